@@ -1,0 +1,98 @@
+# Everything a person does with this checkout; `make help` lists it. Each target sets up what it needs by itself.
+
+# Variables a person may set, with an example each:
+#   STUDY=standard                the size of the study: quick (default), standard, full
+#   STUDY_CONFIG='seed=7'         more settings for this run, passed to `snakemake --config`
+#   SNAKEMAKE_ARGS='-n'           more arguments for snakemake: dry run, --profile profiles/slurm, ...
+#   PYTEST_ARGS='-k plan'         more arguments for pytest
+#   TORCH=cuda                    build of torch: auto (default), cpu, cuda, cuda12, rocm
+#   PYTHON=/path/to/python3.12    interpreter to build .venv from
+#   VENV=none                     use PYTHON itself (an environment that has everything), install nothing
+STUDY ?=
+STUDY_CONFIG ?=
+SNAKEMAKE_ARGS ?=
+PYTEST_ARGS ?=
+TORCH ?= auto
+PYTHON ?=
+VENV ?= .venv
+
+REPORT := results/report/report.html
+CODE := roofcal kernels tests tools
+SMK := Snakefile workflow
+
+ifeq ($(VENV),none)
+  PY := $(or $(PYTHON),python3)
+  BIN := $(patsubst %/,%,$(dir $(shell command -v $(PY))))
+else
+  PY := $(VENV)/bin/python
+  BIN := $(abspath $(VENV))/bin
+endif
+export PATH := $(BIN):$(PATH)  # the rules of the study call `python`: it must be this one
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+.PHONY: help env env-dev study report bench doctor test lint types contracts unit format lock clean distclean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@printf '\nVariables (see the top of the Makefile): STUDY STUDY_CONFIG SNAKEMAKE_ARGS PYTEST_ARGS TORCH PYTHON VENV\n'
+
+env: ## make or update the virtual environment in .venv (the other targets do it themselves)
+ifeq ($(VENV),none)
+	@$(PY) tools/check_environment.py
+else
+	@PYTHON='$(PYTHON)' TORCH='$(TORCH)' tools/bootstrap.sh '$(VENV)'
+endif
+
+env-dev: env
+ifeq ($(VENV),none)
+	@$(PY) tools/check_environment.py --dev
+endif
+
+study: env ## measure this machine, calibrate, predict and write the report (STUDY=quick|standard|full)
+	$(PY) -m snakemake --cores all $(SNAKEMAKE_ARGS) $(if $(strip $(STUDY)$(STUDY_CONFIG)),--config $(if $(STUDY),study=$(STUDY)) $(STUDY_CONFIG))
+	@echo "Report: $(CURDIR)/$(REPORT)"
+
+report: env ## write the report again from what has been measured; measures nothing
+	$(PY) -m snakemake --cores all $(SNAKEMAKE_ARGS) --allowed-rules report --force $(REPORT)
+	@echo "Report: $(CURDIR)/$(REPORT)"
+
+doctor: env ## say what was found on this machine and what a study here can and cannot do
+	@$(PY) -m roofcal doctor
+
+bench: env-dev ## time planning, the report and bulk prediction (not part of the tests)
+	$(PY) -m pytest tests/benchmarks -m bench -s $(PYTEST_ARGS)
+
+test: lint types contracts unit ## all checks: lint, types, import contracts, tests
+
+lint: env-dev ## ruff, snakefmt and snakemake --lint
+	$(PY) -m ruff check $(CODE)
+	$(PY) -m ruff format --check $(CODE)
+	$(PY) -m snakefmt --check $(SMK)
+	$(PY) -m snakemake --lint
+
+types: env-dev ## mypy --strict
+	$(PY) -m mypy
+
+contracts: env-dev ## who may import whom
+	lint-imports --no-logo
+
+# The tests run last: their summary is the last line.
+unit: env-dev ## the tests alone (PYTEST_ARGS='-k plan')
+	$(PY) -m pytest -n 2 $(PYTEST_ARGS)
+
+format: env-dev ## format and mend what can be mended by itself
+	$(PY) -m ruff check --fix $(CODE)
+	$(PY) -m ruff format $(CODE)
+	$(PY) -m snakefmt $(SMK)
+
+lock: ## solve requirements/lock.txt again from pyproject.toml (for maintainers)
+	tools/lock.sh
+
+clean: ## remove caches; keeps .venv and everything that was measured
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find roofcal kernels tests tools workflow -name __pycache__ -type d -prune -exec rm -rf {} +
+
+distclean: clean ## clean, and remove .venv; results/ stays
+	rm -rf .venv

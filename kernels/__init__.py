@@ -1,0 +1,1 @@
+"""Triton kernels of the study. Needs torch and triton, knows nothing of roofcal."""

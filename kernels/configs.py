@@ -1,0 +1,32 @@
+"""Every tuning configuration as data, per kernel; the compile test walks this table.
+
+Architectures are named as in Triton: 80, 90, 100 (NVIDIA sm_), "gfx942", "gfx950" (AMD).
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+Architecture = int | str
+ARCHITECTURES: Final[tuple[Architecture, ...]] = (80, 90, 100, "gfx942", "gfx950")
+# Largest dynamic shared memory of one block, bytes (CUDA C++ Programming Guide, compute
+# capabilities; AMD CDNA3 and CDNA4 ISA guides for LDS). Triton 3.6 does not check it ahead of time.
+SHARED_MEMORY_LIMIT: Final[dict[Architecture, int]] = {
+    80: 166912,
+    90: 232448,
+    100: 232448,
+    "gfx942": 65536,
+    "gfx950": 163840,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamConfig:
+    """block: elements a program handles per step; programs_per_unit: persistent programs per SM."""
+
+    block: int
+    num_warps: int
+    programs_per_unit: int
+
+
+# 16 bytes per thread and load, four loads in flight per thread and step.
+STREAM: Final = StreamConfig(block=4096, num_warps=8, programs_per_unit=16)

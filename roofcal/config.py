@@ -1,0 +1,228 @@
+"""config/*.yaml -> one validated Study. Every error of every file is reported together."""
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import ValidationError
+
+from roofcal.ops import BY_NAME, OPS
+from roofcal.ops.spec import OpSpec
+from roofcal.schema import Backend, LanguageModel, Sweep, SweepFile, StudyFile
+
+M = TypeVar("M", StudyFile, SweepFile, LanguageModel)
+
+
+class ConfigError(ValueError):
+    """Everything wrong with the configuration, one line per file and key."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Study:
+    """A validated study; slices of it, as plain JSON values, are the parameters of the rules."""
+
+    file: StudyFile
+    sweep_files: Mapping[str, SweepFile]
+    models: Mapping[str, LanguageModel]
+
+    @property
+    def ops(self) -> tuple[str, ...]:
+        """Names of the ops to measure, probes first."""
+        return tuple(self.file.ops or self.sweep_files)
+
+    @property
+    def devices(self) -> str | list[str]:
+        """"auto", or the listed "<device>/<environment_id>"."""
+        return self.file.devices
+
+    @property
+    def published(self) -> bool:
+        """Whether published runs are replayed into the report."""
+        return self.file.published
+
+    def timing(self, backend: Backend) -> dict[str, Any]:
+        """The timing protocol of a backend, plus the seed of the data."""
+        return self.file.timing[backend].model_dump() | {"seed": self.file.seed}
+
+    def op_slice(self, op: str, backend: Backend) -> dict[str, Any]:
+        """All that decides which points of `op` are measured on `backend`, as JSON values."""
+        source = self.sweep_files[op]
+        names = source.studies[self.file.study].get(backend, [])
+        sweeps = {name: source.sweeps[name] for name in names}
+        if self.file.shapes_csv and op == "gemm":
+            sweeps["csv"] = Sweep(csv=self.file.shapes_csv)
+        used = {model for sweep in sweeps.values() if sweep.layers for model in sweep.layers.models}
+        sentinel = source.sentinel.get(backend)
+        return {
+            "op": op,
+            "seed": self.file.seed,
+            "contenders": source.contenders.get(backend, {}),
+            "sweeps": {k: v.model_dump(mode="json", exclude_none=True) for k, v in sweeps.items()},
+            "models": {name: self.models[name].model_dump() for name in sorted(used)},
+            "sentinel": sentinel.model_dump() if sentinel else None,
+        }
+
+
+def load_study(folder: Path, overrides: Mapping[str, Any] | None = None) -> Study:
+    """Read and check config.yaml, sweeps/*.yaml and models/*.yaml below `folder`.
+
+    overrides: top-level keys of config.yaml, as Snakemake's --config gives them.
+    Raises ConfigError listing every error of every file.
+    """
+    errors: list[str] = []
+    base = folder / "config.yaml"
+    raw = _read_yaml(base, errors) | dict(overrides or {})
+    file = _validated(StudyFile, raw, base, errors)
+    sweeps = _read_all(folder / "sweeps", SweepFile, "op", errors)
+    models = _read_all(folder / "models", LanguageModel, "model", errors)
+    for op, sweep_file in sweeps.items():
+        errors += _sweep_errors(folder / "sweeps" / f"{op}.yaml", op, sweep_file, models)
+    if file is not None:
+        errors += _study_errors(base, file, sweeps)
+    if errors or file is None:
+        raise ConfigError("\n".join(errors))
+    ordered = {op.name: sweeps[op.name] for op in OPS if op.name in sweeps}
+    return Study(file=file, sweep_files=ordered, models=models)
+
+
+def _read_yaml(path: Path, errors: list[str]) -> dict[str, Any]:
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        errors.append(f"{path}: cannot be read ({error.strerror})")
+        return {}
+    except yaml.YAMLError as error:
+        errors.append(f"{path}: not YAML: {' '.join(str(error).split())}")
+        return {}
+    if content is None or isinstance(content, dict):
+        return content or {}
+    errors.append(f"{path}: must be a mapping of keys to values, is a {type(content).__name__}")
+    return {}
+
+
+def _read_all(folder: Path, kind: type[M], key: str, errors: list[str]) -> dict[str, M]:
+    found: dict[str, M] = {}
+    for path in sorted(folder.glob("*.yaml")):
+        content = _read_yaml(path, errors)
+        parsed = _validated(kind, content, path, errors) if content else None
+        if parsed is None:
+            continue
+        if getattr(parsed, key) != path.stem:
+            errors.append(f"{path}: {key}: '{getattr(parsed, key)}' differs from the file name")
+        found[path.stem] = parsed
+    if not found and not errors:
+        errors.append(f"{folder}: holds no valid *.yaml file")
+    return found
+
+
+def _validated(kind: type[M], content: Any, path: Path, errors: list[str]) -> M | None:
+    try:
+        return kind.model_validate(content)
+    except ValidationError as error:
+        errors += [f"{path}: {_explain(kind, item)}" for item in error.errors()]
+        return None
+
+
+def _explain(kind: type[Any], item: Any) -> str:
+    keys = [str(part) for part in item["loc"] if not str(part).startswith(("list[", "function-"))]
+    where = ".".join(keys)
+    if item["type"] == "extra_forbidden":
+        return f"{where}: unknown key{_nearest(keys[-1], _known_keys(kind))}"
+    if item["type"] == "missing":
+        return f"{where}: missing, and required"
+    message = item["msg"].removeprefix("Value error, ")
+    value = "" if isinstance(item["input"], dict) else f" (got {item['input']!r})"
+    return f"{where}: {message}{value}"
+
+
+def _known_keys(kind: type[Any]) -> set[str]:
+    """Every key that occurs anywhere in a file of this kind, for suggestions."""
+    schema = kind.model_json_schema()
+    parts = [schema, *schema.get("$defs", {}).values()]
+    return {key for part in parts for key in part.get("properties", {})}
+
+
+def _nearest(word: str, known: Sequence[str] | set[str]) -> str:
+    """"; did you mean 'x'?" where something known is close, else the list of what is allowed."""
+    close = difflib.get_close_matches(word, known, n=1)
+    if close:
+        return f"; did you mean '{close[0]}'?"
+    return f"; allowed: {', '.join(sorted(known))}"
+
+
+def _unknown(where: str, what: str, names: Sequence[str], known: Sequence[str]) -> Iterator[str]:
+    for name in names:
+        if name not in known:
+            yield f"{where}: unknown {what} '{name}'{_nearest(name, known)}"
+
+
+def _study_errors(path: Path, file: StudyFile, sweeps: Mapping[str, SweepFile]) -> Iterator[str]:
+    yield from _unknown(f"{path}: ops", "op", file.ops or (), tuple(sweeps))
+    if file.ops == []:
+        yield f"{path}: ops: is empty; leave it out to measure all of {', '.join(sweeps)}"
+    if file.shapes_csv and not Path(file.shapes_csv).is_file():
+        yield f"{path}: shapes_csv: no such file '{file.shapes_csv}'"
+
+
+def _sweep_errors(
+    path: Path, name: str, file: SweepFile, models: Mapping[str, LanguageModel]
+) -> Iterator[str]:
+    op = BY_NAME.get(name)
+    if op is None:
+        yield f"{path}: op: unknown op '{name}'{_nearest(name, tuple(BY_NAME))}"
+        return
+    yield from _contender_errors(path, op, file)
+    for study, backends in file.studies.items():
+        for backend, names in backends.items():
+            where = f"{path}: studies.{study}.{backend}"
+            yield from _unknown(where, "sweep", names, tuple(file.sweeps))
+    for title, sweep in file.sweeps.items():
+        yield from _one_sweep_errors(f"{path}: sweeps.{title}", op, sweep, models)
+
+
+def _contender_errors(path: Path, op: OpSpec, file: SweepFile) -> Iterator[str]:
+    for backend, recipes in file.contenders.items():
+        where = f"{path}: contenders.{backend}"
+        yield from _unknown(where, "recipe", tuple(recipes), op.recipes)
+        for recipe, providers in recipes.items():
+            known = op.providers_on(backend)
+            yield from _unknown(f"{where}.{recipe}", "provider", providers, known)
+    for backend, sentinel in file.sentinel.items():
+        where = f"{path}: sentinel.{backend}"
+        yield from _unknown(where, "recipe", [sentinel.recipe], op.recipes)
+        yield from _unknown(where, "provider", [sentinel.provider], op.providers_on(backend))
+        yield from _unknown(f"{where}.shape", "axis", tuple(sentinel.shape), op.axes)
+
+
+def _one_sweep_errors(
+    where: str, op: OpSpec, sweep: Sweep, models: Mapping[str, LanguageModel]
+) -> Iterator[str]:
+    every = {name for names in op.providers.values() for name in names}
+    yield from _unknown(f"{where}.recipes", "recipe", sweep.recipes or (), op.recipes)
+    yield from _unknown(f"{where}.providers", "provider", sweep.providers or (), tuple(every))
+    for shape in sweep.shapes or ():
+        if len(shape) != len(op.axes):
+            yield f"{where}.shapes: {shape} has {len(shape)} sizes, needs {', '.join(op.axes)}"
+    if sweep.grid:
+        yield from _grid_errors(f"{where}.grid", op, sweep.grid)
+    if sweep.layers:
+        yield from _unknown(f"{where}.layers", "model", sweep.layers.models, tuple(models))
+        if op.layer_shape is None:
+            yield f"{where}.layers: op '{op.name}' has no shape for a layer; use grid or shapes"
+
+
+def _grid_errors(
+    where: str, op: OpSpec, grid: Mapping[str, list[int] | list[list[int]]]
+) -> Iterator[str]:
+    axes = [axis for key in grid for axis in key.split(",")]
+    yield from _unknown(where, "axis", axes, op.axes)
+    missing = [axis for axis in op.axes if axis not in axes]
+    if missing:
+        yield f"{where}: axis {', '.join(missing)} has no values"
+    for key, values in grid.items():
+        width = len(key.split(","))
+        if any((len(v) if isinstance(v, list) else 1) != width for v in values):
+            yield f"{where}.{key}: every entry needs {width} size(s)"

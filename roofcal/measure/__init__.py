@@ -1,0 +1,1 @@
+"""Plan -> measurements on a real processor: sessions, workers, timing, telemetry, correctness."""

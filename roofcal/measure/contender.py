@@ -1,0 +1,97 @@
+"""A plan point made ready to be timed: inputs in rotating copies, checked, and its samples so far."""
+
+import hashlib
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from roofcal.measure.telemetry import Recorder
+from roofcal.ops.bench import Inputs, load_bench
+from roofcal.records import PlanPoint, canonical_json
+
+_MOST_COPIES = 512
+
+
+class IncorrectError(Exception):
+    """An output that is further from the reference than the op tolerates; carries the error."""
+
+    def __init__(self, relative_error: float, tolerance: float) -> None:
+        super().__init__(f"relative error {relative_error:.3g} exceeds {tolerance:.3g}")
+        self.relative_error = relative_error
+
+
+@dataclass(slots=True, kw_only=True)
+class Contender:
+    """What timing needs of a point. `copies` are input sets at different addresses."""
+
+    point: PlanPoint
+    call: Callable[[Inputs], Any]
+    copies: list[Inputs]
+    bytes_per_copy: int
+    relative_error: float
+    kernel_names: tuple[str, ...] = ()
+    calls_per_sample: int = 1
+    samples: list[float] = field(default_factory=list)
+    warmup_samples: int = 0
+    slice_starts: list[int] = field(default_factory=list)
+    timed_s: float = 0.0
+    recorder: Recorder = field(default_factory=Recorder)
+
+    @property
+    def settled_rounds(self) -> int:
+        """Turns taken since the clock settled."""
+        return sum(start >= self.warmup_samples for start in self.slice_starts)
+
+    @property
+    def settled(self) -> list[float]:
+        """Samples since the clock settled."""
+        return self.samples[self.warmup_samples :]
+
+
+def prepare(point: PlanPoint, device: torch.device, seed: int, cache_bytes: int) -> Contender:
+    """Inputs, provider, correctness check, rotating copies.
+
+    cache_bytes: size of the last-level cache; cold copies exceed twice of it together.
+    Raises ops.spec.Unsupported, IncorrectError, torch.OutOfMemoryError, or what the provider raises.
+    """
+    bench = load_bench(point.op)
+    generator = torch.Generator(device=device).manual_seed(data_seed(point, seed))
+    inputs = bench.make_inputs(point.recipe, point.shape, generator, point.protocol.distribution)
+    call = bench.build(point.provider, point.recipe, point.shape)
+    output = call(inputs)
+    error = bench.relative_error(point.recipe, inputs, output)
+    if not error <= bench.tolerance(point.recipe):  # a NaN error is never within it
+        raise IncorrectError(error, bench.tolerance(point.recipe))
+    size = _nbytes(inputs) + _nbytes(output)
+    del output
+    count = copy_count(size, cache_bytes) if point.protocol.cache == "cold" else 1
+    copies = [inputs, *({k: v.clone() for k, v in inputs.items()} for _ in range(count - 1))]
+    return Contender(
+        point=point, call=call, copies=copies, bytes_per_copy=size, relative_error=error
+    )
+
+
+def copy_count(bytes_per_copy: int, cache_bytes: int) -> int:
+    """Copies that together exceed twice the cache; one where a single set exceeds four times it."""
+    if bytes_per_copy > 4 * cache_bytes:
+        return 1
+    return min(_MOST_COPIES, max(2, math.ceil(2.2 * cache_bytes / max(1, bytes_per_copy))))
+
+
+def data_seed(point: PlanPoint, seed: int) -> int:
+    """Seed of a point's data: equal for all contenders of an op and shape."""
+    identity = [seed, point.op.removeprefix("probe_"), dict(point.shape)]
+    return int.from_bytes(hashlib.sha256(canonical_json(identity)).digest()[:6])
+
+
+def _nbytes(value: Any) -> int:
+    if isinstance(value, torch.Tensor):
+        return value.numel() * value.element_size()
+    if isinstance(value, dict):
+        return sum(_nbytes(item) for item in value.values())
+    if isinstance(value, tuple | list):
+        return sum(_nbytes(item) for item in value)
+    return 0

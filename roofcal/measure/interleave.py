@@ -1,0 +1,88 @@
+"""Time contenders in turns until each is known well enough.
+
+A group is warmed up in turns until the medians of two rounds agree, then measured in turns, in an
+order drawn anew each round, until the interval of the median is narrow or the budget is spent. The
+warm-up is kept: its first samples are what a short burst on a cool card would have shown.
+"""
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from statistics import median
+
+from roofcal.measure.contender import Contender
+from roofcal.measure.telemetry import Sensor
+from roofcal.measure.timing import Timer
+from roofcal.model.statistics import summarise
+from roofcal.schema import Timing
+
+Turn = tuple[Contender, Timer]
+
+
+def time_group(
+    turns: Sequence[Turn],
+    timing: Timing,
+    sensor: Sensor,
+    seed: int,
+    tell: Callable[[Contender], None],
+) -> None:
+    """Fill the samples of every contender; `tell` is called before each turn (who is running)."""
+    order = random.Random(seed)
+    for turn in turns:
+        _take(turn, timing.slice_s, sensor, tell)
+    _settle(turns, timing, sensor, tell)
+    for contender, _ in turns:
+        contender.warmup_samples = len(contender.samples)
+    waiting = list(turns)
+    spent = {id(contender): 0.0 for contender, _ in turns}
+    while waiting:
+        order.shuffle(waiting)
+        for turn in waiting:
+            start = time.perf_counter()
+            _take(turn, timing.slice_s, sensor, tell)
+            spent[id(turn[0])] += time.perf_counter() - start
+        waiting = [turn for turn in waiting if not done(turn[0], spent[id(turn[0])], timing)]
+
+
+def _settle(
+    turns: Sequence[Turn], timing: Timing, sensor: Sensor, tell: Callable[[Contender], None]
+) -> None:
+    """Rounds until the medians of three in a row agree for all, or settle_max_s per contender.
+
+    An H200 at its power limit needs about two seconds to find its clock (from 1965 to 1410 MHz);
+    two rounds in a row can agree by chance on the way down.
+    """
+    start = time.perf_counter()
+    rounds = [[median(contender.samples) for contender, _ in turns]]
+    while (spent := time.perf_counter() - start) < timing.settle_max_s * len(turns):
+        rounds.append([median(_take(turn, timing.slice_s, sensor, tell)) for turn in turns])
+        if spent >= timing.settle_min_s * len(turns) and _agree(rounds, timing.settle_tolerance):
+            return
+
+
+def _agree(rounds: Sequence[Sequence[float]], tolerance: float) -> bool:
+    """Whether each contender's medians of the last three rounds lie within the tolerance."""
+    last = list(zip(*rounds[-3:], strict=True))
+    return len(rounds) >= 3 and all(max(m) <= (1 + tolerance) * min(m) for m in last)
+
+
+def _take(
+    turn: Turn, seconds: float, sensor: Sensor, tell: Callable[[Contender], None]
+) -> list[float]:
+    contender, timer = turn
+    tell(contender)
+    index = len(contender.samples)
+    samples = timer.take(seconds, lambda: contender.recorder.record(sensor, index))
+    contender.slice_starts.append(index)
+    contender.samples += samples
+    contender.timed_s += sum(samples) * contender.calls_per_sample
+    return samples
+
+
+def done(contender: Contender, spent_s: float, timing: Timing) -> bool:
+    """Enough settled samples from enough turns and a narrow interval, or the budget is spent."""
+    settled = contender.settled
+    if len(settled) >= timing.min_samples and contender.settled_rounds >= timing.min_rounds:
+        narrow = summarise(settled).half_width_fraction <= timing.target_interval
+        return narrow or spent_s >= timing.budget_s
+    return spent_s >= 3 * timing.budget_s and len(settled) >= 1

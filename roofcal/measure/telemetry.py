@@ -1,0 +1,179 @@
+"""What NVML says of NVIDIA GPUs: identity for the environment, state beside the samples.
+
+The only module that talks to NVML. Nothing is ever set: clocks and limits stay as found.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pynvml
+
+from roofcal.records import Telemetry
+
+# cores per SM by compute capability (CUDA C++ Programming Guide, "Arithmetic Instructions"): NVML
+# counts cores, the study counts SMs
+_CORES_PER_SM = {(7, 0): 64, (7, 5): 64, (8, 0): 64}
+_THROTTLE_NAMES = {
+    pynvml.nvmlClocksEventReasonSwPowerCap: "power_cap",
+    pynvml.nvmlClocksThrottleReasonHwSlowdown: "hw_slowdown",
+    pynvml.nvmlClocksEventReasonSwThermalSlowdown: "sw_thermal",
+    pynvml.nvmlClocksThrottleReasonHwThermalSlowdown: "hw_thermal",
+    pynvml.nvmlClocksThrottleReasonHwPowerBrakeSlowdown: "power_brake",
+    pynvml.nvmlClocksEventReasonSyncBoost: "sync_boost",
+    pynvml.nvmlClocksEventReasonApplicationsClocksSetting: "application_clocks",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gpu:
+    """One visible NVIDIA GPU as NVML describes it; SI units, None where NVML does not say."""
+
+    uuid: str
+    name: str
+    compute_units: int
+    memory_clock_hz: float | None
+    memory_bus_bits: int | None
+    memory_bytes: int
+    memory_free_bytes: int
+    power_limit_w: float | None
+    ecc: bool | None
+    mig: bool | None
+    driver: str
+    process_count: int
+    sm_clock_hz: float | None
+    max_sm_clock_hz: float | None
+
+
+@contextmanager
+def _nvml() -> Iterator[bool]:
+    """NVML for a with block; False where there is no driver."""
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def visible_gpus() -> list[Gpu]:
+    """The NVIDIA GPUs of this machine that CUDA_VISIBLE_DEVICES lets us see; [] without a driver."""
+    with _nvml() as found:
+        if not found:
+            return []
+        every = [_describe(index) for index in range(pynvml.nvmlDeviceGetCount())]
+    return _visible(every, os.environ.get("CUDA_VISIBLE_DEVICES"))
+
+
+def _visible(gpus: list[Gpu], setting: str | None) -> list[Gpu]:
+    if setting is None:
+        return gpus
+    chosen: list[Gpu] = []
+    for word in filter(None, (part.strip() for part in setting.split(","))):
+        if word.isdigit():
+            chosen += gpus[int(word) : int(word) + 1]
+        else:
+            chosen += [gpu for gpu in gpus if gpu.uuid.startswith(word)]
+    return chosen
+
+
+def _describe(index: int) -> Gpu:
+    handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+    memory = pynvml.nvmlDeviceGetMemoryInfo(handle)
+    capability = tuple(pynvml.nvmlDeviceGetCudaComputeCapability(handle))
+    cores = pynvml.nvmlDeviceGetNumGpuCores(handle)
+    processes = _ask(pynvml.nvmlDeviceGetComputeRunningProcesses, handle)
+    return Gpu(
+        uuid=pynvml.nvmlDeviceGetUUID(handle),
+        name=pynvml.nvmlDeviceGetName(handle),
+        compute_units=cores // _CORES_PER_SM.get(capability, 128),
+        memory_clock_hz=_hertz(_ask(pynvml.nvmlDeviceGetMaxClockInfo, handle, pynvml.NVML_CLOCK_MEM)),
+        memory_bus_bits=_ask(pynvml.nvmlDeviceGetMemoryBusWidth, handle),
+        memory_bytes=memory.total,
+        memory_free_bytes=memory.free,
+        power_limit_w=_watts(_ask(pynvml.nvmlDeviceGetEnforcedPowerLimit, handle)),
+        ecc=_flag(_ask(pynvml.nvmlDeviceGetEccMode, handle)),
+        mig=_flag(_ask(pynvml.nvmlDeviceGetMigMode, handle)),
+        driver=pynvml.nvmlSystemGetDriverVersion(),
+        process_count=len(processes or ()),
+        sm_clock_hz=_hertz(_ask(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_SM)),
+        max_sm_clock_hz=_hertz(_ask(pynvml.nvmlDeviceGetMaxClockInfo, handle, pynvml.NVML_CLOCK_SM)),
+    )
+
+
+def _ask(query: Any, *arguments: Any) -> Any:
+    """An NVML answer, None where this card or driver does not support the question."""
+    try:
+        return query(*arguments)
+    except pynvml.NVMLError:
+        return None
+
+
+def _hertz(megahertz: float | None) -> float | None:
+    return None if megahertz is None else megahertz * 1e6
+
+
+def _watts(milliwatts: float | None) -> float | None:
+    return None if milliwatts is None else milliwatts / 1e3
+
+
+def _flag(current_and_pending: Any) -> bool | None:
+    return None if current_and_pending is None else bool(current_and_pending[0])
+
+
+@dataclass(slots=True)
+class Recorder:
+    """Readings of one GPU beside the samples of one contender; records nothing on a CPU."""
+
+    sample_index: list[int] = field(default_factory=list)
+    readings: list[tuple[float, float, float, float, tuple[str, ...]]] = field(default_factory=list)
+
+    def record(self, sensor: "Sensor", sample_index: int) -> None:
+        """Take one reading now, while the card works, beside the sample of that index."""
+        reading = sensor.read()
+        if reading is not None:
+            self.sample_index.append(sample_index)
+            self.readings.append(reading)
+
+    def telemetry(self) -> Telemetry:
+        """The readings as a record."""
+        if not self.readings:
+            return Telemetry()
+        sm, memory, power, temperature, reasons = zip(*self.readings, strict=True)
+        return Telemetry(
+            sample_index=tuple(self.sample_index),
+            sm_clock_hz=sm,
+            memory_clock_hz=memory,
+            power_w=power,
+            temperature_c=temperature,
+            throttle_reasons=reasons,
+        )
+
+
+class Sensor:
+    """Clock, power, temperature and throttle reasons of the GPU with `uuid`; None for a CPU."""
+
+    def __init__(self, uuid: str | None) -> None:
+        self._handle = None
+        if uuid is not None:
+            pynvml.nvmlInit()
+            self._handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
+
+    def read(self) -> tuple[float, float, float, float, tuple[str, ...]] | None:
+        """(SM clock Hz, memory clock Hz, W, degrees C, throttle reasons), None without NVML."""
+        if self._handle is None:
+            return None
+        handle = self._handle
+        mask = pynvml.nvmlDeviceGetCurrentClocksEventReasons(handle)
+        return (
+            pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM) * 1e6,
+            pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_MEM) * 1e6,
+            pynvml.nvmlDeviceGetPowerUsage(handle) / 1e3,
+            float(pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU)),
+            tuple(name for bit, name in _THROTTLE_NAMES.items() if mask & bit),
+        )

@@ -1,0 +1,220 @@
+"""Timers: seconds per call of a contender, by four methods that do not agree.
+
+Traps, each of which once produced a wrong number:
+- one buffer timed again and again measures the cache: inputs and outputs rotate over copies that
+  exceed twice the last-level cache, unless the protocol says hot;
+- eager launches of short kernels measure Python: a CUDA graph holds enough calls for one sample to
+  last `sample_s`, and slices are queued whole before the host waits;
+- an event recorded on an idle GPU waits for the host: each slice starts behind a spinning kernel;
+- a kernel that starts while its predecessor drains is faster than alone: that is what a chain of
+  layers sees, and `events_flush` and `profiler` show the other number.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import torch
+
+from roofcal.measure.contender import Contender
+from roofcal.measure.kernel_names import graph_kernel_names
+
+_SPIN_CYCLES = 200_000  # 0.1 ms at 2 GHz: longer than the host needs to queue the first replay
+_MOST_NODES = 2000
+_MOST_QUEUED = 256
+
+
+class Timer(Protocol):
+    """How samples of a contender are taken."""
+
+    def take(self, seconds: float, while_busy: Callable[[], None]) -> list[float]:
+        """Samples (seconds per call) for about that long; `while_busy` runs as the device works."""
+
+
+def make_timer(contender: Contender, device: torch.device, sample_s: float, flush_bytes: int) -> Timer:
+    """The timer of the contender's protocol; raises ValueError for a method the device lacks."""
+    method = contender.point.protocol.method
+    if device.type == "cpu":
+        if method not in ("graph", "wall"):
+            raise ValueError(f"method '{method}' needs a GPU; a CPU has graph (a timed loop) and wall")
+        return LoopTimer(contender, sample_s if method == "graph" else 0.0)
+    if method == "graph":
+        return GraphTimer(contender, sample_s)
+    if method == "wall":
+        return WallTimer(contender)
+    scratch = torch.empty(flush_bytes // 4, device=device)
+    return (FlushTimer if method == "events_flush" else ProfilerTimer)(contender, scratch)
+
+
+def _rotation(contender: Contender) -> Callable[[], Any]:
+    """A function that calls the contender on the next copy each time."""
+    index = 0
+
+    def call() -> Any:
+        nonlocal index
+        inputs = contender.copies[index]
+        index = (index + 1) % len(contender.copies)
+        return contender.call(inputs)
+
+    return call
+
+
+class GraphTimer:
+    """Events around replays of a CUDA graph that holds `calls_per_sample` calls."""
+
+    def __init__(self, contender: Contender, sample_s: float) -> None:
+        self._call = _rotation(contender)
+        self._keep = len(contender.copies)
+        probe, _ = self._capture(max(3, self._keep))
+        one = self._replay(probe, 3)[-1] / max(3, self._keep)
+        del probe
+        self._calls = self._calls_for(one, sample_s)
+        self._graph, self._outputs = self._capture(self._calls)
+        self._estimate = one * self._calls
+        contender.calls_per_sample = self._calls
+        contender.kernel_names = graph_kernel_names(self._call)
+
+    def _calls_for(self, one: float, sample_s: float) -> int:
+        """Calls of one sample: whole rotations, at least sample_s long, at most 2000 nodes."""
+        rounds = max(1, round(min(sample_s / one, _MOST_NODES) / self._keep))
+        return rounds * self._keep
+
+    def _capture(self, calls: int) -> tuple[torch.cuda.CUDAGraph, Any]:
+        """A graph of `calls` calls; as many outputs as copies stay alive, so that outputs rotate."""
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            self._call()
+        torch.cuda.current_stream().wait_stream(stream)
+        torch.cuda.synchronize()
+        outputs: deque[Any] = deque(maxlen=self._keep)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            for _ in range(calls):
+                outputs.append(self._call())
+        return graph, outputs
+
+    def _replay(self, graph: torch.cuda.CUDAGraph, count: int) -> list[float]:
+        events = [torch.cuda.Event(enable_timing=True) for _ in range(count + 1)]
+        torch.cuda._sleep(_SPIN_CYCLES)
+        events[0].record()
+        for event in events[1:]:
+            graph.replay()
+            event.record()
+        self._after_queueing()
+        torch.cuda.synchronize()
+        return [a.elapsed_time(b) / 1e3 for a, b in zip(events, events[1:], strict=False)]
+
+    _after_queueing: Callable[[], None] = staticmethod(lambda: None)
+
+    def take(self, seconds: float, while_busy: Callable[[], None]) -> list[float]:
+        """See Timer."""
+        count = min(_MOST_QUEUED, max(2, round(seconds / self._estimate)))
+        self._after_queueing = while_busy
+        samples = self._replay(self._graph, count)
+        self._estimate = sum(samples) / len(samples)
+        return [sample / self._calls for sample in samples]
+
+
+class FlushTimer:
+    """Events around one eager call after the cache was overwritten."""
+
+    def __init__(self, contender: Contender, scratch: torch.Tensor) -> None:
+        self._call, self._scratch = _rotation(contender), scratch
+        contender.kernel_names = graph_kernel_names(self._call)
+
+    def take(self, seconds: float, while_busy: Callable[[], None]) -> list[float]:
+        """See Timer; the time of the flushes counts towards `seconds`."""
+        samples: list[float] = []
+        end = time.perf_counter() + seconds
+        while not samples or time.perf_counter() < end:
+            pairs = [self._one() for _ in range(16)]
+            while_busy()
+            torch.cuda.synchronize()
+            samples += [start.elapsed_time(stop) / 1e3 for start, stop in pairs]
+        return samples
+
+    def _one(self) -> tuple[torch.cuda.Event, torch.cuda.Event]:
+        start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        self._scratch.zero_()
+        start.record()
+        self._call()
+        stop.record()
+        return start, stop
+
+
+class ProfilerTimer:
+    """Sum of the kernels' own durations as CUPTI reports them, each call after a flush."""
+
+    def __init__(self, contender: Contender, scratch: torch.Tensor) -> None:
+        self._call, self._scratch, self._contender = _rotation(contender), scratch, contender
+
+    def take(self, seconds: float, while_busy: Callable[[], None]) -> list[float]:
+        """See Timer; takes 16 samples at a time, starting the profiler costs far more."""
+        activities = [torch.profiler.ProfilerActivity.CUDA]
+        marks = 16
+        with torch.profiler.profile(activities=activities, acc_events=True) as profile:
+            for _ in range(marks):
+                self._scratch.zero_()
+                self._call()
+            while_busy()
+            torch.cuda.synchronize()
+        return self._durations(profile, marks)
+
+    def _durations(self, profile: Any, marks: int) -> list[float]:
+        kernels = [e for e in profile.events() if e.device_type == torch.autograd.DeviceType.CUDA]
+        kernels.sort(key=lambda event: event.time_range.start)
+        per_call, rest = divmod(len(kernels), marks)
+        if rest or per_call < 2:
+            raise RuntimeError(f"profiler saw {len(kernels)} kernels for {marks} flushes and calls")
+        calls = [kernels[i * per_call + 1 : (i + 1) * per_call] for i in range(marks)]
+        self._contender.kernel_names = tuple(event.name for event in calls[0])
+        return [sum(event.time_range.elapsed_us() for event in call) / 1e6 for call in calls]
+
+
+class WallTimer:
+    """Host clock around one eager call and a synchronisation: what a Python loop would see."""
+
+    def __init__(self, contender: Contender) -> None:
+        self._call = _rotation(contender)
+        contender.kernel_names = graph_kernel_names(self._call)
+
+    def take(self, seconds: float, while_busy: Callable[[], None]) -> list[float]:
+        """See Timer."""
+        samples: list[float] = []
+        end = time.perf_counter() + seconds
+        while_busy()
+        while not samples or time.perf_counter() < end:
+            start = time.perf_counter()
+            self._call()
+            torch.cuda.synchronize()
+            samples.append(time.perf_counter() - start)
+        return samples
+
+
+class LoopTimer:
+    """Host clock around enough calls on a CPU, where a call returns when it is done."""
+
+    def __init__(self, contender: Contender, sample_s: float) -> None:
+        self._call = _rotation(contender)
+        self._keep = len(contender.copies)
+        self._calls = 1
+        one = min(self._sample() for _ in range(3))
+        self._calls = max(1, min(_MOST_NODES, round(sample_s / max(one, 1e-7))))
+        contender.calls_per_sample = self._calls
+
+    def _sample(self) -> float:
+        start = time.perf_counter()
+        for _ in range(self._calls):
+            self._call()
+        return (time.perf_counter() - start) / self._calls
+
+    def take(self, seconds: float, while_busy: Callable[[], None]) -> list[float]:
+        """See Timer."""
+        end = time.perf_counter() + seconds
+        samples = [self._sample()]
+        while time.perf_counter() < end:
+            samples.append(self._sample())
+        while_busy()
+        return samples

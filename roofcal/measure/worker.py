@@ -1,0 +1,187 @@
+"""The process that touches the device: reads groups of points, writes measurements.
+
+One JSON line in is one group; lines out on a pipe of its own: {"at": point_id} before anything that
+may crash or hang, {"measurement": ...} per point, {"done": true} per group. When this process dies,
+the session knows from the last "at" which point did it.
+"""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import IO, Any
+
+import torch
+
+from roofcal.measure.contender import Contender, IncorrectError, prepare
+from roofcal.measure.interleave import time_group
+from roofcal.measure.telemetry import Sensor
+from roofcal.measure.timing import Timer, make_timer
+from roofcal.ops.spec import Unsupported
+from roofcal.records import Measurement, PlanPoint, Status, decode, encode
+from roofcal.schema import Timing
+
+_CPU_CACHE_BYTES = 64 << 20
+
+
+class Worker:
+    """Times groups on one device; `report` receives the events."""
+
+    def __init__(self, setup: Mapping[str, Any], events: IO[str]) -> None:
+        self._device = torch.device(setup["torch_device"])
+        self._timing = Timing.model_validate(setup["timing"])
+        self._seed: int = setup["seed"]
+        self._ids = {key: setup[key] for key in ("environment_id", "session_id")}
+        self._epoch: float = setup["epoch"]
+        self._events = events
+        self._sensor = Sensor(setup["uuid"])
+        self._cache_bytes = self._last_level_cache(setup["cache_bytes"])
+
+    def _last_level_cache(self, known: int | None) -> int:
+        if self._device.type == "cuda":
+            return int(torch.cuda.get_device_properties(self._device).L2_cache_size)
+        return known or _CPU_CACHE_BYTES
+
+    def run(self, lines: IO[str]) -> None:
+        """Warm the card, then time one group per line until the input ends."""
+        self._warm_card()
+        self._say(ready=True)
+        for line in lines:
+            points = [decode(text) for text in json.loads(line)]
+            try:
+                self.run_group([point for point in points if isinstance(point, PlanPoint)])
+            except Exception as error:
+                self._say(fatal=_first_line(error))
+                raise
+            self._say(done=True)
+
+    def _warm_card(self) -> None:
+        """Matrix products until the card is at working temperature: cool cards boost for longer."""
+        side = 4096 if self._device.type == "cuda" else 512
+        a = torch.randn(side, side, device=self._device, dtype=torch.bfloat16)
+        end = time.perf_counter() + self._timing.warm_card_s
+        while time.perf_counter() < end:
+            for _ in range(50):
+                torch.mm(a, a)
+            if self._device.type == "cuda":
+                torch.cuda.synchronize()
+
+    def run_group(self, points: Sequence[PlanPoint]) -> None:
+        """Prepare every contender, time them in turns, report each; none is ever left out."""
+        start = time.perf_counter()
+        turns = [turn for point in points if (turn := self._ready(point)) is not None]
+        if turns:
+            self._time(turns)
+        for contender, _ in turns:
+            self._report(contender, start)
+        turns.clear()
+        if self._device.type == "cuda":
+            torch.cuda.empty_cache()
+
+    def _time(self, turns: list[tuple[Contender, Timer]]) -> None:
+        seed = self._seed + len(turns)
+
+        def tell(contender: Contender) -> None:
+            self._say(at=contender.point.point_id)
+
+        time_group(turns, self._timing, self._sensor, seed, tell)
+
+    def _ready(self, point: PlanPoint) -> tuple[Contender, Timer] | None:
+        """The contender and its timer, or None after its status was reported."""
+        self._say(at=point.point_id)
+        start = time.perf_counter()
+        try:
+            contender = prepare(point, self._device, self._seed, self._cache_bytes)
+            flush = 4 * self._cache_bytes
+            return contender, make_timer(contender, self._device, self._timing.sample_s, flush)
+        except Unsupported as refusal:
+            self._fail(point, "unsupported", str(refusal), start)
+        except IncorrectError as wrong:
+            self._fail(point, "incorrect", str(wrong), start, wrong.relative_error)
+        except torch.OutOfMemoryError as error:
+            self._fail(point, "out_of_memory", _first_line(error), start)
+            torch.cuda.empty_cache()
+        except Exception as error:  # noqa: BLE001 (any failure of a provider is a row, not an end)
+            self._fail(point, _status_of(error), _first_line(error), start)
+            self._stop_if_broken(error)
+        return None
+
+    def _stop_if_broken(self, error: Exception) -> None:
+        """After a CUDA error the context is lost: leave, and let the session start a new worker."""
+        if isinstance(error, torch.AcceleratorError):
+            self._events.flush()
+            os._exit(3)
+
+    def _fail(
+        self,
+        point: PlanPoint,
+        status: Status,
+        reason: str,
+        start: float,
+        relative_error: float | None = None,
+    ) -> None:
+        self._send(
+            Measurement(
+                point_id=point.point_id,
+                status=status,
+                reason=reason,
+                relative_error=relative_error,
+                started_s=time.time() - self._epoch,
+                elapsed_s=time.perf_counter() - start,
+                **self._ids,
+            )
+        )
+
+    def _report(self, contender: Contender, start: float) -> None:
+        elapsed = time.perf_counter() - start
+        self._send(
+            Measurement(
+                point_id=contender.point.point_id,
+                status="ok",
+                latency_samples_s=tuple(float(f"{s:.5g}") for s in contender.samples),
+                warmup_samples=contender.warmup_samples,
+                slice_starts=tuple(contender.slice_starts),
+                calls_per_sample=contender.calls_per_sample,
+                rotating_copies=len(contender.copies),
+                rotating_bytes=len(contender.copies) * contender.bytes_per_copy,
+                relative_error=contender.relative_error,
+                telemetry=contender.recorder.telemetry(),
+                kernel_names=contender.kernel_names,
+                started_s=time.time() - self._epoch - elapsed,
+                elapsed_s=elapsed,
+                **self._ids,
+            )
+        )
+
+    def _send(self, measurement: Measurement) -> None:
+        self._say(measurement=encode(measurement))
+
+    def _say(self, **event: Any) -> None:
+        self._events.write(json.dumps(event) + "\n")
+        self._events.flush()
+
+
+def _status_of(error: Exception) -> Status:
+    """cuBLAS and oneDNN refuse what they lack with NotImplementedError or a RuntimeError that says so."""
+    if isinstance(error, NotImplementedError) or "not implemented" in str(error).lower():
+        return "unsupported"
+    if isinstance(error, MemoryError) or "can't allocate memory" in str(error):
+        return "out_of_memory"
+    return "failed"
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0] if text else 'no message'}"[:500]
+
+
+def main() -> None:
+    """Entry of the process: argv[1] is the set-up as JSON, argv[2] the descriptor of the pipe."""
+    setup = json.loads(sys.argv[1])
+    with os.fdopen(int(sys.argv[2]), "w") as events:
+        Worker(setup, events).run(sys.stdin)
+
+
+if __name__ == "__main__":
+    main()

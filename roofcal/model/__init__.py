@@ -1,0 +1,1 @@
+"""Vocabulary of the study: dtypes, recipes, work, regimes, statistics. Standard library only."""

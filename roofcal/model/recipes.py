@@ -1,0 +1,86 @@
+"""Recipes: in which format each operand of a matrix product or a cast lives, and how it is scaled.
+
+`axiswise` is what torch calls `rowwise`: one scale per row of A and one per row of B, i.e. one scale
+per output row and column. `fast` accumulation is `use_fast_accum=True` of torch's scaled product.
+"""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from roofcal.model.dtypes import nbytes
+
+Accumulation = Literal["fast", "slow"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """One scale of `dtype` per block of `rows` x `cols` elements; None means the whole axis."""
+
+    dtype: str
+    rows: int | None
+    cols: int | None
+
+    def count(self, rows: int, cols: int) -> int:
+        """Number of scales of a matrix of `rows` x `cols` elements."""
+        return _blocks(rows, self.rows) * _blocks(cols, self.cols)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operand:
+    """A matrix in memory: elements of `dtype` and, where it is quantised, its scales."""
+
+    dtype: str
+    scale: Scale | None = None
+
+    def nbytes(self, rows: int, cols: int) -> int:
+        """Bytes of a `rows` x `cols` matrix INCLUDING its scales."""
+        elements = nbytes(self.dtype, rows * cols)
+        if self.scale is None:
+            return elements
+        return elements + nbytes(self.scale.dtype, self.scale.count(rows, cols))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """Formats of C[M,N] = A[M,K] @ B[N,K].T; `math_dtype` names the datasheet rate it runs at."""
+
+    name: str
+    a: Operand
+    b: Operand
+    out: str
+    math_dtype: str
+    accumulation: Accumulation = "slow"
+
+
+def _blocks(extent: int, block: int | None) -> int:
+    return 1 if block is None else -(-extent // block)
+
+
+_TENSOR: Final = Scale(dtype="fp32", rows=None, cols=None)
+_ROW: Final = Scale(dtype="fp32", rows=1, cols=None)
+
+
+def _plain(name: str, dtype: str, out: str) -> Recipe:
+    operand = Operand(dtype=dtype)
+    return Recipe(name=name, a=operand, b=operand, out=out, math_dtype=dtype)
+
+
+def _fp8(name: str, scale: Scale, accumulation: Accumulation) -> Recipe:
+    operand = Operand(dtype="fp8_e4m3", scale=scale)
+    return Recipe(
+        name=name, a=operand, b=operand, out="bf16", math_dtype="fp8", accumulation=accumulation
+    )
+
+
+GEMM_RECIPES: Final[dict[str, Recipe]] = {
+    recipe.name: recipe
+    for recipe in (
+        _plain("bf16", "bf16", "bf16"),
+        _plain("fp32", "fp32", "fp32"),
+        _plain("int8", "int8", "int32"),
+        _fp8("fp8_tensorwise", _TENSOR, "fast"),
+        _fp8("fp8_tensorwise_slow_accum", _TENSOR, "slow"),
+        _fp8("fp8_axiswise", _ROW, "fast"),
+        _fp8("fp8_axiswise_slow_accum", _ROW, "slow"),
+    )
+}

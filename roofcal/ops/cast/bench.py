@@ -1,0 +1,105 @@
+"""bf16 -> fp8 e4m3 casts in plain torch, eager and compiled."""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import torch
+
+from roofcal.ops.bench import Call, Inputs, draw, norm_error
+from roofcal.ops.spec import Unsupported
+
+E4M3_MAX: Final = 448.0
+Outputs = tuple[torch.Tensor, ...]
+
+
+def make_inputs(
+    recipe: str, shape: Mapping[str, int], generator: torch.Generator, distribution: str
+) -> dict[str, torch.Tensor]:
+    """x [rows, cols] in bf16."""
+    return {"x": draw(generator, distribution, shape["rows"], shape["cols"])}
+
+
+def _scaled(x: torch.Tensor, amax: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    scale = amax.float().clamp(min=1e-12) / E4M3_MAX
+    # Clamped: torch 2.11 casts an overflow to NaN, 2.13 saturates.
+    values = (x.float() / scale).clamp(-E4M3_MAX, E4M3_MAX)
+    return values.to(torch.float8_e4m3fn), scale
+
+
+def tensorwise(x: torch.Tensor) -> Outputs:
+    """(q [rows, cols], scale [])."""
+    return _scaled(x, x.abs().amax())
+
+
+def rowwise_dim0(x: torch.Tensor) -> Outputs:
+    """(q [rows, cols], scale [rows, 1])."""
+    return _scaled(x, x.abs().amax(dim=1, keepdim=True))
+
+
+def rowwise_dim1(x: torch.Tensor) -> Outputs:
+    """(q [cols, rows] contiguous, scale [cols, 1])."""
+    q, scale = _scaled(x, x.abs().amax(dim=0, keepdim=True))
+    return q.t().contiguous(), scale.t()
+
+
+def rowwise_both(x: torch.Tensor) -> Outputs:
+    """(q of dim0, scale of dim0, q of dim1, scale of dim1)."""
+    return (*rowwise_dim0(x), *rowwise_dim1(x))
+
+
+_CASTS: Final[dict[str, Callable[[torch.Tensor], Outputs]]] = {
+    "fp8_tensorwise": tensorwise,
+    "fp8_rowwise_dim0": rowwise_dim0,
+    "fp8_rowwise_dim1": rowwise_dim1,
+    "fp8_rowwise_both": rowwise_both,
+}
+
+
+def build(provider: str, recipe: str, shape: Mapping[str, int]) -> Call:
+    """The cast, eager or compiled for exactly this shape (as in training, where shapes repeat)."""
+    cast = _CASTS[recipe]
+    if provider == "torch_compile":
+        torch.compiler.reset()  # one compilation per shape: dynamo would give up after eight
+        cast = torch.compile(cast, dynamic=False)
+    elif provider != "torch_eager":
+        raise Unsupported(f"unknown provider '{provider}' for op cast")
+    return lambda inputs: cast(inputs["x"])
+
+
+def relative_error(recipe: str, inputs: Inputs, output: Outputs) -> float:
+    """Worst error over the outputs, of the values they stand for (q * scale) against x itself,
+    quantised in float64 with exact scales."""
+    x = inputs["x"]
+    if recipe == "fp8_tensorwise":
+        return _stored_error(output[0], output[1], x, x.abs().amax())
+    columns = x.t()
+    pairs = {
+        "fp8_rowwise_dim0": ((0, x),),
+        "fp8_rowwise_dim1": ((0, columns),),
+        "fp8_rowwise_both": ((0, x), (2, columns)),
+    }[recipe]
+    errors = [
+        _stored_error(output[i], output[i + 1], y, y.abs().amax(dim=1, keepdim=True))
+        for i, y in pairs
+    ]
+    return max(errors)
+
+
+def _stored_error(
+    q: torch.Tensor, scale: torch.Tensor, x: torch.Tensor, amax: torch.Tensor
+) -> float:
+    exact = amax.double().clamp(min=1e-12) / E4M3_MAX
+    worst = norm_error(scale, exact)
+    for start in range(0, x.shape[0], 2048):
+        part = slice(start, start + 2048)
+        by = exact[part] if exact.ndim == 2 else exact
+        got = scale[part] if scale.ndim == 2 else scale
+        expected = (x[part].double() / by).float().clamp(-E4M3_MAX, E4M3_MAX)
+        stored = expected.to(torch.float8_e4m3fn).double() * by
+        worst = max(worst, norm_error(q[part].double() * got.double(), stored))
+    return worst
+
+
+def tolerance(recipe: str) -> float:
+    """One value in a few hundred may round the other way (6 %): fp32 against float64 division."""
+    return 1e-2

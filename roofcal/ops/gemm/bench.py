@@ -1,0 +1,153 @@
+"""Matrix products through torch: cuBLASLt on GPUs, oneDNN on CPUs."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import torch
+from torch.nn import functional
+
+from roofcal.model.recipes import GEMM_RECIPES, Recipe
+from roofcal.ops.bench import Call, Inputs, draw, norm_error
+from roofcal.ops.spec import Unsupported
+
+E4M3_MAX: Final = 448.0
+_FULL_REFERENCE_FLOPS: Final = 2e9
+_SAMPLED_ROWS: Final = 64
+_CHUNK: Final = 4096
+# bf16 rounding of the output alone is 1.7e-3; fast fp8 accumulation keeps about 14 mantissa bits
+# (DeepGEMM issue 37), which shows at K of many thousands.
+_TOLERANCE: Final = {"fp32": 1e-5, "int8": 1e-9, "bf16": 5e-3}
+_FP8_TOLERANCE: Final = {"slow": 5e-3, "fast": 2e-2}
+
+
+def make_inputs(
+    recipe: str, shape: Mapping[str, int], generator: torch.Generator, distribution: str
+) -> dict[str, torch.Tensor]:
+    """a [M,K] and b [N,K] (and their scales for fp8): bf16 draws, quantised as the recipe says."""
+    spec = GEMM_RECIPES[recipe]
+    a = draw(generator, distribution, shape["m"], shape["k"])
+    b = draw(generator, distribution, shape["n"], shape["k"])
+    if spec.math_dtype == "fp8":
+        quantised_a, scale_a = quantise_fp8(a, rowwise=_rowwise(spec))
+        quantised_b, scale_b = quantise_fp8(b, rowwise=_rowwise(spec))
+        scale_b = scale_b.reshape(1, -1) if _rowwise(spec) else scale_b
+        return {"a": quantised_a, "b": quantised_b, "scale_a": scale_a, "scale_b": scale_b}
+    if spec.math_dtype == "int8":
+        return {"a": _to_int8(a), "b": _to_int8(b)}
+    dtype = {"fp32": torch.float32, "bf16": torch.bfloat16}[spec.math_dtype]
+    return {"a": a.to(dtype), "b": b.to(dtype)}
+
+
+def quantise_fp8(x: torch.Tensor, *, rowwise: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    """(e4m3 matrix, fp32 scales with x = matrix * scale); one scale per row [rows,1] or one in all.
+
+    Clamped before the cast: torch 2.11 turns an overflow into NaN, 2.13 saturates.
+    """
+    amax = x.abs().amax(dim=1, keepdim=True) if rowwise else x.abs().amax()
+    scale = amax.float().clamp(min=1e-12) / E4M3_MAX
+    quantised = torch.empty(x.shape, dtype=torch.float8_e4m3fn, device=x.device)
+    for rows in torch.arange(x.shape[0]).split(_CHUNK):
+        part = slice(int(rows[0]), int(rows[-1]) + 1)
+        values = x[part].float() / (scale[part] if rowwise else scale)
+        quantised[part] = values.clamp(-E4M3_MAX, E4M3_MAX).to(torch.float8_e4m3fn)
+    return quantised, scale
+
+
+def build(provider: str, recipe: str, shape: Mapping[str, int]) -> Call:
+    """The product through `provider`; raises Unsupported for shapes and types it refuses."""
+    spec = GEMM_RECIPES[recipe]
+    if provider not in ("cublaslt", "torch_cpu"):
+        raise Unsupported(f"unknown provider '{provider}' for op gemm")
+    if spec.math_dtype == "fp8":
+        _check_fp8(provider, shape)
+        return _scaled_product(spec)
+    if spec.math_dtype == "int8":
+        return lambda inputs: torch._int_mm(inputs["a"], inputs["b"].t())
+    return lambda inputs: torch.mm(inputs["a"], inputs["b"].t())
+
+
+def _check_fp8(provider: str, shape: Mapping[str, int]) -> None:
+    bad = [f"{axis}={shape[axis]}" for axis in ("n", "k") if shape[axis] % 16]
+    if bad and provider == "cublaslt":
+        raise Unsupported(f"cuBLASLt fp8 needs N and K to be multiples of 16; got {', '.join(bad)}")
+
+
+def _scaled_product(spec: Recipe) -> Call:
+    scaling = functional.ScalingType.RowWise if _rowwise(spec) else functional.ScalingType.TensorWise
+    fast = spec.accumulation == "fast"
+
+    def call(inputs: Inputs) -> torch.Tensor:
+        return functional.scaled_mm(
+            inputs["a"],
+            inputs["b"].t(),
+            inputs["scale_a"],
+            scaling,
+            inputs["scale_b"],
+            scaling,
+            output_dtype=torch.bfloat16,
+            use_fast_accum=fast,
+        )
+
+    return call
+
+
+def relative_error(recipe: str, inputs: Inputs, output: torch.Tensor) -> float:
+    """Error of the product against float64 (int8: exact in float64).
+
+    Small products are checked whole. Large ones are checked on 64 rows, spread over all of M, and
+    on the whole of C projected on a random vector v: C v against A (B.T v), which any wrong tile
+    moves (Freivalds, 1979).
+    """
+    m, n, k = inputs["a"].shape[0], inputs["b"].shape[0], inputs["a"].shape[1]
+    if 2.0 * m * n * k <= _FULL_REFERENCE_FLOPS:
+        return norm_error(output, _dequantised(inputs, "a") @ _dequantised(inputs, "b").t())
+    rows = torch.linspace(0, m - 1, min(m, _SAMPLED_ROWS), device=output.device).long()
+    sampled = norm_error(output[rows], _rows_reference(inputs, rows))
+    return max(sampled, _projection_error(inputs, output))
+
+
+def _rows_reference(inputs: Inputs, rows: torch.Tensor) -> torch.Tensor:
+    a = _dequantised(inputs, "a", rows)
+    parts = torch.arange(inputs["b"].shape[0], device=rows.device).split(_CHUNK)
+    return torch.cat([a @ _dequantised(inputs, "b", part).t() for part in parts], dim=1)
+
+
+def _projection_error(inputs: Inputs, output: torch.Tensor) -> float:
+    n, k = inputs["b"].shape
+    v = torch.sign(torch.randn(n, device=output.device)).double()
+    folded = torch.zeros(k, dtype=torch.float64, device=output.device)
+    for part in torch.arange(n, device=output.device).split(_CHUNK):
+        folded += _dequantised(inputs, "b", part).t() @ v[part]
+    parts = torch.arange(output.shape[0], device=output.device).split(_CHUNK)
+    expected = torch.cat([_dequantised(inputs, "a", part) @ folded for part in parts])
+    seen = torch.cat([output[part].double() @ v for part in parts])
+    return norm_error(seen, expected)
+
+
+def _dequantised(inputs: Inputs, name: str, rows: torch.Tensor | None = None) -> torch.Tensor:
+    """Operand `name` (or some of its rows) in float64, scales applied."""
+    raw = inputs[name]
+    values = raw if rows is None else raw.view(torch.uint8)[rows].view(raw.dtype) if (
+        raw.dtype == torch.float8_e4m3fn
+    ) else raw[rows]
+    scale = inputs.get(f"scale_{name}")
+    if scale is None:
+        return values.double()
+    column = scale.reshape(-1, 1).double()
+    return values.double() * (column[rows] if rows is not None and column.shape[0] > 1 else column)
+
+
+def tolerance(recipe: str) -> float:
+    """Largest relative error of a correct product in this recipe."""
+    spec = GEMM_RECIPES[recipe]
+    if spec.math_dtype == "fp8":
+        return _FP8_TOLERANCE[spec.accumulation]
+    return _TOLERANCE[spec.math_dtype]
+
+
+def _rowwise(spec: Recipe) -> bool:
+    return spec.a.scale is not None and spec.a.scale.rows == 1
+
+
+def _to_int8(x: torch.Tensor) -> torch.Tensor:
+    return (x.float() * 32).round().clamp(-128, 127).to(torch.int8)

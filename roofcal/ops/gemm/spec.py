@@ -1,0 +1,34 @@
+"""The matrix product C[M,N] = A[M,K] @ B[N,K].T; M are the tokens of a layer, N x K its weights."""
+
+from roofcal.model.recipes import GEMM_RECIPES
+from roofcal.model.regimes import gemm_regime
+from roofcal.model.work import Work, gemm_work
+from roofcal.ops.spec import OpSpec, Shape
+
+
+def work(recipe: str, shape: Shape) -> Work:
+    """Least work of a product; raises KeyError for an unknown recipe or a missing axis."""
+    return gemm_work(GEMM_RECIPES[recipe], shape["m"], shape["n"], shape["k"])
+
+
+def regime(shape: Shape) -> str:
+    """Regime of the shape, see roofcal.model.regimes."""
+    return gemm_regime(shape["m"], shape["n"], shape["k"])
+
+
+def layer_shape(tokens: int, n: int, k: int) -> Shape:
+    """The product of a layer with n x k weights applied to `tokens` rows."""
+    return {"m": tokens, "n": n, "k": k}
+
+
+OP = OpSpec(
+    name="gemm",
+    role="study",
+    axes=("m", "n", "k"),
+    recipes=tuple(GEMM_RECIPES),
+    providers={"cuda": ("cublaslt",), "cpu": ("torch_cpu",)},
+    work=work,
+    regime=regime,
+    layer_shape=layer_shape,
+    baseline_recipe="bf16",
+)

@@ -1,0 +1,1 @@
+"""Calibration probe: memory bandwidth of reads, writes and copies."""

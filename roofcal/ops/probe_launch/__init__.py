@@ -1,0 +1,1 @@
+"""Calibration probe: what a kernel that does nothing costs."""

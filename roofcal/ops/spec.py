@@ -1,0 +1,43 @@
+"""What an op declares about itself without torch: axes, recipes, providers, least work."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from roofcal.model.work import Work
+
+Shape = Mapping[str, int]
+Backend = Literal["cuda", "cpu"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpSpec:
+    """One op of the study; `roofcal/ops/<name>/bench.py` runs it.
+
+    role             probe: calibrates the device; study: judges the predictions
+    axes             names of the sizes that make a shape, in their printed order
+    recipes          names this op accepts
+    providers        implementations per backend
+    work             least work of (recipe, shape)
+    regime           group in which errors are reported, from a shape
+    layer_shape      shape of this op for a layer of n x k weights at a number of tokens, or None
+    baseline_recipe  recipe the others are compared with, or None
+    """
+
+    name: str
+    role: Literal["probe", "study"]
+    axes: tuple[str, ...]
+    recipes: tuple[str, ...]
+    providers: Mapping[Backend, tuple[str, ...]]
+    work: Callable[[str, Shape], Work]
+    regime: Callable[[Shape], str]
+    layer_shape: Callable[[int, int, int], Shape] | None = None
+    baseline_recipe: str | None = None
+
+    def providers_on(self, backend: str) -> tuple[str, ...]:
+        """Providers of a backend ("cuda" covers ROCm, as torch does)."""
+        return self.providers.get(backend, ())  # type: ignore[call-overload, no-any-return]
+
+
+class Unsupported(Exception):  # noqa: N818 (a state of a point, not an error of the program)
+    """A provider refuses a recipe or shape; the message says which limit was met."""

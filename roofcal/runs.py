@@ -1,0 +1,212 @@
+"""The run folders of a study: those to measure here, earlier ones, and published ones.
+
+A run is one device in one environment. Only current runs are measured; earlier runs (another driver
+or torch on this machine) and published ones are replayed: calibrated and predicted again from the
+plan and the measurements they hold.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from roofcal.config import Study
+from roofcal.ops import BY_NAME, OPS
+from roofcal.records import Environment, read_records, write_records
+
+RESULTS: Final = Path("results")
+PUBLISHED: Final = Path("reports/published")
+DEVICES: Final = Path("config/devices")
+
+
+class RunsError(ValueError):
+    """A device of the study whose run folder cannot be used; the message says what to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One device in one environment: where its records are and where derived ones go.
+
+    folder   holds environment.jsonl, plan/ and measurements/
+    derived  takes calibration.jsonl and predictions/; `folder` itself unless it is published
+    ops      ops with a plan: those of the study, or those found measured in an old run
+    backend  what a current run is measured on; None for a run that is only replayed
+    suffix   of plan and measurement files
+    """
+
+    folder: Path
+    derived: Path
+    ops: tuple[str, ...]
+    backend: Literal["cuda", "cpu"] | None = None
+    suffix: str = ".jsonl"
+
+    @property
+    def environment_id(self) -> str:
+        """Name of the run folder."""
+        return self.folder.name
+
+    @property
+    def probes(self) -> tuple[str, ...]:
+        """Ops that calibrate."""
+        return tuple(op for op in self.ops if BY_NAME[op].role == "probe")
+
+    @property
+    def studies(self) -> tuple[str, ...]:
+        """Ops that are predicted."""
+        return tuple(op for op in self.ops if BY_NAME[op].role == "study")
+
+    def plans(self, ops: Iterable[str]) -> list[str]:
+        """Plan files of `ops`."""
+        return [f"{self.folder}/plan/{op}{self.suffix}" for op in ops]
+
+    def measurements(self, ops: Iterable[str]) -> list[str]:
+        """Measurement files of `ops`."""
+        return [f"{self.folder}/measurements/{op}{self.suffix}" for op in ops]
+
+    @property
+    def environment(self) -> str:
+        """Its environment file."""
+        return f"{self.folder}/environment.jsonl"
+
+    def records(self) -> list[str]:
+        """Environment, plans and measurements of all its ops."""
+        return [self.environment, *self.plans(self.ops), *self.measurements(self.ops)]
+
+    def derivatives(self) -> list[str]:
+        """The calibration and the predictions of every study op."""
+        predictions = [f"{self.derived}/predictions/{op}.jsonl" for op in self.studies]
+        return [f"{self.derived}/calibration.jsonl", *predictions]
+
+    def datasheet(self) -> list[str]:
+        """The device's file in config/devices, if it has one."""
+        path = DEVICES / f"{self.folder.parent.name}.yaml"
+        return [str(path)] if path.is_file() else []
+
+
+def study_runs(study: Study) -> list[Run]:
+    """All runs of a study: current, then earlier, then published (where the study wants them).
+
+    Writes environment.jsonl of a device that was found for the first time. Raises RunsError if a
+    listed device has none, or if there is nothing to measure or replay.
+    """
+    current = current_runs(study)
+    folders = {run.folder for run in current}
+    runs = [*current, *earlier_runs(RESULTS, folders)]
+    if study.published:
+        runs += published_runs(PUBLISHED, RESULTS / "replay")
+    if not runs:
+        raise RunsError("config/config.yaml: devices is empty and there is nothing to replay")
+    return runs
+
+
+def current_runs(study: Study) -> list[Run]:
+    """The runs to measure: of the devices found here, or of those the study lists."""
+    found = _found() if study.devices == "auto" else _listed(list(study.devices))
+    return [_current(study, folder, environment) for folder, environment in found.items()]
+
+
+def earlier_runs(results: Path, current: Collection[Path]) -> list[Run]:
+    """Finished runs below `results` that are not measured now."""
+    folders = [folder for folder in _earlier(results, current) if not _unmeasured(folder)]
+    return [Run(folder=folder, derived=folder, ops=_measured_ops(folder)) for folder in folders]
+
+
+def interrupted_runs(results: Path, current: Collection[Path]) -> list[str]:
+    """One sentence per earlier run that never got to its end and so is left out of the report."""
+    return [
+        f"{folder} is left out of the report: it was interrupted before {', '.join(missing)} was "
+        "measured, and its environment is no longer here. Delete the folder to silence this."
+        for folder in _earlier(results, current)
+        if (missing := _unmeasured(folder))
+    ]
+
+
+def published_runs(published: Path, replay: Path) -> list[Run]:
+    """Frozen runs below `published`; what is derived from them goes below `replay`."""
+    return [
+        Run(
+            folder=file.parent,
+            derived=replay / file.parent.relative_to(published),
+            ops=_measured_ops(file.parent),
+            suffix=".jsonl.gz",
+        )
+        for file in sorted(published.glob("*/*/environment.jsonl"))
+    ]
+
+
+def shape_files(op_slice: Mapping[str, Any]) -> list[str]:
+    """The CSV files of shapes that a slice of the configuration names."""
+    return [sweep["csv"] for sweep in op_slice["sweeps"].values() if sweep.get("csv")]
+
+
+def _found() -> dict[Path, Environment]:
+    from roofcal.discover import discover  # noqa: PLC0415 (a login node must not look for devices)
+
+    found = {RESULTS / e.device / e.environment_id: e for e in discover(DEVICES)}
+    for folder, environment in found.items():
+        if not (folder / "environment.jsonl").exists():  # its name is its hash: it never changes
+            write_records(folder / "environment.jsonl", [environment])
+    return found
+
+
+def _listed(names: list[str]) -> dict[Path, Environment]:
+    missing = [name for name in names if not (RESULTS / name / "environment.jsonl").is_file()]
+    if missing or not all(name.count("/") == 1 for name in names):
+        raise RunsError(_not_taken(missing or names))
+    return {RESULTS / name: _read_environment(RESULTS / name) for name in names}
+
+
+def _read_environment(folder: Path) -> Environment:
+    file = folder / "environment.jsonl"
+    environments = read_records(file, Environment)
+    ids = [f"{e.device}/{e.environment_id}" for e in environments]
+    if ids != [f"{folder.parent.name}/{folder.name}"]:
+        raise RunsError(f"{file}: describes {', '.join(ids) or 'nothing'}, not its folder; {_TAKE}")
+    return environments[0]
+
+
+def _current(study: Study, folder: Path, environment: Environment) -> Run:
+    backend: Literal["cuda", "cpu"] = "cpu" if environment.vendor == "cpu" else "cuda"
+    wanted = {*study.ops, *(op.name for op in OPS if op.role == "probe")}  # all calibrate
+    ops = [op for op in study.sweep_files if op in wanted and study.op_slice(op, backend)["sweeps"]]
+    return Run(folder=folder, derived=folder, ops=tuple(ops), backend=backend)
+
+
+def _earlier(results: Path, current: Collection[Path]) -> list[Path]:
+    """Folders below `results` with a plan or measurements, other than `current`."""
+    folders = (file.parent for file in sorted(results.glob("*/*/environment.jsonl")))
+    used = (f for f in folders if _ops_in(f / "plan") or _measured_ops(f))
+    return [folder for folder in used if folder not in current]
+
+
+def _unmeasured(folder: Path) -> list[str]:
+    """Planned ops without measurements, and probes of which there is not a single one."""
+    planned, measured = _ops_in(folder / "plan"), _measured_ops(folder)
+    missing = [op for op in planned if op not in measured]
+    return missing or ([] if any(BY_NAME[op].role == "probe" for op in measured) else ["a probe"])
+
+
+def _measured_ops(folder: Path) -> tuple[str, ...]:
+    return _ops_in(folder / "measurements")
+
+
+def _ops_in(folder: Path) -> tuple[str, ...]:
+    """Known ops with a records file in a folder, in the order of OPS."""
+    files = (file.name for file in folder.glob("*.jsonl*") if not file.name.startswith("."))
+    names = {name.split(".")[0] for name in files}
+    return tuple(op.name for op in OPS if op.name in names)
+
+
+_TAKE: Final = (
+    "take it on the device's own machine: python -m roofcal doctor --write-environment results"
+)
+
+
+def _not_taken(names: list[str]) -> str:
+    known = sorted(
+        str(f.parent.relative_to(RESULTS)) for f in RESULTS.glob("*/*/environment.jsonl")
+    )
+    return (
+        f"config/config.yaml: devices: no results/<device>/<environment_id>/environment.jsonl for "
+        f"{', '.join(names)}; known: {', '.join(known) or 'none'}. {_TAKE}"
+    )

@@ -1,0 +1,141 @@
+"""What may stand in config/*.yaml: one class per file. config/schema/ holds their JSON Schema."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from roofcal.records import Protocol
+
+Backend = Literal["cuda", "cpu"]
+Positive = Annotated[int, Field(strict=True, gt=0)]
+Seconds = Annotated[float, Field(gt=0)]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Timing(_Model):
+    """How long a point is timed, and when it is good enough. Durations in seconds.
+
+    settle_*         warm-up of a group of contenders: at least / at most, per contender
+    settle_tolerance three rounds in a row whose medians differ by less count as settled
+    slice_s          one contender's turn; contenders of a shape alternate slice by slice
+    budget_s         most time spent timing one contender after it has settled
+    target_interval  stop when half the 95 % interval of the median is below this fraction
+    min_samples      fewest settled samples
+    min_rounds       fewest turns they come from: samples of one turn share one state of the card
+    sample_s         shortest duration of one sample; short kernels are repeated within it
+    warm_card_s      load before the first point, until the card is at its working temperature
+    point_timeout_s  a contender that takes longer is killed and recorded as `timeout`
+    """
+
+    settle_min_s: Seconds = 0.15
+    settle_max_s: Seconds = 0.6
+    settle_tolerance: Seconds = 0.01
+    slice_s: Seconds = 0.02
+    budget_s: Seconds = 0.4
+    target_interval: Annotated[float, Field(gt=0, lt=1)] = 0.01
+    min_samples: Positive = 15
+    min_rounds: Positive = 4
+    sample_s: Seconds = 0.001
+    warm_card_s: Annotated[float, Field(ge=0)] = 5.0
+    point_timeout_s: Seconds = 120.0
+
+
+class LogUniform(_Model):
+    """Random shapes, sizes log-uniform between two bounds per axis, rounded to `multiple`.
+
+    skinny: this share of the shapes has its first axis drawn from 1 .. skinny_max instead.
+    """
+
+    count: Positive
+    seed: int
+    low: Positive
+    high: Positive
+    multiple: Positive = 16
+    skinny_fraction: Annotated[float, Field(ge=0, le=1)] = 0.0
+    skinny_max: Positive = 64
+    max_flops: Annotated[float, Field(gt=0)] = 1e15
+
+
+class Layers(_Model):
+    """Weight matrices of models under config/models, at tensor-parallel degrees and token counts."""
+
+    models: list[str] = Field(min_length=1)
+    tensor_parallel: list[Positive] = Field(min_length=1)
+    tokens: list[Positive] = Field(min_length=1)
+
+
+class Sweep(_Model):
+    """Shapes from exactly one generator, timed under each protocol by each contender.
+
+    recipes, providers: restrict the contenders of the file to these.
+    """
+
+    cubes: list[Positive] | None = None
+    shapes: list[list[Positive]] | None = None
+    grid: dict[str, list[Positive] | list[list[Positive]]] | None = None
+    log_uniform: LogUniform | None = None
+    layers: Layers | None = None
+    csv: str | None = None
+    protocols: list[Protocol] = [Protocol()]
+    recipes: list[str] | None = None
+    providers: list[str] | None = None
+
+    @model_validator(mode="after")
+    def _one_generator(self) -> "Sweep":
+        names = ("cubes", "shapes", "grid", "log_uniform", "layers", "csv")
+        given = [name for name in names if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise ValueError(f"a sweep needs exactly one of {', '.join(names)}; got {given or 'none'}")
+        if getattr(self, given[0]) in ([], {}):
+            raise ValueError(f"'{given[0]}' is empty: an empty sweep measures nothing")
+        return self
+
+
+class Sentinel(_Model):
+    """A point repeated through the session to see drift: once per `every` groups of contenders."""
+
+    provider: str
+    recipe: str
+    shape: dict[str, Positive]
+    every: Positive = 20
+
+
+class SweepFile(_Model):
+    """config/sweeps/<op>.yaml: who competes, which sweeps there are, which a study runs."""
+
+    op: str
+    contenders: dict[Backend, dict[str, list[str]]]
+    sweeps: dict[str, Sweep]
+    studies: dict[Literal["quick", "standard", "full"], dict[Backend, list[str]]]
+    sentinel: dict[Backend, Sentinel] = {}
+
+
+class Matrix(_Model):
+    """Weights of n x k; `shard` names the axis that tensor parallelism divides."""
+
+    n: Positive
+    k: Positive
+    shard: Literal["n", "k", "none"]
+
+
+class LanguageModel(_Model):
+    """config/models/<model>.yaml: the matrices of one layer."""
+
+    model: str
+    source: str
+    matrices: dict[str, Matrix] = Field(min_length=1)
+
+
+class StudyFile(_Model):
+    """config/config.yaml: the study."""
+
+    study: Literal["quick", "standard", "full"] = "quick"
+    devices: Literal["auto"] | list[str] = "auto"
+    published: bool = True
+    seed: int = 0
+    ops: list[str] | None = None
+    shapes_csv: str | None = None
+    timing: dict[Backend, Timing] = {"cuda": Timing(), "cpu": Timing()}

@@ -1,0 +1,124 @@
+"""pyproject.toml, environment.yml, the pins and the imports of the code agree."""
+
+import re
+import tomllib
+from importlib.metadata import PackageNotFoundError, version
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+
+from tests.architecture.tree import ROOT, modules
+
+PYPROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+PROJECT = tomllib.loads(PYPROJECT)["project"]
+RUNTIME = [Requirement(line) for line in PROJECT["dependencies"]]
+DEV = [Requirement(line) for line in PROJECT["optional-dependencies"]["dev"]]
+
+IMPORT_NAMES = {"pyyaml": "yaml", "nvidia-ml-py": "pynvml", "pytest-xdist": "xdist"}
+
+# Distributions that are run, not imported: where the command stands.
+TOOLS = {
+    "snakemake": "Makefile",
+    "mypy": "Makefile",
+    "ruff": "Makefile",
+    "snakefmt": "Makefile",
+    "import-linter": "pyproject.toml",
+    "pytest-xdist": "Makefile",
+}
+# How the file of TOOLS spells it, where that is not the name of the distribution.
+SPELLED = {"import-linter": "[tool.importlinter]", "pytest-xdist": "pytest -n 2"}
+
+# Imported, but not ours to require: comes with the CUDA build of torch, guarded by the code.
+COMES_WITH_TORCH = {"cuda"}
+
+
+def key(name: str) -> str:
+    """The name of a distribution in its normal form: PyYAML and pyyaml are one."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def import_name(requirement: Requirement) -> str:
+    return IMPORT_NAMES.get(key(requirement.name), key(requirement.name).replace("-", "_"))
+
+
+def third_party(*folders: str) -> set[str]:
+    return {name for module in modules(*folders) for name in module.third_party()}
+
+
+def pins(path: str) -> dict[str, str]:
+    """Distribution -> exact version, of a requirements file or the pip part of environment.yml."""
+    text = (ROOT / path).read_text(encoding="utf-8")
+    found = re.findall(r"^(?:\s+- )?([\w.-]+)==([^\s#]+)", text, flags=re.MULTILINE)
+    return {key(name): number for name, number in found}
+
+
+def is_stub(name: str) -> bool:
+    return name.startswith("types-") or name.endswith("-stubs")
+
+
+@pytest.mark.parametrize("requirement", RUNTIME + DEV, ids=lambda r: r.name)
+def test_every_dependency_is_used(requirement: Requirement) -> None:
+    name = key(requirement.name)
+    if is_stub(name):
+        base = name.removeprefix("types-").removesuffix("-stubs")
+        assert base in {key(other.name) for other in RUNTIME}
+    elif name in TOOLS:
+        text = (ROOT / TOOLS[name]).read_text(encoding="utf-8")
+        assert SPELLED.get(name, name) in text
+    else:
+        folders = ("roofcal", "kernels") if requirement in RUNTIME else ("tests",)
+        assert import_name(requirement) in third_party(*folders), f"{name} is imported nowhere"
+
+
+def test_everything_imported_is_declared() -> None:
+    declared = {import_name(requirement) for requirement in RUNTIME} | COMES_WITH_TORCH
+    assert third_party("roofcal", "kernels") - declared == set()
+
+
+def test_tests_import_nothing_undeclared() -> None:
+    declared = {import_name(requirement) for requirement in RUNTIME + DEV} | COMES_WITH_TORCH
+    declared |= {"packaging"}  # comes with pytest
+    assert third_party("tests", "tools") - declared == set()
+
+
+@pytest.mark.parametrize("path", ["pyproject.toml", "environment.yml"])
+def test_every_dependency_says_why_it_is_there(path: str) -> None:
+    lines = (ROOT / path).read_text(encoding="utf-8").splitlines()
+    for requirement in RUNTIME + DEV:
+        stem = re.compile(rf'^\s*(- |"){re.escape(requirement.name)}[<>=]')
+        matching = [line for line in lines if stem.match(line)]
+        assert len(matching) == 1, f"{requirement.name} in {path}: {matching}"
+        assert re.search(r"# \w.{5,}", matching[0]), f"{path} gives no reason: {matching[0]}"
+
+
+def test_environment_yml_lists_the_same_dependencies() -> None:
+    document = yaml.safe_load((ROOT / "environment.yml").read_text(encoding="utf-8"))
+    (pip_part,) = (entry["pip"] for entry in document["dependencies"] if isinstance(entry, dict))
+    listed = {key(Requirement(line).name) for line in pip_part}
+    assert listed == {key(requirement.name) for requirement in RUNTIME + DEV}
+
+
+def test_environment_yml_has_the_versions_of_the_lock() -> None:
+    locked = pins("requirements/lock.txt") | pins("requirements/torch-cuda.txt")
+    for name, number in pins("environment.yml").items():
+        assert number == locked[name], name
+
+
+@pytest.mark.parametrize("build", ["cpu", "cuda", "cuda12", "rocm"])
+def test_the_pins_are_what_pyproject_asks_for(build: str) -> None:
+    locked = pins("requirements/lock.txt") | pins(f"requirements/torch-{build}.txt")
+    for requirement in RUNTIME + DEV:
+        name = "triton-rocm" if (key(requirement.name), build) == ("triton", "rocm") else None
+        number = locked[name or key(requirement.name)].partition("+")[0]
+        assert requirement.specifier.contains(number), f"{requirement}: {number} is pinned"
+
+
+def test_the_cpu_pin_cannot_fetch_the_cuda_build_of_pypi() -> None:
+    """PyPI carries no version with a local label, so `+cpu` can only come from elsewhere."""
+    assert pins("requirements/torch-cpu.txt")["torch"].endswith("+cpu")
+
+
+def test_the_kernels_of_pypi_do_not_shadow_ours() -> None:
+    with pytest.raises(PackageNotFoundError):
+        version("kernels")

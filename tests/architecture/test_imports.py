@@ -1,0 +1,84 @@
+"""Who may import which third-party package. Who may import whom inside: contracts in pyproject."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.architecture.tree import ROOT, Module, modules
+
+# Package -> third-party packages its modules may import. The longest name that fits a module
+# decides; `*` stands for one part of a name. Everything that is not listed may import none.
+ALLOWED: dict[str, set[str]] = {
+    "kernels": {"torch", "triton"},
+    "roofcal.model": set(),
+    "roofcal.records": {"pydantic"},
+    "roofcal.schema": {"pydantic"},
+    "roofcal.config": {"pydantic", "yaml"},
+    "roofcal.devices": {"pydantic", "yaml"},
+    "roofcal.ops.bench": {"torch"},
+    "roofcal.ops.*.bench": {"torch", "triton", "kernels"},
+    "roofcal.measure": {"torch", "triton", "kernels", "numpy", "psutil", "tqdm", "cuda"},
+    "roofcal.measure.telemetry": {"pynvml"},
+    "roofcal.calibrate": {"numpy", "scipy"},
+    "roofcal.predict": {"numpy", "pandas"},
+    "roofcal.report": {"numpy", "pandas", "matplotlib", "seaborn", "jinja2"},
+    "roofcal.cli": {"pandas"},
+    "roofcal.doctor": {"psutil"},
+}
+
+
+def _covers(pattern: str, name: str) -> bool:
+    wanted, parts = pattern.split("."), name.split(".")
+    return len(parts) >= len(wanted) and all(
+        w in ("*", part) for w, part in zip(wanted, parts, strict=False)
+    )
+
+
+def allowed(name: str) -> set[str]:
+    fitting = [pattern for pattern in ALLOWED if _covers(pattern, name)]
+    return ALLOWED[max(fitting, key=lambda pattern: pattern.count("."))] if fitting else set()
+
+
+def imports_of_modules(*folders: str) -> list[Module]:
+    found = modules(*folders)
+    assert found, f"no modules below {folders}: the test would prove nothing"
+    return found
+
+
+@pytest.mark.parametrize("module", imports_of_modules("roofcal", "kernels"), ids=lambda m: m.name)
+def test_a_module_imports_only_the_packages_of_its_layer(module: Module) -> None:
+    tops = module.third_party() | ({"kernels"} & {n.split(".")[0] for n in module.imported()})
+    own = {module.name.partition(".")[0]}
+    assert tops - own - allowed(module.name) == set(), (
+        f"{module.path}: see ALLOWED in {__file__} and 'Who may import whom' in CONTRIBUTING.md"
+    )
+
+
+def test_the_longest_rule_decides() -> None:
+    assert allowed("roofcal.measure.telemetry") == {"pynvml"}
+    assert "torch" in allowed("roofcal.measure.timing")
+    assert "torch" in allowed("roofcal.ops.gemm.bench")
+    assert allowed("roofcal.ops.gemm.spec") == set()
+
+
+def test_roofcal_model_needs_the_standard_library_alone() -> None:
+    for module in imports_of_modules("roofcal/model"):
+        outside = {
+            name
+            for name in module.imported()
+            if name.partition(".")[0] not in sys.stdlib_module_names
+            and not name.startswith("roofcal.model")
+        }
+        assert outside == set(), module.path
+
+
+def test_the_command_line_starts_without_heavy_packages() -> None:
+    """Otherwise --help, a dry run and predict for one point would take seconds."""
+    heavy = ["torch", "triton", "matplotlib", "seaborn", "snakemake", "scipy", "pandas"]
+    program = f"import sys, roofcal.cli; print(*({set(heavy)} & set(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == []

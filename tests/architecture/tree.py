@@ -1,0 +1,67 @@
+"""The source files of the checkout, parsed, for the tests that walk them."""
+
+import ast
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+OWN_PACKAGES = ("roofcal", "kernels", "tests", "tools")
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True)
+class Module:
+    path: Path  # relative to ROOT
+
+    @property
+    def name(self) -> str:
+        parts = self.path.with_suffix("").parts
+        return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+    @cached_property
+    def text(self) -> str:
+        return (ROOT / self.path).read_text(encoding="utf-8")
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.text, filename=str(self.path))
+
+    def functions(self) -> Iterator[Function]:
+        return (node for node in ast.walk(self.tree) if isinstance(node, Function))
+
+    def imported(self) -> set[str]:
+        """Full names of all modules imported anywhere in the file, in functions too."""
+        names: set[str] = set()
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Import):
+                names.update(alias.name for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                assert node.level == 0, f"{self.path}:{node.lineno}: imports here are absolute"
+                names.add(str(node.module))
+        return names
+
+    def third_party(self) -> set[str]:
+        """Top-level packages imported that are neither ours nor of the standard library."""
+        tops = {name.partition(".")[0] for name in self.imported()}
+        return tops - sys.stdlib_module_names - set(OWN_PACKAGES)
+
+
+def modules(*folders: str) -> list[Module]:
+    """All modules below the folders of the checkout, sorted by path."""
+    paths = (path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+    return [Module(path.relative_to(ROOT)) for path in sorted(paths)]
+
+
+def lines_of(function: Function) -> int:
+    """Lines of a function without its docstring and decorators."""
+    assert function.end_lineno is not None
+    first = function.body[0]
+    docstring = 0
+    if ast.get_docstring(function) is not None:
+        assert first.end_lineno is not None
+        docstring = first.end_lineno - first.lineno + 1
+    return function.end_lineno - function.lineno + 1 - docstring

@@ -1,0 +1,206 @@
+"""tools/bootstrap.sh with a stand-in for Python: nothing is downloaded, every pip call is seen."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PYTORCH_ORG = "https://download.pytorch.org/whl/cpu"
+
+STAND_IN = """#!/bin/bash
+minor=${FAKE_VERSION#3.}
+case "$*" in
+    --version) echo "Python $FAKE_VERSION" ;;
+    "-c import sys"*) ((minor >= 11 && minor <= 12)) ;;
+    "-c import ensurepip"*) exit "${FAKE_ENSUREPIP:-0}" ;;
+    "-m venv --clear "*) rm -rf "$4" && mkdir -p "$4/bin" && cp "$0" "$4/bin/python"
+                         touch "$4/pyvenv.cfg" ;;
+    "-m pip "*) echo "$*" >>pip.log
+                ! [[ -n "${FAKE_PIP_FAILS:-}" && "$*" =~ $FAKE_PIP_FAILS ]] ;;
+    tools/check_environment.py*) ;;
+    *) echo "unexpected: $*" >&2; exit 99 ;;
+esac
+"""
+
+on_a_gpu_machine = Path("/proc/driver/nvidia/version").exists() or Path("/dev/kfd").exists()
+needs_no_driver = pytest.mark.skipif(on_a_gpu_machine, reason="this machine has a GPU driver")
+
+
+class Checkout:
+    """A copy of what bootstrap.sh reads, and a PATH with the stand-in as its only Python."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.bin = folder / "bin"
+        shutil.copytree(ROOT / "requirements", folder / "requirements")
+        (folder / "tools").mkdir()
+        shutil.copy2(ROOT / "tools/bootstrap.sh", folder / "tools")
+        self.bin.mkdir()
+        for command in (
+            "bash",
+            "cat",
+            "cp",
+            "dirname",
+            "env",
+            "grep",
+            "head",
+            "mkdir",
+            "rm",
+            "sed",
+        ):
+            self.link(command)
+        for command in ("sha256sum", "tail", "touch"):
+            self.link(command)
+        self.add_command("python3", STAND_IN)
+
+    def link(self, command: str) -> None:
+        found = shutil.which(command)
+        assert found is not None
+        (self.bin / command).symlink_to(found)
+
+    def add_command(self, name: str, text: str) -> None:
+        (self.bin / name).write_text(text)
+        (self.bin / name).chmod(0o755)
+
+    def run(self, **variables: str) -> subprocess.CompletedProcess[str]:
+        environment = {"PATH": str(self.bin), "HOME": os.environ["HOME"], "FAKE_VERSION": "3.12"}
+        return subprocess.run(
+            ["tools/bootstrap.sh"],
+            cwd=self.folder,
+            env=environment | variables,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    @property
+    def pip_calls(self) -> list[str]:
+        log = self.folder / "pip.log"
+        return log.read_text().splitlines() if log.exists() else []
+
+    @property
+    def stamp(self) -> Path:
+        return self.folder / ".venv/roofcal.stamp"
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Checkout:
+    return Checkout(tmp_path)
+
+
+def test_cpu_torch_comes_from_pips_own_sources_if_they_have_it(checkout: Checkout) -> None:
+    done = checkout.run(TORCH="cpu")
+    assert done.returncode == 0, done.stderr
+    assert "ready: .venv" in done.stdout
+    lock, torch = checkout.pip_calls
+    assert "-r requirements/lock.txt" in lock
+    assert "-r requirements/torch-cpu.txt" in torch
+    assert PYTORCH_ORG not in torch
+
+
+def test_cpu_torch_comes_from_pytorch_org_otherwise(checkout: Checkout) -> None:
+    done = checkout.run(TORCH="cpu", FAKE_PIP_FAILS="torch-cpu.txt$")
+    assert done.returncode == 0, done.stderr
+    assert checkout.pip_calls[-1].endswith(
+        f"-r requirements/torch-cpu.txt --extra-index-url {PYTORCH_ORG}"
+    )
+
+
+def test_without_a_cpu_torch_the_message_names_the_ways_out(checkout: Checkout) -> None:
+    done = checkout.run(TORCH="cpu", FAKE_PIP_FAILS="torch-cpu")
+    assert done.returncode == 2
+    assert "error: no CPU build of torch for Python 3.12" in done.stderr
+    for way_out in ("PYTHON=python3.11", "TORCH=cuda", "VENV=none"):
+        assert way_out in done.stderr
+    assert not checkout.stamp.exists()
+
+
+def test_a_failed_set_up_is_taken_up_again(checkout: Checkout) -> None:
+    assert checkout.run(TORCH="cpu", FAKE_PIP_FAILS="lock").returncode == 2
+    assert checkout.run(TORCH="cpu").returncode == 0
+    assert checkout.stamp.exists()
+
+
+def test_a_second_run_does_nothing(checkout: Checkout) -> None:
+    checkout.run(TORCH="cpu")
+    before = checkout.pip_calls
+    again = checkout.run(TORCH="cpu")
+    assert (again.returncode, again.stdout, checkout.pip_calls) == (0, "", before)
+
+
+def test_changed_pins_make_a_new_environment(checkout: Checkout) -> None:
+    checkout.run(TORCH="cpu")
+    before = len(checkout.pip_calls)
+    with (checkout.folder / "requirements/lock.txt").open("a") as lock:
+        lock.write("tomli==2.2.1\n")
+    checkout.run(TORCH="cpu")
+    assert len(checkout.pip_calls) == 2 * before
+
+
+@needs_no_driver
+@pytest.mark.parametrize(
+    ("driver", "build"), [("580.65.06", "cuda"), ("595.10", "cuda"), ("535.183.01", "cuda12")]
+)
+def test_the_nvidia_driver_decides_the_cuda_build(
+    checkout: Checkout, driver: str, build: str
+) -> None:
+    checkout.add_command("nvidia-smi", f"#!/bin/bash\necho {driver}\necho {driver}\n")
+    done = checkout.run()
+    assert done.returncode == 0, done.stderr
+    assert checkout.pip_calls[-1].endswith(f"-r requirements/torch-{build}.txt")
+
+
+@needs_no_driver
+def test_nvidia_smi_without_a_driver_counts_as_no_gpu(checkout: Checkout) -> None:
+    checkout.add_command("nvidia-smi", "#!/bin/bash\necho 'NVIDIA-SMI has failed'\nexit 9\n")
+    checkout.run()
+    assert checkout.pip_calls[-1].endswith("-r requirements/torch-cpu.txt")
+
+
+@needs_no_driver
+def test_a_login_node_keeps_the_gpu_build_of_a_compute_node(checkout: Checkout) -> None:
+    checkout.run(TORCH="cuda")
+    before = checkout.pip_calls
+    assert checkout.run().returncode == 0
+    assert checkout.pip_calls == before
+
+
+@pytest.mark.parametrize("version", ["3.9", "3.10", "3.13"])
+def test_an_unsupported_python_gets_a_message_with_ways_out(
+    checkout: Checkout, version: str
+) -> None:
+    done = checkout.run(TORCH="cpu", FAKE_VERSION=version)
+    assert done.returncode == 2
+    assert f"no Python 3.11 or 3.12 found (python3 is Python {version})" in done.stderr
+    assert "make ... PYTHON=" in done.stderr
+    assert checkout.pip_calls == []
+
+
+def test_a_named_python_that_is_too_old_is_refused(checkout: Checkout) -> None:
+    done = checkout.run(TORCH="cpu", PYTHON="python3", FAKE_VERSION="3.10")
+    assert done.returncode == 2
+    assert "PYTHON=python3 is Python 3.10: roofcal needs 3.11 or 3.12" in done.stderr
+
+
+def test_a_python_without_venv_gets_a_message_with_ways_out(checkout: Checkout) -> None:
+    done = checkout.run(TORCH="cpu", FAKE_ENSUREPIP="1")
+    assert done.returncode == 2
+    assert "apt-get install python3-venv" in done.stderr
+
+
+def test_a_folder_that_is_no_environment_is_left_alone(checkout: Checkout) -> None:
+    (checkout.folder / ".venv").mkdir()
+    (checkout.folder / ".venv/mine.txt").write_text("keep")
+    done = checkout.run(TORCH="cpu")
+    assert done.returncode == 2
+    assert ".venv exists and is no virtual environment" in done.stderr
+    assert (checkout.folder / ".venv/mine.txt").read_text() == "keep"
+
+
+def test_an_unknown_build_of_torch_is_refused(checkout: Checkout) -> None:
+    done = checkout.run(TORCH="cdua")
+    assert done.returncode == 2
+    assert "TORCH=cdua: allowed are auto, cpu, cuda, cuda12, rocm" in done.stderr

@@ -1,0 +1,125 @@
+"""A copy of this checkout in which the workflow tests run Snakemake."""
+
+import gzip
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).resolve().parent
+_PARTS = ("Snakefile", "environment.yml", "workflow", "profiles", "kernels", "roofcal", "reports")
+_NO_CACHES = shutil.ignore_patterns("__pycache__", "published", ".*")
+_JOB = re.compile(r"^(?:local)?(?:rule|checkpoint) (\w+):\n((?:    .*\n)*)", re.MULTILINE)
+
+CPU = {"device": "cpu-test", "vendor": "cpu", "torch": "2.13"}
+GPU = {"device": "nvidia-test", "vendor": "nvidia", "torch": "2.13", "driver": "580"}
+
+
+@dataclass(frozen=True)
+class Checkout:
+    """A folder with Snakefile, config and code, in which studies may be run and files edited."""
+
+    folder: Path
+
+    def snakemake(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run Snakemake here, with no environment activated; stderr is added to stdout."""
+        return subprocess.run(
+            [sys.executable, "-m", "snakemake", "--nocolor", *arguments],
+            cwd=self.folder,
+            env={"PATH": os.defpath, "HOME": os.environ.get("HOME", "/")},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+
+    def run(self, *arguments: str) -> str:
+        """Run the study; fails with what Snakemake said."""
+        done = self.snakemake(*arguments)
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+    def pending(self, *arguments: str) -> set[str]:
+        """What Snakemake would run: "measure gemm", "calibrate", ..."""
+        return set(self.pending_with_folders(*arguments))
+
+    def pending_with_folders(self, *arguments: str) -> dict[str, list[str]]:
+        """The same, with the run folders {root}/{device}/{environment} each is to run for."""
+        jobs: dict[str, list[str]] = {}
+        for rule, body in _JOB.findall(self.run("--dry-run", *arguments)):
+            wildcards = dict(re.findall(r"(\w+)=([^,\s]+)", _line(body, "wildcards")))
+            name = f"{rule} {wildcards['op']}" if "op" in wildcards else rule
+            folder = [wildcards[key] for key in ("root", "device", "environment") if wildcards]
+            jobs.setdefault(name, []).append("/".join(folder))
+        return jobs
+
+    def reasons(self, *arguments: str) -> str:
+        """Why Snakemake would run anything."""
+        return self.run("--dry-run", *arguments)
+
+    def text(self, path: str) -> str:
+        """A file's text."""
+        return (self.folder / path).read_text(encoding="utf-8")
+
+    def write(self, path: str, text: str) -> None:
+        """Write a file and its folders."""
+        (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (self.folder / path).write_text(text, encoding="utf-8")
+
+    def replace(self, path: str, old: str, new: str) -> None:
+        """Edit a file; `old` must be in it."""
+        text = self.text(path)
+        assert old in text, f"{old!r} is not in {path}"
+        self.write(path, text.replace(old, new))
+
+    def set_devices(self, *devices: dict[str, str]) -> None:
+        """What discover() finds from now on."""
+        self.write("devices.json", json.dumps(devices))
+
+    def run_folders(self) -> list[Path]:
+        """results/<device>/<environment> of every environment seen here."""
+        return sorted(file.parent for file in self.folder.glob("results/*/*/environment.jsonl"))
+
+    def publish(self, run: Path) -> Path:
+        """Freeze a run below reports/published, as `roofcal publish` does."""
+        target = self.folder / "reports" / "published" / run.parent.name / run.name
+        for kind in ("plan", "measurements"):
+            (target / kind).mkdir(parents=True)
+            for file in (run / kind).glob("*.jsonl"):
+                packed = gzip.compress(file.read_bytes(), mtime=0)
+                (target / kind / f"{file.name}.gz").write_bytes(packed)
+        shutil.copy2(run / "environment.jsonl", target)
+        return target
+
+
+def _line(body: str, key: str) -> str:
+    found = re.search(rf"^    {key}: (.*)$", body, re.MULTILINE)
+    return found.group(1) if found else ""
+
+
+def copy_checkout(folder: Path) -> Checkout:
+    """The code as it is, with the small study of tests/workflow/study, and no results."""
+    for part in _PARTS:
+        source, target = ROOT / part, folder / part
+        if source.is_dir():
+            shutil.copytree(source, target, ignore=_NO_CACHES)
+        elif source.exists():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, target)
+    shutil.copytree(HERE / "study", folder / "config")
+    (folder / "environment.yml").touch()
+    return Checkout(folder=folder)
+
+
+def with_stand_ins(checkout: Checkout) -> Checkout:
+    """The same, with a command line that measures nothing and devices from devices.json."""
+    shutil.copy2(HERE / "stand_in_cli.py", checkout.folder / "roofcal" / "cli.py")
+    shutil.copy2(HERE / "stand_in_discover.py", checkout.folder / "roofcal" / "discover.py")
+    checkout.write("roofcal/__main__.py", "from roofcal.cli import main\n\nraise SystemExit(main())\n")
+    checkout.set_devices(CPU)
+    return checkout

@@ -1,0 +1,28 @@
+"""Fixtures of the workflow tests: a fresh checkout, and one whose study has been run."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.workflow.checkout import Checkout, copy_checkout, with_stand_ins
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Checkout:
+    """A checkout in which nothing has been run."""
+    return with_stand_ins(copy_checkout(tmp_path / "checkout"))
+
+
+@pytest.fixture(scope="session")
+def _run_once(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
+    checkout = with_stand_ins(copy_checkout(tmp_path_factory.mktemp("study") / "checkout"))
+    checkout.run()
+    return checkout
+
+
+@pytest.fixture
+def finished(_run_once: Checkout, tmp_path: Path) -> Checkout:
+    """A checkout whose study has been run to its end on one CPU; a copy of its own per test."""
+    shutil.copytree(_run_once.folder, tmp_path / "checkout", symlinks=True)
+    return Checkout(folder=tmp_path / "checkout")

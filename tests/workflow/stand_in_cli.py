@@ -1,0 +1,141 @@
+"""Stands in for roofcal/cli.py in the workflow tests, which are about when a job runs.
+
+It plans for real, and "measures" in no time: every point takes a second. It obeys the same
+arguments as the real command line, and a test runs one study through that one.
+"""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from roofcal.plan import plan_op
+from roofcal.records import (
+    Calibration,
+    Environment,
+    Measurement,
+    PlanPoint,
+    Prediction,
+    Session,
+    read_records,
+    write_bytes,
+    write_records,
+)
+
+
+def main() -> int:
+    """Run one stage."""
+    parser = argparse.ArgumentParser()
+    stages = parser.add_subparsers(dest="stage", required=True)
+    options = {
+        "plan": ["op", "environment", "slice", "out"],
+        "measure": ["plan", "environment", "timing", "journal", "out"],
+        "calibrate": ["run", "out"],
+        "predict": ["run", "calibration", "op", "out"],
+        "report": ["out"],
+    }
+    for stage, names in options.items():
+        sub = stages.add_parser(stage)
+        for name in names:
+            sub.add_argument(f"--{name}", required=True)
+        if stage == "report":
+            sub.add_argument("--run", action="append", required=True)
+    arguments = parser.parse_args()
+    globals()[arguments.stage](arguments)
+    return 0
+
+
+def plan(a: Any) -> None:
+    environment = read_records(Path(a.environment), Environment)[0]
+    write_records(Path(a.out), plan_op(json.loads(a.slice), environment))
+
+
+def measure(a: Any) -> None:
+    op = Path(a.plan).stem
+    if Path("fail_measure").exists() and Path("fail_measure").read_text() == op:
+        raise SystemExit(f"error: {op}: the stand-in was told to fail")
+    running = Path("measuring")
+    running.touch(exist_ok=False)  # FileExistsError: two measurements at once
+    try:
+        _measure(a)
+    finally:
+        running.unlink()
+
+
+def _measure(a: Any) -> None:
+    environment = read_records(Path(a.environment), Environment)[0].environment_id
+    points = read_records(Path(a.plan), PlanPoint)
+    session = Session(
+        session_id="s",
+        environment_id=environment,
+        op=points[0].op,
+        host="stand-in",
+        device_uuid=None,
+        git_commit=None,
+        git_dirty=None,
+        code_hash="",
+        command="",
+        timing=json.loads(a.timing),
+        started_utc="",
+    )
+    rows = [
+        Measurement(
+            point_id=point.point_id,
+            environment_id=environment,
+            session_id="s",
+            status="ok",
+            latency_samples_s=(1.0,),
+        )
+        for point in points
+    ]
+    write_records(Path(a.out), [session, *rows])
+
+
+def _file(run: str, kind: str, op: str) -> Path:
+    plain = Path(run) / kind / f"{op}.jsonl"
+    return plain if plain.exists() else plain.with_suffix(".jsonl.gz")
+
+
+def calibrate(a: Any) -> None:
+    environment = read_records(Path(a.run) / "environment.jsonl", Environment)[0]
+    probes = [
+        measurement
+        for file in sorted((Path(a.run) / "measurements").glob("probe_*"))
+        for measurement in read_records(file, Measurement)
+    ]
+    record = Calibration(
+        device=environment.device,
+        environment_id=environment.environment_id,
+        constants={},
+        probe_points=len(probes),
+    )
+    write_records(Path(a.out), [record])
+
+
+def predict(a: Any) -> None:
+    read_records(Path(a.calibration), Calibration)
+    predictions = [
+        Prediction(
+            point_id=point.point_id,
+            model="calibrated",
+            math_s=None,
+            dram_s=None,
+            link_s=None,
+            launch_s=None,
+            total_s=1.0,
+            bound_by="math",
+        )
+        for point in read_records(_file(a.run, "plan", a.op), PlanPoint)
+    ]
+    write_records(Path(a.out), predictions)
+
+
+def report(a: Any) -> None:
+    lines = []
+    for pair in a.run:
+        run, _, derived = pair.partition("=")
+        for file in sorted((Path(derived or run) / "predictions").glob("*.jsonl")):
+            for prediction in read_records(file, Prediction):
+                lines.append(f"{run} {file.stem} {prediction.point_id}")
+    write_bytes(Path(a.out), "\n".join(lines).encode())
+    write_bytes(Path(a.out).parent / "tables" / "points.csv", "\n".join(lines).encode())

@@ -1,0 +1,196 @@
+"""What runs again after what: the promises of CONTRIBUTING.md, asked of Snakemake itself."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from roofcal.records import Measurement, PlanPoint, read_records
+from tests.workflow.checkout import CPU, Checkout
+
+pytestmark = pytest.mark.slow
+
+OPS = ("probe_launch", "probe_copy", "probe_math", "gemm", "cast")
+STUDIES = ("gemm", "cast")
+
+
+def measured(jobs: set[str]) -> set[str]:
+    return {job.removeprefix("measure ") for job in jobs if job.startswith("measure ")}
+
+
+def planned(jobs: set[str]) -> set[str]:
+    return {job.removeprefix("plan ") for job in jobs if job.startswith("plan ")}
+
+
+def only_run(checkout: Checkout) -> Path:
+    (folder,) = checkout.run_folders()
+    return folder
+
+
+def test_a_fresh_checkout_plans_and_measures_every_op_and_ends_in_one_report(
+    fresh: Checkout,
+) -> None:
+    jobs = fresh.pending()
+
+    assert planned(jobs) == measured(jobs) == set(OPS)
+    assert {"calibrate", "predict gemm", "predict cast", "report"} <= jobs
+    assert "predict probe_math" not in jobs
+
+
+def test_the_first_run_writes_every_file_of_the_layout(finished: Checkout) -> None:
+    run = only_run(finished)
+
+    files = {str(file.relative_to(run)) for file in run.rglob("*.jsonl")}
+
+    records = {f"{kind}/{op}.jsonl" for kind in ("plan", "measurements") for op in OPS}
+    derived = {"calibration.jsonl", *(f"predictions/{op}.jsonl" for op in STUDIES)}
+    assert files == {"environment.jsonl"} | records | derived
+    assert (finished.folder / "results/report/report.html").stat().st_size > 0
+    assert (finished.folder / "results/report/tables/points.csv").is_file()
+
+
+def test_a_second_run_has_nothing_to_do(finished: Checkout) -> None:
+    assert "Nothing to be done" in finished.run()
+
+
+def test_a_comment_in_config_rules_profile_or_environment_runs_nothing(finished: Checkout) -> None:
+    for pattern in ("config/**/*.yaml", "workflow/rules/*.smk", "profiles/**/*.yaml", "*.yml"):
+        for file in finished.folder.glob(pattern):
+            file.write_text(file.read_text() + "\n# a comment\n")
+
+    assert finished.pending() == set()
+
+
+def test_touching_every_file_runs_nothing(finished: Checkout) -> None:
+    for file in finished.folder.rglob("*"):
+        if file.is_file() and ".snakemake" not in file.parts:
+            os.utime(file)
+
+    assert finished.pending() == set()
+
+
+@pytest.mark.parametrize(
+    ("source", "ops"),
+    [
+        ("kernels/memory_stream.py", {"probe_copy"}),
+        ("kernels/empty.py", {"probe_launch"}),
+        ("roofcal/ops/cast/bench.py", {"cast"}),
+        ("roofcal/ops/gemm/bench.py", {"gemm", "probe_math"}),
+        ("roofcal/measure/timing.py", set(OPS)),
+    ],
+)
+def test_editing_a_source_measures_exactly_the_ops_it_decides(
+    finished: Checkout, source: str, ops: set[str]
+) -> None:
+    (finished.folder / source).write_text(finished.text(source) + "\nEDITED = True\n")
+
+    jobs = finished.pending()
+
+    assert measured(jobs) == ops
+    assert planned(jobs) == set()
+    assert ("calibrate" in jobs) == any(op.startswith("probe_") for op in ops)
+
+
+@pytest.mark.parametrize("source", ["roofcal/cli.py", "roofcal/config.py", "roofcal/records.py"])
+def test_editing_what_decides_no_number_runs_no_measurement(
+    finished: Checkout, source: str
+) -> None:
+    (finished.folder / source).write_text(finished.text(source) + "\nEDITED = True\n")
+
+    assert measured(finished.pending()) == set()
+
+
+def test_changed_timing_measures_everything_on_that_backend_and_plans_nothing(
+    finished: Checkout,
+) -> None:
+    finished.replace("config/config.yaml", "cuda: {budget_s: 0.4}", "cuda: {budget_s: 0.5}")
+    assert finished.pending() == set()
+
+    finished.replace("config/config.yaml", "cpu: {budget_s: 0.1}", "cpu: {budget_s: 0.2}")
+    jobs = finished.pending()
+
+    assert measured(jobs) == set(OPS)
+    assert planned(jobs) == set()
+
+
+def test_a_removed_sweep_point_disappears_from_every_output(finished: Checkout) -> None:
+    run = only_run(finished)
+    before = {p.point_id for p in read_records(run / "plan/gemm.jsonl", PlanPoint)}
+    finished.replace("config/sweeps/gemm.yaml", "cubes: {cubes: [64, 128]}", "cubes: {cubes: [64]}")
+
+    assert measured(finished.pending()) == {"gemm"}
+    finished.run()
+
+    left = {m.point_id for m in read_records(run / "measurements/gemm.jsonl", Measurement)}
+    (gone,) = before - left
+    for file in (run / "plan/gemm.jsonl", run / "predictions/gemm.jsonl"):
+        assert gone not in file.read_text()
+    report = finished.text("results/report/report.html")
+    assert gone not in report
+    assert all(point in report for point in left)
+
+
+def test_an_op_left_out_of_the_study_leaves_the_probes_and_no_other_op(fresh: Checkout) -> None:
+    jobs = fresh.pending("--config", "ops=[gemm]")
+
+    assert measured(jobs) == set(OPS) - {"cast"}
+    assert "predict cast" not in jobs
+
+
+def test_a_changed_csv_of_shapes_plans_and_measures_that_op(fresh: Checkout) -> None:
+    fresh.write("my.csv", "m,n,k\n32,32,32\n")
+    fresh.write("config/config.yaml", fresh.text("config/config.yaml") + "shapes_csv: my.csv\n")
+    fresh.run()
+    fresh.write("my.csv", "m,n,k\n32,32,32\n48,48,48\n")
+
+    jobs = fresh.pending()
+
+    assert planned(jobs) == measured(jobs) == {"gemm"}
+
+
+def test_a_datasheet_calibrates_and_predicts_again_without_measuring(finished: Checkout) -> None:
+    finished.write("config/devices/cpu-test.yaml", "device: cpu-test\n")
+
+    jobs = finished.pending()
+
+    assert {"calibrate", "predict gemm", "predict cast", "report"} <= jobs
+    assert measured(jobs) == planned(jobs) == set()
+
+
+def test_a_new_environment_is_measured_beside_the_old_one(finished: Checkout) -> None:
+    old = only_run(finished)
+    before = {file: file.read_bytes() for file in old.rglob("*.jsonl")}
+    finished.set_devices(CPU | {"torch": "2.14"})
+
+    jobs = finished.pending_with_folders()
+    finished.run()
+
+    (new,) = set(finished.run_folders()) - {old}
+    assert measured(set(jobs)) == set(OPS)
+    assert jobs["measure gemm"] == [str(new.relative_to(finished.folder))]
+    assert {file: file.read_bytes() for file in before} == before
+    report = finished.text("results/report/report.html")
+    assert old.name in report
+    assert new.name in report
+
+
+def test_an_old_environment_is_never_measured_again(finished: Checkout) -> None:
+    old = only_run(finished)
+    finished.set_devices(CPU | {"torch": "2.14"})
+    source = "roofcal/ops/gemm/bench.py"
+    (finished.folder / source).write_text(finished.text(source) + "\nEDITED = True\n")
+
+    jobs = finished.pending_with_folders()
+
+    assert not any(old.name in folder for folder in jobs["measure gemm"])
+
+
+def test_an_old_environment_that_was_interrupted_is_named_and_left_out(finished: Checkout) -> None:
+    old = only_run(finished)
+    (old / "measurements/cast.jsonl").unlink()
+    finished.set_devices(CPU | {"torch": "2.14"})
+
+    said = finished.run("--dry-run")
+
+    assert f"{old.relative_to(finished.folder)} is left out of the report" in said
+    assert "before cast was measured" in said

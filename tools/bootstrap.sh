@@ -1,0 +1,126 @@
+#!/usr/bin/env bash
+# Makes the virtual environment of this checkout from requirements/; `make env` calls it. Does nothing when it is
+# up to date.   Usage: tools/bootstrap.sh [FOLDER]      Variables:
+#   PYTHON  interpreter to build from (default: the first of python3, python3.12, python3.11 that is 3.11 or 3.12)
+#   TORCH   auto (default: by the driver found here) | cpu | cuda | cuda12 | rocm
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+venv=${1:-.venv}
+stamp=$venv/roofcal.stamp
+wanted_torch=${TORCH:-auto}
+
+say() { printf 'env: %s\n' "$*"; }
+die() {
+    printf 'error: %s\n' "$1" >&2
+    shift
+    [ $# -eq 0 ] || printf '  %s\n' "$@" >&2
+    exit 2
+}
+
+# --- which build of torch ---------------------------------------------------------------------------------------
+
+nvidia_driver() { # prints the major version of the driver; fails without one. nvidia-smi may take seconds: last
+    local version=
+    if [ -r /proc/driver/nvidia/version ]; then version=$(</proc/driver/nvidia/version); fi
+    if [ -z "$version" ]; then
+        version=" $(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null)" || return 1
+    fi
+    [[ $version =~ \ ([0-9]{3})\.[0-9]+ ]] && echo "${BASH_REMATCH[1]}"
+}
+
+torch_for_this_machine() {
+    local driver
+    if driver=$(nvidia_driver); then
+        if ((driver >= 580)); then echo cuda; else echo cuda12; fi
+    elif [ -e /dev/kfd ]; then
+        echo rocm
+    else
+        # A login node without a GPU must not undo what a compute node needs: a GPU build runs on CPUs too.
+        installed_torch | grep -x -e cuda -e cuda12 -e rocm || echo cpu
+    fi
+}
+
+installed_torch() { sed -n 's/^torch: //p' "$stamp" 2>/dev/null || true; }
+
+# --- which Python -----------------------------------------------------------------------------------------------
+
+supported() { "$1" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))' 2>/dev/null; }
+
+find_python() {
+    local candidate
+    if [ -n "${PYTHON:-}" ]; then
+        supported "$PYTHON" || die "PYTHON=$PYTHON is $("$PYTHON" --version 2>&1 | tail -n 1): roofcal needs 3.11 or 3.12"
+        echo "$PYTHON"
+        return
+    fi
+    for candidate in python3 python3.12 python3.11; do
+        if supported "$candidate"; then echo "$candidate"; return; fi
+    done
+    die "no Python 3.11 or 3.12 found (python3 is $(python3 --version 2>&1 | tail -n 1))" \
+        "Ways out: install one (Debian 12, Ubuntu 24.04: apt-get install python3 python3-venv; or: uv python install 3.12)" \
+        "and name it if it is not on the PATH:  make ... PYTHON=/path/to/python3.12" \
+        "or use conda:  conda env create -f environment.yml && conda activate roofcal && make ... VENV=none"
+}
+
+# --- installing -------------------------------------------------------------------------------------------------
+
+pip_install() { "$venv/bin/python" -m pip --disable-pip-version-check --quiet --quiet install "$@"; }
+
+install_cpu_torch() {
+    local log=$venv/torch.log
+    pip_install -c requirements/lock.txt -r requirements/torch-cpu.txt 2>"$log" && return
+    pip_install -c requirements/lock.txt -r requirements/torch-cpu.txt \
+        --extra-index-url https://download.pytorch.org/whl/cpu 2>>"$log" && return
+    cat "$log" >&2
+    die "no CPU build of torch for $("$venv/bin/python" --version): not in pip's own sources, not at download.pytorch.org" \
+        "Ways out: another Python, if a wheel for it lies on this machine:  make ... PYTHON=python3.11 (or python3.12)" \
+        "or the CUDA build of PyPI, which runs on CPUs too (about 3 GB):  make ... TORCH=cuda" \
+        "or an environment that has torch >= 2.11:  make ... VENV=none PYTHON=/path/to/python"
+}
+
+install_torch() {
+    case $1 in
+        cpu) install_cpu_torch ;;
+        *) pip_install -c requirements/lock.txt -r "requirements/torch-$1.txt" ||
+            die "pip could not install requirements/torch-$1.txt (its message is above)" \
+                "Ways out: run it again if the network failed; TORCH=cpu|cuda|cuda12|rocm picks another build;" \
+                "or an environment that has torch >= 2.11:  make ... VENV=none PYTHON=/path/to/python" ;;
+    esac
+}
+
+create_venv() { # $1: interpreter
+    [ ! -e "$venv" ] || [ -e "$venv/pyvenv.cfg" ] || die "$venv exists and is no virtual environment: move it away"
+    "$1" -c 'import ensurepip, venv' 2>/dev/null ||
+        die "$1 ($("$1" --version)) has no venv or no ensurepip" \
+            "Ways out: Debian, Ubuntu: apt-get install python3-venv; or another Python: make ... PYTHON=/path/to/python3.12"
+    "$1" -m venv --clear "$venv"
+}
+
+# --- main -------------------------------------------------------------------------------------------------------
+
+case $wanted_torch in
+    auto) torch=$(torch_for_this_machine) ;;
+    cpu | cuda | cuda12 | rocm) torch=$wanted_torch ;;
+    *) die "TORCH=$wanted_torch: allowed are auto, cpu, cuda, cuda12, rocm" ;;
+esac
+
+describe() { # what the environment is made of; the stamp holds it, so any difference makes a new one
+    echo "folder: $(pwd)/$venv"
+    echo "torch: $torch"
+    cat requirements/lock.txt "requirements/torch-$torch.txt" | sha256sum
+    if [ -n "${PYTHON:-}" ]; then "$PYTHON" --version; else "$venv/bin/python" --version; fi 2>/dev/null || true
+}
+
+[ "$(cat "$stamp" 2>/dev/null)" = "$(describe)" ] && exit 0
+
+python=$(find_python)
+say "$venv with $("$python" --version) and the $torch build of torch; this takes some minutes once"
+create_venv "$python"
+say "installing $(grep -c == requirements/lock.txt) packages of requirements/lock.txt"
+pip_install -r requirements/lock.txt || die "pip could not install requirements/lock.txt (its message is above)"
+say "installing requirements/torch-$torch.txt: $(grep -E '^torch==' "requirements/torch-$torch.txt")"
+install_torch "$torch"
+"$venv/bin/python" tools/check_environment.py --dev
+PYTHON=$python describe >"$stamp"
+say "ready: $venv"

@@ -1,0 +1,18 @@
+# Reads the measurements of probes alone, so that no point it will be judged on leaks into the fit.
+rule calibrate:
+    input:
+        environment=lambda w: run_of(w).environment,
+        plans=lambda w: run_of(w).plans(run_of(w).probes),
+        measurements=lambda w: run_of(w).measurements(run_of(w).probes),
+        datasheet=lambda w: run_of(w).datasheet(),
+        sources=stage_sources("calibrate"),
+    output:
+        "{root}/{device}/{environment}/calibration.jsonl",
+    log:
+        "{root}/{device}/{environment}/log/calibrate.log",
+    conda:
+        "../../environment.yml"
+    params:
+        run=lambda w: run_of(w).folder,
+    shell:
+        "python -m roofcal calibrate --run {params.run} --out {output} > {log} 2>&1"

@@ -1,0 +1,50 @@
+# The validated study, its runs, and the few functions that the rules' inputs are made of.
+import json
+import os
+import re
+import sys
+from pathlib import Path
+
+from roofcal.config import load_study
+from roofcal.runs import RESULTS, interrupted_runs, shape_files, study_runs
+from roofcal.sources import measure_sources, plan_sources, stage_sources
+
+# `python` in a rule is the one Snakemake runs on, whether or not its environment is activated.
+HERE = str(Path(sys.executable).parent)
+os.environ.update(PATH=os.pathsep.join([HERE, *os.get_exec_path()]))
+
+try:
+    STUDY = load_study(Path("config"), config)
+    RUNS = {str(run.derived): run for run in study_runs(STUDY)}
+except (ValueError, OSError) as error:
+    print(f"error: {error}", file=sys.stderr)
+    sys.exit(2)
+
+for note in interrupted_runs(RESULTS, [run.folder for run in RUNS.values()]):
+    print(f"note: {note}", file=sys.stderr)
+
+
+def any_of(names):
+    """A pattern that matches these names alone, and nothing where there are none."""
+    return "|".join(re.escape(name) for name in sorted(set(names))) or "(?!)"
+
+
+def run_of(wildcards):
+    """The run whose derived files are at {root}/{device}/{environment}."""
+    return RUNS[f"{wildcards.root}/{wildcards.device}/{wildcards.environment}"]
+
+
+def op_slice(wildcards):
+    """What the configuration says of one op on the device of a current run."""
+    return STUDY.op_slice(wildcards.op, run_of(wildcards).backend)
+
+
+wildcard_constraints:
+    root="results|results/replay",
+    device="[^/]+",
+    environment=any_of(run.environment_id for run in RUNS.values()),
+    op=any_of(STUDY.sweep_files),
+
+
+# Plans and measurements are made for current runs only; those of others are never touched.
+CURRENT = any_of(run.environment_id for run in RUNS.values() if run.backend)

@@ -1,0 +1,30 @@
+# The only rule that needs the device. It takes every core, because nothing may run beside it, and
+# the only `device` there is (profiles/default), because two measurements would disturb each other.
+# The journal is no output: it outlives a failure, and a restart takes what it holds.
+rule measure:
+    input:
+        plan="{root}/{device}/{environment}/plan/{op}.jsonl",
+        environment="{root}/{device}/{environment}/environment.jsonl",
+        sources=lambda w: measure_sources(w.op),
+    output:
+        "{root}/{device}/{environment}/measurements/{op}.jsonl",
+    log:
+        "{root}/{device}/{environment}/log/measure_{op}.log",
+    benchmark:
+        "{root}/{device}/{environment}/log/measure_{op}.tsv"
+    wildcard_constraints:
+        root="results",
+        environment=CURRENT,
+    conda:
+        "../../environment.yml"
+    threads: os.cpu_count()
+    resources:
+        device=1,
+        gpu=lambda w: int(run_of(w).backend == "cuda"),
+        nodes=1,
+    params:
+        timing=lambda w: json.dumps(STUDY.timing(run_of(w).backend), sort_keys=True),
+        journal="{root}/{device}/{environment}/journal/{op}.jsonl",
+    shell:
+        "python -m roofcal measure --plan {input.plan} --environment {input.environment}"
+        " --timing {params.timing:q} --journal {params.journal} --out {output} 2>&1 | tee {log}"

@@ -1,0 +1,19 @@
+# Reads plan, calibration and datasheet, never a measurement.
+rule predict:
+    input:
+        environment=lambda w: run_of(w).environment,
+        plan=lambda w: run_of(w).plans([w.op]),
+        calibration="{root}/{device}/{environment}/calibration.jsonl",
+        datasheet=lambda w: run_of(w).datasheet(),
+        sources=stage_sources("predict"),
+    output:
+        "{root}/{device}/{environment}/predictions/{op}.jsonl",
+    log:
+        "{root}/{device}/{environment}/log/predict_{op}.log",
+    conda:
+        "../../environment.yml"
+    params:
+        run=lambda w: run_of(w).folder,
+    shell:
+        "python -m roofcal predict --run {params.run} --calibration {input.calibration}"
+        " --op {wildcards.op} --out {output} > {log} 2>&1"

@@ -1,0 +1,24 @@
+# Joins everything: what was planned, measured and predicted in every run, current, earlier and
+# published. Its page is the report; it is registered so that `snakemake --report` carries it too.
+rule report:
+    input:
+        records=[file for run in RUNS.values() for file in run.records()],
+        derived=[file for run in RUNS.values() for file in run.derivatives()],
+        datasheets=[file for run in RUNS.values() for file in run.datasheet()],
+        sources=stage_sources("report"),
+    output:
+        page=report(
+            "results/report/report.html",
+            caption="../../reports/captions/report.rst",
+            category="Study",
+            labels={"page": "calibrated rooflines"},
+        ),
+        tables=directory("results/report/tables"),
+    log:
+        "results/report/report.log",
+    conda:
+        "../../environment.yml"
+    params:
+        runs=[f"--run {run.folder}={run.derived}" for run in RUNS.values()],
+    shell:
+        "python -m roofcal report {params.runs} --out {output.page} > {log} 2>&1"
