@@ -17,7 +17,7 @@ PYTHON ?=
 VENV ?= .venv
 
 REPORT := results/report/report.html
-CODE := roofcal kernels tests tools
+CODE := $(wildcard roofcal kernels tests tools bench)
 SMK := Snakefile workflow
 
 ifeq ($(VENV),none)
@@ -27,7 +27,8 @@ else
   PY := $(VENV)/bin/python
   BIN := $(abspath $(VENV))/bin
 endif
-export PATH := $(BIN):$(PATH)  # the rules of the study call `python`: it must be this one
+# The rules of the study call `python`: it must be this one.
+export PATH := $(BIN):$(PATH)
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
@@ -52,7 +53,7 @@ endif
 
 study: env ## measure this machine, calibrate, predict and write the report (STUDY=quick|standard|full)
 	$(PY) -m snakemake --cores all $(SNAKEMAKE_ARGS) $(if $(strip $(STUDY)$(STUDY_CONFIG)),--config $(if $(STUDY),study=$(STUDY)) $(STUDY_CONFIG))
-	@echo "Report: $(CURDIR)/$(REPORT)"
+	@[ ! -e $(REPORT) ] || echo "Report: $(CURDIR)/$(REPORT)"
 
 report: env ## write the report again from what has been measured; measures nothing
 	$(PY) -m snakemake --cores all $(SNAKEMAKE_ARGS) --allowed-rules report --force $(REPORT)
@@ -62,7 +63,7 @@ doctor: env ## say what was found on this machine and what a study here can and 
 	@$(PY) -m roofcal doctor
 
 bench: env-dev ## time planning, the report and bulk prediction (not part of the tests)
-	$(PY) -m pytest tests/benchmarks -m bench -s $(PYTEST_ARGS)
+	$(PY) -m pytest bench -m bench -s $(PYTEST_ARGS)
 
 test: lint types contracts unit ## all checks: lint, types, import contracts, tests
 

@@ -21,12 +21,17 @@ SHARED_MEMORY_LIMIT: Final[dict[Architecture, int]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamConfig:
-    """block: elements a program handles per step; programs_per_unit: persistent programs per SM."""
+    """block: elements a program handles per step; programs_per_unit: persistent programs per SM, or
+    None for one program per block."""
 
     block: int
     num_warps: int
-    programs_per_unit: int
+    programs_per_unit: int | None = None
 
 
-# 16 bytes per thread and load, four loads in flight per thread and step.
-STREAM: Final = StreamConfig(block=4096, num_warps=8, programs_per_unit=16)
+# On an H200 (4 GiB): read 4.43 TB/s, write 4.65 TB/s.
+READ: Final = StreamConfig(block=4096, num_warps=8, programs_per_unit=16)
+FILL: Final = StreamConfig(block=4096, num_warps=8)
+# One 16-byte load and store per thread: 4.28 TB/s at 4 GiB on an H200, torch's own copy 4.30; four
+# per thread (block 4096) reach 4.10, persistent programs less.
+COPY: Final = StreamConfig(block=1024, num_warps=8)

@@ -4,15 +4,14 @@
     fill       dst[i] = value                  4 B/element written
     copy       dst[i] = src[i]                 4 B/element read, 4 B/element written
 
-Shapes: src, dst [COUNT] fp32, contiguous. Offsets are 64 bit, because 4 GiB holds 2**30 elements and
-byte offsets reach 2**32.
+Shapes: src, dst [COUNT] fp32, contiguous, fewer than 2**31 elements (offsets are 32 bit).
 """
 
 import torch
 import triton
 import triton.language as tl
 
-from kernels.configs import STREAM
+from kernels.configs import COPY, FILL, READ
 
 
 @triton.jit
@@ -21,7 +20,7 @@ def _read_sum_kernel(src, partial, COUNT, BLOCK: tl.constexpr):
     total = tl.zeros((BLOCK,), dtype=tl.float32)
     lanes = tl.arange(0, BLOCK)
     for block in range(tl.program_id(0), tl.cdiv(COUNT, BLOCK), tl.num_programs(0)):
-        offsets = block.to(tl.int64) * BLOCK + lanes
+        offsets = block * BLOCK + lanes
         total += tl.load(src + offsets, mask=offsets < COUNT, other=0.0)
     tl.store(partial + tl.program_id(0), tl.sum(total, axis=0))
 
@@ -29,14 +28,14 @@ def _read_sum_kernel(src, partial, COUNT, BLOCK: tl.constexpr):
 @triton.jit
 def _fill_kernel(dst, value, COUNT, BLOCK: tl.constexpr):
     """One program, one block."""
-    offsets = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(dst + offsets, tl.full((BLOCK,), value, tl.float32), mask=offsets < COUNT)
 
 
 @triton.jit
 def _copy_kernel(src, dst, COUNT, BLOCK: tl.constexpr):
     """One program, one block."""
-    offsets = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = offsets < COUNT
     tl.store(dst + offsets, tl.load(src + offsets, mask=inside), mask=inside)
 
@@ -44,14 +43,14 @@ def _copy_kernel(src, dst, COUNT, BLOCK: tl.constexpr):
 def read_sum(src: torch.Tensor) -> torch.Tensor:
     """Partial sums of src [COUNT] fp32; their sum is the sum of src.
 
-    Raises ValueError unless src is a contiguous fp32 vector.
+    Raises ValueError unless src is a contiguous fp32 vector of fewer than 2**31 elements.
     """
     _check(src)
-    blocks = triton.cdiv(src.numel(), STREAM.block)
-    programs = max(1, min(blocks, STREAM.programs_per_unit * _compute_units(src)))
+    blocks = triton.cdiv(src.numel(), READ.block)
+    programs = max(1, min(blocks, (READ.programs_per_unit or blocks) * _compute_units(src)))
     partial = torch.empty(programs, device=src.device)
     _read_sum_kernel[(programs,)](
-        src, partial, src.numel(), BLOCK=STREAM.block, num_warps=STREAM.num_warps
+        src, partial, src.numel(), BLOCK=READ.block, num_warps=READ.num_warps
     )
     return partial
 
@@ -65,8 +64,8 @@ def fill(dst: torch.Tensor, value: float) -> torch.Tensor:
     """Write `value` to every element of dst [COUNT] fp32, and return dst; raises as read_sum."""
     _check(dst)
     if dst.numel():
-        grid = (triton.cdiv(dst.numel(), STREAM.block),)
-        _fill_kernel[grid](dst, value, dst.numel(), BLOCK=STREAM.block, num_warps=STREAM.num_warps)
+        grid = (triton.cdiv(dst.numel(), FILL.block),)
+        _fill_kernel[grid](dst, value, dst.numel(), BLOCK=FILL.block, num_warps=FILL.num_warps)
     return dst
 
 
@@ -80,14 +79,16 @@ def copy(src: torch.Tensor, dst: torch.Tensor) -> torch.Tensor:
     if src.numel() != dst.numel():
         raise ValueError(f"copy needs equal lengths, got {src.numel()} and {dst.numel()}")
     if src.numel():
-        grid = (triton.cdiv(src.numel(), STREAM.block),)
-        _copy_kernel[grid](src, dst, src.numel(), BLOCK=STREAM.block, num_warps=STREAM.num_warps)
+        grid = (triton.cdiv(src.numel(), COPY.block),)
+        _copy_kernel[grid](src, dst, src.numel(), BLOCK=COPY.block, num_warps=COPY.num_warps)
     return dst
 
 
 def _check(x: torch.Tensor) -> None:
     if x.dtype != torch.float32 or x.ndim != 1 or not x.is_contiguous():
         raise ValueError(f"needs a contiguous fp32 vector, got {x.dtype} {tuple(x.shape)}")
+    if x.numel() >= 2**31:
+        raise ValueError(f"needs fewer than 2**31 elements, got {x.numel()}")
 
 
 def _compute_units(x: torch.Tensor) -> int:

@@ -90,7 +90,9 @@ def _log_uniform_shapes(op: OpSpec, spec: LogUniform) -> Iterator[Shape]:
     source = random.Random(spec.seed)
     found = 0
     while found < spec.count:
-        shape = {axis: _log_uniform(source, spec.low, spec.high, spec.multiple) for axis in op.axes}
+        unaligned = source.random() < spec.unaligned_fraction
+        multiple = spec.unaligned_multiple if unaligned else spec.multiple
+        shape = {axis: _log_uniform(source, spec.low, spec.high, multiple) for axis in op.axes}
         if source.random() < spec.skinny_fraction:
             shape[op.axes[0]] = _log_uniform(source, 1, spec.skinny_max, 1)
         if op.work(op.recipes[0], shape).flops <= spec.max_flops:

@@ -6,7 +6,7 @@ plan and the measurements they hold.
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -31,6 +31,8 @@ class Run:
     derived  takes calibration.jsonl and predictions/; `folder` itself unless it is published
     ops      ops with a plan: those of the study, or those found measured in an old run
     backend  what a current run is measured on; None for a run that is only replayed
+    slices   per op of a current run, all that the configuration says of what to measure
+    timing   of a current run, all that the configuration says of how to measure
     suffix   of plan and measurement files
     """
 
@@ -38,6 +40,8 @@ class Run:
     derived: Path
     ops: tuple[str, ...]
     backend: Literal["cuda", "cpu"] | None = None
+    slices: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    timing: Mapping[str, Any] = field(default_factory=dict)
     suffix: str = ".jsonl"
 
     @property
@@ -71,6 +75,11 @@ class Run:
     def records(self) -> list[str]:
         """Environment, plans and measurements of all its ops."""
         return [self.environment, *self.plans(self.ops), *self.measurements(self.ops)]
+
+    def shape_files(self, op: str) -> list[str]:
+        """The CSV files of shapes that the slice of an op names."""
+        sweeps = self.slices[op]["sweeps"].values()
+        return [sweep["csv"] for sweep in sweeps if sweep.get("csv")]
 
     def derivatives(self) -> list[str]:
         """The calibration and the predictions of every study op."""
@@ -134,11 +143,6 @@ def published_runs(published: Path, replay: Path) -> list[Run]:
     ]
 
 
-def shape_files(op_slice: Mapping[str, Any]) -> list[str]:
-    """The CSV files of shapes that a slice of the configuration names."""
-    return [sweep["csv"] for sweep in op_slice["sweeps"].values() if sweep.get("csv")]
-
-
 def _found() -> dict[Path, Environment]:
     from roofcal.discover import discover  # noqa: PLC0415 (a login node must not look for devices)
 
@@ -168,8 +172,16 @@ def _read_environment(folder: Path) -> Environment:
 def _current(study: Study, folder: Path, environment: Environment) -> Run:
     backend: Literal["cuda", "cpu"] = "cpu" if environment.vendor == "cpu" else "cuda"
     wanted = {*study.ops, *(op.name for op in OPS if op.role == "probe")}  # all calibrate
-    ops = [op for op in study.sweep_files if op in wanted and study.op_slice(op, backend)["sweeps"]]
-    return Run(folder=folder, derived=folder, ops=tuple(ops), backend=backend)
+    slices = {op: study.op_slice(op, backend) for op in study.sweep_files if op in wanted}
+    slices = {op: op_slice for op, op_slice in slices.items() if op_slice["sweeps"]}
+    return Run(
+        folder=folder,
+        derived=folder,
+        ops=tuple(slices),
+        backend=backend,
+        slices=slices,
+        timing=study.timing(backend),
+    )
 
 
 def _earlier(results: Path, current: Collection[Path]) -> list[Path]:

@@ -26,21 +26,27 @@ NOT_DECIDING: Final = {
     "roofcal/records.py": "how results are written; schema_version guards what they mean",
     "roofcal/discover.py": "what it finds is the environment, a file of its own",
     "roofcal/devices.py": "datasheets are joined after measuring",
+    "roofcal/model/regimes.py": "groups points in the report",
     "roofcal/sources.py": "decides when to measure, not what is measured",
 }
+
+
+class SourcesError(ValueError):
+    """A source file that is not Python; the message names file and line."""
 
 
 def measure_sources(op: str) -> tuple[Path, ...]:
     """Files that decide the measurements of one op, relative to the checkout, sorted.
 
-    The whole of roofcal/measure, the op's folder, and what they import: kernels and the folders of
-    other ops only where the op's own files name them. Raises KeyError for an unknown op.
+    The whole of roofcal/measure, the op's bench and spec, and what they import: kernels and files
+    of other ops only where the op's own name them. Raises KeyError for an unknown op,
+    SourcesError for a file with a syntax error.
     """
     return _closure([*_stage_files("measure"), *_op_files(op)], skip=NOT_DECIDING)
 
 
 def plan_sources(op: str) -> tuple[Path, ...]:
-    """Files that decide which points one op measures; raises KeyError for an unknown op."""
+    """Files that decide which points one op measures; raises as measure_sources."""
     spec = ROOT / "roofcal" / "ops" / op / "spec.py"
     if not spec.is_file():
         raise KeyError(op)
@@ -50,7 +56,7 @@ def plan_sources(op: str) -> tuple[Path, ...]:
 def stage_sources(stage: str) -> tuple[Path, ...]:
     """Files of a whole stage and what they import, relative to the checkout, sorted.
 
-    Raises KeyError for a stage that is not in STAGES.
+    Raises KeyError for a stage that is not in STAGES, SourcesError for a syntax error.
     """
     if stage not in STAGES:
         raise KeyError(stage)
@@ -61,7 +67,8 @@ def code_hash(paths: Iterable[Path]) -> str:
     """SHA-256 (hex) of the syntax trees of files, without docstrings; other files by their bytes.
 
     Comments, docstrings and layout do not change it; it is comparable within one Python version,
-    as a measuring environment is. Relative paths are taken from the checkout.
+    as a measuring environment is. Relative paths are taken from the checkout. Raises SourcesError
+    for a syntax error.
     """
     digest = hashlib.sha256()
     for path in sorted(set(paths)):
@@ -79,10 +86,11 @@ def _stage_files(stage: str) -> list[Path]:
 
 
 def _op_files(op: str) -> list[Path]:
+    """bench.py and spec.py, not the whole folder: a model of time beside them measures nothing."""
     folder = ROOT / "roofcal" / "ops" / op
     if not (folder / "bench.py").is_file():
         raise KeyError(op)
-    return [file for file in folder.rglob("*") if _is_source(file)]
+    return [folder / "bench.py", folder / "spec.py"]
 
 
 def _is_source(file: Path) -> bool:
@@ -111,7 +119,7 @@ def _imported_names(file: Path) -> tuple[str, ...]:
 
 def _names_in(file: Path, package: tuple[str, ...]) -> Iterator[str]:
     """Dotted names a file imports anywhere in it; `from a import b` gives both a and a.b."""
-    for node in ast.walk(ast.parse(file.read_bytes(), filename=str(file))):
+    for node in ast.walk(_parsed(file)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -119,6 +127,14 @@ def _names_in(file: Path, package: tuple[str, ...]) -> Iterator[str]:
             module = ".".join([*above, *([node.module] if node.module else [])])
             yield module
             yield from (f"{module}.{alias.name}" for alias in node.names)
+
+
+def _parsed(file: Path) -> ast.Module:
+    try:
+        return ast.parse(file.read_bytes(), filename=str(file))
+    except SyntaxError as error:
+        where = f"{file.relative_to(ROOT)}:{error.lineno}"
+        raise SourcesError(f"{where}: {error.msg}; nothing runs before it is mended") from None
 
 
 def _module_files(name: str) -> list[Path]:
@@ -134,7 +150,7 @@ def _module_files(name: str) -> list[Path]:
 def _meaning(file: Path) -> bytes:
     if file.suffix != ".py":
         return file.read_bytes()
-    tree = ast.parse(file.read_bytes(), filename=str(file))
+    tree = _parsed(file)
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             node.body = _without_docstring(node.body)

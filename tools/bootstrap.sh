@@ -9,6 +9,7 @@ cd "$(dirname "$0")/.."
 venv=${1:-.venv}
 stamp=$venv/roofcal.stamp
 wanted_torch=${TORCH:-auto}
+PATH=${PATH//"$(pwd)/$venv/bin:"/} # an active or half-made .venv has no say in which Python is found
 
 say() { printf 'env: %s\n' "$*"; }
 die() {
@@ -46,18 +47,21 @@ installed_torch() { sed -n 's/^torch: //p' "$stamp" 2>/dev/null || true; }
 # --- which Python -----------------------------------------------------------------------------------------------
 
 supported() { "$1" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))' 2>/dev/null; }
+version_of() { "$1" -c 'import platform; print(platform.python_version())' 2>/dev/null || echo "no Python that runs"; }
+# The interpreter behind a virtual environment: one that is active may be gone tomorrow.
+base_of() { "$1" -c 'import sys; print(sys._base_executable)'; }
 
 find_python() {
     local candidate
     if [ -n "${PYTHON:-}" ]; then
-        supported "$PYTHON" || die "PYTHON=$PYTHON is $("$PYTHON" --version 2>&1 | tail -n 1): roofcal needs 3.11 or 3.12"
-        echo "$PYTHON"
+        supported "$PYTHON" || die "PYTHON=$PYTHON is $(version_of "$PYTHON"): roofcal needs 3.11 or 3.12"
+        base_of "$PYTHON"
         return
     fi
     for candidate in python3 python3.12 python3.11; do
-        if supported "$candidate"; then echo "$candidate"; return; fi
+        if supported "$candidate"; then base_of "$candidate"; return; fi
     done
-    die "no Python 3.11 or 3.12 found (python3 is $(python3 --version 2>&1 | tail -n 1))" \
+    die "no Python 3.11 or 3.12 found (python3 is $(version_of python3))" \
         "Ways out: install one (Debian 12, Ubuntu 24.04: apt-get install python3 python3-venv; or: uv python install 3.12)" \
         "and name it if it is not on the PATH:  make ... PYTHON=/path/to/python3.12" \
         "or use conda:  conda env create -f environment.yml && conda activate roofcal && make ... VENV=none"
@@ -72,8 +76,9 @@ install_cpu_torch() {
     pip_install -c requirements/lock.txt -r requirements/torch-cpu.txt 2>"$log" && return
     pip_install -c requirements/lock.txt -r requirements/torch-cpu.txt \
         --extra-index-url https://download.pytorch.org/whl/cpu 2>>"$log" && return
-    cat "$log" >&2
-    die "no CPU build of torch for $("$venv/bin/python" --version): not in pip's own sources, not at download.pytorch.org" \
+    grep '^ERROR' "$log" | tail -n 2 >&2 || true
+    die "no CPU build of torch for Python $(version_of "$venv/bin/python") in pip's own sources or at download.pytorch.org" \
+        "(everything pip said: $log)" \
         "Ways out: another Python, if a wheel for it lies on this machine:  make ... PYTHON=python3.11 (or python3.12)" \
         "or the CUDA build of PyPI, which runs on CPUs too (about 3 GB):  make ... TORCH=cuda" \
         "or an environment that has torch >= 2.11:  make ... VENV=none PYTHON=/path/to/python"
@@ -92,7 +97,7 @@ install_torch() {
 create_venv() { # $1: interpreter
     [ ! -e "$venv" ] || [ -e "$venv/pyvenv.cfg" ] || die "$venv exists and is no virtual environment: move it away"
     "$1" -c 'import ensurepip, venv' 2>/dev/null ||
-        die "$1 ($("$1" --version)) has no venv or no ensurepip" \
+        die "$1 ($(version_of "$1")) has no venv or no ensurepip" \
             "Ways out: Debian, Ubuntu: apt-get install python3-venv; or another Python: make ... PYTHON=/path/to/python3.12"
     "$1" -m venv --clear "$venv"
 }
@@ -109,18 +114,18 @@ describe() { # what the environment is made of; the stamp holds it, so any diffe
     echo "folder: $(pwd)/$venv"
     echo "torch: $torch"
     cat requirements/lock.txt "requirements/torch-$torch.txt" | sha256sum
-    if [ -n "${PYTHON:-}" ]; then "$PYTHON" --version; else "$venv/bin/python" --version; fi 2>/dev/null || true
+    version_of "${PYTHON:-$venv/bin/python}"
 }
 
 [ "$(cat "$stamp" 2>/dev/null)" = "$(describe)" ] && exit 0
 
 python=$(find_python)
-say "$venv with $("$python" --version) and the $torch build of torch; this takes some minutes once"
+say "$venv with Python $(version_of "$python") and the $torch build of torch; this takes some minutes once"
 create_venv "$python"
+say "installing requirements/torch-$torch.txt: $(grep -E '^torch==' "requirements/torch-$torch.txt")"
+install_torch "$torch" # first: it is the part that can fail
 say "installing $(grep -c == requirements/lock.txt) packages of requirements/lock.txt"
 pip_install -r requirements/lock.txt || die "pip could not install requirements/lock.txt (its message is above)"
-say "installing requirements/torch-$torch.txt: $(grep -E '^torch==' "requirements/torch-$torch.txt")"
-install_torch "$torch"
 "$venv/bin/python" tools/check_environment.py --dev
 PYTHON=$python describe >"$stamp"
 say "ready: $venv"

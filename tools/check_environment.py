@@ -46,7 +46,7 @@ def problems(wanted: dict[str, str], found: dict[str, str | None]) -> list[str]:
     missing = [wanted[name] for name, value in found.items() if value is None]
     if missing:
         arguments = " ".join(f"'{requirement}'" for requirement in missing)
-        lines.append(f"error: {sys.executable} lacks {len(missing)} packages of pyproject.toml")
+        lines.append(f"error: {sys.executable} lacks packages that pyproject.toml asks for")
         lines.append(f"  Way out: {sys.executable} -m pip install {arguments}")
     if installed_version("kernels") is not None:
         lines.append(

@@ -34,7 +34,7 @@ def test_the_study_needs_no_test_tools() -> None:
 def test_missing_packages_are_named_with_the_command_that_brings_them() -> None:
     wanted = {"numpy": "numpy>=2.1,<2.4", "tqdm": "tqdm>=4.66"}
     error, way_out = check_environment.problems(wanted, {"numpy": None, "tqdm": "4.70"})
-    assert "lacks 1 packages" in error
+    assert "lacks packages" in error
     assert way_out.endswith("-m pip install 'numpy>=2.1,<2.4'")
 
 
@@ -68,7 +68,7 @@ def test_a_version_is_compared_without_its_local_label(
 def test_another_version_is_a_note_and_no_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(check_environment, "requirements", lambda *, dev: {"numpy": "numpy<2.4"})
+    monkeypatch.setattr(check_environment, "requirements", lambda **_: {"numpy": "numpy<2.4"})
     monkeypatch.setattr(check_environment, "version", versions(numpy="2.5.2"))
     assert check_environment.main() == 0
     assert "asks for numpy<2.4; 2.5.2 is installed" in capsys.readouterr().out

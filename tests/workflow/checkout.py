@@ -28,14 +28,20 @@ class Checkout:
 
     def snakemake(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run Snakemake here, with no environment activated; stderr is added to stdout."""
-        return subprocess.run(
+        process = self.start(*arguments)
+        output, _ = process.communicate()
+        return subprocess.CompletedProcess(process.args, process.returncode, output)
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        """Start Snakemake here and do not wait for it."""
+        return subprocess.Popen(
             [sys.executable, "-m", "snakemake", "--nocolor", *arguments],
             cwd=self.folder,
             env={"PATH": os.defpath, "HOME": os.environ.get("HOME", "/")},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            check=False,
+            start_new_session=True,
         )
 
     def run(self, *arguments: str) -> str:
@@ -57,10 +63,6 @@ class Checkout:
             folder = [wildcards[key] for key in ("root", "device", "environment") if wildcards]
             jobs.setdefault(name, []).append("/".join(folder))
         return jobs
-
-    def reasons(self, *arguments: str) -> str:
-        """Why Snakemake would run anything."""
-        return self.run("--dry-run", *arguments)
 
     def text(self, path: str) -> str:
         """A file's text."""
@@ -120,6 +122,8 @@ def with_stand_ins(checkout: Checkout) -> Checkout:
     """The same, with a command line that measures nothing and devices from devices.json."""
     shutil.copy2(HERE / "stand_in_cli.py", checkout.folder / "roofcal" / "cli.py")
     shutil.copy2(HERE / "stand_in_discover.py", checkout.folder / "roofcal" / "discover.py")
-    checkout.write("roofcal/__main__.py", "from roofcal.cli import main\n\nraise SystemExit(main())\n")
+    checkout.write(
+        "roofcal/__main__.py", "from roofcal.cli import main\n\nraise SystemExit(main())\n"
+    )
     checkout.set_devices(CPU)
     return checkout

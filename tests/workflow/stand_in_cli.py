@@ -6,6 +6,7 @@ arguments as the real command line, and a test runs one study through that one.
 
 import argparse
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +42,17 @@ def main() -> int:
         if stage == "report":
             sub.add_argument("--run", action="append", required=True)
     arguments = parser.parse_args()
+    _fail_if_told(arguments)
     globals()[arguments.stage](arguments)
     return 0
+
+
+def _fail_if_told(a: Any) -> None:
+    """Fail if the file `fail` has this job, such as "measure gemm", on a line of its own."""
+    op = getattr(a, "op", None) or Path(getattr(a, "plan", "")).stem
+    told = Path("fail").read_text().splitlines() if Path("fail").exists() else []
+    if f"{a.stage} {op}" in told:
+        raise SystemExit(f"error: {a.stage} {op}: the stand-in was told to fail")
 
 
 def plan(a: Any) -> None:
@@ -51,12 +61,11 @@ def plan(a: Any) -> None:
 
 
 def measure(a: Any) -> None:
-    op = Path(a.plan).stem
-    if Path("fail_measure").exists() and Path("fail_measure").read_text() == op:
-        raise SystemExit(f"error: {op}: the stand-in was told to fail")
     running = Path("measuring")
     running.touch(exist_ok=False)  # FileExistsError: two measurements at once
     try:
+        if Path("slow").exists():
+            time.sleep(float(Path("slow").read_text()))
         _measure(a)
     finally:
         running.unlink()
@@ -131,11 +140,12 @@ def predict(a: Any) -> None:
 
 
 def report(a: Any) -> None:
-    lines = []
-    for pair in a.run:
-        run, _, derived = pair.partition("=")
-        for file in sorted((Path(derived or run) / "predictions").glob("*.jsonl")):
-            for prediction in read_records(file, Prediction):
-                lines.append(f"{run} {file.stem} {prediction.point_id}")
+    pairs = [pair.partition("=") for pair in a.run]
+    lines = [
+        f"{run} {file.stem} {prediction.point_id}"
+        for run, _, derived in pairs
+        for file in sorted((Path(derived or run) / "predictions").glob("*.jsonl"))
+        for prediction in read_records(file, Prediction)
+    ]
     write_bytes(Path(a.out), "\n".join(lines).encode())
     write_bytes(Path(a.out).parent / "tables" / "points.csv", "\n".join(lines).encode())

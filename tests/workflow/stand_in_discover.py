@@ -9,4 +9,6 @@ from roofcal.records import Environment
 def discover(devices_folder: Path) -> list[Environment]:
     """One environment per entry of devices.json."""
     entries = json.loads(Path("devices.json").read_text())
-    return [Environment(device_name="", compute_units=1, python="3.11", **entry) for entry in entries]
+    return [
+        Environment(device_name="", compute_units=1, python="3.11", **entry) for entry in entries
+    ]

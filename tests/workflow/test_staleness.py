@@ -1,6 +1,8 @@
 """What runs again after what: the promises of CONTRIBUTING.md, asked of Snakemake itself."""
 
 import os
+import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -106,7 +108,7 @@ def test_changed_timing_measures_everything_on_that_backend_and_plans_nothing(
     finished.replace("config/config.yaml", "cuda: {budget_s: 0.4}", "cuda: {budget_s: 0.5}")
     assert finished.pending() == set()
 
-    finished.replace("config/config.yaml", "cpu: {budget_s: 0.1}", "cpu: {budget_s: 0.2}")
+    finished.replace("config/config.yaml", "cpu: {budget_s: 0.1,", "cpu: {budget_s: 0.2,")
     jobs = finished.pending()
 
     assert measured(jobs) == set(OPS)
@@ -194,3 +196,22 @@ def test_an_old_environment_that_was_interrupted_is_named_and_left_out(finished:
 
     assert f"{old.relative_to(finished.folder)} is left out of the report" in said
     assert "before cast was measured" in said
+
+
+def test_an_interrupted_study_goes_on_where_it_was_stopped(fresh: Checkout) -> None:
+    fresh.write("slow", "30")
+    process = fresh.start()
+    while not (fresh.folder / "measuring").exists():
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)  # what Ctrl-C does
+    said, _ = process.communicate()
+    assert process.returncode != 0, said
+    (fresh.folder / "slow").unlink()
+
+    jobs = fresh.pending()
+
+    assert measured(jobs) == set(OPS)
+    assert planned(jobs) == set()
+    fresh.run()
+    assert fresh.pending() == set()

@@ -6,16 +6,23 @@ import sys
 from pathlib import Path
 
 from roofcal.config import load_study
-from roofcal.runs import RESULTS, interrupted_runs, shape_files, study_runs
+from roofcal.runs import RESULTS, interrupted_runs, study_runs
 from roofcal.sources import measure_sources, plan_sources, stage_sources
 
 # `python` in a rule is the one Snakemake runs on, whether or not its environment is activated.
 HERE = str(Path(sys.executable).parent)
 os.environ.update(PATH=os.pathsep.join([HERE, *os.get_exec_path()]))
 
+# All that can fail is done here: Snakemake takes an error in an input function to mean that the
+# file has no rule, and would call a stale one up to date.
 try:
     STUDY = load_study(Path("config"), config)
     RUNS = {str(run.derived): run for run in study_runs(STUDY)}
+    PLANNED_BY = {op: plan_sources(op) for op in STUDY.sweep_files}
+    MEASURED_BY = {op: measure_sources(op) for op in STUDY.sweep_files}
+    DONE_BY = {
+        stage: stage_sources(stage) for stage in ("calibrate", "predict", "report")
+    }
 except (ValueError, OSError) as error:
     print(f"error: {error}", file=sys.stderr)
     sys.exit(2)
@@ -32,11 +39,6 @@ def any_of(names):
 def run_of(wildcards):
     """The run whose derived files are at {root}/{device}/{environment}."""
     return RUNS[f"{wildcards.root}/{wildcards.device}/{wildcards.environment}"]
-
-
-def op_slice(wildcards):
-    """What the configuration says of one op on the device of a current run."""
-    return STUDY.op_slice(wildcards.op, run_of(wildcards).backend)
 
 
 wildcard_constraints:

@@ -5,7 +5,7 @@ rule measure:
     input:
         plan="{root}/{device}/{environment}/plan/{op}.jsonl",
         environment="{root}/{device}/{environment}/environment.jsonl",
-        sources=lambda w: measure_sources(w.op),
+        sources=lambda w: MEASURED_BY[w.op],
     output:
         "{root}/{device}/{environment}/measurements/{op}.jsonl",
     log:
@@ -23,7 +23,7 @@ rule measure:
         gpu=lambda w: int(run_of(w).backend == "cuda"),
         nodes=1,
     params:
-        timing=lambda w: json.dumps(STUDY.timing(run_of(w).backend), sort_keys=True),
+        timing=lambda w: json.dumps(run_of(w).timing, sort_keys=True),
         journal="{root}/{device}/{environment}/journal/{op}.jsonl",
     shell:
         "python -m roofcal measure --plan {input.plan} --environment {input.environment}"

@@ -1,8 +1,8 @@
 rule plan:
     input:
         environment="{root}/{device}/{environment}/environment.jsonl",
-        shapes=lambda w: shape_files(op_slice(w)),
-        sources=lambda w: plan_sources(w.op),
+        shapes=lambda w: run_of(w).shape_files(w.op),
+        sources=lambda w: PLANNED_BY[w.op],
     output:
         "{root}/{device}/{environment}/plan/{op}.jsonl",
     log:
@@ -15,7 +15,7 @@ rule plan:
     conda:
         "../../environment.yml"
     params:
-        slice=lambda w: json.dumps(op_slice(w), sort_keys=True),
+        slice=lambda w: json.dumps(run_of(w).slices[w.op], sort_keys=True),
     shell:
         "python -m roofcal plan --op {wildcards.op} --environment {input.environment}"
         " --slice {params.slice:q} --out {output} > {log} 2>&1"

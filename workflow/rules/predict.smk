@@ -5,7 +5,7 @@ rule predict:
         plan=lambda w: run_of(w).plans([w.op]),
         calibration="{root}/{device}/{environment}/calibration.jsonl",
         datasheet=lambda w: run_of(w).datasheet(),
-        sources=stage_sources("predict"),
+        sources=DONE_BY["predict"],
     output:
         "{root}/{device}/{environment}/predictions/{op}.jsonl",
     log:

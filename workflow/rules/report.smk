@@ -5,7 +5,7 @@ rule report:
         records=[file for run in RUNS.values() for file in run.records()],
         derived=[file for run in RUNS.values() for file in run.derivatives()],
         datasheets=[file for run in RUNS.values() for file in run.datasheet()],
-        sources=stage_sources("report"),
+        sources=DONE_BY["report"],
     output:
         page=report(
             "results/report/report.html",

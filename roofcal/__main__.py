@@ -1,0 +1,7 @@
+"""`python -m roofcal`."""
+
+import sys
+
+from roofcal.cli import main
+
+sys.exit(main())

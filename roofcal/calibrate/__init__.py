@@ -1,0 +1,1 @@
+"""Probe measurements -> constants of a device with intervals. Never reads a study op."""

@@ -1,0 +1,98 @@
+"""One run's probes -> its Calibration."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from roofcal.calibrate.bandwidth import bandwidth_constants
+from roofcal.calibrate.bootstrap import ceiling, interval
+from roofcal.calibrate.launch import launch_constants
+from roofcal.calibrate.probes import CalibrationError, Probe, read_environment, read_probes
+from roofcal.calibrate.products import fit_recipe
+from roofcal.calibrate.sustained import sustained_constants
+from roofcal.devices import DeviceSpec
+from roofcal.ops.gemm.time_model import FAMILIES
+from roofcal.records import Calibration, Ceiling, Environment
+
+
+def calibrate(run: Path, spec: DeviceSpec | None = None, seed: int = 0) -> Calibration:
+    """Fit every constant that the probes of a run folder allow.
+
+    spec: the device's datasheet, for the size of its cache alone; no constant is taken from it.
+    seed: of the bootstrap; equal records and seed give equal numbers.
+    Raises CalibrationError without any probe, RecordsError for bad files.
+    """
+    environment = read_environment(run)
+    generator = np.random.default_rng(seed)
+    streams, launches = read_probes(run, "probe_copy"), read_probes(run, "probe_launch")
+    products = read_probes(run, "probe_math")
+    if not streams + launches + products:
+        raise CalibrationError(f"{run}: no probe was measured; run `snakemake --cores all` there")
+    constants = {"compute_units": _counted(environment)}
+    constants |= dict(launch_constants(launches))
+    constants |= dict(bandwidth_constants(streams, _cache_bytes(environment, spec), generator))
+    stream = constants.get("dram_read_bytes_per_s")
+    errors = {}
+    for recipe, members in _by_recipe(products):
+        fit = fit_recipe(
+            recipe,
+            members,
+            environment.compute_units,
+            stream.value if stream else None,
+            generator,
+        )
+        constants |= dict(_named(recipe, members, fit.family, fit.constants, generator))
+        errors[recipe] = fit.errors
+    return Calibration(
+        device=environment.device,
+        environment_id=environment.environment_id,
+        constants=constants,
+        probe_errors=errors,
+        probe_points=len(streams) + len(launches) + len(products),
+        seed=seed,
+    )
+
+
+def _counted(environment: Environment) -> Ceiling:
+    units = float(environment.compute_units)
+    return ceiling(units, units, units, "1", "environment record")
+
+
+def _cache_bytes(environment: Environment, spec: DeviceSpec | None) -> float | None:
+    return environment.last_level_cache_bytes or (spec.l2_bytes if spec else None)
+
+
+def _by_recipe(products: Sequence[Probe]) -> Iterator[tuple[str, list[Probe]]]:
+    for recipe in sorted({probe.point.recipe for probe in products}):
+        yield recipe, [probe for probe in products if probe.point.recipe == recipe]
+
+
+def _named(
+    recipe: str,
+    probes: Sequence[Probe],
+    family: str,
+    constants: dict[str, Ceiling],
+    generator: np.random.Generator,
+) -> Iterator[tuple[str, Ceiling]]:
+    """The constants of a recipe under `gemm.<recipe>.`, the ceiling its products reach, telemetry."""
+    prefix = f"gemm.{recipe}"
+    code = float(FAMILIES[family].code)
+    yield f"{prefix}.tile_family", ceiling(code, code, code, "code", f"cross-validation: {family}")
+    for name, constant in constants.items():
+        yield f"{prefix}.{name}", constant
+    yield f"{prefix}.ceiling_flops_per_s", _ceiling_rate(probes, generator)
+    for name, constant in sustained_constants(probes, generator):
+        yield f"{prefix}.{name}", constant
+
+
+def _ceiling_rate(probes: Sequence[Probe], generator: np.random.Generator) -> Ceiling:
+    """Highest settled rate over the probes; its interval by resampling them, so it can only fall
+    short of the value: what the value could have been with other shapes."""
+    flops = np.array([2.0 * p.shape["m"] * p.shape["n"] * p.shape["k"] for p in probes])
+    rate = flops / np.array([p.latency.median for p in probes])
+    best = probes[int(rate.argmax())]
+    spread = flops[rate.argmax()] / np.array([best.latency.ci95_high, best.latency.ci95_low])
+    low, _ = interval(len(rate), lambda index: np.asarray(rate[index].max()), generator)
+    evidence = f"probe_math, fastest of {len(rate)}: {dict(best.shape)}"
+    return ceiling(rate.max(), min(float(low), spread[0]), spread[1], "flop/s", evidence)

@@ -1,0 +1,210 @@
+"""Constants of the matrix-product model per recipe, fitted on probe_math.
+
+Robust least squares of log(predicted / measured), so that a point of 3 us counts as much as one of
+3 ms; which family of tiles the library uses is chosen by cross-validation, as is the error that the
+interval of a prediction comes from.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import least_squares
+
+from roofcal.calibrate.bootstrap import ceiling, interval
+from roofcal.calibrate.probes import CalibrationError, Probe
+from roofcal.ops.gemm.time_model import (
+    CONSTANTS,
+    FAMILIES,
+    PLAIN_CONSTANTS,
+    Shapes,
+    describe,
+    evaluate,
+)
+from roofcal.records import Ceiling
+
+Array = NDArray[np.float64]
+_LEAST_POINTS: Final = 12
+_FOLDS: Final = 6
+_SOFT: Final = 0.05  # residuals beyond 5 % pull less than their square
+_STARTS: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """Constants of one recipe and how wrong they are on probes left out of their fit."""
+
+    family: str
+    constants: Mapping[str, Ceiling]
+    errors: Mapping[str, float]
+
+
+def fit_recipe(
+    recipe: str,
+    probes: Sequence[Probe],
+    compute_units: int,
+    dram_bytes_per_s: float | None,
+    generator: np.random.Generator,
+) -> Fit:
+    """Fit one recipe; `dram_bytes_per_s` (measured by streams) bounds its memory bandwidth.
+
+    Raises CalibrationError with fewer than 12 products.
+    """
+    if len(probes) < _LEAST_POINTS:
+        raise CalibrationError(
+            f"{recipe}: {len(probes)} products in probe_math, needs {_LEAST_POINTS}; "
+            "measure more (config/sweeps/probe_math.yaml: count)"
+        )
+    data = _Data.of(recipe, probes, compute_units, dram_bytes_per_s)
+    families = ("plain",) if compute_units < 16 else [name for name in FAMILIES if name != "plain"]
+    residuals = {family: _left_out(data, family, generator) for family in families}
+    family = min(residuals, key=lambda name: float(np.abs(residuals[name]).mean()))
+    constants = dict(_with_intervals(data, family, generator))
+    return Fit(family=family, constants=constants, errors=_errors(residuals[family]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Data:
+    """The probes of one recipe as vectors, and where the search starts and may go."""
+
+    recipe: str
+    m: Array
+    n: Array
+    k: Array
+    seconds: Array
+    compute_units: int
+    bounds: Mapping[str, tuple[float, float, float]]
+
+    @classmethod
+    def of(
+        cls, recipe: str, probes: Sequence[Probe], units: int, dram: float | None
+    ) -> "_Data":
+        m, n, k = (np.array([float(p.shape[axis]) for p in probes]) for axis in "mnk")
+        seconds = np.array([p.latency.median for p in probes])
+        return cls(
+            recipe=recipe,
+            m=m,
+            n=n,
+            k=k,
+            seconds=seconds,
+            compute_units=units,
+            bounds=_bounds(m, n, k, seconds, units, dram),
+        )
+
+    def shapes(self, family: str, index: NDArray[Any]) -> Shapes:
+        m, n, k = self.m[index], self.n[index], self.k[index]
+        return describe(self.recipe, m, n, k, family, self.compute_units)
+
+
+def _bounds(
+    m: Array, n: Array, k: Array, seconds: Array, units: int, dram: float | None
+) -> dict[str, tuple[float, float, float]]:
+    """name -> (start, least, most), from the data: its fastest product and its shortest time."""
+    rate = float((2 * m * n * k / seconds).max())
+    moved = float(((m + n) * k / seconds).max())
+    stream = dram or 2 * moved
+    shortest = float(seconds.min())
+    return {
+        "launch_s": (0.8 * shortest, 0.02 * shortest, 1.1 * shortest),
+        "tile_flops_per_s": (1.3 * rate / units, 0.7 * rate / units, 3 * rate / units),
+        "load_bytes_per_s": (1.2e11, 2e10, 1e12),
+        "l2_bytes_per_s": (2.5 * stream, 0.7 * stream, 12 * stream),
+        "k_latency_s_per_byte": (6e-10, 1e-12, 3e-9),
+        "wave_s": (5e-7, 2e-8, 5e-6),
+        "split_k_s": (2e-6, 1e-7, 2e-5),
+        "misaligned": (1.3, 1.0, 2.5),
+        "dram_bytes_per_s": (0.95 * stream, 0.6 * stream, 1.02 * stream),
+        "sustained_flops_per_s": (rate, 0.6 * rate, 1.6 * rate),
+    }
+
+
+def _names(family: str) -> Sequence[str]:
+    return PLAIN_CONSTANTS if family == "plain" else tuple(CONSTANTS)
+
+
+def _search(
+    data: _Data, family: str, index: NDArray[Any], start: Array | None, steps: int | None
+) -> tuple[Array, float]:
+    """(log constants, cost) of the best fit to the probes of `index`, from one start."""
+    names = _names(family)
+    first, low, high = np.log([data.bounds[name] for name in names]).T
+    shapes, target = data.shapes(family, index), np.log(data.seconds[index])
+
+    def residual(x: Array) -> Array:
+        constants = dict(zip(names, np.exp(x), strict=True))
+        return np.asarray(np.log(evaluate(constants, shapes, family).total) - target)
+
+    begin = np.clip(first if start is None else start, low + 1e-9, high - 1e-9)
+    found = least_squares(
+        residual, begin, bounds=(low, high), loss="soft_l1", f_scale=_SOFT, max_nfev=steps
+    )
+    return np.asarray(found.x), float(found.cost)
+
+
+def _best(
+    data: _Data, family: str, index: NDArray[Any], generator: np.random.Generator, starts: int
+) -> Array:
+    """Log constants of the best of several starts: the minimum over tiles has kinks."""
+    first = np.log([data.bounds[name][0] for name in _names(family)])
+    jumps = [np.zeros_like(first), *generator.normal(0, 0.3, size=(starts - 1, len(first)))]
+    fits = [_search(data, family, index, first + jump, None) for jump in jumps]
+    return min(fits, key=lambda fit: fit[1])[0]
+
+
+def _left_out(data: _Data, family: str, generator: np.random.Generator) -> Array:
+    """log(predicted / measured) of every probe, fitted on the other folds."""
+    count = len(data.seconds)
+    fold = np.arange(count) % _FOLDS
+    residuals = np.empty(count)
+    for number in range(_FOLDS):
+        kept, left = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
+        x = _best(data, family, kept, generator, 1)
+        constants = dict(zip(_names(family), np.exp(x), strict=True))
+        total = evaluate(constants, data.shapes(family, left), family).total
+        residuals[left] = np.log(total / data.seconds[left])
+    return residuals
+
+
+def _with_intervals(
+    data: _Data, family: str, generator: np.random.Generator
+) -> Iterator[tuple[str, Ceiling]]:
+    count = len(data.seconds)
+    value = _best(data, family, np.arange(count), generator, _STARTS)
+
+    def refit(index: NDArray[np.int64]) -> Array:
+        # From the optimum, a few steps: a whole search per resample costs minutes and moves little.
+        return _search(data, family, index, value, 4)[0]
+
+    low, high = np.exp(interval(count, refit, generator))
+    evidence = f"probe_math, {data.recipe}, {count} products, tiles {family}"
+    for i, name in enumerate(_names(family)):
+        ends, said = (low[i], high[i]), evidence
+        if not _matters(data, family, value, i):
+            ends = data.bounds[name][1:]
+            said = f"{evidence}; without effect on them: the interval is where it was looked for"
+        yield name, ceiling(np.exp(value[i]), *ends, CONSTANTS[name], said)
+
+
+def _matters(data: _Data, family: str, value: Array, index: int) -> bool:
+    """Whether a tenth more of a constant moves the prediction of any probe by a thousandth."""
+    shapes = data.shapes(family, np.arange(len(data.seconds)))
+    moved = value + 0.1 * (np.arange(len(value)) == index)
+    times = [
+        evaluate(dict(zip(_names(family), np.exp(x), strict=True)), shapes, family).total
+        for x in (value, moved)
+    ]
+    return bool(np.abs(times[1] / times[0] - 1).max() > 1e-3)
+
+
+def _errors(residuals: Array) -> dict[str, float]:
+    """Errors of predictions of probes left out: fractions of the measured time."""
+    error = np.abs(np.exp(residuals) - 1)
+    return {
+        "mape": float(error.mean()),
+        "median": float(np.median(error)),
+        "p95": float(np.percentile(error, 95)),
+        "log_p95": float(np.percentile(np.abs(residuals), 95)),
+        "count": float(len(error)),
+    }

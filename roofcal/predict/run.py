@@ -1,0 +1,40 @@
+"""Every model on every study point of a run."""
+
+from pathlib import Path
+
+from roofcal.devices import DeviceSpec
+from roofcal.predict import calibrated, datasheet, torchao
+from roofcal.predict.errors import PredictError
+from roofcal.records import Calibration, PlanPoint, Prediction, read_records
+
+
+def predict_run(
+    run: Path, calibration: Path, op: str, spec: DeviceSpec | None
+) -> list[Prediction]:
+    """Predictions of the points of one op of a run folder, by each model that can.
+
+    Raises PredictError where there is no plan or the calibration is another device's, RecordsError
+    for bad files.
+    """
+    points = read_records(plan_file(run, op), PlanPoint)
+    fitted = read_records(calibration, Calibration)[0]
+    other = {point.device for point in points} - {fitted.device}
+    if other:
+        raise PredictError(
+            f"{calibration} was fitted on {fitted.device}, the plan is for {', '.join(other)}; "
+            "give the calibration of that device"
+        )
+    return [
+        *datasheet.predict(points, spec),
+        *torchao.predict(points, spec),
+        *calibrated.predict(points, fitted),
+    ]
+
+
+def plan_file(run: Path, op: str) -> Path:
+    """The plan of an op in a run folder, compressed or not; raises PredictError without one."""
+    for suffix in (".jsonl", ".jsonl.gz"):
+        path = run / "plan" / f"{op}{suffix}"
+        if path.is_file():
+            return path
+    raise PredictError(f"{run}/plan/{op}.jsonl: no such plan; the run has not planned op {op}")

@@ -1,0 +1,69 @@
+"""Freeze a finished run under reports/published: records, calibration, tables and report."""
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from roofcal.records import (
+    Calibration,
+    Environment,
+    Measurement,
+    PlanPoint,
+    Prediction,
+    Session,
+    read_records,
+    write_records,
+)
+from roofcal.report.html import write_report
+
+
+class PublishError(ValueError):
+    """A run that is not finished, or a publication that is there already and says something else."""
+
+
+def publish(run: Path, published: Path, devices_folder: Path) -> Path:
+    """The folder reports/published/<device>/<environment_id> of a finished run.
+
+    The same records give the same bytes. Raises PublishError for an unfinished run or a different
+    publication of the same environment, RecordsError for bad files; then nothing was changed.
+    """
+    environment = read_records(run / "environment.jsonl", Environment)[0]
+    target = published / environment.device / environment.environment_id
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent) as place:
+        fresh = Path(place) / target.name
+        _freeze(run, fresh)
+        if target.exists():
+            _refuse_other_records(fresh, target)
+            shutil.rmtree(target)
+        write_report([(fresh, fresh)], fresh / "report.html", devices_folder)
+        fresh.replace(target)
+    return target
+
+
+def _freeze(run: Path, fresh: Path) -> None:
+    write_records(fresh / "environment.jsonl", read_records(run / "environment.jsonl", Environment))
+    ops = sorted(path.stem for path in (run / "plan").glob("*.jsonl"))
+    unmeasured = [op for op in ops if not (run / "measurements" / f"{op}.jsonl").is_file()]
+    if unmeasured or not ops or not (run / "calibration.jsonl").is_file():
+        missing = ", ".join(unmeasured) or "everything" if not ops else "the calibration"
+        raise PublishError(f"{run}: {missing} is missing; finish the study first (`make study`)")
+    for op in ops:
+        points = read_records(run / "plan" / f"{op}.jsonl", PlanPoint)
+        rows = read_records(run / "measurements" / f"{op}.jsonl", Session, Measurement)
+        write_records(fresh / "plan" / f"{op}.jsonl.gz", points)
+        write_records(fresh / "measurements" / f"{op}.jsonl.gz", rows)
+    write_records(fresh / "calibration.jsonl", read_records(run / "calibration.jsonl", Calibration))
+    for path in sorted((run / "predictions").glob("*.jsonl")):
+        write_records(fresh / "predictions" / path.name, read_records(path, Prediction))
+
+
+def _refuse_other_records(fresh: Path, target: Path) -> None:
+    """Published measurements are never replaced; a new calibration of the same ones may be."""
+    for path in sorted((fresh / "measurements").iterdir()):
+        old = target / "measurements" / path.name
+        if old.is_file() and old.read_bytes() != path.read_bytes():
+            raise PublishError(
+                f"{old} holds other measurements of this environment; published records are never "
+                "replaced: remove the folder in a commit of its own if they are wrong"
+            )

@@ -1,0 +1,54 @@
+"""The streams against torch, in the interpreter, on ragged and tiny lengths."""
+
+import pytest
+import torch
+
+from kernels import memory_stream
+from kernels.configs import COPY, FILL, READ
+
+LENGTHS = [1, 3, 1023, COPY.block, FILL.block + 1, 3 * READ.block - 5]
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_read_sum_is_the_sum_in_float64(length: int) -> None:
+    src = torch.randn(length)
+    total = memory_stream.read_sum(src).double().sum()
+    reference = memory_stream.read_sum_reference(src)
+    assert abs(float(total - reference)) <= 1e-6 * float(src.double().norm()) * length**0.5
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_fill_writes_every_element_and_nothing_beyond(length: int) -> None:
+    memory = torch.full((length + 7,), float("nan"))
+    memory_stream.fill(memory[:length], 2.5)
+    assert torch.equal(memory[:length], torch.full((length,), 2.5))
+    assert memory[length:].isnan().all()
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_copy_copies_every_element_and_nothing_beyond(length: int) -> None:
+    src = torch.randn(length)
+    memory = torch.full((length + 7,), float("nan"))
+    memory_stream.copy(src, memory[:length])
+    assert torch.equal(memory[:length], src)
+    assert memory[length:].isnan().all()
+
+
+def test_empty_vectors_are_left_alone() -> None:
+    nothing = torch.empty(0)
+    assert memory_stream.copy(nothing, torch.empty(0)).numel() == 0
+    assert memory_stream.fill(nothing, 1.0).numel() == 0
+    assert float(memory_stream.read_sum(nothing).sum()) == 0.0
+
+
+@pytest.mark.parametrize(
+    "bad", [torch.zeros(4, dtype=torch.bfloat16), torch.zeros(2, 2), torch.zeros(8)[::2]]
+)
+def test_other_inputs_are_refused(bad: torch.Tensor) -> None:
+    with pytest.raises(ValueError, match="contiguous fp32 vector"):
+        memory_stream.read_sum(bad)
+
+
+def test_copy_refuses_unequal_lengths() -> None:
+    with pytest.raises(ValueError, match="equal lengths, got 3 and 4"):
+        memory_stream.copy(torch.zeros(3), torch.zeros(4))

@@ -1,0 +1,136 @@
+"""Run folders of a made-up GPU whose constants are known, for tests of calibrate and predict."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from roofcal.model.recipes import GEMM_RECIPES
+from roofcal.ops.gemm.time_model import describe, evaluate
+from roofcal.records import Environment, Measurement, PlanPoint, Protocol, Telemetry, write_records
+
+UNITS = 132
+TRUTH: dict[str, float] = {
+    "launch_s": 3e-6,
+    "tile_flops_per_s": 1.2e13,
+    "load_bytes_per_s": 1.5e11,
+    "l2_bytes_per_s": 1.5e13,
+    "k_latency_s_per_byte": 6e-10,
+    "wave_s": 1e-6,
+    "split_k_s": 3e-6,
+    "misaligned": 1.4,
+    "dram_bytes_per_s": 4.1e12,
+    "sustained_flops_per_s": 7e14,
+}
+DRAM = {"read": 4.4e12, "write": 4.6e12, "copy": 4.2e12}
+CACHE = 9e12
+START_S = 2e-6
+ENVIRONMENT = Environment(
+    device="made-up",
+    vendor="nvidia",
+    device_name="Made Up",
+    compute_units=UNITS,
+    last_level_cache_bytes=50 << 20,
+    torch="2",
+    python="3",
+)
+
+
+def write_run(folder: Path, *, noise: float = 0.0, family: str = "any_tile_split_k") -> Path:
+    """A run folder with the three probe ops of the made-up GPU."""
+    source = np.random.default_rng(7)
+    write_records(folder / "environment.jsonl", [ENVIRONMENT])
+    _write(folder, "probe_copy", list(streams()), noise, source)
+    _write(folder, "probe_launch", list(launches()), 0.0, source)
+    _write(folder, "probe_math", list(products(family)), noise, source)
+    return folder
+
+
+def streams() -> list[tuple[PlanPoint, float]]:
+    rows = []
+    for kind, rate in DRAM.items():
+        for power in range(20, 33):
+            size = 1 << power
+            moved = size * (2 if kind == "copy" else 1)
+            for cache, by in (("cold", rate), ("hot", CACHE)):
+                protocol = Protocol(cache=cache)  # type: ignore[arg-type]
+                point = _point("probe_copy", kind, {"size_bytes": size}, protocol)
+                rows.append((point, START_S + moved / by))
+    return rows
+
+
+def launches() -> list[tuple[PlanPoint, float]]:
+    graph, wall = Protocol(cache="hot"), Protocol(method="wall", cache="hot")
+    return [
+        (_point("probe_launch", "empty", {"grid": 1}, graph), 7e-7),
+        (_point("probe_launch", "empty", {"grid": 1056}, graph), 12e-7),
+        (_point("probe_launch", "empty", {"grid": 1}, wall), 13e-6),
+    ]
+
+
+def products(family: str, recipe: str = "bf16", count: int = 64) -> list[tuple[PlanPoint, float]]:
+    m, n, k = shapes(count)
+    total = seconds(recipe, family, TRUTH, m, n, k)
+    return [
+        (_point("probe_math", recipe, {"m": int(a), "n": int(b), "k": int(c)}, Protocol()), float(t))
+        for a, b, c, t in zip(m, n, k, total, strict=True)
+    ]
+
+
+def shapes(count: int, seed: int = 3) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    source = np.random.default_rng(seed)
+    m, n, k = (64 * np.round(np.exp(source.uniform(0.7, 5.5, count))) for _ in range(3))
+    few = source.random(count) < 0.3
+    return np.where(few, np.round(np.exp(source.uniform(0, 4.5, count))), m), n, k
+
+
+def seconds(
+    recipe: str,
+    family: str,
+    constants: Mapping[str, float],
+    m: np.ndarray,
+    n: np.ndarray,
+    k: np.ndarray,
+) -> np.ndarray:
+    assert recipe in GEMM_RECIPES
+    return evaluate(constants, describe(recipe, m, n, k, family, UNITS), family).total
+
+
+def _point(op: str, recipe: str, shape: dict[str, int], protocol: Protocol) -> PlanPoint:
+    return PlanPoint(
+        op=op, provider="made", recipe=recipe, shape=shape, device="made-up", protocol=protocol
+    )
+
+
+def _write(
+    folder: Path,
+    op: str,
+    rows: list[tuple[PlanPoint, float]],
+    noise: float,
+    source: np.random.Generator,
+) -> None:
+    write_records(folder / "plan" / f"{op}.jsonl", [point for point, _ in rows])
+    write_records(
+        folder / "measurements" / f"{op}.jsonl",
+        [_measurement(point, t * float(np.exp(source.normal(0, noise)))) for point, t in rows],
+    )
+
+
+def _measurement(point: PlanPoint, t: float) -> Measurement:
+    settled = tuple(t * (1 + 1e-4 * (i % 5 - 2)) for i in range(20))
+    return Measurement(
+        point_id=point.point_id,
+        environment_id=ENVIRONMENT.environment_id,
+        session_id="s",
+        status="ok",
+        latency_samples_s=(t * 0.8, *settled),
+        warmup_samples=1,
+        telemetry=Telemetry(
+            sample_index=(0, 1),
+            sm_clock_hz=(1.98e9, 1.4e9),
+            memory_clock_hz=(3.2e9, 3.2e9),
+            power_w=(400.0, 690.0),
+            temperature_c=(40.0, 60.0),
+            throttle_reasons=((), ("power_cap",)),
+        ),
+    )

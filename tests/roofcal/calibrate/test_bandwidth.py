@@ -1,0 +1,49 @@
+"""Streams: cache and memory apart, the fastest provider counts."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from roofcal.calibrate.bandwidth import bandwidth_constants
+from roofcal.calibrate.probes import Probe
+from roofcal.model.statistics import summarise
+from roofcal.records import Measurement
+from tests.roofcal.calibrate.probe_runs import CACHE, DRAM, streams
+
+
+def probes(provider: str = "made", slower: float = 1.0) -> list[Probe]:
+    found = []
+    for point, t in streams():
+        samples = (t * slower,) * 8
+        measured = Measurement(
+            point_id="p", environment_id="e", session_id="s", status="ok", latency_samples_s=samples
+        )
+        named = replace(point, provider=provider)
+        found.append(Probe(point=named, measurement=measured, latency=summarise(samples)))
+    return found
+
+
+def constants(some: list[Probe], cache: float | None = 50 << 20) -> dict[str, float]:
+    found = bandwidth_constants(some, cache, np.random.default_rng(0))
+    return {name: constant.value for name, constant in found}
+
+
+def test_the_start_of_a_stream_does_not_lower_its_bandwidth() -> None:
+    found = constants(probes())
+    assert found["dram_copy_bytes_per_s"] == pytest.approx(DRAM["copy"], rel=1e-6)
+    assert found["cache_read_bytes_per_s"] == pytest.approx(CACHE, rel=1e-6)
+
+
+def test_the_fastest_provider_counts() -> None:
+    found = dict(
+        bandwidth_constants(
+            [*probes("slow", 1.3), *probes("fast")], 50 << 20, np.random.default_rng(0)
+        )
+    )
+    assert "provider fast" in found["dram_read_bytes_per_s"].evidence
+
+
+def test_without_a_known_cache_there_is_no_cache_bandwidth() -> None:
+    assert not any(name.startswith("cache") for name in constants(probes(), None))
+    assert "dram_read_bytes_per_s" in constants(probes(), None)

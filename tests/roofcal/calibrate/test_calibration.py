@@ -1,0 +1,99 @@
+"""A calibration finds the constants a made-up GPU was made with, and sees probes alone."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from roofcal.calibrate.calibration import calibrate
+from roofcal.calibrate.probes import CalibrationError
+from roofcal.records import Calibration, encode
+from tests.roofcal.calibrate.probe_runs import DRAM, ENVIRONMENT, TRUTH, seconds, shapes, write_run
+
+
+@pytest.fixture(scope="module")
+def calibration(tmp_path_factory: pytest.TempPathFactory) -> Calibration:
+    run = write_run(tmp_path_factory.mktemp("run"), noise=0.01)
+    return calibrate(run)
+
+
+def value(calibration: Calibration, name: str) -> float:
+    return calibration.constants[name].value
+
+
+def test_it_belongs_to_the_device_and_the_environment(calibration: Calibration) -> None:
+    assert calibration.device == "made-up"
+    assert calibration.environment_id == ENVIRONMENT.environment_id
+
+
+@pytest.mark.parametrize("kind", ["read", "write", "copy"])
+def test_streams_give_the_bandwidth_of_long_buffers(calibration: Calibration, kind: str) -> None:
+    constant = calibration.constants[f"dram_{kind}_bytes_per_s"]
+    assert constant.value == pytest.approx(DRAM[kind], rel=0.03)
+    assert constant.ci95_low <= constant.value <= constant.ci95_high
+
+
+def test_launch_is_the_smallest_grid(calibration: Calibration) -> None:
+    assert value(calibration, "launch_graph_s") == pytest.approx(7e-7)
+    assert value(calibration, "launch_eager_s") == pytest.approx(13e-6)
+
+
+@pytest.mark.parametrize("name", ["launch_s", "dram_bytes_per_s", "sustained_flops_per_s"])
+def test_products_give_the_constants_that_matter(calibration: Calibration, name: str) -> None:
+    constant = calibration.constants[f"gemm.bf16.{name}"]
+    assert constant.value == pytest.approx(TRUTH[name], rel=0.1)
+
+
+def test_new_shapes_are_predicted_within_the_noise(calibration: Calibration) -> None:
+    from roofcal.predict.calibrated import product_times
+
+    m, n, k = shapes(300, seed=11)
+    truth = seconds("bf16", "any_tile_split_k", TRUTH, m, n, k)
+    error = product_times(calibration, "bf16", m, n, k).total / truth - 1
+    assert np.abs(error).mean() < 0.03
+    assert calibration.probe_errors["bf16"]["mape"] < 0.05
+
+
+def test_clock_and_power_are_those_after_settling(calibration: Calibration) -> None:
+    assert value(calibration, "gemm.bf16.sustained_sm_clock_hz") == 1.4e9
+    assert value(calibration, "gemm.bf16.sustained_power_w") == 690.0
+
+
+def test_a_constant_without_effect_says_so(tmp_path: Path) -> None:
+    found = calibrate(write_run(tmp_path, family="tile_128x128"))
+    constant = found.constants["gemm.bf16.split_k_s"]
+    if found.constants["gemm.bf16.tile_family"].value == 5:
+        assert "without effect" in constant.evidence
+        assert constant.ci95_high > 50 * constant.ci95_low
+
+
+def test_the_library_that_has_one_tile_is_found_out(tmp_path: Path) -> None:
+    found = calibrate(write_run(tmp_path, family="tile_128x128"))
+    assert "tile_128x128" in found.constants["gemm.bf16.tile_family"].evidence
+
+
+def test_equal_records_and_seed_give_equal_numbers(tmp_path: Path) -> None:
+    run = write_run(tmp_path, noise=0.02)
+    assert encode(calibrate(run, seed=1)) == encode(calibrate(run, seed=1))
+
+
+def test_a_study_op_is_never_opened(tmp_path: Path, calibration: Calibration) -> None:
+    run = write_run(tmp_path, noise=0.01)
+    (run / "measurements" / "gemm.jsonl").write_text("not a record: opening this would fail\n")
+    assert encode(calibrate(run)) == encode(calibration)
+
+
+def test_without_probes_it_says_what_to_run(tmp_path: Path) -> None:
+    run = write_run(tmp_path)
+    for path in (run / "measurements").iterdir():
+        path.unlink()
+    with pytest.raises(CalibrationError, match="no probe was measured; run `snakemake"):
+        calibrate(run)
+
+
+def test_too_few_products_are_named(tmp_path: Path) -> None:
+    run = write_run(tmp_path)
+    plan = run / "plan" / "probe_math.jsonl"
+    plan.write_text("".join(plan.read_text().splitlines(keepends=True)[:5]))
+    with pytest.raises(CalibrationError, match="bf16: 5 products in probe_math, needs 12"):
+        calibrate(run)

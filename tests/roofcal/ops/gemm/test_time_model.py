@@ -1,0 +1,76 @@
+"""The equations of the calibrated model: hand arithmetic, limits and monotony."""
+
+import numpy as np
+import pytest
+
+from roofcal.model.recipes import GEMM_RECIPES
+from roofcal.model.work import gemm_work
+from roofcal.ops.gemm.time_model import CONSTANTS, FAMILIES, describe, evaluate
+from tests.roofcal.calibrate.probe_runs import TRUTH, seconds, shapes
+
+
+def one(m: int, n: int, k: int, family: str = "tile_128x128", **changed: float) -> float:
+    sizes = (np.array([float(x)]) for x in (m, n, k))
+    return float(seconds("bf16", family, TRUTH | changed, *sizes)[0])
+
+
+@pytest.mark.parametrize("recipe", GEMM_RECIPES)
+def test_work_is_that_of_the_vocabulary(recipe: str) -> None:
+    m, n, k = shapes(20)
+    found = describe(recipe, m, n, k, "tile_128x128", 132)
+    for i in range(20):
+        work = gemm_work(GEMM_RECIPES[recipe], int(m[i]), int(n[i]), int(k[i]))
+        assert found.flops[i] == work.flops
+        assert found.dram_bytes[i] == pytest.approx(work.dram_bytes, rel=1e-12)
+
+
+def test_one_more_tile_than_units_starts_a_second_wave() -> None:
+    free = {"sustained_flops_per_s": 1e18, "dram_bytes_per_s": 1e18}
+    full = one(128 * 132, 128, 8192, **free)
+    over = one(128 * 132 + 1, 128, 8192, **free)
+    assert over > 1.9 * full
+
+
+def test_a_tile_by_hand() -> None:
+    # One 128 x 128 tile, K = 4096 in bf16: 8192 bytes of K.
+    math = 2 * 128 * 128 * 4096 / 1.2e13
+    load = 8192 * 256 / 1.5e11
+    latency = 8192 * 6e-10
+    step = (math**4 + load**4 + latency**4) ** 0.25
+    dram = (128 * 4096 * 2 * 2 + 128 * 128 * 2) / 4.1e12
+    power = 2 * 128 * 128 * 4096 / 7e14
+    expected = 3e-6 + (step**2.5 + dram**2.5 + power**2.5) ** 0.4
+    assert one(128, 128, 4096) == pytest.approx(expected, rel=1e-12)
+
+
+def test_rows_off_32_bytes_load_slower() -> None:
+    # K = 4104: rows of 8208 bytes, the same number of 128-byte steps as 4160
+    assert one(4096, 4096, 4104, load_bytes_per_s=2e10) > 1.3 * one(
+        4096, 4096, 4160, load_bytes_per_s=2e10
+    )
+
+
+def test_splitting_k_helps_a_few_long_tiles() -> None:
+    assert one(64, 256, 65536, "any_tile_split_k") < 0.6 * one(64, 256, 65536, "any_tile")
+
+
+@pytest.mark.parametrize("family", [name for name in FAMILIES if name != "plain"])
+def test_more_rows_never_take_less_time(family: str) -> None:
+    m = np.arange(1.0, 3000.0, 37.0)
+    time = seconds("bf16", family, TRUTH, m, np.full_like(m, 4096.0), np.full_like(m, 4096.0))
+    assert (np.diff(time) >= -1e-15).all()
+
+
+def test_nothing_beats_its_own_parts() -> None:
+    m, n, k = shapes(200)
+    shapes_ = describe("fp8_tensorwise", m, n, k, "any_tile_split_k", 132)
+    parts = evaluate(TRUTH, shapes_, "any_tile_split_k")
+    for part in (parts.tiles, parts.dram, parts.power):
+        assert (parts.total >= part + parts.launch - 1e-15).all()
+    assert set(parts.bound_by) <= {"launch", "tiles", "dram", "power"}
+
+
+def test_a_missing_constant_is_named() -> None:
+    incomplete = {name: TRUTH[name] for name in CONSTANTS if name != "wave_s"}
+    with pytest.raises(KeyError, match="wave_s"):
+        seconds("bf16", "any_tile", incomplete, *(np.array([64.0]) for _ in range(3)))
