@@ -3,10 +3,11 @@
 import os
 import platform
 import re
+from collections.abc import Mapping
 from importlib import metadata, util
 from pathlib import Path
 
-from roofcal.devices import load_devices, match_device
+from roofcal.devices import DeviceSpec, load_devices, match_device
 from roofcal.measure.telemetry import Gpu, visible_gpus
 from roofcal.model.units import GIB
 from roofcal.records import Environment
@@ -32,10 +33,10 @@ def discover(devices_folder: Path) -> list[Environment]:
     return list(found.values())
 
 
-def device_id(gpu: Gpu, specs: dict[str, object]) -> str:
+def device_id(gpu: Gpu, specs: Mapping[str, DeviceSpec]) -> str:
     """Name of the datasheet that matches the card exactly, else a slug of the card's name."""
     spec = match_device(
-        specs,  # type: ignore[arg-type]
+        specs,
         name=gpu.name,
         compute_units=gpu.compute_units,
         memory_clock_hz=gpu.memory_clock_hz,

@@ -6,7 +6,7 @@ plan and the measurements they hold.
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -141,6 +141,41 @@ def published_runs(published: Path, replay: Path) -> list[Run]:
         )
         for file in sorted(published.glob("*/*/environment.jsonl"))
     ]
+
+
+def find_run(device: str, environment: str | None = None) -> Run:
+    """The run of a device to show: calibrated before uncalibrated, measured here before published,
+    and of several environments the last by name.
+
+    Raises RunsError saying what there is where nothing matches.
+    """
+    folders = sorted(file.parent for file in RESULTS.glob("*/*/environment.jsonl"))
+    here = [Run(folder=f, derived=f, ops=_measured_ops(f)) for f in folders]
+    runs = [run for run in (*published_runs(PUBLISHED, RESULTS / "replay"), *here) if run.ops]
+    matching = [
+        _with_frozen(run)
+        for run in runs
+        if run.folder.parent.name == device and environment in (None, run.environment_id)
+    ]
+    if not matching:
+        raise RunsError(_no_run(device, environment, runs))
+    calibrated = [run for run in matching if (run.derived / "calibration.jsonl").is_file()]
+    return (calibrated or matching)[-1]
+
+
+def _with_frozen(run: Run) -> Run:
+    """A published run that has not been replayed here keeps what was derived when it was frozen."""
+    replayed = (run.derived / "calibration.jsonl").is_file()
+    return run if replayed else replace(run, derived=run.folder)
+
+
+def _no_run(device: str, environment: str | None, runs: list[Run]) -> str:
+    known = sorted({f"{run.folder.parent.name} {run.environment_id}" for run in runs})
+    wanted = f"{device} {environment}" if environment else device
+    return (
+        f"nothing is measured or published of {wanted}; there is: {'; '.join(known) or 'nothing'}. "
+        "`make study` measures this machine"
+    )
 
 
 def _found() -> dict[Path, Environment]:

@@ -14,6 +14,7 @@ from roofcal.runs import (
     RunsError,
     current_runs,
     earlier_runs,
+    find_run,
     interrupted_runs,
     published_runs,
     study_runs,
@@ -211,3 +212,41 @@ def test_a_current_run_carries_what_the_configuration_says_of_it(
 
     assert run.slices["gemm"] == wanted.op_slice("gemm", "cpu")
     assert run.timing == wanted.timing("cpu")
+
+
+def calibrate(folder: Path) -> None:
+    (folder / "calibration.jsonl").parent.mkdir(parents=True, exist_ok=True)
+    (folder / "calibration.jsonl").touch()
+
+
+def test_a_published_run_is_shown_as_it_was_frozen_until_it_is_replayed_here() -> None:
+    frozen = PUBLISHED / "nvidia-h200" / "e1"
+    make_run(frozen, PROBES, PROBES, end=".gz")
+    calibrate(frozen)
+    assert find_run("nvidia-h200").derived == frozen
+
+    calibrate(RESULTS / "replay" / "nvidia-h200" / "e1")
+    run = find_run("nvidia-h200", "e1")
+    assert (run.folder, run.derived) == (frozen, RESULTS / "replay" / "nvidia-h200" / "e1")
+
+
+def test_a_calibrated_run_is_shown_before_a_later_one_without_calibration() -> None:
+    published, here = PUBLISHED / "nvidia-h200" / "e1", RESULTS / "nvidia-h200" / "e2"
+    make_run(published, PROBES, PROBES, end=".gz")
+    calibrate(published)
+    make_run(here, PROBES, PROBES)
+    assert find_run("nvidia-h200").folder == published
+
+    calibrate(here)
+    assert find_run("nvidia-h200").folder == here
+    assert find_run("nvidia-h200", "e1").folder == published
+
+
+@pytest.mark.parametrize(("device", "environment"), [("nvidia-h100", None), ("nvidia-h200", "e9")])
+def test_a_run_that_is_not_there_is_refused_with_what_there_is(
+    device: str, environment: str | None
+) -> None:
+    make_run(RESULTS / "nvidia-h200" / "e1", PROBES, PROBES)
+
+    with pytest.raises(RunsError, match="there is: nvidia-h200 e1"):
+        find_run(device, environment)

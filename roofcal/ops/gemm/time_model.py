@@ -198,7 +198,7 @@ def _tile_time(constants: Mapping[str, float], shapes: Shapes) -> Array:
     )
     time = shapes.waves * step + (shapes.waves - 1) * constants["wave_s"]
     time = time + shapes.split * constants["split_k_s"]
-    best: Array = time.reshape(len(time), -1).min(axis=1)
+    best: Array = time.min(axis=(1, 2))
     return best
 
 
