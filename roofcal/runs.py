@@ -144,10 +144,10 @@ def published_runs(published: Path, replay: Path) -> list[Run]:
 
 
 def find_run(device: str, environment: str | None = None) -> Run:
-    """The run of a device to show: calibrated before uncalibrated, measured here before published,
-    and of several environments the last by name.
+    """The run of a device to show, of this machine or published.
 
-    Raises RunsError saying what there is where nothing matches.
+    Calibrated comes before uncalibrated, measured here before published, and of several
+    environments the last by name. Raises RunsError saying what there is where nothing matches.
     """
     folders = sorted(file.parent for file in RESULTS.glob("*/*/environment.jsonl"))
     here = [Run(folder=f, derived=f, ops=_measured_ops(f)) for f in folders]
