@@ -1,199 +1,168 @@
-"""Datasheets: config/devices/*.yaml in the vendor's units -> DeviceSpec in SI.
+"""config/devices/*.yaml -> DeviceSpec: vendor's units -> SI, the only such conversion.
 
-The only place where units are converted. A datasheet is never edited by a calibration.
+A card is matched by exact identity: name, number of compute units, and memory bandwidth as its
+driver's clock and bus width give it. The driver's clock is no rate of transfer:
+- NVML and CUDA: half the rate, so x 2, for HBM and for GDDR alike (RTX 4090: 10501 MHz for
+  21 Gbit/s per pin). Data bases of GPUs list GDDR's command clock instead (1313 MHz there): do not
+  copy it into memory_clock_mhz.
+- HIP on gfx942 and gfx950: the command clock of HBM3, so x 4 (MI300X: 1300 MHz for 5.2 Gbit/s).
 """
 
 import difflib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from datetime import date as Date  # noqa: N812 (a field below is called date)
+from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-Architecture = Literal[
-    "sm_80", "sm_89", "sm_90", "sm_100", "sm_103", "sm_120", "gfx942", "gfx950"
-]
-# The observed bandwidth (2 x memory clock x bus width) may differ from the datasheet's by rounding.
-_BANDWIDTH_TOLERANCE: Final = 0.06
+from roofcal.model.units import GB, MIB, TERA
+
+_MEGA: Final = 10**6
+_TRANSFERS_PER_CLOCK: Final = {"nvidia": 2, "amd": 4}
+_TOLERANCE: Final = 0.06  # datasheets round, drivers differ by a disabled channel (7680, 8192 bit)
 _RATES: Final = {
     "bf16": "bf16_dense_tflops",
     "fp16": "fp16_dense_tflops",
     "fp8": "fp8_dense_tflops",
     "int8": "int8_dense_tops",
     "fp4": "fp4_dense_tflops",
-    "tf32": "tf32_dense_tflops",
     "fp32": "fp32_tflops",
+    "tf32": "tf32_dense_tflops",
     "fp64": "fp64_tflops",
 }
 
 
 class DatasheetError(ValueError):
-    """Everything wrong with the datasheets, one line per file and key."""
-
-
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Source(_Model):
-    """A document of the vendor."""
-
-    title: str
-    url: str
-    date: Annotated[str, BeforeValidator(str)]  # YAML reads 2024 and 2024-11-01 as other types
-    page: int | str | None = None
-
-
-class Value(_Model):
-    """One figure, in the vendor's unit (the unit is in the key), and where it is from."""
-
-    value: Annotated[float, Field(gt=0)]
-    source: str
-    note: str | None = None
-
-
-class Values(_Model):
-    """The figures of a device. Rates are dense, never with sparsity."""
-
-    compute_units: Value
-    memory_gb: Value
-    dram_gb_per_s: Value
-    l2_mib: Value
-    power_limit_w: Value
-    memory_clock_mhz: Value | None = None
-    memory_bus_bits: Value | None = None
-    bf16_dense_tflops: Value | None = None
-    fp16_dense_tflops: Value | None = None
-    fp8_dense_tflops: Value | None = None
-    int8_dense_tops: Value | None = None
-    fp4_dense_tflops: Value | None = None
-    tf32_dense_tflops: Value | None = None
-    fp32_tflops: Value | None = None
-    fp64_tflops: Value | None = None
-    link_gb_per_s: Value | None = None
-
-
-class DeviceFile(_Model):
-    """config/devices/<device>.yaml."""
-
-    device: str
-    vendor: Literal["nvidia", "amd"]
-    names: list[str] = Field(min_length=1)
-    architecture: Architecture
-    sources: dict[str, Source]
-    values: Values
-
-    @model_validator(mode="after")
-    def _every_source_exists(self) -> "DeviceFile":
-        for key, value in self.values:
-            if value is not None and value.source not in self.sources:
-                raise ValueError(f"values.{key}.source: '{value.source}' is not under sources")
-        return self
+    """Everything wrong with the files of config/devices, one line per file and YAML path."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceSpec:
-    """A datasheet in SI units.
+    """One device as its vendor describes it, in SI; None where the vendor says nothing.
 
-    peak_flops_per_s   dense rate per math dtype (bf16, fp8, ...), only those the vendor states
-    link_bytes_per_s   to all peers, one direction (vendors add both; halved here), None without
-    sources            figure -> "title, p. N (date) url; note"
+    names             exactly what torch.cuda.get_device_name() prints, one of them
+    compute_units     SMs (NVIDIA) or CUs (AMD)
+    peak_flops_per_s  dense rates by math dtype: bf16 fp16 fp8 int8 fp4 fp32 tf32 fp64
+    link_bytes_per_s  GPU to GPU, both directions added
+    sources           key of the file's `values` -> "title, p. N (date) url; note"
     """
 
     device: str
-    vendor: Literal["nvidia", "amd"]
+    vendor: str
     names: tuple[str, ...]
     architecture: str
     compute_units: int
+    memory_clock_hz: float | None
+    memory_bus_bits: int | None
     peak_flops_per_s: Mapping[str, float]
     dram_bytes_per_s: float
-    dram_bytes: float
-    l2_bytes: float
+    dram_bytes: int
+    l2_bytes: int | None
     link_bytes_per_s: float | None
     power_limit_w: float
     sources: Mapping[str, str]
 
 
-def load_devices(folder: Path) -> dict[str, DeviceSpec]:
-    """Device -> datasheet of every file; raises DatasheetError with the errors of all of them."""
-    errors: list[str] = []
-    specs: dict[str, DeviceSpec] = {}
-    for path in sorted(folder.glob("*.yaml")):
-        try:
-            spec = load_device(path)
-        except DatasheetError as error:
-            errors.append(str(error))
-        else:
-            errors += _name_clashes(path, spec, specs)
-            specs[spec.device] = spec
-    if errors:
-        raise DatasheetError("\n".join(errors))
-    return specs
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Card:
+    """What a driver says of a card that is to be matched."""
+
+    name: str
+    compute_units: int
+    memory_clock_hz: float | None
+    memory_bus_bits: int | None
 
 
-def _name_clashes(path: Path, spec: DeviceSpec, specs: Mapping[str, DeviceSpec]) -> Iterator[str]:
-    for other in specs.values():
-        for name in set(other.names) & set(spec.names):
-            same = other.compute_units == spec.compute_units
-            if same and abs(other.dram_bytes_per_s / spec.dram_bytes_per_s - 1) < 0.06:
-                yield f"{path}: names: '{name}' is also {other.device}, and nothing tells them apart"
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+# YAML reads 2024 as a number and 2024-11-21 as a date
+_When = Annotated[
+    str,
+    BeforeValidator(lambda raw: str(raw) if isinstance(raw, int | Date) else raw),
+    Field(pattern=r"^20\d\d(-\d\d){0,2}$"),
+]
+_Text = Annotated[str, Field(min_length=1)]
+
+
+class _Source(_Strict):
+    title: _Text
+    date: _When
+    url: Annotated[str, Field(pattern=r"^https://")] | None = None
+    page: int | str | None = None
+
+
+class _Value(_Strict):
+    value: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
+    source: _Text
+    note: str | None = None
+
+
+class _Count(_Value):
+    value: Annotated[int, Field(strict=True, gt=0)]
+
+
+class _Values(_Strict):
+    compute_units: _Count
+    memory_gb: _Value
+    dram_gb_per_s: _Value
+    memory_clock_mhz: _Value | None = None
+    memory_bus_bits: _Count | None = None
+    l2_mib: _Value | None = None
+    power_limit_w: _Value
+    bf16_dense_tflops: _Value
+    fp16_dense_tflops: _Value | None = None
+    fp8_dense_tflops: _Value | None = None
+    int8_dense_tops: _Value | None = None
+    fp4_dense_tflops: _Value | None = None
+    fp32_tflops: _Value | None = None
+    tf32_dense_tflops: _Value | None = None
+    fp64_tflops: _Value | None = None
+    link_gb_per_s: _Value | None = None
+
+    def si(self, key: str, factor: float) -> float | None:
+        """`value` of a key times the factor of its unit, None where the key is left out."""
+        entry: _Value | None = getattr(self, key)
+        return None if entry is None else entry.value * factor
+
+
+class _File(_Strict):
+    device: _Text
+    vendor: Literal["nvidia", "amd"]
+    names: Annotated[list[_Text], Field(min_length=1)]
+    architecture: Literal[
+        "sm_80", "sm_89", "sm_90", "sm_100", "sm_103", "sm_120", "gfx942", "gfx950"
+    ]
+    sources: Annotated[dict[str, _Source], Field(min_length=1)]
+    values: _Values
 
 
 def load_device(path: Path) -> DeviceSpec:
-    """The datasheet of one file; raises DatasheetError with all its errors."""
-    try:
-        content = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
-        file = DeviceFile.model_validate(content)
-    except (OSError, yaml.YAMLError) as error:
-        raise DatasheetError(f"{path}: {' '.join(str(error).split())}") from None
-    except ValidationError as error:
-        raise DatasheetError("\n".join(_explain(path, item) for item in error.errors())) from None
-    if file.device != path.stem:
-        raise DatasheetError(f"{path}: device: '{file.device}' differs from the file name")
-    return _in_si_units(file)
+    """The device of one file. Raises DatasheetError with every error of the file."""
+    spec, errors = _load(path)
+    if spec is None:
+        raise DatasheetError("\n".join(errors))
+    return spec
 
 
-def _explain(path: Path, item: Any) -> str:
-    where = ".".join(str(part) for part in item["loc"])
-    if item["type"] == "extra_forbidden":
-        known = {*Values.model_fields, *DeviceFile.model_fields, *Value.model_fields}
-        close = difflib.get_close_matches(str(item["loc"][-1]), known, n=1)
-        hint = f"; did you mean '{close[0]}'?" if close else ""
-        return f"{path}: {where}: unknown key{hint}"
-    if item["type"] == "missing":
-        return f"{path}: {where}: missing, and required"
-    given = "" if isinstance(item["input"], dict) else f" (got {item['input']!r})"
-    message = item["msg"].removeprefix("Value error, ")
-    return f"{path}: {where + ': ' if where else ''}{message}{given}"
+def load_devices(folder: Path) -> dict[str, DeviceSpec]:
+    """The devices of all *.yaml files of a folder by name of the file; {} where there is none.
 
-
-def _in_si_units(file: DeviceFile) -> DeviceSpec:
-    values = file.values
-    rates = {dtype: getattr(values, key) for dtype, key in _RATES.items()}
-    link = values.link_gb_per_s
-    return DeviceSpec(
-        device=file.device,
-        vendor=file.vendor,
-        names=tuple(file.names),
-        architecture=file.architecture,
-        compute_units=int(values.compute_units.value),
-        peak_flops_per_s={k: v.value * 1e12 for k, v in rates.items() if v is not None},
-        dram_bytes_per_s=values.dram_gb_per_s.value * 1e9,
-        dram_bytes=values.memory_gb.value * 1e9,
-        l2_bytes=values.l2_mib.value * (1 << 20),
-        link_bytes_per_s=link.value * 1e9 / 2 if link else None,
-        power_limit_w=values.power_limit_w.value,
-        sources={key: _cite(file, value) for key, value in values if value is not None},
-    )
-
-
-def _cite(file: DeviceFile, value: Value) -> str:
-    source = file.sources[value.source]
-    page = f", p. {source.page}" if source.page is not None else ""
-    note = f"; {value.note}" if value.note else ""
-    return f"{source.title}{page} ({source.date}) {source.url}{note}"
+    Raises DatasheetError with every error of every file, and with names that two files claim.
+    """
+    loaded = {path: _load(path) for path in sorted(folder.glob("*.yaml"))}
+    specs = {path: spec for path, (spec, _) in loaded.items() if spec is not None}
+    errors = [line for _, lines in loaded.values() for line in lines]
+    errors += _claimed_twice(specs)
+    if errors:
+        raise DatasheetError("\n".join(errors))
+    return {spec.device: spec for spec in specs.values()}
 
 
 def match_device(
@@ -204,25 +173,18 @@ def match_device(
     memory_clock_hz: float | None = None,
     memory_bus_bits: int | None = None,
 ) -> DeviceSpec | None:
-    """The datasheet of a card by exact identity, never by a prefix of its name; None without one."""
-    observed = _observed_bandwidth(memory_clock_hz, memory_bus_bits)
-    for spec in specs.values():
-        same = name in spec.names and compute_units == spec.compute_units
-        if same and _bandwidth_agrees(spec, observed):
-            return spec
-    return None
+    """The device that a card is, None where none is it exactly (explain_mismatch says why).
 
-
-def _observed_bandwidth(clock_hz: float | None, bus_bits: int | None) -> float | None:
-    """Bytes per second of a double-data-rate memory: two transfers per clock and wire. NVML's clock
-    of GDDR memory is scaled so that the same product holds."""
-    if clock_hz is None or bus_bits is None:
-        return None
-    return 2 * clock_hz * bus_bits / 8
-
-
-def _bandwidth_agrees(spec: DeviceSpec, observed: float | None) -> bool:
-    return observed is None or abs(observed / spec.dram_bytes_per_s - 1) <= _BANDWIDTH_TOLERANCE
+    Bandwidth counts where the driver tells both clock and bus width; see the top of this module.
+    """
+    card = _Card(
+        name=name,
+        compute_units=compute_units,
+        memory_clock_hz=memory_clock_hz,
+        memory_bus_bits=memory_bus_bits,
+    )
+    exact = (spec for spec in _named(specs, name) if not _differences(spec, card))
+    return next(exact, None)
 
 
 def explain_mismatch(
@@ -232,19 +194,150 @@ def explain_mismatch(
     compute_units: int,
     memory_clock_hz: float | None = None,
     memory_bus_bits: int | None = None,
-) -> str | None:
-    """Why no datasheet matches a card, in one sentence; None where one does."""
-    identity = {"name": name, "compute_units": compute_units}
-    memory = {"memory_clock_hz": memory_clock_hz, "memory_bus_bits": memory_bus_bits}
-    if match_device(specs, **identity, **memory):  # type: ignore[arg-type]
+) -> str:
+    """Why match_device finds nothing, in one sentence; "" where it finds the device."""
+    card = _Card(
+        name=name,
+        compute_units=compute_units,
+        memory_clock_hz=memory_clock_hz,
+        memory_bus_bits=memory_bus_bits,
+    )
+    near = [(spec, _differences(spec, card)) for spec in _named(specs, name)]
+    if not near:
+        return f"no file of config/devices lists the name '{name}'"
+    if not all(differences for _, differences in near):
+        return ""
+    spec, differences = near[0]
+    return f"this '{name}' is not {spec.device}: it has {' and '.join(differences)}"
+
+
+def _named(specs: Mapping[str, DeviceSpec], name: str) -> Iterator[DeviceSpec]:
+    return (spec for spec in specs.values() if name in spec.names)
+
+
+def _differences(spec: DeviceSpec, card: _Card) -> list[str]:
+    found = []
+    if card.compute_units != spec.compute_units:
+        found.append(f"{card.compute_units} compute units instead of {spec.compute_units}")
+    moved = _bandwidth(spec.vendor, card.memory_clock_hz, card.memory_bus_bits)
+    if moved is not None and not math.isclose(moved, spec.dram_bytes_per_s, rel_tol=_TOLERANCE):
+        ours, theirs = moved / GB, spec.dram_bytes_per_s / GB
+        found.append(f"memory of {ours:.0f} GB/s by clock and bus instead of {theirs:.0f}")
+    return found
+
+
+def _bandwidth(vendor: str, clock_hz: float | None, bus_bits: int | None) -> float | None:
+    """Bytes per second, None where clock or bus width is unknown."""
+    if clock_hz is None or bus_bits is None:
         return None
-    way = "the study runs without datasheet columns; a file in config/devices adds them"
-    named = [spec for spec in specs.values() if name in spec.names]
-    if not named:
-        return f"no datasheet lists the name '{name}': {way}"
-    spec = named[0]
-    if compute_units != spec.compute_units:
-        return f"{spec.device} has {spec.compute_units} units, this card {compute_units}: {way}"
-    observed = (_observed_bandwidth(memory_clock_hz, memory_bus_bits) or 0) / 1e9
-    listed = spec.dram_bytes_per_s / 1e9
-    return f"{spec.device} has {listed:.0f} GB/s, this card's memory {observed:.0f} GB/s: {way}"
+    return _TRANSFERS_PER_CLOCK[vendor] * clock_hz * bus_bits / 8
+
+
+def _claimed_twice(specs: Mapping[Path, DeviceSpec]) -> Iterator[str]:
+    for (one, first), (other, second) in combinations(specs.items(), 2):
+        for name in sorted(set(first.names) & set(second.names)):
+            yield f"{other}: names: '{name}' is a name in {one.name} too"
+
+
+def _load(path: Path) -> tuple[DeviceSpec | None, list[str]]:
+    """(device, []) or (None, errors)."""
+    try:
+        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
+        return None, [f"{path}: cannot be read: {' '.join(str(error).split())}"]
+    errors = list(_source_errors(raw))
+    try:
+        file = _File.model_validate(raw)
+    except ValidationError as error:
+        errors = [*map(_explain, error.errors()), *errors]
+    else:
+        errors += _whole_errors(path, file)
+    if errors:
+        return None, [f"{path}: {line}" for line in errors]
+    return _spec(file), []
+
+
+def _source_errors(raw: Any) -> Iterator[str]:
+    """Sources that are named and not listed, or listed and not named."""
+    sources, values = (_mapping(_mapping(raw).get(key)) for key in ("sources", "values"))
+    named = {key: _mapping(entry).get("source") for key, entry in values.items()}
+    for key, source in named.items():
+        if isinstance(source, str) and source not in sources:
+            yield f"values.{key}.source: no source '{source}'{_nearest(source, sources)}"
+    for source in sources.keys() - set(named.values()):
+        yield f"sources.{source}: no value names it"
+
+
+def _mapping(raw: Any) -> dict[Any, Any]:
+    return raw if isinstance(raw, dict) else {}
+
+
+def _whole_errors(path: Path, file: _File) -> Iterator[str]:
+    """Errors that take more than one key to see."""
+    if file.device != path.stem:
+        yield f"device: '{file.device}' differs from the file name"
+    values = file.values
+    clock, bus = values.memory_clock_mhz, values.memory_bus_bits
+    moved = _bandwidth(file.vendor, clock and clock.value * _MEGA, bus and bus.value)
+    printed = values.dram_gb_per_s.value * GB
+    if moved is not None and not math.isclose(moved, printed, rel_tol=_TOLERANCE):
+        yield f"values.dram_gb_per_s: clock and bus width give {moved / GB:.0f}"
+
+
+def _explain(item: Any) -> str:
+    where = [str(part) for part in item["loc"]]
+    path = ".".join(where) or "file"
+    if item["type"] == "extra_forbidden":
+        return f"{path}: unknown key{_nearest(where[-1], _known_keys(where[:-1]))}"
+    if item["type"] == "missing":
+        return f"{path}: missing, and required"
+    if item["type"] == "model_type":
+        return f"{path}: must be a mapping of keys to values (got {item['input']!r})"
+    return f"{path}: {item['msg']} (got {item['input']!r})"
+
+
+def _known_keys(parents: list[str]) -> Iterable[str]:
+    """Keys that may stand below `parents`."""
+    kinds = {(): _File, ("values",): _Values, ("values", 1): _Value, ("sources", 1): _Source}
+    place = (*parents[:1], *([len(parents) - 1] if parents[1:] else ()))
+    return kinds[place].model_fields  # type: ignore[attr-defined, index]
+
+
+def _nearest(word: str, known: Iterable[str]) -> str:
+    """"; did you mean 'x'?" where something known is close, else the list of what is allowed."""
+    close = difflib.get_close_matches(word, list(known), n=1)
+    return f"; did you mean '{close[0]}'?" if close else f"; allowed: {', '.join(sorted(known))}"
+
+
+def _spec(file: _File) -> DeviceSpec:
+    values = file.values
+    rates = {dtype: values.si(key, TERA) for dtype, key in _RATES.items()}
+    l2 = values.si("l2_mib", MIB)
+    return DeviceSpec(
+        device=file.device,
+        vendor=file.vendor,
+        names=tuple(file.names),
+        architecture=file.architecture,
+        compute_units=values.compute_units.value,
+        memory_clock_hz=values.si("memory_clock_mhz", _MEGA),
+        memory_bus_bits=values.memory_bus_bits and values.memory_bus_bits.value,
+        peak_flops_per_s={dtype: rate for dtype, rate in rates.items() if rate is not None},
+        dram_bytes_per_s=values.dram_gb_per_s.value * GB,
+        dram_bytes=round(values.memory_gb.value * GB),
+        l2_bytes=None if l2 is None else round(l2),
+        link_bytes_per_s=values.si("link_gb_per_s", GB),
+        power_limit_w=values.power_limit_w.value,
+        sources=dict(_cited(file)),
+    )
+
+
+def _cited(file: _File) -> Iterator[tuple[str, str]]:
+    """(key of `values`, its source in words)."""
+    for key in _Values.model_fields:
+        entry: _Value | None = getattr(file.values, key)
+        if entry is not None:
+            source = file.sources[entry.source]
+            page = "" if source.page is None else f", p. {source.page}"
+            url = "" if source.url is None else f" {source.url}"
+            note = "" if entry.note is None else f"; {entry.note}"
+            yield key, f"{source.title}{page} ({source.date}){url}{note}"
