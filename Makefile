@@ -3,7 +3,7 @@
 # Variables a person may set, with an example each:
 #   STUDY=standard                the size of the study: quick (default), standard, full
 #   STUDY_CONFIG='seed=7'         more settings for this run, passed to `snakemake --config`
-#   SNAKEMAKE_ARGS='-n'           more arguments for snakemake: dry run, --profile profiles/slurm, ...
+#   SNAKEMAKE_ARGS='-n'           more arguments for snakemake: dry run, --workflow-profile profiles/slurm, ...
 #   PYTEST_ARGS='-k plan'         more arguments for pytest
 #   TORCH=cuda                    build of torch: auto (default), cpu, cuda, cuda12, rocm
 #   PYTHON=/path/to/python3.12    interpreter to build .venv from

@@ -21,8 +21,11 @@ SHARED_MEMORY_LIMIT: Final[dict[Architecture, int]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamConfig:
-    """block: elements a program handles per step; programs_per_unit: persistent programs per SM, or
-    None for one program per block."""
+    """How a stream is cut into programs.
+
+    block              elements a program handles per step
+    programs_per_unit  persistent programs per SM, or None for one program per block
+    """
 
     block: int
     num_warps: int

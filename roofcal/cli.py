@@ -1,4 +1,4 @@
-"""The command line: `python -m roofcal doctor | plan | measure | calibrate | predict | table | ...`.
+"""The command line: `python -m roofcal doctor | plan | measure | calibrate | predict | ...`.
 
 Each command calls one function of its stage, imported only then, so that --help and predict stay
 fast. A mistake of the user ends in one message and exit code 2, never in a traceback.
@@ -30,7 +30,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: {_message(error)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("stopped; what was measured is kept, and the next run goes on from there", file=sys.stderr)
+        print(
+            "stopped; what was measured is kept, and the next run goes on from there",
+            file=sys.stderr,
+        )
         return 130
     return 0
 
@@ -76,7 +79,9 @@ def _run_doctor(options: argparse.Namespace) -> None:
 
 def _plan(commands: "Commands[argparse.ArgumentParser]") -> None:
     parser = commands.add_parser("plan", help="the points of a study: a summary, or one op's file")
-    parser.add_argument("--study", choices=("quick", "standard", "full"), help="size for the summary")
+    parser.add_argument(
+        "--study", choices=("quick", "standard", "full"), help="size for the summary"
+    )
     parser.add_argument("--op", help="one op")
     parser.add_argument("--environment", type=Path, help="environment.jsonl of the device")
     parser.add_argument("--slice", type=json.loads, help="what config says of the op, as JSON")
@@ -96,10 +101,9 @@ def _run_plan(options: argparse.Namespace) -> None:
         return
     study = load_study(Path("config"), {"study": options.study} if options.study else None)
     for environment in discover(DEVICES):
-        backend = "cpu" if environment.vendor == "cpu" else "cuda"
         print(f"{environment.device} ({environment.environment_id})")
         for op in [options.op] if options.op else study.ops:
-            points = plan_op(study.op_slice(op, backend), environment)
+            points = plan_op(study.op_slice(op, environment.backend), environment)
             groups = len({point.group_key for point in points})
             print(f"  {op:14s}{len(points):6d} points in {groups} groups")
 
@@ -120,8 +124,11 @@ def _measure(commands: "Commands[argparse.ArgumentParser]") -> None:
 
 
 def _run_measure(options: argparse.Namespace) -> None:
+    from roofcal.discover import check_environment
     from roofcal.measure.session import Job, measure
+    from roofcal.records import Environment, read_records
 
+    check_environment(read_records(options.environment, Environment)[0], DEVICES)
     job = Job(
         plan=options.plan,
         environment=options.environment,
@@ -162,7 +169,9 @@ def _predict(commands: "Commands[argparse.ArgumentParser]") -> None:
     parser.add_argument("--recipe", default="bf16")
     for axis in ("m", "n", "k", "rows", "cols"):
         parser.add_argument(f"--{axis}", type=_size)
-    parser.add_argument("--model", choices=("calibrated", "torchao", "datasheet"), default="calibrated")
+    parser.add_argument(
+        "--model", choices=("calibrated", "torchao", "datasheet"), default="calibrated"
+    )
     parser.add_argument("--json", action="store_true", help="SI units, for programs")
     parser.add_argument("--points", type=Path, metavar="CSV", help="columns recipe,m,n,k")
     parser.add_argument("--run", type=Path, dest="folder", help="predict the plan of a run folder")
@@ -186,9 +195,7 @@ def _run_predict(options: argparse.Namespace) -> None:
 
     if not options.device:
         raise ValueError("predict needs --device, e.g. --device nvidia-h200")
-    folder, calibration = find_calibration(
-        options.device, options.environment, PUBLISHED, RESULTS
-    )
+    folder, calibration = find_calibration(options.device, options.environment, PUBLISHED, RESULTS)
     if not options.points:
         _predict_point(options, calibration)
         return

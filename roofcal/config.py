@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from roofcal.ops import BY_NAME, OPS
 from roofcal.ops.spec import OpSpec
-from roofcal.schema import Backend, LanguageModel, Sweep, SweepFile, StudyFile
+from roofcal.schema import Backend, LanguageModel, StudyFile, Sweep, SweepFile
 
 M = TypeVar("M", StudyFile, SweepFile, LanguageModel)
 
@@ -35,7 +35,7 @@ class Study:
 
     @property
     def devices(self) -> str | list[str]:
-        """"auto", or the listed "<device>/<environment_id>"."""
+        """Either "auto", or the listed "<device>/<environment_id>"."""
         return self.file.devices
 
     @property
@@ -74,7 +74,7 @@ def load_study(folder: Path, overrides: Mapping[str, Any] | None = None) -> Stud
     """
     errors: list[str] = []
     base = folder / "config.yaml"
-    raw = _read_yaml(base, errors) | dict(overrides or {})
+    raw = _merged(_read_yaml(base, errors), overrides or {})
     file = _validated(StudyFile, raw, base, errors)
     sweeps = _read_all(folder / "sweeps", SweepFile, "op", errors)
     models = _read_all(folder / "models", LanguageModel, "model", errors)
@@ -86,6 +86,15 @@ def load_study(folder: Path, overrides: Mapping[str, Any] | None = None) -> Stud
         raise ConfigError("\n".join(errors))
     ordered = {op.name: sweeps[op.name] for op in OPS if op.name in sweeps}
     return Study(file=file, sweep_files=ordered, models=models)
+
+
+def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """`base` with the keys of `over` replaced, mapping by mapping."""
+    merged = dict(base)
+    for key, value in over.items():
+        both = isinstance(value, Mapping) and isinstance(base.get(key), Mapping)
+        merged[key] = _merged(base[key], value) if both else value
+    return merged
 
 
 def _read_yaml(path: Path, errors: list[str]) -> dict[str, Any]:
@@ -146,7 +155,7 @@ def _known_keys(kind: type[Any]) -> set[str]:
 
 
 def _nearest(word: str, known: Sequence[str] | set[str]) -> str:
-    """"; did you mean 'x'?" where something known is close, else the list of what is allowed."""
+    """A suggestion where something known is close, else the list of what is allowed."""
     close = difflib.get_close_matches(word, known, n=1)
     if close:
         return f"; did you mean '{close[0]}'?"

@@ -11,14 +11,14 @@ driver's clock and bus width give it. The driver's clock is no rate of transfer:
 import difflib
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import date as Date  # noqa: N812 (a field below is called date)
 from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from roofcal.model.units import GB, MIB, TERA
 
@@ -48,17 +48,17 @@ class DeviceSpec:
     names             exactly what torch.cuda.get_device_name() prints, one of them
     compute_units     SMs (NVIDIA) or CUs (AMD)
     peak_flops_per_s  dense rates by math dtype: bf16 fp16 fp8 int8 fp4 fp32 tf32 fp64
-    link_bytes_per_s  GPU to GPU, both directions added
+    link_bytes_per_s  to all other GPUs, one direction (vendors add both: halved here)
     sources           key of the file's `values` -> "title, p. N (date) url; note"
     """
 
     device: str
-    vendor: str
+    vendor: Literal["nvidia", "amd"]
     names: tuple[str, ...]
     architecture: str
     compute_units: int
-    memory_clock_hz: float | None
-    memory_bus_bits: int | None
+    memory_clock_hz: float | None = None
+    memory_bus_bits: int | None = None
     peak_flops_per_s: Mapping[str, float]
     dram_bytes_per_s: float
     dram_bytes: int
@@ -68,32 +68,16 @@ class DeviceSpec:
     sources: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Card:
-    """What a driver says of a card that is to be matched."""
-
-    name: str
-    compute_units: int
-    memory_clock_hz: float | None
-    memory_bus_bits: int | None
-
-
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-# YAML reads 2024 as a number and 2024-11-21 as a date
-_When = Annotated[
-    str,
-    BeforeValidator(lambda raw: str(raw) if isinstance(raw, int | Date) else raw),
-    Field(pattern=r"^20\d\d(-\d\d){0,2}$"),
-]
 _Text = Annotated[str, Field(min_length=1)]
 
 
 class _Source(_Strict):
     title: _Text
-    date: _When
+    date: _Text | int | Date  # YAML reads 2024 as a number and 2024-11-21 as a date
     url: Annotated[str, Field(pattern=r"^https://")] | None = None
     page: int | str | None = None
 
@@ -143,6 +127,9 @@ class _File(_Strict):
     values: _Values
 
 
+_KEYS: Final = [key for kind in (_File, _Values, _Value, _Source) for key in kind.model_fields]
+
+
 def load_device(path: Path) -> DeviceSpec:
     """The device of one file. Raises DatasheetError with every error of the file."""
     spec, errors = _load(path)
@@ -177,14 +164,10 @@ def match_device(
 
     Bandwidth counts where the driver tells both clock and bus width; see the top of this module.
     """
-    card = _Card(
-        name=name,
-        compute_units=compute_units,
-        memory_clock_hz=memory_clock_hz,
-        memory_bus_bits=memory_bus_bits,
-    )
-    exact = (spec for spec in _named(specs, name) if not _differences(spec, card))
-    return next(exact, None)
+    for spec in _named(specs, name):
+        if not _differences(spec, compute_units, memory_clock_hz, memory_bus_bits):
+            return spec
+    return None
 
 
 def explain_mismatch(
@@ -196,37 +179,31 @@ def explain_mismatch(
     memory_bus_bits: int | None = None,
 ) -> str:
     """Why match_device finds nothing, in one sentence; "" where it finds the device."""
-    card = _Card(
-        name=name,
-        compute_units=compute_units,
-        memory_clock_hz=memory_clock_hz,
-        memory_bus_bits=memory_bus_bits,
-    )
-    near = [(spec, _differences(spec, card)) for spec in _named(specs, name)]
-    if not near:
-        return f"no file of config/devices lists the name '{name}'"
-    if not all(differences for _, differences in near):
-        return ""
-    spec, differences = near[0]
-    return f"this '{name}' is not {spec.device}: it has {' and '.join(differences)}"
+    for spec in _named(specs, name):
+        found = _differences(spec, compute_units, memory_clock_hz, memory_bus_bits)
+        return f"this '{name}' is not {spec.device}: it has {' and '.join(found)}" if found else ""
+    return f"no file of config/devices lists the name '{name}'"
 
 
-def _named(specs: Mapping[str, DeviceSpec], name: str) -> Iterator[DeviceSpec]:
-    return (spec for spec in specs.values() if name in spec.names)
+def _named(specs: Mapping[str, DeviceSpec], name: str) -> list[DeviceSpec]:
+    """[the device of that name] or []: load_devices lets no two files claim one."""
+    return [spec for spec in specs.values() if name in spec.names]
 
 
-def _differences(spec: DeviceSpec, card: _Card) -> list[str]:
+def _differences(
+    spec: DeviceSpec, compute_units: int, clock_hz: float | None, bus_bits: int | None
+) -> list[str]:
     found = []
-    if card.compute_units != spec.compute_units:
-        found.append(f"{card.compute_units} compute units instead of {spec.compute_units}")
-    moved = _bandwidth(spec.vendor, card.memory_clock_hz, card.memory_bus_bits)
+    if compute_units != spec.compute_units:
+        found.append(f"{compute_units} compute units instead of {spec.compute_units}")
+    moved = _bandwidth(spec.vendor, clock_hz, bus_bits)
     if moved is not None and not math.isclose(moved, spec.dram_bytes_per_s, rel_tol=_TOLERANCE):
         ours, theirs = moved / GB, spec.dram_bytes_per_s / GB
         found.append(f"memory of {ours:.0f} GB/s by clock and bus instead of {theirs:.0f}")
     return found
 
 
-def _bandwidth(vendor: str, clock_hz: float | None, bus_bits: int | None) -> float | None:
+def _bandwidth(vendor: str, clock_hz: float | None, bus_bits: float | None) -> float | None:
     """Bytes per second, None where clock or bus width is unknown."""
     if clock_hz is None or bus_bits is None:
         return None
@@ -260,16 +237,18 @@ def _load(path: Path) -> tuple[DeviceSpec | None, list[str]]:
 def _source_errors(raw: Any) -> Iterator[str]:
     """Sources that are named and not listed, or listed and not named."""
     sources, values = (_mapping(_mapping(raw).get(key)) for key in ("sources", "values"))
-    named = {key: _mapping(entry).get("source") for key, entry in values.items()}
+    said = {key: _mapping(entry).get("source") for key, entry in values.items()}
+    named = {key: source for key, source in said.items() if isinstance(source, str)}
     for key, source in named.items():
-        if isinstance(source, str) and source not in sources:
+        if source not in sources:
             yield f"values.{key}.source: no source '{source}'{_nearest(source, sources)}"
-    for source in sources.keys() - set(named.values()):
+    for source in sorted(sources.keys() - set(named.values())):
         yield f"sources.{source}: no value names it"
 
 
-def _mapping(raw: Any) -> dict[Any, Any]:
-    return raw if isinstance(raw, dict) else {}
+def _mapping(raw: Any) -> dict[str, Any]:
+    """`raw` with keys as text where it is a mapping, else {}: its type is reported elsewhere."""
+    return {str(key): entry for key, entry in raw.items()} if isinstance(raw, dict) else {}
 
 
 def _whole_errors(path: Path, file: _File) -> Iterator[str]:
@@ -277,8 +256,8 @@ def _whole_errors(path: Path, file: _File) -> Iterator[str]:
     if file.device != path.stem:
         yield f"device: '{file.device}' differs from the file name"
     values = file.values
-    clock, bus = values.memory_clock_mhz, values.memory_bus_bits
-    moved = _bandwidth(file.vendor, clock and clock.value * _MEGA, bus and bus.value)
+    clock_hz, bus_bits = values.si("memory_clock_mhz", _MEGA), values.si("memory_bus_bits", 1)
+    moved = _bandwidth(file.vendor, clock_hz, bus_bits)
     printed = values.dram_gb_per_s.value * GB
     if moved is not None and not math.isclose(moved, printed, rel_tol=_TOLERANCE):
         yield f"values.dram_gb_per_s: clock and bus width give {moved / GB:.0f}"
@@ -288,7 +267,7 @@ def _explain(item: Any) -> str:
     where = [str(part) for part in item["loc"]]
     path = ".".join(where) or "file"
     if item["type"] == "extra_forbidden":
-        return f"{path}: unknown key{_nearest(where[-1], _known_keys(where[:-1]))}"
+        return f"{path}: unknown key{_nearest(where[-1], _KEYS)}"
     if item["type"] == "missing":
         return f"{path}: missing, and required"
     if item["type"] == "model_type":
@@ -296,23 +275,16 @@ def _explain(item: Any) -> str:
     return f"{path}: {item['msg']} (got {item['input']!r})"
 
 
-def _known_keys(parents: list[str]) -> Iterable[str]:
-    """Keys that may stand below `parents`."""
-    kinds = {(): _File, ("values",): _Values, ("values", 1): _Value, ("sources", 1): _Source}
-    place = (*parents[:1], *([len(parents) - 1] if parents[1:] else ()))
-    return kinds[place].model_fields  # type: ignore[attr-defined, index]
-
-
 def _nearest(word: str, known: Iterable[str]) -> str:
-    """"; did you mean 'x'?" where something known is close, else the list of what is allowed."""
+    """A suggestion to append to a message, empty where nothing known is close."""
     close = difflib.get_close_matches(word, list(known), n=1)
-    return f"; did you mean '{close[0]}'?" if close else f"; allowed: {', '.join(sorted(known))}"
+    return f"; did you mean '{close[0]}'?" if close else ""
 
 
 def _spec(file: _File) -> DeviceSpec:
     values = file.values
     rates = {dtype: values.si(key, TERA) for dtype, key in _RATES.items()}
-    l2 = values.si("l2_mib", MIB)
+    l2, bus = values.si("l2_mib", MIB), values.memory_bus_bits
     return DeviceSpec(
         device=file.device,
         vendor=file.vendor,
@@ -320,12 +292,12 @@ def _spec(file: _File) -> DeviceSpec:
         architecture=file.architecture,
         compute_units=values.compute_units.value,
         memory_clock_hz=values.si("memory_clock_mhz", _MEGA),
-        memory_bus_bits=values.memory_bus_bits and values.memory_bus_bits.value,
+        memory_bus_bits=None if bus is None else bus.value,
         peak_flops_per_s={dtype: rate for dtype, rate in rates.items() if rate is not None},
         dram_bytes_per_s=values.dram_gb_per_s.value * GB,
         dram_bytes=round(values.memory_gb.value * GB),
         l2_bytes=None if l2 is None else round(l2),
-        link_bytes_per_s=values.si("link_gb_per_s", GB),
+        link_bytes_per_s=values.si("link_gb_per_s", GB / 2),
         power_limit_w=values.power_limit_w.value,
         sources=dict(_cited(file)),
     )

@@ -4,6 +4,7 @@ import os
 import platform
 import re
 from collections.abc import Mapping
+from dataclasses import asdict
 from importlib import metadata, util
 from pathlib import Path
 
@@ -31,6 +32,26 @@ def discover(devices_folder: Path) -> list[Environment]:
         environment = _gpu_environment(gpu, device_id(gpu, specs))
         found.setdefault(environment.environment_id, environment)
     return list(found.values())
+
+
+def check_environment(environment: Environment, devices_folder: Path) -> None:
+    """Raise DiscoverError, naming what differs, unless this environment is found here.
+
+    Numbers taken under another driver or torch would be filed under the wrong name.
+    """
+    found = discover(devices_folder)
+    if environment.environment_id in {other.environment_id for other in found}:
+        return
+    same = [other for other in found if other.device == environment.device]
+    if not same:
+        here = ", ".join(other.device for other in found)
+        raise DiscoverError(f"the plan is for {environment.device}; here is {here}")
+    pairs = zip(asdict(environment).items(), asdict(same[0]).values(), strict=True)
+    changes = [f"{name} {was} -> {now}" for (name, was), now in pairs if was != now]
+    raise DiscoverError(
+        f"the plan is for another environment of {environment.device} ({', '.join(changes)}); "
+        "run snakemake again: it plans for the environment it finds"
+    )
 
 
 def device_id(gpu: Gpu, specs: Mapping[str, DeviceSpec]) -> str:

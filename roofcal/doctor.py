@@ -42,7 +42,7 @@ def _why_no_gpu() -> str:
     if setting is not None:
         return f" (CUDA_VISIBLE_DEVICES={setting!r})"
     if Path("/dev/kfd").exists():
-        return "; there is an AMD GPU, which roofcal cannot measure yet (its table is in config/devices)"
+        return "; there is an AMD GPU, which roofcal cannot measure yet (only its datasheet)"
     return ""
 
 

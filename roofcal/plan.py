@@ -42,7 +42,6 @@ def plan_op(plan_slice: Mapping[str, Any], environment: Environment) -> list[Pla
     Raises PlanError for an empty plan, shapes_csv.ShapesError for a bad CSV.
     """
     op = BY_NAME[plan_slice["op"]]
-    backend = "cpu" if environment.vendor == "cpu" else "cuda"
     models = {k: LanguageModel.model_validate(v) for k, v in plan_slice["models"].items()}
     merged: dict[str, PlanPoint] = {}
     for name, raw in plan_slice["sweeps"].items():
@@ -53,7 +52,10 @@ def plan_op(plan_slice: Mapping[str, Any], environment: Environment) -> list[Pla
             sweeps = (*known.sweeps, name) if known else (name,)
             merged[point.point_id] = replace(point, sweeps=sweeps)
     if not merged:
-        raise PlanError(f"{op.name}: nothing to measure on {backend}: no sweep of this study names it")
+        raise PlanError(
+            f"{op.name}: nothing to measure on {environment.backend}: "
+            "no sweep of this study names it"
+        )
     sentinel = _sentinel(op, plan_slice["sentinel"], environment.device)
     return _ordered(list(merged.values()), plan_slice["seed"], sentinel)
 
@@ -63,7 +65,7 @@ def sweep_shapes(
 ) -> Iterator[Shape]:
     """The shapes of a sweep, in its own order; see roofcal.schema for the generators."""
     if sweep.cubes:
-        yield from ({axis: side for axis in op.axes} for side in sweep.cubes)
+        yield from (dict.fromkeys(op.axes, side) for side in sweep.cubes)
     if sweep.shapes:
         yield from (dict(zip(op.axes, sizes, strict=True)) for sizes in sweep.shapes)
     if sweep.grid:
@@ -91,7 +93,7 @@ def _log_uniform_shapes(op: OpSpec, spec: LogUniform) -> Iterator[Shape]:
     found = 0
     while found < spec.count:
         unaligned = source.random() < spec.unaligned_fraction
-        multiple = spec.unaligned_multiple if unaligned else spec.multiple
+        multiple = source.choice(spec.unaligned_multiples) if unaligned else spec.multiple
         shape = {axis: _log_uniform(source, spec.low, spec.high, multiple) for axis in op.axes}
         if source.random() < spec.skinny_fraction:
             shape[op.axes[0]] = _log_uniform(source, 1, spec.skinny_max, 1)
@@ -101,7 +103,7 @@ def _log_uniform_shapes(op: OpSpec, spec: LogUniform) -> Iterator[Shape]:
 
 
 def _log_uniform(source: random.Random, low: int, high: int, multiple: int) -> int:
-    value = low * (high / low) ** source.random()
+    value: float = low * (high / low) ** source.random()
     return max(multiple, round(value / multiple) * multiple)
 
 
@@ -152,7 +154,9 @@ def _points(
                 )
 
 
-def _sentinel(op: OpSpec, raw: Mapping[str, Any] | None, device: str) -> tuple[PlanPoint, int] | None:
+def _sentinel(
+    op: OpSpec, raw: Mapping[str, Any] | None, device: str
+) -> tuple[PlanPoint, int] | None:
     if raw is None:
         return None
     shape = {axis: raw["shape"][axis] for axis in op.axes}
@@ -188,4 +192,3 @@ def _grouped(points: list[PlanPoint]) -> Iterator[tuple[str, list[PlanPoint]]]:
     ordered = sorted(points, key=lambda point: point.group_key)
     for key, members in groupby(ordered, key=lambda point: point.group_key):
         yield key, list(members)
-

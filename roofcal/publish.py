@@ -18,7 +18,7 @@ from roofcal.report.html import write_report
 
 
 class PublishError(ValueError):
-    """A run that is not finished, or a publication that is there already and says something else."""
+    """A run that is not finished, or a publication of it that says something else."""
 
 
 def publish(run: Path, published: Path, devices_folder: Path) -> Path:

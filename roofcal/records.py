@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal, TextIO, TypeVar, overload
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
 
@@ -99,6 +99,11 @@ class Environment:
     nccl: str | None = None
     python: str
     threads: int | None = None
+
+    @property
+    def backend(self) -> Literal["cuda", "cpu"]:
+        """Where its kernels run, in the words of torch ("cuda" covers ROCm)."""
+        return "cpu" if self.vendor == "cpu" else "cuda"
 
     @property
     def environment_id(self) -> str:
@@ -222,7 +227,8 @@ class Prediction:
 
 
 Record = PlanPoint | Environment | Session | Measurement | Calibration | Prediction
-R = TypeVar("R", PlanPoint, Environment, Session, Measurement, Calibration, Prediction)
+R = TypeVar("R", bound=Record)
+S = TypeVar("S", bound=Record)
 _TYPES: Final = {
     kind.__name__: kind
     for kind in (PlanPoint, Environment, Session, Measurement, Calibration, Prediction)
@@ -323,8 +329,7 @@ def append_record(path: Path, record: Record) -> None:
 
 def iter_lines(path: Path) -> Iterator[tuple[str, Record | RecordsError]]:
     """Every line of a file as (where, record or the error of that line), in order."""
-    opened = gzip.open(path, "rt", encoding="utf-8") if _zipped(path) else path.open(encoding="utf-8")
-    with opened as stream:
+    with _opened(path) as stream:
         number = 0
         try:
             for number, line in enumerate(stream, start=1):
@@ -338,7 +343,13 @@ def iter_lines(path: Path) -> Iterator[tuple[str, Record | RecordsError]]:
             yield where, RecordsError(f"{where}: {path.name} is cut off or damaged here ({error})")
 
 
-def read_records(path: Path, *kinds: type[R]) -> list[R]:
+@overload
+def read_records(path: Path, kind: type[R], /) -> list[R]: ...
+@overload
+def read_records(path: Path, first: type[R], second: type[S], /) -> list[R | S]: ...
+@overload
+def read_records(path: Path) -> list[Record]: ...
+def read_records(path: Path, *kinds: type[Any]) -> list[Any]:
     """All records of a file, of the given kinds where any is named.
 
     Raises RecordsError naming the first bad line, and how many good ones there are to keep with
@@ -347,7 +358,7 @@ def read_records(path: Path, *kinds: type[R]) -> list[R]:
     good, bad = salvage_records(path)
     if bad:
         raise RecordsError(f"{bad[0]}\n{len(good)} good lines of {path} are untouched: {_WAY_OUT}")
-    return [record for record in good if not kinds or isinstance(record, kinds)]  # type: ignore[misc]
+    return [record for record in good if not kinds or isinstance(record, kinds)]
 
 
 _WAY_OUT: Final = "mend or delete the bad line and run again; only that point is measured again"
@@ -365,6 +376,12 @@ def salvage_records(path: Path) -> tuple[list[Record], list[RecordsError]]:
         else:
             good.append(record)
     return good, bad
+
+
+def _opened(path: Path) -> TextIO:
+    if _zipped(path):
+        return gzip.open(path, "rt", encoding="utf-8")
+    return path.open(encoding="utf-8")
 
 
 def _zipped(path: Path) -> bool:

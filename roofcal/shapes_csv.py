@@ -22,7 +22,9 @@ def read_shapes(path: Path, axes: Sequence[str]) -> Iterator[tuple[int, dict[str
     shapes: list[tuple[int, dict[str, int]]] = []
     for line, row in rows:
         bad = [axis for axis in axes if not _is_size(row[axis])]
-        errors += [f"{path}:{line}: {axis}={row[axis]!r} is not a whole number above 0" for axis in bad]
+        errors += [
+            f"{path}:{line}: {axis}={row[axis]!r} is not a whole number above 0" for axis in bad
+        ]
         if not bad:
             shapes.append((line, {axis: int(row[axis]) for axis in axes}))
     if errors:
@@ -42,7 +44,9 @@ def _rows(path: Path, axes: Sequence[str]) -> list[tuple[int, dict[str, str]]]:
         raise ShapesError(f"{path}: cannot be read ({error.strerror})") from None
     if missing:
         header = ", ".join(reader.fieldnames or ()) or "nothing"
-        raise ShapesError(f"{path}:1: column {', '.join(missing)} is missing; the header has {header}")
+        raise ShapesError(
+            f"{path}:1: column {', '.join(missing)} is missing; the header has {header}"
+        )
     return rows
 
 

@@ -24,8 +24,11 @@ _CACHE_SHARE = 0.5
 def bandwidth_constants(
     probes: Sequence[Probe], cache_bytes: float | None, generator: np.random.Generator
 ) -> Iterator[tuple[str, Ceiling]]:
-    """dram_<kind>_bytes_per_s from cold buffers of 64 MiB and more (and four times the cache),
-    cache_<kind>_bytes_per_s from hot ones within half the cache."""
+    """Bandwidth of read, write and copy, from memory and from the cache.
+
+    dram_<kind>_bytes_per_s from cold buffers of 64 MiB and more (and four times the cache),
+    cache_<kind>_bytes_per_s from hot ones within half the cache.
+    """
     least = max(_LARGE_BYTES, 4 * (cache_bytes or 0)) if (cache_bytes or 0) < 1 << 28 else 1 << 26
     for kind in ("read", "write", "copy"):
         some = [p for p in probes if p.point.recipe == kind]

@@ -1,6 +1,6 @@
 """One run's probes -> its Calibration."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -72,10 +72,10 @@ def _named(
     recipe: str,
     probes: Sequence[Probe],
     family: str,
-    constants: dict[str, Ceiling],
+    constants: Mapping[str, Ceiling],
     generator: np.random.Generator,
 ) -> Iterator[tuple[str, Ceiling]]:
-    """The constants of a recipe under `gemm.<recipe>.`, the ceiling its products reach, telemetry."""
+    """The constants of a recipe under `gemm.<recipe>.`, the rate it reaches, clock and power."""
     prefix = f"gemm.{recipe}"
     code = float(FAMILIES[family].code)
     yield f"{prefix}.tile_family", ceiling(code, code, code, "code", f"cross-validation: {family}")
@@ -87,8 +87,10 @@ def _named(
 
 
 def _ceiling_rate(probes: Sequence[Probe], generator: np.random.Generator) -> Ceiling:
-    """Highest settled rate over the probes; its interval by resampling them, so it can only fall
-    short of the value: what the value could have been with other shapes."""
+    """Highest settled rate over the probes.
+
+    Its interval comes from resampling them: what the value could have been with other shapes.
+    """
     flops = np.array([2.0 * p.shape["m"] * p.shape["n"] * p.shape["k"] for p in probes])
     rate = flops / np.array([p.latency.median for p in probes])
     best = probes[int(rate.argmax())]

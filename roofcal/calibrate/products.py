@@ -78,9 +78,7 @@ class _Data:
     bounds: Mapping[str, tuple[float, float, float]]
 
     @classmethod
-    def of(
-        cls, recipe: str, probes: Sequence[Probe], units: int, dram: float | None
-    ) -> "_Data":
+    def of(cls, recipe: str, probes: Sequence[Probe], units: int, dram: float | None) -> "_Data":
         m, n, k = (np.array([float(p.shape[axis]) for p in probes]) for axis in "mnk")
         seconds = np.array([p.latency.median for p in probes])
         return cls(
@@ -107,28 +105,40 @@ def _bounds(
     stream = dram or 2 * moved
     shortest = float(seconds.min())
     return {
-        "launch_s": (0.8 * shortest, 0.02 * shortest, 1.1 * shortest),
-        "tile_flops_per_s": (1.3 * rate / units, 0.7 * rate / units, 3 * rate / units),
-        "load_bytes_per_s": (1.2e11, 2e10, 1e12),
-        "l2_bytes_per_s": (2.5 * stream, 0.7 * stream, 12 * stream),
-        "k_latency_s_per_byte": (6e-10, 1e-12, 3e-9),
-        "wave_s": (5e-7, 2e-8, 5e-6),
-        "split_k_s": (2e-6, 1e-7, 2e-5),
+        "launch_s": (0.9 * shortest, 0.02 * shortest, 2 * shortest),
+        "tile_flops_per_s": (1.5 * rate / units, 0.7 * rate / units, 2.1 * rate / units),
+        "load_bytes_per_s": (1.2e11, 1.5e10, 1e12),
+        "l2_bytes_per_s": (2 * stream, 0.5 * stream, 12 * stream),
+        "k_latency_s_per_byte": (7e-10, 7e-12, 3e-9),
+        "wave_s": (5e-7, 2e-8, 3e-6),
+        "split_k_s": (1.5e-6, 1.5e-7, 1.5e-5),
         "misaligned": (1.3, 1.0, 2.5),
+        "slow_8_byte": (2.0, 1.0, 8.0),
+        "slow_odd": (5.0, 1.0, 20.0),
         "dram_bytes_per_s": (0.95 * stream, 0.6 * stream, 1.02 * stream),
-        "sustained_flops_per_s": (rate, 0.6 * rate, 1.6 * rate),
+        "sustained_flops_per_s": (rate, 0.65 * rate, 1.7 * rate),
     }
 
 
-def _names(family: str) -> Sequence[str]:
-    return PLAIN_CONSTANTS if family == "plain" else tuple(CONSTANTS)
+def _names(data: _Data, family: str) -> Sequence[str]:
+    """The constants to look for: not those that no probe of this recipe and family depends on."""
+    if family == "plain":
+        return PLAIN_CONSTANTS
+    shapes = data.shapes(family, np.arange(len(data.seconds)))
+    depends = {
+        "split_k_s": shapes.split.any(),
+        "misaligned": shapes.misaligned.any(),
+        "slow_8_byte": (shapes.alignment == 8).any(),
+        "slow_odd": (shapes.alignment < 8).any(),
+    }
+    return tuple(name for name in CONSTANTS if depends.get(name, True))
 
 
 def _search(
     data: _Data, family: str, index: NDArray[Any], start: Array | None, steps: int | None
 ) -> tuple[Array, float]:
     """(log constants, cost) of the best fit to the probes of `index`, from one start."""
-    names = _names(family)
+    names = _names(data, family)
     first, low, high = np.log([data.bounds[name] for name in names]).T
     shapes, target = data.shapes(family, index), np.log(data.seconds[index])
 
@@ -147,7 +157,7 @@ def _best(
     data: _Data, family: str, index: NDArray[Any], generator: np.random.Generator, starts: int
 ) -> Array:
     """Log constants of the best of several starts: the minimum over tiles has kinks."""
-    first = np.log([data.bounds[name][0] for name in _names(family)])
+    first = np.log([data.bounds[name][0] for name in _names(data, family)])
     jumps = [np.zeros_like(first), *generator.normal(0, 0.3, size=(starts - 1, len(first)))]
     fits = [_search(data, family, index, first + jump, None) for jump in jumps]
     return min(fits, key=lambda fit: fit[1])[0]
@@ -161,7 +171,7 @@ def _left_out(data: _Data, family: str, generator: np.random.Generator) -> Array
     for number in range(_FOLDS):
         kept, left = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
         x = _best(data, family, kept, generator, 1)
-        constants = dict(zip(_names(family), np.exp(x), strict=True))
+        constants = dict(zip(_names(data, family), np.exp(x), strict=True))
         total = evaluate(constants, data.shapes(family, left), family).total
         residuals[left] = np.log(total / data.seconds[left])
     return residuals
@@ -179,7 +189,7 @@ def _with_intervals(
 
     low, high = np.exp(interval(count, refit, generator))
     evidence = f"probe_math, {data.recipe}, {count} products, tiles {family}"
-    for i, name in enumerate(_names(family)):
+    for i, name in enumerate(_names(data, family)):
         ends, said = (low[i], high[i]), evidence
         if not _matters(data, family, value, i):
             ends = data.bounds[name][1:]
@@ -192,7 +202,7 @@ def _matters(data: _Data, family: str, value: Array, index: int) -> bool:
     shapes = data.shapes(family, np.arange(len(data.seconds)))
     moved = value + 0.1 * (np.arange(len(value)) == index)
     times = [
-        evaluate(dict(zip(_names(family), np.exp(x), strict=True)), shapes, family).total
+        evaluate(dict(zip(_names(data, family), np.exp(x), strict=True)), shapes, family).total
         for x in (value, moved)
     ]
     return bool(np.abs(times[1] / times[0] - 1).max() > 1e-3)

@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
-from roofcal.calibrate.bootstrap import ceiling, interval
+from roofcal.calibrate.bootstrap import Array, ceiling, interval
 from roofcal.calibrate.probes import Probe
 from roofcal.records import Ceiling
 
@@ -22,9 +23,11 @@ def sustained_constants(
         values = np.array([v for p in long if (v := _settled(p, name)) is not None])
         if len(values) < _LEAST:
             continue
-        low, high = interval(
-            len(values), lambda index, x=values: np.median(x[index]), generator  # type: ignore[misc]
-        )
+
+        def of_some(index: NDArray[np.int64], values: NDArray[np.float64] = values) -> Array:
+            return np.asarray(np.median(values[index]))
+
+        low, high = interval(len(values), of_some, generator)
         evidence = f"probe_math, {len(values)} products of 100 us and more"
         yield constant, ceiling(float(np.median(values)), float(low), float(high), unit, evidence)
 

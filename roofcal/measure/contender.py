@@ -1,8 +1,8 @@
-"""A plan point made ready to be timed: inputs in rotating copies, checked, and its samples so far."""
+"""A plan point made ready to be timed: inputs in rotating copies, checked, and its samples."""
 
 import hashlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,7 +37,6 @@ class Contender:
     samples: list[float] = field(default_factory=list)
     warmup_samples: int = 0
     slice_starts: list[int] = field(default_factory=list)
-    timed_s: float = 0.0
     recorder: Recorder = field(default_factory=Recorder)
 
     @property
@@ -55,7 +54,7 @@ def prepare(point: PlanPoint, device: torch.device, seed: int, cache_bytes: int)
     """Inputs, provider, correctness check, rotating copies.
 
     cache_bytes: size of the last-level cache; cold copies exceed twice of it together.
-    Raises ops.spec.Unsupported, IncorrectError, torch.OutOfMemoryError, or what the provider raises.
+    Raises ops.spec.Unsupported, IncorrectError, torch.OutOfMemoryError, or what a provider raises.
     """
     bench = load_bench(point.op)
     generator = torch.Generator(device=device).manual_seed(data_seed(point, seed))
@@ -65,10 +64,11 @@ def prepare(point: PlanPoint, device: torch.device, seed: int, cache_bytes: int)
     error = bench.relative_error(point.recipe, inputs, output)
     if not error <= bench.tolerance(point.recipe):  # a NaN error is never within it
         raise IncorrectError(error, bench.tolerance(point.recipe))
-    size = _nbytes(inputs) + _nbytes(output)
+    size = distinct_bytes([inputs, output])
     del output
     count = copy_count(size, cache_bytes) if point.protocol.cache == "cold" else 1
-    copies = [inputs, *({k: v.clone() for k, v in inputs.items()} for _ in range(count - 1))]
+    copies: list[Inputs] = [inputs]
+    copies += ({k: v.clone() for k, v in inputs.items()} for _ in range(count - 1))
     return Contender(
         point=point, call=call, copies=copies, bytes_per_copy=size, relative_error=error
     )
@@ -87,11 +87,24 @@ def data_seed(point: PlanPoint, seed: int) -> int:
     return int.from_bytes(hashlib.sha256(canonical_json(identity)).digest()[:6])
 
 
-def _nbytes(value: Any) -> int:
+def distinct_bytes(value: Any) -> int:
+    """Bytes of all tensors in a nest of containers; an output that is an input counts once."""
+    return sum({_place(tensor): _nbytes(tensor) for tensor in _tensors(value)}.values())
+
+
+def _tensors(value: Any) -> Iterator[torch.Tensor]:
     if isinstance(value, torch.Tensor):
-        return value.numel() * value.element_size()
-    if isinstance(value, dict):
-        return sum(_nbytes(item) for item in value.values())
-    if isinstance(value, tuple | list):
-        return sum(_nbytes(item) for item in value)
-    return 0
+        yield value
+    elif isinstance(value, Mapping):
+        yield from _tensors(list(value.values()))
+    elif isinstance(value, tuple | list):
+        for item in value:
+            yield from _tensors(item)
+
+
+def _place(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
+
+
+def _nbytes(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage().nbytes()

@@ -75,7 +75,6 @@ def _take(
     samples = timer.take(seconds, lambda: contender.recorder.record(sensor, index))
     contender.slice_starts.append(index)
     contender.samples += samples
-    contender.timed_s += sum(samples) * contender.calls_per_sample
     return samples
 
 

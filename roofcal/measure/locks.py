@@ -1,7 +1,7 @@
 """A lock per GPU, so that two jobs never time on one card, even if Snakemake dies.
 
-flock on a file named by the GPU's uuid; the descriptor is inherited by the worker, so the card stays
-locked for as long as any process of the measurement lives.
+flock on a file named by the GPU's uuid; the descriptor is inherited by the worker, so that the card
+stays locked for as long as any process of the measurement lives.
 """
 
 import fcntl
@@ -28,14 +28,17 @@ class Lock:
 def lock_folder() -> Path:
     """Folder of the lock files: local to the machine, shared by its users."""
     folder = Path(tempfile.gettempdir()) / "roofcal-locks"
-    folder.mkdir(exist_ok=True)
+    if not folder.is_dir():
+        folder.mkdir(exist_ok=True)
+        folder.chmod(0o777)  # not sticky: protected_regular would keep other users from the files
     return folder
 
 
 def try_lock(name: str) -> Lock | None:
-    """The lock of a device, or None while someone else holds it."""
+    """The lock of a device, or None while someone else holds it; raises OSError without access."""
     path = lock_folder() / f"{name}.lock"
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    # Reading is enough for flock, and is what another user may do.
+    descriptor = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW, 0o644)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -46,7 +49,7 @@ def try_lock(name: str) -> Lock | None:
 
 
 def wait_for_lock(names: Sequence[str], tell: Callable[[str], None]) -> Lock:
-    """The lock of the first free device of `names`; waits, and tells so once, while all are busy."""
+    """The lock of the first free device of `names`; while all are busy, tells so once and waits."""
     told = False
     while True:
         for name in names:

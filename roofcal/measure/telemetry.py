@@ -4,6 +4,7 @@ The only module that talks to NVML. Nothing is ever set: clocks and limits stay 
 """
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -25,6 +26,10 @@ _THROTTLE_NAMES = {
     pynvml.nvmlClocksEventReasonSyncBoost: "sync_boost",
     pynvml.nvmlClocksEventReasonApplicationsClocksSetting: "application_clocks",
 }
+
+
+# SM clock in Hz, memory clock in Hz, power in W, temperature in degrees C, throttle reasons
+Reading = tuple[float, float, float, float, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +67,7 @@ def _nvml() -> Iterator[bool]:
 
 
 def visible_gpus() -> list[Gpu]:
-    """The NVIDIA GPUs of this machine that CUDA_VISIBLE_DEVICES lets us see; [] without a driver."""
+    """The NVIDIA GPUs of this machine that CUDA_VISIBLE_DEVICES shows; [] without a driver."""
     with _nvml() as found:
         if not found:
             return []
@@ -92,7 +97,9 @@ def _describe(index: int) -> Gpu:
         uuid=pynvml.nvmlDeviceGetUUID(handle),
         name=pynvml.nvmlDeviceGetName(handle),
         compute_units=cores // _CORES_PER_SM.get(capability, 128),
-        memory_clock_hz=_hertz(_ask(pynvml.nvmlDeviceGetMaxClockInfo, handle, pynvml.NVML_CLOCK_MEM)),
+        memory_clock_hz=_hertz(
+            _ask(pynvml.nvmlDeviceGetMaxClockInfo, handle, pynvml.NVML_CLOCK_MEM)
+        ),
         memory_bus_bits=_ask(pynvml.nvmlDeviceGetMemoryBusWidth, handle),
         memory_bytes=memory.total,
         memory_free_bytes=memory.free,
@@ -102,7 +109,9 @@ def _describe(index: int) -> Gpu:
         driver=pynvml.nvmlSystemGetDriverVersion(),
         process_count=len(processes or ()),
         sm_clock_hz=_hertz(_ask(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_SM)),
-        max_sm_clock_hz=_hertz(_ask(pynvml.nvmlDeviceGetMaxClockInfo, handle, pynvml.NVML_CLOCK_SM)),
+        max_sm_clock_hz=_hertz(
+            _ask(pynvml.nvmlDeviceGetMaxClockInfo, handle, pynvml.NVML_CLOCK_SM)
+        ),
     )
 
 
@@ -131,7 +140,7 @@ class Recorder:
     """Readings of one GPU beside the samples of one contender; records nothing on a CPU."""
 
     sample_index: list[int] = field(default_factory=list)
-    readings: list[tuple[float, float, float, float, tuple[str, ...]]] = field(default_factory=list)
+    readings: list[Reading] = field(default_factory=list)
 
     def record(self, sensor: "Sensor", sample_index: int) -> None:
         """Take one reading now, while the card works, beside the sample of that index."""
@@ -159,21 +168,35 @@ class Sensor:
     """Clock, power, temperature and throttle reasons of the GPU with `uuid`; None for a CPU."""
 
     def __init__(self, uuid: str | None) -> None:
-        self._handle = None
+        self._handle: Any = None
+        self._told = False
         if uuid is not None:
             pynvml.nvmlInit()
             self._handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
 
-    def read(self) -> tuple[float, float, float, float, tuple[str, ...]] | None:
-        """(SM clock Hz, memory clock Hz, W, degrees C, throttle reasons), None without NVML."""
+    def read(self) -> Reading | None:
+        """A reading; None on a CPU, and where this card or driver does not answer."""
         if self._handle is None:
             return None
-        handle = self._handle
-        mask = pynvml.nvmlDeviceGetCurrentClocksEventReasons(handle)
-        return (
-            pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM) * 1e6,
-            pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_MEM) * 1e6,
-            pynvml.nvmlDeviceGetPowerUsage(handle) / 1e3,
-            float(pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU)),
-            tuple(name for bit, name in _THROTTLE_NAMES.items() if mask & bit),
-        )
+        try:
+            return _reading(self._handle)
+        except pynvml.NVMLError as error:
+            self._tell_once(error)
+            return None
+
+    def _tell_once(self, error: Exception) -> None:
+        """A card that does not answer is still timed; the record shows where readings lack."""
+        if not self._told:
+            sys.stderr.write(f"no clock, power or temperature beside some samples: NVML: {error}\n")
+            self._told = True
+
+
+def _reading(handle: Any) -> Reading:
+    mask = pynvml.nvmlDeviceGetCurrentClocksEventReasons(handle)
+    return (
+        pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM) * 1e6,
+        pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_MEM) * 1e6,
+        pynvml.nvmlDeviceGetPowerUsage(handle) / 1e3,
+        float(pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU)),
+        tuple(name for bit, name in _THROTTLE_NAMES.items() if mask & bit),
+    )

@@ -13,6 +13,7 @@ Traps, each of which once produced a wrong number:
 import time
 from collections import deque
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, Protocol
 
 import torch
@@ -32,12 +33,14 @@ class Timer(Protocol):
         """Samples (seconds per call) for about that long; `while_busy` runs as the device works."""
 
 
-def make_timer(contender: Contender, device: torch.device, sample_s: float, flush_bytes: int) -> Timer:
+def make_timer(
+    contender: Contender, device: torch.device, sample_s: float, flush_bytes: int
+) -> Timer:
     """The timer of the contender's protocol; raises ValueError for a method the device lacks."""
     method = contender.point.protocol.method
     if device.type == "cpu":
         if method not in ("graph", "wall"):
-            raise ValueError(f"method '{method}' needs a GPU; a CPU has graph (a timed loop) and wall")
+            raise ValueError(f"method '{method}' needs a GPU; a CPU has graph (a loop) and wall")
         return LoopTimer(contender, sample_s if method == "graph" else 0.0)
     if method == "graph":
         return GraphTimer(contender, sample_s)
@@ -66,14 +69,18 @@ class GraphTimer:
     def __init__(self, contender: Contender, sample_s: float) -> None:
         self._call = _rotation(contender)
         self._keep = len(contender.copies)
-        probe, _ = self._capture(max(3, self._keep))
-        one = self._replay(probe, 3)[-1] / max(3, self._keep)
-        del probe
+        one = self._one_call_s()
         self._calls = self._calls_for(one, sample_s)
         self._graph, self._outputs = self._capture(self._calls)
         self._estimate = one * self._calls
         contender.calls_per_sample = self._calls
         contender.kernel_names = graph_kernel_names(self._call)
+
+    def _one_call_s(self) -> float:
+        """Seconds per call of a short graph, which is gone when the real one is captured."""
+        calls = max(3, self._keep)
+        graph, _outputs = self._capture(calls)
+        return self._replay(graph, 3)[-1] / calls
 
     def _calls_for(self, one: float, sample_s: float) -> int:
         """Calls of one sample: whole rotations, at least sample_s long, at most 2000 nodes."""
@@ -81,7 +88,7 @@ class GraphTimer:
         return rounds * self._keep
 
     def _capture(self, calls: int) -> tuple[torch.cuda.CUDAGraph, Any]:
-        """A graph of `calls` calls; as many outputs as copies stay alive, so that outputs rotate."""
+        """(graph of `calls` calls, outputs); as many outputs as copies live on: they rotate too."""
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
@@ -104,7 +111,7 @@ class GraphTimer:
             event.record()
         self._after_queueing()
         torch.cuda.synchronize()
-        return [a.elapsed_time(b) / 1e3 for a, b in zip(events, events[1:], strict=False)]
+        return [a.elapsed_time(b) / 1e3 for a, b in pairwise(events)]
 
     _after_queueing: Callable[[], None] = staticmethod(lambda: None)
 
@@ -150,7 +157,7 @@ class ProfilerTimer:
     def __init__(self, contender: Contender, scratch: torch.Tensor) -> None:
         self._call, self._scratch, self._contender = _rotation(contender), scratch, contender
 
-    def take(self, seconds: float, while_busy: Callable[[], None]) -> list[float]:
+    def take(self, seconds: float, while_busy: Callable[[], None]) -> list[float]:  # noqa: ARG002
         """See Timer; takes 16 samples at a time, starting the profiler costs far more."""
         activities = [torch.profiler.ProfilerActivity.CUDA]
         marks = 16
@@ -163,7 +170,7 @@ class ProfilerTimer:
         return self._durations(profile, marks)
 
     def _durations(self, profile: Any, marks: int) -> list[float]:
-        kernels = [e for e in profile.events() if e.device_type == torch.autograd.DeviceType.CUDA]
+        kernels = [e for e in profile.events() if e.device_type.name == "CUDA"]
         kernels.sort(key=lambda event: event.time_range.start)
         per_call, rest = divmod(len(kernels), marks)
         if rest or per_call < 2:
@@ -198,7 +205,6 @@ class LoopTimer:
 
     def __init__(self, contender: Contender, sample_s: float) -> None:
         self._call = _rotation(contender)
-        self._keep = len(contender.copies)
         self._calls = 1
         one = min(self._sample() for _ in range(3))
         self._calls = max(1, min(_MOST_NODES, round(sample_s / max(one, 1e-7))))

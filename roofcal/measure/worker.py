@@ -1,20 +1,25 @@
 """The process that touches the device: reads groups of points, writes measurements.
 
-One JSON line in is one group; lines out on a pipe of its own: {"at": point_id} before anything that
-may crash or hang, {"measurement": ...} per point, {"done": true} per group. When this process dies,
-the session knows from the last "at" which point did it.
+One JSON line in is one group; lines out on a pipe of its own: {"ready": true} once,
+{"at": point_id} before anything that may crash or hang, {"measurement": ...} per point,
+{"done": true} per group, {"fatal": reason, "status": ...} before it gives up. When this process
+dies, the supervisor knows from the last "at" which point did it; when the supervisor dies, however
+it dies, Linux kills this process, so that no hung kernel keeps the device and its lock.
 """
 
+import ctypes
 import json
+import math
 import os
+import signal
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any
 
 import torch
 
-from roofcal.measure.contender import Contender, IncorrectError, prepare
+from roofcal.measure.contender import Contender, IncorrectError, data_seed, prepare
 from roofcal.measure.interleave import time_group
 from roofcal.measure.telemetry import Sensor
 from roofcal.measure.timing import Timer, make_timer
@@ -23,6 +28,10 @@ from roofcal.records import Measurement, PlanPoint, Status, decode, encode
 from roofcal.schema import Timing
 
 _CPU_CACHE_BYTES = 64 << 20
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+# How torch, CUDA, cuBLAS and the CPU allocator word it, lower case
+_NO_MEMORY = ("can't allocate memory", "cuda error: out of memory", "cublas_status_alloc_failed")
+_REFUSALS = ("not implemented", "cublas_status_not_supported")
 
 
 class Worker:
@@ -52,7 +61,7 @@ class Worker:
             try:
                 self.run_group([point for point in points if isinstance(point, PlanPoint)])
             except Exception as error:
-                self._say(fatal=_first_line(error))
+                self._say(fatal=_first_line(error), status=status_of(error))
                 raise
             self._say(done=True)
 
@@ -68,27 +77,49 @@ class Worker:
                 torch.cuda.synchronize()
 
     def run_group(self, points: Sequence[PlanPoint]) -> None:
-        """Prepare every contender, time them in turns, report each; none is ever left out."""
+        """Prepare every contender, time them in turns, report each; none is ever left out.
+
+        Contenders that find no memory beside the others are timed alone, after them.
+        """
+        for point in self._run_together(points):
+            self._free()
+            self._run_together([point])
+        self._free()
+
+    def _run_together(self, points: Sequence[PlanPoint]) -> list[PlanPoint]:
+        """Time and report the points; returns those that found no memory beside the others."""
         start = time.perf_counter()
-        turns = [turn for point in points if (turn := self._ready(point)) is not None]
+        turns: list[tuple[Contender, Timer]] = []
+        crowded: list[PlanPoint] = []
+        for point in points:
+            turn = self._ready(point, crowded if turns else None)
+            turns += [turn] if turn else []
         if turns:
             self._time(turns)
         for contender, _ in turns:
             self._report(contender, start)
-        turns.clear()
+        return crowded
+
+    def _free(self) -> None:
+        """Give memory back, the private pools of graphs included, once nothing refers to it."""
         if self._device.type == "cuda":
             torch.cuda.empty_cache()
 
     def _time(self, turns: list[tuple[Contender, Timer]]) -> None:
-        seed = self._seed + len(turns)
+        seed = data_seed(turns[0][0].point, self._seed)
 
         def tell(contender: Contender) -> None:
             self._say(at=contender.point.point_id)
 
         time_group(turns, self._timing, self._sensor, seed, tell)
 
-    def _ready(self, point: PlanPoint) -> tuple[Contender, Timer] | None:
-        """The contender and its timer, or None after its status was reported."""
+    def _ready(
+        self, point: PlanPoint, crowded: list[PlanPoint] | None
+    ) -> tuple[Contender, Timer] | None:
+        """The contender and its timer, or None after its status was reported.
+
+        crowded: where others hold memory, takes the point if there is too little left for it.
+        """
         self._say(at=point.point_id)
         start = time.perf_counter()
         try:
@@ -99,18 +130,18 @@ class Worker:
             self._fail(point, "unsupported", str(refusal), start)
         except IncorrectError as wrong:
             self._fail(point, "incorrect", str(wrong), start, wrong.relative_error)
-        except torch.OutOfMemoryError as error:
-            self._fail(point, "out_of_memory", _first_line(error), start)
-            torch.cuda.empty_cache()
         except Exception as error:  # noqa: BLE001 (any failure of a provider is a row, not an end)
-            self._fail(point, _status_of(error), _first_line(error), start)
-            self._stop_if_broken(error)
+            status = status_of(error)
+            if status == "out_of_memory" and crowded is not None and not _is_broken(error):
+                crowded.append(point)
+            else:
+                self._fail(point, status, _first_line(error), start)
+                self._stop_if_broken(error)
         return None
 
     def _stop_if_broken(self, error: Exception) -> None:
         """After a CUDA error the context is lost: leave, and let the session start a new worker."""
-        if isinstance(error, torch.AcceleratorError):
-            self._events.flush()
+        if _is_broken(error):
             os._exit(3)
 
     def _fail(
@@ -119,14 +150,14 @@ class Worker:
         status: Status,
         reason: str,
         start: float,
-        relative_error: float | None = None,
+        error: float = math.nan,
     ) -> None:
         self._send(
             Measurement(
                 point_id=point.point_id,
                 status=status,
                 reason=reason,
-                relative_error=relative_error,
+                relative_error=error if math.isfinite(error) else None,  # JSON knows no NaN
                 started_s=time.time() - self._epoch,
                 elapsed_s=time.perf_counter() - start,
                 **self._ids,
@@ -162,13 +193,37 @@ class Worker:
         self._events.flush()
 
 
-def _status_of(error: Exception) -> Status:
-    """cuBLAS and oneDNN refuse what they lack with NotImplementedError or a RuntimeError that says so."""
-    if isinstance(error, NotImplementedError) or "not implemented" in str(error).lower():
-        return "unsupported"
-    if isinstance(error, MemoryError) or "can't allocate memory" in str(error):
+def status_of(error: BaseException | None) -> Status:
+    """The status that an exception of a provider stands for.
+
+    cuBLAS and oneDNN refuse what they lack with NotImplementedError or a RuntimeError that says so.
+    Running out of memory while a graph is captured comes out as the error of the broken capture,
+    with the real one as its context.
+    """
+    kinds = [_kind(link) for link in _chain(error)]
+    return next((kind for kind in kinds if kind == "out_of_memory"), kinds[0])
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _kind(error: BaseException) -> Status:
+    text = str(error).lower()
+    if isinstance(error, torch.OutOfMemoryError | MemoryError) or any(
+        m in text for m in _NO_MEMORY
+    ):
         return "out_of_memory"
+    if isinstance(error, NotImplementedError) or any(m in text for m in _REFUSALS):
+        return "unsupported"
     return "failed"
+
+
+def _is_broken(error: BaseException) -> bool:
+    """Whether the CUDA context is lost with this error."""
+    return isinstance(error, torch.AcceleratorError)
 
 
 def _first_line(error: Exception) -> str:
@@ -179,8 +234,17 @@ def _first_line(error: Exception) -> str:
 def main() -> None:
     """Entry of the process: argv[1] is the set-up as JSON, argv[2] the descriptor of the pipe."""
     setup = json.loads(sys.argv[1])
+    _die_with(setup["supervisor_pid"])
     with os.fdopen(int(sys.argv[2]), "w") as events:
         Worker(setup, events).run(sys.stdin)
+
+
+def _die_with(supervisor: int) -> None:
+    """Have Linux kill this process when its parent ends; elsewhere a closed pipe has to do."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != supervisor:
+        sys.exit("the supervisor of this worker is gone")
 
 
 if __name__ == "__main__":

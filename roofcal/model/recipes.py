@@ -1,7 +1,8 @@
 """Recipes: in which format each operand of a matrix product or a cast lives, and how it is scaled.
 
-`axiswise` is what torch calls `rowwise`: one scale per row of A and one per row of B, i.e. one scale
-per output row and column. `fast` accumulation is `use_fast_accum=True` of torch's scaled product.
+`axiswise` is what torch calls `rowwise`: one scale per row of A and one per row of B, i.e. one
+scale per output row and column. `fast` accumulation is `use_fast_accum=True` of torch's scaled
+product.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a point must do at the very least: operations and bytes. A model of time turns it to seconds."""
+"""What a point must do at the very least: operations and bytes; a model turns it to seconds."""
 
 from dataclasses import dataclass
 

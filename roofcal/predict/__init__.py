@@ -1,1 +1,1 @@
-"""Models of time, one per file: plan, device and calibration in, seconds out; never measurements."""
+"""Models of time, one per file: plan, device and calibration in, seconds out; no measurements."""

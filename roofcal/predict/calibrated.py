@@ -15,7 +15,6 @@ from roofcal.ops import BY_NAME
 from roofcal.ops.gemm.time_model import (
     BY_CODE,
     CONSTANTS,
-    PLAIN_CONSTANTS,
     Parts,
     describe,
     evaluate,
@@ -24,7 +23,7 @@ from roofcal.records import Calibration, PlanPoint, Prediction
 
 MODEL = "calibrated"
 Array = NDArray[np.float64]
-_CHUNK: Final = 4096  # shapes at once: 90 tile and split choices each, so that they stay in cache
+_CHUNK: Final = 128  # shapes at once, 250 choices of tile and split each: fits a 256 KiB cache
 
 
 def recipes(calibration: Calibration) -> list[str]:
@@ -39,8 +38,7 @@ def product_times(calibration: Calibration, recipe: str, m: Array, n: Array, k: 
     value = {name: constant.value for name, constant in calibration.constants.items()}
     prefix = f"gemm.{recipe}."
     family = BY_CODE[int(value[f"{prefix}tile_family"])]
-    names = PLAIN_CONSTANTS if family == "plain" else tuple(CONSTANTS)
-    constants = {name: value[prefix + name] for name in names}
+    constants = {name: value[prefix + name] for name in CONSTANTS if prefix + name in value}
     units = int(value["compute_units"])
     chunks = [
         evaluate(constants, describe(recipe, m[s], n[s], k[s], family, units), family)
@@ -72,7 +70,10 @@ def _products(
     if not points:
         return []
     m, n, k = (np.array([float(p.shape[axis]) for p in points]) for axis in "mnk")
-    parts, factor = product_times(calibration, recipe, m, n, k), interval_factor(calibration, recipe)
+    parts, factor = (
+        product_times(calibration, recipe, m, n, k),
+        interval_factor(calibration, recipe),
+    )
     return [
         Prediction(
             point_id=point.point_id,

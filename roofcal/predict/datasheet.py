@@ -1,6 +1,6 @@
 """The datasheet's roofline: what no program can beat if the datasheet is right.
 
-    t = max(flops / peak, bytes / bandwidth)          (Williams, Waterman, Patterson, 2009)
+t = max(flops / peak, bytes / bandwidth)          (Williams, Waterman, Patterson, 2009)
 """
 
 from collections.abc import Sequence

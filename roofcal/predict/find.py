@@ -10,10 +10,10 @@ from roofcal.records import Calibration, read_records
 def find_calibration(
     device: str, environment: str | None, published: Path, results: Path
 ) -> tuple[Path, Calibration]:
-    """(run folder, calibration) of a device, measured here or else published; the last environment
-    by name where there are several.
+    """(run folder, calibration) of a device, measured here or else published.
 
-    Raises PredictError with what there is where nothing matches.
+    The last environment by name where there are several. Raises PredictError with what there is
+    where nothing matches.
     """
     roots = (published, results / "replay", results)
     found = [p for root in roots for p in sorted(root.glob("*/*/calibration.jsonl"))]

@@ -34,7 +34,11 @@ def predict_point(
     if not found:
         raise PredictError(
             f"model '{model}' has no answer for {point.op} {point.recipe} on {point.device}: "
-            + (f"there is no config/devices/{point.device}.yaml" if spec is None else "no such rate")
+            + (
+                f"there is no config/devices/{point.device}.yaml"
+                if spec is None
+                else "no such rate"
+            )
         )
     return found[0]
 
@@ -109,7 +113,9 @@ def _read(path: Path, known: Sequence[str]) -> tuple[list[str], np.ndarray[Any, 
     missing = [name for name in _COLUMNS if name not in header]
     if missing:
         given = ", ".join(header) or "nothing"
-        raise PredictError(f"{path}:1: column {', '.join(missing)} is missing; the header has {given}")
+        raise PredictError(
+            f"{path}:1: column {', '.join(missing)} is missing; the header has {given}"
+        )
     order = [header.index(name) for name in _COLUMNS]
     errors = list(_errors(path, rows, order, set(known)))
     if errors:

@@ -8,9 +8,7 @@ from roofcal.predict.errors import PredictError
 from roofcal.records import Calibration, PlanPoint, Prediction, read_records
 
 
-def predict_run(
-    run: Path, calibration: Path, op: str, spec: DeviceSpec | None
-) -> list[Prediction]:
+def predict_run(run: Path, calibration: Path, op: str, spec: DeviceSpec | None) -> list[Prediction]:
     """Predictions of the points of one op of a run folder, by each model that can.
 
     Raises PredictError where there is no plan or the calibration is another device's, RecordsError

@@ -85,7 +85,8 @@ def _nvidia_report(assembly: Mapping[str, Any], architecture: int) -> dict[str, 
     with tempfile.TemporaryDirectory() as place:
         source = Path(place) / "kernel.ptx"
         source.write_text(assembly["ptx"])
-        command = [ptxas, "-v", f"--gpu-name={target.group(1)}", source, "-o", "/dev/null"]
+        gpu = f"--gpu-name={target.group(1)}"
+        command = [str(ptxas), "-v", gpu, str(source), "-o", "/dev/null"]
         said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
     spills = re.search(r"(\d+) bytes spill stores, (\d+) bytes spill loads", said)
     assert spills is not None, f"ptxas states no spills: {said}"

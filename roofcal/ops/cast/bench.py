@@ -67,8 +67,10 @@ def build(provider: str, recipe: str, shape: Mapping[str, int]) -> Call:
 
 
 def relative_error(recipe: str, inputs: Inputs, output: Outputs) -> float:
-    """Worst error over the outputs, of the values they stand for (q * scale) against x itself,
-    quantised in float64 with exact scales."""
+    """Worst error over the outputs, of the values they stand for (q * scale).
+
+    The reference is x quantised in float64 with exact scales.
+    """
     x = inputs["x"]
     if recipe == "fp8_tensorwise":
         return _stored_error(output[0], output[1], x, x.abs().amax())

@@ -39,7 +39,7 @@ def make_inputs(
 
 
 def quantise_fp8(x: torch.Tensor, *, rowwise: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    """(e4m3 matrix, fp32 scales with x = matrix * scale); one scale per row [rows,1] or one in all.
+    """(e4m3 matrix, fp32 scales), x = matrix * scale; one scale per row [rows,1] or one in all.
 
     Clamped before the cast: torch 2.11 turns an overflow into NaN, 2.13 saturates.
     """
@@ -73,7 +73,9 @@ def _check_fp8(provider: str, shape: Mapping[str, int]) -> None:
 
 
 def _scaled_product(spec: Recipe) -> Call:
-    scaling = functional.ScalingType.RowWise if _rowwise(spec) else functional.ScalingType.TensorWise
+    scaling = (
+        functional.ScalingType.RowWise if _rowwise(spec) else functional.ScalingType.TensorWise
+    )
     fast = spec.accumulation == "fast"
 
     def call(inputs: Inputs) -> torch.Tensor:
@@ -127,9 +129,13 @@ def _projection_error(inputs: Inputs, output: torch.Tensor) -> float:
 def _dequantised(inputs: Inputs, name: str, rows: torch.Tensor | None = None) -> torch.Tensor:
     """Operand `name` (or some of its rows) in float64, scales applied."""
     raw = inputs[name]
-    values = raw if rows is None else raw.view(torch.uint8)[rows].view(raw.dtype) if (
-        raw.dtype == torch.float8_e4m3fn
-    ) else raw[rows]
+    values = (
+        raw
+        if rows is None
+        else raw.view(torch.uint8)[rows].view(raw.dtype)
+        if (raw.dtype == torch.float8_e4m3fn)
+        else raw[rows]
+    )
     scale = inputs.get(f"scale_{name}")
     if scale is None:
         return values.double()

@@ -5,7 +5,7 @@ its constants on probes, predict evaluates it.
 
     t = launch + (tiles^q + dram^q + power^q)^(1/q)                                        q = 2.5
     tiles = min over tile and split of
-            waves * step + (waves - 1) * wave + [split > 1] * split_k
+            waves * step * slow + (waves - 1) * wave + [split > 1] * split_k
     step  = (math^p + load^p + latency^p)^(1/p)                                            p = 4
       math    = 2 * tile_m * tile_n * k / tile_flops      a tile on one compute unit
       load    = (tile_m + tile_n) * k bytes / min(load, l2 / busy units)    its operands from cache
@@ -14,8 +14,10 @@ its constants on probes, predict evaluates it.
     power = flops / sustained_flops      the rate that the power limit leaves a large product
 
 waves = ceil(tiles * split / compute units): wave quantisation. A split divides K over `split`
-tiles. Rows that do not start on 32 bytes multiply `load` by `misaligned`. The norms with p and q
-are conventions: sums overestimate, maxima underestimate where two parts are alike.
+tiles. Alignment of rows: those of A or B that do not start on 32 bytes multiply `load` by
+`misaligned`; rows of A, B or C that do not start on 16 bytes cannot be copied by the tensor memory
+unit, and `slow` is slow_8_byte or slow_odd (measured on an H200 in bf16: 2.6 and 4 to 6). The norms
+with p and q are conventions: sums overestimate, maxima underestimate where two parts are alike.
 
 Which tiles a library has is a property of the recipe: on an H200, cuBLASLt runs axiswise fp8 on
 128 x 128 tiles alone, without splitting K (kernel names in the probe records). So a `family` of
@@ -25,6 +27,7 @@ rate is available to any shape (used for CPUs).
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 import numpy as np
@@ -38,21 +41,14 @@ Array = NDArray[np.float64]
 P: Final = 4.0
 Q: Final = 2.5
 _ROW_ALIGNMENT_BYTES: Final = 32
+_TENSOR_MEMORY_BYTES: Final = 16
 _K_STEP_BYTES: Final = 128
 
-_HALF: Final = (
-    (64, 8),
-    (64, 16),
-    (64, 32),
-    (64, 64),
-    (128, 64),
-    (128, 96),
-    (128, 128),
-    (128, 192),
-    (128, 256),
-    (192, 192),
-    (64, 256),
-)
+# Tile sides as the kernel names of cuBLAS on Hopper show them: one side 64 or 128 and the other any
+# of these, or a few large ones.
+_SIDES: Final = (8, 16, 24, 32, 48, 64, 80, 96, 112, 128, 144, 160, 192, 224, 256)
+_LARGE: Final = ((192, 64), (192, 128), (192, 192), (256, 64), (256, 128))
+_HALF: Final = (*((side, other) for side in (64, 128) for other in _SIDES), *_LARGE)
 _ALL: Final = tuple(sorted({*_HALF, *((b, a) for a, b in _HALF)}))
 _MEDIUM: Final = tuple(tile for tile in _ALL if tile[0] * tile[1] <= 128 * 160)
 
@@ -86,10 +82,24 @@ CONSTANTS: Final[dict[str, str]] = {
     "wave_s": "s",
     "split_k_s": "s",
     "misaligned": "1",
+    "slow_8_byte": "1",
+    "slow_odd": "1",
     "dram_bytes_per_s": "B/s",
     "sustained_flops_per_s": "flop/s",
 }
-PLAIN_CONSTANTS: Final = ("launch_s", "tile_flops_per_s", "k_latency_s_per_byte", "dram_bytes_per_s")
+# Constants that some devices, recipes or probes do not have, and the value that leaves them out.
+NEUTRAL: Final[dict[str, float]] = {
+    "split_k_s": 0.0,
+    "misaligned": 1.0,
+    "slow_8_byte": 1.0,
+    "slow_odd": 1.0,
+}
+PLAIN_CONSTANTS: Final = (
+    "launch_s",
+    "tile_flops_per_s",
+    "k_latency_s_per_byte",
+    "dram_bytes_per_s",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +128,7 @@ class Shapes:
     dram_bytes: Array
     k_bytes: Array
     misaligned: NDArray[np.bool_]
+    alignment: NDArray[np.int64]
     step_flops: Array
     step_k_bytes: Array
     step_load_bytes: Array
@@ -126,30 +137,43 @@ class Shapes:
     split: NDArray[np.bool_]
 
 
-def describe(
-    recipe: str, m: Array, n: Array, k: Array, family: str, compute_units: int
-) -> Shapes:
+def describe(recipe: str, m: Array, n: Array, k: Array, family: str, compute_units: int) -> Shapes:
     """Shapes of vectors m, n, k (float64) on a device of `compute_units`; KeyError for names."""
     width = BITS[GEMM_RECIPES[recipe].a.dtype] / 8
     flops, dram = _least(recipe, m, n, k)
-    tiles = np.array(FAMILIES[family].tiles or ((1, 1),), dtype=float)
-    splits = np.array(FAMILIES[family].splits or (1,), dtype=float)[None, None, :]
-    rows, cols = tiles[:, 0][None, :, None], tiles[:, 1][None, :, None]
-    m3, n3, k3 = (x[:, None, None] for x in (m, n, k))
-    count = np.ceil(m3 / rows) * np.ceil(n3 / cols) * splits
-    step_k = np.ceil(k3 / splits * width / _K_STEP_BYTES) * _K_STEP_BYTES
+    rows, cols, splits = _choices(family)
+    count = np.ceil(m[:, None] / rows) * np.ceil(n[:, None] / cols) * splits
+    step_k = np.ceil(k[:, None] / splits * width / _K_STEP_BYTES) * _K_STEP_BYTES
     return Shapes(
         flops=flops,
         dram_bytes=dram,
         k_bytes=k * width,
-        misaligned=(k3 * width) % _ROW_ALIGNMENT_BYTES != 0,
+        misaligned=(k[:, None] * width) % _ROW_ALIGNMENT_BYTES != 0,
+        alignment=_alignment(recipe, n, k),
         step_flops=2 * rows * cols * step_k / width,
         step_k_bytes=step_k,
         step_load_bytes=step_k * (rows + cols),
         waves=np.ceil(count / compute_units),
         busy_units=np.minimum(count, compute_units),
-        split=np.broadcast_to(splits > 1, count.shape),
+        split=splits > 1,
     )
+
+
+@cache
+def _choices(family: str) -> tuple[Array, Array, Array]:
+    """(rows, columns, split) of every choice of a family, as vectors of equal length."""
+    found = FAMILIES[family]
+    every = [(a, b, s) for a, b in found.tiles for s in found.splits] or [(1, 1, 1)]
+    rows, cols, splits = np.array(every, dtype=float).T
+    return rows, cols, splits
+
+
+def _alignment(recipe: str, n: Array, k: Array) -> NDArray[np.int64]:
+    """Bytes, at most 16, on which every row of A, B and C starts."""
+    spec = GEMM_RECIPES[recipe]
+    read = (k * BITS[spec.a.dtype] / 8).astype(np.int64)
+    written = (n * BITS[spec.out] / 8).astype(np.int64)
+    return np.gcd(np.gcd(read, written), _TENSOR_MEMORY_BYTES)
 
 
 def _least(recipe: str, m: Array, n: Array, k: Array) -> tuple[Array, Array]:
@@ -168,11 +192,14 @@ def _operand_bytes(operand: Operand, rows: Array, cols: Array) -> Array:
 
 
 def evaluate(constants: Mapping[str, float], shapes: Shapes, family: str) -> Parts:
-    """Seconds of every shape; raises KeyError for a missing constant."""
+    """Seconds of every shape; raises KeyError for a missing constant that is not in NEUTRAL."""
+    constants = NEUTRAL | dict(constants)
     launch = np.full_like(shapes.flops, constants["launch_s"])
     dram = shapes.dram_bytes / constants["dram_bytes_per_s"]
     if family == "plain":
-        tiles = _norm(P, shapes.flops / constants["tile_flops_per_s"], _k_latency(constants, shapes))
+        tiles = _norm(
+            P, shapes.flops / constants["tile_flops_per_s"], _k_latency(constants, shapes)
+        )
         power = np.zeros_like(tiles)
     else:
         tiles = _tile_time(constants, shapes)
@@ -190,16 +217,20 @@ def _tile_time(constants: Mapping[str, float], shapes: Shapes) -> Array:
         constants["load_bytes_per_s"], constants["l2_bytes_per_s"] / shapes.busy_units
     )
     slower = np.where(shapes.misaligned, constants["misaligned"], 1.0)
-    step = _norm(
-        P,
-        shapes.step_flops / constants["tile_flops_per_s"],
-        shapes.step_load_bytes / bandwidth * slower,
-        shapes.step_k_bytes * constants["k_latency_s_per_byte"],
-    )
-    time = shapes.waves * step + (shapes.waves - 1) * constants["wave_s"]
-    time = time + shapes.split * constants["split_k_s"]
-    best: Array = time.min(axis=(1, 2))
+    math = shapes.step_flops / constants["tile_flops_per_s"]
+    load = shapes.step_load_bytes / bandwidth * slower
+    latency = shapes.step_k_bytes * constants["k_latency_s_per_byte"]
+    # The norm with p = 4 by squares and roots: a general power costs ten times as much.
+    step = np.sqrt(np.sqrt(math**2 * math**2 + load**2 * load**2 + latency**2 * latency**2))
+    time = shapes.waves * step * _slow_path(constants, shapes)[:, None]
+    time += (shapes.waves - 1) * constants["wave_s"] + shapes.split * constants["split_k_s"]
+    best: Array = time.min(axis=1)
     return best
+
+
+def _slow_path(constants: Mapping[str, float], shapes: Shapes) -> Array:
+    eight = np.where(shapes.alignment == 8, constants["slow_8_byte"], constants["slow_odd"])
+    return np.where(shapes.alignment == _TENSOR_MEMORY_BYTES, 1.0, eight)
 
 
 def _norm(power: float, *parts: Array) -> Array:

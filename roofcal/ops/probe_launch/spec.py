@@ -1,4 +1,4 @@
-"""An empty kernel, launched eagerly (protocol wall) or replayed in a CUDA graph (protocol graph)."""
+"""An empty kernel, launched eagerly (method wall) or replayed in a CUDA graph (method graph)."""
 
 from roofcal.model.work import Work
 from roofcal.ops.spec import OpSpec, Shape

@@ -19,6 +19,8 @@ TRUTH: dict[str, float] = {
     "wave_s": 1e-6,
     "split_k_s": 3e-6,
     "misaligned": 1.4,
+    "slow_8_byte": 2.5,
+    "slow_odd": 5.0,
     "dram_bytes_per_s": 4.1e12,
     "sustained_flops_per_s": 7e14,
 }
@@ -72,7 +74,10 @@ def products(family: str, recipe: str = "bf16", count: int = 64) -> list[tuple[P
     m, n, k = shapes(count)
     total = seconds(recipe, family, TRUTH, m, n, k)
     return [
-        (_point("probe_math", recipe, {"m": int(a), "n": int(b), "k": int(c)}, Protocol()), float(t))
+        (
+            _point("probe_math", recipe, {"m": int(a), "n": int(b), "k": int(c)}, Protocol()),
+            float(t),
+        )
         for a, b, c, t in zip(m, n, k, total, strict=True)
     ]
 

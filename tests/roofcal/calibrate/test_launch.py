@@ -11,9 +11,7 @@ def test_graph_and_wall_are_apart() -> None:
     probes = [
         Probe(
             point=point,
-            measurement=Measurement(
-                point_id="p", environment_id="e", session_id="s", status="ok"
-            ),
+            measurement=Measurement(point_id="p", environment_id="e", session_id="s", status="ok"),
             latency=summarise([t] * 9),
         )
         for point, t in launches()

@@ -29,8 +29,8 @@ def test_the_interval_is_the_error_on_probes_left_out() -> None:
 
 def test_chunks_do_not_show() -> None:
     count = 2 * 4096 + 3
-    m = np.arange(1.0, count + 1)
-    n = np.full(count, 512.0)
+    m = np.arange(1.0, count + 1, dtype=np.float64)
+    n = np.full(count, 512.0, dtype=np.float64)
     whole = calibrated.product_times(calibration(), "bf16", m, n, n).total
     part = calibrated.product_times(calibration(), "bf16", m[4090:4100], n[:10], n[:10]).total
     assert len(whole) == count

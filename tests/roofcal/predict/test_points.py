@@ -19,7 +19,8 @@ def written(folder: Path, text: str) -> Path:
 
 
 def test_a_csv_gets_the_same_answers_as_single_points(tmp_path: Path) -> None:
-    path = written(tmp_path, "n,recipe,k,m,note\n4096,bf16,8192,16,a\n512,fp8_tensorwise,512,512,b\n")
+    text = "n,recipe,k,m,note\n4096,bf16,8192,16,a\n512,fp8_tensorwise,512,512,b\n"
+    path = written(tmp_path, text)
     rows = list(csv.DictReader(StringIO(predict_csv(path, calibration()))))
     for row, point in zip(
         rows, [product(16, 4096, 8192), product(512, 512, 512, "fp8_tensorwise")], strict=True
@@ -58,7 +59,7 @@ def test_mistakes_are_reported_together_up_to_twenty(tmp_path: Path) -> None:
 
 
 def test_a_missing_csv_is_named(tmp_path: Path) -> None:
-    with pytest.raises(PredictError, match="nowhere.csv: cannot be read"):
+    with pytest.raises(PredictError, match=r"nowhere\.csv: cannot be read"):
         predict_csv(tmp_path / "nowhere.csv", calibration())
 
 

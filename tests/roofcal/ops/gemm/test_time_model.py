@@ -8,10 +8,14 @@ from roofcal.model.work import gemm_work
 from roofcal.ops.gemm.time_model import CONSTANTS, FAMILIES, describe, evaluate
 from tests.roofcal.calibrate.probe_runs import TRUTH, seconds, shapes
 
+FREE = {"sustained_flops_per_s": 1e18, "dram_bytes_per_s": 1e18}
 
-def one(m: int, n: int, k: int, family: str = "tile_128x128", **changed: float) -> float:
+
+def one(
+    m: int, n: int, k: int, changed: dict[str, float] | None = None, tiles: str = "tile_128x128"
+) -> float:
     sizes = (np.array([float(x)]) for x in (m, n, k))
-    return float(seconds("bf16", family, TRUTH | changed, *sizes)[0])
+    return float(seconds("bf16", tiles, TRUTH | (changed or {}), *sizes)[0])
 
 
 @pytest.mark.parametrize("recipe", GEMM_RECIPES)
@@ -25,9 +29,8 @@ def test_work_is_that_of_the_vocabulary(recipe: str) -> None:
 
 
 def test_one_more_tile_than_units_starts_a_second_wave() -> None:
-    free = {"sustained_flops_per_s": 1e18, "dram_bytes_per_s": 1e18}
-    full = one(128 * 132, 128, 8192, **free)
-    over = one(128 * 132 + 1, 128, 8192, **free)
+    full = one(128 * 132, 128, 8192, FREE)
+    over = one(128 * 132 + 1, 128, 8192, FREE)
     assert over > 1.9 * full
 
 
@@ -45,13 +48,23 @@ def test_a_tile_by_hand() -> None:
 
 def test_rows_off_32_bytes_load_slower() -> None:
     # K = 4104: rows of 8208 bytes, the same number of 128-byte steps as 4160
-    assert one(4096, 4096, 4104, load_bytes_per_s=2e10) > 1.3 * one(
-        4096, 4096, 4160, load_bytes_per_s=2e10
-    )
+    slow_cache = {"load_bytes_per_s": 2e10}
+    assert one(4096, 4096, 4104, slow_cache) > 1.3 * one(4096, 4096, 4160, slow_cache)
+
+
+@pytest.mark.parametrize(
+    ("n", "k", "slow"), [(4100, 4096, 2.5), (4096, 4092, 2.5), (4095, 4096, 5.0), (4096, 4094, 5.0)]
+)
+def test_rows_off_16_bytes_take_the_slow_path(n: int, k: int, slow: float) -> None:
+    alone = FREE | {"launch_s": 1e-12, "wave_s": 1e-12, "misaligned": 1.0}
+    aligned = one(4096, 4096, 4096, alone)
+    assert one(4096, n, k, alone) == pytest.approx(slow * aligned, rel=0.1)
 
 
 def test_splitting_k_helps_a_few_long_tiles() -> None:
-    assert one(64, 256, 65536, "any_tile_split_k") < 0.6 * one(64, 256, 65536, "any_tile")
+    assert one(64, 256, 65536, tiles="any_tile_split_k") < 0.6 * one(
+        64, 256, 65536, tiles="any_tile"
+    )
 
 
 @pytest.mark.parametrize("family", [name for name in FAMILIES if name != "plain"])

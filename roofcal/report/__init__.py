@@ -1,0 +1,1 @@
+"""The report: tidy tables, figures and one HTML page, from files of records alone."""

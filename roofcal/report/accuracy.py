@@ -1,0 +1,125 @@
+"""How wrong the models of time are: |predicted / measured - 1| over the points they are judged on.
+
+Judged are points of study ops that were measured as the study measures (graph replay, cold cache,
+normal data, no repetition): the panel's other methods give other numbers, and a sentinel measured
+twenty times would count twenty times.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from roofcal.model.regimes import REGIMES
+from roofcal.report.tables import models_in, ok_rows, role_of, standard_protocol
+
+ALL: Final = "all"
+_STATISTICS: Final = (
+    "count",
+    "mape",
+    "median_abs_error",
+    "p95_abs_error",
+    "median_error",
+    "worst_error",
+)
+COLUMNS: Final = ("op", "model", "regime", "recipe", *_STATISTICS)
+_KEYS: Final = ["op", "model", "regime", "recipe"]
+
+
+def judged(frame: pd.DataFrame) -> pd.DataFrame:
+    """Rows on which predictions are judged; none of a probe op, whose points were fitted on."""
+    if role_of(frame) != "study":
+        return frame.iloc[:0]
+    return ok_rows(frame[standard_protocol(frame)])
+
+
+def residuals(frame: pd.DataFrame) -> pd.DataFrame:
+    """One row per judged point and model that predicts it: the frame's columns, `model`, `error`.
+
+    `model_s` is what the model says, `error` is model_s / median_s - 1.
+    """
+    rows = judged(frame)
+    parts = [_of_model(rows, model, column) for model, column in models_in(frame).items()]
+    found = [part for part in parts if not part.empty]
+    if not found:
+        return rows.assign(model=pd.Series(dtype=object), model_s=np.nan, error=np.nan)
+    return pd.concat(found, ignore_index=True)
+
+
+def _of_model(rows: pd.DataFrame, model: str, column: str) -> pd.DataFrame:
+    some = rows[rows[column].notna()]
+    return some.assign(model=model, model_s=some[column], error=some[column] / some["median_s"] - 1)
+
+
+def error_by_regime(frame: pd.DataFrame) -> pd.DataFrame:
+    """Errors per model, regime and recipe, and over all regimes, all recipes and both.
+
+    Fractions of the measured time: mape (mean of |error|), median and 95th percentile of |error|,
+    median of the signed error (a bias), and the signed error that is furthest from zero.
+    """
+    return summarise_errors(residuals(frame))
+
+
+def summarise_errors(errors: pd.DataFrame) -> pd.DataFrame:
+    """As error_by_regime, from the rows of `residuals`."""
+    rows = [row for group in _groups(errors) for row in _margins(group)]
+    table = pd.DataFrame(rows, columns=list(COLUMNS))
+    order = table[_KEYS].copy()
+    order["regime"] = [rank_of_regime(str(name)) for name in order["regime"]]
+    order["recipe"] = [(name != ALL, name) for name in order["recipe"]]
+    ranked = order.apply(tuple, axis=1)
+    return table.loc[ranked.sort_values().index].reset_index(drop=True) if rows else table
+
+
+def rank_of_regime(name: str) -> tuple[int, str]:
+    """Sorting key: all, then the regimes of products by size, then others by name."""
+    if name == ALL:
+        return -1, name
+    known = ("decode", "small", "mid", "large", "skinny_k", "ragged")
+    assert set(known) == set(REGIMES)
+    return (known.index(name), name) if name in known else (len(known), name)
+
+
+def _groups(errors: pd.DataFrame) -> Iterator[pd.DataFrame]:
+    for _, group in errors.groupby(["op", "model"], sort=True):
+        yield group
+
+
+def _margins(group: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    regimes = [ALL, *sorted(set(group["regime"]))]
+    recipes = [ALL, *sorted(set(group["recipe"]))]
+    for regime, recipe in product(regimes, recipes):
+        chosen = (group["regime"] == regime) | (regime == ALL)
+        chosen &= (group["recipe"] == recipe) | (recipe == ALL)
+        if chosen.any():
+            head = {"op": group["op"].iloc[0], "model": group["model"].iloc[0]}
+            yield (
+                head
+                | {"regime": regime, "recipe": recipe}
+                | _statistics(group.loc[chosen, "error"])
+            )
+
+
+def _statistics(errors: "pd.Series[float]") -> dict[str, float]:
+    values = errors.to_numpy(dtype=float)
+    size = np.abs(values)
+    numbers: Sequence[float] = (
+        len(values),
+        float(size.mean()),
+        float(np.median(size)),
+        float(np.percentile(size, 95)),
+        float(np.median(values)),
+        float(values[size.argmax()]),
+    )
+    return dict(zip(_STATISTICS, numbers, strict=True))
+
+
+def error_of(
+    table: pd.DataFrame, model: str, *, op: str = "gemm", regime: str = ALL, recipe: str = ALL
+) -> "pd.Series[Any] | None":
+    """One row of error_by_regime, None where there is none."""
+    chosen = (table["op"] == op) & (table["model"] == model)
+    chosen &= (table["regime"] == regime) & (table["recipe"] == recipe)
+    return table[chosen].iloc[0] if chosen.any() else None

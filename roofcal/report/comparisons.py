@@ -1,0 +1,64 @@
+"""Ratios between points that differ in one thing: the recipe, or the method of timing."""
+
+from typing import Any, Final
+
+import pandas as pd
+
+from roofcal.report.tables import axes_of, ok_rows, standard_protocol
+
+_PROTOCOL: Final = ["method", "cache", "distribution"]
+
+
+def speedups(frame: pd.DataFrame, baseline_recipe: str) -> pd.DataFrame:
+    """Time of the baseline recipe over that of every other: same provider, shape, protocol.
+
+    Above 1 is faster than the baseline. speedup_low and speedup_high divide the far ends of the two
+    95 % intervals, so they cover the ratio at least as often.
+    """
+    axes = axes_of(frame)
+    rows = ok_rows(frame[standard_protocol(frame)])
+    keys = ["op", "provider", *axes, "world_size"]
+    times = ["median_s", "ci95_low_s", "ci95_high_s"]
+    base = rows.loc[rows["recipe"] == baseline_recipe, [*keys, *times]].drop_duplicates(keys)
+    both = rows[rows["recipe"] != baseline_recipe].merge(base, on=keys, suffixes=("", "_baseline"))
+    both["speedup"] = both["median_s_baseline"] / both["median_s"]
+    both["speedup_low"] = both["ci95_low_s_baseline"] / both["ci95_high_s"]
+    both["speedup_high"] = both["ci95_high_s_baseline"] / both["ci95_low_s"]
+    both = both.rename(columns={"median_s_baseline": "baseline_s"})
+    ratios = ["baseline_s", "speedup", "speedup_low", "speedup_high"]
+    head = ["op", "provider", "recipe", *axes, "regime", "sweeps", "median_s"]
+    return both[[*head, *ratios]].reset_index(drop=True)
+
+
+def method_panel(frame: pd.DataFrame) -> pd.DataFrame:
+    """The panel's points by every method, and their time over that of graph replay, cold, normal.
+
+    One row per point of a shape and recipe that was timed in more than one way; `ratio` is empty
+    where the graph/cold/normal point has no time.
+    """
+    axes = axes_of(frame)
+    rows = ok_rows(frame)
+    rows = rows[rows["sweeps"].map(_in_panel).astype(bool) & (rows["repeat"] == 0)]
+    keys = ["op", "provider", "recipe", *axes, "world_size"]
+    base = rows.loc[standard_protocol(rows), [*keys, "median_s"]]
+    both = rows.merge(base, on=keys, how="left", suffixes=("", "_graph"))
+    for name in ("median", "ci95_low", "ci95_high"):
+        both[_RATIOS[name]] = both[f"{name}_s"] / both["median_s_graph"]
+    columns = ["op", "provider", "recipe", *axes, *_PROTOCOL, "median_s", *_RATIOS.values()]
+    columns += ["sm_clock_hz", "power_w", "point_id"]
+    return both[columns].sort_values([*axes, "recipe", *_PROTOCOL]).reset_index(drop=True)
+
+
+_RATIOS: Final = {"median": "ratio", "ci95_low": "ratio_low", "ci95_high": "ratio_high"}
+
+
+def _in_panel(sweeps: Any) -> bool:
+    return any(name.startswith("panel") for name in str(sweeps).split(";"))
+
+
+def protocol_name(row: Any) -> str:
+    """A protocol in words: 'graph, cold' or 'graph, cold, zeros'."""
+    parts = [row["method"], row["cache"]]
+    if row["distribution"] != "normal":
+        parts.append(row["distribution"])
+    return ", ".join(parts).replace("_", " + ")

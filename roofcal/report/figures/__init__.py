@@ -1,0 +1,1 @@
+"""The figures of the report, one kind of question per module."""

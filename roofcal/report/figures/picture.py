@@ -1,0 +1,36 @@
+"""A figure with all that must stand beside it in words."""
+
+from dataclasses import dataclass
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """A drawn figure.
+
+    key    reports/captions/<key>.md says what it shows and how that was measured
+    alt    what a reader who cannot see it should know
+    facts  numbers of this very figure, one or two sentences
+    op     the op whose tidy table it was drawn from
+    """
+
+    key: str
+    figure: Figure
+    alt: str
+    facts: str
+    op: str
+
+
+def thinned(rows: pd.DataFrame, most: int) -> pd.DataFrame:
+    """At most so many rows, evenly spaced in the order of measuring; drawing more hides them."""
+    if len(rows) <= most:
+        return rows
+    picks = [index * len(rows) // most for index in range(most)]
+    return rows.iloc[picks]
+
+
+def thinning_note(drawn: int, total: int) -> str:
+    """A sentence where not every point is drawn."""
+    return f" {drawn:,} of {total:,} points are drawn, evenly chosen." if drawn < total else ""

@@ -1,0 +1,122 @@
+"""A run folder as the report reads it: one op at a time, so that memory holds one op's samples."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from roofcal.ops import BY_NAME, OPS
+from roofcal.ops.spec import OpSpec
+from roofcal.records import (
+    Calibration,
+    Environment,
+    Measurement,
+    PlanPoint,
+    Prediction,
+    R,
+    Record,
+    Session,
+    read_records,
+)
+
+
+class ReportError(ValueError):
+    """A run that cannot be reported; the message names the file and the way out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpRecords:
+    """All records of one op of a run.
+
+    measurements  by point_id; a point without one was planned and never reached
+    predictions   model -> point_id -> prediction
+    """
+
+    op: OpSpec
+    points: tuple[PlanPoint, ...]
+    sessions: tuple[Session, ...]
+    measurements: Mapping[str, Measurement]
+    predictions: Mapping[str, Mapping[str, Prediction]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One device in one environment, as found in its folder.
+
+    folder   plan and measurements
+    derived  calibration and predictions; the same folder unless the run is replayed
+    origin   published: frozen below reports/published; measured: of this machine or this cluster
+    ops      ops with a plan, in the order of roofcal.ops.OPS
+    """
+
+    folder: Path
+    derived: Path
+    origin: Literal["measured", "published"]
+    environment: Environment
+    calibration: Calibration | None
+    ops: tuple[str, ...]
+
+    def read(self, op: str) -> OpRecords:
+        """The records of one op; an op without a file has no records. Raises RecordsError."""
+        rows = _read(self.folder, f"measurements/{op}")
+        predictions: dict[str, dict[str, Prediction]] = {}
+        for record in _only(Prediction, _read(self.derived, f"predictions/{op}")):
+            predictions.setdefault(record.model, {})[record.point_id] = record
+        return OpRecords(
+            op=BY_NAME[op],
+            points=tuple(_only(PlanPoint, _read(self.folder, f"plan/{op}"))),
+            sessions=tuple(_only(Session, rows)),
+            measurements={row.point_id: row for row in _only(Measurement, rows)},
+            predictions=predictions,
+        )
+
+
+def load_run(run_dir: Path, derived_dir: Path | None = None) -> Run:
+    """The run of a folder, with calibration and predictions from `derived_dir` (default: itself).
+
+    Raises RecordsError for a bad or missing file, ReportError for a folder without environment or
+    with the calibration of something else.
+    """
+    environments = read_records(run_dir / "environment.jsonl", Environment)
+    if not environments:
+        raise ReportError(f"{run_dir}/environment.jsonl: no Environment record; measure again")
+    derived = derived_dir or run_dir
+    plans = {path.name.split(".")[0]: path for path in _plans(run_dir)}
+    return Run(
+        folder=run_dir,
+        derived=derived,
+        origin="published" if any(p.suffix == ".gz" for p in plans.values()) else "measured",
+        environment=environments[0],
+        calibration=_calibration(derived, environments[0]),
+        ops=tuple(op.name for op in OPS if op.name in plans),
+    )
+
+
+def _plans(folder: Path) -> list[Path]:
+    return [path for path in (folder / "plan").glob("*.jsonl*") if not path.name.startswith(".")]
+
+
+def _calibration(derived: Path, environment: Environment) -> Calibration | None:
+    found = _only(Calibration, _read(derived, "calibration"))
+    if not found:
+        return None
+    theirs = (found[0].device, found[0].environment_id)
+    if theirs != (environment.device, environment.environment_id):
+        raise ReportError(
+            f"{derived}/calibration.jsonl is of {' in '.join(theirs)}, the run is of "
+            f"{environment.device} in {environment.environment_id}; calibrate this run"
+        )
+    return found[0]
+
+
+def _read(folder: Path, name: str) -> Sequence[Record]:
+    """Records of `name`.jsonl or `name`.jsonl.gz, [] where there is neither."""
+    for suffix in (".jsonl", ".jsonl.gz"):
+        path = folder / f"{name}{suffix}"
+        if path.is_file():
+            return read_records(path)
+    return []
+
+
+def _only(kind: type[R], records: Iterable[Record]) -> list[R]:
+    return [record for record in records if isinstance(record, kind)]

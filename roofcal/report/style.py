@@ -1,0 +1,175 @@
+"""How every figure looks: colours, markers, axes. A recipe has one colour throughout the report.
+
+Series colours are those of Okabe and Ito, told apart with any colour vision. In the page, each
+colour below is a CSS variable, so that figures follow a dark colour scheme.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+import matplotlib as mpl
+import seaborn as sns
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+
+from roofcal.ops import BY_NAME
+from roofcal.report.numbers import fitting
+
+INK: Final = "#1c2024"
+MUTED: Final = "#67707b"
+GRID: Final = "#e3e6ea"
+PAPER: Final = "#fdfdfc"
+BLUE: Final = "#0072b2"
+VERMILLION: Final = "#d55e00"
+GREEN: Final = "#009e73"
+PURPLE: Final = "#cc79a7"
+ORANGE: Final = "#e69f00"
+SKY: Final = "#56b4e9"
+GREY: Final = "#7f868e"
+
+# Colour -> name of its CSS variable in reports/templates/style.css
+VARIABLES: Final = {
+    INK: "ink",
+    MUTED: "muted",
+    GRID: "grid",
+    PAPER: "paper",
+    BLUE: "blue",
+    VERMILLION: "vermillion",
+    GREEN: "green",
+    PURPLE: "purple",
+    ORANGE: "orange",
+    SKY: "sky",
+    GREY: "grey",
+}
+_RECIPES: Final = {
+    "bf16": BLUE,
+    "fp32": GREY,
+    "int8": PURPLE,
+    "fp8_tensorwise": VERMILLION,
+    "fp8_tensorwise_slow_accum": ORANGE,
+    "fp8_axiswise": GREEN,
+    "fp8_axiswise_slow_accum": SKY,
+    "fp8_rowwise_dim0": GREEN,
+    "fp8_rowwise_dim1": SKY,
+    "fp8_rowwise_both": PURPLE,
+    "read": BLUE,
+    "write": VERMILLION,
+    "copy": GREEN,
+}
+_SPARE: Final = (PURPLE, ORANGE, SKY, GREY, GREEN, VERMILLION, BLUE)
+_MODELS: Final = {"calibrated": BLUE, "torchao": VERMILLION, "datasheet": GREY}
+_PROVIDERS: Final = {
+    "cublaslt": "o",
+    "torch_cpu": "o",
+    "torch_eager": "s",
+    "torch_compile": "D",
+    "triton": "o",
+}
+_SPARE_MARKERS: Final = ("^", "v", "P", "X", "<", ">")
+_OPS: Final = (BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY, GREY)
+
+_RC: Final[Any] = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "roofcal",
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
+    "font.size": 11,
+    "axes.titlesize": 11.5,
+    "axes.labelsize": 11,
+    "xtick.labelsize": 10.5,
+    "ytick.labelsize": 10.5,
+    "legend.fontsize": 10.5,
+    "axes.titlelocation": "left",
+    "axes.titleweight": "bold",
+    "axes.titlepad": 8,
+    "axes.linewidth": 0.8,
+    "axes.axisbelow": True,
+    "axes.grid": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "grid.linewidth": 0.7,
+    "grid.color": GRID,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.titlecolor": INK,
+    "axes.edgecolor": MUTED,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "xtick.major.size": 3,
+    "ytick.major.size": 3,
+    "legend.frameon": False,
+    "legend.handletextpad": 0.4,
+    "legend.columnspacing": 1.4,
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+    "savefig.facecolor": "none",
+    "figure.constrained_layout.use": True,
+    "lines.linewidth": 1.4,
+    "lines.markersize": 5,
+    "axes.unicode_minus": True,
+}
+WIDTH_PX: Final = 960
+
+
+@contextmanager
+def look() -> Iterator[None]:
+    """The settings under which figures are drawn and saved; those of the process come back."""
+    with mpl.rc_context(), sns.axes_style("ticks"), mpl.rc_context(_RC):
+        yield
+
+
+def new_figure(height_px: float, width_px: float = WIDTH_PX) -> Figure:
+    """An empty figure of so many CSS pixels (an SVG unit is a pixel)."""
+    return Figure(figsize=(width_px / 72, height_px / 72), layout="constrained")
+
+
+def recipe_colour(recipe: str) -> str:
+    """The colour of a recipe; a recipe that has none yet always gets the same spare one."""
+    return _RECIPES.get(recipe) or _SPARE[_number(recipe) % len(_SPARE)]
+
+
+def model_colour(model: str) -> str:
+    """The colour of a model of time."""
+    return _MODELS.get(model) or _SPARE[_number(model) % len(_SPARE)]
+
+
+def op_colour(op: str) -> str:
+    """The colour of an op, by its place in the study."""
+    return _OPS[list(BY_NAME).index(op) % len(_OPS)]
+
+
+def provider_marker(provider: str) -> str:
+    """The marker of a provider."""
+    return _PROVIDERS.get(provider) or _SPARE_MARKERS[_number(provider) % len(_SPARE_MARKERS)]
+
+
+def _number(name: str) -> int:
+    """A number that depends on a name alone, and on no process's hash seed."""
+    return sum(name.encode())
+
+
+def by_recipe_order(recipes: Sequence[str], op: str) -> list[str]:
+    """Recipes in the order in which their op declares them."""
+    declared = BY_NAME[op].recipes
+    return sorted(recipes, key=lambda name: declared.index(name) if name in declared else 99)
+
+
+def log_axis(axis: Any, unit: str, *, base: float = 10) -> None:
+    """A logarithmic axis labelled in SI prefixes ('10 us', '1 TFLOP/s') at powers of ten."""
+    axis.set_major_locator(LogLocator(base=base, numticks=12))
+    axis.set_minor_locator(NullLocator())
+    axis.set_minor_formatter(NullFormatter())
+    axis.set_major_formatter(FuncFormatter(lambda value, _: _tick(value, unit)))
+
+
+def _tick(value: float, unit: str) -> str:
+    return tick_text(value, unit) if value > 0 else ""
+
+
+def tick_text(value: float, unit: str) -> str:
+    """A tick with its unit and no idle zeros: (5e12, 'B/s') -> '5 TB/s'."""
+    factor, shown = fitting(value, unit)
+    return f"{value / factor:,.5g}\N{NO-BREAK SPACE}{shown}".replace("-", "\N{MINUS SIGN}").strip()

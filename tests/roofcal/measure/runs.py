@@ -1,0 +1,121 @@
+"""Plans, environments and jobs for the tests of measure, and how to put stand-ins in place."""
+
+import json
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from roofcal.measure.session import Job
+from roofcal.records import (
+    Environment,
+    Measurement,
+    PlanPoint,
+    Protocol,
+    Session,
+    read_records,
+    write_records,
+)
+
+STAND_INS = Path(__file__).parent / "stand_ins"
+TIMING = {
+    "settle_min_s": 0.001,
+    "settle_max_s": 0.002,
+    "slice_s": 0.001,
+    "budget_s": 0.002,
+    "min_samples": 2,
+    "min_rounds": 1,
+    "sample_s": 0.0001,
+    "warm_card_s": 0,
+    "point_timeout_s": 20.0,
+    "seed": 3,
+}
+SHAPE = {"m": 8, "n": 8, "k": 8}
+
+
+def environment(**changes: Any) -> Environment:
+    """This machine's CPU under another name, so that no result is taken for a real one."""
+    known = {"device": "test-cpu", "vendor": "cpu", "device_name": "Test CPU"}
+    rest = {"compute_units": 1, "last_level_cache_bytes": 1 << 16, "torch": "0", "python": "3"}
+    return Environment(**(known | rest | changes))
+
+
+def point(recipe: str, deed: str = "works", **changes: Any) -> PlanPoint:
+    """A point of op gemm. `deed` says what the scripted worker does; it is no part of its id."""
+    known = {"op": "gemm", "provider": "torch_cpu", "device": "test-cpu", "shape": SHAPE}
+    return PlanPoint(**(known | {"recipe": recipe, "sweeps": (deed,)} | changes))
+
+
+def hot(recipe: str, **changes: Any) -> PlanPoint:
+    return point(recipe, protocol=Protocol(cache="hot"), **changes)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run folder with one op, and what its sessions left there."""
+
+    folder: Path
+
+    def job(self, points: Sequence[PlanPoint], **changes: Any) -> Job:
+        """Write plan and environment, and name all files."""
+        found = changes.pop("environment", environment())
+        write_records(self.folder / "plan.jsonl", points)
+        write_records(self.folder / "environment.jsonl", [found])
+        timing = TIMING | changes.pop("timing", {})
+        files = {name: self.folder / f"{name}.jsonl" for name in ("plan", "environment", "journal")}
+        return Job(**files, out=self.folder / "out.jsonl", timing=timing, **changes)
+
+    def command(self, job: Job) -> list[str]:
+        """The arguments of `python` that do the job on the command line."""
+        names = ("plan", "environment", "journal", "out")
+        files = [word for name in names for word in (f"--{name}", str(getattr(job, name)))]
+        return ["-m", "roofcal", "measure", *files, "--timing", json.dumps(job.timing)]
+
+    def program(self, job: Job) -> list[str]:
+        """The arguments of `python` that do the job without asking whether this is the device."""
+        names = ("plan", "environment", "journal", "out")
+        files = ", ".join(f"{name}=Path({str(getattr(job, name))!r})" for name in names)
+        head = "from pathlib import Path; from roofcal.measure.session import Job, measure"
+        return ["-c", f"{head}; measure(Job({files}, timing={dict(job.timing)!r}))"]
+
+    @property
+    def trace(self) -> list[str]:
+        """What the scripted workers were asked for, in order."""
+        path = self.folder / "trace"
+        return path.read_text().splitlines() if path.exists() else []
+
+    def forget(self) -> None:
+        """Start a new trace."""
+        (self.folder / "trace").unlink(missing_ok=True)
+
+    def journal(self) -> list[Measurement]:
+        return read_records(self.folder / "journal.jsonl", Measurement)
+
+    def sessions(self, name: str = "out") -> list[Session]:
+        return read_records(self.folder / f"{name}.jsonl", Session)
+
+
+def rig(patch: pytest.MonkeyPatch, folder: Path, **files: str) -> Run:
+    """A run in `folder` whose processes run the named files of stand_ins instead of modules.
+
+    files: "measure.worker" (with _ for the dot) -> file. Locks are kept in `folder`, so that a
+    test neither waits for a study on this machine nor holds it up.
+    """
+    modules = {
+        f"roofcal.{name}".replace("__", "."): str(STAND_INS / f) for name, f in files.items()
+    }
+    patch.setenv("ROOFCAL_STAND_INS", json.dumps(modules))
+    patch.setenv("PYTHONPATH", os.pathsep.join([str(STAND_INS), os.environ.get("PYTHONPATH", "")]))
+    patch.setenv("TMPDIR", str(folder))
+    patch.setattr(tempfile, "tempdir", None)
+    patch.setenv("trace", str(folder / "trace"))
+    return Run(folder)
+
+
+def scripted(patch: pytest.MonkeyPatch, folder: Path) -> Run:
+    """A run whose worker is stand_ins/scripted_worker.py."""
+    return rig(patch, folder, measure__worker="scripted_worker.py")

@@ -1,0 +1,120 @@
+"""A worker that imports no torch and does to each point what the point's first `sweeps` name says.
+
+It keeps to the protocol of roofcal.measure.worker: every point is named, and what does not end
+there is reported when all points of the group have been named.
+"""
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any
+
+from roofcal.measure.locks import try_lock
+from roofcal.records import Measurement, PlanPoint, decode, encode
+
+EVENTS: IO[str]
+SETUP: dict[str, Any]
+
+
+def main() -> None:
+    global EVENTS, SETUP  # noqa: PLW0603 (one process, one session)
+    SETUP = json.loads(sys.argv[1])
+    EVENTS = os.fdopen(int(sys.argv[2]), "w")
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if "at_start" in os.environ:
+        DEEDS[os.environ["at_start"]](None)
+    say(ready=True)
+    for line in sys.stdin:
+        group(json.loads(line))
+
+
+def group(lines: list[str]) -> None:
+    points = [point for text in lines if isinstance(point := decode(text), PlanPoint)]
+    for point in points:
+        say(at=point.point_id)
+        note(f"{point.recipe} {point.sweeps[0]}")
+        DEEDS[point.sweeps[0]](point)
+    for point in points:
+        if point.sweeps[0] != "forgotten":
+            report(point)
+    say(done=True)
+    if any(point.sweeps[0] == "ends after the group" for point in points):
+        os._exit(9)
+
+
+def say(**event: Any) -> None:
+    EVENTS.write(json.dumps(event) + "\n")
+    EVENTS.flush()
+
+
+def note(text: str) -> None:
+    """Leave a trace for the test: who was asked for what."""
+    with Path(os.environ["trace"]).open("a") as stream:
+        stream.write(text + "\n")
+
+
+def report(point: PlanPoint, **what: Any) -> None:
+    ids = {key: SETUP[key] for key in ("environment_id", "session_id")}
+    body = {"status": "ok", "latency_samples_s": (0.5, 0.25), "calls_per_sample": 2} | what
+    say(measurement=encode(Measurement(point_id=point.point_id, **ids, **body)))
+
+
+def fatal(status: str) -> None:
+    say(fatal="SomeError: it broke", status=status)
+    sys.exit(1)
+
+
+def half_an_event() -> None:
+    EVENTS.write('{"measurement": "{\\"record\\"')
+    EVENTS.flush()
+
+
+def loses_the_device(point: PlanPoint) -> None:
+    """As the real worker after a CUDA error: the row is sent, the process is of no more use."""
+    report(point, status="failed", reason="CUDA error", latency_samples_s=())
+    os._exit(3)
+
+
+def leaves_a_child(_: PlanPoint | None) -> None:
+    """The child holds the pipe of the events, so the supervisor sees no end of file."""
+    child = subprocess.Popen(["sleep", "1000"], close_fds=False)
+    note(f"child {child.pid}")
+    os._exit(5)
+
+
+def tries_the_lock(_: PlanPoint | None) -> None:
+    lock = try_lock("cpu")
+    note("lock held" if lock is None else "lock free")
+
+
+def sleep() -> None:
+    time.sleep(1000)
+
+
+Deed = Callable[[Any], object]
+DEEDS: dict[str, Deed] = {
+    "works": lambda _: None,
+    "forgotten": lambda _: None,
+    "ends after the group": lambda _: None,
+    "exits": lambda _: os._exit(7),
+    "is killed": lambda _: os.kill(os.getpid(), signal.SIGKILL),
+    "segfaults": lambda _: os.kill(os.getpid(), signal.SIGSEGV),
+    "hangs": lambda _: sleep(),
+    "raises": lambda _: fatal("failed"),
+    "runs out of memory": lambda _: fatal("out_of_memory"),
+    "writes half an event and dies": lambda _: (half_an_event(), os._exit(4)),
+    "writes half an event and hangs": lambda _: (half_an_event(), sleep()),
+    "loses the device": loses_the_device,
+    "leaves a child": leaves_a_child,
+    "tries the lock": tries_the_lock,
+    "kills the session": lambda _: (os.kill(os.getppid(), signal.SIGKILL), sleep()),
+}
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,374 @@
+"""A session of measuring: what it takes over, what it measures, what it leaves behind."""
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from roofcal.discover import discover
+from roofcal.measure import journal, locks, session
+from roofcal.measure.session import MeasureError, measure
+from roofcal.measure.telemetry import Gpu
+from roofcal.records import (
+    Measurement,
+    PlanPoint,
+    Record,
+    RecordsError,
+    Session,
+    append_record,
+    read_records,
+)
+from roofcal.sources import ROOT
+from tests.roofcal.measure.runs import Run, environment, point, scripted
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    return scripted(monkeypatch, tmp_path)
+
+
+def recipes(points: list[PlanPoint], found: list[Measurement]) -> dict[str, str]:
+    names = {p.point_id: p.recipe for p in points}
+    return {names[m.point_id]: m.status for m in found}
+
+
+def test_every_point_of_the_plan_is_a_row_in_its_order(run: Run) -> None:
+    plan = [point("a", "works"), point("b", "exits"), point("c", "works", repeat=1)]
+    found = measure(run.job(plan))
+    assert [m.point_id for m in found] == [p.point_id for p in plan]
+    assert [m.status for m in found] == ["ok", "failed", "ok"]
+    assert read_records(run.folder / "out.jsonl", Measurement) == found
+
+
+def test_the_sweep_goes_on_behind_a_group_that_kills_every_worker(run: Run) -> None:
+    bad = [point(f"bad{i}", "segfaults", repeat=1) for i in range(3)]
+    plan = [point("first"), *bad, point("last", repeat=2)]
+    found = recipes(plan, measure(run.job(plan)))
+    assert found["first"] == found["last"] == "ok"
+    assert [found[f"bad{i}"] for i in range(3)] == ["failed"] * 3
+
+
+def test_a_second_session_measures_nothing_again(run: Run) -> None:
+    plan = [point("a"), point("b", "exits")]
+    first = measure(run.job(plan))
+    run.forget()
+    assert measure(run.job([point("a"), point("b")])) == first
+    assert run.trace == []
+
+
+def test_a_new_point_is_measured_alone(run: Run) -> None:
+    measure(run.job([point("a"), point("b")]))
+    run.forget()
+    measure(run.job([point("a"), point("new"), point("b")]))
+    assert run.trace == ["new works"]
+
+
+def test_a_point_that_left_the_plan_is_in_the_journal_and_not_in_the_output(run: Run) -> None:
+    measure(run.job([point("a"), point("gone")]))
+    found = measure(run.job([point("a")]))
+    assert [m.point_id for m in found] == [point("a").point_id]
+    assert len(read_records(run.folder / "out.jsonl", Measurement)) == 1
+    assert point("gone").point_id in {m.point_id for m in run.journal()}
+
+
+def test_changed_code_measures_anew(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = [point("a")]
+    old = measure(run.job(plan))
+    monkeypatch.setattr(session, "code_hash", lambda _: "edited")
+    new = measure(run.job(plan))
+    assert new[0].session_id != old[0].session_id
+    assert run.sessions()[0].code_hash == "edited"
+
+
+@pytest.mark.parametrize(("change", "again"), [({"slice_s": 0.5}, 1), ({"seed": 4}, 1)])
+def test_another_timing_protocol_measures_anew(
+    run: Run, change: dict[str, Any], again: int
+) -> None:
+    measure(run.job([point("a")]))
+    run.forget()
+    measure(run.job([point("a")], timing=change))
+    assert len(run.trace) == again
+
+
+def test_more_patience_with_hanging_points_measures_nothing_again(run: Run) -> None:
+    measure(run.job([point("a")]))
+    run.forget()
+    measure(run.job([point("a")], timing={"point_timeout_s": 99.0}))
+    assert run.trace == []
+
+
+def test_another_environment_measures_anew(run: Run) -> None:
+    measure(run.job([point("a")]))
+    run.forget()
+    measure(run.job([point("a")], environment=environment(python="3.99")))
+    assert run.trace == ["a works"]
+
+
+@pytest.mark.parametrize(
+    ("retry", "again"),
+    [
+        ((), []),
+        (("failed",), ["crashed works"]),
+        (("out_of_memory",), ["large works"]),
+        (("out_of_memory", "failed"), ["crashed works", "large works"]),
+    ],
+)
+def test_the_named_statuses_are_measured_again(
+    run: Run, retry: tuple[str, ...], again: list[str]
+) -> None:
+    measure(
+        run.job([point("fine"), point("crashed", "exits"), point("large", "runs out of memory")])
+    )
+    run.forget()
+    plan = [point("fine"), point("crashed"), point("large")]
+    found = recipes(plan, measure(run.job(plan, retry=retry)))
+    assert run.trace == again
+    assert {found[line.split()[0]] for line in again} <= {"ok"}
+
+
+def test_a_killed_session_goes_on_where_it_was(run: Run) -> None:
+    """kill -9 in the middle of the third group: two are kept, the other two are measured."""
+    plan = [point(f"r{i}", repeat=i) for i in range(4)]
+    job = run.job([*plan[:2], point("r2", "kills the session", repeat=2), plan[3]])
+    killed = subprocess.run([sys.executable, *run.program(job)], cwd=ROOT, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert not job.out.exists()
+    before = run.journal()
+    with job.journal.open("a") as stream:
+        stream.write('{"record":"Measurement","schema_ver')
+    run.forget()
+    found = measure(run.job(plan))
+    assert [m.status for m in found] == ["ok"] * 4
+    assert found[:2] == before
+    assert run.trace == ["r2 works", "r3 works"]
+
+
+def test_a_cut_off_journal_line_is_named_and_set_aside(
+    run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = run.job([point("a")])
+    measure(job)
+    whole = job.journal.read_bytes()
+    job.journal.write_bytes(whole + b'{"record":"Meas')
+    measure(job)
+    told = capsys.readouterr().err
+    assert f"journal.jsonl:{len(whole.splitlines()) + 1}: not a record" in told
+    damaged = run.folder / "journal.damaged.jsonl"
+    assert str(damaged) in told
+    assert damaged.read_bytes().endswith(b'{"record":"Meas')
+    assert job.journal.read_bytes() == whole
+
+
+def test_both_sessions_stand_in_the_output_of_a_run_in_two_parts(run: Run) -> None:
+    measure(run.job([point("a")]))
+    found = measure(run.job([point("a"), point("b")]))
+    assert [s.session_id for s in run.sessions()] == [m.session_id for m in found]
+
+
+def test_the_session_says_how_long_it_took_and_what_it_ran(run: Run) -> None:
+    measure(run.job([point("a"), point("b"), point("c", "exits")]))
+    (record,) = run.sessions()
+    assert record.timed_s == 2 * (0.5 + 0.25) * 2  # two points, two calls per sample
+    assert record.wall_s is not None
+    assert record.wall_s > 0
+    assert str(record.finished_utc) >= record.started_utc
+    head = ["git", "rev-parse", "HEAD"]
+    commit = subprocess.run(head, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert record.git_commit == commit.stdout.strip()
+    assert record.git_dirty in (True, False)
+    assert record.device_uuid is None
+    assert record.timing["seed"] == 3
+
+
+def test_outside_a_git_checkout_the_commit_is_unknown(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "ROOT", run.folder)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(run.folder.parent))
+    monkeypatch.delenv("ROOFCAL_GIT_COMMIT", raising=False)
+    measure(run.job([point("a")]))
+    assert (run.sessions()[0].git_commit, run.sessions()[0].git_dirty) == (None, None)
+
+
+def test_the_device_is_locked_while_it_is_measured_and_free_afterwards(run: Run) -> None:
+    measure(run.job([point("a", "tries the lock")]))
+    assert "lock held" in run.trace
+    lock = locks.try_lock("cpu")
+    assert lock is not None
+    lock.release()
+
+
+def test_the_device_is_free_after_a_session_that_failed(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("at_start", "exits")
+    with pytest.raises(MeasureError, match="did not start"):
+        measure(run.job([point("a")]))
+    lock = locks.try_lock("cpu")
+    assert lock is not None
+    lock.release()
+
+
+def test_nothing_to_measure_needs_neither_device_nor_lock(run: Run) -> None:
+    measure(run.job([point("a")]))
+    lock = locks.try_lock("cpu")
+    assert lock is not None
+    assert len(measure(run.job([point("a")]))) == 1
+    lock.release()
+
+
+def test_no_process_is_left_behind(run: Run) -> None:
+    before = psutil.Process().children(recursive=True)
+    measure(run.job([point("a", "exits"), point("b", "is killed"), point("c")]))
+    assert psutil.Process().children(recursive=True) == before
+
+
+def full_disk_after(count: int, path: Path) -> Any:
+    """append_record that writes `count` records, then half a line, as a full disk does."""
+    done: list[Record] = []
+
+    def append(where: Path, record: Record) -> None:
+        if len(done) == count:
+            with where.open("a") as stream:
+                stream.write('{"record":"Mea')
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        append_record(where, record)
+        done.append(record)
+
+    assert not path.exists()
+    return append
+
+
+def test_a_full_disk_ends_the_session_and_keeps_the_journal(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = [point(f"r{i}", repeat=i) for i in range(4)]
+    job = run.job(plan)
+    before = psutil.Process().children()
+    monkeypatch.setattr(journal, "append_record", full_disk_after(3, job.journal))
+    with pytest.raises(OSError, match=r"No space left on device: '.*journal\.jsonl'"):
+        measure(job)
+    assert len(run.journal()) == 2, "a session and two measurements, each line whole"
+    assert not job.out.exists()
+    assert psutil.Process().children() == before
+    monkeypatch.setattr(journal, "append_record", append_record)
+    run.forget()
+    assert len(measure(job)) == 4
+    assert run.trace == ["r2 works", "r3 works"]
+
+
+GPU = {
+    "device": "test-cpu",
+    "vendor": "nvidia",
+    "device_name": "NVIDIA H200",
+    "compute_units": 132,
+    "memory_clock_hz": 3.2e9,
+    "memory_bus_bits": 6144,
+    "power_limit_w": 700.0,
+    "driver": "580.1",
+}
+
+
+def card(**changes: Any) -> Gpu:
+    kept = {key: GPU[key] for key in GPU if key not in ("device", "vendor", "device_name")}
+    rest: dict[str, Any] = {"memory_bytes": 1, "memory_free_bytes": 1, "ecc": True, "mig": False}
+    rest |= {"process_count": 0, "sm_clock_hz": None, "max_sm_clock_hz": None}
+    return Gpu(**({"uuid": "GPU-1", "name": "NVIDIA H200"} | kept | rest | changes))
+
+
+@pytest.mark.parametrize(
+    ("cards", "seen"),
+    [
+        ([], "no NVIDIA GPU"),
+        ([card(name="NVIDIA A100")], "NVIDIA A100"),
+        ([card(power_limit_w=500.0)], "NVIDIA H200"),
+        ([card(driver="575.0")], "NVIDIA H200"),
+    ],
+)
+def test_a_plan_for_a_card_that_is_not_here_is_refused(
+    run: Run, monkeypatch: pytest.MonkeyPatch, cards: list[Gpu], seen: str
+) -> None:
+    monkeypatch.setattr(session, "visible_gpus", lambda: cards)
+    with pytest.raises(MeasureError, match=f"this machine has {seen}"):
+        measure(run.job([point("a")], environment=environment(**GPU)))
+
+
+def test_the_first_free_card_of_the_kind_is_taken(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cards = [card(uuid="GPU-A"), card(uuid="GPU-B", name="other"), card(uuid="GPU-C")]
+    monkeypatch.setattr(session, "visible_gpus", lambda: cards)
+    busy = locks.try_lock("GPU-A")
+    assert busy is not None
+    measure(run.job([point("a")], environment=environment(**GPU)))
+    busy.release()
+    assert run.sessions()[0].device_uuid == "GPU-C"
+
+
+def test_a_plan_of_another_device_than_its_environment_is_refused(run: Run) -> None:
+    with pytest.raises(MeasureError, match=r"plan\.jsonl.*\(test-cpu\).*op gemm on nvidia-b200"):
+        measure(run.job([point("a", device="nvidia-b200")]))
+
+
+def test_a_plan_of_two_ops_is_refused(run: Run) -> None:
+    with pytest.raises(MeasureError, match="op cast on test-cpu, op gemm on test-cpu"):
+        measure(run.job([point("a"), point("a", op="cast")]))
+
+
+def test_an_unknown_op_is_refused_with_the_known_ones(run: Run) -> None:
+    with pytest.raises(MeasureError, match=r"plan\.jsonl: unknown op 'gem'; allowed: .*gemm, cast"):
+        measure(run.job([point("a", op="gem")]))
+
+
+def test_an_empty_plan_is_refused(run: Run) -> None:
+    with pytest.raises(MeasureError, match=r"plan\.jsonl: holds no PlanPoint"):
+        measure(run.job([]))
+
+
+def test_a_misspelt_timing_key_is_refused_before_anything_is_measured(run: Run) -> None:
+    with pytest.raises(ValueError, match="slize_s"):
+        measure(run.job([point("a")], timing={"slize_s": 1.0}))
+    assert not (run.folder / "journal.jsonl").exists()
+
+
+def test_a_broken_plan_is_refused_with_its_line(run: Run) -> None:
+    job = run.job([point("a")])
+    job.plan.write_text(job.plan.read_text() + "not JSON\n")
+    with pytest.raises(RecordsError, match=r"plan\.jsonl:2"):
+        measure(job)
+
+
+def test_the_command_line_ends_with_exit_code_2_and_one_message(run: Run) -> None:
+    here = discover(ROOT / "config" / "devices")[0]
+    job = run.job([point("a", device="nvidia-b200")], environment=here)
+    command = [sys.executable, *run.command(job)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"error: {job.plan}: a plan is of one op, on the device of")
+    assert "Traceback" not in done.stderr
+
+
+def test_an_interrupt_ends_the_worker_and_the_session_record(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C reaches the session alone: the worker has a process group of its own."""
+    real = journal.Journal.append
+
+    def append(self: journal.Journal, record: Record) -> None:
+        real(self, record)
+        if isinstance(record, Measurement):
+            raise KeyboardInterrupt
+
+    before = psutil.Process().children()
+    monkeypatch.setattr(journal.Journal, "append", append)
+    with pytest.raises(KeyboardInterrupt):
+        measure(run.job([point("a"), point("b", repeat=1)]))
+    assert psutil.Process().children() == before
+    last = read_records(run.folder / "journal.jsonl", Session)[-1]
+    assert last.finished_utc is not None

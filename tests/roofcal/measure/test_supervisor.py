@@ -1,0 +1,192 @@
+"""What happens to the points when their worker dies, hangs or talks nonsense."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from roofcal.measure import locks
+from roofcal.measure.supervisor import Crew, MeasureError, timing_of
+from roofcal.records import Measurement, PlanPoint, Session
+from tests.roofcal.measure.runs import SHAPE, TIMING, Run, environment, point, scripted
+
+
+class Shift:
+    """A crew on a locked device, and what it told."""
+
+    def __init__(self, run: Run, timeout_s: float = 20.0) -> None:
+        self.run = run
+        self.told: list[str] = []
+        lock = locks.try_lock("cpu")
+        assert lock is not None
+        self.lock = lock
+        session = Session(
+            session_id="s1",
+            environment_id=environment().environment_id,
+            op="gemm",
+            host="here",
+            device_uuid=None,
+            git_commit=None,
+            git_dirty=None,
+            code_hash="c",
+            command="",
+            timing=TIMING | {"point_timeout_s": timeout_s},
+            started_utc="",
+        )
+        self.crew = Crew(session, environment(), lock, self.told.append)
+
+    def measure(self, *deeds: str) -> dict[str, Measurement]:
+        """Deed -> what became of the point whose worker does it; the last of equal deeds."""
+        points = [point(f"r{index}", deed) for index, deed in enumerate(deeds)]
+        names = {p.point_id: p.sweeps[0] for p in points}
+        found = list(self.crew.run_group(points))
+        assert sorted(m.point_id for m in found) == sorted(names), "one row per point"
+        return {names[m.point_id]: m for m in found}
+
+
+@pytest.fixture
+def shift(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shift]:
+    before = psutil.Process().children()
+    shift = Shift(scripted(monkeypatch, tmp_path))
+    yield shift
+    shift.crew.stop()
+    shift.lock.release()
+    assert psutil.Process().children() == before, "a worker or a zombie is left"
+
+
+@pytest.mark.parametrize(
+    ("deed", "status", "reason"),
+    [
+        ("exits", "failed", "the worker died (exit code 7)"),
+        ("is killed", "failed", "signal SIGKILL; the kernel sends it when memory runs out"),
+        ("segfaults", "failed", "the worker died (signal SIGSEGV)"),
+        ("raises", "failed", "SomeError: it broke"),
+        ("runs out of memory", "out_of_memory", "SomeError: it broke"),
+        ("writes half an event and dies", "failed", "the worker died (exit code 4)"),
+        ("forgotten", "failed", "returned without a word on 1 points"),
+    ],
+)
+def test_a_point_that_breaks_its_worker_is_a_row_and_the_others_are_measured(
+    shift: Shift, deed: str, status: str, reason: str
+) -> None:
+    found = shift.measure("works", deed, "tries the lock")
+    assert (found[deed].status, found[deed].latency_samples_s) == (status, ())
+    assert reason in str(found[deed].reason)
+    assert found["works"].status == found["tries the lock"].status == "ok"
+    assert any(str(SHAPE) in line and status in line for line in shift.told)
+
+
+@pytest.mark.parametrize("deed", ["hangs", "writes half an event and hangs"])
+def test_a_worker_that_hangs_is_killed_and_its_point_timed_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deed: str
+) -> None:
+    shift = Shift(scripted(monkeypatch, tmp_path), timeout_s=2)
+    found = shift.measure(deed, "works")
+    shift.crew.stop()
+    shift.lock.release()
+    assert found[deed].status == "timeout"
+    assert found[deed].reason == "no sign of life for 2 s; the worker was killed"
+    assert found["works"].status == "ok"
+
+
+def test_a_lost_device_costs_one_point_and_no_neighbour(shift: Shift) -> None:
+    """The worker reports the point, then dies: nobody else is to blame."""
+    found = shift.measure("works", "loses the device", "tries the lock")
+    assert found["loses the device"].reason == "CUDA error"
+    assert found["works"].status == found["tries the lock"].status == "ok"
+
+
+def test_a_device_lost_by_the_last_point_ends_nothing(shift: Shift) -> None:
+    assert shift.measure("loses the device")["loses the device"].status == "failed"
+    assert shift.measure("works")["works"].status == "ok"
+
+
+def test_a_worker_that_died_between_groups_costs_no_point(shift: Shift) -> None:
+    shift.measure("ends after the group")
+    assert shift.measure("works")["works"].status == "ok"
+
+
+def test_a_worker_that_dies_again_and_again_without_a_word_costs_the_first_point(
+    shift: Shift, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quiet = Path(__file__).parent / "stand_ins" / "quiet_worker.py"
+    monkeypatch.setenv("ROOFCAL_STAND_INS", f'{{"roofcal.measure.worker": "{quiet}"}}')
+    found = list(shift.crew.run_group([point("a"), point("b")]))
+    assert [m.status for m in found] == ["failed", "failed"]
+    assert "exit code 6" in str(found[0].reason)
+
+
+def test_every_worker_may_die_and_every_point_is_still_a_row(shift: Shift) -> None:
+    found = shift.measure("exits", "segfaults", "raises", "is killed")
+    assert {m.status for m in found.values()} == {"failed"}
+    assert len({m.reason for m in found.values()}) == 4
+
+
+def test_a_child_that_holds_the_pipe_is_ended_with_its_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """torch.compile leaves processes behind, which would keep pipe, device and lock."""
+    shift = Shift(scripted(monkeypatch, tmp_path), timeout_s=2)
+    found = shift.measure("leaves a child", "works")
+    shift.crew.stop()
+    shift.lock.release()
+    assert found["leaves a child"].reason == "the worker died (exit code 5)"
+    (child,) = (int(line.split()[1]) for line in shift.run.trace if line.startswith("child"))
+    psutil.wait_procs([psutil.Process(child)] if psutil.pid_exists(child) else [], timeout=10)
+    assert not psutil.pid_exists(child)
+
+
+def test_a_group_larger_than_any_pipe_is_measured(shift: Shift) -> None:
+    names = ("works", *(f"sweep {i} of many" for i in range(1200)))
+    points = [point(f"r{index}", sweeps=names) for index in range(60)]
+    assert sum(len(name) for name in names) * len(points) > 1 << 20
+    assert [m.status for m in shift.crew.run_group(points)] == ["ok"] * 60
+
+
+def test_one_worker_measures_group_after_group(shift: Shift) -> None:
+    shift.measure("works")
+    children = psutil.Process().children()
+    shift.measure("tries the lock")
+    assert psutil.Process().children() == children
+
+
+@pytest.mark.parametrize("deed", ["exits", "segfaults"])
+def test_a_worker_that_cannot_start_ends_the_session(
+    shift: Shift, monkeypatch: pytest.MonkeyPatch, deed: str
+) -> None:
+    monkeypatch.setenv("at_start", deed)
+    code = {"exits": "exit code 7", "segfaults": "signal SIGSEGV"}[deed]
+    with pytest.raises(MeasureError, match=rf"did not start \({code}\).*doctor"):
+        list(shift.crew.run_group([point("a")]))
+
+
+def test_workers_come_and_go_without_leaving_descriptors(shift: Shift) -> None:
+    shift.measure("exits", "works")
+    shift.crew.stop()
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(3):
+        shift.measure("exits", "works")
+        shift.crew.stop()
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_stopping_twice_is_no_mistake(shift: Shift) -> None:
+    shift.measure("works")
+    shift.crew.stop()
+    shift.crew.stop()
+
+
+def test_the_seed_is_no_part_of_the_timing_protocol() -> None:
+    assert timing_of({"seed": 4, "slice_s": 0.5}).slice_s == 0.5
+
+
+def test_a_misspelt_key_of_the_timing_protocol_is_named() -> None:
+    with pytest.raises(ValueError, match="slize_s"):
+        timing_of({"slize_s": 1.0})
+
+
+def test_points_of_a_group_keep_their_identity_on_the_way_to_the_worker(shift: Shift) -> None:
+    points: list[PlanPoint] = [point("a", repeat=2), point("a", repeat=3)]
+    assert {m.point_id for m in shift.crew.run_group(points)} == {p.point_id for p in points}
