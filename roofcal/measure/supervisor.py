@@ -80,6 +80,7 @@ class Crew:
             "environment_id": self._session.environment_id,
             "session_id": self._session.session_id,
             "cache_bytes": self._environment.last_level_cache_bytes,
+            "threads": self._environment.threads,
             "epoch": self._epoch,
             "supervisor_pid": os.getpid(),
         }

@@ -38,6 +38,10 @@ class Worker:
     """Times groups on one device; `report` receives the events."""
 
     def __init__(self, setup: Mapping[str, Any], events: IO[str]) -> None:
+        if setup.get("threads"):
+            # Snakemake sets OMP_NUM_THREADS to the threads of a job: `--cores 1` would otherwise
+            # measure one thread under the name of an environment with more.
+            torch.set_num_threads(setup["threads"])
         self._device = torch.device(setup["torch_device"])
         self._timing = Timing.model_validate(setup["timing"])
         self._seed: int = setup["seed"]
