@@ -19,6 +19,7 @@ from roofcal.ops.gemm.time_model import (
     CONSTANTS,
     FAMILIES,
     PLAIN_CONSTANTS,
+    SLOW_PATHS,
     Shapes,
     describe,
     evaluate,
@@ -27,6 +28,7 @@ from roofcal.records import Ceiling
 
 Array = NDArray[np.float64]
 _LEAST_POINTS: Final = 12
+_LEAST_SLOW_POINTS: Final = 4
 _FOLDS: Final = 6
 _SOFT: Final = 0.05  # residuals beyond 5 % pull less than their square
 _STARTS: Final = 3
@@ -59,7 +61,7 @@ def fit_recipe(
         )
     data = _Data.of(recipe, probes, compute_units, dram_bytes_per_s)
     families = ("plain",) if compute_units < 16 else [name for name in FAMILIES if name != "plain"]
-    residuals = {family: _left_out(data, family, generator) for family in families}
+    residuals = {family: _left_out(data, family) for family in families}
     family = min(residuals, key=lambda name: float(np.abs(residuals[name]).mean()))
     constants = dict(_with_intervals(data, family, generator))
     return Fit(family=family, constants=constants, errors=_errors(residuals[family]))
@@ -113,66 +115,99 @@ def _bounds(
         "wave_s": (5e-7, 2e-8, 3e-6),
         "split_k_s": (1.5e-6, 1.5e-7, 1.5e-5),
         "misaligned": (1.3, 1.0, 2.5),
-        "slow_8_byte": (2.0, 1.0, 8.0),
-        "slow_odd": (5.0, 1.0, 20.0),
         "dram_bytes_per_s": (0.95 * stream, 0.6 * stream, 1.02 * stream),
         "sustained_flops_per_s": (rate, 0.65 * rate, 1.7 * rate),
+        "tile_flops_8_byte_per_s": (0.3 * rate / units, 0.02 * rate / units, rate / units),
+        "k_latency_8_byte_s_per_byte": (4e-9, 1e-10, 4e-8),
+        "tile_flops_odd_per_s": (0.15 * rate / units, 0.02 * rate / units, rate / units),
+        "k_latency_odd_s_per_byte": (7e-9, 1e-10, 4e-8),
     }
 
 
-def _names(data: _Data, family: str) -> Sequence[str]:
-    """The constants to look for: not those that no probe of this recipe and family depends on."""
+def _fast_names(data: _Data, family: str) -> Sequence[str]:
+    """Constants of the aligned path to look for: not those that no probe depends on."""
     if family == "plain":
         return PLAIN_CONSTANTS
     shapes = data.shapes(family, np.arange(len(data.seconds)))
-    depends = {
-        "split_k_s": shapes.split.any(),
-        "misaligned": shapes.misaligned.any(),
-        "slow_8_byte": (shapes.alignment == 8).any(),
-        "slow_odd": (shapes.alignment < 8).any(),
-    }
-    return tuple(name for name in CONSTANTS if depends.get(name, True))
+    slow = {name for names in SLOW_PATHS.values() for name in names}
+    depends = {"split_k_s": shapes.split.any(), "misaligned": shapes.misaligned.any()}
+    return tuple(name for name in CONSTANTS if name not in slow and depends.get(name, True))
+
+
+def _paths(data: _Data, family: str, index: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    """Path -> the probes of `index` on it. A family without tiles knows one path."""
+    if family == "plain":
+        return {"aligned": index}
+    path = data.shapes(family, index).path
+    return {name: index[path == name] for name in ("aligned", *SLOW_PATHS)}
 
 
 def _search(
-    data: _Data, family: str, index: NDArray[Any], start: Array | None, steps: int | None
-) -> tuple[Array, float]:
-    """(log constants, cost) of the best fit to the probes of `index`, from one start."""
-    names = _names(data, family)
+    data: _Data,
+    family: str,
+    index: NDArray[Any],
+    names: Sequence[str],
+    held: Mapping[str, float],
+    start: Mapping[str, float] | None = None,
+    steps: int | None = None,
+) -> tuple[dict[str, float], float]:
+    """(constants `names`, cost) of the best fit to the probes of `index`; `held` stay as they are."""
     first, low, high = np.log([data.bounds[name] for name in names]).T
+    begin = first if start is None else np.log([start[name] for name in names])
     shapes, target = data.shapes(family, index), np.log(data.seconds[index])
 
     def residual(x: Array) -> Array:
-        constants = dict(zip(names, np.exp(x), strict=True))
+        constants = {**held, **dict(zip(names, np.exp(x), strict=True))}
         return np.asarray(np.log(evaluate(constants, shapes, family).total) - target)
 
-    begin = np.clip(first if start is None else start, low + 1e-9, high - 1e-9)
+    begin = np.clip(begin, low + 1e-9, high - 1e-9)
     found = least_squares(
         residual, begin, bounds=(low, high), loss="soft_l1", f_scale=_SOFT, max_nfev=steps
     )
-    return np.asarray(found.x), float(found.cost)
+    return dict(zip(names, np.exp(found.x).tolist(), strict=True)), float(found.cost)
 
 
-def _best(
-    data: _Data, family: str, index: NDArray[Any], generator: np.random.Generator, starts: int
-) -> Array:
-    """Log constants of the best of several starts: the minimum over tiles has kinks."""
-    first = np.log([data.bounds[name][0] for name in _names(data, family)])
-    jumps = [np.zeros_like(first), *generator.normal(0, 0.3, size=(starts - 1, len(first)))]
-    fits = [_search(data, family, index, first + jump, None) for jump in jumps]
-    return min(fits, key=lambda fit: fit[1])[0]
+def _fit(
+    data: _Data,
+    family: str,
+    index: NDArray[Any],
+    start: Mapping[str, float] | None = None,
+    steps: int | None = None,
+) -> dict[str, float]:
+    """All constants from the probes of `index`: the aligned path first, then each slow path.
+
+    The slow paths are other kernels, and their scatter would pull the constants of the fast one.
+    """
+    paths = _paths(data, family, index)
+    names = _fast_names(data, family)
+    constants, _ = _search(data, family, paths["aligned"], names, {}, start, steps)
+    for path, own in SLOW_PATHS.items():
+        if len(paths.get(path, ())) >= _LEAST_SLOW_POINTS:
+            found, _ = _search(data, family, paths[path], own, constants, start, steps)
+            constants |= found
+    return constants
 
 
-def _left_out(data: _Data, family: str, generator: np.random.Generator) -> Array:
+def _best(data: _Data, family: str, generator: np.random.Generator) -> dict[str, float]:
+    """The best of several starts: the minimum over tiles has kinks."""
+    every = np.arange(len(data.seconds))
+    fits = []
+    for jump in (0.0, *generator.normal(0, 0.3, size=_STARTS - 1)):
+        start = {name: bound[0] * float(np.exp(jump)) for name, bound in data.bounds.items()}
+        constants = _fit(data, family, every, start)
+        total = evaluate(constants, data.shapes(family, every), family).total
+        fits.append((float(np.abs(np.log(total / data.seconds)).mean()), constants))
+    return min(fits, key=lambda fit: fit[0])[1]
+
+
+def _left_out(data: _Data, family: str) -> Array:
     """log(predicted / measured) of every probe, fitted on the other folds."""
     count = len(data.seconds)
     fold = np.arange(count) % _FOLDS
     residuals = np.empty(count)
     for number in range(_FOLDS):
         kept, left = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
-        x = _best(data, family, kept, generator, 1)
-        constants = dict(zip(_names(data, family), np.exp(x), strict=True))
-        total = evaluate(constants, data.shapes(family, left), family).total
+        total = evaluate(_fit(data, family, kept), data.shapes(family, left), family).total
         residuals[left] = np.log(total / data.seconds[left])
     return residuals
 
@@ -181,31 +216,30 @@ def _with_intervals(
     data: _Data, family: str, generator: np.random.Generator
 ) -> Iterator[tuple[str, Ceiling]]:
     count = len(data.seconds)
-    value = _best(data, family, np.arange(count), generator, _STARTS)
+    constants = _best(data, family, generator)
+    names = list(constants)
 
     def refit(index: NDArray[np.int64]) -> Array:
         # From the optimum, a few steps: a whole search per resample costs minutes and moves little.
-        return _search(data, family, index, value, 4)[0]
+        found = constants | _fit(data, family, index, constants, 4)
+        return np.array([found[name] for name in names])
 
-    low, high = np.exp(interval(count, refit, generator))
+    low, high = interval(count, refit, generator)
     evidence = f"probe_math, {data.recipe}, {count} products, tiles {family}"
-    for i, name in enumerate(_names(data, family)):
+    for i, name in enumerate(names):
         ends, said = (low[i], high[i]), evidence
-        if not _matters(data, family, value, i):
+        if not _matters(data, family, constants, name):
             ends = data.bounds[name][1:]
             said = f"{evidence}; without effect on them: the interval is where it was looked for"
-        yield name, ceiling(np.exp(value[i]), *ends, CONSTANTS[name], said)
+        yield name, ceiling(constants[name], *ends, CONSTANTS[name], said)
 
 
-def _matters(data: _Data, family: str, value: Array, index: int) -> bool:
+def _matters(data: _Data, family: str, constants: Mapping[str, float], name: str) -> bool:
     """Whether a tenth more of a constant moves the prediction of any probe by a thousandth."""
     shapes = data.shapes(family, np.arange(len(data.seconds)))
-    moved = value + 0.1 * (np.arange(len(value)) == index)
-    times = [
-        evaluate(dict(zip(_names(data, family), np.exp(x), strict=True)), shapes, family).total
-        for x in (value, moved)
-    ]
-    return bool(np.abs(times[1] / times[0] - 1).max() > 1e-3)
+    moved = {**constants, name: 1.1 * constants[name]}
+    before, after = (evaluate(x, shapes, family).total for x in (constants, moved))
+    return bool(np.abs(after / before - 1).max() > 1e-3)
 
 
 def _errors(residuals: Array) -> dict[str, float]:

@@ -44,7 +44,7 @@ def residuals(frame: pd.DataFrame) -> pd.DataFrame:
     parts = [_of_model(rows, model, column) for model, column in models_in(frame).items()]
     found = [part for part in parts if not part.empty]
     if not found:
-        return rows.assign(model=pd.Series(dtype=object), model_s=np.nan, error=np.nan)
+        return rows.iloc[:0].assign(model=pd.Series(dtype=object), model_s=np.nan, error=np.nan)
     return pd.concat(found, ignore_index=True)
 
 

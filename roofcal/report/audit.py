@@ -72,7 +72,7 @@ def not_ok(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def reasons(missing: pd.DataFrame) -> pd.DataFrame:
-    """not_ok, counted: reasons that differ in numbers alone are one; reason and sizes of one point."""
+    """not_ok, counted; reasons that differ in numbers alone are one, shown as one point has it."""
     keys = ["op", "status", "provider", "recipe"]
     axes = axes_between(missing)
     kind = missing["reason"].fillna("").str.replace(r"\d[\d.,]*", "#", regex=True)

@@ -9,7 +9,7 @@ import pandas as pd
 from roofcal.devices import load_devices
 from roofcal.records import write_bytes
 from roofcal.report.loading import ReportError, load_run
-from roofcal.report.numbers import significant
+from roofcal.report.numbers import is_missing, significant
 from roofcal.report.tables import tidy_frame
 
 Format = Literal["csv", "json", "markdown"]
@@ -56,7 +56,7 @@ def as_markdown(frame: pd.DataFrame) -> str:
 
 
 def _cell(value: object) -> str:
-    if value is None or value != value:  # noqa: PLR0124 (NaN alone differs from itself)
+    if is_missing(value):
         return ""
     if isinstance(value, float):
         return significant(value, 5, plain=True)

@@ -29,6 +29,11 @@ def percent(fraction: float, digits: int = 1, *, signed: bool = False) -> str:
     return _signed(f"{100 * fraction:{'+' if signed else ''}.{digits}f}") + "\N{NO-BREAK SPACE}%"
 
 
+def is_missing(value: object) -> bool:
+    """Whether a cell of a frame holds nothing: None or NaN."""
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
 def times(ratio: float) -> str:
     """1.8432 -> '1.84x' with a multiplication sign."""
     return f"{ratio:.2f}\N{MULTIPLICATION SIGN}" if math.isfinite(ratio) else MISSING

@@ -48,12 +48,16 @@ def _plain_font(style: str, size: str) -> str:
 
 
 def _own_ids(text: str, prefix: str) -> str:
-    """Drop ids that nothing refers to; put the prefix before the others and what refers to them."""
-    used = set(re.findall(r"(?:href=\"#|url\(#)([^\")]+)", text))
-    text = re.sub(r' id="([^"]+)"', lambda m: m.group() if m.group(1) in used else "", text)
-    text = re.sub(r' id="', f' id="{prefix}', text)
-    text = re.sub(r"url\(#", f"url(#{prefix}", text)
-    return re.sub(r'xlink:href="#', f'href="#{prefix}', text)
+    """Drop ids that nothing refers to; the others become short ones that begin with the prefix."""
+    used = dict.fromkeys(re.findall(r"(?:href=\"#|url\(#)([^\")]+)", text))
+    short = {name: f"{prefix}i{number}" for number, name in enumerate(used)}
+    text = re.sub(
+        r' id="([^"]+)"',
+        lambda m: f' id="{short[m.group(1)]}"' if m.group(1) in short else "",
+        text,
+    )
+    text = re.sub(r"url\(#([^)]+)\)", lambda m: f"url(#{short[m.group(1)]})", text)
+    return re.sub(r'xlink:href="#([^"]+)"', lambda m: f'href="#{short[m.group(1)]}"', text)
 
 
 def _short_styles(text: str, prefix: str) -> str:

@@ -5,7 +5,7 @@ its constants on probes, predict evaluates it.
 
     t = launch + (tiles^q + dram^q + power^q)^(1/q)                                        q = 2.5
     tiles = min over tile and split of
-            waves * step * slow + (waves - 1) * wave + [split > 1] * split_k
+            waves * step + (waves - 1) * wave + [split > 1] * split_k
     step  = (math^p + load^p + latency^p)^(1/p)                                            p = 4
       math    = 2 * tile_m * tile_n * k / tile_flops      a tile on one compute unit
       load    = (tile_m + tile_n) * k bytes / min(load, l2 / busy units)    its operands from cache
@@ -15,9 +15,11 @@ its constants on probes, predict evaluates it.
 
 waves = ceil(tiles * split / compute units): wave quantisation. A split divides K over `split`
 tiles. Alignment of rows: those of A or B that do not start on 32 bytes multiply `load` by
-`misaligned`; rows of A, B or C that do not start on 16 bytes cannot be copied by the tensor memory
-unit, and `slow` is slow_8_byte or slow_odd (measured on an H200 in bf16: 2.6 and 4 to 6). The norms
-with p and q are conventions: sums overestimate, maxima underestimate where two parts are alike.
+`misaligned`. Rows of A, B or C that do not start on 16 bytes cannot be copied by the tensor memory
+unit of Hopper, and cuBLAS falls back to kernels of older GPUs (the names in the records say sm80 on
+8 bytes, sm75 below): those have a tile_flops and a k_latency of their own (`_8_byte`, `_odd`). The
+norms with p and q are conventions: sums overestimate, maxima underestimate where two parts are
+alike.
 
 Which tiles a library has is a property of the recipe: on an H200, cuBLASLt runs axiswise fp8 on
 128 x 128 tiles alone, without splitting K (kernel names in the probe records). So a `family` of
@@ -82,17 +84,23 @@ CONSTANTS: Final[dict[str, str]] = {
     "wave_s": "s",
     "split_k_s": "s",
     "misaligned": "1",
-    "slow_8_byte": "1",
-    "slow_odd": "1",
     "dram_bytes_per_s": "B/s",
     "sustained_flops_per_s": "flop/s",
+    "tile_flops_8_byte_per_s": "flop/s per compute unit",
+    "k_latency_8_byte_s_per_byte": "s/B",
+    "tile_flops_odd_per_s": "flop/s per compute unit",
+    "k_latency_odd_s_per_byte": "s/B",
 }
-# Constants that some devices, recipes or probes do not have, and the value that leaves them out.
+# Constants of the paths that rows off 16 bytes take: path -> (rate, latency).
+SLOW_PATHS: Final[dict[str, tuple[str, str]]] = {
+    "8_byte": ("tile_flops_8_byte_per_s", "k_latency_8_byte_s_per_byte"),
+    "odd": ("tile_flops_odd_per_s", "k_latency_odd_s_per_byte"),
+}
+# Constants that some recipes or probes do not have, and the value that leaves them out. A slow path
+# without constants of its own is taken to be as fast as the aligned one.
 NEUTRAL: Final[dict[str, float]] = {
     "split_k_s": 0.0,
     "misaligned": 1.0,
-    "slow_8_byte": 1.0,
-    "slow_odd": 1.0,
 }
 PLAIN_CONSTANTS: Final = (
     "launch_s",
@@ -135,6 +143,12 @@ class Shapes:
     waves: Array
     busy_units: Array
     split: NDArray[np.bool_]
+
+    @property
+    def path(self) -> NDArray[np.str_]:
+        """Which kernels each shape can take: "aligned", "8_byte" or "odd"."""
+        small = [self.alignment == _TENSOR_MEMORY_BYTES, self.alignment == 8]
+        return np.select(small, ["aligned", "8_byte"], "odd")
 
 
 def describe(recipe: str, m: Array, n: Array, k: Array, family: str, compute_units: int) -> Shapes:
@@ -217,20 +231,27 @@ def _tile_time(constants: Mapping[str, float], shapes: Shapes) -> Array:
         constants["load_bytes_per_s"], constants["l2_bytes_per_s"] / shapes.busy_units
     )
     slower = np.where(shapes.misaligned, constants["misaligned"], 1.0)
-    math = shapes.step_flops / constants["tile_flops_per_s"]
+    rate, k_latency = _path_constants(constants, shapes)
+    math = shapes.step_flops / rate[:, None]
     load = shapes.step_load_bytes / bandwidth * slower
-    latency = shapes.step_k_bytes * constants["k_latency_s_per_byte"]
+    latency = shapes.step_k_bytes * k_latency[:, None]
     # The norm with p = 4 by squares and roots: a general power costs ten times as much.
     step = np.sqrt(np.sqrt(math**2 * math**2 + load**2 * load**2 + latency**2 * latency**2))
-    time = shapes.waves * step * _slow_path(constants, shapes)[:, None]
+    time = shapes.waves * step
     time += (shapes.waves - 1) * constants["wave_s"] + shapes.split * constants["split_k_s"]
     best: Array = time.min(axis=1)
     return best
 
 
-def _slow_path(constants: Mapping[str, float], shapes: Shapes) -> Array:
-    eight = np.where(shapes.alignment == 8, constants["slow_8_byte"], constants["slow_odd"])
-    return np.where(shapes.alignment == _TENSOR_MEMORY_BYTES, 1.0, eight)
+def _path_constants(constants: Mapping[str, float], shapes: Shapes) -> tuple[Array, Array]:
+    """(rate of a tile, latency of its loop over K) of each shape, by the alignment of its rows."""
+    fast = (constants["tile_flops_per_s"], constants["k_latency_s_per_byte"])
+    paths = shapes.path
+    chosen = []
+    for i, value in enumerate(fast):
+        eight, odd = (constants.get(SLOW_PATHS[path][i], value) for path in ("8_byte", "odd"))
+        chosen.append(np.select([paths == "8_byte", paths == "odd"], [eight, odd], value))
+    return chosen[0], chosen[1]
 
 
 def _norm(power: float, *parts: Array) -> Array:

@@ -160,6 +160,8 @@ def draw_error_by_regime(frame: pd.DataFrame) -> Picture | None:
         axes.set_xticks(range(len(regimes)), labels)
         axes.grid(visible=False, axis="x")
         axes.set(xlabel="", ylabel="predicted / measured")
+        handles = [Patch(edgecolor=model_colour(m), fill=False, label=m) for m in models]
+        figure.legend(handles=handles, loc="outside upper left", ncols=6, handlelength=0.9)
     outside = int((~(1 + errors["error"]).between(_RATIO_LOW, _RATIO_HIGH)).sum())
     edge = f" {count_of(outside, 'ratio')} beyond the axis sit on its edge." if outside else ""
     return Picture(
@@ -197,11 +199,8 @@ def _boxes(axes: Axes, errors: pd.DataFrame, regimes: list[str], models: list[st
         showfliers=False,
         linewidth=1.2,
         whis=(5, 95),
+        legend=False,
     )
-    axes.get_legend().remove()
-    handles = [Patch(edgecolor=model_colour(m), fill=False, label=m) for m in models]
-    figure = axes.get_figure(root=True)
-    figure.legend(handles=handles, loc="outside upper left", ncols=6, handlelength=0.9)
 
 
 def _strips(axes: Axes, errors: pd.DataFrame, regimes: list[str], models: list[str]) -> None:

@@ -25,7 +25,7 @@ from roofcal.report.style import (
 )
 from roofcal.report.tables import ok_rows
 
-_MOST: Final = 800  # per op and panel
+_MOST: Final = 500  # per op and panel
 _READINGS: Final = (
     ("sm_clock_hz", "SM clock", "Hz"),
     ("power_w", "power", "W"),

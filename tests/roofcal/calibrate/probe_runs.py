@@ -19,8 +19,10 @@ TRUTH: dict[str, float] = {
     "wave_s": 1e-6,
     "split_k_s": 3e-6,
     "misaligned": 1.4,
-    "slow_8_byte": 2.5,
-    "slow_odd": 5.0,
+    "tile_flops_8_byte_per_s": 1.5e12,
+    "k_latency_8_byte_s_per_byte": 5e-9,
+    "tile_flops_odd_per_s": 9e11,
+    "k_latency_odd_s_per_byte": 7e-9,
     "dram_bytes_per_s": 4.1e12,
     "sustained_flops_per_s": 7e14,
 }

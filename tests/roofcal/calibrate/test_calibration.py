@@ -61,7 +61,7 @@ def test_clock_and_power_are_those_after_settling(calibration: Calibration) -> N
 
 def test_constants_that_no_probe_depends_on_are_left_out(calibration: Calibration) -> None:
     assert "gemm.bf16.split_k_s" in calibration.constants
-    assert "gemm.bf16.slow_odd" not in calibration.constants  # every probe is aligned
+    assert "gemm.bf16.tile_flops_odd_per_s" not in calibration.constants  # every probe is aligned
     assert "gemm.bf16.misaligned" not in calibration.constants
 
 

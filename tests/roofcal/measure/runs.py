@@ -39,14 +39,24 @@ SHAPE = {"m": 8, "n": 8, "k": 8}
 
 def environment(**changes: Any) -> Environment:
     """This machine's CPU under another name, so that no result is taken for a real one."""
-    known = {"device": "test-cpu", "vendor": "cpu", "device_name": "Test CPU"}
-    rest = {"compute_units": 1, "last_level_cache_bytes": 1 << 16, "torch": "0", "python": "3"}
+    known: dict[str, Any] = {"device": "test-cpu", "vendor": "cpu", "device_name": "Test CPU"}
+    rest: dict[str, Any] = {
+        "compute_units": 1,
+        "last_level_cache_bytes": 1 << 16,
+        "torch": "0",
+        "python": "3",
+    }
     return Environment(**(known | rest | changes))
 
 
 def point(recipe: str, deed: str = "works", **changes: Any) -> PlanPoint:
     """A point of op gemm. `deed` says what the scripted worker does; it is no part of its id."""
-    known = {"op": "gemm", "provider": "torch_cpu", "device": "test-cpu", "shape": SHAPE}
+    known: dict[str, Any] = {
+        "op": "gemm",
+        "provider": "torch_cpu",
+        "device": "test-cpu",
+        "shape": SHAPE,
+    }
     return PlanPoint(**(known | {"recipe": recipe, "sweeps": (deed,)} | changes))
 
 
@@ -66,8 +76,14 @@ class Run:
         write_records(self.folder / "plan.jsonl", points)
         write_records(self.folder / "environment.jsonl", [found])
         timing = TIMING | changes.pop("timing", {})
-        files = {name: self.folder / f"{name}.jsonl" for name in ("plan", "environment", "journal")}
-        return Job(**files, out=self.folder / "out.jsonl", timing=timing, **changes)
+        return Job(
+            plan=self.folder / "plan.jsonl",
+            environment=self.folder / "environment.jsonl",
+            journal=self.folder / "journal.jsonl",
+            out=self.folder / "out.jsonl",
+            timing=timing,
+            **changes,
+        )
 
     def command(self, job: Job) -> list[str]:
         """The arguments of `python` that do the job on the command line."""
@@ -112,7 +128,7 @@ def rig(patch: pytest.MonkeyPatch, folder: Path, **files: str) -> Run:
     patch.setenv("PYTHONPATH", os.pathsep.join([str(STAND_INS), os.environ.get("PYTHONPATH", "")]))
     patch.setenv("TMPDIR", str(folder))
     patch.setattr(tempfile, "tempdir", None)
-    patch.setenv("trace", str(folder / "trace"))
+    patch.setenv("TRACE", str(folder / "trace"))
     return Run(folder)
 
 

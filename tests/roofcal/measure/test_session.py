@@ -207,7 +207,7 @@ def test_the_device_is_locked_while_it_is_measured_and_free_afterwards(run: Run)
 def test_the_device_is_free_after_a_session_that_failed(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("at_start", "exits")
+    monkeypatch.setenv("AT_START", "exits")
     with pytest.raises(MeasureError, match="did not start"):
         measure(run.job([point("a")]))
     lock = locks.try_lock("cpu")
@@ -263,7 +263,7 @@ def test_a_full_disk_ends_the_session_and_keeps_the_journal(
     assert run.trace == ["r2 works", "r3 works"]
 
 
-GPU = {
+GPU: dict[str, Any] = {
     "device": "test-cpu",
     "vendor": "nvidia",
     "device_name": "NVIDIA H200",

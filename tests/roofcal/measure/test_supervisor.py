@@ -1,6 +1,5 @@
 """What happens to the points when their worker dies, hangs or talks nonsense."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -156,20 +155,24 @@ def test_one_worker_measures_group_after_group(shift: Shift) -> None:
 def test_a_worker_that_cannot_start_ends_the_session(
     shift: Shift, monkeypatch: pytest.MonkeyPatch, deed: str
 ) -> None:
-    monkeypatch.setenv("at_start", deed)
+    monkeypatch.setenv("AT_START", deed)
     code = {"exits": "exit code 7", "segfaults": "signal SIGSEGV"}[deed]
     with pytest.raises(MeasureError, match=rf"did not start \({code}\).*doctor"):
         list(shift.crew.run_group([point("a")]))
 
 
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
 def test_workers_come_and_go_without_leaving_descriptors(shift: Shift) -> None:
     shift.measure("exits", "works")
     shift.crew.stop()
-    before = len(os.listdir("/proc/self/fd"))
+    before = descriptors()
     for _ in range(3):
         shift.measure("exits", "works")
         shift.crew.stop()
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert descriptors() == before
 
 
 def test_stopping_twice_is_no_mistake(shift: Shift) -> None:

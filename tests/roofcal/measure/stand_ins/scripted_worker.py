@@ -27,8 +27,8 @@ def main() -> None:
     SETUP = json.loads(sys.argv[1])
     EVENTS = os.fdopen(int(sys.argv[2]), "w")
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if "at_start" in os.environ:
-        DEEDS[os.environ["at_start"]](None)
+    if "AT_START" in os.environ:
+        DEEDS[os.environ["AT_START"]](None)
     say(ready=True)
     for line in sys.stdin:
         group(json.loads(line))
@@ -55,14 +55,14 @@ def say(**event: Any) -> None:
 
 def note(text: str) -> None:
     """Leave a trace for the test: who was asked for what."""
-    with Path(os.environ["trace"]).open("a") as stream:
+    with Path(os.environ["TRACE"]).open("a") as stream:
         stream.write(text + "\n")
 
 
 def report(point: PlanPoint, **what: Any) -> None:
-    ids = {key: SETUP[key] for key in ("environment_id", "session_id")}
-    body = {"status": "ok", "latency_samples_s": (0.5, 0.25), "calls_per_sample": 2} | what
-    say(measurement=encode(Measurement(point_id=point.point_id, **ids, **body)))
+    body: dict[str, Any] = {key: SETUP[key] for key in ("environment_id", "session_id")}
+    body |= {"status": "ok", "latency_samples_s": (0.5, 0.25), "calls_per_sample": 2} | what
+    say(measurement=encode(Measurement(point_id=point.point_id, **body)))
 
 
 def fatal(status: str) -> None:
@@ -73,6 +73,21 @@ def fatal(status: str) -> None:
 def half_an_event() -> None:
     EVENTS.write('{"measurement": "{\\"record\\"')
     EVENTS.flush()
+
+
+def half_an_event_and_death(_: PlanPoint | None) -> None:
+    half_an_event()
+    os._exit(4)
+
+
+def half_an_event_and_silence(_: PlanPoint | None) -> None:
+    half_an_event()
+    time.sleep(1000)
+
+
+def kills_the_session(_: PlanPoint | None) -> None:
+    os.kill(os.getppid(), signal.SIGKILL)
+    os._exit(0)
 
 
 def loses_the_device(point: PlanPoint) -> None:
@@ -93,10 +108,6 @@ def tries_the_lock(_: PlanPoint | None) -> None:
     note("lock held" if lock is None else "lock free")
 
 
-def sleep() -> None:
-    time.sleep(1000)
-
-
 Deed = Callable[[Any], object]
 DEEDS: dict[str, Deed] = {
     "works": lambda _: None,
@@ -105,15 +116,15 @@ DEEDS: dict[str, Deed] = {
     "exits": lambda _: os._exit(7),
     "is killed": lambda _: os.kill(os.getpid(), signal.SIGKILL),
     "segfaults": lambda _: os.kill(os.getpid(), signal.SIGSEGV),
-    "hangs": lambda _: sleep(),
+    "hangs": lambda _: time.sleep(1000),
     "raises": lambda _: fatal("failed"),
     "runs out of memory": lambda _: fatal("out_of_memory"),
-    "writes half an event and dies": lambda _: (half_an_event(), os._exit(4)),
-    "writes half an event and hangs": lambda _: (half_an_event(), sleep()),
+    "writes half an event and dies": half_an_event_and_death,
+    "writes half an event and hangs": half_an_event_and_silence,
     "loses the device": loses_the_device,
     "leaves a child": leaves_a_child,
     "tries the lock": tries_the_lock,
-    "kills the session": lambda _: (os.kill(os.getppid(), signal.SIGKILL), sleep()),
+    "kills the session": kills_the_session,
 }
 
 if __name__ == "__main__":

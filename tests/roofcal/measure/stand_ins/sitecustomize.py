@@ -19,7 +19,10 @@ class _StandIns(MetaPathFinder):
         self._files = files
 
     def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+        self,
+        fullname: str,
+        path: Sequence[str] | None,  # noqa: ARG002 (as every finder)
+        target: ModuleType | None = None,  # noqa: ARG002
     ) -> ModuleSpec | None:
         if fullname not in self._files:
             return None

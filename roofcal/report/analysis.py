@@ -1,0 +1,144 @@
+"""All that the report says of one run, computed once: frames by op, and the tables made of them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pandas as pd
+
+from roofcal.devices import DeviceSpec
+from roofcal.ops import BY_NAME
+from roofcal.records import Session
+from roofcal.report.accuracy import error_by_regime
+from roofcal.report.audit import not_ok, violations
+from roofcal.report.comparisons import method_panel, speedups
+from roofcal.report.constants import constants_table
+from roofcal.report.loading import Run
+from roofcal.report.quality import quality_row
+from roofcal.report.tables import frame_of
+
+_BY: Final = " \N{MULTIPLICATION SIGN} "
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Analysis:
+    """One run in tables.
+
+    frames      tidy frame by op; ops without a plan are not in it
+    errors      error_by_regime of all study ops
+    violations  of all ops, with the sizes of each point in one column `shape`; as are `missing`
+    speedups    by op, for ops with a baseline recipe
+    panel       method_panel of the op that has one, empty where none has
+    quality     one row per op
+    constants   empty without a calibration
+    """
+
+    run: Run
+    spec: DeviceSpec | None
+    frames: Mapping[str, pd.DataFrame]
+    sessions: Mapping[str, Sequence[Session]]
+    errors: pd.DataFrame
+    violations: pd.DataFrame
+    speedups: Mapping[str, pd.DataFrame]
+    panel: pd.DataFrame
+    missing: pd.DataFrame
+    quality: pd.DataFrame
+    constants: pd.DataFrame
+
+    @property
+    def device(self) -> str:
+        """Device id."""
+        return self.run.environment.device
+
+    @property
+    def environment_id(self) -> str:
+        """Environment id."""
+        return self.run.environment.environment_id
+
+    @property
+    def points(self) -> int:
+        """Points planned."""
+        return sum(len(frame) for frame in self.frames.values())
+
+    @property
+    def ok(self) -> int:
+        """Points with a time."""
+        return sum(int((frame["status"] == "ok").sum()) for frame in self.frames.values())
+
+    @property
+    def every_session(self) -> list[Session]:
+        """Sessions of all ops."""
+        return [session for of_op in self.sessions.values() for session in of_op]
+
+    @property
+    def cache_bytes(self) -> float | None:
+        """Last-level cache: as the driver says, else as the datasheet says."""
+        said = self.run.environment.last_level_cache_bytes
+        return said or (self.spec.l2_bytes if self.spec else None)
+
+
+def analyse(run: Run, spec: DeviceSpec | None) -> Analysis:
+    """Read a run op by op and compute every table; raises RecordsError for a bad file."""
+    frames: dict[str, pd.DataFrame] = {}
+    sessions: dict[str, tuple[Session, ...]] = {}
+    for op in run.ops:
+        records = run.read(op)
+        sessions[op] = records.sessions
+        frames[op] = frame_of(records, run.calibration, spec)
+        del records  # its samples: the next op's come into their place
+    cache = run.environment.last_level_cache_bytes or (spec.l2_bytes if spec else None)
+    return Analysis(
+        run=run,
+        spec=spec,
+        frames=frames,
+        sessions=sessions,
+        errors=_joined([error_by_regime(frame) for frame in frames.values()]),
+        violations=_joined([with_shape(violations(f, cache)) for f in frames.values()]),
+        speedups=dict(_speedups(frames)),
+        panel=_panel(frames),
+        missing=_joined([with_shape(not_ok(frame)) for frame in frames.values()]),
+        quality=_quality(frames, sessions),
+        constants=constants_table(run.calibration, spec) if run.calibration else pd.DataFrame(),
+    )
+
+
+def _speedups(frames: Mapping[str, pd.DataFrame]) -> list[tuple[str, pd.DataFrame]]:
+    found = []
+    for op, frame in frames.items():
+        baseline = BY_NAME[op].baseline_recipe
+        if baseline is not None and not frame.empty:
+            found.append((op, speedups(frame, baseline)))
+    return found
+
+
+def _panel(frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    panels = [method_panel(frame) for frame in frames.values() if not frame.empty]
+    return max(panels, key=len, default=pd.DataFrame())
+
+
+def _quality(
+    frames: Mapping[str, pd.DataFrame], sessions: Mapping[str, Sequence[Session]]
+) -> pd.DataFrame:
+    rows = [{"op": op} | quality_row(frame, sessions[op]) for op, frame in frames.items()]
+    return pd.DataFrame(rows)
+
+
+def with_shape(frame: pd.DataFrame) -> pd.DataFrame:
+    """The axes of an op, whatever they are, as one column `shape`: '16 x 3,584 x 8,192'."""
+    names = list(frame.columns)
+    last = "world_size" if "world_size" in names else "method"
+    axes = names[names.index("recipe") + 1 : names.index(last)]
+    shapes = [_BY.join(f"{size:,}" for size in sizes) for sizes in frame[axes].to_numpy()]
+    kept = frame.drop(columns=axes)
+    kept.insert(
+        names.index("recipe") + 1, "shape", pd.Series(shapes, index=kept.index, dtype=object)
+    )
+    return kept
+
+
+def _joined(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """One frame of several; the columns of the first where all are empty."""
+    full = [part for part in parts if not part.empty]
+    if full:
+        return pd.concat(full, ignore_index=True)
+    return parts[0] if parts else pd.DataFrame()

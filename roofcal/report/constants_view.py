@@ -1,0 +1,48 @@
+"""The table of constants as people read it: value and datasheet in one unit, with a prefix."""
+
+from typing import Any, Final
+
+import pandas as pd
+
+from roofcal.report.columns import text, wide
+from roofcal.report.numbers import fitting, is_missing, percent, significant
+from roofcal.report.page import Column
+
+HEADLINE: Final = (
+    text("of", "of"),
+    text("label", "constant"),
+    Column(key="value", label="calibrated", kind="number", by="value_si"),
+    Column(key="interval", label="95 % interval", kind="text"),
+    Column(key="datasheet", label="datasheet", kind="number", by="datasheet_si"),
+    Column(key="fraction", label="of datasheet", kind="number", show=percent),
+    text("unit", "unit"),
+    wide("evidence", "fitted on"),
+)
+FULL: Final = (*HEADLINE[:-1], Column(key="name", label="name", kind="code"), HEADLINE[-1])
+
+
+def readable(constants: pd.DataFrame) -> pd.DataFrame:
+    """A constants_table as text, each row in a unit that fits it; `*_si` columns sort it."""
+    return pd.DataFrame([_row(row) for row in constants.to_dict("records")])
+
+
+def _row(row: dict[Any, Any]) -> dict[str, Any]:
+    factor, unit = fitting(row["value"], row["unit"])
+
+    def shown(value: float) -> str | None:
+        return None if is_missing(value) else significant(value / factor, 4)
+
+    exact = row["ci95_low"] == row["ci95_high"]
+    return {
+        "of": row["group"],
+        "label": row["label"],
+        "value": shown(row["value"]) if is_missing(row["choice"]) else row["choice"],
+        "value_si": row["value"],
+        "interval": None if exact else f"{shown(row['ci95_low'])} to {shown(row['ci95_high'])}",
+        "datasheet": shown(row["datasheet"]),
+        "datasheet_si": row["datasheet"],
+        "fraction": row["fraction"],
+        "unit": unit,
+        "evidence": row["evidence"],
+        "name": row["name"],
+    }

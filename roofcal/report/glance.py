@@ -1,0 +1,85 @@
+"""One line per device: the first table of the page."""
+
+from typing import Any, Final
+
+from roofcal.report.accuracy import error_of
+from roofcal.report.analysis import Analysis
+from roofcal.report.columns import count, fraction, in_unit, text
+from roofcal.report.numbers import times
+from roofcal.report.page import Column
+from roofcal.report.summary import narrower
+from roofcal.report.tables import MODEL
+
+
+def _rate(key: str, label: str, unit: str) -> Column:
+    return Column(key=key, label=label, kind="number", unit=unit, show=in_unit(1e-12, 3))
+
+
+GLANCE: Final = (
+    text("device", "device"),
+    text("environment", "environment"),
+    text("records", "records"),
+    count("points", "points"),
+    count("ok", "with a time"),
+    _rate("bf16", "bf16", "TFLOP/s"),
+    _rate("best", "fastest recipe", "TFLOP/s"),
+    _rate("memory", "memory copy", "TB/s"),
+    Column(
+        key="gain",
+        label="best gain over bf16",
+        kind="number",
+        by="gain_ratio",
+        about="highest median speed-up over large products, and its recipe",
+    ),
+    fraction("mape", "model error, MAPE"),
+    count("beyond", "beyond datasheet"),
+)
+
+
+def glance_row(a: Analysis) -> dict[str, Any]:
+    """The numbers of one run that a reader looks for first; None where it has none."""
+    ceilings, gain = _ceilings(a), best_gain(a)
+    error = error_of(a.errors, MODEL) if len(a.errors) else None
+    beyond = int((a.violations["bound"] == "datasheet").sum()) if len(a.violations) else 0
+    return {
+        "device": a.run.environment.device_name,
+        "environment": a.environment_id,
+        "records": a.run.origin,
+        "points": a.points,
+        "ok": a.ok,
+        "bf16": ceilings.get("bf16"),
+        "best": max(ceilings.values(), default=None),
+        "memory": _constant(a, "dram_copy_bytes_per_s"),
+        "gain": f"{times(gain[0])} {gain[1]}" if gain else None,
+        "gain_ratio": gain[0] if gain else None,
+        "mape": None if error is None else float(error["mape"]),
+        "beyond": beyond if a.spec is not None else None,
+    }
+
+
+def _ceilings(a: Analysis) -> dict[str, float]:
+    """Calibrated ceiling by recipe."""
+    if a.constants.empty:
+        return {}
+    rows = a.constants[a.constants["name"].str.endswith(".ceiling_flops_per_s")]
+    return dict(zip(rows["group"], rows["value"], strict=True))
+
+
+def _constant(a: Analysis, name: str) -> float | None:
+    constants = a.run.calibration.constants if a.run.calibration else {}
+    return constants[name].value if name in constants else None
+
+
+def best_gain(a: Analysis) -> tuple[float, str] | None:
+    """(ratio, recipe) of the highest median speed-up over large products, over all without any."""
+    table = a.speedups.get("gemm")
+    if table is None:
+        return None
+    rows = table[table["recipe"].isin(narrower("gemm"))]
+    large = rows[rows["regime"] == "large"]
+    some = large if len(large) else rows
+    if some.empty:
+        return None
+    medians = some.groupby("recipe")["speedup"].median()
+    recipe = str(medians.index[int(medians.to_numpy().argmax())])
+    return float(medians[recipe]), recipe

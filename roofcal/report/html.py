@@ -1,0 +1,109 @@
+"""One self-contained HTML page of one or more runs, and the tables behind it as CSV."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import jinja2
+import pandas as pd
+
+from roofcal.devices import load_devices
+from roofcal.records import write_bytes
+from roofcal.report.analysis import Analysis, analyse, with_shape
+from roofcal.report.export import write_csv
+from roofcal.report.glance import GLANCE, glance_row
+from roofcal.report.loading import ReportError, Run, load_run
+from roofcal.report.page import Chapter, make_table
+from roofcal.report.sections import Writer
+
+TEMPLATES: Final = Path(__file__).resolve().parents[2] / "reports" / "templates"
+
+
+def write_report(runs: Sequence[tuple[Path, Path | None]], out: Path, devices_folder: Path) -> None:
+    """Write the page to `out` and tables/*.csv beside it; equal records give equal bytes.
+
+    runs: (run folder, folder of its calibration and predictions; None: the run folder itself).
+    GPUs come first. Raises ReportError without a run or for a calibration of another device,
+    RecordsError and DatasheetError for bad files, OSError; then no page was changed.
+    """
+    if not runs:
+        raise ReportError("no run to report: give at least one run folder")
+    specs = load_devices(devices_folder)
+    loaded = sorted((load_run(*pair) for pair in runs), key=_rank)
+    chapters: list[Chapter] = []
+    glance: list[dict[str, Any]] = []
+    tables: dict[str, list[pd.DataFrame]] = {}
+    for number, (anchor, run) in enumerate(_anchored(loaded)):
+        analysis = analyse(run, specs.get(run.environment.device))
+        chapters.append(Writer(analysis, anchor, number).chapter())
+        glance.append(glance_row(analysis))
+        for name, frame in csv_tables(analysis):
+            tables.setdefault(name, []).append(frame)
+    page = _page(chapters, glance)
+    for name, frames in sorted(tables.items()):
+        full = [frame for frame in frames if len(frame)]
+        write_csv(out.parent / "tables" / name, pd.concat(full) if full else frames[0])
+    write_bytes(out, page.encode())
+
+
+def _rank(run: Run) -> tuple[Any, ...]:
+    """GPUs before CPUs, then by device, then what was measured before what was published."""
+    environment = run.environment
+    return (
+        environment.vendor == "cpu",
+        environment.device,
+        run.origin,
+        environment.environment_id,
+    )
+
+
+def _anchored(runs: Sequence[Run]) -> Iterator[tuple[str, Run]]:
+    """Each run with the id of its chapter: the device, and what tells two of the same apart."""
+    devices = [run.environment.device for run in runs]
+    for run in runs:
+        environment = run.environment
+        several = devices.count(environment.device) > 1
+        tail = f"-{environment.environment_id[-8:]}-{run.origin}" if several else ""
+        yield f"{environment.device}{tail}", run
+
+
+def csv_tables(a: Analysis) -> Iterator[tuple[str, pd.DataFrame]]:
+    """(file name, table) of a run: tidy frames by device and op, and what was made of them."""
+    for op, frame in a.frames.items():
+        yield f"{a.device}_{op}.csv", _labelled(frame, a, last=True)
+    yield "error_by_regime.csv", _labelled(a.errors, a)
+    yield "violations.csv", _labelled(a.violations, a)
+    yield "not_ok.csv", _labelled(a.missing, a)
+    yield "quality.csv", _labelled(a.quality, a)
+    if len(a.constants):
+        yield "constants.csv", _labelled(a.constants.drop(columns="headline"), a)
+    if len(a.panel):
+        yield "method_panel.csv", _labelled(with_shape(a.panel), a)
+    for table in a.speedups.values():
+        yield "speedups.csv", _labelled(table, a)
+
+
+def _labelled(frame: pd.DataFrame, a: Analysis, *, last: bool = False) -> pd.DataFrame:
+    """The frame with `device` and `environment_id`, in front or, in tidy frames, at the end."""
+    labels = {"device": a.device, "environment_id": a.environment_id}
+    labelled = frame.assign(**labels)
+    return labelled if last else labelled[[*labels, *frame.columns]]
+
+
+def _page(chapters: Sequence[Chapter], glance: Sequence[Mapping[str, Any]]) -> str:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    table = make_table(
+        pd.DataFrame(list(glance)), GLANCE, id="glance", caption="Devices at a glance"
+    )
+    return environment.get_template("report.html.j2").render(
+        chapters=chapters,
+        glance=table,
+        style=(TEMPLATES / "style.css").read_text(encoding="utf-8"),
+        script=(TEMPLATES / "tables.js").read_text(encoding="utf-8"),
+    )

@@ -1,0 +1,254 @@
+"""The chapter of one device: its sections, each with its tables and figures, or why it has none."""
+
+from collections.abc import Iterator, Sequence
+from itertools import count
+from typing import Final
+
+import pandas as pd
+
+from roofcal.ops import BY_NAME
+from roofcal.report import columns
+from roofcal.report.accuracy import judged
+from roofcal.report.analysis import Analysis, with_shape
+from roofcal.report.audit import reasons
+from roofcal.report.captions import caption
+from roofcal.report.constants import probe_errors_table
+from roofcal.report.constants_view import FULL, HEADLINE, readable
+from roofcal.report.figures import accuracy, bandwidth, panel, roofline, session, speedup
+from roofcal.report.figures.picture import Picture
+from roofcal.report.page import (
+    Block,
+    Chapter,
+    Column,
+    Commands,
+    FigureBlock,
+    Prose,
+    Section,
+    Table,
+    make_table,
+)
+from roofcal.report.provenance import commands, environment_facts, sessions_table, table_command
+from roofcal.report.summary import checks, sentences
+from roofcal.report.svg import inline_svg
+from roofcal.report.tables import axes_of
+
+_WORST: Final = 20
+
+
+class Writer:
+    """Turns the tables of a run into sections; knows how the chapter names things."""
+
+    def __init__(self, analysis: Analysis, anchor: str, number: int) -> None:
+        """`number` tells the figures of one chapter from those of another."""
+        self.a, self.anchor = analysis, anchor
+        self._prefix = f"f{number}x"
+        self._figures = count(1)
+
+    def chapter(self) -> Chapter:
+        """The whole chapter."""
+        environment = self.a.run.environment
+        return Chapter(
+            id=self.anchor,
+            name=environment.device_name,
+            short=environment.device,
+            origin=self.a.run.origin,
+            facts=environment_facts(environment),
+            summary=sentences(self.a),
+            checks=checks(self.a),
+            sections=[section for section in self._sections() if section.blocks],
+        )
+
+    def _sections(self) -> Iterator[Section]:
+        titles = {
+            "constants": ("Calibrated constants", self._constants),
+            "roofline": ("Roofline", self._roofline),
+            "accuracy": ("Measured against predicted", self._accuracy),
+            "speedup": ("Speed-up against the baseline", self._speedup),
+            "bandwidth": ("Bandwidth", self._bandwidth),
+            "audit": ("Violation audit", self._audit),
+            "methods": ("Method panel", self._methods),
+            "missing": ("Points without a time", self._missing),
+            "quality": ("Quality of the measurement", self._quality),
+            "points": ("All points", self._points),
+            "provenance": ("Provenance", self._provenance),
+        }
+        for key, (title, blocks) in titles.items():
+            yield Section(id=f"{self.anchor}-{key}", title=title, blocks=list(blocks()))
+
+    def _constants(self) -> Iterator[Block]:
+        a = self.a
+        if a.run.calibration is None:
+            yield _absent("This run is not calibrated: it has no calibration.jsonl.")
+            return
+        yield Prose(
+            text=f"Fitted on {a.run.calibration.probe_points:,} probe points alone; intervals are "
+            "95 % bootstrap intervals. No constant is taken from a datasheet."
+        )
+        shown = readable(a.constants[a.constants["headline"]])
+        yield self._table("headline", "What the device does", shown, HEADLINE, "constants.csv")
+        rest = readable(a.constants[~a.constants["headline"].astype(bool)])
+        if len(rest):
+            name = "Constants of the model of a product's time, by recipe"
+            yield self._table("constants-all", name, rest, FULL, "constants.csv")
+        errors = probe_errors_table(a.run.calibration)
+        if len(errors):
+            name = "Error on probes that were left out of the fit"
+            yield self._table("probe-errors", name, errors, columns.PROBE_ERRORS)
+
+    def _roofline(self) -> Iterator[Block]:
+        a = self.a
+        for op in self._studies():
+            yield from self._drawn([roofline.draw(a.frames[op], a.run.calibration, a.spec)])
+
+    def _accuracy(self) -> Iterator[Block]:
+        if self.a.errors.empty:
+            yield _absent("Nothing was predicted in this run.")
+            return
+        for op in self._studies():
+            frame = self.a.frames[op]
+            errors = self.a.errors[self.a.errors["op"] == op]
+            pictures = [
+                accuracy.draw_measured_against_predicted(frame),
+                accuracy.draw_error_by_regime(frame),
+            ]
+            yield from self._drawn(pictures)
+            if len(errors):
+                name = f"Error of {op} by model, regime and recipe"
+                source = "error_by_regime.csv"
+                yield self._table(f"errors-{op}", name, errors, columns.ERRORS, source)
+            yield from self._worst(op)
+
+    def _worst(self, op: str) -> Iterator[Block]:
+        rows = judged(self.a.frames[op])
+        rows = rows[rows["relative_error"].notna()]
+        order = rows["relative_error"].abs().sort_values(ascending=False, kind="stable").index
+        if len(rows):
+            worst = with_shape(rows.loc[order[:_WORST]])
+            name = f"The {len(worst)} points of {op} furthest from their prediction"
+            yield self._table(f"worst-{op}", name, worst, columns.WORST, self._csv(op))
+
+    def _speedup(self) -> Iterator[Block]:
+        for op, table in self.a.speedups.items():
+            baseline = str(BY_NAME[op].baseline_recipe)
+            yield from self._drawn(list(speedup.draw_speedups(table, baseline)))
+            if len(table):
+                name = f"Speed-up of {op} against {baseline}"
+                yield self._table(f"speedups-{op}", name, table, columns.SPEEDUPS, "speedups.csv")
+            else:
+                yield _absent(f"No shape of {op} has a time in both {baseline} and another recipe.")
+
+    def _bandwidth(self) -> Iterator[Block]:
+        a, calibration = self.a, self.a.run.calibration
+        streams = a.frames.get("probe_copy")
+        if streams is None or streams.empty:
+            yield _absent("The memory probe was not measured.")
+        else:
+            drawn = bandwidth.draw_streams(streams, calibration, a.spec, a.cache_bytes)
+            yield from self._drawn([drawn])
+        for op in self._studies():
+            yield from self._drawn([bandwidth.draw_casts(a.frames[op], calibration, a.spec)])
+
+    def _audit(self) -> Iterator[Block]:
+        table = self.a.violations
+        yield Prose(
+            text="A point whose whole interval lies below the least time of a roof says that the "
+            "roof is wrong, that the data came from the cache, or that the timer is broken. Points "
+            "timed hot are left out: their data stays in the cache on purpose."
+        )
+        if table.empty:
+            yield Prose(text="There is none.")
+            return
+        shown = columns.with_protocol(table)
+        name = "Points faster than a roof"
+        yield self._table("violations", name, shown, columns.VIOLATIONS, "violations.csv")
+
+    def _methods(self) -> Iterator[Block]:
+        table = self.a.panel
+        if table.empty:
+            yield _absent("This run has no method panel.")
+            return
+        yield from self._drawn([panel.draw_panel(table)])
+        shown = with_shape(columns.with_protocol(table))
+        name = "The same points by every method"
+        yield self._table("panel", name, shown, columns.PANEL, "method_panel.csv")
+
+    def _missing(self) -> Iterator[Block]:
+        table = self.a.missing
+        if table.empty:
+            yield Prose(text="Every planned point has a time.")
+            return
+        counted = pd.concat(
+            [reasons(group) for _, group in table.groupby("op")], ignore_index=True
+        ).sort_values("count", ascending=False, kind="stable")
+        yield self._table("reasons", "Reasons", counted, columns.REASONS)
+        shown = columns.with_protocol(table)
+        name = "Every point that is not ok"
+        yield self._table("missing-all", name, shown, columns.MISSING_POINTS, "not_ok.csv")
+
+    def _quality(self) -> Iterator[Block]:
+        a = self.a
+        name = "How each op was measured"
+        yield self._table("quality-ops", name, a.quality, columns.QUALITY, "quality.csv")
+        yield from self._drawn([session.draw_session(a.frames, a.sessions)])
+        for op in self._studies():
+            yield from self._drawn([session.draw_burst(a.frames[op])])
+
+    def _points(self) -> Iterator[Block]:
+        for op, frame in self.a.frames.items():
+            if frame.empty:
+                yield _absent(f"The plan of {op} is empty.")
+                continue
+            shown = columns.with_shown(frame)
+            wanted = columns.point_columns(axes_of(frame))
+            yield self._table(f"points-{op}", f"Points of {op}", shown, wanted, self._csv(op))
+
+    def _provenance(self) -> Iterator[Block]:
+        a = self.a
+        if a.every_session:
+            name = "Sessions: when, where, of which code, by which command"
+            table = sessions_table(a.every_session)
+            yield self._table("sessions", name, table, columns.SESSIONS)
+        if a.spec is not None and a.spec.sources:
+            sources = pd.DataFrame(sorted(a.spec.sources.items()), columns=["figure", "source"])
+            kinds = (columns.text("figure", "figure"), columns.wide("source", "source"))
+            yield self._table("sources", "Sources of the datasheet", sources, kinds)
+        yield Prose(text="From the records to this chapter again, in a checkout of roofcal:")
+        yield Commands(lines=commands(a))
+
+    def _studies(self) -> list[str]:
+        """Study ops with at least one point."""
+        found = self.a.frames.items()
+        return [op for op, frame in found if BY_NAME[op].role == "study" and len(frame)]
+
+    def _csv(self, op: str) -> str:
+        return f"{self.a.device}_{op}.csv"
+
+    def _table(
+        self,
+        name: str,
+        title: str,
+        frame: pd.DataFrame,
+        wanted: Sequence[Column],
+        source: str = "",
+    ) -> Table:
+        return make_table(frame, wanted, id=f"{self.anchor}-{name}", caption=title, source=source)
+
+    def _drawn(self, pictures: Sequence[Picture | None]) -> Iterator[Block]:
+        for picture in pictures:
+            if picture is None:
+                continue
+            prefix = f"{self._prefix}{next(self._figures)}x"
+            title, paragraphs = caption(picture.key)
+            yield FigureBlock(
+                id=f"{self.anchor}-figure-{picture.key}-{picture.op}",
+                title=title,
+                svg=inline_svg(picture.figure, prefix, picture.alt),
+                caption=paragraphs,
+                facts=picture.facts,
+                source=self._csv(picture.op),
+                command=table_command(self.a.run, picture.op),
+            )
+
+
+def _absent(text: str) -> Prose:
+    return Prose(text=text, quiet=True)

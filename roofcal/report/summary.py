@@ -1,0 +1,206 @@
+"""The first page: plain sentences with numbers that come from the tables."""
+
+from collections.abc import Iterator
+from typing import Final
+
+import pandas as pd
+
+from roofcal.model.dtypes import BITS
+from roofcal.model.recipes import GEMM_RECIPES
+from roofcal.ops import BY_NAME
+from roofcal.report.accuracy import ALL, error_of
+from roofcal.report.analysis import Analysis
+from roofcal.report.audit import worst_factor
+from roofcal.report.numbers import count_of, duration, is_missing, percent, scaled, times
+from roofcal.report.page import Check
+from roofcal.report.quality import busy_fraction, wall_seconds
+from roofcal.report.tables import MODEL, ok_rows
+
+_ALARMING: Final = ("failed", "timeout", "incorrect", "out_of_memory", "not_reached")
+_DRIFT: Final = 0.02
+_LONG_S: Final = 1e-4
+
+
+def sentences(a: Analysis) -> list[str]:
+    """What was measured, what the device does, what low precision buys, how wrong the model is."""
+    return [s for part in (_measured, _ceilings, _gains, _errors) for s in part(a)]
+
+
+def _measured(a: Analysis) -> Iterator[str]:
+    ops = [op for op, frame in a.frames.items() if len(frame)]
+    where = "Published records" if a.run.origin == "published" else "Measured"
+    seconds, busy = wall_seconds(a.every_session), busy_fraction(a.every_session)
+    took = f" in {duration(seconds)}" if seconds else ""
+    device = f", the device busy {percent(busy, 0)} of it" if busy is not None else ""
+    yield (
+        f"{where}: {count_of(a.points, 'point')} of {count_of(len(ops), 'op')} "
+        f"({', '.join(ops)}){took}{device}. {a.ok:,} have a time."
+    )
+
+
+def _ceilings(a: Analysis) -> Iterator[str]:
+    calibration = a.run.calibration
+    if calibration is None:
+        yield "Nothing is calibrated: the run has no calibration.jsonl, so no model is judged here."
+        return
+    rows = a.constants[a.constants["name"].str.endswith(".ceiling_flops_per_s")]
+    parts = [
+        f"{scaled(row['value'], 'flop/s')} in {row['group']}{_of_datasheet(row['fraction'])}"
+        for row in rows.sort_values("value", ascending=False).to_dict("records")
+    ]
+    if parts:
+        yield f"Its fastest product of random data, settled: {'; '.join(parts)}."
+    copy = a.constants[a.constants["name"] == "dram_copy_bytes_per_s"]
+    for row in copy.to_dict("records"):
+        yield f"Memory copies at {scaled(row['value'], 'B/s')}{_of_datasheet(row['fraction'])}."
+
+
+def _of_datasheet(fraction: float) -> str:
+    return "" if is_missing(fraction) else f" ({percent(fraction, 0)} of the datasheet)"
+
+
+def narrower(op: str) -> list[str]:
+    """Recipes of an op whose operands have fewer bits than those of its baseline."""
+    baseline = BY_NAME[op].baseline_recipe
+    if baseline is None or baseline not in GEMM_RECIPES:
+        return []
+    bits = BITS[GEMM_RECIPES[baseline].a.dtype]
+    return [r for r in BY_NAME[op].recipes if BITS[GEMM_RECIPES[r].a.dtype] < bits]
+
+
+def _gains(a: Analysis) -> Iterator[str]:
+    """One sentence per narrower recipe: median speed-up by regime, and where it loses."""
+    for op, table in a.speedups.items():
+        for recipe in narrower(op):
+            rows = table[table["recipe"] == recipe]
+            if len(rows):
+                yield _gain(rows, recipe, str(BY_NAME[op].baseline_recipe))
+
+
+def _gain(rows: pd.DataFrame, recipe: str, baseline: str) -> str:
+    parts = []
+    for regime in ("large", "mid", "small", "decode"):
+        some = rows.loc[rows["regime"] == regime, "speedup"]
+        if len(some):
+            parts.append(f"{times(float(some.median()))} at {regime} ({len(some)})")
+    slower = int((rows["speedup_high"] < 1).sum())
+    loses = f"it loses at {slower} of them" if slower else "it loses at none of them"
+    by_regime = f": {', '.join(parts)}" if parts else ""
+    return (
+        f"{recipe} takes 1/{float(rows['speedup'].median()):.2f} of the time of {baseline} in the "
+        f"median over {count_of(len(rows), 'shape')}{by_regime}; {loses}."
+    )
+
+
+def _errors(a: Analysis) -> Iterator[str]:
+    for op in dict.fromkeys(a.errors["op"]) if len(a.errors) else ():
+        row = error_of(a.errors, MODEL, op=op)
+        if row is None:
+            continue
+        yield (
+            f"The calibrated model's time of {op} is off by {percent(row['mape'])} on average over "
+            f"{count_of(int(row['count']), 'point')} (median {percent(row['median_abs_error'])}, "
+            f"95th percentile {percent(row['p95_abs_error'])}); {_worst_regime(a, op)}"
+            f"{_others(a, op)}."
+        )
+
+
+def _worst_regime(a: Analysis, op: str) -> str:
+    chosen = (a.errors["op"] == op) & (a.errors["model"] == MODEL)
+    chosen &= (a.errors["recipe"] == ALL) & (a.errors["regime"] != ALL)
+    rows = a.errors[chosen].sort_values("mape")
+    last = rows.iloc[-1]
+    return f"worst regime {last['regime']}, {percent(last['mape'])}"
+
+
+def _others(a: Analysis, op: str) -> str:
+    names = {"torchao": "torchao's formula", "datasheet": "the datasheet's roofline"}
+    found = {name: error_of(a.errors, model, op=op) for model, name in names.items()}
+    parts = [f"{name} {percent(row['mape'])}" for name, row in found.items() if row is not None]
+    return f". For comparison: {', '.join(parts)}" if parts else ""
+
+
+def checks(a: Analysis) -> list[Check]:
+    """Everything that could be suspicious, and whether it is."""
+    parts = (_roof_checks, _status_checks, _drift_checks, _clock_checks, _provenance_checks)
+    return [check for part in parts for check in part(a)]
+
+
+def _roof_checks(a: Analysis) -> Iterator[Check]:
+    table = a.violations
+    hard = worst_factor(table, "datasheet") if len(table) else None
+    soft = worst_factor(table, "calibrated") if len(table) else None
+    if a.spec is None:
+        yield Check(
+            state="note", text=f"There is no datasheet of {a.device} to hold times against."
+        )
+    elif hard is None:
+        yield Check(state="ok", text="No cold point is faster than its datasheet allows.")
+    else:
+        count = int((table["bound"] == "datasheet").sum())
+        text = f"{count_of(count, 'point is', 'points are')} faster than the datasheet allows, "
+        yield Check(state="look", text=f"{text}by up to {times(hard)}: see the violation audit.")
+    if soft is not None:
+        count = int((table["bound"] == "calibrated").sum())
+        yield Check(
+            state="look" if soft > 1.1 else "note",
+            text=f"{count_of(count, 'point')} ran faster than the calibrated ceilings, by up to "
+            f"{times(soft)}: the probes did not reach what these shapes reach.",
+        )
+    elif a.run.calibration is not None:
+        yield Check(state="ok", text="No cold point is faster than the calibrated ceilings.")
+
+
+def _status_checks(a: Analysis) -> Iterator[Check]:
+    counts = a.missing["status"].value_counts().to_dict() if len(a.missing) else {}
+    if not counts:
+        yield Check(state="ok", text="Every planned point has a time.")
+        return
+    words = ", ".join(f"{count:,} {str(name).replace('_', ' ')}" for name, count in counts.items())
+    alarming = any(name in counts for name in _ALARMING)
+    text = f"{count_of(len(a.missing), 'point has', 'points have')} no time: {words}."
+    yield Check(state="look" if alarming else "note", text=text)
+
+
+def _drift_checks(a: Analysis) -> Iterator[Check]:
+    for row in a.quality.to_dict("records"):
+        drift = row["drift_fraction"]
+        if not is_missing(drift):
+            text = f"The repeated sentinel of {row['op']} stayed within {percent(drift)}."
+            yield Check(state="look" if drift > _DRIFT else "ok", text=text)
+        narrow = row["narrow_fraction"]
+        if not is_missing(narrow) and narrow < 0.9:
+            yield Check(
+                state="note",
+                text=f"Of {row['op']}, {percent(1 - narrow, 0)} of the medians are known less well "
+                "than to 1 %.",
+            )
+
+
+def _clock_checks(a: Analysis) -> Iterator[Check]:
+    """What the power limit does: burst against settled, and how often the card said so."""
+    frame = a.frames.get("gemm")
+    rows = ok_rows(frame) if frame is not None else pd.DataFrame()
+    if rows.empty or not rows["sm_clock_hz"].notna().any():
+        return
+    long = rows[(rows["median_s"] >= _LONG_S) & rows["burst_median_s"].notna()]
+    throttled = float(rows["throttle_reasons"].notna().mean())
+    text = (
+        f"The card named a reason to clock down during {percent(throttled, 0)} of the gemm points."
+    )
+    if len(long):
+        slower = float((long["median_s"] / long["burst_median_s"] - 1).median())
+        text += (
+            f" Products of 100 \N{MICRO SIGN}s and more are {percent(slower)} slower once settled "
+            "than in their first milliseconds (median); all times here are settled ones."
+        )
+    yield Check(state="note", text=text)
+
+
+def _provenance_checks(a: Analysis) -> Iterator[Check]:
+    if any(session.git_dirty for session in a.every_session):
+        yield Check(state="look", text="Measured from a checkout with uncommitted changes.")
+    hashes = {(session.op, session.code_hash) for session in a.every_session}
+    if len(hashes) > len({op for op, _ in hashes}):
+        text = "The sessions of one op ran different measuring code."
+        yield Check(state="look", text=text)

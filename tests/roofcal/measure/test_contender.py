@@ -1,0 +1,162 @@
+"""What is prepared before anything is timed: equal data, a correct output, cold copies."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from roofcal.measure import contender
+from roofcal.measure.contender import (
+    IncorrectError,
+    copy_count,
+    data_seed,
+    distinct_bytes,
+    prepare,
+)
+from roofcal.ops.bench import load_bench
+from roofcal.records import Protocol
+from tests.roofcal.measure.runs import hot, point
+
+CPU = torch.device("cpu")
+KIB = 1 << 10
+
+
+@given(st.integers(1, 1 << 40), st.integers(KIB, 1 << 28))
+def test_cold_copies_exceed_twice_the_cache(bytes_per_copy: int, cache_bytes: int) -> None:
+    count = copy_count(bytes_per_copy, cache_bytes)
+    assert count * bytes_per_copy > 2 * cache_bytes or count == 512
+
+
+@given(st.integers(0, 1 << 40), st.integers(KIB, 1 << 28))
+def test_there_are_no_more_copies_than_it_takes(bytes_per_copy: int, cache_bytes: int) -> None:
+    count = copy_count(bytes_per_copy, cache_bytes)
+    assert 1 <= count <= 512
+    assert count <= 2 or (count - 1) * bytes_per_copy <= 2.2 * cache_bytes
+
+
+@pytest.mark.parametrize(("size", "count"), [(400, 2), (401, 1), (100, 3), (30, 8), (7, 32)])
+def test_one_copy_is_enough_where_it_is_far_larger_than_the_cache(size: int, count: int) -> None:
+    assert copy_count(size, 100) == count
+
+
+def prepared(recipe: str = "fp32", cache_bytes: int = 4 * KIB, **changes: Any) -> Any:
+    return prepare(point(recipe, **changes), CPU, 0, cache_bytes)
+
+
+def test_cold_copies_are_equal_data_at_different_addresses() -> None:
+    found = prepared(protocol=Protocol(cache="cold"))
+    assert len(found.copies) == math.ceil(2.2 * 4 * KIB / (3 * 8 * 8 * 4))
+    assert len({copy["a"].data_ptr() for copy in found.copies}) == len(found.copies)
+    assert all(torch.equal(copy["a"], found.copies[0]["a"]) for copy in found.copies)
+    assert len(found.copies) * found.bytes_per_copy > 2 * 4 * KIB
+
+
+def test_hot_is_one_copy() -> None:
+    assert len(prepared(protocol=Protocol(cache="hot")).copies) == 1
+
+
+@pytest.mark.parametrize(("recipe", "vectors"), [("read", 1), ("write", 1), ("copy", 2)])
+def test_an_output_that_is_an_input_counts_once(recipe: str, vectors: int) -> None:
+    """Otherwise a stream over `dst` would rotate over half as much, within the cache."""
+    stream = {"op": "probe_copy", "provider": "torch_eager", "shape": {"size_bytes": KIB}}
+    found = prepared(recipe, cache_bytes=64 * KIB, **stream)
+    assert found.bytes_per_copy == vectors * KIB + (4 if recipe == "read" else 0)
+    own = sum(tensor.nbytes for copy in found.copies for tensor in copy.values())
+    assert own > 2 * 64 * KIB
+
+
+def test_bytes_are_those_of_all_tensors_however_nested() -> None:
+    one, two = torch.zeros(4), torch.zeros(8, dtype=torch.bfloat16)
+    nest = [{"a": one, "b": [two, two.view(2, 4)]}, (one.t(), torch.zeros(2, dtype=torch.int8))]
+    assert distinct_bytes(nest) == 16 + 16 + 2
+    assert distinct_bytes(None) == 0
+
+
+def test_contenders_of_a_shape_get_the_same_data() -> None:
+    plain = prepared("fp32").copies[0]
+    rounded = prepared("bf16").copies[0]
+    other = prepared("fp32", provider="another", protocol=Protocol(cache="hot"), repeat=3)
+    assert torch.equal(plain["a"].bfloat16(), rounded["a"])
+    assert torch.equal(plain["b"].bfloat16(), rounded["b"])
+    assert torch.equal(plain["a"], other.copies[0]["a"])
+
+
+@pytest.fixture(autouse=True)
+def other_providers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`another`: the provider of a second contender, which computes the same."""
+    monkeypatch.setattr(contender, "load_bench", lambda op: _Renamed(load_bench(op)))
+
+
+class _Renamed:
+    def __init__(self, bench: Any) -> None:
+        self._bench = bench
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._bench, name)
+
+    def build(self, provider: str, recipe: str, shape: Mapping[str, int]) -> Any:
+        return self._bench.build({"another": "torch_cpu"}.get(provider, provider), recipe, shape)
+
+
+def test_a_probe_and_the_op_it_stands_for_get_the_same_data() -> None:
+    probe, study = point("fp32", op="probe_gemm"), point("fp32")
+    assert data_seed(probe, 7) == data_seed(study, 7)
+
+
+def test_the_data_follow_the_shape_and_the_seed_of_the_study() -> None:
+    base = data_seed(point("fp32"), 7)
+    assert base == data_seed(point("fp8_tensorwise", shape={"k": 8, "n": 8, "m": 8}), 7)
+    assert base != data_seed(point("fp32", shape={"m": 8, "n": 8, "k": 16}), 7)
+    assert base != data_seed(point("fp32"), 8)
+    assert base != data_seed(point("fp32", op="cast"), 7)
+
+
+class Broken:
+    """An op with a chosen error and tolerance."""
+
+    def __init__(self, error: float, tolerance: float) -> None:
+        self.error, self.allowed = error, tolerance
+
+    def make_inputs(self, *_: Any) -> dict[str, torch.Tensor]:
+        return {"x": torch.ones(4)}
+
+    def build(self, *_: Any) -> Any:
+        return lambda inputs: inputs["x"] + 1
+
+    def relative_error(self, *_: Any) -> float:
+        return self.error
+
+    def tolerance(self, *_: Any) -> float:
+        return self.allowed
+
+
+@pytest.mark.parametrize(
+    ("error", "tolerance"),
+    [(0.02, 0.01), (math.nan, 0.01), (math.nan, math.inf), (math.inf, 1.0), (1e-30, 0.0)],
+)
+def test_a_wrong_output_is_never_timed(
+    monkeypatch: pytest.MonkeyPatch, error: float, tolerance: float
+) -> None:
+    monkeypatch.setattr(contender, "load_bench", lambda _: Broken(error, tolerance))
+    with pytest.raises(IncorrectError, match="exceeds") as wrong:
+        prepare(hot("any"), CPU, 0, KIB)
+    assert wrong.value.relative_error == error or math.isnan(error)
+
+
+@pytest.mark.parametrize(("error", "tolerance"), [(0.01, 0.01), (0.0, 0.0)])
+def test_an_error_within_the_tolerance_passes_and_is_kept(
+    monkeypatch: pytest.MonkeyPatch, error: float, tolerance: float
+) -> None:
+    monkeypatch.setattr(contender, "load_bench", lambda _: Broken(error, tolerance))
+    assert prepare(hot("any"), CPU, 0, KIB).relative_error == error
+
+
+def test_settled_samples_are_those_behind_the_warm_up() -> None:
+    found = prepared()
+    found.samples, found.slice_starts, found.warmup_samples = [3.0, 2.0, 1.0, 1.0], [0, 2, 3], 2
+    assert found.settled == [1.0, 1.0]
+    assert found.settled_rounds == 2

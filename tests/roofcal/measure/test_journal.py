@@ -1,0 +1,169 @@
+"""What a journal keeps, what it takes over, and how it survives kills and full disks."""
+
+import errno
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from roofcal.measure import journal
+from roofcal.measure.journal import Journal
+from roofcal.records import Measurement, Record, Session, encode, read_records
+
+SESSION = Session(
+    session_id="s1",
+    environment_id="e1",
+    op="gemm",
+    host="here",
+    device_uuid=None,
+    git_commit=None,
+    git_dirty=None,
+    code_hash="code",
+    command="",
+    timing={"slice_s": 0.5, "point_timeout_s": 60, "seed": 0},
+    started_utc="",
+)
+
+
+def row(point: str, session: str = "s1", status: Any = "ok", **rest: Any) -> Measurement:
+    ids = {"point_id": point, "session_id": session, "environment_id": "e1"}
+    return Measurement(status=status, **(ids | rest))
+
+
+def unheard(text: str) -> None:
+    raise AssertionError(f"nothing to tell, but told: {text}")
+
+
+def written(path: Path, *records: Record) -> Journal:
+    started = Journal(path, unheard)
+    for record in records:
+        started.append(record)
+    return started
+
+
+def test_what_was_appended_is_there_for_the_next_session(tmp_path: Path) -> None:
+    written(tmp_path / "j.jsonl", SESSION, row("a"), row("b", status="failed", reason="why"))
+    again = Journal(tmp_path / "j.jsonl", unheard)
+    assert again.records == [SESSION, row("a"), row("b", status="failed", reason="why")]
+
+
+def test_a_line_is_on_the_disk_as_soon_as_it_is_appended(tmp_path: Path) -> None:
+    started = written(tmp_path / "j.jsonl", SESSION)
+    for index in range(3):
+        started.append(row(f"p{index}"))
+        assert len(read_records(tmp_path / "j.jsonl", Measurement)) == index + 1
+
+
+def test_the_end_of_a_session_replaces_its_start(tmp_path: Path) -> None:
+    ended = replace(SESSION, finished_utc="later", wall_s=5.0)
+    assert written(tmp_path / "j.jsonl", SESSION, row("a"), ended).sessions == {"s1": ended}
+
+
+def test_the_latest_measurement_of_a_point_wins(tmp_path: Path) -> None:
+    kept = written(
+        tmp_path / "j.jsonl", SESSION, row("a", status="failed"), row("a", elapsed_s=2.0)
+    )
+    assert kept.reusable(SESSION) == {"a": row("a", elapsed_s=2.0)}
+
+
+def test_a_measurement_without_its_session_is_not_taken_over(tmp_path: Path) -> None:
+    kept = written(tmp_path / "j.jsonl", SESSION, row("a"), row("b", session="unknown"))
+    assert set(kept.reusable(SESSION)) == {"a"}
+
+
+@pytest.mark.parametrize(
+    ("change", "taken_over"),
+    [
+        ({"code_hash": "other"}, False),
+        ({"environment_id": "e2"}, False),
+        ({"timing": SESSION.timing | {"slice_s": 0.1}}, False),  # type: ignore[operator]
+        ({"timing": SESSION.timing | {"seed": 1}}, False),  # type: ignore[operator]
+        ({"timing": SESSION.timing | {"point_timeout_s": 9}}, True),  # type: ignore[operator]
+        ({"session_id": "s2", "host": "there", "git_commit": "abc", "device_uuid": "GPU"}, True),
+    ],
+)
+def test_a_measurement_is_taken_over_while_all_it_depends_on_is_the_same(
+    tmp_path: Path, change: dict[str, Any], taken_over: bool
+) -> None:
+    kept = written(tmp_path / "j.jsonl", SESSION, row("a"))
+    assert bool(kept.reusable(replace(SESSION, **change))) is taken_over
+
+
+def test_a_retried_status_is_not_taken_over(tmp_path: Path) -> None:
+    rows = [row("a"), row("b", status="timeout"), row("c", status="failed")]
+    kept = written(tmp_path / "j.jsonl", SESSION, *rows)
+    assert set(kept.reusable(SESSION, ["timeout", "out_of_memory"])) == {"a", "c"}
+
+
+def damage_end(content: bytes) -> bytes:
+    return content[:-20]
+
+
+def damage_middle(content: bytes) -> bytes:
+    lines = content.splitlines(keepends=True)
+    return b"".join([lines[0], b"\x00\x00\x00\n", *lines[1:]])
+
+
+def drop_last_newline(content: bytes) -> bytes:
+    return content[:-1]
+
+
+@pytest.mark.parametrize(
+    ("damage", "line", "kept"),
+    [(damage_end, ":3", ["a"]), (damage_middle, ":2", ["a", "b"]), (drop_last_newline, "", None)],
+)
+def test_a_damaged_file_is_named_set_aside_and_its_good_lines_kept(
+    tmp_path: Path, damage: Callable[[bytes], bytes], line: str, kept: list[str] | None
+) -> None:
+    path, told = tmp_path / "j.jsonl", list[str]()
+    written(path, SESSION, row("a"), row("b"))
+    bad = damage(path.read_bytes())
+    path.write_bytes(bad)
+    mended = Journal(path, told.append)
+    assert f"{path}{line}" in told[0]
+    assert (tmp_path / "j.damaged.jsonl").read_bytes() == bad
+    assert sorted(mended.reusable(SESSION)) == (kept or ["a", "b"])
+    mended.append(row("c"))
+    assert [m.point_id for m in read_records(path, Measurement)] == [*(kept or ["a", "b"]), "c"]
+
+
+def test_a_second_damaged_file_does_not_replace_the_first(tmp_path: Path) -> None:
+    path = tmp_path / "j.jsonl"
+    for text in ("first\n", "second\n", "third\n"):
+        path.write_text(text)
+        Journal(path, lambda _: None)
+    kept = {file.name: file.read_text() for file in tmp_path.glob("j.damaged*")}
+    assert sorted(kept.values()) == ["first\n", "second\n", "third\n"]
+
+
+def test_an_empty_file_is_a_journal_without_records(tmp_path: Path) -> None:
+    (tmp_path / "j.jsonl").touch()
+    assert Journal(tmp_path / "j.jsonl", unheard).records == []
+
+
+def test_half_a_line_on_a_full_disk_is_taken_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "j.jsonl"
+    started = written(path, SESSION, row("a"))
+    whole = path.read_bytes()
+
+    def fill(where: Path, record: Record) -> None:
+        with where.open("a") as stream:
+            stream.write(encode(record)[:30])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(journal, "append_record", fill)
+    with pytest.raises(OSError, match=r"No space left on device: '.*j\.jsonl'"):
+        started.append(row("b"))
+    assert path.read_bytes() == whole
+    assert started.reusable(SESSION).keys() == {"a"}
+
+
+def test_a_folder_that_cannot_be_made_is_an_error_with_its_name(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match=r"file/j\.jsonl"):
+        Journal(tmp_path / "file" / "j.jsonl", unheard).append(SESSION)

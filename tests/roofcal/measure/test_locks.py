@@ -1,0 +1,136 @@
+"""One measurement per device: between processes, and behind a dead parent."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from roofcal.measure.locks import lock_folder, try_lock, wait_for_lock
+from roofcal.sources import ROOT
+
+HOLD = "from roofcal.measure.locks import try_lock; lock = try_lock('card'); "
+# Takes the lock, starts a child that inherits it and waits for the end of its input, and dies.
+DIE_BEFORE_CHILD = """
+import os, subprocess, sys
+child = subprocess.Popen(["cat"], pass_fds=[lock.descriptor])
+print(child.pid, flush=True)
+os._exit(0)
+"""
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Locks below tmp_path, here and in child processes."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+
+
+@contextmanager
+def other_process(code: str) -> Iterator["subprocess.Popen[str]"]:
+    """A process that runs HOLD and `code`; it may wait for its input, which ends with the block."""
+    command = [sys.executable, "-c", HOLD + code]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, text=True) as process:
+        yield process
+
+
+def first_line(process: "subprocess.Popen[str]") -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def test_a_lock_is_held_by_one_process_at_a_time() -> None:
+    with other_process("print(lock is not None, flush=True); input()") as other:
+        assert first_line(other) == "True"
+        assert try_lock("card") is None
+        other.kill()
+        other.wait()
+        lock = try_lock("card")
+    assert lock is not None, "kill -9 of the holder frees the card"
+    lock.release()
+
+
+def test_a_lock_is_refused_within_one_process_too() -> None:
+    lock = try_lock("card")
+    assert lock is not None
+    assert try_lock("card") is None
+    lock.release()
+
+
+def test_a_released_lock_can_be_taken_elsewhere() -> None:
+    lock = try_lock("card")
+    assert lock is not None
+    lock.release()
+    with other_process("print(lock is not None, flush=True)") as other:
+        assert first_line(other) == "True"
+
+
+def test_locks_of_two_devices_do_not_meet() -> None:
+    one, two = try_lock("card one"), try_lock("card two")
+    assert one is not None
+    assert two is not None
+    one.release()
+    two.release()
+
+
+def test_an_inherited_descriptor_keeps_the_lock_behind_a_dead_parent() -> None:
+    """The worker is such a child: the card is busy until it, too, has ended."""
+    with other_process(DIE_BEFORE_CHILD) as parent:
+        child = int(first_line(parent))
+        assert parent.wait() == 0
+        assert try_lock("card") is None
+        assert os.path.exists(f"/proc/{child}")  # noqa: PTH110 (a process, not a file)
+        assert parent.stdin is not None
+        parent.stdin.close()
+        lock = wait_for_lock(["card"], lambda _: None)
+    lock.release()
+
+
+def test_waiting_takes_the_first_free_device() -> None:
+    busy = try_lock("card one")
+    assert busy is not None
+    lock = wait_for_lock(["card one", "card two"], pytest.fail)
+    assert lock.name == "card two"
+    lock.release()
+    busy.release()
+
+
+def test_waiting_for_busy_devices_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    held, told, naps = [try_lock("a"), try_lock("b")], list[str](), list[float]()
+
+    def nap(seconds: float) -> None:
+        naps.append(seconds)
+        if len(naps) == 3 and held[1] is not None:
+            held[1].release()
+
+    monkeypatch.setattr(time, "sleep", nap)
+    lock = wait_for_lock(["a", "b"], told.append)
+    assert (lock.name, len(naps), len(told)) == ("b", 3, 1)
+    assert "a, b in use" in told[0]
+    assert str(lock_folder()) in told[0]
+    lock.release()
+    assert held[0] is not None
+    held[0].release()
+
+
+def test_another_user_may_take_the_lock(tmp_path: Path) -> None:
+    """They may add files to the folder, which is not sticky, and read ours: flock needs no more."""
+    lock = try_lock("card")
+    assert lock is not None
+    lock.release()
+    assert lock_folder() == tmp_path / "roofcal-locks"
+    assert lock_folder().stat().st_mode & 0o7777 == 0o777
+    assert (lock_folder() / "card.lock").stat().st_mode & 0o444 == 0o444
+
+
+def test_a_link_in_the_place_of_a_lock_is_refused(tmp_path: Path) -> None:
+    (lock_folder() / "card.lock").symlink_to(tmp_path / "victim")
+    with pytest.raises(OSError, match=r"card\.lock"):
+        try_lock("card")
+    assert not (tmp_path / "victim").exists()

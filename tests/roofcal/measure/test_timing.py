@@ -1,0 +1,277 @@
+"""Samples are seconds per call, over rotating copies, by the method the protocol names."""
+
+from statistics import median
+from typing import Any
+
+import pytest
+import torch
+
+from roofcal.measure import timing
+from roofcal.measure.contender import Contender, prepare
+from roofcal.measure.timing import (
+    FlushTimer,
+    GraphTimer,
+    LoopTimer,
+    ProfilerTimer,
+    WallTimer,
+    make_timer,
+)
+from roofcal.records import Method, PlanPoint, Protocol
+from tests.roofcal.measure.contenders import Clock, contender
+from tests.roofcal.measure.runs import point
+from tests.roofcal.measure.stand_in_cuda import StandInCuda
+
+CALL_S = 10e-6
+
+
+def idle() -> None:
+    """Nothing to do while the device is busy."""
+
+
+@pytest.fixture
+def cuda(monkeypatch: pytest.MonkeyPatch) -> StandInCuda:
+    stand_in = StandInCuda()
+    monkeypatch.setattr(torch, "cuda", stand_in)
+    monkeypatch.setattr(timing, "graph_kernel_names", lambda _: ("the_kernel",))
+    return stand_in
+
+
+def graph_timer(
+    cuda: StandInCuda, *, copies: int = 4, call_s: float = CALL_S, sample_s: float = 1e-3
+) -> tuple[GraphTimer, Contender]:
+    found = contender(copies=copies, call=cuda.call(call_s))
+    return GraphTimer(found, sample_s), found
+
+
+@pytest.mark.parametrize(
+    ("copies", "call_s", "calls"),
+    [
+        (4, 10e-6, 100),  # 1 ms
+        (3, 10e-6, 99),  # whole rotations: 33 of 3
+        (1, 10e-6, 100),
+        (64, 10e-6, 128),  # two rotations are nearer to 1 ms than one
+        (512, 10e-6, 512),  # at least one rotation
+        (4, 5e-3, 4),
+        (1, 5e-3, 1),
+        (1, 1e-7, 2000),  # no graph of more than 2000 nodes
+    ],
+)
+def test_a_sample_is_as_many_whole_rotations_as_last_about_its_time(
+    cuda: StandInCuda, copies: int, call_s: float, calls: int
+) -> None:
+    _, found = graph_timer(cuda, copies=copies, call_s=call_s)
+    assert found.calls_per_sample == calls
+    assert len(cuda.graphs[-1].work) == calls
+
+
+def test_samples_are_seconds_per_call_without_the_spin_before_them(cuda: StandInCuda) -> None:
+    timer, _ = graph_timer(cuda)
+    assert timer.take(0.02, idle) == pytest.approx([CALL_S] * 20)
+
+
+@pytest.mark.parametrize(("seconds", "count"), [(0.02, 20), (0.0001, 2), (100.0, 256)])
+def test_a_turn_lasts_about_its_slice(cuda: StandInCuda, seconds: float, count: int) -> None:
+    timer, _ = graph_timer(cuda)
+    assert len(timer.take(seconds, idle)) == count
+
+
+def test_a_card_that_slowed_down_gets_fewer_samples_a_turn(cuda: StandInCuda) -> None:
+    timer, _ = graph_timer(cuda)
+    cuda.graphs[-1].work[:] = [("slower", 2 * CALL_S)] * 100
+    assert timer.take(0.02, idle) == pytest.approx([2 * CALL_S] * 20)
+    assert timer.take(0.02, idle) == pytest.approx([2 * CALL_S] * 10)
+
+
+def test_a_graph_goes_round_all_copies(cuda: StandInCuda) -> None:
+    graph_timer(cuda, copies=4)
+    names = [name for name, _ in cuda.graphs[-1].work]
+    assert all(sorted(names[i : i + 4]) == [f"copy {k}" for k in range(4)] for i in (0, 4, 96))
+
+
+def test_the_device_works_behind_a_spin_while_the_card_is_read(cuda: StandInCuda) -> None:
+    timer, _ = graph_timer(cuda)
+    cuda.log.clear()
+    timer.take(0.003, lambda: cuda.log.append("read the card"))
+    assert cuda.log == ["spin", "replay", "replay", "replay", "read the card", "wait"]
+
+
+def test_kernels_are_named_once_the_graph_stands(cuda: StandInCuda) -> None:
+    assert graph_timer(cuda)[1].kernel_names == ("the_kernel",)
+
+
+def test_behind_a_flush_every_call_is_a_sample_of_its_own(cuda: StandInCuda) -> None:
+    found = contender(copies=3, call=cuda.call(CALL_S))
+    scratch = torch.ones(8)
+    timer = FlushTimer(found, scratch)
+    assert timer.take(0.0, idle) == pytest.approx([CALL_S] * 16)
+    assert float(scratch.sum()) == 0.0, "the cache was overwritten"
+    assert cuda.log[:4] == ["copy 0", "copy 1", "copy 2", "copy 0"]
+    assert found.calls_per_sample == 1
+
+
+class Kernel:
+    """A kernel as the profiler lists it."""
+
+    def __init__(self, name: str, start: float, seconds: float, kind: str = "CUDA") -> None:
+        self.name = name
+        self.device_type = type("Kind", (), {"name": kind})
+        self.time_range = type("Range", (), {"start": start, "elapsed_us": lambda: seconds * 1e6})
+
+
+def profiled(*kernels: Kernel) -> Any:
+    return type("Profile", (), {"events": lambda: list(reversed(kernels))})
+
+
+def test_the_profiler_sums_the_kernels_between_two_flushes(cuda: StandInCuda) -> None:
+    found = contender(call=cuda.call(CALL_S))
+    timer = ProfilerTimer(found, torch.ones(1))
+    calls = [
+        [Kernel("flush", i, 1.0), Kernel("a", i + 0.1, 2e-6), Kernel("b", i + 0.2, 3e-6 + i * 1e-6)]
+        for i in range(2)
+    ]
+    host = Kernel("cudaLaunchKernel", 0.05, 1.0, kind="CPU")
+    samples = timer._durations(profiled(host, *calls[0], *calls[1]), 2)
+    assert samples == pytest.approx([5e-6, 6e-6])
+    assert found.kernel_names == ("a", "b")
+
+
+@pytest.mark.parametrize("count", [3, 2])
+def test_kernels_that_belong_to_no_call_are_an_error(cuda: StandInCuda, count: int) -> None:
+    timer = ProfilerTimer(contender(call=cuda.call(CALL_S)), torch.ones(1))
+    kernels = [Kernel("a", float(i), 1.0) for i in range(count)]
+    with pytest.raises(RuntimeError, match=f"profiler saw {count} kernels for 2 flushes"):
+        timer._durations(profiled(*kernels), 2)
+
+
+def ticking(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(timing, "time", clock)
+    return clock
+
+
+def takes(clock: Clock, seconds: float) -> Any:
+    def run(_: Any) -> None:
+        clock.now += seconds
+
+    return run
+
+
+def test_the_wall_clock_times_single_calls_with_their_wait(
+    cuda: StandInCuda, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = ticking(monkeypatch)
+    timer = WallTimer(contender(call=takes(clock, 0.25)))
+    assert timer.take(1.0, idle) == [0.25] * 4
+    assert cuda.log == ["wait"] * 4
+
+
+@pytest.mark.parametrize(
+    ("call_s", "sample_s", "calls"),
+    [(2**-14, 2**-10, 16), (0.5, 2**-10, 1), (2**-14, 0.0, 1), (2**-30, 1.0, 2000)],
+)
+def test_a_loop_on_a_cpu_fills_a_sample_with_calls(
+    monkeypatch: pytest.MonkeyPatch, call_s: float, sample_s: float, calls: int
+) -> None:
+    clock = ticking(monkeypatch)
+    found = contender(call=takes(clock, call_s))
+    timer = LoopTimer(found, sample_s)
+    assert found.calls_per_sample == calls
+    assert timer.take(3 * calls * call_s, idle) == [call_s] * 3
+
+
+def test_a_loop_goes_round_all_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, seen = ticking(monkeypatch), list[float]()
+
+    def run(inputs: Any) -> None:
+        seen.append(float(inputs["x"]))
+        clock.now += 0.5
+
+    LoopTimer(contender(copies=3, call=run), 0.0).take(3.0, idle)
+    assert seen[:7] == [0.0, 1.0, 2.0, 0.0, 1.0, 2.0, 0.0]
+
+
+def test_a_real_loop_on_this_cpu_times_every_call() -> None:
+    calls: list[Any] = []
+    found = contender(call=calls.append)
+    samples = LoopTimer(found, 1e-4).take(1e-3, idle)
+    assert all(sample > 0 for sample in samples)
+    assert len(calls) == 3 + len(samples) * found.calls_per_sample
+
+
+@pytest.mark.parametrize("method", ["graph", "wall"])
+def test_a_cpu_is_timed_in_a_loop(method: Method) -> None:
+    found = contender()
+    found.point = point("bf16", protocol=Protocol(method=method))
+    assert isinstance(make_timer(found, torch.device("cpu"), 1e-4, 0), LoopTimer)
+    assert (found.calls_per_sample == 1) is (method == "wall")
+
+
+@pytest.mark.parametrize("method", ["events_flush", "profiler"])
+def test_a_cpu_has_no_events_and_no_kernels(method: Method) -> None:
+    found = contender()
+    found.point = point("bf16", protocol=Protocol(method=method))
+    with pytest.raises(ValueError, match=f"'{method}' needs a GPU; a CPU has graph"):
+        make_timer(found, torch.device("cpu"), 1e-4, 0)
+
+
+METHODS: tuple[Method, ...] = ("graph", "events_flush", "profiler", "wall")
+
+
+def on_gpu(method: Method, recipe: str = "bf16", **changes: Any) -> tuple[float, Contender]:
+    """(median seconds per call, contender) of a product of 4096, or of the op in `changes`."""
+    known: dict[str, Any] = {"shape": {"m": 4096, "n": 4096, "k": 4096}, "provider": "cublaslt"}
+    protocol = Protocol(method=method, cache=changes.pop("cache", "cold"))
+    asked: PlanPoint = point(recipe, **(known | changes), protocol=protocol)
+    gpu = torch.device("cuda:0")
+    cache = int(torch.cuda.get_device_properties(gpu).L2_cache_size)
+    found = prepare(asked, gpu, 0, cache)
+    timer = make_timer(found, gpu, 1e-3, 4 * cache)
+    timer.take(0.2, idle)
+    return median([s for _ in range(5) for s in timer.take(0.02, idle)]), found
+
+
+@pytest.mark.gpu
+def test_all_methods_agree_on_a_product_that_is_long_beside_a_launch() -> None:
+    """It takes 0.2 ms on an H200; method and clock move that by a few percent."""
+    seconds = {method: on_gpu(method)[0] for method in METHODS}
+    assert max(seconds.values()) < 1.5 * min(seconds.values()), seconds
+    peak = 2 * 4096**3 / min(seconds.values())
+    assert 1e13 < peak < 5e15, "FLOP/s that no GPU has: a broken timer"
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_names_the_kernel_of_a_product(method: Method) -> None:
+    pytest.importorskip("cuda.bindings")
+    _, found = on_gpu(method)
+    assert len(found.kernel_names) >= 1
+    assert all(len(name) > 3 for name in found.kernel_names)
+
+
+@pytest.mark.gpu
+def test_a_hot_read_is_faster_than_a_cold_one() -> None:
+    stream: dict[str, Any] = {"op": "probe_copy", "provider": "torch_eager"}
+    stream |= {"shape": {"size_bytes": 16 << 20}}
+    cold, rotating = on_gpu("graph", "copy", **stream)
+    hot, _ = on_gpu("graph", "copy", **stream, cache="hot")
+    assert hot < cold
+    cache = torch.cuda.get_device_properties(0).L2_cache_size
+    assert len(rotating.copies) * rotating.bytes_per_copy > 2 * cache
+
+
+@pytest.mark.gpu
+def test_a_graph_of_short_calls_lasts_about_a_sample() -> None:
+    seconds, found = on_gpu("graph", shape={"m": 256, "n": 256, "k": 256})
+    assert 0.3e-3 < seconds * found.calls_per_sample < 20e-3
+    assert found.calls_per_sample % len(found.copies) == 0
+
+
+@pytest.mark.gpu
+def test_nothing_stays_on_the_card_behind_a_timer() -> None:
+    on_gpu("graph")
+    torch.cuda.empty_cache()
+    before = torch.cuda.memory_reserved()
+    for _ in range(3):
+        on_gpu("graph")
+        torch.cuda.empty_cache()
+    assert torch.cuda.memory_reserved() <= before + (64 << 20), "workspaces of cuBLAS at most"

@@ -1,0 +1,289 @@
+"""The real worker on this machine's CPU: faults of every kind in one sweep, then its parts."""
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import torch
+
+from roofcal.discover import discover
+from roofcal.measure import locks, worker
+from roofcal.measure.session import measure
+from roofcal.measure.telemetry import visible_gpus
+from roofcal.measure.worker import Worker, status_of
+from roofcal.ops import bench
+from roofcal.records import Measurement, PlanPoint, Protocol, decode, encode
+from roofcal.sources import ROOT
+from tests.roofcal.measure.runs import TIMING, Run, hot, point, rig
+
+FAULTS = {
+    "refuses": ("unsupported", "n must be a multiple of 16"),
+    "is not implemented": ("unsupported", "NotImplementedError: no fp8 here"),
+    "is wrong": ("incorrect", "relative error 0.5 exceeds 0.01"),
+    "gives NaN": ("incorrect", "relative error nan exceeds 0.01"),
+    "raises": ("failed", "RuntimeError: CUBLAS_STATUS_INTERNAL_ERROR"),
+    "has no memory for its inputs": ("out_of_memory", "allocate"),
+    "exits": ("failed", "the worker died (exit code 11)"),
+    "is killed": ("failed", "signal SIGKILL"),
+    "segfaults": ("failed", "signal SIGSEGV"),
+    "hangs": ("timeout", "no sign of life for 6 s"),
+    "raises while timed": ("failed", "RuntimeError: CUBLAS_STATUS_INTERNAL_ERROR"),
+    "has no memory while timed": ("out_of_memory", "allocate"),
+    "segfaults while timed": ("failed", "signal SIGSEGV"),
+}
+FINE = ["fine 1", "fine 2", "fine 3"]
+
+
+@dataclass(frozen=True)
+class Sweep:
+    plan: list[PlanPoint]
+    found: dict[str, Measurement]
+    run: Run
+
+
+@pytest.fixture(scope="module")
+def sweep(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sweep]:
+    """One group with every fault between two good points, and a group behind it."""
+    plan = [hot(recipe) for recipe in [FINE[0], *FAULTS, FINE[1]]]
+    plan.append(hot(FINE[2], repeat=1))
+    with pytest.MonkeyPatch.context() as patch:
+        run = rig(patch, tmp_path_factory.mktemp("run"), ops__gemm__bench="faulty_bench.py")
+        rows = measure(run.job(plan, timing={"point_timeout_s": 6.0}))
+        names = {p.point_id: p.recipe for p in plan}
+        yield Sweep(plan, {names[m.point_id]: m for m in rows}, run)
+
+
+@pytest.mark.parametrize("recipe", FAULTS)
+def test_a_fault_is_a_row_with_status_and_reason(sweep: Sweep, recipe: str) -> None:
+    status, reason = FAULTS[recipe]
+    row = sweep.found[recipe]
+    assert row.status == status
+    assert reason in str(row.reason)
+    assert row.latency_samples_s == ()
+
+
+@pytest.mark.parametrize("recipe", FINE)
+def test_the_neighbours_of_faults_are_measured(sweep: Sweep, recipe: str) -> None:
+    row = sweep.found[recipe]
+    assert (row.status, row.reason, row.relative_error) == ("ok", None, 0.0)
+    assert all(0 < sample < 1 for sample in row.latency_samples_s)
+
+
+def test_a_row_says_how_its_samples_were_taken(sweep: Sweep) -> None:
+    row = sweep.found[FINE[0]]
+    assert 0 < row.warmup_samples < len(row.latency_samples_s)
+    assert row.slice_starts[0] == 0
+    assert list(row.slice_starts) == sorted(set(row.slice_starts))
+    assert row.warmup_samples in row.slice_starts, "a turn is either warm-up or not"
+    assert (row.rotating_copies, row.rotating_bytes) == (1, 2 * 8 * 4)
+    assert row.calls_per_sample >= 1
+    assert row.elapsed_s > 0
+
+
+def test_an_error_that_is_no_number_is_none_in_the_record(sweep: Sweep) -> None:
+    """JSON knows no NaN; the reason says it."""
+    assert sweep.found["gives NaN"].relative_error is None
+    assert sweep.found["is wrong"].relative_error == 0.5
+    assert "NaN" not in (sweep.run.folder / "out.jsonl").read_text()
+
+
+def test_the_output_holds_the_plan_and_one_session(sweep: Sweep) -> None:
+    assert set(sweep.found) == {p.recipe for p in sweep.plan}
+    (session,) = sweep.run.sessions()
+    expected = sum(sum(m.latency_samples_s) * m.calls_per_sample for m in sweep.found.values())
+    assert session.timed_s == pytest.approx(expected)
+    assert session.wall_s is not None
+    assert session.wall_s > expected
+
+
+def test_no_worker_of_the_sweep_is_left(sweep: Sweep) -> None:
+    assert "roofcal.measure.worker" not in [
+        word for child in psutil.Process().children() for word in child.cmdline()
+    ]
+
+
+def test_a_hanging_worker_ends_with_a_session_that_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing must keep a device and its lock after kill -9 of the session."""
+    run = rig(monkeypatch, tmp_path, ops__gemm__bench="faulty_bench.py")
+    job = run.job([hot("kills the session and hangs")])
+    killed = subprocess.run([sys.executable, *run.program(job)], cwd=ROOT, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    end = time.monotonic() + 10
+    while (lock := locks.try_lock("cpu")) is None and time.monotonic() < end:
+        time.sleep(0.01)
+    assert lock is not None, "the orphan holds the lock"
+    lock.release()
+
+
+def test_a_worker_whose_session_is_gone_does_not_start() -> None:
+    setup = json.dumps({"supervisor_pid": os.getpid() + 1})
+    command = [sys.executable, "-m", "roofcal.measure.worker", setup, "2"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "supervisor of this worker is gone" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory"), "out_of_memory"),
+        (MemoryError(), "out_of_memory"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory: 1 TB"), "out_of_memory"),
+        (RuntimeError("CUDA error: out of memory"), "out_of_memory"),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling"), "out_of_memory"),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_NOT_SUPPORTED when calling"), "unsupported"),
+        (RuntimeError('"addmm_impl_cpu_" not implemented for Half'), "unsupported"),
+        (NotImplementedError("rowwise on CPU"), "unsupported"),
+        (RuntimeError("CUDA error: an illegal memory access was encountered"), "failed"),
+        (ValueError("shapes cannot be multiplied"), "failed"),
+    ],
+)
+def test_an_error_of_a_provider_has_a_status(error: Exception, status: str) -> None:
+    assert status_of(error) == status
+
+
+def test_memory_that_ran_out_in_a_capture_is_not_taken_for_a_failed_capture() -> None:
+    error = RuntimeError("CUDA error: operation failed due to a previous error during capture")
+    error.__context__ = torch.OutOfMemoryError("CUDA out of memory")
+    assert status_of(error) == "out_of_memory"
+
+
+class Crowd:
+    """An op that fits beside no other contender: one "cup" of memory for all."""
+
+    def __init__(self) -> None:
+        self.held = 0
+
+    def make_inputs(self, *_: Any) -> dict[str, torch.Tensor]:
+        return {"x": torch.ones(4)}
+
+    def build(self, _provider: str, recipe: str, _shape: Any) -> Any:
+        if recipe == "too large" or self.held:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return Cup(self)
+
+    def relative_error(self, *_: Any) -> float:
+        return 0.0
+
+    def tolerance(self, *_: Any) -> float:
+        return 0.0
+
+
+class Cup:
+    def __init__(self, crowd: Crowd) -> None:
+        self.crowd = crowd
+        crowd.held += 1
+
+    def __call__(self, inputs: bench.Inputs) -> torch.Tensor:
+        return inputs["x"] + 1
+
+    def __del__(self) -> None:
+        self.crowd.held -= 1
+
+
+def worker_here(events: io.StringIO) -> Worker:
+    timing = {key: value for key, value in TIMING.items() if key != "seed"}
+    ids = {"environment_id": "e", "session_id": "s", "uuid": None, "cache_bytes": 1 << 12}
+    setup = ids | {"torch_device": "cpu", "timing": timing, "seed": 0, "epoch": 0.0}
+    return Worker(setup, events)
+
+
+def events_of(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def rows_of(text: str) -> dict[str, Measurement]:
+    rows = [decode(e["measurement"]) for e in events_of(text) if "measurement" in e]
+    return {row.point_id: row for row in rows if isinstance(row, Measurement)}
+
+
+def test_contenders_that_do_not_fit_together_are_measured_one_after_the_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """out_of_memory means: alone on the device, not: beside its neighbours."""
+    crowd, events = Crowd(), io.StringIO()
+    monkeypatch.setattr("roofcal.measure.contender.load_bench", lambda _: crowd)
+    points = [hot("a"), hot("b"), hot("too large"), hot("c")]
+    worker_here(events).run_group(points)
+    rows = rows_of(events.getvalue())
+    statuses = [rows[p.point_id].status for p in points]
+    assert statuses == ["ok", "ok", "out_of_memory", "ok"]
+    assert crowd.held == 0, "a contender outlives its group"
+
+
+def test_the_worker_names_each_point_before_it_touches_it_and_ends_each_group() -> None:
+    events = io.StringIO()
+    shape = {"m": 4, "n": 4, "k": 4}
+    points = [hot("fp32", shape=shape), hot("bf16", shape=shape)]
+    worker_here(events).run(io.StringIO(json.dumps([encode(p) for p in points]) + "\n"))
+    found = events_of(events.getvalue())
+    ids = [p.point_id for p in points]
+    assert found[0] == {"ready": True}
+    assert [e["at"] for e in found[1:3]] == ids
+    assert {e["at"] for e in found if "at" in e} == set(ids)
+    assert found[-1] == {"done": True}
+    assert {row.status for row in rows_of(events.getvalue()).values()} == {"ok"}
+
+
+def test_a_failure_while_timed_is_told_before_the_worker_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: Any) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory\ndetails")
+
+    monkeypatch.setattr(worker, "time_group", fail)
+    events = io.StringIO()
+    line = json.dumps([encode(point("fp32"))])
+    with pytest.raises(torch.OutOfMemoryError):
+        worker_here(events).run(io.StringIO(line + "\n"))
+    last = events_of(events.getvalue())[-1]
+    assert last == {"fatal": "OutOfMemoryError: CUDA out of memory", "status": "out_of_memory"}
+
+
+def test_a_lost_context_is_reported_and_the_process_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    def prepare(*_: Any) -> None:
+        raise torch.AcceleratorError("CUDA error: an illegal memory access was encountered")
+
+    monkeypatch.setattr(worker, "prepare", prepare)
+    monkeypatch.setattr(os, "_exit", sys.exit)
+    events = io.StringIO()
+    with pytest.raises(SystemExit, match="3"):
+        worker_here(events).run_group([point("fp32")])
+    (row,) = rows_of(events.getvalue()).values()
+    assert (row.status, "illegal memory access" in str(row.reason)) == ("failed", True)
+
+
+def test_a_method_the_processor_lacks_is_a_failed_row_that_says_so() -> None:
+    events = io.StringIO()
+    worker_here(events).run_group([point("fp32", protocol=Protocol(method="profiler"))])
+    (row,) = rows_of(events.getvalue()).values()
+    assert row.status == "failed"
+    assert "'profiler' needs a GPU" in str(row.reason)
+
+
+@pytest.mark.gpu
+def test_a_kernel_that_hangs_or_breaks_the_context_costs_its_own_point_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = discover(ROOT / "config" / "devices")[0]
+    recipes = ["fine 1", "reads out of bounds", "never ends", "fine 2"]
+    plan = [hot(recipe, device=here.device) for recipe in recipes]
+    run = rig(monkeypatch, tmp_path, ops__gemm__bench="faulty_bench.py")
+    rows = measure(run.job(plan, environment=here, timing={"point_timeout_s": 15.0}))
+    assert [row.status for row in rows] == ["ok", "failed", "timeout", "ok"]
+    assert "device-side assert" in str(rows[1].reason)
+    assert rows[0].telemetry.sm_clock_hz
+    assert rows[0].kernel_names
+    assert run.sessions()[0].device_uuid in {gpu.uuid for gpu in visible_gpus()}
