@@ -45,6 +45,7 @@
       page = Math.min(page, pages - 1);
       const from = page * size, visible = kept.slice(from, from + size);
       body.replaceChildren(...visible);
+      grid.querySelector(".box").classList.toggle("free", size <= 100);
       const last = from + visible.length;
       count.textContent = kept.length === 0 ? "no row fits"
         : `${(from + 1).toLocaleString("en")}\u2013${last.toLocaleString("en")} of ${kept.length.toLocaleString("en")}`;

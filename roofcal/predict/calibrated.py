@@ -1,7 +1,7 @@
 """The calibrated model: constants fitted on probes, equations of roofcal.ops.gemm.time_model.
 
 A product's interval is prediction * exp(+-e), where e is the 95th percentile of |log error| on
-probes that were left out of the fit. A cast has no model of its kernels; its prediction is the
+probes that were left out of the fit (shapes with rows off 16 bytes have an e of their own). A cast has no model of its kernels; its prediction is the
 calibrated roof: launch + least bytes / copy bandwidth, with the intervals of those two.
 """
 
@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 
 from roofcal.ops import BY_NAME
 from roofcal.ops.gemm.time_model import (
+    ALIGNED_BYTES,
     BY_CODE,
     CONSTANTS,
     Parts,
     describe,
     evaluate,
+    row_alignment,
 )
 from roofcal.records import Calibration, PlanPoint, Prediction
 
@@ -48,9 +50,12 @@ def product_times(calibration: Calibration, recipe: str, m: Array, n: Array, k: 
     return Parts(**joined)
 
 
-def interval_factor(calibration: Calibration, recipe: str) -> float:
-    """exp(e): a prediction times and divided by it is its 95 % interval."""
-    return float(np.exp(calibration.probe_errors[recipe]["log_p95"]))
+def interval_factors(calibration: Calibration, recipe: str, n: Array, k: Array) -> Array:
+    """exp(e) of every shape: a prediction times and divided by it is its 95 % interval."""
+    errors = calibration.probe_errors[recipe]
+    fast = errors["log_p95"]
+    slow = errors.get("log_p95_unaligned", fast)
+    return np.exp(np.where(row_alignment(recipe, n, k) == ALIGNED_BYTES, fast, slow))
 
 
 def predict(points: Sequence[PlanPoint], calibration: Calibration) -> list[Prediction]:
@@ -70,10 +75,8 @@ def _products(
     if not points:
         return []
     m, n, k = (np.array([float(p.shape[axis]) for p in points]) for axis in "mnk")
-    parts, factor = (
-        product_times(calibration, recipe, m, n, k),
-        interval_factor(calibration, recipe),
-    )
+    parts = product_times(calibration, recipe, m, n, k)
+    factors = interval_factors(calibration, recipe, n, k)
     return [
         Prediction(
             point_id=point.point_id,
@@ -83,8 +86,8 @@ def _products(
             link_s=None,
             launch_s=float(parts.launch[i]),
             total_s=float(parts.total[i]),
-            low_s=float(parts.total[i]) / factor,
-            high_s=float(parts.total[i]) * factor,
+            low_s=float(parts.total[i] / factors[i]),
+            high_s=float(parts.total[i] * factors[i]),
             bound_by=bound,
         )
         for i, (point, bound) in enumerate(zip(points, parts.bound_by, strict=True))

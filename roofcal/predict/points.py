@@ -96,7 +96,7 @@ def predict_csv(path: Path, calibration: Calibration) -> str:
         m, n, k = sizes[rows].T
         parts = calibrated.product_times(calibration, recipe, m, n, k)
         total[rows] = parts.total
-        factor[rows] = calibrated.interval_factor(calibration, recipe)
+        factor[rows] = calibrated.interval_factors(calibration, recipe, n, k)
         for row, name in zip(rows, parts.bound_by, strict=True):
             bound[row] = name
     return _written(recipes, sizes, total, factor, bound)

@@ -94,6 +94,13 @@ def axes_between(missing: pd.DataFrame) -> list[str]:
     return names[names.index("recipe") + 1 : names.index("method")]
 
 
+def roofs_beaten(table: pd.DataFrame) -> pd.DataFrame:
+    """violations, counted: roof, op, cause, points, and the largest factor."""
+    groups = table.groupby(["bound", "op", "cause"], sort=True)["factor"]
+    counted = groups.agg(points="size", worst="max").reset_index()
+    return counted.sort_values(["bound", "points"], ascending=False).reset_index(drop=True)
+
+
 def worst_factor(table: pd.DataFrame, bound: str) -> float | None:
     """The largest factor by which a bound was beaten, None where none was."""
     factors = table.loc[table["bound"] == bound, "factor"].to_numpy(dtype=float)

@@ -159,6 +159,13 @@ VIOLATIONS: Final = (
     CLOCK,
     wide("cause", "most likely cause"),
 )
+CAUSES: Final = (
+    text("bound", "roof"),
+    text("op", "op"),
+    count("points", "points"),
+    ratio("worst", "faster by at most"),
+    wide("cause", "most likely cause"),
+)
 PANEL: Final = (
     text("recipe", "recipe"),
     text("shape", "shape"),

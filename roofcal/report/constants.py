@@ -56,10 +56,14 @@ _RECIPE: Final = {
     "sustained_power_w": _Said(label="Power under load", datasheet="power_limit_w", headline=True),
     "tile_family": _Said(label="Tiles the library chooses from"),
     "launch_s": _Said(label="Start of a product"),
-    "tile_flops_per_s": _Said(label="Rate of one compute unit", datasheet="peak_per_unit"),
+    "tile_flops_per_s": _Said(label="Rate of one compute unit in a tile"),
     "load_bytes_per_s": _Said(label="Loads of one compute unit"),
     "l2_bytes_per_s": _Said(label="Loads of all units from cache"),
     "k_latency_s_per_byte": _Said(label="Latency along K"),
+    "tile_flops_8_byte_per_s": _Said(label="Rate of one compute unit, rows on 8 bytes"),
+    "k_latency_8_byte_s_per_byte": _Said(label="Latency along K, rows on 8 bytes"),
+    "tile_flops_odd_per_s": _Said(label="Rate of one compute unit, other rows"),
+    "k_latency_odd_s_per_byte": _Said(label="Latency along K, other rows"),
     "wave_s": _Said(label="Start of a further wave"),
     "split_k_s": _Said(label="Price of splitting K"),
     "misaligned": _Said(label="Slow-down of misaligned rows"),
@@ -110,10 +114,9 @@ def _datasheet(kind: str | None, recipe: str, spec: DeviceSpec | None) -> float 
     """The datasheet's figure of a kind, in the unit of the constant."""
     if spec is None or kind is None:
         return None
-    if kind in ("peak", "peak_per_unit"):
+    if kind == "peak":
         known = GEMM_RECIPES.get(recipe)
-        peak = spec.peak_flops_per_s.get(known.math_dtype) if known else None
-        return peak / spec.compute_units if peak and kind == "peak_per_unit" else peak
+        return spec.peak_flops_per_s.get(known.math_dtype) if known else None
     return float(getattr(spec, kind))
 
 

@@ -1,5 +1,6 @@
 """The table of constants as people read it: value and datasheet in one unit, with a prefix."""
 
+import re
 from typing import Any, Final
 
 import pandas as pd
@@ -12,10 +13,10 @@ HEADLINE: Final = (
     text("of", "of"),
     text("label", "constant"),
     Column(key="value", label="calibrated", kind="number", by="value_si"),
-    Column(key="interval", label="95 % interval", kind="text"),
+    text("unit", "unit"),
+    text("interval", "95 % interval"),
     Column(key="datasheet", label="datasheet", kind="number", by="datasheet_si"),
     Column(key="fraction", label="of datasheet", kind="number", show=percent),
-    text("unit", "unit"),
     wide("evidence", "fitted on"),
 )
 FULL: Final = (*HEADLINE[:-1], Column(key="name", label="name", kind="code"), HEADLINE[-1])
@@ -30,7 +31,10 @@ def _row(row: dict[Any, Any]) -> dict[str, Any]:
     factor, unit = fitting(row["value"], row["unit"])
 
     def shown(value: float) -> str | None:
-        return None if is_missing(value) else significant(value / factor, 4)
+        if is_missing(value):
+            return None
+        whole = row["unit"] == "1" and float(value).is_integer()
+        return f"{value:.0f}" if whole else significant(value / factor, 4)
 
     exact = row["ci95_low"] == row["ci95_high"]
     return {
@@ -43,6 +47,6 @@ def _row(row: dict[Any, Any]) -> dict[str, Any]:
         "datasheet_si": row["datasheet"],
         "fraction": row["fraction"],
         "unit": unit,
-        "evidence": row["evidence"],
+        "evidence": re.sub(r"[{}']", "", row["evidence"]),  # a shape in Python's spelling
         "name": row["name"],
     }

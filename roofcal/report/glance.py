@@ -17,7 +17,6 @@ def _rate(key: str, label: str, unit: str) -> Column:
 
 GLANCE: Final = (
     text("device", "device"),
-    text("environment", "environment"),
     text("records", "records"),
     count("points", "points"),
     count("ok", "with a time"),
@@ -33,6 +32,7 @@ GLANCE: Final = (
     ),
     fraction("mape", "model error, MAPE"),
     count("beyond", "beyond datasheet"),
+    Column(key="environment", label="environment", kind="code"),
 )
 
 

@@ -120,6 +120,7 @@ class Chapter:
     origin: str
     facts: Sequence[tuple[str, str]]
     summary: Sequence[str]
+    tables: Sequence[Table]
     checks: Sequence[Check]
     sections: Sequence[Section] = field(default_factory=tuple)
 

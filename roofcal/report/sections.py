@@ -10,7 +10,7 @@ from roofcal.ops import BY_NAME
 from roofcal.report import columns
 from roofcal.report.accuracy import judged
 from roofcal.report.analysis import Analysis, with_shape
-from roofcal.report.audit import reasons
+from roofcal.report.audit import reasons, roofs_beaten
 from roofcal.report.captions import caption
 from roofcal.report.constants import probe_errors_table
 from roofcal.report.constants_view import FULL, HEADLINE, readable
@@ -54,6 +54,7 @@ class Writer:
             origin=self.a.run.origin,
             facts=environment_facts(environment),
             summary=sentences(self.a),
+            tables=list(self._matrices("brief")),
             checks=checks(self.a),
             sections=[section for section in self._sections() if section.blocks],
         )
@@ -113,10 +114,20 @@ class Writer:
             ]
             yield from self._drawn(pictures)
             if len(errors):
+                yield error_table(self.a.errors, op, id=f"{self.anchor}-regimes-{op}")
                 name = f"Error of {op} by model, regime and recipe"
                 source = "error_by_regime.csv"
                 yield self._table(f"errors-{op}", name, errors, columns.ERRORS, source)
             yield from self._worst(op)
+
+    def _matrices(self, place: str) -> Iterator[Table]:
+        """The two small tables; `place` tells those of the summary from those of the chapter."""
+        for op, table in self.a.speedups.items():
+            if len(table):
+                yield gain_table(table, id=f"{self.anchor}-{place}-gain-{op}")
+        for op in dict.fromkeys(self.a.errors["op"]) if len(self.a.errors) else ():
+            if place != "brief" or BY_NAME[op].baseline_recipe:
+                yield error_table(self.a.errors, op, id=f"{self.anchor}-{place}-error-{op}")
 
     def _worst(self, op: str) -> Iterator[Block]:
         rows = judged(self.a.frames[op])
@@ -158,6 +169,8 @@ class Writer:
         if table.empty:
             yield Prose(text="There is none.")
             return
+        counted = roofs_beaten(table)
+        yield self._table("causes", "Roofs beaten, and the likely cause", counted, columns.CAUSES)
         shown = columns.with_protocol(table)
         name = "Points faster than a roof"
         yield self._table("violations", name, shown, columns.VIOLATIONS, "violations.csv")

@@ -44,12 +44,14 @@ def _ceilings(a: Analysis) -> Iterator[str]:
         yield "Nothing is calibrated: the run has no calibration.jsonl, so no model is judged here."
         return
     rows = a.constants[a.constants["name"].str.endswith(".ceiling_flops_per_s")]
+    ordered = rows.sort_values("value", ascending=False).to_dict("records")
+    named = [row for n, row in enumerate(ordered) if n == 0 or row["group"] == "bf16"]
     parts = [
         f"{scaled(row['value'], 'flop/s')} in {row['group']}{_of_datasheet(row['fraction'])}"
-        for row in rows.sort_values("value", ascending=False).to_dict("records")
+        for row in named
     ]
     if parts:
-        yield f"Its fastest product of random data, settled: {'; '.join(parts)}."
+        yield f"Its fastest probe, settled, ran at {'; '.join(parts)}."
     copy = a.constants[a.constants["name"] == "dram_copy_bytes_per_s"]
     for row in copy.to_dict("records"):
         yield f"Memory copies at {scaled(row['value'], 'B/s')}{_of_datasheet(row['fraction'])}."
@@ -69,26 +71,35 @@ def narrower(op: str) -> list[str]:
 
 
 def _gains(a: Analysis) -> Iterator[str]:
-    """One sentence per narrower recipe: median speed-up by regime, and where it loses."""
+    """One sentence per narrow number format: the recipe that gains most, and where it loses."""
     for op, table in a.speedups.items():
+        formats: dict[str, list[str]] = {}
         for recipe in narrower(op):
-            rows = table[table["recipe"] == recipe]
+            formats.setdefault(GEMM_RECIPES[recipe].math_dtype, []).append(recipe)
+        for name, recipes in formats.items():
+            rows = table[table["recipe"].isin(recipes)]
             if len(rows):
-                yield _gain(rows, recipe, str(BY_NAME[op].baseline_recipe))
+                yield _gain(rows, name, str(BY_NAME[op].baseline_recipe))
 
 
-def _gain(rows: pd.DataFrame, recipe: str, baseline: str) -> str:
+def _gain(rows: pd.DataFrame, name: str, baseline: str) -> str:
+    large = rows[rows["regime"] == "large"]
+    medians = (large if len(large) else rows).groupby("recipe")["speedup"].median()
+    recipe = str(medians.index[int(medians.to_numpy().argmax())])
+    best = rows[rows["recipe"] == recipe]
     parts = []
-    for regime in ("large", "mid", "small", "decode"):
-        some = rows.loc[rows["regime"] == regime, "speedup"]
+    for regime, said in (("large", "large"), ("decode", "decode")):
+        some = best.loc[best["regime"] == regime, "speedup"]
         if len(some):
-            parts.append(f"{times(float(some.median()))} at {regime} ({len(some)})")
-    slower = int((rows["speedup_high"] < 1).sum())
-    loses = f"it loses at {slower} of them" if slower else "it loses at none of them"
-    by_regime = f": {', '.join(parts)}" if parts else ""
+            median = times(float(some.median()))
+            parts.append(f"{median} at {count_of(len(some), f'{said} product')}")
+    if not parts:
+        parts.append(f"{times(float(best['speedup'].median()))} at all")
+    slower = int((best["speedup_high"] < 1).sum())
     return (
-        f"{recipe} takes 1/{float(rows['speedup'].median()):.2f} of the time of {baseline} in the "
-        f"median over {count_of(len(rows), 'shape')}{by_regime}; {loses}."
+        f"In {name} the best recipe is {recipe}: the speed of {baseline} times "
+        f"{', '.join(parts)} (medians, casts not counted); it is slower than {baseline} at "
+        f"{slower} of {count_of(len(best), 'shape')}."
     )
 
 
@@ -127,7 +138,9 @@ def checks(a: Analysis) -> list[Check]:
 
 
 def _roof_checks(a: Analysis) -> Iterator[Check]:
-    table = a.violations
+    table = (
+        a.violations[a.violations["distribution"] != "zeros"] if len(a.violations) else a.violations
+    )
     hard = worst_factor(table, "datasheet") if len(table) else None
     soft = worst_factor(table, "calibrated") if len(table) else None
     if a.spec is None:

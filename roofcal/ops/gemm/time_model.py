@@ -43,7 +43,7 @@ Array = NDArray[np.float64]
 P: Final = 4.0
 Q: Final = 2.5
 _ROW_ALIGNMENT_BYTES: Final = 32
-_TENSOR_MEMORY_BYTES: Final = 16
+ALIGNED_BYTES: Final = 16
 _K_STEP_BYTES: Final = 128
 
 # Tile sides as the kernel names of cuBLAS on Hopper show them: one side 64 or 128 and the other any
@@ -147,7 +147,7 @@ class Shapes:
     @property
     def path(self) -> NDArray[np.str_]:
         """Which kernels each shape can take: "aligned", "8_byte" or "odd"."""
-        small = [self.alignment == _TENSOR_MEMORY_BYTES, self.alignment == 8]
+        small = [self.alignment == ALIGNED_BYTES, self.alignment == 8]
         return np.select(small, ["aligned", "8_byte"], "odd")
 
 
@@ -163,7 +163,7 @@ def describe(recipe: str, m: Array, n: Array, k: Array, family: str, compute_uni
         dram_bytes=dram,
         k_bytes=k * width,
         misaligned=(k[:, None] * width) % _ROW_ALIGNMENT_BYTES != 0,
-        alignment=_alignment(recipe, n, k),
+        alignment=row_alignment(recipe, n, k),
         step_flops=2 * rows * cols * step_k / width,
         step_k_bytes=step_k,
         step_load_bytes=step_k * (rows + cols),
@@ -182,12 +182,12 @@ def _choices(family: str) -> tuple[Array, Array, Array]:
     return rows, cols, splits
 
 
-def _alignment(recipe: str, n: Array, k: Array) -> NDArray[np.int64]:
+def row_alignment(recipe: str, n: Array, k: Array) -> NDArray[np.int64]:
     """Bytes, at most 16, on which every row of A, B and C starts."""
     spec = GEMM_RECIPES[recipe]
     read = (k * BITS[spec.a.dtype] / 8).astype(np.int64)
     written = (n * BITS[spec.out] / 8).astype(np.int64)
-    return np.gcd(np.gcd(read, written), _TENSOR_MEMORY_BYTES)
+    return np.gcd(np.gcd(read, written), ALIGNED_BYTES)
 
 
 def _least(recipe: str, m: Array, n: Array, k: Array) -> tuple[Array, Array]:

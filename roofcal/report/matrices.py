@@ -1,0 +1,73 @@
+"""Two small tables that say most: speed-up by recipe and regime, error by model and regime."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from roofcal.ops import BY_NAME
+from roofcal.report.accuracy import ALL, rank_of_regime
+from roofcal.report.columns import count, text
+from roofcal.report.numbers import percent, times
+from roofcal.report.page import Column, Table, make_table
+from roofcal.report.tables import MODEL
+
+
+def gain_matrix(speedups: pd.DataFrame) -> pd.DataFrame:
+    """Rows: recipes. Columns: regimes and `all` (medians), `shapes`, `slower` (shapes lost)."""
+    op = str(speedups["op"].iloc[0])
+    groups = {str(name): group for name, group in speedups.groupby("recipe")}
+    ordered = [recipe for recipe in BY_NAME[op].recipes if recipe in groups]
+    return pd.DataFrame([_gain_row(recipe, groups[recipe]) for recipe in ordered])
+
+
+def _gain_row(recipe: str, rows: pd.DataFrame) -> dict[str, Any]:
+    medians = rows.groupby("regime")["speedup"].median()
+    return {
+        "recipe": recipe,
+        ALL: float(rows["speedup"].median()),
+        **{str(regime): float(value) for regime, value in medians.items()},
+        "shapes": len(rows),
+        "slower": int((rows["speedup_high"] < 1).sum()),
+    }
+
+
+def error_matrix(errors: pd.DataFrame, op: str) -> pd.DataFrame:
+    """Rows: models, the calibrated one first. Columns: MAPE by regime and `all`, `points`."""
+    chosen = (errors["op"] == op) & (errors["recipe"] == ALL)
+    rows = [_error_row(str(model), group) for model, group in errors[chosen].groupby("model")]
+    rows.sort(key=lambda row: (row["model"] != MODEL, row["model"]))
+    return pd.DataFrame(rows)
+
+
+def _error_row(model: str, rows: pd.DataFrame) -> dict[str, Any]:
+    total = rows.loc[rows["regime"] == ALL, "count"].iloc[0]
+    by_regime = dict(zip(rows["regime"], rows["mape"], strict=True))
+    return {"model": model, "points": int(total), **by_regime}
+
+
+def gain_table(speedups: pd.DataFrame, *, id: str) -> Table:
+    """The gain_matrix for the page."""
+    op = str(speedups["op"].iloc[0])
+    matrix = gain_matrix(speedups)
+    columns = [
+        text("recipe", "recipe"),
+        *_regimes(matrix, times),
+        count("shapes", "shapes"),
+        count("slower", "slower"),
+    ]
+    caption = f"Speed of {op} against {BY_NAME[op].baseline_recipe}, medians, without casts"
+    return make_table(matrix, columns, id=id, caption=caption)
+
+
+def error_table(errors: pd.DataFrame, op: str, *, id: str) -> Table:
+    """The error_matrix for the page."""
+    matrix = error_matrix(errors, op)
+    columns = [text("model", "model"), *_regimes(matrix, percent), count("points", "points")]
+    return make_table(matrix, columns, id=id, caption=f"Mean error of {op} (MAPE) by regime")
+
+
+def _regimes(matrix: pd.DataFrame, show: Any) -> Sequence[Column]:
+    fixed = {"recipe", "model", "shapes", "slower", "points"}
+    names = sorted((name for name in matrix.columns if name not in fixed), key=rank_of_regime)
+    return [Column(key=name, label=name, kind="number", show=show) for name in names]
