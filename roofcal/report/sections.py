@@ -16,6 +16,7 @@ from roofcal.report.constants import probe_errors_table
 from roofcal.report.constants_view import FULL, HEADLINE, readable
 from roofcal.report.figures import accuracy, bandwidth, panel, roofline, session, speedup
 from roofcal.report.figures.picture import Picture
+from roofcal.report.matrices import error_table, gain_table
 from roofcal.report.page import (
     Block,
     Chapter,
@@ -54,7 +55,7 @@ class Writer:
             origin=self.a.run.origin,
             facts=environment_facts(environment),
             summary=sentences(self.a),
-            tables=list(self._matrices("brief")),
+            tables=list(self._matrices()),
             checks=checks(self.a),
             sections=[section for section in self._sections() if section.blocks],
         )
@@ -120,14 +121,14 @@ class Writer:
                 yield self._table(f"errors-{op}", name, errors, columns.ERRORS, source)
             yield from self._worst(op)
 
-    def _matrices(self, place: str) -> Iterator[Table]:
-        """The two small tables; `place` tells those of the summary from those of the chapter."""
+    def _matrices(self) -> Iterator[Table]:
+        """The small tables of the summary, for ops with a baseline."""
         for op, table in self.a.speedups.items():
             if len(table):
-                yield gain_table(table, id=f"{self.anchor}-{place}-gain-{op}")
+                yield gain_table(table, id=f"{self.anchor}-gain-{op}")
         for op in dict.fromkeys(self.a.errors["op"]) if len(self.a.errors) else ():
-            if place != "brief" or BY_NAME[op].baseline_recipe:
-                yield error_table(self.a.errors, op, id=f"{self.anchor}-{place}-error-{op}")
+            if BY_NAME[op].baseline_recipe:
+                yield error_table(self.a.errors, op, id=f"{self.anchor}-error-{op}")
 
     def _worst(self, op: str) -> Iterator[Block]:
         rows = judged(self.a.frames[op])

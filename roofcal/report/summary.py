@@ -8,7 +8,7 @@ import pandas as pd
 from roofcal.model.dtypes import BITS
 from roofcal.model.recipes import GEMM_RECIPES
 from roofcal.ops import BY_NAME
-from roofcal.report.accuracy import ALL, error_of
+from roofcal.report.accuracy import ALL, error_of, judged
 from roofcal.report.analysis import Analysis
 from roofcal.report.audit import worst_factor
 from roofcal.report.numbers import count_of, duration, is_missing, percent, scaled, times
@@ -88,17 +88,17 @@ def _gain(rows: pd.DataFrame, name: str, baseline: str) -> str:
     recipe = str(medians.index[int(medians.to_numpy().argmax())])
     best = rows[rows["recipe"] == recipe]
     parts = []
-    for regime, said in (("large", "large"), ("decode", "decode")):
+    for regime in ("large", "decode"):
         some = best.loc[best["regime"] == regime, "speedup"]
         if len(some):
-            median = times(float(some.median()))
-            parts.append(f"{median} at {count_of(len(some), f'{said} product')}")
+            products = count_of(len(some), f"{regime} product")
+            parts.append(f"{float(some.median()):.2f} times at {products}")
     if not parts:
-        parts.append(f"{times(float(best['speedup'].median()))} at all")
+        parts.append(f"{float(best['speedup'].median()):.2f} times")
     slower = int((best["speedup_high"] < 1).sum())
     return (
-        f"In {name} the best recipe is {recipe}: the speed of {baseline} times "
-        f"{', '.join(parts)} (medians, casts not counted); it is slower than {baseline} at "
+        f"In {name} the best recipe is {recipe}, with the speed of {baseline} "
+        f"{' and '.join(parts)} (medians, casts not counted); it is slower than {baseline} at "
         f"{slower} of {count_of(len(best), 'shape')}."
     )
 
@@ -108,12 +108,23 @@ def _errors(a: Analysis) -> Iterator[str]:
         row = error_of(a.errors, MODEL, op=op)
         if row is None:
             continue
+        if not (a.frames[op]["flops"] > 0).any():
+            yield _of_roof(a.frames[op], op)
+            continue
         yield (
             f"The calibrated model's time of {op} is off by {percent(row['mape'])} on average over "
             f"{count_of(int(row['count']), 'point')} (median {percent(row['median_abs_error'])}, "
             f"95th percentile {percent(row['p95_abs_error'])}); {_worst_regime(a, op)}"
             f"{_others(a, op)}."
         )
+
+
+def _of_roof(frame: pd.DataFrame, op: str) -> str:
+    """An op that computes nothing is predicted by its memory roof: how close its providers come."""
+    rows = judged(frame)
+    share = (rows["predicted_s"] / rows["median_s"]).groupby(rows["provider"]).median()
+    parts = [f"{percent(value, 0)} with {name}" for name, value in share.items()]
+    return f"Of the calibrated memory roof, {op} reaches {', '.join(parts)} (medians)."
 
 
 def _worst_regime(a: Analysis, op: str) -> str:
@@ -138,11 +149,10 @@ def checks(a: Analysis) -> list[Check]:
 
 
 def _roof_checks(a: Analysis) -> Iterator[Check]:
-    table = (
-        a.violations[a.violations["distribution"] != "zeros"] if len(a.violations) else a.violations
-    )
+    table = a.violations
+    normal = table[table["distribution"] == "normal"] if len(table) else table
     hard = worst_factor(table, "datasheet") if len(table) else None
-    soft = worst_factor(table, "calibrated") if len(table) else None
+    soft = worst_factor(normal, "calibrated") if len(normal) else None
     if a.spec is None:
         yield Check(
             state="note", text=f"There is no datasheet of {a.device} to hold times against."
@@ -154,7 +164,7 @@ def _roof_checks(a: Analysis) -> Iterator[Check]:
         text = f"{count_of(count, 'point is', 'points are')} faster than the datasheet allows, "
         yield Check(state="look", text=f"{text}by up to {times(hard)}: see the violation audit.")
     if soft is not None:
-        count = int((table["bound"] == "calibrated").sum())
+        count = int((normal["bound"] == "calibrated").sum())
         yield Check(
             state="look" if soft > 1.1 else "note",
             text=f"{count_of(count, 'point')} ran faster than the calibrated ceilings, by up to "

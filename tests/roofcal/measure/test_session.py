@@ -178,12 +178,31 @@ def test_the_session_says_how_long_it_took_and_what_it_ran(run: Run) -> None:
     assert record.wall_s is not None
     assert record.wall_s > 0
     assert str(record.finished_utc) >= record.started_utc
-    head = ["git", "rev-parse", "HEAD"]
-    commit = subprocess.run(head, cwd=ROOT, capture_output=True, text=True, check=True)
-    assert record.git_commit == commit.stdout.strip()
-    assert record.git_dirty in (True, False)
     assert record.device_uuid is None
     assert record.timing["seed"] == 3
+
+
+def git(folder: Path, *words: str) -> str:
+    who = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
+    command = ["git", *who, *words]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize("dirty", [True, False])
+def test_the_session_says_which_commit_it_ran_and_whether_it_was_edited(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dirty: bool
+) -> None:
+    checkout = tmp_path / "checkout"
+    checkout.mkdir()
+    git(checkout, "init")
+    git(checkout, "commit", "--allow-empty", "-m", "one")
+    if dirty:
+        (checkout / "edited").touch()
+    monkeypatch.setattr(session, "ROOT", checkout)
+    measure(run.job([point("a")]))
+    record = run.sessions()[0]
+    assert (record.git_commit, record.git_dirty) == (git(checkout, "rev-parse", "HEAD"), dirty)
 
 
 def test_outside_a_git_checkout_the_commit_is_unknown(

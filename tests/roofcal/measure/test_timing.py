@@ -33,6 +33,7 @@ def cuda(monkeypatch: pytest.MonkeyPatch) -> StandInCuda:
     stand_in = StandInCuda()
     monkeypatch.setattr(torch, "cuda", stand_in)
     monkeypatch.setattr(timing, "graph_kernel_names", lambda _: ("the_kernel",))
+    monkeypatch.setattr(timing, "_side_stream", stand_in.Stream)
     return stand_in
 
 
@@ -271,7 +272,7 @@ def test_nothing_stays_on_the_card_behind_a_timer() -> None:
     on_gpu("graph")
     torch.cuda.empty_cache()
     before = torch.cuda.memory_reserved()
-    for _ in range(3):
+    for _ in range(5):
         on_gpu("graph")
         torch.cuda.empty_cache()
-    assert torch.cuda.memory_reserved() <= before + (64 << 20), "workspaces of cuBLAS at most"
+    assert torch.cuda.memory_reserved() == before
