@@ -1,6 +1,6 @@
 """`predict --points` with 100,000 rows (bar: 2 s) and one point (bar: 1 s), as whole processes.
 
-Needs a calibration of nvidia-h200 (published or measured). Run: make bench PYTEST_ARGS='-k predict'.
+Needs a calibration of nvidia-h200, published or measured. Run: make bench.
 """
 
 import random

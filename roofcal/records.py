@@ -245,8 +245,8 @@ def canonical_json(value: Any) -> bytes:
 
 
 @cache
-def _adapter(kind: type[Any]) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
+def _adapter(kind: str) -> TypeAdapter[Any]:
+    return TypeAdapter(_TYPES[kind])
 
 
 def encode(record: Record) -> str:
@@ -275,7 +275,7 @@ def decode(line: str, where: str = "record") -> Record:
 
 def _validated(kind: type[Any], body: Any, where: str) -> Record:
     try:
-        record: Record = _adapter(kind).validate_python(body)
+        record: Record = _adapter(kind.__name__).validate_python(body)
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])

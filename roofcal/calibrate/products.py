@@ -143,37 +143,47 @@ def _paths(data: _Data, family: str, index: NDArray[Any]) -> dict[str, NDArray[A
     return {name: index[path == name] for name in ("aligned", *SLOW_PATHS)}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Begin:
+    """Where a search begins (None: where the data suggest) and how many steps it may take."""
+
+    at: Mapping[str, float] | None = None
+    steps: int | None = None
+
+
 def _search(
     data: _Data,
     family: str,
     index: NDArray[Any],
     names: Sequence[str],
     held: Mapping[str, float],
-    start: Mapping[str, float] | None = None,
-    steps: int | None = None,
-) -> tuple[dict[str, float], float]:
-    """(constants `names`, cost) of the best fit to the probes of `index`; `held` stay as they are."""
+    begin: "_Begin",
+) -> dict[str, float]:
+    """Constants `names` of the best fit to the probes of `index`; `held` stay as they are."""
     first, low, high = np.log([data.bounds[name] for name in names]).T
-    begin = first if start is None else np.log([start[name] for name in names])
+    first = np.log([begin.at[name] for name in names]) if begin.at else first
     shapes, target = data.shapes(family, index), np.log(data.seconds[index])
 
     def residual(x: Array) -> Array:
         constants = {**held, **dict(zip(names, np.exp(x), strict=True))}
         return np.asarray(np.log(evaluate(constants, shapes, family).total) - target)
 
-    begin = np.clip(begin, low + 1e-9, high - 1e-9)
     found = least_squares(
-        residual, begin, bounds=(low, high), loss="soft_l1", f_scale=_SOFT, max_nfev=steps
+        residual,
+        np.clip(first, low + 1e-9, high - 1e-9),
+        bounds=(low, high),
+        loss="soft_l1",
+        f_scale=_SOFT,
+        max_nfev=begin.steps,
     )
-    return dict(zip(names, np.exp(found.x).tolist(), strict=True)), float(found.cost)
+    return dict(zip(names, np.exp(found.x).tolist(), strict=True))
 
 
 def _fit(
     data: _Data,
     family: str,
     index: NDArray[Any],
-    start: Mapping[str, float] | None = None,
-    steps: int | None = None,
+    begin: "_Begin | None" = None,
 ) -> dict[str, float]:
     """All constants from the probes of `index`: the aligned path first, then each slow path.
 
@@ -181,11 +191,11 @@ def _fit(
     """
     paths = _paths(data, family, index)
     names = _fast_names(data, family)
-    constants, _ = _search(data, family, paths["aligned"], names, {}, start, steps)
+    begin = begin or _Begin()
+    constants = _search(data, family, paths["aligned"], names, {}, begin)
     for path, own in SLOW_PATHS.items():
         if len(paths.get(path, ())) >= _LEAST_SLOW_POINTS:
-            found, _ = _search(data, family, paths[path], own, constants, start, steps)
-            constants |= found
+            constants |= _search(data, family, paths[path], own, constants, begin)
     return constants
 
 
@@ -195,7 +205,7 @@ def _best(data: _Data, family: str, generator: np.random.Generator) -> dict[str,
     fits = []
     for jump in (0.0, *generator.normal(0, 0.3, size=_STARTS - 1)):
         start = {name: bound[0] * float(np.exp(jump)) for name, bound in data.bounds.items()}
-        constants = _fit(data, family, every, start)
+        constants = _fit(data, family, every, _Begin(at=start))
         total = evaluate(constants, data.shapes(family, every), family).total
         fits.append((float(np.abs(np.log(total / data.seconds)).mean()), constants))
     return min(fits, key=lambda fit: fit[0])[1]
@@ -222,7 +232,7 @@ def _with_intervals(
 
     def refit(index: NDArray[np.int64]) -> Array:
         # From the optimum, a few steps: a whole search per resample costs minutes and moves little.
-        found = constants | _fit(data, family, index, constants, 4)
+        found = constants | _fit(data, family, index, _Begin(at=constants, steps=4))
         return np.array([found[name] for name in names])
 
     low, high = interval(count, refit, generator)

@@ -1,8 +1,9 @@
 """The calibrated model: constants fitted on probes, equations of roofcal.ops.gemm.time_model.
 
 A product's interval is prediction * exp(+-e), where e is the 95th percentile of |log error| on
-probes that were left out of the fit (shapes with rows off 16 bytes have an e of their own). A cast has no model of its kernels; its prediction is the
-calibrated roof: launch + least bytes / copy bandwidth, with the intervals of those two.
+probes that were left out of the fit (shapes with rows off 16 bytes have an e of their own). A cast
+has no model of its kernels; its prediction is the calibrated roof: launch + least bytes / copy
+bandwidth, with the intervals of those two.
 """
 
 from collections.abc import Sequence
@@ -55,7 +56,8 @@ def interval_factors(calibration: Calibration, recipe: str, n: Array, k: Array) 
     errors = calibration.probe_errors[recipe]
     fast = errors["log_p95"]
     slow = errors.get("log_p95_unaligned", fast)
-    return np.exp(np.where(row_alignment(recipe, n, k) == ALIGNED_BYTES, fast, slow))
+    factors: Array = np.exp(np.where(row_alignment(recipe, n, k) == ALIGNED_BYTES, fast, slow))
+    return factors
 
 
 def predict(points: Sequence[PlanPoint], calibration: Calibration) -> list[Prediction]:

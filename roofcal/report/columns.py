@@ -229,8 +229,8 @@ PROBE_ERRORS: Final = (
 )
 SESSIONS: Final = (
     text("op", "op"),
-    text("started_utc", "started"),
-    text("finished_utc", "finished"),
+    text("started_utc", "started, UTC"),
+    text("finished_utc", "finished, UTC"),
     text("host", "host"),
     Column(key="commit", label="commit", kind="code"),
     text("dirty", "uncommitted"),

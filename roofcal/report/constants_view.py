@@ -19,7 +19,11 @@ HEADLINE: Final = (
     Column(key="fraction", label="of datasheet", kind="number", show=percent),
     wide("evidence", "fitted on"),
 )
-FULL: Final = (*HEADLINE[:-1], Column(key="name", label="name", kind="code"), HEADLINE[-1])
+FULL: Final = (
+    *HEADLINE[:-1],
+    Column(key="name", label="name", kind="code"),
+    text("evidence", "fitted on"),
+)
 
 
 def readable(constants: pd.DataFrame) -> pd.DataFrame:
@@ -29,14 +33,14 @@ def readable(constants: pd.DataFrame) -> pd.DataFrame:
 
 def _row(row: dict[Any, Any]) -> dict[str, Any]:
     factor, unit = fitting(row["value"], row["unit"])
+    exact = row["ci95_low"] == row["ci95_high"]
 
     def shown(value: float) -> str | None:
         if is_missing(value):
             return None
-        whole = row["unit"] == "1" and float(value).is_integer()
-        return f"{value:.0f}" if whole else significant(value / factor, 4)
+        counted = exact and float(value).is_integer()
+        return f"{value:.0f}" if counted else significant(value / factor, 4)
 
-    exact = row["ci95_low"] == row["ci95_high"]
     return {
         "of": row["group"],
         "label": row["label"],

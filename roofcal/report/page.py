@@ -65,6 +65,7 @@ class FigureBlock:
 
     id: str
     title: str
+    op: str
     svg: str
     caption: Sequence[str]
     facts: str

@@ -58,8 +58,8 @@ def sessions_table(sessions: Sequence[Session]) -> pd.DataFrame:
     rows = [
         {
             "op": session.op,
-            "started_utc": session.started_utc,
-            "finished_utc": session.finished_utc,
+            "started_utc": _utc(session.started_utc),
+            "finished_utc": _utc(session.finished_utc),
             "host": session.host,
             "commit": session.git_commit[:12] if session.git_commit else None,
             "dirty": {True: "yes", False: "no", None: "unknown"}[session.git_dirty],
@@ -72,6 +72,11 @@ def sessions_table(sessions: Sequence[Session]) -> pd.DataFrame:
         for session in sessions
     ]
     return pd.DataFrame(rows)
+
+
+def _utc(time: str | None) -> str | None:
+    """'2026-11-21T04:00:06+00:00' -> '2026-11-21 04:00:06'."""
+    return time.replace("T", " ").removesuffix("+00:00") if time else None
 
 
 def home(run: Run) -> str:

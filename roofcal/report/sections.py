@@ -256,6 +256,7 @@ class Writer:
             yield FigureBlock(
                 id=f"{self.anchor}-figure-{picture.key}-{picture.op}",
                 title=title,
+                op=picture.op,
                 svg=inline_svg(picture.figure, prefix, picture.alt),
                 caption=paragraphs,
                 facts=picture.facts,

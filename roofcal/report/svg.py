@@ -17,6 +17,7 @@ _KEEP_STYLES_BELOW: Final = 3  # a class costs more than two repetitions of a st
 _TAG: Final = re.compile(r"<[^>]+>")
 _LONG_NUMBER: Final = re.compile(r"(-?\d+\.\d\d)\d+")
 _FONT: Final = re.compile(r"font: ((?:(?:italic|oblique|bold|\d{3}) )*)([\d.]+px) [^;\"]*")
+_FAMILY: Final = re.compile(r"font-family: [^;\"]*;? ?")  # matplotlib 3.11; before, part of `font`
 
 
 def inline_svg(figure: Figure, prefix: str, title: str) -> str:
@@ -35,6 +36,7 @@ def inline_svg(figure: Figure, prefix: str, title: str) -> str:
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", text, flags=re.DOTALL)
     text = _TAG.sub(lambda tag: _LONG_NUMBER.sub(r"\1", tag.group()), text)
+    text = _FAMILY.sub("", text)
     text = _FONT.sub(lambda font: _plain_font(font.group(1), font.group(2)), text)
     text = _with_variables(_short_styles(_own_ids(text, prefix), prefix))
     text = re.sub(r">\s+<", "><", text).strip()

@@ -187,7 +187,8 @@ def row_alignment(recipe: str, n: Array, k: Array) -> NDArray[np.int64]:
     spec = GEMM_RECIPES[recipe]
     read = (k * BITS[spec.a.dtype] / 8).astype(np.int64)
     written = (n * BITS[spec.out] / 8).astype(np.int64)
-    return np.gcd(np.gcd(read, written), ALIGNED_BYTES)
+    alignment: NDArray[np.int64] = np.gcd(np.gcd(read, written), ALIGNED_BYTES)
+    return alignment
 
 
 def _least(recipe: str, m: Array, n: Array, k: Array) -> tuple[Array, Array]:

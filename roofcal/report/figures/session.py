@@ -178,6 +178,6 @@ def _burst_facts(rows: pd.DataFrame) -> str:
     low, high = (float(long["slower"].quantile(q)) / 100 for q in (0.5, 0.95))
     return (
         f"Of {count_of(len(long), 'point')} of 100 \N{MICRO SIGN}s and more, the median is "
-        f"{percent(low, signed=True)} slower once settled, the 95th percentile "
-        f"{percent(high, signed=True)}."
+        f"{percent(low)} slower once settled, the 95th percentile "
+        f"{percent(high)}."
     )
