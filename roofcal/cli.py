@@ -6,6 +6,7 @@ fast. A mistake of the user ends in one message and exit code 2, never in a trac
 
 import argparse
 import json
+import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -129,6 +130,8 @@ def _run_measure(options: argparse.Namespace) -> None:
     from roofcal.records import Environment, read_records
 
     check_environment(read_records(options.environment, Environment)[0], DEVICES)
+    # A time limit (timeout, SLURM, Snakemake) ends a session like Ctrl-C: its end is recorded.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     job = Job(
         plan=options.plan,
         environment=options.environment,

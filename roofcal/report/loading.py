@@ -1,7 +1,7 @@
 """A run folder as the report reads it: one op at a time, so that memory holds one op's samples."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -65,10 +65,23 @@ class Run:
         return OpRecords(
             op=BY_NAME[op],
             points=tuple(_only(PlanPoint, _read(self.folder, f"plan/{op}"))),
-            sessions=tuple(_only(Session, rows)),
+            sessions=tuple(_observed(s, rows) for s in _only(Session, rows)),
             measurements={row.point_id: row for row in _only(Measurement, rows)},
             predictions=predictions,
         )
+
+
+def _observed(session: Session, rows: Sequence[Record]) -> Session:
+    """A session with its wall and timed seconds; one that was killed has them from its rows.
+
+    What it did after its last row is lost, so its wall time is the least it can have been.
+    """
+    if session.wall_s is not None:
+        return session
+    own = [m for m in _only(Measurement, rows) if m.session_id == session.session_id]
+    wall = max((m.started_s + m.elapsed_s for m in own), default=0.0)
+    timed = sum(sum(m.latency_samples_s) * m.calls_per_sample for m in own)
+    return replace(session, wall_s=wall, timed_s=timed)
 
 
 def load_run(run_dir: Path, derived_dir: Path | None = None) -> Run:

@@ -1,0 +1,57 @@
+"""One made-up run, its analysis and its page, made once for all tests of the report."""
+
+from pathlib import Path
+
+import pytest
+
+from roofcal.devices import DeviceSpec, load_devices
+from roofcal.records import Telemetry
+from roofcal.report.analysis import Analysis, analyse
+from roofcal.report.html import write_report
+from roofcal.report.loading import Run, load_run
+from tests.roofcal.report.synthetic import CPU, MadeUpRun, product, whole_run
+
+DEVICES = Path(__file__).resolve().parents[3] / "config" / "devices"
+
+
+@pytest.fixture(scope="session")
+def h200() -> DeviceSpec:
+    """The datasheet of the device that the made-up run says it is."""
+    return load_devices(DEVICES)["nvidia-h200"]
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the whole made-up run."""
+    return whole_run().write(tmp_path_factory.mktemp("results"))
+
+
+@pytest.fixture(scope="session")
+def run(folder: Path) -> Run:
+    """The whole made-up run."""
+    return load_run(folder)
+
+
+@pytest.fixture(scope="session")
+def analysis(run: Run, h200: DeviceSpec) -> Analysis:
+    """Its tables."""
+    return analyse(run, h200)
+
+
+@pytest.fixture(scope="session")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A CPU run with next to nothing: no calibration, no prediction, no datasheet, an empty op."""
+    made = MadeUpRun(CPU)
+    for recipe in ("bf16", "int8"):
+        point = product(64, 64, 64, recipe, provider="torch_cpu", device=CPU.device)
+        made.measure(point, telemetry=Telemetry(), warmup_samples=0)
+    made.points["cast"] = []
+    return made.write(tmp_path_factory.mktemp("bare"))
+
+
+@pytest.fixture(scope="session")
+def report(folder: Path, bare: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of both runs."""
+    out = tmp_path_factory.mktemp("report") / "report.html"
+    write_report([(bare, None), (folder, folder)], out, DEVICES)
+    return out

@@ -1,0 +1,72 @@
+"""Publishing freezes a finished run, byte for byte, and refuses to replace measurements."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from roofcal.publish import PublishError, publish
+from roofcal.records import Measurement, PlanPoint, append_record, read_records, write_records
+from tests.roofcal.calibrate.probe_runs import ENVIRONMENT, write_run
+from tests.roofcal.predict.runs import calibration
+
+DEVICES = Path(__file__).resolve().parents[2] / "config/devices"
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    folder = write_run(tmp_path / "results/made-up" / ENVIRONMENT.environment_id)
+    fitted = calibration("made-up", ENVIRONMENT.environment_id)
+    write_records(folder / "calibration.jsonl", [fitted])
+    return folder
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def test_records_calibration_tables_and_report_are_frozen(run: Path, tmp_path: Path) -> None:
+    target = publish(run, tmp_path / "published", DEVICES)
+    assert target == tmp_path / "published/made-up" / ENVIRONMENT.environment_id
+    files = set(content(target))
+    assert {"environment.jsonl", "calibration.jsonl", "report.html"} <= files
+    assert "measurements/probe_math.jsonl.gz" in files
+    assert any(name.startswith("tables/") and name.endswith(".csv") for name in files)
+    original = read_records(run / "measurements/probe_math.jsonl", Measurement)
+    assert read_records(target / "measurements/probe_math.jsonl.gz", Measurement) == original
+
+
+def test_the_same_records_give_the_same_bytes(run: Path, tmp_path: Path) -> None:
+    first = content(publish(run, tmp_path / "a", DEVICES))
+    assert content(publish(run, tmp_path / "b", DEVICES)) == first
+    assert content(publish(run, tmp_path / "a", DEVICES)) == first
+
+
+def test_other_measurements_of_a_published_environment_are_refused(
+    run: Path, tmp_path: Path
+) -> None:
+    target = publish(run, tmp_path / "published", DEVICES)
+    before = content(target)
+    path = run / "measurements/probe_launch.jsonl"
+    append_record(path, read_records(path, Measurement)[0])
+    with pytest.raises(PublishError, match="never replaced"):
+        publish(run, tmp_path / "published", DEVICES)
+    assert content(target) == before
+    assert [p.name for p in target.parent.iterdir()] == [target.name]
+
+
+@pytest.mark.parametrize("gone", ["calibration.jsonl", "measurements/probe_copy.jsonl"])
+def test_an_unfinished_run_is_refused(run: Path, tmp_path: Path, gone: str) -> None:
+    (run / gone).unlink()
+    with pytest.raises(PublishError, match="finish the study first"):
+        publish(run, tmp_path / "published", DEVICES)
+    assert not list((tmp_path / "published/made-up").iterdir())
+
+
+def test_the_archive_holds_no_time_of_writing(run: Path, tmp_path: Path) -> None:
+    target = publish(run, tmp_path / "published", DEVICES)
+    archive = (target / "plan/probe_copy.jsonl.gz").read_bytes()
+    assert archive[4:8] == b"\0\0\0\0"
+    assert len(gzip.decompress(archive).splitlines()) == len(
+        read_records(run / "plan/probe_copy.jsonl", PlanPoint)
+    )
