@@ -38,14 +38,15 @@ def _rows(path: Path, axes: Sequence[str]) -> list[tuple[int, dict[str, str]]]:
     try:
         with path.open(newline="", encoding="utf-8") as stream:
             reader = csv.DictReader(stream, skipinitialspace=True)
-            missing = [axis for axis in axes if axis not in (reader.fieldnames or ())]
+            header = list(reader.fieldnames or ())
+            missing = [axis for axis in axes if axis not in header]
             rows = [] if missing else [(reader.line_num, row) for row in reader]
     except OSError as error:
         raise ShapesError(f"{path}: cannot be read ({error.strerror})") from None
     if missing:
-        header = ", ".join(reader.fieldnames or ()) or "nothing"
+        given = ", ".join(header) or "nothing"
         raise ShapesError(
-            f"{path}:1: column {', '.join(missing)} is missing; the header has {header}"
+            f"{path}:1: column {', '.join(missing)} is missing; the header has {given}"
         )
     return rows
 

@@ -37,10 +37,10 @@ def method_panel(frame: pd.DataFrame) -> pd.DataFrame:
     where the graph/cold/normal point has no time.
     """
     axes = axes_of(frame)
-    rows = ok_rows(frame)
-    rows = rows[rows["sweeps"].map(_in_panel).astype(bool) & (rows["repeat"] == 0)]
+    every = ok_rows(frame)
     keys = ["op", "provider", "recipe", *axes, "world_size"]
-    base = rows.loc[standard_protocol(rows), [*keys, "median_s"]]
+    base = every.loc[standard_protocol(every), [*keys, "median_s"]].drop_duplicates(keys)
+    rows = every[every["sweeps"].map(_in_panel).astype(bool) & (every["repeat"] == 0)]
     both = rows.merge(base, on=keys, how="left", suffixes=("", "_graph"))
     for name in ("median", "ci95_low", "ci95_high"):
         both[_RATIOS[name]] = both[f"{name}_s"] / both["median_s_graph"]

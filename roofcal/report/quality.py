@@ -19,8 +19,8 @@ def sentinel_drift(frame: pd.DataFrame) -> pd.DataFrame:
     Empty where the op has no sentinel or none of its repetitions has a time.
     """
     rows = ok_rows(frame)
-    rows = rows[["sentinel" in str(sweeps).split(";") for sweeps in rows["sweeps"]]]
-    rows = rows.sort_values("repeat")
+    named = rows["sweeps"].map(lambda sweeps: "sentinel" in str(sweeps).split(";"))
+    rows = rows[named.astype(bool)].sort_values("repeat")
     columns = ["op", "provider", "recipe", *axes_of(frame), "repeat", "session_id", "started_s"]
     columns += ["median_s", "ci95_low_s", "ci95_high_s", "ratio"]
     columns += ["sm_clock_hz", "power_w", "temperature_c"]

@@ -9,7 +9,14 @@ from roofcal.records import Telemetry
 from roofcal.report.analysis import Analysis, analyse
 from roofcal.report.html import write_report
 from roofcal.report.loading import Run, load_run
-from tests.roofcal.report.synthetic import CPU, MadeUpRun, product, whole_run
+from tests.roofcal.report.synthetic import (
+    CPU,
+    MadeUpRun,
+    product,
+    samples_around,
+    true_seconds,
+    whole_run,
+)
 
 DEVICES = Path(__file__).resolve().parents[3] / "config" / "devices"
 
@@ -44,7 +51,13 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = MadeUpRun(CPU)
     for recipe in ("bf16", "int8"):
         point = product(64, 64, 64, recipe, provider="torch_cpu", device=CPU.device)
-        made.measure(point, telemetry=Telemetry(), warmup_samples=0)
+        made.measure(
+            point,
+            latency_samples_s=samples_around(true_seconds(point)),
+            telemetry=Telemetry(),
+            warmup_samples=0,
+            slice_starts=(0,),
+        )
     made.points["cast"] = []
     return made.write(tmp_path_factory.mktemp("bare"))
 

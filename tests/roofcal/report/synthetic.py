@@ -157,19 +157,22 @@ class MadeUpRun:
             "telemetry": telemetry(1.4e9, 690.0, ("power_cap",)),
             "kernel_names": ("nvjet_a", "nvjet_a", "reduce"),
         }
-        self.fail(point, "ok", None, **known | changes)
+        self._add(point, "ok", None, known | changes)
 
     def fail(self, point: PlanPoint, status: Any, reason: str | None, **changes: Any) -> None:
         """A point with any status."""
+        self._add(point, status, reason, changes)
+
+    def _add(
+        self, point: PlanPoint, status: Any, reason: str | None, changes: dict[str, Any]
+    ) -> None:
         self.plan(point)
         rows = self.rows.setdefault(point.op, [])
         known: dict[str, Any] = {"started_s": 2.0 * len(rows), "elapsed_s": 1.0}
+        known |= {"session_id": f"session-{point.op}", "status": status, "reason": reason}
         row = Measurement(
             point_id=point.point_id,
             environment_id=self.environment.environment_id,
-            session_id=f"session-{point.op}",
-            status=status,
-            reason=reason,
             **known | changes,
         )
         rows.append(row)
@@ -201,7 +204,7 @@ class MadeUpRun:
         write_records(folder / "environment.jsonl", [self.environment])
         for op, points in self.points.items():
             write_records(folder / "plan" / f"{op}{suffix}", points)
-            rows = [self.session(op), *self.rows.get(op, [])]
+            rows: list[Session | Measurement] = [self.session(op), *self.rows.get(op, [])]
             write_records(folder / "measurements" / f"{op}{suffix}", rows)
         for op, predictions in self.predictions.items():
             write_records(folder / "predictions" / f"{op}.jsonl", predictions)
@@ -280,6 +283,7 @@ SHAPES = (
     (16384, 8192, 512),
     (4096, 4096, 1024),
 )
+PANEL_SHAPE = (1024, 1024, 1024)
 PANEL = (
     Protocol(),
     Protocol(cache="hot"),
@@ -295,13 +299,16 @@ def whole_run(environment: Environment = GPU) -> MadeUpRun:
     run = MadeUpRun(environment)
     for shape in SHAPES:
         for recipe in RECIPES:
-            add_predicted(run, product(*shape, recipe=recipe, device=environment.device))
+            both = shape == PANEL_SHAPE and recipe == "bf16"
+            sweeps = ("made_up", "panel") if both else ("made_up",)
+            point = product(*shape, recipe=recipe, device=environment.device, sweeps=sweeps)
+            add_predicted(run, point)
     for protocol in PANEL[1:]:
-        panel = {"protocol": protocol, "sweeps": ("panel",), "device": environment.device}
-        run.measure(product(1024, 1024, 1024, **panel))
+        panel: dict[str, Any] = {"protocol": protocol, "sweeps": ("panel",)}
+        run.measure(product(*PANEL_SHAPE, device=environment.device, **panel))
     for repeat in range(1, 6):
-        changes = {"repeat": repeat, "sweeps": ("sentinel",), "device": environment.device}
-        point = product(4096, 4096, 4096, **changes)
+        again: dict[str, Any] = {"repeat": repeat, "sweeps": ("sentinel",)}
+        point = product(4096, 4096, 4096, device=environment.device, **again)
         run.measure(point, true_seconds(point) * (1 + DRIFT * (repeat - 1) / 4))
     for recipe in RECIPES[1:]:
         refused = product(333, 555, 777, recipe=recipe, device=environment.device)
