@@ -29,6 +29,7 @@ from roofcal.records import Ceiling
 Array = NDArray[np.float64]
 _LEAST_POINTS: Final = 12
 _LEAST_SLOW_POINTS: Final = 4
+_LEAST_TILED_UNITS: Final = 16  # fewer: a CPU, whose cores share one product without waves
 _FOLDS: Final = 6
 _SOFT: Final = 0.05  # residuals beyond 5 % pull less than their square
 _STARTS: Final = 3
@@ -60,7 +61,11 @@ def fit_recipe(
             "measure more (config/sweeps/probe_math.yaml: count)"
         )
     data = _Data.of(recipe, probes, compute_units, dram_bytes_per_s)
-    families = ("plain",) if compute_units < 16 else [name for name in FAMILIES if name != "plain"]
+    families = (
+        ("plain",)
+        if compute_units < _LEAST_TILED_UNITS
+        else [name for name in FAMILIES if name != "plain"]
+    )
     residuals = {family: _left_out(data, family) for family in families}
     family = min(residuals, key=lambda name: float(np.abs(residuals[name]).mean()))
     constants = dict(_with_intervals(data, family, generator))
@@ -115,14 +120,20 @@ def _bounds(
         "wave_s": (5e-7, 2e-8, 3e-6),
         "split_k_s": (1.5e-6, 1.5e-7, 1.5e-5),
         "misaligned": (1.3, 1.0, 2.5),
-        # The bandwidth is the device's, and the streams have measured it.
-        "dram_bytes_per_s": (0.97 * stream, 0.93 * stream, 1.02 * stream),
+        "dram_bytes_per_s": _bandwidth_bounds(stream, units),
         "sustained_flops_per_s": (rate, 0.65 * rate, 1.7 * rate),
         "tile_flops_8_byte_per_s": (0.3 * rate / units, 0.02 * rate / units, rate / units),
         "k_latency_8_byte_s_per_byte": (4e-9, 1e-10, 4e-8),
         "tile_flops_odd_per_s": (0.15 * rate / units, 0.02 * rate / units, rate / units),
         "k_latency_odd_s_per_byte": (7e-9, 1e-10, 4e-8),
     }
+
+
+def _bandwidth_bounds(stream: float, units: int) -> tuple[float, float, float]:
+    """A GPU's products read at the bandwidth of its streams; a CPU's pack their operands first."""
+    if units < _LEAST_TILED_UNITS:
+        return 0.3 * stream, 0.002 * stream, 3 * stream
+    return 0.97 * stream, 0.93 * stream, 1.02 * stream
 
 
 def _fast_names(data: _Data, family: str) -> Sequence[str]:

@@ -1,0 +1,158 @@
+"""Sentences a manager reads first: their numbers are those of the tables."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from roofcal.devices import DeviceSpec
+from roofcal.records import Protocol
+from roofcal.report.analysis import Analysis, analyse
+from roofcal.report.loading import load_run
+from roofcal.report.summary import checks, narrower, sentences
+from tests.roofcal.report.synthetic import MadeUpRun, add_constants, product, true_seconds
+
+SPACE = "\N{NO-BREAK SPACE}"
+
+
+def told(analysis: Analysis) -> str:
+    return " ".join(sentences(analysis)).replace(SPACE, " ")
+
+
+def checked(analysis: Analysis) -> dict[str, str]:
+    return {check.text.replace(SPACE, " "): check.state for check in checks(analysis)}
+
+
+def look(tmp_path: Path, made: MadeUpRun, spec: DeviceSpec | None = None) -> Analysis:
+    return analyse(load_run(made.write(tmp_path)), spec)
+
+
+def test_it_says_what_was_measured_and_how_busy_the_device_was(analysis: Analysis) -> None:
+    text = told(analysis)
+    assert f"Measured: {analysis.points} points of 4 ops" in text
+    assert "in 4 min 0 s, the device busy 65 % of it" in text
+    assert f"{analysis.ok} have a time" in text
+
+
+def test_it_says_what_the_device_reaches(analysis: Analysis) -> None:
+    text = told(analysis)
+    assert "1,200 TFLOP/s in fp8_tensorwise (61 % of the datasheet)" in text
+    assert "600 TFLOP/s in bf16 (61 % of the datasheet)" in text
+    assert "Memory copies at 4.00 TB/s (83 % of the datasheet)" in text
+
+
+def test_it_says_what_fp8_buys(analysis: Analysis) -> None:
+    table = analysis.speedups["gemm"]
+    best = table[(table["recipe"] == "fp8_tensorwise") & (table["regime"] == "large")]
+
+    text = told(analysis)
+
+    assert "In fp8 the best recipe is fp8_tensorwise" in text
+    assert f"{best['speedup'].median():.2f} times at {len(best)} large products" in text
+    assert "slower than bf16 at 0 of 16 shapes" in text
+
+
+def test_it_says_how_wrong_each_model_is(analysis: Analysis) -> None:
+    text = told(analysis)
+    rows = analysis.errors
+    mape = rows[(rows["op"] == "gemm") & (rows["model"] == "calibrated")]["mape"].iloc[0]
+    assert f"time of gemm is off by {100 * mape:.1f} % on average over 48 points" in text
+    assert "worst regime decode, 10.0 %" in text
+    assert "torchao's formula 30.0 %" in text
+
+
+def test_casts_are_told_as_a_share_of_their_roof(analysis: Analysis) -> None:
+    assert "cast reaches 50 % with torch_compile, 50 % with torch_eager" in told(analysis)
+
+
+def test_published_records_are_called_so(analysis: Analysis) -> None:
+    published = replace(analysis, run=replace(analysis.run, origin="published"))
+    assert told(published).startswith("Published records: ")
+
+
+def test_an_uncalibrated_run_says_so(bare: Path) -> None:
+    text = told(analyse(load_run(bare), None))
+    assert "Nothing is calibrated" in text
+    assert "In int8 the best recipe is int8" in text
+
+
+def test_the_recipes_that_save_bits() -> None:
+    assert "fp8_axiswise" in narrower("gemm")
+    assert not {"bf16", "fp32"} & set(narrower("gemm"))
+    assert narrower("cast") == []
+
+
+def test_checks_of_the_made_up_run(analysis: Analysis) -> None:
+    found = checked(analysis)
+
+    assert found["No cold point is faster than its datasheet allows."] == "ok"
+    assert found["4 points have no time: 2 unsupported, 1 failed, 1 not reached."] == "look"
+    assert found["The repeated sentinel of gemm stayed within 1.0 %."] == "ok"
+    (clock,) = [text for text in found if text.startswith("The card named a reason")]
+    assert "during 100 % of the gemm points" in clock
+    assert "11.1 % slower once settled" in clock
+
+
+def test_too_fast_points_are_a_reason_to_look(tmp_path: Path, h200: DeviceSpec) -> None:
+    made = MadeUpRun()
+    add_constants(made)
+    least = 2 * 8192**3 / 989.5e12
+    made.measure(product(8192, 8192, 8192), seconds=least / 1.25)
+
+    found = checked(look(tmp_path, made, h200))
+
+    text = (
+        "1 point is faster than the datasheet allows, by up to 1.25\u00d7: see the violation audit."
+    )
+    assert found[text] == "look"
+
+
+def test_zeros_beyond_a_ceiling_are_no_news(tmp_path: Path, h200: DeviceSpec) -> None:
+    made = MadeUpRun()
+    add_constants(made)
+    zeros = product(8192, 8192, 8192, protocol=Protocol(distribution="zeros"))
+    made.measure(zeros, seconds=2 * 8192**3 / 700e12)
+
+    found = checked(look(tmp_path, made, h200))
+
+    assert found["No cold point is faster than the calibrated ceilings."] == "ok"
+
+
+def test_a_drifting_device_is_a_reason_to_look(tmp_path: Path) -> None:
+    made = MadeUpRun()
+    for repeat, factor in ((1, 1.0), (2, 1.05)):
+        point = product(64, 64, 64, repeat=repeat, sweeps=("sentinel",))
+        made.measure(point, true_seconds(point) * factor)
+
+    assert (
+        checked(look(tmp_path, made))["The repeated sentinel of gemm stayed within 5.0 %."]
+        == "look"
+    )
+
+
+def test_uncommitted_or_changed_code_is_a_reason_to_look(tmp_path: Path) -> None:
+    made = MadeUpRun()
+    made.measure(product(64, 64, 64))
+    made.sessions["gemm"] = {"git_dirty": True}
+
+    assert (
+        checked(look(tmp_path, made))["Measured from a checkout with uncommitted changes."]
+        == "look"
+    )
+
+
+def test_refusals_alone_are_only_noted(tmp_path: Path) -> None:
+    made = MadeUpRun()
+    made.fail(product(64, 64, 63), "unsupported", "k")
+    assert checked(look(tmp_path, made))["1 point has no time: 1 unsupported."] == "note"
+
+
+@pytest.mark.parametrize("spread", [0.2])
+def test_badly_known_medians_are_noted(tmp_path: Path, spread: float) -> None:
+    from tests.roofcal.report.synthetic import samples_around
+
+    made = MadeUpRun()
+    point = product(64, 64, 64)
+    made.measure(point, samples=samples_around(true_seconds(point), spread=spread))
+    text = "Of gemm, 100 % of the medians are known less well than to 1 %."
+    assert checked(look(tmp_path, made))[text] == "note"
