@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -157,8 +158,6 @@ def test_the_tables_stand_beside_the_page(report: Path) -> None:
 
 
 def test_two_environments_of_a_device_share_a_table_and_not_an_id(tmp_path: Path) -> None:
-    from dataclasses import replace
-
     folders = []
     for torch in ("2.11.0", "2.12.0"):
         made = MadeUpRun(replace(GPU, torch=torch))

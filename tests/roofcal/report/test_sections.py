@@ -73,7 +73,7 @@ def test_points_without_a_time_are_listed_with_their_reason(chapter: Chapter) ->
     assert counted.total == 4
 
 
-def test_the_worst_points_come_first(chapter: Chapter, analysis: Analysis) -> None:
+def test_the_worst_points_come_first(chapter: Chapter) -> None:
     (worst,) = [
         b
         for b in blocks(chapter, "accuracy")

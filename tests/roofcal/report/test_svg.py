@@ -6,7 +6,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from roofcal.report.style import BLUE, look, new_figure
-from roofcal.report.svg import inline_svg
+from roofcal.report.svg import _FONT, _plain_font, inline_svg
 
 
 def drawn() -> Figure:
@@ -70,8 +70,6 @@ def test_numbers_are_rounded_in_tags_alone(svg: str) -> None:
 
 
 def test_fonts_of_older_matplotlib_lose_their_family_too() -> None:
-    from roofcal.report.svg import _FONT, _plain_font
-
     old = "font: 700 11.5px 'DejaVu Sans', sans-serif; text-anchor: start"
     new = _FONT.sub(lambda font: _plain_font(font.group(1), font.group(2)), old)
     assert new == "font-size:11.5px;font-weight:600; text-anchor: start"

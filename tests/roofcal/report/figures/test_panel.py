@@ -1,9 +1,11 @@
 """The method panel."""
 
 import pandas as pd
+import pytest
 
 from roofcal.report.analysis import Analysis
 from roofcal.report.figures.panel import draw_panel
+from tests.roofcal.report.figures.drawn import marks
 
 
 def test_every_method_has_a_mark_at_its_ratio(analysis: Analysis) -> None:
@@ -11,10 +13,10 @@ def test_every_method_has_a_mark_at_its_ratio(analysis: Analysis) -> None:
 
     assert picture is not None
     (axes,) = picture.figure.axes
-    marks = {c.get_label(): float(c.get_offsets()[0][0]) for c in axes.collections}
-    assert marks["wall, cold"] == 3.0
-    assert round(marks["graph, cold, zeros"], 6) == 0.9
-    assert len(marks) == 6
+    ratios = marks(axes)
+    assert ratios["wall, cold"] == pytest.approx(3.0)
+    assert ratios["graph, cold, zeros"] == pytest.approx(0.9)
+    assert len(ratios) == 6
     assert "wall, cold 3.00" in picture.facts
 
 

@@ -3,12 +3,14 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from roofcal.devices import DeviceSpec
 from roofcal.report.analysis import Analysis
 from roofcal.report.figures import roofline
 from roofcal.report.loading import load_run
 from roofcal.report.tables import tidy_frame
+from tests.roofcal.report.figures.drawn import dots
 
 
 def test_a_panel_per_number_format(analysis: Analysis, h200: DeviceSpec) -> None:
@@ -32,11 +34,10 @@ def test_every_point_is_drawn_where_it_belongs(analysis: Analysis, h200: DeviceS
     picture = roofline.draw(analysis.frames["gemm"], analysis.run.calibration, h200)
 
     assert picture is not None
-    drawn = [c.get_offsets() for axes in picture.figure.axes for c in axes.collections]
-    assert sum(len(points) for points in drawn) == 48
-    assert float(np.max(np.concatenate(drawn)[:, 1])) == (
-        analysis.frames["gemm"]["achieved_flops_per_s"].max()
-    )
+    drawn = dots(*picture.figure.axes)
+    assert len(drawn) == 48
+    highest = analysis.frames["gemm"]["achieved_flops_per_s"].max()
+    assert drawn[:, 1].max() == pytest.approx(highest)
 
 
 def test_without_datasheet_and_calibration_the_points_remain(bare: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 from roofcal.report.analysis import Analysis, analyse
 from roofcal.report.figures.session import draw_burst, draw_session
 from roofcal.report.loading import load_run
+from tests.roofcal.report.figures.drawn import dots
 
 
 def test_sentinel_clock_power_and_temperature_share_the_time(analysis: Analysis) -> None:
@@ -40,8 +41,8 @@ def test_settling_costs_what_it_was_made_to_cost(analysis: Analysis) -> None:
 
     assert picture is not None
     (axes,) = picture.figure.axes
-    heights = np.concatenate([c.get_offsets()[:, 1] for c in axes.collections])
-    assert heights == pytest.approx(100 * (1 / 0.9 - 1))
+    heights = dots(axes)[:, 1]
+    assert heights == pytest.approx(np.full(len(heights), 100 * (1 / 0.9 - 1)))
     assert "11.1" in picture.facts
 
 

@@ -1,0 +1,30 @@
+"""Write config/schema/*.json, the JSON Schema of each kind of YAML file, from the code.
+
+Editors complete and check YAML with it. Run: python tools/write_schemas.py; a test fails on drift.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "config" / "schema"
+
+
+def schemas() -> dict[str, str]:
+    """File name -> text of its schema."""
+    sys.path.insert(0, str(ROOT))
+    from roofcal.schema import LanguageModel, StudyFile, SweepFile  # noqa: PLC0415
+
+    kinds = {"config": StudyFile, "sweep": SweepFile, "model": LanguageModel}
+    return {
+        f"{name}.schema.json": json.dumps(kind.model_json_schema(), indent=2, sort_keys=True) + "\n"
+        for name, kind in kinds.items()
+    }
+
+
+if __name__ == "__main__":
+    FOLDER.mkdir(exist_ok=True)
+    for file, text in schemas().items():
+        (FOLDER / file).write_text(text, encoding="utf-8")
+        print(FOLDER / file)
