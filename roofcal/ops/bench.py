@@ -1,5 +1,6 @@
 """What every `roofcal/ops/<op>/bench.py` provides, and how it is found."""
 
+import math
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any, Protocol, cast
@@ -45,6 +46,11 @@ def draw(
     if distribution == "normal":
         return torch.randn(*sizes, dtype=dtype, device=generator.device, generator=generator)
     raise ValueError(f"unknown distribution '{distribution}'; allowed: normal, zeros")
+
+
+def worst(*errors: float) -> float:
+    """The largest error; NaN if any is NaN, which max() would pass over."""
+    return math.nan if any(math.isnan(error) for error in errors) else max(errors)
 
 
 def norm_error(output: torch.Tensor, reference: torch.Tensor) -> float:

@@ -5,7 +5,7 @@ from typing import Final
 
 import torch
 
-from roofcal.ops.bench import Call, Inputs, draw, norm_error
+from roofcal.ops.bench import Call, Inputs, draw, norm_error, worst
 from roofcal.ops.spec import Unsupported
 
 E4M3_MAX: Final = 448.0
@@ -84,22 +84,22 @@ def relative_error(recipe: str, inputs: Inputs, output: Outputs) -> float:
         _stored_error(output[i], output[i + 1], y, y.abs().amax(dim=1, keepdim=True))
         for i, y in pairs
     ]
-    return max(errors)
+    return worst(*errors)
 
 
 def _stored_error(
     q: torch.Tensor, scale: torch.Tensor, x: torch.Tensor, amax: torch.Tensor
 ) -> float:
     exact = amax.double().clamp(min=1e-12) / E4M3_MAX
-    worst = norm_error(scale, exact)
+    errors = [norm_error(scale, exact)]
     for start in range(0, x.shape[0], 2048):
         part = slice(start, start + 2048)
         by = exact[part] if exact.ndim == 2 else exact
         got = scale[part] if scale.ndim == 2 else scale
         expected = (x[part].double() / by).float().clamp(-E4M3_MAX, E4M3_MAX)
         stored = expected.to(torch.float8_e4m3fn).double() * by
-        worst = max(worst, norm_error(q[part].double() * got.double(), stored))
-    return worst
+        errors.append(norm_error(q[part].double() * got.double(), stored))
+    return worst(*errors)
 
 
 def tolerance(recipe: str) -> float:

@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional
 
 from roofcal.model.recipes import GEMM_RECIPES, Recipe
-from roofcal.ops.bench import Call, Inputs, draw, norm_error
+from roofcal.ops.bench import Call, Inputs, draw, norm_error, worst
 from roofcal.ops.spec import Unsupported
 
 E4M3_MAX: Final = 448.0
@@ -105,7 +105,7 @@ def relative_error(recipe: str, inputs: Inputs, output: torch.Tensor) -> float:
         return norm_error(output, _dequantised(inputs, "a") @ _dequantised(inputs, "b").t())
     rows = torch.linspace(0, m - 1, min(m, _SAMPLED_ROWS), device=output.device).long()
     sampled = norm_error(output[rows], _rows_reference(inputs, rows))
-    return max(sampled, _projection_error(inputs, output))
+    return worst(sampled, _projection_error(inputs, output))
 
 
 def _rows_reference(inputs: Inputs, rows: torch.Tensor) -> torch.Tensor:

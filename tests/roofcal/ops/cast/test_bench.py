@@ -1,0 +1,68 @@
+"""Casts on the CPU: every recipe is right on ragged, huge, tiny and zero inputs, wrong ones show."""
+
+import pytest
+import torch
+
+from roofcal.ops.cast import bench
+from roofcal.ops.cast.spec import OP
+from roofcal.ops.spec import Unsupported
+
+SHAPES = [(64, 64), (1, 100), (100, 1), (33, 77)]
+
+
+def made(recipe: str, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    shape = {"rows": x.shape[0], "cols": x.shape[1]}
+    outputs: tuple[torch.Tensor, ...] = bench.build("torch_eager", recipe, shape)({"x": x})
+    return outputs
+
+
+@pytest.mark.parametrize("recipe", OP.recipes)
+@pytest.mark.parametrize(("rows", "cols"), SHAPES)
+@pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])
+def test_a_cast_is_right(recipe: str, rows: int, cols: int, size: float) -> None:
+    x = (torch.randn(rows, cols) * size).to(torch.bfloat16)
+    error = bench.relative_error(recipe, {"x": x}, made(recipe, x))
+    assert error <= bench.tolerance(recipe)
+
+
+@pytest.mark.parametrize("recipe", OP.recipes)
+def test_rows_of_zeros_are_cast_to_zeros(recipe: str) -> None:
+    x = torch.zeros(8, 8, dtype=torch.bfloat16)
+    outputs = made(recipe, x)
+    assert not outputs[0].float().any()
+    assert bench.relative_error(recipe, {"x": x}, outputs) <= bench.tolerance(recipe)
+
+
+@pytest.mark.parametrize("recipe", OP.recipes)
+@pytest.mark.parametrize("which", ["value", "nan", "scale", "last"])
+def test_a_wrong_cast_is_caught(recipe: str, which: str) -> None:
+    x = torch.randn(64, 48).to(torch.bfloat16)
+    outputs = [output.clone() for output in made(recipe, x)]
+    if which == "value":
+        wrong = outputs[0].float()
+        wrong[:8] = 0
+        outputs[0] = wrong.to(torch.float8_e4m3fn)
+    elif which == "nan":
+        wrong = outputs[0].float()
+        wrong[-1, -1] = float("nan")
+        outputs[0] = wrong.to(torch.float8_e4m3fn)
+    elif which == "scale":
+        outputs[1] = outputs[1] * 1.05
+    else:
+        outputs[-1] = outputs[-1] * 1.05
+    error = bench.relative_error(recipe, {"x": x}, tuple(outputs))
+    assert not error <= bench.tolerance(recipe)
+
+
+def test_the_transposed_output_is_contiguous() -> None:
+    x = torch.randn(6, 10).to(torch.bfloat16)
+    q, scale = made("fp8_rowwise_dim1", x)
+    assert q.shape == (10, 6)
+    assert q.is_contiguous()
+    assert scale.shape == (10, 1)
+    assert len(made("fp8_rowwise_both", x)) == 4
+
+
+def test_an_unknown_provider_is_unsupported() -> None:
+    with pytest.raises(Unsupported, match="unknown provider 'magic'"):
+        bench.build("magic", "fp8_tensorwise", {"rows": 1, "cols": 1})

@@ -1,0 +1,31 @@
+"""Least bytes of casts, by hand."""
+
+import pytest
+
+from roofcal.ops.cast.spec import OP, scale_count
+
+
+@pytest.mark.parametrize(
+    ("recipe", "per_element", "scales"),
+    [
+        ("fp8_tensorwise", 5, 1),  # read twice, written once
+        ("fp8_rowwise_dim0", 3, 10),
+        ("fp8_rowwise_dim1", 3, 20),
+        ("fp8_rowwise_both", 4, 30),  # read once, written twice
+    ],
+)
+def test_bytes_are_reads_writes_and_scales(recipe: str, per_element: int, scales: int) -> None:
+    assert scale_count(recipe, 10, 20) == scales
+    work = OP.work(recipe, {"rows": 10, "cols": 20})
+    assert work.dram_bytes == per_element * 200 + 4 * scales
+    assert work.flops == 0
+
+
+def test_a_layers_activation_is_tokens_by_k() -> None:
+    assert OP.layer_shape is not None
+    assert OP.layer_shape(16, 4096, 8192) == {"rows": 16, "cols": 8192}
+
+
+def test_large_begins_at_sixteen_mebi_elements() -> None:
+    assert OP.regime({"rows": 4096, "cols": 4095}) == "small"
+    assert OP.regime({"rows": 4096, "cols": 4096}) == "large"

@@ -1,0 +1,101 @@
+"""Products on the CPU: every recipe is right, and a wrong one is caught."""
+
+import pytest
+import torch
+
+from roofcal.ops.gemm import bench
+from roofcal.ops.spec import Unsupported
+
+CPU_RECIPES = ("fp32", "bf16", "int8", "fp8_tensorwise")
+SHAPES = [(64, 64, 64), (1, 48, 80), (33, 1, 17), (100, 70, 130), (5, 7, 3)]
+
+
+def made(
+    recipe: str, m: int, n: int, k: int, distribution: str = "normal"
+) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
+    shape = {"m": m, "n": n, "k": k}
+    generator = torch.Generator().manual_seed(m + n + k)
+    inputs = bench.make_inputs(recipe, shape, generator, distribution)
+    return inputs, bench.build("torch_cpu", recipe, shape)(inputs)
+
+
+@pytest.mark.parametrize("recipe", CPU_RECIPES)
+@pytest.mark.parametrize(("m", "n", "k"), SHAPES)
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_product_is_right_by_both_checks(
+    recipe: str, m: int, n: int, k: int, whole: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench, "_FULL_REFERENCE_FLOPS", 1e18 if whole else 0)
+    inputs, output = made(recipe, m, n, k)
+    assert bench.relative_error(recipe, inputs, output) <= bench.tolerance(recipe)
+
+
+@pytest.mark.parametrize("recipe", CPU_RECIPES)
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("mistake", ["tile", "nan", "scale", "shifted"])
+def test_a_wrong_product_is_caught_by_both_checks(
+    recipe: str, whole: bool, mistake: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if recipe == "int8" and mistake == "nan":
+        pytest.skip("int32 has no NaN")
+    monkeypatch.setattr(bench, "_FULL_REFERENCE_FLOPS", 1e18 if whole else 0)
+    monkeypatch.setattr(bench, "_SAMPLED_ROWS", 4)
+    inputs, output = made(recipe, 256, 256, 128)
+    wrong = output.clone()
+    if mistake == "tile":
+        wrong[96:128, 32:64] = 0  # between the sampled rows
+    elif mistake == "nan":
+        wrong[97, 33] = float("nan")
+    elif mistake == "scale":
+        wrong = wrong * 2
+    else:
+        wrong = wrong.roll(1, dims=0)
+    error = bench.relative_error(recipe, inputs, wrong)
+    assert not error <= bench.tolerance(recipe)
+
+
+def test_contenders_get_the_same_data() -> None:
+    plain, _ = made("fp32", 32, 32, 32)
+    half, _ = made("bf16", 32, 32, 32)
+    assert torch.equal(plain["a"].to(torch.bfloat16), half["a"])
+    fp8, _ = made("fp8_tensorwise", 32, 32, 32)
+    assert torch.allclose(fp8["a"].float() * fp8["scale_a"], plain["a"], rtol=0.07, atol=0.01)
+
+
+def test_rowwise_scales_stand_where_torch_wants_them() -> None:
+    shape = {"m": 3, "n": 16, "k": 32}
+    inputs = bench.make_inputs("fp8_axiswise", shape, torch.Generator(), "normal")
+    assert inputs["scale_a"].shape == (3, 1)
+    assert inputs["scale_b"].shape == (1, 16)
+
+
+def test_quantised_values_fill_the_format_and_never_overflow() -> None:
+    x = torch.randn(300, 64) * 1e4
+    for rowwise in (True, False):
+        q, scale = bench.quantise_fp8(x, rowwise=rowwise)
+        assert not q.float().isnan().any()
+        assert float(q.float().abs().max()) == 448
+        assert torch.allclose(q.float() * scale, x, rtol=0.07, atol=float(scale.max()))
+
+
+def test_a_row_of_zeros_stays_zero() -> None:
+    q, scale = bench.quantise_fp8(torch.zeros(4, 16), rowwise=True)
+    assert not q.float().any()
+    assert (scale > 0).all()
+
+
+def test_zeros_are_a_distribution_of_their_own() -> None:
+    inputs, output = made("fp8_tensorwise", 16, 16, 16, "zeros")
+    assert not output.any()
+    assert bench.relative_error("fp8_tensorwise", inputs, output) == 0
+
+
+@pytest.mark.parametrize(("n", "k", "named"), [(24, 64, "n=24"), (64, 20, "k=20")])
+def test_what_cublaslt_refuses_is_unsupported_with_the_reason(n: int, k: int, named: str) -> None:
+    with pytest.raises(Unsupported, match=f"multiples of 16; got {named}"):
+        bench.build("cublaslt", "fp8_axiswise", {"m": 1, "n": n, "k": k})
+
+
+def test_an_unknown_provider_is_unsupported() -> None:
+    with pytest.raises(Unsupported, match="unknown provider 'mkl'"):
+        bench.build("mkl", "bf16", {"m": 1, "n": 1, "k": 1})

@@ -1,0 +1,36 @@
+"""What every op declares fits together."""
+
+import pytest
+
+from roofcal.ops import BY_NAME, OPS
+from roofcal.ops.spec import OpSpec
+
+
+@pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
+def test_work_is_declared_for_every_recipe(op: OpSpec) -> None:
+    shape = dict.fromkeys(op.axes, 64)
+    for recipe in op.recipes:
+        work = op.work(recipe, shape)
+        assert work.flops >= 0
+        assert work.dram_bytes >= 0
+    assert op.regime(shape)
+
+
+@pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
+def test_an_unknown_recipe_is_an_error(op: OpSpec) -> None:
+    with pytest.raises(KeyError):
+        op.work("bf61", dict.fromkeys(op.axes, 64))
+
+
+def test_every_op_has_a_name_of_its_own_and_providers_on_both_backends() -> None:
+    assert len(BY_NAME) == len(OPS)
+    for op in OPS:
+        assert op.providers_on("cuda")
+        assert op.providers_on("cpu")
+        assert op.providers_on("tpu") == ()
+
+
+def test_probes_come_first_so_that_a_broken_device_shows_early() -> None:
+    roles = [op.role for op in OPS]
+    assert roles == sorted(roles)
+    assert {op.role for op in OPS} == {"probe", "study"}
