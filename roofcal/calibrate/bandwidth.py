@@ -18,6 +18,7 @@ from roofcal.records import Ceiling
 
 _LEAST_SIZES = 3
 _LARGE_BYTES = 64 << 20
+_CACHES = 4
 _CACHE_SHARE = 0.5
 
 
@@ -26,19 +27,31 @@ def bandwidth_constants(
 ) -> Iterator[tuple[str, Ceiling]]:
     """Bandwidth of read, write and copy, from memory and from the cache.
 
-    dram_<kind>_bytes_per_s from cold buffers of 64 MiB and more (and four times the cache),
-    cache_<kind>_bytes_per_s from hot ones within half the cache.
+    dram_<kind>_bytes_per_s from large cold buffers, cache_<kind>_bytes_per_s from hot ones within
+    half the cache; each only where a provider has measured three sizes.
     """
-    least = max(_LARGE_BYTES, 4 * (cache_bytes or 0)) if (cache_bytes or 0) < 1 << 28 else 1 << 26
     for kind in ("read", "write", "copy"):
         some = [p for p in probes if p.point.recipe == kind]
-        cold = [p for p in some if p.point.protocol.cache == "cold" and _size(p) >= least]
+        cold = [p for p in some if p.point.protocol.cache == "cold"]
         hot = [p for p in some if p.point.protocol.cache == "hot"]
         cached = [p for p in hot if cache_bytes and _touched(p) <= _CACHE_SHARE * cache_bytes]
-        for name, members in (("dram", cold), ("cache", cached)):
+        for name, members in (("dram", _large(cold, cache_bytes)), ("cache", cached)):
             found = _fastest(members, generator)
             if found is not None:
                 yield f"{name}_{kind}_bytes_per_s", found
+
+
+def _large(cold: Sequence[Probe], cache_bytes: float | None) -> list[Probe]:
+    """Buffers of 64 MiB and four times the cache and more, but the three largest sizes at least.
+
+    A cold buffer comes from memory whatever its size: its copies rotate through more than the
+    cache. Size is asked for because a long stream hides its start better; a CPU with 480 MiB of
+    cache has no probe that long.
+    """
+    sizes = sorted({_size(probe) for probe in cold})
+    wanted = max(_LARGE_BYTES, _CACHES * (cache_bytes or 0))
+    least = min([wanted, *sizes[-_LEAST_SIZES:]])
+    return [probe for probe in cold if _size(probe) >= least]
 
 
 def _size(probe: Probe) -> int:

@@ -31,16 +31,17 @@ def calibrate(run: Path, spec: DeviceSpec | None = None, seed: int = 0) -> Calib
         raise CalibrationError(f"{run}: no probe was measured; run `snakemake --cores all` there")
     constants = {"compute_units": _counted(environment)}
     constants |= dict(launch_constants(launches))
-    constants |= dict(bandwidth_constants(streams, _cache_bytes(environment, spec), generator))
+    constants |= dict(bandwidth_constants(streams, cache_bytes(environment, spec), generator))
     stream = constants.get("dram_read_bytes_per_s")
     errors = {}
-    for recipe, members in _by_recipe(products):
+    for recipe, members in by_recipe(products):
         fit = fit_recipe(
             recipe,
             members,
             environment.compute_units,
             stream.value if stream else None,
             generator,
+            families=families_of(environment),
         )
         constants |= dict(_named(recipe, members, fit.family, fit.constants, generator))
         errors[recipe] = fit.errors
@@ -54,16 +55,24 @@ def calibrate(run: Path, spec: DeviceSpec | None = None, seed: int = 0) -> Calib
     )
 
 
+def families_of(environment: Environment) -> list[str]:
+    """Families of tiles to try: none on a CPU, where every core works on any part of a product."""
+    tiled = environment.vendor != "cpu"
+    return [name for name, family in FAMILIES.items() if bool(family.tiles) == tiled]
+
+
 def _counted(environment: Environment) -> Ceiling:
     units = float(environment.compute_units)
     return ceiling(units, units, units, "1", "environment record")
 
 
-def _cache_bytes(environment: Environment, spec: DeviceSpec | None) -> float | None:
+def cache_bytes(environment: Environment, spec: DeviceSpec | None) -> float | None:
+    """Size of the last-level cache: as the machine says, else as the datasheet does."""
     return environment.last_level_cache_bytes or (spec.l2_bytes if spec else None)
 
 
-def _by_recipe(products: Sequence[Probe]) -> Iterator[tuple[str, list[Probe]]]:
+def by_recipe(products: Sequence[Probe]) -> Iterator[tuple[str, list[Probe]]]:
+    """(recipe, its probes) in the order of their names."""
     for recipe in sorted({probe.point.recipe for probe in products}):
         yield recipe, [probe for probe in products if probe.point.recipe == recipe]
 

@@ -28,8 +28,17 @@ class Probe:
 
 
 def read_environment(run: Path) -> Environment:
-    """The environment of a run folder; raises RecordsError for a bad file."""
-    return read_records(run / "environment.jsonl", Environment)[0]
+    """The environment of a run folder.
+
+    Raises RecordsError for a bad file, CalibrationError for an empty one.
+    """
+    found = read_records(run / "environment.jsonl", Environment)
+    if not found:
+        raise CalibrationError(
+            f"{run}/environment.jsonl: holds no Environment record; run "
+            "`python -m roofcal doctor --write-environment results` on the device's machine"
+        )
+    return found[0]
 
 
 def read_probes(run: Path, op: str) -> list[Probe]:

@@ -17,7 +17,6 @@ from roofcal.calibrate.bootstrap import ceiling, interval
 from roofcal.calibrate.probes import CalibrationError, Probe
 from roofcal.ops.gemm.time_model import (
     CONSTANTS,
-    FAMILIES,
     PLAIN_CONSTANTS,
     SLOW_PATHS,
     Shapes,
@@ -29,7 +28,6 @@ from roofcal.records import Ceiling
 Array = NDArray[np.float64]
 _LEAST_POINTS: Final = 12
 _LEAST_SLOW_POINTS: Final = 4
-_LEAST_TILED_UNITS: Final = 16  # fewer: a CPU, whose cores share one product without waves
 _FOLDS: Final = 6
 _SOFT: Final = 0.05  # residuals beyond 5 % pull less than their square
 _STARTS: Final = 3
@@ -50,26 +48,54 @@ def fit_recipe(
     compute_units: int,
     dram_bytes_per_s: float | None,
     generator: np.random.Generator,
+    *,
+    families: Sequence[str],
 ) -> Fit:
     """Fit one recipe; `dram_bytes_per_s` (measured by streams) bounds its memory bandwidth.
 
+    families: of tiles, from which cross-validation chooses; ["plain"] for a CPU.
     Raises CalibrationError with fewer than 12 products.
     """
+    data = _data(recipe, probes, compute_units, dram_bytes_per_s, families)
+    family, residuals = _chosen(data, families)
+    constants = dict(_with_intervals(data, family, generator))
+    return Fit(family=family, constants=constants, errors=_errors(data, family, residuals))
+
+
+def left_out(
+    recipe: str,
+    probes: Sequence[Probe],
+    compute_units: int,
+    dram_bytes_per_s: float | None,
+    families: Sequence[str],
+) -> tuple[str, Array]:
+    """(family, log(predicted / measured) of every probe by a fit without it), see fit_recipe."""
+    return _chosen(_data(recipe, probes, compute_units, dram_bytes_per_s, families), families)
+
+
+def _data(
+    recipe: str,
+    probes: Sequence[Probe],
+    compute_units: int,
+    dram_bytes_per_s: float | None,
+    families: Sequence[str],
+) -> "_Data":
     if len(probes) < _LEAST_POINTS:
         raise CalibrationError(
             f"{recipe}: {len(probes)} products in probe_math, needs {_LEAST_POINTS}; "
             "measure more (config/sweeps/probe_math.yaml: count)"
         )
     data = _Data.of(recipe, probes, compute_units, dram_bytes_per_s)
-    families = (
-        ("plain",)
-        if compute_units < _LEAST_TILED_UNITS
-        else [name for name in FAMILIES if name != "plain"]
-    )
+    if "plain" in families:
+        data.bounds["dram_bytes_per_s"] = _packed_memory(data, dram_bytes_per_s)
+    return data
+
+
+def _chosen(data: "_Data", families: Sequence[str]) -> tuple[str, Array]:
+    """The family with the smallest errors on probes left out, and their logarithms."""
     residuals = {family: _left_out(data, family) for family in families}
     family = min(residuals, key=lambda name: float(np.abs(residuals[name]).mean()))
-    constants = dict(_with_intervals(data, family, generator))
-    return Fit(family=family, constants=constants, errors=_errors(data, family, residuals[family]))
+    return family, residuals[family]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +108,7 @@ class _Data:
     k: Array
     seconds: Array
     compute_units: int
-    bounds: Mapping[str, tuple[float, float, float]]
+    bounds: dict[str, tuple[float, float, float]]
 
     @classmethod
     def of(cls, recipe: str, probes: Sequence[Probe], units: int, dram: float | None) -> "_Data":
@@ -120,7 +146,8 @@ def _bounds(
         "wave_s": (5e-7, 2e-8, 3e-6),
         "split_k_s": (1.5e-6, 1.5e-7, 1.5e-5),
         "misaligned": (1.3, 1.0, 2.5),
-        "dram_bytes_per_s": _bandwidth_bounds(stream, units),
+        # The bandwidth is the device's, and the streams have measured it.
+        "dram_bytes_per_s": (0.97 * stream, 0.93 * stream, 1.02 * stream),
         "sustained_flops_per_s": (rate, 0.65 * rate, 1.7 * rate),
         "tile_flops_8_byte_per_s": (0.3 * rate / units, 0.02 * rate / units, rate / units),
         "k_latency_8_byte_s_per_byte": (4e-9, 1e-10, 4e-8),
@@ -129,11 +156,14 @@ def _bounds(
     }
 
 
-def _bandwidth_bounds(stream: float, units: int) -> tuple[float, float, float]:
-    """A GPU's products read at the bandwidth of its streams; a CPU's pack their operands first."""
-    if units < _LEAST_TILED_UNITS:
-        return 0.3 * stream, 0.002 * stream, 3 * stream
-    return 0.97 * stream, 0.93 * stream, 1.02 * stream
+def _packed_memory(data: _Data, stream: float | None) -> tuple[float, float, float]:
+    """The range of a CPU's memory bandwidth: its libraries pack operands first.
+
+    A GPU's products read at the bandwidth of its streams.
+    """
+    shapes = data.shapes("plain", np.arange(len(data.seconds)))
+    known = stream or 2 * float((shapes.dram_bytes / data.seconds).max())
+    return 0.3 * known, 0.002 * known, 3 * known
 
 
 def _fast_names(data: _Data, family: str) -> Sequence[str]:

@@ -1,6 +1,7 @@
 """Calibrations by device: those measured on this machine, else published ones."""
 
 import difflib
+import re
 from pathlib import Path
 
 from roofcal.predict.errors import PredictError
@@ -12,11 +13,14 @@ def find_calibration(
 ) -> tuple[Path, Calibration]:
     """(run folder, calibration) of a device, measured here or else published.
 
-    The last environment by name where there are several. Raises PredictError with what there is
-    where nothing matches.
+    The latest environment where there are several: the highest driver, torch and triton versions
+    in its name. Raises PredictError with what there is where nothing matches, and for a file that
+    holds no calibration of the device.
     """
     roots = (published, results / "replay", results)
-    found = [p for root in roots for p in sorted(root.glob("*/*/calibration.jsonl"))]
+    found = [
+        path for root in roots for path in sorted(root.glob("*/*/calibration.jsonl"), key=_versions)
+    ]
     matching = [
         path
         for path in found
@@ -25,7 +29,29 @@ def find_calibration(
     if not matching:
         raise PredictError(_nothing(device, environment, found))
     path = matching[-1]
-    return path.parent, read_records(path, Calibration)[0]
+    return path.parent, read_calibration(path, device)
+
+
+def read_calibration(path: Path, device: str | None) -> Calibration:
+    """The calibration in a file, of `device` where one is named.
+
+    Raises PredictError where there is none or it is another device's, RecordsError for a bad file.
+    """
+    found = read_records(path, Calibration)
+    if not found:
+        raise PredictError(f"{path}: holds no calibration; delete it and run `make study` again")
+    if device not in (None, found[0].device):
+        raise PredictError(
+            f"{path} was fitted on {found[0].device}, not on {device}; "
+            "give the calibration of that device"
+        )
+    return found[0]
+
+
+def _versions(path: Path) -> list[tuple[int, str]]:
+    """Sorts torch2.11 after torch2.9: numbers by value, what is between them as text."""
+    parts = re.split(r"(\d+)", path.parent.name)
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
 
 
 def _nothing(device: str, environment: str | None, found: list[Path]) -> str:

@@ -18,6 +18,7 @@ from roofcal.records import Calibration, PlanPoint, Prediction
 MODELS: Final = (calibrated.MODEL, torchao.MODEL, datasheet.MODEL)
 _COLUMNS: Final = ("recipe", "m", "n", "k")
 _MOST_ERRORS: Final = 20
+_LARGEST: Final = 1 << 30  # a side beyond any matrix that fits a device; its products stay exact
 
 
 def predict_point(
@@ -103,13 +104,7 @@ def predict_csv(path: Path, calibration: Calibration) -> str:
 
 
 def _read(path: Path, known: Sequence[str]) -> tuple[list[str], np.ndarray[Any, Any]]:
-    try:
-        with path.open(newline="", encoding="utf-8") as stream:
-            reader = csv.reader(stream, skipinitialspace=True)
-            header = next(reader, [])
-            rows = list(reader)
-    except OSError as error:
-        raise PredictError(f"{path}: cannot be read ({error.strerror})") from None
+    header, rows = _rows(path)
     missing = [name for name in _COLUMNS if name not in header]
     if missing:
         given = ", ".join(header) or "nothing"
@@ -117,29 +112,50 @@ def _read(path: Path, known: Sequence[str]) -> tuple[list[str], np.ndarray[Any, 
             f"{path}:1: column {', '.join(missing)} is missing; the header has {given}"
         )
     order = [header.index(name) for name in _COLUMNS]
-    errors = list(_errors(path, rows, order, set(known)))
+    errors = [error for line, row in rows for error in _errors(line, row, order, known)]
     if errors:
-        raise PredictError("\n".join(errors[:_MOST_ERRORS]))
+        raise PredictError(_together(path, errors))
     if not rows:
         raise PredictError(f"{path}: has no rows below its header")
-    sizes = np.array([[int(row[i]) for i in order[1:]] for row in rows], dtype=float)
-    return [row[order[0]].strip() for row in rows], sizes
+    sizes = np.array([[int(row[i]) for i in order[1:]] for _, row in rows], dtype=float)
+    return [row[order[0]].strip() for _, row in rows], sizes
+
+
+def _rows(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
+    """(header, (line, values) of every row that is not blank) of a CSV file."""
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as stream:  # spreadsheets write a BOM
+            reader = csv.reader(stream, skipinitialspace=True)
+            header = [name.strip() for name in next(reader, [])]
+            return header, [(reader.line_num, row) for row in reader if any(map(str.strip, row))]
+    except OSError as error:
+        raise PredictError(f"{path}: cannot be read ({error.strerror})") from None
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise PredictError(f"{path}: is not a CSV file in UTF-8 ({error})") from None
 
 
 def _errors(
-    path: Path, rows: Sequence[Sequence[str]], order: Sequence[int], known: set[str]
+    line: int, row: Sequence[str], order: Sequence[int], known: Sequence[str]
 ) -> Iterator[str]:
-    for line, row in enumerate(rows, start=2):
-        if len(row) <= max(order):
-            yield f"{path}:{line}: has {len(row)} values, too few for its header"
-            continue
-        recipe = row[order[0]].strip()
-        if recipe not in known:
-            yield f"{path}:{line}: recipe '{recipe}'{_nearest(recipe, sorted(known))}"
-        for axis, index in zip(_COLUMNS[1:], order[1:], strict=True):
-            text = row[index].strip()
-            if not (text.isascii() and text.isdigit() and int(text) > 0):
-                yield f"{path}:{line}: {axis}={row[index]!r} is not a whole number above 0"
+    if len(row) <= max(order):
+        yield f"{line}: has {len(row)} values, too few for its header"
+        return
+    recipe = row[order[0]].strip()
+    if recipe not in known:
+        yield f"{line}: recipe '{recipe}'{_nearest(recipe, sorted(known))}"
+    for axis, index in zip(_COLUMNS[1:], order[1:], strict=True):
+        if not _is_size(row[index].strip()):
+            yield f"{line}: {axis}={row[index][:40]!r} is not a whole number from 1 to 2^30"
+
+
+def _is_size(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 20 and 0 < int(text) <= _LARGEST
+
+
+def _together(path: Path, errors: Sequence[str]) -> str:
+    shown = [f"{path}:{error}" for error in errors[:_MOST_ERRORS]]
+    more = len(errors) - len(shown)
+    return "\n".join([*shown, f"... and {more} more"] if more else shown)
 
 
 def _written(

@@ -5,7 +5,8 @@ from pathlib import Path
 from roofcal.devices import DeviceSpec
 from roofcal.predict import calibrated, datasheet, torchao
 from roofcal.predict.errors import PredictError
-from roofcal.records import Calibration, PlanPoint, Prediction, read_records
+from roofcal.predict.find import read_calibration
+from roofcal.records import PlanPoint, Prediction, read_records
 
 
 def predict_run(run: Path, calibration: Path, op: str, spec: DeviceSpec | None) -> list[Prediction]:
@@ -15,13 +16,10 @@ def predict_run(run: Path, calibration: Path, op: str, spec: DeviceSpec | None) 
     for bad files.
     """
     points = read_records(plan_file(run, op), PlanPoint)
-    fitted = read_records(calibration, Calibration)[0]
-    other = {point.device for point in points} - {fitted.device}
-    if other:
-        raise PredictError(
-            f"{calibration} was fitted on {fitted.device}, the plan is for {', '.join(other)}; "
-            "give the calibration of that device"
-        )
+    devices = sorted({point.device for point in points})
+    if len(devices) > 1:
+        raise PredictError(f"{run}/plan: is for several devices: {', '.join(devices)}")
+    fitted = read_calibration(calibration, devices[0] if devices else None)
     return [
         *datasheet.predict(points, spec),
         *torchao.predict(points, spec),

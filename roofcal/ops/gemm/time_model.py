@@ -24,7 +24,7 @@ alike.
 Which tiles a library has is a property of the recipe: on an H200, cuBLASLt runs axiswise fp8 on
 128 x 128 tiles alone, without splitting K (kernel names in the probe records). So a `family` of
 tiles is chosen by cross-validation on the probes. `plain` has no tiles: a processor whose whole
-rate is available to any shape (used for CPUs).
+rate is available to any shape (used for CPUs): tiles = flops / (units * tile_flops) and latency.
 """
 
 from collections.abc import Mapping
@@ -133,6 +133,7 @@ class Shapes:
     """What the model needs of many shapes of one recipe, computed once for any constants."""
 
     flops: Array
+    unit_flops: Array
     dram_bytes: Array
     k_bytes: Array
     misaligned: NDArray[np.bool_]
@@ -160,6 +161,7 @@ def describe(recipe: str, m: Array, n: Array, k: Array, family: str, compute_uni
     step_k = np.ceil(k[:, None] / splits * width / _K_STEP_BYTES) * _K_STEP_BYTES
     return Shapes(
         flops=flops,
+        unit_flops=flops / compute_units,
         dram_bytes=dram,
         k_bytes=k * width,
         misaligned=(k[:, None] * width) % _ROW_ALIGNMENT_BYTES != 0,
@@ -213,7 +215,7 @@ def evaluate(constants: Mapping[str, float], shapes: Shapes, family: str) -> Par
     dram = shapes.dram_bytes / constants["dram_bytes_per_s"]
     if family == "plain":
         tiles = _norm(
-            P, shapes.flops / constants["tile_flops_per_s"], _k_latency(constants, shapes)
+            P, shapes.unit_flops / constants["tile_flops_per_s"], _k_latency(constants, shapes)
         )
         power = np.zeros_like(tiles)
     else:

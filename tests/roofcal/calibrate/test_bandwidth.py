@@ -47,3 +47,18 @@ def test_the_fastest_provider_counts() -> None:
 def test_without_a_known_cache_there_is_no_cache_bandwidth() -> None:
     assert not any(name.startswith("cache") for name in constants(probes(), None))
     assert "dram_read_bytes_per_s" in constants(probes(), None)
+
+
+@pytest.mark.parametrize("cache", [110 << 20, 480 << 20])
+def test_a_cache_larger_than_the_probes_leaves_their_three_largest_sizes(cache: float) -> None:
+    # the sizes of a CPU study end at 256 MiB
+    some = [probe for probe in probes() if probe.shape["size_bytes"] <= 1 << 28]
+    found = bandwidth_constants(some, cache, np.random.default_rng(0))
+    read = dict(found)["dram_read_bytes_per_s"]
+    assert read.value == pytest.approx(DRAM["read"], rel=1e-6)
+    assert "3 sizes" in read.evidence
+
+
+def test_two_sizes_are_too_few_for_a_bandwidth() -> None:
+    some = [probe for probe in probes() if probe.shape["size_bytes"] >= 1 << 31]
+    assert constants(some) == {}

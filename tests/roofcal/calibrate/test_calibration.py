@@ -1,11 +1,12 @@
 """A calibration finds the constants a made-up GPU was made with, and sees probes alone."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from roofcal.calibrate.calibration import calibrate
+from roofcal.calibrate.calibration import calibrate, families_of
 from roofcal.calibrate.probes import CalibrationError
 from roofcal.records import Calibration, encode
 from tests.roofcal.calibrate.probe_runs import DRAM, ENVIRONMENT, TRUTH, seconds, shapes, write_run
@@ -68,6 +69,13 @@ def test_constants_that_no_probe_depends_on_are_left_out(calibration: Calibratio
 def test_the_library_that_has_one_tile_is_found_out(tmp_path: Path) -> None:
     found = calibrate(write_run(tmp_path, family="tile_128x128"))
     assert "tile_128x128" in found.constants["gemm.bf16.tile_family"].evidence
+
+
+@pytest.mark.parametrize("units", [2, 64])
+def test_a_cpu_of_any_size_has_no_tiles(units: int) -> None:
+    processor = replace(ENVIRONMENT, vendor="cpu", compute_units=units)
+    assert families_of(processor) == ["plain"]
+    assert "plain" not in families_of(ENVIRONMENT)
 
 
 def test_equal_records_and_seed_give_equal_numbers(tmp_path: Path) -> None:

@@ -24,3 +24,9 @@ def test_an_op_without_files_has_no_probes(tmp_path: Path) -> None:
 
 def test_the_environment_is_the_run_folders(tmp_path: Path) -> None:
     assert read_environment(write_run(tmp_path)) == ENVIRONMENT
+
+
+def test_a_run_without_an_environment_says_how_to_take_it(tmp_path: Path) -> None:
+    (tmp_path / "environment.jsonl").write_text("")
+    with pytest.raises(CalibrationError, match=r"doctor --write-environment results"):
+        read_environment(tmp_path)

@@ -7,28 +7,41 @@ import pytest
 
 from roofcal.calibrate.probes import CalibrationError, read_probes
 from roofcal.calibrate.products import fit_recipe
-from tests.roofcal.calibrate.probe_runs import UNITS, write_run
+from roofcal.ops.gemm.time_model import FAMILIES, PLAIN_CONSTANTS
+from tests.roofcal.calibrate.probe_runs import TRUTH, UNITS, write_run
+
+TILED = [name for name in FAMILIES if name != "plain"]
 
 
 def test_left_out_errors_grow_with_the_noise(tmp_path: Path) -> None:
     errors = []
     for noise in (0.0, 0.1):
         probes = read_probes(write_run(tmp_path / str(noise), noise=noise), "probe_math")
-        fit = fit_recipe("bf16", probes, UNITS, 4.4e12, np.random.default_rng(0))
+        fit = fit_recipe("bf16", probes, UNITS, 4.4e12, np.random.default_rng(0), families=TILED)
         errors.append(fit.errors["mape"])
     assert errors[0] < 0.05 < errors[1] < 0.3
 
 
-def test_few_compute_units_have_no_tiles(tmp_path: Path) -> None:
-    probes = read_probes(write_run(tmp_path), "probe_math")
-    fit = fit_recipe("bf16", probes, 2, None, np.random.default_rng(0))
+@pytest.mark.parametrize("cores", [2, 8, 64])
+def test_a_cpu_reaches_the_rate_of_all_its_cores(tmp_path: Path, cores: int) -> None:
+    probes = read_probes(write_run(tmp_path, family="plain"), "probe_math")
+    fit = fit_recipe("bf16", probes, cores, None, np.random.default_rng(0), families=["plain"])
     assert fit.family == "plain"
-    assert set(fit.constants) == {
-        "launch_s", "tile_flops_per_s", "k_latency_s_per_byte", "dram_bytes_per_s",
-    }  # fmt: skip
+    assert set(fit.constants) == set(PLAIN_CONSTANTS)
+    rate = cores * fit.constants["tile_flops_per_s"].value
+    assert rate == pytest.approx(UNITS * TRUTH["tile_flops_per_s"], rel=0.05)
+    assert fit.errors["mape"] < 0.02
+
+
+def test_memory_of_a_cpu_may_be_far_below_its_streams(tmp_path: Path) -> None:
+    probes = read_probes(write_run(tmp_path, family="plain"), "probe_math")
+    stream = 3 * TRUTH["dram_bytes_per_s"]
+    fit = fit_recipe("bf16", probes, UNITS, stream, np.random.default_rng(0), families=["plain"])
+    found = fit.constants["dram_bytes_per_s"].value
+    assert found == pytest.approx(TRUTH["dram_bytes_per_s"], rel=0.05)
 
 
 def test_eleven_products_are_too_few(tmp_path: Path) -> None:
     probes = read_probes(write_run(tmp_path), "probe_math")[:11]
     with pytest.raises(CalibrationError, match="11 products in probe_math, needs 12"):
-        fit_recipe("bf16", probes, UNITS, 4.4e12, np.random.default_rng(0))
+        fit_recipe("bf16", probes, UNITS, 4.4e12, np.random.default_rng(0), families=TILED)

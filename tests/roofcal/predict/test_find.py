@@ -37,6 +37,26 @@ def test_an_environment_can_be_asked_for(tmp_path: Path) -> None:
     assert find(tmp_path, "made-up", "e1") == folder
 
 
+def test_versions_are_compared_as_numbers(tmp_path: Path) -> None:
+    put(tmp_path / "published", "made-up", "driver580.9-torch2.9.1-aaaa")
+    folder = put(tmp_path / "published", "made-up", "driver580.9-torch2.11.0-bbbb")
+    put(tmp_path / "published", "made-up", "driver99.1-torch2.12.0-cccc")
+    assert find(tmp_path, "made-up") == folder
+
+
+def test_the_calibration_of_another_device_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "published" / "other" / "e1"
+    write_records(folder / "calibration.jsonl", [calibration("made-up", "e1")])
+    with pytest.raises(PredictError, match="was fitted on made-up, not on other"):
+        find(tmp_path, "other")
+
+
+def test_a_file_without_a_calibration_is_named(tmp_path: Path) -> None:
+    write_records(tmp_path / "published" / "made-up" / "e1" / "calibration.jsonl", [])
+    with pytest.raises(PredictError, match=r"calibration\.jsonl: holds no calibration"):
+        find(tmp_path, "made-up")
+
+
 def test_a_misspelt_device_is_suggested(tmp_path: Path) -> None:
     put(tmp_path / "published", "nvidia-h200", "e1")
     with pytest.raises(PredictError, match="did you mean 'nvidia-h200'"):

@@ -40,10 +40,15 @@ def test_a_csv_gets_the_same_answers_as_single_points(tmp_path: Path) -> None:
         ("", "column recipe, m, n, k is missing"),
         ("recipe,m,n,k\nbf16,1,2\n", ":2: has 3 values"),
         ("recipe,m,n,k\nbf61,1,2,3\n", r":2: recipe 'bf61'; did you mean 'bf16'\?"),
-        ("recipe,m,n,k\nbf16,0,2,3\n", ":2: m='0' is not a whole number above 0"),
+        ("recipe,m,n,k\nbf16,0,2,3\n", r":2: m='0' is not a whole number from 1 to 2\^30"),
         ("recipe,m,n,k\nbf16,1.5,2,3\n", ":2: m='1.5' is not"),
         ("recipe,m,n,k\nbf16,-1,2,3\n", ":2: m='-1' is not"),
         ("recipe,m,n,k\nbf16,many,2,3\n", ":2: m='many' is not"),
+        ("recipe,m,n,k\nbf16,1073741825,2,3\n", ":2: m='1073741825' is not"),
+        (f"recipe,m,n,k\nbf16,1{'0' * 400},2,3\n", ":2: m='10000"),
+        (f"recipe,m,n,k\nbf16,{'1' * 5000},2,3\n", ":2: m='11111"),
+        (f"recipe,m,n,k\n{'x' * 140_000},1,2,3\n", "is not a CSV file in UTF-8"),
+        ("recipe,m,n,k\n\n\nbf16,0,2,3\n", ":4: m='0' is not"),
     ],
 )
 def test_a_bad_csv_is_named_with_its_line(tmp_path: Path, text: str, says: str) -> None:
@@ -55,7 +60,23 @@ def test_mistakes_are_reported_together_up_to_twenty(tmp_path: Path) -> None:
     path = written(tmp_path, "recipe,m,n,k\n" + "bf16,0,0,0\n" * 50)
     with pytest.raises(PredictError) as caught:
         predict_csv(path, calibration())
-    assert len(str(caught.value).splitlines()) == 20
+    lines = str(caught.value).splitlines()
+    assert len(lines) == 21
+    assert lines[-1] == "... and 130 more"
+
+
+def test_a_csv_that_is_no_text_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "points.csv"
+    path.write_bytes("recipe,m,n,k\nb\u00e9,1,1,1\n".encode("latin-1"))
+    with pytest.raises(PredictError, match=r"points\.csv: is not a CSV file in UTF-8"):
+        predict_csv(path, calibration())
+
+
+def test_a_csv_of_a_spreadsheet_is_read(tmp_path: Path) -> None:
+    # byte order mark, spaces behind commas, line ends of Windows, blank lines
+    plain = predict_csv(written(tmp_path, "recipe,m,n,k\nbf16,16,64,64\n"), calibration())
+    text = "\ufeffrecipe, m, n , k\r\nbf16, 16, 64, 64\r\n\r\n,,,\r\n"
+    assert predict_csv(written(tmp_path, text), calibration()) == plain
 
 
 def test_a_missing_csv_is_named(tmp_path: Path) -> None:

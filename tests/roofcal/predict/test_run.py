@@ -35,7 +35,7 @@ def test_a_calibration_of_another_device_is_refused(tmp_path: Path) -> None:
     run, _ = folder(tmp_path)
     other = tmp_path / "other.jsonl"
     write_records(other, [calibration("someone-elses")])
-    with pytest.raises(PredictError, match="fitted on someone-elses, the plan is for made-up"):
+    with pytest.raises(PredictError, match="fitted on someone-elses, not on made-up"):
         predict_run(run, other, "gemm", SPEC)
 
 
@@ -43,3 +43,10 @@ def test_an_op_without_a_plan_is_named(tmp_path: Path) -> None:
     run, calibrated = folder(tmp_path)
     with pytest.raises(PredictError, match=r"plan/cast\.jsonl: no such plan"):
         predict_run(run, calibrated, "cast", SPEC)
+
+
+def test_an_empty_calibration_is_named(tmp_path: Path) -> None:
+    run, calibrated = folder(tmp_path)
+    calibrated.write_text("")
+    with pytest.raises(PredictError, match=r"calibration\.jsonl: holds no calibration"):
+        predict_run(run, calibrated, "gemm", SPEC)
