@@ -18,6 +18,7 @@ _COLOURS: Final = LinearSegmentedColormap.from_list(
     "slower_faster", ["#a63d00", "#d98a56", "#f3efe9", "#6aa5cf", "#0a5592"]
 )
 _MOST_ROWS: Final = 72
+_MOST_COLUMNS: Final = 16
 _ROW_PX: Final = 19
 _WIDE: Final = 7  # more columns than this and a panel takes half the width
 _MANY: Final = 3  # so many sizes of m, or weights of one m, make a grid
@@ -49,7 +50,7 @@ def _cubes(table: pd.DataFrame, baseline: str) -> Picture | None:
     if table.empty:
         return None
     recipes = _recipes(table)
-    pivot = _pivot(table, "recipe", "m").loc[recipes]
+    pivot = _pivot(table, "recipe", "m").reindex(index=recipes, columns=_most_common(table["m"]))
     with look():
         figure = new_figure(62 + 24 * len(recipes))
         axes = figure.subplots()
@@ -62,7 +63,8 @@ def _grid(table: pd.DataFrame, baseline: str, key: str) -> Picture | None:
     """One panel per recipe, weights (n x k) down, m across."""
     if table.empty:
         return None
-    recipes, weights, tokens = _recipes(table), _weights(table), sorted(set(table["m"]))
+    recipes, tokens = _recipes(table), _most_common(table["m"])
+    weights = _weights(table[table["m"].isin(tokens)])
     kept = weights[:: -(-len(weights) // _MOST_ROWS)]
     across = min(len(recipes), 2 if len(tokens) > _WIDE else 4)
     down = -(-len(recipes) // across)
@@ -81,7 +83,10 @@ def _grid(table: pd.DataFrame, baseline: str, key: str) -> Picture | None:
             axes.set_ylabel("n \N{MULTIPLICATION SIGN} k")
         for axes in grid[-1]:
             axes.set_xlabel("m")
-    note = "" if len(kept) == len(weights) else f" {len(kept)} of {len(weights)} weights are drawn."
+    every, sizes = len(_weights(table)), table["m"].nunique()
+    note = ""
+    if (len(kept), len(tokens)) != (every, sizes):
+        note = f" {len(kept)} of {every} weights and {len(tokens)} of {sizes} sizes m are drawn."
     return _picture(key, figure, table, baseline, note)
 
 
@@ -140,6 +145,12 @@ def _weights(table: pd.DataFrame) -> list[str]:
     unique = table.drop_duplicates(["n", "k"])
     ordered = unique.assign(size=unique["n"] * unique["k"]).sort_values(["size", "n"])
     return _labels(ordered)
+
+
+def _most_common(values: "pd.Series[int]") -> list[int]:
+    """The sizes that most points have, in order."""
+    counts = values.value_counts(sort=False).sort_index()
+    return sorted(counts.sort_values(ascending=False, kind="stable").index[:_MOST_COLUMNS])
 
 
 def _sizes(values: Any) -> list[str]:

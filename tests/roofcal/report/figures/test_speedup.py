@@ -61,9 +61,23 @@ def test_very_many_weights_are_thinned_and_said_so() -> None:
         for m, n in pairs((1, 2, 3), range(2, 302))
     ]
     (picture,) = draw_speedups(pd.DataFrame(rows), "bf16")
-    assert "60 of 300 weights are drawn." in picture.facts
+    assert "60 of 300 weights and 3 of 3 sizes m are drawn." in picture.facts
 
 
 def test_other_ops_and_empty_tables_have_no_heat_map(analysis: Analysis) -> None:
     assert draw_speedups(analysis.speedups["gemm"].iloc[:0], "bf16") == []
     assert draw_speedups(pd.DataFrame({"rows": [1]}), "bf16") == []
+
+
+def test_the_sizes_that_most_shapes_have_are_drawn() -> None:
+    same = {"op": "gemm", "recipe": "int8", "k": 64, "speedup": 2.0, "speedup_high": 2.1}
+    common = [same | {"m": 7, "n": 64 * n} for n in (1, 2, 3)]
+    rare = [same | {"m": 100 + m, "n": 64} for m in range(40)]
+    others = [same | {"m": 100 + m, "n": 128} for m in range(40)]
+
+    (picture, *_) = draw_speedups(pd.DataFrame([*common, *rare, *others]), "bf16")
+
+    columns = [label.get_text() for label in picture.figure.axes[0].get_xticklabels()]
+    assert columns[0] == "7"
+    assert len(columns) == 16
+    assert "16 of 41 sizes m" in picture.facts
