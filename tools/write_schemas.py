@@ -14,9 +14,15 @@ FOLDER = ROOT / "config" / "schema"
 def schemas() -> dict[str, str]:
     """File name -> text of its schema."""
     sys.path.insert(0, str(ROOT))
+    from pydantic import BaseModel  # noqa: PLC0415
+
     from roofcal.schema import LanguageModel, StudyFile, SweepFile  # noqa: PLC0415
 
-    kinds = {"config": StudyFile, "sweep": SweepFile, "model": LanguageModel}
+    kinds: dict[str, type[BaseModel]] = {
+        "config": StudyFile,
+        "sweep": SweepFile,
+        "model": LanguageModel,
+    }
     return {
         f"{name}.schema.json": json.dumps(kind.model_json_schema(), indent=2, sort_keys=True) + "\n"
         for name, kind in kinds.items()

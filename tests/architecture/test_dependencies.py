@@ -62,7 +62,7 @@ def test_every_dependency_is_used(requirement: Requirement) -> None:
     name = key(requirement.name)
     if is_stub(name):
         base = name.removeprefix("types-").removesuffix("-stubs")
-        assert base in {key(other.name) for other in RUNTIME}
+        assert base in {key(other.name) for other in RUNTIME + DEV}
     elif name in TOOLS:
         text = (ROOT / TOOLS[name]).read_text(encoding="utf-8")
         assert SPELLED.get(name, name) in text

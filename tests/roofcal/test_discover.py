@@ -103,6 +103,6 @@ def test_another_device_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_missing_torch_says_what_to_run(monkeypatch: pytest.MonkeyPatch) -> None:
     seen(monkeypatch)
-    monkeypatch.setattr(module.util, "find_spec", lambda name: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
     with pytest.raises(DiscoverError, match="`make env` installs it"):
         discover(DEVICES)

@@ -184,7 +184,7 @@ def test_a_newer_schema_says_what_to_use() -> None:
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(RecordsError, match="nothing.jsonl: no such records file"):
+    with pytest.raises(RecordsError, match=r"nothing\.jsonl: no such records file"):
         read_records(tmp_path / "nothing.jsonl")
 
 

@@ -1,4 +1,4 @@
-"""Casts on the CPU: every recipe is right on ragged, huge, tiny and zero inputs, wrong ones show."""
+"""Casts on the CPU: right on ragged, huge, tiny and zero inputs, and wrong ones show."""
 
 import pytest
 import torch
