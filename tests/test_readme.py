@@ -16,7 +16,7 @@ def test_the_predict_example_prints_what_the_readme_shows(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)
-    monkeypatch.setattr("roofcal.cli.RESULTS", Path("no-results-of-this-machine"))
+    monkeypatch.setattr("roofcal.commands.places.RESULTS", Path("no-results-of-this-machine"))
     found = re.search(r"    \$ python -m roofcal (predict .*)\n((?:    \S.*\n)+)", TEXT)
     assert found is not None
     assert main(shlex.split(found.group(1))) == 0

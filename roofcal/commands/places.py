@@ -1,0 +1,22 @@
+"""Where a command finds datasheets, published and own results, below the current folder."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+if TYPE_CHECKING:
+    from roofcal.devices import DeviceSpec
+
+DEVICES: Final = Path("config/devices")
+PUBLISHED: Final = Path("reports/published")
+RESULTS: Final = Path("results")
+
+# What add_subparsers gives; argparse has no public name for it.
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+
+def datasheet(device: str) -> "DeviceSpec | None":
+    """The datasheet of a device id, or None where nobody wrote one."""
+    from roofcal.devices import load_devices
+
+    return load_devices(DEVICES).get(device)

@@ -1,0 +1,108 @@
+"""`predict`: seconds of one point, of a CSV of points, or of the plan of a run."""
+
+import argparse
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from roofcal.commands import places
+from roofcal.commands.arguments import whole_number, write_or_print
+from roofcal.commands.places import Commands, datasheet
+
+if TYPE_CHECKING:
+    from roofcal.records import Calibration
+
+
+def add(commands: Commands) -> None:
+    """Declare `predict` and its arguments."""
+    parser = commands.add_parser("predict", help="seconds of a point, of a CSV, or of a run")
+    parser.add_argument("--device", help="e.g. nvidia-h200")
+    parser.add_argument("--environment", help="environment id; default: the latest calibration")
+    parser.add_argument("--op", default="gemm")
+    parser.add_argument("--recipe", default="bf16")
+    for axis in ("m", "n", "k", "rows", "cols"):
+        parser.add_argument(f"--{axis}", type=whole_number)
+    parser.add_argument(
+        "--model", choices=("calibrated", "torchao", "datasheet"), default="calibrated"
+    )
+    parser.add_argument("--json", action="store_true", help="SI units, for programs")
+    parser.add_argument("--points", type=Path, metavar="CSV", help="columns recipe,m,n,k")
+    parser.add_argument("--run", type=Path, dest="folder", help="predict the plan of a run folder")
+    parser.add_argument("--calibration", type=Path, help="with --run: the calibration to use")
+    parser.add_argument("--out", type=Path, help="with --run or --points: write here")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Answer one point, a CSV or a run folder."""
+    if options.folder:
+        _predict_run(options)
+        return
+    from roofcal.predict.find import find_calibration
+    from roofcal.predict.points import predict_csv
+
+    if not options.device:
+        raise ValueError("predict needs --device, e.g. --device nvidia-h200")
+    folder, calibration = find_calibration(
+        options.device, options.environment, places.PUBLISHED, places.RESULTS
+    )
+    if not options.points:
+        _predict_point(options, calibration)
+        return
+    text = predict_csv(options.points, calibration)
+    write_or_print(text, options.out)
+    print(f"calibration: {folder}", file=sys.stderr)
+
+
+def _predict_run(options: argparse.Namespace) -> None:
+    from roofcal.predict.run import predict_run
+    from roofcal.records import write_records
+
+    calibration = options.calibration or options.folder / "calibration.jsonl"
+    spec = datasheet(options.folder.parent.name)
+    predictions = predict_run(options.folder, calibration, options.op, spec)
+    out = options.out or options.folder / "predictions" / f"{options.op}.jsonl"
+    write_records(out, predictions)
+
+
+def _predict_point(options: argparse.Namespace, calibration: "Calibration") -> None:
+    from roofcal.predict.points import as_dict, check_point, predict_point
+    from roofcal.records import PlanPoint
+
+    point = PlanPoint(
+        op=options.op, provider="", recipe=options.recipe, shape={}, device=options.device
+    )
+    check_point(point, None)
+    point = replace(point, shape=_shape(options))
+    # A datasheet costs a tenth of a second to read; the calibrated model needs none.
+    spec = None if options.model == "calibrated" else datasheet(options.device)
+    prediction = predict_point(point, options.model, calibration, spec)
+    answer = as_dict(point, prediction, calibration)
+    print(json.dumps(answer) if options.json else _sentence(answer))
+
+
+def _shape(options: argparse.Namespace) -> dict[str, int]:
+    from roofcal.ops import BY_NAME
+
+    axes = BY_NAME[options.op].axes
+    missing = [f"--{axis}" for axis in axes if getattr(options, axis, None) is None]
+    if missing:
+        raise ValueError(f"op {options.op} needs {' '.join(missing)}")
+    return {axis: getattr(options, axis) for axis in axes}
+
+
+def _sentence(answer: dict[str, Any]) -> str:
+    """A prediction for a person, three lines."""
+    from roofcal.model.units import format_seconds
+
+    low, high = answer["predicted_low_s"], answer["predicted_high_s"]
+    span = f" (95 %: {format_seconds(low)} to {format_seconds(high)})" if low else ""
+    rates = f"{answer['predicted_flops_per_s'] / 1e12:.4g} TFLOP/s, "
+    rates += f"{answer['predicted_bytes_per_s'] / 1e12:.4g} TB/s"
+    return (
+        f"{format_seconds(answer['predicted_s'])}{span}, bound by {answer['bound_by']}\n"
+        f"{rates}\n"
+        f"model {answer['model']}, {answer['device']}, {answer['environment']}"
+    )

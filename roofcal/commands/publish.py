@@ -1,0 +1,21 @@
+"""`publish`: freeze a finished run under reports/published."""
+
+import argparse
+from pathlib import Path
+
+from roofcal.commands import places
+from roofcal.commands.places import Commands
+
+
+def add(commands: Commands) -> None:
+    """Declare `publish` and its arguments."""
+    parser = commands.add_parser("publish", help="freeze a finished run under reports/published")
+    parser.add_argument("--run", type=Path, required=True, dest="folder", help="run folder")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Publish and print the folder."""
+    from roofcal.publish import publish
+
+    print(publish(options.folder, places.PUBLISHED, places.DEVICES))

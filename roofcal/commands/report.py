@@ -1,0 +1,32 @@
+"""`report`: the HTML page of one or more runs."""
+
+import argparse
+from pathlib import Path
+
+from roofcal.commands import places
+from roofcal.commands.places import Commands
+
+
+def add(commands: Commands) -> None:
+    """Declare `report` and its arguments."""
+    parser = commands.add_parser("report", help="the HTML page of one or more runs")
+    parser.add_argument(
+        "--run",
+        action="append",
+        required=True,
+        dest="folders",
+        metavar="DIR[=DERIVED]",
+        help="run folder; DERIVED holds calibration and predictions where they stand apart",
+    )
+    parser.add_argument("--out", type=Path, required=True)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Write the page and print its path."""
+    from roofcal.report.html import write_report
+
+    pairs = [folder.partition("=")[::2] for folder in options.folders]
+    runs = [(Path(folder), Path(derived or folder)) for folder, derived in pairs]
+    write_report(runs, options.out, places.DEVICES)
+    print(f"report: {options.out.resolve()}")

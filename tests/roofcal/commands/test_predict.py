@@ -1,0 +1,54 @@
+"""`predict`: times with intervals for people and for programs, of points, a CSV and a run."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from roofcal.cli import main
+from roofcal.records import Calibration, Prediction, read_records, write_records
+from tests.roofcal.calibrate.probe_runs import ENVIRONMENT, write_run
+from tests.roofcal.predict.runs import product
+
+POINT = ["--device", "made-up", "--m", "16", "--n", "4096", "--k", "8192"]
+
+
+@pytest.mark.usefixtures("checkout")
+def test_predict_says_time_interval_bound_rates_and_where_from(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["predict", "--recipe", "bf16", *POINT]) == 0
+    said = capsys.readouterr().out
+    assert "us (95 %: " in said
+    assert "bound by dram" in said
+    assert "TFLOP/s" in said
+    assert "model calibrated, made-up, e1" in said
+
+
+@pytest.mark.usefixtures("checkout")
+def test_predict_for_programs_is_json_in_si_units(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["predict", "--recipe", "bf16", "--json", *POINT]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["predicted_low_s"] < answer["predicted_s"] < answer["predicted_high_s"]
+    assert (answer["m"], answer["op"], answer["environment"]) == (16, "gemm", "e1")
+
+
+def test_predict_adds_columns_to_a_csv(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (checkout / "p.csv").write_text("recipe,m,n,k\nbf16,16,4096,8192\n")
+    assert main(["predict", "--device", "made-up", "--points", "p.csv", "--out", "o.csv"]) == 0
+    header, row = (checkout / "o.csv").read_text().splitlines()
+    assert header == "recipe,m,n,k,predicted_s,predicted_low_s,predicted_high_s,bound_by"
+    assert row.startswith("bf16,16,4096,8192,")
+    assert "calibration: reports/published/made-up/e1" in capsys.readouterr().err
+
+
+def test_calibrate_and_predict_as_the_rules_call_them(checkout: Path) -> None:
+    run = write_run(checkout / "results/made-up/e1", noise=0.01)
+    write_records(run / "plan/gemm.jsonl", [product(64, 64, 64)])
+    fitted = run / "calibration.jsonl"
+    assert main(["calibrate", "--run", str(run), "--out", str(fitted)]) == 0
+    assert read_records(fitted, Calibration)[0].environment_id == ENVIRONMENT.environment_id
+    out = run / "predictions/gemm.jsonl"
+    rest = ["--calibration", str(fitted), "--op", "gemm", "--out", str(out)]
+    assert main(["predict", "--run", str(run), *rest]) == 0
+    assert [p.model for p in read_records(out, Prediction)] == ["calibrated"]
