@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from roofcal.predict.models import MODELS
+
 ROOT = Path(__file__).resolve().parents[1]
 PREDICT = [sys.executable, "-m", "roofcal", "predict", "--device", "nvidia-h200"]
 
@@ -22,7 +24,8 @@ def seconds(*arguments: str) -> float:
 
 
 @pytest.mark.bench
-def test_a_hundred_thousand_rows(tmp_path: Path) -> None:
+@pytest.mark.parametrize("model", MODELS)
+def test_a_hundred_thousand_rows(model: str, tmp_path: Path) -> None:
     source = random.Random(0)
     recipes = ("bf16", "fp8_tensorwise", "fp8_axiswise")
     rows = [
@@ -32,8 +35,9 @@ def test_a_hundred_thousand_rows(tmp_path: Path) -> None:
     ]
     path, out = tmp_path / "points.csv", tmp_path / "out.csv"
     path.write_text("recipe,m,n,k\n" + "".join(rows))
-    times = [seconds("--points", str(path), "--out", str(out)) for _ in range(5)]
-    print(f"\n100,000 rows: {min(times):.2f} to {max(times):.2f} s")
+    asked = ("--model", model, "--points", str(path), "--out", str(out))
+    times = [seconds(*asked) for _ in range(5)]
+    print(f"\n{model}, 100,000 rows: {min(times):.2f} to {max(times):.2f} s")
     assert len(out.read_text().splitlines()) == 100_001
 
 

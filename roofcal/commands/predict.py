@@ -12,7 +12,7 @@ from roofcal.commands.arguments import whole_number, write_or_print
 from roofcal.commands.places import Commands, datasheet
 
 if TYPE_CHECKING:
-    from roofcal.records import Calibration
+    from roofcal.predict.sources import Sources
 
 
 def add(commands: Commands) -> None:
@@ -24,9 +24,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("--recipe", default="bf16")
     for axis in ("m", "n", "k", "rows", "cols"):
         parser.add_argument(f"--{axis}", type=whole_number)
-    parser.add_argument(
-        "--model", choices=("calibrated", "torchao", "datasheet"), default="calibrated"
-    )
+    parser.add_argument("--model", default="calibrated", help="calibrated, torchao or datasheet")
     parser.add_argument("--json", action="store_true", help="SI units, for programs")
     parser.add_argument("--points", type=Path, metavar="CSV", help="columns recipe,m,n,k")
     parser.add_argument("--run", type=Path, dest="folder", help="predict the plan of a run folder")
@@ -40,20 +38,34 @@ def run(options: argparse.Namespace) -> None:
     if options.folder:
         _predict_run(options)
         return
-    from roofcal.predict.find import find_calibration
     from roofcal.predict.points import predict_csv
 
     if not options.device:
         raise ValueError("predict needs --device, e.g. --device nvidia-h200")
+    sources, folder = _sources(options)
+    if not options.points:
+        _predict_point(options, sources)
+        return
+    write_or_print(predict_csv(options.points, options.model, sources), options.out)
+    print(f"from: {folder}", file=sys.stderr)
+
+
+def _sources(options: argparse.Namespace) -> "tuple[Sources, Path]":
+    """What the model reads of the device, and where it lies.
+
+    A datasheet costs a tenth of a second to read, and a calibration is not to be had for every
+    device: each model gets what it needs.
+    """
+    from roofcal.predict.find import find_calibration
+    from roofcal.predict.sources import Sources
+
+    if options.model != "calibrated":
+        path = places.DEVICES / f"{options.device}.yaml"
+        return Sources(spec=datasheet(options.device)), path
     folder, calibration = find_calibration(
         options.device, options.environment, places.PUBLISHED, places.RESULTS
     )
-    if not options.points:
-        _predict_point(options, calibration)
-        return
-    text = predict_csv(options.points, calibration)
-    write_or_print(text, options.out)
-    print(f"calibration: {folder}", file=sys.stderr)
+    return Sources(calibration=calibration), folder
 
 
 def _predict_run(options: argparse.Namespace) -> None:
@@ -67,19 +79,16 @@ def _predict_run(options: argparse.Namespace) -> None:
     write_records(out, predictions)
 
 
-def _predict_point(options: argparse.Namespace, calibration: "Calibration") -> None:
+def _predict_point(options: argparse.Namespace, sources: "Sources") -> None:
     from roofcal.predict.points import as_dict, check_point, predict_point
     from roofcal.records import PlanPoint
 
     point = PlanPoint(
         op=options.op, provider="", recipe=options.recipe, shape={}, device=options.device
     )
-    check_point(point, None)
+    check_point(point)
     point = replace(point, shape=_shape(options))
-    # A datasheet costs a tenth of a second to read; the calibrated model needs none.
-    spec = None if options.model == "calibrated" else datasheet(options.device)
-    prediction = predict_point(point, options.model, calibration, spec)
-    answer = as_dict(point, prediction, calibration)
+    answer = as_dict(point, predict_point(point, options.model, sources), sources)
     print(json.dumps(answer) if options.json else _sentence(answer))
 
 
@@ -101,8 +110,9 @@ def _sentence(answer: dict[str, Any]) -> str:
     span = f" (95 %: {format_seconds(low)} to {format_seconds(high)})" if low else ""
     rates = f"{answer['predicted_flops_per_s'] / 1e12:.4g} TFLOP/s, "
     rates += f"{answer['predicted_bytes_per_s'] / 1e12:.4g} TB/s"
+    origin = answer["environment"] or "its datasheet"
     return (
         f"{format_seconds(answer['predicted_s'])}{span}, bound by {answer['bound_by']}\n"
         f"{rates}\n"
-        f"model {answer['model']}, {answer['device']}, {answer['environment']}"
+        f"model {answer['model']}, {answer['device']}, {origin}"
     )

@@ -22,6 +22,8 @@ from roofcal.ops.gemm.time_model import (
     evaluate,
     row_alignment,
 )
+from roofcal.predict.sources import Sources
+from roofcal.predict.times import Times
 from roofcal.records import Calibration, PlanPoint, Prediction
 
 MODEL = "calibrated"
@@ -30,14 +32,33 @@ _CHUNK: Final = 128  # shapes at once, 250 choices of tile and split each: fits 
 
 
 def recipes(calibration: Calibration) -> list[str]:
-    """Recipes a calibration has products of."""
+    """Recipes of products a calibration has constants of."""
     ends = ".tile_family"
     names = [name for name in calibration.constants if name.endswith(ends)]
     return [name.removeprefix("gemm.").removesuffix(ends) for name in names]
 
 
-def product_times(calibration: Calibration, recipe: str, m: Array, n: Array, k: Array) -> Parts:
-    """Seconds of products of one recipe; raises KeyError for a recipe that was not calibrated."""
+def product_recipes(sources: Sources) -> tuple[str, ...]:
+    """Recipes of op gemm that were calibrated."""
+    return tuple(recipes(sources.calibration)) if sources.calibration else ()
+
+
+def product_times(sources: Sources, recipe: str, m: Array, n: Array, k: Array) -> Times:
+    """Seconds with intervals; raises KeyError for a recipe that was not calibrated."""
+    if sources.calibration is None:
+        raise KeyError(recipe)
+    parts = product_parts(sources.calibration, recipe, m, n, k)
+    factors = interval_factors(sources.calibration, recipe, n, k)
+    return Times(
+        total=parts.total,
+        low=parts.total / factors,
+        high=parts.total * factors,
+        bound_by=parts.bound_by,
+    )
+
+
+def product_parts(calibration: Calibration, recipe: str, m: Array, n: Array, k: Array) -> Parts:
+    """Parts of products of one recipe; raises KeyError for a recipe that was not calibrated."""
     value = {name: constant.value for name, constant in calibration.constants.items()}
     prefix = f"gemm.{recipe}."
     family = BY_CODE[int(value[f"{prefix}tile_family"])]
@@ -60,8 +81,11 @@ def interval_factors(calibration: Calibration, recipe: str, n: Array, k: Array) 
     return factors
 
 
-def predict(points: Sequence[PlanPoint], calibration: Calibration) -> list[Prediction]:
+def predict(points: Sequence[PlanPoint], sources: Sources) -> list[Prediction]:
     """A prediction per point that the calibration has constants for, in the order of the points."""
+    if sources.calibration is None:
+        return []
+    calibration = sources.calibration
     found: dict[str, Prediction] = {}
     for recipe in recipes(calibration):
         some = [p for p in points if p.op == "gemm" and p.recipe == recipe]
@@ -77,7 +101,7 @@ def _products(
     if not points:
         return []
     m, n, k = (np.array([float(p.shape[axis]) for p in points]) for axis in "mnk")
-    parts = product_times(calibration, recipe, m, n, k)
+    parts = product_parts(calibration, recipe, m, n, k)
     factors = interval_factors(calibration, recipe, n, k)
     return [
         Prediction(

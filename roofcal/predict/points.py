@@ -2,62 +2,54 @@
 
 import csv
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterator, Sequence
 from io import StringIO
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from roofcal.devices import DeviceSpec
 from roofcal.ops import BY_NAME
-from roofcal.predict import calibrated, datasheet, torchao
+from roofcal.predict import calibrated
 from roofcal.predict.errors import PredictError
-from roofcal.records import Calibration, PlanPoint, Prediction
+from roofcal.predict.models import model_named
+from roofcal.predict.sources import Sources
+from roofcal.predict.times import Array
+from roofcal.records import PlanPoint, Prediction
 
-MODELS: Final = (calibrated.MODEL, torchao.MODEL, datasheet.MODEL)
 _COLUMNS: Final = ("recipe", "m", "n", "k")
 _MOST_ERRORS: Final = 20
 _LARGEST: Final = 1 << 30  # a side beyond any matrix that fits a device; its products stay exact
 
 
-def predict_point(
-    point: PlanPoint, model: str, calibration: Calibration, spec: DeviceSpec | None
-) -> Prediction:
+def predict_point(point: PlanPoint, model: str, sources: Sources) -> Prediction:
     """One prediction; raises PredictError where the model has no answer for the point."""
-    check_point(point, calibration.constants if model == calibrated.MODEL else None)
-    answers = {
-        calibrated.MODEL: lambda: calibrated.predict([point], calibration),
-        torchao.MODEL: lambda: torchao.predict([point], spec),
-        datasheet.MODEL: lambda: datasheet.predict([point], spec),
-    }
-    found = answers[model]()
+    asked = model_named(model)
+    check_point(point)
+    found = asked.predict([point], sources)
     if not found:
-        raise PredictError(
-            f"model '{model}' has no answer for {point.op} {point.recipe} on {point.device}: "
-            + (
-                f"there is no config/devices/{point.device}.yaml"
-                if spec is None
-                else "no such rate"
-            )
-        )
+        raise PredictError(_no_answer(point, model, sources))
     return found[0]
 
 
-def check_point(point: PlanPoint, constants: Mapping[str, Any] | None) -> None:
-    """Raises PredictError for an unknown op or recipe, or one that was not calibrated."""
+def _no_answer(point: PlanPoint, model: str, sources: Sources) -> str:
+    """Why a model is silent on a point, and what it knows."""
+    if model != calibrated.MODEL and sources.spec is None:
+        why = f"there is no config/devices/{point.device}.yaml"
+    else:
+        known = model_named(model).product_recipes(sources)
+        why = f"it knows the products {', '.join(known) or 'of no recipe'} there"
+    return f"model '{model}' has no answer for {point.op} {point.recipe} on {point.device}: {why}"
+
+
+def check_point(point: PlanPoint) -> None:
+    """Raises PredictError for an unknown op or recipe."""
     if point.op not in BY_NAME:
         raise PredictError(f"unknown op '{point.op}'{_nearest(point.op, list(BY_NAME))}")
     known = BY_NAME[point.op].recipes
     if point.recipe not in known:
         raise PredictError(f"unknown recipe '{point.recipe}'{_nearest(point.recipe, list(known))}")
-    if constants is not None and point.op == "gemm":
-        fitted = [r for r in known if f"gemm.{r}.tile_family" in constants]
-        if point.recipe not in fitted:
-            raise PredictError(
-                f"recipe '{point.recipe}' was not calibrated on {point.device}; "
-                f"calibrated: {', '.join(fitted)}"
-            )
 
 
 def _nearest(word: str, known: Sequence[str]) -> str:
@@ -65,12 +57,15 @@ def _nearest(word: str, known: Sequence[str]) -> str:
     return f"; did you mean '{close[0]}'?" if close else f"; allowed: {', '.join(known)}"
 
 
-def as_dict(point: PlanPoint, prediction: Prediction, calibration: Calibration) -> dict[str, Any]:
-    """A prediction with its question and its rates, as JSON values in SI units."""
+def as_dict(point: PlanPoint, prediction: Prediction, sources: Sources) -> dict[str, Any]:
+    """A prediction with its question and its rates, as JSON values in SI units.
+
+    environment: of the calibration; None for a model that needs none.
+    """
     work = BY_NAME[point.op].work(point.recipe, point.shape)
     return {
         "device": point.device,
-        "environment": calibration.environment_id,
+        "environment": sources.calibration.environment_id if sources.calibration else None,
         "op": point.op,
         "recipe": point.recipe,
         **point.shape,
@@ -84,26 +79,28 @@ def as_dict(point: PlanPoint, prediction: Prediction, calibration: Calibration) 
     }
 
 
-def predict_csv(path: Path, calibration: Calibration) -> str:
+def predict_csv(path: Path, model: str, sources: Sources) -> str:
     """CSV text with predicted_s, predicted_low_s, predicted_high_s, bound_by added to each row.
 
-    Columns recipe, m, n, k; others are dropped. Raises PredictError naming file, line and column of
-    up to 20 mistakes at once.
+    Columns recipe, m, n, k; others are dropped. The ends of the interval are empty for a model that
+    states none. Raises PredictError naming file, line and column of up to 20 mistakes at once.
     """
-    recipes, sizes = _read(path, calibrated.recipes(calibration))
-    total, factor, bound = np.empty(len(recipes)), np.empty(len(recipes)), [""] * len(recipes)
+    asked = model_named(model)
+    recipes, sizes = _read(path, asked.product_recipes(sources))
+    seconds, bound = np.full((3, len(recipes)), np.nan), [""] * len(recipes)
     for recipe in sorted(set(recipes)):
         rows = np.array([i for i, name in enumerate(recipes) if name == recipe])
         m, n, k = sizes[rows].T
-        parts = calibrated.product_times(calibration, recipe, m, n, k)
-        total[rows] = parts.total
-        factor[rows] = calibrated.interval_factors(calibration, recipe, n, k)
-        for row, name in zip(rows, parts.bound_by, strict=True):
+        times = asked.product_times(sources, recipe, m, n, k)
+        for line, vector in enumerate((times.total, times.low, times.high)):
+            if vector is not None:
+                seconds[line, rows] = vector
+        for row, name in zip(rows, times.bound_by, strict=True):
             bound[row] = name
-    return _written(recipes, sizes, total, factor, bound)
+    return _written(recipes, sizes, seconds, bound)
 
 
-def _read(path: Path, known: Sequence[str]) -> tuple[list[str], np.ndarray[Any, Any]]:
+def _read(path: Path, known: Sequence[str]) -> tuple[list[str], Array]:
     header, rows = _rows(path)
     missing = [name for name in _COLUMNS if name not in header]
     if missing:
@@ -160,17 +157,15 @@ def _together(path: Path, errors: Sequence[str]) -> str:
 
 def _written(
     recipes: Sequence[str],
-    sizes: np.ndarray[Any, Any],
-    total: np.ndarray[Any, Any],
-    factor: np.ndarray[Any, Any],
+    sizes: Array,
+    seconds: Array,
     bound: Sequence[str],
 ) -> str:
     text = StringIO()
     names = ("predicted_s", "predicted_low_s", "predicted_high_s", "bound_by")
     text.write(",".join((*_COLUMNS, *names)) + "\n")
     whole = sizes.astype(int).tolist()
-    low, high = (total / factor).tolist(), (total * factor).tolist()
-    for row in zip(recipes, whole, total.tolist(), low, high, bound, strict=True):
-        recipe, (m, n, k), t, t_low, t_high, by = row
-        text.write(f"{recipe},{m},{n},{k},{t:.6g},{t_low:.6g},{t_high:.6g},{by}\n")
+    for recipe, (m, n, k), times, by in zip(recipes, whole, seconds.T.tolist(), bound, strict=True):
+        t, low, high = ("" if math.isnan(s) else f"{s:.6g}" for s in times)
+        text.write(f"{recipe},{m},{n},{k},{t},{low},{high},{by}\n")
     return text.getvalue()

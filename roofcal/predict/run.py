@@ -3,9 +3,10 @@
 from pathlib import Path
 
 from roofcal.devices import DeviceSpec
-from roofcal.predict import calibrated, datasheet, torchao
 from roofcal.predict.errors import PredictError
 from roofcal.predict.find import read_calibration
+from roofcal.predict.models import MODELS
+from roofcal.predict.sources import Sources
 from roofcal.records import PlanPoint, Prediction, read_records
 
 
@@ -20,11 +21,8 @@ def predict_run(run: Path, calibration: Path, op: str, spec: DeviceSpec | None) 
     if len(devices) > 1:
         raise PredictError(f"{run}/plan: is for several devices: {', '.join(devices)}")
     fitted = read_calibration(calibration, devices[0] if devices else None)
-    return [
-        *datasheet.predict(points, spec),
-        *torchao.predict(points, spec),
-        *calibrated.predict(points, fitted),
-    ]
+    sources = Sources(calibration=fitted, spec=spec)
+    return [found for model in MODELS.values() for found in model.predict(points, sources)]
 
 
 def plan_file(run: Path, op: str) -> Path:

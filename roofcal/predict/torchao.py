@@ -14,9 +14,13 @@ bandwidth are taken from the device's own datasheet here.
 from collections.abc import Sequence
 from typing import Final
 
+import numpy as np
+
 from roofcal.devices import DeviceSpec
-from roofcal.model.dtypes import nbytes
+from roofcal.model.dtypes import BITS, nbytes
 from roofcal.model.recipes import GEMM_RECIPES
+from roofcal.predict.sources import Sources
+from roofcal.predict.times import Array, Times
 from roofcal.records import PlanPoint, Prediction
 
 MODEL = "torchao"
@@ -32,8 +36,34 @@ _CAST_KERNELS: Final = {
 }
 
 
-def predict(points: Sequence[PlanPoint], spec: DeviceSpec | None) -> list[Prediction]:
+def product_recipes(sources: Sources) -> tuple[str, ...]:
+    """Recipes in bf16 and fp8 whose rate the datasheet lists."""
+    rates = sources.spec.peak_flops_per_s if sources.spec else {}
+    return tuple(
+        name
+        for name, recipe in GEMM_RECIPES.items()
+        if recipe.math_dtype in ("bf16", "fp8") and recipe.math_dtype in rates
+    )
+
+
+def product_times(sources: Sources, recipe: str, m: Array, n: Array, k: Array) -> Times:
+    """Seconds of products; raises KeyError for a recipe it does not know here."""
+    if sources.spec is None or recipe not in product_recipes(sources):
+        raise KeyError(recipe)
+    spec, dtypes = sources.spec, GEMM_RECIPES[recipe]
+    math_fraction, memory_fraction = _FRACTIONS[spec.vendor]
+    moved = BITS[dtypes.a.dtype] / 8 * (m + n) * k + BITS[dtypes.out] / 8 * m * n
+    math = 2.0 * m * n * k / spec.peak_flops_per_s[dtypes.math_dtype] / math_fraction
+    dram = moved / spec.dram_bytes_per_s / memory_fraction
+    stacked = np.stack([math, dram, np.full_like(math, LAUNCH_S)])
+    names = ("math", "dram", "launch")
+    bound = [names[index] for index in stacked.argmax(axis=0)]
+    return Times(total=stacked.max(axis=0), bound_by=bound)
+
+
+def predict(points: Sequence[PlanPoint], sources: Sources) -> list[Prediction]:
     """A prediction per product or cast in bf16 or fp8; [] without a datasheet."""
+    spec = sources.spec
     if spec is None:
         return []
     found = (_product(p, spec) if p.op == "gemm" else _cast(p, spec) for p in points)

@@ -155,7 +155,7 @@ class Shapes:
 def describe(recipe: str, m: Array, n: Array, k: Array, family: str, compute_units: int) -> Shapes:
     """Shapes of vectors m, n, k (float64) on a device of `compute_units`; KeyError for names."""
     width = BITS[GEMM_RECIPES[recipe].a.dtype] / 8
-    flops, dram = _least(recipe, m, n, k)
+    flops, dram = least_work(recipe, m, n, k)
     rows, cols, splits = _choices(family)
     count = np.ceil(m[:, None] / rows) * np.ceil(n[:, None] / cols) * splits
     step_k = np.ceil(k[:, None] / splits * width / _K_STEP_BYTES) * _K_STEP_BYTES
@@ -193,8 +193,11 @@ def row_alignment(recipe: str, n: Array, k: Array) -> NDArray[np.int64]:
     return alignment
 
 
-def _least(recipe: str, m: Array, n: Array, k: Array) -> tuple[Array, Array]:
-    """(flops, bytes) of model.work.gemm_work for vectors of sizes; a test compares the two."""
+def least_work(recipe: str, m: Array, n: Array, k: Array) -> tuple[Array, Array]:
+    """(flops, bytes) of model.work.gemm_work for vectors of sizes; a test compares the two.
+
+    Raises KeyError for an unknown recipe.
+    """
     spec = GEMM_RECIPES[recipe]
     read = _operand_bytes(spec.a, m, k) + _operand_bytes(spec.b, n, k)
     return 2 * m * n * k, read + BITS[spec.out] / 8 * m * n

@@ -46,11 +46,11 @@ def test_products_give_the_constants_that_matter(calibration: Calibration, name:
 
 
 def test_new_shapes_are_predicted_within_the_noise(calibration: Calibration) -> None:
-    from roofcal.predict.calibrated import product_times
+    from roofcal.predict.calibrated import product_parts
 
     m, n, k = shapes(300, seed=11)
     truth = seconds("bf16", "any_tile_split_k", TRUTH, m, n, k)
-    error = product_times(calibration, "bf16", m, n, k).total / truth - 1
+    error = product_parts(calibration, "bf16", m, n, k).total / truth - 1
     assert np.abs(error).mean() < 0.03
     assert calibration.probe_errors["bf16"]["mape"] < 0.05
 

@@ -39,7 +39,7 @@ def test_predict_adds_columns_to_a_csv(checkout: Path, capsys: pytest.CaptureFix
     header, row = (checkout / "o.csv").read_text().splitlines()
     assert header == "recipe,m,n,k,predicted_s,predicted_low_s,predicted_high_s,bound_by"
     assert row.startswith("bf16,16,4096,8192,")
-    assert "calibration: reports/published/made-up/e1" in capsys.readouterr().err
+    assert "from: reports/published/made-up/e1" in capsys.readouterr().err
 
 
 def test_calibrate_and_predict_as_the_rules_call_them(checkout: Path) -> None:
@@ -52,3 +52,12 @@ def test_calibrate_and_predict_as_the_rules_call_them(checkout: Path) -> None:
     rest = ["--calibration", str(fitted), "--op", "gemm", "--out", str(out)]
     assert main(["predict", "--run", str(run), *rest]) == 0
     assert [p.model for p in read_records(out, Prediction)] == ["calibrated"]
+
+
+@pytest.mark.usefixtures("checkout")
+def test_a_datasheet_answers_for_a_device_that_nobody_calibrated(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    sizes = ["--m", "8192", "--n", "8192", "--k", "8192"]
+    assert main(["predict", "--device", "nvidia-b200", "--model", "torchao", *sizes]) == 0
+    assert "model torchao, nvidia-b200, its datasheet" in capsys.readouterr().out

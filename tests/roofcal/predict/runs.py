@@ -2,6 +2,7 @@
 
 from roofcal.devices import DeviceSpec
 from roofcal.ops.gemm.time_model import CONSTANTS, FAMILIES
+from roofcal.predict.sources import Sources
 from roofcal.records import Calibration, Ceiling, PlanPoint
 from tests.roofcal.calibrate.probe_runs import TRUTH, UNITS
 
@@ -38,6 +39,9 @@ def calibration(device: str = "made-up", environment: str = "e1") -> Calibration
     return Calibration(
         device=device, environment_id=environment, constants=constants, probe_errors=errors
     )
+
+
+SOURCES = Sources(calibration=calibration(), spec=SPEC)
 
 
 def product(m: int, n: int, k: int, recipe: str = "bf16") -> PlanPoint:

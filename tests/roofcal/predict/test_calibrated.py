@@ -5,24 +5,24 @@ import pytest
 
 from roofcal.predict import calibrated
 from tests.roofcal.calibrate.probe_runs import TRUTH, seconds
-from tests.roofcal.predict.runs import calibration, cast, product
+from tests.roofcal.predict.runs import SOURCES, calibration, cast, product
 
 
 def test_many_points_and_one_point_agree() -> None:
     points = [product(m, 4096, k) for m in (1, 64, 5000) for k in (64, 4100, 9000)]
-    together = calibrated.predict(points, calibration())
-    alone = [calibrated.predict([point], calibration())[0] for point in points]
+    together = calibrated.predict(points, SOURCES)
+    alone = [calibrated.predict([point], SOURCES)[0] for point in points]
     assert together == alone
 
 
 def test_it_is_the_equation_with_the_calibrations_constants() -> None:
-    (found,) = calibrated.predict([product(300, 4096, 8192)], calibration())
+    (found,) = calibrated.predict([product(300, 4096, 8192)], SOURCES)
     sizes = (np.array([x]) for x in (300.0, 4096.0, 8192.0))
     assert found.total_s == float(seconds("bf16", "any_tile_split_k", TRUTH, *sizes)[0])
 
 
 def test_the_interval_is_the_error_on_probes_left_out() -> None:
-    (found,) = calibrated.predict([product(300, 4096, 8192)], calibration())
+    (found,) = calibrated.predict([product(300, 4096, 8192)], SOURCES)
     assert found.low_s == pytest.approx(found.total_s * np.exp(-0.1))
     assert found.high_s == pytest.approx(found.total_s * np.exp(0.1))
 
@@ -31,26 +31,26 @@ def test_chunks_do_not_show() -> None:
     count = 2 * 4096 + 3
     m = np.arange(1.0, count + 1, dtype=np.float64)
     n = np.full(count, 512.0, dtype=np.float64)
-    whole = calibrated.product_times(calibration(), "bf16", m, n, n).total
-    part = calibrated.product_times(calibration(), "bf16", m[4090:4100], n[:10], n[:10]).total
+    whole = calibrated.product_times(SOURCES, "bf16", m, n, n).total
+    part = calibrated.product_times(SOURCES, "bf16", m[4090:4100], n[:10], n[:10]).total
     assert len(whole) == count
     assert (whole[4090:4100] == part).all()
 
 
 def test_no_points_are_no_predictions() -> None:
     nothing = np.array([])
-    found = calibrated.product_times(calibration(), "bf16", nothing, nothing, nothing)
+    found = calibrated.product_times(SOURCES, "bf16", nothing, nothing, nothing)
     assert len(found.total) == 0
-    assert calibrated.predict([], calibration()) == []
+    assert calibrated.predict([], SOURCES) == []
 
 
 def test_a_cast_is_the_calibrated_roof() -> None:
-    (found,) = calibrated.predict([cast(4096, 4096, "fp8_rowwise_dim0")], calibration())
+    (found,) = calibrated.predict([cast(4096, 4096, "fp8_rowwise_dim0")], SOURCES)
     moved = 3 * 4096**2 + 4 * 4096
     assert found.total_s == pytest.approx(1e-6 + moved / 4e12)
     assert found.low_s == pytest.approx(1e-6 + moved / 4.1e12)
 
 
 def test_recipes_that_were_not_calibrated_are_left_out() -> None:
-    assert calibrated.predict([product(64, 64, 64, "fp8_axiswise")], calibration()) == []
+    assert calibrated.predict([product(64, 64, 64, "fp8_axiswise")], SOURCES) == []
     assert calibrated.recipes(calibration()) == ["bf16", "fp8_tensorwise"]

@@ -1,0 +1,50 @@
+"""The models of time by name, and what they read.
+
+A model is a module of this package with
+
+    MODEL                                   its name
+    product_recipes(sources)                recipes of op gemm it can answer from these sources
+    product_times(sources, recipe, m, n, k) Times of C[M,N] = A[M,K] @ B[N,K].T, float64 vectors;
+                                            raises KeyError for a recipe it cannot answer
+    predict(points, sources)                a Prediction per point it can answer, of any op
+"""
+
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from roofcal.predict import calibrated, datasheet, torchao
+from roofcal.predict.errors import PredictError
+from roofcal.predict.sources import Sources
+from roofcal.predict.times import Array, Times
+from roofcal.records import PlanPoint, Prediction
+
+
+class Model(Protocol):
+    """What every model of time has; see the module."""
+
+    MODEL: str
+
+    def product_recipes(self, sources: Sources, /) -> tuple[str, ...]:
+        """Recipes of op gemm it can answer."""
+        ...
+
+    def product_times(
+        self, sources: Sources, recipe: str, m: Array, n: Array, k: Array, /
+    ) -> Times:
+        """Seconds of products of one recipe."""
+        ...
+
+    def predict(self, points: Sequence[PlanPoint], sources: Sources, /) -> list[Prediction]:
+        """A prediction per point it can answer."""
+        ...
+
+
+_ALL: Final[tuple[Model, ...]] = (datasheet, torchao, calibrated)
+MODELS: Final[dict[str, Model]] = {model.MODEL: model for model in _ALL}
+
+
+def model_named(name: str) -> Model:
+    """The model of a name; raises PredictError with the names there are."""
+    if name not in MODELS:
+        raise PredictError(f"unknown model '{name}'; there are {', '.join(MODELS)}")
+    return MODELS[name]

@@ -1,0 +1,18 @@
+"""What models of time read: files of a device, each of which may be missing."""
+
+from dataclasses import dataclass
+
+from roofcal.devices import DeviceSpec
+from roofcal.records import Calibration
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """A device as the models know it.
+
+    calibration   constants fitted on its probes in one environment
+    spec          its datasheet, config/devices/<device>.yaml
+    """
+
+    calibration: Calibration | None = None
+    spec: DeviceSpec | None = None
