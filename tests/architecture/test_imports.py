@@ -18,7 +18,7 @@ ALLOWED: dict[str, set[str]] = {
     "roofcal.devices": {"pydantic", "yaml"},
     "roofcal.ops.bench": {"torch"},
     "roofcal.ops.*.bench": {"torch", "triton", "kernels"},
-    "roofcal.ops.gemm.time_model": {"numpy"},
+    "roofcal.ops.*.time_model": {"numpy"},
     "roofcal.measure": {"torch", "triton", "kernels", "numpy", "tqdm", "cuda"},
     "roofcal.measure.telemetry": {"pynvml"},
     "roofcal.calibrate": {"numpy", "scipy"},
