@@ -60,7 +60,11 @@ def activation_bytes(recipe: str, rows: Size, cols: Size) -> list[Size]:
 def inference_linear_s(
     constants: Constants, recipe: str, sizes: tuple[Size, Size, Size], maximum: Maximum
 ) -> Size:
-    """Seconds of the activation's cast (bf16: none) and the product of (M, K, N)."""
+    """Seconds of the activation's cast (bf16: none) and the product of (M, K, N).
+
+    Raises PredictError for an unknown recipe, and a device without a rate for its format.
+    """
+    check_known("recipe of inference linears", recipe, ["bf16", *ACTIVATIONS])
     m, k, _ = sizes
     total = product_s(constants, recipe, sizes, maximum)
     for moved in [] if recipe == "bf16" else activation_bytes(recipe, m, k):

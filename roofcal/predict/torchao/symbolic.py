@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import sympy
 
-from roofcal.predict.torchao import linear, products
+from roofcal.predict.torchao import inference, linear, products
 from roofcal.predict.torchao.constants import Constants
 
 M, K, N = sympy.symbols("M K N", integer=True, positive=True)
@@ -28,6 +28,11 @@ def cast_expression(constants: Constants, recipe: str, role: str, fused: bool) -
 def linear_expression(constants: Constants, recipe: str, fused: bool) -> sympy.Expr:
     """Forward and backward of a linear; raises PredictError as linear.linear_s."""
     return linear.linear_s(constants, recipe, _SIZES, fused, sympy.Max)
+
+
+def inference_expression(constants: Constants, recipe: str) -> sympy.Expr:
+    """The activation's cast and the product; raises PredictError as inference_linear_s."""
+    return inference.inference_linear_s(constants, recipe, _SIZES, sympy.Max)
 
 
 def evaluate(expression: sympy.Expr, m: int, k: int, n: int) -> float:

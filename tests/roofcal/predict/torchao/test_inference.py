@@ -55,6 +55,11 @@ def test_a_linear_is_its_product_and_its_cast(recipe: str) -> None:
     assert total == pytest.approx(product + sum(casts), rel=1e-14)
 
 
+def test_a_recipe_of_training_alone_lists_those_of_inference() -> None:
+    with pytest.raises(PredictError, match="recipe of inference linears 'rowwise_with_gw_hp'"):
+        inference_linear_s(B300, "rowwise_with_gw_hp", SIZES, max)
+
+
 def test_an_unknown_recipe_lists_what_is_known() -> None:
     with pytest.raises(PredictError, match=r"did you mean 'mxfp.*known: mxfp4, mxfp8, nvf"):
         activation_bytes("mxfp5", 1.0, 1.0)

@@ -4,6 +4,7 @@ import pytest
 import sympy
 
 from roofcal.predict.torchao.constants import SETS
+from roofcal.predict.torchao.inference import inference_linear_s
 from roofcal.predict.torchao.linear import RECIPES, cast_s, linear_s
 from roofcal.predict.torchao.products import product_s
 from roofcal.predict.torchao.symbolic import (
@@ -12,6 +13,7 @@ from roofcal.predict.torchao.symbolic import (
     N,
     cast_expression,
     evaluate,
+    inference_expression,
     linear_expression,
     product_expression,
 )
@@ -40,6 +42,13 @@ def test_a_cast_is_an_expression_in_the_sizes_of_its_tensor() -> None:
     assert weight.free_symbols == {K, N}
     expected = cast_s(B200, "rowwise", "weight", SHAPES[1], False, max)
     assert evaluate(weight, *SHAPES[1]) == pytest.approx(expected, rel=1e-12)
+
+
+def test_an_inference_linear_is_an_expression_with_rounded_down_scales() -> None:
+    found = inference_expression(B200, "nvfp4")
+    assert found.has(sympy.floor(K / 16))
+    expected = inference_linear_s(B200, "nvfp4", SHAPES[0], max)
+    assert evaluate(found, *SHAPES[0]) == pytest.approx(expected, rel=1e-12)
 
 
 def test_what_is_printed_can_be_read_again() -> None:
