@@ -73,10 +73,8 @@ _RECIPE: Final = {
 _CAST: Final = {
     "cast_family": _Said(label="How the provider's kernels block a cast"),
     "fixed_s": _Said(label="Start of a cast"),
-    "bytes_per_s": _Said(
-        label="Least bytes of a large cast per second", datasheet="dram_bytes_per_s"
-    ),
-    "cached_bytes_per_s": _Said(label="Least bytes of a cached cast per second"),
+    "bytes_per_s": _Said(label="Bandwidth of a large cast", datasheet="dram_bytes_per_s"),
+    "cached_bytes_per_s": _Said(label="Bandwidth of a cached cast"),
     "misaligned": _Said(label="Slow-down of rows or columns off 16 elements"),
 }
 DEVICE_GROUP: Final = "device"
