@@ -24,11 +24,25 @@ def test_the_predict_example_prints_what_the_readme_shows(
     assert capsys.readouterr().out.splitlines() == shown
 
 
+def test_the_export_example_prints_what_the_readme_shows(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr("roofcal.commands.places.RESULTS", Path("no-results-of-this-machine"))
+    found = re.search(r"    \$ python -m roofcal (export .*)\n((?:    \s*\S.*\n)+)", TEXT)
+    assert found is not None
+    assert main(shlex.split(found.group(1))) == 0
+    shown = [line.removeprefix("    ") for line in found.group(2).splitlines()]
+    assert capsys.readouterr().out.splitlines() == shown
+
+
 def test_setting_up_takes_exactly_two_commands() -> None:
     section = TEXT.split("## Set up and run")[1].split("Python 3.11")[0]
     assert re.findall(r"^    (make \w+)", section, re.MULTILINE) == ["make study", "make test"]
 
 
 def test_every_command_is_documented() -> None:
-    for name in ("doctor", "plan", "measure", "calibrate", "predict", "table", "report", "publish"):
+    for name in (
+        "doctor", "plan", "measure", "calibrate", "predict", "export", "table", "report", "publish",
+    ):  # fmt: skip
         assert f"`python -m roofcal {name}" in TEXT

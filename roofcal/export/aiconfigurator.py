@@ -17,10 +17,10 @@ SDK and SystemSpec of its Rust core. Units are SI.
 
 Memory operations cost bytes / (mem_bw * factor) + latency there, as they do in our calibration.
 
-Dropped: measured rates of products (its system file has no efficiency of math; it measures tables of
-GEMMs of its own, and divides its speed of light by a constant 0.8 elsewhere; comments name ours) and
-intervals. Not ours, and marked so: the node around the GPU, the memory that NCCL and the runtime
-take, nccl_version (names a folder of tables there) and data_dir; they are those of its h200_sxm.yaml.
+Dropped: measured rates of products (its system file has no efficiency of math: it measures tables
+of GEMMs of its own, and divides its speed of light by a constant 0.8 elsewhere; comments name ours)
+and intervals. Not ours, and marked so: the node around the GPU, the memory that NCCL and the
+runtime take, nccl_version (names a folder of tables there) and data_dir: those of h200_sxm.yaml.
 """
 
 from typing import Final

@@ -10,19 +10,19 @@ the example.
 | ... gflops_efficiency   | one step: fastest product of the probes / that rate                    |
 | vector.<type>.tflops    | the datasheet's fp32 rate, efficiency 1: not calibrated                |
 | mem1.GiB, GBps          | what the driver offers, the datasheet's bandwidth                      |
-| mem1.MB_efficiency      | one step: dram_copy_bytes_per_s / that bandwidth (layers read and write) |
+| mem1.MB_efficiency      | one step: dram_copy_bytes_per_s / that bandwidth                 |
 | mem2                    | capacity 0: no memory to offload to was measured                       |
 | processing_mode         | roofline, as all our models                                            |
 | networks[0]             | the datasheet's link in a node of eight, efficiency 1, latency 0       |
 
 Types: bfloat16, float8 where calibrated, and float16, which takes bf16's fraction of its own rate
 (fp16 was not measured; both run on the same units). Collectives are rings of n (Patarasuk and Yuan,
-2009): reduce-scatter and all-gather move (n - 1)/n of the data, all-reduce twice that; in Calculon's
-terms [scale, offset], size * (scale + offset/n). GBps of mem2 is 1 only because it is divided by.
+2009): reduce-scatter and all-gather move (n - 1)/n of the data, all-reduce twice that; as Calculon
+has it, [scale, offset] is size * scale * (1 + offset/n). mem2.GBps is 1 only to divide by.
 
-Dropped: launches and the dependence of efficiency on size (our model has tiles and waves, Calculon a
-table of steps), networks between nodes, intervals. Its reader passes over top-level keys that it does
-not know; `roofcal` holds the provenance.
+Dropped: launches and the dependence of efficiency on size (our model has tiles and waves, Calculon
+a table of steps), networks between nodes, intervals. Its reader passes over top-level keys that it
+does not know; `roofcal` holds the provenance.
 """
 
 import json
@@ -38,7 +38,7 @@ _RING: Final = {
     "p2p": [1.0, None],
     "reduce_scatter": [1.0, -1],
     "all_gather": [1.0, -1],
-    "all_reduce": [2.0, -2],
+    "all_reduce": [2.0, -1],
 }
 
 

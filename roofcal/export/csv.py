@@ -1,8 +1,8 @@
 """`csv`: the table of constants for spreadsheets and data frames, full precision, SI.
 
-One header and one row per constant: device, environment_id, then the columns of roofcal.export.rows.
-CSV has no comments, so each row says whose it is and `made_by` how to make it again. Nothing is
-dropped but the errors of the fit (`json` and `yaml` have them).
+One header and one row per constant: device, environment_id, then the columns of
+roofcal.export.rows. CSV has no comments, so each row says whose it is. Nothing is dropped but the
+errors of the fit (`json` and `yaml` have them).
 """
 
 import csv
@@ -20,9 +20,8 @@ def write(subject: Subject) -> str:
     """The table; floats as Python prints them, which reads back to the same bits."""
     found = subject.calibration
     whose = (found.device, found.environment_id)
-    made_by = subject.command(FORMAT)
     stream = io.StringIO()
     table = csv.writer(stream, lineterminator="\n")
-    table.writerow(("device", "environment_id", *COLUMNS, "made_by"))
-    table.writerows((*whose, *astuple(row), made_by) for row in rows(dict(found.constants)))
+    table.writerow(("device", "environment_id", *COLUMNS))
+    table.writerows((*whose, *astuple(row)) for row in rows(dict(found.constants)))
     return stream.getvalue()

@@ -18,8 +18,8 @@ GenZ calls its units GB and GB/s and multiplies by 2**30, so that its own entrie
 than their sources; numbers are divided by 2**30 here and come out as the bytes that we measured.
 They are achieved rates: leave its `ceff` and `meff` at 1.
 
-Dropped: fp8 and int8 rates (GenZ takes both as twice bf16), launches, ICN_LL (no link was timed: its
-own default holds), caches, intervals.
+Dropped: fp8 and int8 rates (GenZ takes both as twice bf16), launches, ICN_LL (no link was timed:
+its own default holds), caches, intervals.
 """
 
 from roofcal.export.subject import READ, Subject, comment

@@ -71,7 +71,7 @@ def shown(row: Row) -> Shown:
 
 _PREFIXES: Final = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1.0, ""), (1e-3, "m"), (1e-6, "u"))
 _SMALL: Final = ((1e-9, "n"), (1e-12, "p"))
-_PREFIXED: Final = ("flop/s", "B/s", "Hz", "s", "s/B", "W")
+_PREFIXED: Final = {u: u for u in ("B/s", "Hz", "s", "s/B", "W")} | {"flop/s": "FLOP/s"}
 
 
 def _fitting(value: float, unit: str) -> tuple[float, str]:
@@ -81,11 +81,12 @@ def _fitting(value: float, unit: str) -> tuple[float, str]:
         return 1.0, unit
     fits = [(f, p) for f, p in (*_PREFIXES, *_SMALL) if abs(value) >= 0.9995 * f]
     factor, prefix = fits[0] if fits else _SMALL[-1]
-    return factor, f"{prefix}{base} {rest}".rstrip()
+    return factor, f"{prefix}{_PREFIXED[base]} {rest}".rstrip()
 
 
 def four_digits(value: float) -> str:
     """To four significant digits; whole digits stay, and no exponent: 12345.6 -> '12346'."""
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
-    return f"{value:.{max(0, 3 - math.floor(math.log10(abs(value))))}f}"
+    rounded = float(f"{value:.4g}")  # 0.99996 has four digits as 1.000
+    return f"{value:.{max(0, 3 - math.floor(math.log10(abs(rounded))))}f}"

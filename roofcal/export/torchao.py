@@ -14,10 +14,10 @@ also read at pytorch/ao 0598012907d6. The file is one Python literal:
 | peak_mem_bw_bytes_sec     | the datasheet's bandwidth                                          |
 | pct_achievable_mem_bw     | dram_copy_bytes_per_s / peak: its kernels read and write           |
 
-torchao has one percentage for all formats and uses it in `peak * pct` alone. fp8 reaches another
-part of its peak than bf16, so one percentage cannot be right beside two datasheet peaks; `peak * pct`
-is our measured rate for each format here, and a comment gives the datasheet's figure. (Its
-benchmarks/float8 also prints percentages OF THE PEAK: those are of the number in this file.)
+torchao has one percentage for all formats, and its roofline uses it in `peak * pct` alone. fp8
+reaches another part of its peak than bf16, so one percentage cannot be right beside two datasheet
+peaks: here `peak * pct` is our measured rate for each format, and a comment gives the datasheet's
+figure. (Its benchmarks/float8 print percentages of the peak: they are of the number in this file.)
 
 Dropped: the launch of a kernel (KERNEL_LAUNCH_OVERHEAD_SEC is a constant of the module; the file
 names our value in a comment), differences between fp8 recipes (one fp8 rate: the fastest), tiles,
@@ -59,7 +59,8 @@ def _said(rate: Rate) -> str:
 def _head(subject: Subject) -> str:
     launch = subject.calibration.constants.get(LAUNCH)
     lines = [
-        "For torchao.testing.training.roofline_utils: gpu_name_to_specs.update(ast.literal_eval(text))",
+        "For torchao.testing.training.roofline_utils:",
+        "gpu_name_to_specs.update(ast.literal_eval(text))",
         *subject.provenance(FORMAT),
     ]
     if launch is not None:
