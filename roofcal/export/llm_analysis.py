@@ -1,10 +1,8 @@
 """`llm-analysis`: a GPU of llm-analysis.
 
 Consumer: cli99/llm-analysis, `GPUConfig` and `read_configs` in llm_analysis/config.py at
-b60b392f7478, efficiencies in llm_analysis/constant.py at the same commit. The file goes into
-llm_analysis/gpu_configs/, and its name without .json is the name of the GPU there:
-
-    llm_analysis/gpu_configs/nvidia-h200.json   ->   --gpu_name nvidia-h200
+0b979ddd83a3, units in analysis.py at 08d7f8f69586, efficiencies in constant.py at 980a812ae5fc.
+The file goes into llm_analysis/gpu_configs/, and its `name` is what `--gpu_name` takes.
 
 | theirs                             | ours                                                      |
 |------------------------------------|-----------------------------------------------------------|

@@ -81,10 +81,9 @@ def test_its_vector_engine_knows_the_same_types_at_the_rate_of_fp32() -> None:
 def test_its_memory_has_our_bandwidth_and_the_offload_has_no_room() -> None:
     found = system()
     for size in (0.0, 1e3, 1e12):
-        assert memory(found["mem1"], size) == (
-            150754820096,
-            pytest.approx(measured("dram_copy_bytes_per_s"), rel=1e-12),
-        )
+        room, rate = memory(found["mem1"], size)
+        assert room == 150754820096
+        assert rate == pytest.approx(measured("dram_copy_bytes_per_s"), rel=1e-12)
     room, rate = memory(found["mem2"], 0.0)
     assert room == 0
     assert rate > 0

@@ -12,7 +12,7 @@ from tests.roofcal.export.subjects import h200, measured, without
 
 @dataclass
 class GPUConfig:
-    """The fields of llm_analysis/config.py, GPUConfig (cli99/llm-analysis, b60b392f7478)."""
+    """The fields of llm_analysis/config.py, GPUConfig (cli99/llm-analysis, 0b979ddd83a3)."""
 
     name: str
     mem_per_GPU_in_GB: float  # noqa: N815 (their names)
