@@ -24,6 +24,7 @@ ALLOWED: dict[str, set[str]] = {
     "roofcal.calibrate": {"numpy", "scipy"},
     "roofcal.predict": {"numpy"},
     "roofcal.predict.torchao.symbolic": {"sympy"},  # formulas as expressions
+    "roofcal.export.yaml": {"yaml"},
     "roofcal.report": {"numpy", "pandas", "matplotlib", "seaborn", "jinja2"},
 }
 

@@ -33,6 +33,7 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (["predict", *POINT, "--model", "datasheet"], "config/devices/made-up.yaml"),
         (["predict", "--device", "made-up", "--points", "no.csv"], "no.csv: cannot be read"),
         (["calibrate", "--run", "no", "--out", "x"], "no such records file"),
+        (["export", "--device", "made-up", "--format", "cvs"], "did you mean 'csv'"),
         (["table", "--device", "nothing", "--op", "gemm"], "nothing"),
     ],
 )
@@ -53,5 +54,7 @@ def test_a_folder_that_cannot_be_written_is_named(
 def test_it_runs_as_a_module() -> None:
     command = [sys.executable, "-m", "roofcal", "--help"]
     said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    for name in ("doctor", "plan", "measure", "calibrate", "predict", "table", "report", "publish"):
+    for name in (
+        "doctor", "plan", "measure", "calibrate", "predict", "export", "table", "report", "publish",
+    ):  # fmt: skip
         assert name in said
