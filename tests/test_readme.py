@@ -12,12 +12,13 @@ ROOT = Path(__file__).resolve().parents[1]
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def test_the_predict_example_prints_what_the_readme_shows(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("command", ["predict", "breakeven"])
+def test_an_example_prints_what_the_readme_shows(
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr("roofcal.commands.places.RESULTS", Path("no-results-of-this-machine"))
-    found = re.search(r"    \$ python -m roofcal (predict .*)\n((?:    \S.*\n)+)", TEXT)
+    found = re.search(rf"    \$ python -m roofcal ({command} .*)\n((?:    \S.*\n)+)", TEXT)
     assert found is not None
     assert main(shlex.split(found.group(1))) == 0
     shown = [line.strip() for line in found.group(2).splitlines()]
@@ -30,5 +31,15 @@ def test_setting_up_takes_exactly_two_commands() -> None:
 
 
 def test_every_command_is_documented() -> None:
-    for name in ("doctor", "plan", "measure", "calibrate", "predict", "table", "report", "publish"):
+    for name in (
+        "doctor",
+        "plan",
+        "measure",
+        "calibrate",
+        "predict",
+        "breakeven",
+        "table",
+        "report",
+        "publish",
+    ):
         assert f"`python -m roofcal {name}" in TEXT
