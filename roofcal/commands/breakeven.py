@@ -1,10 +1,11 @@
-"""`breakeven`: the tokens from which a narrow linear, casts included, is faster than bf16."""
+"""`breakeven`: from which M on a narrow linear, casts included, is faster than bf16; its map."""
 
 import argparse
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from roofcal.commands.arguments import whole_number
+from roofcal.commands.arguments import whole_number, write_or_print
 from roofcal.commands.device_sources import device_sources
 from roofcal.commands.places import Commands
 
@@ -38,11 +39,24 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("--model", default="calibrated", help="a model of time, see `predict`")
     parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("--run", type=Path, dest="folder", help="the map of a run folder, as CSV")
+    parser.add_argument("--calibration", type=Path, help="with --run: the calibration to use")
+    parser.add_argument("--out", type=Path, help="with --run: write here")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Print the break-even of one linear."""
+    """Print the break-even of one linear, or write the map of a run folder."""
+    if options.folder:
+        from roofcal.predict.breakeven_map import run_map
+
+        calibration = options.calibration or options.folder / "calibration.jsonl"
+        write_or_print(run_map(options.folder, calibration), options.out)
+        return
+    _one_linear(options)
+
+
+def _one_linear(options: argparse.Namespace) -> None:
     from roofcal.predict.breakeven import breakeven
     from roofcal.predict.errors import PredictError
     from roofcal.predict.linear import Linear, usual_weights

@@ -1,6 +1,7 @@
 """`breakeven`: from which M on, for people and for programs; mistakes in one message."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -96,3 +97,13 @@ def test_a_mistake_is_one_message(
 ) -> None:
     assert main(arguments) == 2
     assert says in capsys.readouterr().err
+
+
+def test_the_map_of_a_run_as_the_rule_calls_it(checkout: Path) -> None:
+    run = checkout / "reports/published/made-up/e1"
+    out = checkout / "results/replay/made-up/e1/breakeven.csv"
+    fitted = ["--calibration", str(run / "calibration.jsonl")]
+    assert main(["breakeven", "--run", str(run), *fitted, "--out", str(out)]) == 0
+    header, first, *_ = out.read_text().splitlines()
+    assert header == "recipe,pass,casts,m,n,k,speedup,low,high,class"
+    assert first.startswith("fp8_tensorwise,forward,none,16,512,512,")
