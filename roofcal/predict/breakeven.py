@@ -97,9 +97,9 @@ def breakeven(model: Model, sources: Sources, linear: Linear, n: int, k: int) ->
     sides = (np.full_like(GRID, float(side)) for side in (n, k))
     found = speedups(model, sources, linear, GRID, *sides)
     return Breakeven(
-        m=_lasting(found.value),
-        m_low=_lasting(found.high),
-        m_high=_lasting(found.low),
+        m=lasting(found.value),
+        m_low=lasting(found.high),
+        m_high=lasting(found.low),
         stated=found.low is not None,
         speedups=found,
     )
@@ -122,6 +122,15 @@ def ratio(baseline: Times, ours: Times) -> Speedups:
     up = np.hypot(np.log(baseline.high / baseline.total), np.log(ours.total / ours.low))
     down = np.hypot(np.log(baseline.total / baseline.low), np.log(ours.high / ours.total))
     return Speedups(value=value, low=value * np.exp(-down), high=value * np.exp(up))
+
+
+def lasting(speedup: Array | None) -> int | None:
+    """The first M of GRID from which on a speed-up on GRID is above 1; None for never."""
+    if speedup is None:
+        return None
+    slow = np.flatnonzero(~(speedup > 1))
+    first = int(slow[-1]) + 1 if len(slow) else 0
+    return int(GRID[first]) if first < len(GRID) else None
 
 
 def recipes(model: Model, sources: Sources) -> list[str]:
@@ -177,12 +186,3 @@ def _unknown(model: Model, recipe: str, allowed: list[str]) -> str:
     close = difflib.get_close_matches(recipe, allowed, n=1)
     hint = f"; did you mean '{close[0]}'?" if close else "."
     return f"model '{model.MODEL}' has no recipe '{recipe}' here{hint} There are the {names}"
-
-
-def _lasting(speedup: Array | None) -> int | None:
-    """The first M of GRID from which on it is above 1."""
-    if speedup is None:
-        return None
-    slow = np.flatnonzero(~(speedup > 1))
-    first = int(slow[-1]) + 1 if len(slow) else 0
-    return int(GRID[first]) if first < len(GRID) else None

@@ -10,7 +10,9 @@ from roofcal.records import Measurement, PlanPoint, append_record, read_records,
 from tests.roofcal.calibrate.probe_runs import ENVIRONMENT, write_run
 from tests.roofcal.predict.runs import calibration
 
-MAP = "recipe,pass,casts,m,n,k,speedup,low,high,class\n"
+MAP = (
+    "recipe,pass,casts,m,n,k,speedup,low,high,class,breakeven_m,breakeven_m_low,breakeven_m_high\n"
+)
 DEVICES = Path(__file__).resolve().parents[2] / "config/devices"
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from roofcal.cli import main
 from roofcal.commands.breakeven import sentences
+from roofcal.predict.breakeven_map import COLUMNS
 
 LINEAR = ["breakeven", "--device", "made-up", "--recipe", "fp8_tensorwise", "--casts", "none"]
 SIDES = ["--k", "4096", "--n", "4096"]
@@ -105,5 +106,5 @@ def test_the_map_of_a_run_as_the_rule_calls_it(checkout: Path) -> None:
     fitted = ["--calibration", str(run / "calibration.jsonl")]
     assert main(["breakeven", "--run", str(run), *fitted, "--out", str(out)]) == 0
     header, first, *_ = out.read_text().splitlines()
-    assert header == "recipe,pass,casts,m,n,k,speedup,low,high,class"
+    assert header == ",".join(COLUMNS)
     assert first.startswith("fp8_tensorwise,forward,none,16,512,512,")

@@ -4,17 +4,19 @@ import csv
 from io import StringIO
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from roofcal.predict import calibrated
-from roofcal.predict.breakeven import LARGEST_M, breakeven
+from roofcal.predict.breakeven import GRID, LARGEST_M, breakeven
 from roofcal.predict.breakeven_map import COLUMNS, SIDES, TOKENS, linears, map_csv, run_map
 from roofcal.predict.errors import PredictError
-from roofcal.predict.linear import Linear
+from roofcal.predict.linear import BF16_GRAD_WEIGHT, Linear
 from roofcal.predict.sources import Sources
+from roofcal.predict.times import Array
 from roofcal.records import Calibration, write_records
 from tests.roofcal.predict.runs import SOURCES, calibration
-from tests.roofcal.predict.stand_in import StandIn
+from tests.roofcal.predict.stand_in import Seconds, StandIn
 
 NOTHING = Sources()
 
@@ -72,16 +74,43 @@ def test_the_provider_is_the_first_that_the_model_knows() -> None:
     assert {linear.weights for linear in training} == {"cast"}
 
 
-def test_map_and_question_agree() -> None:
+def test_rows_end_with_the_answer_to_the_question() -> None:
     linear = Linear(recipe="fp8_tensorwise", casts="none")
     answer = breakeven(calibrated, SOURCES, linear, 4096, 4096)
-    assert answer.m is not None
     found = [
         row
         for row in rows(map_csv(calibrated, SOURCES))
         if (row["pass"], row["casts"], row["n"]) == ("forward", "none", "4096")
     ]
-    assert all(float(row["speedup"]) > 1 for row in found if int(row["m"]) >= answer.m)
+    ends = {(r["breakeven_m"], r["breakeven_m_low"], r["breakeven_m_high"]) for r in found}
+    assert answer.m_high is None  # as far as the interval of the made-up calibration tells
+    assert ends == {(str(answer.m), str(answer.m_low), "")}
+    at = {int(row["m"]): float(row["speedup"]) for row in found}
+    on_grid = dict(zip(GRID.tolist(), answer.speedups.value.tolist(), strict=True))
+    assert at == {m: pytest.approx(on_grid[m], rel=1e-3) for m in TOKENS}
+
+
+def test_never_is_an_empty_cell() -> None:
+    slow = StandIn(products={"bf16": lambda s: s[0], "fp8_tensorwise": lambda s: 2 * s[0]})
+    assert rows(map_csv(slow, NOTHING))[0]["breakeven_m"] == ""
+
+
+def test_each_product_is_asked_once() -> None:
+    asked: list[str] = []
+
+    def bf16(sizes: Array) -> Array:
+        asked.append("bf16")
+        return np.asarray(2 * sizes[0])
+
+    once = StandIn(products={"bf16": bf16, "fp8_tensorwise": lambda s: s[0]})
+    map_csv(once, NOTHING)
+    assert len(asked) == 2 * len(SIDES)  # forward; grad_weight (grad_input has the same sizes)
+
+
+def test_grad_weight_in_bf16_is_no_recipe_of_the_forward_pass() -> None:
+    products: dict[str, Seconds] = {"bf16": lambda s: s[0], "fp8_axiswise": lambda s: s[0]}
+    found = linears(StandIn(products=products), NOTHING)
+    assert [one.passes for one in found if one.recipe == BF16_GRAD_WEIGHT] == ["forward_backward"]
 
 
 def test_a_run_is_mapped_from_its_calibration_alone(tmp_path: Path) -> None:
