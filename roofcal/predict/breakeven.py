@@ -154,10 +154,10 @@ def check(model: Model, sources: Sources, linear: Linear) -> None:
             f"recipe '{linear.recipe}' has no casts that are measured; --casts none compares its "
             "products alone"
         )
-    known = cast_providers(model, sources)
+    known = cast_providers(model, sources, linear)
     if linear.casts not in known:
         raise PredictError(
-            f"model '{model.MODEL}' knows no casts by {linear.casts} here; "
+            f"model '{model.MODEL}' knows no casts of {linear.recipe} by {linear.casts} here; "
             f"--casts can be {', '.join(('none', *known))}"
         )
 

@@ -6,6 +6,7 @@ on all M of GRID, not on those of the map alone. It is empty for never.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Final
@@ -19,7 +20,6 @@ from roofcal.predict.find import read_calibration
 from roofcal.predict.linear import (
     BF16_GRAD_WEIGHT,
     PASSES,
-    Casts,
     Linear,
     cast_providers,
     has_casts,
@@ -71,15 +71,15 @@ def map_csv(model: Model, sources: Sources) -> str:
 def linears(model: Model, sources: Sources) -> list[Linear]:
     """Recipes whose casts are known, in both passes: without casts, and with those of a provider.
 
-    The provider is the first of CASTS that the model knows; without one, no linear has casts.
-    BF16_GRAD_WEIGHT is fp8_axiswise in the forward pass and stands in the other alone.
+    The provider is the first of CASTS that the model knows for the linear. BF16_GRAD_WEIGHT is
+    fp8_axiswise in the forward pass and stands in the other alone.
     """
-    known = [recipe for recipe in recipes(model, sources) if has_casts(recipe)]
-    casts: Sequence[Casts] = ("none", *cast_providers(model, sources)[:1])
     return [
-        Linear(recipe=recipe, passes=passes, casts=provider, weights=usual_weights(passes))
-        for recipe, passes, provider in product(known, PASSES, casts)
-        if (recipe, passes) != (BF16_GRAD_WEIGHT, "forward")
+        replace(linear, casts=casts)
+        for recipe, passes in product(recipes(model, sources), PASSES)
+        if has_casts(recipe) and (recipe, passes) != (BF16_GRAD_WEIGHT, "forward")
+        for linear in [Linear(recipe=recipe, passes=passes, weights=usual_weights(passes))]
+        for casts in ("none", *cast_providers(model, sources, linear)[:1])
     ]
 
 

@@ -30,12 +30,11 @@ measured writes one (5 of torchao's 6 bytes an element of x and grad_out, 5 of 8
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from roofcal.ops import BY_NAME
 from roofcal.predict.models import Model
 from roofcal.predict.sources import Sources
 from roofcal.predict.times import Array, Times
@@ -171,18 +170,19 @@ def cast_times(
     )
 
 
-def cast_providers(model: Model, sources: Sources) -> tuple[Casts, ...]:
-    """Whose casts a model knows, all of CASTS but none."""
+def cast_providers(model: Model, sources: Sources, linear: Linear) -> list[Casts]:
+    """Providers, of CASTS, by which a model knows all that a linear casts."""
+    needed = dict.fromkeys(name for _, name in cast_recipes(replace(linear, casts=CASTS[1])))
     one = np.array([1024.0])
     known: list[Casts] = []
     for provider in CASTS[1:]:
         try:
-            for recipe in BY_NAME["cast"].recipes:
+            for recipe in needed:
                 cast_times(model, sources, provider, recipe, one, one)
         except KeyError:
             continue
         known.append(provider)
-    return tuple(known)
+    return known
 
 
 def _cast_points(

@@ -147,7 +147,11 @@ def test_what_can_be_compared() -> None:
         (ALONE, 100, "--n 100 is not a multiple of 16, .* the nearest: 96 or 112"),
         (ALONE, 9, "the nearest: 16$"),
         (ALONE, 1 << 31, "from 1 to 2\\^30"),
-        (Linear(recipe="fp8_axiswise"), 16, "knows no casts by torch_compile .* can be none"),
+        (
+            Linear(recipe="fp8_axiswise"),
+            16,
+            "knows no casts of fp8_axiswise by torch_compile .* can be none",
+        ),
         (Linear(recipe="int8"), 16, "'int8' has no casts .* --casts none"),
     ],
 )

@@ -160,9 +160,13 @@ def test_casts_of_a_model_without_vectors_are_its_predictions() -> None:
 
 
 def test_a_model_says_whose_casts_it_knows() -> None:
-    assert cast_providers(PLACES, NOTHING) == ("torch_compile",)
-    assert cast_providers(TimesItsCasts(products={}), NOTHING) == ()  # not of every granularity
-    assert cast_providers(StandIn(products={}), NOTHING) == ()
+    axiswise = Linear(recipe="fp8_axiswise", casts="none")
+    both = Linear(recipe="fp8_axiswise", passes="forward_backward")
+    dim0_alone = TimesItsCasts(products={})
+    assert cast_providers(PLACES, NOTHING, axiswise) == ["torch_compile"]
+    assert cast_providers(dim0_alone, NOTHING, axiswise) == ["torch_compile"]
+    assert cast_providers(dim0_alone, NOTHING, both) == []
+    assert cast_providers(StandIn(products={}), NOTHING, axiswise) == []
 
 
 def test_unknown_products_and_casts_are_key_errors() -> None:
