@@ -101,6 +101,14 @@ def table_command(run: Run, op: str) -> str:
     )
 
 
+def map_command(run: Run) -> str:
+    """The command that prints the break-even map of a run."""
+    return (
+        f"python -m roofcal breakeven --run {home(run)} "
+        f"--calibration {derived_home(run)}/calibration.jsonl"
+    )
+
+
 def commands(a: Analysis) -> list[str]:
     """What a person types to get the numbers of a run again, in order."""
     place, derived = home(a.run), derived_home(a.run)
@@ -115,6 +123,8 @@ def commands(a: Analysis) -> list[str]:
         f"--op {op} --out {derived}/predictions/{op}.jsonl"
         for op in studies
     ]
+    if len(a.breakeven):
+        lines.append(f"{map_command(a.run)} --out {derived}/breakeven.csv")
     pair = place if derived == place else f"{place}={derived}"
     lines.append(f"python -m roofcal report --run {pair} --out results/report/report.html")
     return lines
