@@ -4,7 +4,7 @@ A workgroup computes a tile of rows x cols of C on one compute unit, over the wh
 in clocks, w bytes an element of A or B:
 
     math = 2 * rows * cols * k / matrix rate
-    l2   = ((rows + cols) * k * w + rows * cols * output bytes) / (l2 bandwidth / units)
+    l2   = ((rows + cols) * k * w + rows * cols * output bytes) / (l2 bandwidth / busy units)
     lds  = ((1 + reads of A) * rows + (1 + reads of B) * cols) * k * w / lds bandwidth
     tile = max(math, l2, lds)                         so that efficiency = math / tile
 
@@ -95,16 +95,19 @@ def product(device: WaveDevice, recipe: str, m: int, n: int, k: int) -> Operator
     return OperatorTime(total_s=float(found.total[0]), bound_by=found.bound_by[0], parts=parts)
 
 
-def tile_clocks(device: WaveDevice, recipe: Recipe, k: Array) -> NDArray[np.float64]:
-    """Clocks of one tile by limit (math, l2, lds), tile of the device, and K."""
-    rows, cols = np.array(device.tiles, dtype=float).T[:, :, None]
+def tile_clocks(device: WaveDevice, recipe: Recipe, k: Array, busy: Array) -> Array:
+    """Clocks of one tile by limit (math, l2, lds), by tile of the device and by shape.
+
+    busy  compute units that share the cache, by tile and shape
+    """
+    rows, cols = _sides(device)
     width, output = _width(recipe), BITS[recipe.out] / 8
     of_a, of_b = device.lds_reads
     math = 2 * rows * cols * k / rate_of(device, recipe.math_dtype)
     cached = (rows + cols) * k * width + rows * cols * output
     stored = ((1 + of_a) * rows + (1 + of_b) * cols) * k * width
     return np.stack(
-        [math, cached / device.l2_bytes_per_clock_and_unit, stored / device.lds_bytes_per_clock]
+        [math, cached * busy / device.l2_read_bytes_per_clock, stored / device.lds_bytes_per_clock]
     )
 
 
@@ -112,13 +115,20 @@ def _tiles(
     device: WaveDevice, recipe: Recipe, m: Array, n: Array, k: Array
 ) -> tuple[Array, NDArray[np.intp]]:
     """(seconds on the best tile, index in _LIMITS of what limits it)."""
-    rows, cols = np.array(device.tiles, dtype=float).T[:, :, None]
-    clocks = tile_clocks(device, recipe, k)
-    waves = np.ceil(np.ceil(m / rows) * np.ceil(n / cols) / device.compute_units)
+    rows, cols = _sides(device)
+    count = np.ceil(m / rows) * np.ceil(n / cols)
+    clocks = tile_clocks(device, recipe, k, np.minimum(count, device.compute_units))
+    waves = np.ceil(count / device.compute_units)
     seconds = waves * clocks.max(axis=0) / (device.clock_hz * device.matrix_fraction)
     best = seconds.argmin(axis=0)
     at = np.arange(len(m))
     return seconds[best, at], clocks.argmax(axis=0)[best, at]
+
+
+def _sides(device: WaveDevice) -> tuple[Array, Array]:
+    """Rows and columns of the tiles, as columns of a matrix."""
+    rows, cols = np.array(device.tiles, dtype=float).T[:, :, None]
+    return rows, cols
 
 
 def _width(recipe: Recipe) -> float:
