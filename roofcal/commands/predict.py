@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from roofcal.commands import places
 from roofcal.commands.arguments import whole_number, write_or_print
-from roofcal.commands.places import Commands, datasheet
+from roofcal.commands.places import Commands, datasheet, wave_device
 
 if TYPE_CHECKING:
     from roofcal.predict.sources import Sources
@@ -24,7 +24,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("--recipe", default="bf16")
     for axis in ("m", "n", "k", "rows", "cols"):
         parser.add_argument(f"--{axis}", type=whole_number)
-    parser.add_argument("--model", default="calibrated", help="calibrated, torchao or datasheet")
+    parser.add_argument("--model", default="calibrated", help="calibrated, wave, torchao or datasheet")
     parser.add_argument("--json", action="store_true", help="SI units, for programs")
     parser.add_argument("--points", type=Path, metavar="CSV", help="columns recipe,m,n,k")
     parser.add_argument("--run", type=Path, dest="folder", help="predict the plan of a run folder")
@@ -59,6 +59,8 @@ def _sources(options: argparse.Namespace) -> "tuple[Sources, Path]":
     from roofcal.predict.find import find_calibration
     from roofcal.predict.sources import Sources
 
+    if options.model == "wave":
+        return _wave_sources(options.device)
     if options.model != "calibrated":
         path = places.DEVICES / f"{options.device}.yaml"
         return Sources(spec=datasheet(options.device)), path
@@ -68,13 +70,25 @@ def _sources(options: argparse.Namespace) -> "tuple[Sources, Path]":
     return Sources(calibration=calibration), folder
 
 
+def _wave_sources(device: str) -> "tuple[Sources, Path]":
+    from roofcal.predict.sources import Sources
+    from roofcal.predict.wave.load import missing_description
+
+    path = places.WAVE / f"{device}.yaml"
+    found = wave_device(device)
+    if found is None:
+        raise ValueError(missing_description(path))
+    return Sources(wave=found), path
+
+
 def _predict_run(options: argparse.Namespace) -> None:
     from roofcal.predict.run import predict_run
     from roofcal.records import write_records
 
     calibration = options.calibration or options.folder / "calibration.jsonl"
-    spec = datasheet(options.folder.parent.name)
-    predictions = predict_run(options.folder, calibration, options.op, spec)
+    device = options.folder.parent.name
+    known = (datasheet(device), wave_device(device))
+    predictions = predict_run(options.folder, calibration, options.op, *known)
     out = options.out or options.folder / "predictions" / f"{options.op}.jsonl"
     write_records(out, predictions)
 
@@ -110,7 +124,8 @@ def _sentence(answer: dict[str, Any]) -> str:
     span = f" (95 %: {format_seconds(low)} to {format_seconds(high)})" if low else ""
     rates = f"{answer['predicted_flops_per_s'] / 1e12:.4g} TFLOP/s, "
     rates += f"{answer['predicted_bytes_per_s'] / 1e12:.4g} TB/s"
-    origin = answer["environment"] or "its datasheet"
+    described = "its file in config/wave" if answer["model"] == "wave" else "its datasheet"
+    origin = answer["environment"] or described
     return (
         f"{format_seconds(answer['predicted_s'])}{span}, bound by {answer['bound_by']}\n"
         f"{rates}\n"

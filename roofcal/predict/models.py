@@ -16,6 +16,7 @@ from roofcal.predict import calibrated, datasheet, torchao
 from roofcal.predict.errors import PredictError
 from roofcal.predict.sources import Sources
 from roofcal.predict.times import Array, Times
+from roofcal.predict.wave import model as wave
 from roofcal.records import PlanPoint, Prediction
 
 
@@ -39,7 +40,7 @@ class Model(Protocol):
         ...
 
 
-_ALL: Final[tuple[Model, ...]] = (datasheet, torchao, calibrated)
+_ALL: Final[tuple[Model, ...]] = (datasheet, torchao, wave, calibrated)
 MODELS: Final[dict[str, Model]] = {model.MODEL: model for model in _ALL}
 
 

@@ -23,6 +23,7 @@ ALLOWED: dict[str, set[str]] = {
     "roofcal.measure.telemetry": {"pynvml"},
     "roofcal.calibrate": {"numpy", "scipy"},
     "roofcal.predict": {"numpy"},
+    "roofcal.predict.wave.load": {"pydantic", "yaml"},
     "roofcal.report": {"numpy", "pandas", "matplotlib", "seaborn", "jinja2"},
 }
 

@@ -74,7 +74,7 @@ def product_times(
     return ProductTimes(
         launch=np.full_like(tiles, device.launch_s),
         tiles=tiles,
-        limit=["l2" if is_skinny else _LIMITS[i] for is_skinny, i in zip(skinny, limit, strict=True)],
+        limit=[_LIMITS[i] for i in np.where(skinny, _LIMITS.index("lds"), limit)],
         dram=moved / (device.stream_bytes_per_s * device.product_memory_fraction),
     )
 

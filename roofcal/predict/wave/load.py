@@ -158,6 +158,15 @@ def load_wave_device(path: Path) -> WaveDevice:
     raise PredictError("\n".join(f"{path}: {line}" for line in errors))
 
 
+def missing_description(path: Path) -> str:
+    """What to say where a device has no file: its name, those there are, and the way out."""
+    known = sorted(file.stem for file in path.parent.glob("*.yaml"))
+    return (
+        f"there is no {path}{_nearest(path.stem, known)}; the wave model knows "
+        f"{', '.join(known) or 'no device'}. Describe another in a file of its own beside these"
+    )
+
+
 def _read(path: Path) -> Any:
     try:
         return yaml.safe_load(path.read_text(encoding="utf-8"))

@@ -1,12 +1,12 @@
 """A product of fewer rows than a tile has: one pass over the weights, bound by memory.
 
 The long side is cut into strips of 16, and K into 4, 2 or 1 parts so that every compute unit has
-something to read (the notebook chooses the split so, and then does not use it). Each workgroup
-reads its strip and the short operand through its share of the cache's bandwidth; nothing is gained
-from the cache, so memory bounds all but the smallest:
+something to read (the notebook chooses this split, and then does not use it). A workgroup stores
+its strip and the short operand in LDS once; the cache saves nothing, as no weight is read twice:
 
     strips = ceil(long side / 16); split = 4 up to one strip a unit, 2 up to two, else 1
-    load   = ceil(strips * split / units) * (16 + short side) * k / split * w / (l2 / units)
+    load   = ceil(strips * split / units) * (16 + short side) * k / split * w / lds bandwidth
+    t      = launch + max(load, least bytes / achieved bandwidth)
 
 Source: the seed mi300_llm_inference_roofline_notebook, membound_gemm.
 """
@@ -22,12 +22,12 @@ SKINNY_ROWS: Final = 16  # rows of the smallest matrix instruction
 
 
 def skinny_seconds(device: WaveDevice, width: float, m: Array, n: Array, k: Array) -> Array:
-    """Seconds of loading through the cache; `width` bytes an element. Memory is not in it."""
+    """Seconds of loading into LDS, `width` bytes an element; memory is not in it."""
     strips = np.ceil(np.maximum(m, n) / SKINNY_ROWS)
     split = split_k(device, strips)
     waves = np.ceil(strips * split / device.compute_units)
     loaded = (SKINNY_ROWS + np.minimum(m, n)) * k / split * width
-    clocks: Array = waves * loaded / device.l2_bytes_per_clock_and_unit
+    clocks: Array = waves * loaded / device.lds_bytes_per_clock
     return clocks / (device.clock_hz * device.matrix_fraction)
 
 
