@@ -24,6 +24,19 @@ def test_the_predict_example_prints_what_the_readme_shows(
     assert capsys.readouterr().out.splitlines() == shown
 
 
+def test_the_example_of_the_wave_model_prints_what_the_readme_shows(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    found = re.search(
+        r"    \$ python -m roofcal (predict .*--model wave.*)\n((?:    \S.*\n)+)", TEXT
+    )
+    assert found is not None
+    assert main(shlex.split(found.group(1))) == 0
+    shown = [line.strip() for line in found.group(2).splitlines()]
+    assert capsys.readouterr().out.splitlines() == shown
+
+
 def test_setting_up_takes_exactly_two_commands() -> None:
     section = TEXT.split("## Set up and run")[1].split("Python 3.11")[0]
     assert re.findall(r"^    (make \w+)", section, re.MULTILINE) == ["make study", "make test"]

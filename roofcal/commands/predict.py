@@ -24,7 +24,9 @@ def add(commands: Commands) -> None:
     parser.add_argument("--recipe", default="bf16")
     for axis in ("m", "n", "k", "rows", "cols"):
         parser.add_argument(f"--{axis}", type=whole_number)
-    parser.add_argument("--model", default="calibrated", help="calibrated, wave, torchao or datasheet")
+    parser.add_argument(
+        "--model", default="calibrated", help="calibrated, wave, torchao or datasheet"
+    )
     parser.add_argument("--json", action="store_true", help="SI units, for programs")
     parser.add_argument("--points", type=Path, metavar="CSV", help="columns recipe,m,n,k")
     parser.add_argument("--run", type=Path, dest="folder", help="predict the plan of a run folder")

@@ -20,7 +20,7 @@ from roofcal.predict.wave.operator_time import (
 )
 
 
-def activation(  # noqa: PLR0913 (each argument is one property of the operator)
+def activation(
     device: WaveDevice,
     elements: int,
     *,

@@ -63,9 +63,7 @@ class ProductTimes:
         ]
 
 
-def product_times(
-    device: WaveDevice, recipe: Recipe, m: Array, n: Array, k: Array
-) -> ProductTimes:
+def product_times(device: WaveDevice, recipe: Recipe, m: Array, n: Array, k: Array) -> ProductTimes:
     """Seconds of C[M,N] = A[M,K] @ B[N,K].T; raises PredictError for a dtype without a rate."""
     _, moved = least_work(recipe.name, m, n, k)
     tiles, limit = _tiles(device, recipe, m, n, k)

@@ -161,9 +161,10 @@ def load_wave_device(path: Path) -> WaveDevice:
 def missing_description(path: Path) -> str:
     """What to say where a device has no file: its name, those there are, and the way out."""
     known = sorted(file.stem for file in path.parent.glob("*.yaml"))
+    hint = _nearest(path.stem, known) or "."
     return (
-        f"there is no {path}{_nearest(path.stem, known)}; the wave model knows "
-        f"{', '.join(known) or 'no device'}. Describe another in a file of its own beside these"
+        f"there is no {path}{hint} The wave model knows {', '.join(known) or 'no device'}; "
+        "describe another in a file of its own beside these"
     )
 
 
