@@ -1,7 +1,7 @@
 """The wave model: time of an operator from tiles, waves and what feeds them, of a described device.
 
 Products by tile choice, cache and LDS (shared-memory) bandwidth and wave quantisation; flash
-attention; normalisation; activation; collectives. Nothing is fitted: every number comes from
+attention; normalisation; activation; collectives. Every number of a device comes from
 config/wave/<device>.yaml, where it has a source. The formulas are those of the seed
 mi300_llm_inference_roofline_notebook, which is inconsistent in places. `roofcal.predict.wave.
 notebook` keeps them as they are and yields its printed figures; everything else here is corrected.
@@ -79,6 +79,10 @@ own device (amd-mi300x-notebook) for its llama-65B, one of two tensor ranks, 204
         the same
     prompt and output        43.29      1467 ms
         prompt and 1 token; the output is 32
+
+No number is fitted to our measurements. Three choices of structure were made with the published H200
+products in view: busy units alone share the cache (the notebook always counts all), the tiles of an
+H200 are all that its instructions give, and that clusters of Hopper share reads is left out.
 
 Left as it is: the latency of a collective (latency * log2 of the ranks), the steps of the softmax,
 the 7 operations of a normalisation. Left out, as it printed nothing: bytes resident in GPU, CPU and

@@ -10,7 +10,8 @@ Of t workgroups on a compute unit, two at a time run in turns, so that the softm
 behind the products of the other; the odd one hides nothing:
 
     unit(t) = 2 * (t // 2) * max(qk + pv, softmax) + (t % 2) * (qk + pv + softmax)
-    t       = launch + max(steps * unit(ceil(workgroups / units)), bytes / achieved bandwidth)
+    compute = steps * unit(ceil(workgroups / units)) / (clock * matrix fraction)
+    t       = launch + max(compute, bytes / achieved bandwidth)
 
 Query heads that share a key/value head are rows of one workgroup. Where there are fewer workgroups
 than units, K and V are split among several. With a causal mask, a step that is masked as a whole is
