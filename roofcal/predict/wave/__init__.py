@@ -39,6 +39,9 @@ own device (amd-mi300x-notebook) for its llama-65B, one of two tensor ranks, 204
         the memory's bandwidth bounds nothing from 16 rows on
     ragged product         0.02653   0.03777 ms
         130 rows: a part of a tile costs that part of its time
+    product of few tiles   0.01352   0.01319 ms
+        128 x 128: units without a tile take a share of the cache; LDS
+        bounds what is left
     skinny product       2.301e-17   0.04208 ms
         GiB / (1e6 GB/s), then taken for clocks, then for ms; A and C not
         read; the split of K has no effect
@@ -80,8 +83,8 @@ own device (amd-mi300x-notebook) for its llama-65B, one of two tensor ranks, 204
     prompt and output        43.29      1467 ms
         prompt and 1 token; the output is 32
 
-No number is fitted to our measurements. Three choices of structure were made with the published H200
-products in view: busy units alone share the cache (the notebook always counts all), the tiles of an
+No number is fitted to our measurements. Three choices of structure were made with the published
+H200 products in view: busy units alone share the cache (the notebook counts all), the tiles of an
 H200 are all that its instructions give, and that clusters of Hopper share reads is left out.
 
 Left as it is: the latency of a collective (latency * log2 of the ranks), the steps of the softmax,

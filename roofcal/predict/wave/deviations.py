@@ -76,7 +76,7 @@ def _of_products(device: WaveDevice) -> list[Deviation]:
         "prefill qkv": (PROMPT, 3 * dim // ranks, dim),
         "decode qkv": (DECODED, 3 * dim // ranks, dim),
         "ragged product": (130, dim // ranks, dim),
-        "product of few tiles": (256, 512, dim),
+        "product of few tiles": (128, 128, dim),
         "skinny product": (1, dim, dim),
     }
     found = [
