@@ -53,5 +53,15 @@ def test_a_folder_that_cannot_be_written_is_named(
 def test_it_runs_as_a_module() -> None:
     command = [sys.executable, "-m", "roofcal", "--help"]
     said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    for name in ("doctor", "plan", "measure", "calibrate", "predict", "table", "report", "publish"):
+    for name in (
+        "doctor",
+        "plan",
+        "measure",
+        "calibrate",
+        "predict",
+        "llm",
+        "table",
+        "report",
+        "publish",
+    ):
         assert name in said
