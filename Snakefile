@@ -12,6 +12,7 @@ include: "workflow/rules/plan.smk"
 include: "workflow/rules/measure.smk"
 include: "workflow/rules/calibrate.smk"
 include: "workflow/rules/predict.smk"
+include: "workflow/rules/llm.smk"
 include: "workflow/rules/report.smk"
 
 
@@ -20,6 +21,7 @@ localrules:
     plan,
     calibrate,
     predict,
+    llm,
     report,
 
 

@@ -109,6 +109,11 @@ def load_model(folder: Path, name: str) -> LanguageModel:
     return model
 
 
+def load_models(folder: Path) -> dict[str, LanguageModel]:
+    """The language models of all files of a folder by name; raises ConfigError as load_model."""
+    return {path.stem: load_model(folder, path.stem) for path in sorted(folder.glob("*.yaml"))}
+
+
 def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     """`base` with the keys of `over` replaced, mapping by mapping."""
     merged = dict(base)

@@ -13,6 +13,7 @@ from roofcal.report.accuracy import error_by_regime
 from roofcal.report.audit import not_ok, violations
 from roofcal.report.comparisons import method_panel, speedups
 from roofcal.report.constants import constants_table
+from roofcal.report.llm_section import read_estimates
 from roofcal.report.loading import Run
 from roofcal.report.quality import quality_row
 from roofcal.report.tables import frame_of
@@ -31,6 +32,7 @@ class Analysis:
     panel       method_panel of the op that has one, empty where none has
     quality     one row per op
     constants   empty without a calibration
+    llm         estimates of language models, empty without any
     """
 
     run: Run
@@ -44,6 +46,7 @@ class Analysis:
     missing: pd.DataFrame
     quality: pd.DataFrame
     constants: pd.DataFrame
+    llm: pd.DataFrame
 
     @property
     def device(self) -> str:
@@ -78,7 +81,7 @@ class Analysis:
 
 
 def analyse(run: Run, spec: DeviceSpec | None) -> Analysis:
-    """Read a run op by op and compute every table; raises RecordsError for a bad file."""
+    """Read a run op by op and compute every table; raises RecordsError, ReportError: bad files."""
     frames: dict[str, pd.DataFrame] = {}
     sessions: dict[str, tuple[Session, ...]] = {}
     for op in run.ops:
@@ -99,6 +102,7 @@ def analyse(run: Run, spec: DeviceSpec | None) -> Analysis:
         missing=_joined([with_shape(not_ok(frame)) for frame in frames.values()]),
         quality=_quality(frames, sessions),
         constants=constants_table(run.calibration, spec) if run.calibration else pd.DataFrame(),
+        llm=read_estimates(run.derived),
     )
 
 

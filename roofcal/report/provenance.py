@@ -101,6 +101,14 @@ def table_command(run: Run, op: str) -> str:
     )
 
 
+def llm_command(run: Run) -> str:
+    """The command that prints the estimates of language models of a run."""
+    return (
+        f"python -m roofcal llm --run {home(run)} "
+        f"--calibration {derived_home(run)}/calibration.jsonl"
+    )
+
+
 def commands(a: Analysis) -> list[str]:
     """What a person types to get the numbers of a run again, in order."""
     place, derived = home(a.run), derived_home(a.run)
@@ -115,6 +123,8 @@ def commands(a: Analysis) -> list[str]:
         f"--op {op} --out {derived}/predictions/{op}.jsonl"
         for op in studies
     ]
+    if len(a.llm):
+        lines.append(f"{llm_command(a.run)} --out {derived}/llm.csv")
     pair = place if derived == place else f"{place}={derived}"
     lines.append(f"python -m roofcal report --run {pair} --out results/report/report.html")
     return lines

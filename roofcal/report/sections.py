@@ -7,7 +7,7 @@ from typing import Final
 import pandas as pd
 
 from roofcal.ops import BY_NAME
-from roofcal.report import columns
+from roofcal.report import columns, llm_section
 from roofcal.report.accuracy import judged
 from roofcal.report.analysis import Analysis, with_shape
 from roofcal.report.audit import reasons, roofs_beaten
@@ -15,6 +15,7 @@ from roofcal.report.captions import caption
 from roofcal.report.constants import probe_errors_table
 from roofcal.report.constants_view import FULL, HEADLINE, readable
 from roofcal.report.figures import accuracy, bandwidth, panel, roofline, session, speedup
+from roofcal.report.figures.llm import draw_llm
 from roofcal.report.figures.picture import Picture
 from roofcal.report.matrices import error_table, gain_table
 from roofcal.report.page import (
@@ -28,7 +29,13 @@ from roofcal.report.page import (
     Table,
     make_table,
 )
-from roofcal.report.provenance import commands, environment_facts, sessions_table, table_command
+from roofcal.report.provenance import (
+    commands,
+    environment_facts,
+    llm_command,
+    sessions_table,
+    table_command,
+)
 from roofcal.report.summary import checks, sentences
 from roofcal.report.svg import inline_svg
 from roofcal.report.tables import axes_of
@@ -67,6 +74,7 @@ class Writer:
             "accuracy": ("Measured against predicted", self._accuracy),
             "speedup": ("Speed-up against the baseline", self._speedup),
             "bandwidth": ("Bandwidth", self._bandwidth),
+            "llm": ("Language models", self._llm),
             "audit": ("Violation audit", self._audit),
             "methods": ("Method panel", self._methods),
             "missing": ("Points without a time", self._missing),
@@ -160,6 +168,16 @@ class Writer:
         for op in self._studies():
             yield from self._drawn([bandwidth.draw_casts(a.frames[op], calibration, a.spec)])
 
+    def _llm(self) -> Iterator[Block]:
+        if self.a.llm.empty:
+            yield _absent("This run has no estimates of language models.")
+            return
+        picture = draw_llm(self.a.llm)
+        yield from self._drawn([picture], llm_section.SOURCE, llm_command(self.a.run))
+        shown, wanted = llm_section.by_cut(self.a.llm), llm_section.COLUMNS
+        name = "Language models by recipe and cut: one request, and the largest batch that fits"
+        yield self._table("llm-cuts", name, shown, wanted, llm_section.SOURCE)
+
     def _audit(self) -> Iterator[Block]:
         table = self.a.violations
         yield Prose(
@@ -247,7 +265,10 @@ class Writer:
     ) -> Table:
         return make_table(frame, wanted, id=f"{self.anchor}-{name}", caption=title, source=source)
 
-    def _drawn(self, pictures: Sequence[Picture | None]) -> Iterator[Block]:
+    def _drawn(
+        self, pictures: Sequence[Picture | None], source: str = "", command: str = ""
+    ) -> Iterator[Block]:
+        """Figures; source and command: of the data, where it is not the tidy table of the op."""
         for picture in pictures:
             if picture is None:
                 continue
@@ -260,8 +281,8 @@ class Writer:
                 svg=inline_svg(picture.figure, prefix, picture.alt),
                 caption=paragraphs,
                 facts=picture.facts,
-                source=self._csv(picture.op),
-                command=table_command(self.a.run, picture.op),
+                source=source or self._csv(picture.op),
+                command=command or table_command(self.a.run, picture.op),
             )
 
 

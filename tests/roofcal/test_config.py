@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from roofcal.config import ConfigError, load_model, load_study
+from roofcal.config import ConfigError, load_model, load_models, load_study
 
 CONFIG = Path(__file__).resolve().parents[2] / "config"
 
@@ -128,6 +128,12 @@ def test_the_architecture_of_a_model_changes_no_slice(folder: Path) -> None:
 
 def test_one_model_is_read_by_name(folder: Path) -> None:
     assert load_model(folder / "models", "llama3-8b").matrices["qkv"].n == 6144
+
+
+def test_all_models_are_read_by_name(folder: Path) -> None:
+    found = load_models(folder / "models")
+    assert {"llama3-8b", "deepseek-v3", "qwen3-30b-a3b"} <= set(found)
+    assert all(model.model == name for name, model in found.items())
 
 
 def test_an_unknown_model_is_answered_with_the_nearest(folder: Path) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from roofcal.publish import PublishError, publish
 from roofcal.records import Measurement, PlanPoint, append_record, read_records, write_records
+from roofcal.report.llm_section import NEEDED
 from tests.roofcal.calibrate.probe_runs import ENVIRONMENT, write_run
 from tests.roofcal.predict.runs import calibration
 
@@ -34,6 +35,13 @@ def test_records_calibration_tables_and_report_are_frozen(run: Path, tmp_path: P
     assert any(name.startswith("tables/") and name.endswith(".csv") for name in files)
     original = read_records(run / "measurements/probe_math.jsonl", Measurement)
     assert read_records(target / "measurements/probe_math.jsonl.gz", Measurement) == original
+
+
+def test_the_language_models_are_frozen_where_there_are_any(run: Path, tmp_path: Path) -> None:
+    assert "llm.csv" not in content(publish(run, tmp_path / "a", DEVICES))
+    header = (",".join(NEEDED) + "\n").encode()
+    (run / "llm.csv").write_bytes(header)
+    assert content(publish(run, tmp_path / "b", DEVICES))["llm.csv"] == header
 
 
 def test_the_same_records_give_the_same_bytes(run: Path, tmp_path: Path) -> None:

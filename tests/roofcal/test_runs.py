@@ -83,7 +83,11 @@ def test_the_files_of_a_run_are_those_of_the_layout() -> None:
 
     assert run.plans(["gemm"]) == ["r/d/e/plan/gemm.gz"]
     assert run.measurements(run.probes) == ["r/d/e/measurements/probe_copy.gz"]
-    assert run.derivatives() == ["x/d/e/calibration.jsonl", "x/d/e/predictions/gemm.jsonl"]
+    assert run.derivatives() == [
+        "x/d/e/calibration.jsonl",
+        "x/d/e/predictions/gemm.jsonl",
+        "x/d/e/llm.csv",
+    ]
     assert len(run.records()) == 5
 
 

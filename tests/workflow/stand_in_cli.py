@@ -33,6 +33,7 @@ def main() -> int:
         "measure": ["plan", "environment", "timing", "journal", "out"],
         "calibrate": ["run", "out"],
         "predict": ["run", "calibration", "op", "out"],
+        "llm": ["run", "calibration", "out"],
         "report": ["out"],
     }
     for stage, names in options.items():
@@ -137,6 +138,11 @@ def predict(a: Any) -> None:
         for point in read_records(_file(a.run, "plan", a.op), PlanPoint)
     ]
     write_records(Path(a.out), predictions)
+
+
+def llm(a: Any) -> None:
+    read_records(Path(a.calibration), Calibration)
+    write_bytes(Path(a.out), b"model,recipe\n")
 
 
 def report(a: Any) -> None:

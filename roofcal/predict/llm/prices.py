@@ -147,6 +147,16 @@ def prices_of(sources: Sources, recipe: str) -> Prices:
     return Prices(calibration=calibration, spec=spec)
 
 
+def can_price(sources: Sources) -> bool:
+    """Whether prices_of has what it needs for at least one recipe."""
+    known = sources.calibration.constants if sources.calibration else {}
+    return (
+        sources.spec is not None
+        and all(name in known for name in _NEEDED)
+        and bool(recipes_of(sources))
+    )
+
+
 def recipes_of(sources: Sources) -> tuple[str, ...]:
     """Recipes that can be priced: bf16 must be calibrated for all, as head and router run in it."""
     found = calibrated.product_recipes(sources)

@@ -48,6 +48,22 @@ def test_a_chunk_may_be_given(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(capsys.readouterr().out)["chunk_tokens"] == 4096
 
 
+def test_the_table_of_a_run_is_csv(tmp_path: Path) -> None:
+    (run,) = (ROOT / "reports/published/nvidia-h200").iterdir()
+    out = tmp_path / "llm.csv"
+    assert main(["llm", "--run", str(run), "--out", str(out)]) == 0
+    header, *rows = out.read_text().splitlines()
+    assert header.startswith("model,recipe,tensor_parallel,pipeline_parallel,")
+    assert {row.split(",")[0] for row in rows} == {p.stem for p in Path("config/models").iterdir()}
+
+
+def test_without_model_and_device_it_says_what_it_needs(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["llm"]) == 2
+    assert "llm needs --model --device, e.g. --model llama3-70b" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

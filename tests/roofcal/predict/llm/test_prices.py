@@ -12,6 +12,7 @@ from roofcal.predict.llm.prices import (
     ATTENTION_SHARE,
     CACHE_SHARE,
     Prices,
+    can_price,
     prices_of,
     recipes_of,
 )
@@ -114,6 +115,13 @@ def test_a_missing_bandwidth_is_named_with_its_probe() -> None:
 def test_a_device_needs_a_calibration_and_a_datasheet(known: Sources) -> None:
     with pytest.raises(PredictError, match="needs a calibration and a file in config/devices"):
         prices_of(known, "bf16")
+
+
+def test_what_can_be_priced_is_known_beforehand() -> None:
+    assert can_price(SOURCES)
+    assert not can_price(replace(SOURCES, spec=None))
+    assert not can_price(Sources(calibration=calibration(), spec=LINKED))
+    assert not can_price(Sources(spec=LINKED))
 
 
 def test_prices_may_be_made_directly() -> None:
