@@ -132,7 +132,7 @@ def _prefill(question: Question, shard: Shard) -> Stretch:
     forward = Pass(
         phase="prefill",
         tokens=load.batch * load.prompt / passes,
-        requests=load.batch / passes,
+        requests=max(1.0, load.batch / passes),  # a chunk of a prompt runs the head, too
         context=(load.prompt + 1) / 2,
     )
     turn = _turn(shard, forward, stages)

@@ -59,6 +59,13 @@ def test_many_prompts_take_many_passes() -> None:
     assert four.first_token.value_s == pytest.approx(4 * one.first_token.value_s)
 
 
+def test_a_long_prompt_runs_the_head_in_every_chunk() -> None:
+    found = asked(prompt=32768)
+    heads = [{o.name: o for o in s.operators}["head"] for s in (found.prefill, found.decode)]
+    assert heads[0].calls == 4
+    assert heads[0].duration == heads[1].duration
+
+
 @pytest.mark.parametrize("name", ["llama3-8b", "qwen3-30b-a3b"])
 def test_more_requests_take_longer_steps_and_give_more_tokens(name: str) -> None:
     found = [asked(name, batch=batch) for batch in (1, 4, 16, 64)]
