@@ -90,8 +90,8 @@ def notes(found: Estimate) -> list[str]:
             "and the bf16 model, no int4 kernel was measured"
         )
     lines.append(
-        f"{RESERVE:.0%} of the memory kept in reserve; kernels in graphs, none fused or overlapped; "
-        "what a serving engine adds is left out"
+        f"{RESERVE:.0%} of the memory kept in reserve; "
+        "kernels in graphs, none fused or overlapped; what a serving engine adds is left out"
     )
     return lines
 
