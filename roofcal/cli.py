@@ -10,9 +10,20 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from roofcal.commands import calibrate, doctor, llm, measure, plan, predict, publish, report, table
+from roofcal.commands import (
+    calibrate,
+    doctor,
+    export,
+    llm,
+    measure,
+    plan,
+    predict,
+    publish,
+    report,
+    table,
+)
 
-COMMANDS: Final = (doctor, plan, measure, calibrate, predict, llm, table, report, publish)
+COMMANDS: Final = (doctor, plan, measure, calibrate, predict, llm, export, table, report, publish)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -2,39 +2,41 @@
 
 import re
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from roofcal.cli import main
+from roofcal.cli import COMMANDS, main
 
 ROOT = Path(__file__).resolve().parents[1]
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
+OF_THIS_MACHINE = ("doctor",)
 
 
-def test_the_predict_example_prints_what_the_readme_shows(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def examples() -> Iterator[tuple[str, list[str]]]:
+    """(command, what the README says it prints) of every example of the command line."""
+    pattern = r"^    \$ python -m roofcal (.*)\n((?:    (?!\$ ).*\n|\n(?=    (?!\$ )))+)"
+    for command, shown in re.findall(pattern, TEXT, re.MULTILINE):
+        if command.split()[0] not in OF_THIS_MACHINE:
+            yield command, [line.removeprefix("    ") for line in shown.splitlines()]
+
+
+@pytest.mark.parametrize(("command", "shown"), list(examples()), ids=lambda found: str(found)[:40])
+def test_an_example_prints_what_the_readme_shows(
+    command: str,
+    shown: list[str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr("roofcal.commands.places.RESULTS", Path("no-results-of-this-machine"))
-    found = re.search(r"    \$ python -m roofcal (predict .*)\n((?:    \S.*\n)+)", TEXT)
-    assert found is not None
-    assert main(shlex.split(found.group(1))) == 0
-    shown = [line.strip() for line in found.group(2).splitlines()]
+    assert main(shlex.split(command)) == 0
     assert capsys.readouterr().out.splitlines() == shown
 
 
-def test_the_llm_example_prints_what_the_readme_shows(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(ROOT)
-    monkeypatch.setattr("roofcal.commands.places.RESULTS", Path("no-results-of-this-machine"))
-    section = TEXT.split("## Ask it about a language model")[1].split("\n## ")[0]
-    found = re.search(r"    \$ python -m roofcal (llm .*)\n((?:    .*\n|\n)+)", section)
-    assert found is not None
-    assert main(shlex.split(found.group(1))) == 0
-    shown = [line.removeprefix("    ") for line in found.group(2).strip("\n").splitlines()]
-    assert capsys.readouterr().out.splitlines() == shown
+def test_there_are_examples() -> None:
+    assert len(list(examples())) >= 3
 
 
 def test_setting_up_takes_exactly_two_commands() -> None:
@@ -43,15 +45,5 @@ def test_setting_up_takes_exactly_two_commands() -> None:
 
 
 def test_every_command_is_documented() -> None:
-    for name in (
-        "doctor",
-        "plan",
-        "measure",
-        "calibrate",
-        "predict",
-        "llm",
-        "table",
-        "report",
-        "publish",
-    ):
-        assert f"`python -m roofcal {name}" in TEXT
+    for command in COMMANDS:
+        assert f"`python -m roofcal {command.__name__.rpartition('.')[2]}" in TEXT

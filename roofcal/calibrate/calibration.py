@@ -7,11 +7,13 @@ import numpy as np
 
 from roofcal.calibrate.bandwidth import bandwidth_constants
 from roofcal.calibrate.bootstrap import ceiling, interval
+from roofcal.calibrate.casts import CastFit, fit_casts
 from roofcal.calibrate.launch import launch_constants
 from roofcal.calibrate.probes import CalibrationError, Probe, read_environment, read_probes
 from roofcal.calibrate.products import fit_recipe
 from roofcal.calibrate.sustained import sustained_constants
 from roofcal.devices import DeviceSpec
+from roofcal.ops.cast import time_model as cast_model
 from roofcal.ops.gemm.time_model import FAMILIES
 from roofcal.records import Calibration, Ceiling, Environment
 
@@ -26,12 +28,15 @@ def calibrate(run: Path, spec: DeviceSpec | None = None, seed: int = 0) -> Calib
     environment = read_environment(run)
     generator = np.random.default_rng(seed)
     streams, launches = read_probes(run, "probe_copy"), read_probes(run, "probe_launch")
-    products = read_probes(run, "probe_math")
-    if not streams + launches + products:
+    products, casts = read_probes(run, "probe_math"), read_probes(run, "probe_cast")
+    if not streams + launches + products + casts:
         raise CalibrationError(f"{run}: no probe was measured; run `snakemake --cores all` there")
     constants = {"compute_units": _counted(environment)}
     constants |= dict(launch_constants(launches))
-    constants |= dict(bandwidth_constants(streams, cache_bytes(environment, spec), generator))
+    cache = cache_bytes(environment, spec)
+    constants |= dict(bandwidth_constants(streams, cache, generator))
+    if cache:
+        constants["cache_bytes"] = ceiling(cache, cache, cache, "B", "environment or datasheet")
     stream = constants.get("dram_read_bytes_per_s")
     errors = {}
     for recipe, members in by_recipe(products):
@@ -45,12 +50,15 @@ def calibrate(run: Path, spec: DeviceSpec | None = None, seed: int = 0) -> Calib
         )
         constants |= dict(_named(recipe, members, fit.family, fit.constants, generator))
         errors[recipe] = fit.errors
+    for name, cast in fit_casts(casts, cache or 0.0, generator):
+        constants |= dict(_named_cast(name, cast))
+        errors[f"cast.{name}"] = cast.errors
     return Calibration(
         device=environment.device,
         environment_id=environment.environment_id,
         constants=constants,
         probe_errors=errors,
-        probe_points=len(streams) + len(launches) + len(products),
+        probe_points=len(streams) + len(launches) + len(products) + len(casts),
         seed=seed,
     )
 
@@ -75,6 +83,15 @@ def by_recipe(products: Sequence[Probe]) -> Iterator[tuple[str, list[Probe]]]:
     """(recipe, its probes) in the order of their names."""
     for recipe in sorted({probe.point.recipe for probe in products}):
         yield recipe, [probe for probe in products if probe.point.recipe == recipe]
+
+
+def _named_cast(name: str, fit: CastFit) -> Iterator[tuple[str, Ceiling]]:
+    """The constants of a provider's recipe under `cast.<provider>.<recipe>.`."""
+    code = float(list(cast_model.FAMILIES).index(fit.family))
+    said = f"cross-validation: {fit.family}"
+    yield f"cast.{name}.cast_family", ceiling(code, code, code, "code", said)
+    for constant, value in fit.constants.items():
+        yield f"cast.{name}.{constant}", value
 
 
 def _named(

@@ -1,4 +1,4 @@
-"""`predict`: seconds of one point, of a CSV of points, or of the plan of a run."""
+"""`predict`: seconds of one point, of a CSV of points, or of the plan of a run; formulas."""
 
 import argparse
 import json
@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from roofcal.commands import places
+from roofcal.commands import places, symbolic
 from roofcal.commands.arguments import whole_number, write_or_print
 from roofcal.commands.places import Commands, datasheet
 
@@ -30,11 +30,13 @@ def add(commands: Commands) -> None:
     parser.add_argument("--run", type=Path, dest="folder", help="predict the plan of a run folder")
     parser.add_argument("--calibration", type=Path, help="with --run: the calibration to use")
     parser.add_argument("--out", type=Path, help="with --run or --points: write here")
+    symbolic.add_options(parser)
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> None:
-    """Answer one point, a CSV or a run folder."""
+    """Answer one point, a CSV or a run folder, or print a formula."""
+    symbolic.check_options(options)
     if options.folder:
         _predict_run(options)
         return
@@ -42,6 +44,9 @@ def run(options: argparse.Namespace) -> None:
 
     if not options.device:
         raise ValueError("predict needs --device, e.g. --device nvidia-h200")
+    if options.symbolic:
+        symbolic.print_expression(options)
+        return
     sources, folder = _sources(options)
     if not options.points:
         _predict_point(options, sources)

@@ -1,9 +1,9 @@
 """The calibrated model: constants fitted on probes, equations of roofcal.ops.gemm.time_model.
 
 A product's interval is prediction * exp(+-e), where e is the 95th percentile of |log error| on
-probes that were left out of the fit (shapes with rows off 16 bytes have an e of their own). A cast
-has no model of its kernels; its prediction is the calibrated roof: launch + least bytes / copy
-bandwidth, with the intervals of those two.
+probes that were left out of the fit (shapes with rows off 16 bytes have an e of their own). Casts
+are those of a provider: equations of roofcal.ops.cast.time_model, intervals in the same way. A
+point without a provider is answered for the fastest that was calibrated.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from roofcal.ops import BY_NAME
+from roofcal.ops.cast import time_model as cast_model
 from roofcal.ops.gemm.time_model import (
     ALIGNED_BYTES,
     BY_CODE,
@@ -120,27 +120,61 @@ def _products(
     ]
 
 
+def cast_providers(calibration: Calibration, recipe: str) -> list[str]:
+    """Providers whose casts of a recipe were calibrated."""
+    names = [name.split(".") for name in calibration.constants if name.endswith(".cast_family")]
+    return [provider for _, provider, found, _ in names if found == recipe]
+
+
+def cast_times(sources: Sources, provider: str, recipe: str, rows: Array, cols: Array) -> Times:
+    """Seconds of casts with intervals; raises KeyError for a pair that was not calibrated."""
+    calibration = sources.calibration
+    if calibration is None or provider not in cast_providers(calibration, recipe):
+        raise KeyError(f"{provider}.{recipe}")
+    parts = _cast_parts(calibration, provider, recipe, rows, cols)
+    factor = np.exp(calibration.probe_errors[f"cast.{provider}.{recipe}"]["log_p95"])
+    total = parts.total
+    return Times(total=total, low=total / factor, high=total * factor, bound_by=parts.bound_by)
+
+
+def _cast_parts(
+    calibration: Calibration, provider: str, recipe: str, rows: Array, cols: Array
+) -> cast_model.Parts:
+    value = {name: constant.value for name, constant in calibration.constants.items()}
+    prefix = f"cast.{provider}.{recipe}."
+    family = cast_model.BY_CODE[int(value[f"{prefix}cast_family"])]
+    constants = {name: value[prefix + name] for name in cast_model.CONSTANTS}
+    cache = value.get("cache_bytes", 0.0)
+    return cast_model.evaluate(constants, recipe, rows, cols, family, cache)
+
+
 def _casts(points: Sequence[PlanPoint], calibration: Calibration) -> list[Prediction]:
-    launch = calibration.constants.get("launch_graph_s")
-    copy = calibration.constants.get("dram_copy_bytes_per_s")
-    if launch is None or copy is None:
-        return []
-    predictions = []
-    for point in points:
-        moved = BY_NAME[point.op].work(point.recipe, point.shape).dram_bytes
-        dram = moved / copy.value
-        predictions.append(
-            Prediction(
-                point_id=point.point_id,
-                model=MODEL,
-                math_s=None,
-                dram_s=dram,
-                link_s=None,
-                launch_s=launch.value,
-                total_s=launch.value + dram,
-                low_s=launch.ci95_low + moved / copy.ci95_high,
-                high_s=launch.ci95_high + moved / copy.ci95_low,
-                bound_by="dram" if dram >= launch.value else "launch",
-            )
-        )
-    return predictions
+    found = (_cast(point, calibration) for point in points)
+    return [prediction for prediction in found if prediction is not None]
+
+
+def _cast(point: PlanPoint, calibration: Calibration) -> Prediction | None:
+    """The provider's time; of the fastest provider where the point names none."""
+    known = cast_providers(calibration, point.recipe)
+    asked = [name for name in known if point.provider in ("", name)]
+    rows, cols = (np.array([float(point.shape[axis])]) for axis in ("rows", "cols"))
+    every = [
+        (cast_times(Sources(calibration=calibration), name, point.recipe, rows, cols), name)
+        for name in asked
+    ]
+    if not every:
+        return None
+    times, name = min(every, key=lambda pair: float(pair[0].total[0]))
+    parts = _cast_parts(calibration, name, point.recipe, rows, cols)
+    return Prediction(
+        point_id=point.point_id,
+        model=MODEL,
+        math_s=None,
+        dram_s=float(parts.moving[0]),
+        link_s=None,
+        launch_s=float(parts.fixed[0]),
+        total_s=float(times.total[0]),
+        low_s=float(times.low[0]) if times.low is not None else None,
+        high_s=float(times.high[0]) if times.high is not None else None,
+        bound_by=times.bound_by[0],
+    )

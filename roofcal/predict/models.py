@@ -12,10 +12,11 @@ A model is a module of this package with
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from roofcal.predict import calibrated, datasheet, torchao
+from roofcal.predict import calibrated, datasheet
 from roofcal.predict.errors import PredictError
 from roofcal.predict.sources import Sources
 from roofcal.predict.times import Array, Times
+from roofcal.predict.torchao import model as torchao
 from roofcal.records import PlanPoint, Prediction
 
 

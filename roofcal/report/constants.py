@@ -7,6 +7,7 @@ import pandas as pd
 
 from roofcal.devices import DeviceSpec
 from roofcal.model.recipes import GEMM_RECIPES
+from roofcal.ops.cast import time_model as cast_model
 from roofcal.ops.gemm.time_model import BY_CODE
 from roofcal.records import Calibration, Ceiling
 
@@ -69,6 +70,13 @@ _RECIPE: Final = {
     "misaligned": _Said(label="Slow-down of misaligned rows"),
     "dram_bytes_per_s": _Said(label="Memory bandwidth in products", datasheet="dram_bytes_per_s"),
 }
+_CAST: Final = {
+    "cast_family": _Said(label="How the provider's kernels block a cast"),
+    "fixed_s": _Said(label="Start of a cast"),
+    "bytes_per_s": _Said(label="Bandwidth of a large cast", datasheet="dram_bytes_per_s"),
+    "cached_bytes_per_s": _Said(label="Bandwidth of a cached cast"),
+    "misaligned": _Said(label="Slow-down of rows or columns off 16 elements"),
+}
 DEVICE_GROUP: Final = "device"
 
 
@@ -80,7 +88,7 @@ def constants_table(calibration: Calibration, spec: DeviceSpec | None) -> pd.Dat
     """
     rows = [_row(name, constant, spec) for name, constant in calibration.constants.items()]
     table = pd.DataFrame(rows, columns=list(COLUMNS))
-    order = {name: rank for rank, name in enumerate([*_DEVICE, *_RECIPE])}
+    order = {name: rank for rank, name in enumerate([*_DEVICE, *_RECIPE, *_CAST])}
     device = table["group"] != DEVICE_GROUP
     rank = [order.get(str(name).rpartition(".")[2], len(order)) for name in table["name"]]
     sorted_ = table.assign(_device=device, _rank=rank).sort_values(
@@ -91,11 +99,13 @@ def constants_table(calibration: Calibration, spec: DeviceSpec | None) -> pd.Dat
 
 def _row(name: str, constant: Ceiling, spec: DeviceSpec | None) -> dict[str, Any]:
     head, _, tail = name.rpartition(".")
-    recipe = head.rpartition(".")[2]
-    said = (_RECIPE if head else _DEVICE).get(tail, _Said(label=tail.replace("_", " ")))
+    op, *group = head.split(".")
+    recipe = group[-1] if group else ""
+    known = {"": _DEVICE, "cast": _CAST}.get(op, _RECIPE)
+    said = known.get(tail, _Said(label=tail.replace("_", " ")))
     datasheet = _datasheet(said.datasheet, recipe, spec)
     return {
-        "group": recipe or DEVICE_GROUP,
+        "group": " ".join(group) or DEVICE_GROUP,
         "name": name,
         "label": said.label,
         "value": constant.value,
@@ -104,10 +114,17 @@ def _row(name: str, constant: Ceiling, spec: DeviceSpec | None) -> dict[str, Any
         "unit": constant.unit,
         "datasheet": datasheet,
         "fraction": constant.value / datasheet if datasheet else None,
-        "choice": BY_CODE.get(int(constant.value)) if constant.unit == "code" else None,
+        "choice": _choice(tail, constant),
         "evidence": constant.evidence,
         "headline": said.headline,
     }
+
+
+def _choice(tail: str, constant: Ceiling) -> str | None:
+    """What a constant of unit "code" stands for."""
+    if constant.unit != "code":
+        return None
+    return (cast_model.BY_CODE if tail == "cast_family" else BY_CODE).get(int(constant.value))
 
 
 def _datasheet(kind: str | None, recipe: str, spec: DeviceSpec | None) -> float | None:

@@ -98,7 +98,7 @@ class Writer:
         yield self._table("headline", "What the device does", shown, HEADLINE, "constants.csv")
         rest = readable(a.constants[~a.constants["headline"].astype(bool)])
         if len(rest):
-            name = "Constants of the model of a product's time, by recipe"
+            name = "Constants of the models of products and casts"
             yield self._table("constants-all", name, rest, FULL, "constants.csv")
         errors = probe_errors_table(a.run.calibration)
         if len(errors):

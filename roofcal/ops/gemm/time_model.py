@@ -5,7 +5,7 @@ its constants on probes, predict evaluates it.
 
     t = launch + (tiles^q + dram^q + power^q)^(1/q)                                        q = 2.5
     tiles = min over tile and split of
-            waves * step + (waves - 1) * wave + [split > 1] * split_k
+            step + (waves - 1) * (step^o + wave^o)^(1/o) + [split > 1] * split_k
     step  = (math^p + load^p + latency^p)^(1/p)                                            p = 4
       math    = 2 * tile_m * tile_n * k / tile_flops      a tile on one compute unit
       load    = (tile_m + tile_n) * k bytes / min(load, l2 / busy units)    its operands from cache
@@ -14,11 +14,14 @@ its constants on probes, predict evaluates it.
     power = flops / sustained_flops      the rate that the power limit leaves a large product
 
 waves = ceil(tiles * split / compute units): wave quantisation. A split divides K over `split`
-tiles. Alignment of rows: those of A or B that do not start on 32 bytes multiply `load` by
-`misaligned`. Rows of A, B or C that do not start on 16 bytes cannot be copied by the tensor memory
-unit of Hopper, and cuBLAS falls back to kernels of older GPUs (the names in the records say sm80 on
-8 bytes, sm75 below): those have a tile_flops and a k_latency of their own (`_8_byte`, `_odd`). The
-norms with p and q are conventions: sums overestimate, maxima underestimate where two parts are
+tiles. o = 1 where a unit ends one tile before it begins the next, 2 where a family overlaps the two
+(persistent kernels whose warp groups take turns: cuBLASLt's axiswise fp8 with fast accumulation).
+
+Alignment of rows: those of A or B that do not start on 32 bytes multiply `load` by `misaligned`.
+Rows of A, B or C that do not start on 16 bytes cannot be copied by the tensor memory unit of
+Hopper, and cuBLAS falls back to kernels of older GPUs (the names in the records say sm80 on 8
+bytes, sm75 below): those have a tile_flops and a k_latency of their own (`_8_byte`, `_odd`). The
+norms with o, p and q are conventions: sums overestimate, maxima underestimate where two parts are
 alike.
 
 Which tiles a library has is a property of the recipe: on an H200, cuBLASLt runs axiswise fp8 on
@@ -57,11 +60,15 @@ _MEDIUM: Final = tuple(tile for tile in _ALL if tile[0] * tile[1] <= 128 * 160)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """Tiles (rows, columns of C) a library chooses from, and whether it may split K."""
+    """Tiles (rows, columns of C) a library chooses from, and whether it may split K.
+
+    overlap: the exponent o of the module, 1 for none
+    """
 
     code: int
     tiles: tuple[tuple[int, int], ...]
     splits: tuple[int, ...]
+    overlap: float = 1.0
 
 
 FAMILIES: Final[dict[str, Family]] = {
@@ -71,6 +78,7 @@ FAMILIES: Final[dict[str, Family]] = {
     "medium_tile_split_k": Family(code=3, tiles=_MEDIUM, splits=(1, 2, 4, 8)),
     "medium_tile": Family(code=4, tiles=_MEDIUM, splits=(1,)),
     "tile_128x128": Family(code=5, tiles=((128, 128),), splits=(1,)),
+    "tile_128x128_overlapped": Family(code=6, tiles=((128, 128),), splits=(1,), overlap=2.0),
 }
 BY_CODE: Final = {family.code: name for name, family in FAMILIES.items()}
 
@@ -222,7 +230,7 @@ def evaluate(constants: Mapping[str, float], shapes: Shapes, family: str) -> Par
         )
         power = np.zeros_like(tiles)
     else:
-        tiles = _tile_time(constants, shapes)
+        tiles = _tile_time(constants, shapes, FAMILIES[family].overlap)
         power = shapes.flops / constants["sustained_flops_per_s"]
     total = launch + _norm(Q, tiles, dram, power)
     return Parts(launch=launch, tiles=tiles, dram=dram, power=power, total=total)
@@ -232,7 +240,7 @@ def _k_latency(constants: Mapping[str, float], shapes: Shapes) -> Array:
     return shapes.k_bytes * constants["k_latency_s_per_byte"]
 
 
-def _tile_time(constants: Mapping[str, float], shapes: Shapes) -> Array:
+def _tile_time(constants: Mapping[str, float], shapes: Shapes, overlap: float) -> Array:
     bandwidth = np.minimum(
         constants["load_bytes_per_s"], constants["l2_bytes_per_s"] / shapes.busy_units
     )
@@ -243,8 +251,9 @@ def _tile_time(constants: Mapping[str, float], shapes: Shapes) -> Array:
     latency = shapes.step_k_bytes * k_latency[:, None]
     # The norm with p = 4 by squares and roots: a general power costs ten times as much.
     step = np.sqrt(np.sqrt(math**2 * math**2 + load**2 * load**2 + latency**2 * latency**2))
-    time = shapes.waves * step
-    time += (shapes.waves - 1) * constants["wave_s"] + shapes.split * constants["split_k_s"]
+    wave = constants["wave_s"]
+    further = step + wave if overlap == 1 else (step**overlap + wave**overlap) ** (1 / overlap)
+    time = step + (shapes.waves - 1) * further + shapes.split * constants["split_k_s"]
     best: Array = time.min(axis=1)
     return best
 

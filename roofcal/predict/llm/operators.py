@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from roofcal.ops import BY_NAME
 from roofcal.predict.llm.architecture import (
     BF16_BYTES,
     Layers,
@@ -201,8 +200,7 @@ class Shard:
         """Rows of bf16 activations to fp8, where the recipe wants it."""
         recipe = _CASTS.get(self.recipe)
         if recipe:
-            work = BY_NAME["cast"].work(recipe, {"rows": max(1, round(rows)), "cols": cols})
-            yield self._operator("cast", calls, self.prices.moved(work.dram_bytes))
+            yield self._operator("cast", calls, self.prices.cast(recipe, rows, cols))
 
     def _all_reduce(self, calls: int, forward: Pass) -> Iterator[Operator]:
         if self.tensor > 1:

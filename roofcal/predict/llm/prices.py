@@ -7,7 +7,8 @@ int4         weight-only: the bf16 product with the weights' bytes taken at 4.25
 grouped      one product per expert in one kernel: as one product whose N is experts * n, which has
              the same operations, weights, outputs and tiles. Its rows are read once per product in
              the value and once per expert in `high`
-moved        launch + bytes / copy bandwidth: norms, activations, casts, embedding
+cast         the fastest provider that was calibrated; without one, as moved
+moved        launch + bytes / copy bandwidth: norms, activations, embedding
 attention    the longer of operations at ATTENTION_SHARE of the datasheet's bf16 rate and bytes of
              the cache at the read bandwidth; `high` reads at CACHE_SHARE of it
 
@@ -24,13 +25,14 @@ import numpy as np
 
 from roofcal.devices import DeviceSpec
 from roofcal.model.recipes import GEMM_RECIPES
+from roofcal.ops import BY_NAME
 from roofcal.ops.gemm.time_model import Q
 from roofcal.predict import calibrated
 from roofcal.predict.errors import PredictError
 from roofcal.predict.llm.architecture import RECIPES, Side, matrix_bytes
 from roofcal.predict.llm.duration import Duration, Priced, Rate
 from roofcal.predict.sources import Sources
-from roofcal.predict.times import Array
+from roofcal.predict.times import Array, Times
 from roofcal.records import Calibration, Ceiling
 
 ATTENTION_SHARE: Final = Rate(0.55, 0.35, 0.75)
@@ -50,11 +52,7 @@ class Prices:
         m, n, k = (np.array([float(size)]) for size in (rows, side.n, side.k))
         if recipe == "int4":
             return self._int4(m, side)
-        times = calibrated.product_times(self._sources, recipe, m, n, k)
-        value = float(times.total[0])
-        low = value if times.low is None else float(times.low[0])
-        high = value if times.high is None else float(times.high[0])
-        return Priced(duration=Duration(value, low, high), bound_by=times.bound_by[0])
+        return _first(calibrated.product_times(self._sources, recipe, m, n, k))
 
     def grouped(self, recipe: str, rows: float, experts: int, side: Side) -> Priced:
         """`rows` rows in all, spread evenly over `experts` matrices of n x k."""
@@ -66,6 +64,19 @@ class Prices:
         d = priced.duration
         longer = Duration(d.value_s, d.low_s, d.high_s + again)
         return Priced(duration=longer, bound_by=priced.bound_by)
+
+    def cast(self, recipe: str, rows: float, cols: int) -> Priced:
+        """rows x cols bf16 activations to fp8; recipes are those of op cast."""
+        whole = max(1, round(rows))
+        sizes = (np.array([float(whole)]), np.array([float(cols)]))
+        every = [
+            calibrated.cast_times(self._sources, provider, recipe, *sizes)
+            for provider in calibrated.cast_providers(self.calibration, recipe)
+        ]
+        if every:
+            return _first(min(every, key=lambda times: float(times.total[0])))
+        work = BY_NAME["cast"].work(recipe, {"rows": whole, "cols": cols})
+        return self.moved(work.dram_bytes)
 
     def moved(self, count_bytes: float) -> Priced:
         """A kernel that reads and writes so many bytes together."""
@@ -163,6 +174,14 @@ def recipes_of(sources: Sources) -> tuple[str, ...]:
     if "bf16" not in found:
         return ()
     return tuple(name for name in RECIPES if name in found or name == "int4")
+
+
+def _first(times: Times) -> Priced:
+    """The first of many points; a model that states no interval has none."""
+    value = float(times.total[0])
+    low = value if times.low is None else float(times.low[0])
+    high = value if times.high is None else float(times.high[0])
+    return Priced(duration=Duration(value, low, high), bound_by=times.bound_by[0])
 
 
 def _rate(constant: Ceiling) -> Rate:

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from roofcal.model.recipes import GEMM_RECIPES
+from roofcal.ops.cast import time_model as cast_model
 from roofcal.ops.gemm.time_model import describe, evaluate
 from roofcal.records import Environment, Measurement, PlanPoint, Protocol, Telemetry, write_records
 
@@ -26,6 +27,12 @@ TRUTH: dict[str, float] = {
     "dram_bytes_per_s": 4.1e12,
     "sustained_flops_per_s": 7e14,
 }
+CAST_TRUTH: dict[str, float] = {
+    "fixed_s": 4e-6,
+    "cached_bytes_per_s": 2.5e12,
+    "bytes_per_s": 1.8e12,
+    "misaligned": 1.5,
+}
 DRAM = {"read": 4.4e12, "write": 4.6e12, "copy": 4.2e12}
 CACHE = 9e12
 START_S = 2e-6
@@ -41,12 +48,13 @@ ENVIRONMENT = Environment(
 
 
 def write_run(folder: Path, *, noise: float = 0.0, family: str = "any_tile_split_k") -> Path:
-    """A run folder with the three probe ops of the made-up GPU."""
+    """A run folder with the four probe ops of the made-up GPU."""
     source = np.random.default_rng(7)
     write_records(folder / "environment.jsonl", [ENVIRONMENT])
     _write(folder, "probe_copy", list(streams()), noise, source)
     _write(folder, "probe_launch", list(launches()), 0.0, source)
     _write(folder, "probe_math", list(products(family)), noise, source)
+    _write(folder, "probe_cast", list(casts()), noise, source)
     return folder
 
 
@@ -82,6 +90,24 @@ def products(family: str, recipe: str = "bf16", count: int = 64) -> list[tuple[P
         )
         for a, b, c, t in zip(m, n, k, total, strict=True)
     ]
+
+
+def casts(
+    recipe: str = "fp8_rowwise_dim0", family: str = "plain", count: int = 28
+) -> list[tuple[PlanPoint, float]]:
+    source = np.random.default_rng(5)
+    rows, cols = (np.round(128 * np.exp(source.uniform(0, 5, count))) for _ in range(2))
+    ragged = source.random(count) < 0.3
+    rows, cols = np.where(ragged, rows, 128 * np.ceil(rows / 128)), 128 * np.ceil(cols / 128)
+    total = cast_seconds(recipe, family, rows, cols)
+    sizes = [{"rows": int(r), "cols": int(c)} for r, c in zip(rows, cols, strict=True)]
+    made = [_point("probe_cast", recipe, size, Protocol()) for size in sizes]
+    return list(zip(made, total.tolist(), strict=True))
+
+
+def cast_seconds(recipe: str, family: str, rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
+    cache = float(ENVIRONMENT.last_level_cache_bytes or 0)
+    return cast_model.evaluate(CAST_TRUTH, recipe, rows, cols, family, cache).total
 
 
 def shapes(count: int, seed: int = 3) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -1,10 +1,11 @@
 """A calibration and a datasheet of the made-up GPU, and points to predict."""
 
 from roofcal.devices import DeviceSpec
+from roofcal.ops.cast import time_model as cast_model
 from roofcal.ops.gemm.time_model import CONSTANTS, FAMILIES
 from roofcal.predict.sources import Sources
 from roofcal.records import Calibration, Ceiling, PlanPoint
-from tests.roofcal.calibrate.probe_runs import TRUTH, UNITS
+from tests.roofcal.calibrate.probe_runs import CAST_TRUTH, TRUTH, UNITS
 
 SPEC = DeviceSpec(
     device="made-up",
@@ -36,6 +37,14 @@ def calibration(device: str = "made-up", environment: str = "e1") -> Calibration
         constants[f"{prefix}tile_family"] = exactly(float(code))
         constants |= {prefix + name: exactly(TRUTH[name], CONSTANTS[name]) for name in CONSTANTS}
     errors = {r: {"mape": 0.05, "log_p95": 0.1} for r in ("bf16", "fp8_tensorwise")}
+    constants["cache_bytes"] = exactly(float(50 << 20), "B")
+    for provider, slower in (("torch_eager", 5.0), ("torch_compile", 1.0)):
+        name = f"cast.{provider}.fp8_rowwise_dim0"
+        truth = CAST_TRUTH | {"fixed_s": slower * CAST_TRUTH["fixed_s"]}
+        constants[f"{name}.cast_family"] = exactly(0.0, "code")
+        units = cast_model.CONSTANTS
+        constants |= {f"{name}.{key}": exactly(truth[key], unit) for key, unit in units.items()}
+        errors[name] = {"mape": 0.1, "log_p95": 0.2}
     return Calibration(
         device=device, environment_id=environment, constants=constants, probe_errors=errors
     )
@@ -49,6 +58,6 @@ def product(m: int, n: int, k: int, recipe: str = "bf16") -> PlanPoint:
     return PlanPoint(op="gemm", provider="cublaslt", recipe=recipe, shape=shape, device="made-up")
 
 
-def cast(rows: int, cols: int, recipe: str) -> PlanPoint:
+def cast(rows: int, cols: int, recipe: str, provider: str = "torch_compile") -> PlanPoint:
     shape = {"rows": rows, "cols": cols}
-    return PlanPoint(op="cast", provider="eager", recipe=recipe, shape=shape, device="made-up")
+    return PlanPoint(op="cast", provider=provider, recipe=recipe, shape=shape, device="made-up")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from roofcal.predict import calibrated
-from tests.roofcal.calibrate.probe_runs import TRUTH, seconds
+from tests.roofcal.calibrate.probe_runs import TRUTH, cast_seconds, seconds
 from tests.roofcal.predict.runs import SOURCES, calibration, cast, product
 
 
@@ -44,11 +44,38 @@ def test_no_points_are_no_predictions() -> None:
     assert calibrated.predict([], SOURCES) == []
 
 
-def test_a_cast_is_the_calibrated_roof() -> None:
+def test_a_cast_is_its_providers_equation() -> None:
     (found,) = calibrated.predict([cast(4096, 4096, "fp8_rowwise_dim0")], SOURCES)
-    moved = 3 * 4096**2 + 4 * 4096
-    assert found.total_s == pytest.approx(1e-6 + moved / 4e12)
-    assert found.low_s == pytest.approx(1e-6 + moved / 4.1e12)
+    sizes = np.array([4096.0]), np.array([4096.0])
+    truth = float(cast_seconds("fp8_rowwise_dim0", "plain", *sizes)[0])
+    assert found.total_s == pytest.approx(truth)
+    assert found.bound_by == "dram"
+    assert found.low_s == pytest.approx(truth * np.exp(-0.2))
+    assert found.high_s == pytest.approx(truth * np.exp(0.2))
+
+
+def test_many_casts_and_one_agree() -> None:
+    rows, cols = np.array([16.0, 4096.0]), np.array([8192.0, 1000.0])
+    times = calibrated.cast_times(SOURCES, "torch_eager", "fp8_rowwise_dim0", rows, cols)
+    points = [
+        cast(int(r), int(c), "fp8_rowwise_dim0", "torch_eager")
+        for r, c in zip(rows, cols, strict=True)
+    ]
+    assert times.total.tolist() == [p.total_s for p in calibrated.predict(points, SOURCES)]
+
+
+def test_a_cast_without_a_provider_is_that_of_the_fastest() -> None:
+    (any_,) = calibrated.predict([cast(64, 64, "fp8_rowwise_dim0", "")], SOURCES)
+    (fastest,) = calibrated.predict([cast(64, 64, "fp8_rowwise_dim0")], SOURCES)
+    assert any_.total_s == fastest.total_s
+
+
+def test_a_cast_that_was_not_calibrated_has_no_prediction() -> None:
+    assert calibrated.predict([cast(64, 64, "fp8_tensorwise")], SOURCES) == []
+    assert calibrated.predict([cast(64, 64, "fp8_rowwise_dim0", "triton")], SOURCES) == []
+    one = np.ones(1)
+    with pytest.raises(KeyError, match="triton"):
+        calibrated.cast_times(SOURCES, "triton", "fp8_rowwise_dim0", one, one)
 
 
 def test_recipes_that_were_not_calibrated_are_left_out() -> None:

@@ -53,6 +53,16 @@ def test_a_code_says_what_it_stands_for(made: MadeUpRun) -> None:
     assert choices["gemm.bf16.tile_family"] == "tile_128x128"
 
 
+def test_casts_stand_by_provider_and_recipe(made: MadeUpRun, h200: DeviceSpec) -> None:
+    for provider in ("torch_eager", "torch_compile"):
+        made.constant(f"cast.{provider}.fp8_tensorwise.cast_family", 1.0, "code")
+        made.constant(f"cast.{provider}.fp8_tensorwise.bytes_per_s", 2.4e12, "B/s")
+    table = constants_table(made.calibration(), h200).set_index("name")
+    row = table.loc["cast.torch_compile.fp8_tensorwise.bytes_per_s"]
+    assert (row["group"], row["fraction"]) == ("torch_compile fp8_tensorwise", 0.5)
+    assert table.loc["cast.torch_eager.fp8_tensorwise.cast_family", "choice"] == "padded_1024"
+
+
 def test_an_empty_calibration_is_an_empty_table() -> None:
     table = constants_table(MadeUpRun().calibration(), None)
     assert table.empty

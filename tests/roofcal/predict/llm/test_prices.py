@@ -78,6 +78,24 @@ def test_a_groups_high_end_reads_the_rows_again(recipe: str) -> None:
     assert grouped.high_s - wide.high_s == pytest.approx(again, rel=0.01)
 
 
+def test_a_cast_is_that_of_the_fastest_provider() -> None:
+    priced = PRICES.cast("fp8_rowwise_dim0", 64, 4096)
+    sizes = np.array([64.0]), np.array([4096.0])
+    quick, slow = (
+        calibrated_model.cast_times(SOURCES, provider, "fp8_rowwise_dim0", *sizes)
+        for provider in ("torch_compile", "torch_eager")
+    )
+    assert quick.high is not None
+    assert quick.total[0] < slow.total[0]
+    assert priced.duration.value_s == quick.total[0]
+    assert priced.duration.high_s == quick.high[0]
+    assert priced.bound_by == quick.bound_by[0]
+
+
+def test_a_cast_that_was_not_calibrated_moves_its_least_bytes() -> None:
+    assert PRICES.cast("fp8_tensorwise", 64, 4096) == PRICES.moved(5 * 64 * 4096 + 4)
+
+
 def test_bytes_move_at_the_copy_bandwidth_after_a_launch() -> None:
     priced = PRICES.moved(4e9)
     assert priced.duration.value_s == pytest.approx(1e-6 + 1e-3)

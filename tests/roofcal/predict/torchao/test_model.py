@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from roofcal.predict import torchao
 from roofcal.predict.sources import Sources
+from roofcal.predict.torchao import model as torchao
 from tests.roofcal.predict.runs import SOURCES, SPEC, cast, product
 
 

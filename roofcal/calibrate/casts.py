@@ -1,0 +1,126 @@
+"""Constants of casts, fitted on probe_cast: by provider and recipe, see ops/cast/time_model.py.
+
+The fit minimises soft-clipped logarithms of predicted / measured, as that of products does. The
+family is the one with the smaller error on probes left out in turn.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import least_squares
+
+from roofcal.calibrate.bootstrap import ceiling, interval
+from roofcal.calibrate.probes import Probe
+from roofcal.ops.cast.time_model import CONSTANTS, FAMILIES, evaluate
+from roofcal.records import Ceiling
+
+Array = NDArray[np.float64]
+_LEAST_POINTS: Final = 8
+_FOLDS: Final = 7
+_SOFT: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CastFit:
+    """Result for one provider and recipe; errors are fractions of the measured time."""
+
+    family: str
+    constants: Mapping[str, Ceiling]
+    errors: Mapping[str, float]
+
+
+def fit_casts(
+    probes: Sequence[Probe], cache_bytes: float, generator: np.random.Generator
+) -> Iterator[tuple[str, CastFit]]:
+    """("<provider>.<recipe>", fit) of every pair with eight probes and more."""
+    pairs = sorted({(p.point.provider, p.point.recipe) for p in probes})
+    for provider, recipe in pairs:
+        some = [p for p in probes if (p.point.provider, p.point.recipe) == (provider, recipe)]
+        if len(some) >= _LEAST_POINTS:
+            yield f"{provider}.{recipe}", _fit_one(_Data.of(recipe, some, cache_bytes), generator)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Data:
+    recipe: str
+    rows: Array
+    cols: Array
+    seconds: Array
+    cache_bytes: float
+
+    @classmethod
+    def of(cls, recipe: str, probes: Sequence[Probe], cache_bytes: float) -> "_Data":
+        return cls(
+            recipe=recipe,
+            rows=np.array([float(p.shape["rows"]) for p in probes]),
+            cols=np.array([float(p.shape["cols"]) for p in probes]),
+            seconds=np.array([p.latency.median for p in probes]),
+            cache_bytes=cache_bytes,
+        )
+
+    def residual(self, constants: Array, family: str, index: NDArray[Any]) -> Array:
+        """log(predicted / measured) of the probes of `index`; constants as CONSTANTS has them."""
+        named = dict(zip(CONSTANTS, constants.tolist(), strict=True))
+        rows, cols = self.rows[index], self.cols[index]
+        parts = evaluate(named, self.recipe, rows, cols, family, self.cache_bytes)
+        logarithms: Array = np.log(parts.total / self.seconds[index])
+        return logarithms
+
+    def search(self, family: str, index: NDArray[Any]) -> Array:
+        """Constants of the best fit to the probes of `index`."""
+        rate = float((self.rows * self.cols / self.seconds).max())
+        shortest = float(self.seconds.min())
+        start = np.log([shortest, rate, rate, 1.2])
+        low = np.log([0.02 * shortest, 0.05 * rate, 0.05 * rate, 1.0])
+        high = np.log([5 * shortest, 50 * rate, 50 * rate, 5.0])
+
+        def residual(x: Array) -> Array:
+            return self.residual(np.exp(x), family, index)
+
+        found = least_squares(
+            residual,
+            np.clip(start, low + 1e-9, high - 1e-9),
+            bounds=(low, high),
+            loss="soft_l1",
+            f_scale=_SOFT,
+        )
+        return np.exp(found.x)
+
+
+def _fit_one(data: _Data, generator: np.random.Generator) -> CastFit:
+    residuals = {family: _left_out(data, family) for family in FAMILIES}
+    family = min(residuals, key=lambda name: float(np.abs(residuals[name]).mean()))
+    count = len(data.seconds)
+    best = data.search(family, np.arange(count))
+    low, high = interval(count, lambda index: data.search(family, index), generator)
+    evidence = f"probe_cast, {count} casts, {family}"
+    constants = {
+        name: ceiling(best[i], low[i], high[i], unit, evidence)
+        for i, (name, unit) in enumerate(CONSTANTS.items())
+    }
+    return CastFit(family=family, constants=constants, errors=_errors(residuals[family]))
+
+
+def _left_out(data: _Data, family: str) -> Array:
+    """log(predicted / measured) of every probe, fitted on the other folds."""
+    fold = np.arange(len(data.seconds)) % _FOLDS
+    residuals = np.empty(len(fold))
+    for number in range(_FOLDS):
+        left = np.flatnonzero(fold == number)
+        found = data.search(family, np.flatnonzero(fold != number))
+        residuals[left] = data.residual(found, family, left)
+    return residuals
+
+
+def _errors(residuals: Array) -> dict[str, float]:
+    error = np.abs(np.expm1(residuals))
+    return {
+        "mape": float(error.mean()),
+        "median": float(np.median(error)),
+        "p95": float(np.percentile(error, 95)),
+        "count": float(len(error)),
+        "log_p95": float(np.percentile(np.abs(residuals), 95)),
+    }

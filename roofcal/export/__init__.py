@@ -1,0 +1,1 @@
+"""Calibrations in the files that other tools load: one module per format."""

@@ -1,0 +1,89 @@
+"""The calibrated model of a cast's time: equations, no numbers.
+
+    t = fixed + bytes * slower * (cached / cached_bandwidth + (1 - cached) / bandwidth)
+
+bytes      least bytes of the cast (roofcal.ops.cast.spec), times padding where the family pads
+fixed      start of its kernels, however small the matrix
+cached     share of the bytes that a later pass finds in the cache: min(1, 3/4 cache / bytes)
+bandwidth  least bytes per second that a matrix far beyond the cache reaches; what it lacks of the
+           copy bandwidth is passes and waiting that a better kernel would not need
+slower     `misaligned` where rows or columns are no multiple of 16: loads and stores of 16 bytes
+           then cross rows
+
+A provider's kernels for one recipe share the constants. `padded_1024`: kernels that take rows in
+blocks of 1024 columns and idle on the rest (the reductions that Inductor writes). Which of the two
+a provider has is chosen by cross-validation on the probes. It stands in the op's layer because
+calibrate and predict both use it and may not import each other.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roofcal.ops.cast.spec import work
+
+Array = NDArray[np.float64]
+
+# name -> unit; the constants of one provider and recipe, each above zero
+CONSTANTS: Final[dict[str, str]] = {
+    "fixed_s": "s",
+    "cached_bytes_per_s": "B/s",
+    "bytes_per_s": "B/s",
+    "misaligned": "1",
+}
+FAMILIES: Final[dict[str, int]] = {"plain": 1, "padded_1024": 1024}  # name -> block of columns
+BY_CODE: Final = dict(enumerate(FAMILIES))
+_ALIGNED: Final = 16
+_CACHE_SHARE: Final = 0.75
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """Seconds per cast, vectorised; `total` is their sum."""
+
+    fixed: Array
+    moving: Array
+
+    @property
+    def total(self) -> Array:
+        """Seconds of the cast."""
+        return self.fixed + self.moving
+
+    @property
+    def bound_by(self) -> list[str]:
+        """The larger part of each: "launch" or "dram"."""
+        return [
+            "dram" if m >= f else "launch" for m, f in zip(self.moving, self.fixed, strict=True)
+        ]
+
+
+def least_bytes(recipe: str, rows: Array, cols: Array) -> Array:
+    """Bytes of roofcal.ops.cast.spec.work for vectors; raises KeyError for an unknown recipe."""
+    found = [
+        work(recipe, {"rows": int(r), "cols": int(c)}).dram_bytes
+        for r, c in zip(rows, cols, strict=True)
+    ]
+    return np.array(found, dtype=float)
+
+
+def evaluate(
+    constants: Mapping[str, float],
+    recipe: str,
+    rows: Array,
+    cols: Array,
+    family: str,
+    cache_bytes: float,
+) -> Parts:
+    """Seconds of casts of rows x cols (float64 vectors) on a device with this much cache."""
+    moved = least_bytes(recipe, rows, cols)
+    cached = np.minimum(1.0, _CACHE_SHARE * cache_bytes / moved)
+    per_byte = cached / constants["cached_bytes_per_s"] + (1 - cached) / constants["bytes_per_s"]
+    ragged = (rows % _ALIGNED != 0) | (cols % _ALIGNED != 0)
+    slower = np.where(ragged, constants["misaligned"], 1.0)
+    block = FAMILIES[family]
+    padding = np.ceil(cols / block) * block / cols
+    fixed = np.full_like(moved, constants["fixed_s"])
+    return Parts(fixed=fixed, moving=moved * padding * slower * per_byte)
