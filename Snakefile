@@ -12,6 +12,7 @@ include: "workflow/rules/plan.smk"
 include: "workflow/rules/measure.smk"
 include: "workflow/rules/calibrate.smk"
 include: "workflow/rules/predict.smk"
+include: "workflow/rules/breakeven.smk"
 include: "workflow/rules/llm.smk"
 include: "workflow/rules/report.smk"
 
@@ -21,6 +22,7 @@ localrules:
     plan,
     calibrate,
     predict,
+    breakeven,
     llm,
     report,
 

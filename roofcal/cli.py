@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from roofcal.commands import (
+    breakeven,
     calibrate,
     doctor,
     export,
@@ -23,7 +24,19 @@ from roofcal.commands import (
     table,
 )
 
-COMMANDS: Final = (doctor, plan, measure, calibrate, predict, llm, export, table, report, publish)
+COMMANDS: Final = (
+    doctor,
+    plan,
+    measure,
+    calibrate,
+    predict,
+    breakeven,
+    llm,
+    export,
+    table,
+    report,
+    publish,
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

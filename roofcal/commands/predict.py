@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from roofcal.commands import places, symbolic
+from roofcal.commands import symbolic
 from roofcal.commands.arguments import whole_number, write_or_print
+from roofcal.commands.device_sources import device_sources
 from roofcal.commands.places import Commands, datasheet
 
 if TYPE_CHECKING:
@@ -47,30 +48,12 @@ def run(options: argparse.Namespace) -> None:
     if options.symbolic:
         symbolic.print_expression(options)
         return
-    sources, folder = _sources(options)
+    sources, folder = device_sources(options.device, options.environment, options.model)
     if not options.points:
         _predict_point(options, sources)
         return
     write_or_print(predict_csv(options.points, options.model, sources), options.out)
     print(f"from: {folder}", file=sys.stderr)
-
-
-def _sources(options: argparse.Namespace) -> "tuple[Sources, Path]":
-    """What the model reads of the device, and where it lies.
-
-    A datasheet costs a tenth of a second to read, and a calibration is not to be had for every
-    device: each model gets what it needs.
-    """
-    from roofcal.predict.find import find_calibration
-    from roofcal.predict.sources import Sources
-
-    if options.model != "calibrated":
-        path = places.DEVICES / f"{options.device}.yaml"
-        return Sources(spec=datasheet(options.device)), path
-    folder, calibration = find_calibration(
-        options.device, options.environment, places.PUBLISHED, places.RESULTS
-    )
-    return Sources(calibration=calibration), folder
 
 
 def _predict_run(options: argparse.Namespace) -> None:

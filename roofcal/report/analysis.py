@@ -11,6 +11,7 @@ from roofcal.ops import BY_NAME
 from roofcal.records import Session
 from roofcal.report.accuracy import error_by_regime
 from roofcal.report.audit import not_ok, violations
+from roofcal.report.breakeven_section import read_map
 from roofcal.report.comparisons import method_panel, speedups
 from roofcal.report.constants import constants_table
 from roofcal.report.llm_section import read_estimates
@@ -32,6 +33,7 @@ class Analysis:
     panel       method_panel of the op that has one, empty where none has
     quality     one row per op
     constants   empty without a calibration
+    breakeven   the break-even map, empty without one
     llm         estimates of language models, empty without any
     """
 
@@ -46,6 +48,7 @@ class Analysis:
     missing: pd.DataFrame
     quality: pd.DataFrame
     constants: pd.DataFrame
+    breakeven: pd.DataFrame
     llm: pd.DataFrame
 
     @property
@@ -102,6 +105,7 @@ def analyse(run: Run, spec: DeviceSpec | None) -> Analysis:
         missing=_joined([with_shape(not_ok(frame)) for frame in frames.values()]),
         quality=_quality(frames, sessions),
         constants=constants_table(run.calibration, spec) if run.calibration else pd.DataFrame(),
+        breakeven=read_map(run.derived),
         llm=read_estimates(run.derived),
     )
 

@@ -81,6 +81,8 @@ def csv_tables(a: Analysis) -> Iterator[tuple[str, pd.DataFrame]]:
         yield "method_panel.csv", _labelled(with_shape(a.panel), a)
     for table in a.speedups.values():
         yield "speedups.csv", _labelled(table, a)
+    if len(a.breakeven):
+        yield "breakeven.csv", _labelled(a.breakeven, a)
     if len(a.llm):
         yield "llm.csv", _labelled(a.llm, a)
 

@@ -101,6 +101,14 @@ def table_command(run: Run, op: str) -> str:
     )
 
 
+def map_command(run: Run) -> str:
+    """The command that prints the break-even map of a run."""
+    return (
+        f"python -m roofcal breakeven --run {home(run)} "
+        f"--calibration {derived_home(run)}/calibration.jsonl"
+    )
+
+
 def llm_command(run: Run) -> str:
     """The command that prints the estimates of language models of a run."""
     return (
@@ -123,6 +131,8 @@ def commands(a: Analysis) -> list[str]:
         f"--op {op} --out {derived}/predictions/{op}.jsonl"
         for op in studies
     ]
+    if len(a.breakeven):
+        lines.append(f"{map_command(a.run)} --out {derived}/breakeven.csv")
     if len(a.llm):
         lines.append(f"{llm_command(a.run)} --out {derived}/llm.csv")
     pair = place if derived == place else f"{place}={derived}"

@@ -7,14 +7,16 @@ from typing import Final
 import pandas as pd
 
 from roofcal.ops import BY_NAME
-from roofcal.report import columns, llm_section
+from roofcal.report import breakeven_section, columns, llm_section
 from roofcal.report.accuracy import judged
 from roofcal.report.analysis import Analysis, with_shape
 from roofcal.report.audit import reasons, roofs_beaten
+from roofcal.report.breakeven_section import smallest_m
 from roofcal.report.captions import caption
 from roofcal.report.constants import probe_errors_table
 from roofcal.report.constants_view import FULL, HEADLINE, readable
 from roofcal.report.figures import accuracy, bandwidth, panel, roofline, session, speedup
+from roofcal.report.figures.breakeven import draw_breakeven
 from roofcal.report.figures.llm import draw_llm
 from roofcal.report.figures.picture import Picture
 from roofcal.report.matrices import error_table, gain_table
@@ -33,6 +35,7 @@ from roofcal.report.provenance import (
     commands,
     environment_facts,
     llm_command,
+    map_command,
     sessions_table,
     table_command,
 )
@@ -73,6 +76,7 @@ class Writer:
             "roofline": ("Roofline", self._roofline),
             "accuracy": ("Measured against predicted", self._accuracy),
             "speedup": ("Speed-up against the baseline", self._speedup),
+            "breakeven": ("Break-even of linears in fp8", self._breakeven),
             "bandwidth": ("Bandwidth", self._bandwidth),
             "llm": ("Language models", self._llm),
             "audit": ("Violation audit", self._audit),
@@ -156,6 +160,16 @@ class Writer:
                 yield self._table(f"speedups-{op}", name, table, columns.SPEEDUPS, "speedups.csv")
             else:
                 yield _absent(f"No shape of {op} has a time in both {baseline} and another recipe.")
+
+    def _breakeven(self) -> Iterator[Block]:
+        if self.a.breakeven.empty:
+            yield _absent("This run has no break-even map of linears.")
+            return
+        picture = draw_breakeven(self.a.breakeven)
+        yield from self._drawn([picture], breakeven_section.SOURCE, map_command(self.a.run))
+        shown, wanted = smallest_m(self.a.breakeven), breakeven_section.COLUMNS
+        name = "Smallest m from which on a linear is faster than in bf16; none: never up to 131,072"
+        yield self._table("breakeven-m", name, shown, wanted, breakeven_section.SOURCE)
 
     def _bandwidth(self) -> Iterator[Block]:
         a, calibration = self.a, self.a.run.calibration

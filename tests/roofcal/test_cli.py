@@ -52,7 +52,8 @@ def test_a_folder_that_cannot_be_written_is_named(
 
 
 def test_it_runs_as_a_module() -> None:
-    command = [sys.executable, "-m", "roofcal", "--help"]
-    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    for module in COMMANDS:
-        assert module.__name__.rpartition(".")[2] in said
+    asked = [sys.executable, "-m", "roofcal", "--help"]
+    said = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    for command in COMMANDS:
+        name = command.__name__.rpartition(".")[2]
+        assert name in said

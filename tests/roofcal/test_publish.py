@@ -11,6 +11,9 @@ from roofcal.report.llm_section import NEEDED
 from tests.roofcal.calibrate.probe_runs import ENVIRONMENT, write_run
 from tests.roofcal.predict.runs import calibration
 
+MAP = (
+    "recipe,pass,casts,m,n,k,speedup,low,high,class,breakeven_m,breakeven_m_low,breakeven_m_high\n"
+)
 DEVICES = Path(__file__).resolve().parents[2] / "config/devices"
 
 
@@ -35,6 +38,12 @@ def test_records_calibration_tables_and_report_are_frozen(run: Path, tmp_path: P
     assert any(name.startswith("tables/") and name.endswith(".csv") for name in files)
     original = read_records(run / "measurements/probe_math.jsonl", Measurement)
     assert read_records(target / "measurements/probe_math.jsonl.gz", Measurement) == original
+
+
+def test_the_break_even_map_is_frozen_where_there_is_one(run: Path, tmp_path: Path) -> None:
+    assert "breakeven.csv" not in content(publish(run, tmp_path / "a", DEVICES))
+    (run / "breakeven.csv").write_text(MAP)
+    assert content(publish(run, tmp_path / "b", DEVICES))["breakeven.csv"] == MAP.encode()
 
 
 def test_the_language_models_are_frozen_where_there_are_any(run: Path, tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ def main() -> int:
         "measure": ["plan", "environment", "timing", "journal", "out"],
         "calibrate": ["run", "out"],
         "predict": ["run", "calibration", "op", "out"],
+        "breakeven": ["run", "calibration", "out"],
         "llm": ["run", "calibration", "out"],
         "report": ["out"],
     }
@@ -138,6 +139,11 @@ def predict(a: Any) -> None:
         for point in read_records(_file(a.run, "plan", a.op), PlanPoint)
     ]
     write_records(Path(a.out), predictions)
+
+
+def breakeven(a: Any) -> None:
+    read_records(Path(a.calibration), Calibration)
+    write_bytes(Path(a.out), b"recipe,pass\n")
 
 
 def llm(a: Any) -> None:

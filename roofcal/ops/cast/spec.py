@@ -7,14 +7,14 @@ fp8_rowwise_both   both of the above from one read
 The scale is amax / 448, the value stored is x / scale (448: largest finite e4m3 value).
 """
 
-from typing import Final
+from typing import Any, Final
 
 from roofcal.model.dtypes import nbytes
 from roofcal.model.work import Work
 from roofcal.ops.spec import OpSpec, Shape
 
 # recipe -> (reads of the bf16 input, fp8 outputs)
-_PASSES: Final = {
+PASSES: Final = {
     "fp8_tensorwise": (2, 1),
     "fp8_rowwise_dim0": (1, 1),
     "fp8_rowwise_dim1": (1, 1),
@@ -22,8 +22,11 @@ _PASSES: Final = {
 }
 
 
-def scale_count(recipe: str, rows: int, cols: int) -> int:
-    """Number of fp32 scales the recipe writes; raises KeyError for an unknown recipe."""
+def scale_count(recipe: str, rows: Any, cols: Any) -> Any:
+    """Number of fp32 scales the recipe writes, of numbers or of vectors of them.
+
+    Raises KeyError for an unknown recipe.
+    """
     counts = {
         "fp8_tensorwise": 1,
         "fp8_rowwise_dim0": rows,
@@ -36,7 +39,7 @@ def scale_count(recipe: str, rows: int, cols: int) -> int:
 def work(recipe: str, shape: Shape) -> Work:
     """Least bytes of a cast: a global amax needs a second read, every other amax does not."""
     rows, cols = shape["rows"], shape["cols"]
-    reads, outputs = _PASSES[recipe]
+    reads, outputs = PASSES[recipe]
     scales = nbytes("fp32", scale_count(recipe, rows, cols))
     return Work(
         dram_read_bytes=reads * nbytes("bf16", rows * cols),
@@ -58,7 +61,7 @@ OP = OpSpec(
     name="cast",
     role="study",
     axes=("rows", "cols"),
-    recipes=tuple(_PASSES),
+    recipes=tuple(PASSES),
     providers={"cuda": ("torch_eager", "torch_compile"), "cpu": ("torch_eager",)},
     work=work,
     regime=regime,

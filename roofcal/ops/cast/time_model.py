@@ -23,7 +23,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from roofcal.ops.cast.spec import work
+from roofcal.model.dtypes import BITS
+from roofcal.ops.cast.spec import PASSES, scale_count
 
 Array = NDArray[np.float64]
 
@@ -62,11 +63,11 @@ class Parts:
 
 def least_bytes(recipe: str, rows: Array, cols: Array) -> Array:
     """Bytes of roofcal.ops.cast.spec.work for vectors; raises KeyError for an unknown recipe."""
-    found = [
-        work(recipe, {"rows": int(r), "cols": int(c)}).dram_bytes
-        for r, c in zip(rows, cols, strict=True)
-    ]
-    return np.array(found, dtype=float)
+    reads, outputs = PASSES[recipe]
+    scales = BITS["fp32"] / 8 * scale_count(recipe, rows, cols)
+    width = reads * BITS["bf16"] / 8 + outputs * BITS["fp8_e4m3"] / 8
+    found: Array = width * rows * cols + scales
+    return found
 
 
 def evaluate(

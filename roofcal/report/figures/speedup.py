@@ -14,7 +14,7 @@ from roofcal.report.style import by_recipe_order, look, new_figure
 from roofcal.report.tables import row_of_largest
 
 # Slower than the baseline: vermillion; equal: paper; faster: blue. Symmetric in log2.
-_COLOURS: Final = LinearSegmentedColormap.from_list(
+SLOWER_FASTER: Final = LinearSegmentedColormap.from_list(
     "slower_faster", ["#a63d00", "#d98a56", "#f3efe9", "#6aa5cf", "#0a5592"]
 )
 _MOST_ROWS: Final = 72
@@ -169,7 +169,7 @@ def _heat(axes: Any, pivot: pd.DataFrame, columns: list[str], rows: list[str]) -
         annot=values,
         fmt=".2f",
         annot_kws={"fontsize": 9.5},
-        cmap=_COLOURS,
+        cmap=SLOWER_FASTER,
         vmin=-1,
         vmax=1,
         cbar=False,

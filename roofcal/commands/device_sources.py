@@ -1,0 +1,24 @@
+"""What a model of time reads of a device, found by name below the current folder."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from roofcal.commands import places
+
+if TYPE_CHECKING:
+    from roofcal.predict.sources import Sources
+
+
+def device_sources(device: str, environment: str | None, model: str) -> "tuple[Sources, Path]":
+    """(what the model reads of the device, where it lies).
+
+    A datasheet costs a tenth of a second to read, and a calibration is not to be had for every
+    device: each model gets what it needs. Raises PredictError where no calibration matches.
+    """
+    from roofcal.predict.find import find_calibration
+    from roofcal.predict.sources import Sources
+
+    if model != "calibrated":
+        return Sources(spec=places.datasheet(device)), places.DEVICES / f"{device}.yaml"
+    folder, calibration = find_calibration(device, environment, places.PUBLISHED, places.RESULTS)
+    return Sources(calibration=calibration), folder

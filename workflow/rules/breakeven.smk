@@ -1,0 +1,16 @@
+# Reads the calibration alone: speed-ups are predicted for shapes that nobody measured.
+rule breakeven:
+    input:
+        calibration="{root}/{device}/{environment}/calibration.jsonl",
+        sources=DONE_BY["predict"],
+    output:
+        "{root}/{device}/{environment}/breakeven.csv",
+    log:
+        "{root}/{device}/{environment}/log/breakeven.log",
+    conda:
+        "../../environment.yml"
+    params:
+        run=lambda w: run_of(w).folder,
+    shell:
+        "python -m roofcal breakeven --run {params.run} --calibration {input.calibration}"
+        " --out {output} > {log} 2>&1"
