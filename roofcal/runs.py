@@ -17,6 +17,7 @@ from roofcal.records import Environment, read_records, write_records
 RESULTS: Final = Path("results")
 PUBLISHED: Final = Path("reports/published")
 DEVICES: Final = Path("config/devices")
+WAVE: Final = Path("config/wave")
 
 
 class RunsError(ValueError):
@@ -89,8 +90,16 @@ class Run:
 
     def datasheet(self) -> list[str]:
         """The device's file in config/devices, if it has one."""
-        path = DEVICES / f"{self.folder.parent.name}.yaml"
-        return [str(path)] if path.is_file() else []
+        return _described(DEVICES, self.folder.parent.name)
+
+    def wave_device(self) -> list[str]:
+        """The device's file in config/wave, if it has one."""
+        return _described(WAVE, self.folder.parent.name)
+
+
+def _described(folder: Path, device: str) -> list[str]:
+    path = folder / f"{device}.yaml"
+    return [str(path)] if path.is_file() else []
 
 
 def study_runs(study: Study) -> list[Run]:

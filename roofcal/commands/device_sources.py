@@ -13,12 +13,27 @@ def device_sources(device: str, environment: str | None, model: str) -> "tuple[S
     """(what the model reads of the device, where it lies).
 
     A datasheet costs a tenth of a second to read, and a calibration is not to be had for every
-    device: each model gets what it needs. Raises PredictError where no calibration matches.
+    device: each model gets what it needs. Raises PredictError where no calibration matches and
+    where nobody described the device for the wave model.
     """
     from roofcal.predict.find import find_calibration
     from roofcal.predict.sources import Sources
 
+    if model == "wave":
+        return _wave_sources(device)
     if model != "calibrated":
         return Sources(spec=places.datasheet(device)), places.DEVICES / f"{device}.yaml"
     folder, calibration = find_calibration(device, environment, places.PUBLISHED, places.RESULTS)
     return Sources(calibration=calibration), folder
+
+
+def _wave_sources(device: str) -> "tuple[Sources, Path]":
+    from roofcal.predict.errors import PredictError
+    from roofcal.predict.sources import Sources
+    from roofcal.predict.wave.load import missing_description
+
+    path = places.WAVE / f"{device}.yaml"
+    found = places.wave_device(device)
+    if found is None:
+        raise PredictError(missing_description(path))
+    return Sources(wave=found), path

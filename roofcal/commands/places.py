@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
     from roofcal.devices import DeviceSpec
+    from roofcal.predict.wave.device import WaveDevice
 
 DEVICES: Final = Path("config/devices")
+WAVE: Final = Path("config/wave")
 PUBLISHED: Final = Path("reports/published")
 RESULTS: Final = Path("results")
 
@@ -20,3 +22,11 @@ def datasheet(device: str) -> "DeviceSpec | None":
     from roofcal.devices import load_devices
 
     return load_devices(DEVICES).get(device)
+
+
+def wave_device(device: str) -> "WaveDevice | None":
+    """The wave model's description of a device id, or None where nobody wrote one."""
+    from roofcal.predict.wave.load import load_wave_device
+
+    path = WAVE / f"{device}.yaml"
+    return load_wave_device(path) if path.is_file() else None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from roofcal.commands import symbolic
 from roofcal.commands.arguments import whole_number, write_or_print
 from roofcal.commands.device_sources import device_sources
-from roofcal.commands.places import Commands, datasheet
+from roofcal.commands.places import Commands, datasheet, wave_device
 
 if TYPE_CHECKING:
     from roofcal.predict.sources import Sources
@@ -23,9 +23,12 @@ def add(commands: Commands) -> None:
     parser.add_argument("--environment", help="environment id; default: the latest calibration")
     parser.add_argument("--op", default="gemm")
     parser.add_argument("--recipe", default="bf16")
+    parser.add_argument("--provider", default="", help="whose cast; default: the fastest known")
     for axis in ("m", "n", "k", "rows", "cols"):
         parser.add_argument(f"--{axis}", type=whole_number)
-    parser.add_argument("--model", default="calibrated", help="calibrated, torchao or datasheet")
+    parser.add_argument(
+        "--model", default="calibrated", help="calibrated, wave, torchao or datasheet"
+    )
     parser.add_argument("--json", action="store_true", help="SI units, for programs")
     parser.add_argument("--points", type=Path, metavar="CSV", help="columns recipe,m,n,k")
     parser.add_argument("--run", type=Path, dest="folder", help="predict the plan of a run folder")
@@ -61,8 +64,9 @@ def _predict_run(options: argparse.Namespace) -> None:
     from roofcal.records import write_records
 
     calibration = options.calibration or options.folder / "calibration.jsonl"
-    spec = datasheet(options.folder.parent.name)
-    predictions = predict_run(options.folder, calibration, options.op, spec)
+    device = options.folder.parent.name
+    known = (datasheet(device), wave_device(device))
+    predictions = predict_run(options.folder, calibration, options.op, *known)
     out = options.out or options.folder / "predictions" / f"{options.op}.jsonl"
     write_records(out, predictions)
 
@@ -72,7 +76,11 @@ def _predict_point(options: argparse.Namespace, sources: "Sources") -> None:
     from roofcal.records import PlanPoint
 
     point = PlanPoint(
-        op=options.op, provider="", recipe=options.recipe, shape={}, device=options.device
+        op=options.op,
+        provider=options.provider,
+        recipe=options.recipe,
+        shape={},
+        device=options.device,
     )
     check_point(point)
     point = replace(point, shape=_shape(options))
@@ -98,7 +106,8 @@ def _sentence(answer: dict[str, Any]) -> str:
     span = f" (95 %: {format_seconds(low)} to {format_seconds(high)})" if low else ""
     rates = f"{answer['predicted_flops_per_s'] / 1e12:.4g} TFLOP/s, "
     rates += f"{answer['predicted_bytes_per_s'] / 1e12:.4g} TB/s"
-    origin = answer["environment"] or "its datasheet"
+    described = "its file in config/wave" if answer["model"] == "wave" else "its datasheet"
+    origin = answer["environment"] or described
     return (
         f"{format_seconds(answer['predicted_s'])}{span}, bound by {answer['bound_by']}\n"
         f"{rates}\n"

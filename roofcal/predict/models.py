@@ -17,6 +17,7 @@ from roofcal.predict.errors import PredictError
 from roofcal.predict.sources import Sources
 from roofcal.predict.times import Array, Times
 from roofcal.predict.torchao import model as torchao
+from roofcal.predict.wave import model as wave
 from roofcal.records import PlanPoint, Prediction
 
 
@@ -40,7 +41,7 @@ class Model(Protocol):
         ...
 
 
-_ALL: Final[tuple[Model, ...]] = (datasheet, torchao, calibrated)
+_ALL: Final[tuple[Model, ...]] = (datasheet, torchao, wave, calibrated)
 MODELS: Final[dict[str, Model]] = {model.MODEL: model for model in _ALL}
 
 

@@ -16,6 +16,7 @@ from roofcal.predict.errors import PredictError
 from roofcal.predict.models import model_named
 from roofcal.predict.sources import Sources
 from roofcal.predict.times import Array
+from roofcal.predict.wave import model as wave
 from roofcal.records import PlanPoint, Prediction
 
 _COLUMNS: Final = ("recipe", "m", "n", "k")
@@ -35,7 +36,9 @@ def predict_point(point: PlanPoint, model: str, sources: Sources) -> Prediction:
 
 def _no_answer(point: PlanPoint, model: str, sources: Sources) -> str:
     """Why a model is silent on a point, and what it knows."""
-    if model != calibrated.MODEL and sources.spec is None:
+    if model == wave.MODEL and sources.wave is None:
+        why = f"there is no config/wave/{point.device}.yaml"
+    elif model not in (calibrated.MODEL, wave.MODEL) and sources.spec is None:
         why = f"there is no config/devices/{point.device}.yaml"
     else:
         known = model_named(model).product_recipes(sources)

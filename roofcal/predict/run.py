@@ -7,12 +7,20 @@ from roofcal.predict.errors import PredictError
 from roofcal.predict.find import read_calibration
 from roofcal.predict.models import MODELS
 from roofcal.predict.sources import Sources
+from roofcal.predict.wave.device import WaveDevice
 from roofcal.records import PlanPoint, Prediction, read_records
 
 
-def predict_run(run: Path, calibration: Path, op: str, spec: DeviceSpec | None) -> list[Prediction]:
+def predict_run(
+    run: Path,
+    calibration: Path,
+    op: str,
+    spec: DeviceSpec | None,
+    wave: WaveDevice | None = None,
+) -> list[Prediction]:
     """Predictions of the points of one op of a run folder, by each model that can.
 
+    spec, wave: the device's datasheet and its description for the wave model, where it has them.
     Raises PredictError where there is no plan or the calibration is another device's, RecordsError
     for bad files.
     """
@@ -21,7 +29,7 @@ def predict_run(run: Path, calibration: Path, op: str, spec: DeviceSpec | None) 
     if len(devices) > 1:
         raise PredictError(f"{run}/plan: is for several devices: {', '.join(devices)}")
     fitted = read_calibration(calibration, devices[0] if devices else None)
-    sources = Sources(calibration=fitted, spec=spec)
+    sources = Sources(calibration=fitted, spec=spec, wave=wave)
     return [found for model in MODELS.values() for found in model.predict(points, sources)]
 
 

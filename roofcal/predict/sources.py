@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from roofcal.devices import DeviceSpec
+from roofcal.predict.wave.device import WaveDevice
 from roofcal.records import Calibration
 
 
@@ -12,7 +13,9 @@ class Sources:
 
     calibration   constants fitted on its probes in one environment
     spec          its datasheet, config/devices/<device>.yaml
+    wave          its description for the wave model, config/wave/<device>.yaml
     """
 
     calibration: Calibration | None = None
     spec: DeviceSpec | None = None
+    wave: WaveDevice | None = None

@@ -59,7 +59,7 @@ _RECIPES: Final = {
     "copy": GREEN,
 }
 _SPARE: Final = (PURPLE, ORANGE, SKY, GREY, GREEN, VERMILLION, BLUE)
-_MODELS: Final = {"calibrated": BLUE, "torchao": VERMILLION, "datasheet": GREY}
+_MODELS: Final = {"calibrated": BLUE, "torchao": VERMILLION, "wave": GREEN, "datasheet": GREY}
 _PROVIDERS: Final = {
     "cublaslt": "o",
     "torch_cpu": "o",

@@ -136,7 +136,11 @@ def _worst_regime(a: Analysis, op: str) -> str:
 
 
 def _others(a: Analysis, op: str) -> str:
-    names = {"torchao": "torchao's formula", "datasheet": "the datasheet's roofline"}
+    names = {
+        "torchao": "torchao's formula",
+        "wave": "the wave model",
+        "datasheet": "the datasheet's roofline",
+    }
     found = {name: error_of(a.errors, model, op=op) for model, name in names.items()}
     parts = [f"{name} {percent(row['mape'])}" for name, row in found.items() if row is not None]
     return f". For comparison: {', '.join(parts)}" if parts else ""

@@ -25,6 +25,7 @@ ALLOWED: dict[str, set[str]] = {
     "roofcal.predict": {"numpy"},
     "roofcal.predict.torchao.symbolic": {"sympy"},  # formulas as expressions
     "roofcal.export.yaml": {"yaml"},
+    "roofcal.predict.wave.load": {"pydantic", "yaml"},
     "roofcal.report": {"numpy", "pandas", "matplotlib", "seaborn", "jinja2"},
 }
 

@@ -92,6 +92,16 @@ def test_the_files_of_a_run_are_those_of_the_layout() -> None:
     assert len(run.records()) == 5
 
 
+def test_a_run_has_the_descriptions_that_its_device_has() -> None:
+    run = Run(folder=Path("r/d/e"), derived=Path("r/d/e"), ops=())
+    assert run.datasheet() == run.wave_device() == []
+    for folder in ("devices", "wave"):
+        Path("config", folder).mkdir(parents=True)
+        Path("config", folder, "d.yaml").touch()
+    assert run.datasheet() == ["config/devices/d.yaml"]
+    assert run.wave_device() == ["config/wave/d.yaml"]
+
+
 def test_probes_are_measured_whatever_ops_the_study_names(monkeypatch: pytest.MonkeyPatch) -> None:
     found(monkeypatch, environment())
 

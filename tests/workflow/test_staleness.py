@@ -161,6 +161,18 @@ def test_a_datasheet_calibrates_and_predicts_again_without_measuring(finished: C
     assert measured(jobs) == planned(jobs) == set()
 
 
+def test_a_description_for_the_wave_model_predicts_again_and_calibrates_nothing(
+    finished: Checkout,
+) -> None:
+    finished.write("config/wave/cpu-test.yaml", "device: cpu-test\n")
+
+    jobs = finished.pending()
+
+    assert {"predict gemm", "predict cast", "report"} <= jobs
+    assert measured(jobs) == planned(jobs) == set()
+    assert "calibrate" not in jobs
+
+
 def test_a_new_environment_is_measured_beside_the_old_one(finished: Checkout) -> None:
     old = only_run(finished)
     before = {file: file.read_bytes() for file in old.rglob("*.jsonl")}

@@ -1,6 +1,7 @@
 """`predict`: times with intervals for people and for programs, of points, a CSV and a run."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from roofcal.cli import main
 from roofcal.records import Calibration, Prediction, read_records, write_records
 from tests.roofcal.calibrate.probe_runs import ENVIRONMENT, write_run
-from tests.roofcal.predict.runs import product
+from tests.roofcal.predict.runs import calibration, product
 
 POINT = ["--device", "made-up", "--m", "16", "--n", "4096", "--k", "8192"]
 
@@ -61,3 +62,21 @@ def test_a_datasheet_answers_for_a_device_that_nobody_calibrated(
     sizes = ["--m", "8192", "--n", "8192", "--k", "8192"]
     assert main(["predict", "--device", "nvidia-b200", "--model", "torchao", *sizes]) == 0
     assert "model torchao, nvidia-b200, its datasheet" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("checkout")
+def test_a_description_answers_for_a_device_that_nobody_calibrated(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    sizes = ["--m", "8192", "--n", "8192", "--k", "8192"]
+    assert main(["predict", "--device", "amd-mi300x", "--model", "wave", *sizes]) == 0
+    assert "model wave, amd-mi300x, its file in config/wave" in capsys.readouterr().out
+
+
+def test_a_run_of_a_described_device_is_predicted_by_waves(checkout: Path) -> None:
+    run = checkout / "results/nvidia-h200/e1"
+    write_records(run / "plan/gemm.jsonl", [replace(product(64, 64, 64), device="nvidia-h200")])
+    write_records(run / "calibration.jsonl", [calibration("nvidia-h200")])
+    assert main(["predict", "--run", str(run), "--op", "gemm"]) == 0
+    models = {p.model for p in read_records(run / "predictions/gemm.jsonl", Prediction)}
+    assert models == {"datasheet", "torchao", "wave", "calibrated"}

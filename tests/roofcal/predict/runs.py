@@ -4,6 +4,7 @@ from roofcal.devices import DeviceSpec
 from roofcal.ops.cast import time_model as cast_model
 from roofcal.ops.gemm.time_model import CONSTANTS, FAMILIES
 from roofcal.predict.sources import Sources
+from roofcal.predict.wave.device import WaveDevice
 from roofcal.records import Calibration, Ceiling, PlanPoint
 from tests.roofcal.calibrate.probe_runs import CAST_TRUTH, TRUTH, UNITS
 
@@ -50,7 +51,44 @@ def calibration(device: str = "made-up", environment: str = "e1") -> Calibration
     )
 
 
-SOURCES = Sources(calibration=calibration(), spec=SPEC)
+WAVE = WaveDevice(
+    device="made-up",
+    compute_units=100,
+    clock_hz=1e9,
+    matrix_flops_per_clock={"bf16": 4000.0, "fp8": 8000.0},
+    matrix_fraction=0.5,
+    attention_fraction=0.5,
+    tiles=((128, 128), (64, 64)),
+    attention_rows=(64, 128),
+    lds_bytes_per_clock=256.0,
+    lds_bytes=1 << 17,
+    lds_reads=(1.0, 1.0),
+    l2_read_bytes_per_clock=8000.0,
+    dram_bytes=100e9,
+    dram_bytes_per_s=4e12,
+    memory_fraction=0.5,
+    product_memory_fraction=1.0,
+    launch_s=1e-6,
+    vector_per_clock=100.0,
+    softmax_per_clock={
+        "maximum": 100.0,
+        "subtract": 100.0,
+        "exponential": 20.0,
+        "sum": 100.0,
+        "scale": 100.0,
+    },
+    reduction_clocks=50.0,
+    normalisation_reduction_clocks=100.0,
+    activation_clocks_per_element={"silu": 0.2, "gelu": 0.4},
+    link_bytes_per_s=400e9,
+    link_fraction=0.5,
+    link_latency_s=10e-6,
+    link_peers=7,
+    link_ranks=8,
+    sources={},
+)
+
+SOURCES = Sources(calibration=calibration(), spec=SPEC, wave=WAVE)
 
 
 def product(m: int, n: int, k: int, recipe: str = "bf16") -> PlanPoint:

@@ -88,14 +88,17 @@ def test_a_missing_csv_is_named(tmp_path: Path) -> None:
 def test_every_model_answers() -> None:
     times = {
         model: predict_point(product(4096, 4096, 4096), model, SOURCES).total_s
-        for model in ("datasheet", "torchao", "calibrated")
+        for model in ("datasheet", "torchao", "wave", "calibrated")
     }
     assert times["datasheet"] < times["torchao"] < times["calibrated"]
+    assert times["datasheet"] < times["wave"]
 
 
 def test_a_model_that_needs_a_datasheet_says_which_file_is_missing() -> None:
     with pytest.raises(PredictError, match=r"config/devices/made-up\.yaml"):
         predict_point(product(64, 64, 64), "datasheet", Sources())
+    with pytest.raises(PredictError, match=r"config/wave/made-up\.yaml"):
+        predict_point(product(64, 64, 64), "wave", Sources())
 
 
 def test_an_unknown_op_or_recipe_is_suggested() -> None:

@@ -7,7 +7,7 @@ import pytest
 from roofcal.predict.errors import PredictError
 from roofcal.predict.run import predict_run
 from roofcal.records import write_records
-from tests.roofcal.predict.runs import SPEC, calibration, product
+from tests.roofcal.predict.runs import SPEC, WAVE, calibration, product
 
 
 def folder(tmp_path: Path, suffix: str = ".jsonl") -> tuple[Path, Path]:
@@ -23,6 +23,11 @@ def test_each_model_predicts_what_it_can(tmp_path: Path, suffix: str) -> None:
     found = predict_run(*folder(tmp_path, suffix), "gemm", SPEC)
     models = [prediction.model for prediction in found]
     assert sorted(models) == ["calibrated", "datasheet", "datasheet", "torchao", "torchao"]
+
+
+def test_a_described_device_is_predicted_by_waves_too(tmp_path: Path) -> None:
+    found = predict_run(*folder(tmp_path), "gemm", None, WAVE)
+    assert [p.model for p in found] == ["wave", "wave", "calibrated"]
 
 
 def test_measurements_are_not_needed(tmp_path: Path) -> None:

@@ -1,0 +1,85 @@
+"""The wave model of products and casts: a device description in, seconds out, nothing fitted.
+
+A product is that of roofcal.predict.wave.gemm. A cast is a kernel that memory bounds:
+
+    t = launch + bytes / achieved bandwidth
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from roofcal.model.recipes import GEMM_RECIPES
+from roofcal.ops import BY_NAME
+from roofcal.predict.sources import Sources
+from roofcal.predict.times import Array, Times
+from roofcal.predict.wave.device import WaveDevice
+from roofcal.predict.wave.gemm import ProductTimes
+from roofcal.predict.wave.gemm import product_times as gemm_times
+from roofcal.predict.wave.operator_time import kernel_time, stream_seconds
+from roofcal.records import PlanPoint, Prediction
+
+MODEL = "wave"
+
+
+def product_recipes(sources: Sources) -> tuple[str, ...]:
+    """Recipes of op gemm whose matrix rate the device's file lists."""
+    rates = sources.wave.matrix_flops_per_clock if sources.wave else {}
+    return tuple(name for name, recipe in GEMM_RECIPES.items() if recipe.math_dtype in rates)
+
+
+def product_times(sources: Sources, recipe: str, m: Array, n: Array, k: Array) -> Times:
+    """Seconds of products; raises KeyError for a recipe whose rate the file lacks."""
+    if sources.wave is None or recipe not in product_recipes(sources):
+        raise KeyError(recipe)
+    found = gemm_times(sources.wave, GEMM_RECIPES[recipe], m, n, k)
+    return Times(total=found.total, bound_by=found.bound_by)
+
+
+def predict(points: Sequence[PlanPoint], sources: Sources) -> list[Prediction]:
+    """A prediction per product of a recipe it knows and per cast, in the order of the points."""
+    device = sources.wave
+    if device is None:
+        return []
+    found: dict[str, Prediction] = {}
+    for recipe in product_recipes(sources):
+        some = [p for p in points if p.op == "gemm" and p.recipe == recipe]
+        found |= {p.point_id: p for p in _products(some, recipe, device)}
+    found |= {p.point_id: _cast(p, device) for p in points if p.op == "cast"}
+    return [found[p.point_id] for p in points if p.point_id in found]
+
+
+def _products(points: Sequence[PlanPoint], recipe: str, device: WaveDevice) -> list[Prediction]:
+    if not points:
+        return []
+    m, n, k = (np.array([float(p.shape[axis]) for p in points]) for axis in "mnk")
+    times = gemm_times(device, GEMM_RECIPES[recipe], m, n, k)
+    return [_product(point, times, i) for i, point in enumerate(points)]
+
+
+def _product(point: PlanPoint, times: ProductTimes, i: int) -> Prediction:
+    return Prediction(
+        point_id=point.point_id,
+        model=MODEL,
+        math_s=float(times.tiles[i]),
+        dram_s=float(times.dram[i]),
+        link_s=None,
+        launch_s=float(times.launch[i]),
+        total_s=float(times.total[i]),
+        bound_by=times.bound_by[i],
+    )
+
+
+def _cast(point: PlanPoint, device: WaveDevice) -> Prediction:
+    moved = BY_NAME[point.op].work(point.recipe, point.shape).dram_bytes
+    found = kernel_time(device, {"dram": stream_seconds(device, moved)})
+    return Prediction(
+        point_id=point.point_id,
+        model=MODEL,
+        math_s=None,
+        dram_s=found.parts["dram"],
+        link_s=None,
+        launch_s=device.launch_s,
+        total_s=found.total_s,
+        bound_by=found.bound_by,
+    )
