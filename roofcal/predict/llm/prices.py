@@ -8,7 +8,9 @@ grouped      one product per expert in one kernel: as one product whose N is exp
              the same operations, weights, outputs and tiles. Its rows are read once per product in
              the value and once per expert in `high`
 cast         the fastest provider that was calibrated; without one, as moved
-moved        launch + bytes / copy bandwidth: norms, activations, embedding
+moved        launch + bytes / copy bandwidth: norms, activations, embedding. No such kernel was
+             measured but casts by row, which work alike: `high` is the time of the fastest
+             calibrated cast that moves as many bytes
 attention    the longer of operations at ATTENTION_SHARE of the datasheet's bf16 rate and bytes of
              the cache at the read bandwidth; `high` reads at CACHE_SHARE of it
 
@@ -37,6 +39,9 @@ from roofcal.records import Calibration, Ceiling
 
 ATTENTION_SHARE: Final = Rate(0.55, 0.35, 0.75)
 CACHE_SHARE: Final = 0.8
+_CAST_LIKE: Final = "fp8_rowwise_dim0"
+_CAST_COLS: Final = 8192  # a usual width of rows
+_CAST_BYTES: Final = 3  # per element: bf16 in, fp8 out
 _NEEDED: Final = ("launch_graph_s", "dram_read_bytes_per_s", "dram_copy_bytes_per_s")
 
 
@@ -68,21 +73,33 @@ class Prices:
     def cast(self, recipe: str, rows: float, cols: int) -> Priced:
         """rows x cols bf16 activations to fp8; recipes are those of op cast."""
         whole = max(1, round(rows))
-        sizes = (np.array([float(whole)]), np.array([float(cols)]))
-        every = [
-            calibrated.cast_times(self._sources, provider, recipe, *sizes)
-            for provider in calibrated.cast_providers(self.calibration, recipe)
-        ]
+        every = self._casts(recipe, whole, cols)
         if every:
             return _first(min(every, key=lambda times: float(times.total[0])))
         work = BY_NAME["cast"].work(recipe, {"rows": whole, "cols": cols})
         return self.moved(work.dram_bytes)
 
+    def _casts(self, recipe: str, rows: int, cols: int) -> list[Times]:
+        """Times of one cast by each provider that was calibrated."""
+        sizes = (np.array([float(rows)]), np.array([float(cols)]))
+        return [
+            calibrated.cast_times(self._sources, provider, recipe, *sizes)
+            for provider in calibrated.cast_providers(self.calibration, recipe)
+        ]
+
     def moved(self, count_bytes: float) -> Priced:
         """A kernel that reads and writes so many bytes together."""
         stream = self._copy.seconds(count_bytes)
         bound = "dram" if stream.value_s >= self._launch.value_s else "launch"
-        return Priced(duration=self._launch + stream, bound_by=bound)
+        d = self._launch + stream
+        high = max(d.high_s, self._like_a_cast(count_bytes))
+        return Priced(duration=Duration(d.value_s, d.low_s, high), bound_by=bound)
+
+    def _like_a_cast(self, count_bytes: float) -> float:
+        """Seconds of the fastest calibrated cast by row of as many bytes; 0 without one."""
+        rows = count_bytes / (_CAST_BYTES * _CAST_COLS)
+        every = self._casts(_CAST_LIKE, max(1, round(rows)), _CAST_COLS)
+        return min((float(times.total[0]) for times in every), default=0.0)
 
     def attention(self, flops: float, read_bytes: float) -> Priced:
         """Attention of so many operations over a cache of so many bytes."""

@@ -100,7 +100,23 @@ def test_bytes_move_at_the_copy_bandwidth_after_a_launch() -> None:
     priced = PRICES.moved(4e9)
     assert priced.duration.value_s == pytest.approx(1e-6 + 1e-3)
     assert priced.duration.low_s == pytest.approx(1e-6 + 4e9 / 4.1e12)
+    cast = PRICES.cast("fp8_rowwise_dim0", round(4e9 / 3 / 8192), 8192).duration
+    assert priced.duration.high_s == pytest.approx(max(cast.value_s, 1e-6 + 4e9 / 3.9e12))
     assert (priced.bound_by, PRICES.moved(10).bound_by) == ("dram", "launch")
+
+
+def test_a_small_kernel_may_take_as_long_as_a_small_cast() -> None:
+    small = PRICES.moved(3 * 8192).duration
+    assert small.value_s == pytest.approx(1e-6 + 3 * 8192 / 4e12)
+    assert small.high_s == PRICES.cast("fp8_rowwise_dim0", 1, 8192).duration.value_s
+    assert small.high_s > 1.5 * small.value_s
+
+
+def test_without_calibrated_casts_the_streams_own_interval_is_left() -> None:
+    known = calibrated()
+    left = {k: v for k, v in known.constants.items() if not k.startswith("cast.")}
+    bare = Prices(calibration=replace(known, constants=left), spec=LINKED)
+    assert bare.moved(4e9).duration.high_s == pytest.approx(1e-6 + 4e9 / 3.9e12)
 
 
 def test_attention_is_bound_by_the_longer_of_math_and_cache() -> None:
