@@ -110,7 +110,6 @@ def _errors(a: Analysis) -> Iterator[str]:
             continue
         if not (a.frames[op]["flops"] > 0).any():
             yield _of_roof(a.frames[op], op)
-            continue
         yield (
             f"The calibrated model's time of {op} is off by {percent(row['mape'])} on average over "
             f"{count_of(int(row['count']), 'point')} (median {percent(row['median_abs_error'])}, "
@@ -120,9 +119,9 @@ def _errors(a: Analysis) -> Iterator[str]:
 
 
 def _of_roof(frame: pd.DataFrame, op: str) -> str:
-    """An op that computes nothing is predicted by its memory roof: how close its providers come."""
+    """How close the providers of an op that computes nothing come to the memory roof."""
     rows = judged(frame)
-    share = (rows["predicted_s"] / rows["median_s"]).groupby(rows["provider"]).median()
+    share = (rows["calibrated_bound_s"] / rows["median_s"]).groupby(rows["provider"]).median()
     parts = [f"{percent(value, 0)} with {name}" for name, value in share.items()]
     return f"Of the calibrated memory roof, {op} reaches {', '.join(parts)} (medians)."
 
@@ -227,6 +226,17 @@ def _clock_checks(a: Analysis) -> Iterator[Check]:
 def _provenance_checks(a: Analysis) -> Iterator[Check]:
     if any(session.git_dirty for session in a.every_session):
         yield Check(state="look", text="Measured from a checkout with uncommitted changes.")
+    cards = {
+        uuid: [op for op, some in a.sessions.items() if uuid in {s.device_uuid for s in some}]
+        for uuid in dict.fromkeys(s.device_uuid for s in a.every_session)
+    }
+    if len(cards) > 1:
+        ops = "; ".join(f"{', '.join(names)} on one" for names in cards.values())
+        yield Check(
+            state="look",
+            text=f"Measured on {len(cards)} cards of this model ({ops}): cards differ by a few %, "
+            "which the error of the predictions contains.",
+        )
     hashes = {(session.op, session.code_hash) for session in a.every_session}
     if len(hashes) > len({op for op, _ in hashes}):
         text = "The sessions of one op ran different measuring code."

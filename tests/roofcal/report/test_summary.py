@@ -65,10 +65,6 @@ def test_it_says_how_wrong_each_model_is(analysis: Analysis) -> None:
     assert "torchao's formula 30.0 %" in text
 
 
-def test_casts_are_told_as_a_share_of_their_roof(analysis: Analysis) -> None:
-    assert "cast reaches 50 % with torch_compile, 50 % with torch_eager" in told(analysis)
-
-
 def test_published_records_are_called_so(analysis: Analysis) -> None:
     published = replace(analysis, run=replace(analysis.run, origin="published"))
     assert told(published).startswith("Published records: ")
@@ -143,6 +139,28 @@ def test_uncommitted_or_changed_code_is_a_reason_to_look(tmp_path: Path) -> None
         checked(look(tmp_path, made))["Measured from a checkout with uncommitted changes."]
         == "look"
     )
+
+
+def test_two_cards_in_one_run_are_a_reason_to_look(tmp_path: Path) -> None:
+    made = MadeUpRun()
+    made.measure(product(64, 64, 64))
+    made.measure(replace(product(64, 128, 64), op="probe_math"))
+    one_card = checked(look(tmp_path / "one", made))
+    assert not [text for text in one_card if "cards of this model" in text]
+
+    made.sessions["gemm"] = {"device_uuid": "GPU-2"}
+    found = checked(look(tmp_path / "two", made))
+
+    (text,) = [text for text in found if text.startswith("Measured on 2 cards of this model")]
+    assert found[text] == "look"
+    assert "probe_math on one; gemm on one" in text or "gemm on one; probe_math on one" in text
+
+
+def test_casts_are_held_against_the_memory_roof(analysis: Analysis) -> None:
+    rows = analysis.frames["cast"]
+    share = (rows["calibrated_bound_s"] / rows["median_s"]).median()
+    assert f"cast reaches {100 * share:.0f} % with torch_compile" in told(analysis)
+    assert "The calibrated model's time of cast is off by" in told(analysis)
 
 
 def test_refusals_alone_are_only_noted(tmp_path: Path) -> None:
