@@ -13,6 +13,7 @@ include: "workflow/rules/measure.smk"
 include: "workflow/rules/calibrate.smk"
 include: "workflow/rules/predict.smk"
 include: "workflow/rules/breakeven.smk"
+include: "workflow/rules/llm.smk"
 include: "workflow/rules/report.smk"
 
 
@@ -22,6 +23,7 @@ localrules:
     calibrate,
     predict,
     breakeven,
+    llm,
     report,
 
 

@@ -58,6 +58,8 @@ def _freeze(run: Path, fresh: Path) -> None:
         write_records(fresh / "predictions" / path.name, read_records(path, Prediction))
     if (run / "breakeven.csv").is_file():
         shutil.copyfile(run / "breakeven.csv", fresh / "breakeven.csv")
+    if (run / "llm.csv").is_file():
+        shutil.copyfile(run / "llm.csv", fresh / "llm.csv")
 
 
 def _refuse_other_records(fresh: Path, target: Path) -> None:

@@ -29,7 +29,8 @@ class Run:
     """One device in one environment: where its records are and where derived ones go.
 
     folder   holds environment.jsonl, plan/ and measurements/
-    derived  takes calibration.jsonl, predictions/, breakeven.csv; `folder` unless it is published
+    derived  takes calibration.jsonl, predictions/, breakeven.csv and llm.csv; `folder` unless it
+             is published
     ops      ops with a plan: those of the study, or those found measured in an old run
     backend  what a current run is measured on; None for a run that is only replayed
     slices   per op of a current run, all that the configuration says of what to measure
@@ -83,10 +84,9 @@ class Run:
         return [sweep["csv"] for sweep in sweeps if sweep.get("csv")]
 
     def derivatives(self) -> list[str]:
-        """The calibration, the predictions of every study op and the break-even map."""
-        predictions = [f"{self.derived}/predictions/{op}.jsonl" for op in self.studies]
-        calibration, map_ = (f"{self.derived}/{n}" for n in ("calibration.jsonl", "breakeven.csv"))
-        return [calibration, *predictions, map_]
+        """The calibration, predictions of every study op, break-even map and language models."""
+        names = ("calibration.jsonl", *(f"predictions/{op}.jsonl" for op in self.studies))
+        return [f"{self.derived}/{name}" for name in (*names, "breakeven.csv", "llm.csv")]
 
     def datasheet(self) -> list[str]:
         """The device's file in config/devices, if it has one."""

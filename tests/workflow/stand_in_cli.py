@@ -34,6 +34,7 @@ def main() -> int:
         "calibrate": ["run", "out"],
         "predict": ["run", "calibration", "op", "out"],
         "breakeven": ["run", "calibration", "out"],
+        "llm": ["run", "calibration", "out"],
         "report": ["out"],
     }
     for stage, names in options.items():
@@ -143,6 +144,11 @@ def predict(a: Any) -> None:
 def breakeven(a: Any) -> None:
     read_records(Path(a.calibration), Calibration)
     write_bytes(Path(a.out), b"recipe,pass\n")
+
+
+def llm(a: Any) -> None:
+    read_records(Path(a.calibration), Calibration)
+    write_bytes(Path(a.out), b"model,recipe\n")
 
 
 def report(a: Any) -> None:

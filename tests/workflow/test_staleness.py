@@ -35,7 +35,7 @@ def test_a_fresh_checkout_plans_and_measures_every_op_and_ends_in_one_report(
     jobs = fresh.pending()
 
     assert planned(jobs) == measured(jobs) == set(OPS)
-    assert {"calibrate", "predict gemm", "predict cast", "breakeven", "report"} <= jobs
+    assert {"calibrate", "predict gemm", "predict cast", "breakeven", "llm", "report"} <= jobs
     assert "predict probe_math" not in jobs
 
 
@@ -48,6 +48,7 @@ def test_the_first_run_writes_every_file_of_the_layout(finished: Checkout) -> No
     derived = {"calibration.jsonl", *(f"predictions/{op}.jsonl" for op in STUDIES)}
     assert files == {"environment.jsonl"} | records | derived
     assert (run / "breakeven.csv").is_file()
+    assert (run / "llm.csv").is_file()
     assert (finished.folder / "results/report/report.html").stat().st_size > 0
     assert (finished.folder / "results/report/tables/points.csv").is_file()
 
