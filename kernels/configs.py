@@ -38,3 +38,49 @@ FILL: Final = StreamConfig(block=4096, num_warps=8)
 # One 16-byte load and store per thread: 4.28 TB/s at 4 GiB on an H200, torch's own copy 4.30; four
 # per thread (block 4096) reach 4.10, persistent programs less.
 COPY: Final = StreamConfig(block=1024, num_warps=8)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CastConfig:
+    """How a cast of a vector is cut: programs of `steps` blocks."""
+
+    block: int
+    steps: int
+    num_warps: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowsConfig:
+    """How rows that are kept in registers are cut into programs.
+
+    largest_block        columns up to which a row is read once; a power of two
+    least_elements       elements of a program: shorter rows share one
+    most_rows            rows of a program at most
+    elements_per_thread  decides the warps
+    most_warps           of a program
+    long_block           columns of a step, for rows beyond largest_block
+    long_warps           of a program, for rows beyond largest_block
+    """
+
+    largest_block: int
+    least_elements: int
+    most_rows: int
+    elements_per_thread: int
+    most_warps: int
+    long_block: int
+    long_warps: int
+
+
+# Casts to fp8, kernels.cast_fp8. First guesses for an H200: few programs for the
+# amax, because every program of the cast reads all their partial maxima.
+AMAX: Final = StreamConfig(block=8192, num_warps=8, programs_per_unit=4)
+CAST: Final = CastConfig(block=4096, steps=4, num_warps=8)
+ROWS: Final = RowsConfig(
+    largest_block=16384,
+    least_elements=4096,
+    most_rows=64,
+    elements_per_thread=32,
+    most_warps=16,
+    long_block=8192,
+    long_warps=8,
+)
