@@ -84,3 +84,44 @@ ROWS: Final = RowsConfig(
     long_block=8192,
     long_warps=8,
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TileConfig:
+    """A tile of rows x cols; a program walks down `steps` of them."""
+
+    rows: int
+    cols: int
+    num_warps: int
+    steps: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HopperConfig:
+    """A tile of 32 rows per warp and 32 * columns_per_thread columns.
+
+    columns_per_thread  1, 2 or 4
+    group               tiles that are walked down before the next column of tiles
+    """
+
+    columns_per_thread: int
+    num_warps: int
+    group: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PersistentConfig:
+    """Programs that stay: as many as fill a unit with warps; `stages` of loads in flight in each.
+
+    stages  1: none ahead of their use; n: n - 1 of them, through shared memory
+    """
+
+    warps_per_unit: int
+    stages: int
+
+
+# Columns: kernels.cast_fp8_columns and kernels.cast_fp8_hopper.
+COLUMNS_AMAX: Final = TileConfig(rows=64, cols=128, num_warps=4, steps=8)
+TRANSPOSE: Final = TileConfig(rows=64, cols=64, num_warps=4)
+HOPPER_TRANSPOSE: Final = HopperConfig(columns_per_thread=4, num_warps=8, group=4)
+BOTH: Final = PersistentConfig(warps_per_unit=16, stages=2)
