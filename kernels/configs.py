@@ -1,22 +1,32 @@
 """Every tuning configuration as data, per kernel; the compile test walks this table.
 
-Architectures are named as in Triton: 80, 90, 100 (NVIDIA sm_), "gfx942", "gfx950" (AMD).
+Architectures are named as in Triton: 80 to 120 (NVIDIA sm_), "gfx942", "gfx950" (AMD).
 """
 
 from dataclasses import dataclass
 from typing import Final
 
 Architecture = int | str
-ARCHITECTURES: Final[tuple[Architecture, ...]] = (80, 90, 100, "gfx942", "gfx950")
+ARCHITECTURES: Final[tuple[Architecture, ...]] = (80, 89, 90, 100, 120, "gfx942", "gfx950")
 # Largest dynamic shared memory of one block, bytes (CUDA C++ Programming Guide, compute
 # capabilities; AMD CDNA3 and CDNA4 ISA guides for LDS). Triton 3.6 does not check it ahead of time.
 SHARED_MEMORY_LIMIT: Final[dict[Architecture, int]] = {
     80: 166912,
+    89: 101376,
     90: 232448,
     100: 232448,
+    120: 101376,
     "gfx942": 65536,
     "gfx950": 163840,
 }
+# What an architecture lacks, and why; the compile test tries both. gfx942 converts to e4m3 step by
+# step: its own instructions know another format (fnuz: largest value 240).
+WITHOUT_E4M3: Final[dict[Architecture, str]] = {
+    80: "no instruction converts to e4m3; e5m2 is cut from fp16",
+}
+WITHOUT_TENSOR_MEMORY_UNIT: Final[dict[Architecture, str]] = dict.fromkeys(
+    (80, 89, "gfx942", "gfx950"), "Gluon kernels for it have a twin in plain Triton"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,10 +10,10 @@ from kernels import cast_fp8, cast_fp8_columns, cast_fp8_hopper, configs, empty,
 from kernels.configs import ARCHITECTURES, Architecture
 from kernels.fp8_scales import LARGEST
 
-# Triton converts to e4m3 on neither sm_80 (no instruction) nor gfx942 (another format, e4m3fnuz).
-WITH_E4M3: tuple[Architecture, ...] = (90, 100, "gfx950")
-# Gluon kernels for the tensor memory unit
-FROM_HOPPER_ON: tuple[Architecture, ...] = (90, 100)
+WITH_E4M3 = tuple(arch for arch in ARCHITECTURES if arch not in configs.WITHOUT_E4M3)
+FROM_HOPPER_ON = tuple(
+    arch for arch in ARCHITECTURES if arch not in configs.WITHOUT_TENSOR_MEMORY_UNIT
+)
 TYPES = {"e4m3": ("fp8e4nv", torch.float8_e4m3fn), "e5m2": ("fp8e5", torch.float8_e5m2)}
 # (type of x, type of q); what holds for bf16 holds for fp16, which is as wide
 PAIRS = (("bf16", "e4m3"), ("fp32", "e4m3"), ("bf16", "e5m2"))
