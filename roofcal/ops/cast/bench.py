@@ -1,4 +1,4 @@
-"""bf16 -> fp8 e4m3 casts in plain torch, eager and compiled."""
+"""bf16 -> fp8 e4m3 casts: plain torch, eager and compiled, and the Triton kernels of `kernels`."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -55,15 +55,46 @@ _CASTS: Final[dict[str, Callable[[torch.Tensor], Outputs]]] = {
 }
 
 
+def _triton(recipe: str) -> Callable[[torch.Tensor], Outputs]:
+    # Imported here: a CPU study needs no Triton.
+    from kernels import cast_fp8, cast_fp8_columns  # noqa: PLC0415
+
+    casts: dict[str, Callable[[torch.Tensor], Outputs]] = {
+        "fp8_tensorwise": cast_fp8.tensorwise,
+        "fp8_rowwise_dim0": cast_fp8.rowwise_dim0,
+        "fp8_rowwise_dim1": cast_fp8_columns.rowwise_dim1,
+        "fp8_rowwise_both": cast_fp8_columns.rowwise_both,
+    }
+    return casts[recipe]
+
+
 def build(provider: str, recipe: str, shape: Mapping[str, int]) -> Call:
-    """The cast, eager or compiled for exactly this shape (as in training, where shapes repeat)."""
+    """The cast: a kernel, eager, or compiled for exactly this shape (in training, shapes repeat).
+
+    Raises ops.spec.Unsupported for an unknown provider, or for `triton` without a GPU that has
+    e4m3.
+    """
     cast = _CASTS[recipe]
-    if provider == "torch_compile":
+    if provider == "triton":
+        _refuse_other_devices()
+        cast = _triton(recipe)
+    elif provider == "torch_compile":
         torch.compiler.reset()  # one compilation per shape: dynamo would give up after eight
         cast = torch.compile(cast, dynamic=False)
     elif provider != "torch_eager":
         raise Unsupported(f"unknown provider '{provider}' for op cast")
     return lambda inputs: cast(inputs["x"])
+
+
+def _refuse_other_devices() -> None:
+    if not torch.cuda.is_available():
+        raise Unsupported("provider 'triton' of op cast needs a GPU; this machine has none")
+    found = torch.cuda.get_device_capability()
+    if torch.version.hip is None and found < (8, 9):
+        raise Unsupported(
+            "provider 'triton' of op cast needs a GPU that converts to e4m3 (compute capability "
+            f"8.9 or later); this one has {found[0]}.{found[1]}"
+        )
 
 
 def relative_error(recipe: str, inputs: Inputs, output: Outputs) -> float:
