@@ -135,3 +135,11 @@ COLUMNS_AMAX: Final = TileConfig(rows=64, cols=128, num_warps=4, steps=8)
 TRANSPOSE: Final = TileConfig(rows=64, cols=64, num_warps=4)
 HOPPER_TRANSPOSE: Final = HopperConfig(columns_per_thread=4, num_warps=8, group=4)
 BOTH: Final = PersistentConfig(warps_per_unit=16, stages=2)
+
+# Blocks: kernels.cast_blocks and kernels.cast_mx_hopper. A tile of mxfp8 on a Hopper GPU is walked
+# down four times before the next column, so that four of them fill a sector of 32 scales.
+BLOCKS: Final = StreamConfig(block=4096, num_warps=8)
+BLOCKS_TRANSPOSED: Final = TileConfig(rows=128, cols=64, num_warps=4)
+SQUARES_WARPS: Final = 8
+HOPPER_MX: Final = HopperConfig(columns_per_thread=4, num_warps=8, group=4)
+HOPPER_MX_BOTH: Final = HopperConfig(columns_per_thread=4, num_warps=8, group=4)

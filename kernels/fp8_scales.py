@@ -6,6 +6,9 @@
 The floor keeps a row of zeros at zero. A NaN or inf among the values scaled together makes amax NaN
 or inf, as `abs().amax()` of torch does: NaN makes all of them NaN, inf makes the finite ones zero
 and itself NaN.
+
+e8m0 scales (mxfp8) are 2**e with e = exponent of amax - exponent of largest (floor), or one more
+where amax lies above largest * 2**e (ceil), at least -127. A NaN or inf makes its whole block NaN.
 """
 
 from typing import Final
@@ -43,6 +46,22 @@ def scale_and_factor(bits, LARGEST: tl.constexpr, POWER_OF_TWO: tl.constexpr):
     else:
         factor = tl.div_rn(LARGEST, amax)
     return scale, factor
+
+
+@triton.jit
+def exponent_and_factor(bits, LARGEST: tl.constexpr, CEIL: tl.constexpr):
+    """(byte of the e8m0 scale, 1 / scale) of the largest magnitudes, both exact.
+
+    Both types have the largest value 1.75 * 2**k: ceil adds one where the mantissa of amax is
+    above 0.75.
+    """
+    largest_exponent: tl.constexpr = 8 if LARGEST == 448.0 else 15
+    above = 0x1FFFFF if CEIL else 0
+    byte = tl.maximum(((bits + above) >> 23) - largest_exponent, 0)
+    factor = (254 - byte) << 23
+    finite = bits < _INFINITY
+    factor = tl.where(finite, factor, 0x7FC00000).to(tl.float32, bitcast=True)
+    return tl.where(finite, byte, 255).to(tl.uint8), factor
 
 
 def check_matrix(x: torch.Tensor) -> None:

@@ -6,7 +6,16 @@ from typing import Any
 
 import torch
 
-from kernels import cast_fp8, cast_fp8_columns, cast_fp8_hopper, configs, empty, memory_stream
+from kernels import (
+    cast_blocks,
+    cast_fp8,
+    cast_fp8_columns,
+    cast_fp8_hopper,
+    cast_mx_hopper,
+    configs,
+    empty,
+    memory_stream,
+)
 from kernels.configs import ARCHITECTURES, Architecture
 from kernels.fp8_scales import LARGEST
 
@@ -65,15 +74,17 @@ def _casts_of(source: str, kind: str) -> Iterator[tuple[str, Case]]:
         **dict.fromkeys(("COUNT", "PARTIALS", "ROWS", "COLS", "STRIDE"), "i32"),
         **dict.fromkeys(("partial", "largest"), "*i32"),
         "x": f"*{source}",
-        "q": f"*{TYPES[kind][0]}",
+        **dict.fromkeys(("q", "q0", "q1"), f"*{TYPES[kind][0]}"),
         "scale": "*fp32",
     }
     how = {"LARGEST": LARGEST[TYPES[kind][1]], "POWER_OF_TWO": False}
     usable = WITH_E4M3 if kind == "e4m3" else ARCHITECTURES
 
     def case(kernel: Any, warps: int, constants: dict[str, Any], **more: Any) -> Case:
-        signature = {k: v for k, v in arguments.items() if k in kernel.arg_names}
         constants = {k: v for k, v in (how | constants).items() if k in kernel.arg_names}
+        types = arguments | more.pop("types", {})
+        names = [name for name in kernel.arg_names if name in types and name not in constants]
+        signature = {name: types[name] for name in names}
         return Case(
             kernel=kernel,
             signature=signature,
@@ -98,6 +109,7 @@ def _casts_of(source: str, kind: str) -> Iterator[tuple[str, Case]]:
     long = {"BLOCK": rows.long_block}
     yield "long_rows", case(cast_fp8._long_rows_kernel, rows.long_warps, long)
     yield from _columns_of(kind, case)
+    yield from _blocks_of(source, kind, case)
 
 
 def _columns_of(kind: str, case: Any) -> Iterator[tuple[str, Case]]:
@@ -122,10 +134,74 @@ def _columns_of(kind: str, case: Any) -> Iterator[tuple[str, Case]]:
             gluon=True,
             wide=False,
         )
-        block = [32 * hopper.columns_per_thread, 32 * hopper.num_warps]
-        layout = cast_fp8_hopper.tile_layout(hopper.num_warps)
-        built.signature["target"] = f"tensordesc<{TYPES[kind][0]}{block},{layout!r}>"
+        built.signature["target"] = _descriptor(kind, hopper)
         yield f"hopper_transpose{'' if even else '_ragged'}", built
+
+
+def _descriptor(kind: str, how: configs.HopperConfig) -> str:
+    block = [32 * how.columns_per_thread, 32 * how.num_warps]
+    return f"tensordesc<{TYPES[kind][0]}{block},{cast_fp8_hopper.tile_layout(how.num_warps)!r}>"
+
+
+def _blocks_of(source: str, kind: str, case: Any) -> Iterator[tuple[str, Case]]:
+    """e5m2 only where there is no e4m3, fp32 with one rounding: many cases compile for minutes."""
+    rows, tile = configs.BLOCKS, configs.BLOCKS_TRANSPOSED
+    usable = {"architectures": tuple(configs.WITHOUT_E4M3)} if kind == "e5m2" else {}
+    kinds = ((32, "floor"), (32, "ceil"), (128, "fp32"))
+    for size, scales in kinds if source == "bf16" else kinds[::2]:
+        pointer = "*fp32" if scales == "fp32" else "*u8"
+        how = {"SCALES": scales, "SIZE": size}
+        more = {"types": {"scale0": pointer, "scale1": pointer}} | usable
+        yield f"blocks_{scales}", _blocks(case, "rows", how, rows, more)
+        yield f"blocks_{scales}_dim1", _blocks(case, "columns", how, tile, more)
+        if size == cast_blocks.MX_BLOCK:
+            yield f"blocks_{scales}_both", _blocks(case, "both", how, tile, more)
+        if size == cast_blocks.MX_BLOCK and kind == "e4m3":
+            yield from _mx_hopper(kind, case, scales)
+    square = {"SCALES": "fp32", "SIZE": cast_blocks.BLOCK}
+    yield "squares", case(cast_blocks._squares_kernel, configs.SQUARES_WARPS, square, **usable)
+
+
+def _blocks(case: Any, along: str, how: dict[str, Any], tile: Any, more: dict[str, Any]) -> Case:
+    block_m, block_n = (1, tile.block) if along == "rows" else (tile.rows, tile.cols)
+    unused = {"rows": ("q1", "scale1"), "columns": ("q0", "scale0"), "both": ()}[along]
+    constants = {
+        **how,
+        **dict.fromkeys(unused),
+        "DIM0": along != "columns",
+        "DIM1": along != "rows",
+        "BLOCK_M": block_m,
+        "BLOCK_N": block_n,
+    }
+    built: Case = case(cast_blocks._blocks_kernel, tile.num_warps, constants, **more)
+    return built
+
+
+def _mx_hopper(kind: str, case: Any, rounding: str) -> Iterator[tuple[str, Case]]:
+    for both in (False, True):
+        how = configs.HOPPER_MX_BOTH if both else configs.HOPPER_MX
+        for even in (True, False):
+            constants = {
+                **dict.fromkeys(() if both else ("q0", "scale0")),
+                "CEIL": rounding == "ceil",
+                "BOTH": both,
+                "EVEN": even,
+                "C": how.columns_per_thread,
+                "GROUP": how.group,
+                "num_warps": how.num_warps,
+            }
+            name = f"hopper_mx_{rounding}{'_both' if both else ''}{'' if even else '_ragged'}"
+            built = case(
+                cast_mx_hopper._mx_kernel,
+                how.num_warps,
+                constants,
+                types={"scale0": "*u8", "scale1": "*u8", "target": _descriptor(kind, how)},
+                architectures=FROM_HOPPER_ON,
+                without=() if both else ("shared.b8",),
+                gluon=True,
+                wide=both,
+            )
+            yield name, built
 
 
 CASES: dict[str, Case] = dict((*_streams(), *_casts()))
