@@ -4,8 +4,9 @@
     rowwise_both   that, and rowwise_dim0 from the same first read (up to 16384 columns)
 
 Inputs, outputs and arithmetic as in kernels.cast_fp8. A column's amax is known only after a pass
-over all rows, so the input is read twice: the first pass takes the maxima (with atomics, exact in
-any order), the second casts, backwards, from what the first left in the cache. On NVIDIA GPUs from
+over all rows, so the input is read twice: the first pass takes the maxima (of a few parts of each
+column, or with atomics, exact in any order), the second casts, backwards, from what the first left
+in the cache. On NVIDIA GPUs from
 Hopper on the second pass is that of kernels.cast_fp8_hopper, where the rows of the result can be
 stored by the tensor memory unit (a multiple of 16 elements).
 """
@@ -32,11 +33,15 @@ def _columns_amax_kernel(
     ROWS,
     COLS,
     STRIDE,
-    STEPS: tl.constexpr,
+    STEPS,
+    ATOMIC: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
 ):
-    """STEPS tiles per program, one below the other; programs go along the rows."""
+    """STEPS tiles per program, one below the other; programs go along the rows.
+
+    largest: one per column, zeros (ATOMIC); one per column and program, [programs down, COLS]
+    """
     across = tl.cdiv(COLS, BLOCK_N)
     col = (tl.program_id(0) % across) * BLOCK_N + tl.arange(0, BLOCK_N)
     first = (tl.program_id(0) // across) * (STEPS * BLOCK_M)
@@ -48,7 +53,12 @@ def _columns_amax_kernel(
         found = tl.maximum(found, magnitude(values))
         row += BLOCK_M
         source += tl.cast(STRIDE, tl.int64) * BLOCK_M
-    tl.atomic_max(largest + col, tl.max(found, axis=0), mask=col < COLS, sem="relaxed")
+    bits = tl.max(found, axis=0)
+    if ATOMIC:
+        tl.atomic_max(largest + col, bits, mask=col < COLS, sem="relaxed")
+    else:
+        partial = tl.program_id(0) // across
+        tl.store(largest + partial * COLS + col, bits, mask=col < COLS)
 
 
 @triton.jit
@@ -95,10 +105,11 @@ def _transpose_kernel(
     STRIDE,
     LARGEST: tl.constexpr,
     POWER_OF_TWO: tl.constexpr,
+    PARTIALS: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
 ):
-    """One tile per program, the last rows first."""
+    """One tile per program, the last rows first; a column's maximum is that of its PARTIALS."""
     across = tl.cdiv(COLS, BLOCK_N)
     tile = tl.num_programs(0) - 1 - tl.program_id(0)
     row = (tile // across) * BLOCK_M + tl.arange(0, BLOCK_M)
@@ -107,6 +118,9 @@ def _transpose_kernel(
     source = x + row.to(tl.int64)[:, None] * STRIDE + col[None, :]
     values = tl.load(source, mask=inside, other=0.0, eviction_policy="evict_first")
     bits = tl.load(largest + col, mask=col < COLS, other=0)
+    for partial in tl.static_range(1, PARTIALS):
+        found = tl.load(largest + partial * COLS + col, mask=col < COLS, other=0)
+        bits = tl.maximum(bits, found)
     made, factor = scale_and_factor(bits, LARGEST, POWER_OF_TWO)
     scaled = (values.to(tl.float32) * factor[None, :]).to(q.dtype.element_ty)
     target = q + col.to(tl.int64)[:, None] * ROWS + row[None, :]
@@ -124,18 +138,7 @@ def rowwise_dim1(
     """
     check_matrix(x)
     check_target(dtype, x)
-    rows, cols = x.shape
-    largest = torch.zeros(cols, dtype=torch.int32, device=x.device)
-    if x.numel():
-        how = configs.COLUMNS_AMAX
-        down = triton.cdiv(rows, how.steps * how.rows)
-        _columns_amax_kernel[(down * triton.cdiv(cols, how.cols),)](
-            *(x, largest, rows, cols, x.stride(0)),
-            STEPS=how.steps,
-            BLOCK_M=how.rows,
-            BLOCK_N=how.cols,
-            num_warps=how.num_warps,
-        )
+    largest = _columns_amax(x) if x.numel() else _zeros(x)
     return _transposed(x, dtype, largest, power_of_two)
 
 
@@ -156,7 +159,7 @@ def rowwise_both(
         )
     q = torch.empty((rows, cols), dtype=dtype, device=x.device)
     scale = torch.empty((rows, 1), device=x.device)
-    largest = torch.zeros(cols, dtype=torch.int32, device=x.device)
+    largest = _zeros(x)
     block, at_once, warps = rows_tile(cols, configs.ROWS)
     most = compute_units(x) * max(1, configs.BOTH.warps_per_unit // warps)
     _rows_and_columns_kernel[(min(triton.cdiv(rows, at_once), most),)](
@@ -171,10 +174,43 @@ def rowwise_both(
     return q, scale, *_transposed(x, dtype, largest, power_of_two)
 
 
+def columns_grid(
+    rows: int, cols: int, units: int, config: configs.ColumnsConfig
+) -> tuple[int, int]:
+    """(programs per column of tiles, a power of two; tiles that each walks down)."""
+    across, down = triton.cdiv(cols, config.cols), triton.cdiv(rows, config.rows)
+    wanted = triton.cdiv(config.programs_per_unit * units, across)
+    programs = triton.next_power_of_2(min(wanted, config.most_partials or wanted, down))
+    steps = triton.cdiv(down, programs)
+    return programs, steps
+
+
+def _zeros(x: torch.Tensor) -> torch.Tensor:
+    return torch.zeros((1, x.shape[1]), dtype=torch.int32, device=x.device)
+
+
+def _columns_amax(x: torch.Tensor) -> torch.Tensor:
+    """Bits of the columns' largest magnitudes [partials, cols]."""
+    how = configs.COLUMNS_AMAX
+    rows, cols = x.shape
+    programs, steps = columns_grid(rows, cols, compute_units(x), how)
+    atomic = how.most_partials == 0
+    largest = torch.empty((programs, cols), dtype=torch.int32, device=x.device)
+    largest = _zeros(x) if atomic else largest
+    _columns_amax_kernel[(programs * triton.cdiv(cols, how.cols),)](
+        *(x, largest, rows, cols, x.stride(0), steps),
+        ATOMIC=atomic,
+        BLOCK_M=how.rows,
+        BLOCK_N=how.cols,
+        num_warps=how.num_warps,
+    )
+    return largest
+
+
 def _transposed(
     x: torch.Tensor, dtype: torch.dtype, largest: torch.Tensor, power_of_two: bool
 ) -> Cast:
-    """(q [cols, rows], scale [cols, 1]) from the bits of the columns' largest magnitudes."""
+    """(q [cols, rows], scale [cols, 1]) from maxima [partials, cols] of the columns, as bits."""
     rows, cols = x.shape
     q = torch.empty((cols, rows), dtype=dtype, device=x.device)
     scale = torch.empty((cols, 1), device=x.device)
@@ -189,6 +225,7 @@ def _transposed(
             *(x, q, scale, largest, rows, cols, x.stride(0)),
             LARGEST=value,
             POWER_OF_TWO=power_of_two,
+            PARTIALS=largest.shape[0],
             BLOCK_M=how.rows,
             BLOCK_N=how.cols,
             num_warps=how.num_warps,

@@ -83,6 +83,7 @@ def _transpose_kernel(
     STRIDE,
     LARGEST: gl.constexpr,
     POWER_OF_TWO: gl.constexpr,
+    PARTIALS: gl.constexpr,
     EVEN: gl.constexpr,
     C: gl.constexpr,
     GROUP: gl.constexpr,
@@ -99,6 +100,9 @@ def _transpose_kernel(
     row, col = down * BLOCK_M, right * BLOCK_N
     source = x + (row.to(gl.int64) * STRIDE + col) + (m[:, None] * STRIDE + n[None, :])
     bits = gl.load(largest + col + n, mask=n < COLS - col, other=0)
+    for partial in gl.static_range(1, PARTIALS):
+        found = gl.load(largest + partial * COLS + col + n, mask=n < COLS - col, other=0)
+        bits = gl.maximum(bits, found)
     # Before the loads: a division branches, and loads ahead of a branch hold their registers.
     factor = _factor(bits, LARGEST, POWER_OF_TWO)
     if EVEN:
@@ -128,7 +132,7 @@ def transpose(
     largest_value: float,
     power_of_two: bool,
 ) -> None:
-    """Fill q [cols, rows] and scale [cols, 1] from the bits of the columns' largest magnitudes."""
+    """Fill q [cols, rows], scale [cols, 1] from the columns' maxima [partials, cols], as bits."""
     rows, cols = x.shape
     how = configs.HOPPER_TRANSPOSE
     block_m, block_n = 32 * how.num_warps, 32 * how.columns_per_thread
@@ -136,6 +140,7 @@ def transpose(
         *(x, tiles_of(q, how), scale, largest, rows, cols, x.stride(0)),
         LARGEST=largest_value,
         POWER_OF_TWO=power_of_two,
+        PARTIALS=largest.shape[0],
         EVEN=rows % block_m == 0 and cols % block_n == 0,
         C=how.columns_per_thread,
         GROUP=how.group,

@@ -98,12 +98,27 @@ ROWS: Final = RowsConfig(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TileConfig:
-    """A tile of rows x cols; a program walks down `steps` of them."""
+    """A tile of rows x cols."""
 
     rows: int
     cols: int
     num_warps: int
-    steps: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnsConfig:
+    """How the maxima of columns are found: programs walk down tiles of rows x cols.
+
+    programs_per_unit  programs per SM at least, where `most_partials` allows it
+    most_partials      programs per column at most, each with a maximum of its own, which the next
+                       kernel reads all; 0: as many as wanted, which meet in atomics
+    """
+
+    rows: int
+    cols: int
+    num_warps: int
+    programs_per_unit: int
+    most_partials: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +146,9 @@ class PersistentConfig:
 
 
 # Columns: kernels.cast_fp8_columns and kernels.cast_fp8_hopper.
-COLUMNS_AMAX: Final = TileConfig(rows=64, cols=128, num_warps=4, steps=8)
+COLUMNS_AMAX: Final = ColumnsConfig(
+    rows=128, cols=128, num_warps=8, programs_per_unit=2, most_partials=8
+)
 TRANSPOSE: Final = TileConfig(rows=64, cols=64, num_warps=4)
 HOPPER_TRANSPOSE: Final = HopperConfig(columns_per_thread=4, num_warps=8, group=4)
 BOTH: Final = PersistentConfig(warps_per_unit=16, stages=2)

@@ -71,7 +71,7 @@ def _casts() -> Iterator[tuple[str, Case]]:
 
 def _casts_of(source: str, kind: str) -> Iterator[tuple[str, Case]]:
     arguments = {
-        **dict.fromkeys(("COUNT", "PARTIALS", "ROWS", "COLS", "STRIDE"), "i32"),
+        **dict.fromkeys(("COUNT", "ROWS", "COLS", "STRIDE", "STEPS", "PARTIALS"), "i32"),
         **dict.fromkeys(("partial", "largest"), "*i32"),
         "x": f"*{source}",
         **dict.fromkeys(("q", "q0", "q1"), f"*{TYPES[kind][0]}"),
@@ -115,15 +115,17 @@ def _casts_of(source: str, kind: str) -> Iterator[tuple[str, Case]]:
 def _columns_of(kind: str, case: Any) -> Iterator[tuple[str, Case]]:
     amax, plain, hopper = configs.COLUMNS_AMAX, configs.TRANSPOSE, configs.HOPPER_TRANSPOSE
     if kind == "e5m2":
-        tile = {"BLOCK_M": amax.rows, "BLOCK_N": amax.cols, "STEPS": amax.steps}
+        tile = {"BLOCK_M": amax.rows, "BLOCK_N": amax.cols, "ATOMIC": amax.most_partials == 0}
         yield "columns_amax", case(cast_fp8_columns._columns_amax_kernel, amax.num_warps, tile)
-    tile = {"BLOCK_M": plain.rows, "BLOCK_N": plain.cols}
+    partials = {"PARTIALS": max(1, amax.most_partials)}
+    tile = {"BLOCK_M": plain.rows, "BLOCK_N": plain.cols} | partials
     yield "transpose", case(cast_fp8_columns._transpose_kernel, plain.num_warps, tile)
     for even in (True, False):
         built = case(
             cast_fp8_hopper._transpose_kernel,
             hopper.num_warps,
-            {
+            partials
+            | {
                 "EVEN": even,
                 "C": hopper.columns_per_thread,
                 "GROUP": hopper.group,

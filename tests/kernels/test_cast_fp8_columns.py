@@ -86,13 +86,36 @@ class TestEveryCast:
             cast(torch.zeros(3, 4, device=device), torch.float16)
 
 
-def test_maxima_of_all_steps_and_programs_count(device: torch.device) -> None:
-    how = configs.COLUMNS_AMAX
-    rows = 2 * how.steps * how.rows + 5
-    x = drawn(rows, 3, device)
-    for row in (0, how.rows, how.steps * how.rows, rows - 1):
-        x[row, 1] = 1000.0 + 1000.0 * row
+@pytest.mark.parametrize("most_partials", [0, 1, 4])
+def test_maxima_of_all_steps_and_programs_count(
+    most_partials: int, monkeypatch: pytest.MonkeyPatch, device: torch.device
+) -> None:
+    how = replace(configs.COLUMNS_AMAX, rows=32, programs_per_unit=4, most_partials=most_partials)
+    monkeypatch.setattr(configs, "COLUMNS_AMAX", how)
+    monkeypatch.setattr(cast_fp8_columns, "compute_units", lambda _: 1)
+    rows = 9 * how.rows + 5
+    x = drawn(rows, how.cols + 3, device)
+    for row in (0, how.rows, 4 * how.rows, rows - 1):
+        x[row, 1::50] = 1000.0 + 1000.0 * row
         check_dim1(x)
+
+
+@pytest.mark.parametrize(
+    ("rows", "cols", "most_partials", "expected"),
+    [
+        (8192, 8192, 8, (8, 8)),
+        (16384, 16384, 8, (4, 32)),
+        (100, 16384, 8, (1, 1)),
+        (300, 100, 8, (4, 1)),
+        (8192, 128, 0, (64, 1)),
+        (8192, 128, 1, (1, 64)),
+    ],
+)
+def test_few_programs_share_a_column(
+    rows: int, cols: int, most_partials: int, expected: tuple[int, int]
+) -> None:
+    how = replace(configs.COLUMNS_AMAX, most_partials=most_partials)
+    assert cast_fp8_columns.columns_grid(rows, cols, 132, how) == expected
 
 
 def test_each_program_of_both_casts_several_rows(
