@@ -14,8 +14,11 @@ x, and cast with scales of one of these kinds:
     mxfp8_floor       q [rows, cols]  scale [rows, ceil(cols/32)] e8m0, see kernels.cast_blocks
     mxfp8_ceil        the same, scales rounded up
 
+`both` adds the cast along the columns, transposed: y is then written, and read once more; the
+maxima of its columns come from the registers of the first pass.
+
 Arithmetic of the scales: kernels.fp8_scales. Bytes: each input once, q and the scales, and y where
-`keep` asks for it, as a cast along the columns does that follows.
+`keep` or `both` asks for it.
 """
 
 from typing import Any, Final
@@ -25,9 +28,10 @@ import triton
 import triton.language as tl
 
 from kernels import configs
-from kernels.cast_blocks import BLOCK, MX_BLOCK, _cast_blocks
+from kernels.cast_blocks import BLOCK, MX_BLOCK, _cast_blocks, along_columns
 from kernels.cast_fp8 import rows_tile
-from kernels.fp8_scales import check_matrix, check_target
+from kernels.cast_fp8_columns import rowwise_dim1, transposed
+from kernels.fp8_scales import check_matrix, check_target, compute_units, magnitude
 
 Outputs = tuple[torch.Tensor, ...]
 # kind of scale -> (elements of a block, None: the row; its name in cast_blocks)
@@ -58,7 +62,8 @@ def _normed(x, weight, bias, inside, col, COLS, eps, OP: tl.constexpr):
 
 
 @triton.jit
-def _fused_kernel(
+def _cast_rows(
+    row,
     x,
     other,
     weight,
@@ -78,8 +83,7 @@ def _fused_kernel(
     R: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """R whole rows per program, in registers from their load to their cast."""
-    row = tl.program_id(0) * R
+    """R whole rows from `row` on, in registers from their load to their cast; returns y of them."""
     m = row + tl.arange(0, R)
     col = tl.arange(0, BLOCK)
     inside = (m < ROWS)[:, None] & (col < COLS)[None, :]
@@ -97,6 +101,47 @@ def _fused_kernel(
     if y is not None:
         tl.store(y + m.to(tl.int64)[:, None] * COLS + col[None, :], made, mask=inside)
     _cast_blocks(made, q, scale, row, 0, ROWS, COLS, LARGEST, SCALES, SIZE, R, BLOCK)
+    return made
+
+
+@triton.jit
+def _fused_kernel(
+    x,
+    other,
+    weight,
+    bias,
+    q,
+    scale,
+    y,
+    largest,
+    ROWS,
+    COLS,
+    X_STRIDE,
+    OTHER_STRIDE,
+    eps,
+    LARGEST: tl.constexpr,
+    OP: tl.constexpr,
+    SCALES: tl.constexpr,
+    SIZE: tl.constexpr,
+    R: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """R rows per program; with `largest` [COLS], zeros, every num_programs-th R rows."""
+    if largest is None:
+        _cast_rows(
+            *(tl.program_id(0) * R, x, other, weight, bias, q, scale, y, ROWS, COLS),
+            *(X_STRIDE, OTHER_STRIDE, eps, LARGEST, OP, SCALES, SIZE, R, BLOCK),
+        )
+    else:
+        found = tl.zeros((R, BLOCK), dtype=tl.int32)
+        for step in range(tl.program_id(0), tl.cdiv(ROWS, R), tl.num_programs(0)):
+            made = _cast_rows(
+                *(step * R, x, other, weight, bias, q, scale, y, ROWS, COLS),
+                *(X_STRIDE, OTHER_STRIDE, eps, LARGEST, OP, SCALES, SIZE, R, BLOCK),
+            )
+            found = tl.maximum(found, magnitude(made))
+        col = tl.arange(0, BLOCK)
+        tl.atomic_max(largest + col, tl.max(found, axis=0), mask=col < COLS, sem="relaxed")
 
 
 def rms_norm(
@@ -107,14 +152,15 @@ def rms_norm(
     eps: float = 1e-6,
     kind: str = "rowwise",
     keep: bool = False,
+    both: bool = False,
 ) -> Outputs:
-    """(q, scale) of the rms norm, and y with `keep`.
+    """(q, scale) of the rms norm; with `both` (q, scale) of its columns; with `keep` y.
 
     Raises ValueError for inputs that fp8_scales refuses, a weight that does not fit, rows that
     are too long or an unknown kind.
     """
     _check_vector("weight", weight, x)
-    return _fused("rms_norm", x, dtype, kind, keep, weight=weight, eps=eps)
+    return _fused("rms_norm", x, dtype, kind, keep, both, weight=weight, eps=eps)
 
 
 def layer_norm(
@@ -126,11 +172,12 @@ def layer_norm(
     eps: float = 1e-5,
     kind: str = "rowwise",
     keep: bool = False,
+    both: bool = False,
 ) -> Outputs:
-    """(q, scale) of the layer norm, and y with `keep`; raises ValueError as rms_norm does."""
+    """(q, scale) of the layer norm, what follows and what it raises as rms_norm."""
     _check_vector("weight", weight, x)
     _check_vector("bias", bias, x)
-    return _fused("layer_norm", x, dtype, kind, keep, weight=weight, bias=bias, eps=eps)
+    return _fused("layer_norm", x, dtype, kind, keep, both, weight=weight, bias=bias, eps=eps)
 
 
 def sigmoid(
@@ -139,9 +186,10 @@ def sigmoid(
     *,
     kind: str = "rowwise",
     keep: bool = False,
+    both: bool = False,
 ) -> Outputs:
-    """(q, scale) of the sigmoid, and y with `keep`; raises ValueError as rms_norm does."""
-    return _fused("sigmoid", x, dtype, kind, keep)
+    """(q, scale) of the sigmoid, what follows and what it raises as rms_norm."""
+    return _fused("sigmoid", x, dtype, kind, keep, both)
 
 
 def silu_mul(
@@ -151,30 +199,29 @@ def silu_mul(
     *,
     kind: str = "rowwise",
     keep: bool = False,
+    both: bool = False,
 ) -> Outputs:
-    """(q, scale) of silu(gate) * up, and y with `keep`; raises ValueError as rms_norm does."""
+    """(q, scale) of silu(gate) * up, what follows and what it raises as rms_norm."""
     check_matrix(up)
     if up.shape != gate.shape or up.dtype != gate.dtype or up.device != gate.device:
         raise ValueError(f"up: wanted {_told(gate)} as gate, got {_told(up)}")
-    return _fused("silu_mul", gate, dtype, kind, keep, other=up)
+    return _fused("silu_mul", gate, dtype, kind, keep, both, other=up)
 
 
 def _fused(
-    op: str, x: torch.Tensor, dtype: torch.dtype, kind: str, keep: bool, **more: Any
+    op: str,
+    x: torch.Tensor,
+    dtype: torch.dtype,
+    kind: str,
+    keep: bool,
+    both: bool,
+    **more: Any,
 ) -> Outputs:
     check_matrix(x)
     largest = check_target(dtype, x)
+    _check_kind(kind, op, x)
     rows, cols = x.shape
-    if kind not in KINDS:
-        raise ValueError(f"kind: wanted {', '.join(KINDS)}, got {kind}")
-    most = configs.FUSED_MOST_COLUMNS[op]
-    if cols > most:
-        raise ValueError(f"x: wanted at most {most} columns for {op}, got {cols}")
     size, scales = KINDS[kind]
-    block, at_once, warps = rows_tile(cols, configs.FUSED)
-    block = max(block, size or 1)
-    if torch.version.hip is not None:  # a warp has 64 threads there, and a program at most 1024
-        warps = max(1, warps // 2)
     bytewise = scales != "fp32"
     q = torch.empty((rows, cols), dtype=dtype, device=x.device)
     scale = torch.empty(
@@ -182,24 +229,60 @@ def _fused(
         dtype=torch.uint8 if bytewise else torch.float32,
         device=x.device,
     )
-    y = torch.empty((rows, cols), dtype=x.dtype, device=x.device) if keep else None
-    other = more.get("other")
-    if not x.numel() and not bytewise:
+    y = torch.empty((rows, cols), dtype=x.dtype, device=x.device) if keep or both else None
+    maxima = None
+    if both and size is None and cols <= configs.BOTH_MOST_COLUMNS:
+        maxima = torch.zeros((1, cols), dtype=torch.int32, device=x.device)
+    if x.numel():
+        _launch(op, x, (q, scale, y, maxima), largest, kind, more)
+    elif not bytewise:
         scale.fill_(1e-12).div_(largest)
-    elif x.numel():
-        _fused_kernel[(triton.cdiv(rows, at_once),)](
-            *(x, other, more.get("weight"), more.get("bias"), q, scale, y, rows, cols),
-            *(x.stride(0), 0 if other is None else other.stride(0), more.get("eps", 0.0)),
-            LARGEST=largest,
-            OP=op,
-            SCALES=scales,
-            SIZE=size or block,
-            R=at_once,
-            BLOCK=block,
-            num_warps=warps,
-        )
-    scale = scale.view(torch.float8_e8m0fnu) if bytewise else scale
-    return (q, scale) if y is None else (q, scale, y)
+    made: Outputs = (q, scale.view(torch.float8_e8m0fnu) if bytewise else scale)
+    if y is not None and maxima is not None:
+        made += transposed(y, dtype, maxima, power_of_two=False)
+    elif y is not None and both:
+        made += along_columns(y, dtype, scales, size) if size else rowwise_dim1(y, dtype)
+    return (*made, y) if y is not None and keep else made
+
+
+def _launch(
+    op: str,
+    x: torch.Tensor,
+    made: tuple[torch.Tensor | None, ...],
+    largest: float,
+    kind: str,
+    more: dict[str, Any],
+) -> None:
+    rows, cols = x.shape
+    size, scales = KINDS[kind]
+    block, at_once, warps = rows_tile(cols, configs.FUSED)
+    block = max(block, size or 1)
+    if torch.version.hip is not None:  # a warp has 64 threads there, and a program at most 1024
+        warps = max(1, warps // 2)
+    programs = triton.cdiv(rows, at_once)
+    if made[-1] is not None:
+        most = compute_units(x) * max(1, configs.BOTH.warps_per_unit // warps)
+        programs = min(programs, most)
+    other = more.get("other")
+    _fused_kernel[(programs,)](
+        *(x, other, more.get("weight"), more.get("bias"), *made, rows, cols),
+        *(x.stride(0), 0 if other is None else other.stride(0), more.get("eps", 0.0)),
+        LARGEST=largest,
+        OP=op,
+        SCALES=scales,
+        SIZE=size or block,
+        R=at_once,
+        BLOCK=block,
+        num_warps=warps,
+    )
+
+
+def _check_kind(kind: str, op: str, x: torch.Tensor) -> None:
+    if kind not in KINDS:
+        raise ValueError(f"kind: wanted {', '.join(KINDS)}, got {kind}")
+    most = configs.FUSED_MOST_COLUMNS[op]
+    if x.shape[1] > most:
+        raise ValueError(f"x: wanted at most {most} columns for {op}, got {x.shape[1]}")
 
 
 def _check_vector(name: str, vector: torch.Tensor, x: torch.Tensor) -> None:

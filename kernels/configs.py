@@ -168,6 +168,7 @@ FUSED_MOST_COLUMNS: Final = {
     "sigmoid": 32768,
     "silu_mul": 32768,
 }
+BOTH_MOST_COLUMNS: Final = 16384  # the columns' maxima of longer rows would spill as well
 FUSED: Final = RowsConfig(
     largest_block=32768,
     least_elements=4096,

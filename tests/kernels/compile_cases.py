@@ -184,14 +184,19 @@ def _blocks(case: Any, along: str, how: dict[str, Any], tile: Any, more: dict[st
 
 def _fused_of(case: Any) -> Iterator[tuple[str, Case]]:
     used = {"rms_norm": {"weight"}, "layer_norm": {"weight", "bias"}, "silu_mul": {"other"}}
-    types = dict.fromkeys(("other", "weight", "bias"), "*bf16") | {
+    types = dict.fromkeys(("other", "weight", "bias", "y"), "*bf16") | {
         "OTHER_STRIDE": "i32",
         "X_STRIDE": "i32",
         "eps": "fp32",
     }
     for op in (*used, "sigmoid"):
         longest = configs.FUSED_MOST_COLUMNS[op]
-        for kind, cols in (("rowwise", 4096), ("rowwise", longest), ("mxfp8_floor", longest)):
+        for kind, cols, y in (
+            ("rowwise", 4096, None),
+            ("rowwise", longest, None),
+            ("mxfp8_floor", longest, None),
+            ("rowwise", configs.BOTH_MOST_COLUMNS, "both"),
+        ):
             size, scales = cast_fused.KINDS[kind]
             block, at_once, warps = cast_fp8.rows_tile(cols, configs.FUSED)
             constants = {
@@ -199,12 +204,12 @@ def _fused_of(case: Any) -> Iterator[tuple[str, Case]]:
                 "OP": op,
                 "SCALES": scales,
                 "SIZE": size or block,
-                "y": None,
+                **({"y": None, "largest": None} if y is None else {}),
                 "R": at_once,
                 "BLOCK": block,
             }
             built = case(cast_fused._fused_kernel, warps, constants, types=types)
-            yield f"{op}_{kind}_{cols}", built
+            yield f"{op}_{y or kind}_{cols}", built
 
 
 def _mx_hopper(kind: str, case: Any, rounding: str) -> Iterator[tuple[str, Case]]:

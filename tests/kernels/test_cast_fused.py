@@ -1,13 +1,15 @@
 """Casts behind norms and activations, against float64, in the interpreter or on the GPU."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 
 from kernels import cast_fused, configs
-from kernels.cast_blocks import blockwise_1x128, mxfp8_dim0
+from kernels.cast_blocks import blockwise_1x128, blockwise_1x128_dim1, mxfp8_dim0, mxfp8_dim1
 from kernels.cast_fp8 import rowwise_dim0
+from kernels.cast_fp8_columns import rowwise_dim1
 from tests.kernels.fp8_reference import E4M3, E5M2, assert_equal
 from tests.kernels.test_cast_fp8 import drawn
 
@@ -18,6 +20,13 @@ CASTS: dict[str, Any] = {
     "blockwise_1x128": blockwise_1x128,
     "mxfp8_floor": mxfp8_dim0,
     "mxfp8_ceil": lambda y, dtype: mxfp8_dim0(y, dtype, rounding="ceil"),
+}
+
+COLUMNS: dict[str, Any] = {
+    "rowwise": rowwise_dim1,
+    "blockwise_1x128": blockwise_1x128_dim1,
+    "mxfp8_floor": mxfp8_dim1,
+    "mxfp8_ceil": lambda y, dtype: mxfp8_dim1(y, dtype, rounding="ceil"),
 }
 
 
@@ -67,6 +76,30 @@ def test_it_is_cast_as_if_it_had_been_written(
     assert_equal(q, expected)
     assert scale.dtype == by.dtype
     assert_equal(scale.float(), by.float())
+
+
+@pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize("kind", CASTS)
+@pytest.mark.parametrize(("rows", "cols"), [*SHAPES, (40, 20), (0, 5)])
+def test_both_is_the_cast_along_the_columns_too(
+    op: str,
+    kind: str,
+    rows: int,
+    cols: int,
+    monkeypatch: pytest.MonkeyPatch,
+    device: torch.device,
+) -> None:
+    # several rows per program, and several programs
+    monkeypatch.setattr(configs, "FUSED", replace(configs.FUSED, most_rows=4))
+    monkeypatch.setattr(configs, "BOTH", replace(configs.BOTH, warps_per_unit=2))
+    monkeypatch.setattr(configs, "BOTH_MOST_COLUMNS", 50)
+    x = drawn(rows, cols, device)
+    *found, y = fused(op, x, kind=kind, keep=True, both=True)
+    expected = (*CASTS[kind](y, E4M3), *COLUMNS[kind](y, E4M3))
+    for one, wanted in zip(found, expected, strict=True):
+        assert one.dtype == wanted.dtype
+        assert_equal(one.float(), wanted.float())
+    assert len(fused(op, x, kind=kind, both=True)) == 4
 
 
 @pytest.mark.parametrize("op", OPS)
