@@ -21,7 +21,7 @@ from roofcal.runs import (
 )
 
 CONFIG = Path(__file__).resolve().parents[1] / "workflow" / "study"
-PROBES = ("probe_launch", "probe_copy", "probe_math")
+PROBES = ("probe_launch", "probe_copy", "probe_math", "probe_cast")
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ from tests.workflow.checkout import CPU, Checkout
 
 pytestmark = pytest.mark.slow
 
-OPS = ("probe_launch", "probe_copy", "probe_math", "gemm", "cast")
+OPS = ("probe_launch", "probe_copy", "probe_math", "probe_cast", "gemm", "cast")
 STUDIES = ("gemm", "cast")
 
 
@@ -78,7 +78,7 @@ def test_touching_every_file_runs_nothing(finished: Checkout) -> None:
     [
         ("kernels/memory_stream.py", {"probe_copy"}),
         ("kernels/empty.py", {"probe_launch"}),
-        ("roofcal/ops/cast/bench.py", {"cast"}),
+        ("roofcal/ops/cast/bench.py", {"cast", "probe_cast"}),
         ("roofcal/ops/gemm/bench.py", {"gemm", "probe_math"}),
         ("roofcal/measure/timing.py", set(OPS)),
     ],
@@ -159,6 +159,12 @@ def test_a_datasheet_calibrates_and_predicts_again_without_measuring(finished: C
 
     assert {"calibrate", "predict gemm", "predict cast", "report"} <= jobs
     assert measured(jobs) == planned(jobs) == set()
+
+
+def test_a_changed_language_model_is_estimated_again_and_nothing_else(finished: Checkout) -> None:
+    finished.replace("config/models/tiny.yaml", "for tests", "for other tests")
+
+    assert finished.pending() == {"llm", "report", "all"}
 
 
 def test_a_description_for_the_wave_model_predicts_again_and_calibrates_nothing(
