@@ -18,7 +18,7 @@ from roofcal.ops.cast.time_model import CONSTANTS, FAMILIES, evaluate
 from roofcal.records import Ceiling
 
 Array = NDArray[np.float64]
-_LEAST_POINTS: Final = 8
+LEAST_POINTS: Final = 8
 _FOLDS: Final = 7
 _SOFT: Final = 0.1
 
@@ -36,11 +36,30 @@ def fit_casts(
     probes: Sequence[Probe], cache_bytes: float, generator: np.random.Generator
 ) -> Iterator[tuple[str, CastFit]]:
     """("<provider>.<recipe>", fit) of every pair with eight probes and more."""
+    for provider, recipe, some in by_pair(probes):
+        if len(some) >= LEAST_POINTS:
+            yield f"{provider}.{recipe}", _fit_one(_Data.of(recipe, some, cache_bytes), generator)
+
+
+def by_pair(probes: Sequence[Probe]) -> Iterator[tuple[str, str, list[Probe]]]:
+    """(provider, recipe, its probes) in the order of their names."""
     pairs = sorted({(p.point.provider, p.point.recipe) for p in probes})
     for provider, recipe in pairs:
         some = [p for p in probes if (p.point.provider, p.point.recipe) == (provider, recipe)]
-        if len(some) >= _LEAST_POINTS:
-            yield f"{provider}.{recipe}", _fit_one(_Data.of(recipe, some, cache_bytes), generator)
+        yield provider, recipe, some
+
+
+def judged(probes: Sequence[Probe], others: Sequence[Probe], cache_bytes: float) -> Array:
+    """log(predicted / measured) of `others` by a fit of `probes` alone, its family included.
+
+    All are of one provider and recipe. The family is chosen as fit_casts does.
+    """
+    recipe = probes[0].point.recipe
+    data = _Data.of(recipe, probes, cache_bytes)
+    family, _ = _chosen(data)
+    found = data.search(family, np.arange(len(probes)))
+    unseen = _Data.of(recipe, others, cache_bytes)
+    return unseen.residual(found, family, np.arange(len(others)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,8 +110,7 @@ class _Data:
 
 
 def _fit_one(data: _Data, generator: np.random.Generator) -> CastFit:
-    residuals = {family: _left_out(data, family) for family in FAMILIES}
-    family = min(residuals, key=lambda name: float(np.abs(residuals[name]).mean()))
+    family, residuals = _chosen(data)
     count = len(data.seconds)
     best = data.search(family, np.arange(count))
     low, high = interval(count, lambda index: data.search(family, index), generator)
@@ -101,7 +119,14 @@ def _fit_one(data: _Data, generator: np.random.Generator) -> CastFit:
         name: ceiling(best[i], low[i], high[i], unit, evidence)
         for i, (name, unit) in enumerate(CONSTANTS.items())
     }
-    return CastFit(family=family, constants=constants, errors=_errors(residuals[family]))
+    return CastFit(family=family, constants=constants, errors=_errors(residuals))
+
+
+def _chosen(data: _Data) -> tuple[str, Array]:
+    """The family with the smaller errors on probes left out, and their logarithms."""
+    residuals = {family: _left_out(data, family) for family in FAMILIES}
+    family = min(residuals, key=lambda name: float(np.abs(residuals[name]).mean()))
+    return family, residuals[family]
 
 
 def _left_out(data: _Data, family: str) -> Array:
