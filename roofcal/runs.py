@@ -18,6 +18,7 @@ RESULTS: Final = Path("results")
 PUBLISHED: Final = Path("reports/published")
 DEVICES: Final = Path("config/devices")
 WAVE: Final = Path("config/wave")
+TABLES: Final = ("learning.csv", "breakeven.csv")  # of a run, derived beside its records
 
 
 class RunsError(ValueError):
@@ -29,7 +30,7 @@ class Run:
     """One device in one environment: where its records are and where derived ones go.
 
     folder   holds environment.jsonl, plan/ and measurements/
-    derived  takes calibration.jsonl, predictions/, breakeven.csv; `folder` unless it is published
+    derived  takes calibration.jsonl, predictions/ and TABLES; `folder` unless it is published
     ops      ops with a plan: those of the study, or those found measured in an old run
     backend  what a current run is measured on; None for a run that is only replayed
     slices   per op of a current run, all that the configuration says of what to measure
@@ -83,10 +84,10 @@ class Run:
         return [sweep["csv"] for sweep in sweeps if sweep.get("csv")]
 
     def derivatives(self) -> list[str]:
-        """The calibration, the predictions of every study op and the break-even map."""
+        """Calibration, predictions of every study op, learning curves and break-even map."""
         predictions = [f"{self.derived}/predictions/{op}.jsonl" for op in self.studies]
-        calibration, map_ = (f"{self.derived}/{n}" for n in ("calibration.jsonl", "breakeven.csv"))
-        return [calibration, *predictions, map_]
+        tables = [f"{self.derived}/{name}" for name in TABLES]
+        return [f"{self.derived}/calibration.jsonl", *predictions, *tables]
 
     def datasheet(self) -> list[str]:
         """The device's file in config/devices, if it has one."""

@@ -20,6 +20,7 @@ from roofcal.records import Ceiling
 Array = NDArray[np.float64]
 LEAST_POINTS: Final = 8
 _FOLDS: Final = 7
+_QUICK_FOLDS: Final = 3
 _SOFT: Final = 0.1
 
 
@@ -52,11 +53,11 @@ def by_pair(probes: Sequence[Probe]) -> Iterator[tuple[str, str, list[Probe]]]:
 def judged(probes: Sequence[Probe], others: Sequence[Probe], cache_bytes: float) -> Array:
     """log(predicted / measured) of `others` by a fit of `probes` alone, its family included.
 
-    All are of one provider and recipe. The family is chosen as fit_casts does.
+    All are of one provider and recipe. The family is chosen by three folds.
     """
     recipe = probes[0].point.recipe
     data = _Data.of(recipe, probes, cache_bytes)
-    family, _ = _chosen(data)
+    family, _ = _chosen(data, _QUICK_FOLDS)
     found = data.search(family, np.arange(len(probes)))
     unseen = _Data.of(recipe, others, cache_bytes)
     return unseen.residual(found, family, np.arange(len(others)))
@@ -122,18 +123,18 @@ def _fit_one(data: _Data, generator: np.random.Generator) -> CastFit:
     return CastFit(family=family, constants=constants, errors=_errors(residuals))
 
 
-def _chosen(data: _Data) -> tuple[str, Array]:
+def _chosen(data: _Data, folds: int = _FOLDS) -> tuple[str, Array]:
     """The family with the smaller errors on probes left out, and their logarithms."""
-    residuals = {family: _left_out(data, family) for family in FAMILIES}
+    residuals = {family: _left_out(data, family, folds) for family in FAMILIES}
     family = min(residuals, key=lambda name: float(np.abs(residuals[name]).mean()))
     return family, residuals[family]
 
 
-def _left_out(data: _Data, family: str) -> Array:
+def _left_out(data: _Data, family: str, folds: int) -> Array:
     """log(predicted / measured) of every probe, fitted on the other folds."""
-    fold = np.arange(len(data.seconds)) % _FOLDS
+    fold = np.arange(len(data.seconds)) % folds
     residuals = np.empty(len(fold))
-    for number in range(_FOLDS):
+    for number in range(folds):
         left = np.flatnonzero(fold == number)
         found = data.search(family, np.flatnonzero(fold != number))
         residuals[left] = data.residual(found, family, left)

@@ -31,8 +31,9 @@ _LEAST_SLOW_POINTS: Final = 4
 _FOLDS: Final = 6
 _SOFT: Final = 0.05  # residuals beyond 5 % pull less than their square
 _STARTS: Final = 3
-_QUICK_FOLDS: Final = 3
-_QUICK_STEPS: Final = 10
+_QUICK_FOLDS: Final = 2
+_QUICK_STEPS: Final = 4
+_JUDGED_STEPS: Final = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,14 +86,14 @@ def judged(
 ) -> Array:
     """log(predicted / measured) of `others` by a fit of `probes` alone, its family included.
 
-    The family is chosen among `families` by a shorter cross-validation than that of fit_recipe: 3
-    folds and at most 10 steps of a search, a sixth of the time. Raises as fit_recipe.
+    The family is chosen among `families` by a shorter cross-validation than that of fit_recipe: two
+    folds, a few steps of each search. Raises as fit_recipe.
     """
     data = _data(recipe, probes, compute_units, dram_bytes_per_s, families)
     family = families[0]
     if len(families) > 1:
         family, _ = _chosen(data, families, _QUICK_FOLDS, _Begin(steps=_QUICK_STEPS))
-    found = _fit(data, family, np.arange(len(probes)))
+    found = _fit(data, family, np.arange(len(probes)), _Begin(steps=_JUDGED_STEPS))
     unseen = _Data.of(recipe, others, compute_units, dram_bytes_per_s)
     return _residuals(unseen, family, found, np.arange(len(others)))
 
