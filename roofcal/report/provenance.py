@@ -109,6 +109,11 @@ def map_command(run: Run) -> str:
     )
 
 
+def learning_command(run: Run) -> str:
+    """The command that prints the learning curves of a run."""
+    return f"python -m roofcal learning --run {home(run)}"
+
+
 def commands(a: Analysis) -> list[str]:
     """What a person types to get the numbers of a run again, in order."""
     place, derived = home(a.run), derived_home(a.run)
@@ -123,6 +128,8 @@ def commands(a: Analysis) -> list[str]:
         f"--op {op} --out {derived}/predictions/{op}.jsonl"
         for op in studies
     ]
+    if len(a.learning):
+        lines.append(f"{learning_command(a.run)} --out {derived}/learning.csv")
     if len(a.breakeven):
         lines.append(f"{map_command(a.run)} --out {derived}/breakeven.csv")
     pair = place if derived == place else f"{place}={derived}"
