@@ -14,6 +14,7 @@ include: "workflow/rules/calibrate.smk"
 include: "workflow/rules/learning.smk"
 include: "workflow/rules/predict.smk"
 include: "workflow/rules/breakeven.smk"
+include: "workflow/rules/llm.smk"
 include: "workflow/rules/report.smk"
 
 
@@ -24,6 +25,7 @@ localrules:
     learning,
     predict,
     breakeven,
+    llm,
     report,
 
 

@@ -61,7 +61,10 @@ class Study:
             "seed": self.file.seed,
             "contenders": source.contenders.get(backend, {}),
             "sweeps": {k: v.model_dump(mode="json", exclude_none=True) for k, v in sweeps.items()},
-            "models": {name: self.models[name].model_dump() for name in sorted(used)},
+            "models": {
+                name: self.models[name].model_dump(exclude={"architecture"})
+                for name in sorted(used)
+            },
             "sentinel": sentinel.model_dump() if sentinel else None,
         }
 
@@ -86,6 +89,29 @@ def load_study(folder: Path, overrides: Mapping[str, Any] | None = None) -> Stud
         raise ConfigError("\n".join(errors))
     ordered = {op.name: sweeps[op.name] for op in OPS if op.name in sweeps}
     return Study(file=file, sweep_files=ordered, models=models)
+
+
+def load_model(folder: Path, name: str) -> LanguageModel:
+    """The language model of `folder`/<name>.yaml.
+
+    Raises ConfigError for a name without a file, with the nearest one, and for what is wrong in it.
+    """
+    known = sorted(path.stem for path in folder.glob("*.yaml"))
+    if name not in known:
+        raise ConfigError(
+            f"unknown model '{name}'{_nearest(name, known)}; models are files of {folder}"
+        )
+    errors: list[str] = []
+    path = folder / f"{name}.yaml"
+    model = _validated(LanguageModel, _read_yaml(path, errors), path, errors)
+    if model is None:
+        raise ConfigError("\n".join(errors))
+    return model
+
+
+def load_models(folder: Path) -> dict[str, LanguageModel]:
+    """The language models of all files of a folder by name; raises ConfigError as load_model."""
+    return {path.stem: load_model(folder, path.stem) for path in sorted(folder.glob("*.yaml"))}
 
 
 def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
@@ -137,7 +163,7 @@ def _validated(kind: type[M], content: Any, path: Path, errors: list[str]) -> M 
 
 def _explain(kind: type[Any], item: Any) -> str:
     keys = [str(part) for part in item["loc"] if not str(part).startswith(("list[", "function-"))]
-    where = ".".join(keys)
+    where = ".".join(keys) or "file"
     if item["type"] == "extra_forbidden":
         return f"{where}: unknown key{_nearest(keys[-1], _known_keys(kind))}"
     if item["type"] == "missing":

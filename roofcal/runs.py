@@ -18,7 +18,7 @@ RESULTS: Final = Path("results")
 PUBLISHED: Final = Path("reports/published")
 DEVICES: Final = Path("config/devices")
 WAVE: Final = Path("config/wave")
-TABLES: Final = ("learning.csv", "breakeven.csv")  # of a run, derived beside its records
+TABLES: Final = ("learning.csv", "breakeven.csv", "llm.csv")  # of a run, derived beside its records
 
 
 class RunsError(ValueError):
@@ -84,10 +84,9 @@ class Run:
         return [sweep["csv"] for sweep in sweeps if sweep.get("csv")]
 
     def derivatives(self) -> list[str]:
-        """Calibration, predictions of every study op, learning curves and break-even map."""
-        predictions = [f"{self.derived}/predictions/{op}.jsonl" for op in self.studies]
-        tables = [f"{self.derived}/{name}" for name in TABLES]
-        return [f"{self.derived}/calibration.jsonl", *predictions, *tables]
+        """Calibration, predictions of every study op, and TABLES."""
+        names = ("calibration.jsonl", *(f"predictions/{op}.jsonl" for op in self.studies))
+        return [f"{self.derived}/{name}" for name in (*names, *TABLES)]
 
     def datasheet(self) -> list[str]:
         """The device's file in config/devices, if it has one."""

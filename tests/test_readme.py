@@ -16,7 +16,7 @@ OF_THIS_MACHINE = ("doctor",)
 
 def examples() -> Iterator[tuple[str, list[str]]]:
     """(command, what the README says it prints) of every example of the command line."""
-    pattern = r"^    \$ python -m roofcal (.*)\n((?:    (?!\$ ).*\n)+)"
+    pattern = r"^    \$ python -m roofcal (.*)\n((?:    (?!\$ ).*\n|\n(?=    (?!\$ )))+)"
     for command, shown in re.findall(pattern, TEXT, re.MULTILINE):
         if command.split()[0] not in OF_THIS_MACHINE:
             yield command, [line.removeprefix("    ") for line in shown.splitlines()]

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from roofcal.model.regimes import REGIMES
-from roofcal.report.tables import models_in, ok_rows, role_of, standard_protocol
+from roofcal.report.tables import MODEL, models_in, ok_rows, role_of, standard_protocol
 
 ALL: Final = "all"
 _STATISTICS: Final = (
@@ -23,6 +23,7 @@ _STATISTICS: Final = (
     "p95_abs_error",
     "median_error",
     "worst_error",
+    "coverage",
 )
 COLUMNS: Final = ("op", "model", "regime", "recipe", *_STATISTICS)
 _KEYS: Final = ["op", "model", "regime", "recipe"]
@@ -38,26 +39,37 @@ def judged(frame: pd.DataFrame) -> pd.DataFrame:
 def residuals(frame: pd.DataFrame) -> pd.DataFrame:
     """One row per judged point and model that predicts it: the frame's columns, `model`, `error`.
 
-    `model_s` is what the model says, `error` is model_s / median_s - 1.
+    `model_s` is what the model says, `error` is model_s / median_s - 1, `inside` whether the median
+    lies in the interval of the prediction: 1.0, 0.0, or NaN for a model that states none.
     """
     rows = judged(frame)
     parts = [_of_model(rows, model, column) for model, column in models_in(frame).items()]
     found = [part for part in parts if not part.empty]
     if not found:
-        return rows.iloc[:0].assign(model=pd.Series(dtype=object), model_s=np.nan, error=np.nan)
+        return rows.iloc[:0].assign(
+            model=pd.Series(dtype=object), model_s=np.nan, error=np.nan, inside=np.nan
+        )
     return pd.concat(found, ignore_index=True)
 
 
 def _of_model(rows: pd.DataFrame, model: str, column: str) -> pd.DataFrame:
     some = rows[rows[column].notna()]
-    return some.assign(model=model, model_s=some[column], error=some[column] / some["median_s"] - 1)
+    said = some.assign(model=model, model_s=some[column], error=some[column] / some["median_s"] - 1)
+    return said.assign(inside=_inside(some) if model == MODEL else np.nan)
+
+
+def _inside(rows: pd.DataFrame) -> "pd.Series[float]":
+    low, high = rows["predicted_low_s"], rows["predicted_high_s"]
+    inside = (rows["median_s"] >= low) & (rows["median_s"] <= high)
+    return inside.astype(float).where(low.notna() & high.notna())
 
 
 def error_by_regime(frame: pd.DataFrame) -> pd.DataFrame:
     """Errors per model, regime and recipe, and over all regimes, all recipes and both.
 
     Fractions of the measured time: mape (mean of |error|), median and 95th percentile of |error|,
-    median of the signed error (a bias), and the signed error that is furthest from zero.
+    median of the signed error (a bias), the signed error that is furthest from zero, and coverage:
+    the share of points inside the 95 % interval of their prediction.
     """
     return summarise_errors(residuals(frame))
 
@@ -95,15 +107,11 @@ def _margins(group: pd.DataFrame) -> Iterator[dict[str, Any]]:
         chosen &= (group["recipe"] == recipe) | (recipe == ALL)
         if chosen.any():
             head = {"op": group["op"].iloc[0], "model": group["model"].iloc[0]}
-            yield (
-                head
-                | {"regime": regime, "recipe": recipe}
-                | _statistics(group.loc[chosen, "error"])
-            )
+            yield (head | {"regime": regime, "recipe": recipe} | _statistics(group[chosen]))
 
 
-def _statistics(errors: "pd.Series[float]") -> dict[str, float]:
-    values = errors.to_numpy(dtype=float)
+def _statistics(rows: pd.DataFrame) -> dict[str, float]:
+    values = rows["error"].to_numpy(dtype=float)
     size = np.abs(values)
     numbers: Sequence[float] = (
         len(values),
@@ -112,6 +120,7 @@ def _statistics(errors: "pd.Series[float]") -> dict[str, float]:
         float(np.percentile(size, 95)),
         float(np.median(values)),
         float(values[size.argmax()]),
+        float(rows["inside"].mean()),
     )
     return dict(zip(_STATISTICS, numbers, strict=True))
 

@@ -15,6 +15,7 @@ from roofcal.report.breakeven_section import read_map
 from roofcal.report.comparisons import method_panel, speedups
 from roofcal.report.constants import constants_table
 from roofcal.report.learning_section import read_curves
+from roofcal.report.llm_section import read_estimates
 from roofcal.report.loading import Run
 from roofcal.report.quality import quality_row
 from roofcal.report.tables import frame_of
@@ -35,6 +36,7 @@ class Analysis:
     constants   empty without a calibration
     breakeven   the break-even map, empty without one
     learning    the learning curves, empty without any
+    llm         estimates of language models, empty without any
     """
 
     run: Run
@@ -50,6 +52,7 @@ class Analysis:
     constants: pd.DataFrame
     breakeven: pd.DataFrame
     learning: pd.DataFrame
+    llm: pd.DataFrame
 
     @property
     def device(self) -> str:
@@ -107,6 +110,7 @@ def analyse(run: Run, spec: DeviceSpec | None) -> Analysis:
         constants=constants_table(run.calibration, spec) if run.calibration else pd.DataFrame(),
         breakeven=read_map(run.derived),
         learning=read_curves(run.derived),
+        llm=read_estimates(run.derived),
     )
 
 

@@ -135,6 +135,7 @@ ERRORS: Final = (
     fraction("p95_abs_error", "95th percentile"),
     fraction("median_error", "bias", signed=True),
     fraction("worst_error", "worst", signed=True),
+    fraction("coverage", "in interval"),
 )
 WORST: Final = (
     text("recipe", "recipe"),

@@ -85,6 +85,8 @@ def csv_tables(a: Analysis) -> Iterator[tuple[str, pd.DataFrame]]:
         yield "breakeven.csv", _labelled(a.breakeven, a)
     if len(a.learning):
         yield "learning.csv", _labelled(a.learning, a)
+    if len(a.llm):
+        yield "llm.csv", _labelled(a.llm, a)
 
 
 def _labelled(frame: pd.DataFrame, a: Analysis, *, last: bool = False) -> pd.DataFrame:

@@ -114,6 +114,14 @@ def learning_command(run: Run) -> str:
     return f"python -m roofcal learning --run {home(run)}"
 
 
+def llm_command(run: Run) -> str:
+    """The command that prints the estimates of language models of a run."""
+    return (
+        f"python -m roofcal llm --run {home(run)} "
+        f"--calibration {derived_home(run)}/calibration.jsonl"
+    )
+
+
 def commands(a: Analysis) -> list[str]:
     """What a person types to get the numbers of a run again, in order."""
     place, derived = home(a.run), derived_home(a.run)
@@ -132,6 +140,8 @@ def commands(a: Analysis) -> list[str]:
         lines.append(f"{learning_command(a.run)} --out {derived}/learning.csv")
     if len(a.breakeven):
         lines.append(f"{map_command(a.run)} --out {derived}/breakeven.csv")
+    if len(a.llm):
+        lines.append(f"{llm_command(a.run)} --out {derived}/llm.csv")
     pair = place if derived == place else f"{place}={derived}"
     lines.append(f"python -m roofcal report --run {pair} --out results/report/report.html")
     return lines

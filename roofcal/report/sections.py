@@ -7,7 +7,7 @@ from typing import Final
 import pandas as pd
 
 from roofcal.ops import BY_NAME
-from roofcal.report import breakeven_section, columns, learning_section
+from roofcal.report import breakeven_section, columns, learning_section, llm_section
 from roofcal.report.accuracy import judged
 from roofcal.report.analysis import Analysis, with_shape
 from roofcal.report.audit import reasons, roofs_beaten
@@ -18,6 +18,7 @@ from roofcal.report.constants_view import FULL, HEADLINE, readable
 from roofcal.report.figures import accuracy, bandwidth, panel, roofline, session, speedup
 from roofcal.report.figures.breakeven import draw_breakeven
 from roofcal.report.figures.learning import draw_learning
+from roofcal.report.figures.llm import draw_llm
 from roofcal.report.figures.picture import Picture
 from roofcal.report.learning_section import by_probes
 from roofcal.report.matrices import error_table, gain_table
@@ -36,6 +37,7 @@ from roofcal.report.provenance import (
     commands,
     environment_facts,
     learning_command,
+    llm_command,
     map_command,
     sessions_table,
     table_command,
@@ -80,6 +82,7 @@ class Writer:
             "speedup": ("Speed-up against the baseline", self._speedup),
             "breakeven": ("Break-even of linears in fp8", self._breakeven),
             "bandwidth": ("Bandwidth", self._bandwidth),
+            "llm": ("Language models", self._llm),
             "audit": ("Violation audit", self._audit),
             "methods": ("Method panel", self._methods),
             "missing": ("Points without a time", self._missing),
@@ -190,6 +193,16 @@ class Writer:
             yield from self._drawn([drawn])
         for op in self._studies():
             yield from self._drawn([bandwidth.draw_casts(a.frames[op], calibration, a.spec)])
+
+    def _llm(self) -> Iterator[Block]:
+        if self.a.llm.empty:
+            yield _absent("This run has no estimates of language models.")
+            return
+        picture = draw_llm(self.a.llm)
+        yield from self._drawn([picture], llm_section.SOURCE, llm_command(self.a.run))
+        shown, wanted = llm_section.by_cut(self.a.llm), llm_section.COLUMNS
+        name = "Language models by recipe and cut: one request, and the largest batch that fits"
+        yield self._table("llm-cuts", name, shown, wanted, llm_section.SOURCE)
 
     def _audit(self) -> Iterator[Block]:
         table = self.a.violations

@@ -50,6 +50,7 @@ _RECIPES: Final = {
     "fp8_tensorwise_slow_accum": ORANGE,
     "fp8_axiswise": GREEN,
     "fp8_axiswise_slow_accum": SKY,
+    "int4": PURPLE,
     "fp8_rowwise_dim0": GREEN,
     "fp8_rowwise_dim1": SKY,
     "fp8_rowwise_both": PURPLE,

@@ -113,7 +113,8 @@ def _errors(a: Analysis) -> Iterator[str]:
         yield (
             f"The calibrated model's time of {op} is off by {percent(row['mape'])} on average over "
             f"{count_of(int(row['count']), 'point')} (median {percent(row['median_abs_error'])}, "
-            f"95th percentile {percent(row['p95_abs_error'])}); {_worst_regime(a, op)}"
+            f"95th percentile {percent(row['p95_abs_error'])}; "
+            f"{percent(row['coverage'], 0)} inside their 95 % intervals); {_worst_regime(a, op)}"
             f"{_others(a, op)}."
         )
 

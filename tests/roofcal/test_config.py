@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from roofcal.config import ConfigError, load_study
+from roofcal.config import ConfigError, load_model, load_models, load_study
 
 CONFIG = Path(__file__).resolve().parents[2] / "config"
 
@@ -70,6 +70,8 @@ def test_the_projects_configuration_is_valid_in_every_size() -> None:
          "tokens": [1]}}, "unknown model 'gpt'"),
         ("models/llama3-8b.yaml", ("matrices", "qkv", "n"), 0, "matrices.qkv.n"),
         ("models/llama3-8b.yaml", ("matrices", "qkv", "shard"), "m", "matrices.qkv.shard"),
+        ("models/llama3-8b.yaml", ("architecture", "heads"), 40, "file: matrices.qkv.n is 6144"),
+        ("models/llama3-8b.yaml", ("architecture", "layer"), 1, "did you mean 'layers'?"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_named_with_file_and_key(
@@ -116,3 +118,30 @@ def test_a_users_csv_becomes_a_sweep_of_gemm(folder: Path, tmp_path: Path) -> No
     study = load_study(folder, {"shapes_csv": str(shapes)})
     assert study.op_slice("gemm", "cpu")["sweeps"]["csv"]["csv"] == str(shapes)
     assert "csv" not in study.op_slice("cast", "cpu")["sweeps"]
+
+
+def test_the_architecture_of_a_model_changes_no_slice(folder: Path) -> None:
+    before = load_study(folder).op_slice("gemm", "cuda")
+    edit(folder / "models/llama3-70b.yaml", "architecture", "layers", value=79)
+    assert load_study(folder).op_slice("gemm", "cuda") == before
+
+
+def test_one_model_is_read_by_name(folder: Path) -> None:
+    assert load_model(folder / "models", "llama3-8b").matrices["qkv"].n == 6144
+
+
+def test_all_models_are_read_by_name(folder: Path) -> None:
+    found = load_models(folder / "models")
+    assert {"llama3-8b", "deepseek-v3", "qwen3-30b-a3b"} <= set(found)
+    assert all(model.model == name for name, model in found.items())
+
+
+def test_an_unknown_model_is_answered_with_the_nearest(folder: Path) -> None:
+    with pytest.raises(ConfigError, match=r"unknown model 'llama3-70'; did you mean 'llama3-70b'"):
+        load_model(folder / "models", "llama3-70")
+
+
+def test_a_model_that_is_wrong_is_named_with_its_key(folder: Path) -> None:
+    edit(folder / "models/llama3-8b.yaml", "architecture", "layers", value=0)
+    with pytest.raises(ConfigError, match=r"llama3-8b.yaml: architecture.layers: Input should be"):
+        load_model(folder / "models", "llama3-8b")

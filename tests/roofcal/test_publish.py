@@ -7,6 +7,7 @@ import pytest
 
 from roofcal.publish import PublishError, publish
 from roofcal.records import Measurement, PlanPoint, append_record, read_records, write_records
+from roofcal.report.llm_section import NEEDED
 from tests.roofcal.calibrate.probe_runs import ENVIRONMENT, write_run
 from tests.roofcal.predict.runs import calibration
 
@@ -49,6 +50,13 @@ def test_learning_curves_are_frozen_where_there_are_some(run: Path, tmp_path: Pa
     curves = "op,recipe,provider,probes,repetition,held_out,mape,median,p95\n"
     (run / "learning.csv").write_text(curves)
     assert content(publish(run, tmp_path / "a", DEVICES))["learning.csv"] == curves.encode()
+
+
+def test_the_language_models_are_frozen_where_there_are_any(run: Path, tmp_path: Path) -> None:
+    assert "llm.csv" not in content(publish(run, tmp_path / "a", DEVICES))
+    header = (",".join(NEEDED) + "\n").encode()
+    (run / "llm.csv").write_bytes(header)
+    assert content(publish(run, tmp_path / "b", DEVICES))["llm.csv"] == header
 
 
 def test_the_same_records_give_the_same_bytes(run: Path, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from roofcal.schema import LogUniform, StudyFile, Sweep, SweepFile, Timing
+from roofcal.schema import Experts, LanguageModel, LogUniform, StudyFile, Sweep, SweepFile, Timing
 
 
 def test_the_defaults_are_a_study() -> None:
@@ -49,3 +49,53 @@ def test_a_device_is_auto_or_a_list() -> None:
     assert StudyFile(devices=["d/e"]).devices == ["d/e"]
     with pytest.raises(ValidationError, match='give "auto" or a list'):
         StudyFile.model_validate({"devices": "d/e"})
+
+
+def language_model(**changes: object) -> dict[str, object]:
+    """A small valid model with top-level keys of its architecture or matrices replaced."""
+    matrices: dict[str, object] = {
+        "qkv": {"n": 96, "k": 32, "shard": "n"},
+        "attention_out": {"n": 32, "k": 64, "shard": "k"},
+        "gate_up": {"n": 256, "k": 32, "shard": "n"},
+        "down": {"n": 32, "k": 128, "shard": "k"},
+    }
+    architecture: dict[str, object] = {
+        "layers": 2, "vocabulary": 100, "heads": 8, "kv_heads": 2, "head_dim": 8,
+    }  # fmt: skip
+    for key, value in changes.items():
+        (matrices if key in matrices else architecture)[key] = value
+    return {"model": "x", "source": "y", "matrices": matrices, "architecture": architecture}
+
+
+def test_a_model_whose_matrices_fit_its_heads_is_valid() -> None:
+    model = LanguageModel.model_validate(language_model())
+    assert model.architecture is not None
+    assert model.architecture.matrix_names == ("qkv", "attention_out", "gate_up", "down")
+
+
+def test_a_model_needs_no_architecture_for_a_study() -> None:
+    content = language_model() | {"architecture": None}
+    assert LanguageModel.model_validate(content).architecture is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"heads": 4}, "matrices.qkv.n is 96, and its heads make it 64"),
+        ({"heads": 9}, "9 heads cannot share 2 key/value heads"),
+        ({"experts": {"count": 4, "per_token": 2}}, "missing: expert_down, expert_gate_up"),
+        ({"experts": {"count": 4, "per_token": 2, "dense_layers": 2}}, "leaves no layer of 2"),
+        ({"latent": {"latent": 8, "rope": 4, "value": 8}}, "missing: kv_down, kv_up, q_down, q_up"),
+        ({"layer": 3}, "Extra inputs are not permitted"),
+    ],
+)
+def test_an_architecture_that_contradicts_itself_is_refused(
+    changes: dict[str, object], says: str
+) -> None:
+    with pytest.raises(ValidationError, match=says):
+        LanguageModel.model_validate(language_model(**changes))
+
+
+def test_no_token_visits_more_experts_than_there_are() -> None:
+    with pytest.raises(ValidationError, match="per_token is 9, and there are 8 experts"):
+        Experts(count=8, per_token=9)

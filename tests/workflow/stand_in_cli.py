@@ -35,6 +35,7 @@ def main() -> int:
         "learning": ["run", "out"],
         "predict": ["run", "calibration", "op", "out"],
         "breakeven": ["run", "calibration", "out"],
+        "llm": ["run", "calibration", "out"],
         "report": ["out"],
     }
     for stage, names in options.items():
@@ -149,6 +150,11 @@ def learning(a: Any) -> None:
 def breakeven(a: Any) -> None:
     read_records(Path(a.calibration), Calibration)
     write_bytes(Path(a.out), b"recipe,pass\n")
+
+
+def llm(a: Any) -> None:
+    read_records(Path(a.calibration), Calibration)
+    write_bytes(Path(a.out), b"model,recipe\n")
 
 
 def report(a: Any) -> None:

@@ -35,7 +35,7 @@ def test_a_fresh_checkout_plans_and_measures_every_op_and_ends_in_one_report(
     jobs = fresh.pending()
 
     assert planned(jobs) == measured(jobs) == set(OPS)
-    derived = {"calibrate", "learning", "predict gemm", "predict cast", "breakeven"}
+    derived = {"calibrate", "learning", "predict gemm", "predict cast", "breakeven", "llm"}
     assert derived | {"report"} <= jobs
     assert "predict probe_math" not in jobs
 
@@ -50,6 +50,7 @@ def test_the_first_run_writes_every_file_of_the_layout(finished: Checkout) -> No
     assert files == {"environment.jsonl"} | records | derived
     assert (run / "learning.csv").is_file()
     assert (run / "breakeven.csv").is_file()
+    assert (run / "llm.csv").is_file()
     assert (finished.folder / "results/report/report.html").stat().st_size > 0
     assert (finished.folder / "results/report/tables/points.csv").is_file()
 

@@ -95,6 +95,22 @@ def test_the_95th_percentile_and_the_worst_are_of_the_errors(tmp_path: Path) -> 
     assert row["median_error"] == pytest.approx(0.095)
 
 
+def test_coverage_is_the_share_of_points_inside_their_interval(tmp_path: Path) -> None:
+    made = MadeUpRun()
+    for step, error in enumerate([0.0, 0.05, -0.05, 0.2]):
+        point = product(64 * (step + 1), 4096, 4096)
+        made.measure(point)
+        guess = true_seconds(point) * (1 + error)
+        made.predict(point, "calibrated", guess, low_s=0.9 * guess, high_s=1.1 * guess)
+        made.predict(point, "torchao", guess)
+    errors = error_by_regime(tidy_frame(load_run(made.write(tmp_path)), "gemm", None))
+    calibrated, torchao = error_of(errors, "calibrated"), error_of(errors, "torchao")
+    assert calibrated is not None
+    assert torchao is not None
+    assert calibrated["coverage"] == 0.75
+    assert pd.isna(torchao["coverage"])
+
+
 def test_without_predictions_there_is_an_empty_table(bare: Path) -> None:
     frame = tidy_frame(load_run(bare), "gemm", None)
 

@@ -1,0 +1,61 @@
+"""Seconds with the ends of their interval, and how they add up.
+
+Ends add up as the values do: as if every part erred the same way at once. Parts share constants
+(one bandwidth, one link), so their errors do go together; where they do not, the interval of a sum
+is too wide, never too narrow.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Duration:
+    """Seconds: value and ends of the 95 % interval."""
+
+    value_s: float
+    low_s: float
+    high_s: float
+
+    def __add__(self, other: "Duration") -> "Duration":
+        return Duration(
+            self.value_s + other.value_s, self.low_s + other.low_s, self.high_s + other.high_s
+        )
+
+    def __mul__(self, factor: float) -> "Duration":
+        return Duration(self.value_s * factor, self.low_s * factor, self.high_s * factor)
+
+    def rate(self, amount: float) -> "Rate":
+        """An amount per so many seconds."""
+        return Rate(amount / self.value_s, amount / self.high_s, amount / self.low_s)
+
+    def longer(self, other: "Duration") -> "Duration":
+        """The longer of two that run at the same time, end by end."""
+        return Duration(
+            max(self.value_s, other.value_s),
+            max(self.low_s, other.low_s),
+            max(self.high_s, other.high_s),
+        )
+
+
+NOTHING = Duration(0.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """Something per second: value and ends of the 95 % interval, all above zero."""
+
+    value: float
+    low: float
+    high: float
+
+    def seconds(self, amount: float) -> Duration:
+        """How long an amount takes."""
+        return Duration(amount / self.value, amount / self.high, amount / self.low)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Priced:
+    """Seconds of one call, and the name of the part that takes longest."""
+
+    duration: Duration
+    bound_by: str
