@@ -15,6 +15,7 @@ from roofcal.records import (
     write_records,
 )
 from roofcal.report.html import write_report
+from roofcal.runs import TABLES
 
 
 class PublishError(ValueError):
@@ -56,10 +57,9 @@ def _freeze(run: Path, fresh: Path) -> None:
     write_records(fresh / "calibration.jsonl", read_records(run / "calibration.jsonl", Calibration))
     for path in sorted((run / "predictions").glob("*.jsonl")):
         write_records(fresh / "predictions" / path.name, read_records(path, Prediction))
-    if (run / "breakeven.csv").is_file():
-        shutil.copyfile(run / "breakeven.csv", fresh / "breakeven.csv")
-    if (run / "llm.csv").is_file():
-        shutil.copyfile(run / "llm.csv", fresh / "llm.csv")
+    for name in TABLES:
+        if (run / name).is_file():
+            shutil.copyfile(run / name, fresh / name)
 
 
 def _refuse_other_records(fresh: Path, target: Path) -> None:

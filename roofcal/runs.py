@@ -18,6 +18,7 @@ RESULTS: Final = Path("results")
 PUBLISHED: Final = Path("reports/published")
 DEVICES: Final = Path("config/devices")
 WAVE: Final = Path("config/wave")
+TABLES: Final = ("learning.csv", "breakeven.csv", "llm.csv")  # of a run, derived beside its records
 
 
 class RunsError(ValueError):
@@ -29,8 +30,7 @@ class Run:
     """One device in one environment: where its records are and where derived ones go.
 
     folder   holds environment.jsonl, plan/ and measurements/
-    derived  takes calibration.jsonl, predictions/, breakeven.csv and llm.csv; `folder` unless it
-             is published
+    derived  takes calibration.jsonl, predictions/ and TABLES; `folder` unless it is published
     ops      ops with a plan: those of the study, or those found measured in an old run
     backend  what a current run is measured on; None for a run that is only replayed
     slices   per op of a current run, all that the configuration says of what to measure
@@ -84,9 +84,9 @@ class Run:
         return [sweep["csv"] for sweep in sweeps if sweep.get("csv")]
 
     def derivatives(self) -> list[str]:
-        """The calibration, predictions of every study op, break-even map and language models."""
+        """Calibration, predictions of every study op, and TABLES."""
         names = ("calibration.jsonl", *(f"predictions/{op}.jsonl" for op in self.studies))
-        return [f"{self.derived}/{name}" for name in (*names, "breakeven.csv", "llm.csv")]
+        return [f"{self.derived}/{name}" for name in (*names, *TABLES)]
 
     def datasheet(self) -> list[str]:
         """The device's file in config/devices, if it has one."""

@@ -14,6 +14,7 @@ from roofcal.report.audit import not_ok, violations
 from roofcal.report.breakeven_section import read_map
 from roofcal.report.comparisons import method_panel, speedups
 from roofcal.report.constants import constants_table
+from roofcal.report.learning_section import read_curves
 from roofcal.report.llm_section import read_estimates
 from roofcal.report.loading import Run
 from roofcal.report.quality import quality_row
@@ -34,6 +35,7 @@ class Analysis:
     quality     one row per op
     constants   empty without a calibration
     breakeven   the break-even map, empty without one
+    learning    the learning curves, empty without any
     llm         estimates of language models, empty without any
     """
 
@@ -49,6 +51,7 @@ class Analysis:
     quality: pd.DataFrame
     constants: pd.DataFrame
     breakeven: pd.DataFrame
+    learning: pd.DataFrame
     llm: pd.DataFrame
 
     @property
@@ -106,6 +109,7 @@ def analyse(run: Run, spec: DeviceSpec | None) -> Analysis:
         quality=_quality(frames, sessions),
         constants=constants_table(run.calibration, spec) if run.calibration else pd.DataFrame(),
         breakeven=read_map(run.derived),
+        learning=read_curves(run.derived),
         llm=read_estimates(run.derived),
     )
 

@@ -83,6 +83,8 @@ def csv_tables(a: Analysis) -> Iterator[tuple[str, pd.DataFrame]]:
         yield "speedups.csv", _labelled(table, a)
     if len(a.breakeven):
         yield "breakeven.csv", _labelled(a.breakeven, a)
+    if len(a.learning):
+        yield "learning.csv", _labelled(a.learning, a)
     if len(a.llm):
         yield "llm.csv", _labelled(a.llm, a)
 

@@ -109,6 +109,11 @@ def map_command(run: Run) -> str:
     )
 
 
+def learning_command(run: Run) -> str:
+    """The command that prints the learning curves of a run."""
+    return f"python -m roofcal learning --run {home(run)}"
+
+
 def llm_command(run: Run) -> str:
     """The command that prints the estimates of language models of a run."""
     return (
@@ -131,6 +136,8 @@ def commands(a: Analysis) -> list[str]:
         f"--op {op} --out {derived}/predictions/{op}.jsonl"
         for op in studies
     ]
+    if len(a.learning):
+        lines.append(f"{learning_command(a.run)} --out {derived}/learning.csv")
     if len(a.breakeven):
         lines.append(f"{map_command(a.run)} --out {derived}/breakeven.csv")
     if len(a.llm):

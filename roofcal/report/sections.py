@@ -7,7 +7,7 @@ from typing import Final
 import pandas as pd
 
 from roofcal.ops import BY_NAME
-from roofcal.report import breakeven_section, columns, llm_section
+from roofcal.report import breakeven_section, columns, learning_section, llm_section
 from roofcal.report.accuracy import judged
 from roofcal.report.analysis import Analysis, with_shape
 from roofcal.report.audit import reasons, roofs_beaten
@@ -17,8 +17,10 @@ from roofcal.report.constants import probe_errors_table
 from roofcal.report.constants_view import FULL, HEADLINE, readable
 from roofcal.report.figures import accuracy, bandwidth, panel, roofline, session, speedup
 from roofcal.report.figures.breakeven import draw_breakeven
+from roofcal.report.figures.learning import draw_learning
 from roofcal.report.figures.llm import draw_llm
 from roofcal.report.figures.picture import Picture
+from roofcal.report.learning_section import by_probes
 from roofcal.report.matrices import error_table, gain_table
 from roofcal.report.page import (
     Block,
@@ -34,6 +36,7 @@ from roofcal.report.page import (
 from roofcal.report.provenance import (
     commands,
     environment_facts,
+    learning_command,
     llm_command,
     map_command,
     sessions_table,
@@ -75,6 +78,7 @@ class Writer:
             "constants": ("Calibrated constants", self._constants),
             "roofline": ("Roofline", self._roofline),
             "accuracy": ("Measured against predicted", self._accuracy),
+            "learning": ("Learning curve", self._learning),
             "speedup": ("Speed-up against the baseline", self._speedup),
             "breakeven": ("Break-even of linears in fp8", self._breakeven),
             "bandwidth": ("Bandwidth", self._bandwidth),
@@ -132,6 +136,14 @@ class Writer:
                 source = "error_by_regime.csv"
                 yield self._table(f"errors-{op}", name, errors, columns.ERRORS, source)
             yield from self._worst(op)
+
+    def _learning(self) -> Iterator[Block]:
+        table, source = self.a.learning, learning_section.SOURCE
+        if table.empty:
+            return
+        yield from self._drawn([draw_learning(table)], source, learning_command(self.a.run))
+        name = "Error on probes left out, by number of probes fitted on; middle repetition"
+        yield self._table("learning", name, by_probes(table), learning_section.COLUMNS, source)
 
     def _matrices(self) -> Iterator[Table]:
         """The small tables of the summary, for ops with a baseline."""

@@ -86,6 +86,7 @@ def test_the_files_of_a_run_are_those_of_the_layout() -> None:
     assert run.derivatives() == [
         "x/d/e/calibration.jsonl",
         "x/d/e/predictions/gemm.jsonl",
+        "x/d/e/learning.csv",
         "x/d/e/breakeven.csv",
         "x/d/e/llm.csv",
     ]

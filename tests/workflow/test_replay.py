@@ -31,10 +31,12 @@ def test_a_published_run_is_calibrated_and_predicted_anew_but_not_measured(
     finished.run()
 
     replayed = {job for job, folders in jobs.items() if any("replay" in f for f in folders)}
-    assert replayed == {"calibrate", "predict gemm", "predict cast", "breakeven", "llm"}
+    predictions = {"predict gemm", "predict cast"}
+    assert replayed == {"calibrate", "learning", "breakeven", "llm"} | predictions
     written = {str(file.relative_to(replay)) for file in replay.rglob("*.jsonl")}
     assert written == {"calibration.jsonl", "predictions/gemm.jsonl", "predictions/cast.jsonl"}
     assert {f: f.read_bytes() for f in published.rglob("*") if f.is_file()} == before
+    assert (replay / "learning.csv").is_file()
     assert (replay / "breakeven.csv").is_file()
     assert (replay / "llm.csv").is_file()
     assert published.name in finished.text("results/report/report.html")
