@@ -146,9 +146,9 @@ class Writer:
         if table.empty:
             return
         yield Prose(
-            text="How well constants of another driver or torch predict what was measured here: the "
-            "calibrated model with the calibration of each other environment of this device, beside "
-            "its own, over the points that both predict."
+            text="How well constants of another driver or torch predict what was measured here: "
+            "the calibrated model with the calibration of every other environment of this "
+            "device, beside its own, over the points that both predict."
         )
         shown, wanted = (
             transfer_section.shown(table, self.a.environment_id),
