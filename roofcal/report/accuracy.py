@@ -45,8 +45,8 @@ def judged(frame: pd.DataFrame) -> pd.DataFrame:
 def residuals(frame: pd.DataFrame) -> pd.DataFrame:
     """One row per judged point and model that predicts it: the frame's columns, `model`, `error`.
 
-    `model_s` is what the model says, `error` is model_s / median_s - 1, `inside` whether the measured
-    median lies in the interval of the prediction: 1.0, 0.0, or NaN for a model that states none.
+    `model_s` is what the model says, `error` is model_s / median_s - 1, `inside` whether the median
+    lies in the interval of the prediction: 1.0, 0.0, or NaN for a model that states none.
     """
     rows = judged(frame)
     parts = [_of_model(rows, model, column) for model, column in models_in(frame).items()]
@@ -76,7 +76,7 @@ def error_by_regime(frame: pd.DataFrame) -> pd.DataFrame:
     """Errors per model, regime and recipe, and over all regimes, all recipes and both.
 
     Fractions of the measured time: mape (mean of |error|), median and 95th percentile of |error|,
-    median of the signed error (a bias), the signed error that is furthest from zero, and the coverage:
+    median of the signed error (a bias), the signed error that is furthest from zero, and coverage:
     the share of points inside the 95 % interval of their prediction.
     """
     return summarise_errors(residuals(frame))
