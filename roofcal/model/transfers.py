@@ -25,9 +25,9 @@ def origin_of(model: str) -> str | None:
 def origins(own: str, models: Iterable[str]) -> dict[str, str]:
     """Transferred model -> what its environment has that environment `own` has not.
 
-    'torch2.10.0', or 'driver570.86, torch2.10.0'. Environments that do not differ in a version, or
-    that would be called the same, have the hash at the end of their id as well. Other models are
-    left out.
+    'torch2.10.0', or 'driver570.86 torch2.10.0'. An environment that differs in no version has the
+    hash at the end of its id; several that would be called the same have it as well. Other models
+    are left out.
     """
     found = {m: origin for m in models if (origin := origin_of(m)) is not None}
     short = {m: _differing(own, origin) for m, origin in found.items()}
@@ -41,9 +41,9 @@ def origins(own: str, models: Iterable[str]) -> dict[str, str]:
 def _differing(own: str, other: str) -> str:
     """Versions in an environment id, the hash at its end left out, that are not in `own`."""
     known = own.split("-")
-    return ", ".join(part for part in other.split("-")[:-1] if part not in known)
+    return " ".join(part for part in other.split("-")[:-1] if part not in known)
 
 
 def _with_hash(name: str, origin: str) -> str:
     digest = origin.rsplit("-", maxsplit=1)[-1]
-    return f"{name} ({digest})" if name else digest
+    return f"{name} ({digest})" if name else f"environment {digest}"

@@ -74,6 +74,6 @@ def _compared(errors: pd.DataFrame, model: str) -> dict[str, Any]:
 
 def shown(table: pd.DataFrame, own: str) -> pd.DataFrame:
     """The rows of `transfers` with `origin`, the other environment as people read it."""
-    environments = table["other_environment"]
-    names = labels_of(own, map(transferred, environments))
-    return table.assign(origin=[names[transferred(name)] for name in environments])
+    models = [transferred(name) for name in table["other_environment"]]
+    names = origins(own, dict.fromkeys(models))
+    return table.assign(origin=[names[model] for model in models])

@@ -30,7 +30,7 @@ from roofcal.report.style import (
 
 _MOST: Final = 1200  # per panel
 _ABREAST: Final = 5  # models side by side
-_LETTERS: Final = 130  # of a title, over the whole width
+_LETTERS: Final = 118  # of a line of text, over the whole width
 _BAND: Final = 0.1
 _RATIO_LOW: Final = 0.25
 _RATIO_HIGH: Final = 2.5
@@ -67,16 +67,18 @@ def draw_measured_against_predicted(
     names = {model: (labels or {}).get(model, model) for model in models}
     op = str(errors["op"].iloc[0])
     with look():
-        bands = -(-len(models) // _ABREAST)
+        columns, bands = min(len(models), _ABREAST), -(-len(models) // _ABREAST)
         figure = new_figure(560 * bands)
-        panels = _panels(figure, len(models), bands)
+        panels = _panels(figure, len(models), columns, bands)
         span = np.array([errors["median_s"].min() / 1.6, errors["median_s"].max() * 1.6])
         for column, model in zip(panels, models, strict=True):
             some = errors[errors["model"] == model]
             _times(column[0], some, span)
             _ratios(column[1], some, span)
-            title = f"{names[model]}: MAPE {percent(float(some['error'].abs().mean()))}"
-            column[0].set_title(fill(title, _LETTERS // min(len(models), _ABREAST)))
+            mape = percent(float(some["error"].abs().mean()))
+            column[0].set_title(_title(names[model], mape, _LETTERS // columns))
+            if columns == _ABREAST:
+                log_axis(column[1].xaxis, "s", base=100)
         for times, ratios in panels[::_ABREAST]:
             times.set_ylabel("predicted time")
             ratios.set_ylabel("predicted / measured")
@@ -97,9 +99,14 @@ def draw_measured_against_predicted(
     )
 
 
-def _panels(figure: Figure, models: int, bands: int) -> list[tuple[Axes, Axes]]:
-    """(times, ratios) of each model; more than _ABREAST models stand in several bands."""
-    columns = min(models, _ABREAST)
+def _title(name: str, mape: str, letters: int) -> str:
+    """One line where it fits."""
+    title = f"{name}: MAPE {mape}"
+    return title if len(title) <= letters else f"{fill(f'{name}:', letters)}\nMAPE {mape}"
+
+
+def _panels(figure: Figure, models: int, columns: int, bands: int) -> list[tuple[Axes, Axes]]:
+    """(times, ratios) of each model, in bands of so many columns."""
     heights = (3, 2) * bands
     grid = figure.subplots(
         2 * bands, columns, squeeze=False, sharex=True, sharey="row", height_ratios=heights

@@ -27,7 +27,7 @@ def test_other_models_come_from_no_other_environment(model: str) -> None:
     [
         ("driver580.159.04-torch2.10.0+cu130-triton3.6.0-11111111", "torch2.10.0+cu130"),
         ("driver570.86-torch2.11.0+cu130-triton3.6.0-22222222", "driver570.86"),
-        ("driver570.86-torch2.9.1-triton3.5.0-3", "driver570.86, torch2.9.1, triton3.5.0"),
+        ("driver570.86-torch2.9.1-triton3.5.0-3", "driver570.86 torch2.9.1 triton3.5.0"),
     ],
 )
 def test_an_environment_is_called_by_the_versions_that_differ(other: str, name: str) -> None:
@@ -35,8 +35,10 @@ def test_an_environment_is_called_by_the_versions_that_differ(other: str, name: 
 
 
 def test_without_another_version_the_hash_tells_environments_apart() -> None:
-    assert named("driver580.159.04-torch2.11.0+cu130-triton3.6.0-44444444") == ["44444444"]
-    assert named("torch2.13-9", own="torch2.13-driver1-8") == ["9"]
+    assert named("driver580.159.04-torch2.11.0+cu130-triton3.6.0-44444444") == [
+        "environment 44444444"
+    ]
+    assert named("torch2.13-9", own="torch2.13-driver1-8") == ["environment 9"]
 
 
 def test_two_environments_never_have_one_name() -> None:
