@@ -83,10 +83,15 @@ class Run:
         sweeps = self.slices[op]["sweeps"].values()
         return [sweep["csv"] for sweep in sweeps if sweep.get("csv")]
 
+    @property
+    def calibration(self) -> str:
+        """Its calibration file."""
+        return f"{self.derived}/calibration.jsonl"
+
     def derivatives(self) -> list[str]:
         """Calibration, predictions of every study op, and TABLES."""
-        names = ("calibration.jsonl", *(f"predictions/{op}.jsonl" for op in self.studies))
-        return [f"{self.derived}/{name}" for name in (*names, *TABLES)]
+        names = (*(f"predictions/{op}.jsonl" for op in self.studies), *TABLES)
+        return [self.calibration, *(f"{self.derived}/{name}" for name in names)]
 
     def datasheet(self) -> list[str]:
         """The device's file in config/devices, if it has one."""
@@ -116,6 +121,18 @@ def study_runs(study: Study) -> list[Run]:
     if not runs:
         raise RunsError("config/config.yaml: devices is empty and there is nothing to replay")
     return runs
+
+
+def other_calibrations(run: Run, runs: Iterable[Run]) -> list[str]:
+    """Calibration files of the device of `run` in its other environments, sorted by environment.
+
+    Of several runs of one environment the first of `runs` counts.
+    """
+    found: dict[str, str] = {}
+    for other in runs:
+        if other.folder.parent.name == run.folder.parent.name:
+            found.setdefault(other.environment_id, other.calibration)
+    return [found[name] for name in sorted(found) if name != run.environment_id]
 
 
 def current_runs(study: Study) -> list[Run]:

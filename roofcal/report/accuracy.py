@@ -13,7 +13,13 @@ import numpy as np
 import pandas as pd
 
 from roofcal.model.regimes import REGIMES
-from roofcal.report.tables import MODEL, models_in, ok_rows, role_of, standard_protocol
+from roofcal.report.tables import (
+    interval_columns,
+    models_in,
+    ok_rows,
+    role_of,
+    standard_protocol,
+)
 
 ALL: Final = "all"
 _STATISTICS: Final = (
@@ -55,11 +61,13 @@ def residuals(frame: pd.DataFrame) -> pd.DataFrame:
 def _of_model(rows: pd.DataFrame, model: str, column: str) -> pd.DataFrame:
     some = rows[rows[column].notna()]
     said = some.assign(model=model, model_s=some[column], error=some[column] / some["median_s"] - 1)
-    return said.assign(inside=_inside(some) if model == MODEL else np.nan)
+    return said.assign(inside=_inside(some, *interval_columns(model)))
 
 
-def _inside(rows: pd.DataFrame) -> "pd.Series[float]":
-    low, high = rows["predicted_low_s"], rows["predicted_high_s"]
+def _inside(rows: pd.DataFrame, low_column: str, high_column: str) -> "pd.Series[float]":
+    if low_column not in rows.columns:
+        return pd.Series(np.nan, index=rows.index)
+    low, high = rows[low_column], rows[high_column]
     inside = (rows["median_s"] >= low) & (rows["median_s"] <= high)
     return inside.astype(float).where(low.notna() & high.notna())
 

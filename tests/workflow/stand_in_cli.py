@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from roofcal.model.transfers import transferred
 from roofcal.plan import plan_op
 from roofcal.records import (
     Calibration,
@@ -42,6 +43,8 @@ def main() -> int:
         sub = stages.add_parser(stage)
         for name in names:
             sub.add_argument(f"--{name}", required=True)
+        if stage == "predict":
+            sub.add_argument("--also", nargs="+", default=[])
         if stage == "report":
             sub.add_argument("--run", action="append", required=True)
     arguments = parser.parse_args()
@@ -126,10 +129,11 @@ def calibrate(a: Any) -> None:
 
 def predict(a: Any) -> None:
     read_records(Path(a.calibration), Calibration)
+    others = [read_records(Path(file), Calibration)[0].environment_id for file in a.also]
     predictions = [
         Prediction(
             point_id=point.point_id,
-            model="calibrated",
+            model=model,
             math_s=None,
             dram_s=None,
             link_s=None,
@@ -137,6 +141,7 @@ def predict(a: Any) -> None:
             total_s=1.0,
             bound_by="math",
         )
+        for model in ("calibrated", *map(transferred, others))
         for point in read_records(_file(a.run, "plan", a.op), PlanPoint)
     ]
     write_records(Path(a.out), predictions)
