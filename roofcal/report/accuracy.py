@@ -30,6 +30,7 @@ _STATISTICS: Final = (
     "median_error",
     "worst_error",
     "coverage",
+    "violations",
 )
 COLUMNS: Final = ("op", "model", "regime", "recipe", *_STATISTICS)
 _KEYS: Final = ["op", "model", "regime", "recipe"]
@@ -46,14 +47,15 @@ def residuals(frame: pd.DataFrame) -> pd.DataFrame:
     """One row per judged point and model that predicts it: the frame's columns, `model`, `error`.
 
     `model_s` is what the model says, `error` is model_s / median_s - 1, `inside` whether the median
-    lies in the interval of the prediction: 1.0, 0.0, or NaN for a model that states none.
+    lies in the interval of the prediction: 1.0, 0.0, or NaN for a model that states none. `faster`:
+    the whole interval of the measurement lies below what the model says, its interval included.
     """
     rows = judged(frame)
     parts = [_of_model(rows, model, column) for model, column in models_in(frame).items()]
     found = [part for part in parts if not part.empty]
     if not found:
         return rows.iloc[:0].assign(
-            model=pd.Series(dtype=object), model_s=np.nan, error=np.nan, inside=np.nan
+            model=pd.Series(dtype=object), model_s=np.nan, error=np.nan, inside=np.nan, faster=False
         )
     return pd.concat(found, ignore_index=True)
 
@@ -61,7 +63,8 @@ def residuals(frame: pd.DataFrame) -> pd.DataFrame:
 def _of_model(rows: pd.DataFrame, model: str, column: str) -> pd.DataFrame:
     some = rows[rows[column].notna()]
     said = some.assign(model=model, model_s=some[column], error=some[column] / some["median_s"] - 1)
-    return said.assign(inside=_inside(some, *interval_columns(model)))
+    low, high = interval_columns(model)
+    return said.assign(inside=_inside(some, low, high), faster=_faster(some, column, low))
 
 
 def _inside(rows: pd.DataFrame, low_column: str, high_column: str) -> "pd.Series[float]":
@@ -72,12 +75,20 @@ def _inside(rows: pd.DataFrame, low_column: str, high_column: str) -> "pd.Series
     return inside.astype(float).where(low.notna() & high.notna())
 
 
+def _faster(rows: pd.DataFrame, column: str, low_column: str) -> "pd.Series[bool]":
+    least = rows[column]
+    if low_column in rows.columns:
+        least = rows[low_column].fillna(least)
+    return rows["ci95_high_s"] < least
+
+
 def error_by_regime(frame: pd.DataFrame) -> pd.DataFrame:
     """Errors per model, regime and recipe, and over all regimes, all recipes and both.
 
     Fractions of the measured time: mape (mean of |error|), median and 95th percentile of |error|,
     median of the signed error (a bias), the signed error that is furthest from zero, and coverage:
-    the share of points inside the 95 % interval of their prediction.
+    the share of points inside the 95 % interval of their prediction. Violations are the points that
+    were faster than the model says they can be.
     """
     return summarise_errors(residuals(frame))
 
@@ -129,6 +140,7 @@ def _statistics(rows: pd.DataFrame) -> dict[str, float]:
         float(np.median(values)),
         float(values[size.argmax()]),
         float(rows["inside"].mean()),
+        int(rows["faster"].sum()),
     )
     return dict(zip(_STATISTICS, numbers, strict=True))
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from roofcal.model.transfers import transferred
 from roofcal.records import Measurement, PlanPoint, read_records
 from tests.workflow.checkout import CPU, Checkout
 
@@ -184,6 +185,7 @@ def test_a_description_for_the_wave_model_predicts_again_and_calibrates_nothing(
 def test_a_new_environment_is_measured_beside_the_old_one(finished: Checkout) -> None:
     old = only_run(finished)
     before = {file: file.read_bytes() for file in old.rglob("*.jsonl")}
+    predictions = {file for file in before if file.parent.name == "predictions"}
     finished.set_devices(CPU | {"torch": "2.14"})
 
     jobs = finished.pending_with_folders()
@@ -192,7 +194,12 @@ def test_a_new_environment_is_measured_beside_the_old_one(finished: Checkout) ->
     (new,) = set(finished.run_folders()) - {old}
     assert measured(set(jobs)) == set(OPS)
     assert jobs["measure gemm"] == [str(new.relative_to(finished.folder))]
-    assert {file: file.read_bytes() for file in before} == before
+    after = {file: file.read_bytes() for file in before}
+    assert len(predictions) == len(STUDIES)
+    for file, held in before.items():  # the new calibration predicts the old points too, at the end
+        added = after[file].removeprefix(held) if file in predictions else b""
+        assert after[file] == held + added
+        assert (transferred(new.name).encode() in added) == (file in predictions)
     report = finished.text("results/report/report.html")
     assert old.name in report
     assert new.name in report
@@ -223,7 +230,7 @@ def test_an_old_environment_that_was_interrupted_is_named_and_left_out(finished:
 def test_an_interrupted_study_goes_on_where_it_was_stopped(fresh: Checkout) -> None:
     fresh.write("slow", "30")
     process = fresh.start()
-    while not (fresh.folder / "measuring").exists():
+    while not (fresh.folder / "asleep").exists():
         assert process.poll() is None, process.communicate()
         time.sleep(0.05)
     os.killpg(process.pid, signal.SIGINT)  # what Ctrl-C does
