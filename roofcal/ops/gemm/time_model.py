@@ -89,6 +89,7 @@ CONSTANTS: Final[dict[str, str]] = {
     "load_bytes_per_s": "B/s per compute unit",
     "l2_bytes_per_s": "B/s",
     "k_latency_s_per_byte": "s/B",
+    "crowd_s_per_byte": "s/B per compute unit",
     "wave_s": "s",
     "split_k_s": "s",
     "misaligned": "1",
@@ -107,6 +108,7 @@ SLOW_PATHS: Final[dict[str, tuple[str, str]]] = {
 # Constants that some recipes or probes do not have, and the value that leaves them out. A slow path
 # without constants of its own is taken to be as fast as the aligned one.
 NEUTRAL: Final[dict[str, float]] = {
+    "crowd_s_per_byte": 0.0,
     "split_k_s": 0.0,
     "misaligned": 1.0,
 }
@@ -151,6 +153,7 @@ class Shapes:
     step_load_bytes: Array
     waves: Array
     busy_units: Array
+    crowd: Array
     split: NDArray[np.bool_]
 
     @property
@@ -179,6 +182,7 @@ def describe(recipe: str, m: Array, n: Array, k: Array, family: str, compute_uni
         step_load_bytes=step_k * (rows + cols),
         waves=np.ceil(count / compute_units),
         busy_units=np.minimum(count, compute_units),
+        crowd=np.minimum(count, compute_units) * np.maximum(1 - np.minimum(m[:, None] / rows, n[:, None] / cols), 0.0) if len(rows) == 1 else np.zeros_like(count),
         split=splits > 1,
     )
 
@@ -248,7 +252,8 @@ def _tile_time(constants: Mapping[str, float], shapes: Shapes, overlap: float) -
     rate, k_latency = _path_constants(constants, shapes)
     math = shapes.step_flops / rate[:, None]
     load = shapes.step_load_bytes / bandwidth * slower
-    latency = shapes.step_k_bytes * k_latency[:, None]
+    crowd = shapes.crowd * constants["crowd_s_per_byte"]
+    latency = shapes.step_k_bytes * np.hypot(k_latency[:, None], crowd)
     # The norm with p = 4 by squares and roots: a general power costs ten times as much.
     step = np.sqrt(np.sqrt(math**2 * math**2 + load**2 * load**2 + latency**2 * latency**2))
     wave = constants["wave_s"]
