@@ -200,7 +200,11 @@ def _fast_names(data: _Data, family: str) -> Sequence[str]:
         return PLAIN_CONSTANTS
     shapes = data.shapes(family, np.arange(len(data.seconds)))
     slow = {name for names in SLOW_PATHS.values() for name in names}
-    depends = {"split_k_s": shapes.split.any(), "misaligned": shapes.misaligned.any(), "crowd_s_per_byte": shapes.crowd.any()}
+    depends = {
+        "split_k_s": shapes.split.any(),
+        "misaligned": shapes.misaligned.any(),
+        "crowd_s_per_byte": shapes.crowd.any(),
+    }
     return tuple(name for name in CONSTANTS if name not in slow and depends.get(name, True))
 
 
