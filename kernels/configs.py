@@ -38,3 +38,55 @@ FILL: Final = StreamConfig(block=4096, num_warps=8)
 # One 16-byte load and store per thread: 4.28 TB/s at 4 GiB on an H200, torch's own copy 4.30; four
 # per thread (block 4096) reach 4.10, persistent programs less.
 COPY: Final = StreamConfig(block=1024, num_warps=8)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Int4PlainConfig:
+    """Blocks of 16 * row_tiles rows x token_tile tokens, K cut in `split` parts."""
+
+    row_tiles: int
+    token_tile: int
+    split: int
+    num_warps: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Int4DirectConfig:
+    """kernels.int4_direct: each warp owns a slice of K and streams its weights to registers.
+
+    row_tiles   tiles of 16 rows a block works through, one after another
+    split       parts of K that go to different blocks; another `num_warps` parts go to the warps
+    depth       tiles whose weights are in flight at once
+    token_tile  8 or 16
+    """
+
+    row_tiles: int
+    split: int
+    num_warps: int
+    depth: int
+    token_tile: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Int4StagedConfig:
+    """kernels.int4_staged: weights and activations pass through a ring in shared memory.
+
+    rows        rows of a block: 64, 128 or 256
+    split       parts of K that go to different blocks
+    stages      slots of the ring
+    unroll      units of 128 columns per slot
+    token_tile  tokens of a block: 8 to 128, a power of two
+    matrix      how it multiplies: "sync" (mma.sync), "group" (wgmma), "overlapped" (wgmma, the next
+                unit is dequantised meanwhile; groups of 128 and more)
+    """
+
+    rows: int
+    split: int
+    num_warps: int
+    stages: int
+    unroll: int
+    token_tile: int
+    matrix: str
+
+
+Int4Config = Int4PlainConfig | Int4DirectConfig | Int4StagedConfig

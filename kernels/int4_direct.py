@@ -1,0 +1,309 @@
+"""Int4 product for few tokens on sm_90: weights go from memory straight into the matrix unit.
+
+    out[tokens, rows] = x[tokens, k] @ dequantised(weights)[rows, k].T      tokens 1 .. 16 a block
+
+The warps of a block split K, not the rows: each keeps its slice of the activations in registers
+and streams the weights of tile after tile past it. A lane's 16-byte load is already its operand of
+four products (int4_packing), so a weight costs shifts, one lop3 and the product, nothing else.
+
+Removing the zero point, cheapest way first (`REMOVE`):
+    CHAIN   bf16, symmetric: the weights stay at 128 + q, and -136 * sum(x) of the group is where
+            the sum of its products starts, in fp32
+    CENTRE  q - 8 by a packed subtraction of a constant
+    ZEROS   q - zero by a packed subtraction of (base + zero) of the row and group
+"""
+
+import torch
+import triton
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.ampere import mma_v2
+from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
+
+from kernels import int4_asm as asm
+from kernels import int4_layouts as layouts
+from kernels.configs import Int4DirectConfig
+from kernels.int4_packing import UNIT_COLUMNS, Int4Weights
+from kernels.int4_workspace import Workspace
+
+CHAIN: gl.constexpr = gl.constexpr(0)
+CENTRE: gl.constexpr = gl.constexpr(1)
+ZEROS: gl.constexpr = gl.constexpr(2)
+
+
+@gluon.jit
+def _dequantised(words, REMOVE: gl.constexpr, T: gl.constexpr):
+    """Bytes of a unit -> (columns of h = 0, columns of h = 1), q - 8 or base + q, in blob order."""
+    if T == gl.bfloat16:
+        TEXT: gl.constexpr = asm.BF16_CENTRED if REMOVE == CENTRE else asm.BF16_RAISED
+        both = gl.inline_asm_elementwise(
+            TEXT, asm.CONSTRAINTS, [words], dtype=asm.BF16_PAIR, is_pure=True, pack=4
+        )
+    else:
+        TEXT: gl.constexpr = asm.FP16_CENTRED if REMOVE == CENTRE else asm.FP16_RAISED
+        both = gl.inline_asm_elementwise(
+            TEXT, asm.CONSTRAINTS, [words], dtype=asm.FP16_PAIR, is_pure=True, pack=4
+        )
+    return both
+
+
+@gluon.jit
+def _operand(v, W: gl.constexpr, LA: gl.constexpr):
+    """[warp, blob order of 16 x 64] -> [warp, 16 rows, 64]: lane 4*g + s takes the part of s."""
+    v = gl.reshape(v, (W, 2, 8, 4, 2, 2, 2, 2))  # half, g, s, w high, w low, b, i
+    v = gl.permute(v, (0, 6, 2, 1, 4, 5, 3, 7))  # b, g | half, w high, w low, s, i
+    return gl.convert_layout(gl.reshape(v, (W, 16, 64)), LA, assert_trivial=True)
+
+
+@gluon.jit
+def _activations(v, W: gl.constexpr, NT: gl.constexpr, LB: gl.constexpr):
+    """[token, warp, 64] -> [warp, 64, token] with the columns in the order of `_operand`."""
+    v = gl.reshape(v, (NT, W, 4, 2, 2, 2, 2))  # s, half, w high, w low, i
+    v = gl.permute(v, (1, 3, 4, 5, 2, 6, 0))
+    return gl.convert_layout(gl.reshape(v, (W, 64, NT)), LB, assert_trivial=True)
+
+
+@gluon.jit
+def _halves_of_operand(v, W: gl.constexpr, LA: gl.constexpr):
+    """[warp, 16, 64] -> two of [warp, 16, 32], for groups of 32."""
+    a, b = gl.split(gl.permute(gl.reshape(v, (W, 16, 2, 32)), (0, 1, 3, 2)))
+    a = gl.convert_layout(a, LA, assert_trivial=True)
+    return a, gl.convert_layout(b, LA, assert_trivial=True)
+
+
+@gluon.jit
+def _halves_of_activations(v, W: gl.constexpr, NT: gl.constexpr, LB: gl.constexpr):
+    """[warp, 64, token] -> two of [warp, 32, token], for groups of 32."""
+    a, b = gl.split(gl.permute(gl.reshape(v, (W, 2, 32, NT)), (0, 2, 3, 1)))
+    a = gl.convert_layout(a, LB, assert_trivial=True)
+    return a, gl.convert_layout(b, LB, assert_trivial=True)
+
+
+@gluon.jit
+def _per_row(pointer, W: gl.constexpr, LAYOUT: gl.constexpr):
+    """Scales or zeros [warp, 16 packed] -> [warp, 16 rows], fp32."""
+    v = gl.reshape(gl.permute(gl.reshape(gl.load(pointer), (W, 8, 2)), (0, 2, 1)), (W, 16))
+    return gl.convert_layout(v, LAYOUT, assert_trivial=True).to(gl.float32)
+
+
+@gluon.jit
+def _less_zeros(v, pointer, T: gl.constexpr, W: gl.constexpr, LA: gl.constexpr):
+    """base + q -> q - zero of the row, exactly."""
+    BASE: gl.constexpr = asm.BF16_BASE if T == gl.bfloat16 else asm.FP16_BASE
+    TEXT: gl.constexpr = asm.BF16_SUBTRACT if T == gl.bfloat16 else asm.FP16_SUBTRACT
+    raised = (_per_row(pointer, W, gl.SliceLayout(2, LA)) + BASE).to(T)
+    zero = gl.expand_dims(raised, 2)
+    return gl.inline_asm_elementwise(TEXT, "=r,r,r", [v, zero], dtype=v.dtype, is_pure=True, pack=2)
+
+
+@gluon.jit
+def _tile_unit(
+    acc, words, x_lo, x_hi, sums, sp, zp,
+    PER: gl.constexpr, REMOVE: gl.constexpr, W: gl.constexpr, NT: gl.constexpr, mma: gl.constexpr,
+):  # fmt: skip
+    """acc + the products of one unit per warp; PER groups per unit, 0 for one scale per row."""
+    LA: gl.constexpr = gl.DotOperandLayout(0, mma, 2)
+    LB: gl.constexpr = gl.DotOperandLayout(1, mma, 2)
+    ROW: gl.constexpr = gl.SliceLayout(2, mma)
+    T: gl.constexpr = x_lo.dtype
+    lo, hi = _dequantised(words, REMOVE, T)
+    lo = _operand(lo, W, LA)
+    hi = _operand(hi, W, LA)
+    if PER == 4:
+        none = gl.zeros((W, 16, NT), gl.float32, mma)
+        a = _halves_of_operand(lo, W, LA) + _halves_of_operand(hi, W, LA)
+        x = _halves_of_activations(x_lo, W, NT, LB) + _halves_of_activations(x_hi, W, NT, LB)
+        for j in gl.static_range(4):
+            part = a[j]
+            if REMOVE == ZEROS:
+                part = _less_zeros(part, zp + 16 * j, T, W, LA)
+            scale = gl.expand_dims(_per_row(sp + 16 * j, W, ROW), 2)
+            acc += mma_v2(part, x[j], none) * scale
+    else:
+        if REMOVE == ZEROS:
+            lo = _less_zeros(lo, zp, T, W, LA)
+            hi = _less_zeros(hi, zp + (16 if PER == 2 else 0), T, W, LA)
+        if PER == 0:
+            acc = mma_v2(hi, x_hi, mma_v2(lo, x_lo, acc))
+        elif PER == 1:
+            scale = gl.expand_dims(_per_row(sp, W, ROW), 2)
+            acc += mma_v2(hi, x_hi, mma_v2(lo, x_lo, sums[0])) * scale
+        else:
+            scale = gl.expand_dims(_per_row(sp, W, ROW), 2)
+            acc += mma_v2(lo, x_lo, sums[0]) * scale
+            scale = gl.expand_dims(_per_row(sp + 16, W, ROW), 2)
+            acc += mma_v2(hi, x_hi, sums[1]) * scale
+    return acc
+
+
+@gluon.jit
+def _starts(
+    x_lo, x_hi, PER: gl.constexpr, REMOVE: gl.constexpr, W: gl.constexpr, NT: gl.constexpr,
+    mma: gl.constexpr,
+):  # fmt: skip
+    """Where the sums of a unit's groups start: -136 * sum(x) of the group, or zero.
+
+    The sum comes from the matrix unit too, as a product with ones.
+    """
+    none = gl.zeros((W, 16, NT), gl.float32, mma)
+    if REMOVE == CHAIN:
+        ones = gl.full((W, 16, 64), 1.0, x_lo.dtype, gl.DotOperandLayout(0, mma, 2))
+        if PER == 2:
+            result = (mma_v2(ones, x_lo, none) * -136.0, mma_v2(ones, x_hi, none) * -136.0)
+        else:
+            result = (mma_v2(ones, x_hi, mma_v2(ones, x_lo, none)) * -136.0,)
+    elif PER == 2:
+        result = (none, none)
+    else:
+        result = (none,)
+    return result
+
+
+@gluon.jit
+def _load_activations(
+    x, TOKENS, K: gl.constexpr, U: gl.constexpr, W: gl.constexpr, NT: gl.constexpr,
+):  # fmt: skip
+    """U units of every warp's slice of K, (h 0, h 1) of each, as loaded: [token, warp, 64]."""
+    L: gl.constexpr = layouts.direct_activations(W, NT)
+    token = gl.program_id(1) * NT + gl.arange(0, NT, gl.SliceLayout(1, gl.SliceLayout(2, L)))
+    warp = gl.arange(0, W, gl.SliceLayout(0, gl.SliceLayout(2, L)))
+    column = gl.arange(0, 64, gl.SliceLayout(0, gl.SliceLayout(1, L)))
+    first = (gl.program_id(2) * W + warp) * (U * 128)
+    offsets = token[:, None, None] * K + first[None, :, None] + column[None, None, :]
+    inside = (token < TOKENS)[:, None, None] & (offsets >= 0)
+    loaded = ()
+    for u in gl.static_range(U):
+        loaded = loaded + (gl.load(x + offsets + u * 128, mask=inside, other=0.0),)
+        loaded = loaded + (gl.load(x + offsets + u * 128 + 64, mask=inside, other=0.0),)
+    return loaded
+
+
+@gluon.jit
+def _load_tile(pointer, tile: gl.constexpr, K: gl.constexpr, U: gl.constexpr):
+    """The packed words of a row tile, U units of every warp, as a tuple."""
+    loaded = ()
+    for u in gl.static_range(U):
+        place = pointer + (tile * (K // 128) + u) * 1024
+        loaded = loaded + (gl.load(place, eviction_policy="evict_first"),)
+    return loaded
+
+
+@gluon.jit
+def _gathered(
+    shared, R: gl.constexpr, RP: gl.constexpr, W: gl.constexpr, NT: gl.constexpr,
+):  # fmt: skip
+    """The row tiles' sums over warps, in order of the warps, as one [16 * RP, token]."""
+    PARTS: gl.constexpr = layouts.direct_partials(W, NT)
+    t = ()
+    for r in gl.static_range(R):
+        t = t + (gl.sum(shared[r].load(PARTS), 0),)
+    for _r in gl.static_range(R, RP):
+        t = t + (t[0],)  # masked in the store
+    if RP == 1:
+        y = t[0]
+    elif RP == 2:
+        y = gl.permute(gl.join(t[0], t[1]), (2, 0, 1))
+    elif RP == 4:
+        y = gl.join(gl.join(t[0], t[1]), gl.join(t[2], t[3]))
+        y = gl.permute(y, (3, 2, 0, 1))
+    else:
+        low = gl.join(gl.join(t[0], t[1]), gl.join(t[2], t[3]))
+        high = gl.join(gl.join(t[4], t[5]), gl.join(t[6], t[7]))
+        y = gl.permute(gl.join(low, high), (4, 3, 2, 0, 1))
+    return gl.convert_layout(gl.reshape(y, (16 * RP, NT)), layouts.direct_output(W, NT, RP))
+
+
+@gluon.jit
+def _finish(
+    y, out, partials, counters, ROWS, TOKENS, R: gl.constexpr, RP: gl.constexpr,
+    W: gl.constexpr, NT: gl.constexpr, SPLIT: gl.constexpr,
+):  # fmt: skip
+    """Store the block's result; of several splits, the last to arrive adds all in their order."""
+    L: gl.constexpr = layouts.direct_output(W, NT, RP)
+    row = gl.arange(0, 16 * RP, gl.SliceLayout(1, L))
+    lane = gl.arange(0, NT, gl.SliceLayout(0, L))
+    token = gl.program_id(1) * NT + lane
+    rows = gl.program_id(0) * (16 * R) + row
+    target = out + token[None, :] * ROWS + rows[:, None]
+    inside = (token < TOKENS)[None, :] & ((row < 16 * R) & (rows < ROWS))[:, None]
+    if SPLIT == 1:
+        gl.store(target, y.to(out.dtype.element_ty), mask=inside)
+    else:
+        SIZE: gl.constexpr = 16 * RP * NT
+        block = gl.program_id(0) * gl.num_programs(1) + gl.program_id(1)
+        own = partials + block * (SPLIT * SIZE) + lane[None, :] * (16 * RP) + row[:, None]
+        gl.store(own + gl.program_id(2) * SIZE, y)
+        gl.thread_barrier()
+        arrived = gl.atomic_add(counters + block, 1, sem="acq_rel", scope="gpu")
+        if arrived == SPLIT - 1:
+            total = gl.load(own, cache_modifier=".cg")
+            for other in gl.static_range(1, SPLIT):
+                total += gl.load(own + other * SIZE, cache_modifier=".cg")
+            gl.store(target, total.to(out.dtype.element_ty), mask=inside)
+            gl.store(counters + block, 0)
+
+
+@gluon.jit
+def _int4_direct_kernel(
+    packed, scales, zeros, x, out, partials, counters, ROWS, TOKENS,
+    K: gl.constexpr, PER: gl.constexpr, REMOVE: gl.constexpr, R: gl.constexpr, RP: gl.constexpr,
+    NT: gl.constexpr, SPLIT: gl.constexpr, U: gl.constexpr, DEPTH: gl.constexpr,
+    CHAINED: gl.constexpr, num_warps: gl.constexpr,
+):  # fmt: skip
+    """Block (rows of R tiles, NT tokens, split of K); a warp works on U units of 128 columns."""
+    W: gl.constexpr = num_warps
+    G: gl.constexpr = PER * (K // 128) if PER > 0 else 1  # groups of a row
+    mma: gl.constexpr = gl.NVMMADistributedLayout([2, 0], [W, 1, 1], [1, 16, 8])
+    LB: gl.constexpr = gl.DotOperandLayout(1, mma, 2)
+    WORDS: gl.constexpr = layouts.direct_words(W)
+    SCALES: gl.constexpr = layouts.direct_scales(W)
+    first = gl.program_id(2) * (W * U)  # unit
+    tile = gl.program_id(0) * R
+    warp = gl.arange(0, W, gl.SliceLayout(1, WORDS))
+    byte = gl.arange(0, 1024, gl.SliceLayout(0, WORDS))
+    wp = packed + (tile * (K // 128) + first).to(gl.int64) * 1024
+    wp = wp + (warp[:, None] * (U * 1024) + byte[None, :])
+    warp = gl.arange(0, W, gl.SliceLayout(1, SCALES))
+    entry = gl.arange(0, 16, gl.SliceLayout(0, SCALES))
+    place = (tile * G + first * PER) * 16 + (warp[:, None] * (U * PER * 16) + entry[None, :])
+    x_loaded = ()
+    if not CHAINED:  # behind the stream of weights the activations would arrive last
+        x_loaded = _load_activations(x, TOKENS, K, U, W, NT)
+        gdc_wait()  # nothing to wait for: it keeps ptxas from moving loads across
+    words = ()
+    for r in gl.static_range(DEPTH):
+        words = words + _load_tile(wp, r, K, U)
+    if CHAINED:  # weights do not depend on the kernel before, activations do
+        gdc_launch_dependents()
+        gdc_wait()
+        x_loaded = _load_activations(x, TOKENS, K, U, W, NT)
+    xs = ()
+    sums = ()
+    for u in gl.static_range(U):
+        lo = _activations(x_loaded[2 * u], W, NT, LB)
+        hi = _activations(x_loaded[2 * u + 1], W, NT, LB)
+        xs = xs + (lo, hi)
+        sums = sums + (_starts(lo, hi, PER, REMOVE, W, NT, mma),)
+    shared = ()  # one buffer per tile: no barrier between their stores
+    for r in gl.static_range(R):
+        if r + DEPTH < R:
+            words = words + _load_tile(wp, r + DEPTH, K, U)
+        acc = gl.zeros((W, 16, NT), gl.float32, mma)
+        if PER == 0:
+            for u in gl.static_range(U):
+                acc += sums[u][0]
+        for u in gl.static_range(U):
+            sp = scales + place + (r * G + u * PER) * 16
+            zp = zeros + place + (r * G + u * PER) * 16
+            unit = words[r * U + u]
+            acc = _tile_unit(acc, unit, xs[2 * u], xs[2 * u + 1], sums[u], sp, zp, PER, REMOVE, W, NT, mma)
+        if PER == 0:
+            acc *= gl.expand_dims(_per_row(scales + place + r * 16, W, gl.SliceLayout(2, mma)), 2)
+        buffer = gl.allocate_shared_memory(
+            gl.float32, [W, 16, NT], gl.SwizzledSharedLayout(1, 1, 1, [2, 1, 0])
+        )
+        buffer.store(acc)
+        shared = shared + (buffer,)
+    gl.thread_barrier()
+    y = _gathered(shared, R, RP, W, NT)
+    _finish(y, out, partials, counters, ROWS, TOKENS, R, RP, W, NT, SPLIT)
