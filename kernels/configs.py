@@ -1,19 +1,21 @@
 """Every tuning configuration as data, per kernel; the compile test walks this table.
 
-Architectures are named as in Triton: 80, 90, 100 (NVIDIA sm_), "gfx942", "gfx950" (AMD).
+Architectures are named as in Triton: 80, 89, 90, 100, 120 (NVIDIA sm_), "gfx942", "gfx950" (AMD).
 """
 
 from dataclasses import dataclass
 from typing import Final
 
 Architecture = int | str
-ARCHITECTURES: Final[tuple[Architecture, ...]] = (80, 90, 100, "gfx942", "gfx950")
+ARCHITECTURES: Final[tuple[Architecture, ...]] = (80, 89, 90, 100, 120, "gfx942", "gfx950")
 # Largest dynamic shared memory of one block, bytes (CUDA C++ Programming Guide, compute
 # capabilities; AMD CDNA3 and CDNA4 ISA guides for LDS). Triton 3.6 does not check it ahead of time.
 SHARED_MEMORY_LIMIT: Final[dict[Architecture, int]] = {
     80: 166912,
+    89: 101376,
     90: 232448,
     100: 232448,
+    120: 101376,
     "gfx942": 65536,
     "gfx950": 163840,
 }
@@ -90,3 +92,60 @@ class Int4StagedConfig:
 
 
 Int4Config = Int4PlainConfig | Int4DirectConfig | Int4StagedConfig
+
+
+def _direct(
+    row_tiles: int, depth: int, token_tile: int, *cuts: tuple[int, int]
+) -> tuple[Int4DirectConfig, ...]:
+    """One configuration per (split, warps) that K may divide by, the preferred one first."""
+    return tuple(
+        Int4DirectConfig(
+            row_tiles=row_tiles, split=split, num_warps=warps, depth=depth, token_tile=token_tile
+        )
+        for split, warps in cuts
+    )
+
+
+def _staged(
+    rows: int, num_warps: int, ring: tuple[int, int], token_tile: int, *splits: int
+) -> tuple[Int4StagedConfig, ...]:
+    """One configuration per number of splits that K may divide by; ring: (stages, unroll)."""
+    return tuple(
+        Int4StagedConfig(
+            rows=rows,
+            split=split,
+            num_warps=num_warps,
+            stages=ring[0],
+            unroll=ring[1],
+            token_tile=token_tile,
+            matrix="sync",
+        )
+        for split in splits
+    )
+
+
+_CUTS: Final = ((1, 8), (1, 4), (2, 8), (2, 4), (4, 8), (4, 4), (8, 8), (1, 2), (1, 1))
+_LARGE: Final = 1 << 27  # weights: enough row blocks for every SM of an H200 without splitting K
+# kernels.int4_gemm on sm_90: (most tokens, least weights rows * k, configurations in the order of
+# preference; the first that fits is taken). Rows of the table likewise. First guesses from
+# prototypes on an H200, [3584, 8192] and [28672, 8192].
+INT4_TABLE: Final[tuple[tuple[int, int, tuple[Int4Config, ...]], ...]] = (
+    (8, _LARGE, _staged(128, 4, (6, 4), 8, 1, 2, 4)),
+    (16, _LARGE, _staged(128, 4, (5, 4), 16, 1, 2, 4)),
+    (32, _LARGE, _staged(128, 4, (6, 2), 32, 1, 2, 4)),
+    (64, _LARGE, _staged(128, 4, (4, 2), 64, 1, 2, 4)),
+    (8, 0, _direct(1, 1, 8, *_CUTS)),
+    (16, 0, _direct(7, 4, 16, (4, 8), (2, 8), (8, 8), (4, 4)) + _direct(4, 4, 16, *_CUTS)),
+    (16, 0, _staged(64, 4, (8, 1), 16, 4, 2, 3, 5, 7, 1)),
+    (32, 0, _staged(64, 4, (8, 1), 32, 4, 2, 3, 5, 7, 1)),
+    (64, 0, _staged(64, 4, (6, 1), 64, 4, 2, 3, 5, 7, 1)),
+    (1 << 30, 0, _staged(64, 4, (4, 1), 128, 4, 2, 3, 5, 7, 1)),
+)
+
+
+def _plain(token_tile: int, row_tiles: int) -> Int4PlainConfig:
+    return Int4PlainConfig(row_tiles=row_tiles, token_tile=token_tile, split=1, num_warps=4)
+
+
+# kernels.int4_plain, by tokens; untimed.
+INT4_PLAIN: Final = (_plain(16, 4), _plain(32, 4), _plain(64, 4))

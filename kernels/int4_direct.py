@@ -12,9 +12,9 @@ Removing the zero point, cheapest way first (`REMOVE`):
     CENTRE  q - 8 by a packed subtraction of a constant
     ZEROS   q - zero by a packed subtraction of (base + zero) of the row and group
 """
+# mypy: disable-error-code="assignment,misc,has-type,no-redef,var-annotated,index"
 
 import torch
-import triton
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.ampere import mma_v2
@@ -22,19 +22,21 @@ from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 from kernels import int4_asm as asm
 from kernels import int4_layouts as layouts
+from kernels import int4_plans as plans
 from kernels.configs import Int4DirectConfig
-from kernels.int4_packing import UNIT_COLUMNS, Int4Weights
+from kernels.int4_finish import finish
+from kernels.int4_packing import Int4Weights
 from kernels.int4_workspace import Workspace
 
-CHAIN: gl.constexpr = gl.constexpr(0)
-CENTRE: gl.constexpr = gl.constexpr(1)
-ZEROS: gl.constexpr = gl.constexpr(2)
+CHAIN: gl.constexpr = gl.constexpr(plans.CHAIN)
+CENTRE: gl.constexpr = gl.constexpr(plans.CENTRE)
+ZEROS: gl.constexpr = gl.constexpr(plans.ZEROS)
 
 
 @gluon.jit
 def _dequantised(words, REMOVE: gl.constexpr, T: gl.constexpr):
     """Bytes of a unit -> (columns of h = 0, columns of h = 1), q - 8 or base + q, in blob order."""
-    if T == gl.bfloat16:
+    if gl.bfloat16 == T:
         TEXT: gl.constexpr = asm.BF16_CENTRED if REMOVE == CENTRE else asm.BF16_RAISED
         both = gl.inline_asm_elementwise(
             TEXT, asm.CONSTRAINTS, [words], dtype=asm.BF16_PAIR, is_pure=True, pack=4
@@ -89,8 +91,8 @@ def _per_row(pointer, W: gl.constexpr, LAYOUT: gl.constexpr):
 @gluon.jit
 def _less_zeros(v, pointer, T: gl.constexpr, W: gl.constexpr, LA: gl.constexpr):
     """base + q -> q - zero of the row, exactly."""
-    BASE: gl.constexpr = asm.BF16_BASE if T == gl.bfloat16 else asm.FP16_BASE
-    TEXT: gl.constexpr = asm.BF16_SUBTRACT if T == gl.bfloat16 else asm.FP16_SUBTRACT
+    BASE: gl.constexpr = asm.BF16_BASE if gl.bfloat16 == T else asm.FP16_BASE
+    TEXT: gl.constexpr = asm.BF16_SUBTRACT if gl.bfloat16 == T else asm.FP16_SUBTRACT
     raised = (_per_row(pointer, W, gl.SliceLayout(2, LA)) + BASE).to(T)
     zero = gl.expand_dims(raised, 2)
     return gl.inline_asm_elementwise(TEXT, "=r,r,r", [v, zero], dtype=v.dtype, is_pure=True, pack=2)
@@ -218,7 +220,7 @@ def _finish(
     y, out, partials, counters, ROWS, TOKENS, R: gl.constexpr, RP: gl.constexpr,
     W: gl.constexpr, NT: gl.constexpr, SPLIT: gl.constexpr,
 ):  # fmt: skip
-    """Store the block's result; of several splits, the last to arrive adds all in their order."""
+    """Store the block's sums [16 * RP, token]."""
     L: gl.constexpr = layouts.direct_output(W, NT, RP)
     row = gl.arange(0, 16 * RP, gl.SliceLayout(1, L))
     lane = gl.arange(0, NT, gl.SliceLayout(0, L))
@@ -226,21 +228,69 @@ def _finish(
     rows = gl.program_id(0) * (16 * R) + row
     target = out + token[None, :] * ROWS + rows[:, None]
     inside = (token < TOKENS)[None, :] & ((row < 16 * R) & (rows < ROWS))[:, None]
-    if SPLIT == 1:
-        gl.store(target, y.to(out.dtype.element_ty), mask=inside)
-    else:
-        SIZE: gl.constexpr = 16 * RP * NT
-        block = gl.program_id(0) * gl.num_programs(1) + gl.program_id(1)
-        own = partials + block * (SPLIT * SIZE) + lane[None, :] * (16 * RP) + row[:, None]
-        gl.store(own + gl.program_id(2) * SIZE, y)
-        gl.thread_barrier()
-        arrived = gl.atomic_add(counters + block, 1, sem="acq_rel", scope="gpu")
-        if arrived == SPLIT - 1:
-            total = gl.load(own, cache_modifier=".cg")
-            for other in gl.static_range(1, SPLIT):
-                total += gl.load(own + other * SIZE, cache_modifier=".cg")
-            gl.store(target, total.to(out.dtype.element_ty), mask=inside)
-            gl.store(counters + block, 0)
+    place = lane[None, :] * (16 * RP) + row[:, None]
+    finish(y, place, target, inside, partials, counters, 16 * RP * NT, SPLIT)
+
+
+@gluon.jit
+def _weight_pointers(packed, R: gl.constexpr, K: gl.constexpr, U: gl.constexpr, W: gl.constexpr):
+    """Where each warp's first unit of the block's first row tile lies."""
+    L: gl.constexpr = layouts.direct_words(W)
+    warp = gl.arange(0, W, gl.SliceLayout(1, L))
+    byte = gl.arange(0, 1024, gl.SliceLayout(0, L))
+    unit = (gl.program_id(0) * R) * (K // 128) + gl.program_id(2) * (W * U)
+    return packed + unit.to(gl.int64) * 1024 + (warp[:, None] * (U * 1024) + byte[None, :])
+
+
+@gluon.jit
+def _scale_offsets(
+    G: gl.constexpr, R: gl.constexpr, PER: gl.constexpr, U: gl.constexpr, W: gl.constexpr
+):
+    """Offsets of each warp's first scales of the block's first row tile; G groups of a row."""
+    L: gl.constexpr = layouts.direct_scales(W)
+    warp = gl.arange(0, W, gl.SliceLayout(1, L))
+    entry = gl.arange(0, 16, gl.SliceLayout(0, L))
+    group = (gl.program_id(0) * R) * G + gl.program_id(2) * (W * U * PER)
+    return group * 16 + (warp[:, None] * (U * PER * 16) + entry[None, :])
+
+
+@gluon.jit
+def _operands(
+    loaded, U: gl.constexpr, PER: gl.constexpr, REMOVE: gl.constexpr, W: gl.constexpr,
+    NT: gl.constexpr, mma: gl.constexpr,
+):  # fmt: skip
+    """Loaded activations -> (operands of every unit, h 0 and h 1; where its sums start)."""
+    LB: gl.constexpr = gl.DotOperandLayout(1, mma, 2)
+    xs = ()
+    starts = ()
+    for u in gl.static_range(U):
+        lo = _activations(loaded[2 * u], W, NT, LB)
+        hi = _activations(loaded[2 * u + 1], W, NT, LB)
+        xs = xs + (lo, hi)
+        starts = starts + (_starts(lo, hi, PER, REMOVE, W, NT, mma),)
+    return xs, starts
+
+
+@gluon.jit
+def _tile_sum(
+    words, xs, starts, sp, zp, PER: gl.constexpr, REMOVE: gl.constexpr, U: gl.constexpr,
+    W: gl.constexpr, NT: gl.constexpr, mma: gl.constexpr,
+):  # fmt: skip
+    """Sums [warp, 16 rows, token] of a row tile over the U units of each warp."""
+    acc = gl.zeros((W, 16, NT), gl.float32, mma)
+    if PER == 0:
+        for u in gl.static_range(U):
+            acc += starts[u][0]
+    for u in gl.static_range(U):
+        x_lo = xs[2 * u]
+        x_hi = xs[2 * u + 1]
+        at = u * PER * 16
+        acc = _tile_unit(
+            acc, words[u], x_lo, x_hi, starts[u], sp + at, zp + at, PER, REMOVE, W, NT, mma
+        )  # fmt: skip
+    if PER == 0:
+        acc *= gl.expand_dims(_per_row(sp, W, gl.SliceLayout(2, mma)), 2)
+    return acc
 
 
 @gluon.jit
@@ -254,51 +304,27 @@ def _int4_direct_kernel(
     W: gl.constexpr = num_warps
     G: gl.constexpr = PER * (K // 128) if PER > 0 else 1  # groups of a row
     mma: gl.constexpr = gl.NVMMADistributedLayout([2, 0], [W, 1, 1], [1, 16, 8])
-    LB: gl.constexpr = gl.DotOperandLayout(1, mma, 2)
-    WORDS: gl.constexpr = layouts.direct_words(W)
-    SCALES: gl.constexpr = layouts.direct_scales(W)
-    first = gl.program_id(2) * (W * U)  # unit
-    tile = gl.program_id(0) * R
-    warp = gl.arange(0, W, gl.SliceLayout(1, WORDS))
-    byte = gl.arange(0, 1024, gl.SliceLayout(0, WORDS))
-    wp = packed + (tile * (K // 128) + first).to(gl.int64) * 1024
-    wp = wp + (warp[:, None] * (U * 1024) + byte[None, :])
-    warp = gl.arange(0, W, gl.SliceLayout(1, SCALES))
-    entry = gl.arange(0, 16, gl.SliceLayout(0, SCALES))
-    place = (tile * G + first * PER) * 16 + (warp[:, None] * (U * PER * 16) + entry[None, :])
-    x_loaded = ()
+    wp = _weight_pointers(packed, R, K, U, W)
+    place = _scale_offsets(G, R, PER, U, W)
+    loaded = ()
     if not CHAINED:  # behind the stream of weights the activations would arrive last
-        x_loaded = _load_activations(x, TOKENS, K, U, W, NT)
+        loaded = _load_activations(x, TOKENS, K, U, W, NT)
         gdc_wait()  # nothing to wait for: it keeps ptxas from moving loads across
-    words = ()
+    words = ()  # per row tile, its units in flight
     for r in gl.static_range(DEPTH):
-        words = words + _load_tile(wp, r, K, U)
+        words = words + (_load_tile(wp, r, K, U),)
     if CHAINED:  # weights do not depend on the kernel before, activations do
         gdc_launch_dependents()
         gdc_wait()
-        x_loaded = _load_activations(x, TOKENS, K, U, W, NT)
-    xs = ()
-    sums = ()
-    for u in gl.static_range(U):
-        lo = _activations(x_loaded[2 * u], W, NT, LB)
-        hi = _activations(x_loaded[2 * u + 1], W, NT, LB)
-        xs = xs + (lo, hi)
-        sums = sums + (_starts(lo, hi, PER, REMOVE, W, NT, mma),)
+        loaded = _load_activations(x, TOKENS, K, U, W, NT)
+    xs, starts = _operands(loaded, U, PER, REMOVE, W, NT, mma)
     shared = ()  # one buffer per tile: no barrier between their stores
     for r in gl.static_range(R):
         if r + DEPTH < R:
-            words = words + _load_tile(wp, r + DEPTH, K, U)
-        acc = gl.zeros((W, 16, NT), gl.float32, mma)
-        if PER == 0:
-            for u in gl.static_range(U):
-                acc += sums[u][0]
-        for u in gl.static_range(U):
-            sp = scales + place + (r * G + u * PER) * 16
-            zp = zeros + place + (r * G + u * PER) * 16
-            unit = words[r * U + u]
-            acc = _tile_unit(acc, unit, xs[2 * u], xs[2 * u + 1], sums[u], sp, zp, PER, REMOVE, W, NT, mma)
-        if PER == 0:
-            acc *= gl.expand_dims(_per_row(scales + place + r * 16, W, gl.SliceLayout(2, mma)), 2)
+            words = words + (_load_tile(wp, r + DEPTH, K, U),)
+        sp = scales + place + r * (G * 16)
+        zp = zeros + place + r * (G * 16)
+        acc = _tile_sum(words[r], xs, starts, sp, zp, PER, REMOVE, U, W, NT, mma)
         buffer = gl.allocate_shared_memory(
             gl.float32, [W, 16, NT], gl.SwizzledSharedLayout(1, 1, 1, [2, 1, 0])
         )
@@ -307,3 +333,32 @@ def _int4_direct_kernel(
     gl.thread_barrier()
     y = _gathered(shared, R, RP, W, NT)
     _finish(y, out, partials, counters, ROWS, TOKENS, R, RP, W, NT, SPLIT)
+
+
+def launch(
+    config: Int4DirectConfig,
+    x: torch.Tensor,
+    weights: Int4Weights,
+    out: torch.Tensor,
+    workspace: Workspace,
+    chained: bool,
+) -> None:
+    """Write the product to out [tokens, rows]; arguments are those that int4_gemm has checked."""
+    compiled_for = plans.direct_constants(
+        config, weights.k, weights.group, x.dtype, weights.zeros is not None
+    )
+    _int4_direct_kernel[plans.grid(config, weights, x.shape[0])](
+        weights.packed,
+        weights.scales,
+        weights.scales if weights.zeros is None else weights.zeros,
+        x,
+        out,
+        workspace.partials,
+        workspace.counters,
+        weights.rows,
+        x.shape[0],
+        **compiled_for,
+        CHAINED=chained,
+        num_warps=config.num_warps,
+        launch_pdl=chained,
+    )

@@ -5,12 +5,12 @@ register number, lane or warp adds. Every layout is chosen so that turning packe
 operands renames registers and moves nothing (the kernels assert that).
 """
 
-from typing import Final
+from typing import Any, Final
 
 import triton
 from triton.experimental.gluon import language as gl
 
-Layout = gl.DistributedLinearLayout | gl.BlockedLayout
+Layout = Any  # gl.DistributedLinearLayout or gl.BlockedLayout; Triton has no types
 _LANES: Final = 32
 
 
@@ -60,7 +60,7 @@ def direct_scales(WARPS: int) -> Layout:
 def direct_partials(WARPS: int, TOKENS: int) -> Layout:
     """Partial sums [warp, 16, token] of a row tile: a thread holds all warps of its elements."""
     wide = 1
-    while wide < 4 and 16 * TOKENS >= _LANES * WARPS * wide * 2:
+    while wide < 4 and _LANES * WARPS * wide * 2 <= 16 * TOKENS:
         wide *= 2
     across = TOKENS // wide
     return gl.BlockedLayout(
@@ -77,8 +77,8 @@ def direct_output(WARPS: int, TOKENS: int, TILES: int) -> Layout:
     warps = min(WARPS, rows // each // lanes)
     beside = _LANES // lanes
     warp_bases = [[each * lanes << i, 0] for i in range(_bits(warps))]
-    for i in range(_bits(WARPS // warps)):
-        warp_bases.append([0, beside << i] if beside << i < TOKENS else [0, 0])
+    more = [beside << i for i in range(_bits(WARPS // warps))]
+    warp_bases += [[0, token if token < TOKENS else 0] for token in more]
     registers = [[1 << i, 0] for i in range(_bits(each))]
     token = beside * max(1, WARPS // warps)
     while token < TOKENS:
@@ -91,7 +91,7 @@ def direct_output(WARPS: int, TOKENS: int, TILES: int) -> Layout:
 
 @triton.constexpr_function
 def staged_words(ROWS: int, WARPS: int) -> Layout:
-    """Bytes [ROWS / 2, 128] of a unit per 16 rows: lane 4*g + w reads word w of all (half, g, s)."""
+    """Bytes [ROWS / 2, 128] of a unit per 16 rows: lane 4*g + w reads its word w."""
     more = [[8 * WARPS << i, 0] for i in range(_bits(ROWS // 16 // WARPS))]
     return gl.DistributedLinearLayout(
         [[0, 1], [0, 2], [0, 16], [0, 32], [4, 0], *more],

@@ -10,6 +10,7 @@ import torch
 import triton
 import triton.language as tl
 
+from kernels import int4_plans as plans
 from kernels.configs import Int4PlainConfig
 from kernels.int4_packing import UNIT_COLUMNS, Int4Weights
 from kernels.int4_workspace import Workspace
@@ -17,7 +18,7 @@ from kernels.int4_workspace import Workspace
 
 @triton.jit
 def _levels(words, h: tl.constexpr, ROW_TILES: tl.constexpr):
-    """Words [row tiles, 256] of one unit -> q of its columns 64*h .. 64*h + 63, [rows, 64] int32."""
+    """Words [row tiles, 256] of one unit -> q [rows, 64] of columns 64*h and on, int32."""
     low = (words >> (8 * h)) & 15  # b 0, i 0
     high = (words >> (8 * h + 4)) & 15  # b 1, i 0
     low_next = (words >> (8 * h + 16)) & 15  # b 0, i 1
@@ -122,13 +123,6 @@ def _int4_plain_kernel(
             tl.store(counters + block, 0)
 
 
-def needs(config: Int4PlainConfig, weights: Int4Weights, tokens: int) -> tuple[int, int]:
-    """(fp32 partial sums, counters) a product needs in its workspace."""
-    blocks = _grid(config, weights, tokens)[0] * _grid(config, weights, tokens)[1]
-    size = config.row_tiles * 16 * config.token_tile
-    return (0, 0) if config.split == 1 else (blocks * config.split * size, blocks)
-
-
 def launch(
     config: Int4PlainConfig,
     x: torch.Tensor,
@@ -141,7 +135,7 @@ def launch(
     per_row = weights.group == weights.k
     # The interpreter holds bf16 as bits and multiplies those; fp32 is exact there.
     multiply = tl.float32 if not x.is_cuda else _TYPES[x.dtype]
-    _int4_plain_kernel[_grid(config, weights, x.shape[0])](
+    _int4_plain_kernel[plans.grid(config, weights, x.shape[0])](
         weights.packed.view(torch.int32),
         weights.scales,
         weights.scales if weights.zeros is None else weights.zeros,
@@ -167,8 +161,3 @@ def launch(
 
 
 _TYPES = {torch.bfloat16: tl.bfloat16, torch.float16: tl.float16}
-
-
-def _grid(config: Int4PlainConfig, weights: Int4Weights, tokens: int) -> tuple[int, int, int]:
-    blocks = triton.cdiv(weights.padded_rows // 16, config.row_tiles)
-    return blocks, triton.cdiv(tokens, config.token_tile), config.split

@@ -1,4 +1,4 @@
-"""Int4 product for more tokens or large weights on sm_90: a ring in shared memory feeds the product.
+"""Int4 product for more tokens or large weights on sm_90, fed by a ring in shared memory.
 
     out[tokens, rows] = x[tokens, k] @ dequantised(weights)[rows, k].T      tokens 1 .. 128 a block
 
@@ -7,9 +7,9 @@ its part of the operand (no exchange between lanes), dequantises them in registe
 from there; the activations stay in shared memory. Scales of the block's slice of K are read once,
 at the start. Weights keep their value q - zero, exact in bf16 and fp16; scales act on fp32 sums.
 """
+# mypy: disable-error-code="assignment,misc,has-type,no-redef,var-annotated,index"
 
 import torch
-import triton
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.ampere import mma_v2
@@ -25,14 +25,15 @@ from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 from kernels import int4_asm as asm
 from kernels import int4_layouts as layouts
+from kernels import int4_plans as plans
 from kernels.configs import Int4StagedConfig
-from kernels.int4_packing import UNIT_COLUMNS, Int4Weights
+from kernels.int4_finish import finish
+from kernels.int4_packing import UNIT_COLUMNS, UNIT_ROWS, Int4Weights
 from kernels.int4_workspace import Workspace
 
-SYNC: gl.constexpr = gl.constexpr(0)
-GROUP: gl.constexpr = gl.constexpr(1)
-OVERLAPPED: gl.constexpr = gl.constexpr(2)
-MATRIX = {"sync": 0, "group": 1, "overlapped": 2}
+SYNC: gl.constexpr = gl.constexpr(plans.MATRIX["sync"])
+GROUP: gl.constexpr = gl.constexpr(plans.MATRIX["group"])
+OVERLAPPED: gl.constexpr = gl.constexpr(plans.MATRIX["overlapped"])
 
 
 @gluon.jit
@@ -86,10 +87,9 @@ def _parts(
         )
     lo = _operand(lo, BM, LA)
     hi = _operand(hi, BM, LA)
+    parts = (lo, hi)
     if PER == 4:
         parts = _split_operand(lo, BM, LA) + _split_operand(hi, BM, LA)
-    else:
-        parts = (lo, hi)
     if HAS_ZEROS:
         S: gl.constexpr = layouts.staged_scales(BM, W)
         COUNT: gl.constexpr = 4 if PER == 4 else 2
@@ -102,7 +102,9 @@ def _parts(
 
 
 @gluon.jit
-def _products(parts, xbuf, slot, acc, none, PER: gl.constexpr, MATRIX: gl.constexpr, mma: gl.constexpr):
+def _products(
+    parts, xbuf, slot, acc, none, PER: gl.constexpr, MATRIX: gl.constexpr, mma: gl.constexpr
+):
     """Sums per group of a unit, as a tuple; wgmma runs on until `warpgroup_mma_wait`."""
     LB: gl.constexpr = gl.DotOperandLayout(1, mma, 2)
     COUNT: gl.constexpr = 4 if PER == 4 else 2
@@ -169,39 +171,30 @@ def _finish(
     acc, out, partials, counters, ROWS, TOKENS, BM: gl.constexpr, NT: gl.constexpr,
     SPLIT: gl.constexpr, mma: gl.constexpr,
 ):  # fmt: skip
-    """Store the block's result; of several splits, the last to arrive adds all in their order."""
+    """Store the block's sums [BM, token]."""
     row = gl.arange(0, BM, gl.SliceLayout(1, mma))
     lane = gl.arange(0, NT, gl.SliceLayout(0, mma))
     token = gl.program_id(1) * NT + lane
     rows = gl.program_id(0) * BM + row
     target = out + token[None, :] * ROWS + rows[:, None]
     inside = (token < TOKENS)[None, :] & (rows < ROWS)[:, None]
-    if SPLIT == 1:
-        gl.store(target, acc.to(out.dtype.element_ty), mask=inside)
-    else:
-        SIZE: gl.constexpr = BM * NT
-        block = gl.program_id(0) * gl.num_programs(1) + gl.program_id(1)
-        own = partials + block * (SPLIT * SIZE) + row[:, None] * NT + lane[None, :]
-        gl.store(own + gl.program_id(2) * SIZE, acc)
-        gl.thread_barrier()
-        arrived = gl.atomic_add(counters + block, 1, sem="acq_rel", scope="gpu")
-        if arrived == SPLIT - 1:
-            total = gl.load(own, cache_modifier=".cg")
-            for other in gl.static_range(1, SPLIT):
-                total += gl.load(own + other * SIZE, cache_modifier=".cg")
-            gl.store(target, total.to(out.dtype.element_ty), mask=inside)
-            gl.store(counters + block, 0)
+    place = row[:, None] * NT + lane[None, :]
+    finish(acc, place, target, inside, partials, counters, BM * NT, SPLIT)
 
 
 @gluon.jit
 def _slot(
-    acc, none, wbuf, xbuf, sbuf, zbuf, slot, unit, BM: gl.constexpr, PER: gl.constexpr,
-    HAS_ZEROS: gl.constexpr, BF16: gl.constexpr, MATRIX: gl.constexpr, U: gl.constexpr,
-    W: gl.constexpr, mma: gl.constexpr,
+    acc, wbuf, xbuf, sbuf, zbuf, slot, unit, BM: gl.constexpr, NT: gl.constexpr,
+    PER: gl.constexpr, HAS_ZEROS: gl.constexpr, BF16: gl.constexpr, MATRIX: gl.constexpr,
+    U: gl.constexpr, W: gl.constexpr, mma: gl.constexpr,
 ):  # fmt: skip
     """acc + the products of the U units of a ring slot; `unit` counts from the block's first."""
     LA: gl.constexpr = gl.DotOperandLayout(0, mma, 2)
     WORDS: gl.constexpr = layouts.staged_words(BM, W)
+    none = gl.zeros((BM, NT), gl.float32, mma)
+    sums = ()
+    used = ()
+    scales = ()
     for u in gl.static_range(U):
         words = wbuf.index(slot * U + u).load(WORDS)
         group = (unit + u) * PER
@@ -220,6 +213,47 @@ def _slot(
 
 
 @gluon.jit
+def _scale_buffer(
+    source, T: gl.constexpr, PER: gl.constexpr, UNITS: gl.constexpr, SPLIT: gl.constexpr,
+    BM: gl.constexpr, W: gl.constexpr,
+):  # fmt: skip
+    """Scales or zeros of the block's slice of K in shared memory, [groups, BM rows]."""
+    MOST: gl.constexpr = layouts.power_of_two(UNITS * PER)
+    buffer = gl.allocate_shared_memory(T, [MOST, BM], gl.SwizzledSharedLayout(1, 1, 1, [0]))
+    if PER > 0:
+        first = gl.program_id(2) * (UNITS * PER)
+        _fetch_scales(source, buffer, first, UNITS * SPLIT * PER, UNITS * PER, BM, MOST, W)
+    else:
+        _fetch_scales(source, buffer, 0, 1, 1, BM, MOST, W)
+    return buffer
+
+
+@gluon.jit
+def _fetch_words(wd, ring, full, slot, unit, BM: gl.constexpr, BYTES: gl.constexpr, more):
+    """Expect a slot's weights and activations, and start the weights; nothing unless `more`."""
+    mbarrier.expect(full.index(slot), BYTES, pred=more)
+    place = [unit, gl.program_id(0) * (BM // 16), 0, 0]
+    tma.async_copy_global_to_shared(wd, place, full.index(slot), ring.index(slot), pred=more)
+
+
+@gluon.jit
+def _fetch_activations(xd, xring, full, slot, unit, NT: gl.constexpr, KS: gl.constexpr, more):
+    """Start a slot's activations; nothing unless `more`."""
+    place = [unit * (128 // KS), gl.program_id(1) * NT, 0]
+    tma.async_copy_global_to_shared(xd, place, full.index(slot), xring.index(slot), pred=more)
+
+
+@gluon.jit
+def _barriers(STAGES: gl.constexpr):
+    """One barrier per slot, that its bytes complete."""
+    full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
+    for i in gl.static_range(STAGES):
+        mbarrier.init(full.index(i), count=1)
+    fence_async_shared()
+    return full
+
+
+@gluon.jit
 def _int4_staged_kernel(
     wd, xd, scales, zeros, out, partials, counters, ROWS, TOKENS,
     UNITS: gl.constexpr, PER: gl.constexpr, HAS_ZEROS: gl.constexpr, BM: gl.constexpr,
@@ -229,10 +263,11 @@ def _int4_staged_kernel(
     """Block (BM rows, NT tokens, split of K); UNITS of 128 columns per split, U per ring slot."""
     W: gl.constexpr = num_warps
     T: gl.constexpr = xd.dtype
-    BF16: gl.constexpr = T == gl.bfloat16
+    BF16: gl.constexpr = T == gl.bfloat16  # noqa: SIM300 (a constant of the device)
     KS: gl.constexpr = 32 if PER == 4 else 64  # columns of a slice of the activations
     SLICES: gl.constexpr = U * (128 // KS)
     SLOTS: gl.constexpr = UNITS // U
+    BYTES: gl.constexpr = U * (BM * 64 + NT * 256)
     VERSION: gl.constexpr = 2 if MATRIX == SYNC else 3
     SHAPE: gl.constexpr = [16, 8] if MATRIX == SYNC else [16, NT, 16]
     mma: gl.constexpr = gl.NVMMADistributedLayout([VERSION, 0], [W, 1], SHAPE)
@@ -240,58 +275,92 @@ def _int4_staged_kernel(
     wbuf = ring._reinterpret(gl.uint8, [STAGES * U, BM // 2, 128], gl.NVMMASharedLayout(128, 8, 2))
     xring = gl.allocate_shared_memory(T, [STAGES, SLICES, NT, KS], xd.layout)
     xbuf = xring._reinterpret(T, [STAGES * SLICES, NT, KS], gl.NVMMASharedLayout(2 * KS, 16, 2))
-    full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
-    for i in gl.static_range(STAGES):
-        mbarrier.init(full.index(i), count=1)
-    fence_async_shared()
-    BYTES: gl.constexpr = U * (BM * 64 + NT * 256)
+    full = _barriers(STAGES)
     first = gl.program_id(2) * UNITS
-    tile = gl.program_id(0) * (BM // 16)
-    token = gl.program_id(1) * NT
     for i in gl.static_range(STAGES):
-        mbarrier.expect(full.index(i), BYTES)
-        tma.async_copy_global_to_shared(
-            wd, [first + i * U, tile, 0, 0], full.index(i), ring.index(i)
-        )
-    MOST: gl.constexpr = layouts.power_of_two(UNITS * PER)
-    LINE: gl.constexpr = gl.SwizzledSharedLayout(1, 1, 1, [0])
-    sbuf = gl.allocate_shared_memory(T, [MOST, BM], LINE)
+        _fetch_words(wd, ring, full, i, first + i * U, BM, BYTES, True)
+    sbuf = _scale_buffer(scales, T, PER, UNITS, SPLIT, BM, W)
     zbuf = sbuf
-    GROUPS: gl.constexpr = UNITS * SPLIT * PER if PER > 0 else 1
-    if PER > 0:
-        _fetch_scales(scales, sbuf, first * PER, GROUPS, UNITS * PER, BM, MOST, W)
-    else:
-        _fetch_scales(scales, sbuf, 0, 1, 1, BM, MOST, W)
     if HAS_ZEROS:
-        zbuf = gl.allocate_shared_memory(T, [MOST, BM], LINE)
-        _fetch_scales(zeros, zbuf, first * PER, GROUPS, MOST if PER == 0 else UNITS * PER, BM, MOST, W)
+        zbuf = _scale_buffer(zeros, T, PER, UNITS, SPLIT, BM, W)
     if CHAINED:  # weights do not depend on the kernel before, activations do
         gdc_launch_dependents()
         gdc_wait()
     for i in gl.static_range(STAGES):
-        place = (first + i * U) * (128 // KS)
-        tma.async_copy_global_to_shared(xd, [place, token, 0], full.index(i), xring.index(i))
+        _fetch_activations(xd, xring, full, i, first + i * U, NT, KS, True)
     gl.thread_barrier()
     acc = gl.zeros((BM, NT), gl.float32, mma)
-    none = gl.zeros((BM, NT), gl.float32, mma)
     for i in range(SLOTS):
         slot = i % STAGES
         mbarrier.wait(full.index(slot), (i // STAGES) & 1)
         acc = _slot(
-            acc, none, wbuf, xbuf, sbuf, zbuf, slot, i * U, BM, PER, HAS_ZEROS, BF16, MATRIX, U, W, mma
-        )
+            acc, wbuf, xbuf, sbuf, zbuf, slot, i * U, BM, NT, PER, HAS_ZEROS, BF16, MATRIX,
+            U, W, mma,
+        )  # fmt: skip
         if STAGES < SLOTS:  # refill the slot just consumed
             gl.thread_barrier()
             coming = first + (i + STAGES) * U
-            more = i + STAGES < SLOTS
-            mbarrier.expect(full.index(slot), BYTES, pred=more)
-            tma.async_copy_global_to_shared(
-                wd, [coming, tile, 0, 0], full.index(slot), ring.index(slot), pred=more
-            )
-            place = coming * (128 // KS)
-            tma.async_copy_global_to_shared(
-                xd, [place, token, 0], full.index(slot), xring.index(slot), pred=more
-            )
+            _fetch_words(wd, ring, full, slot, coming, BM, BYTES, i + STAGES < SLOTS)
+            _fetch_activations(xd, xring, full, slot, coming, NT, KS, i + STAGES < SLOTS)
     if PER == 0:
-        acc = _added(gl.zeros_like(acc), (acc,), _scales(sbuf, 0, BM, 1, W, mma), 1)
+        acc = acc * _scales(sbuf, 0, BM, 1, W, mma)[0][:, None]
     _finish(acc, out, partials, counters, ROWS, TOKENS, BM, NT, SPLIT, mma)
+
+
+def launch(
+    config: Int4StagedConfig,
+    x: torch.Tensor,
+    weights: Int4Weights,
+    out: torch.Tensor,
+    workspace: Workspace,
+    chained: bool,
+) -> None:
+    """Write the product to out [tokens, rows]; arguments are those that int4_gemm has checked."""
+    compiled_for = plans.staged_constants(
+        config, weights.k, weights.group, weights.zeros is not None
+    )
+    _int4_staged_kernel[plans.grid(config, weights, x.shape[0])](
+        words_descriptor(weights.packed, config),
+        activations_descriptor(x, config, compiled_for["PER"]),
+        weights.scales,
+        weights.scales if weights.zeros is None else weights.zeros,
+        out,
+        workspace.partials,
+        workspace.counters,
+        weights.rows,
+        x.shape[0],
+        **compiled_for,
+        CHAINED=chained,
+        num_warps=config.num_warps,
+        launch_pdl=chained,
+    )
+
+
+def words_descriptor(packed: torch.Tensor, config: Int4StagedConfig) -> TensorDescriptor:
+    """Packed weights as [unit, row tile, 8, 128 bytes], a ring slot at a time."""
+    tiles, units = packed.shape[:2]
+    block = [config.unroll, config.rows // UNIT_ROWS, 8, 128]
+    strides = [1024, units * 1024, 128, 1]
+    return TensorDescriptor(packed, [units, tiles, 8, 128], strides, block, WORDS_LAYOUT)
+
+
+def activations_descriptor(x: torch.Tensor, config: Int4StagedConfig, per: int) -> TensorDescriptor:
+    """Activations as [slice of columns, token, columns of a slice], a ring slot at a time."""
+    tokens, k = x.shape
+    columns = slice_columns(per)
+    block = [config.unroll * (UNIT_COLUMNS // columns), config.token_tile, columns]
+    shape = [k // columns, tokens, columns]
+    return TensorDescriptor(x, shape, [columns, k, 1], block, activations_layout(per))
+
+
+def slice_columns(per: int) -> int:
+    """Columns of a slice of the activations: those of one product at least."""
+    return 32 if per == 4 else 64
+
+
+def activations_layout(per: int) -> gl.NVMMASharedLayout:
+    """Rows of a slice in shared memory, swizzled over their width."""
+    return gl.NVMMASharedLayout(2 * slice_columns(per), 16, 3)
+
+
+WORDS_LAYOUT = gl.NVMMASharedLayout(128, 8, 4)
