@@ -107,39 +107,46 @@ def _direct(
 
 
 def _staged(
-    rows: int, num_warps: int, ring: tuple[int, int], token_tile: int, *splits: int
+    block: tuple[int, int, int], ring: tuple[int, int], *splits: int, matrix: str = "sync"
 ) -> tuple[Int4StagedConfig, ...]:
-    """One configuration per number of splits that K may divide by; ring: (stages, unroll)."""
+    """One configuration per number of splits that K may divide by.
+
+    block  (rows, tokens, warps)
+    ring   (stages, unroll)
+    """
     return tuple(
         Int4StagedConfig(
-            rows=rows,
+            rows=block[0],
             split=split,
-            num_warps=num_warps,
+            num_warps=block[2],
             stages=ring[0],
             unroll=ring[1],
-            token_tile=token_tile,
-            matrix="sync",
+            token_tile=block[1],
+            matrix=matrix,
         )
         for split in splits
     )
 
 
 _CUTS: Final = ((1, 8), (1, 4), (2, 8), (2, 4), (4, 8), (4, 4), (8, 8), (1, 2), (1, 1))
+_MORE_CUTS: Final = ((4, 8), (2, 8), (7, 8), (8, 8), (5, 4), (1, 8), (3, 4), (7, 4), (1, 4))
+_SPLITS: Final = (4, 2, 3, 5, 7, 1)
 _LARGE: Final = 1 << 27  # weights: enough row blocks for every SM of an H200 without splitting K
 # kernels.int4_gemm on sm_90: (most tokens, least weights rows * k, configurations in the order of
 # preference; the first that fits is taken). Rows of the table likewise. First guesses from
 # prototypes on an H200, [3584, 8192] and [28672, 8192].
 INT4_TABLE: Final[tuple[tuple[int, int, tuple[Int4Config, ...]], ...]] = (
-    (8, _LARGE, _staged(128, 4, (6, 4), 8, 1, 2, 4)),
-    (16, _LARGE, _staged(128, 4, (5, 4), 16, 1, 2, 4)),
-    (32, _LARGE, _staged(128, 4, (6, 2), 32, 1, 2, 4)),
-    (64, _LARGE, _staged(128, 4, (4, 2), 64, 1, 2, 4)),
+    (8, _LARGE, _staged((128, 8, 4), (4, 4), 1, 2, 4, 7)),
+    (16, _LARGE, _staged((128, 16, 4), (3, 4), 1, 2, 4, 7)),
+    (32, _LARGE, _staged((128, 32, 4), (5, 2), 1, 2, 4, 7)),
+    (64, _LARGE, _staged((128, 64, 8), (4, 2), 1, 2, 4, 7)),
     (8, 0, _direct(1, 1, 8, *_CUTS)),
-    (16, 0, _direct(7, 4, 16, (4, 8), (2, 8), (8, 8), (4, 4)) + _direct(4, 4, 16, *_CUTS)),
-    (16, 0, _staged(64, 4, (8, 1), 16, 4, 2, 3, 5, 7, 1)),
-    (32, 0, _staged(64, 4, (8, 1), 32, 4, 2, 3, 5, 7, 1)),
-    (64, 0, _staged(64, 4, (6, 1), 64, 4, 2, 3, 5, 7, 1)),
-    (1 << 30, 0, _staged(64, 4, (4, 1), 128, 4, 2, 3, 5, 7, 1)),
+    (16, 0, _direct(7, 4, 16, *_MORE_CUTS) + _direct(4, 4, 16, *_MORE_CUTS)),
+    (16, 0, _staged((64, 16, 4), (8, 1), *_SPLITS)),
+    (32, 0, _staged((64, 32, 4), (8, 1), *_SPLITS)),
+    (64, 0, _staged((64, 64, 4), (6, 1), *_SPLITS)),
+    (1 << 30, _LARGE, _staged((128, 64, 8), (4, 2), 1, 2, 4, 7, matrix="group")),
+    (1 << 30, 0, _staged((64, 64, 4), (6, 1), *_SPLITS, matrix="group")),
 )
 
 

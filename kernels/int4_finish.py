@@ -24,7 +24,11 @@ def finish(y, place, target, inside, partials, counters, SIZE: gl.constexpr, SPL
         arrived = gl.atomic_add(counters + block, 1, sem="acq_rel", scope="gpu")
         if arrived == SPLIT - 1:
             total = gl.load(own, cache_modifier=".cg")
-            for other in gl.static_range(1, SPLIT):
-                total += gl.load(own + other * SIZE, cache_modifier=".cg")
+            if SIZE <= 8192:  # all loads in flight at once
+                for other in gl.static_range(1, SPLIT):
+                    total += gl.load(own + other * SIZE, cache_modifier=".cg")
+            else:  # there are no registers for that
+                for other in range(1, SPLIT):
+                    total += gl.load(own + other * SIZE, cache_modifier=".cg")
             gl.store(target, total.to(target.dtype.element_ty), mask=inside)
             gl.store(counters + block, 0)

@@ -27,7 +27,7 @@ ZEROS: Final = 2
 MATRIX: Final = {"sync": 0, "group": 1, "overlapped": 2}
 # units of activations that a warp of kernels.int4_direct keeps in registers without spilling, per
 # token tile (the compile tests walk them)
-MOST_UNITS: Final = {8: 8, 16: 4}
+MOST_UNITS: Final = {8: 8, 16: 2}
 _BETWEEN_BUFFERS: Final = 1024  # bytes that aligning the buffers can cost
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from kernels import int4_workspace
-from kernels.configs import Int4DirectConfig, Int4PlainConfig, Int4StagedConfig
+from kernels.configs import Int4Config, Int4DirectConfig, Int4PlainConfig, Int4StagedConfig
 from kernels.int4_gemm import default_config, int4_gemm, int4_gemm_reference
 from kernels.int4_packing import Int4Weights, pack, quantise
 from tests.kernels.int4_cases import activations, error, weights
@@ -127,7 +127,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
 def test_bad_input_is_named(case: str) -> None:
     changed, message = BAD[case]
     cpu = torch.device("cpu")
-    good = {"x": activations(2, 256, cpu), "weights": weights(64, 256, 64, cpu)}
+    good: dict[str, Any] = {"x": activations(2, 256, cpu), "weights": weights(64, 256, 64, cpu)}
     with pytest.raises(ValueError, match=message):
         int4_gemm(**(good | changed))
 
@@ -169,7 +169,7 @@ def test_a_cpu_without_the_interpreter_is_named(monkeypatch: pytest.MonkeyPatch)
 STAGED = Int4StagedConfig(
     rows=64, split=2, num_warps=4, stages=2, unroll=1, token_tile=16, matrix="sync"
 )
-HOPPER = {
+HOPPER: dict[str, Int4Config] = {
     "direct": replace(DIRECT, split=2),
     "direct in tiles": replace(DIRECT, row_tiles=4, depth=2, token_tile=16),
     "sync": STAGED,
