@@ -32,6 +32,8 @@ FP16_CENTRED: Final = _text("0x64006400", "sub.f16x2", "0x64086408")
 # a - b of two packed values each
 BF16_SUBTRACT: Final = gl.constexpr("sub.rn.bf16x2 $0, $1, $2;")
 FP16_SUBTRACT: Final = gl.constexpr("sub.f16x2 $0, $1, $2;")
+# two packed values, or zeros where the mask has none
+MASK: Final = gl.constexpr("and.b32 $0, $1, $2;")
 BF16_BASE: Final = gl.constexpr(128.0)
 FP16_BASE: Final = gl.constexpr(1024.0)
 # four packed outputs, one word in

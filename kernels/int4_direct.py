@@ -66,19 +66,18 @@ def _activations(v, W: gl.constexpr, NT: gl.constexpr, LB: gl.constexpr):
 
 
 @gluon.jit
-def _halves_of_operand(v, W: gl.constexpr, LA: gl.constexpr):
-    """[warp, 16, 64] -> two of [warp, 16, 32], for groups of 32."""
-    a, b = gl.split(gl.permute(gl.reshape(v, (W, 16, 2, 32)), (0, 1, 3, 2)))
-    a = gl.convert_layout(a, LA, assert_trivial=True)
-    return a, gl.convert_layout(b, LA, assert_trivial=True)
+def _of_group(v, SECOND: gl.constexpr, LB: gl.constexpr):
+    """Activations [warp, 64, token] with zeros in the columns of the other group of 32.
 
-
-@gluon.jit
-def _halves_of_activations(v, W: gl.constexpr, NT: gl.constexpr, LB: gl.constexpr):
-    """[warp, 64, token] -> two of [warp, 32, token], for groups of 32."""
-    a, b = gl.split(gl.permute(gl.reshape(v, (W, 2, 32, NT)), (0, 2, 3, 1)))
-    a = gl.convert_layout(a, LB, assert_trivial=True)
-    return a, gl.convert_layout(b, LB, assert_trivial=True)
+    Both groups lie in every product: the columns of a lane are contiguous, and its s says which.
+    """
+    position = gl.arange(0, 64, gl.SliceLayout(0, gl.SliceLayout(2, LB)))
+    s = position // 2 % 4
+    inside = (s >= 2) if SECOND else (s < 2)
+    mask = gl.where(inside, -1, 0).to(gl.int16)[None, :, None]
+    return gl.inline_asm_elementwise(
+        asm.MASK, "=r,r,r", [v, mask], dtype=v.dtype, is_pure=True, pack=2
+    )
 
 
 @gluon.jit
@@ -113,14 +112,13 @@ def _tile_unit(
     hi = _operand(hi, W, LA)
     if PER == 4:
         none = gl.zeros((W, 16, NT), gl.float32, mma)
-        a = _halves_of_operand(lo, W, LA) + _halves_of_operand(hi, W, LA)
-        x = _halves_of_activations(x_lo, W, NT, LB) + _halves_of_activations(x_hi, W, NT, LB)
         for j in gl.static_range(4):
-            part = a[j]
+            part = lo if j < 2 else hi
+            x = _of_group(x_lo if j < 2 else x_hi, j % 2 == 1, LB)
             if REMOVE == ZEROS:
                 part = _less_zeros(part, zp + 16 * j, T, W, LA)
             scale = gl.expand_dims(_per_row(sp + 16 * j, W, ROW), 2)
-            acc += mma_v2(part, x[j], none) * scale
+            acc += mma_v2(part, x, none) * scale
     else:
         if REMOVE == ZEROS:
             lo = _less_zeros(lo, zp, T, W, LA)

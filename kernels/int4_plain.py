@@ -48,29 +48,65 @@ def _piece(acc, q, x, offsets, inside, scale, zero, MULTIPLY: tl.constexpr):
 
 
 @triton.jit
-def _int4_plain_kernel(
-    words,
-    scales,
-    zeros,
-    x,
-    out,
-    partials,
-    counters,
-    ROWS,
-    TOKENS,
-    UNITS,
-    TILES,
-    GROUPS,
-    UNITS_PER_SPLIT,
-    SPLIT: tl.constexpr,
-    PIECE: tl.constexpr,
-    GROUP: tl.constexpr,
-    HAS_ZEROS: tl.constexpr,
-    ROW_TILES: tl.constexpr,
-    TOKEN_TILE: tl.constexpr,
+def _unit(
+    acc, loaded, x, scales, zeros, unit, tile, tokens, TOKENS, UNITS, TILES, GROUPS,
+    PIECE: tl.constexpr, GROUP: tl.constexpr, HAS_ZEROS: tl.constexpr, ROW_TILES: tl.constexpr,
     MULTIPLY: tl.constexpr,
-):
-    """Program (row block, token block, split of K); the last split to arrive adds them in order.
+):  # fmt: skip
+    """acc + the products of a unit's words [row tiles, 256], piece by piece."""
+    columns = tl.arange(0, PIECE)
+    zero = tl.full((ROW_TILES * 16,), 8.0, tl.float32)
+    for h in tl.static_range(2):
+        q = _levels(loaded, h, ROW_TILES)
+        if PIECE == 64:
+            pieces = (q,)
+        else:
+            cut = tl.permute(tl.reshape(q, (ROW_TILES * 16, 2, 32)), (0, 2, 1))
+            pieces = tl.split(cut)
+        for p in tl.static_range(64 // PIECE):
+            column = unit * 128 + h * 64 + p * PIECE
+            group = column // GROUP if GROUP else 0
+            scale = _group_values(scales, group, GROUPS, tile, TILES, ROW_TILES)
+            if HAS_ZEROS:
+                zero = _group_values(zeros, group, GROUPS, tile, TILES, ROW_TILES)
+            offsets = tokens[:, None] * (UNITS * 128) + (column + columns)[None, :]
+            inside = (tokens < TOKENS)[:, None]
+            acc = _piece(acc, pieces[p], x, offsets, inside, scale, zero, MULTIPLY)
+    return acc
+
+
+@triton.jit
+def _finish(
+    acc, target, inside, partials, counters, HEIGHT: tl.constexpr, WIDTH: tl.constexpr,
+    SPLIT: tl.constexpr,
+):  # fmt: skip
+    """kernels.int4_finish.finish in plain Triton: store, or the last to arrive adds all in order."""
+    if SPLIT == 1:
+        tl.store(target, acc.to(target.dtype.element_ty), mask=inside)
+    else:
+        size: tl.constexpr = HEIGHT * WIDTH
+        block = tl.program_id(0) * tl.num_programs(1) + tl.program_id(1)
+        lanes = tl.arange(0, HEIGHT)[:, None] * WIDTH + tl.arange(0, WIDTH)[None, :]
+        own = partials + block * (SPLIT * size) + lanes
+        tl.store(own + tl.program_id(2) * size, acc)
+        tl.debug_barrier()
+        arrived = tl.atomic_add(counters + block, 1, sem="acq_rel", scope="gpu")
+        if arrived == SPLIT - 1:
+            total = tl.load(own, cache_modifier=".cg")
+            for other in tl.static_range(1, SPLIT):
+                total += tl.load(own + other * size, cache_modifier=".cg")
+            tl.store(target, total.to(target.dtype.element_ty), mask=inside)
+            tl.store(counters + block, 0)
+
+
+@triton.jit
+def _int4_plain_kernel(
+    words, scales, zeros, x, out, partials, counters, ROWS, TOKENS, UNITS, TILES, GROUPS,
+    UNITS_PER_SPLIT,
+    SPLIT: tl.constexpr, PIECE: tl.constexpr, GROUP: tl.constexpr, HAS_ZEROS: tl.constexpr,
+    ROW_TILES: tl.constexpr, TOKEN_TILE: tl.constexpr, MULTIPLY: tl.constexpr,
+):  # fmt: skip
+    """Program (row block, token block, split of K).
 
     PIECE: columns multiplied at once (32 or 64); GROUP: columns per scale, 0 for one per row.
     """
@@ -78,49 +114,19 @@ def _int4_plain_kernel(
     split = tl.program_id(2)
     tiles = tile + tl.arange(0, ROW_TILES)
     tokens = tl.program_id(1) * TOKEN_TILE + tl.arange(0, TOKEN_TILE)
-    columns = tl.arange(0, PIECE)
     acc = tl.zeros((ROW_TILES * 16, TOKEN_TILE), dtype=tl.float32)
-    zero = tl.full((ROW_TILES * 16,), 8.0, tl.float32)
     last = tl.minimum((split + 1) * UNITS_PER_SPLIT, UNITS)
     for unit in range(split * UNITS_PER_SPLIT, last):
         place = (tiles * UNITS + unit)[:, None] * 256 + tl.arange(0, 256)[None, :]
         loaded = tl.load(words + place, mask=(tiles < TILES)[:, None], other=0)
-        for h in tl.static_range(2):
-            q = _levels(loaded, h, ROW_TILES)
-            if PIECE == 64:
-                pieces = (q,)
-            else:
-                cut = tl.permute(tl.reshape(q, (ROW_TILES * 16, 2, 32)), (0, 2, 1))
-                pieces = tl.split(cut)
-            for p in tl.static_range(64 // PIECE):
-                column = unit * 128 + h * 64 + p * PIECE
-                group = column // GROUP if GROUP else 0
-                scale = _group_values(scales, group, GROUPS, tile, TILES, ROW_TILES)
-                if HAS_ZEROS:
-                    zero = _group_values(zeros, group, GROUPS, tile, TILES, ROW_TILES)
-                offsets = tokens[:, None] * (UNITS * 128) + (column + columns)[None, :]
-                inside = (tokens < TOKENS)[:, None]
-                acc = _piece(acc, pieces[p], x, offsets, inside, scale, zero, MULTIPLY)
+        acc = _unit(
+            acc, loaded, x, scales, zeros, unit, tile, tokens, TOKENS, UNITS, TILES, GROUPS,
+            PIECE, GROUP, HAS_ZEROS, ROW_TILES, MULTIPLY,
+        )  # fmt: skip
     rows = tile * 16 + tl.arange(0, ROW_TILES * 16)
     inside = (rows < ROWS)[:, None] & (tokens < TOKENS)[None, :]
     target = out + tokens[None, :] * ROWS + rows[:, None]
-    if SPLIT == 1:
-        tl.store(target, acc.to(out.dtype.element_ty), mask=inside)
-    else:
-        block = tl.program_id(0) * tl.num_programs(1) + tl.program_id(1)
-        size: tl.constexpr = ROW_TILES * 16 * TOKEN_TILE
-        lanes = tl.arange(0, ROW_TILES * 16)[:, None] * TOKEN_TILE
-        lanes += tl.arange(0, TOKEN_TILE)[None, :]
-        own = partials + block * (SPLIT * size) + lanes
-        tl.store(own + split * size, acc)
-        tl.debug_barrier()
-        arrived = tl.atomic_add(counters + block, 1, sem="acq_rel", scope="gpu")
-        if arrived == SPLIT - 1:
-            total = tl.load(own, cache_modifier=".cg")
-            for other in tl.static_range(1, SPLIT):
-                total += tl.load(own + other * size, cache_modifier=".cg")
-            tl.store(target, total.to(out.dtype.element_ty), mask=inside)
-            tl.store(counters + block, 0)
+    _finish(acc, target, inside, partials, counters, ROW_TILES * 16, TOKEN_TILE, SPLIT)
 
 
 def launch(

@@ -62,6 +62,8 @@ def fits(config: Int4Config, weights: Int4Weights) -> bool:
     if isinstance(config, Int4DirectConfig):
         tiles = weights.padded_rows // UNIT_ROWS
         warps = config.split * config.num_warps
+        if weights.group == 32 and config.token_tile > 8:  # masks, and no registers for them
+            return False
         most = MOST_UNITS[config.token_tile] * warps
         return units % warps == 0 and units <= most and tiles % config.row_tiles == 0
     if units % (config.split * config.unroll) or weights.padded_rows % config.rows:

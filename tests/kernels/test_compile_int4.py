@@ -15,7 +15,7 @@ from kernels.configs import ARCHITECTURES, SHARED_MEMORY_LIMIT, Architecture
 
 SCRIPT = Path(__file__).with_name("compile_int4.py")
 ROOT = SCRIPT.parents[2]
-ALL = {architecture: 12 for architecture in ARCHITECTURES} | {90: 56}  # kernels compiled
+ALL = dict.fromkeys(ARCHITECTURES, 12) | {90: 56}  # kernels compiled
 
 
 @pytest.mark.slow
