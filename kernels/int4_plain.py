@@ -80,7 +80,7 @@ def _finish(
     acc, target, inside, partials, counters, HEIGHT: tl.constexpr, WIDTH: tl.constexpr,
     SPLIT: tl.constexpr,
 ):  # fmt: skip
-    """kernels.int4_finish.finish in plain Triton: store, or the last to arrive adds all in order."""
+    """finish of kernels.int4_finish in plain Triton: the last to arrive adds all in order."""
     if SPLIT == 1:
         tl.store(target, acc.to(target.dtype.element_ty), mask=inside)
     else:
