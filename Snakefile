@@ -11,6 +11,7 @@ include: "workflow/rules/common.smk"
 include: "workflow/rules/plan.smk"
 include: "workflow/rules/measure.smk"
 include: "workflow/rules/calibrate.smk"
+include: "workflow/rules/learning.smk"
 include: "workflow/rules/predict.smk"
 include: "workflow/rules/breakeven.smk"
 include: "workflow/rules/llm.smk"
@@ -21,6 +22,7 @@ localrules:
     all,
     plan,
     calibrate,
+    learning,
     predict,
     breakeven,
     llm,

@@ -4,6 +4,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from roofcal.model.transfers import origin_of
 from roofcal.records import (
     Calibration,
     Environment,
@@ -15,6 +16,7 @@ from roofcal.records import (
     write_records,
 )
 from roofcal.report.html import write_report
+from roofcal.runs import TABLES
 
 
 class PublishError(ValueError):
@@ -24,6 +26,8 @@ class PublishError(ValueError):
 def publish(run: Path, published: Path, devices_folder: Path) -> Path:
     """The folder reports/published/<device>/<environment_id> of a finished run.
 
+    Of predictions with the calibration of another environment, those whose calibration is published
+    beside it: the others could not be made again from what is published.
     The same records give the same bytes. Raises PublishError for an unfinished run or a different
     publication of the same environment, RecordsError for bad files; then nothing was changed.
     """
@@ -32,7 +36,7 @@ def publish(run: Path, published: Path, devices_folder: Path) -> Path:
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as place:
         fresh = Path(place) / target.name
-        _freeze(run, fresh)
+        _freeze(run, fresh, target.parent)
         if target.exists():
             _refuse_other_records(fresh, target)
             shutil.rmtree(target)
@@ -41,7 +45,7 @@ def publish(run: Path, published: Path, devices_folder: Path) -> Path:
     return target
 
 
-def _freeze(run: Path, fresh: Path) -> None:
+def _freeze(run: Path, fresh: Path, beside: Path) -> None:
     write_records(fresh / "environment.jsonl", read_records(run / "environment.jsonl", Environment))
     ops = sorted(path.stem for path in (run / "plan").glob("*.jsonl"))
     unmeasured = [op for op in ops if not (run / "measurements" / f"{op}.jsonl").is_file()]
@@ -55,11 +59,17 @@ def _freeze(run: Path, fresh: Path) -> None:
         write_records(fresh / "measurements" / f"{op}.jsonl.gz", rows)
     write_records(fresh / "calibration.jsonl", read_records(run / "calibration.jsonl", Calibration))
     for path in sorted((run / "predictions").glob("*.jsonl")):
-        write_records(fresh / "predictions" / path.name, read_records(path, Prediction))
-    if (run / "breakeven.csv").is_file():
-        shutil.copyfile(run / "breakeven.csv", fresh / "breakeven.csv")
-    if (run / "llm.csv").is_file():
-        shutil.copyfile(run / "llm.csv", fresh / "llm.csv")
+        predictions = [p for p in read_records(path, Prediction) if _is_lasting(p, beside)]
+        write_records(fresh / "predictions" / path.name, predictions)
+    for name in TABLES:
+        if (run / name).is_file():
+            shutil.copyfile(run / name, fresh / name)
+
+
+def _is_lasting(prediction: Prediction, beside: Path) -> bool:
+    """Whether the calibration behind a prediction is the run's own or published beside it."""
+    origin = origin_of(prediction.model)
+    return origin is None or (beside / origin / "calibration.jsonl").is_file()
 
 
 def _refuse_other_records(fresh: Path, target: Path) -> None:

@@ -18,6 +18,7 @@ RESULTS: Final = Path("results")
 PUBLISHED: Final = Path("reports/published")
 DEVICES: Final = Path("config/devices")
 WAVE: Final = Path("config/wave")
+TABLES: Final = ("learning.csv", "breakeven.csv", "llm.csv")  # of a run, derived beside its records
 
 
 class RunsError(ValueError):
@@ -29,8 +30,7 @@ class Run:
     """One device in one environment: where its records are and where derived ones go.
 
     folder   holds environment.jsonl, plan/ and measurements/
-    derived  takes calibration.jsonl, predictions/, breakeven.csv and llm.csv; `folder` unless it
-             is published
+    derived  takes calibration.jsonl, predictions/ and TABLES; `folder` unless it is published
     ops      ops with a plan: those of the study, or those found measured in an old run
     backend  what a current run is measured on; None for a run that is only replayed
     slices   per op of a current run, all that the configuration says of what to measure
@@ -83,10 +83,15 @@ class Run:
         sweeps = self.slices[op]["sweeps"].values()
         return [sweep["csv"] for sweep in sweeps if sweep.get("csv")]
 
+    @property
+    def calibration(self) -> str:
+        """Its calibration file."""
+        return f"{self.derived}/calibration.jsonl"
+
     def derivatives(self) -> list[str]:
-        """The calibration, predictions of every study op, break-even map and language models."""
-        names = ("calibration.jsonl", *(f"predictions/{op}.jsonl" for op in self.studies))
-        return [f"{self.derived}/{name}" for name in (*names, "breakeven.csv", "llm.csv")]
+        """Calibration, predictions of every study op, and TABLES."""
+        names = (*(f"predictions/{op}.jsonl" for op in self.studies), *TABLES)
+        return [self.calibration, *(f"{self.derived}/{name}" for name in names)]
 
     def datasheet(self) -> list[str]:
         """The device's file in config/devices, if it has one."""
@@ -116,6 +121,18 @@ def study_runs(study: Study) -> list[Run]:
     if not runs:
         raise RunsError("config/config.yaml: devices is empty and there is nothing to replay")
     return runs
+
+
+def other_calibrations(run: Run, runs: Iterable[Run]) -> list[str]:
+    """Calibration files of the device of `run` in its other environments, sorted by environment.
+
+    Of several runs of one environment the first of `runs` counts.
+    """
+    found: dict[str, str] = {}
+    for other in runs:
+        if other.folder.parent.name == run.folder.parent.name:
+            found.setdefault(other.environment_id, other.calibration)
+    return [found[name] for name in sorted(found) if name != run.environment_id]
 
 
 def current_runs(study: Study) -> list[Run]:

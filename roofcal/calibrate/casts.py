@@ -18,8 +18,9 @@ from roofcal.ops.cast.time_model import CONSTANTS, FAMILIES, evaluate
 from roofcal.records import Ceiling
 
 Array = NDArray[np.float64]
-_LEAST_POINTS: Final = 8
+LEAST_POINTS: Final = 8
 _FOLDS: Final = 7
+_QUICK_FOLDS: Final = 3
 _SOFT: Final = 0.1
 
 
@@ -36,11 +37,30 @@ def fit_casts(
     probes: Sequence[Probe], cache_bytes: float, generator: np.random.Generator
 ) -> Iterator[tuple[str, CastFit]]:
     """("<provider>.<recipe>", fit) of every pair with eight probes and more."""
+    for provider, recipe, some in by_pair(probes):
+        if len(some) >= LEAST_POINTS:
+            yield f"{provider}.{recipe}", _fit_one(_Data.of(recipe, some, cache_bytes), generator)
+
+
+def by_pair(probes: Sequence[Probe]) -> Iterator[tuple[str, str, list[Probe]]]:
+    """(provider, recipe, its probes) in the order of their names."""
     pairs = sorted({(p.point.provider, p.point.recipe) for p in probes})
     for provider, recipe in pairs:
         some = [p for p in probes if (p.point.provider, p.point.recipe) == (provider, recipe)]
-        if len(some) >= _LEAST_POINTS:
-            yield f"{provider}.{recipe}", _fit_one(_Data.of(recipe, some, cache_bytes), generator)
+        yield provider, recipe, some
+
+
+def judged(probes: Sequence[Probe], others: Sequence[Probe], cache_bytes: float) -> Array:
+    """log(predicted / measured) of `others` by a fit of `probes` alone, its family included.
+
+    All are of one provider and recipe. The family is chosen by three folds.
+    """
+    recipe = probes[0].point.recipe
+    data = _Data.of(recipe, probes, cache_bytes)
+    family, _ = _chosen(data, _QUICK_FOLDS)
+    found = data.search(family, np.arange(len(probes)))
+    unseen = _Data.of(recipe, others, cache_bytes)
+    return unseen.residual(found, family, np.arange(len(others)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,8 +111,7 @@ class _Data:
 
 
 def _fit_one(data: _Data, generator: np.random.Generator) -> CastFit:
-    residuals = {family: _left_out(data, family) for family in FAMILIES}
-    family = min(residuals, key=lambda name: float(np.abs(residuals[name]).mean()))
+    family, residuals = _chosen(data)
     count = len(data.seconds)
     best = data.search(family, np.arange(count))
     low, high = interval(count, lambda index: data.search(family, index), generator)
@@ -101,14 +120,21 @@ def _fit_one(data: _Data, generator: np.random.Generator) -> CastFit:
         name: ceiling(best[i], low[i], high[i], unit, evidence)
         for i, (name, unit) in enumerate(CONSTANTS.items())
     }
-    return CastFit(family=family, constants=constants, errors=_errors(residuals[family]))
+    return CastFit(family=family, constants=constants, errors=_errors(residuals))
 
 
-def _left_out(data: _Data, family: str) -> Array:
+def _chosen(data: _Data, folds: int = _FOLDS) -> tuple[str, Array]:
+    """The family with the smaller errors on probes left out, and their logarithms."""
+    residuals = {family: _left_out(data, family, folds) for family in FAMILIES}
+    family = min(residuals, key=lambda name: float(np.abs(residuals[name]).mean()))
+    return family, residuals[family]
+
+
+def _left_out(data: _Data, family: str, folds: int) -> Array:
     """log(predicted / measured) of every probe, fitted on the other folds."""
-    fold = np.arange(len(data.seconds)) % _FOLDS
+    fold = np.arange(len(data.seconds)) % folds
     residuals = np.empty(len(fold))
-    for number in range(_FOLDS):
+    for number in range(folds):
         left = np.flatnonzero(fold == number)
         found = data.search(family, np.flatnonzero(fold != number))
         residuals[left] = data.residual(found, family, left)

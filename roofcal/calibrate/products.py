@@ -26,11 +26,14 @@ from roofcal.ops.gemm.time_model import (
 from roofcal.records import Ceiling
 
 Array = NDArray[np.float64]
-_LEAST_POINTS: Final = 12
+LEAST_POINTS: Final = 12
 _LEAST_SLOW_POINTS: Final = 4
 _FOLDS: Final = 6
 _SOFT: Final = 0.05  # residuals beyond 5 % pull less than their square
 _STARTS: Final = 3
+_QUICK_FOLDS: Final = 2
+_QUICK_STEPS: Final = 4
+_JUDGED_STEPS: Final = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +76,28 @@ def left_out(
     return _chosen(_data(recipe, probes, compute_units, dram_bytes_per_s, families), families)
 
 
+def judged(
+    recipe: str,
+    probes: Sequence[Probe],
+    others: Sequence[Probe],
+    compute_units: int,
+    dram_bytes_per_s: float | None,
+    families: Sequence[str],
+) -> Array:
+    """log(predicted / measured) of `others` by a fit of `probes` alone, its family included.
+
+    The family is chosen among `families` by a shorter cross-validation than that of fit_recipe: two
+    folds, a few steps of each search. Raises as fit_recipe.
+    """
+    data = _data(recipe, probes, compute_units, dram_bytes_per_s, families)
+    family = families[0]
+    if len(families) > 1:
+        family, _ = _chosen(data, families, _QUICK_FOLDS, _Begin(steps=_QUICK_STEPS))
+    found = _fit(data, family, np.arange(len(probes)), _Begin(steps=_JUDGED_STEPS))
+    unseen = _Data.of(recipe, others, compute_units, dram_bytes_per_s)
+    return _residuals(unseen, family, found, np.arange(len(others)))
+
+
 def _data(
     recipe: str,
     probes: Sequence[Probe],
@@ -80,9 +105,9 @@ def _data(
     dram_bytes_per_s: float | None,
     families: Sequence[str],
 ) -> "_Data":
-    if len(probes) < _LEAST_POINTS:
+    if len(probes) < LEAST_POINTS:
         raise CalibrationError(
-            f"{recipe}: {len(probes)} products in probe_math, needs {_LEAST_POINTS}; "
+            f"{recipe}: {len(probes)} products in probe_math, needs {LEAST_POINTS}; "
             "measure more (config/sweeps/probe_math.yaml: count)"
         )
     data = _Data.of(recipe, probes, compute_units, dram_bytes_per_s)
@@ -91,9 +116,11 @@ def _data(
     return data
 
 
-def _chosen(data: "_Data", families: Sequence[str]) -> tuple[str, Array]:
+def _chosen(
+    data: "_Data", families: Sequence[str], folds: int = _FOLDS, begin: "_Begin | None" = None
+) -> tuple[str, Array]:
     """The family with the smallest errors on probes left out, and their logarithms."""
-    residuals = {family: _left_out(data, family) for family in families}
+    residuals = {family: _left_out(data, family, folds, begin) for family in families}
     family = min(residuals, key=lambda name: float(np.abs(residuals[name]).mean()))
     return family, residuals[family]
 
@@ -252,16 +279,24 @@ def _best(data: _Data, family: str, generator: np.random.Generator) -> dict[str,
     return min(fits, key=lambda fit: fit[0])[1]
 
 
-def _left_out(data: _Data, family: str) -> Array:
+def _left_out(data: _Data, family: str, folds: int, begin: "_Begin | None") -> Array:
     """log(predicted / measured) of every probe, fitted on the other folds."""
     count = len(data.seconds)
-    fold = np.arange(count) % _FOLDS
+    fold = np.arange(count) % folds
     residuals = np.empty(count)
-    for number in range(_FOLDS):
+    for number in range(folds):
         kept, left = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
-        total = evaluate(_fit(data, family, kept), data.shapes(family, left), family).total
-        residuals[left] = np.log(total / data.seconds[left])
+        residuals[left] = _residuals(data, family, _fit(data, family, kept, begin), left)
     return residuals
+
+
+def _residuals(
+    data: _Data, family: str, constants: Mapping[str, float], index: NDArray[Any]
+) -> Array:
+    """log(predicted / measured) of the probes of `index`."""
+    total = evaluate(constants, data.shapes(family, index), family).total
+    logarithms: Array = np.log(total / data.seconds[index])
+    return logarithms
 
 
 def _with_intervals(

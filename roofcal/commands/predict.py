@@ -33,6 +33,14 @@ def add(commands: Commands) -> None:
     parser.add_argument("--points", type=Path, metavar="CSV", help="columns recipe,m,n,k")
     parser.add_argument("--run", type=Path, dest="folder", help="predict the plan of a run folder")
     parser.add_argument("--calibration", type=Path, help="with --run: the calibration to use")
+    parser.add_argument(
+        "--also",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="with --run: calibrations of the same device in other environments",
+    )
     parser.add_argument("--out", type=Path, help="with --run or --points: write here")
     symbolic.add_options(parser)
     parser.set_defaults(run=run)
@@ -46,6 +54,8 @@ def run(options: argparse.Namespace) -> None:
         return
     from roofcal.predict.points import predict_csv
 
+    if options.also:
+        raise ValueError("--also needs --run: it adds models to the predictions of a run folder")
     if not options.device:
         raise ValueError("predict needs --device, e.g. --device nvidia-h200")
     if options.symbolic:
@@ -66,7 +76,7 @@ def _predict_run(options: argparse.Namespace) -> None:
     calibration = options.calibration or options.folder / "calibration.jsonl"
     device = options.folder.parent.name
     known = (datasheet(device), wave_device(device))
-    predictions = predict_run(options.folder, calibration, options.op, *known)
+    predictions = predict_run(options.folder, calibration, options.op, *known, also=options.also)
     out = options.out or options.folder / "predictions" / f"{options.op}.jsonl"
     write_records(out, predictions)
 

@@ -12,6 +12,7 @@ A model is a module of this package with
 from collections.abc import Sequence
 from typing import Final, Protocol
 
+from roofcal.model.transfers import origin_of
 from roofcal.predict import calibrated, datasheet
 from roofcal.predict.errors import PredictError
 from roofcal.predict.sources import Sources
@@ -46,7 +47,15 @@ MODELS: Final[dict[str, Model]] = {model.MODEL: model for model in _ALL}
 
 
 def model_named(name: str) -> Model:
-    """The model of a name; raises PredictError with the names there are."""
+    """The model of a name; raises PredictError with the names there are.
+
+    Names of roofcal.model.transfers are none: they say how a run was predicted.
+    """
+    origin = origin_of(name)
+    if origin is not None:
+        raise PredictError(
+            f"'{name}' is model calibrated of an environment: --environment {origin}"
+        )
     if name not in MODELS:
         raise PredictError(f"unknown model '{name}'; there are {', '.join(MODELS)}")
     return MODELS[name]

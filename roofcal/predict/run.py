@@ -1,14 +1,18 @@
 """Every model on every study point of a run."""
 
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from roofcal.devices import DeviceSpec
+from roofcal.model.transfers import transferred
+from roofcal.predict import calibrated
 from roofcal.predict.errors import PredictError
 from roofcal.predict.find import read_calibration
 from roofcal.predict.models import MODELS
 from roofcal.predict.sources import Sources
 from roofcal.predict.wave.device import WaveDevice
-from roofcal.records import PlanPoint, Prediction, read_records
+from roofcal.records import Calibration, PlanPoint, Prediction, read_records
 
 
 def predict_run(
@@ -17,12 +21,16 @@ def predict_run(
     op: str,
     spec: DeviceSpec | None,
     wave: WaveDevice | None = None,
+    *,
+    also: Sequence[Path] = (),
 ) -> list[Prediction]:
     """Predictions of the points of one op of a run folder, by each model that can.
 
     spec, wave: the device's datasheet and its description for the wave model, where it has them.
-    Raises PredictError where there is no plan or the calibration is another device's, RecordsError
-    for bad files.
+    also: calibrations of the device in other environments, each a model of its own, named by
+    roofcal.model.transfers.transferred; their predictions come last. Raises PredictError where
+    there is no plan, a calibration is another device's, or two are of one environment;
+    RecordsError for bad files.
     """
     points = read_records(plan_file(run, op), PlanPoint)
     devices = sorted({point.device for point in points})
@@ -30,7 +38,29 @@ def predict_run(
         raise PredictError(f"{run}/plan: is for several devices: {', '.join(devices)}")
     fitted = read_calibration(calibration, devices[0] if devices else None)
     sources = Sources(calibration=fitted, spec=spec, wave=wave)
-    return [found for model in MODELS.values() for found in model.predict(points, sources)]
+    found = [found for model in MODELS.values() for found in model.predict(points, sources)]
+    others = _of_other_environments(also, fitted)
+    return [*found, *(p for other in others for p in _transferred(points, other))]
+
+
+def _of_other_environments(paths: Iterable[Path], own: Calibration) -> Iterator[Calibration]:
+    """The calibrations in files: of the device of `own`, each of another environment."""
+    known = {own.environment_id}
+    for path in paths:
+        found = read_calibration(path, own.device)
+        if found.environment_id in known:
+            raise PredictError(
+                f"--also {path}: environment {found.environment_id} predicts this run already; "
+                "give calibrations of other environments, one of each"
+            )
+        known.add(found.environment_id)
+        yield found
+
+
+def _transferred(points: Sequence[PlanPoint], calibration: Calibration) -> list[Prediction]:
+    name = transferred(calibration.environment_id)
+    made = calibrated.predict(points, Sources(calibration=calibration))
+    return [replace(prediction, model=name) for prediction in made]
 
 
 def plan_file(run: Path, op: str) -> Path:

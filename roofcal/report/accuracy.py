@@ -13,7 +13,13 @@ import numpy as np
 import pandas as pd
 
 from roofcal.model.regimes import REGIMES
-from roofcal.report.tables import MODEL, models_in, ok_rows, role_of, standard_protocol
+from roofcal.report.tables import (
+    interval_columns,
+    models_in,
+    ok_rows,
+    role_of,
+    standard_protocol,
+)
 
 ALL: Final = "all"
 _STATISTICS: Final = (
@@ -24,6 +30,7 @@ _STATISTICS: Final = (
     "median_error",
     "worst_error",
     "coverage",
+    "violations",
 )
 COLUMNS: Final = ("op", "model", "regime", "recipe", *_STATISTICS)
 _KEYS: Final = ["op", "model", "regime", "recipe"]
@@ -40,14 +47,15 @@ def residuals(frame: pd.DataFrame) -> pd.DataFrame:
     """One row per judged point and model that predicts it: the frame's columns, `model`, `error`.
 
     `model_s` is what the model says, `error` is model_s / median_s - 1, `inside` whether the median
-    lies in the interval of the prediction: 1.0, 0.0, or NaN for a model that states none.
+    lies in the interval of the prediction: 1.0, 0.0, or NaN for a model that states none. `faster`:
+    the whole interval of the measurement lies below what the model says, its interval included.
     """
     rows = judged(frame)
     parts = [_of_model(rows, model, column) for model, column in models_in(frame).items()]
     found = [part for part in parts if not part.empty]
     if not found:
         return rows.iloc[:0].assign(
-            model=pd.Series(dtype=object), model_s=np.nan, error=np.nan, inside=np.nan
+            model=pd.Series(dtype=object), model_s=np.nan, error=np.nan, inside=np.nan, faster=False
         )
     return pd.concat(found, ignore_index=True)
 
@@ -55,13 +63,23 @@ def residuals(frame: pd.DataFrame) -> pd.DataFrame:
 def _of_model(rows: pd.DataFrame, model: str, column: str) -> pd.DataFrame:
     some = rows[rows[column].notna()]
     said = some.assign(model=model, model_s=some[column], error=some[column] / some["median_s"] - 1)
-    return said.assign(inside=_inside(some) if model == MODEL else np.nan)
+    low, high = interval_columns(model)
+    return said.assign(inside=_inside(some, low, high), faster=_faster(some, column, low))
 
 
-def _inside(rows: pd.DataFrame) -> "pd.Series[float]":
-    low, high = rows["predicted_low_s"], rows["predicted_high_s"]
+def _inside(rows: pd.DataFrame, low_column: str, high_column: str) -> "pd.Series[float]":
+    if low_column not in rows.columns:
+        return pd.Series(np.nan, index=rows.index)
+    low, high = rows[low_column], rows[high_column]
     inside = (rows["median_s"] >= low) & (rows["median_s"] <= high)
     return inside.astype(float).where(low.notna() & high.notna())
+
+
+def _faster(rows: pd.DataFrame, column: str, low_column: str) -> "pd.Series[bool]":
+    least = rows[column]
+    if low_column in rows.columns:
+        least = rows[low_column].fillna(least)
+    return rows["ci95_high_s"] < least
 
 
 def error_by_regime(frame: pd.DataFrame) -> pd.DataFrame:
@@ -69,7 +87,8 @@ def error_by_regime(frame: pd.DataFrame) -> pd.DataFrame:
 
     Fractions of the measured time: mape (mean of |error|), median and 95th percentile of |error|,
     median of the signed error (a bias), the signed error that is furthest from zero, and coverage:
-    the share of points inside the 95 % interval of their prediction.
+    the share of points inside the 95 % interval of their prediction. Violations are the points that
+    were faster than the model says they can be.
     """
     return summarise_errors(residuals(frame))
 
@@ -121,6 +140,7 @@ def _statistics(rows: pd.DataFrame) -> dict[str, float]:
         float(np.median(values)),
         float(values[size.argmax()]),
         float(rows["inside"].mean()),
+        int(rows["faster"].sum()),
     )
     return dict(zip(_STATISTICS, numbers, strict=True))
 

@@ -1,7 +1,7 @@
 """All that the report says of one run, computed once: frames by op, and the tables made of them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import pandas as pd
@@ -14,10 +14,12 @@ from roofcal.report.audit import not_ok, violations
 from roofcal.report.breakeven_section import read_map
 from roofcal.report.comparisons import method_panel, speedups
 from roofcal.report.constants import constants_table
+from roofcal.report.learning_section import read_curves
 from roofcal.report.llm_section import read_estimates
 from roofcal.report.loading import Run
 from roofcal.report.quality import quality_row
 from roofcal.report.tables import frame_of
+from roofcal.report.transfer_section import labels_of, transfers
 
 _BY: Final = " \N{MULTIPLICATION SIGN} "
 
@@ -34,7 +36,10 @@ class Analysis:
     quality     one row per op
     constants   empty without a calibration
     breakeven   the break-even map, empty without one
+    learning    the learning curves, empty without any
     llm         estimates of language models, empty without any
+    transfers   own calibration against those of other environments, by op; empty without any
+    others      files of those calibrations by environment, as commands name them
     """
 
     run: Run
@@ -49,7 +54,10 @@ class Analysis:
     quality: pd.DataFrame
     constants: pd.DataFrame
     breakeven: pd.DataFrame
+    learning: pd.DataFrame
     llm: pd.DataFrame
+    transfers: pd.DataFrame
+    others: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def device(self) -> str:
@@ -60,6 +68,11 @@ class Analysis:
     def environment_id(self) -> str:
         """Environment id."""
         return self.run.environment.environment_id
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """What people read for models with the constants of other environments."""
+        return labels_of(self.environment_id, self.errors["model"]) if len(self.errors) else {}
 
     @property
     def points(self) -> int:
@@ -83,7 +96,7 @@ class Analysis:
         return said or (self.spec.l2_bytes if self.spec else None)
 
 
-def analyse(run: Run, spec: DeviceSpec | None) -> Analysis:
+def analyse(run: Run, spec: DeviceSpec | None, others: Mapping[str, str] | None = None) -> Analysis:
     """Read a run op by op and compute every table; raises RecordsError, ReportError: bad files."""
     frames: dict[str, pd.DataFrame] = {}
     sessions: dict[str, tuple[Session, ...]] = {}
@@ -106,7 +119,10 @@ def analyse(run: Run, spec: DeviceSpec | None) -> Analysis:
         quality=_quality(frames, sessions),
         constants=constants_table(run.calibration, spec) if run.calibration else pd.DataFrame(),
         breakeven=read_map(run.derived),
+        learning=read_curves(run.derived),
         llm=read_estimates(run.derived),
+        transfers=_joined([transfers(frame) for frame in frames.values()]),
+        others=others or {},
     )
 
 

@@ -6,7 +6,7 @@ from typing import Final
 import pandas as pd
 
 from roofcal.report.columns import count, text
-from roofcal.report.loading import ReportError
+from roofcal.report.derived_csv import read_derived
 from roofcal.report.page import Column
 
 _LABELS: Final = ("recipe", "pass", "casts")
@@ -47,25 +47,8 @@ COLUMNS: Final[tuple[Column, ...]] = (
 
 
 def read_map(derived: Path) -> pd.DataFrame:
-    """The rows of breakeven.csv of a run; empty where it has none.
-
-    Raises ReportError for a file without the columns NEEDED or with text for a number.
-    """
-    path = derived / SOURCE
-    if not path.is_file():
-        return pd.DataFrame(columns=list(NEEDED))
-    again = "delete it and run `make study` again"
-    try:
-        table = pd.read_csv(path, keep_default_na=False, na_values=[""])
-    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
-        raise ReportError(f"{path}: is no CSV file ({error}); {again}") from None
-    missing = [name for name in NEEDED if name not in table.columns]
-    if missing:
-        raise ReportError(f"{path}: column {', '.join(missing)} is missing; {again}")
-    for name in (*_SIZES, *_RATIOS, *_ENDS):
-        if len(table) and not pd.api.types.is_numeric_dtype(table[name]):
-            raise ReportError(f"{path}: column {name} holds something else than numbers; {again}")
-    return table
+    """The rows of breakeven.csv of a run; empty where it has none. Raises as read_derived."""
+    return read_derived(derived / SOURCE, NEEDED, (*_SIZES, *_RATIOS, *_ENDS))
 
 
 def smallest_m(table: pd.DataFrame) -> pd.DataFrame:

@@ -136,6 +136,7 @@ ERRORS: Final = (
     fraction("median_error", "bias", signed=True),
     fraction("worst_error", "worst", signed=True),
     fraction("coverage", "in interval"),
+    count("violations", "faster than it says"),
 )
 WORST: Final = (
     text("recipe", "recipe"),

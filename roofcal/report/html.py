@@ -9,11 +9,13 @@ import pandas as pd
 
 from roofcal.devices import load_devices
 from roofcal.records import write_bytes
+from roofcal.report import transfer_section
 from roofcal.report.analysis import Analysis, analyse, with_shape
 from roofcal.report.export import write_csv
 from roofcal.report.glance import GLANCE, glance_row
 from roofcal.report.loading import ReportError, Run, load_run
 from roofcal.report.page import Chapter, make_table
+from roofcal.report.provenance import calibration_home
 from roofcal.report.sections import Writer
 
 TEMPLATES: Final = Path(__file__).resolve().parents[2] / "reports" / "templates"
@@ -34,7 +36,8 @@ def write_report(runs: Sequence[tuple[Path, Path | None]], out: Path, devices_fo
     glance: list[dict[str, Any]] = []
     tables: dict[str, list[pd.DataFrame]] = {}
     for number, (anchor, run) in enumerate(_anchored(loaded)):
-        analysis = analyse(run, specs.get(run.environment.device))
+        others = _calibrations(loaded, run.environment.device)
+        analysis = analyse(run, specs.get(run.environment.device), others)
         chapters.append(Writer(analysis, anchor, number).chapter())
         glance.append(glance_row(analysis))
         for name, frame in csv_tables(analysis):
@@ -67,6 +70,12 @@ def _anchored(runs: Sequence[Run]) -> Iterator[tuple[str, Run]]:
         yield f"{environment.device}{tail}", run
 
 
+def _calibrations(runs: Sequence[Run], device: str) -> dict[str, str]:
+    """Calibration files of a device by environment; of several runs of one the first counts."""
+    some = [run for run in reversed(runs) if run.environment.device == device]
+    return {run.environment.environment_id: calibration_home(run) for run in some}
+
+
 def csv_tables(a: Analysis) -> Iterator[tuple[str, pd.DataFrame]]:
     """(file name, table) of a run: tidy frames by device and op, and what was made of them."""
     for op, frame in a.frames.items():
@@ -83,8 +92,12 @@ def csv_tables(a: Analysis) -> Iterator[tuple[str, pd.DataFrame]]:
         yield "speedups.csv", _labelled(table, a)
     if len(a.breakeven):
         yield "breakeven.csv", _labelled(a.breakeven, a)
+    if len(a.learning):
+        yield "learning.csv", _labelled(a.learning, a)
     if len(a.llm):
         yield "llm.csv", _labelled(a.llm, a)
+    if len(a.transfers):
+        yield transfer_section.SOURCE, _labelled(a.transfers, a)
 
 
 def _labelled(frame: pd.DataFrame, a: Analysis, *, last: bool = False) -> pd.DataFrame:

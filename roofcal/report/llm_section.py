@@ -6,7 +6,7 @@ from typing import Final
 import pandas as pd
 
 from roofcal.report.columns import count, in_unit, text
-from roofcal.report.loading import ReportError
+from roofcal.report.derived_csv import read_derived
 from roofcal.report.page import Column
 
 SOURCE: Final = "llm.csv"
@@ -18,7 +18,6 @@ _TIMES: Final = tuple(
 _RATES: Final = tuple(f"decode_tokens_per_s{end}" for end in ("", "_low", "_high"))
 _BYTES: Final = ("weight_bytes_per_gpu",)
 NEEDED: Final = (*_LABELS, *_CUT, *_BYTES, *_TIMES, *_RATES)
-_AGAIN: Final = "delete it and run `make study` again"
 
 
 def _number(key: str, label: str, unit: str, factor: float, about: str = "") -> Column:
@@ -46,24 +45,8 @@ COLUMNS: Final[tuple[Column, ...]] = (
 
 
 def read_estimates(derived: Path) -> pd.DataFrame:
-    """The rows of llm.csv of a run; empty where it has none.
-
-    Raises ReportError for a file without the columns NEEDED or with text for a number.
-    """
-    path = derived / SOURCE
-    if not path.is_file():
-        return pd.DataFrame(columns=list(NEEDED))
-    try:
-        table = pd.read_csv(path, keep_default_na=False, na_values=[""])
-    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
-        raise ReportError(f"{path}: is no CSV file ({error}); {_AGAIN}") from None
-    missing = [name for name in NEEDED if name not in table.columns]
-    if missing:
-        raise ReportError(f"{path}: column {', '.join(missing)} is missing; {_AGAIN}")
-    for name in NEEDED[len(_LABELS) :]:
-        if len(table) and not pd.api.types.is_numeric_dtype(table[name]):
-            raise ReportError(f"{path}: column {name} holds something else than numbers; {_AGAIN}")
-    return table
+    """The rows of llm.csv of a run; empty where it has none. Raises as read_derived."""
+    return read_derived(derived / SOURCE, NEEDED, NEEDED[len(_LABELS) :])
 
 
 def by_cut(table: pd.DataFrame) -> pd.DataFrame:

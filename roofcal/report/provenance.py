@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import pandas as pd
 
+from roofcal.model.transfers import origin_of
 from roofcal.model.units import format_bytes
 from roofcal.ops import BY_NAME
 from roofcal.records import Environment, Session
@@ -92,6 +93,11 @@ def derived_home(run: Run) -> str:
     return f"results/replay/{run.environment.device}/{run.environment.environment_id}"
 
 
+def calibration_home(run: Run) -> str:
+    """The calibration of a run in any checkout."""
+    return f"{derived_home(run)}/calibration.jsonl"
+
+
 def table_command(run: Run, op: str) -> str:
     """The command that prints the tidy table of an op."""
     environment = run.environment
@@ -103,18 +109,17 @@ def table_command(run: Run, op: str) -> str:
 
 def map_command(run: Run) -> str:
     """The command that prints the break-even map of a run."""
-    return (
-        f"python -m roofcal breakeven --run {home(run)} "
-        f"--calibration {derived_home(run)}/calibration.jsonl"
-    )
+    return f"python -m roofcal breakeven --run {home(run)} --calibration {calibration_home(run)}"
+
+
+def learning_command(run: Run) -> str:
+    """The command that prints the learning curves of a run."""
+    return f"python -m roofcal learning --run {home(run)}"
 
 
 def llm_command(run: Run) -> str:
     """The command that prints the estimates of language models of a run."""
-    return (
-        f"python -m roofcal llm --run {home(run)} "
-        f"--calibration {derived_home(run)}/calibration.jsonl"
-    )
+    return f"python -m roofcal llm --run {home(run)} --calibration {calibration_home(run)}"
 
 
 def commands(a: Analysis) -> list[str]:
@@ -125,12 +130,15 @@ def commands(a: Analysis) -> list[str]:
     lines = [f"git checkout {commit}" for commit in sorted(commits)] if len(commits) == 1 else []
     if a.run.origin == "measured":
         lines.append("make study  # measures what is missing, then the rest of this list")
-    lines.append(f"python -m roofcal calibrate --run {place} --out {derived}/calibration.jsonl")
+    fitted, also = calibration_home(a.run), _also(a)
+    lines.append(f"python -m roofcal calibrate --run {place} --out {fitted}")
     lines += [
-        f"python -m roofcal predict --run {place} --calibration {derived}/calibration.jsonl "
-        f"--op {op} --out {derived}/predictions/{op}.jsonl"
+        f"python -m roofcal predict --run {place} --calibration {fitted} "
+        f"--op {op}{also} --out {derived}/predictions/{op}.jsonl"
         for op in studies
     ]
+    if len(a.learning):
+        lines.append(f"{learning_command(a.run)} --out {derived}/learning.csv")
     if len(a.breakeven):
         lines.append(f"{map_command(a.run)} --out {derived}/breakeven.csv")
     if len(a.llm):
@@ -138,3 +146,14 @@ def commands(a: Analysis) -> list[str]:
     pair = place if derived == place else f"{place}={derived}"
     lines.append(f"python -m roofcal report --run {pair} --out results/report/report.html")
     return lines
+
+
+def _also(a: Analysis) -> str:
+    """The argument of `predict` that gives calibrations of other environments, '' without any.
+
+    One that is not among the runs of the report was published beside this run.
+    """
+    names = sorted({name for model in a.labels if (name := origin_of(model))})
+    published = f"reports/published/{a.device}"
+    files = [a.others.get(name, f"{published}/{name}/calibration.jsonl") for name in names]
+    return f" --also {' '.join(files)}" if files else ""

@@ -7,7 +7,13 @@ from typing import Final
 import pandas as pd
 
 from roofcal.ops import BY_NAME
-from roofcal.report import breakeven_section, columns, llm_section
+from roofcal.report import (
+    breakeven_section,
+    columns,
+    learning_section,
+    llm_section,
+    transfer_section,
+)
 from roofcal.report.accuracy import judged
 from roofcal.report.analysis import Analysis, with_shape
 from roofcal.report.audit import reasons, roofs_beaten
@@ -17,8 +23,10 @@ from roofcal.report.constants import probe_errors_table
 from roofcal.report.constants_view import FULL, HEADLINE, readable
 from roofcal.report.figures import accuracy, bandwidth, panel, roofline, session, speedup
 from roofcal.report.figures.breakeven import draw_breakeven
+from roofcal.report.figures.learning import draw_learning
 from roofcal.report.figures.llm import draw_llm
 from roofcal.report.figures.picture import Picture
+from roofcal.report.learning_section import by_probes
 from roofcal.report.matrices import error_table, gain_table
 from roofcal.report.page import (
     Block,
@@ -34,6 +42,7 @@ from roofcal.report.page import (
 from roofcal.report.provenance import (
     commands,
     environment_facts,
+    learning_command,
     llm_command,
     map_command,
     sessions_table,
@@ -42,6 +51,7 @@ from roofcal.report.provenance import (
 from roofcal.report.summary import checks, sentences
 from roofcal.report.svg import inline_svg
 from roofcal.report.tables import axes_of
+from roofcal.report.transfer_section import with_labels
 
 _WORST: Final = 20
 
@@ -75,6 +85,8 @@ class Writer:
             "constants": ("Calibrated constants", self._constants),
             "roofline": ("Roofline", self._roofline),
             "accuracy": ("Measured against predicted", self._accuracy),
+            "learning": ("Learning curve", self._learning),
+            "transfer": ("Calibrations of other environments", self._transfer),
             "speedup": ("Speed-up against the baseline", self._speedup),
             "breakeven": ("Break-even of linears in fp8", self._breakeven),
             "bandwidth": ("Bandwidth", self._bandwidth),
@@ -120,18 +132,48 @@ class Writer:
             return
         for op in self._studies():
             frame = self.a.frames[op]
-            errors = self.a.errors[self.a.errors["op"] == op]
+            errors = self._errors(op)
             pictures = [
-                accuracy.draw_measured_against_predicted(frame),
-                accuracy.draw_error_by_regime(frame),
+                accuracy.draw_measured_against_predicted(frame, self.a.labels),
+                accuracy.draw_error_by_regime(frame, self.a.labels),
             ]
             yield from self._drawn(pictures)
             if len(errors):
-                yield error_table(self.a.errors, op, id=f"{self.anchor}-regimes-{op}")
+                yield error_table(errors, op, id=f"{self.anchor}-regimes-{op}")
                 name = f"Error of {op} by model, regime and recipe"
                 source = "error_by_regime.csv"
                 yield self._table(f"errors-{op}", name, errors, columns.ERRORS, source)
             yield from self._worst(op)
+
+    def _learning(self) -> Iterator[Block]:
+        table, source = self.a.learning, learning_section.SOURCE
+        if table.empty:
+            return
+        yield from self._drawn([draw_learning(table)], source, learning_command(self.a.run))
+        name = "Error on probes left out, by number of probes fitted on; middle repetition"
+        yield self._table("learning", name, by_probes(table), learning_section.COLUMNS, source)
+
+    def _errors(self, op: str) -> pd.DataFrame:
+        """Errors of one op under the names that people read."""
+        some = self.a.errors[self.a.errors["op"] == op]
+        return with_labels(some, self.a.labels)
+
+    def _transfer(self) -> Iterator[Block]:
+        """Nothing where the device has one environment."""
+        table = self.a.transfers
+        if table.empty:
+            return
+        yield Prose(
+            text="How well constants of another driver or torch predict what was measured here: "
+            "the calibrated model with the calibration of every other environment of this "
+            "device, beside its own, over the points that both predict."
+        )
+        shown, wanted = (
+            transfer_section.shown(table, self.a.environment_id),
+            transfer_section.COLUMNS,
+        )
+        name = "Own calibration against those of other environments"
+        yield self._table("transfers", name, shown, wanted, transfer_section.SOURCE)
 
     def _matrices(self) -> Iterator[Table]:
         """The small tables of the summary, for ops with a baseline."""
@@ -140,7 +182,7 @@ class Writer:
                 yield gain_table(table, id=f"{self.anchor}-gain-{op}")
         for op in dict.fromkeys(self.a.errors["op"]) if len(self.a.errors) else ():
             if BY_NAME[op].baseline_recipe:
-                yield error_table(self.a.errors, op, id=f"{self.anchor}-error-{op}")
+                yield error_table(self._errors(op), op, id=f"{self.anchor}-error-{op}")
 
     def _worst(self, op: str) -> Iterator[Block]:
         rows = judged(self.a.frames[op])

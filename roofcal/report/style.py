@@ -4,7 +4,7 @@ Series colours are those of Okabe and Ito, told apart with any colour vision. In
 colour below is a CSS variable, so that figures follow a dark colour scheme.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -132,9 +132,12 @@ def recipe_colour(recipe: str) -> str:
     return _RECIPES.get(recipe) or _SPARE[_number(recipe) % len(_SPARE)]
 
 
-def model_colour(model: str) -> str:
-    """The colour of a model of time."""
-    return _MODELS.get(model) or _SPARE[_number(model) % len(_SPARE)]
+def model_colours(models: Iterable[str]) -> dict[str, str]:
+    """The colour of each of several models of time; those that have none yet get spare ones."""
+    found = list(models)
+    new = sorted(model for model in found if model not in _MODELS)
+    spare = {model: _SPARE[index % len(_SPARE)] for index, model in enumerate(new)}
+    return {model: _MODELS.get(model) or spare[model] for model in found}
 
 
 def op_colour(op: str) -> str:

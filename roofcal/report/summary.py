@@ -141,6 +141,7 @@ def _others(a: Analysis, op: str) -> str:
         "wave": "the wave model",
         "datasheet": "the datasheet's roofline",
     }
+    names |= {model: f"the model {label}" for model, label in a.labels.items()}
     found = {name: error_of(a.errors, model, op=op) for model, name in names.items()}
     parts = [f"{name} {percent(row['mape'])}" for name, row in found.items() if row is not None]
     return f". For comparison: {', '.join(parts)}" if parts else ""

@@ -13,13 +13,14 @@ import pandas as pd
 
 from roofcal.devices import DeviceSpec
 from roofcal.model.statistics import summarise
+from roofcal.model.transfers import CALIBRATED
 from roofcal.ops import BY_NAME
 from roofcal.ops.spec import OpSpec
 from roofcal.records import Calibration, Measurement, PlanPoint, Prediction
 from roofcal.report.loading import OpRecords, Run
 from roofcal.report.roofs import CalibratedRoof, datasheet_seconds
 
-MODEL: Final = "calibrated"  # the model behind predicted_s; every other has a column <model>_s
+MODEL: Final = CALIBRATED  # the model behind predicted_s; every other has a column <model>_s
 NOT_REACHED: Final = "not_reached"
 
 _HEAD: Final = ("op", "provider", "recipe")
@@ -96,8 +97,7 @@ def frame_of(
         | _bounds(point, op, spec, roof)
         for point in records.points
     ]
-    others = [_column(model) for model in sorted(records.predictions) if model != MODEL]
-    columns = list(dict.fromkeys([*columns_of(op), *others]))
+    columns = list(dict.fromkeys([*columns_of(op), *_columns_of_others(records.predictions)]))
     frame = pd.DataFrame({name: _series(name, op, rows) for name in columns}, columns=columns)
     frame["datasheet_s"] = frame["datasheet_s"].fillna(
         pd.Series([row["datasheet_bound_s"] for row in rows], dtype="float64")
@@ -108,14 +108,32 @@ def frame_of(
 def models_in(frame: pd.DataFrame) -> dict[str, str]:
     """Model -> its column of seconds, for models with at least one prediction in a tidy frame."""
     skip = {"median_s", "burst_median_s", "calibrated_bound_s", "started_s", "predicted_s"}
-    names = [c for c in frame.columns if c.endswith("_s") and not c.endswith("_per_s")]
-    others = [c for c in names if c not in skip and not c.startswith(("ci95_", "predicted_"))]
+    ends = ("_per_s", "_low_s", "_high_s")
+    names = [c for c in frame.columns if c.endswith("_s") and not c.endswith(ends)]
+    others = [c for c in names if c not in skip]
     found = {name.removesuffix("_s"): name for name in others} | {MODEL: "predicted_s"}
     return {model: name for model, name in found.items() if frame[name].notna().any()}
 
 
+def interval_columns(model: str) -> tuple[str, str]:
+    """Columns of the ends of a model's intervals; a frame has them if it states any."""
+    name = "predicted" if model == MODEL else model
+    return f"{name}_low_s", f"{name}_high_s"
+
+
 def _column(model: str) -> str:
     return f"{model}_s"
+
+
+def _columns_of_others(predictions: Mapping[str, Mapping[str, Prediction]]) -> list[str]:
+    """Columns of all models but MODEL: seconds, and interval where it states one."""
+    found = []
+    for model in sorted(predictions):
+        if model != MODEL:
+            found.append(_column(model))
+            stated = any(p.low_s is not None for p in predictions[model].values())
+            found += interval_columns(model) if stated else ()
+    return found
 
 
 def _series(name: str, op: OpSpec, rows: Sequence[Mapping[str, Any]]) -> "pd.Series[Any]":
@@ -204,15 +222,12 @@ def _predicted(
         prediction = by_point.get(point.point_id)
         if prediction is None:
             continue
-        if model != MODEL:
+        ends = (prediction.low_s, prediction.high_s)
+        found |= dict(zip(interval_columns(model), ends, strict=True))
+        if model == MODEL:
+            found |= {"predicted_s": prediction.total_s, "bound_by": prediction.bound_by}
+        else:
             found[_column(model)] = prediction.total_s
-            continue
-        found |= {
-            "predicted_s": prediction.total_s,
-            "predicted_low_s": prediction.low_s,
-            "predicted_high_s": prediction.high_s,
-            "bound_by": prediction.bound_by,
-        }
     return found
 
 

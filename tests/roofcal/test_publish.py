@@ -1,15 +1,26 @@
 """Publishing freezes a finished run, byte for byte, and refuses to replace measurements."""
 
 import gzip
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from roofcal.model.transfers import transferred
+from roofcal.predict import calibrated
+from roofcal.predict.sources import Sources
 from roofcal.publish import PublishError, publish
-from roofcal.records import Measurement, PlanPoint, append_record, read_records, write_records
+from roofcal.records import (
+    Measurement,
+    PlanPoint,
+    Prediction,
+    append_record,
+    read_records,
+    write_records,
+)
 from roofcal.report.llm_section import NEEDED
 from tests.roofcal.calibrate.probe_runs import ENVIRONMENT, write_run
-from tests.roofcal.predict.runs import calibration
+from tests.roofcal.predict.runs import calibration, product
 
 MAP = (
     "recipe,pass,casts,m,n,k,speedup,low,high,class,breakeven_m,breakeven_m_low,breakeven_m_high\n"
@@ -46,11 +57,33 @@ def test_the_break_even_map_is_frozen_where_there_is_one(run: Path, tmp_path: Pa
     assert content(publish(run, tmp_path / "b", DEVICES))["breakeven.csv"] == MAP.encode()
 
 
+def test_learning_curves_are_frozen_where_there_are_some(run: Path, tmp_path: Path) -> None:
+    curves = "op,recipe,provider,probes,repetition,held_out,mape,median,p95\n"
+    (run / "learning.csv").write_text(curves)
+    assert content(publish(run, tmp_path / "a", DEVICES))["learning.csv"] == curves.encode()
+
+
 def test_the_language_models_are_frozen_where_there_are_any(run: Path, tmp_path: Path) -> None:
     assert "llm.csv" not in content(publish(run, tmp_path / "a", DEVICES))
     header = (",".join(NEEDED) + "\n").encode()
     (run / "llm.csv").write_bytes(header)
     assert content(publish(run, tmp_path / "b", DEVICES))["llm.csv"] == header
+
+
+def test_predictions_are_frozen_if_their_calibration_is_published_too(
+    run: Path, tmp_path: Path
+) -> None:
+    models = ["calibrated", "torchao", transferred("e1"), transferred("e2")]
+    one = calibrated.predict([product(64, 64, 64)], Sources(calibration=calibration()))
+    written = [replace(prediction, model=name) for name in models for prediction in one]
+    write_records(run / "predictions/gemm.jsonl", written)
+    published = tmp_path / "published"
+    write_records(published / "made-up/e2/calibration.jsonl", [calibration("made-up", "e2")])
+
+    target = publish(run, published, DEVICES)
+
+    kept = read_records(target / "predictions/gemm.jsonl", Prediction)
+    assert [prediction.model for prediction in kept] == [*models[:2], transferred("e2")]
 
 
 def test_the_same_records_give_the_same_bytes(run: Path, tmp_path: Path) -> None:

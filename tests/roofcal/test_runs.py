@@ -16,12 +16,13 @@ from roofcal.runs import (
     earlier_runs,
     find_run,
     interrupted_runs,
+    other_calibrations,
     published_runs,
     study_runs,
 )
 
 CONFIG = Path(__file__).resolve().parents[1] / "workflow" / "study"
-PROBES = ("probe_launch", "probe_copy", "probe_math")
+PROBES = ("probe_launch", "probe_copy", "probe_math", "probe_cast")
 
 
 @pytest.fixture(autouse=True)
@@ -86,10 +87,28 @@ def test_the_files_of_a_run_are_those_of_the_layout() -> None:
     assert run.derivatives() == [
         "x/d/e/calibration.jsonl",
         "x/d/e/predictions/gemm.jsonl",
+        "x/d/e/learning.csv",
         "x/d/e/breakeven.csv",
         "x/d/e/llm.csv",
     ]
     assert len(run.records()) == 5
+
+
+def replayed(device: str, environment: str, below: str = "results") -> Run:
+    folder = Path(below) / device / environment
+    return Run(folder=folder, derived=folder, ops=())
+
+
+def test_a_device_has_the_calibrations_of_its_other_environments() -> None:
+    own, other, third = (replayed("d", name) for name in ("e1", "e3", "e2"))
+    again = replayed("d", "e3", "results/replay")
+    runs = [own, other, third, again, replayed("d2", "e4"), replayed("d", "e1", "results/replay")]
+
+    found = ["results/d/e2/calibration.jsonl", "results/d/e3/calibration.jsonl"]
+    assert other_calibrations(own, runs) == found
+    assert other_calibrations(runs[-1], runs) == found
+    assert other_calibrations(own, [own, runs[-1]]) == []
+    assert other_calibrations(runs[-2], runs) == []
 
 
 def test_a_run_has_the_descriptions_that_its_device_has() -> None:

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from roofcal.model.transfers import transferred
 from roofcal.plan import plan_op
 from roofcal.records import (
     Calibration,
@@ -32,6 +33,7 @@ def main() -> int:
         "plan": ["op", "environment", "slice", "out"],
         "measure": ["plan", "environment", "timing", "journal", "out"],
         "calibrate": ["run", "out"],
+        "learning": ["run", "out"],
         "predict": ["run", "calibration", "op", "out"],
         "breakeven": ["run", "calibration", "out"],
         "llm": ["run", "calibration", "out"],
@@ -41,6 +43,8 @@ def main() -> int:
         sub = stages.add_parser(stage)
         for name in names:
             sub.add_argument(f"--{name}", required=True)
+        if stage == "predict":
+            sub.add_argument("--also", nargs="+", default=[])
         if stage == "report":
             sub.add_argument("--run", action="append", required=True)
     arguments = parser.parse_args()
@@ -67,6 +71,7 @@ def measure(a: Any) -> None:
     running.touch(exist_ok=False)  # FileExistsError: two measurements at once
     try:
         if Path("slow").exists():
+            Path("asleep").touch()  # within the try: whoever interrupts now leaves nothing behind
             time.sleep(float(Path("slow").read_text()))
         _measure(a)
     finally:
@@ -125,10 +130,11 @@ def calibrate(a: Any) -> None:
 
 def predict(a: Any) -> None:
     read_records(Path(a.calibration), Calibration)
+    others = [read_records(Path(file), Calibration)[0].environment_id for file in a.also]
     predictions = [
         Prediction(
             point_id=point.point_id,
-            model="calibrated",
+            model=model,
             math_s=None,
             dram_s=None,
             link_s=None,
@@ -136,9 +142,15 @@ def predict(a: Any) -> None:
             total_s=1.0,
             bound_by="math",
         )
+        for model in ("calibrated", *map(transferred, others))
         for point in read_records(_file(a.run, "plan", a.op), PlanPoint)
     ]
     write_records(Path(a.out), predictions)
+
+
+def learning(a: Any) -> None:
+    read_records(Path(a.run) / "environment.jsonl", Environment)
+    write_bytes(Path(a.out), b"op,recipe\n")
 
 
 def breakeven(a: Any) -> None:

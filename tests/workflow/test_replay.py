@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from roofcal.records import Environment, read_records, write_records
+from roofcal.model.transfers import transferred
+from roofcal.records import Environment, Prediction, read_records, write_records
 from tests.workflow.checkout import CPU, Checkout
 
 pytestmark = pytest.mark.slow
@@ -31,13 +32,55 @@ def test_a_published_run_is_calibrated_and_predicted_anew_but_not_measured(
     finished.run()
 
     replayed = {job for job, folders in jobs.items() if any("replay" in f for f in folders)}
-    assert replayed == {"calibrate", "predict gemm", "predict cast", "breakeven", "llm"}
+    predictions = {"predict gemm", "predict cast"}
+    assert replayed == {"calibrate", "learning", "breakeven", "llm"} | predictions
     written = {str(file.relative_to(replay)) for file in replay.rglob("*.jsonl")}
     assert written == {"calibration.jsonl", "predictions/gemm.jsonl", "predictions/cast.jsonl"}
     assert {f: f.read_bytes() for f in published.rglob("*") if f.is_file()} == before
+    assert (replay / "learning.csv").is_file()
     assert (replay / "breakeven.csv").is_file()
     assert (replay / "llm.csv").is_file()
     assert published.name in finished.text("results/report/report.html")
+
+
+def models(run: Path, op: str) -> set[str]:
+    return {p.model for p in read_records(run / f"predictions/{op}.jsonl", Prediction)}
+
+
+def test_a_second_environment_of_a_device_is_predicted_with_the_calibration_of_the_first(
+    finished: Checkout,
+) -> None:
+    (old,) = finished.run_folders()
+    before = {op: models(old, op) for op in ("gemm", "cast")}
+    finished.set_devices(CPU | {"torch": "2.14"}, CPU | {"device": "cpu-other"})
+
+    jobs = finished.pending_with_folders()
+    finished.run()
+
+    assert before == {"gemm": {"calibrated"}, "cast": {"calibrated"}}
+    (other,) = [run for run in finished.run_folders() if run.parent.name == "cpu-other"]
+    (new,) = [run for run in finished.run_folders() if run not in (old, other)]
+    predicted = sorted(f"results/{run.parent.name}/{run.name}" for run in (old, new, other))
+    for op in ("gemm", "cast"):
+        assert sorted(jobs[f"predict {op}"]) == predicted
+        assert models(old, op) == {"calibrated", transferred(new.name)}
+        assert models(new, op) == {"calibrated", transferred(old.name)}
+        assert models(other, op) == {"calibrated"}
+    assert "Nothing to be done" in finished.run()
+
+
+def test_a_published_environment_predicts_what_is_measured_here_and_the_other_way_round(
+    finished: Checkout, published: Path
+) -> None:
+    finished.run()
+
+    (here,) = finished.run_folders()
+    replay = finished.folder / "results/replay" / published.parent.name / published.name
+    assert models(here, "gemm") == {"calibrated", transferred(published.name)}
+    assert models(replay, "gemm") == {"calibrated", transferred(here.name)}
+    assert "Nothing to be done" in finished.run()
+    jobs = finished.pending_with_folders("--config", "published=false")
+    assert jobs["predict gemm"] == [f"results/{here.parent.name}/{here.name}"]
 
 
 def test_published_runs_can_be_left_out(finished: Checkout, published: Path) -> None:

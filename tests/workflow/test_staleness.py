@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from roofcal.model.transfers import transferred
 from roofcal.records import Measurement, PlanPoint, read_records
 from tests.workflow.checkout import CPU, Checkout
 
 pytestmark = pytest.mark.slow
 
-OPS = ("probe_launch", "probe_copy", "probe_math", "gemm", "cast")
+OPS = ("probe_launch", "probe_copy", "probe_math", "probe_cast", "gemm", "cast")
 STUDIES = ("gemm", "cast")
 
 
@@ -35,7 +36,8 @@ def test_a_fresh_checkout_plans_and_measures_every_op_and_ends_in_one_report(
     jobs = fresh.pending()
 
     assert planned(jobs) == measured(jobs) == set(OPS)
-    assert {"calibrate", "predict gemm", "predict cast", "breakeven", "llm", "report"} <= jobs
+    derived = {"calibrate", "learning", "predict gemm", "predict cast", "breakeven", "llm"}
+    assert derived | {"report"} <= jobs
     assert "predict probe_math" not in jobs
 
 
@@ -47,6 +49,7 @@ def test_the_first_run_writes_every_file_of_the_layout(finished: Checkout) -> No
     records = {f"{kind}/{op}.jsonl" for kind in ("plan", "measurements") for op in OPS}
     derived = {"calibration.jsonl", *(f"predictions/{op}.jsonl" for op in STUDIES)}
     assert files == {"environment.jsonl"} | records | derived
+    assert (run / "learning.csv").is_file()
     assert (run / "breakeven.csv").is_file()
     assert (run / "llm.csv").is_file()
     assert (finished.folder / "results/report/report.html").stat().st_size > 0
@@ -78,7 +81,7 @@ def test_touching_every_file_runs_nothing(finished: Checkout) -> None:
     [
         ("kernels/memory_stream.py", {"probe_copy"}),
         ("kernels/empty.py", {"probe_launch"}),
-        ("roofcal/ops/cast/bench.py", {"cast"}),
+        ("roofcal/ops/cast/bench.py", {"cast", "probe_cast"}),
         ("roofcal/ops/gemm/bench.py", {"gemm", "probe_math"}),
         ("roofcal/measure/timing.py", set(OPS)),
     ],
@@ -157,8 +160,14 @@ def test_a_datasheet_calibrates_and_predicts_again_without_measuring(finished: C
 
     jobs = finished.pending()
 
-    assert {"calibrate", "predict gemm", "predict cast", "report"} <= jobs
+    assert {"calibrate", "learning", "predict gemm", "predict cast", "report"} <= jobs
     assert measured(jobs) == planned(jobs) == set()
+
+
+def test_a_changed_language_model_is_estimated_again_and_nothing_else(finished: Checkout) -> None:
+    finished.replace("config/models/tiny.yaml", "for tests", "for other tests")
+
+    assert finished.pending() == {"llm", "report", "all"}
 
 
 def test_a_description_for_the_wave_model_predicts_again_and_calibrates_nothing(
@@ -176,6 +185,7 @@ def test_a_description_for_the_wave_model_predicts_again_and_calibrates_nothing(
 def test_a_new_environment_is_measured_beside_the_old_one(finished: Checkout) -> None:
     old = only_run(finished)
     before = {file: file.read_bytes() for file in old.rglob("*.jsonl")}
+    predictions = {file for file in before if file.parent.name == "predictions"}
     finished.set_devices(CPU | {"torch": "2.14"})
 
     jobs = finished.pending_with_folders()
@@ -184,7 +194,12 @@ def test_a_new_environment_is_measured_beside_the_old_one(finished: Checkout) ->
     (new,) = set(finished.run_folders()) - {old}
     assert measured(set(jobs)) == set(OPS)
     assert jobs["measure gemm"] == [str(new.relative_to(finished.folder))]
-    assert {file: file.read_bytes() for file in before} == before
+    after = {file: file.read_bytes() for file in before}
+    assert len(predictions) == len(STUDIES)
+    for file, held in before.items():  # the new calibration predicts the old points too, at the end
+        added = after[file].removeprefix(held) if file in predictions else b""
+        assert after[file] == held + added
+        assert (transferred(new.name).encode() in added) == (file in predictions)
     report = finished.text("results/report/report.html")
     assert old.name in report
     assert new.name in report
@@ -215,7 +230,7 @@ def test_an_old_environment_that_was_interrupted_is_named_and_left_out(finished:
 def test_an_interrupted_study_goes_on_where_it_was_stopped(fresh: Checkout) -> None:
     fresh.write("slow", "30")
     process = fresh.start()
-    while not (fresh.folder / "measuring").exists():
+    while not (fresh.folder / "asleep").exists():
         assert process.poll() is None, process.communicate()
         time.sleep(0.05)
     os.killpg(process.pid, signal.SIGINT)  # what Ctrl-C does

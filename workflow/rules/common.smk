@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from roofcal.config import load_study
-from roofcal.runs import RESULTS, interrupted_runs, study_runs
+from roofcal.runs import RESULTS, interrupted_runs, other_calibrations, study_runs
 from roofcal.sources import measure_sources, plan_sources, stage_sources
 
 # `python` in a rule is the one Snakemake runs on, whether or not its environment is activated.

@@ -1,9 +1,9 @@
-# Reads calibration, datasheet and the models of config/models: nothing here was measured.
+# Reads calibration, datasheet and the models of config/models: nothing here was measured. What the
+# files of models say is a parameter, so that a comment in one runs nothing.
 rule llm:
     input:
         calibration="{root}/{device}/{environment}/calibration.jsonl",
         datasheet=lambda w: run_of(w).datasheet(),
-        models=[f"config/models/{name}.yaml" for name in STUDY.models],
         sources=DONE_BY["predict"],
     output:
         "{root}/{device}/{environment}/llm.csv",
@@ -13,6 +13,13 @@ rule llm:
         "../../environment.yml"
     params:
         run=lambda w: run_of(w).folder,
+        models=json.dumps(
+            {
+                name: model.model_dump(mode="json")
+                for name, model in STUDY.models.items()
+            },
+            sort_keys=True,
+        ),
     shell:
         "python -m roofcal llm --run {params.run} --calibration {input.calibration}"
         " --out {output} > {log} 2>&1"

@@ -1,9 +1,11 @@
-# Reads plan, calibration and descriptions of the device, never a measurement.
+# Reads plan, calibration and descriptions of the device, never a measurement. Calibrations of the
+# device's other environments predict the plan too: how well does one carry over?
 rule predict:
     input:
         environment=lambda w: run_of(w).environment,
         plan=lambda w: run_of(w).plans([w.op]),
         calibration="{root}/{device}/{environment}/calibration.jsonl",
+        others=lambda w: other_calibrations(run_of(w), RUNS.values()),
         datasheet=lambda w: run_of(w).datasheet(),
         wave_device=lambda w: run_of(w).wave_device(),
         sources=DONE_BY["predict"],
@@ -15,6 +17,7 @@ rule predict:
         "../../environment.yml"
     params:
         run=lambda w: run_of(w).folder,
+        also=lambda w, input: f" --also {input.others}" if input.others else "",
     shell:
         "python -m roofcal predict --run {params.run} --calibration {input.calibration}"
-        " --op {wildcards.op} --out {output} > {log} 2>&1"
+        " --op {wildcards.op}{params.also} --out {output} > {log} 2>&1"

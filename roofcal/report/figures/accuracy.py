@@ -1,14 +1,18 @@
 """Measured against predicted: every judged point of every model, and the errors by regime."""
 
+from collections.abc import Mapping
+from textwrap import fill
 from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
+from roofcal.model.transfers import origin_of
 from roofcal.report.accuracy import rank_of_regime, residuals
 from roofcal.report.figures.picture import Picture, thinned, thinning_note
 from roofcal.report.numbers import count_of, percent
@@ -19,12 +23,14 @@ from roofcal.report.style import (
     by_recipe_order,
     log_axis,
     look,
-    model_colour,
+    model_colours,
     new_figure,
     recipe_colour,
 )
 
 _MOST: Final = 1200  # per panel
+_ABREAST: Final = 5  # models side by side
+_LETTERS: Final = 118  # of a line of text, over the whole width
 _BAND: Final = 0.1
 _RATIO_LOW: Final = 0.25
 _RATIO_HIGH: Final = 2.5
@@ -37,31 +43,49 @@ def models_by_error(errors: pd.DataFrame) -> list[str]:
     return [str(model) for model in mean.sort_values(ascending=False, kind="stable").index]
 
 
-def draw_measured_against_predicted(frame: pd.DataFrame) -> Picture | None:
-    """Two panels per model: both times, and their ratio; None where nothing was predicted."""
+def best_model(errors: pd.DataFrame) -> str:
+    """The most accurate model of `residuals` that needs no other environment's calibration.
+
+    One that does, where there is no other model.
+    """
+    models = models_by_error(errors)
+    own = [model for model in models if origin_of(model) is None]
+    return (own or models)[-1]
+
+
+def draw_measured_against_predicted(
+    frame: pd.DataFrame, labels: Mapping[str, str] | None = None
+) -> Picture | None:
+    """Two panels per model: both times, and their ratio; None where nothing was predicted.
+
+    labels: what people read for a model whose name is long.
+    """
     errors = residuals(frame)
     if errors.empty:
         return None
     models = models_by_error(errors)
+    names = {model: (labels or {}).get(model, model) for model in models}
     op = str(errors["op"].iloc[0])
     with look():
-        figure = new_figure(560)
-        grid = figure.subplots(
-            2, len(models), squeeze=False, sharex=True, sharey="row", height_ratios=(3, 2)
-        )
+        columns, bands = min(len(models), _ABREAST), -(-len(models) // _ABREAST)
+        figure = new_figure(560 * bands)
+        panels = _panels(figure, len(models), columns, bands)
         span = np.array([errors["median_s"].min() / 1.6, errors["median_s"].max() * 1.6])
-        for column, model in zip(grid.T, models, strict=True):
+        for column, model in zip(panels, models, strict=True):
             some = errors[errors["model"] == model]
             _times(column[0], some, span)
             _ratios(column[1], some, span)
-            mape = float(some["error"].abs().mean())
-            column[0].set_title(f"{model}: MAPE {percent(mape)}")
-        grid[0, 0].set_ylabel("predicted time")
-        grid[1, 0].set_ylabel("predicted / measured")
+            mape = percent(float(some["error"].abs().mean()))
+            column[0].set_title(_title(names[model], mape, _LETTERS // columns))
+            if columns == _ABREAST:
+                log_axis(column[1].xaxis, "s", base=100)
+        for times, ratios in panels[::_ABREAST]:
+            times.set_ylabel("predicted time")
+            ratios.set_ylabel("predicted / measured")
         _legend(figure, errors, op)
     sizes = [int((errors["model"] == model).sum()) for model in models]
     inside = [
-        f"{model} {percent(_within(errors, model), 0)} of {count_of(size, 'point')}"
+        f"{names[model]} {percent(_within(errors, model), 0)} of {count_of(size, 'point')}"
         for model, size in zip(models, sizes, strict=True)
     ]
     facts = f"Within 10 % of the measured time: {', '.join(inside)}."
@@ -73,6 +97,27 @@ def draw_measured_against_predicted(frame: pd.DataFrame) -> Picture | None:
         alt=f"Predicted against measured time of {op}, one panel per model. {facts}",
         facts=facts + note,
     )
+
+
+def _title(name: str, mape: str, letters: int) -> str:
+    """One line where it fits."""
+    title = f"{name}: MAPE {mape}"
+    return title if len(title) <= letters else f"{fill(f'{name}:', letters)}\nMAPE {mape}"
+
+
+def _panels(figure: Figure, models: int, columns: int, bands: int) -> list[tuple[Axes, Axes]]:
+    """(times, ratios) of each model, in bands of so many columns."""
+    heights = (3, 2) * bands
+    grid = figure.subplots(
+        2 * bands, columns, squeeze=False, sharex=True, sharey="row", height_ratios=heights
+    )
+    panels = [(grid[2 * b, c], grid[2 * b + 1, c]) for b in range(bands) for c in range(columns)]
+    for pair in panels[models:]:
+        for axes in pair:
+            axes.remove()
+    for _, ratios in panels[:models]:
+        ratios.tick_params(labelbottom=True)
+    return panels[:models]
 
 
 def _within(errors: pd.DataFrame, model: str) -> float:
@@ -134,13 +179,18 @@ def _legend(figure: Any, errors: pd.DataFrame, op: str) -> None:
     figure.legend(handles=handles, loc="outside upper left", ncols=5, handlelength=0.8)
 
 
-def draw_error_by_regime(frame: pd.DataFrame) -> Picture | None:
-    """A box and every point per regime and model; None where nothing was predicted."""
+def draw_error_by_regime(
+    frame: pd.DataFrame, labels: Mapping[str, str] | None = None
+) -> Picture | None:
+    """A box and every point per regime and model; None where nothing was predicted.
+
+    labels: what people read for a model whose name is long.
+    """
     errors = residuals(frame)
     if errors.empty:
         return None
     regimes = sorted({str(r) for r in errors["regime"]}, key=rank_of_regime)
-    models = models_by_error(errors)
+    models, best = models_by_error(errors), best_model(errors)
     errors = errors.assign(ratio=(1 + errors["error"]).clip(_RATIO_LOW, _RATIO_HIGH))
     with look():
         figure = new_figure(400)
@@ -150,18 +200,15 @@ def draw_error_by_regime(frame: pd.DataFrame) -> Picture | None:
         _strips(axes, errors, regimes, models)
         _boxes(axes, errors, regimes, models)
         ratio_axis(axes.yaxis, axes.set_yscale, axes.set_ylim)
-        counts = [
-            int(((errors["regime"] == r) & (errors["model"] == models[-1])).sum()) for r in regimes
-        ]
-        labels = [
+        counts = [int(((errors["regime"] == r) & (errors["model"] == best)).sum()) for r in regimes]
+        ticks = [
             f"{name}\n{count_of(count, 'point')}"
             for name, count in zip(regimes, counts, strict=True)
         ]
-        axes.set_xticks(range(len(regimes)), labels)
+        axes.set_xticks(range(len(regimes)), ticks)
         axes.grid(visible=False, axis="x")
         axes.set(xlabel="", ylabel="predicted / measured")
-        handles = [Patch(edgecolor=model_colour(m), fill=False, label=m) for m in models]
-        figure.legend(handles=handles, loc="outside upper left", ncols=6, handlelength=0.9)
+        _models_legend(figure, models, labels or {})
     outside = int((~(1 + errors["error"]).between(_RATIO_LOW, _RATIO_HIGH)).sum())
     edge = f" {count_of(outside, 'ratio')} beyond the axis sit on its edge." if outside else ""
     return Picture(
@@ -173,8 +220,16 @@ def draw_error_by_regime(frame: pd.DataFrame) -> Picture | None:
     )
 
 
+def _models_legend(figure: Figure, models: list[str], labels: Mapping[str, str]) -> None:
+    names = {model: labels.get(model, model) for model in models}
+    columns = min(6, max(1, _LETTERS // (max(map(len, names.values())) + 4)))
+    colours = model_colours(models)
+    handles = [Patch(edgecolor=colours[m], fill=False, label=names[m]) for m in models]
+    figure.legend(handles=handles, loc="outside upper left", ncols=columns, handlelength=0.9)
+
+
 def _worst(errors: pd.DataFrame) -> str:
-    best = models_by_error(errors)[-1]
+    best = best_model(errors)
     some = errors[errors["model"] == best]
     mean = some["error"].abs().groupby(some["regime"]).mean()
     return (
@@ -191,7 +246,7 @@ def _boxes(axes: Axes, errors: pd.DataFrame, regimes: list[str], models: list[st
         hue="model",
         order=regimes,
         hue_order=models,
-        palette={model: model_colour(model) for model in models},
+        palette=model_colours(models),
         ax=axes,
         width=0.78,
         gap=0.25,
@@ -205,7 +260,7 @@ def _boxes(axes: Axes, errors: pd.DataFrame, regimes: list[str], models: list[st
 
 def _strips(axes: Axes, errors: pd.DataFrame, regimes: list[str], models: list[str]) -> None:
     """Every point beside its box; seaborn's stripplot would jitter at random, a page must not."""
-    width = 0.78 / len(models)
+    width, colours = 0.78 / len(models), model_colours(models)
     for number, model in enumerate(models):
         for place, regime in enumerate(regimes):
             some = errors[(errors["model"] == model) & (errors["regime"] == regime)]
@@ -216,7 +271,7 @@ def _strips(axes: Axes, errors: pd.DataFrame, regimes: list[str], models: list[s
                 centre + jitter * width * 0.6,
                 ratio,
                 s=6,
-                color=model_colour(model),
+                color=colours[model],
                 alpha=0.45,
                 linewidth=0,
             )

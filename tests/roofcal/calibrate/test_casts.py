@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from roofcal.calibrate.casts import CastFit, fit_casts
+from roofcal.calibrate.casts import CastFit, fit_casts, judged
 from roofcal.calibrate.probes import Probe, read_probes
 from tests.roofcal.calibrate import probe_runs
 from tests.roofcal.calibrate.probe_runs import CAST_TRUTH, ENVIRONMENT, write_run
@@ -47,3 +47,10 @@ def test_padding_is_told_from_its_absence(tmp_path: Path, monkeypatch: pytest.Mo
 def test_seven_probes_are_too_few(tmp_path: Path) -> None:
     found = list(fit_casts(probes(tmp_path)[:7], CACHE, np.random.default_rng(0)))
     assert found == []
+
+
+def test_probes_that_were_not_fitted_are_predicted_from_those_that_were(tmp_path: Path) -> None:
+    some = probes(tmp_path)
+    residuals = judged(some[:18], some[18:], CACHE)
+    assert len(residuals) == 10
+    assert np.abs(residuals).max() < 0.02

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from roofcal.calibrate.probes import CalibrationError, read_probes
-from roofcal.calibrate.products import fit_recipe
+from roofcal.calibrate.products import fit_recipe, judged
 from roofcal.ops.gemm.time_model import FAMILIES, PLAIN_CONSTANTS
 from tests.roofcal.calibrate.probe_runs import TRUTH, UNITS, write_run
 
@@ -45,3 +45,19 @@ def test_eleven_products_are_too_few(tmp_path: Path) -> None:
     probes = read_probes(write_run(tmp_path), "probe_math")[:11]
     with pytest.raises(CalibrationError, match="11 products in probe_math, needs 12"):
         fit_recipe("bf16", probes, UNITS, 4.4e12, np.random.default_rng(0), families=TILED)
+
+
+@pytest.mark.parametrize("family", ["medium_tile_split_k", "tile_128x128"])
+def test_probes_that_were_not_fitted_are_predicted_from_those_that_were(
+    tmp_path: Path, family: str
+) -> None:
+    probes = read_probes(write_run(tmp_path, family=family), "probe_math")
+    residuals = judged("bf16", probes[:48], probes[48:], UNITS, 4.4e12, TILED)
+    assert len(residuals) == 16
+    assert np.abs(residuals).mean() < 0.03
+
+
+def test_a_judged_fit_needs_twelve_products_too(tmp_path: Path) -> None:
+    probes = read_probes(write_run(tmp_path), "probe_math")
+    with pytest.raises(CalibrationError, match="11 products"):
+        judged("bf16", probes[:11], probes[11:], UNITS, 4.4e12, TILED)

@@ -80,3 +80,28 @@ def test_a_run_of_a_described_device_is_predicted_by_waves(checkout: Path) -> No
     assert main(["predict", "--run", str(run), "--op", "gemm"]) == 0
     models = {p.model for p in read_records(run / "predictions/gemm.jsonl", Prediction)}
     assert models == {"datasheet", "torchao", "wave", "calibrated"}
+
+
+def test_calibrations_of_other_environments_predict_a_run_too(checkout: Path) -> None:
+    run = checkout / "results/made-up/e1"
+    write_records(run / "plan/gemm.jsonl", [product(64, 64, 64)])
+    for name in ("e1", "e2"):
+        write_records(run.parent / name / "calibration.jsonl", [calibration("made-up", name)])
+    also = ["--also", str(run.parent / "e2/calibration.jsonl")]
+
+    assert main(["predict", "--run", str(run), "--op", "gemm", *also]) == 0
+
+    found = read_records(run / "predictions/gemm.jsonl", Prediction)
+    assert [p.model for p in found] == ["calibrated", "calibrated@e2"]
+
+
+@pytest.mark.usefixtures("checkout")
+def test_other_calibrations_are_for_a_run_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["predict", *POINT, "--also", "e2/calibration.jsonl"]) == 2
+    assert "--also needs --run" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("checkout")
+def test_a_transferred_model_answers_no_question(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["predict", *POINT, "--model", "calibrated@e1"]) == 2
+    assert "--environment e1" in capsys.readouterr().err

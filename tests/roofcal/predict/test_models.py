@@ -46,3 +46,8 @@ def test_without_its_sources_a_model_predicts_nothing(name: str) -> None:
 def test_an_unknown_model_lists_those_there_are() -> None:
     with pytest.raises(PredictError, match="unknown model 'torch'; there are datasheet, torchao"):
         model_named("torch")
+
+
+def test_a_name_from_the_error_table_says_how_to_ask_for_it() -> None:
+    with pytest.raises(PredictError, match=r"--environment driver580-torch2\.10$"):
+        model_named("calibrated@driver580-torch2.10")

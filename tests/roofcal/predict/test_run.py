@@ -1,13 +1,15 @@
 """A run's plan gets a prediction of every model that can."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from roofcal.model.transfers import transferred
 from roofcal.predict.errors import PredictError
 from roofcal.predict.run import predict_run
-from roofcal.records import write_records
-from tests.roofcal.predict.runs import SPEC, WAVE, calibration, product
+from roofcal.records import encode, write_records
+from tests.roofcal.predict.runs import SPEC, WAVE, calibration, cast, exactly, product
 
 
 def folder(tmp_path: Path, suffix: str = ".jsonl") -> tuple[Path, Path]:
@@ -55,3 +57,51 @@ def test_an_empty_calibration_is_named(tmp_path: Path) -> None:
     calibrated.write_text("")
     with pytest.raises(PredictError, match=r"calibration\.jsonl: holds no calibration"):
         predict_run(run, calibrated, "gemm", SPEC)
+
+
+def other(run: Path, environment: str, device: str = "made-up") -> Path:
+    """A calibration of another environment, whose launches take ten times as long."""
+    fitted = calibration(device, environment)
+    name = "gemm.bf16.launch_s"
+    slow = exactly(10 * fitted.constants[name].value, "s")
+    path = run.parent.parent / device / environment / "calibration.jsonl"
+    write_records(path, [replace(fitted, constants={**fitted.constants, name: slow})])
+    return path
+
+
+def test_the_calibration_of_another_environment_is_a_model_of_its_own(tmp_path: Path) -> None:
+    run, own = folder(tmp_path)
+    alone = predict_run(run, own, "gemm", SPEC)
+
+    found = predict_run(run, own, "gemm", SPEC, also=[other(run, "e2"), other(run, "e3")])
+
+    assert [encode(p) for p in found[: len(alone)]] == [encode(p) for p in alone]
+    assert [p.model for p in found[len(alone) :]] == [transferred("e2"), transferred("e3")]
+    (home,) = [p for p in alone if p.model == "calibrated"]
+    assert {p.point_id for p in found[len(alone) :]} == {home.point_id}
+    assert found[-1].total_s > 2 * home.total_s
+    assert found[-1].low_s is not None
+
+
+def test_casts_are_predicted_with_other_calibrations_too(tmp_path: Path) -> None:
+    run, own = folder(tmp_path)
+    write_records(run / "plan/cast.jsonl", [cast(4096, 4096, "fp8_rowwise_dim0")])
+    found = predict_run(run, own, "cast", None, also=[other(run, "e2")])
+    assert [p.model for p in found] == ["calibrated", transferred("e2")]
+
+
+def test_another_device_predicts_nothing_here(tmp_path: Path) -> None:
+    run, own = folder(tmp_path)
+    stranger = other(run, "e2", "someone-elses")
+    with pytest.raises(PredictError, match="fitted on someone-elses, not on made-up"):
+        predict_run(run, own, "gemm", SPEC, also=[stranger])
+
+
+@pytest.mark.parametrize("environments", [["e1"], ["e2", "e2"]])
+def test_an_environment_predicts_a_run_once(tmp_path: Path, environments: list[str]) -> None:
+    run, own = folder(tmp_path)
+    again = [other(run, "e2") if name == "e2" else own for name in environments]
+    with pytest.raises(
+        PredictError, match=rf"--also .*{environments[0]} predicts this run already"
+    ):
+        predict_run(run, own, "gemm", SPEC, also=again)

@@ -95,7 +95,7 @@ def test_the_95th_percentile_and_the_worst_are_of_the_errors(tmp_path: Path) -> 
     assert row["median_error"] == pytest.approx(0.095)
 
 
-def test_coverage_is_the_share_of_points_inside_their_interval(tmp_path: Path) -> None:
+def test_points_inside_their_interval_and_those_faster_than_it_are_counted(tmp_path: Path) -> None:
     made = MadeUpRun()
     for step, error in enumerate([0.0, 0.05, -0.05, 0.2]):
         point = product(64 * (step + 1), 4096, 4096)
@@ -109,6 +109,7 @@ def test_coverage_is_the_share_of_points_inside_their_interval(tmp_path: Path) -
     assert torchao is not None
     assert calibrated["coverage"] == 0.75
     assert pd.isna(torchao["coverage"])
+    assert (calibrated["violations"], torchao["violations"]) == (1, 2)
 
 
 def test_without_predictions_there_is_an_empty_table(bare: Path) -> None:

@@ -18,9 +18,17 @@ def test_recipes_of_one_op_have_colours_of_their_own(op: str) -> None:
 def test_a_new_name_always_gets_the_same_spare_colour_and_marker() -> None:
     assert style.recipe_colour("int4_groupwise_g64") == style.recipe_colour("int4_groupwise_g64")
     assert style.recipe_colour("int4_groupwise_g64") in style.VARIABLES
-    assert style.model_colour("wave") in style.VARIABLES
     assert style.provider_marker("symm_mem_fused") in "^vPX<>"
     assert {style.op_colour(op) for op in BY_NAME} <= set(style.VARIABLES)
+
+
+def test_models_beside_each_other_have_colours_of_their_own() -> None:
+    known = ["calibrated", "torchao", "wave", "datasheet"]
+    colours = style.model_colours([*known, "calibrated@e2", "calibrated@e1", "learned"])
+    assert len(set(colours.values())) == 7
+    assert set(colours.values()) <= set(style.VARIABLES)
+    assert style.model_colours(known) == {name: colours[name] for name in known}
+    assert set(style.model_colours(map(str, range(9)))) == set("012345678")
 
 
 def test_the_settings_of_the_process_come_back() -> None:

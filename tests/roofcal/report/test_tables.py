@@ -15,6 +15,7 @@ from roofcal.report.tables import (
     NOT_REACHED,
     axes_of,
     columns_of,
+    interval_columns,
     models_in,
     ok_rows,
     role_of,
@@ -197,6 +198,23 @@ def test_a_new_model_of_time_gets_a_column_of_its_own(tmp_path: Path) -> None:
 
     assert list(frame["wave_s"]) == [1.25e-6]
     assert models_in(frame) == {"wave": "wave_s"}
+
+
+def test_a_model_that_states_intervals_has_columns_of_them(tmp_path: Path) -> None:
+    made = MadeUpRun()
+    point = product(64, 64, 64)
+    made.measure(point)
+    made.predict(point, "calibrated@e2", 1.25e-6, low_s=1e-6, high_s=2e-6)
+
+    frame = frame_of_points(tmp_path, made)
+
+    assert models_in(frame) == {"calibrated@e2": "calibrated@e2_s"}
+    assert interval_columns("calibrated") == ("predicted_low_s", "predicted_high_s")
+    assert [float(frame[name].iloc[0]) for name in interval_columns("calibrated@e2")] == [
+        1e-6,
+        2e-6,
+    ]
+    assert frame["predicted_s"].isna().all()
 
 
 def test_models_are_those_that_predicted_something(gemm: pd.DataFrame) -> None:

@@ -1,0 +1,105 @@
+"""Learning curves of made-up probes: errors fall, draws repeat, what is too small is left out."""
+
+import csv
+import io
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from roofcal.calibrate.learning import COLUMNS, HELD_OUT, learning_csv, sizes
+from roofcal.records import Measurement, read_records, write_records
+from tests.roofcal.calibrate.probe_runs import write_run
+
+PRODUCTS, CASTS = 64, 28  # probes of a made-up run
+
+
+def rows(text: str, op: str = "gemm") -> list[dict[str, Any]]:
+    kinds = dict.fromkeys(("probes", "repetition", "held_out"), int)
+    kinds |= dict.fromkeys(("mape", "median", "p95"), float)  # type: ignore[arg-type]
+    found = csv.DictReader(io.StringIO(text))
+    assert found.fieldnames == list(COLUMNS)
+    return [
+        {key: kinds.get(key, str)(value) for key, value in row.items()}
+        for row in found
+        if row["op"] == op
+    ]
+
+
+def mean(found: list[dict[str, Any]], probes: int) -> float:
+    some = [row["mape"] for row in found if row["probes"] == probes]
+    return float(np.mean(some))
+
+
+def keep(run: Path, op: str, count: int) -> None:
+    path = run / "measurements" / f"{op}.jsonl"
+    write_records(path, read_records(path, Measurement)[:count])
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_run(tmp_path_factory.mktemp("run") / "made-up/e1")
+
+
+@pytest.fixture(scope="module")
+def text(run: Path) -> str:
+    return learning_csv(run, repetitions=2)
+
+
+@pytest.mark.parametrize(("op", "count", "least"), [("gemm", PRODUCTS, 12), ("cast", CASTS, 8)])
+def test_with_more_probes_the_truth_is_found(text: str, op: str, count: int, least: int) -> None:
+    found = rows(text, op)
+    few, many = mean(found, least), mean(found, count - HELD_OUT)
+    assert many < 0.03
+    assert many < few / 2
+
+
+def test_every_size_is_judged_on_all_the_others_in_every_repetition(text: str) -> None:
+    for op, least, count in (("gemm", 12, PRODUCTS), ("cast", 8, CASTS)):
+        found = [(r["repetition"], r["probes"], r["held_out"]) for r in rows(text, op)]
+        wanted = itertools.product((0, 1), sizes(least, count))
+        assert found == [(again, size, count - size) for again, size in wanted]
+
+
+def test_errors_are_in_order_and_the_provider_is_named(text: str) -> None:
+    for row in rows(text) + rows(text, "cast"):
+        assert 0 <= row["median"] <= row["p95"]
+        assert row["provider"] == "made"
+
+
+def test_equal_seeds_draw_equal_probes_and_others_do_not(run: Path) -> None:
+    once, again, other = (learning_csv(run, repetitions=1, seed=seed) for seed in (0, 0, 1))
+    assert once == again
+    assert once != other
+
+
+def test_a_repetition_does_not_depend_on_how_many_there_are(run: Path, text: str) -> None:
+    assert rows(learning_csv(run, repetitions=1)) == [r for r in rows(text) if r["repetition"] == 0]
+
+
+def test_a_recipe_with_too_few_probes_is_left_out(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "made-up/e1")
+    keep(run, "probe_math", 21)
+    keep(run, "probe_cast", 18)
+    found = learning_csv(run, repetitions=1)
+    assert rows(found) == []
+    assert [row["probes"] for row in rows(found, "cast")] == [8]
+    keep(run, "probe_cast", 17)
+    assert learning_csv(run, repetitions=1) == ",".join(COLUMNS) + "\n"
+
+
+def test_a_study_point_is_never_read(tmp_path: Path, text: str) -> None:
+    run = write_run(tmp_path / "made-up/e1")
+    for kind in ("plan", "measurements"):
+        (run / kind / "gemm.jsonl").write_text("no record at all\n")
+    assert learning_csv(run, repetitions=2) == text
+
+
+def test_sizes_are_geometric_from_the_least_to_all_but_ten() -> None:
+    assert sizes(12, 120) == [12, 19, 29, 45, 71, 110]
+    assert sizes(8, 28) == [8, 9, 11, 13, 15, 18]
+    assert sizes(12, 24) == [12, 13, 14]
+    assert sizes(12, 22) == [12]
+    assert sizes(12, 21) == []

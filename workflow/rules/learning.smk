@@ -1,0 +1,18 @@
+# Reads the measurements of probes alone, as `calibrate` does, and no calibration: it fits its own.
+rule learning:
+    input:
+        environment=lambda w: run_of(w).environment,
+        plans=lambda w: run_of(w).plans(run_of(w).probes),
+        measurements=lambda w: run_of(w).measurements(run_of(w).probes),
+        datasheet=lambda w: run_of(w).datasheet(),
+        sources=DONE_BY["calibrate"],
+    output:
+        "{root}/{device}/{environment}/learning.csv",
+    log:
+        "{root}/{device}/{environment}/log/learning.log",
+    conda:
+        "../../environment.yml"
+    params:
+        run=lambda w: run_of(w).folder,
+    shell:
+        "python -m roofcal learning --run {params.run} --out {output} > {log} 2>&1"
