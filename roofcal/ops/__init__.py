@@ -4,6 +4,7 @@ from typing import Final
 
 from roofcal.ops.cast.spec import OP as CAST
 from roofcal.ops.gemm.spec import OP as GEMM
+from roofcal.ops.mixed_gemm.spec import OP as MIXED_GEMM
 from roofcal.ops.probe_cast.spec import OP as PROBE_CAST
 from roofcal.ops.probe_copy.spec import OP as PROBE_COPY
 from roofcal.ops.probe_launch.spec import OP as PROBE_LAUNCH
@@ -17,5 +18,6 @@ OPS: Final[tuple[OpSpec, ...]] = (
     PROBE_CAST,
     GEMM,
     CAST,
+    MIXED_GEMM,
 )
 BY_NAME: Final[dict[str, OpSpec]] = {op.name: op for op in OPS}

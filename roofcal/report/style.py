@@ -66,6 +66,8 @@ _PROVIDERS: Final = {
     "torch_eager": "s",
     "torch_compile": "D",
     "triton": "o",
+    "triton_chained": "*",
+    "tinygemm": "v",
 }
 _SPARE_MARKERS: Final = ("^", "v", "P", "X", "<", ">")
 _OPS: Final = (BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY, GREY)
