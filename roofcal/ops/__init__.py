@@ -9,6 +9,7 @@ from roofcal.ops.probe_cast.spec import OP as PROBE_CAST
 from roofcal.ops.probe_copy.spec import OP as PROBE_COPY
 from roofcal.ops.probe_launch.spec import OP as PROBE_LAUNCH
 from roofcal.ops.probe_math.spec import OP as PROBE_MATH
+from roofcal.ops.probe_mixed_gemm.spec import OP as PROBE_MIXED_GEMM
 from roofcal.ops.spec import OpSpec
 
 OPS: Final[tuple[OpSpec, ...]] = (
@@ -16,6 +17,7 @@ OPS: Final[tuple[OpSpec, ...]] = (
     PROBE_COPY,
     PROBE_MATH,
     PROBE_CAST,
+    PROBE_MIXED_GEMM,
     GEMM,
     CAST,
     MIXED_GEMM,
