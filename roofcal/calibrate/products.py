@@ -170,6 +170,7 @@ def _bounds(
         "load_bytes_per_s": (1.2e11, 1.5e10, 1e12),
         "l2_bytes_per_s": (2 * stream, 0.5 * stream, 12 * stream),
         "k_latency_s_per_byte": (7e-10, 7e-12, 3e-9),
+        "crowd_s_per_byte": (1e-11, 1e-13, 2e-10),
         "wave_s": (5e-7, 2e-8, 3e-6),
         "split_k_s": (1.5e-6, 1.5e-7, 1.5e-5),
         "misaligned": (1.3, 1.0, 2.5),
@@ -199,7 +200,11 @@ def _fast_names(data: _Data, family: str) -> Sequence[str]:
         return PLAIN_CONSTANTS
     shapes = data.shapes(family, np.arange(len(data.seconds)))
     slow = {name for names in SLOW_PATHS.values() for name in names}
-    depends = {"split_k_s": shapes.split.any(), "misaligned": shapes.misaligned.any()}
+    depends = {
+        "split_k_s": shapes.split.any(),
+        "misaligned": shapes.misaligned.any(),
+        "crowd_s_per_byte": shapes.crowd.any(),
+    }
     return tuple(name for name in CONSTANTS if name not in slow and depends.get(name, True))
 
 

@@ -65,6 +65,7 @@ _RECIPE: Final = {
     "k_latency_8_byte_s_per_byte": _Said(label="Latency along K, rows on 8 bytes"),
     "tile_flops_odd_per_s": _Said(label="Rate of one compute unit, other rows"),
     "k_latency_odd_s_per_byte": _Said(label="Latency along K, other rows"),
+    "crowd_s_per_byte": _Said(label="Wait per unit that reads the same rows"),
     "wave_s": _Said(label="Start of a further wave"),
     "split_k_s": _Said(label="Price of splitting K"),
     "misaligned": _Said(label="Slow-down of misaligned rows"),

@@ -17,6 +17,7 @@ TRUTH: dict[str, float] = {
     "load_bytes_per_s": 1.5e11,
     "l2_bytes_per_s": 1.5e13,
     "k_latency_s_per_byte": 6e-10,
+    "crowd_s_per_byte": 2e-11,
     "wave_s": 1e-6,
     "split_k_s": 3e-6,
     "misaligned": 1.4,

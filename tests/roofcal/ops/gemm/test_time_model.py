@@ -46,6 +46,19 @@ def test_a_tile_by_hand() -> None:
     assert one(128, 128, 4096) == pytest.approx(expected, rel=1e-12)
 
 
+def test_few_rows_wait_for_the_units_that_read_the_same_ones() -> None:
+    # 64 tiles, one row of 128: latency' = hypot(6e-10, 64 * 3e-11 * (1 - 1 / 128)) per byte of K
+    alone = FREE | {"launch_s": 1e-12, "tile_flops_per_s": 1e18, "load_bytes_per_s": 1e18}
+    alone |= {"l2_bytes_per_s": 1e20}
+    crowded = alone | {"crowd_s_per_byte": 3e-11}
+    latency = float(np.hypot(6e-10, 64 * 3e-11 * 127 / 128))
+    assert one(1, 8192, 4096, crowded) == pytest.approx(8192 * latency, rel=1e-3)
+    assert one(128, 8192, 4096, crowded) == one(128, 8192, 4096, alone)
+    assert one(1, 128, 4096, crowded) < 1.01 * one(1, 128, 4096, alone)
+    narrow = {"tiles": "medium_tile"}
+    assert one(1, 8192, 4096, crowded, **narrow) == one(1, 8192, 4096, alone, **narrow)
+
+
 def test_rows_off_32_bytes_load_slower() -> None:
     # K = 4104: rows of 8208 bytes, the same number of 128-byte steps as 4160
     slow_cache = {"load_bytes_per_s": 2e10}
@@ -77,9 +90,9 @@ def test_splitting_k_helps_a_few_long_tiles() -> None:
 
 
 @pytest.mark.parametrize("family", [name for name in FAMILIES if name != "plain"])
-def test_more_rows_never_take_less_time(family: str) -> None:
-    m = np.arange(1.0, 3000.0, 37.0)
-    time = seconds("bf16", family, TRUTH, m, np.full_like(m, 4096.0), np.full_like(m, 4096.0))
+def test_more_rows_never_take_less_time_where_units_do_not_crowd(family: str) -> None:
+    m, truth = np.arange(1.0, 3000.0, 37.0), TRUTH | {"crowd_s_per_byte": 0.0}
+    time = seconds("bf16", family, truth, m, np.full_like(m, 4096.0), np.full_like(m, 4096.0))
     assert (np.diff(time) >= -1e-15).all()
 
 
