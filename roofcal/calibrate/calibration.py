@@ -9,6 +9,7 @@ from roofcal.calibrate.bandwidth import bandwidth_constants
 from roofcal.calibrate.bootstrap import ceiling, interval
 from roofcal.calibrate.casts import CastFit, fit_casts
 from roofcal.calibrate.launch import launch_constants
+from roofcal.calibrate.mixed import fit_mixed
 from roofcal.calibrate.probes import CalibrationError, Probe, read_environment, read_probes
 from roofcal.calibrate.products import fit_recipe
 from roofcal.calibrate.sustained import sustained_constants
@@ -29,7 +30,8 @@ def calibrate(run: Path, spec: DeviceSpec | None = None, seed: int = 0) -> Calib
     generator = np.random.default_rng(seed)
     streams, launches = read_probes(run, "probe_copy"), read_probes(run, "probe_launch")
     products, casts = read_probes(run, "probe_math"), read_probes(run, "probe_cast")
-    if not streams + launches + products + casts:
+    mixed = read_probes(run, "probe_mixed_gemm")
+    if not streams + launches + products + casts + mixed:
         raise CalibrationError(f"{run}: no probe was measured; run `snakemake --cores all` there")
     constants = {"compute_units": _counted(environment)}
     constants |= dict(launch_constants(launches))
@@ -53,12 +55,15 @@ def calibrate(run: Path, spec: DeviceSpec | None = None, seed: int = 0) -> Calib
     for name, cast in fit_casts(casts, cache or 0.0, generator):
         constants |= dict(_named_cast(name, cast))
         errors[f"cast.{name}"] = cast.errors
+    for name, narrow in fit_mixed(mixed, generator):
+        constants |= {f"mixed_gemm.{name}.{c}": value for c, value in narrow.constants.items()}
+        errors[f"mixed_gemm.{name}"] = narrow.errors
     return Calibration(
         device=environment.device,
         environment_id=environment.environment_id,
         constants=constants,
         probe_errors=errors,
-        probe_points=len(streams) + len(launches) + len(products) + len(casts),
+        probe_points=len(streams) + len(launches) + len(products) + len(casts) + len(mixed),
         seed=seed,
     )
 

@@ -120,7 +120,7 @@ def _fit_one(data: _Data, generator: np.random.Generator) -> CastFit:
         name: ceiling(best[i], low[i], high[i], unit, evidence)
         for i, (name, unit) in enumerate(CONSTANTS.items())
     }
-    return CastFit(family=family, constants=constants, errors=_errors(residuals))
+    return CastFit(family=family, constants=constants, errors=errors_of(residuals))
 
 
 def _chosen(data: _Data, folds: int = _FOLDS) -> tuple[str, Array]:
@@ -141,7 +141,8 @@ def _left_out(data: _Data, family: str, folds: int) -> Array:
     return residuals
 
 
-def _errors(residuals: Array) -> dict[str, float]:
+def errors_of(residuals: Array) -> dict[str, float]:
+    """What a calibration says of logarithms of predicted / measured on probes left out."""
     error = np.abs(np.expm1(residuals))
     return {
         "mape": float(error.mean()),

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from roofcal.measure.telemetry import Recorder
-from roofcal.ops.bench import Inputs, load_bench
+from roofcal.ops.bench import Inputs, arranged, load_bench
 from roofcal.records import PlanPoint, canonical_json
 
 _MOST_COPIES = 512
@@ -60,15 +60,16 @@ def prepare(point: PlanPoint, device: torch.device, seed: int, cache_bytes: int)
     generator = torch.Generator(device=device).manual_seed(data_seed(point, seed))
     inputs = bench.make_inputs(point.recipe, point.shape, generator, point.protocol.distribution)
     call = bench.build(point.provider, point.recipe, point.shape)
-    output = call(inputs)
+    own = arranged(bench, point.provider, point.recipe, inputs)
+    output = call(own)
     error = bench.relative_error(point.recipe, inputs, output)
     if not error <= bench.tolerance(point.recipe):  # a NaN error is never within it
         raise IncorrectError(error, bench.tolerance(point.recipe))
-    size = distinct_bytes([inputs, output])
-    del output
+    size = distinct_bytes([own, output])
+    del inputs, output
     count = copy_count(size, cache_bytes) if point.protocol.cache == "cold" else 1
-    copies: list[Inputs] = [inputs]
-    copies += ({k: v.clone() for k, v in inputs.items()} for _ in range(count - 1))
+    copies: list[Inputs] = [own]
+    copies += ({k: v.clone() for k, v in own.items()} for _ in range(count - 1))
     return Contender(
         point=point, call=call, copies=copies, bytes_per_copy=size, relative_error=error
     )

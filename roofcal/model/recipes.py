@@ -2,7 +2,8 @@
 
 `axiswise` is what torch calls `rowwise`: one scale per row of A and one per row of B, i.e. one
 scale per output row and column. `fast` accumulation is `use_fast_accum=True` of torch's scaled
-product.
+product. `groupwise_g64`: one scale per 64 neighbours of a row of the weights; `asymmetric`: and one
+zero point.
 """
 
 from dataclasses import dataclass
@@ -28,17 +29,22 @@ class Scale:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operand:
-    """A matrix in memory: elements of `dtype` and, where it is quantised, its scales."""
+    """A matrix in memory: elements of `dtype` and, where it is quantised, what it takes to undo it.
+
+    zero_point   one zero point per scale, of the scale's dtype
+    """
 
     dtype: str
     scale: Scale | None = None
+    zero_point: bool = False
 
     def nbytes(self, rows: int, cols: int) -> int:
-        """Bytes of a `rows` x `cols` matrix INCLUDING its scales."""
+        """Bytes of a `rows` x `cols` matrix INCLUDING its scales and zero points."""
         elements = nbytes(self.dtype, rows * cols)
         if self.scale is None:
             return elements
-        return elements + nbytes(self.scale.dtype, self.scale.count(rows, cols))
+        each = 2 if self.zero_point else 1
+        return elements + each * nbytes(self.scale.dtype, self.scale.count(rows, cols))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,3 +91,31 @@ GEMM_RECIPES: Final[dict[str, Recipe]] = {
         _fp8("fp8_axiswise_slow_accum", _ROW, "slow"),
     )
 }
+
+
+def _int4(name: str, group: int, *, zero_point: bool = False) -> Recipe:
+    weights = Operand(
+        dtype="int4", scale=Scale(dtype="bf16", rows=1, cols=group), zero_point=zero_point
+    )
+    activations = Operand(dtype="bf16")
+    return Recipe(name=name, a=activations, b=weights, out="bf16", math_dtype="bf16")
+
+
+# Weights B in fewer bits than the activations A, which stay in bf16, as does the arithmetic.
+WEIGHT_ONLY_RECIPES: Final[dict[str, Recipe]] = {
+    recipe.name: recipe
+    for recipe in (
+        Recipe(
+            name="fp8_weight_only",
+            a=Operand(dtype="bf16"),
+            b=Operand(dtype="fp8_e4m3", scale=_ROW),
+            out="bf16",
+            math_dtype="bf16",
+        ),
+        _int4("int4_groupwise_g32", 32),
+        _int4("int4_groupwise_g64", 64),
+        _int4("int4_groupwise_g128", 128),
+        _int4("int4_groupwise_g64_asymmetric", 64, zero_point=True),
+    )
+}
+RECIPES: Final[dict[str, Recipe]] = GEMM_RECIPES | WEIGHT_ONLY_RECIPES

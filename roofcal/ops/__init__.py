@@ -4,10 +4,12 @@ from typing import Final
 
 from roofcal.ops.cast.spec import OP as CAST
 from roofcal.ops.gemm.spec import OP as GEMM
+from roofcal.ops.mixed_gemm.spec import OP as MIXED_GEMM
 from roofcal.ops.probe_cast.spec import OP as PROBE_CAST
 from roofcal.ops.probe_copy.spec import OP as PROBE_COPY
 from roofcal.ops.probe_launch.spec import OP as PROBE_LAUNCH
 from roofcal.ops.probe_math.spec import OP as PROBE_MATH
+from roofcal.ops.probe_mixed_gemm.spec import OP as PROBE_MIXED_GEMM
 from roofcal.ops.spec import OpSpec
 
 OPS: Final[tuple[OpSpec, ...]] = (
@@ -15,7 +17,9 @@ OPS: Final[tuple[OpSpec, ...]] = (
     PROBE_COPY,
     PROBE_MATH,
     PROBE_CAST,
+    PROBE_MIXED_GEMM,
     GEMM,
     CAST,
+    MIXED_GEMM,
 )
 BY_NAME: Final[dict[str, OpSpec]] = {op.name: op for op in OPS}

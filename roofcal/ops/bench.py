@@ -29,6 +29,16 @@ class Bench(Protocol):
         """Largest relative error that counts as correct."""
 
 
+def arranged(bench: Bench, provider: str, recipe: str, inputs: Inputs) -> Inputs:
+    """The inputs in the layout that a provider reads, arranged before anything is timed.
+
+    Weights of a layer are packed once and multiplied many times. A bench whose providers all read
+    the inputs as they are made has no function `arrange`.
+    """
+    arrange = getattr(bench, "arrange", None)
+    return inputs if arrange is None else cast(Inputs, arrange(provider, recipe, inputs))
+
+
 def load_bench(op: str) -> Bench:
     """The bench module of an op; raises ModuleNotFoundError for an unknown op."""
     return cast(Bench, import_module(f"roofcal.ops.{op}.bench"))

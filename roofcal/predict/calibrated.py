@@ -22,12 +22,14 @@ from roofcal.ops.gemm.time_model import (
     evaluate,
     row_alignment,
 )
+from roofcal.predict import calibrated_mixed
 from roofcal.predict.sources import Sources
 from roofcal.predict.times import Times
 from roofcal.records import Calibration, PlanPoint, Prediction
 
 MODEL = "calibrated"
 Array = NDArray[np.float64]
+_PRODUCTS: Final = ("gemm", calibrated_mixed.OP)  # contenders of the latter are products too
 _CHUNK: Final = 128  # shapes at once, 250 choices of tile and split each: fits a 256 KiB cache
 
 
@@ -88,10 +90,11 @@ def predict(points: Sequence[PlanPoint], sources: Sources) -> list[Prediction]:
     calibration = sources.calibration
     found: dict[str, Prediction] = {}
     for recipe in recipes(calibration):
-        some = [p for p in points if p.op == "gemm" and p.recipe == recipe]
+        some = [p for p in points if p.op in _PRODUCTS and p.recipe == recipe]
         found |= {p.point_id: p for p in _products(some, recipe, calibration)}
     casts = [p for p in points if p.op == "cast"]
     found |= {p.point_id: p for p in _casts(casts, calibration)}
+    found |= {p.point_id: p for p in calibrated_mixed.predict(points, calibration, MODEL)}
     return [found[p.point_id] for p in points if p.point_id in found]
 
 

@@ -78,6 +78,12 @@ _CAST: Final = {
     "cached_bytes_per_s": _Said(label="Bandwidth of a cached cast"),
     "misaligned": _Said(label="Slow-down of rows or columns off 16 elements"),
 }
+_MIXED: Final = {
+    "fixed_s": _Said(label="Start of a product with narrow weights"),
+    "bytes_per_s": _Said(label="Bandwidth of narrow weights", datasheet="dram_bytes_per_s"),
+    "weights_per_s": _Said(label="Weights turned to floats"),
+    "flops_per_s": _Said(label="Rate of products with narrow weights"),
+}
 DEVICE_GROUP: Final = "device"
 
 
@@ -89,7 +95,7 @@ def constants_table(calibration: Calibration, spec: DeviceSpec | None) -> pd.Dat
     """
     rows = [_row(name, constant, spec) for name, constant in calibration.constants.items()]
     table = pd.DataFrame(rows, columns=list(COLUMNS))
-    order = {name: rank for rank, name in enumerate([*_DEVICE, *_RECIPE, *_CAST])}
+    order = {name: rank for rank, name in enumerate([*_DEVICE, *_RECIPE, *_CAST, *_MIXED])}
     device = table["group"] != DEVICE_GROUP
     rank = [order.get(str(name).rpartition(".")[2], len(order)) for name in table["name"]]
     sorted_ = table.assign(_device=device, _rank=rank).sort_values(
@@ -102,7 +108,7 @@ def _row(name: str, constant: Ceiling, spec: DeviceSpec | None) -> dict[str, Any
     head, _, tail = name.rpartition(".")
     op, *group = head.split(".")
     recipe = group[-1] if group else ""
-    known = {"": _DEVICE, "cast": _CAST}.get(op, _RECIPE)
+    known = {"": _DEVICE, "cast": _CAST, "mixed_gemm": _MIXED}.get(op, _RECIPE)
     said = known.get(tail, _Said(label=tail.replace("_", " ")))
     datasheet = _datasheet(said.datasheet, recipe, spec)
     return {

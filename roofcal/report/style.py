@@ -51,6 +51,11 @@ _RECIPES: Final = {
     "fp8_axiswise": GREEN,
     "fp8_axiswise_slow_accum": SKY,
     "int4": PURPLE,
+    "fp8_weight_only": GREY,
+    "int4_groupwise_g32": ORANGE,
+    "int4_groupwise_g64": SKY,
+    "int4_groupwise_g128": PURPLE,
+    "int4_groupwise_g64_asymmetric": INK,  # black: the eighth of Okabe and Ito
     "fp8_rowwise_dim0": GREEN,
     "fp8_rowwise_dim1": SKY,
     "fp8_rowwise_both": PURPLE,
@@ -69,6 +74,8 @@ _PROVIDERS: Final = {
     "torch_eager": "s",
     "torch_compile": "D",
     "triton": "o",
+    "triton_chained": "*",
+    "tinygemm": "v",
 }
 _SPARE_MARKERS: Final = ("^", "v", "P", "X", "<", ">")
 _OPS: Final = (BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY, GREY)

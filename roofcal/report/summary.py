@@ -6,7 +6,7 @@ from typing import Final
 import pandas as pd
 
 from roofcal.model.dtypes import BITS
-from roofcal.model.recipes import GEMM_RECIPES
+from roofcal.model.recipes import RECIPES
 from roofcal.ops import BY_NAME
 from roofcal.report.accuracy import ALL, error_of, judged
 from roofcal.report.analysis import Analysis
@@ -62,12 +62,12 @@ def _of_datasheet(fraction: float) -> str:
 
 
 def narrower(op: str) -> list[str]:
-    """Recipes of an op whose operands have fewer bits than those of its baseline."""
+    """Recipes of an op whose weights have fewer bits than those of its baseline."""
     baseline = BY_NAME[op].baseline_recipe
-    if baseline is None or baseline not in GEMM_RECIPES:
+    if baseline is None or baseline not in RECIPES:
         return []
-    bits = BITS[GEMM_RECIPES[baseline].a.dtype]
-    return [r for r in BY_NAME[op].recipes if BITS[GEMM_RECIPES[r].a.dtype] < bits]
+    bits = BITS[RECIPES[baseline].b.dtype]
+    return [r for r in BY_NAME[op].recipes if BITS[RECIPES[r].b.dtype] < bits]
 
 
 def _gains(a: Analysis) -> Iterator[str]:
@@ -75,11 +75,16 @@ def _gains(a: Analysis) -> Iterator[str]:
     for op, table in a.speedups.items():
         formats: dict[str, list[str]] = {}
         for recipe in narrower(op):
-            formats.setdefault(GEMM_RECIPES[recipe].math_dtype, []).append(recipe)
+            formats.setdefault(_format(recipe), []).append(recipe)
         for name, recipes in formats.items():
             rows = table[table["recipe"].isin(recipes)]
             if len(rows):
                 yield _gain(rows, name, str(BY_NAME[op].baseline_recipe))
+
+
+def _format(recipe: str) -> str:
+    """The number format of a recipe's weights, without its variant: fp8, int4."""
+    return RECIPES[recipe].b.dtype.partition("_")[0]
 
 
 def _gain(rows: pd.DataFrame, name: str, baseline: str) -> str:

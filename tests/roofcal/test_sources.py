@@ -75,7 +75,12 @@ def test_the_sources_of_an_op_hold_no_bench_but_its_own_and_those_it_shares(op: 
         name for name in NAMES if f"roofcal/ops/{name}/bench.py" in names(measure_sources(op))
     }
 
-    shared = {"probe_math": {"gemm"}, "probe_cast": {"cast"}}
+    shared = {
+        "probe_math": {"gemm"},
+        "probe_cast": {"cast"},
+        "mixed_gemm": {"gemm"},
+        "probe_mixed_gemm": {"mixed_gemm", "gemm"},
+    }
     assert benches == {op} | shared.get(op, set())
 
 

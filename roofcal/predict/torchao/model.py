@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from roofcal.model.recipes import GEMM_RECIPES
+from roofcal.model.recipes import GEMM_RECIPES, RECIPES
 from roofcal.predict.sources import Sources
 from roofcal.predict.times import Array, Times
 from roofcal.predict.torchao.constants import Constants, from_datasheet
@@ -54,13 +54,16 @@ def predict(points: Sequence[PlanPoint], sources: Sources) -> list[Prediction]:
     if sources.spec is None:
         return []
     constants = from_datasheet(sources.spec)
-    found = (_product(p, constants) if p.op == "gemm" else _cast(p, constants) for p in points)
+    found = (
+        _product(p, constants) if p.op in ("gemm", "mixed_gemm") else _cast(p, constants)
+        for p in points
+    )
     return [prediction for prediction in found if prediction is not None]
 
 
 def _operand(recipe: str) -> str:
     """torchao's name of the format of both operands, "" for formats that it does not model."""
-    chosen = GEMM_RECIPES[recipe]
+    chosen = RECIPES[recipe]
     alike = chosen.a.dtype == chosen.b.dtype and chosen.out == "bf16"
     return _FORMATS.get(chosen.a.dtype, "") if alike else ""
 

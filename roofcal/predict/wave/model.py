@@ -43,7 +43,7 @@ def predict(points: Sequence[PlanPoint], sources: Sources) -> list[Prediction]:
         return []
     found: dict[str, Prediction] = {}
     for recipe in product_recipes(sources):
-        some = [p for p in points if p.op == "gemm" and p.recipe == recipe]
+        some = [p for p in points if p.op in ("gemm", "mixed_gemm") and p.recipe == recipe]
         found |= {p.point_id: p for p in _products(some, recipe, device)}
     found |= {p.point_id: _cast(p, device) for p in points if p.op == "cast"}
     return [found[p.point_id] for p in points if p.point_id in found]

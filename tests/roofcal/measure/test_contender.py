@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -53,6 +54,20 @@ def test_cold_copies_are_equal_data_at_different_addresses() -> None:
     assert len({copy["a"].data_ptr() for copy in found.copies}) == len(found.copies)
     assert all(torch.equal(copy["a"], found.copies[0]["a"]) for copy in found.copies)
     assert len(found.copies) * found.bytes_per_copy > 2 * 4 * KIB
+
+
+def test_copies_are_in_the_layout_of_the_provider() -> None:
+    wanted = replace(
+        point("bf16"),
+        op="mixed_gemm",
+        provider="tinygemm",
+        recipe="int4_groupwise_g64",
+        shape={"m": 2, "n": 64, "k": 128},
+    )
+    found = prepare(wanted, CPU, 0, 4 * KIB)
+    assert all(set(copy) == {"a", "packed", "scales_and_zeros"} for copy in found.copies)
+    stored = 64 * 128 // 2 + 2 * 2 * 64 * 2
+    assert found.bytes_per_copy == stored + 2 * 2 * 128 + 2 * 2 * 64
 
 
 def test_hot_is_one_copy() -> None:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from roofcal.model.recipes import GEMM_RECIPES, Operand, Scale
+from roofcal.model.dtypes import BITS
+from roofcal.model.recipes import GEMM_RECIPES, RECIPES, WEIGHT_ONLY_RECIPES, Operand, Scale
 
 
 @pytest.mark.parametrize(
@@ -31,3 +32,18 @@ def test_names_say_dtype_granularity_and_accumulation() -> None:
     axis, tensor = GEMM_RECIPES["fp8_axiswise"], GEMM_RECIPES["fp8_tensorwise"]
     assert axis.a.nbytes(7, 5) == 35 + 4 * 7
     assert tensor.a.nbytes(7, 5) == 35 + 4
+
+
+def test_zero_points_are_counted_like_scales() -> None:
+    scale = Scale(dtype="bf16", rows=1, cols=64)
+    plain = Operand(dtype="int4", scale=scale)
+    asymmetric = Operand(dtype="int4", scale=scale, zero_point=True)
+    assert plain.nbytes(10, 128) == 640 + 2 * 20
+    assert asymmetric.nbytes(10, 128) == 640 + 4 * 20
+
+
+def test_weights_alone_may_be_narrow() -> None:
+    for name, recipe in WEIGHT_ONLY_RECIPES.items():
+        assert recipe.name == name
+        assert BITS[recipe.b.dtype] < BITS[recipe.a.dtype] == BITS[recipe.math_dtype]
+    assert set(RECIPES) == set(GEMM_RECIPES) | set(WEIGHT_ONLY_RECIPES)

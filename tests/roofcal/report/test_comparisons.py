@@ -47,6 +47,19 @@ def test_providers_are_compared_with_themselves(tmp_path: Path) -> None:
     assert list(zip(table["provider"], table["speedup"], strict=True)) == [("triton", 4.0)]
 
 
+def test_a_provider_without_the_baseline_is_compared_with_the_fastest_that_has_it(
+    tmp_path: Path,
+) -> None:
+    made = MadeUpRun()
+    for provider, seconds in (("cublaslt", 4e-6), ("torch_compile", 8e-6)):
+        made.measure(product(64, 64, 64, "bf16", provider=provider), seconds)
+    made.measure(product(64, 64, 64, "fp8_tensorwise", provider="triton"), 2e-6)
+
+    table = speedups(tidy_frame(load_run(made.write(tmp_path)), "gemm", None), "bf16")
+
+    assert list(zip(table["provider"], table["speedup"], strict=True)) == [("triton", 2.0)]
+
+
 def test_the_panel_holds_each_method_against_graph_replay(analysis: Analysis) -> None:
     ratios = {protocol_name(row): row["ratio"] for row in analysis.panel.to_dict("records")}
 

@@ -16,8 +16,8 @@ def test_recipes_of_one_op_have_colours_of_their_own(op: str) -> None:
 
 
 def test_a_new_name_always_gets_the_same_spare_colour_and_marker() -> None:
-    assert style.recipe_colour("int4_groupwise_g64") == style.recipe_colour("int4_groupwise_g64")
-    assert style.recipe_colour("int4_groupwise_g64") in style.VARIABLES
+    assert style.recipe_colour("nf4_groupwise_g64") == style.recipe_colour("nf4_groupwise_g64")
+    assert style.recipe_colour("nf4_groupwise_g64") in style.VARIABLES
     assert style.provider_marker("symm_mem_fused") in "^vPX<>"
     assert {style.op_colour(op) for op in BY_NAME} <= set(style.VARIABLES)
 

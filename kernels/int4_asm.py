@@ -1,0 +1,42 @@
+"""Dequantisation of a 32-bit word in PTX: four weights each for h = 0 and h = 1, as bf16 or fp16.
+
+`(word & 0x000f000f) | magic` makes two floats of value base + q in one instruction (lop3): bf16
+0x4300 is 128 and its last bits count ones; fp16 0x6400 is 1024, likewise. A zero point of 8 is
+removed by one packed subtraction of base + 8, exactly; or not here at all, see int4_direct.
+"""
+
+from typing import Final
+
+from triton.experimental.gluon import language as gl
+
+_LOP3: Final = """{{ .reg .b32 t1, t2, t3;
+shr.u32 t1, $4, 4; shr.u32 t2, $4, 8; shr.u32 t3, $4, 12;
+lop3.b32 $0, $4, 0x000f000f, {magic}, 0xea; lop3.b32 $1, t1, 0x000f000f, {magic}, 0xea;
+lop3.b32 $2, t2, 0x000f000f, {magic}, 0xea; lop3.b32 $3, t3, 0x000f000f, {magic}, 0xea;
+{rest} }}"""
+_CENTRE: Final = """.reg .b32 z; mov.b32 z, {bias};
+{sub} $0, $0, z; {sub} $1, $1, z; {sub} $2, $2, z; {sub} $3, $3, z;"""
+
+
+def _text(magic: str, sub: str = "", bias: str = "") -> gl.constexpr:
+    rest = _CENTRE.format(sub=sub, bias=bias) if sub else ""
+    return gl.constexpr(_LOP3.format(magic=magic, rest=rest))
+
+
+# base + q
+BF16_RAISED: Final = _text("0x43004300")
+FP16_RAISED: Final = _text("0x64006400")
+# q - 8
+BF16_CENTRED: Final = _text("0x43004300", "sub.rn.bf16x2", "0x43084308")
+FP16_CENTRED: Final = _text("0x64006400", "sub.f16x2", "0x64086408")
+# a - b of two packed values each
+BF16_SUBTRACT: Final = gl.constexpr("sub.rn.bf16x2 $0, $1, $2;")
+FP16_SUBTRACT: Final = gl.constexpr("sub.f16x2 $0, $1, $2;")
+# two packed values, or zeros where the mask has none
+MASK: Final = gl.constexpr("and.b32 $0, $1, $2;")
+BF16_BASE: Final = gl.constexpr(128.0)
+FP16_BASE: Final = gl.constexpr(1024.0)
+# four packed outputs, one word in
+CONSTRAINTS: Final = gl.constexpr("=&r,=&r,=&r,=&r,r")
+BF16_PAIR: Final = gl.constexpr((gl.bfloat16, gl.bfloat16))
+FP16_PAIR: Final = gl.constexpr((gl.float16, gl.float16))

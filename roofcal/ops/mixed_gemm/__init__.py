@@ -1,0 +1,1 @@
+"""Few tokens times weights in four, eight or sixteen bits."""

@@ -1,0 +1,215 @@
+"""Providers of products with narrow weights, their layouts, and the check against float64.
+
+cublaslt         bf16 and fp8 products, as op gemm runs them
+triton           kernels.int4_gemm
+triton_chained   the same with programmatic dependent launch: in a chain of kernels, its start
+                 overlaps the end of the one before; a mode of its own, not to be compared with
+                 plain launches unawares
+tinygemm         torch's _weight_int4pack_mm (CPUs have one too); it stores w as scale * (q - 8) +
+                 zero, always with a zero, and rounds w to bf16
+torch_compile    weights converted in the product's prologue, fused as Inductor sees fit
+torch_cpu        weights converted, then multiplied: on CPUs, nothing to compare speeds with
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+import torch
+
+from kernels import int4_gemm, int4_packing
+from kernels.int4_configs import Int4PlainConfig
+from kernels.int4_packing import Int4Weights, Quantised
+from roofcal.model.recipes import RECIPES, Recipe
+from roofcal.ops.bench import Call, Inputs, draw
+from roofcal.ops.gemm import bench as gemm
+from roofcal.ops.mixed_gemm.spec import CONTENDERS
+from roofcal.ops.spec import Unsupported
+
+_CHUNK: Final = 4096  # rows of B that are dequantised to float64 at once
+# bf16 rounding of the output costs 1.7e-3; tinygemm rounds the weights as well
+_TOLERANCE: Final = 5e-3
+_OURS: Final = ("triton", "triton_chained")
+_INNER_TILES: Final = 8  # of tinygemm: k is a multiple of 16 times as many
+
+
+def make_inputs(
+    recipe: str, shape: Mapping[str, int], generator: torch.Generator, distribution: str
+) -> dict[str, torch.Tensor]:
+    """a [M,K] and b [N,K], as op gemm makes them, b quantised as the recipe says.
+
+    int4: b holds whole numbers 0..15 (uint8), with scales and maybe zeros [N, K / group].
+    Raises Unsupported for a K that cannot be cut in groups.
+    """
+    if recipe in CONTENDERS:
+        return gemm.make_inputs(recipe, shape, generator, distribution)
+    a = draw(generator, distribution, shape["m"], shape["k"])
+    b = draw(generator, distribution, shape["n"], shape["k"])
+    spec = RECIPES[recipe]
+    if spec.b.dtype != "int4":
+        quantised, scale = gemm.quantise_fp8(b, rowwise=True)
+        return {"a": a, "b": quantised, "scale_b": scale}
+    _check_int4(shape["n"], shape["k"], _group(spec))
+    parts = [
+        int4_packing.quantise(part, _group(spec), symmetric=not spec.b.zero_point)
+        for part in b.split(_CHUNK)
+    ]
+    made = {"a": a, "b": torch.cat([p.q for p in parts])}
+    made["scale_b"] = torch.cat([p.scales for p in parts])
+    zeros = [p.zeros for p in parts if p.zeros is not None]
+    return made | ({"zeros_b": torch.cat(zeros)} if zeros else {})
+
+
+def _group(spec: Recipe) -> int:
+    assert spec.b.scale is not None
+    assert spec.b.scale.cols is not None
+    return spec.b.scale.cols
+
+
+def _check_int4(n: int, k: int, group: int) -> None:
+    try:
+        int4_packing.check_sizes(n, k, group)
+    except ValueError as error:
+        raise Unsupported(f"int4 weights [{n}, {k}]: {error}") from None
+
+
+def arrange(provider: str, recipe: str, inputs: Inputs) -> Inputs:
+    """The inputs with b packed for the provider; raises Unsupported where it cannot run them."""
+    if recipe in CONTENDERS or RECIPES[recipe].b.dtype != "int4":
+        return inputs
+    if provider in _OURS:
+        return _packed(provider, recipe, inputs)
+    return _tinygemm_packed(recipe, inputs) if provider == "tinygemm" else inputs
+
+
+def _packed(provider: str, recipe: str, inputs: Inputs) -> Inputs:
+    if not inputs["a"].is_cuda:
+        raise Unsupported(f"provider '{provider}' needs a GPU; kernels.int4_gemm runs on none here")
+    weights = int4_packing.pack(_quantised(recipe, inputs))
+    config = int4_gemm.default_config(inputs["a"], weights)
+    if provider == "triton_chained" and isinstance(config, Int4PlainConfig):
+        raise Unsupported("programmatic dependent launch needs sm_90 and a shape of its kernels")
+    own = {"a": inputs["a"], "packed": weights.packed, "scales": weights.scales}
+    own |= {} if weights.zeros is None else {"zeros": weights.zeros}
+    return own
+
+
+def _quantised(recipe: str, inputs: Inputs) -> Quantised:
+    group = _group(RECIPES[recipe])
+    zeros = inputs.get("zeros_b")
+    return Quantised(q=inputs["b"], scales=inputs["scale_b"], zeros=zeros, group=group)
+
+
+def _tinygemm_packed(recipe: str, inputs: Inputs) -> Inputs:
+    q, scales = inputs["b"], inputs["scale_b"].t().contiguous()
+    zeros = inputs.get("zeros_b")
+    shift = torch.zeros_like(scales) if zeros is None else (8 - zeros.t()) * scales
+    both = torch.stack([scales, shift], dim=2).contiguous()
+    if q.is_cuda:
+        packed = torch._convert_weight_to_int4pack((q[:, ::2] << 4 | q[:, 1::2]), _INNER_TILES)
+    else:
+        packed = torch.ops.aten._convert_weight_to_int4pack_for_cpu(q.int(), 1)
+    return {"a": inputs["a"], "packed": packed, "scales_and_zeros": both}
+
+
+def build(provider: str, recipe: str, shape: Mapping[str, int]) -> Call:
+    """The product through `provider`; raises Unsupported for recipes and shapes it refuses."""
+    if recipe in CONTENDERS and provider in ("cublaslt", "torch_cpu"):
+        return gemm.build(provider, recipe, shape)
+    int4 = RECIPES[recipe].b.dtype == "int4"
+    if provider == "torch_cpu" or (provider == "torch_compile" and not int4):
+        return _converted(provider, recipe)
+    if not int4 or provider not in (*_OURS, "tinygemm"):
+        raise Unsupported(f"provider '{provider}' has no product of recipe '{recipe}'")
+    _check_int4(shape["n"], shape["k"], _group(RECIPES[recipe]))
+    if provider == "tinygemm":
+        return _tinygemm(recipe, shape)
+    return _ours(recipe, shape, chained=provider == "triton_chained")
+
+
+def _ours(recipe: str, shape: Mapping[str, int], *, chained: bool) -> Call:
+    group = _group(RECIPES[recipe])
+
+    def call(inputs: Inputs) -> torch.Tensor:
+        weights = Int4Weights(
+            packed=inputs["packed"],
+            scales=inputs["scales"],
+            zeros=inputs.get("zeros"),
+            rows=shape["n"],
+            k=shape["k"],
+            group=group,
+        )
+        return int4_gemm.int4_gemm(inputs["a"], weights, chained=chained)
+
+    return call
+
+
+def _tinygemm(recipe: str, shape: Mapping[str, int]) -> Call:
+    group = _group(RECIPES[recipe])
+    if shape["n"] % 16:
+        raise Unsupported(f"tinygemm needs N to be a multiple of 16; got n={shape['n']}")
+
+    def call(inputs: Inputs) -> torch.Tensor:
+        a, packed, both = inputs["a"], inputs["packed"], inputs["scales_and_zeros"]
+        if a.is_cuda:
+            return torch._weight_int4pack_mm(a, packed, group, both)
+        return torch.ops.aten._weight_int4pack_mm_for_cpu(a, packed, group, both)
+
+    return call
+
+
+def _converted(provider: str, recipe: str) -> Call:
+    group = None if RECIPES[recipe].b.dtype != "int4" else _group(RECIPES[recipe])
+
+    def product(a: torch.Tensor, b: torch.Tensor, *rest: torch.Tensor) -> torch.Tensor:
+        if group is None:
+            return (torch.mm(a, b.to(a.dtype).t()).float() * rest[0].t()).to(a.dtype)
+        levels = b.float().view(b.shape[0], -1, group)
+        levels = levels - (rest[1].float()[:, :, None] if len(rest) > 1 else 8)
+        weights = (levels * rest[0].float()[:, :, None]).view(b.shape)
+        return torch.mm(a.float(), weights.t()).to(a.dtype)
+
+    if provider == "torch_compile":
+        torch.compiler.reset()  # one compilation per shape: dynamo would give up after eight
+        product = torch.compile(product, dynamic=False)
+    names = ("a", "b", "scale_b", "zeros_b")
+    return lambda inputs: product(*(inputs[name] for name in names if name in inputs))
+
+
+def relative_error(recipe: str, inputs: Inputs, output: torch.Tensor) -> float:
+    """||output - reference|| / ||reference|| in float64, on every element.
+
+    The reference multiplies the dequantised weights: what rounding them to the format costs is
+    `quantisation_error`, and kept apart.
+    """
+    if recipe in CONTENDERS:
+        return gemm.relative_error(recipe, inputs, output)
+    a = inputs["a"].double()
+    apart, whole = (torch.zeros((), dtype=torch.float64, device=a.device) for _ in range(2))
+    for part in torch.arange(inputs["b"].shape[0], device=a.device).split(_CHUNK):
+        expected = a @ _dequantised(recipe, inputs, part).t()
+        apart += (output[:, part].double() - expected).square().sum()
+        whole += expected.square().sum()
+    scale = float(whole.sqrt())
+    return float(apart.sqrt()) / scale if scale > 0 else float(apart.sqrt())
+
+
+def quantisation_error(recipe: str, b: torch.Tensor, inputs: Inputs) -> float:
+    """||dequantised - b|| / ||b|| in float64: what storing b in the recipe's format costs."""
+    apart, whole = 0.0, 0.0
+    for part in torch.arange(b.shape[0], device=b.device).split(_CHUNK):
+        exact = b[part].double()
+        apart += float((_dequantised(recipe, inputs, part) - exact).square().sum())
+        whole += float(exact.square().sum())
+    return float((apart / whole) ** 0.5) if whole else apart**0.5
+
+
+def _dequantised(recipe: str, inputs: Inputs, rows: torch.Tensor) -> torch.Tensor:
+    """Some rows of B in float64."""
+    if recipe not in CONTENDERS and RECIPES[recipe].b.dtype == "int4":
+        return int4_packing.dequantise(_quantised(recipe, inputs), rows)
+    return gemm._dequantised(inputs, "b", rows)
+
+
+def tolerance(recipe: str) -> float:
+    """Largest relative error of a correct product in this recipe."""
+    return gemm.tolerance(recipe) if recipe in CONTENDERS else _TOLERANCE

@@ -1,0 +1,158 @@
+"""Providers on the CPU are right, wrong products are caught, refusals say why."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from kernels import int4_packing
+from kernels.int4_packing import Quantised
+from roofcal.model.recipes import RECIPES
+from roofcal.ops.bench import arranged, load_bench
+from roofcal.ops.mixed_gemm import bench
+from roofcal.ops.mixed_gemm.spec import OP
+from roofcal.ops.spec import Unsupported
+
+SHAPE = {"m": 5, "n": 64, "k": 256}
+INT4 = [recipe for recipe in OP.recipes if recipe.startswith("int4")]
+ON_CPU = [("torch_cpu", recipe) for recipe in OP.recipes if recipe != "fp8_axiswise"]
+ON_CPU += [("tinygemm", recipe) for recipe in INT4]
+gpu = pytest.mark.gpu
+
+
+def generator(device: str = "cpu") -> torch.Generator:
+    return torch.Generator(device=device).manual_seed(3)
+
+
+def made(
+    provider: str, recipe: str, shape: dict[str, int] | None = None, device: str = "cpu"
+) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
+    size = shape or SHAPE
+    inputs = bench.make_inputs(recipe, size, generator(device), "normal")
+    call = bench.build(provider, recipe, size)
+    return inputs, call(bench.arrange(provider, recipe, inputs))
+
+
+@pytest.mark.parametrize(("provider", "recipe"), ON_CPU)
+def test_a_product_is_right(provider: str, recipe: str) -> None:
+    inputs, output = made(provider, recipe)
+    assert output.shape == (5, 64)
+    assert bench.relative_error(recipe, inputs, output) <= bench.tolerance(recipe)
+
+
+@gpu
+@pytest.mark.parametrize("tokens", [1, 16, 64])
+@pytest.mark.parametrize("recipe", INT4)
+@pytest.mark.parametrize("provider", ["triton", "triton_chained", "tinygemm"])
+def test_a_product_is_right_on_a_gpu(provider: str, recipe: str, tokens: int) -> None:
+    try:
+        inputs, output = made(provider, recipe, {"m": tokens, "n": 448, "k": 2048}, "cuda")
+    except Unsupported as refusal:
+        pytest.skip(str(refusal))
+    assert bench.relative_error(recipe, inputs, output) <= bench.tolerance(recipe)
+
+
+@pytest.mark.parametrize("recipe", INT4)
+@pytest.mark.parametrize("mistake", ["row", "nan", "scale", "shifted"])
+def test_a_wrong_product_is_caught(recipe: str, mistake: str) -> None:
+    inputs, output = made("torch_cpu", recipe)
+    wrong = output.clone()
+    if mistake == "row":
+        wrong[:, 63] = 0
+    elif mistake == "nan":
+        wrong[4, 63] = float("nan")
+    elif mistake == "scale":
+        wrong = wrong * 1.05
+    else:
+        wrong = wrong.roll(1, dims=1)
+    assert not bench.relative_error(recipe, inputs, wrong) <= bench.tolerance(recipe)
+
+
+def test_contenders_get_the_same_data() -> None:
+    plain = bench.make_inputs("bf16", SHAPE, generator(), "normal")
+    for recipe in INT4:
+        inputs = bench.make_inputs(recipe, SHAPE, generator(), "normal")
+        assert torch.equal(inputs["a"], plain["a"])
+        assert bench.quantisation_error(recipe, plain["b"], inputs) < 0.12
+
+
+def test_rounding_weights_and_multiplying_them_are_told_apart() -> None:
+    plain = bench.make_inputs("bf16", SHAPE, generator(), "normal")["b"]
+    found = {}
+    for recipe in ("fp8_weight_only", "int4_groupwise_g32", "int4_groupwise_g128"):
+        inputs, output = made("torch_cpu", recipe)
+        found[recipe] = bench.quantisation_error(recipe, plain, inputs)
+        assert bench.relative_error(recipe, inputs, output) < 0.1 * found[recipe]
+    assert found["fp8_weight_only"] < found["int4_groupwise_g32"] < found["int4_groupwise_g128"]
+
+
+def test_more_rows_than_are_dequantised_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench, "_CHUNK", 24)
+    whole = int4_packing.quantise(bench.make_inputs("bf16", SHAPE, generator(), "normal")["b"], 64)
+    inputs, output = made("torch_cpu", "int4_groupwise_g64")
+    assert torch.equal(inputs["b"], whole.q)
+    assert torch.equal(inputs["scale_b"], whole.scales)
+    assert bench.relative_error("int4_groupwise_g64", inputs, output) <= 5e-3
+    assert not bench.relative_error("int4_groupwise_g64", inputs, output.roll(24, 1)) <= 5e-3
+
+
+def test_products_of_zeros_are_zeros() -> None:
+    inputs = bench.make_inputs("int4_groupwise_g32", SHAPE, generator(), "zeros")
+    output = bench.build("torch_cpu", "int4_groupwise_g32", SHAPE)(inputs)
+    assert not output.any()
+    assert bench.relative_error("int4_groupwise_g32", inputs, output) == 0
+    assert bench.relative_error("int4_groupwise_g32", inputs, output + 1) > 1
+
+
+@pytest.mark.parametrize("recipe", INT4)
+def test_our_layout_holds_the_same_weights(recipe: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    inputs = bench.make_inputs(recipe, SHAPE, generator(), "normal")
+    group = int(recipe.rsplit("_g", maxsplit=1)[-1].removesuffix("_asymmetric"))
+    expected = int4_packing.pack(
+        Quantised(q=inputs["b"], scales=inputs["scale_b"], zeros=inputs.get("zeros_b"), group=group)
+    )
+    assert bench._group(RECIPES[recipe]) == group
+    assert int4_packing.unpack(expected).q.equal(inputs["b"])
+    assert bench._quantised(recipe, inputs).group == group
+
+
+@pytest.mark.parametrize("provider", ["triton", "triton_chained"])
+def test_a_cpu_is_unsupported_with_the_reason(provider: str) -> None:
+    with pytest.raises(Unsupported, match=f"provider '{provider}' needs a GPU"):
+        made(provider, "int4_groupwise_g64")
+
+
+@pytest.mark.parametrize(
+    ("provider", "recipe", "shape", "message"),
+    [
+        ("tinygemm", "int4_groupwise_g64", {"n": 40}, "tinygemm needs N to be a multiple of 16"),
+        ("triton", "int4_groupwise_g64", {"k": 100}, "k: got 100, wanted a multiple of 128"),
+        ("tinygemm", "bf16", {}, "provider 'tinygemm' has no product of recipe 'bf16'"),
+        ("triton", "fp8_weight_only", {}, "provider 'triton' has no product of recipe"),
+        ("torch_compile", "int4_groupwise_g64", {}, "provider 'torch_compile' has no product"),
+        ("magic", "int4_groupwise_g64", {}, "provider 'magic' has no product"),
+    ],
+)
+def test_what_is_refused_is_unsupported_with_the_reason(
+    provider: str, recipe: str, shape: dict[str, int], message: str
+) -> None:
+    with pytest.raises(Unsupported, match=message):
+        bench.build(provider, recipe, SHAPE | shape)
+
+
+def test_inputs_that_cannot_be_cut_in_groups_are_unsupported() -> None:
+    with pytest.raises(Unsupported, match=r"int4 weights \[64, 100\]: k: got 100"):
+        bench.make_inputs("int4_groupwise_g64", SHAPE | {"k": 100}, generator(), "normal")
+
+
+def test_arranging_is_left_to_the_ops_that_need_it() -> None:
+    inputs: Any = {"a": torch.zeros(1)}
+    assert arranged(load_bench("gemm"), "cublaslt", "bf16", inputs) is inputs
+    assert arranged(load_bench("mixed_gemm"), "cublaslt", "bf16", inputs) is inputs
+    packed = arranged(
+        load_bench("mixed_gemm"),
+        "tinygemm",
+        "int4_groupwise_g64",
+        bench.make_inputs("int4_groupwise_g64", SHAPE, generator(), "normal"),
+    )
+    assert set(packed) == {"a", "packed", "scales_and_zeros"}

@@ -1,0 +1,81 @@
+"""Predictions of narrow weights: per provider, the fastest where none is named, with intervals."""
+
+import math
+
+import pytest
+
+from roofcal.predict import calibrated, calibrated_mixed, datasheet
+from roofcal.predict.sources import Sources
+from roofcal.predict.torchao import model as torchao
+from roofcal.records import Calibration, Ceiling, PlanPoint
+
+RECIPE = "int4_groupwise_g128"
+UNITS = {"fixed_s": "s", "bytes_per_s": "B/s", "weights_per_s": "1/s", "flops_per_s": "flop/s"}
+FAST = {"fixed_s": 2e-6, "bytes_per_s": 4e12, "weights_per_s": 2e13, "flops_per_s": 6e14}
+SLOW = FAST | {"weights_per_s": 1e12}
+
+
+def calibration(**providers: dict[str, float]) -> Calibration:
+    constants = {
+        f"mixed_gemm.{provider}.{RECIPE}.{name}": Ceiling(
+            value=value, ci95_low=value, ci95_high=value, unit=UNITS[name], evidence="made up"
+        )
+        for provider, values in providers.items()
+        for name, value in values.items()
+    }
+    errors = {f"mixed_gemm.{p}.{RECIPE}": {"log_p95": 0.1} for p in providers}
+    return Calibration(
+        device="made-up",
+        environment_id="e",
+        constants=constants,
+        probe_errors=errors,
+        probe_points=24,
+        seed=0,
+    )
+
+
+def point(provider: str = "", recipe: str = RECIPE, tokens: int = 16) -> PlanPoint:
+    shape = {"m": tokens, "n": 28672, "k": 8192}
+    return PlanPoint(
+        op="mixed_gemm", provider=provider, recipe=recipe, shape=shape, device="made-up"
+    )
+
+
+KNOWN = Sources(calibration=calibration(triton=FAST, tinygemm=SLOW), spec=None)
+
+
+def test_a_provider_is_predicted_by_its_own_roofs() -> None:
+    fast, slow = calibrated.predict([point("triton"), point("tinygemm")], KNOWN)
+    assert (fast.bound_by, slow.bound_by) == ("dram", "slots")
+    assert slow.total_s > 3 * fast.total_s
+    assert slow.math_s == pytest.approx(28672 * 8192 / 1e12)
+
+
+def test_the_interval_comes_from_probes_left_out() -> None:
+    (found,) = calibrated.predict([point("triton")], KNOWN)
+    assert found.low_s is not None
+    assert found.high_s is not None
+    assert found.high_s / found.total_s == pytest.approx(math.exp(0.1))
+    assert found.total_s / found.low_s == pytest.approx(math.exp(0.1))
+
+
+def test_without_a_provider_the_fastest_answers() -> None:
+    (any_,) = calibrated.predict([point()], KNOWN)
+    (fast,) = calibrated.predict([point("triton")], KNOWN)
+    assert any_.total_s == fast.total_s
+
+
+def test_what_was_not_calibrated_has_no_prediction() -> None:
+    assert calibrated.predict([point("gemlite")], KNOWN) == []
+    assert calibrated.predict([point("triton", "int4_groupwise_g32")], KNOWN) == []
+    assert calibrated_mixed.providers(calibration(triton=FAST), "int4_groupwise_g32") == []
+
+
+def test_providers_of_similar_names_are_kept_apart() -> None:
+    both = calibration(triton=FAST, triton_chained=SLOW)
+    assert calibrated_mixed.providers(both, RECIPE) == ["triton", "triton_chained"]
+
+
+def test_models_without_a_datasheet_are_silent() -> None:
+    assert datasheet.predict([point("triton")], KNOWN) == []
+    assert torchao.predict([point("triton")], KNOWN) == []
