@@ -1,10 +1,6 @@
 """The tables of configurations are complete and in order."""
 
-from kernels.int4_configs import ARCHITECTURES, INT4_PLAIN, INT4_TABLE, SHARED_MEMORY_LIMIT
-
-
-def test_every_architecture_has_a_limit_of_shared_memory() -> None:
-    assert set(SHARED_MEMORY_LIMIT) == set(ARCHITECTURES)
+from kernels.int4_configs import INT4_PLAIN, INT4_TABLE
 
 
 def test_no_row_of_the_int4_table_prefers_the_same_twice() -> None:
