@@ -1,22 +1,32 @@
 """Every tuning configuration as data, per kernel; the compile test walks this table.
 
-Architectures are named as in Triton: 80, 90, 100 (NVIDIA sm_), "gfx942", "gfx950" (AMD).
+Architectures are named as in Triton: 80 to 120 (NVIDIA sm_), "gfx942", "gfx950" (AMD).
 """
 
 from dataclasses import dataclass
 from typing import Final
 
 Architecture = int | str
-ARCHITECTURES: Final[tuple[Architecture, ...]] = (80, 90, 100, "gfx942", "gfx950")
+ARCHITECTURES: Final[tuple[Architecture, ...]] = (80, 89, 90, 100, 120, "gfx942", "gfx950")
 # Largest dynamic shared memory of one block, bytes (CUDA C++ Programming Guide, compute
 # capabilities; AMD CDNA3 and CDNA4 ISA guides for LDS). Triton 3.6 does not check it ahead of time.
 SHARED_MEMORY_LIMIT: Final[dict[Architecture, int]] = {
     80: 166912,
+    89: 101376,
     90: 232448,
     100: 232448,
+    120: 101376,
     "gfx942": 65536,
     "gfx950": 163840,
 }
+# What an architecture lacks, and why; the compile test tries both. gfx942 converts to e4m3 step by
+# step: its own instructions know another format (fnuz: largest value 240).
+WITHOUT_E4M3: Final[dict[Architecture, str]] = {
+    80: "no instruction converts to e4m3; e5m2 is cut from fp16",
+}
+WITHOUT_TENSOR_MEMORY_UNIT: Final[dict[Architecture, str]] = dict.fromkeys(
+    (80, 89, "gfx942", "gfx950"), "Gluon kernels for it have a twin in plain Triton"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,3 +48,115 @@ FILL: Final = StreamConfig(block=4096, num_warps=8)
 # One 16-byte load and store per thread: 4.28 TB/s at 4 GiB on an H200, torch's own copy 4.30; four
 # per thread (block 4096) reach 4.10, persistent programs less.
 COPY: Final = StreamConfig(block=1024, num_warps=8)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CastConfig:
+    """How a cast of a vector is cut: programs of `steps` blocks."""
+
+    block: int
+    steps: int
+    num_warps: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowsConfig:
+    """How rows that are kept in registers are cut into programs.
+
+    largest_block        columns up to which a row is read once; a power of two
+    least_elements       elements of a program: shorter rows share one
+    most_rows            rows of a program at most
+    elements_per_thread  decides the warps
+    most_warps           of a program
+    long_block           columns of a step, for rows beyond largest_block
+    long_warps           of a program, for rows beyond largest_block
+    """
+
+    largest_block: int
+    least_elements: int
+    most_rows: int
+    elements_per_thread: int
+    most_warps: int
+    long_block: int
+    long_warps: int
+
+
+# Casts to fp8, kernels.cast_fp8. First guesses for an H200: few programs for the
+# amax, because every program of the cast reads all their partial maxima.
+AMAX: Final = StreamConfig(block=8192, num_warps=8, programs_per_unit=4)
+CAST: Final = CastConfig(block=4096, steps=4, num_warps=8)
+ROWS: Final = RowsConfig(
+    largest_block=16384,
+    least_elements=4096,
+    most_rows=64,
+    elements_per_thread=32,
+    most_warps=16,
+    long_block=8192,
+    long_warps=8,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TileConfig:
+    """A tile of rows x cols."""
+
+    rows: int
+    cols: int
+    num_warps: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnsConfig:
+    """How the maxima of columns are found: programs walk down tiles of rows x cols.
+
+    programs_per_unit  programs per SM at least, where `most_partials` allows it
+    most_partials      programs per column at most, each with a maximum of its own, which the next
+                       kernel reads all; 0: as many as wanted, which meet in atomics
+    """
+
+    rows: int
+    cols: int
+    num_warps: int
+    programs_per_unit: int
+    most_partials: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HopperConfig:
+    """A tile of 32 rows per warp and 32 * columns_per_thread columns.
+
+    columns_per_thread  1, 2 or 4
+    group               tiles that are walked down before the next column of tiles
+    """
+
+    columns_per_thread: int
+    num_warps: int
+    group: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PersistentConfig:
+    """Programs that stay: as many as fill a unit with warps; `stages` of loads in flight in each.
+
+    stages  1: none ahead of their use; n: n - 1 of them, through shared memory
+    """
+
+    warps_per_unit: int
+    stages: int
+
+
+# Columns: kernels.cast_fp8_columns and kernels.cast_fp8_hopper.
+COLUMNS_AMAX: Final = ColumnsConfig(
+    rows=128, cols=128, num_warps=8, programs_per_unit=2, most_partials=8
+)
+TRANSPOSE: Final = TileConfig(rows=64, cols=64, num_warps=4)
+HOPPER_TRANSPOSE: Final = HopperConfig(columns_per_thread=4, num_warps=8, group=4)
+BOTH: Final = PersistentConfig(warps_per_unit=16, stages=2)
+
+# Blocks: kernels.cast_blocks and kernels.cast_mx_hopper. A tile of mxfp8 on a Hopper GPU is walked
+# down four times before the next column, so that four of them fill a sector of 32 scales.
+BLOCKS: Final = StreamConfig(block=4096, num_warps=8)
+BLOCKS_TRANSPOSED: Final = TileConfig(rows=128, cols=64, num_warps=4)
+SQUARES_WARPS: Final = 8
+HOPPER_MX: Final = HopperConfig(columns_per_thread=4, num_warps=8, group=4)
+HOPPER_MX_BOTH: Final = HopperConfig(columns_per_thread=4, num_warps=8, group=4)

@@ -1,7 +1,8 @@
-"""Compile one kernel for one architecture without a GPU, and print what the compiler made of it.
+"""Compile kernels for one architecture without a GPU, and print what the compiler made of them.
 
 Run as a process of its own, because a failing LLVM pass aborts the process:
-    python tests/kernels/compile_ahead.py CASE ARCHITECTURE
+    python tests/kernels/compile_ahead.py ARCHITECTURE [CASE ...]
+One line of JSON per case, as soon as it is compiled; all cases of the architecture by default.
 """
 
 import json
@@ -16,52 +17,33 @@ from typing import Any
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
+from triton.experimental.gluon._runtime import GluonASTSource
 
-from kernels import empty, memory_stream
-from kernels.configs import COPY, FILL, READ, Architecture
-
-# case -> (kernel, signature, constants, warps)
-CASES: dict[str, tuple[Any, dict[str, str], dict[str, int], int]] = {
-    "read_sum": (
-        memory_stream._read_sum_kernel,
-        {"src": "*fp32", "partial": "*fp32", "COUNT": "i32"},
-        {"BLOCK": READ.block},
-        READ.num_warps,
-    ),
-    "fill": (
-        memory_stream._fill_kernel,
-        {"dst": "*fp32", "value": "fp32", "COUNT": "i32"},
-        {"BLOCK": FILL.block},
-        FILL.num_warps,
-    ),
-    "copy": (
-        memory_stream._copy_kernel,
-        {"src": "*fp32", "dst": "*fp32", "COUNT": "i32"},
-        {"BLOCK": COPY.block},
-        COPY.num_warps,
-    ),
-    "empty": (empty._empty_kernel, {}, {}, 4),
-}
+from kernels.configs import Architecture
+from tests.kernels.compile_cases import CASES
 
 
-def compile_case(case: str, architecture: Architecture) -> dict[str, int]:
-    """{"spills", "shared_bytes", "wide_loads"} of a case; raises what Triton or ptxas raises."""
-    kernel, signature, constants, warps = CASES[case]
-    names = kernel.arg_names
-    types = {name: signature.get(name, "constexpr") for name in names}
+def compile_case(case: str, architecture: Architecture) -> dict[str, Any]:
+    """{"spills", "shared_bytes", "wide_accesses", ...}; raises what Triton or ptxas raises."""
+    wanted = CASES[case]
+    names = wanted.kernel.arg_names
+    types = {name: wanted.signature.get(name, "constexpr") for name in names}
     # 16-byte alignment of pointers and sizes, as the just-in-time compiler would find it
     aligned = [i for i, name in enumerate(names) if types[name][0] in "*i"]
-    source = ASTSource(
-        kernel,
+    source = (GluonASTSource if wanted.gluon else ASTSource)(
+        wanted.kernel,
         signature=types,
-        constexprs={(names.index(name),): value for name, value in constants.items()},
+        constexprs={(names.index(name),): value for name, value in wanted.constants.items()},
         attrs={(i,): [["tt.divisibility", 16]] for i in aligned},
     )
-    compiled = triton.compile(source, target=_target(architecture), options={"num_warps": warps})
+    options = {"num_warps": wanted.num_warps}
+    compiled = triton.compile(source, target=_target(architecture), options=options)
     shared = int(compiled.metadata.shared)
     if isinstance(architecture, str):
         return {"shared_bytes": shared} | _amd_report(compiled.asm["amdgcn"])
-    return {"shared_bytes": shared} | _nvidia_report(compiled.asm, architecture)
+    unwanted = [word for word in wanted.without if word in compiled.asm["ptx"]]
+    found = _nvidia_report(compiled.asm, architecture)
+    return {"shared_bytes": shared, "unwanted": unwanted} | found
 
 
 def _target(architecture: Architecture) -> GPUTarget:
@@ -90,10 +72,27 @@ def _nvidia_report(assembly: Mapping[str, Any], architecture: int) -> dict[str, 
         said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
     spills = re.search(r"(\d+) bytes spill stores, (\d+) bytes spill loads", said)
     assert spills is not None, f"ptxas states no spills: {said}"
+    registers = re.search(r"Used (\d+) registers", said)
+    assert registers is not None, f"ptxas states no registers: {said}"
     wide = len(re.findall(r"(?:ld|st)\.global\S*\.v4", assembly["ptx"]))
-    return {"spills": int(spills.group(1)) + int(spills.group(2)), "wide_accesses": wide}
+    return {
+        "spills": int(spills.group(1)) + int(spills.group(2)),
+        "registers": int(registers.group(1)),
+        "wide_accesses": wide,
+    }
+
+
+def main(arguments: list[str]) -> None:
+    """Print {"case", ...} per line; a case that does not compile has "error" instead."""
+    wanted = arguments[0] if arguments[0].startswith("gfx") else int(arguments[0])
+    cases = arguments[1:] or [name for name, case in CASES.items() if wanted in case.architectures]
+    for name in cases:
+        try:
+            report = compile_case(name, wanted)
+        except Exception as error:  # noqa: BLE001 (Triton, LLVM and ptxas share no base; reported)
+            report = {"error": f"{type(error).__name__}: {error}"}
+        print(json.dumps({"case": name} | report), flush=True)
 
 
 if __name__ == "__main__":
-    wanted = sys.argv[2] if sys.argv[2].startswith("gfx") else int(sys.argv[2])
-    print(json.dumps(compile_case(sys.argv[1], wanted)))
+    main(sys.argv[1:])

@@ -10,6 +10,9 @@ import torch
 
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"
+    from tests.kernels import faithful
+
+    faithful.install()
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""bf16 -> fp8 e4m3 casts in plain torch, eager and compiled."""
+"""bf16 -> fp8 e4m3 casts: plain torch, eager and compiled, and the Triton kernels of `kernels`."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -6,9 +6,12 @@ from typing import Final
 import torch
 
 from roofcal.ops.bench import Call, Inputs, draw, norm_error, worst
+from roofcal.ops.cast.spec import MX_BLOCK
 from roofcal.ops.spec import Unsupported
 
 E4M3_MAX: Final = 448.0
+_E4M3_MAX_EXPONENT: Final = 8
+_ROWS_AT_ONCE: Final = 2048  # of a reference in float64
 Outputs = tuple[torch.Tensor, ...]
 
 
@@ -47,23 +50,87 @@ def rowwise_both(x: torch.Tensor) -> Outputs:
     return (*rowwise_dim0(x), *rowwise_dim1(x))
 
 
+def mxfp8_dim0(x: torch.Tensor) -> Outputs:
+    """(q [rows, cols], scale [rows, ceil(cols/32)] e8m0)."""
+    rows, cols = x.shape
+    blocks = _in_blocks(x).float()
+    exponent = blocks.abs().amax(dim=2).view(torch.int32) >> 23
+    byte = (exponent - _E4M3_MAX_EXPONENT).clamp(min=0)
+    factor = ((254 - byte) << 23).view(torch.float32)
+    q = (blocks * factor[:, :, None]).clamp(-E4M3_MAX, E4M3_MAX).to(torch.float8_e4m3fn)
+    return q.reshape(rows, -1)[:, :cols], byte.to(torch.uint8).view(torch.float8_e8m0fnu)
+
+
+def mxfp8_dim1(x: torch.Tensor) -> Outputs:
+    """(q [cols, rows] contiguous, scale [cols, ceil(rows/32)] e8m0)."""
+    return mxfp8_dim0(x.t().contiguous())
+
+
+def mxfp8_both(x: torch.Tensor) -> Outputs:
+    """(q of dim0, scale of dim0, q of dim1, scale of dim1)."""
+    return (*mxfp8_dim0(x), *mxfp8_dim1(x))
+
+
+def _in_blocks(x: torch.Tensor) -> torch.Tensor:
+    """x [rows, blocks, 32], the last block filled with zeros."""
+    padded = torch.nn.functional.pad(x, (0, -x.shape[1] % MX_BLOCK))
+    return padded.reshape(x.shape[0], -1, MX_BLOCK)
+
+
 _CASTS: Final[dict[str, Callable[[torch.Tensor], Outputs]]] = {
     "fp8_tensorwise": tensorwise,
     "fp8_rowwise_dim0": rowwise_dim0,
     "fp8_rowwise_dim1": rowwise_dim1,
     "fp8_rowwise_both": rowwise_both,
+    "mxfp8_dim0": mxfp8_dim0,
+    "mxfp8_dim1": mxfp8_dim1,
+    "mxfp8_both": mxfp8_both,
 }
 
 
+def _triton(recipe: str) -> Callable[[torch.Tensor], Outputs]:
+    # Imported here: a CPU study needs no Triton.
+    from kernels import cast_blocks, cast_fp8, cast_fp8_columns  # noqa: PLC0415
+
+    casts: dict[str, Callable[[torch.Tensor], Outputs]] = {
+        "fp8_tensorwise": cast_fp8.tensorwise,
+        "fp8_rowwise_dim0": cast_fp8.rowwise_dim0,
+        "fp8_rowwise_dim1": cast_fp8_columns.rowwise_dim1,
+        "fp8_rowwise_both": cast_fp8_columns.rowwise_both,
+        "mxfp8_dim0": cast_blocks.mxfp8_dim0,
+        "mxfp8_dim1": cast_blocks.mxfp8_dim1,
+        "mxfp8_both": cast_blocks.mxfp8_both,
+    }
+    return casts[recipe]
+
+
 def build(provider: str, recipe: str, shape: Mapping[str, int]) -> Call:
-    """The cast, eager or compiled for exactly this shape (as in training, where shapes repeat)."""
+    """The cast: a kernel, eager, or compiled for exactly this shape (in training, shapes repeat).
+
+    Raises ops.spec.Unsupported for an unknown provider, or for `triton` without a GPU that has
+    e4m3.
+    """
     cast = _CASTS[recipe]
-    if provider == "torch_compile":
+    if provider == "triton":
+        _refuse_other_devices()
+        cast = _triton(recipe)
+    elif provider == "torch_compile":
         torch.compiler.reset()  # one compilation per shape: dynamo would give up after eight
         cast = torch.compile(cast, dynamic=False)
     elif provider != "torch_eager":
         raise Unsupported(f"unknown provider '{provider}' for op cast")
     return lambda inputs: cast(inputs["x"])
+
+
+def _refuse_other_devices() -> None:
+    if not torch.cuda.is_available():
+        raise Unsupported("provider 'triton' of op cast needs a GPU; this machine has none")
+    found = torch.cuda.get_device_capability()
+    if torch.version.hip is None and found < (8, 9):
+        raise Unsupported(
+            "provider 'triton' of op cast needs a GPU that converts to e4m3 (compute capability "
+            f"8.9 or later); this one has {found[0]}.{found[1]}"
+        )
 
 
 def relative_error(recipe: str, inputs: Inputs, output: Outputs) -> float:
@@ -74,16 +141,30 @@ def relative_error(recipe: str, inputs: Inputs, output: Outputs) -> float:
     x = inputs["x"]
     if recipe == "fp8_tensorwise":
         return _stored_error(output[0], output[1], x, x.abs().amax())
-    columns = x.t()
-    pairs = {
-        "fp8_rowwise_dim0": ((0, x),),
-        "fp8_rowwise_dim1": ((0, columns),),
-        "fp8_rowwise_both": ((0, x), (2, columns)),
-    }[recipe]
+    along = {"dim0": ((0, x),), "dim1": ((0, x.t()),), "both": ((0, x), (2, x.t()))}
+    stored_error = _mx_error if recipe.startswith("mxfp8") else _rows_error
     errors = [
-        _stored_error(output[i], output[i + 1], y, y.abs().amax(dim=1, keepdim=True))
-        for i, y in pairs
+        stored_error(output[i], output[i + 1], y) for i, y in along[recipe.rpartition("_")[2]]
     ]
+    return worst(*errors)
+
+
+def _rows_error(q: torch.Tensor, scale: torch.Tensor, x: torch.Tensor) -> float:
+    return _stored_error(q, scale, x, x.abs().amax(dim=1, keepdim=True))
+
+
+def _mx_error(q: torch.Tensor, scale: torch.Tensor, x: torch.Tensor) -> float:
+    errors = []
+    for start in range(0, x.shape[0], _ROWS_AT_ONCE):
+        part = slice(start, start + _ROWS_AT_ONCE)
+        blocks = _in_blocks(x[part]).double()
+        amax = blocks.abs().amax(dim=2)
+        exponent = torch.frexp(amax).exponent - 1 - _E4M3_MAX_EXPONENT
+        exact = torch.exp2(torch.where(amax > 0, exponent, -127).clamp(min=-127).double())
+        expected = (blocks / exact[:, :, None]).float().clamp(-E4M3_MAX, E4M3_MAX)
+        stored = expected.to(torch.float8_e4m3fn).double() * exact[:, :, None]
+        got = _in_blocks(q[part].double()) * scale[part].double()[:, :, None]
+        errors += [norm_error(scale[part].double(), exact), norm_error(got, stored)]
     return worst(*errors)
 
 
@@ -92,8 +173,8 @@ def _stored_error(
 ) -> float:
     exact = amax.double().clamp(min=1e-12) / E4M3_MAX
     errors = [norm_error(scale, exact)]
-    for start in range(0, x.shape[0], 2048):
-        part = slice(start, start + 2048)
+    for start in range(0, x.shape[0], _ROWS_AT_ONCE):
+        part = slice(start, start + _ROWS_AT_ONCE)
         by = exact[part] if exact.ndim == 2 else exact
         got = scale[part] if scale.ndim == 2 else scale
         expected = (x[part].double() / by).float().clamp(-E4M3_MAX, E4M3_MAX)

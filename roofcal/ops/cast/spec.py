@@ -4,12 +4,17 @@ fp8_tensorwise     one scale; amax first, then cast: the input is read twice
 fp8_rowwise_dim0   one scale per row
 fp8_rowwise_dim1   one scale per column, output transposed (cols x rows, contiguous)
 fp8_rowwise_both   both of the above from one read
-The scale is amax / 448, the value stored is x / scale (448: largest finite e4m3 value).
+mxfp8_dim0         one scale per 32 neighbours in a row
+mxfp8_dim1         one scale per 32 neighbours in a column, output transposed
+mxfp8_both         both of the above from one read
+The scale is amax / 448, the value stored is x / scale (448: largest finite e4m3 value). mxfp8: the
+scale is 2**(exponent of amax - 8) in e8m0, and values above 448 * scale saturate (OCP Microscaling
+Formats specification 1.0, section 6.3).
 """
 
 from typing import Any, Final
 
-from roofcal.model.dtypes import nbytes
+from roofcal.model.dtypes import BITS, nbytes
 from roofcal.model.work import Work
 from roofcal.ops.spec import OpSpec, Shape
 
@@ -19,19 +24,36 @@ PASSES: Final = {
     "fp8_rowwise_dim0": (1, 1),
     "fp8_rowwise_dim1": (1, 1),
     "fp8_rowwise_both": (1, 2),
+    "mxfp8_dim0": (1, 1),
+    "mxfp8_dim1": (1, 1),
+    "mxfp8_both": (1, 2),
 }
+MX_BLOCK: Final = 32
 
 
-def scale_count(recipe: str, rows: Any, cols: Any) -> Any:
-    """Number of fp32 scales the recipe writes, of numbers or of vectors of them.
+def scale_bytes(recipe: str, rows: Any, cols: Any) -> Any:
+    """Bytes of the scales the recipe writes, of numbers or of vectors of them.
 
     Raises KeyError for an unknown recipe.
     """
+    dtype = "e8m0" if recipe.startswith("mxfp8") else "fp32"
+    return BITS[dtype] // 8 * scale_count(recipe, rows, cols)
+
+
+def scale_count(recipe: str, rows: Any, cols: Any) -> Any:
+    """Number of scales the recipe writes, of numbers or of vectors of them.
+
+    Raises KeyError for an unknown recipe.
+    """
+    across, down = -(-cols // MX_BLOCK), -(-rows // MX_BLOCK)
     counts = {
         "fp8_tensorwise": 1,
         "fp8_rowwise_dim0": rows,
         "fp8_rowwise_dim1": cols,
         "fp8_rowwise_both": rows + cols,
+        "mxfp8_dim0": rows * across,
+        "mxfp8_dim1": cols * down,
+        "mxfp8_both": rows * across + cols * down,
     }
     return counts[recipe]
 
@@ -40,7 +62,7 @@ def work(recipe: str, shape: Shape) -> Work:
     """Least bytes of a cast: a global amax needs a second read, every other amax does not."""
     rows, cols = shape["rows"], shape["cols"]
     reads, outputs = PASSES[recipe]
-    scales = nbytes("fp32", scale_count(recipe, rows, cols))
+    scales = scale_bytes(recipe, rows, cols)
     return Work(
         dram_read_bytes=reads * nbytes("bf16", rows * cols),
         dram_write_bytes=outputs * nbytes("fp8_e4m3", rows * cols) + scales,
@@ -62,7 +84,7 @@ OP = OpSpec(
     role="study",
     axes=("rows", "cols"),
     recipes=tuple(PASSES),
-    providers={"cuda": ("torch_eager", "torch_compile"), "cpu": ("torch_eager",)},
+    providers={"cuda": ("torch_eager", "torch_compile", "triton"), "cpu": ("torch_eager",)},
     work=work,
     regime=regime,
     layer_shape=layer_shape,

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofcal.model.dtypes import BITS
-from roofcal.ops.cast.spec import PASSES, scale_count
+from roofcal.ops.cast.spec import PASSES, scale_bytes
 
 Array = NDArray[np.float64]
 
@@ -64,7 +64,7 @@ class Parts:
 def least_bytes(recipe: str, rows: Array, cols: Array) -> Array:
     """Bytes of roofcal.ops.cast.spec.work for vectors; raises KeyError for an unknown recipe."""
     reads, outputs = PASSES[recipe]
-    scales = BITS["fp32"] / 8 * scale_count(recipe, rows, cols)
+    scales = scale_bytes(recipe, rows, cols)
     width = reads * BITS["bf16"] / 8 + outputs * BITS["fp8_e4m3"] / 8
     found: Array = width * rows * cols + scales
     return found

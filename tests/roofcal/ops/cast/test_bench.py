@@ -1,5 +1,10 @@
 """Casts on the CPU: right on ragged, huge, tiny and zero inputs, and wrong ones show."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -7,6 +12,7 @@ from roofcal.ops.cast import bench
 from roofcal.ops.cast.spec import OP
 from roofcal.ops.spec import Unsupported
 
+ROOT = Path(__file__).resolve().parents[4]
 SHAPES = [(64, 64), (1, 100), (100, 1), (33, 77)]
 
 
@@ -14,6 +20,13 @@ def made(recipe: str, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
     shape = {"rows": x.shape[0], "cols": x.shape[1]}
     outputs: tuple[torch.Tensor, ...] = bench.build("torch_eager", recipe, shape)({"x": x})
     return outputs
+
+
+def larger(scale: torch.Tensor) -> torch.Tensor:
+    """By 5 %, or by the next power of two where a scale is one."""
+    if scale.dtype == torch.float8_e8m0fnu:
+        return (scale.view(torch.uint8) + 1).view(torch.float8_e8m0fnu)
+    return scale * 1.05
 
 
 @pytest.mark.parametrize("recipe", OP.recipes)
@@ -47,9 +60,9 @@ def test_a_wrong_cast_is_caught(recipe: str, which: str) -> None:
         wrong[-1, -1] = float("nan")
         outputs[0] = wrong.to(torch.float8_e4m3fn)
     elif which == "scale":
-        outputs[1] = outputs[1] * 1.05
+        outputs[1] = larger(outputs[1])
     else:
-        outputs[-1] = outputs[-1] * 1.05
+        outputs[-1] = larger(outputs[-1])
     error = bench.relative_error(recipe, {"x": x}, tuple(outputs))
     assert not error <= bench.tolerance(recipe)
 
@@ -66,3 +79,51 @@ def test_the_transposed_output_is_contiguous() -> None:
 def test_an_unknown_provider_is_unsupported() -> None:
     with pytest.raises(Unsupported, match="unknown provider 'magic'"):
         bench.build("magic", "fp8_tensorwise", {"rows": 1, "cols": 1})
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
+@pytest.mark.parametrize("recipe", OP.recipes)
+def test_without_a_gpu_the_kernels_are_unsupported(recipe: str) -> None:
+    with pytest.raises(Unsupported, match="'triton' of op cast needs a GPU; this machine has none"):
+        bench.build("triton", recipe, {"rows": 1, "cols": 1})
+
+
+def test_a_gpu_without_e4m3_is_unsupported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (8, 0))
+    with pytest.raises(Unsupported, match=r"8\.9 or later\); this one has 8\.0"):
+        bench.build("triton", "fp8_tensorwise", {"rows": 1, "cols": 1})
+
+
+# In a process of its own: Triton interprets only what was imported with TRITON_INTERPRET set.
+INTERPRETED = """
+import torch
+from tests.kernels import faithful
+faithful.install()
+from roofcal.ops.cast import bench
+from roofcal.ops.cast.spec import OP
+x = torch.randn(100, 70).to(torch.bfloat16)
+for recipe in OP.recipes:
+    print(recipe, bench.relative_error(recipe, {"x": x}, bench._triton(recipe)(x)))
+"""
+
+
+def test_the_kernels_pass_the_gate_in_the_interpreter() -> None:
+    environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", INTERPRETED]
+    run = subprocess.run(
+        command, capture_output=True, text=True, env=environment, cwd=ROOT, check=True
+    )
+    errors = dict(line.split() for line in run.stdout.splitlines())
+    assert list(errors) == list(OP.recipes)
+    for recipe, error in errors.items():
+        assert float(error) <= bench.tolerance(recipe)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("recipe", OP.recipes)
+@pytest.mark.parametrize(("rows", "cols"), [*SHAPES, (1024, 2048)])
+def test_the_kernels_pass_the_gate_on_a_gpu(recipe: str, rows: int, cols: int) -> None:
+    x = torch.randn(rows, cols, device="cuda").to(torch.bfloat16)
+    outputs = bench.build("triton", recipe, {"rows": rows, "cols": cols})({"x": x})
+    assert bench.relative_error(recipe, {"x": x}, outputs) <= bench.tolerance(recipe)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from roofcal.ops.cast.spec import OP, scale_count
+from roofcal.ops.cast.spec import OP, scale_bytes, scale_count
 
 
 @pytest.mark.parametrize(
@@ -19,6 +19,20 @@ def test_bytes_are_reads_writes_and_scales(recipe: str, per_element: int, scales
     work = OP.work(recipe, {"rows": 10, "cols": 20})
     assert work.dram_bytes == per_element * 200 + 4 * scales
     assert work.flops == 0
+
+
+@pytest.mark.parametrize(
+    ("recipe", "per_element", "scales"),
+    [
+        ("mxfp8_dim0", 3, 40 * 3),  # 70 columns: two blocks of 32 and one of 6
+        ("mxfp8_dim1", 3, 70 * 2),
+        ("mxfp8_both", 4, 40 * 3 + 70 * 2),
+    ],
+)
+def test_a_scale_of_mxfp8_is_one_byte_per_block(recipe: str, per_element: int, scales: int) -> None:
+    assert scale_bytes(recipe, 40, 70) == scale_count(recipe, 40, 70) == scales
+    work = OP.work(recipe, {"rows": 40, "cols": 70})
+    assert work.dram_bytes == per_element * 40 * 70 + scales
 
 
 def test_a_layers_activation_is_tokens_by_k() -> None:

@@ -1,0 +1,303 @@
+"""Casts of a matrix to fp8 with a scale per block: mxfp8 and blockwise, from one read.
+
+    mxfp8_dim0            q [rows, cols]  scale [rows, ceil(cols/32)] e8m0
+    mxfp8_dim1            q [cols, rows]  scale [cols, ceil(rows/32)] e8m0: transposed
+    mxfp8_both            dim0 and dim1
+    blockwise_1x128       q [rows, cols]  scale [rows, ceil(cols/128)] fp32
+    blockwise_1x128_dim1  q [cols, rows]  scale [cols, ceil(rows/128)] fp32: transposed
+    blockwise_128x128     q [rows, cols]  scale [ceil(rows/128), ceil(cols/128)] fp32
+
+Shapes: x [rows, cols] bf16, fp16 or fp32 with contiguous rows; q e4m3 or e5m2, contiguous; scales
+in rows, not swizzled for any matrix unit. Blocks at the edge are cut off. The value that q stands
+for is q * scale. Arithmetic: kernels.fp8_scales.
+
+mxfp8 follows the OCP Microscaling Formats specification 1.0 (blocks of 32, scales 2**e); `floor` is
+its conversion, which saturates values above the largest; `ceil` rounds the scale up to where none
+is. Transposing mxfp8 casts use kernels.cast_mx_hopper where that fits.
+"""
+
+from typing import Final, Literal
+
+import torch
+import triton
+import triton.language as tl
+
+from kernels import cast_mx_hopper, configs
+from kernels.cast_fp8 import Cast
+from kernels.fp8_scales import (
+    check_matrix,
+    check_target,
+    exponent_and_factor,
+    magnitude,
+    scale_and_factor,
+)
+
+Rounding = Literal["floor", "ceil"]
+Both = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
+MX_BLOCK: Final = 32
+BLOCK: Final = 128
+
+
+@triton.jit
+def _scales(bits, LARGEST: tl.constexpr, SCALES: tl.constexpr):
+    """(scale, factor) of the largest magnitudes, in the kind of scale that SCALES names."""
+    if SCALES == "floor" or SCALES == "ceil":  # noqa: PLR1714 (Triton knows no `in`)
+        return exponent_and_factor(bits, LARGEST, SCALES == "ceil")
+    else:  # noqa: RET505 (both branches are traced without it)
+        return scale_and_factor(bits, LARGEST, SCALES == "power_of_two")
+
+
+@triton.jit
+def _cast_blocks(
+    values,
+    q,
+    scale,
+    row,
+    col,
+    ROWS,
+    COLS,
+    LARGEST: tl.constexpr,
+    SCALES: tl.constexpr,
+    SIZE: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+):
+    """Cast a tile in blocks of SIZE along its rows, and store it at (row, col) of q and scale."""
+    blocks: tl.constexpr = (BLOCK_M, BLOCK_N // SIZE, SIZE)
+    split = tl.reshape(values, blocks)
+    made, factor = _scales(tl.max(magnitude(split), axis=2), LARGEST, SCALES)
+    scaled = tl.reshape(split.to(tl.float32) * factor[:, :, None], (BLOCK_M, BLOCK_N))
+    if SCALES == "floor":
+        scaled = tl.clamp(scaled, -LARGEST, LARGEST, propagate_nan=tl.PropagateNan.ALL)
+    m = row + tl.arange(0, BLOCK_M)
+    n = col + tl.arange(0, BLOCK_N)
+    inside = (m < ROWS)[:, None] & (n < COLS)[None, :]
+    target = q + m.to(tl.int64)[:, None] * COLS + n[None, :]
+    tl.store(target, scaled.to(q.dtype.element_ty), mask=inside)
+    across = tl.cdiv(COLS, SIZE)
+    block = col // SIZE + tl.arange(0, BLOCK_N // SIZE)
+    target = scale + m.to(tl.int64)[:, None] * across + block[None, :]
+    tl.store(target, made, mask=(m < ROWS)[:, None] & (block < across)[None, :])
+
+
+@triton.jit
+def _blocks_kernel(
+    x,
+    q0,
+    scale0,
+    q1,
+    scale1,
+    ROWS,
+    COLS,
+    STRIDE,
+    LARGEST: tl.constexpr,
+    SCALES: tl.constexpr,
+    SIZE: tl.constexpr,
+    DIM0: tl.constexpr,
+    DIM1: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+):
+    """One tile per program, along its rows (DIM0), along its columns and transposed (DIM1)."""
+    across = tl.cdiv(COLS, BLOCK_N)
+    row = tl.program_id(0) // across * BLOCK_M
+    col = tl.program_id(0) % across * BLOCK_N
+    m = row + tl.arange(0, BLOCK_M)
+    n = col + tl.arange(0, BLOCK_N)
+    inside = (m < ROWS)[:, None] & (n < COLS)[None, :]
+    source = x + m.to(tl.int64)[:, None] * STRIDE + n[None, :]
+    values = tl.load(source, mask=inside, other=0.0, eviction_policy="evict_first")
+    if DIM0:
+        _cast_blocks(
+            values, q0, scale0, row, col, ROWS, COLS, LARGEST, SCALES, SIZE, BLOCK_M, BLOCK_N
+        )
+    if DIM1:
+        turned = tl.trans(values)
+        _cast_blocks(
+            turned, q1, scale1, col, row, COLS, ROWS, LARGEST, SCALES, SIZE, BLOCK_N, BLOCK_M
+        )
+
+
+@triton.jit
+def _squares_kernel(
+    x,
+    q,
+    scale,
+    ROWS,
+    COLS,
+    STRIDE,
+    LARGEST: tl.constexpr,
+    SCALES: tl.constexpr,
+    SIZE: tl.constexpr,
+):
+    """One square of SIZE x SIZE per program."""
+    across = tl.cdiv(COLS, SIZE)
+    m = tl.program_id(0) // across * SIZE + tl.arange(0, SIZE)
+    n = tl.program_id(0) % across * SIZE + tl.arange(0, SIZE)
+    inside = (m < ROWS)[:, None] & (n < COLS)[None, :]
+    source = x + m.to(tl.int64)[:, None] * STRIDE + n[None, :]
+    values = tl.load(source, mask=inside, other=0.0, eviction_policy="evict_first")
+    bits = tl.max(tl.max(magnitude(values), axis=1), axis=0)
+    made, factor = _scales(bits, LARGEST, SCALES)
+    target = q + m.to(tl.int64)[:, None] * COLS + n[None, :]
+    tl.store(target, (values.to(tl.float32) * factor).to(q.dtype.element_ty), mask=inside)
+    tl.store(scale + tl.program_id(0), made)
+
+
+def mxfp8_dim0(
+    x: torch.Tensor, dtype: torch.dtype = torch.float8_e4m3fn, *, rounding: Rounding = "floor"
+) -> Cast:
+    """(q [rows, cols], scale [rows, ceil(cols/32)] e8m0), blocks along the rows.
+
+    Raises ValueError for inputs that fp8_scales refuses or an unknown rounding.
+    """
+    return _along_rows(x, dtype, _known(rounding), MX_BLOCK)
+
+
+def mxfp8_dim1(
+    x: torch.Tensor, dtype: torch.dtype = torch.float8_e4m3fn, *, rounding: Rounding = "floor"
+) -> Cast:
+    """(q [cols, rows], scale [cols, ceil(rows/32)] e8m0), blocks along the columns, transposed.
+
+    Raises ValueError as mxfp8_dim0 does.
+    """
+    return _along_columns(x, dtype, _known(rounding), MX_BLOCK)
+
+
+def mxfp8_both(
+    x: torch.Tensor, dtype: torch.dtype = torch.float8_e4m3fn, *, rounding: Rounding = "floor"
+) -> Both:
+    """(q and scale of mxfp8_dim0, q and scale of mxfp8_dim1); raises ValueError as they do."""
+    how = _known(rounding)
+    check_matrix(x)
+    largest = check_target(dtype, x)
+    by_rows, by_columns = _empty(x, dtype, how, MX_BLOCK), _empty(x.t(), dtype, how, MX_BLOCK)
+    _transposing(x, by_rows, by_columns, largest, how)
+    return (*_named(by_rows), *_named(by_columns))
+
+
+def blockwise_1x128(
+    x: torch.Tensor, dtype: torch.dtype = torch.float8_e4m3fn, *, power_of_two: bool = False
+) -> Cast:
+    """(q [rows, cols], scale [rows, ceil(cols/128)] fp32), blocks along the rows.
+
+    Raises ValueError for inputs that fp8_scales refuses.
+    """
+    return _along_rows(x, dtype, "power_of_two" if power_of_two else "fp32", BLOCK)
+
+
+def blockwise_1x128_dim1(
+    x: torch.Tensor, dtype: torch.dtype = torch.float8_e4m3fn, *, power_of_two: bool = False
+) -> Cast:
+    """(q [cols, rows], scale [cols, ceil(rows/128)] fp32), blocks along the columns, transposed.
+
+    Raises ValueError for inputs that fp8_scales refuses.
+    """
+    return _along_columns(x, dtype, "power_of_two" if power_of_two else "fp32", BLOCK)
+
+
+def blockwise_128x128(
+    x: torch.Tensor, dtype: torch.dtype = torch.float8_e4m3fn, *, power_of_two: bool = False
+) -> Cast:
+    """(q [rows, cols], scale [ceil(rows/128), ceil(cols/128)] fp32).
+
+    Raises ValueError for inputs that fp8_scales refuses.
+    """
+    check_matrix(x)
+    largest = check_target(dtype, x)
+    rows, cols = x.shape
+    q = torch.empty((rows, cols), dtype=dtype, device=x.device)
+    scale = torch.empty((triton.cdiv(rows, BLOCK), triton.cdiv(cols, BLOCK)), device=x.device)
+    if x.numel():
+        _squares_kernel[(scale.numel(),)](
+            *(x, q, scale, rows, cols, x.stride(0)),
+            LARGEST=largest,
+            SCALES="power_of_two" if power_of_two else "fp32",
+            SIZE=BLOCK,
+            num_warps=configs.SQUARES_WARPS,
+        )
+    return q, scale
+
+
+def rows_of_blocks(cols: int, size: int, config: configs.StreamConfig) -> tuple[int, int]:
+    """(rows, columns) of the tile of a program that casts blocks of `size` along rows."""
+    across = max(size, min(config.block, triton.next_power_of_2(max(1, cols))))
+    return max(1, config.block // across), across
+
+
+def _along_rows(x: torch.Tensor, dtype: torch.dtype, how: str, size: int) -> Cast:
+    check_matrix(x)
+    largest = check_target(dtype, x)
+    made = _empty(x, dtype, how, size)
+    if x.numel():
+        rows, cols = x.shape
+        block_m, block_n = rows_of_blocks(cols, size, configs.BLOCKS)
+        _blocks_kernel[(triton.cdiv(rows, block_m) * triton.cdiv(cols, block_n),)](
+            *(x, *made, None, None, rows, cols, x.stride(0)),
+            LARGEST=largest,
+            SCALES=how,
+            SIZE=size,
+            DIM0=True,
+            DIM1=False,
+            BLOCK_M=block_m,
+            BLOCK_N=block_n,
+            num_warps=configs.BLOCKS.num_warps,
+        )
+    return _named(made)
+
+
+def _along_columns(x: torch.Tensor, dtype: torch.dtype, how: str, size: int) -> Cast:
+    check_matrix(x)
+    largest = check_target(dtype, x)
+    made = _empty(x.t(), dtype, how, size)
+    _transposing(x, None, made, largest, how, size)
+    return _named(made)
+
+
+def _transposing(
+    x: torch.Tensor,
+    by_rows: Cast | None,
+    by_columns: Cast,
+    largest: float,
+    how: str,
+    size: int = MX_BLOCK,
+) -> None:
+    """Fill (q, scale) along the columns, and those along the rows unless they are None."""
+    if not x.numel():
+        return
+    if size == MX_BLOCK and cast_mx_hopper.fits(x):
+        cast_mx_hopper.cast(x, by_rows, by_columns, largest=largest, ceil=how == "ceil")
+        return
+    rows, cols = x.shape
+    tile = configs.BLOCKS_TRANSPOSED
+    _blocks_kernel[(triton.cdiv(rows, tile.rows) * triton.cdiv(cols, tile.cols),)](
+        *(x, *(by_rows or (None, None)), *by_columns, rows, cols, x.stride(0)),
+        LARGEST=largest,
+        SCALES=how,
+        SIZE=size,
+        DIM0=by_rows is not None,
+        DIM1=True,
+        BLOCK_M=tile.rows,
+        BLOCK_N=tile.cols,
+        num_warps=tile.num_warps,
+    )
+
+
+def _empty(x: torch.Tensor, dtype: torch.dtype, how: str, size: int) -> Cast:
+    """(q, scale) to be filled, for blocks along the rows of x; e8m0 as bytes."""
+    rows, cols = x.shape
+    kind = torch.uint8 if how in ("floor", "ceil") else torch.float32
+    q = torch.empty((rows, cols), dtype=dtype, device=x.device)
+    return q, torch.empty((rows, triton.cdiv(cols, size)), dtype=kind, device=x.device)
+
+
+def _named(made: Cast) -> Cast:
+    """The same, bytes of scales as e8m0."""
+    q, scale = made
+    return q, scale.view(torch.float8_e8m0fnu) if scale.dtype == torch.uint8 else scale
+
+
+def _known(rounding: str) -> str:
+    if rounding not in ("floor", "ceil"):
+        raise ValueError(f"rounding: wanted floor or ceil, got {rounding}")
+    return rounding

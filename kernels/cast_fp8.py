@@ -1,0 +1,252 @@
+"""Casts of a matrix to fp8 with scales: one for all, one per row, one per column.
+
+    tensorwise     q [rows, cols]   scale []           x read twice; once with a given scale
+    rowwise_dim0   q [rows, cols]   scale [rows, 1]    x read once up to 16384 columns
+    rowwise_dim1   q [cols, rows]   scale [cols, 1]    transposed; x read twice
+    rowwise_both   dim0 and dim1                       x read twice
+
+Shapes: x [rows, cols] bf16, fp16 or fp32 with contiguous rows; q e4m3 or e5m2, contiguous; scale
+fp32. The value that q stands for is q * scale. Arithmetic: kernels.fp8_scales. Offsets of rows are
+64 bit.
+
+A second pass walks backwards, from what the first left in the cache.
+"""
+
+import torch
+import triton
+import triton.language as tl
+
+from kernels import configs
+from kernels.fp8_scales import (
+    check_matrix,
+    check_target,
+    compute_units,
+    magnitude,
+    scale_and_factor,
+)
+
+Cast = tuple[torch.Tensor, torch.Tensor]
+
+
+@triton.jit
+def _where(index, COLS, STRIDE, STRIDED: tl.constexpr):
+    """Offset of the index-th element of a matrix, in the order of its rows."""
+    if STRIDED:
+        return index // COLS * STRIDE + index % COLS
+    else:  # noqa: RET505 (both branches are traced without it)
+        return index
+
+
+@triton.jit
+def _amax_kernel(x, partial, COUNT, COLS, STRIDE, STRIDED: tl.constexpr, BLOCK: tl.constexpr):
+    """Each program: largest magnitude (bits) of every num_programs-th block."""
+    largest = tl.zeros((BLOCK,), dtype=tl.int32)
+    lanes = tl.arange(0, BLOCK)
+    for block in range(tl.program_id(0), tl.cdiv(COUNT, BLOCK), tl.num_programs(0)):
+        index = tl.cast(block, tl.int64) * BLOCK + lanes
+        values = tl.load(x + _where(index, COLS, STRIDE, STRIDED), mask=index < COUNT, other=0.0)
+        largest = tl.maximum(largest, magnitude(values))
+    tl.store(partial + tl.program_id(0), tl.max(largest, axis=0))
+
+
+@triton.jit
+def _cast_kernel(
+    x,
+    q,
+    scale,
+    partial,
+    COUNT,
+    COLS,
+    STRIDE,
+    PARTIALS,
+    STRIDED: tl.constexpr,
+    GIVEN: tl.constexpr,
+    LARGEST: tl.constexpr,
+    POWER_OF_TWO: tl.constexpr,
+    MOST_PARTIALS: tl.constexpr,
+    STEPS: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """STEPS blocks per program, last first; the scale is given, or made of the partial maxima."""
+    if GIVEN:
+        factor = tl.div_rn(1.0, tl.load(scale))
+    else:
+        maxima = tl.arange(0, MOST_PARTIALS)
+        bits = tl.max(tl.load(partial + maxima, mask=maxima < PARTIALS, other=0), axis=0)
+        made, factor = scale_and_factor(bits, LARGEST, POWER_OF_TWO)
+        if tl.program_id(0) == 0:
+            tl.store(scale, made)
+    lanes = tl.arange(0, BLOCK)
+    first = (tl.num_programs(0) - 1 - tl.program_id(0)).to(tl.int64) * (STEPS * BLOCK)
+    for step in range(STEPS):
+        index = first + (STEPS - 1 - step) * BLOCK + lanes
+        inside = index < COUNT
+        source = x + _where(index, COLS, STRIDE, STRIDED)
+        values = tl.load(source, mask=inside, other=0.0, eviction_policy="evict_first")
+        scaled = values.to(tl.float32) * factor
+        scaled = tl.clamp(scaled, -LARGEST, LARGEST, propagate_nan=tl.PropagateNan.ALL)
+        tl.store(q + index, scaled.to(q.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def _rows_kernel(
+    x,
+    q,
+    scale,
+    ROWS,
+    COLS,
+    STRIDE,
+    LARGEST: tl.constexpr,
+    POWER_OF_TWO: tl.constexpr,
+    R: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """R whole rows per program, kept in registers between their amax and their cast."""
+    row = tl.program_id(0) * R + tl.arange(0, R)
+    col = tl.arange(0, BLOCK)
+    inside = (row < ROWS)[:, None] & (col < COLS)[None, :]
+    source = x + row.to(tl.int64)[:, None] * STRIDE + col[None, :]
+    values = tl.load(source, mask=inside, other=0.0, eviction_policy="evict_first")
+    bits = tl.max(magnitude(values), axis=1)
+    made, factor = scale_and_factor(bits, LARGEST, POWER_OF_TWO)
+    scaled = values.to(tl.float32) * factor[:, None]
+    target = q + row.to(tl.int64)[:, None] * COLS + col[None, :]
+    tl.store(target, scaled.to(q.dtype.element_ty), mask=inside)
+    tl.store(scale + row, made, mask=row < ROWS)
+
+
+@triton.jit
+def _long_rows_kernel(
+    x,
+    q,
+    scale,
+    COLS,
+    STRIDE,
+    LARGEST: tl.constexpr,
+    POWER_OF_TWO: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """One row per program, read twice, the second time backwards and from the cache."""
+    row = tl.program_id(0).to(tl.int64)
+    lanes = tl.arange(0, BLOCK)
+    largest = tl.zeros((BLOCK,), dtype=tl.int32)
+    for start in range(0, COLS, BLOCK):
+        col = start + lanes
+        values = tl.load(x + row * STRIDE + col, mask=col < COLS, other=0.0)
+        largest = tl.maximum(largest, magnitude(values))
+    made, factor = scale_and_factor(tl.max(largest, axis=0), LARGEST, POWER_OF_TWO)
+    last = (COLS - 1) // BLOCK * BLOCK
+    for back in range(0, COLS, BLOCK):
+        col = last - back + lanes
+        source = x + row * STRIDE + col
+        values = tl.load(source, mask=col < COLS, other=0.0, eviction_policy="evict_first")
+        scaled = values.to(tl.float32) * factor
+        tl.store(q + row * COLS + col, scaled.to(q.dtype.element_ty), mask=col < COLS)
+    tl.store(scale + row, made)
+
+
+def tensorwise(
+    x: torch.Tensor,
+    dtype: torch.dtype = torch.float8_e4m3fn,
+    *,
+    scale: torch.Tensor | None = None,
+    power_of_two: bool = False,
+) -> Cast:
+    """(q [rows, cols], scale []): q = x / scale, saturated at the largest fp8 value.
+
+    scale         fp32, one positive value on x's device, used as it is; None: made from x
+    power_of_two  round a scale made from x up to a power of two
+    Raises ValueError for inputs that fp8_scales refuses or for a scale of another kind.
+    """
+    check_matrix(x)
+    largest = check_target(dtype, x)
+    if scale is not None:
+        _check_scale(scale, x, power_of_two)
+    q = torch.empty(x.shape, dtype=dtype, device=x.device)
+    partial = _partial_maxima(x) if scale is None else None
+    programs = 0 if partial is None else partial.numel()
+    made = torch.empty((), device=x.device) if scale is None else scale
+    _cast_kernel[(max(1, triton.cdiv(x.numel(), configs.CAST.steps * configs.CAST.block)),)](
+        x,
+        q,
+        made,
+        partial,  # None beside a given scale: not read then
+        *_layout(x)[:3],
+        programs,
+        STRIDED=_layout(x)[3],
+        GIVEN=scale is not None,
+        LARGEST=largest,
+        POWER_OF_TWO=power_of_two,
+        MOST_PARTIALS=triton.next_power_of_2(max(1, programs)),
+        STEPS=configs.CAST.steps,
+        BLOCK=configs.CAST.block,
+        num_warps=configs.CAST.num_warps,
+    )
+    return q, made.reshape(())
+
+
+def rowwise_dim0(
+    x: torch.Tensor, dtype: torch.dtype = torch.float8_e4m3fn, *, power_of_two: bool = False
+) -> Cast:
+    """(q [rows, cols], scale [rows, 1]), each row by its own amax.
+
+    Raises ValueError for inputs that fp8_scales refuses.
+    """
+    check_matrix(x)
+    largest = check_target(dtype, x)
+    rows, cols = x.shape
+    q = torch.empty((rows, cols), dtype=dtype, device=x.device)
+    scale = torch.empty((rows, 1), device=x.device)
+    if rows == 0:
+        return q, scale
+    how = {"LARGEST": largest, "POWER_OF_TWO": power_of_two}
+    if cols > configs.ROWS.largest_block:
+        _long_rows_kernel[(rows,)](
+            x,
+            q,
+            scale,
+            cols,
+            x.stride(0),
+            **how,
+            BLOCK=configs.ROWS.long_block,
+            num_warps=configs.ROWS.long_warps,
+        )
+        return q, scale
+    block, per_program, warps = rows_tile(cols, configs.ROWS)
+    _rows_kernel[(triton.cdiv(rows, per_program),)](
+        *(x, q, scale, rows, cols, x.stride(0)), **how, R=per_program, BLOCK=block, num_warps=warps
+    )
+    return q, scale
+
+
+def rows_tile(cols: int, config: configs.RowsConfig) -> tuple[int, int, int]:
+    """(columns of a block, rows of a program, warps) for rows of this many columns."""
+    block = triton.next_power_of_2(max(1, cols))
+    rows = max(1, min(config.most_rows, config.least_elements // block))
+    warps = block * rows // (32 * config.elements_per_thread)
+    return block, rows, max(1, min(config.most_warps, warps))
+
+
+def _layout(x: torch.Tensor) -> tuple[int, int, int, bool]:
+    """(elements, columns, stride of rows, whether rows lie apart) of a matrix."""
+    return x.numel(), max(1, x.shape[1]), x.stride(0), not x.is_contiguous()
+
+
+def _partial_maxima(x: torch.Tensor) -> torch.Tensor:
+    """Bits of the largest magnitude that each program found; without a value to start from."""
+    how = configs.AMAX
+    most = (how.programs_per_unit or 1) * compute_units(x)
+    programs = max(1, min(triton.cdiv(x.numel(), how.block), most))
+    partial = torch.empty(programs, dtype=torch.int32, device=x.device)
+    _amax_kernel[(programs,)](x, partial, *_layout(x), BLOCK=how.block, num_warps=how.num_warps)
+    return partial
+
+
+def _check_scale(scale: torch.Tensor, x: torch.Tensor, power_of_two: bool) -> None:
+    if scale.dtype != torch.float32 or scale.numel() != 1 or scale.device != x.device:
+        raise ValueError(
+            f"scale: wanted one float32 on {x.device}, got {scale.dtype} "
+            f"{tuple(scale.shape)} on {scale.device}"
+        )
+    if power_of_two:
+        raise ValueError("power_of_two: wanted False beside a given scale, got True")

@@ -1,0 +1,233 @@
+"""Casts of a matrix to fp8 with a scale per column, transposed: what a weight gradient reads.
+
+    rowwise_dim1   q [cols, rows], scale [cols, 1]
+    rowwise_both   that, and rowwise_dim0 from the same first read (up to 16384 columns)
+
+Inputs, outputs and arithmetic as in kernels.cast_fp8. A column's amax is known only after a pass
+over all rows, so the input is read twice: the first pass takes the maxima (of a few parts of each
+column, or with atomics, exact in any order), the second casts, backwards, from what the first left
+in the cache. On NVIDIA GPUs from
+Hopper on the second pass is that of kernels.cast_fp8_hopper, where the rows of the result can be
+stored by the tensor memory unit (a multiple of 16 elements).
+"""
+
+import torch
+import triton
+import triton.language as tl
+
+from kernels import cast_fp8_hopper, configs
+from kernels.cast_fp8 import Cast, rows_tile, rowwise_dim0
+from kernels.fp8_scales import (
+    check_matrix,
+    check_target,
+    compute_units,
+    magnitude,
+    scale_and_factor,
+)
+
+
+@triton.jit
+def _columns_amax_kernel(
+    x,
+    largest,
+    ROWS,
+    COLS,
+    STRIDE,
+    STEPS,
+    ATOMIC: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+):
+    """STEPS tiles per program, one below the other; programs go along the rows.
+
+    largest: one per column, zeros (ATOMIC); one per column and program, [programs down, COLS]
+    """
+    across = tl.cdiv(COLS, BLOCK_N)
+    col = (tl.program_id(0) % across) * BLOCK_N + tl.arange(0, BLOCK_N)
+    first = (tl.program_id(0) // across) * (STEPS * BLOCK_M)
+    row = first + tl.arange(0, BLOCK_M)
+    source = x + row.to(tl.int64)[:, None] * STRIDE + col[None, :]
+    found = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.int32)
+    for _ in range(STEPS):
+        values = tl.load(source, mask=(row < ROWS)[:, None] & (col < COLS)[None, :], other=0.0)
+        found = tl.maximum(found, magnitude(values))
+        row += BLOCK_M
+        source += tl.cast(STRIDE, tl.int64) * BLOCK_M
+    bits = tl.max(found, axis=0)
+    if ATOMIC:
+        tl.atomic_max(largest + col, bits, mask=col < COLS, sem="relaxed")
+    else:
+        partial = tl.program_id(0) // across
+        tl.store(largest + partial * COLS + col, bits, mask=col < COLS)
+
+
+@triton.jit
+def _rows_and_columns_kernel(
+    x,
+    q,
+    scale,
+    largest,
+    ROWS,
+    COLS,
+    STRIDE,
+    LARGEST: tl.constexpr,
+    POWER_OF_TWO: tl.constexpr,
+    R: tl.constexpr,
+    BLOCK: tl.constexpr,
+    STAGES: tl.constexpr,
+):
+    """Casts whole rows, R at a time, and takes the columns' maxima from the same registers."""
+    col = tl.arange(0, BLOCK)
+    found = tl.zeros((R, BLOCK), dtype=tl.int32)
+    for step in tl.range(tl.program_id(0), tl.cdiv(ROWS, R), tl.num_programs(0), num_stages=STAGES):
+        row = step * R + tl.arange(0, R)
+        inside = (row < ROWS)[:, None] & (col < COLS)[None, :]
+        source = x + row.to(tl.int64)[:, None] * STRIDE + col[None, :]
+        values = tl.load(source, mask=inside, other=0.0)
+        bits = magnitude(values)
+        found = tl.maximum(found, bits)
+        made, factor = scale_and_factor(tl.max(bits, axis=1), LARGEST, POWER_OF_TWO)
+        scaled = values.to(tl.float32) * factor[:, None]
+        target = q + row.to(tl.int64)[:, None] * COLS + col[None, :]
+        tl.store(target, scaled.to(q.dtype.element_ty), mask=inside)
+        tl.store(scale + row, made, mask=row < ROWS)
+    tl.atomic_max(largest + col, tl.max(found, axis=0), mask=col < COLS, sem="relaxed")
+
+
+@triton.jit
+def _transpose_kernel(
+    x,
+    q,
+    scale,
+    largest,
+    ROWS,
+    COLS,
+    STRIDE,
+    LARGEST: tl.constexpr,
+    POWER_OF_TWO: tl.constexpr,
+    PARTIALS: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+):
+    """One tile per program, the last rows first; a column's maximum is that of its PARTIALS."""
+    across = tl.cdiv(COLS, BLOCK_N)
+    tile = tl.num_programs(0) - 1 - tl.program_id(0)
+    row = (tile // across) * BLOCK_M + tl.arange(0, BLOCK_M)
+    col = (tile % across) * BLOCK_N + tl.arange(0, BLOCK_N)
+    inside = (row < ROWS)[:, None] & (col < COLS)[None, :]
+    source = x + row.to(tl.int64)[:, None] * STRIDE + col[None, :]
+    values = tl.load(source, mask=inside, other=0.0, eviction_policy="evict_first")
+    bits = tl.load(largest + col, mask=col < COLS, other=0)
+    for partial in tl.static_range(1, PARTIALS):
+        found = tl.load(largest + partial * COLS + col, mask=col < COLS, other=0)
+        bits = tl.maximum(bits, found)
+    made, factor = scale_and_factor(bits, LARGEST, POWER_OF_TWO)
+    scaled = (values.to(tl.float32) * factor[None, :]).to(q.dtype.element_ty)
+    target = q + col.to(tl.int64)[:, None] * ROWS + row[None, :]
+    tl.store(target, tl.trans(scaled), mask=tl.trans(inside))
+    if tile < across:
+        tl.store(scale + col, made, mask=col < COLS)
+
+
+def rowwise_dim1(
+    x: torch.Tensor, dtype: torch.dtype = torch.float8_e4m3fn, *, power_of_two: bool = False
+) -> Cast:
+    """(q [cols, rows] contiguous, scale [cols, 1]), each column by its own amax.
+
+    Raises ValueError for inputs that fp8_scales refuses.
+    """
+    check_matrix(x)
+    check_target(dtype, x)
+    largest = _columns_amax(x) if x.numel() else _zeros(x)
+    return _transposed(x, dtype, largest, power_of_two)
+
+
+def rowwise_both(
+    x: torch.Tensor, dtype: torch.dtype = torch.float8_e4m3fn, *, power_of_two: bool = False
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """(q and scale of rowwise_dim0, q and scale of rowwise_dim1).
+
+    Raises ValueError for inputs that fp8_scales refuses.
+    """
+    check_matrix(x)
+    largest_value = check_target(dtype, x)
+    rows, cols = x.shape
+    if x.numel() == 0 or cols > configs.ROWS.largest_block:
+        return (
+            *rowwise_dim0(x, dtype, power_of_two=power_of_two),
+            *rowwise_dim1(x, dtype, power_of_two=power_of_two),
+        )
+    q = torch.empty((rows, cols), dtype=dtype, device=x.device)
+    scale = torch.empty((rows, 1), device=x.device)
+    largest = _zeros(x)
+    block, at_once, warps = rows_tile(cols, configs.ROWS)
+    most = compute_units(x) * max(1, configs.BOTH.warps_per_unit // warps)
+    _rows_and_columns_kernel[(min(triton.cdiv(rows, at_once), most),)](
+        *(x, q, scale, largest, rows, cols, x.stride(0)),
+        LARGEST=largest_value,
+        POWER_OF_TWO=power_of_two,
+        R=at_once,
+        BLOCK=block,
+        STAGES=configs.BOTH.stages,
+        num_warps=warps,
+    )
+    return q, scale, *_transposed(x, dtype, largest, power_of_two)
+
+
+def columns_grid(
+    rows: int, cols: int, units: int, config: configs.ColumnsConfig
+) -> tuple[int, int]:
+    """(programs per column of tiles, a power of two; tiles that each walks down)."""
+    across, down = triton.cdiv(cols, config.cols), triton.cdiv(rows, config.rows)
+    wanted = triton.cdiv(config.programs_per_unit * units, across)
+    programs = triton.next_power_of_2(min(wanted, config.most_partials or wanted, down))
+    steps = triton.cdiv(down, programs)
+    return programs, steps
+
+
+def _zeros(x: torch.Tensor) -> torch.Tensor:
+    return torch.zeros((1, x.shape[1]), dtype=torch.int32, device=x.device)
+
+
+def _columns_amax(x: torch.Tensor) -> torch.Tensor:
+    """Bits of the columns' largest magnitudes [partials, cols]."""
+    how = configs.COLUMNS_AMAX
+    rows, cols = x.shape
+    programs, steps = columns_grid(rows, cols, compute_units(x), how)
+    atomic = how.most_partials == 0
+    largest = torch.empty((programs, cols), dtype=torch.int32, device=x.device)
+    largest = _zeros(x) if atomic else largest
+    _columns_amax_kernel[(programs * triton.cdiv(cols, how.cols),)](
+        *(x, largest, rows, cols, x.stride(0), steps),
+        ATOMIC=atomic,
+        BLOCK_M=how.rows,
+        BLOCK_N=how.cols,
+        num_warps=how.num_warps,
+    )
+    return largest
+
+
+def _transposed(
+    x: torch.Tensor, dtype: torch.dtype, largest: torch.Tensor, power_of_two: bool
+) -> Cast:
+    """(q [cols, rows], scale [cols, 1]) from maxima [partials, cols] of the columns, as bits."""
+    rows, cols = x.shape
+    q = torch.empty((cols, rows), dtype=dtype, device=x.device)
+    scale = torch.empty((cols, 1), device=x.device)
+    value = check_target(dtype, x)
+    if rows == 0:
+        scale.fill_(1e-12).div_(value)
+    elif cols and cast_fp8_hopper.fits(x):
+        cast_fp8_hopper.transpose(x, q, scale, largest, value, power_of_two)
+    elif cols:
+        how = configs.TRANSPOSE
+        _transpose_kernel[(triton.cdiv(rows, how.rows) * triton.cdiv(cols, how.cols),)](
+            *(x, q, scale, largest, rows, cols, x.stride(0)),
+            LARGEST=value,
+            POWER_OF_TWO=power_of_two,
+            PARTIALS=largest.shape[0],
+            BLOCK_M=how.rows,
+            BLOCK_N=how.cols,
+            num_warps=how.num_warps,
+        )
+    return q, scale

@@ -1,0 +1,104 @@
+"""What all fp8 casts share: the largest magnitude as bits, the scale made of it, checks of inputs.
+
+    scale  = max(amax, 1e-12) / largest           largest: 448 of e4m3, 57344 of e5m2
+    stored = x * (largest / max(amax, 1e-12))     within one fp32 rounding of x / scale
+
+The floor keeps a row of zeros at zero. A NaN or inf among the values scaled together makes amax NaN
+or inf, as `abs().amax()` of torch does: NaN makes all of them NaN, inf makes the finite ones zero
+and itself NaN.
+
+e8m0 scales (mxfp8) are 2**e with e = exponent of amax - exponent of largest (floor), or one more
+where amax lies above largest * 2**e (ceil), at least -127. A NaN or inf makes its whole block NaN.
+"""
+
+from typing import Final
+
+import torch
+import triton
+import triton.language as tl
+
+LARGEST: Final[dict[torch.dtype, float]] = {
+    torch.float8_e4m3fn: 448.0,
+    torch.float8_e5m2: 57344.0,
+}
+INPUTS: Final = (torch.bfloat16, torch.float16, torch.float32)
+# 1e-12 in fp32, as bits
+_FLOOR: tl.constexpr = tl.constexpr(0x2B8CBCCC)
+_INFINITY: tl.constexpr = tl.constexpr(0x7F800000)
+
+
+@triton.jit
+def magnitude(x):
+    """|x| as the bits of its fp32: ordered as the values are, NaN above infinity."""
+    return x.to(tl.float32).to(tl.int32, bitcast=True) & 0x7FFFFFFF
+
+
+@triton.jit
+def scale_and_factor(bits, LARGEST: tl.constexpr, POWER_OF_TWO: tl.constexpr):
+    """(scale, 1 / scale) of the largest magnitudes; a power of two is the next above the scale."""
+    amax = tl.maximum(bits, _FLOOR).to(tl.float32, bitcast=True)
+    scale = tl.div_rn(amax, LARGEST)
+    if POWER_OF_TWO:
+        exponent = scale.to(tl.int32, bitcast=True)
+        above = (exponent + 0x7FFFFF) & _INFINITY
+        scale = tl.where(exponent < _INFINITY, above, exponent).to(tl.float32, bitcast=True)
+        factor = tl.div_rn(1.0, scale)
+    else:
+        factor = tl.div_rn(LARGEST, amax)
+    return scale, factor
+
+
+@triton.jit
+def exponent_and_factor(bits, LARGEST: tl.constexpr, CEIL: tl.constexpr):
+    """(byte of the e8m0 scale, 1 / scale) of the largest magnitudes, both exact.
+
+    Both types have the largest value 1.75 * 2**k: ceil adds one where the mantissa of amax is
+    above 0.75.
+    """
+    largest_exponent: tl.constexpr = 8 if LARGEST == 448.0 else 15
+    above = 0x1FFFFF if CEIL else 0
+    byte = tl.maximum(((bits + above) >> 23) - largest_exponent, 0)
+    factor = (254 - byte) << 23
+    finite = bits < _INFINITY
+    factor = tl.where(finite, factor, 0x7FC00000).to(tl.float32, bitcast=True)
+    return tl.where(finite, byte, 255).to(tl.uint8), factor
+
+
+def check_matrix(x: torch.Tensor) -> None:
+    """Raises ValueError unless x is a bf16, fp16 or fp32 matrix whose rows are contiguous."""
+    if x.dtype not in INPUTS:
+        raise ValueError(f"x: wanted {_names(INPUTS)}, got {_names((x.dtype,))}")
+    if x.ndim != 2:
+        raise ValueError(f"x: wanted a matrix [rows, cols], got shape {tuple(x.shape)}")
+    if x.shape[1] > 1 and x.shape[0] > 0 and x.stride(1) != 1:
+        raise ValueError(
+            f"x: wanted rows without gaps (last stride 1), got strides {x.stride()} of shape "
+            f"{tuple(x.shape)}; make it contiguous, or cast its transpose along the other dimension"
+        )
+    if not x.is_cuda and torch.cuda.is_available():
+        raise ValueError(f"x: wanted a tensor on the GPU, got one on {x.device}")
+
+
+def check_target(dtype: torch.dtype, x: torch.Tensor) -> float:
+    """The largest finite value of an fp8 type; raises ValueError for one that x's GPU lacks."""
+    if dtype not in LARGEST:
+        raise ValueError(f"dtype: wanted {_names(tuple(LARGEST))}, got {_names((dtype,))}")
+    if dtype == torch.float8_e4m3fn and x.is_cuda and torch.version.hip is None:
+        capability = torch.cuda.get_device_capability(x.device)
+        if capability < (8, 9):
+            raise ValueError(
+                "dtype: wanted float8_e5m2, got float8_e4m3fn, which a GPU of compute capability "
+                f"{capability[0]}.{capability[1]} lacks (8.9 and later have it)"
+            )
+    return LARGEST[dtype]
+
+
+def compute_units(x: torch.Tensor) -> int:
+    """SMs of the tensor's GPU; 1 in Triton's interpreter, which runs programs one after another."""
+    if not x.is_cuda:
+        return 1
+    return int(torch.cuda.get_device_properties(x.device).multi_processor_count)
+
+
+def _names(dtypes: tuple[torch.dtype, ...]) -> str:
+    return " or ".join(str(dtype).removeprefix("torch.") for dtype in dtypes)

@@ -1,0 +1,209 @@
+"""Which kernels are compiled ahead of time, with which configuration, and for which GPUs."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from kernels import (
+    cast_blocks,
+    cast_fp8,
+    cast_fp8_columns,
+    cast_fp8_hopper,
+    cast_mx_hopper,
+    configs,
+    empty,
+    memory_stream,
+)
+from kernels.configs import ARCHITECTURES, Architecture
+from kernels.fp8_scales import LARGEST
+
+WITH_E4M3 = tuple(arch for arch in ARCHITECTURES if arch not in configs.WITHOUT_E4M3)
+FROM_HOPPER_ON = tuple(
+    arch for arch in ARCHITECTURES if arch not in configs.WITHOUT_TENSOR_MEMORY_UNIT
+)
+TYPES = {"e4m3": ("fp8e4nv", torch.float8_e4m3fn), "e5m2": ("fp8e5", torch.float8_e5m2)}
+# (type of x, type of q); what holds for bf16 holds for fp16, which is as wide
+PAIRS = (("bf16", "e4m3"), ("fp32", "e4m3"), ("bf16", "e5m2"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A kernel with the types of its arguments, its constants and its warps.
+
+    wide           whether some accesses must be of 16 bytes per thread
+    without        what must not be in the PTX of an NVIDIA GPU
+    gluon          written in Gluon: layouts are its own
+    """
+
+    kernel: Any
+    signature: dict[str, str] = field(default_factory=dict)
+    constants: dict[str, Any] = field(default_factory=dict)
+    num_warps: int = 4
+    architectures: tuple[Architecture, ...] = ARCHITECTURES
+    wide: bool = True
+    without: tuple[str, ...] = ()
+    gluon: bool = False
+
+
+def _streams() -> Iterator[tuple[str, Case]]:
+    fp32 = {"src": "*fp32", "dst": "*fp32", "partial": "*fp32", "value": "fp32", "COUNT": "i32"}
+    for name, how in {"read_sum": configs.READ, "fill": configs.FILL, "copy": configs.COPY}.items():
+        kernel = getattr(memory_stream, f"_{name}_kernel")
+        yield (
+            name,
+            Case(
+                kernel=kernel,
+                signature={k: v for k, v in fp32.items() if k in kernel.arg_names},
+                constants={"BLOCK": how.block},
+                num_warps=how.num_warps,
+            ),
+        )
+    yield "empty", Case(kernel=empty._empty_kernel, wide=False)
+
+
+def _casts() -> Iterator[tuple[str, Case]]:
+    for source, kind in PAIRS:
+        for name, case in _casts_of(source, kind):
+            yield f"{name}-{source}-{kind}", case
+
+
+def _casts_of(source: str, kind: str) -> Iterator[tuple[str, Case]]:
+    arguments = {
+        **dict.fromkeys(("COUNT", "ROWS", "COLS", "STRIDE", "STEPS", "PARTIALS"), "i32"),
+        **dict.fromkeys(("partial", "largest"), "*i32"),
+        "x": f"*{source}",
+        **dict.fromkeys(("q", "q0", "q1"), f"*{TYPES[kind][0]}"),
+        "scale": "*fp32",
+    }
+    how = {"LARGEST": LARGEST[TYPES[kind][1]], "POWER_OF_TWO": False}
+    usable = WITH_E4M3 if kind == "e4m3" else ARCHITECTURES
+
+    def case(kernel: Any, warps: int, constants: dict[str, Any], **more: Any) -> Case:
+        constants = {k: v for k, v in (how | constants).items() if k in kernel.arg_names}
+        types = arguments | more.pop("types", {})
+        names = [name for name in kernel.arg_names if name in types and name not in constants]
+        signature = {name: types[name] for name in names}
+        return Case(
+            kernel=kernel,
+            signature=signature,
+            constants=constants,
+            num_warps=warps,
+            **{"architectures": usable, **more},
+        )
+
+    amax, cast, rows = configs.AMAX, configs.CAST, configs.ROWS
+    flat = {"STRIDED": False, "BLOCK": amax.block}
+    if kind == "e5m2":  # reads only: the same for both types
+        yield "amax", case(cast_fp8._amax_kernel, amax.num_warps, flat)
+    flat = {"STRIDED": False, "BLOCK": cast.block, "STEPS": cast.steps, "MOST_PARTIALS": 1024}
+    yield "cast", case(cast_fp8._cast_kernel, cast.num_warps, flat | {"GIVEN": False})
+    yield "cast_given", case(cast_fp8._cast_kernel, cast.num_warps, flat | {"GIVEN": True})
+    for cols in (256, 4096, rows.largest_block):
+        block, at_once, warps = cast_fp8.rows_tile(cols, rows)
+        tile = {"BLOCK": block, "R": at_once}
+        yield f"rows_{cols}", case(cast_fp8._rows_kernel, warps, tile)
+        both = cast_fp8_columns._rows_and_columns_kernel
+        yield f"both_{cols}", case(both, warps, tile | {"STAGES": configs.BOTH.stages})
+    long = {"BLOCK": rows.long_block}
+    yield "long_rows", case(cast_fp8._long_rows_kernel, rows.long_warps, long)
+    yield from _columns_of(kind, case)
+    yield from _blocks_of(source, kind, case)
+
+
+def _columns_of(kind: str, case: Any) -> Iterator[tuple[str, Case]]:
+    amax, plain, hopper = configs.COLUMNS_AMAX, configs.TRANSPOSE, configs.HOPPER_TRANSPOSE
+    if kind == "e5m2":
+        tile = {"BLOCK_M": amax.rows, "BLOCK_N": amax.cols, "ATOMIC": amax.most_partials == 0}
+        yield "columns_amax", case(cast_fp8_columns._columns_amax_kernel, amax.num_warps, tile)
+    partials = {"PARTIALS": max(1, amax.most_partials)}
+    tile = {"BLOCK_M": plain.rows, "BLOCK_N": plain.cols} | partials
+    yield "transpose", case(cast_fp8_columns._transpose_kernel, plain.num_warps, tile)
+    for even in (True, False):
+        built = case(
+            cast_fp8_hopper._transpose_kernel,
+            hopper.num_warps,
+            partials
+            | {
+                "EVEN": even,
+                "C": hopper.columns_per_thread,
+                "GROUP": hopper.group,
+                "num_warps": hopper.num_warps,
+            },
+            architectures=FROM_HOPPER_ON,
+            without=("shared.b8", "shfl.sync.bfly"),
+            gluon=True,
+            wide=False,
+        )
+        built.signature["target"] = _descriptor(kind, hopper)
+        yield f"hopper_transpose{'' if even else '_ragged'}", built
+
+
+def _descriptor(kind: str, how: configs.HopperConfig) -> str:
+    block = [32 * how.columns_per_thread, 32 * how.num_warps]
+    return f"tensordesc<{TYPES[kind][0]}{block},{cast_fp8_hopper.tile_layout(how.num_warps)!r}>"
+
+
+def _blocks_of(source: str, kind: str, case: Any) -> Iterator[tuple[str, Case]]:
+    """e5m2 only where there is no e4m3, fp32 with one rounding: many cases compile for minutes."""
+    rows, tile = configs.BLOCKS, configs.BLOCKS_TRANSPOSED
+    usable = {"architectures": tuple(configs.WITHOUT_E4M3)} if kind == "e5m2" else {}
+    kinds = ((32, "floor"), (32, "ceil"), (128, "fp32"))
+    for size, scales in kinds if source == "bf16" else kinds[::2]:
+        pointer = "*fp32" if scales == "fp32" else "*u8"
+        how = {"SCALES": scales, "SIZE": size}
+        more = {"types": {"scale0": pointer, "scale1": pointer}} | usable
+        yield f"blocks_{scales}", _blocks(case, "rows", how, rows, more)
+        yield f"blocks_{scales}_dim1", _blocks(case, "columns", how, tile, more)
+        if size == cast_blocks.MX_BLOCK:
+            yield f"blocks_{scales}_both", _blocks(case, "both", how, tile, more)
+        if size == cast_blocks.MX_BLOCK and kind == "e4m3":
+            yield from _mx_hopper(kind, case, scales)
+    square = {"SCALES": "fp32", "SIZE": cast_blocks.BLOCK}
+    yield "squares", case(cast_blocks._squares_kernel, configs.SQUARES_WARPS, square, **usable)
+
+
+def _blocks(case: Any, along: str, how: dict[str, Any], tile: Any, more: dict[str, Any]) -> Case:
+    block_m, block_n = (1, tile.block) if along == "rows" else (tile.rows, tile.cols)
+    unused = {"rows": ("q1", "scale1"), "columns": ("q0", "scale0"), "both": ()}[along]
+    constants = {
+        **how,
+        **dict.fromkeys(unused),
+        "DIM0": along != "columns",
+        "DIM1": along != "rows",
+        "BLOCK_M": block_m,
+        "BLOCK_N": block_n,
+    }
+    built: Case = case(cast_blocks._blocks_kernel, tile.num_warps, constants, **more)
+    return built
+
+
+def _mx_hopper(kind: str, case: Any, rounding: str) -> Iterator[tuple[str, Case]]:
+    for both in (False, True):
+        how = configs.HOPPER_MX_BOTH if both else configs.HOPPER_MX
+        for even in (True, False):
+            constants = {
+                **dict.fromkeys(() if both else ("q0", "scale0")),
+                "CEIL": rounding == "ceil",
+                "BOTH": both,
+                "EVEN": even,
+                "C": how.columns_per_thread,
+                "GROUP": how.group,
+                "num_warps": how.num_warps,
+            }
+            name = f"hopper_mx_{rounding}{'_both' if both else ''}{'' if even else '_ragged'}"
+            built = case(
+                cast_mx_hopper._mx_kernel,
+                how.num_warps,
+                constants,
+                types={"scale0": "*u8", "scale1": "*u8", "target": _descriptor(kind, how)},
+                architectures=FROM_HOPPER_ON,
+                without=() if both else ("shared.b8",),
+                gluon=True,
+                wide=both,
+            )
+            yield name, built
+
+
+CASES: dict[str, Case] = dict((*_streams(), *_casts()))

@@ -1,0 +1,141 @@
+"""Casts with a scale per column, transposed, to the bit, in the interpreter or on the GPU."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+import torch
+
+from kernels import cast_fp8_columns, configs
+from tests.kernels.fp8_reference import E4M3, E5M2, assert_equal, rowwise
+from tests.kernels.test_cast_fp8 import drawn
+
+Check = Callable[..., None]
+TILE = configs.TRANSPOSE
+SHAPES = [
+    (1, 1),
+    (1, 100),
+    (100, 1),
+    (33, 17),
+    (16, 64),
+    (TILE.rows + 1, TILE.cols + 3),
+    (2 * TILE.rows, 2 * TILE.cols),
+]
+
+
+def check_dim1(x: torch.Tensor, dtype: torch.dtype = E4M3) -> None:
+    expected = rowwise(x.t().contiguous(), dtype)
+    for found, wanted in zip(cast_fp8_columns.rowwise_dim1(x, dtype), expected, strict=True):
+        assert_equal(found, wanted)
+
+
+def check_both(x: torch.Tensor, dtype: torch.dtype = E4M3) -> None:
+    expected = (*rowwise(x, dtype), *rowwise(x.t().contiguous(), dtype))
+    for found, wanted in zip(cast_fp8_columns.rowwise_both(x, dtype), expected, strict=True):
+        assert_equal(found, wanted)
+
+
+CHECKS = {"dim1": check_dim1, "both": check_both}
+
+
+@pytest.mark.parametrize("check", CHECKS.values(), ids=CHECKS)
+class TestEveryCast:
+    @pytest.mark.parametrize(("rows", "cols"), SHAPES)
+    def test_is_right_on_ragged_shapes(
+        self, check: Check, rows: int, cols: int, device: torch.device
+    ) -> None:
+        check(drawn(rows, cols, device))
+
+    @pytest.mark.parametrize("size", [1e-30, 1e30])
+    def test_is_right_on_tiny_and_huge_values(
+        self, check: Check, size: float, device: torch.device
+    ) -> None:
+        check(drawn(16, 20, device, size))
+
+    @pytest.mark.parametrize("source", [torch.float16, torch.float32])
+    @pytest.mark.parametrize("dtype", [E4M3, E5M2])
+    def test_is_right_on_every_type(
+        self, check: Check, source: torch.dtype, dtype: torch.dtype, device: torch.device
+    ) -> None:
+        check(drawn(32, 20, device).to(source), dtype)
+
+    @pytest.mark.parametrize("odd", [0.0, float("nan"), float("inf")])
+    def test_treats_odd_values_as_torch_does(
+        self, check: Check, odd: float, device: torch.device
+    ) -> None:
+        x = drawn(16, 20, device)
+        x[:, 3] = 0
+        x[5, 7] = odd
+        check(x)
+
+    def test_reads_rows_that_lie_apart(self, check: Check, device: torch.device) -> None:
+        check(drawn(32, 70, device)[:, 3:40])
+
+    def test_casts_nothing(self, check: Check, device: torch.device) -> None:
+        for rows, cols in [(0, 5), (5, 0), (0, 0)]:
+            check(torch.zeros(rows, cols, device=device))
+
+    def test_refuses_other_inputs(self, check: Check, device: torch.device) -> None:
+        name = "rowwise_dim1" if check is check_dim1 else "rowwise_both"
+        cast = getattr(cast_fp8_columns, name)
+        with pytest.raises(ValueError, match=r"^x: wanted bfloat16 or .*, got int32"):
+            cast(torch.zeros(2, 2, dtype=torch.int32, device=device))
+        with pytest.raises(ValueError, match=r"^x: wanted rows without gaps"):
+            cast(torch.zeros(3, 4, device=device).t())
+        with pytest.raises(ValueError, match=r"^dtype: wanted .*, got float16"):
+            cast(torch.zeros(3, 4, device=device), torch.float16)
+
+
+@pytest.mark.parametrize("most_partials", [0, 1, 4])
+def test_maxima_of_all_steps_and_programs_count(
+    most_partials: int, monkeypatch: pytest.MonkeyPatch, device: torch.device
+) -> None:
+    how = replace(configs.COLUMNS_AMAX, rows=32, programs_per_unit=4, most_partials=most_partials)
+    monkeypatch.setattr(configs, "COLUMNS_AMAX", how)
+    monkeypatch.setattr(cast_fp8_columns, "compute_units", lambda _: 1)
+    rows = 9 * how.rows + 5
+    x = drawn(rows, how.cols + 3, device)
+    for row in (0, how.rows, 4 * how.rows, rows - 1):
+        x[row, 1::50] = 1000.0 + 1000.0 * row
+        check_dim1(x)
+
+
+@pytest.mark.parametrize(
+    ("rows", "cols", "most_partials", "expected"),
+    [
+        (8192, 8192, 8, (8, 8)),
+        (16384, 16384, 8, (4, 32)),
+        (100, 16384, 8, (1, 1)),
+        (300, 100, 8, (4, 1)),
+        (8192, 128, 0, (64, 1)),
+        (8192, 128, 1, (1, 64)),
+    ],
+)
+def test_few_programs_share_a_column(
+    rows: int, cols: int, most_partials: int, expected: tuple[int, int]
+) -> None:
+    how = replace(configs.COLUMNS_AMAX, most_partials=most_partials)
+    assert cast_fp8_columns.columns_grid(rows, cols, 132, how) == expected
+
+
+def test_each_program_of_both_casts_several_rows(
+    monkeypatch: pytest.MonkeyPatch, device: torch.device
+) -> None:
+    monkeypatch.setattr(configs, "BOTH", replace(configs.BOTH, warps_per_unit=1))
+    monkeypatch.setattr(configs, "ROWS", replace(configs.ROWS, least_elements=64))
+    check_both(drawn(21, 40, device))
+
+
+def test_both_of_rows_beyond_one_block(
+    monkeypatch: pytest.MonkeyPatch, device: torch.device
+) -> None:
+    monkeypatch.setattr(configs, "ROWS", replace(configs.ROWS, largest_block=32, long_block=32))
+    check_both(drawn(16, 70, device))
+
+
+def test_powers_of_two(device: torch.device) -> None:
+    x = drawn(16, 20, device)
+    by_columns = cast_fp8_columns.rowwise_dim1(x, power_of_two=True)
+    by_rows = cast_fp8_columns.rowwise_both(x.t().contiguous(), power_of_two=True)[:2]
+    assert_equal(by_columns[0], by_rows[0])
+    assert_equal(by_columns[1], by_rows[1])
