@@ -1,0 +1,95 @@
+"""How fp8 products are cut into tiles, as data; the compile test walks this table.
+
+Choosing: the kernel with the least waves x area of a tile / rate. A wave is one tile per SM, the
+rate what the tile reaches of the best one on a large product.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import triton
+
+from kernels.configs import Architecture
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GemmConfig:
+    """A persistent product of tiles m x n, k columns at a time.
+
+    parts  the tile leaves in this many halves (1 or 2): a smaller buffer
+    group  tiles walked down before the next column of tiles
+    flat   whether loads of the next tile overlap the end of this one
+    rate   of a large product, relative to the best tile
+    """
+
+    m: int
+    n: int
+    k: int
+    num_warps: int
+    num_stages: int
+    parts: int = 1
+    group: int = 8
+    flat: bool = True
+    rate: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkinnyConfig:
+    """A product of few rows: tiles of n rows of B (the matrix unit's M side), K split.
+
+    least_steps         steps of k columns that a program makes at least
+    programs_per_unit   programs per SM that the split of K aims at
+    """
+
+    n: int
+    k: int
+    num_warps: int
+    num_stages: int
+    least_steps: int
+    programs_per_unit: int
+
+
+# NVIDIA Hopper. 128x256 with four stages fits into shared memory only in two parts.
+FAST: Final = (
+    GemmConfig(m=128, n=256, k=128, num_warps=8, num_stages=4, parts=2, rate=1.0),
+    GemmConfig(m=256, n=128, k=128, num_warps=8, num_stages=3, parts=2, rate=0.97),
+    GemmConfig(m=128, n=128, k=128, num_warps=8, num_stages=4, rate=0.85),
+    GemmConfig(m=64, n=128, k=128, num_warps=4, num_stages=5, rate=0.6),
+)
+# Two-level accumulation holds two accumulators: larger tiles spill.
+SLOW: Final = (
+    GemmConfig(m=256, n=128, k=128, num_warps=8, num_stages=3, parts=2, rate=1.0),
+    GemmConfig(m=128, n=128, k=128, num_warps=8, num_stages=4, rate=0.95),
+    GemmConfig(m=64, n=128, k=128, num_warps=4, num_stages=5, rate=0.7),
+)
+BLOCKWISE: Final = (
+    GemmConfig(m=128, n=128, k=128, num_warps=8, num_stages=4, rate=1.0),
+    GemmConfig(m=64, n=128, k=128, num_warps=4, num_stages=4, rate=0.8),
+)
+# Architectures with less shared memory, or none that the tensor memory unit fills. First guesses,
+# compiled only.
+SMALL: Final = (GemmConfig(m=128, n=128, k=64, num_warps=8, num_stages=3, rate=1.0),)
+SKINNY: Final = SkinnyConfig(
+    n=64, k=128, num_warps=4, num_stages=6, least_steps=4, programs_per_unit=2
+)
+SKINNY_ROWS: Final = 64  # the most rows of A that such a product takes at once
+WITH_LARGE_TILES: Final[tuple[Architecture, ...]] = (90, 100)
+
+
+def choose(configs: Sequence[GemmConfig], m: int, n: int, units: int) -> GemmConfig:
+    """The config of the least predicted time for an m x n output on `units` SMs."""
+    return min(configs, key=lambda config: _cost(config, m, n, units))
+
+
+def _cost(config: GemmConfig, m: int, n: int, units: int) -> float:
+    tiles = triton.cdiv(m, config.m) * triton.cdiv(n, config.n)
+    return triton.cdiv(tiles, units) * config.m * config.n / config.rate
+
+
+def split_of(config: SkinnyConfig, n: int, k: int, units: int) -> int:
+    """Programs that share the K of a tile; all of them fit on the GPU at once, where possible."""
+    steps = triton.cdiv(k, config.k)
+    wanted = config.programs_per_unit * units // triton.cdiv(n, config.n)
+    split = max(1, min(wanted, steps // config.least_steps))
+    return triton.cdiv(steps, triton.cdiv(steps, split))  # none is left without a step
