@@ -167,9 +167,9 @@ def launch(
     """Fill c with one config; for inputs that `gemm` checked. promote: columns, 0 for never."""
     m, n, k = a.shape[0], b.shape[0], a.shape[1]
     tiles = triton.cdiv(m, config.m) * triton.cdiv(n, config.n)
-    programs = min(tiles, compute_units(a))
+    units = compute_units(a)
     by_unit = is_describable(c)
-    _gemm_kernel[(programs,)](
+    _gemm_kernel[(min(tiles, units),)](
         described(a, [config.m, config.k]),
         described(b, [config.n, config.k]),
         described(c, [config.m, config.n // config.parts]) if by_unit else c,
@@ -184,7 +184,7 @@ def launch(
         PARTS=config.parts,
         GROUP=config.group,
         FLAT=config.flat,
-        PROGRAMS=programs,
+        PROGRAMS=units,
         num_warps=config.num_warps,
         num_stages=config.num_stages,
     )
