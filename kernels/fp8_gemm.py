@@ -23,9 +23,9 @@ import triton.language as tl
 from kernels import fp8_gemm_skinny, gemm_configs
 from kernels.fp8_operands import (
     check_operands,
+    check_scale,
     described,
     is_describable,
-    is_rowwise,
     new_output,
     tile_of,
 )
@@ -131,7 +131,8 @@ def gemm(
     unknown accumulation.
     """
     m, n, k = check_operands(a, b)
-    by_rows_a, by_rows_b = is_rowwise("scale_a", scale_a, a), is_rowwise("scale_b", scale_b, b)
+    check_scale("scale_a", scale_a, a)
+    check_scale("scale_b", scale_b, b)
     if accumulation not in get_args(Accumulation):
         raise ValueError(f"accumulation: wanted fast or slow, got {accumulation}")
     c = new_output(a, b)
@@ -140,18 +141,22 @@ def gemm(
     if m <= gemm_configs.SKINNY_ROWS:
         fp8_gemm_skinny.launch(a, b, c, scale_a, scale_b, slow=accumulation == "slow")
         return c
-    table = usable(gemm_configs.SLOW if accumulation == "slow" else gemm_configs.FAST, a)
+    table: tuple[GemmConfig, ...] = gemm_configs.FAST
+    if accumulation == "slow":
+        table = gemm_configs.SLOW
+    if not has_large_tiles(a):
+        table = gemm_configs.SMALL
     config = gemm_configs.choose(table, m, n, compute_units(a))
     launch(a, b, c, scale_a, scale_b, config, promote=128 if accumulation == "slow" else 0)
     return c
 
 
-def usable(table: tuple[GemmConfig, ...], x: torch.Tensor) -> tuple[GemmConfig, ...]:
-    """The table, or small tiles where x's GPU has too little shared memory for it."""
+def has_large_tiles(x: torch.Tensor) -> bool:
+    """Whether x's GPU has the shared memory of large tiles; the interpreter has."""
     if not x.is_cuda or torch.version.hip is not None:
-        return table if not x.is_cuda else gemm_configs.SMALL
+        return not x.is_cuda
     major, minor = torch.cuda.get_device_capability(x.device)
-    return table if 10 * major + minor in gemm_configs.WITH_LARGE_TILES else gemm_configs.SMALL
+    return 10 * major + minor in gemm_configs.WITH_LARGE_TILES
 
 
 def launch(

@@ -1,6 +1,6 @@
 """Products of fp8 matrices with a scale per block of 128 columns of K.
 
-    C[m,n] bf16 = sum over blocks j of scale_a[m,j] * scale_b[n,j] * sum over k in j of A[m,k]*B[n,k]
+    C[m,n] bf16 = sum_j scale_a[m,j] * scale_b[n,j] * sum_(k in block j) A[m,k] * B[n,k]
 
 Shapes: a [M,K] and b [N,K] fp8 (kernels.fp8_operands says which); each operand's scales fp32, per
 1 x 128 ([rows, ceil(K/128)]) or per 128 x 128 ([ceil(rows/128), ceil(K/128)]), as
@@ -15,7 +15,7 @@ import triton
 import triton.language as tl
 
 from kernels import gemm_configs
-from kernels.fp8_gemm import store_part, usable
+from kernels.fp8_gemm import has_large_tiles, store_part
 from kernels.fp8_operands import (
     check_operands,
     described,
@@ -109,7 +109,8 @@ def gemm(
     c = new_output(a, b)
     if not c.numel() or not k:
         return c.zero_()
-    config = gemm_configs.choose(usable(gemm_configs.BLOCKWISE, a), m, n, compute_units(a))
+    table = gemm_configs.BLOCKWISE if has_large_tiles(a) else gemm_configs.SMALL_BLOCKWISE
+    config = gemm_configs.choose(table, m, n, compute_units(a))
     launch(a, b, c, scale_a, scale_b, config, squares=(square_a, square_b))
     return c
 

@@ -70,21 +70,19 @@ def _check_matrix(name: str, x: torch.Tensor) -> None:
         raise ValueError(f"{name}: wanted a tensor on the GPU, got one on {x.device}")
 
 
-def is_rowwise(name: str, scale: torch.Tensor, x: torch.Tensor) -> bool:
-    """Whether x has one scale per row, not one in all; raises ValueError for another scale."""
+def check_scale(name: str, scale: torch.Tensor, x: torch.Tensor) -> None:
+    """Raises ValueError unless `scale` is one fp32 scale for x, or one per row of it."""
     rows = x.shape[0]
-    _check_scale(name, scale, x)
-    if scale.numel() == 1:
-        return False
-    if tuple(scale.shape) not in ((rows,), (rows, 1), (1, rows)) or not scale.is_contiguous():
+    _check_kind(name, scale, x)
+    shapes = ((rows,), (rows, 1), (1, rows))
+    if scale.numel() != 1 and (tuple(scale.shape) not in shapes or not scale.is_contiguous()):
         raise ValueError(
             f"{name}: wanted one element, or [{rows}, 1], [1, {rows}] or [{rows}] without gaps, "
             f"got shape {tuple(scale.shape)}, strides {scale.stride()}"
         )
-    return True
 
 
-def _check_scale(name: str, scale: torch.Tensor, x: torch.Tensor) -> None:
+def _check_kind(name: str, scale: torch.Tensor, x: torch.Tensor) -> None:
     if scale.dtype != torch.float32 or scale.device != x.device:
         found = str(scale.dtype).removeprefix("torch.")
         raise ValueError(
@@ -95,7 +93,7 @@ def _check_scale(name: str, scale: torch.Tensor, x: torch.Tensor) -> None:
 
 def is_square_scaled(name: str, scale: torch.Tensor, x: torch.Tensor, block: int) -> bool:
     """Whether x has a scale per block x block, not per 1 x block; else raises ValueError."""
-    _check_scale(name, scale, x)
+    _check_kind(name, scale, x)
     across = triton.cdiv(x.shape[1], block)
     strips, squares = (x.shape[0], across), (triton.cdiv(x.shape[0], block), across)
     if tuple(scale.shape) not in (strips, squares):
