@@ -161,7 +161,7 @@ def mxfp8_dim1(
 
     Raises ValueError as mxfp8_dim0 does.
     """
-    return _along_columns(x, dtype, _known(rounding), MX_BLOCK)
+    return along_columns(x, dtype, _known(rounding), MX_BLOCK)
 
 
 def mxfp8_both(
@@ -193,7 +193,7 @@ def blockwise_1x128_dim1(
 
     Raises ValueError for inputs that fp8_scales refuses.
     """
-    return _along_columns(x, dtype, "power_of_two" if power_of_two else "fp32", BLOCK)
+    return along_columns(x, dtype, "power_of_two" if power_of_two else "fp32", BLOCK)
 
 
 def blockwise_128x128(
@@ -246,7 +246,8 @@ def _along_rows(x: torch.Tensor, dtype: torch.dtype, how: str, size: int) -> Cas
     return _named(made)
 
 
-def _along_columns(x: torch.Tensor, dtype: torch.dtype, how: str, size: int) -> Cast:
+def along_columns(x: torch.Tensor, dtype: torch.dtype, how: str, size: int) -> Cast:
+    """(q, scale) in blocks of `size` along the columns, transposed; `how`: SCALES of the kernel."""
     check_matrix(x)
     largest = check_target(dtype, x)
     made = _empty(x.t(), dtype, how, size)

@@ -139,7 +139,7 @@ def rowwise_dim1(
     check_matrix(x)
     check_target(dtype, x)
     largest = _columns_amax(x) if x.numel() else _zeros(x)
-    return _transposed(x, dtype, largest, power_of_two)
+    return transposed(x, dtype, largest, power_of_two)
 
 
 def rowwise_both(
@@ -171,7 +171,7 @@ def rowwise_both(
         STAGES=configs.BOTH.stages,
         num_warps=warps,
     )
-    return q, scale, *_transposed(x, dtype, largest, power_of_two)
+    return q, scale, *transposed(x, dtype, largest, power_of_two)
 
 
 def columns_grid(
@@ -207,7 +207,7 @@ def _columns_amax(x: torch.Tensor) -> torch.Tensor:
     return largest
 
 
-def _transposed(
+def transposed(
     x: torch.Tensor, dtype: torch.dtype, largest: torch.Tensor, power_of_two: bool
 ) -> Cast:
     """(q [cols, rows], scale [cols, 1]) from maxima [partials, cols] of the columns, as bits."""

@@ -160,3 +160,21 @@ BLOCKS_TRANSPOSED: Final = TileConfig(rows=128, cols=64, num_warps=4)
 SQUARES_WARPS: Final = 8
 HOPPER_MX: Final = HopperConfig(columns_per_thread=4, num_warps=8, group=4)
 HOPPER_MX_BOTH: Final = HopperConfig(columns_per_thread=4, num_warps=8, group=4)
+# Fused casts: kernels.cast_fused keeps whole rows in registers; a layer norm of 32768 columns would
+# spill on NVIDIA GPUs.
+FUSED_MOST_COLUMNS: Final = {
+    "rms_norm": 16384,
+    "layer_norm": 16384,
+    "sigmoid": 32768,
+    "silu_mul": 32768,
+}
+BOTH_MOST_COLUMNS: Final = 16384  # the columns' maxima of longer rows would spill as well
+FUSED: Final = RowsConfig(
+    largest_block=32768,
+    least_elements=4096,
+    most_rows=64,
+    elements_per_thread=32,
+    most_warps=32,
+    long_block=0,
+    long_warps=0,
+)

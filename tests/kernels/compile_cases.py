@@ -10,6 +10,7 @@ from kernels import (
     cast_fp8,
     cast_fp8_columns,
     cast_fp8_hopper,
+    cast_fused,
     cast_mx_hopper,
     configs,
     empty,
@@ -92,6 +93,8 @@ def _casts_of(source: str, kind: str) -> Iterator[tuple[str, Case]]:
     yield "long_rows", case(cast_fp8._long_rows_kernel, rows.long_warps, long)
     yield from _columns_of(kind, case)
     yield from _blocks_of(source, kind, case)
+    if (source, kind) == ("bf16", "e4m3"):
+        yield from _fused_of(case)
 
 
 def _columns_of(kind: str, case: Any) -> Iterator[tuple[str, Case]]:
@@ -159,6 +162,36 @@ def _blocks(case: Any, along: str, how: dict[str, Any], tile: Any, more: dict[st
     }
     built: Case = case(cast_blocks._blocks_kernel, tile.num_warps, constants, **more)
     return built
+
+
+def _fused_of(case: Any) -> Iterator[tuple[str, Case]]:
+    used = {"rms_norm": {"weight"}, "layer_norm": {"weight", "bias"}, "silu_mul": {"other"}}
+    types = dict.fromkeys(("other", "weight", "bias", "y"), "*bf16") | {
+        "OTHER_STRIDE": "i32",
+        "X_STRIDE": "i32",
+        "eps": "fp32",
+    }
+    for op in (*used, "sigmoid"):
+        longest = configs.FUSED_MOST_COLUMNS[op]
+        for kind, cols, y in (
+            ("rowwise", 4096, None),
+            ("rowwise", longest, None),
+            ("mxfp8_floor", longest, None),
+            ("rowwise", configs.BOTH_MOST_COLUMNS, "both"),
+        ):
+            size, scales = cast_fused.KINDS[kind]
+            block, at_once, warps = cast_fp8.rows_tile(cols, configs.FUSED)
+            constants = {
+                **dict.fromkeys({"other", "weight", "bias"} - used.get(op, set())),
+                "OP": op,
+                "SCALES": scales,
+                "SIZE": size or block,
+                **({"y": None, "largest": None} if y is None else {}),
+                "R": at_once,
+                "BLOCK": block,
+            }
+            built = case(cast_fused._fused_kernel, warps, constants, types=types)
+            yield f"{op}_{y or kind}_{cols}", built
 
 
 def _mx_hopper(kind: str, case: Any, rounding: str) -> Iterator[tuple[str, Case]]:

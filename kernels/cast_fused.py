@@ -1,0 +1,297 @@
+"""Casts to fp8 of what a norm or an activation makes, without writing it in between.
+
+    rms_norm     y = x / sqrt(mean(x^2) + eps) * weight
+    layer_norm   y = (x - mean(x)) / sqrt(var(x) + eps) * weight + bias
+    sigmoid      y = 1 / (1 + exp(-x))
+    silu_mul     y = gate * sigmoid(gate) * up
+
+Shapes: x, gate, up [rows, cols] bf16, fp16 or fp32 with contiguous rows of up to 32768 columns
+(norms: 16384); weight, bias [cols] of those types. y is made in fp32, rounded once to the type of
+x, and cast with scales of one of these kinds:
+
+    rowwise           q [rows, cols]  scale [rows, 1] fp32
+    blockwise_1x128   q [rows, cols]  scale [rows, ceil(cols/128)] fp32
+    mxfp8_floor       q [rows, cols]  scale [rows, ceil(cols/32)] e8m0, see kernels.cast_blocks
+    mxfp8_ceil        the same, scales rounded up
+
+`both` adds the cast along the columns, transposed: y is then written, and read once more; the
+maxima of its columns come from the registers of the first pass.
+
+Arithmetic of the scales: kernels.fp8_scales. Bytes: each input once, q and the scales, and y where
+`keep` or `both` asks for it.
+"""
+
+from typing import Any, Final
+
+import torch
+import triton
+import triton.language as tl
+
+from kernels import configs
+from kernels.cast_blocks import BLOCK, MX_BLOCK, _cast_blocks, along_columns
+from kernels.cast_fp8 import rows_tile
+from kernels.cast_fp8_columns import rowwise_dim1, transposed
+from kernels.fp8_scales import check_matrix, check_target, compute_units, magnitude
+
+Outputs = tuple[torch.Tensor, ...]
+# kind of scale -> (elements of a block, None: the row; its name in cast_blocks)
+KINDS: Final[dict[str, tuple[int | None, str]]] = {
+    "rowwise": (None, "fp32"),
+    "blockwise_1x128": (BLOCK, "fp32"),
+    "mxfp8_floor": (MX_BLOCK, "floor"),
+    "mxfp8_ceil": (MX_BLOCK, "ceil"),
+}
+
+
+@triton.jit
+def _sigmoid(x):
+    return 1.0 / (1.0 + tl.exp(-x))
+
+
+@triton.jit
+def _normed(x, weight, bias, inside, col, COLS, eps, OP: tl.constexpr):
+    """The norm of rows x [R, BLOCK] in fp32; what lies outside is zero before it."""
+    if OP == "layer_norm":
+        x = tl.where(inside, x - (tl.sum(x, axis=1) / COLS)[:, None], 0.0)
+    spread = tl.div_rn(1.0, tl.sqrt_rn(tl.sum(x * x, axis=1) / COLS + eps))
+    scale = tl.load(weight + col, mask=col < COLS, other=0.0).to(tl.float32)
+    made = x * spread[:, None] * scale[None, :]
+    if OP == "layer_norm":
+        made += tl.load(bias + col, mask=col < COLS, other=0.0).to(tl.float32)[None, :]
+    return made
+
+
+@triton.jit
+def _cast_rows(
+    row,
+    x,
+    other,
+    weight,
+    bias,
+    q,
+    scale,
+    y,
+    ROWS,
+    COLS,
+    X_STRIDE,
+    OTHER_STRIDE,
+    eps,
+    LARGEST: tl.constexpr,
+    OP: tl.constexpr,
+    SCALES: tl.constexpr,
+    SIZE: tl.constexpr,
+    R: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """R whole rows from `row` on, in registers from their load to their cast; returns y of them."""
+    m = row + tl.arange(0, R)
+    col = tl.arange(0, BLOCK)
+    inside = (m < ROWS)[:, None] & (col < COLS)[None, :]
+    source = x + m.to(tl.int64)[:, None] * X_STRIDE + col[None, :]
+    values = tl.load(source, mask=inside, other=0.0, eviction_policy="evict_first").to(tl.float32)
+    if OP == "sigmoid":
+        made = _sigmoid(values)
+    elif OP == "silu_mul":
+        source = other + m.to(tl.int64)[:, None] * OTHER_STRIDE + col[None, :]
+        up = tl.load(source, mask=inside, other=0.0, eviction_policy="evict_first")
+        made = values * _sigmoid(values) * up.to(tl.float32)
+    else:
+        made = _normed(values, weight, bias, inside, col, COLS, eps, OP)
+    made = tl.where(inside, made, 0.0).to(x.dtype.element_ty)
+    if y is not None:
+        tl.store(y + m.to(tl.int64)[:, None] * COLS + col[None, :], made, mask=inside)
+    _cast_blocks(made, q, scale, row, 0, ROWS, COLS, LARGEST, SCALES, SIZE, R, BLOCK)
+    return made
+
+
+@triton.jit
+def _fused_kernel(
+    x,
+    other,
+    weight,
+    bias,
+    q,
+    scale,
+    y,
+    largest,
+    ROWS,
+    COLS,
+    X_STRIDE,
+    OTHER_STRIDE,
+    eps,
+    LARGEST: tl.constexpr,
+    OP: tl.constexpr,
+    SCALES: tl.constexpr,
+    SIZE: tl.constexpr,
+    R: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """R rows per program; with `largest` [COLS], zeros, every num_programs-th R rows."""
+    if largest is None:
+        _cast_rows(
+            *(tl.program_id(0) * R, x, other, weight, bias, q, scale, y, ROWS, COLS),
+            *(X_STRIDE, OTHER_STRIDE, eps, LARGEST, OP, SCALES, SIZE, R, BLOCK),
+        )
+    else:
+        found = tl.zeros((R, BLOCK), dtype=tl.int32)
+        for step in range(tl.program_id(0), tl.cdiv(ROWS, R), tl.num_programs(0)):
+            made = _cast_rows(
+                *(step * R, x, other, weight, bias, q, scale, y, ROWS, COLS),
+                *(X_STRIDE, OTHER_STRIDE, eps, LARGEST, OP, SCALES, SIZE, R, BLOCK),
+            )
+            found = tl.maximum(found, magnitude(made))
+        col = tl.arange(0, BLOCK)
+        tl.atomic_max(largest + col, tl.max(found, axis=0), mask=col < COLS, sem="relaxed")
+
+
+def rms_norm(
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    dtype: torch.dtype = torch.float8_e4m3fn,
+    *,
+    eps: float = 1e-6,
+    kind: str = "rowwise",
+    keep: bool = False,
+    both: bool = False,
+) -> Outputs:
+    """(q, scale) of the rms norm; with `both` (q, scale) of its columns; with `keep` y.
+
+    Raises ValueError for inputs that fp8_scales refuses, a weight that does not fit, rows that
+    are too long or an unknown kind.
+    """
+    _check_vector("weight", weight, x)
+    return _fused("rms_norm", x, dtype, kind, keep, both, weight=weight, eps=eps)
+
+
+def layer_norm(
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor,
+    dtype: torch.dtype = torch.float8_e4m3fn,
+    *,
+    eps: float = 1e-5,
+    kind: str = "rowwise",
+    keep: bool = False,
+    both: bool = False,
+) -> Outputs:
+    """(q, scale) of the layer norm, what follows and what it raises as rms_norm."""
+    _check_vector("weight", weight, x)
+    _check_vector("bias", bias, x)
+    return _fused("layer_norm", x, dtype, kind, keep, both, weight=weight, bias=bias, eps=eps)
+
+
+def sigmoid(
+    x: torch.Tensor,
+    dtype: torch.dtype = torch.float8_e4m3fn,
+    *,
+    kind: str = "rowwise",
+    keep: bool = False,
+    both: bool = False,
+) -> Outputs:
+    """(q, scale) of the sigmoid, what follows and what it raises as rms_norm."""
+    return _fused("sigmoid", x, dtype, kind, keep, both)
+
+
+def silu_mul(
+    gate: torch.Tensor,
+    up: torch.Tensor,
+    dtype: torch.dtype = torch.float8_e4m3fn,
+    *,
+    kind: str = "rowwise",
+    keep: bool = False,
+    both: bool = False,
+) -> Outputs:
+    """(q, scale) of silu(gate) * up, what follows and what it raises as rms_norm."""
+    check_matrix(up)
+    if up.shape != gate.shape or up.dtype != gate.dtype or up.device != gate.device:
+        raise ValueError(f"up: wanted {_told(gate)} as gate, got {_told(up)}")
+    return _fused("silu_mul", gate, dtype, kind, keep, both, other=up)
+
+
+def _fused(
+    op: str,
+    x: torch.Tensor,
+    dtype: torch.dtype,
+    kind: str,
+    keep: bool,
+    both: bool,
+    **more: Any,
+) -> Outputs:
+    check_matrix(x)
+    largest = check_target(dtype, x)
+    _check_kind(kind, op, x)
+    rows, cols = x.shape
+    size, scales = KINDS[kind]
+    bytewise = scales != "fp32"
+    q = torch.empty((rows, cols), dtype=dtype, device=x.device)
+    scale = torch.empty(
+        (rows, triton.cdiv(cols, size) if size else 1),
+        dtype=torch.uint8 if bytewise else torch.float32,
+        device=x.device,
+    )
+    y = torch.empty((rows, cols), dtype=x.dtype, device=x.device) if keep or both else None
+    maxima = None
+    if both and size is None and cols <= configs.BOTH_MOST_COLUMNS:
+        maxima = torch.zeros((1, cols), dtype=torch.int32, device=x.device)
+    if x.numel():
+        _launch(op, x, (q, scale, y, maxima), largest, kind, more)
+    elif not bytewise:
+        scale.fill_(1e-12).div_(largest)
+    made: Outputs = (q, scale.view(torch.float8_e8m0fnu) if bytewise else scale)
+    if y is not None and maxima is not None:
+        made += transposed(y, dtype, maxima, power_of_two=False)
+    elif y is not None and both:
+        made += along_columns(y, dtype, scales, size) if size else rowwise_dim1(y, dtype)
+    return (*made, y) if y is not None and keep else made
+
+
+def _launch(
+    op: str,
+    x: torch.Tensor,
+    made: tuple[torch.Tensor | None, ...],
+    largest: float,
+    kind: str,
+    more: dict[str, Any],
+) -> None:
+    rows, cols = x.shape
+    size, scales = KINDS[kind]
+    block, at_once, warps = rows_tile(cols, configs.FUSED)
+    block = max(block, size or 1)
+    if torch.version.hip is not None:  # a warp has 64 threads there, and a program at most 1024
+        warps = max(1, warps // 2)
+    programs = triton.cdiv(rows, at_once)
+    if made[-1] is not None:
+        most = compute_units(x) * max(1, configs.BOTH.warps_per_unit // warps)
+        programs = min(programs, most)
+    other = more.get("other")
+    _fused_kernel[(programs,)](
+        *(x, other, more.get("weight"), more.get("bias"), *made, rows, cols),
+        *(x.stride(0), 0 if other is None else other.stride(0), more.get("eps", 0.0)),
+        LARGEST=largest,
+        OP=op,
+        SCALES=scales,
+        SIZE=size or block,
+        R=at_once,
+        BLOCK=block,
+        num_warps=warps,
+    )
+
+
+def _check_kind(kind: str, op: str, x: torch.Tensor) -> None:
+    if kind not in KINDS:
+        raise ValueError(f"kind: wanted {', '.join(KINDS)}, got {kind}")
+    most = configs.FUSED_MOST_COLUMNS[op]
+    if x.shape[1] > most:
+        raise ValueError(f"x: wanted at most {most} columns for {op}, got {x.shape[1]}")
+
+
+def _check_vector(name: str, vector: torch.Tensor, x: torch.Tensor) -> None:
+    check_matrix(x)
+    fits = vector.shape == x.shape[1:] and vector.is_contiguous() and vector.is_floating_point()
+    if not fits or vector.device != x.device or vector.element_size() == 1:
+        wanted = f"bfloat16, float16 or float32 [{x.shape[1]}] on {x.device}, contiguous"
+        raise ValueError(f"{name}: wanted {wanted}, got {_told(vector)} on {vector.device}")
+
+
+def _told(x: torch.Tensor) -> str:
+    return f"{str(x.dtype).removeprefix('torch.')} {list(x.shape)}"
