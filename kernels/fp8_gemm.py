@@ -25,7 +25,6 @@ from kernels.fp8_operands import (
     check_operands,
     check_scale,
     described,
-    is_describable,
     new_output,
     tile_of,
 )
@@ -33,19 +32,6 @@ from kernels.fp8_scales import compute_units
 from kernels.gemm_configs import GemmConfig
 
 Accumulation = Literal["fast", "slow"]
-
-
-@triton.jit
-def store_part(values, c, row, col, M, N, STRIDE, DESCRIBED: tl.constexpr):
-    """Store a tile at (row, col) of C, cut off at its edges."""
-    if DESCRIBED:
-        c.store([row, col], values.to(tl.bfloat16))
-    else:
-        m = row + tl.arange(0, values.shape[0])
-        n = col + tl.arange(0, values.shape[1])
-        target = c + m.to(tl.int64)[:, None] * STRIDE + n[None, :]
-        inside = (m < M)[:, None] & (n < N)[None, :]
-        tl.store(target, values.to(tl.bfloat16), mask=inside)
 
 
 @triton.jit
@@ -68,11 +54,9 @@ def _gemm_kernel(
     M,
     N,
     K,
-    STRIDE,
     ROWS_A: tl.constexpr,
     ROWS_B: tl.constexpr,
     PROMOTE: tl.constexpr,
-    DESCRIBED: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
     BLOCK_K: tl.constexpr,
@@ -81,7 +65,7 @@ def _gemm_kernel(
     FLAT: tl.constexpr,
     PROGRAMS: tl.constexpr,
 ):
-    """Every PROGRAMS-th tile. a and b are descriptors; c is one where DESCRIBED, else a pointer."""
+    """Every PROGRAMS-th tile. a, b and c are descriptors."""
     tiles_m = tl.cdiv(M, BLOCK_M)
     tiles_n = tl.cdiv(N, BLOCK_N)
     steps = tl.cdiv(K, BLOCK_K)
@@ -108,13 +92,13 @@ def _gemm_kernel(
             halves = tl.permute(tl.reshape(sums, (BLOCK_M, 2, BLOCK_N // 2)), (0, 2, 1))
             first, second = tl.split(halves)
             first = _scaled(first, scale_b, by_rows, col, N, ROWS_B)
-            store_part(first, c, row, col, M, N, STRIDE, DESCRIBED)
+            c.store([row, col], first.to(tl.bfloat16))
             col += BLOCK_N // 2
             second = _scaled(second, scale_b, by_rows, col, N, ROWS_B)
-            store_part(second, c, row, col, M, N, STRIDE, DESCRIBED)
+            c.store([row, col], second.to(tl.bfloat16))
         else:
             sums = _scaled(sums, scale_b, by_rows, col, N, ROWS_B)
-            store_part(sums, c, row, col, M, N, STRIDE, DESCRIBED)
+            c.store([row, col], sums.to(tl.bfloat16))
 
 
 def gemm(
@@ -173,16 +157,14 @@ def launch(
     m, n, k = a.shape[0], b.shape[0], a.shape[1]
     tiles = triton.cdiv(m, config.m) * triton.cdiv(n, config.n)
     units = compute_units(a)
-    by_unit = is_describable(c)
     _gemm_kernel[(min(tiles, units),)](
         described(a, [config.m, config.k]),
         described(b, [config.n, config.k]),
-        described(c, [config.m, config.n // config.parts]) if by_unit else c,
-        *(scale_a, scale_b, m, n, k, c.stride(0)),
+        described(c, [config.m, config.n // config.parts]),
+        *(scale_a, scale_b, m, n, k),
         ROWS_A=scale_a.numel() > 1,
         ROWS_B=scale_b.numel() > 1,
         PROMOTE=min(promote, config.k),
-        DESCRIBED=by_unit,
         BLOCK_M=config.m,
         BLOCK_N=config.n,
         BLOCK_K=config.k,

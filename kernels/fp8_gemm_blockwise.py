@@ -15,11 +15,10 @@ import triton
 import triton.language as tl
 
 from kernels import gemm_configs
-from kernels.fp8_gemm import has_large_tiles, store_part
+from kernels.fp8_gemm import has_large_tiles
 from kernels.fp8_operands import (
     check_operands,
     described,
-    is_describable,
     is_square_scaled,
     new_output,
     tile_of,
@@ -51,14 +50,12 @@ def _blockwise_kernel(
     M,
     N,
     K,
-    STRIDE,
     STRIDE_A_ROW,
     STRIDE_A_STEP,
     STRIDE_B_ROW,
     STRIDE_B_STEP,
     SQUARE_A: tl.constexpr,
     SQUARE_B: tl.constexpr,
-    DESCRIBED: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
     GROUP: tl.constexpr,
@@ -91,7 +88,7 @@ def _blockwise_kernel(
                 sums += of_block * (by_a * by_b)[None, :]
             else:
                 sums += of_block * by_a[:, None] * by_b[None, :]
-        store_part(sums, c, row, col, M, N, STRIDE, DESCRIBED)
+        c.store([row, col], sums.to(tl.bfloat16))
 
 
 def gemm(
@@ -128,15 +125,13 @@ def launch(
     """Fill c with one config; for inputs that `gemm` checked."""
     m, n, k = a.shape[0], b.shape[0], a.shape[1]
     units = compute_units(a)
-    by_unit = is_describable(c)
     _blockwise_kernel[(min(triton.cdiv(m, config.m) * triton.cdiv(n, config.n), units),)](
         described(a, [config.m, BLOCK.value]),
         described(b, [config.n, BLOCK.value]),
-        described(c, [config.m, config.n]) if by_unit else c,
-        *(scale_a, scale_b, m, n, k, c.stride(0), *scale_a.stride(), *scale_b.stride()),
+        described(c, [config.m, config.n]),
+        *(scale_a, scale_b, m, n, k, *scale_a.stride(), *scale_b.stride()),
         SQUARE_A=squares[0],
         SQUARE_B=squares[1],
-        DESCRIBED=by_unit,
         BLOCK_M=config.m,
         BLOCK_N=config.n,
         GROUP=config.group,

@@ -1,23 +1,26 @@
 """What all fp8 products share: checks of operands and scales, the order of tiles, the output.
 
-    C[M,N] bf16 = sum over k of A[M,k] * B[N,k], times scales
+    C[M,N] bf16 = A[M,K] @ B[N,K].T, times scales
 
 Shapes: a [M,K] and b [N,K], e4m3 or e5m2, rows contiguous, rows and the first element at multiples
 of 16 bytes: the tensor memory unit reads them, and the matrix unit wants both along K. A B that is
-stored [K,N] has to be cast transposed.
+stored [K,N] has to be cast transposed. Rows of C begin at multiples of 16 bytes too: where N is no
+multiple of 8, C is a view of longer rows.
 
 A scale is checked by type, device, shape and layout, not by value: reading it would wait for the
 GPU. A NaN scale makes the outputs it scales NaN.
 """
 
-from typing import Any, Final
+from typing import Final
 
 import torch
 import triton
 import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 FP8: Final = (torch.float8_e4m3fn, torch.float8_e5m2)
-_ALIGNMENT: Final = 16  # bytes, of addresses and strides that the tensor memory unit reads
+_ALIGNMENT: Final = 16  # bytes, of addresses and strides that the tensor memory unit takes
+_OUTPUTS: Final = _ALIGNMENT // 2  # bf16 values of such a unit
 
 
 @triton.jit
@@ -105,24 +108,14 @@ def is_square_scaled(name: str, scale: torch.Tensor, x: torch.Tensor, block: int
 
 
 def new_output(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """An empty C [M, N] in bf16."""
-    return torch.empty((a.shape[0], b.shape[0]), dtype=torch.bfloat16, device=a.device)
+    """An empty C [M, N] in bf16, whose rows lie multiples of 16 bytes apart for any N."""
+    per_row = triton.cdiv(b.shape[0], _OUTPUTS) * _OUTPUTS
+    rows = torch.empty((a.shape[0], per_row), dtype=torch.bfloat16, device=a.device)
+    return rows[:, : b.shape[0]]
 
 
-def described(x: torch.Tensor, block: list[int]) -> Any:
+def described(x: torch.Tensor, block: list[int]) -> TensorDescriptor:
     """The tensor-memory descriptor of a matrix that is read or written in blocks."""
-    from triton.tools.tensor_descriptor import TensorDescriptor  # noqa: PLC0415
-
-    # The stride of a single row says nothing and may be odd.
-    stride = x.stride(0) if x.shape[0] > 1 else _multiple(x.shape[1] * x.element_size())
-    stride = stride if x.shape[0] > 1 else stride // x.element_size()
-    return TensorDescriptor(x, list(x.shape), [stride, 1], block)
-
-
-def is_describable(c: torch.Tensor) -> bool:
-    """Whether the tensor memory unit can write c: rows multiples of 16 bytes apart."""
-    return c.stride(0) * c.element_size() % _ALIGNMENT == 0 and c.data_ptr() % _ALIGNMENT == 0
-
-
-def _multiple(nbytes: int) -> int:
-    return triton.cdiv(nbytes, _ALIGNMENT) * _ALIGNMENT
+    # The stride of a single row means nothing, and may be none that the hardware takes.
+    rows_apart = x.stride(0) if x.shape[0] > 1 else triton.cdiv(x.shape[1], _ALIGNMENT) * _ALIGNMENT
+    return TensorDescriptor(x, list(x.shape), [rows_apart, 1], block)

@@ -69,7 +69,7 @@ BLOCKWISE: Final = (
 )
 # Architectures with less shared memory than Hopper, or without a tensor memory unit: compiled only.
 SMALL: Final = (GemmConfig(m=128, n=128, k=64, num_warps=8, num_stages=3, rate=1.0),)
-SMALL_BLOCKWISE: Final = (GemmConfig(m=64, n=128, k=128, num_warps=4, num_stages=2, rate=1.0),)
+SMALL_BLOCKWISE: Final = (GemmConfig(m=64, n=64, k=128, num_warps=4, num_stages=2, rate=1.0),)
 SKINNY: Final = SkinnyConfig(
     n=64, k=128, num_warps=4, num_stages=6, least_steps=4, programs_per_unit=2
 )

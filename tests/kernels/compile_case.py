@@ -15,7 +15,6 @@ class Case:
     gluon          written in Gluon: layouts are its own
     num_stages     of loads in flight in a loop; None: Triton's default
     matrix         whether it must use the matrix unit of the architecture
-    odd            integers that are not multiples of 16, as the compiler would otherwise assume
     """
 
     kernel: Any
@@ -28,4 +27,3 @@ class Case:
     gluon: bool = False
     num_stages: int | None = None
     matrix: bool = False
-    odd: tuple[str, ...] = ()

@@ -14,13 +14,13 @@ SMALLER = tuple(
 )
 TYPES = {"e4m3": "fp8e4nv", "e5m2": "fp8e5"}
 BOOLEANS = (False, True)
-POINTERS = {
+TYPE = {
     **dict.fromkeys(("scale_a", "scale_b", "partial"), "*fp32"),
+    **dict.fromkeys(("M", "N", "K", "STRIDE"), "i32"),
+    **dict.fromkeys(("STRIDE_A_ROW", "STRIDE_A_STEP", "STRIDE_B_ROW", "STRIDE_B_STEP"), "i32"),
     "counters": "*i32",
     "c": "*bf16",
 }
-SIZES = dict.fromkeys(("M", "N", "K", "STRIDE"), "i32")
-STRIDES = dict.fromkeys(("STRIDE_A_ROW", "STRIDE_A_STEP", "STRIDE_B_ROW", "STRIDE_B_STEP"), "i32")
 
 
 def gemms() -> Iterator[tuple[str, Case]]:
@@ -28,7 +28,7 @@ def gemms() -> Iterator[tuple[str, Case]]:
     yield from _products(gemm_configs.SLOW, "slow", 128, LARGE)
     yield from _products(gemm_configs.SMALL, "fast", 0, SMALLER)
     for kind in ("e4m3", "e5m2"):
-        mixed = _product(gemm_configs.FAST[0], 0, True, True, LARGE, (kind, "e5m2"))
+        mixed = _product(gemm_configs.FAST[0], 0, True, LARGE, (kind, "e5m2"))
         yield f"gemm_{kind}_e5m2", mixed
     yield from _blockwise(gemm_configs.BLOCKWISE, LARGE)
     yield from _blockwise(gemm_configs.SMALL_BLOCKWISE, SMALLER)
@@ -43,27 +43,24 @@ def _products(
     for how in table:
         name = f"gemm_{accumulation}_{how.m}x{how.n}x{how.k}"
         for rows in BOOLEANS:
-            case = _product(how, min(promote, how.k), rows, True, architectures)
+            case = _product(how, min(promote, how.k), rows, architectures)
             yield f"{name}_{'axiswise' if rows else 'tensorwise'}", case
-        yield f"{name}_ragged", _product(how, min(promote, how.k), True, False, architectures)
 
 
 def _product(
     how: GemmConfig,
     promote: int,
     rows: bool,
-    described: bool,
     architectures: Any,
     types: tuple[str, str] = ("e4m3", "e4m3"),
 ) -> Case:
     return Case(
         kernel=fp8_gemm._gemm_kernel,
-        signature=POINTERS | SIZES | _descriptors(how, described, types),
+        signature=_known(fp8_gemm._gemm_kernel) | _descriptors(how, types),
         constants={
             "ROWS_A": rows,
             "ROWS_B": rows,
             "PROMOTE": promote,
-            "DESCRIBED": described,
             "BLOCK_M": how.m,
             "BLOCK_N": how.n,
             "BLOCK_K": how.k,
@@ -77,17 +74,21 @@ def _product(
         architectures=architectures,
         wide=False,
         matrix=True,
-        odd=() if described else ("M", "N", "STRIDE"),
     )
 
 
-def _descriptors(how: GemmConfig, c: bool, types: tuple[str, str]) -> dict[str, str]:
+def _known(kernel: Any) -> dict[str, str]:
+    """Types of the kernel's arguments that have the same type in all kernels."""
+    return {name: TYPE[name] for name in kernel.arg_names if name in TYPE}
+
+
+def _descriptors(how: GemmConfig, types: tuple[str, str] = ("e4m3", "e4m3")) -> dict[str, str]:
     a, b = (TYPES[kind] for kind in types)
-    made = {
+    return {
         "a": f"tensordesc<{a}[{how.m},{how.k}]>",
         "b": f"tensordesc<{b}[{how.n},{how.k}]>",
+        "c": f"tensordesc<bf16[{how.m},{how.n // how.parts}]>",
     }
-    return made | ({"c": f"tensordesc<bf16[{how.m},{how.n // how.parts}]>"} if c else {})
 
 
 def _blockwise(table: Sequence[GemmConfig], architectures: Any) -> Iterator[tuple[str, Case]]:
@@ -95,23 +96,20 @@ def _blockwise(table: Sequence[GemmConfig], architectures: Any) -> Iterator[tupl
         for a in BOOLEANS:
             for b in BOOLEANS:
                 name = f"gemm_blocks_{how.m}x{how.n}_{_block(a)}_{_block(b)}_{how.num_stages}"
-                yield name, _blocks(how, a, b, True, architectures)
-        name = f"gemm_blocks_{how.m}x{how.n}_ragged_{how.num_stages}"
-        yield name, _blocks(how, False, True, False, architectures)
+                yield name, _blocks(how, a, b, architectures)
 
 
 def _block(square: bool) -> str:
     return "squares" if square else "strips"
 
 
-def _blocks(how: GemmConfig, a: bool, b: bool, described: bool, architectures: Any) -> Case:
+def _blocks(how: GemmConfig, a: bool, b: bool, architectures: Any) -> Case:
     return Case(
         kernel=fp8_gemm_blockwise._blockwise_kernel,
-        signature=POINTERS | SIZES | STRIDES | _descriptors(how, described, ("e4m3", "e4m3")),
+        signature=_known(fp8_gemm_blockwise._blockwise_kernel) | _descriptors(how),
         constants={
             "SQUARE_A": a,
             "SQUARE_B": b,
-            "DESCRIBED": described,
             "BLOCK_M": how.m,
             "BLOCK_N": how.n,
             "GROUP": how.group,
@@ -123,20 +121,18 @@ def _blocks(how: GemmConfig, a: bool, b: bool, described: bool, architectures: A
         architectures=architectures,
         wide=False,
         matrix=True,
-        odd=() if described else ("M", "N", "STRIDE", *STRIDES),
     )
 
 
 def _skinny(rows: int, split: int) -> Case:
     how = gemm_configs.SKINNY
+    kernel = fp8_gemm_skinny._skinny_kernel
     unused = dict.fromkeys(("partial", "counters")) if split == 1 else {}
-    tiles = {
-        "a": f"tensordesc<fp8e4nv[{rows},{how.k}]>",
-        "b": f"tensordesc<fp8e4nv[{how.n},{how.k}]>",
-    }
-    signature = {k: v for k, v in (POINTERS | SIZES | tiles).items() if k not in unused}
+    signature = {name: kind for name, kind in _known(kernel).items() if name not in unused}
+    signature["a"] = f"tensordesc<fp8e4nv[{rows},{how.k}]>"
+    signature["b"] = f"tensordesc<fp8e4nv[{how.n},{how.k}]>"
     return Case(
-        kernel=fp8_gemm_skinny._skinny_kernel,
+        kernel=kernel,
         signature=signature,
         constants={
             **unused,
