@@ -50,6 +50,20 @@ class SkinnyConfig:
     programs_per_unit: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HopperGemmConfig:
+    """A product in Gluon, kernels.fp8_gemm_hopper.
+
+    stages     of 128 columns of K in shared memory
+    group      tiles walked down before the next column of tiles
+    registers  per thread of a multiplying warpgroup
+    """
+
+    stages: int
+    group: int
+    registers: int
+
+
 # NVIDIA Hopper. 128x256 with four stages fits into shared memory only in two parts.
 FAST: Final = (
     GemmConfig(m=128, n=256, k=128, num_warps=8, num_stages=4, parts=2, rate=1.0),
@@ -73,6 +87,7 @@ SMALL_BLOCKWISE: Final = (GemmConfig(m=64, n=64, k=128, num_warps=4, num_stages=
 SKINNY: Final = SkinnyConfig(
     n=64, k=128, num_warps=4, num_stages=6, least_steps=4, programs_per_unit=2
 )
+HOPPER: Final = HopperGemmConfig(stages=4, group=8, registers=232)
 SKINNY_ROWS: Final = 64  # the most rows of A that such a product takes at once
 WITH_LARGE_TILES: Final[tuple[Architecture, ...]] = (90, 100)
 
