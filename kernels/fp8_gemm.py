@@ -11,7 +11,7 @@ use_fast_accum=False.
 
 Persistent: each program walks over tiles, so that a tile's last stores overlap the next one's
 loads. Scales are applied once, at the end. Products of few rows go to kernels.fp8_gemm_skinny,
-those with a scale per block to kernels.fp8_gemm_blockwise.
+large ones on Hopper to kernels.fp8_gemm_hopper; kernels.fp8_gemm_blockwise has scales per block.
 """
 
 from typing import Literal, get_args
@@ -20,7 +20,7 @@ import torch
 import triton
 import triton.language as tl
 
-from kernels import fp8_gemm_skinny, gemm_configs
+from kernels import fp8_gemm_hopper, fp8_gemm_skinny, gemm_configs
 from kernels.fp8_operands import (
     check_operands,
     check_scale,
@@ -29,9 +29,10 @@ from kernels.fp8_operands import (
     tile_of,
 )
 from kernels.fp8_scales import compute_units
-from kernels.gemm_configs import GemmConfig
+from kernels.gemm_configs import GemmConfig, HopperGemmConfig
 
 Accumulation = Literal["fast", "slow"]
+Candidates = tuple[GemmConfig | HopperGemmConfig, ...]
 
 
 @triton.jit
@@ -125,14 +126,21 @@ def gemm(
     if m <= gemm_configs.SKINNY_ROWS:
         fp8_gemm_skinny.launch(a, b, c, scale_a, scale_b, slow=accumulation == "slow")
         return c
-    table: tuple[GemmConfig, ...] = gemm_configs.FAST
-    if accumulation == "slow":
-        table = gemm_configs.SLOW
-    if not has_large_tiles(a):
-        table = gemm_configs.SMALL
-    config = gemm_configs.choose(table, m, n, compute_units(a))
-    launch(a, b, c, scale_a, scale_b, config, promote=128 if accumulation == "slow" else 0)
+    promote = 128 if accumulation == "slow" else 0
+    config = gemm_configs.choose(_candidates(accumulation, a), m, n, compute_units(a))
+    if isinstance(config, HopperGemmConfig):
+        fp8_gemm_hopper.launch(a, b, c, scale_a, scale_b, accumulation=accumulation, config=config)
+    else:
+        launch(a, b, c, scale_a, scale_b, config, promote=promote)
     return c
+
+
+def _candidates(accumulation: Accumulation, x: torch.Tensor) -> Candidates:
+    """The configs that x's GPU can run."""
+    if not has_large_tiles(x):
+        return gemm_configs.SMALL
+    table = gemm_configs.SLOW if accumulation == "slow" else gemm_configs.FAST
+    return (*table, gemm_configs.HOPPER[accumulation]) if fp8_gemm_hopper.fits(x) else table
 
 
 def has_large_tiles(x: torch.Tensor) -> bool:

@@ -14,8 +14,8 @@ import torch
 import triton
 import triton.language as tl
 
-from kernels import gemm_configs
-from kernels.fp8_gemm import has_large_tiles
+from kernels import fp8_gemm_hopper, gemm_configs
+from kernels.fp8_gemm import Candidates, has_large_tiles
 from kernels.fp8_operands import (
     check_operands,
     described,
@@ -24,7 +24,7 @@ from kernels.fp8_operands import (
     tile_of,
 )
 from kernels.fp8_scales import compute_units
-from kernels.gemm_configs import GemmConfig
+from kernels.gemm_configs import GemmConfig, HopperGemmConfig
 
 BLOCK: tl.constexpr = tl.constexpr(128)
 
@@ -106,8 +106,15 @@ def gemm(
     c = new_output(a, b)
     if not c.numel() or not k:
         return c.zero_()
-    table = gemm_configs.BLOCKWISE if has_large_tiles(a) else gemm_configs.SMALL_BLOCKWISE
-    config = gemm_configs.choose(table, m, n, compute_units(a))
+    candidates: Candidates = gemm_configs.SMALL_BLOCKWISE
+    if has_large_tiles(a):
+        candidates = gemm_configs.BLOCKWISE
+    if square_b and not square_a and fp8_gemm_hopper.fits(a):
+        candidates = (*candidates, gemm_configs.HOPPER["blocks"])
+    config = gemm_configs.choose(candidates, m, n, compute_units(a))
+    if isinstance(config, HopperGemmConfig):
+        fp8_gemm_hopper.launch_blockwise(a, b, c, scale_a, scale_b, config=config)
+        return c
     launch(a, b, c, scale_a, scale_b, config, squares=(square_a, square_b))
     return c
 

@@ -3,7 +3,16 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from kernels import configs, fp8_gemm, fp8_gemm_blockwise, fp8_gemm_skinny, gemm_configs
+from triton.experimental.gluon import language as gl
+
+from kernels import (
+    configs,
+    fp8_gemm,
+    fp8_gemm_blockwise,
+    fp8_gemm_hopper,
+    fp8_gemm_skinny,
+    gemm_configs,
+)
 from kernels.configs import ARCHITECTURES
 from kernels.gemm_configs import GemmConfig
 from tests.kernels.compile_case import Case
@@ -32,6 +41,7 @@ def gemms() -> Iterator[tuple[str, Case]]:
         yield f"gemm_{kind}_e5m2", mixed
     yield from _blockwise(gemm_configs.BLOCKWISE, LARGE)
     yield from _blockwise(gemm_configs.SMALL_BLOCKWISE, SMALLER)
+    yield from _hopper()
     for rows in (16, 32, 64):
         for split in (1, 4):
             yield f"gemm_skinny_{rows}_split{split}", _skinny(rows, split)
@@ -150,3 +160,38 @@ def _skinny(rows: int, split: int) -> Case:
         wide=False,
         matrix=True,
     )
+
+
+def _hopper() -> Iterator[tuple[str, Case]]:
+    kernel = fp8_gemm_hopper._hopper_kernel
+    for mode, how in gemm_configs.HOPPER.items():
+        for rows in BOOLEANS[mode == "blocks" :]:
+            case = Case(
+                kernel=kernel,
+                signature=_known(kernel) | _gluon_descriptors(how),
+                constants={
+                    "MODE": mode,
+                    "ROWS_A": rows,
+                    "ROWS_B": rows and mode != "blocks",
+                    "STAGES": how.stages,
+                    "GROUP": how.group,
+                    "REGISTERS": how.registers,
+                    "TILE_N": how.n,
+                    "WIDTH": how.box,
+                },
+                architectures=(90,),
+                wide=False,
+                matrix=True,
+                gluon=True,
+            )
+            yield f"gemm_hopper_{mode}_{'axiswise' if rows else 'tensorwise'}", case
+
+
+def _gluon_descriptors(how: gemm_configs.HopperGemmConfig) -> dict[str, str]:
+    blocks = {"a": [64, 128], "b": [how.box, 128], "c": [64, 128]}
+    made = {}
+    for name, block in blocks.items():
+        kind = gl.bfloat16 if name == "c" else gl.float8e4nv
+        layout = fp8_gemm_hopper.layout_of(block, kind)
+        made[name] = f"tensordesc<{'bf16' if name == 'c' else 'fp8e4nv'}{block},{layout!r}>"
+    return made
