@@ -46,6 +46,21 @@ def _scaled(values, scale_b, by_rows, col, N, ROWS_B: tl.constexpr):
 
 
 @triton.jit
+def _by_rows(
+    scale_a, scale_b, row, M, ROWS_A: tl.constexpr, ROWS_B: tl.constexpr, BLOCK_M: tl.constexpr
+):
+    """Scales of the rows of a tile [BLOCK_M, 1], or one; times that of B where it has one."""
+    if ROWS_A:
+        m = row + tl.arange(0, BLOCK_M)
+        by_rows = tl.load(scale_a + m, mask=m < M, other=0.0)[:, None]
+    else:
+        by_rows = tl.load(scale_a)
+    if not ROWS_B:
+        by_rows = by_rows * tl.load(scale_b)
+    return by_rows
+
+
+@triton.jit
 def _gemm_kernel(
     a,
     b,
@@ -82,13 +97,7 @@ def _gemm_kernel(
                 sums = tl.dot(left, right, sums, max_num_imprecise_acc=PROMOTE)
             else:
                 sums = tl.dot(left, right, sums)
-        if ROWS_A:
-            m = row + tl.arange(0, BLOCK_M)
-            by_rows = tl.load(scale_a + m, mask=m < M, other=0.0)[:, None]
-        else:
-            by_rows = tl.load(scale_a)
-        if not ROWS_B:
-            by_rows = by_rows * tl.load(scale_b)
+        by_rows = _by_rows(scale_a, scale_b, row, M, ROWS_A, ROWS_B, BLOCK_M)
         if PARTS == 2:
             halves = tl.permute(tl.reshape(sums, (BLOCK_M, 2, BLOCK_N // 2)), (0, 2, 1))
             first, second = tl.split(halves)

@@ -123,29 +123,11 @@ def _scaled(
 
 @gluon.jit
 def _consume(
-    c,
-    scale_a,
-    scale_b,
-    stages_a,
-    stages_b,
-    staging,
-    full,
-    empty,
-    M,
-    N,
-    K,
-    STRIDE_A_ROW,
-    STRIDE_A_STEP,
-    STRIDE_B_ROW,
-    STRIDE_B_STEP,
-    MODE: gl.constexpr,
-    ROWS_A: gl.constexpr,
-    ROWS_B: gl.constexpr,
-    STAGES: gl.constexpr,
-    GROUP: gl.constexpr,
-    TILE_N: gl.constexpr,
-    WHICH: gl.constexpr,
-):
+    c, scale_a, scale_b, stages_a, stages_b, staging, full, empty, M, N, K,
+    STRIDE_A_ROW, STRIDE_A_STEP, STRIDE_B_ROW, STRIDE_B_STEP,
+    MODE: gl.constexpr, ROWS_A: gl.constexpr, ROWS_B: gl.constexpr,
+    STAGES: gl.constexpr, GROUP: gl.constexpr, TILE_N: gl.constexpr, WHICH: gl.constexpr,
+):  # fmt: skip
     """A multiplying warpgroup: rows WHICH * 64 and on of every tile."""
     WIDE: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, TILE_N, 32])
     LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, HALF, 32])
@@ -179,21 +161,9 @@ def _consume(
             of_a = scale_a + m * STRIDE_A_ROW
             of_b = scale_b + tile_n * STRIDE_B_ROW
             sums = hopper_sums.blocks(
-                stages_a,
-                stages_b,
-                full,
-                empty,
-                used,
-                steps,
-                of_a,
-                of_b,
-                m < M,
-                STRIDE_A_STEP,
-                STRIDE_B_STEP,
-                STAGES,
-                LAYOUT,
-                WHICH,
-            )
+                stages_a, stages_b, full, empty, used, steps, of_a, of_b, m < M,
+                STRIDE_A_STEP, STRIDE_B_STEP, STAGES, LAYOUT, WHICH,
+            )  # fmt: skip
             _store(sums, c, row, col, staging.index(WHICH))
         used += steps
     tma.store_wait(0)

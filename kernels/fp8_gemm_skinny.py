@@ -53,6 +53,15 @@ def _store_scaled(
 
 
 @triton.jit
+def _sum_of_pieces(piece, size: tl.constexpr, SPLIT: tl.constexpr):
+    """What SPLIT programs wrote, added in the order of K; past the cache of this unit."""
+    sums = tl.load(piece, cache_modifier=".cg")
+    for other in tl.static_range(1, SPLIT):
+        sums += tl.load(piece + other * size, cache_modifier=".cg")
+    return sums
+
+
+@triton.jit
 def _skinny_kernel(
     a,
     b,
@@ -97,10 +106,7 @@ def _skinny_kernel(
         tl.store(partial + tl.program_id(0) * size + within, sums)
         tl.debug_barrier()  # all threads have written before one of them counts
         if tl.atomic_add(counters + tile, 1, sem="acq_rel") == SPLIT - 1:
-            sums = tl.zeros((BLOCK_N, BLOCK_M), dtype=tl.float32)
-            for other in tl.static_range(SPLIT):
-                place = partial + (tile * SPLIT + other) * size + within
-                sums += tl.load(place, cache_modifier=".cg")
+            sums = _sum_of_pieces(partial + tile * SPLIT * size + within, size, SPLIT)
             tl.store(counters + tile, 0)  # as they were lent
             _store_scaled(
                 *(sums, c, scale_a, scale_b, tile * BLOCK_N, M, N, STRIDE),
