@@ -22,6 +22,8 @@ from triton.experimental.gluon._runtime import GluonASTSource
 from kernels.configs import Architecture
 from tests.kernels.compile_cases import CASES
 
+MATRIX_INSTRUCTIONS = ("wgmma.mma_async", "tcgen05.mma", "mma.sync", "v_mfma")
+
 
 def compile_case(case: str, architecture: Architecture) -> dict[str, Any]:
     """{"spills", "shared_bytes", "wide_accesses", ...}; raises what Triton or ptxas raises."""
@@ -37,13 +39,22 @@ def compile_case(case: str, architecture: Architecture) -> dict[str, Any]:
         attrs={(i,): [["tt.divisibility", 16]] for i in aligned},
     )
     options = {"num_warps": wanted.num_warps}
+    if wanted.num_stages is not None:
+        options["num_stages"] = wanted.num_stages
     compiled = triton.compile(source, target=_target(architecture), options=options)
     shared = int(compiled.metadata.shared)
     if isinstance(architecture, str):
-        return {"shared_bytes": shared} | _amd_report(compiled.asm["amdgcn"])
+        used = {"matrix": _matrix_instructions(compiled.asm["amdgcn"])}
+        return {"shared_bytes": shared} | used | _amd_report(compiled.asm["amdgcn"])
+    used = {"matrix": _matrix_instructions(compiled.asm["ptx"])}
     unwanted = [word for word in wanted.without if word in compiled.asm["ptx"]]
     found = _nvidia_report(compiled.asm, architecture)
-    return {"shared_bytes": shared, "unwanted": unwanted} | found
+    return {"shared_bytes": shared, "unwanted": unwanted} | used | found
+
+
+def _matrix_instructions(assembly: str) -> list[str]:
+    """Which instructions of a matrix unit stand in PTX or AMD assembly."""
+    return [word for word in MATRIX_INSTRUCTIONS if word in assembly]
 
 
 def _target(architecture: Architecture) -> GPUTarget:

@@ -1,7 +1,6 @@
 """Which kernels are compiled ahead of time, with which configuration, and for which GPUs."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -17,8 +16,10 @@ from kernels import (
     empty,
     memory_stream,
 )
-from kernels.configs import ARCHITECTURES, Architecture
+from kernels.configs import ARCHITECTURES
 from kernels.fp8_scales import LARGEST
+from tests.kernels.compile_case import Case
+from tests.kernels.compile_gemm_cases import gemms
 
 WITH_E4M3 = tuple(arch for arch in ARCHITECTURES if arch not in configs.WITHOUT_E4M3)
 FROM_HOPPER_ON = tuple(
@@ -27,25 +28,6 @@ FROM_HOPPER_ON = tuple(
 TYPES = {"e4m3": ("fp8e4nv", torch.float8_e4m3fn), "e5m2": ("fp8e5", torch.float8_e5m2)}
 # (type of x, type of q); what holds for bf16 holds for fp16, which is as wide
 PAIRS = (("bf16", "e4m3"), ("fp32", "e4m3"), ("bf16", "e5m2"))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
-    """A kernel with the types of its arguments, its constants and its warps.
-
-    wide           whether some accesses must be of 16 bytes per thread
-    without        what must not be in the PTX of an NVIDIA GPU
-    gluon          written in Gluon: layouts are its own
-    """
-
-    kernel: Any
-    signature: dict[str, str] = field(default_factory=dict)
-    constants: dict[str, Any] = field(default_factory=dict)
-    num_warps: int = 4
-    architectures: tuple[Architecture, ...] = ARCHITECTURES
-    wide: bool = True
-    without: tuple[str, ...] = ()
-    gluon: bool = False
 
 
 def _streams() -> Iterator[tuple[str, Case]]:
@@ -239,4 +221,4 @@ def _mx_hopper(kind: str, case: Any, rounding: str) -> Iterator[tuple[str, Case]
             yield name, built
 
 
-CASES: dict[str, Case] = dict((*_streams(), *_casts()))
+CASES: dict[str, Case] = dict((*_streams(), *_casts(), *gemms()))

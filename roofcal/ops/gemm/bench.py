@@ -1,4 +1,4 @@
-"""Matrix products through torch: cuBLASLt on GPUs, oneDNN on CPUs."""
+"""Matrix products: through torch (cuBLASLt on GPUs, oneDNN on CPUs) and, in fp8, our kernels."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -56,6 +56,9 @@ def quantise_fp8(x: torch.Tensor, *, rowwise: bool) -> tuple[torch.Tensor, torch
 def build(provider: str, recipe: str, shape: Mapping[str, int]) -> Call:
     """The product through `provider`; raises Unsupported for shapes and types it refuses."""
     spec = GEMM_RECIPES[recipe]
+    if provider == "triton":
+        _check_triton(spec, shape)
+        return _triton_product(spec)
     if provider not in ("cublaslt", "torch_cpu"):
         raise Unsupported(f"unknown provider '{provider}' for op gemm")
     if spec.math_dtype == "fp8":
@@ -70,6 +73,37 @@ def _check_fp8(provider: str, shape: Mapping[str, int]) -> None:
     bad = [f"{axis}={shape[axis]}" for axis in ("n", "k") if shape[axis] % 16]
     if bad and provider == "cublaslt":
         raise Unsupported(f"cuBLASLt fp8 needs N and K to be multiples of 16; got {', '.join(bad)}")
+
+
+def _check_triton(spec: Recipe, shape: Mapping[str, int]) -> None:
+    if spec.math_dtype != "fp8":
+        raise Unsupported(f"provider 'triton' of op gemm has fp8 products only; got {spec.name}")
+    if shape["k"] % 16:
+        raise Unsupported(
+            "provider 'triton' of op gemm needs K to be a multiple of 16 (the tensor memory unit "
+            f"reads units of 16 bytes); got k={shape['k']}"
+        )
+    if not torch.cuda.is_available():
+        raise Unsupported("provider 'triton' of op gemm needs a GPU; this machine has none")
+    found = torch.cuda.get_device_capability()
+    if torch.version.hip is None and found < (8, 9):
+        raise Unsupported(
+            "provider 'triton' of op gemm needs a GPU with e4m3 (compute capability 8.9 or later); "
+            f"this one has {found[0]}.{found[1]}"
+        )
+
+
+def _triton_product(spec: Recipe) -> Call:
+    # Imported here: a CPU study needs no Triton.
+    from kernels import fp8_gemm  # noqa: PLC0415
+
+    return lambda inputs: fp8_gemm.gemm(
+        inputs["a"],
+        inputs["b"],
+        inputs["scale_a"],
+        inputs["scale_b"],
+        accumulation=spec.accumulation,
+    )
 
 
 def _scaled_product(spec: Recipe) -> Call:

@@ -1,11 +1,19 @@
 """Products on the CPU: every recipe is right, and a wrong one is caught."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 
+from roofcal.model.recipes import GEMM_RECIPES
 from roofcal.ops.gemm import bench
 from roofcal.ops.spec import Unsupported
 
+ROOT = Path(__file__).resolve().parents[4]
+FP8_RECIPES = [name for name, recipe in GEMM_RECIPES.items() if recipe.math_dtype == "fp8"]
 CPU_RECIPES = ("fp32", "bf16", "int8", "fp8_tensorwise")
 SHAPES = [(64, 64, 64), (1, 48, 80), (33, 1, 17), (100, 70, 130), (5, 7, 3)]
 
@@ -99,3 +107,71 @@ def test_what_cublaslt_refuses_is_unsupported_with_the_reason(n: int, k: int, na
 def test_an_unknown_provider_is_unsupported() -> None:
     with pytest.raises(Unsupported, match="unknown provider 'mkl'"):
         bench.build("mkl", "bf16", {"m": 1, "n": 1, "k": 1})
+
+
+@pytest.mark.parametrize(
+    ("recipe", "k", "said"),
+    [
+        ("bf16", 64, "has fp8 products only; got bf16"),
+        ("fp8_axiswise", 24, "K to be a multiple of 16 .*; got k=24"),
+    ],
+)
+def test_what_the_kernels_refuse_is_unsupported_with_the_reason(
+    recipe: str, k: int, said: str
+) -> None:
+    with pytest.raises(Unsupported, match=said):
+        bench.build("triton", recipe, {"m": 1, "n": 24, "k": k})
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
+@pytest.mark.parametrize("recipe", FP8_RECIPES)
+def test_without_a_gpu_the_kernels_are_unsupported(recipe: str) -> None:
+    with pytest.raises(Unsupported, match="'triton' of op gemm needs a GPU; this machine has none"):
+        bench.build("triton", recipe, {"m": 1, "n": 1, "k": 16})
+
+
+def test_a_gpu_without_e4m3_is_unsupported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (8, 0))
+    with pytest.raises(Unsupported, match=r"8\.9 or later\); this one has 8\.0"):
+        bench.build("triton", "fp8_tensorwise", {"m": 1, "n": 1, "k": 16})
+
+
+# In a process of its own: Triton interprets only what was imported with TRITON_INTERPRET set.
+INTERPRETED = """
+import torch
+from tests.kernels import faithful
+faithful.install()
+from roofcal.model.recipes import GEMM_RECIPES
+from roofcal.ops.gemm import bench
+for name, recipe in GEMM_RECIPES.items():
+    for m in (1, 100):
+        if recipe.math_dtype == "fp8":
+            shape = {"m": m, "n": 70, "k": 272}
+            inputs = bench.make_inputs(name, shape, torch.Generator(), "normal")
+            output = bench._triton_product(recipe)(inputs)
+            print(name, bench.relative_error(name, inputs, output))
+"""
+
+
+def test_the_kernels_pass_the_gate_in_the_interpreter() -> None:
+    environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", INTERPRETED]
+    run = subprocess.run(
+        command, capture_output=True, text=True, env=environment, cwd=ROOT, check=True
+    )
+    lines = [line.split() for line in run.stdout.splitlines()]
+    assert [name for name, _ in lines] == [name for name in FP8_RECIPES for _ in range(2)]
+    for recipe, error in lines:
+        assert float(error) <= bench.tolerance(recipe)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("recipe", FP8_RECIPES)
+@pytest.mark.parametrize(("m", "n", "k"), [(1, 3584, 8192), (64, 130, 272), (1000, 1000, 1008)])
+def test_the_kernels_pass_the_gate_on_a_gpu(recipe: str, m: int, n: int, k: int) -> None:
+    shape = {"m": m, "n": n, "k": k}
+    inputs = bench.make_inputs(recipe, shape, torch.Generator("cuda"), "normal")
+    output = bench.build("triton", recipe, shape)(inputs)
+    assert bench.relative_error(recipe, inputs, output) <= bench.tolerance(recipe)

@@ -1,0 +1,125 @@
+"""How fp8 products are cut into tiles, as data; the compile test walks this table.
+
+Choosing: the kernel with the least waves x area of a tile / rate. A wave is one tile per SM, the
+rate what the tile reaches of the best one on a large product.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+import triton
+
+from kernels.configs import Architecture
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GemmConfig:
+    """A persistent product of tiles m x n, k columns at a time.
+
+    parts  the tile leaves in this many halves (1 or 2): a smaller buffer
+    group  tiles walked down before the next column of tiles
+    flat   whether loads of the next tile overlap the end of this one
+    rate   of a large product, relative to the best tile
+    """
+
+    m: int
+    n: int
+    k: int
+    num_warps: int
+    num_stages: int
+    parts: int = 1
+    group: int = 8
+    flat: bool = True
+    rate: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkinnyConfig:
+    """A product of few rows: tiles of n rows of B (the matrix unit's M side), K split.
+
+    least_steps         steps of k columns that a program makes at least
+    programs_per_unit   programs per SM that the split of K aims at
+    """
+
+    n: int
+    k: int
+    num_warps: int
+    num_stages: int
+    least_steps: int
+    programs_per_unit: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HopperGemmConfig:
+    """A product in Gluon, kernels.fp8_gemm_hopper.
+
+    m, n       a tile; two warpgroups of 64 rows
+    box        rows of B fetched at once
+    stages     of 128 columns of K in shared memory
+    group      tiles walked down before the next column of tiles
+    registers  per thread of a multiplying warpgroup
+    rate       of a large product, relative to the best tile in plain Triton
+    """
+
+    n: int
+    box: int
+    stages: int
+    rate: float
+    group: int = 8
+    registers: int = 232
+    m: int = 128
+
+
+Tiled = TypeVar("Tiled", bound=GemmConfig | HopperGemmConfig)
+
+# NVIDIA Hopper. 128x256 with four stages fits into shared memory only in two parts.
+FAST: Final = (
+    GemmConfig(m=128, n=256, k=128, num_warps=8, num_stages=4, parts=2, rate=1.0),
+    GemmConfig(m=256, n=128, k=128, num_warps=8, num_stages=3, parts=2, rate=0.97),
+    GemmConfig(m=128, n=128, k=128, num_warps=8, num_stages=4, rate=0.85),
+    GemmConfig(m=64, n=128, k=128, num_warps=4, num_stages=5, rate=0.6),
+)
+# Two-level accumulation holds two accumulators: larger tiles spill.
+SLOW: Final = (
+    GemmConfig(m=256, n=128, k=128, num_warps=8, num_stages=3, parts=2, rate=1.0),
+    GemmConfig(m=128, n=128, k=128, num_warps=8, num_stages=4, rate=0.95),
+    GemmConfig(m=64, n=128, k=128, num_warps=4, num_stages=5, rate=0.7),
+)
+BLOCKWISE: Final = (
+    GemmConfig(m=128, n=128, k=128, num_warps=8, num_stages=4, rate=1.0),
+    GemmConfig(m=64, n=128, k=128, num_warps=4, num_stages=4, rate=0.8),
+)
+# Architectures with less shared memory than Hopper, or without a tensor memory unit: compiled only.
+SMALL: Final = (GemmConfig(m=128, n=128, k=64, num_warps=8, num_stages=3, rate=1.0),)
+SMALL_BLOCKWISE: Final = (GemmConfig(m=64, n=64, k=128, num_warps=4, num_stages=2, rate=1.0),)
+SKINNY: Final = SkinnyConfig(
+    n=64, k=128, num_warps=4, num_stages=6, least_steps=4, programs_per_unit=2
+)
+# Tensorwise at 8192 on a settled H200: 1318 TFLOP/s where plain Triton reached 1282. The rates of
+# the other two are expected, not measured.
+HOPPER: Final = {
+    "fast": HopperGemmConfig(n=256, box=256, stages=4, rate=1.02),
+    "slow": HopperGemmConfig(n=256, box=128, stages=4, rate=1.05),
+    "blocks": HopperGemmConfig(n=128, box=128, stages=6, rate=1.05),
+}
+SKINNY_ROWS: Final = 64  # the most rows of A that such a product takes at once
+WITH_LARGE_TILES: Final[tuple[Architecture, ...]] = (90, 100)
+
+
+def choose(configs: Sequence[Tiled], m: int, n: int, units: int) -> Tiled:
+    """The config of the least predicted time for an m x n output on `units` SMs."""
+    return min(configs, key=lambda config: _cost(config, m, n, units))
+
+
+def _cost(config: GemmConfig | HopperGemmConfig, m: int, n: int, units: int) -> float:
+    tiles = triton.cdiv(m, config.m) * triton.cdiv(n, config.n)
+    return triton.cdiv(tiles, units) * config.m * config.n / config.rate
+
+
+def split_of(config: SkinnyConfig, n: int, k: int, units: int) -> int:
+    """Programs that share the K of a tile; all of them fit on the GPU at once, where possible."""
+    steps = triton.cdiv(k, config.k)
+    wanted = config.programs_per_unit * units // triton.cdiv(n, config.n)
+    split = max(1, min(wanted, steps // config.least_steps))
+    return triton.cdiv(steps, triton.cdiv(steps, split))  # none is left without a step

@@ -1,0 +1,42 @@
+"""fp8 products in float64, of the values that are stored."""
+
+import torch
+
+E4M3, E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
+
+
+def drawn(rows: int, cols: int, device: torch.device, dtype: torch.dtype = E4M3) -> torch.Tensor:
+    """A matrix of normal fp8 values, fresh in every run."""
+    return torch.randn(rows, cols).clamp(-200, 200).to(dtype).to(device)
+
+
+def scales(*shape: int, device: torch.device) -> torch.Tensor:
+    """fp32 scales between 0.1 and 1.1."""
+    return (torch.rand(*shape) + 0.1).to(device)
+
+
+def product(
+    a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor
+) -> torch.Tensor:
+    """C in float64; a scale is one element, or one per row."""
+    by = scale_a.double().reshape(-1, 1) * scale_b.double().reshape(1, -1)
+    return (a.double() @ b.double().t()) * by
+
+
+def dequantised(x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+    """x times its scales of 1 x 128 or 128 x 128, in float64."""
+    rows, cols = x.shape
+    by = scale.double().repeat_interleave(128, 1)[:, :cols]
+    if scale.shape[0] != rows:
+        by = by.repeat_interleave(128, 0)[:rows]
+    return x.double() * by
+
+
+def assert_close(found: torch.Tensor, expected: torch.Tensor) -> None:
+    """Every element within the rounding of bf16 and of sums in fp32 or in the matrix unit."""
+    assert found.dtype == torch.bfloat16
+    assert found.shape == expected.shape
+    # bf16 rounds to 2^-9 of the value; sums that nearly cancel keep the error of their terms.
+    allowed = 2**-8 * expected.abs() + 2e-3 * expected.abs().mean()
+    wrong = ~((found.double() - expected).abs() <= allowed)
+    assert not wrong.any(), f"{int(wrong.sum())} of {wrong.numel()} are off"
