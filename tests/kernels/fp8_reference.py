@@ -9,7 +9,9 @@ E4M3, E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
 
 def scale_of(amax: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """fp32 scale of the largest magnitudes."""
-    return amax.float().clamp(min=1e-12) / LARGEST[dtype]
+    amax = amax.float().clamp(min=1e-12)
+    # two tensors: on a GPU torch multiplies by the reciprocal where a Python number divides
+    return amax / torch.full_like(amax, LARGEST[dtype])
 
 
 def stored(x: torch.Tensor, factor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
@@ -20,7 +22,6 @@ def stored(x: torch.Tensor, factor: torch.Tensor, dtype: torch.dtype) -> torch.T
 def cast(x: torch.Tensor, amax: torch.Tensor, dtype: torch.dtype) -> tuple[torch.Tensor, ...]:
     """(q, scale) by multiplying with largest / amax, which is what the kernels do."""
     amax = amax.float().clamp(min=1e-12)
-    # two tensors: torch multiplies the reciprocal where a Python number is divided
     factor = torch.full_like(amax, LARGEST[dtype]) / amax
     return stored(x, factor, dtype), scale_of(amax, dtype)
 
