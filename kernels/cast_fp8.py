@@ -162,11 +162,12 @@ def tensorwise(
     largest = check_target(dtype, x)
     if scale is not None:
         _check_scale(scale, x, power_of_two)
+    how = configs.CAST_MADE if scale is None else configs.CAST
     q = torch.empty(x.shape, dtype=dtype, device=x.device)
     partial = _partial_maxima(x) if scale is None else None
     programs = 0 if partial is None else partial.numel()
     made = torch.empty((), device=x.device) if scale is None else scale
-    _cast_kernel[(max(1, triton.cdiv(x.numel(), configs.CAST.steps * configs.CAST.block)),)](
+    _cast_kernel[(max(1, triton.cdiv(x.numel(), how.steps * how.block)),)](
         x,
         q,
         made,
@@ -178,9 +179,9 @@ def tensorwise(
         LARGEST=largest,
         POWER_OF_TWO=power_of_two,
         MOST_PARTIALS=triton.next_power_of_2(max(1, programs)),
-        STEPS=configs.CAST.steps,
-        BLOCK=configs.CAST.block,
-        num_warps=configs.CAST.num_warps,
+        STEPS=how.steps,
+        BLOCK=how.block,
+        num_warps=how.num_warps,
     )
     return q, made.reshape(())
 

@@ -5,10 +5,10 @@
 
 Inputs, outputs and arithmetic as in kernels.cast_fp8. A column's amax is known only after a pass
 over all rows, so the input is read twice: the first pass takes the maxima (of a few parts of each
-column, or with atomics, exact in any order), the second casts, backwards, from what the first left
-in the cache. On NVIDIA GPUs from
-Hopper on the second pass is that of kernels.cast_fp8_hopper, where the rows of the result can be
-stored by the tensor memory unit (a multiple of 16 elements).
+column; beside the cast of rows with atomics, exact in any order), the second casts, backwards, from
+what the first left in the cache. On NVIDIA GPUs from Hopper on the second pass is that of
+kernels.cast_fp8_hopper, where the rows of the result can be stored by the tensor memory unit (a
+multiple of 16 elements).
 """
 
 import torch
@@ -34,14 +34,10 @@ def _columns_amax_kernel(
     COLS,
     STRIDE,
     STEPS,
-    ATOMIC: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
 ):
-    """STEPS tiles per program, one below the other; programs go along the rows.
-
-    largest: one per column, zeros (ATOMIC); one per column and program, [programs down, COLS]
-    """
+    """STEPS tiles per program, one below the other; largest: [programs per column, COLS]."""
     across = tl.cdiv(COLS, BLOCK_N)
     col = (tl.program_id(0) % across) * BLOCK_N + tl.arange(0, BLOCK_N)
     first = (tl.program_id(0) // across) * (STEPS * BLOCK_M)
@@ -53,12 +49,8 @@ def _columns_amax_kernel(
         found = tl.maximum(found, magnitude(values))
         row += BLOCK_M
         source += tl.cast(STRIDE, tl.int64) * BLOCK_M
-    bits = tl.max(found, axis=0)
-    if ATOMIC:
-        tl.atomic_max(largest + col, bits, mask=col < COLS, sem="relaxed")
-    else:
-        partial = tl.program_id(0) // across
-        tl.store(largest + partial * COLS + col, bits, mask=col < COLS)
+    partial = tl.program_id(0) // across
+    tl.store(largest + partial * COLS + col, tl.max(found, axis=0), mask=col < COLS)
 
 
 @triton.jit
@@ -152,7 +144,7 @@ def rowwise_both(
     check_matrix(x)
     largest_value = check_target(dtype, x)
     rows, cols = x.shape
-    if x.numel() == 0 or cols > configs.ROWS.largest_block:
+    if x.numel() == 0 or cols > configs.BOTH_ROWS.largest_block:
         return (
             *rowwise_dim0(x, dtype, power_of_two=power_of_two),
             *rowwise_dim1(x, dtype, power_of_two=power_of_two),
@@ -160,7 +152,7 @@ def rowwise_both(
     q = torch.empty((rows, cols), dtype=dtype, device=x.device)
     scale = torch.empty((rows, 1), device=x.device)
     largest = _zeros(x)
-    block, at_once, warps = rows_tile(cols, configs.ROWS)
+    block, at_once, warps = rows_tile(cols, configs.BOTH_ROWS)
     most = compute_units(x) * max(1, configs.BOTH.warps_per_unit // warps)
     _rows_and_columns_kernel[(min(triton.cdiv(rows, at_once), most),)](
         *(x, q, scale, largest, rows, cols, x.stride(0)),
@@ -168,10 +160,15 @@ def rowwise_both(
         POWER_OF_TWO=power_of_two,
         R=at_once,
         BLOCK=block,
-        STAGES=configs.BOTH.stages,
+        STAGES=stages_of(block * at_once * x.element_size(), configs.BOTH),
         num_warps=warps,
     )
     return q, scale, *transposed(x, dtype, largest, power_of_two)
+
+
+def stages_of(load_bytes: int, config: configs.PersistentConfig) -> int:
+    """Stages of a loop that loads so many bytes at a time, within what may be ahead."""
+    return min(config.stages, 1 + config.most_bytes_ahead // load_bytes)
 
 
 def columns_grid(
@@ -180,7 +177,7 @@ def columns_grid(
     """(programs per column of tiles, a power of two; tiles that each walks down)."""
     across, down = triton.cdiv(cols, config.cols), triton.cdiv(rows, config.rows)
     wanted = triton.cdiv(config.programs_per_unit * units, across)
-    programs = triton.next_power_of_2(min(wanted, config.most_partials or wanted, down))
+    programs = triton.next_power_of_2(min(wanted, config.most_partials, down))
     steps = triton.cdiv(down, programs)
     return programs, steps
 
@@ -194,12 +191,9 @@ def _columns_amax(x: torch.Tensor) -> torch.Tensor:
     how = configs.COLUMNS_AMAX
     rows, cols = x.shape
     programs, steps = columns_grid(rows, cols, compute_units(x), how)
-    atomic = how.most_partials == 0
     largest = torch.empty((programs, cols), dtype=torch.int32, device=x.device)
-    largest = _zeros(x) if atomic else largest
     _columns_amax_kernel[(programs * triton.cdiv(cols, how.cols),)](
         *(x, largest, rows, cols, x.stride(0), steps),
-        ATOMIC=atomic,
         BLOCK_M=how.rows,
         BLOCK_N=how.cols,
         num_warps=how.num_warps,

@@ -3,7 +3,7 @@
 Architectures are named as in Triton: 80 to 120 (NVIDIA sm_), "gfx942", "gfx950" (AMD).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 Architecture = int | str
@@ -81,15 +81,20 @@ class RowsConfig:
     long_warps: int
 
 
-# Casts to fp8, kernels.cast_fp8. First guesses for an H200: few programs for the
-# amax, because every program of the cast reads all their partial maxima.
-AMAX: Final = StreamConfig(block=8192, num_warps=8, programs_per_unit=4)
-CAST: Final = CastConfig(block=4096, steps=4, num_warps=8)
+# Casts to fp8, kernels.cast_fp8. Chosen on an H200 among the variants of its casts of 8192^2 and
+# 16384^2 bf16; what is said of times below is of those two, in us. AMAX: eight programs per SM with
+# 4096 elements beat four with 8192, 86.1 and 327 against 87.9 and 332 with both passes. CAST, with a
+# given scale: one load of 16 bytes per thread, 50.3 and 194 against 53.0 and 203 of CAST_MADE, whose
+# programs are few because each reads all partial maxima.
+AMAX: Final = StreamConfig(block=4096, num_warps=8, programs_per_unit=8)
+CAST: Final = CastConfig(block=1024, steps=1, num_warps=4)
+CAST_MADE: Final = CastConfig(block=4096, steps=4, num_warps=8)
+# 8192 columns: 51.5 with 16 elements per thread, 52.5 with 32; 16384: the same, in 16 or 32 warps.
 ROWS: Final = RowsConfig(
     largest_block=16384,
     least_elements=4096,
     most_rows=64,
-    elements_per_thread=32,
+    elements_per_thread=16,
     most_warps=16,
     long_block=8192,
     long_warps=8,
@@ -111,7 +116,7 @@ class ColumnsConfig:
 
     programs_per_unit  programs per SM at least, where `most_partials` allows it
     most_partials      programs per column at most, each with a maximum of its own, which the next
-                       kernel reads all; 0: as many as wanted, which meet in atomics
+                       kernel reads all; a power of two
     """
 
     rows: int
@@ -138,28 +143,33 @@ class HopperConfig:
 class PersistentConfig:
     """Programs that stay: as many as fill a unit with warps; `stages` of loads in flight in each.
 
-    stages  1: none ahead of their use; n: n - 1 of them, through shared memory
+    stages            1: none ahead of their use; n: n - 1 of them, through shared memory
+    most_bytes_ahead  of these loads in a program: fewer stages where they are larger
     """
 
     warps_per_unit: int
     stages: int
+    most_bytes_ahead: int
 
 
-# Columns: kernels.cast_fp8_columns and kernels.cast_fp8_hopper.
+# Columns: kernels.cast_fp8_columns and kernels.cast_fp8_hopper. Four partial maxima per column, 91.9
+# and 340, beat atomics, 95.9 and 340. Two rows ahead of the one that is cast: 126 and 419 for both
+# casts, against 134 and 470 with none ahead.
 COLUMNS_AMAX: Final = ColumnsConfig(
-    rows=128, cols=128, num_warps=8, programs_per_unit=2, most_partials=8
+    rows=128, cols=128, num_warps=8, programs_per_unit=2, most_partials=4
 )
 TRANSPOSE: Final = TileConfig(rows=64, cols=64, num_warps=4)
-HOPPER_TRANSPOSE: Final = HopperConfig(columns_per_thread=4, num_warps=8, group=4)
-BOTH: Final = PersistentConfig(warps_per_unit=16, stages=2)
+HOPPER_TRANSPOSE: Final = HopperConfig(columns_per_thread=4, num_warps=8, group=1)
+BOTH_ROWS: Final = replace(ROWS, elements_per_thread=32)
+BOTH: Final = PersistentConfig(warps_per_unit=16, stages=3, most_bytes_ahead=65536)
 
-# Blocks: kernels.cast_blocks and kernels.cast_mx_hopper. A tile of mxfp8 on a Hopper GPU is walked
-# down four times before the next column, so that four of them fill a sector of 32 scales.
-BLOCKS: Final = StreamConfig(block=4096, num_warps=8)
+# Blocks: kernels.cast_blocks and kernels.cast_mx_hopper. A load of 32 bytes per thread beats one of
+# 16 or two of them far apart: BLOCKS with 4 warps 51.3 and 197, with 8 warps 61.6 and 235.
+BLOCKS: Final = StreamConfig(block=2048, num_warps=4)
 BLOCKS_TRANSPOSED: Final = TileConfig(rows=128, cols=64, num_warps=4)
-SQUARES_WARPS: Final = 8
-HOPPER_MX: Final = HopperConfig(columns_per_thread=4, num_warps=8, group=4)
-HOPPER_MX_BOTH: Final = HopperConfig(columns_per_thread=4, num_warps=8, group=4)
+SQUARES_WARPS: Final = 4
+HOPPER_MX: Final = HopperConfig(columns_per_thread=4, num_warps=8, group=1)
+HOPPER_MX_BOTH: Final = HopperConfig(columns_per_thread=4, num_warps=4, group=8)
 # Fused casts: kernels.cast_fused keeps whole rows in registers; a layer norm of 32768 columns would
 # spill on NVIDIA GPUs.
 FUSED_MOST_COLUMNS: Final = {

@@ -76,19 +76,23 @@ def _casts_of(source: str, kind: str) -> Iterator[tuple[str, Case]]:
             **{"architectures": usable, **more},
         )
 
-    amax, cast, rows = configs.AMAX, configs.CAST, configs.ROWS
+    amax, rows = configs.AMAX, configs.ROWS
     flat = {"STRIDED": False, "BLOCK": amax.block}
     if kind == "e5m2":  # reads only: the same for both types
         yield "amax", case(cast_fp8._amax_kernel, amax.num_warps, flat)
-    flat = {"STRIDED": False, "BLOCK": cast.block, "STEPS": cast.steps, "MOST_PARTIALS": 1024}
-    yield "cast", case(cast_fp8._cast_kernel, cast.num_warps, flat | {"GIVEN": False})
-    yield "cast_given", case(cast_fp8._cast_kernel, cast.num_warps, flat | {"GIVEN": True})
+    for name, cast in (("cast", configs.CAST_MADE), ("cast_given", configs.CAST)):
+        flat = {"STRIDED": False, "BLOCK": cast.block, "STEPS": cast.steps, "MOST_PARTIALS": 2048}
+        given = {"GIVEN": name == "cast_given"}
+        yield name, case(cast_fp8._cast_kernel, cast.num_warps, flat | given)
     for cols in (256, 4096, rows.largest_block):
         block, at_once, warps = cast_fp8.rows_tile(cols, rows)
-        tile = {"BLOCK": block, "R": at_once}
-        yield f"rows_{cols}", case(cast_fp8._rows_kernel, warps, tile)
+        yield f"rows_{cols}", case(cast_fp8._rows_kernel, warps, {"BLOCK": block, "R": at_once})
+        block, at_once, warps = cast_fp8.rows_tile(cols, configs.BOTH_ROWS)
         both = cast_fp8_columns._rows_and_columns_kernel
-        yield f"both_{cols}", case(both, warps, tile | {"STAGES": configs.BOTH.stages})
+        load_bytes = block * at_once * (4 if source == "fp32" else 2)
+        stages = cast_fp8_columns.stages_of(load_bytes, configs.BOTH)
+        tile = {"BLOCK": block, "R": at_once, "STAGES": stages}
+        yield f"both_{cols}", case(both, warps, tile)
     long = {"BLOCK": rows.long_block}
     yield "long_rows", case(cast_fp8._long_rows_kernel, rows.long_warps, long)
     yield from _columns_of(kind, case)
@@ -100,9 +104,9 @@ def _casts_of(source: str, kind: str) -> Iterator[tuple[str, Case]]:
 def _columns_of(kind: str, case: Any) -> Iterator[tuple[str, Case]]:
     amax, plain, hopper = configs.COLUMNS_AMAX, configs.TRANSPOSE, configs.HOPPER_TRANSPOSE
     if kind == "e5m2":
-        tile = {"BLOCK_M": amax.rows, "BLOCK_N": amax.cols, "ATOMIC": amax.most_partials == 0}
+        tile = {"BLOCK_M": amax.rows, "BLOCK_N": amax.cols}
         yield "columns_amax", case(cast_fp8_columns._columns_amax_kernel, amax.num_warps, tile)
-    partials = {"PARTIALS": max(1, amax.most_partials)}
+    partials = {"PARTIALS": amax.most_partials}
     tile = {"BLOCK_M": plain.rows, "BLOCK_N": plain.cols} | partials
     yield "transpose", case(cast_fp8_columns._transpose_kernel, plain.num_warps, tile)
     for even in (True, False):

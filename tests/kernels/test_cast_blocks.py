@@ -146,7 +146,7 @@ def test_a_row_beyond_one_tile(device: torch.device) -> None:
 
 
 @pytest.mark.parametrize(
-    ("cols", "size", "expected"), [(1, 32, (128, 32)), (100, 128, (32, 128)), (9999, 32, (1, 4096))]
+    ("cols", "size", "expected"), [(1, 32, (64, 32)), (100, 128, (16, 128)), (9999, 32, (1, 2048))]
 )
 def test_short_rows_share_a_tile(cols: int, size: int, expected: tuple[int, int]) -> None:
     assert cast_blocks.rows_of_blocks(cols, size, configs.BLOCKS) == expected

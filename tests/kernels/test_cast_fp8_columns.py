@@ -86,7 +86,7 @@ class TestEveryCast:
             cast(torch.zeros(3, 4, device=device), torch.float16)
 
 
-@pytest.mark.parametrize("most_partials", [0, 1, 4])
+@pytest.mark.parametrize("most_partials", [1, 4])
 def test_maxima_of_all_steps_and_programs_count(
     most_partials: int, monkeypatch: pytest.MonkeyPatch, device: torch.device
 ) -> None:
@@ -107,7 +107,7 @@ def test_maxima_of_all_steps_and_programs_count(
         (16384, 16384, 8, (4, 32)),
         (100, 16384, 8, (1, 1)),
         (300, 100, 8, (4, 1)),
-        (8192, 128, 0, (64, 1)),
+        (8192, 128, 64, (64, 1)),
         (8192, 128, 1, (1, 64)),
     ],
 )
@@ -118,18 +118,28 @@ def test_few_programs_share_a_column(
     assert cast_fp8_columns.columns_grid(rows, cols, 132, how) == expected
 
 
+@pytest.mark.parametrize(
+    ("load_bytes", "expected"), [(8192, 3), (32768, 3), (65536, 2), (1 << 20, 1)]
+)
+def test_what_is_ahead_fits(load_bytes: int, expected: int) -> None:
+    how = configs.PersistentConfig(warps_per_unit=16, stages=3, most_bytes_ahead=65536)
+    assert cast_fp8_columns.stages_of(load_bytes, how) == expected
+
+
 def test_each_program_of_both_casts_several_rows(
     monkeypatch: pytest.MonkeyPatch, device: torch.device
 ) -> None:
     monkeypatch.setattr(configs, "BOTH", replace(configs.BOTH, warps_per_unit=1))
-    monkeypatch.setattr(configs, "ROWS", replace(configs.ROWS, least_elements=64))
+    monkeypatch.setattr(configs, "BOTH_ROWS", replace(configs.BOTH_ROWS, least_elements=64))
     check_both(drawn(21, 40, device))
 
 
 def test_both_of_rows_beyond_one_block(
     monkeypatch: pytest.MonkeyPatch, device: torch.device
 ) -> None:
-    monkeypatch.setattr(configs, "ROWS", replace(configs.ROWS, largest_block=32, long_block=32))
+    short = replace(configs.ROWS, largest_block=32, long_block=32)
+    monkeypatch.setattr(configs, "ROWS", short)
+    monkeypatch.setattr(configs, "BOTH_ROWS", short)
     check_both(drawn(16, 70, device))
 
 
