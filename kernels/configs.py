@@ -81,11 +81,11 @@ class RowsConfig:
     long_warps: int
 
 
-# Casts to fp8, kernels.cast_fp8. Chosen on an H200 among the variants of its casts of 8192^2 and
-# 16384^2 bf16; what is said of times below is of those two, in us. AMAX: eight programs per SM with
-# 4096 elements beat four with 8192, 86.1 and 327 against 87.9 and 332 with both passes. CAST, with a
-# given scale: one load of 16 bytes per thread, 50.3 and 194 against 53.0 and 203 of CAST_MADE, whose
-# programs are few because each reads all partial maxima.
+# Casts to fp8, kernels.cast_fp8. Chosen on an H200 among variants that cast 8192^2 and 16384^2 bf16;
+# times below are of those two, in us. AMAX: 8 programs per SM with 4096 elements beat 4 with 8192,
+# 86.1 and 327 against 87.9 and 332 with both passes. CAST, with a given scale: one load of 16 bytes
+# per thread, 50.3 and 194 against 53.0 and 203 of CAST_MADE, whose programs are few because each
+# reads all partial maxima.
 AMAX: Final = StreamConfig(block=4096, num_warps=8, programs_per_unit=8)
 CAST: Final = CastConfig(block=1024, steps=1, num_warps=4)
 CAST_MADE: Final = CastConfig(block=4096, steps=4, num_warps=8)
@@ -152,9 +152,9 @@ class PersistentConfig:
     most_bytes_ahead: int
 
 
-# Columns: kernels.cast_fp8_columns and kernels.cast_fp8_hopper. Four partial maxima per column, 91.9
-# and 340, beat atomics, 95.9 and 340. Two rows ahead of the one that is cast: 126 and 419 for both
-# casts, against 134 and 470 with none ahead.
+# Columns: kernels.cast_fp8_columns and kernels.cast_fp8_hopper. Four partial maxima per column,
+# 91.9 and 340, beat atomics, 95.9 and 340. Two rows ahead of the one that is cast: 126 and 419 for
+# both casts, against 134 and 470 with none ahead.
 COLUMNS_AMAX: Final = ColumnsConfig(
     rows=128, cols=128, num_warps=8, programs_per_unit=2, most_partials=4
 )
@@ -163,8 +163,8 @@ HOPPER_TRANSPOSE: Final = HopperConfig(columns_per_thread=4, num_warps=8, group=
 BOTH_ROWS: Final = replace(ROWS, elements_per_thread=32)
 BOTH: Final = PersistentConfig(warps_per_unit=16, stages=3, most_bytes_ahead=65536)
 
-# Blocks: kernels.cast_blocks and kernels.cast_mx_hopper. A load of 32 bytes per thread beats one of
-# 16 or two of them far apart: BLOCKS with 4 warps 51.3 and 197, with 8 warps 61.6 and 235.
+# Blocks: kernels.cast_blocks and kernels.cast_mx_hopper. BLOCKS: 16 elements per thread, 51.3 and
+# 197 of mxfp8_dim0, beat 8 of them, 61.6 and 235, and programs twice as large, 52.6 and 206.
 BLOCKS: Final = StreamConfig(block=2048, num_warps=4)
 BLOCKS_TRANSPOSED: Final = TileConfig(rows=128, cols=64, num_warps=4)
 SQUARES_WARPS: Final = 4
