@@ -1,4 +1,17 @@
-"""Configurations of the int4 kernels as data; the compile test walks them."""
+"""Configurations of the int4 kernels as data; the compile test walks them.
+
+INT4_TABLE was filled from measurements on an H200 of 2026-11-21: bf16, symmetric weights, launches
+plain and chained (programmatic dependent launch), graphs over weights that do not stay in the L2
+cache, of
+
+    [3584, 8192]     1, 4, 8, 16, 32 and 64 tokens, groups of 64 and 128
+    [28672, 8192]    1, 8 and 16 tokens with groups of 128, 16 tokens with groups of 64
+
+The first configuration of a row was the fastest one measured there that fits. Not measured, and
+taken from the nearest of these: other sizes, groups of 32 and of a whole row, zero points, fp16,
+large weights with more than 16 tokens, more than 64 tokens. What follows the first in a row is for
+sizes that it does not divide; INT4_PLAIN was never timed.
+"""
 
 from dataclasses import dataclass
 from typing import Final
@@ -41,7 +54,7 @@ class Int4StagedConfig:
     unroll      units of 128 columns per slot
     token_tile  tokens of a block: 8 to 128, a power of two
     matrix      how it multiplies: "sync" (mma.sync), "group" (wgmma), "overlapped" (wgmma, the next
-                unit is dequantised meanwhile; groups of 128 and more)
+                unit is dequantised meanwhile)
     """
 
     rows: int
@@ -54,6 +67,22 @@ class Int4StagedConfig:
 
 
 Int4Config = Int4PlainConfig | Int4DirectConfig | Int4StagedConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Int4Row:
+    """A row of the table: the products it is for, and how to run them.
+
+    most_tokens    tokens, up to
+    least_group    columns of a group, from
+    least_weights  rows * k, from
+    configs        in the order of preference; the first that fits is taken
+    """
+
+    most_tokens: int
+    least_group: int = 0
+    least_weights: int = 0
+    configs: tuple[Int4Config, ...]
 
 
 def _direct(
@@ -90,31 +119,74 @@ def _staged(
     )
 
 
+def _first(preferred: tuple[int, int]) -> tuple[tuple[int, int], ...]:
+    """The cuts of K, (split, warps), with another one in front."""
+    return (preferred, *(cut for cut in _CUTS if cut != preferred))
+
+
 _CUTS: Final = ((1, 8), (1, 4), (2, 8), (2, 4), (4, 8), (4, 4), (8, 8), (1, 2), (1, 1))
 _MORE_CUTS: Final = ((4, 8), (2, 8), (7, 8), (8, 8), (5, 4), (1, 8), (3, 4), (7, 4), (1, 4))
-_SPLITS: Final = (4, 2, 3, 5, 7, 1)
-_LARGE: Final = 1 << 27  # weights: enough row blocks for every SM of an H200 without splitting K
-# kernels.int4_gemm on sm_90: (most tokens, least weights rows * k, configurations in the order of
-# preference; the first that fits is taken). Rows of the table likewise. First guesses from
-# prototypes on an H200, [3584, 8192] and [28672, 8192].
-INT4_TABLE: Final[tuple[tuple[int, int, tuple[Int4Config, ...]], ...]] = (
-    (8, _LARGE, _staged((128, 8, 4), (4, 4), 1, 2, 4, 7)),
-    (16, _LARGE, _staged((128, 16, 4), (3, 4), 1, 2, 4, 7)),
-    (32, _LARGE, _staged((128, 32, 4), (5, 2), 1, 2, 4, 7)),
-    (64, _LARGE, _staged((128, 64, 8), (4, 2), 1, 2, 4, 7)),
-    (8, 0, _direct(1, 1, 8, *_CUTS)),
-    (16, 0, _direct(7, 4, 16, *_MORE_CUTS) + _direct(4, 4, 16, *_MORE_CUTS)),
-    (16, 0, _staged((64, 16, 4), (8, 1), *_SPLITS)),
-    (32, 0, _staged((64, 32, 4), (8, 1), *_SPLITS)),
-    (64, 0, _staged((64, 64, 4), (6, 1), *_SPLITS)),
-    (1 << 30, _LARGE, _staged((128, 64, 8), (4, 2), 1, 2, 4, 7, matrix="group")),
-    (1 << 30, 0, _staged((64, 64, 4), (6, 1), *_SPLITS, matrix="group")),
+_FOUR: Final = (4, 2, 3, 5, 7, 1)  # splits
+_TWO: Final = (2, 4, 3, 5, 7, 1)
+_FEW: Final = (1, 2, 4, 7)
+_LARGE: Final = 1 << 27  # weights rows * k; between the two sizes that were measured
+
+# Rings of unroll 1 come last: for a K that is an odd multiple of 128.
+_RING_8: Final = _staged((64, 8, 4), (4, 2), *_FOUR) + _staged((64, 8, 4), (8, 1), *_FOUR)
+_RING_16: Final = _staged((64, 16, 4), (4, 2), *_FOUR, matrix="group") + _staged(
+    (64, 16, 4), (8, 1), *_FOUR
 )
+_GROUP_32: Final = _staged((64, 32, 4), (8, 1), *_FOUR, matrix="group")
+_OVERLAPPED_32: Final = _staged((64, 32, 4), (4, 2), *_TWO, matrix="overlapped")
+_OVERLAPPED_64: Final = _staged((64, 64, 4), (4, 2), *_TWO, matrix="overlapped")
+_GROUP_64: Final = _staged((64, 64, 4), (8, 1), *_FOUR, matrix="group")
+
+# A short ring leaves room for more blocks on an SM.
+_LARGE_ROWS: Final = tuple(
+    Int4Row(
+        most_tokens=tokens,
+        least_weights=_LARGE,
+        configs=_staged((128, tokens, 4), (3, 2), *_FEW),
+    )
+    for tokens in (8, 16, 32)
+)
+_MANY_TOKENS: Final = (
+    # with groups of 32 and zero points the overlapped product spills
+    Int4Row(most_tokens=1 << 30, least_group=64, configs=_OVERLAPPED_64 + _GROUP_64),
+    Int4Row(most_tokens=1 << 30, configs=_GROUP_64),
+)
+# kernels.int4_gemm on sm_90, by whether the launch is chained: the first row that a product belongs
+# to and that has a configuration which fits.
+INT4_TABLE: Final[dict[bool, tuple[Int4Row, ...]]] = {
+    False: (
+        *_LARGE_ROWS,
+        Int4Row(
+            most_tokens=8, least_group=128, configs=_direct(2, 2, 8, *_first((2, 8))) + _RING_8
+        ),
+        Int4Row(most_tokens=4, configs=_direct(1, 1, 8, *_CUTS) + _RING_8),
+        Int4Row(most_tokens=8, configs=_RING_8),
+        Int4Row(most_tokens=16, least_group=128, configs=_direct(2, 2, 16, *_MORE_CUTS) + _RING_16),
+        Int4Row(most_tokens=16, configs=_RING_16),
+        Int4Row(most_tokens=32, configs=_OVERLAPPED_32 + _GROUP_32),
+        *_MANY_TOKENS,
+    ),
+    True: (
+        *_LARGE_ROWS,
+        Int4Row(
+            most_tokens=8, least_group=128, configs=_direct(1, 1, 8, *_first((2, 4))) + _RING_8
+        ),
+        Int4Row(most_tokens=8, configs=_direct(1, 1, 8, *_CUTS) + _RING_8),
+        Int4Row(most_tokens=16, least_group=128, configs=_direct(7, 4, 16, *_MORE_CUTS) + _RING_16),
+        Int4Row(most_tokens=16, configs=_direct(7, 7, 16, *_MORE_CUTS) + _RING_16),
+        Int4Row(most_tokens=32, configs=_GROUP_32 + _OVERLAPPED_32),
+        *_MANY_TOKENS,
+    ),
+}
 
 
 def _plain(token_tile: int, row_tiles: int) -> Int4PlainConfig:
     return Int4PlainConfig(row_tiles=row_tiles, token_tile=token_tile, split=1, num_warps=4)
 
 
-# kernels.int4_plain, by tokens; untimed.
+# kernels.int4_plain, by tokens.
 INT4_PLAIN: Final = (_plain(16, 4), _plain(32, 4), _plain(64, 4))

@@ -9,7 +9,7 @@ number of rows and tokens. Sums are fp32, taken in a fixed order: equal inputs g
 
 Which kernel runs: on sm_90 the first configuration that fits in kernels.int4_configs.INT4_TABLE
 (Gluon with inline PTX); on every other architecture, in the interpreter, and where none fits,
-kernels.int4_plain. Only the former was tuned, on an H200.
+kernels.int4_plain. Only the former was tuned, on an H200, apart for plain and chained launches.
 """
 
 import torch
@@ -56,7 +56,7 @@ def int4_gemm(
     if out is None:
         out = x.new_empty(x.shape[0], weights.rows)
     check_out(out, x, weights)
-    config = config or default_config(x, weights)
+    config = config or default_config(x, weights, chained=chained)
     check_config(config, x, weights, chained)
     needed = int4_plans.needs(config, weights, x.shape[0])
     if workspace is None:
@@ -76,10 +76,10 @@ def int4_gemm_reference(x: torch.Tensor, weights: Int4Weights) -> torch.Tensor:
     return x.double() @ dequantise(unpack(weights)).t()
 
 
-def default_config(x: torch.Tensor, weights: Int4Weights) -> Int4Config:
+def default_config(x: torch.Tensor, weights: Int4Weights, *, chained: bool = False) -> Int4Config:
     """The configuration that int4_gemm takes for these arguments on x's device."""
     if is_hopper(x):
-        return int4_plans.choose(weights, x.shape[0])
+        return int4_plans.choose(weights, x.shape[0], chained=chained)
     return int4_plans.plain(x.shape[0])
 
 

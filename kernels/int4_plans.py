@@ -16,6 +16,7 @@ from kernels.int4_configs import (
     Int4Config,
     Int4DirectConfig,
     Int4PlainConfig,
+    Int4Row,
     Int4StagedConfig,
 )
 from kernels.int4_packing import UNIT_COLUMNS, UNIT_ROWS, Int4Weights
@@ -31,15 +32,20 @@ MOST_UNITS: Final = {8: 8, 16: 2}
 _BETWEEN_BUFFERS: Final = 1024  # bytes that aligning the buffers can cost
 
 
-def choose(weights: Int4Weights, tokens: int) -> Int4Config:
-    """The first configuration of the table that fits: how sm_90 runs this product."""
-    size = weights.rows * weights.k
-    for most_tokens, least_weights, configs in INT4_TABLE:
-        if tokens <= most_tokens and size >= least_weights:
-            for config in configs:
+def choose(weights: Int4Weights, tokens: int, *, chained: bool = False) -> Int4Config:
+    """The first configuration of the table that fits: how sm_90 runs this product, so launched."""
+    for row in INT4_TABLE[chained]:
+        if tokens <= row.most_tokens and is_for(row, weights):
+            for config in row.configs:
                 if fits(config, weights):
                     return config
     return plain(tokens)
+
+
+def is_for(row: Int4Row, weights: Int4Weights) -> bool:
+    """Whether a row of the table is about such weights, at some number of tokens."""
+    size = weights.rows * weights.k
+    return size >= row.least_weights and weights.group >= row.least_group
 
 
 def plain(tokens: int) -> Int4PlainConfig:

@@ -32,7 +32,13 @@ from tests.kernels.compile_ahead import _amd_report, _nvidia_report, _target
 ROWS: Final = 3584
 K: Final = 8192
 # (group, zero points, dtype): the cheapest kind of weights, the usual ones, the dearest
-KINDS: Final = ((K, False, "bf16"), (128, False, "bf16"), (64, True, "fp16"), (32, True, "bf16"))
+KINDS: Final = (
+    (K, False, "bf16"),
+    (128, False, "bf16"),
+    (128, True, "bf16"),
+    (64, True, "fp16"),
+    (32, True, "bf16"),
+)
 TORCH: Final = {"bf16": torch.bfloat16, "fp16": torch.float16}
 POINTERS: Final = ("packed", "words", "scales", "zeros", "x", "out", "partials", "counters")
 
@@ -45,12 +51,14 @@ class Case:
     group: int
     zeros: bool
     dtype: str
+    chained: bool = False
 
     @property
     def name(self) -> str:
         """What fails, in one line."""
         zeros = " zeros" if self.zeros else ""
-        return f"{self.config} group {self.group}{zeros} {self.dtype}"
+        chained = " chained" if self.chained else ""
+        return f"{self.config} group {self.group}{zeros} {self.dtype}{chained}"
 
 
 def cases(architecture: Architecture) -> Iterator[Case]:
@@ -60,10 +68,18 @@ def cases(architecture: Architecture) -> Iterator[Case]:
             yield Case(plain, *kind)
         if architecture != 90:
             continue
-        weights = weights_of(*kind)
-        for _, _, configs in INT4_TABLE:
-            for config in [c for c in configs if int4_plans.fits(c, weights)][:1]:
-                yield Case(config, *kind)
+        yield from dict.fromkeys(table_cases(*kind))
+
+
+def table_cases(group: int, zeros: bool, dtype: str) -> Iterator[Case]:
+    """What every row about such weights prefers; rows for large weights too."""
+    weights = weights_of(group, zeros, dtype)
+    for chained, table in INT4_TABLE.items():
+        for row in table:
+            if group < row.least_group:
+                continue
+            for config in [c for c in row.configs if int4_plans.fits(c, weights)][:1]:
+                yield Case(config, group, zeros, dtype, chained)
 
 
 def weights_of(group: int, zeros: bool, dtype: str) -> Int4Weights:
@@ -92,7 +108,7 @@ def source_of(case: Case) -> Any:
     else:
         constants = dict(int4_plans.staged_constants(case.config, K, case.group, case.zeros))
         kernel, types = int4_staged._int4_staged_kernel, _descriptors(case)
-    constants |= {"CHAINED": True, "num_warps": case.config.num_warps}
+    constants |= {"CHAINED": case.chained, "num_warps": case.config.num_warps}
     return _source(GluonASTSource, kernel, constants, case, types)
 
 

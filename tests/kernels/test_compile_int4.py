@@ -16,7 +16,6 @@ from tests.kernels.compile_int4 import cases
 
 SCRIPT = Path(__file__).with_name("compile_int4.py")
 ROOT = SCRIPT.parents[2]
-ALL = dict.fromkeys(ARCHITECTURES, 12) | {90: 56}  # kernels compiled
 
 
 @pytest.mark.slow

@@ -1,24 +1,38 @@
 """The tables of configurations are complete and in order."""
 
-from kernels.int4_configs import INT4_PLAIN, INT4_TABLE
+import pytest
+
+from kernels.int4_configs import INT4_PLAIN, INT4_TABLE, Int4Row
+
+ROWS = [row for table in INT4_TABLE.values() for row in table]
 
 
 def test_no_row_of_the_int4_table_prefers_the_same_twice() -> None:
-    for _, _, configs in INT4_TABLE:
-        assert configs
-        assert len(set(configs)) == len(configs)
+    for row in ROWS:
+        assert row.configs
+        assert len(set(row.configs)) == len(row.configs)
 
 
-def test_the_int4_table_covers_any_number_of_tokens_of_any_weights() -> None:
-    for large in (0, 1 << 40):
-        tokens = [most for most, least, _ in INT4_TABLE if large >= least]
-        assert 1 << 30 in tokens
+@pytest.mark.parametrize("chained", [False, True])
+def test_the_int4_table_covers_any_number_of_tokens_of_any_weights(chained: bool) -> None:
+    last = INT4_TABLE[chained][-1]
+    assert (last.most_tokens, last.least_group, last.least_weights) == (1 << 30, 0, 0)
+
+
+def test_no_row_of_the_int4_table_is_hidden_by_one_above() -> None:
+    def covers(above: Int4Row, row: Int4Row) -> bool:
+        wider = above.least_group <= row.least_group and above.least_weights <= row.least_weights
+        return wider and above.most_tokens >= row.most_tokens
+
+    for table in INT4_TABLE.values():
+        for i, row in enumerate(table):
+            assert not any(covers(above, row) for above in table[:i])
 
 
 def test_a_block_has_room_for_the_tokens_that_lead_to_it() -> None:
-    for most_tokens, _, configs in INT4_TABLE:
-        for config in configs:
-            assert config.token_tile >= min(most_tokens, 64)
+    for row in ROWS:
+        for config in row.configs:
+            assert config.token_tile >= min(row.most_tokens, 64)
 
 
 def test_plain_configurations_are_ordered_by_tokens() -> None:

@@ -196,10 +196,16 @@ def test_kernels_for_hopper_multiply_every_kind_of_weights(
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("chained", [False, True])
+@pytest.mark.parametrize("group", [64, 128])
 @pytest.mark.parametrize("tokens", [1, 8, 9, 16, 33, 64, 100, 256])
 @pytest.mark.parametrize(("rows", "k"), [(3584, 8192), (1000, 1536), (28672, 8192)])
-def test_the_table_of_configurations_is_right_on_layers(rows: int, k: int, tokens: int) -> None:
+def test_the_table_of_configurations_is_right_on_layers(
+    rows: int, k: int, tokens: int, group: int, chained: bool
+) -> None:
     device = torch.device("cuda")
-    w = weights(rows, k, 128, device)
+    if chained and torch.cuda.get_device_capability() != (9, 0):
+        pytest.skip("programmatic dependent launch is for sm_90")
+    w = weights(rows, k, group, device)
     x = activations(tokens, k, device)
-    assert error(int4_gemm(x, w), x, w) < LIMIT
+    assert error(int4_gemm(x, w, chained=chained), x, w) < LIMIT

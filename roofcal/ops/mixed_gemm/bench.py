@@ -85,8 +85,9 @@ def _packed(provider: str, recipe: str, inputs: Inputs) -> Inputs:
     if not inputs["a"].is_cuda:
         raise Unsupported(f"provider '{provider}' needs a GPU; kernels.int4_gemm runs on none here")
     weights = int4_packing.pack(_quantised(recipe, inputs))
-    config = int4_gemm.default_config(inputs["a"], weights)
-    if provider == "triton_chained" and isinstance(config, Int4PlainConfig):
+    chained = provider == "triton_chained"
+    config = int4_gemm.default_config(inputs["a"], weights, chained=chained)
+    if chained and isinstance(config, Int4PlainConfig):
         raise Unsupported("programmatic dependent launch needs sm_90 and a shape of its kernels")
     own = {"a": inputs["a"], "packed": weights.packed, "scales": weights.scales}
     own |= {} if weights.zeros is None else {"zeros": weights.zeros}
