@@ -32,9 +32,10 @@ from tests.kernels.compile_ahead import _amd_report, _nvidia_report, _target
 ROWS: Final = 3584
 K: Final = 8192
 # (group, zero points, dtype): the cheapest kind of weights, the usual ones, the dearest
-KINDS: Final = ((K, False, "bf16"), (128, False, "bf16"), (64, True, "fp16"), (32, True, "bf16"))
-# for the table alone: kernels.int4_plain, untuned, spills a little there on sm_80 with 64 tokens
-TABLE_KINDS: Final = (*KINDS, (128, True, "bf16"))
+KINDS: Final = (
+    *((K, False, "bf16"), (128, False, "bf16")),
+    *((128, True, "bf16"), (64, True, "fp16"), (32, True, "bf16")),
+)
 TORCH: Final = {"bf16": torch.bfloat16, "fp16": torch.float16}
 POINTERS: Final = ("packed", "words", "scales", "zeros", "x", "out", "partials", "counters")
 
@@ -63,7 +64,7 @@ def cases(architecture: Architecture) -> Iterator[Case]:
         for plain in INT4_PLAIN:
             yield Case(plain, *kind)
     if architecture == 90:
-        for kind in TABLE_KINDS:
+        for kind in KINDS:
             yield from dict.fromkeys(table_cases(*kind))
 
 
