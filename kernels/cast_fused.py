@@ -44,20 +44,43 @@ KINDS: Final[dict[str, tuple[int | None, str]]] = {
 
 
 @triton.jit
-def _sigmoid(x):
-    return 1.0 / (1.0 + tl.exp(-x))
+def _sigmoid(x, PTX: tl.constexpr):
+    if PTX:
+        e = tl.inline_asm_elementwise(
+            "ex2.approx.ftz.f32 $0, $1;", "=f,f", [x * -1.4426950408889634], tl.float32, True, 1
+        )
+        return tl.inline_asm_elementwise(
+            "rcp.approx.ftz.f32 $0, $1;", "=f,f", [1.0 + e], tl.float32, True, 1
+        )
+    else:  # noqa: RET505 (both branches are traced without it)
+        return 1.0 / (1.0 + tl.exp(-x))
+
+
+@triton.jit
+def _rounded(x, T: tl.constexpr, PTX: tl.constexpr):
+    """x in the type T; two at a time where PTX, which Triton's own conversion does not."""
+    if PTX and T == tl.bfloat16:  # noqa: SIM300 (T is a constexpr)
+        return tl.inline_asm_elementwise(
+            "cvt.rn.bf16x2.f32 $0, $2, $1;", "=r,r,r", [x], tl.bfloat16, True, 2
+        )
+    else:  # noqa: RET505 (both branches are traced without it)
+        return x.to(T)
 
 
 @triton.jit
 def _normed(x, weight, bias, inside, col, COLS, eps, OP: tl.constexpr):
-    """The norm of rows x [R, BLOCK] in fp32; what lies outside is zero before it."""
+    """The norm of rows x [R, BLOCK] in fp32; what lies outside is zero before it.
+
+    Weights are loaded as often as there are rows: in the layout of x, so that they need not pass
+    through shared memory.
+    """
     if OP == "layer_norm":
         x = tl.where(inside, x - (tl.sum(x, axis=1) / COLS)[:, None], 0.0)
     spread = tl.div_rn(1.0, tl.sqrt_rn(tl.sum(x * x, axis=1) / COLS + eps))
-    scale = tl.load(weight + col, mask=col < COLS, other=0.0).to(tl.float32)
-    made = x * spread[:, None] * scale[None, :]
+    at = col[None, :] + tl.zeros(x.shape, dtype=tl.int32)
+    made = x * spread[:, None] * tl.load(weight + at, mask=at < COLS, other=0.0).to(tl.float32)
     if OP == "layer_norm":
-        made += tl.load(bias + col, mask=col < COLS, other=0.0).to(tl.float32)[None, :]
+        made += tl.load(bias + at, mask=at < COLS, other=0.0).to(tl.float32)
     return made
 
 
@@ -80,6 +103,7 @@ def _cast_rows(
     OP: tl.constexpr,
     SCALES: tl.constexpr,
     SIZE: tl.constexpr,
+    PTX: tl.constexpr,
     R: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
@@ -90,14 +114,14 @@ def _cast_rows(
     source = x + m.to(tl.int64)[:, None] * X_STRIDE + col[None, :]
     values = tl.load(source, mask=inside, other=0.0, eviction_policy="evict_first").to(tl.float32)
     if OP == "sigmoid":
-        made = _sigmoid(values)
+        made = _sigmoid(values, PTX)
     elif OP == "silu_mul":
         source = other + m.to(tl.int64)[:, None] * OTHER_STRIDE + col[None, :]
         up = tl.load(source, mask=inside, other=0.0, eviction_policy="evict_first")
-        made = values * _sigmoid(values) * up.to(tl.float32)
+        made = values * _sigmoid(values, PTX) * up.to(tl.float32)
     else:
         made = _normed(values, weight, bias, inside, col, COLS, eps, OP)
-    made = tl.where(inside, made, 0.0).to(x.dtype.element_ty)
+    made = _rounded(tl.where(inside, made, 0.0), x.dtype.element_ty, PTX)
     if y is not None:
         tl.store(y + m.to(tl.int64)[:, None] * COLS + col[None, :], made, mask=inside)
     _cast_blocks(made, q, scale, row, 0, ROWS, COLS, LARGEST, SCALES, SIZE, R, BLOCK)
@@ -123,6 +147,8 @@ def _fused_kernel(
     OP: tl.constexpr,
     SCALES: tl.constexpr,
     SIZE: tl.constexpr,
+    PTX: tl.constexpr,
+    STAGES: tl.constexpr,
     R: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
@@ -130,14 +156,15 @@ def _fused_kernel(
     if largest is None:
         _cast_rows(
             *(tl.program_id(0) * R, x, other, weight, bias, q, scale, y, ROWS, COLS),
-            *(X_STRIDE, OTHER_STRIDE, eps, LARGEST, OP, SCALES, SIZE, R, BLOCK),
+            *(X_STRIDE, OTHER_STRIDE, eps, LARGEST, OP, SCALES, SIZE, PTX, R, BLOCK),
         )
     else:
         found = tl.zeros((R, BLOCK), dtype=tl.int32)
-        for step in range(tl.program_id(0), tl.cdiv(ROWS, R), tl.num_programs(0)):
+        first, count = tl.program_id(0), tl.cdiv(ROWS, R)
+        for step in tl.range(first, count, tl.num_programs(0), num_stages=STAGES):
             made = _cast_rows(
                 *(step * R, x, other, weight, bias, q, scale, y, ROWS, COLS),
-                *(X_STRIDE, OTHER_STRIDE, eps, LARGEST, OP, SCALES, SIZE, R, BLOCK),
+                *(X_STRIDE, OTHER_STRIDE, eps, LARGEST, OP, SCALES, SIZE, PTX, R, BLOCK),
             )
             found = tl.maximum(found, magnitude(made))
         col = tl.arange(0, BLOCK)
@@ -271,6 +298,8 @@ def _launch(
         OP=op,
         SCALES=scales,
         SIZE=size or block,
+        PTX=configs.FUSED_PTX and x.is_cuda and torch.version.hip is None,
+        STAGES=configs.FUSED_STAGES,
         R=at_once,
         BLOCK=block,
         num_warps=warps,

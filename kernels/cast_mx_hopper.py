@@ -83,7 +83,7 @@ def _mx_kernel(
     scaled = gl.reshape(blocks * gl.expand_dims(factor, 1), (BLOCK_M, BLOCK_N))
     scaled = gl.convert_layout(scaled, L, assert_trivial=True)
     store_transposed(scaled, target, row, col, C, num_warps)
-    _store_scales(scale1, byte, row, col, ROWS, COLS, C, num_warps)
+    _store_scales(scale1, byte, row, col, ROWS, COLS, EVEN, C, num_warps)
     if BOTH:
         _rows_of_tile(
             *(source, q0, scale0, row, col, ROWS, COLS, STRIDE),
@@ -92,16 +92,36 @@ def _mx_kernel(
 
 
 @gluon.jit
-def _store_scales(scale, byte, row, col, ROWS, COLS, C: gl.constexpr, num_warps: gl.constexpr):
-    """byte [num_warps, 32 * C] -> scale [COLS, ceil(ROWS / 32)]: a lane writes C columns."""
+def _store_scales(
+    scale,
+    byte,
+    row,
+    col,
+    ROWS,
+    COLS,
+    EVEN: gl.constexpr,
+    C: gl.constexpr,
+    num_warps: gl.constexpr,
+):
+    """byte [num_warps, 32 * C] -> scale [COLS, ceil(ROWS / 32)]: a lane writes C columns.
+
+    EVEN: the bytes of a column are one store; the compiler sees that from the products.
+    """
     S: gl.constexpr = gl.BlockedLayout([C, num_warps], [32, 1], [num_warps, 1], [1, 0])
     turned = gl.convert_layout(gl.permute(byte, (1, 0)), S)
     n = gl.arange(0, 32 * C, gl.SliceLayout(1, S))
     block = gl.arange(0, num_warps, gl.SliceLayout(0, S))
-    along = gl.cdiv(ROWS, 32)
-    first = row // 32
+    if EVEN:
+        along = ROWS // (32 * num_warps) * num_warps
+        first = row // (32 * num_warps) * num_warps
+    else:
+        along = gl.cdiv(ROWS, 32)
+        first = row // 32
     at = scale + (col.to(gl.int64) * along + first) + (n[:, None] * along + block[None, :])
-    gl.store(at, turned, mask=(n < COLS - col)[:, None] & (block < along - first)[None, :])
+    if EVEN:
+        gl.store(at, turned)
+    else:
+        gl.store(at, turned, mask=(n < COLS - col)[:, None] & (block < along - first)[None, :])
 
 
 @gluon.jit
@@ -140,10 +160,17 @@ def _rows_of_tile(
     made = gl.convert_layout(byte, S)
     m = gl.arange(0, BLOCK_M, gl.SliceLayout(1, S))
     block = gl.arange(0, C, gl.SliceLayout(0, S))
-    across = gl.cdiv(COLS, 32)
-    first = col // 32
+    if EVEN:
+        across = COLS // (32 * C) * C
+        first = col // (32 * C) * C
+    else:
+        across = gl.cdiv(COLS, 32)
+        first = col // 32
     at = scale + (row.to(gl.int64) * across + first) + (m[:, None] * across + block[None, :])
-    gl.store(at, made, mask=(m < ROWS - row)[:, None] & (block < across - first)[None, :])
+    if EVEN:
+        gl.store(at, made)
+    else:
+        gl.store(at, made, mask=(m < ROWS - row)[:, None] & (block < across - first)[None, :])
 
 
 def fits(x: torch.Tensor) -> bool:

@@ -81,7 +81,7 @@ class RowsConfig:
     long_warps: int
 
 
-# Casts to fp8, kernels.cast_fp8. Chosen on an H200 among variants that cast 8192^2 and 16384^2 bf16;
+# Casts to fp8, kernels.cast_fp8. Chosen on an H200 among variants, with 8192^2 and 16384^2 bf16;
 # times below are of those two, in us. AMAX: 8 programs per SM with 4096 elements beat 4 with 8192,
 # 86.1 and 327 against 87.9 and 332 with both passes. CAST, with a given scale: one load of 16 bytes
 # per thread, 50.3 and 194 against 53.0 and 203 of CAST_MADE, whose programs are few because each
@@ -179,6 +179,10 @@ FUSED_MOST_COLUMNS: Final = {
     "silu_mul": 32768,
 }
 BOTH_MOST_COLUMNS: Final = 16384  # the columns' maxima of longer rows would spill as well
+# To be measured: rounding to bf16 in pairs and a sigmoid of four instructions, both in PTX; stages
+# of the loop over rows that also takes the columns' maxima (1: no row is loaded ahead).
+FUSED_PTX: Final = False
+FUSED_STAGES: Final = 1
 FUSED: Final = RowsConfig(
     largest_block=32768,
     least_elements=4096,

@@ -22,6 +22,7 @@ from tests.kernels.compile_case import Case
 from tests.kernels.compile_gemm_cases import gemms
 
 WITH_E4M3 = tuple(arch for arch in ARCHITECTURES if arch not in configs.WITHOUT_E4M3)
+NVIDIA_WITH_E4M3 = tuple(arch for arch in WITH_E4M3 if isinstance(arch, int))
 FROM_HOPPER_ON = tuple(
     arch for arch in ARCHITECTURES if arch not in configs.WITHOUT_TENSOR_MEMORY_UNIT
 )
@@ -177,11 +178,12 @@ def _fused_of(case: Any) -> Iterator[tuple[str, Case]]:
     }
     for op in (*used, "sigmoid"):
         longest = configs.FUSED_MOST_COLUMNS[op]
-        for kind, cols, y in (
-            ("rowwise", 4096, None),
-            ("rowwise", longest, None),
-            ("mxfp8_floor", longest, None),
-            ("rowwise", configs.BOTH_MOST_COLUMNS, "both"),
+        for kind, cols, y, ptx in (
+            ("rowwise", 4096, None, False),
+            ("rowwise", longest, None, False),
+            ("rowwise", longest, None, True),
+            ("mxfp8_floor", longest, None, False),
+            ("rowwise", configs.BOTH_MOST_COLUMNS, "both", False),
         ):
             size, scales = cast_fused.KINDS[kind]
             block, at_once, warps = cast_fp8.rows_tile(cols, configs.FUSED)
@@ -191,11 +193,14 @@ def _fused_of(case: Any) -> Iterator[tuple[str, Case]]:
                 "SCALES": scales,
                 "SIZE": size or block,
                 **({"y": None, "largest": None} if y is None else {}),
+                "PTX": ptx,
+                "STAGES": configs.FUSED_STAGES,
                 "R": at_once,
                 "BLOCK": block,
             }
-            built = case(cast_fused._fused_kernel, warps, constants, types=types)
-            yield f"{op}_{y or kind}_{cols}", built
+            usable = {"architectures": NVIDIA_WITH_E4M3} if ptx else {}
+            built = case(cast_fused._fused_kernel, warps, constants, types=types, **usable)
+            yield f"{op}_{y or kind}_{cols}{'_ptx' if ptx else ''}", built
 
 
 def _mx_hopper(kind: str, case: Any, rounding: str) -> Iterator[tuple[str, Case]]:

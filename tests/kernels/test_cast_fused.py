@@ -102,6 +102,23 @@ def test_both_is_the_cast_along_the_columns_too(
     assert len(fused(op, x, kind=kind, both=True)) == 4
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU: PTX")
+@pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize("odd", [0.0, float("nan"), float("inf")])
+def test_ptx_makes_the_same(op: str, odd: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = drawn(100, 1000, torch.device("cuda"))
+    x[3, 7] = odd
+    expected = fused(op, x, keep=True)[2]
+    monkeypatch.setattr(configs, "FUSED_PTX", True)
+    q, scale, y = fused(op, x, keep=True)
+    if op in ("rms_norm", "layer_norm"):
+        assert_equal(y, expected)
+    torch.testing.assert_close(y, expected, rtol=2.0**-7, atol=1e-30, equal_nan=True)
+    wanted, by = rowwise_dim0(y)
+    assert_equal(q, wanted)
+    assert_equal(scale, by)
+
+
 @pytest.mark.parametrize("op", OPS)
 @pytest.mark.parametrize("source", [torch.float16, torch.float32])
 @pytest.mark.parametrize("dtype", [E4M3, E5M2])
