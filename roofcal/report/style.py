@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import matplotlib as mpl
 import seaborn as sns
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
@@ -132,9 +133,22 @@ def look() -> Iterator[None]:
         yield
 
 
+class _Canvas(FigureCanvasSVG):
+    """Tells how wide a label is without painting pixels for it, as the default canvas does.
+
+    Seaborn asks that of every label of a heat map: the report of 20,000 measurements took 6.8 GB,
+    with this canvas 0.7 GB.
+    """
+
+    def draw(self, *_: Any, **__: Any) -> None:
+        """Nothing: seaborn draws figures that are not finished, whose layout cannot be made."""
+
+
 def new_figure(height_px: float, width_px: float = WIDTH_PX) -> Figure:
     """An empty figure of so many CSS pixels (an SVG unit is a pixel)."""
-    return Figure(figsize=(width_px / 72, height_px / 72), layout="constrained")
+    figure = Figure(figsize=(width_px / 72, height_px / 72), layout="constrained")
+    _Canvas(figure)
+    return figure
 
 
 def recipe_colour(recipe: str) -> str:

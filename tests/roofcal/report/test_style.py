@@ -44,6 +44,12 @@ def test_a_figure_is_as_large_as_its_pixels() -> None:
     assert tuple(figure.get_size_inches() * 72) == pytest.approx((960, 360))
 
 
+def test_labels_are_measured_without_painting_pixels() -> None:
+    label = new_figure(72).text(0.5, 0.5, "label")
+    assert label.get_window_extent().width > 0
+    assert type(label._renderer).__name__ == "RendererSVG"
+
+
 def test_log_axes_are_labelled_with_units() -> None:
     axes = Figure().subplots()
     axes.set_xscale("log")
