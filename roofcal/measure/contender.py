@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from roofcal.measure.telemetry import Recorder
-from roofcal.ops.bench import Inputs, arranged, load_bench
+from roofcal.ops.bench import Inputs, arranged, largest_error, load_bench
 from roofcal.records import PlanPoint, canonical_json
 
 _MOST_COPIES = 512
@@ -63,8 +63,9 @@ def prepare(point: PlanPoint, device: torch.device, seed: int, cache_bytes: int)
     own = arranged(bench, point.provider, point.recipe, inputs)
     output = call(own)
     error = bench.relative_error(point.recipe, inputs, output)
-    if not error <= bench.tolerance(point.recipe):  # a NaN error is never within it
-        raise IncorrectError(error, bench.tolerance(point.recipe))
+    allowed = largest_error(bench, point.provider, point.recipe)
+    if not error <= allowed:  # a NaN error is never within it
+        raise IncorrectError(error, allowed)
     size = distinct_bytes([own, output])
     del inputs, output
     count = copy_count(size, cache_bytes) if point.protocol.cache == "cold" else 1
