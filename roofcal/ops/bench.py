@@ -49,6 +49,17 @@ def largest_error(bench: Bench, provider: str, recipe: str) -> float:
     return max(bench.tolerance(recipe), own.get(provider, 0.0))
 
 
+def quantisation_error(
+    bench: Bench, recipe: str, inputs: Inputs, drawn: Callable[[], Inputs]
+) -> float | None:
+    """What the recipe's formats cost on these inputs, whoever multiplies; None where unknown.
+
+    drawn: the operands before they were quantised, made only when the bench asks for them.
+    """
+    measure = getattr(bench, "quantisation_error", None)
+    return None if measure is None else cast(float | None, measure(recipe, inputs, drawn))
+
+
 def load_bench(op: str) -> Bench:
     """The bench module of an op; raises ModuleNotFoundError for an unknown op."""
     return cast(Bench, import_module(f"roofcal.ops.{op}.bench"))

@@ -16,7 +16,7 @@ torch_compile    weights converted in the product's prologue, fused as Inductor 
 torch_cpu        weights converted, then multiplied: on CPUs, nothing to compare speeds with
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import torch
@@ -25,7 +25,7 @@ from kernels import int4_gemm, int4_packing
 from kernels.int4_configs import Int4PlainConfig
 from kernels.int4_packing import Int4Weights, Quantised
 from roofcal.model.recipes import RECIPES, Recipe
-from roofcal.ops.bench import Call, Inputs, draw
+from roofcal.ops.bench import Call, Inputs, draw, norm_error
 from roofcal.ops.gemm import bench as gemm
 from roofcal.ops.mixed_gemm.spec import CONTENDERS
 from roofcal.ops.spec import Unsupported
@@ -249,14 +249,13 @@ def relative_error(recipe: str, inputs: Inputs, output: torch.Tensor) -> float:
     return float(apart.sqrt()) / scale if scale > 0 else float(apart.sqrt())
 
 
-def quantisation_error(recipe: str, b: torch.Tensor, inputs: Inputs) -> float:
-    """||dequantised - b|| / ||b|| in float64: what storing b in the recipe's format costs."""
-    apart, whole = 0.0, 0.0
-    for part in torch.arange(b.shape[0], device=b.device).split(_CHUNK):
-        exact = b[part].double()
-        apart += float((_dequantised(recipe, inputs, part) - exact).square().sum())
-        whole += float(exact.square().sum())
-    return float((apart / whole) ** 0.5) if whole else apart**0.5
+def quantisation_error(recipe: str, inputs: Inputs, drawn: Callable[[], Inputs]) -> float | None:
+    """||A' B'.T - A B.T|| / ||A B.T|| in float64, as in op gemm; with int4, A' is A."""
+    if recipe in CONTENDERS:
+        return gemm.quantisation_error(recipe, inputs, drawn)
+    rows_a, rows_b = gemm.spread_rows(inputs)
+    found = inputs["a"][rows_a].double() @ _dequantised(recipe, inputs, rows_b).t()
+    return norm_error(found, gemm.product_of(drawn(), rows_a, rows_b))
 
 
 def _dequantised(recipe: str, inputs: Inputs, rows: torch.Tensor) -> torch.Tensor:
