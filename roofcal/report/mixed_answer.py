@@ -1,17 +1,27 @@
 """The answer to "why is int4 x bf16 decode slower than fp8?" in three sentences of records.
 
-The question: https://github.com/NVIDIA/cutlass issue "Hopper mixed precision gemm always worse than
-FP8": weights [3584, 8192], groups of 64, 16 tokens.
+The question is that of NVIDIA/cutlass, "Hopper mixed precision gemm always worse than FP8": weights
+[3584, 8192], groups of 64, 16 tokens. CUTLASS's own kernel is not among the providers.
 """
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Final
 
+import numpy as np
 import pandas as pd
 
 from roofcal.ops import BY_NAME
 from roofcal.records import Calibration
-from roofcal.report.mixed_section import CHAINED, OP, OURS, ROOFS, TOKENS, calibrated, roofs_of, timed
+from roofcal.report.mixed_section import (
+    CHAINED,
+    OP,
+    OURS,
+    ROOFS,
+    TOKENS,
+    calibrated,
+    roofs_of,
+    timed,
+)
 from roofcal.report.numbers import scaled, times
 
 SHAPE: Final = {"m": 16, "n": 3584, "k": 8192}
@@ -19,7 +29,7 @@ RECIPE: Final = "int4_groupwise_g64"
 _FP8: Final = "fp8_tensorwise"
 _AT: Final = "weights [3,584, 8,192] in groups of 64 and 16 tokens"
 
-Row = dict[str, Any]
+Row = Mapping[Hashable, Any]
 
 
 def answer(frame: pd.DataFrame, calibration: Calibration | None) -> list[str]:
@@ -31,24 +41,22 @@ def answer(frame: pd.DataFrame, calibration: Calibration | None) -> list[str]:
     return [_bytes(rows, calibration), _why(rows, calibration), _ours(rows, calibration)]
 
 
-def _at_the_point(frame: pd.DataFrame) -> list[Row]:
+def _at_the_point(frame: pd.DataFrame) -> Sequence[Row]:
     rows = timed(frame)
     here = (rows["m"] == SHAPE["m"]) & (rows["n"] == SHAPE["n"]) & (rows["k"] == SHAPE["k"])
     return rows[here].sort_values("median_s", kind="stable").to_dict("records")
 
 
-def _fastest(rows: list[Row], recipe: str, *, ours: bool | None = None) -> Row | None:
+def _fastest(rows: Sequence[Row], recipe: str, *, ours: bool | None = None) -> Row | None:
     """The fastest plain launch of a recipe; of our kernels or of the others where `ours` is set."""
-    for row in rows:
-        if row["recipe"] == recipe and row["provider"] != CHAINED:
-            if ours is None or (row["provider"] in OURS) == ours:
-                return row
-    return None
+    plain = (row for row in rows if row["recipe"] == recipe and row["provider"] != CHAINED)
+    fitting = (row for row in plain if ours is None or (row["provider"] in OURS) == ours)
+    return next(fitting, None)
 
 
-def _bytes(rows: list[Row], calibration: Calibration | None) -> str:
+def _bytes(rows: Sequence[Row], calibration: Calibration | None) -> str:
     fp8 = _fastest(rows, _FP8)
-    others = [_fastest(rows, recipe, ours=ours) for recipe, ours in ((RECIPE, False), ("bf16", None))]
+    others = [_fastest(rows, RECIPE, ours=False), _fastest(rows, "bf16")]
     if fp8 is None:
         return f"Not measured: {_FP8} at {_AT}, so there is nothing to compare int4 with."
     share = _least(RECIPE) / _least(_FP8)
@@ -58,7 +66,8 @@ def _bytes(rows: list[Row], calibration: Calibration | None) -> str:
             versus = times(row["median_s"] / fp8["median_s"])
             said.append(f"{name} by {row['provider']} {_us(row['median_s'])} ({versus} as long)")
     missing = "" if others[0] else "; int4 by another library was not measured"
-    return f"At {_AT} {', '.join(said)}{missing}, though int4 moves {times(share)} the bytes{_floor(calibration)}."
+    bytes_of = f"int4 moves {times(share)} the bytes of fp8{_floor(calibration)}"
+    return f"At {_AT} {', '.join(said)}{missing}; {bytes_of}."
 
 
 def _floor(calibration: Calibration | None) -> str:
@@ -68,7 +77,7 @@ def _floor(calibration: Calibration | None) -> str:
     return f", {_us(_least(RECIPE) / copy.value)} at the calibrated copy bandwidth"
 
 
-def _why(rows: list[Row], calibration: Calibration | None) -> str:
+def _why(rows: Sequence[Row], calibration: Calibration | None) -> str:
     known = [p for p, recipe in calibrated(calibration) if recipe == RECIPE and p not in OURS]
     some = [row for row in rows if row["recipe"] == RECIPE and row["provider"] in known]
     if calibration is None or not some:
@@ -83,23 +92,26 @@ def _why(rows: list[Row], calibration: Calibration | None) -> str:
 def _roofs(calibration: Calibration, provider: str) -> str:
     sizes = (float(SHAPE["n"]), float(SHAPE["k"]))
     parts = roofs_of(calibration, provider, RECIPE, *sizes)
-    index = int((TOKENS == SHAPE["m"]).argmax())
+    index = int(np.searchsorted(TOKENS, SHAPE["m"]))
     return (
         f"{provider} is bound by {_ROOF_WORDS[parts.bound_by[index]]} (memory "
-        f"{_us(parts.dram[index])}, issue slots of dequantisation {_us(parts.slots[index])}, matrix "
-        f"unit {_us(parts.math[index])}, launch {_us(parts.fixed[index])})"
+        f"{_us(parts.dram[index])}, issue slots of dequantisation {_us(parts.slots[index])}, "
+        f"matrix unit {_us(parts.math[index])}, launch {_us(parts.fixed[index])})"
     )
 
 
-_ROOF_WORDS: Final = ROOFS | {"slots": "the issue slots of dequantisation", "math": "the matrix unit"}
+_ROOF_WORDS: Final = ROOFS | {
+    "slots": "the issue slots of dequantisation",
+    "math": "the matrix unit",
+}
 
 
-def _ours(rows: list[Row], calibration: Calibration | None) -> str:
+def _ours(rows: Sequence[Row], calibration: Calibration | None) -> str:
     fp8, plain = _fastest(rows, _FP8), _fastest(rows, RECIPE, ours=True)
     if plain is None:
         return f"Not measured: kernels.int4_gemm at {_AT}."
     chained = next((r for r in rows if r["recipe"] == RECIPE and r["provider"] == CHAINED), None)
-    said = [f"kernels.int4_gemm takes {_gain(plain, fp8)} by a plain launch"]
+    said = [f"Our kernels.int4_gemm took {_gain(plain, fp8)} by a plain launch"]
     if chained is None:
         said.append("and was not measured by chained launches")
     else:
@@ -110,7 +122,7 @@ def _ours(rows: list[Row], calibration: Calibration | None) -> str:
     bound = ""
     if calibration is not None and ("triton", RECIPE) in calibrated(calibration):
         bound = f"; {_roofs(calibration, 'triton').replace('triton', 'it', 1)}"
-    return f"Dequantising less per weight changes that: {' '.join(said)}{bound}."
+    return f"{' '.join(said)}{bound}."
 
 
 def _gain(row: Row, fp8: Row | None) -> str:
@@ -121,7 +133,7 @@ def _gain(row: Row, fp8: Row | None) -> str:
     return f"{_us(row['median_s'])} ({faster})"
 
 
-def _least(recipe: str) -> int:
+def _least(recipe: str) -> float:
     return BY_NAME[OP].work(recipe, SHAPE).dram_bytes
 
 

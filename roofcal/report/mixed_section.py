@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from roofcal.model.recipes import RECIPES
 from roofcal.ops.mixed_gemm.time_model import CONSTANTS, Parts, evaluate
@@ -24,7 +25,7 @@ OURS: Final = ("triton", CHAINED)
 MODES: Final = ("plain", "chained")
 KINDS: Final = ("measured", "predicted")
 FORMATS: Final = ("bf16", "fp8", "int4")
-TOKENS: Final = np.arange(1.0, 257.0)
+TOKENS: Final[NDArray[np.float64]] = np.arange(1.0, 257.0, dtype=np.float64)
 ROOFS: Final = {
     "dram": "memory",
     "slots": "issue slots",
@@ -123,12 +124,20 @@ def _winners(rows: pd.DataFrame, value: str, low: str, high: str) -> Iterator[di
         first, second = best.iloc[0], best.iloc[1]
         overlapped = bool((best[low].iloc[1:] <= first[high]).any())
         yield {
-            **{"n": n, "k": k, "m": m, "format": first["format"]},
+            "n": n,
+            "k": k,
+            "m": m,
+            "format": first["format"],
             "class": "uncertain" if overlapped else "sure",
-            **{"recipe": first["recipe"], "provider": first["provider"], "seconds": first[value]},
-            **{"next_recipe": second["recipe"], "next_provider": second["provider"]},
-            **{"next_s": second[value], "ratio": second[value] / first[value]},
-            **{"low_s": first[low], "high_s": first[high]},
+            "recipe": first["recipe"],
+            "provider": first["provider"],
+            "seconds": first[value],
+            "next_recipe": second["recipe"],
+            "next_provider": second["provider"],
+            "next_s": second[value],
+            "ratio": second[value] / first[value],
+            "low_s": first[low],
+            "high_s": first[high],
         }
 
 
@@ -180,11 +189,13 @@ def errors_table(frame: pd.DataFrame) -> pd.DataFrame:
     rows = timed(frame)
     found = [
         {
-            **{"recipe": recipe, "provider": provider, "points": len(some)},
-            **{"kernel_median": some["numeric_error"].median()},
-            **{"kernel_worst": some["numeric_error"].max()},
-            **{"quantisation_median": some["quantisation_error"].median()},
-            **{"quantisation_worst": some["quantisation_error"].max()},
+            "recipe": recipe,
+            "provider": provider,
+            "points": len(some),
+            "kernel_median": some["numeric_error"].median(),
+            "kernel_worst": some["numeric_error"].max(),
+            "quantisation_median": some["quantisation_error"].median(),
+            "quantisation_worst": some["quantisation_error"].max(),
         }
         for (recipe, provider), some in rows.groupby(["recipe", "provider"], sort=False)
     ]

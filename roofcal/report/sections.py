@@ -29,8 +29,8 @@ from roofcal.report.figures.learning import draw_learning
 from roofcal.report.figures.llm import draw_llm
 from roofcal.report.figures.picture import Picture
 from roofcal.report.learning_section import by_probes
-from roofcal.report.mixed_answer import answer
 from roofcal.report.matrices import error_table, gain_table
+from roofcal.report.mixed_answer import answer
 from roofcal.report.page import (
     Block,
     Chapter,

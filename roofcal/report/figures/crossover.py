@@ -16,7 +16,7 @@ from roofcal.report.figures.breakeven import hatching
 from roofcal.report.figures.picture import Picture
 from roofcal.report.mixed_section import FORMATS, KINDS, MODES, OP
 from roofcal.report.numbers import count_of, percent
-from roofcal.report.style import look, new_figure
+from roofcal.report.style import MUTED, look, new_figure
 
 _TINTS: Final = {"bf16": "#a8cbe6", "fp8": "#f0b795", "int4": "#e4bdd2"}
 _NAME: Final = "#14181c"
@@ -45,13 +45,15 @@ def draw_crossover(table: pd.DataFrame) -> Picture | None:
 
 
 def _panels(table: pd.DataFrame, modes: list[str], kinds: list[str]) -> Figure:
-    sizes = table[["n", "k"]].drop_duplicates()
-    order = sizes.assign(weights=sizes["n"] * sizes["k"]).sort_values(["weights", "n"])
-    weights = list(zip(order["n"], order["k"], strict=True))
     tokens = sorted(set(table["m"]))
-    figure = new_figure(70 + len(modes) * (50 + _ROW_PX * len(weights)))
-    grid = figure.subplots(len(modes), len(kinds), squeeze=False, sharex=True, sharey=True)
-    for line, mode in zip(grid, modes, strict=True):
+    shapes = [_weights(table[table["mode"] == mode]) for mode in modes]
+    heights = [len(weights) for weights in shapes]
+    figure = new_figure(60 + sum(52 + _ROW_PX * height for height in heights))
+    ratios = [height + 1.5 for height in heights]
+    grid = figure.subplots(
+        *(len(modes), len(kinds)), squeeze=False, sharey="row", height_ratios=ratios
+    )
+    for line, mode, weights in zip(grid, modes, shapes, strict=True):
         for axes, kind in zip(line, kinds, strict=True):
             some = table[(table["mode"] == mode) & (table["kind"] == kind)]
             _panel(axes, some, weights, tokens)
@@ -63,6 +65,12 @@ def _panels(table: pd.DataFrame, modes: list[str], kinds: list[str]) -> Figure:
     return figure
 
 
+def _weights(table: pd.DataFrame) -> list[tuple[int, int]]:
+    """Sizes n x k, smallest first."""
+    sizes = set(zip(table["n"], table["k"], strict=True))
+    return sorted(sizes, key=lambda size: (size[0] * size[1], size))
+
+
 def _panel(axes: Axes, rows: pd.DataFrame, weights: list[Any], tokens: list[int]) -> None:
     colours = np.full((len(weights), len(tokens)), np.nan)
     unsure = np.zeros(colours.shape, dtype=bool)
@@ -71,16 +79,16 @@ def _panel(axes: Axes, rows: pd.DataFrame, weights: list[Any], tokens: list[int]
         colours[at] = FORMATS.index(row["format"])
         unsure[at] = row["class"] == "uncertain"
         name = f"{row['format']}{'?' if unsure[at] else ''}"
-        place = {"ha": "center", "va": "center_baseline"}
-        axes.text(at[1] + 0.5, at[0] + 0.5, name, color=_NAME, fontsize=9.5, **place)
+        x, y = at[1] + 0.5, at[0] + 0.5
+        axes.text(x, y, name, color=_NAME, fontsize=9.5, ha="center", va="center_baseline")
     axes.pcolormesh(
-        np.ma.masked_invalid(colours),
+        colours,  # NaN: no cell
         cmap=ListedColormap([_TINTS[name] for name in FORMATS]),
         vmin=-0.5,
         vmax=len(FORMATS) - 0.5,
     )
     strokes = hatching(unsure)
-    strokes.set(color=_NAME, alpha=0.45)
+    strokes.set(color=_NAME, alpha=0.4, zorder=2)
     axes.add_collection(strokes)
     axes.grid(visible=False)
     axes.tick_params(length=0)
@@ -92,7 +100,9 @@ def _panel(axes: Axes, rows: pd.DataFrame, weights: list[Any], tokens: list[int]
 
 def _legend(figure: Figure) -> None:
     handles = [Patch(facecolor=_TINTS[name], label=name) for name in FORMATS]
-    handles.append(Patch(facecolor="none", label="name?  hatched: uncertain"))
+    handles.append(
+        Patch(facecolor="none", edgecolor=MUTED, hatch="///", label="hatched, with ?: uncertain")
+    )
     figure.legend(handles=handles, loc="outside upper left", ncols=4, handlelength=1.2)
 
 

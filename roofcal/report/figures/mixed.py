@@ -57,6 +57,7 @@ _PARTS: Final[dict[str, tuple[str, Any]]] = {
     "math": (VERMILLION, (0, (1, 1.6))),
     "launch": (GREY, (0, (5, 1.5, 1, 1.5))),
 }
+_LOWEST: Final = (BLUE, GREY)  # of memory and launch; other parts may lie far below what matters
 
 Curves = Sequence[tuple[int, int]]
 
@@ -78,7 +79,10 @@ def draw_bandwidth(
             _lines(axes, rows[(rows["n"] == n) & (rows["k"] == k)])
             axes.set_title(_sizes(n, k))
         levels(grid, calibration, spec)
-        figure.supylabel("least bytes / time", fontsize=11)
+        for axes in grid[:: min(2, len(shapes))]:
+            axes.set_ylabel("least bytes / time")
+        for axes in grid[-min(2, len(shapes)) :]:
+            axes.set_xlabel("m")
         _legend(figure, rows)
     some = rows[rows["format"] == "int4"]
     best = row_of_largest(some, "achieved_bytes_per_s")
@@ -94,7 +98,7 @@ def _int4_recipe(rows: pd.DataFrame) -> str | None:
     """The int4 recipe with the largest groups that has a time."""
     found = by_recipe_order([str(r) for r in set(rows.loc[rows["format"] == "int4", "recipe"])], OP)
     symmetric = [recipe for recipe in found if not RECIPES[recipe].b.zero_point]
-    return (symmetric or found or [None])[-1]
+    return next(reversed(symmetric or found), None)
 
 
 def _grid(figure: Figure, shapes: Curves) -> list[Axes]:
@@ -131,7 +135,6 @@ def _token_axis(axes: Axes) -> None:
     axes.set_xscale("log", base=2)
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-    axes.set_xlabel("m")
 
 
 def _legend(figure: Figure, rows: pd.DataFrame) -> None:
@@ -155,19 +158,23 @@ def draw_roofs(frame: pd.DataFrame, calibration: Calibration | None) -> Picture 
     """One panel per provider and weight; None without calibrated roofs or a weight of many m."""
     rows = timed(frame)
     shapes, pairs = curves(rows), calibrated(calibration)
-    recipe = _int4_recipe(rows)
+    recipe = _int4_recipe(rows[rows["recipe"].isin([name for _, name in pairs])])
     providers = [provider for provider, name in pairs if name == recipe]
     if calibration is None or recipe is None or not shapes or not providers:
         return None
     some = list(dict.fromkeys((shapes[0], shapes[-1])))
     with look():
-        figure = new_figure(50 + 300 * len(providers))
+        figure = new_figure(50 + 280 * len(providers))
         grid = figure.subplots(len(providers), len(some), squeeze=False, sharex=True, sharey="col")
         for line, provider in zip(grid, providers, strict=True):
+            line[0].set_ylabel("time")
             for axes, (n, k) in zip(line, some, strict=True):
                 here = rows[(rows["provider"] == provider) & (rows["recipe"] == recipe)]
                 here = here[(here["n"] == n) & (here["k"] == k)]
                 _roofs(axes, calibration, here, (provider, recipe, n, k))
+        for axes in grid[-1]:
+            axes.set_xlabel("m")
+        _least_times(grid)
         _roof_legend(figure)
     facts = _facts(rows, recipe, providers)
     alt = f"Parts of the calibrated time of int4 products against tokens. {facts}"
@@ -187,8 +194,6 @@ def _roofs(
     axes.plot(rows["m"], rows["median_s"], "o", color=INK, markersize=5)
     _token_axis(axes)
     axes.set_yscale("log")
-    low = min(float(values.min()) for values in (parts.dram, parts.fixed, parts.slots))
-    axes.set_ylim(bottom=0.7 * low)
     log_axis(axes.yaxis, "s")
     _strip(axes, parts.bound_by)
     axes.set_title(f"{provider}, {_sizes(n, k)}")
@@ -215,6 +220,14 @@ def _strip(axes: Axes, bound_by: Sequence[str]) -> None:
         start = index
 
 
+def _least_times(grid: Any) -> None:
+    """Times of a column of panels begin below its shortest launch and memory time."""
+    for column in grid.T:
+        lines = [line for axes in column for line in axes.lines if line.get_color() in _LOWEST]
+        low = min(float(min(line.get_ydata())) for line in lines)
+        column[0].set_ylim(bottom=0.7 * low)
+
+
 def _roof_legend(figure: Figure) -> None:
     handles = [
         Line2D([], [], color=colour, linestyle=dashes, label=ROOFS[name])
@@ -229,6 +242,6 @@ def _facts(rows: pd.DataFrame, recipe: str, providers: Sequence[str]) -> str:
     some = rows[(rows["recipe"] == recipe) & rows["provider"].isin(providers)]
     ours = [name for name in providers if name in OURS]
     return (
-        f"{recipe} by {count_of(len(providers), 'provider')} ({', '.join(providers)}; our kernels: "
-        f"{', '.join(ours) or 'none'}), {count_of(len(some), 'measured point')} of them in all."
+        f"{recipe}, {count_of(len(some), 'measured point')} by {', '.join(providers)}; our kernels "
+        f"among them: {', '.join(ours) or 'none'}."
     )
