@@ -85,7 +85,8 @@ def as_dict(point: PlanPoint, prediction: Prediction, sources: Sources) -> dict[
 def predict_csv(path: Path, model: str, sources: Sources) -> str:
     """CSV text with predicted_s, predicted_low_s, predicted_high_s, bound_by added to each row.
 
-    Columns recipe, m, n, k; others are dropped. The ends of the interval are empty for a model that
+    Columns recipe, m, n, k; others are dropped. The calibrated model answers for its default
+    provider, the library: see roofcal.ops.gemm.fitted. The ends of the interval are empty for a model that
     states none. Raises PredictError naming file, line and column of up to 20 mistakes at once.
     """
     asked = model_named(model)

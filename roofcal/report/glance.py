@@ -58,11 +58,12 @@ def glance_row(a: Analysis) -> dict[str, Any]:
 
 
 def _ceilings(a: Analysis) -> dict[str, float]:
-    """Calibrated ceiling by recipe."""
+    """Calibrated ceiling by recipe, of its fastest provider."""
     if a.constants.empty:
         return {}
     rows = a.constants[a.constants["name"].str.endswith(".ceiling_flops_per_s")]
-    return dict(zip(rows["group"], rows["value"], strict=True))
+    by_recipe = rows["value"].groupby(rows["name"].str.split(".").str[-2]).max()
+    return {str(recipe): float(value) for recipe, value in by_recipe.items()}
 
 
 def _constant(a: Analysis, name: str) -> float | None:

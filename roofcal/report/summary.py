@@ -1,7 +1,7 @@
 """The first page: plain sentences with numbers that come from the tables."""
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 import pandas as pd
 
@@ -45,9 +45,9 @@ def _ceilings(a: Analysis) -> Iterator[str]:
         return
     rows = a.constants[a.constants["name"].str.endswith(".ceiling_flops_per_s")]
     ordered = rows.sort_values("value", ascending=False).to_dict("records")
-    named = [row for n, row in enumerate(ordered) if n == 0 or row["group"] == "bf16"]
+    named = [r for n, r in enumerate(ordered) if n == 0 or r["name"].split(".")[-2] == "bf16"]
     parts = [
-        f"{scaled(row['value'], 'flop/s')} in {row['group']}{_of_datasheet(row['fraction'])}"
+        f"{scaled(row['value'], 'flop/s')} in {_recipe_of(row)}{_of_datasheet(row['fraction'])}"
         for row in named
     ]
     if parts:
@@ -55,6 +55,12 @@ def _ceilings(a: Analysis) -> Iterator[str]:
     copy = a.constants[a.constants["name"] == "dram_copy_bytes_per_s"]
     for row in copy.to_dict("records"):
         yield f"Memory copies at {scaled(row['value'], 'B/s')}{_of_datasheet(row['fraction'])}."
+
+
+def _recipe_of(row: Mapping[Any, Any]) -> str:
+    """`bf16 by cublaslt`, of a constant `gemm.<provider>.<recipe>.<constant>`."""
+    _, *provider, recipe, _ = str(row["name"]).split(".")
+    return " by ".join([recipe, *provider])
 
 
 def _of_datasheet(fraction: float) -> str:
