@@ -26,7 +26,7 @@ _NAME: Final = 60  # characters of a kernel's name: the rest are template argume
 
 
 def fit_report(run: Path, spec: DeviceSpec | None = None) -> str:
-    """Errors by provider, recipe and regime, and the worst shapes of each, of a run folder's probes.
+    """Errors by provider, recipe and regime, worst shapes of each, of a run folder's probes.
 
     spec: the device's datasheet, for the size of its cache. Raises CalibrationError and
     RecordsError as `calibrate` does.

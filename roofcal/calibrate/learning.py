@@ -42,7 +42,7 @@ Judge = Callable[[Sequence[Probe], Sequence[Probe]], NDArray[np.float64]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Subject:
-    """A provider's recipe of an op, its probes, the least that its fit takes, and how to judge such a fit."""
+    """A provider's recipe of an op, its probes, the least that its fit takes, how to judge it."""
 
     op: str
     recipe: str

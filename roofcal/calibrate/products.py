@@ -54,8 +54,9 @@ def fit_recipe(
     *,
     families: Sequence[str],
 ) -> Fit:
-    """Fit one provider's probes of a recipe; `dram_bytes_per_s` (measured by streams) bounds its memory bandwidth.
+    """Fit one provider's probes of a recipe.
 
+    dram_bytes_per_s: measured by streams; it bounds the recipe's memory bandwidth.
     families: of tiles, from which cross-validation chooses; ["plain"] for a CPU.
     Raises CalibrationError with fewer than 12 products.
     """

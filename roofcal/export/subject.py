@@ -81,8 +81,9 @@ class Subject:
         It is what the report calls "Fastest product": a rate that was seen, on random shapes that
         no study sweep holds, so a well-shaped product can be faster (on an H200 by 7 to 23 %,
         recipe by recipe). Of the provider that models take where nobody is named: the library's, or
-        where it has no constants of a recipe the fastest. The fitted rates (`sustained_flops_per_s`, `tile_flops_per_s`) are
-        parts of a model and extrapolate: they may exceed what the card can do.
+        where it has no constants of a recipe the fastest. The fitted rates
+        (`sustained_flops_per_s`, `tile_flops_per_s`) are parts of a model and extrapolate: they may
+        exceed what the card can do.
         """
         known = self.calibration.constants
         names = [
@@ -103,7 +104,9 @@ class Subject:
         """As `math`; raises ExportError, naming the constant, where no recipe was calibrated."""
         found = self.math(dtype)
         if found is None:
-            raise self._lacks(f"no constant 'gemm.<provider>.<recipe>.{CEILING}' of a recipe in {dtype}")
+            raise self._lacks(
+                f"no constant 'gemm.<provider>.<recipe>.{CEILING}' of a recipe in {dtype}"
+            )
         return found
 
     def memory(self, name: str) -> Rate:

@@ -1,10 +1,10 @@
 """Recipes: in which format each operand of a matrix product or a cast lives, and how it is scaled.
 
 `axiswise` is what torch calls `rowwise`: one scale per row of A and one per row of B, i.e. one
-scale per output row and column. `blockwise_128x128` has one per 1 x 128 of A and per 128 x 128 of B;
-its partial sums leave the matrix unit to be scaled, so there is no `fast` one. `fast` accumulation is `use_fast_accum=True` of torch's scaled
-product. `groupwise_g64`: one scale per 64 neighbours of a row of the weights; `asymmetric`: and one
-zero point.
+scale per output row and column. `blockwise_128x128` has one per 1 x 128 of A and per 128 x 128 of
+B; its partial sums leave the matrix unit to be scaled, so there is no `fast` one. `fast`
+accumulation is `use_fast_accum=True` of torch's scaled product. `groupwise_g64`: one scale per 64
+neighbours of a row of the weights; `asymmetric`: and one zero point.
 """
 
 from dataclasses import dataclass

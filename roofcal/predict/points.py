@@ -86,8 +86,9 @@ def predict_csv(path: Path, model: str, sources: Sources) -> str:
     """CSV text with predicted_s, predicted_low_s, predicted_high_s, bound_by added to each row.
 
     Columns recipe, m, n, k; others are dropped. The calibrated model answers for its default
-    provider, the library: see roofcal.ops.gemm.fitted. The ends of the interval are empty for a model that
-    states none. Raises PredictError naming file, line and column of up to 20 mistakes at once.
+    provider, the library: see roofcal.ops.gemm.fitted. The ends of the interval are empty for a
+    model that states none. Raises PredictError naming file, line and column of up to 20 mistakes at
+    once.
     """
     asked = model_named(model)
     recipes, sizes = _read(path, asked.product_recipes(sources))

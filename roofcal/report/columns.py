@@ -129,6 +129,7 @@ ERRORS: Final = (
     text("model", "model"),
     text("regime", "regime"),
     text("recipe", "recipe"),
+    text("provider", "provider"),
     count("count", "points"),
     fraction("mape", "MAPE"),
     fraction("median_abs_error", "median"),

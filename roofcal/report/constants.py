@@ -88,7 +88,7 @@ DEVICE_GROUP: Final = "device"
 
 
 def constants_table(calibration: Calibration, spec: DeviceSpec | None) -> pd.DataFrame:
-    """One row per constant, those of the device first, then provider by provider and recipe by recipe.
+    """One row per constant, those of the device first, then by provider and recipe.
 
     datasheet and fraction (value / datasheet) are empty where the datasheet has no such figure or
     there is none; `choice` names what a constant of unit "code" stands for.

@@ -62,7 +62,9 @@ def test_clock_and_power_are_those_after_settling(calibration: Calibration) -> N
 
 def test_constants_that_no_probe_depends_on_are_left_out(calibration: Calibration) -> None:
     assert "gemm.made.bf16.split_k_s" in calibration.constants
-    assert "gemm.made.bf16.tile_flops_odd_per_s" not in calibration.constants  # every probe is aligned
+    assert (
+        "gemm.made.bf16.tile_flops_odd_per_s" not in calibration.constants
+    )  # every probe is aligned
     assert "gemm.made.bf16.misaligned" not in calibration.constants
 
 

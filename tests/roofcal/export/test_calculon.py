@@ -64,7 +64,8 @@ def system() -> dict[str, Any]:
 def test_its_matrix_engine_runs_at_our_rates() -> None:
     rates = processor(system()["matrix"])
     bf16, fp8 = (
-        measured(f"gemm.cublaslt.{recipe}.ceiling_flops_per_s") for recipe in ("bf16", "fp8_axiswise")
+        measured(f"gemm.cublaslt.{recipe}.ceiling_flops_per_s")
+        for recipe in ("bf16", "fp8_axiswise")
     )
     assert rates["bfloat16"] == pytest.approx(bf16, rel=1e-12)
     assert rates["float16"] == pytest.approx(bf16, rel=1e-12)

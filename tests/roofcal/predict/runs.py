@@ -94,9 +94,9 @@ WAVE = WaveDevice(
 SOURCES = Sources(calibration=calibration(), spec=SPEC, wave=WAVE)
 
 
-def product(m: int, n: int, k: int, recipe: str = "bf16") -> PlanPoint:
+def product(m: int, n: int, k: int, recipe: str = "bf16", provider: str = "cublaslt") -> PlanPoint:
     shape = {"m": m, "n": n, "k": k}
-    return PlanPoint(op="gemm", provider="cublaslt", recipe=recipe, shape=shape, device="made-up")
+    return PlanPoint(op="gemm", provider=provider, recipe=recipe, shape=shape, device="made-up")
 
 
 def cast(rows: int, cols: int, recipe: str, provider: str = "torch_compile") -> PlanPoint:

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from roofcal.model.recipes import GEMM_RECIPES
+from roofcal.ops.bench import draw
 from roofcal.ops.gemm import bench
 from roofcal.ops.spec import Unsupported
 
@@ -151,7 +152,7 @@ def test_blocks_of_scales_are_undone_by_both_checks(
     shape = {"m": 70, "n": 200, "k": 384}
     inputs = bench.make_inputs(BLOCKS, shape, torch.Generator().manual_seed(1), "normal")
     source = torch.Generator().manual_seed(1)
-    a, b = (bench.draw(source, "normal", rows, 384).double() for rows in (70, 200))
+    a, b = (draw(source, "normal", rows, 384).double() for rows in (70, 200))
     assert bench.relative_error(BLOCKS, inputs, a @ b.t()) < 0.05  # what quantising costs
     wrong = a @ b.t()
     wrong[:, 128:] *= 2
@@ -184,6 +185,7 @@ import torch
 from tests.kernels import faithful
 faithful.install()
 from roofcal.model.recipes import GEMM_RECIPES
+from roofcal.ops.bench import draw
 from roofcal.ops.gemm import bench
 for name, recipe in GEMM_RECIPES.items():
     for m in (1, 100):
