@@ -89,7 +89,7 @@ class Subject:
         names = [
             f"{OP}.{default_provider(known, recipe)}.{recipe}.{CEILING}"
             for recipe in dict.fromkeys(recipe for _, recipe in pairs(known))
-            if GEMM_RECIPES[recipe].math_dtype == dtype
+            if recipe in GEMM_RECIPES and GEMM_RECIPES[recipe].math_dtype == dtype
         ]
         fastest = max((n for n in names if n in known), key=lambda n: known[n].value, default=None)
         if fastest is None:

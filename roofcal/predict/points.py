@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from roofcal.ops import BY_NAME
+from roofcal.ops.gemm.fitted import providers
 from roofcal.predict import calibrated
 from roofcal.predict.errors import PredictError
 from roofcal.predict.models import model_named
@@ -43,7 +44,11 @@ def _no_answer(point: PlanPoint, model: str, sources: Sources) -> str:
     else:
         known = model_named(model).product_recipes(sources)
         why = f"it knows the products {', '.join(known) or 'of no recipe'} there"
-    return f"model '{model}' has no answer for {point.op} {point.recipe} on {point.device}: {why}"
+        if point.recipe in known and sources.calibration and model == calibrated.MODEL:
+            whose = ", ".join(providers(sources.calibration.constants, point.recipe))
+            why = f"it knows products {point.recipe} by {whose} there"
+    what = f"{point.op} {point.recipe}" + (f" by {point.provider}" if point.provider else "")
+    return f"model '{model}' has no answer for {what} on {point.device}: {why}"
 
 
 def check_point(point: PlanPoint) -> None:

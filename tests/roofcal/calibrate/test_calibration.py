@@ -9,7 +9,16 @@ import pytest
 from roofcal.calibrate.calibration import calibrate, families_of
 from roofcal.calibrate.probes import CalibrationError
 from roofcal.records import Calibration, encode
-from tests.roofcal.calibrate.probe_runs import DRAM, ENVIRONMENT, TRUTH, seconds, shapes, write_run
+from tests.roofcal.calibrate.probe_runs import (
+    DRAM,
+    ENVIRONMENT,
+    TRUTH,
+    products,
+    seconds,
+    shapes,
+    write_products,
+    write_run,
+)
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +62,27 @@ def test_new_shapes_are_predicted_within_the_noise(calibration: Calibration) -> 
     error = parts(calibration, "made", "bf16", (m, n, k)).total / truth - 1
     assert np.abs(error).mean() < 0.03
     assert calibration.probe_errors["gemm.made.bf16"]["mape"] < 0.05
+
+
+def test_two_providers_of_a_recipe_are_fitted_apart(tmp_path: Path) -> None:
+    slower = TRUTH | {"launch_s": 4 * TRUTH["launch_s"], "dram_bytes_per_s": 2.05e12}
+    own, other = (
+        products("any_tile", provider="made"),
+        products("tile_128x128", provider="slow", truth=slower),
+    )
+    alone, both = (write_run(tmp_path / name) for name in ("alone", "both"))
+    write_products(alone, own)
+    write_products(both, own + other)
+
+    found = calibrate(both)
+
+    prefix = "gemm.made."
+    expected = {k: v for k, v in calibrate(alone).constants.items() if k.startswith(prefix)}
+    assert {k: v for k, v in found.constants.items() if k.startswith(prefix)} == expected
+    assert value(found, "gemm.slow.bf16.launch_s") == pytest.approx(slower["launch_s"], rel=0.1)
+    assert "tile_128x128" in found.constants["gemm.slow.bf16.tile_family"].evidence
+    for provider in ("made", "slow"):
+        assert found.probe_errors[f"gemm.{provider}.bf16"]["count"] == 64
 
 
 def test_clock_and_power_are_those_after_settling(calibration: Calibration) -> None:

@@ -84,7 +84,7 @@ def test_a_run_of_a_described_device_is_predicted_by_waves(checkout: Path) -> No
 
 def test_calibrations_of_other_environments_predict_a_run_too(checkout: Path) -> None:
     run = checkout / "results/made-up/e1"
-    write_records(run / "plan/gemm.jsonl", [product(64, 64, 64, provider="made")])
+    write_records(run / "plan/gemm.jsonl", [product(64, 64, 64)])
     for name in ("e1", "e2"):
         write_records(run.parent / name / "calibration.jsonl", [calibration("made-up", name)])
     also = ["--also", str(run.parent / "e2/calibration.jsonl")]

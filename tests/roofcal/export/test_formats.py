@@ -67,7 +67,7 @@ def test_a_tool_that_models_links_needs_one(name: str) -> None:
     ],
 )
 def test_a_constant_that_is_not_there_is_named(name: str, lost: str) -> None:
-    said = lost.replace("bf16", "<recipe>")
+    said = lost.replace("cublaslt.bf16", "<provider>.<recipe>")
     with pytest.raises(ExportError) as caught:
         export(name, without(lost))
     assert f"format {name}: the calibration of nvidia-h200 in driver580" in str(caught.value)
