@@ -16,6 +16,7 @@ from roofcal.model.recipes import RECIPES
 from roofcal.ops.mixed_gemm.time_model import CONSTANTS, Parts, evaluate
 from roofcal.records import Calibration
 from roofcal.report.columns import count, ratio, seconds, text
+from roofcal.report.numbers import percent
 from roofcal.report.page import Column
 from roofcal.report.tables import ok_rows, standard_protocol
 
@@ -44,7 +45,7 @@ _NUMBERS: Final = {
 
 def _error(key: str, label: str, about: str = "") -> Column:
     def show(value: float) -> str:
-        return f"{value:.1e}"
+        return percent(value, 2)
 
     return Column(key=key, label=label, kind="number", show=show, about=about)
 
