@@ -2,4 +2,4 @@
 
 
 class CompareError(ValueError):
-    """Two runs that cannot be compared, or a name that is no run; the message says what there is."""
+    """Runs that cannot be compared, or a name that is no run; the message says what there is."""

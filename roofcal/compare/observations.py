@@ -31,6 +31,7 @@ class Observation:
     key           equal for the same point on any device, in any environment
     log_turns_s   per settled turn, its trimmed mean; empty where the point has no time
     log_clock_hz  of the mean reading of the SM clock in settled turns; None without a reading
+    clock_error   standard error of that, a fraction
     median_s      of all settled samples, as the report shows it
     """
 
@@ -39,6 +40,7 @@ class Observation:
     status: str
     log_turns_s: tuple[float, ...] = ()
     log_clock_hz: float | None = None
+    clock_error: float = 0.0
     median_s: float | None = None
     kernel_names: tuple[str, ...] = ()
 
@@ -118,12 +120,14 @@ def observation(point: PlanPoint, row: Measurement) -> Observation:
     settled = row.settled_samples_s
     if row.status != "ok" or not settled:
         return Observation(key=key, point=point, status=row.status)
+    clocks = _clocks(row)
     return Observation(
         key=key,
         point=point,
         status=row.status,
         log_turns_s=tuple(_trimmed_log(turn) for turn in settled_turns(row)),
-        log_clock_hz=_log_clock(row),
+        log_clock_hz=float(np.log(np.mean(clocks))) if clocks else None,
+        clock_error=_relative_error(clocks),
         median_s=float(np.median(settled)),
         kernel_names=row.kernel_names,
     )
@@ -137,7 +141,7 @@ def _trimmed_log(samples: Sequence[float]) -> float:
 
 
 def settled_turns(row: Measurement) -> list[tuple[float, ...]]:
-    """The settled samples by turn; all as one turn where the record does not say where one starts."""
+    """The settled samples by turn; as one turn where the record does not say where one starts."""
     starts = [start for start in row.slice_starts if start >= row.warmup_samples]
     if not starts or starts[0] != row.warmup_samples:
         starts = [row.warmup_samples, *starts]
@@ -145,15 +149,20 @@ def settled_turns(row: Measurement) -> list[tuple[float, ...]]:
     return [row.latency_samples_s[a:b] for a, b in ends if b > a]
 
 
-def _log_clock(row: Measurement) -> float | None:
+def _clocks(row: Measurement) -> list[float]:
     telemetry = row.telemetry
     pairs = zip(telemetry.sample_index, telemetry.sm_clock_hz, strict=False)
-    readings = [clock for index, clock in pairs if index >= row.warmup_samples and clock > 0]
-    return float(np.log(np.mean(readings))) if readings else None
+    return [clock for index, clock in pairs if index >= row.warmup_samples and clock > 0]
+
+
+def _relative_error(clocks: Sequence[float]) -> float:
+    if len(clocks) < 2:
+        return 0.0
+    return float(np.std(clocks, ddof=1) / np.sqrt(len(clocks)) / np.mean(clocks))
 
 
 def regime(observed: Observed, observation: Observation) -> str:
-    """What a point shares its drift with: regime of its shape, and whether the clock was limited."""
+    """What a point drifts with: the regime of its shape, and whether the clock was limited."""
     shape = observation.point.shape
     if {"m", "n", "k"} <= set(shape):
         name = gemm_regime(shape["m"], shape["n"], shape["k"])

@@ -9,8 +9,8 @@ shares is said once, and the verdict of a point is on what remains; `verdict_raw
 
 The cause compares clock cycles (time times SM clock): the same cycles at another clock is `clock`,
 other cycles are `kernel`. `unclear` where the clock's readings do not decide, `unknown` without any
-(CPUs). NVML's reading lags behind at the power limit: single turns tell nothing there, so the mean
-over a point's turns is taken, with its scatter over the group as its error.
+(CPUs). NVML's reading lags behind at the power limit, where the time of a turn does not even follow
+it: the mean over a point's turns is taken, and its scatter over the group is its error.
 """
 
 from collections.abc import Sequence
@@ -60,6 +60,7 @@ class PointChange:
 class Shift:
     """What most points of a group share: fractions of A's time, with 95 % intervals.
 
+    cause    clock, or cycles: more or fewer of them at the same clock, or unclear, unknown
     between  standard deviation of points between the runs beyond what each run sees of itself
     resolved share of the points whose interval is within the threshold on both sides
     """
@@ -100,12 +101,21 @@ def compare_points(
 
 
 def _usable(a: Observed, b: Observed, key: str) -> bool:
-    return min(len(run.points[key].log_turns_s) for run in (a, b)) > 1
+    turns = [run.points[key].log_turns_s for run in (a, b)]
+    return min(map(len, turns)) > 1 and turns[0] != turns[1]
 
 
-def _columns(
-    pairs: Sequence[tuple[Observation, Observation]], groups: Sequence[str]
-) -> _Columns:
+def same_measurements(a: Observed, b: Observed) -> int:
+    """Points of which both runs hold one and the same measurement, which cannot be compared.
+
+    A study that is extended keeps what was measured before.
+    """
+    shared = (key for key in a.points if key in b.points)
+    pairs = ((a.points[key].log_turns_s, b.points[key].log_turns_s) for key in shared)
+    return sum(bool(one) and one == other for one, other in pairs)
+
+
+def _columns(pairs: Sequence[tuple[Observation, Observation]], groups: Sequence[str]) -> _Columns:
     counts = np.array([[len(x.log_turns_s), len(y.log_turns_s)] for x, y in pairs], dtype=float)
     degrees = counts.sum(axis=1) - 2
     variance = np.array([x.squares + y.squares for x, y in pairs]) / degrees
@@ -182,6 +192,8 @@ def _shift(
     half = st.half_widths(np.sqrt(total), st.diluted(columns.degrees[inside], variance, total))
     own = 1.96 * error**0.5
     clock = _median(columns.clock[inside])
+    clock_half = st.scatter(columns.clock[inside]) * (np.pi / 2 / inside.sum()) ** 0.5 * 1.96
+    cause = _cause(centre, clock, own, clock_half, threshold)
     return Shift(
         group=name,
         points=int(inside.sum()),
@@ -189,7 +201,7 @@ def _shift(
         low=_fraction(centre - own),
         high=_fraction(centre + own),
         clock=None if clock is None else _fraction(clock),
-        cause=_cause(centre, clock, own, threshold),
+        cause="cycles" if cause == "kernel" else cause,
         between=float(np.sqrt(between)),
         resolved=float((half <= np.log1p(threshold)).mean()),
     )
@@ -211,7 +223,7 @@ def _judged(
     raw_q = st.adjusted(st.p_values(columns.change, np.sqrt(total), degrees))
     verdicts = st.verdicts(rest, half, q, threshold)
     raw = st.verdicts(columns.change, half, raw_q, threshold)
-    clocks = columns.clock - _by_group(columns.clock, groups)
+    clocks, scatter = _clocks(pairs, columns.clock, groups)
     return [
         PointChange(
             a=x,
@@ -219,7 +231,7 @@ def _judged(
             group=groups[i],
             verdict=verdicts[i],
             verdict_raw=raw[i],
-            cause=_of(verdicts[i], rest[i], clocks[i], half[i], threshold),
+            cause=_of(verdicts[i], rest[i], clocks[i], (half[i], scatter[i]), threshold),
             change=_fraction(rest[i]),
             low=_fraction(rest[i] - half[i]),
             high=_fraction(rest[i] + half[i]),
@@ -233,30 +245,46 @@ def _judged(
     ]
 
 
-def _by_group(values: Array, groups: Sequence[str]) -> Array:
-    names, medians = np.array(groups), np.full(len(groups), np.nan)
+def _clocks(
+    pairs: Sequence[tuple[Observation, Observation]], changes: Array, groups: Sequence[str]
+) -> tuple[Array, Array]:
+    """Changes of the clock beside that of the group, and half of their 95 % interval.
+
+    By the scatter of the point's own readings, or over its group, whichever is larger.
+    """
+    names, rest = np.array(groups), changes.copy()
+    half = np.array([1.96 * np.hypot(x.clock_error, y.clock_error) for x, y in pairs])
     for name in dict.fromkeys(groups):
-        centre = _median(values[names == name])
-        medians[names == name] = np.nan if centre is None else centre
-    return medians
+        inside = names == name
+        if inside.sum() >= _LEAST:
+            rest[inside] -= _median(changes[inside]) or 0.0
+            half[inside] = np.maximum(half[inside], 1.96 * st.scatter(changes[inside]))
+    return rest, half
 
 
-def _of(verdict: str, rest: float, clock: float, half: float, threshold: float) -> str | None:
+def _of(
+    verdict: str, rest: float, clock: float, halves: tuple[float, float], threshold: float
+) -> str | None:
     if verdict not in ("SLOWER", "FASTER"):
         return None
-    return _cause(rest, None if np.isnan(clock) else clock, half, threshold)
+    return _cause(rest, None if np.isnan(clock) else clock, *halves, threshold)
 
 
-def _cause(change: float, clock: float | None, half: float, threshold: float) -> str | None:
-    """Whether a change of time (logarithm) is one of the clock or of what runs at it."""
+def _cause(
+    change: float, clock: float | None, half: float, clock_half: float, threshold: float
+) -> str | None:
+    """Whether a change of time (logarithm) is one of the clock or of what runs at it.
+
+    half, clock_half: of the 95 % intervals of change and clock. None for a change within its own.
+    """
     if abs(change) < half:
         return None
     if clock is None:
         return "unknown"
-    cycles, edge = change + clock, np.log1p(threshold)
+    cycles, edge = change + clock, float(np.log1p(threshold))
     if abs(clock) <= edge / 4 or (cycles * change > 0 and abs(cycles) > max(edge, half)):
         return "kernel"
-    if clock * change < 0 and abs(cycles) <= edge:
+    if clock * change < 0 and abs(clock) > clock_half and abs(cycles) <= edge:
         return "clock"
     return "unclear"
 

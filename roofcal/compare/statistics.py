@@ -2,11 +2,12 @@
 
 A change of a point is the difference of two means over turns; its variance within the runs comes
 from the scatter of turns, pooled over the two runs and moderated by that of the other points of its
-group (`moderated`). Between two runs a point also moves by what no run sees of itself: another card, another address of a buffer, another
-temperature. That variance is taken from the points themselves, most of which did not change (the
-empirical null of Efron, JASA 99, 2004): it is what makes half of all changes lie where Student's
-distribution has its half. Tests of all points together are adjusted by Benjamini and
-Hochberg (J. R. Statist. Soc. B 57, 1995), so that of the points called changed at most 5 % are not.
+group (`moderated`). Between two runs a point also moves by what no run sees of itself: another
+card, another address of a buffer, another temperature. That variance is taken from the points
+themselves, most of which did not change (the empirical null of Efron, JASA 99, 2004): it is what
+makes half of all changes lie where Student's distribution has its half. Tests of all points
+together are adjusted by Benjamini and Hochberg (J. R. Statist. Soc. B 57, 1995), so that of the
+points called changed at most 5 % are not.
 """
 
 from typing import Final
@@ -96,6 +97,12 @@ def _trigamma_inverse(value: float) -> float:
         middle = float(np.sqrt(low * high))
         low, high = (middle, high) if float(polygamma(1, middle)) > value else (low, middle)
     return low
+
+
+def scatter(values: Array) -> float:
+    """Standard deviation of the middle of values: 1.4826 times their median distance from it."""
+    known = values[~np.isnan(values)]
+    return float(1.4826 * np.median(np.abs(known - np.median(known)))) if len(known) else 0.0
 
 
 def p_values(changes: Array, errors: Array, degrees: Array) -> Array:

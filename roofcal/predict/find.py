@@ -48,7 +48,8 @@ def read_calibration(path: Path, device: str | None) -> Calibration:
 
 def _calibrations(root: Path) -> list[Path]:
     """Those below a folder, later versions of driver, torch and triton last."""
-    return sorted(root.glob("*/*/calibration.jsonl"), key=lambda path: version_key(path.parent.name))
+    found = root.glob("*/*/calibration.jsonl")
+    return sorted(found, key=lambda path: version_key(path.parent.name))
 
 
 def _nothing(device: str, environment: str | None, found: list[Path]) -> str:

@@ -86,7 +86,8 @@ def _clocks(row: Measurement) -> list[float]:
 def planted(seed: int, share: float) -> frozenset[str]:
     """point_ids of a share of the points."""
     ids = sorted(point.point_id for point, _ in records())
-    return frozenset(np.random.default_rng(seed).choice(ids, round(share * len(ids)), replace=False))
+    chosen = np.random.default_rng(seed).choice(ids, round(share * len(ids)), replace=False)
+    return frozenset(str(name) for name in chosen)
 
 
 def slowed(ids: Collection[str], factor: float) -> dict[str, float]:
