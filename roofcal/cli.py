@@ -24,6 +24,7 @@ from roofcal.commands import (
     publish,
     report,
     table,
+    verify,
 )
 
 COMMANDS: Final = (
@@ -40,6 +41,7 @@ COMMANDS: Final = (
     report,
     compare,
     publish,
+    verify,
 )
 
 
