@@ -22,7 +22,7 @@ def moved(
 
     The interval of a difference comes from those of the two (Zou and Donner, Statistics in Medicine
     27, 2008). With a hundred constants some five move by chance. A constant of one calibration
-    alone has None for the value of the other.
+    alone has None for the value of the other; those come last, the largest changes first.
     """
     rows = []
     for name in sorted({*a, *b}):
@@ -30,7 +30,7 @@ def moved(
         small = row["change"] is not None and abs(row["change"]) < threshold
         if row["moved"] and not small:
             rows.append(row)
-    return rows
+    return sorted(rows, key=lambda row: (row["change"] is None, -abs(row["change"] or 0.0)))
 
 
 def _row(name: str, a: Ceiling | None, b: Ceiling | None) -> dict[str, Any]:

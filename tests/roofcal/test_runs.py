@@ -18,6 +18,7 @@ from roofcal.runs import (
     interrupted_runs,
     other_calibrations,
     published_runs,
+    run_before,
     study_runs,
 )
 
@@ -109,6 +110,16 @@ def test_a_device_has_the_calibrations_of_its_other_environments() -> None:
     assert other_calibrations(runs[-1], runs) == found
     assert other_calibrations(own, [own, runs[-1]]) == []
     assert other_calibrations(runs[-2], runs) == []
+
+
+def test_a_run_is_compared_with_the_environment_before_it() -> None:
+    names = ("driver580.10", "driver580.9", "driver590")
+    runs = [replayed("d", name) for name in names] + [replayed("d2", "driver1")]
+    ten, nine, latest, other = runs
+    assert run_before(latest, runs) == ten
+    assert run_before(ten, runs) == nine
+    assert run_before(nine, runs) is None
+    assert run_before(other, runs) is None
 
 
 def test_a_run_has_the_descriptions_that_its_device_has() -> None:
