@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from roofcal.calibrate import casts, products
 from roofcal.calibrate.bandwidth import bandwidth_constants
-from roofcal.calibrate.calibration import by_recipe, cache_bytes, families_of
+from roofcal.calibrate.calibration import cache_bytes, families_of
 from roofcal.calibrate.probes import Probe, read_environment, read_probes
 from roofcal.devices import DeviceSpec
 
@@ -42,7 +42,7 @@ Judge = Callable[[Sequence[Probe], Sequence[Probe]], NDArray[np.float64]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Subject:
-    """A recipe of an op, its probes, the least that its fit takes, and how to judge such a fit."""
+    """A provider's recipe of an op, its probes, the least that its fit takes, how to judge it."""
 
     op: str
     recipe: str
@@ -97,7 +97,7 @@ def _subjects(run: Path, spec: DeviceSpec | None) -> Iterator[_Subject]:
     streams = dict(bandwidth_constants(read_probes(run, "probe_copy"), cache, source))
     stream = streams.get("dram_read_bytes_per_s")
     memory, families = stream.value if stream else None, families_of(environment)
-    for recipe, probes in by_recipe(read_probes(run, "probe_math")):
+    for provider, recipe, probes in casts.by_pair(read_probes(run, "probe_math")):
 
         def of_products(
             chosen: Sequence[Probe], others: Sequence[Probe], recipe: str = recipe
@@ -108,7 +108,7 @@ def _subjects(run: Path, spec: DeviceSpec | None) -> Iterator[_Subject]:
         yield _Subject(
             op="gemm",
             recipe=recipe,
-            provider="+".join(sorted({probe.point.provider for probe in probes})),
+            provider=provider,
             probes=probes,
             least=products.LEAST_POINTS,
             judge=of_products,

@@ -129,6 +129,7 @@ ERRORS: Final = (
     text("model", "model"),
     text("regime", "regime"),
     text("recipe", "recipe"),
+    text("provider", "provider"),
     count("count", "points"),
     fraction("mape", "MAPE"),
     fraction("median_abs_error", "median"),
@@ -140,6 +141,7 @@ ERRORS: Final = (
 )
 WORST: Final = (
     text("recipe", "recipe"),
+    text("provider", "provider"),
     text("shape", "shape"),
     text("regime", "regime"),
     seconds("median_s", "measured"),
@@ -212,6 +214,7 @@ QUALITY: Final = (
 )
 SPEEDUPS: Final = (
     text("recipe", "recipe"),
+    text("provider", "provider"),
     count("m", "m"),
     count("n", "n"),
     count("k", "k"),
@@ -223,6 +226,8 @@ SPEEDUPS: Final = (
     ratio("speedup_high", "high"),
 )
 PROBE_ERRORS: Final = (
+    text("op", "op"),
+    text("provider", "provider"),
     text("recipe", "recipe"),
     count("count", "probes"),
     fraction("mape", "MAPE"),

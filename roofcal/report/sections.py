@@ -142,7 +142,7 @@ class Writer:
             yield from self._drawn(pictures)
             if len(errors):
                 yield error_table(errors, op, id=f"{self.anchor}-regimes-{op}")
-                name = f"Error of {op} by model, regime and recipe"
+                name = f"Error of {op} by model, regime, recipe and provider"
                 source = "error_by_regime.csv"
                 yield self._table(f"errors-{op}", name, errors, columns.ERRORS, source)
             yield from self._worst(op)

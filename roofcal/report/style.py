@@ -51,6 +51,7 @@ _RECIPES: Final = {
     "fp8_tensorwise_slow_accum": ORANGE,
     "fp8_axiswise": GREEN,
     "fp8_axiswise_slow_accum": SKY,
+    "fp8_blockwise_128x128": INK,
     "int4": PURPLE,
     "fp8_weight_only": GREY,
     "int4_groupwise_g32": ORANGE,
