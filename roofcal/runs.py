@@ -136,18 +136,18 @@ def other_calibrations(run: Run, runs: Iterable[Run]) -> list[str]:
     return [found[name] for name in sorted(found) if name != run.environment_id]
 
 
-def run_before(run: Run, runs: Iterable[Run]) -> Run | None:
-    """The run that "What moved" compares `run` with: of the environment before it, if any.
+def with_run_before(run: Run, runs: Iterable[Run]) -> list[Run]:
+    """The two runs that "What moved" compares: of the environment before that of `run`, and `run`.
 
-    Before: by the versions of driver, torch and triton in the ids of the device's environments. Of
-    several runs of one environment the first of `runs` counts.
+    Before: by the versions of driver, torch and triton in the ids of the device's environments; []
+    for the first. Of several runs of one environment the first of `runs` counts.
     """
     found: dict[str, Run] = {}
     for other in runs:
         if other.folder.parent.name == run.folder.parent.name:
             found.setdefault(other.environment_id, other)
     earlier = [e for e in found if version_key(e) < version_key(run.environment_id)]
-    return found[max(earlier, key=version_key)] if earlier else None
+    return [found[max(earlier, key=version_key)], run] if earlier else []
 
 
 def current_runs(study: Study) -> list[Run]:

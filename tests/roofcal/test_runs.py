@@ -18,8 +18,8 @@ from roofcal.runs import (
     interrupted_runs,
     other_calibrations,
     published_runs,
-    run_before,
     study_runs,
+    with_run_before,
 )
 
 CONFIG = Path(__file__).resolve().parents[1] / "workflow" / "study"
@@ -116,10 +116,10 @@ def test_a_run_is_compared_with_the_environment_before_it() -> None:
     names = ("driver580.10", "driver580.9", "driver590")
     runs = [replayed("d", name) for name in names] + [replayed("d2", "driver1")]
     ten, nine, latest, other = runs
-    assert run_before(latest, runs) == ten
-    assert run_before(ten, runs) == nine
-    assert run_before(nine, runs) is None
-    assert run_before(other, runs) is None
+    assert with_run_before(latest, runs) == [ten, latest]
+    assert with_run_before(ten, runs) == [nine, ten]
+    assert with_run_before(nine, runs) == []
+    assert with_run_before(other, runs) == []
 
 
 def test_a_run_has_the_descriptions_that_its_device_has() -> None:

@@ -10,8 +10,8 @@ from roofcal.runs import (
     RESULTS,
     interrupted_runs,
     other_calibrations,
-    run_before,
     study_runs,
+    with_run_before,
 )
 from roofcal.sources import measure_sources, plan_sources, stage_sources
 
@@ -46,12 +46,6 @@ def any_of(names):
 def run_of(wildcards):
     """The run whose derived files are at {root}/{device}/{environment}."""
     return RUNS[f"{wildcards.root}/{wildcards.device}/{wildcards.environment}"]
-
-
-def pair_of(run):
-    """The run before this one and itself; nothing for the first of its device."""
-    before = run_before(run, RUNS.values())
-    return [before, run] if before else []
 
 
 wildcard_constraints:

@@ -2,10 +2,14 @@
 # code 1 says that something became slower: news for the report, no failure of the study.
 rule compare:
     input:
-        records=lambda w: [f for run in pair_of(run_of(w)) for f in run.records()],
+        records=lambda w: [
+            f
+            for run in with_run_before(run_of(w), RUNS.values())
+            for f in run.records()
+        ],
         derived=lambda w: [
             f
-            for run in pair_of(run_of(w))
+            for run in with_run_before(run_of(w), RUNS.values())
             for f in (run.calibration, f"{run.derived}/breakeven.csv")
         ],
         sources=DONE_BY["compare"],
@@ -16,6 +20,9 @@ rule compare:
     conda:
         "../../environment.yml"
     params:
-        pair=lambda w: [f"{run.folder}={run.derived}" for run in pair_of(run_of(w))],
+        pair=lambda w: [
+            f"{run.folder}={run.derived}"
+            for run in with_run_before(run_of(w), RUNS.values())
+        ],
     shell:
         "python -m roofcal compare {params.pair} --json --out {output} > {log} 2>&1 || [ $? -eq 1 ]"
