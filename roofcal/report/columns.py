@@ -106,6 +106,13 @@ def point_columns(axes: Sequence[str]) -> list[Column]:
             show=lambda v: f"{v:.1e}",
             about="distance from the reference, relative",
         ),
+        Column(
+            key="quantisation_error",
+            label="format error",
+            kind="number",
+            show=lambda v: f"{v:.1e}",
+            about="distance of the product of the stored operands from that of those before",
+        ),
         count("samples", "samples"),
         text("sweeps", "sweeps"),
         Column(key="point_id", label="point", kind="code"),

@@ -78,6 +78,7 @@ _PROVIDERS: Final = {
     "triton": "o",
     "triton_chained": "*",
     "tinygemm": "v",
+    "gemlite": "P",
 }
 _SPARE_MARKERS: Final = ("^", "v", "P", "X", "<", ">")
 _OPS: Final = (BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY, GREY)

@@ -17,7 +17,7 @@ ALLOWED: dict[str, set[str]] = {
     "roofcal.config": {"pydantic", "yaml"},
     "roofcal.devices": {"pydantic", "yaml"},
     "roofcal.ops.bench": {"torch"},
-    "roofcal.ops.*.bench": {"torch", "triton", "kernels"},
+    "roofcal.ops.*.bench": {"torch", "triton", "kernels", "gemlite"},  # gemlite: an optional extra
     "roofcal.ops.*.time_model": {"numpy"},
     "roofcal.measure": {"torch", "triton", "kernels", "numpy", "tqdm", "cuda"},
     "roofcal.measure.telemetry": {"pynvml"},

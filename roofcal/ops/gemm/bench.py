@@ -1,6 +1,6 @@
 """Matrix products: through torch (cuBLASLt on GPUs, oneDNN on CPUs) and, in fp8, our kernels."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import torch
@@ -246,6 +246,33 @@ def _dequantised(inputs: Inputs, name: str, rows: torch.Tensor | None = None) ->
         return values.double()
     column = scale.reshape(-1, 1).double()
     return values.double() * (column[rows] if rows is not None and column.shape[0] > 1 else column)
+
+
+def quantisation_error(recipe: str, inputs: Inputs, drawn: Callable[[], Inputs]) -> float | None:
+    """||A' B'.T - A B.T|| / ||A B.T|| in float64, A' and B' quantised, A and B as drawn.
+
+    On 64 rows of A and 4096 rows of B at most, spread over all of them. 0 for formats that hold
+    the draws; None for int8, whose inputs are not scaled to their range.
+    """
+    dtype = GEMM_RECIPES[recipe].b.dtype
+    if dtype in ("bf16", "fp32", "int8"):
+        return None if dtype == "int8" else 0.0
+    rows_a, rows_b = spread_rows(inputs)
+    found = _dequantised(inputs, "a", rows_a) @ _dequantised(inputs, "b", rows_b).t()
+    return norm_error(found, product_of(drawn(), rows_a, rows_b))
+
+
+def spread_rows(inputs: Inputs) -> tuple[torch.Tensor, torch.Tensor]:
+    """Indices of at most 64 rows of A and 4096 of B, first and last among them."""
+    m, n, device = inputs["a"].shape[0], inputs["b"].shape[0], inputs["a"].device
+    rows_a = torch.linspace(0, m - 1, min(m, _SAMPLED_ROWS), device=device, dtype=torch.float64)
+    rows_b = torch.linspace(0, n - 1, min(n, _CHUNK), device=device, dtype=torch.float64)
+    return rows_a.round().long(), rows_b.round().long()
+
+
+def product_of(inputs: Inputs, rows_a: torch.Tensor, rows_b: torch.Tensor) -> torch.Tensor:
+    """Some rows of A times some rows of B in float64."""
+    return inputs["a"][rows_a].double() @ inputs["b"][rows_b].double().t()
 
 
 def _block_scales(

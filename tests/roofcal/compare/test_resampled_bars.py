@@ -30,18 +30,22 @@ def test_the_same_card_measured_twice_has_moved_in_at_most_one_percent(
     assert all(abs(shift.shift) < 0.01 for shift in shifts)
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
-def test_three_percent_on_five_percent_of_the_points_are_found(seed: int) -> None:
-    ids = planted(seed, 0.05)
-    before, after = drawn(10 * seed, "samples"), drawn(10 * seed + 2, "samples", slowed(ids, 1.03))
+def test_three_percent_on_five_percent_of_the_points_are_found() -> None:
+    """Over five draws; of single draws of some 90 points, recall is 0.92 to 1."""
+    count = found = called = by_clock = 0
+    for seed in range(5):
+        ids = planted(seed, 0.05)
+        after = drawn(10 * seed + 2, "samples", slowed(ids, 1.03))
+        points, _ = compare_points(drawn(10 * seed, "samples"), after)
+        count += len(ids)
+        found += len(slower(points) & ids)
+        called += len(moved(points))
+        by_clock += sum(p.verdict == "SLOWER" and p.cause == "clock" for p in points)
 
-    points, _ = compare_points(before, after)
-
-    found = slower(points)
-    assert len(found & ids) >= 0.95 * len(ids)
-    assert len(found & ids) >= 0.95 * len(moved(points))
-    causes = [p.cause for p in points if p.verdict == "SLOWER"]
-    assert causes.count("clock") <= 0.03 * len(causes)
+    assert count >= 400
+    assert found >= 0.95 * count
+    assert found >= 0.95 * called
+    assert by_clock <= 0.02 * called
 
 
 def test_whole_turns_drawn_anew_do_so_where_the_clock_is_not_limited() -> None:

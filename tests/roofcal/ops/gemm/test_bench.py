@@ -222,6 +222,35 @@ def test_the_kernels_pass_the_gate_on_a_gpu(recipe: str, m: int, n: int, k: int)
     assert bench.relative_error(recipe, inputs, output) <= bench.tolerance(recipe)
 
 
+@pytest.mark.parametrize("distribution", ["normal", "zeros"])
+def test_what_a_format_costs_is_told_apart_from_the_kernel(distribution: str) -> None:
+    drawn, _ = made("bf16", 70, 50, 256, distribution)
+    found = {}
+    for recipe in GEMM_RECIPES:
+        inputs, _ = made("bf16", 70, 50, 256, distribution)
+        if recipe != "bf16":
+            shape = {"m": 70, "n": 50, "k": 256}
+            source = torch.Generator().manual_seed(70 + 50 + 256)
+            inputs = bench.make_inputs(recipe, shape, source, distribution)
+        found[recipe] = bench.quantisation_error(recipe, inputs, lambda: drawn)
+    assert found.pop("int8") is None
+    assert (found.pop("bf16"), found.pop("fp32")) == (0, 0)
+    for error in found.values():
+        assert error == 0 if distribution == "zeros" else 0.02 < (error or 0) < 0.05
+
+
+def test_what_a_format_costs_is_measured_on_rows_spread_over_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(bench, "_CHUNK", 5)
+    monkeypatch.setattr(bench, "_SAMPLED_ROWS", 3)
+    inputs, _ = made("bf16", 7, 20, 64)
+    rows_a, rows_b = bench.spread_rows(inputs)
+    assert rows_a.tolist() == [0, 3, 6]
+    assert rows_b.tolist() == [0, 5, 10, 14, 19]
+    assert bench.product_of(inputs, rows_a, rows_b).shape == (3, 5)
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(
     not torch.cuda.is_available() or torch.cuda.get_device_capability()[0] != 9,
