@@ -70,6 +70,7 @@ def _outcome(folder: Path, quick: bool) -> "Outcome":
 
 _SAID = {
     "holds": "holds",
-    "no manifest": "no manifest: published before manifests; publish it again. All else holds",
+    "no manifest": "no manifest: published before manifests; publish it again. "
+    "Its records are whole",
     "does not hold": "does not hold",
 }
