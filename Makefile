@@ -33,7 +33,7 @@ SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 
-.PHONY: help env env-dev study report bench doctor test lint types contracts unit format lock clean distclean
+.PHONY: help env env-dev study report verify bench doctor test lint types contracts unit format lock clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -58,6 +58,9 @@ study: env ## measure this machine, calibrate, predict and write the report (STU
 report: env ## write the report again from what has been measured; measures nothing
 	$(PY) -m snakemake --cores all $(SNAKEMAKE_ARGS) --allowed-rules report --force $(REPORT)
 	@echo "Report: $(CURDIR)/$(REPORT)"
+
+verify: env ## make everything published again from its records and compare (a minute per publication)
+	@$(PY) -m roofcal verify
 
 doctor: env ## say what was found on this machine and what a study here can and cannot do
 	@$(PY) -m roofcal doctor

@@ -15,6 +15,7 @@ include: "workflow/rules/learning.smk"
 include: "workflow/rules/predict.smk"
 include: "workflow/rules/breakeven.smk"
 include: "workflow/rules/llm.smk"
+include: "workflow/rules/compare.smk"
 include: "workflow/rules/report.smk"
 
 
@@ -26,6 +27,7 @@ localrules:
     predict,
     breakeven,
     llm,
+    compare,
     report,
 
 

@@ -13,6 +13,7 @@ from typing import Final
 from roofcal.commands import (
     breakeven,
     calibrate,
+    compare,
     doctor,
     export,
     learning,
@@ -23,6 +24,7 @@ from roofcal.commands import (
     publish,
     report,
     table,
+    verify,
 )
 
 COMMANDS: Final = (
@@ -37,15 +39,20 @@ COMMANDS: Final = (
     export,
     table,
     report,
+    compare,
     publish,
+    verify,
 )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; 0, or 2 after a mistake that its message explains."""
+    """Run one command; 0, or 2 after a mistake that its message explains.
+
+    A command may give an exit code of its own: `compare` gives 1 for a regression.
+    """
     options = _parser().parse_args(arguments)
     try:
-        options.run(options)
+        code = options.run(options)
     except (ValueError, OSError) as error:
         print(f"error: {_message(error)}", file=sys.stderr)
         return 2
@@ -55,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
         return 130
-    return 0
+    return int(code or 0)
 
 
 def _message(error: Exception) -> str:

@@ -1,10 +1,12 @@
-"""Freeze a finished run under reports/published: records, calibration, tables and report."""
+"""Freeze a finished run under reports/published: records, calibration, tables, report, manifest."""
 
 import shutil
 import tempfile
 from pathlib import Path
 
+from roofcal.manifest import commit_of_checkout, write_manifest
 from roofcal.model.transfers import origin_of
+from roofcal.publications import write_index
 from roofcal.records import (
     Calibration,
     Environment,
@@ -28,8 +30,10 @@ def publish(run: Path, published: Path, devices_folder: Path) -> Path:
 
     Of predictions with the calibration of another environment, those whose calibration is published
     beside it: the others could not be made again from what is published.
-    The same records give the same bytes. Raises PublishError for an unfinished run or a different
-    publication of the same environment, RecordsError for bad files; then nothing was changed.
+    The same records give the same bytes, manifest.json of the same commit too. index.json and
+    index.html of all publications are written again. Raises PublishError for an unfinished run or
+    a different publication of the same environment, RecordsError for bad files; then nothing was
+    changed.
     """
     environment = read_records(run / "environment.jsonl", Environment)[0]
     target = published / environment.device / environment.environment_id
@@ -42,6 +46,8 @@ def publish(run: Path, published: Path, devices_folder: Path) -> Path:
             shutil.rmtree(target)
         write_report([(fresh, fresh)], fresh / "report.html", devices_folder)
         fresh.replace(target)
+    write_manifest(target, commit_of_checkout())
+    write_index(published)
     return target
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from roofcal.config import Study
+from roofcal.model.environments import version_key
 from roofcal.ops import BY_NAME, OPS
 from roofcal.records import Environment, read_records, write_records
 
@@ -133,6 +134,20 @@ def other_calibrations(run: Run, runs: Iterable[Run]) -> list[str]:
         if other.folder.parent.name == run.folder.parent.name:
             found.setdefault(other.environment_id, other.calibration)
     return [found[name] for name in sorted(found) if name != run.environment_id]
+
+
+def with_run_before(run: Run, runs: Iterable[Run]) -> list[Run]:
+    """The two runs that "What moved" compares: of the environment before that of `run`, and `run`.
+
+    Before: by the versions of driver, torch and triton in the ids of the device's environments; []
+    for the first. Of several runs of one environment the first of `runs` counts.
+    """
+    found: dict[str, Run] = {}
+    for other in runs:
+        if other.folder.parent.name == run.folder.parent.name:
+            found.setdefault(other.environment_id, other)
+    earlier = [e for e in found if version_key(e) < version_key(run.environment_id)]
+    return [found[max(earlier, key=version_key)], run] if earlier else []
 
 
 def current_runs(study: Study) -> list[Run]:

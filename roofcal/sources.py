@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[1]
-STAGES: Final = ("plan", "measure", "calibrate", "predict", "report")
+STAGES: Final = ("plan", "measure", "calibrate", "predict", "compare", "report")
 _PACKAGES: Final = ("roofcal", "kernels")
 _DATA: Final = {"report": ("reports/templates", "reports/captions")}
 

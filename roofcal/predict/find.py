@@ -1,9 +1,9 @@
 """Calibrations by device: those measured on this machine, else published ones."""
 
 import difflib
-import re
 from pathlib import Path
 
+from roofcal.model.environments import version_key
 from roofcal.ops.gemm.fitted import old_names
 from roofcal.predict.errors import PredictError
 from roofcal.records import Calibration, read_records
@@ -19,9 +19,7 @@ def find_calibration(
     holds no calibration of the device.
     """
     roots = (published, results / "replay", results)
-    found = [
-        path for root in roots for path in sorted(root.glob("*/*/calibration.jsonl"), key=_versions)
-    ]
+    found = [path for root in roots for path in _calibrations(root)]
     matching = [
         path
         for path in found
@@ -51,6 +49,12 @@ def read_calibration(path: Path, device: str | None) -> Calibration:
     return found[0]
 
 
+def _calibrations(root: Path) -> list[Path]:
+    """Those below a folder, later versions of driver, torch and triton last."""
+    found = root.glob("*/*/calibration.jsonl")
+    return sorted(found, key=lambda path: version_key(path.parent.name))
+
+
 def _check_names(path: Path, calibration: Calibration) -> None:
     """Raises PredictError for constants of products without the provider they were fitted on."""
     old = old_names(calibration.constants)
@@ -60,12 +64,6 @@ def _check_names(path: Path, calibration: Calibration) -> None:
             "Names are gemm.<provider>.<recipe>.<constant> now; fit again: "
             f"python -m roofcal calibrate --run {path.parent} --out FILE"
         )
-
-
-def _versions(path: Path) -> list[tuple[int, str]]:
-    """Sorts torch2.11 after torch2.9: numbers by value, what is between them as text."""
-    parts = re.split(r"(\d+)", path.parent.name)
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
 
 
 def _nothing(device: str, environment: str | None, found: list[Path]) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import pandas as pd
 
@@ -17,6 +17,7 @@ from roofcal.report.constants import constants_table
 from roofcal.report.learning_section import read_curves
 from roofcal.report.llm_section import read_estimates
 from roofcal.report.loading import Run
+from roofcal.report.moved_section import read_moved
 from roofcal.report.quality import quality_row
 from roofcal.report.tables import frame_of
 from roofcal.report.transfer_section import labels_of, transfers
@@ -39,6 +40,7 @@ class Analysis:
     learning    the learning curves, empty without any
     llm         estimates of language models, empty without any
     transfers   own calibration against those of other environments, by op; empty without any
+    moved       what `compare` wrote of the environment before this one, None where nothing did
     others      files of those calibrations by environment, as commands name them
     """
 
@@ -57,6 +59,7 @@ class Analysis:
     learning: pd.DataFrame
     llm: pd.DataFrame
     transfers: pd.DataFrame
+    moved: Mapping[str, Any] | None = None
     others: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -122,6 +125,7 @@ def analyse(run: Run, spec: DeviceSpec | None, others: Mapping[str, str] | None 
         learning=read_curves(run.derived),
         llm=read_estimates(run.derived),
         transfers=_joined([transfers(frame) for frame in frames.values()]),
+        moved=read_moved(run.derived),
         others=others or {},
     )
 

@@ -11,7 +11,7 @@ from roofcal.devices import load_devices
 from roofcal.records import write_bytes
 from roofcal.report import mixed_section, transfer_section
 from roofcal.report.analysis import Analysis, analyse, with_shape
-from roofcal.report.export import write_csv
+from roofcal.report.export import as_csv, write_csv
 from roofcal.report.glance import GLANCE, glance_row
 from roofcal.report.loading import ReportError, Run, load_run
 from roofcal.report.page import Chapter, make_table
@@ -44,9 +44,26 @@ def write_report(runs: Sequence[tuple[Path, Path | None]], out: Path, devices_fo
             tables.setdefault(name, []).append(frame)
     page = _page(chapters, glance)
     for name, frames in sorted(tables.items()):
-        full = [frame for frame in frames if len(frame)]
-        write_csv(out.parent / "tables" / name, pd.concat(full) if full else frames[0])
+        write_csv(out.parent / "tables" / name, _joined(frames))
     write_bytes(out, page.encode())
+
+
+def tables_of(run: Path, devices_folder: Path) -> dict[str, str]:
+    """File name -> CSV text of every table beside the report of one run, without drawing it.
+
+    Raises as write_report.
+    """
+    loaded = load_run(run)
+    analysis = analyse(loaded, load_devices(devices_folder).get(loaded.environment.device))
+    tables: dict[str, list[pd.DataFrame]] = {}
+    for name, frame in csv_tables(analysis):
+        tables.setdefault(name, []).append(frame)
+    return {name: as_csv(_joined(frames)) for name, frames in sorted(tables.items())}
+
+
+def _joined(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    full = [frame for frame in frames if len(frame)]
+    return pd.concat(full) if full else frames[0]
 
 
 def _rank(run: Run) -> tuple[Any, ...]:

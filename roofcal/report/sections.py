@@ -13,6 +13,7 @@ from roofcal.report import (
     learning_section,
     llm_section,
     mixed_section,
+    moved_section,
     transfer_section,
 )
 from roofcal.report.accuracy import judged
@@ -90,6 +91,7 @@ class Writer:
             "accuracy": ("Measured against predicted", self._accuracy),
             "learning": ("Learning curve", self._learning),
             "transfer": ("Calibrations of other environments", self._transfer),
+            "moved": ("What moved", self._moved),
             "speedup": ("Speed-up against the baseline", self._speedup),
             "mixed": ("Mixed precision: int4 weights", self._mixed),
             "breakeven": ("Break-even of linears in fp8", self._breakeven),
@@ -291,6 +293,18 @@ class Writer:
         shown = with_shape(columns.with_protocol(table))
         name = "The same points by every method"
         yield self._table("panel", name, shown, columns.PANEL, "method_panel.csv")
+
+    def _moved(self) -> Iterator[Block]:
+        """Nothing, and so no section, for the first environment of a device."""
+        found = self.a.moved
+        if found is None:
+            return
+        for sentence in moved_section.sentences(found):
+            yield Prose(text=sentence)
+        for name, title, frame, wanted in moved_section.tables(found):
+            if len(frame):
+                yield self._table(f"moved-{name}", title, frame, wanted)
+        yield Commands(lines=[moved_section.command(found)])
 
     def _missing(self) -> Iterator[Block]:
         table = self.a.missing

@@ -22,6 +22,7 @@ ALLOWED: dict[str, set[str]] = {
     "roofcal.measure": {"torch", "triton", "kernels", "numpy", "tqdm", "cuda"},
     "roofcal.measure.telemetry": {"pynvml"},
     "roofcal.calibrate": {"numpy", "scipy"},
+    "roofcal.compare": {"numpy", "scipy"},
     "roofcal.predict": {"numpy"},
     "roofcal.predict.torchao.symbolic": {"sympy"},  # formulas as expressions
     "roofcal.export.yaml": {"yaml"},

@@ -1,11 +1,13 @@
 """Publishing freezes a finished run, byte for byte, and refuses to replace measurements."""
 
 import gzip
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from roofcal.manifest import commit_of_checkout, read_manifest
 from roofcal.model.transfers import transferred
 from roofcal.predict import calibrated
 from roofcal.predict.sources import Sources
@@ -49,6 +51,19 @@ def test_records_calibration_tables_and_report_are_frozen(run: Path, tmp_path: P
     assert any(name.startswith("tables/") and name.endswith(".csv") for name in files)
     original = read_records(run / "measurements/probe_math.jsonl", Measurement)
     assert read_records(target / "measurements/probe_math.jsonl.gz", Measurement) == original
+
+
+def test_the_manifest_has_every_file_and_the_index_every_publication(
+    run: Path, tmp_path: Path
+) -> None:
+    target = publish(run, tmp_path / "published", DEVICES)
+    manifest = read_manifest(target)
+    assert manifest is not None
+    assert set(manifest["files"]) == set(content(target)) - {"manifest.json"}
+    assert manifest["commit"] == commit_of_checkout()
+    index = json.loads((tmp_path / "published/index.json").read_text())
+    assert [row["environment_id"] for row in index["publications"]] == [target.name]
+    assert (tmp_path / "published/index.html").is_file()
 
 
 def test_the_break_even_map_is_frozen_where_there_is_one(run: Path, tmp_path: Path) -> None:

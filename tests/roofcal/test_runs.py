@@ -19,6 +19,7 @@ from roofcal.runs import (
     other_calibrations,
     published_runs,
     study_runs,
+    with_run_before,
 )
 
 CONFIG = Path(__file__).resolve().parents[1] / "workflow" / "study"
@@ -109,6 +110,16 @@ def test_a_device_has_the_calibrations_of_its_other_environments() -> None:
     assert other_calibrations(runs[-1], runs) == found
     assert other_calibrations(own, [own, runs[-1]]) == []
     assert other_calibrations(runs[-2], runs) == []
+
+
+def test_a_run_is_compared_with_the_environment_before_it() -> None:
+    names = ("driver580.10", "driver580.9", "driver590")
+    runs = [replayed("d", name) for name in names] + [replayed("d2", "driver1")]
+    ten, nine, latest, other = runs
+    assert with_run_before(latest, runs) == [ten, latest]
+    assert with_run_before(ten, runs) == [nine, ten]
+    assert with_run_before(nine, runs) == []
+    assert with_run_before(other, runs) == []
 
 
 def test_a_run_has_the_descriptions_that_its_device_has() -> None:

@@ -1,5 +1,6 @@
 """What runs again after what: the promises of CONTRIBUTING.md, asked of Snakemake itself."""
 
+import json
 import os
 import signal
 import time
@@ -9,7 +10,7 @@ import pytest
 
 from roofcal.model.transfers import transferred
 from roofcal.records import Measurement, PlanPoint, read_records
-from tests.workflow.checkout import CPU, Checkout
+from tests.workflow.checkout import CPU, GPU, Checkout
 
 pytestmark = pytest.mark.slow
 
@@ -203,6 +204,32 @@ def test_a_new_environment_is_measured_beside_the_old_one(finished: Checkout) ->
     report = finished.text("results/report/report.html")
     assert old.name in report
     assert new.name in report
+
+
+def test_a_new_driver_makes_an_environment_of_its_own_and_what_moved_is_said(
+    fresh: Checkout,
+) -> None:
+    fresh.set_devices(GPU)
+    fresh.run()
+    old = only_run(fresh)
+    before = {file: file.read_bytes() for file in (*old.glob("plan/*"), *old.glob("measure*/*"))}
+    fresh.set_devices(GPU | {"driver": "590"})
+
+    jobs = fresh.pending_with_folders()
+    fresh.run()
+
+    (new,) = set(fresh.run_folders()) - {old}
+    here = str(new.relative_to(fresh.folder))
+    assert "driver580" in old.name
+    assert "driver590" in new.name
+    assert all(jobs[f"{rule} {op}"] == [here] for rule in ("plan", "measure") for op in OPS)
+    assert before
+    assert {file: file.read_bytes() for file in before} == before
+    assert jobs["compare"] == [here]
+    assert not (old / "moved.json").exists()
+    pair = [f"{folder}={folder}" for folder in (str(old.relative_to(fresh.folder)), here)]
+    assert json.loads((new / "moved.json").read_text()) == pair
+    assert "Nothing to be done" in fresh.run()
 
 
 def test_an_old_environment_is_never_measured_again(finished: Checkout) -> None:

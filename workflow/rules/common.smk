@@ -6,7 +6,13 @@ import sys
 from pathlib import Path
 
 from roofcal.config import load_study
-from roofcal.runs import RESULTS, interrupted_runs, other_calibrations, study_runs
+from roofcal.runs import (
+    RESULTS,
+    interrupted_runs,
+    other_calibrations,
+    study_runs,
+    with_run_before,
+)
 from roofcal.sources import measure_sources, plan_sources, stage_sources
 
 # `python` in a rule is the one Snakemake runs on, whether or not its environment is activated.
@@ -21,7 +27,8 @@ try:
     PLANNED_BY = {op: plan_sources(op) for op in STUDY.sweep_files}
     MEASURED_BY = {op: measure_sources(op) for op in STUDY.sweep_files}
     DONE_BY = {
-        stage: stage_sources(stage) for stage in ("calibrate", "predict", "report")
+        stage: stage_sources(stage)
+        for stage in ("calibrate", "predict", "compare", "report")
     }
 except (ValueError, OSError) as error:
     print(f"error: {error}", file=sys.stderr)

@@ -4,6 +4,11 @@ rule report:
     input:
         records=[file for run in RUNS.values() for file in run.records()],
         derived=[file for run in RUNS.values() for file in run.derivatives()],
+        moved=[
+            f"{run.derived}/moved.json"
+            for run in RUNS.values()
+            if with_run_before(run, RUNS.values())
+        ],
         datasheets=[file for run in RUNS.values() for file in run.datasheet()],
         sources=DONE_BY["report"],
     output:

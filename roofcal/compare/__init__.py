@@ -1,0 +1,1 @@
+"""What differs between two runs: points, constants, kernels, winners, break-even points."""

@@ -1,0 +1,155 @@
+"""A comparison for a person."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+Rows = Sequence[Mapping[str, Any]]
+_SHOWN: Final = 10
+
+
+def sentences(found: Mapping[str, Any], shown: int = _SHOWN) -> str:
+    """The comparison as text: at most `shown` lines of each list, and how many more there are."""
+    return "\n".join(_lines(found, shown))
+
+
+def _lines(found: Mapping[str, Any], shown: int) -> Iterator[str]:
+    for name in ("a", "b"):
+        run = found[name]
+        yield f"{name.upper()}: {run['device']} {run['environment']}"
+    yield from _background(found)
+    yield ""
+    yield from _shifts(found["shifts"])
+    yield ""
+    yield _points_line(found)
+    moved = [p for p in found["points"] if p["verdict"] in ("SLOWER", "FASTER")]
+    yield from _some(moved, _point, shown)
+    for title, key, line in _LISTS:
+        yield from _listed(title, found[key], line, shown)
+    yield ""
+    yield _end(found)
+
+
+def _background(found: Mapping[str, Any]) -> Iterator[str]:
+    for row in found["environment"]:
+        yield f"{row['field']}: {row['a']} -> {row['b']}"
+    if not found["environment"]:
+        yield "the environments are the same"
+    cards = [set(found[name]["cards"]) for name in ("a", "b")]
+    if all(cards) and cards[0] != cards[1]:
+        yield f"cards: {_cards(cards[0])} -> {_cards(cards[1])}"
+    if found["same_measurements"]:
+        yield f"{found['same_measurements']} points are the same measurements in both: not compared"
+
+
+def _cards(names: set[str]) -> str:
+    return ", ".join(sorted(name[:12] for name in names))
+
+
+def _shifts(rows: Rows) -> Iterator[str]:
+    if not rows:
+        yield "common shifts: none, too few points"
+        return
+    width = max(len(row["group"]) for row in rows)
+    yield f"{'common shift of':<{width}}  points    time           95 %     clock  resolved  cause"
+    for row in rows:
+        interval = f"{_percent(row['low'])} to {_percent(row['high'])}"
+        clock = "-" if row["clock"] is None else _percent(row["clock"])
+        yield (
+            f"{row['group']:<{width}}  {row['points']:6}  {_percent(row['shift']):>6}"
+            f"  {interval:>16}  {clock:>6}  {row['resolved']:8.0%}  {row['cause'] or '-'}"
+        )
+
+
+def _points_line(found: Mapping[str, Any]) -> str:
+    parts = ", ".join(f"{count} {name}" for name, count in found["counts"].items())
+    raw = found["counts_raw"]
+    return (
+        f"{sum(found['counts'].values())} points after the common shifts, beyond "
+        f"{found['threshold']:.1%}: {parts}\n(before them: {raw['SLOWER']} SLOWER, "
+        f"{raw['FASTER']} FASTER)"
+    )
+
+
+def _point(row: Mapping[str, Any]) -> str:
+    interval = f"{_percent(row['low'])} to {_percent(row['high'])}"
+    names = "" if row["same_names"] else ", other kernel names"
+    return (
+        f"{row['verdict']} {_percent(row['change'])} ({interval}), {row['cause']}{names}: "
+        f"{_name(row)}, {row['median_a_s'] * 1e6:.4g} -> {row['median_b_s'] * 1e6:.4g} us"
+    )
+
+
+def _name(row: Mapping[str, Any]) -> str:
+    who = [row[key] for key in ("op", "provider", "recipe") if key in row]
+    sizes = "x".join(str(size) for size in row["shape"].values())
+    protocol = "" if row["protocol"] == "graph cold normal" else f" ({row['protocol']})"
+    repeat = f" #{row['repeat']}" if row["repeat"] else ""
+    return f"{' '.join(who)} {sizes}{protocol}{repeat}"
+
+
+def _listed(
+    title: str, rows: Rows | None, line: Callable[[Mapping[str, Any]], str], shown: int
+) -> Iterator[str]:
+    if rows is None:
+        yield f"{title}: not to be told, a run has none"
+        return
+    yield f"{title}: {len(rows) or 'none'}"
+    yield from _some(rows, line, shown)
+
+
+def _some(rows: Rows, line: Callable[[Mapping[str, Any]], str], shown: int) -> Iterator[str]:
+    for row in rows[:shown]:
+        yield f"  {line(row)}"
+    if len(rows) > shown:
+        yield f"  ... and {len(rows) - shown} more (--json has all)"
+
+
+def _constant(row: Mapping[str, Any]) -> str:
+    ends = [_ends(row, end) for end in ("a", "b")]
+    change = "" if row["change"] is None else f", {_percent(row['change'])}"
+    return f"{row['constant']}: {ends[0]} -> {ends[1]} {row['unit']}{change}"
+
+
+def _ends(row: Mapping[str, Any], end: str) -> str:
+    if row[end] is None:
+        return "none"
+    return f"{row[end]:.4g} ({row[f'{end}_low']:.4g} to {row[f'{end}_high']:.4g})"
+
+
+def _breakeven(row: Mapping[str, Any]) -> str:
+    a, b = ("never" if row[key] is None else f"{row[key]}" for key in ("m_a", "m_b"))
+    sure = "" if row["clear"] else " (intervals overlap)"
+    linear = f"{row['recipe']} {row['pass']}, casts {row['casts']}, n={row['n']} k={row['k']}"
+    return f"{linear}: {a} -> {b}{sure}"
+
+
+def _winner(row: Mapping[str, Any]) -> str:
+    sure = "" if row["clear"] else " (close)"
+    return f"{_name(row)}: {row['winner_a']} -> {row['winner_b']}{sure}"
+
+
+def _end(found: Mapping[str, Any]) -> str:
+    count, groups = len(found["regressions"]), found["regressed_groups"]
+    if not count and not groups:
+        return f"no regression beyond {found['limit']:.1%}"
+    whole = f", and the whole of {'; '.join(groups)}" if groups else ""
+    return f"regression beyond {found['limit']:.1%}: {count} points{whole}"
+
+
+def _percent(fraction: float) -> str:
+    return f"{fraction:+.1%}"
+
+
+_LISTS: Final = (
+    ("status changed", "statuses", lambda r: f"{_name(r)}: {r['status_a']} -> {r['status_b']}"),
+    (
+        "kernels with other names",
+        "kernels",
+        lambda r: f"{_name(r)}: {'; '.join(r['kernels_a'])} -> {'; '.join(r['kernels_b'])}",
+    ),
+    ("winner changed", "winners", _winner),
+    ("constants that moved", "constants", _constant),
+    ("break-even points that moved", "breakeven", _breakeven),
+    ("only in B", "appeared", lambda r: f"{_name(r)}: {r['status']}"),
+    ("only in A", "disappeared", lambda r: f"{_name(r)}: {r['status']}"),
+)

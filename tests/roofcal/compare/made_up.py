@@ -1,0 +1,111 @@
+"""Small runs in memory and on disk, point by point, for the tests of compare."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from roofcal.compare.observations import Observation, Observed, observation
+from roofcal.records import (
+    Calibration,
+    Ceiling,
+    Environment,
+    Measurement,
+    PlanPoint,
+    Session,
+    Telemetry,
+    write_records,
+)
+
+ENVIRONMENT = Environment(
+    device="made-up", vendor="nvidia", device_name="Made Up", compute_units=1, torch="2", python="3"
+)
+MAP = "recipe,pass,casts,m,n,k,speedup,low,high,class,breakeven_m,breakeven_m_low,breakeven_m_high"
+
+
+def point(m: int = 512, recipe: str = "bf16", **other: Any) -> PlanPoint:
+    shape = {"m": m, "n": 512, "k": 512}
+    values = {"op": "gemm", "provider": "cublaslt", "device": "made-up"} | other
+    return PlanPoint(recipe=recipe, shape=shape, **values)
+
+
+def measurement(
+    of: PlanPoint, turns_s: Sequence[float], clock_hz: float | None = 1.98e9, **other: Any
+) -> Measurement:
+    """Five equal samples per turn, and a warm-up of one turn that is twice as slow."""
+    every = [2 * turns_s[0], *turns_s] if turns_s else []
+    starts = tuple(5 * i for i in range(len(every)))
+    clocks = (clock_hz,) * len(every) if clock_hz else ()
+    values = {"status": "ok", "kernel_names": ("kernel",)} | other
+    return Measurement(
+        point_id=of.point_id,
+        environment_id=ENVIRONMENT.environment_id,
+        session_id="s",
+        latency_samples_s=tuple(t for t in every for _ in range(5)),
+        warmup_samples=5 if every else 0,
+        slice_starts=starts,
+        telemetry=Telemetry(sample_index=starts if clocks else (), sm_clock_hz=clocks),
+        **values,
+    )
+
+
+def observed(rows: Sequence[Observation]) -> Observed:
+    points = {row.key: row for row in rows}
+    return Observed(folder=Path("made-up"), environment=ENVIRONMENT, points=points)
+
+
+def many(
+    count: int = 60, factor: float = 1.0, seed: int = 0, clock_hz: float | None = 1.98e9
+) -> list[Observation]:
+    """Points around a millisecond, turns 0.1 % apart; factor: of the time of all."""
+    source = np.random.default_rng(seed)
+    points = [point(512 + 16 * i) for i in range(count)]
+    times = factor * 1e-3 * np.exp(source.normal(0, 1e-3, (count, 5)))
+    return [
+        observation(p, measurement(p, [float(t) for t in row], clock_hz))
+        for p, row in zip(points, times, strict=True)
+    ]
+
+
+def write_run(
+    folder: Path, rows: Sequence[tuple[PlanPoint, Measurement]], rate: float = 1e12, m: str = "64"
+) -> Path:
+    """A run folder with a calibration of one constant and a map of one linear."""
+    environment = ENVIRONMENT
+    session = Session(
+        session_id="s",
+        environment_id=environment.environment_id,
+        op="gemm",
+        host="here",
+        device_uuid="GPU-1",
+        git_commit=None,
+        git_dirty=None,
+        code_hash="",
+        command="",
+        timing={},
+        started_utc="2026-01-01T00:00:00+00:00",
+    )
+    write_records(folder / "environment.jsonl", [environment])
+    write_records(folder / "plan/gemm.jsonl", [p for p, _ in rows])
+    write_records(folder / "measurements/gemm.jsonl", [session, *(row for _, row in rows)])
+    constant = Ceiling(
+        value=rate, ci95_low=0.99 * rate, ci95_high=1.01 * rate, unit="B/s", evidence=""
+    )
+    fitted = Calibration(
+        device="made-up",
+        environment_id=environment.environment_id,
+        constants={"dram_read_bytes_per_s": constant},
+    )
+    write_records(folder / "calibration.jsonl", [fitted])
+    (folder / "breakeven.csv").write_text(
+        f"{MAP}\nfp8,forward,none,16,512,512,1,1,1,even,{m},{m},{m}\n"
+    )
+    return folder
+
+
+def slower(row: Measurement, factor: float) -> Measurement:
+    """The same measurement with other times."""
+    samples = tuple(factor * sample for sample in row.latency_samples_s)
+    return replace(row, latency_samples_s=samples)

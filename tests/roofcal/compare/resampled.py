@@ -1,0 +1,95 @@
+"""Runs made of the published records of a real H200: measured again, as far as samples can tell.
+
+Two ways. `samples`: every settled sample is drawn anew from all of its point, as if samples had no
+memory. `turns`: whole turns are drawn, so the power controller's memory stays: at the power limit a
+point is then known to about 1 % only, which no method can undo.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from roofcal.compare.observations import Observed, observation, settled_turns
+from roofcal.records import Environment, Measurement, PlanPoint, Telemetry, read_records
+
+ROOT = Path(__file__).resolve().parents[3]
+Kind = Literal["samples", "turns"]
+Record = tuple[PlanPoint, Measurement]
+
+
+def published() -> Path:
+    """The folder of the published H200."""
+    return sorted((ROOT / "reports/published/nvidia-h200").glob("*/environment.jsonl"))[0].parent
+
+
+@cache
+def records() -> tuple[Record, ...]:
+    """Its points with a time, and their measurements."""
+    found: list[Record] = []
+    for path in sorted((published() / "plan").glob("*.jsonl.gz")):
+        points = {p.point_id: p for p in read_records(path, PlanPoint)}
+        rows = read_records(published() / "measurements" / path.name, Measurement)
+        found += [(points[row.point_id], row) for row in rows if row.status == "ok"]
+    return tuple(found)
+
+
+def drawn(
+    seed: int,
+    kind: Kind,
+    factors: Mapping[str, float] | None = None,
+    turns: int = 1,
+) -> Observed:
+    """The H200 measured again. factors: of the time of points by point_id; turns: times as many."""
+    source = np.random.default_rng(seed)
+    points = {}
+    for point, row in records():
+        again = _redrawn(row, kind, source, turns, (factors or {}).get(point.point_id, 1.0))
+        found = observation(point, again)
+        points[found.key] = found
+    environment = read_records(published() / "environment.jsonl", Environment)[0]
+    return Observed(folder=published(), environment=environment, points=points)
+
+
+def _redrawn(
+    row: Measurement, kind: Kind, source: np.random.Generator, more: int, factor: float
+) -> Measurement:
+    turns = settled_turns(row)
+    chosen = source.integers(0, len(turns), len(turns) * more)
+    if kind == "turns":
+        taken = [np.array(turns[i]) for i in chosen]
+    else:
+        every = np.concatenate([np.array(turn) for turn in turns])
+        taken = [source.choice(every, len(turn)) for turn in turns * more]
+    starts = np.cumsum([0, *(len(turn) for turn in taken)])
+    clocks = _clocks(row)
+    return replace(
+        row,
+        latency_samples_s=tuple(float(s) * factor for turn in taken for s in turn),
+        warmup_samples=0,
+        slice_starts=tuple(int(start) for start in starts[:-1]),
+        telemetry=Telemetry(
+            sample_index=tuple(int(start) for start in starts[:-1]),
+            sm_clock_hz=tuple(clocks[i % len(clocks)] for i in chosen) if clocks else (),
+        ),
+    )
+
+
+def _clocks(row: Measurement) -> list[float]:
+    pairs = zip(row.telemetry.sample_index, row.telemetry.sm_clock_hz, strict=False)
+    return [clock for index, clock in pairs if index >= row.warmup_samples]
+
+
+def planted(seed: int, share: float) -> frozenset[str]:
+    """point_ids of a share of the points."""
+    ids = sorted(point.point_id for point, _ in records())
+    chosen = np.random.default_rng(seed).choice(ids, round(share * len(ids)), replace=False)
+    return frozenset(str(name) for name in chosen)
+
+
+def slowed(ids: Collection[str], factor: float) -> dict[str, float]:
+    """Factors of the time of points."""
+    return dict.fromkeys(ids, factor)

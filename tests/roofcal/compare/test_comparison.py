@@ -1,0 +1,64 @@
+"""Two runs on disk compared: everything that differs, and what counts as a regression."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from roofcal.compare.comparison import compare
+from roofcal.compare.names import Named
+from roofcal.compare.wording import sentences
+from roofcal.records import Measurement, PlanPoint
+from tests.roofcal.compare.made_up import many, measurement, point, slower, write_run
+
+
+def rows(seed: int) -> list[tuple[PlanPoint, Measurement]]:
+    return [
+        (o.point, measurement(o.point, [2.718281828**t for t in o.log_turns_s]))
+        for o in many(seed=seed)
+    ]
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> tuple[Named, Named]:
+    after = rows(1)
+    after[0] = (after[0][0], slower(after[0][1], 1.05))
+    gone, new = point(16 * 512), point(16 * 513)
+    a = write_run(tmp_path / "a", [*rows(0), (gone, measurement(gone, [1.0, 1.0]))])
+    b = write_run(tmp_path / "b", [*after, (new, measurement(new, [1.0, 1.0]))], 1.2e12, "128")
+    return Named(folder=a, derived=a), Named(folder=b, derived=b)
+
+
+def test_everything_that_differs_is_there_as_json(pair: tuple[Named, Named]) -> None:
+    found = json.loads(json.dumps(compare(*pair), allow_nan=False))
+    assert found["counts"] == {"SLOWER": 1, "FASTER": 0, "SAME": 59, "AMBIGUOUS": 0}
+    first = found["points"][0]
+    assert (first["verdict"], first["shape"]["m"]) == ("SLOWER", 512)
+    assert found["regressions"] == [first["point_id"]]
+    assert [row["constant"] for row in found["constants"]] == ["dram_read_bytes_per_s"]
+    assert [(row["m_a"], row["m_b"]) for row in found["breakeven"]] == [(64, 128)]
+    assert [len(found[name]) for name in ("appeared", "disappeared")] == [1, 1]
+
+
+def test_a_limit_above_the_change_makes_it_no_regression(pair: tuple[Named, Named]) -> None:
+    found = compare(*pair, limit=0.2)
+    assert found["regressions"] == []
+    assert found["counts"]["SLOWER"] == 1
+
+
+def test_a_whole_group_that_is_slower_is_a_regression(tmp_path: Path) -> None:
+    a = write_run(tmp_path / "a", rows(0))
+    b = write_run(tmp_path / "b", [(p, slower(row, 1.05)) for p, row in rows(1)])
+    found = compare(Named(folder=a, derived=a), Named(folder=b, derived=b))
+    assert found["regressions"] == []
+    assert found["regressed_groups"] == ["gemm: small"]
+
+
+def test_the_text_says_the_same(pair: tuple[Named, Named]) -> None:
+    text = sentences(compare(*pair))
+    assert "60 points after the common shifts, beyond 2.0%: 1 SLOWER, 0 FASTER, 59 SAME" in text
+    assert "SLOWER +5.0%" in text
+    assert "kernel: gemm cublaslt bf16 512x512x512" in text
+    assert "dram_read_bytes_per_s: 1e+12 (9.9e+11 to 1.01e+12) -> 1.2e+12" in text
+    assert "fp8 forward, casts none, n=512 k=512: 64 -> 128" in text
+    assert text.endswith("regression beyond 2.0%: 1 points")

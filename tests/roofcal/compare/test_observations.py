@@ -1,0 +1,63 @@
+"""What compare reads of a run: turns, clocks, statuses, and the regime of a point."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from roofcal.compare.errors import CompareError
+from roofcal.compare.observations import observation, observe, regime, settled_turns
+from roofcal.records import RecordsError, write_records
+from tests.roofcal.compare.made_up import ENVIRONMENT, measurement, observed, point, write_run
+
+
+def test_settled_turns_leave_out_the_warm_up() -> None:
+    row = measurement(point(), [1.0, 2.0])
+    assert settled_turns(row) == [(1.0,) * 5, (2.0,) * 5]
+    assert settled_turns(replace(row, slice_starts=())) == [(1.0,) * 5 + (2.0,) * 5]
+
+
+def test_a_point_is_the_mean_of_its_turns_and_a_hiccup_is_trimmed() -> None:
+    row = measurement(point(), [1.0, np.e**2])
+    found = observation(point(), row)
+    assert found.mean == pytest.approx(1.0)
+    assert found.squares == pytest.approx(2.0)
+    turn = (*(1.0 for _ in range(9)), 100.0)
+    hiccup = replace(row, latency_samples_s=turn, warmup_samples=0, slice_starts=(0,))
+    assert observation(point(), hiccup).mean == pytest.approx(0.0)
+
+
+def test_the_key_is_the_same_on_another_device() -> None:
+    other = replace(point(), device="other")
+    assert other.point_id != point().point_id
+    row = measurement(point(), [1.0, 1.0])
+    assert observation(other, row).key == observation(point(), row).key
+    assert observation(point(528), row).key != observation(point(), row).key
+
+
+def test_a_point_without_a_time_keeps_its_status() -> None:
+    found = observation(point(), measurement(point(), [], status="unsupported"))
+    assert (found.status, found.log_turns_s, found.median_s) == ("unsupported", (), None)
+
+
+def test_the_regime_says_whether_the_clock_was_limited() -> None:
+    rows = [(point(512), 2e9), (point(528), 1.5e9), (point(544), None)]
+    run = observed([observation(p, measurement(p, [1.0, 1.0], clock)) for p, clock in rows])
+    fast, slow, unknown = run.points.values()
+    assert regime(run, fast) == "small"
+    assert regime(run, slow) == "small, clock limited"
+    assert regime(run, unknown) == "small"
+
+
+def test_a_run_is_read_with_its_cards(tmp_path: Path) -> None:
+    run = observe(write_run(tmp_path, [(point(), measurement(point(), [1.0, 1.0]))]))
+    assert (run.environment, run.cards, len(run.points)) == (ENVIRONMENT, ("GPU-1",), 1)
+
+
+def test_a_folder_without_measurements_and_one_that_is_no_run_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(RecordsError, match=r"environment\.jsonl"):
+        observe(tmp_path)
+    write_records(tmp_path / "environment.jsonl", [ENVIRONMENT])
+    with pytest.raises(CompareError, match="holds no measurement"):
+        observe(tmp_path)

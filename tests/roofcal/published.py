@@ -1,0 +1,24 @@
+"""A small finished run with everything derived, published: what verify and derive are tried on."""
+
+from pathlib import Path
+
+from roofcal.calibrate.calibration import calibrate
+from roofcal.calibrate.learning import learning_csv
+from roofcal.derive import Known
+from roofcal.predict.breakeven_map import run_map
+from roofcal.publish import publish
+from roofcal.records import write_records
+from tests.roofcal.calibrate.probe_runs import ENVIRONMENT, write_run
+
+ROOT = Path(__file__).resolve().parents[2]
+KNOWN = Known(spec=None, wave=None, devices=ROOT / "config/devices", models=ROOT / "config/models")
+
+
+def publish_made_up(folder: Path, *, curves: bool = False) -> Path:
+    """The publication of made-up probes, below `folder`; learning curves take five seconds."""
+    run = write_run(folder / "results" / ENVIRONMENT.device / ENVIRONMENT.environment_id)
+    write_records(run / "calibration.jsonl", [calibrate(run)])
+    (run / "breakeven.csv").write_text(run_map(run, run / "calibration.jsonl"))
+    if curves:
+        (run / "learning.csv").write_text(learning_csv(run))
+    return publish(run, folder / "published", KNOWN.devices)

@@ -1,0 +1,28 @@
+# What moved since the environment before this one, by versions of driver, torch and triton. Exit
+# code 1 says that something became slower: news for the report, no failure of the study.
+rule compare:
+    input:
+        records=lambda w: [
+            f
+            for run in with_run_before(run_of(w), RUNS.values())
+            for f in run.records()
+        ],
+        derived=lambda w: [
+            f
+            for run in with_run_before(run_of(w), RUNS.values())
+            for f in (run.calibration, f"{run.derived}/breakeven.csv")
+        ],
+        sources=DONE_BY["compare"],
+    output:
+        "{root}/{device}/{environment}/moved.json",
+    log:
+        "{root}/{device}/{environment}/log/compare.log",
+    conda:
+        "../../environment.yml"
+    params:
+        pair=lambda w: [
+            f"{run.folder}={run.derived}"
+            for run in with_run_before(run_of(w), RUNS.values())
+        ],
+    shell:
+        "python -m roofcal compare {params.pair} --json --out {output} > {log} 2>&1 || [ $? -eq 1 ]"
