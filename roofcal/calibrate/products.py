@@ -176,6 +176,7 @@ def _bounds(
         "wave_s": (5e-7, 2e-8, 3e-6),
         "split_k_s": (1.5e-6, 1.5e-7, 1.5e-5),
         "misaligned": (1.3, 1.0, 2.5),
+        "uneven": (1.02, 0.97, 1.15),
         # The bandwidth is the device's, and the streams have measured it.
         "dram_bytes_per_s": (0.97 * stream, 0.93 * stream, 1.02 * stream),
         "sustained_flops_per_s": (rate, 0.65 * rate, 1.7 * rate),
@@ -205,6 +206,7 @@ def _fast_names(data: _Data, family: str) -> Sequence[str]:
     depends = {
         "split_k_s": shapes.split.any(),
         "misaligned": shapes.misaligned.any(),
+        "uneven": shapes.uneven.any(),
         "crowd_s_per_byte": shapes.crowd.any(),
     }
     return tuple(name for name in CONSTANTS if name not in slow and depends.get(name, True))

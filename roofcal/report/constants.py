@@ -69,6 +69,7 @@ _RECIPE: Final = {
     "wave_s": _Said(label="Start of a further wave"),
     "split_k_s": _Said(label="Price of splitting K"),
     "misaligned": _Said(label="Slow-down of misaligned rows"),
+    "uneven": _Said(label="Slow-down of rows off 256 bytes"),
     "dram_bytes_per_s": _Said(label="Memory bandwidth in products", datasheet="dram_bytes_per_s"),
 }
 _CAST: Final = {

@@ -29,7 +29,7 @@ from roofcal.devices import DeviceSpec
 from roofcal.model.recipes import GEMM_RECIPES
 from roofcal.ops import BY_NAME
 from roofcal.ops.gemm.fitted import default_provider
-from roofcal.ops.gemm.time_model import Q
+from roofcal.ops.gemm.time_model import joined
 from roofcal.predict import calibrated, calibrated_products
 from roofcal.predict.errors import PredictError
 from roofcal.predict.llm.architecture import RECIPES, Side, matrix_bytes
@@ -120,16 +120,14 @@ class Prices:
         rows = float(m[0])
         moved = matrix_bytes("int4", side) + 2 * rows * (side.k + side.n)
         dram = moved / constants[f"gemm.{provider}.bf16.dram_bytes_per_s"].value
-        named = {"tiles": float(parts.tiles[0]), "power": float(parts.power[0]), "dram": dram}
-        launch = float(parts.launch[0])
-        value = launch + _norm(list(named.values()))
+        parts = joined(parts.launch, parts.tiles, np.full_like(m, dram), parts.power)
+        launch, value = float(parts.launch[0]), float(parts.total[0])
         factors = calibrated_products.interval_factors(self.calibration, provider, "bf16", n, k)
         error = float(factors[0])
         roof = launch / error + max(self._read.seconds(moved).low_s, self._bf16_seconds(rows, side))
-        named["launch"] = launch
         return Priced(
             duration=Duration(value, min(value, roof), value * error),
-            bound_by=max(named, key=lambda name: named[name]),
+            bound_by=parts.bound_by[0],
         )
 
     def _bf16_seconds(self, rows: float, side: Side) -> float:
@@ -206,9 +204,3 @@ def _first(times: Times) -> Priced:
 
 def _rate(constant: Ceiling) -> Rate:
     return Rate(constant.value, constant.ci95_low, constant.ci95_high)
-
-
-def _norm(parts: list[float]) -> float:
-    """How the calibrated model joins parts that overlap: (a^q + b^q + ...)^(1/q)."""
-    largest = max(parts)
-    return float(largest * sum((part / largest) ** Q for part in parts) ** (1 / Q))

@@ -22,6 +22,7 @@ TRUTH: dict[str, float] = {
     "wave_s": 1e-6,
     "split_k_s": 3e-6,
     "misaligned": 1.4,
+    "uneven": 1.03,
     "tile_flops_8_byte_per_s": 1.5e12,
     "k_latency_8_byte_s_per_byte": 5e-9,
     "tile_flops_odd_per_s": 9e11,

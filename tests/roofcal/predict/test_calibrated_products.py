@@ -5,12 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from roofcal.ops.gemm.time_model import describe, evaluate
 from roofcal.predict import calibrated, calibrated_products
 from roofcal.predict.sources import Sources
 from roofcal.records import Calibration
+from tests.roofcal.calibrate.probe_runs import TRUTH, UNITS
 from tests.roofcal.predict.runs import calibration, exactly, product
 
 SIZES = (np.array([300.0]), np.array([4096.0]), np.array([8192.0]))
+TILES = "any_tile_split_k"
 
 
 def with_ours(recipe: str = "bf16", launch_s: float = 1e-6, error: float = 0.3) -> Calibration:
@@ -31,8 +34,10 @@ def seconds(found: Calibration, provider: str) -> float:
 
 def test_a_point_is_answered_by_its_providers_constants() -> None:
     found = with_ours(launch_s=1e-6)
-    library, ours = seconds(found, "cublaslt"), seconds(found, "triton")
-    assert library - ours == pytest.approx(3e-6 - 1e-6)
+    shapes = describe("bf16", *SIZES, TILES, UNITS)
+    for provider, launch_s in (("cublaslt", 3e-6), ("triton", 1e-6)):
+        expected = evaluate(TRUTH | {"launch_s": launch_s}, shapes, TILES).total[0]
+        assert seconds(found, provider) == pytest.approx(expected)
 
 
 def test_the_interval_is_the_providers_own() -> None:
