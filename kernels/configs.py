@@ -177,6 +177,7 @@ FUSED_MOST_COLUMNS: Final = {
     "layer_norm": 16384,
     "sigmoid": 32768,
     "silu_mul": 32768,
+    "sigmoid_grad": 32768,
 }
 BOTH_MOST_COLUMNS: Final = 16384  # the columns' maxima of longer rows would spill as well
 # To be measured: rounding to bf16 in pairs and a sigmoid of four instructions, both in PTX; stages
