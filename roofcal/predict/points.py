@@ -50,9 +50,10 @@ def check_point(point: PlanPoint) -> None:
     """Raises PredictError for an unknown op or recipe."""
     if point.op not in BY_NAME:
         raise PredictError(f"unknown op '{point.op}'{_nearest(point.op, list(BY_NAME))}")
-    known = BY_NAME[point.op].recipes
-    if point.recipe not in known:
-        raise PredictError(f"unknown recipe '{point.recipe}'{_nearest(point.recipe, list(known))}")
+    op = BY_NAME[point.op]
+    if not op.has_recipe(point.recipe):
+        nearest = _nearest(point.recipe, list(op.recipes))
+        raise PredictError(f"unknown recipe '{point.recipe}'{nearest}")
 
 
 def _nearest(word: str, known: Sequence[str]) -> str:
