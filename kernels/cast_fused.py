@@ -6,9 +6,9 @@
     silu_mul     y = gate * sigmoid(gate) * up
     sigmoid_grad y = grad * s * (1 - s), what comes back through s = sigmoid(x)
 
-Shapes: x, gate, up, grad, s [rows, cols] bf16, fp16 or fp32 with contiguous rows of up to 32768 columns
-(norms: 16384); weight, bias [cols] of those types. y is made in fp32, rounded once to the type of
-x, and cast with scales of one of these kinds:
+Shapes: x, gate, up, grad, s [rows, cols] bf16, fp16 or fp32 with contiguous rows of up to 32768
+columns (norms: 16384); weight, bias [cols] of those types. y is made in fp32, rounded once to the
+type of x, and cast with scales of one of these kinds:
 
     rowwise           q [rows, cols]  scale [rows, 1] fp32
     blockwise_1x128   q [rows, cols]  scale [rows, ceil(cols/128)] fp32

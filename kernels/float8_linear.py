@@ -50,9 +50,7 @@ def plan_of(recipe: Given, product: str = "cublaslt") -> Plan:
         "w": (_cast_name(r.output.b, "squares"), _cast_name(r.grad_input.b, "squares")),
         "grad_out": (_cast_name(r.grad_input.a), _cast_name(r.grad_weight.a)),
     }
-    products = {
-        name: (_cast_name(each.a), each.summed) for name, each in r.products.items()
-    }
+    products = {name: (_cast_name(each.a), each.summed) for name, each in r.products.items()}
     return Plan(**ends, **products, by=product)
 
 
@@ -114,7 +112,11 @@ class _Linear(torch.autograd.Function):
         made = linear_ops.cast(grad_out, *ends) if any(ends) else []
         rows, columns, _ = split(made, ends)
         grad_x, grad_w = gradients(
-            plan, (grad_out, rows, columns), saved[ctx.count :], saved[: ctx.count], (need_x, need_w)
+            plan,
+            (grad_out, rows, columns),
+            saved[ctx.count :],
+            saved[: ctx.count],
+            (need_x, need_w),
         )
         of_x = grad_x.to(ctx.dtypes[0]) if grad_x is not None else None
         return of_x, grad_w.to(ctx.dtypes[1]) if grad_w is not None else None, None
@@ -139,13 +141,11 @@ def gradients(
     return grad_x, grad_w
 
 
-def linear(
-    x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None, plan: Plan
-) -> torch.Tensor:
+def linear(x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None, plan: Plan) -> torch.Tensor:
     """x [..., K] @ w [N, K].T + bias [N]; raises ValueError for sizes and GPUs it cannot take."""
     check(x, w, plan)
     rows = x.reshape(-1, x.shape[-1])
-    y: torch.Tensor = _Linear.apply(filled_up(rows, plan), w, plan)  # type: ignore[no-untyped-call]
+    y: torch.Tensor = _Linear.apply(filled_up(rows, plan), w, plan)
     y = y[: rows.shape[0]]
     y = y if bias is None else y + bias.to(y.dtype)
     return y.reshape(*x.shape[:-1], w.shape[0])

@@ -15,14 +15,23 @@ all others those of cuBLASLt ("cublaslt") or kernels.fp8_gemm ("triton"). On a C
 kernels.linear_reference, which has the same values.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 import torch
 from torch.nn import functional
 
-from kernels import cast_blocks, cast_fp8, cast_fp8_columns, cast_fused, configs
-from kernels import fp8_gemm, fp8_gemm_blockwise
+from kernels import (
+    cast_blocks,
+    cast_fp8,
+    cast_fp8_columns,
+    cast_fused,
+    configs,
+    fp8_gemm,
+    fp8_gemm_blockwise,
+)
 from kernels import linear_reference as reference
+from kernels.fp8_scales import LARGEST
 from kernels.linear_reference import BLOCK, E4M3, MX_BLOCK, Cast
 
 PRODUCTS: Final = ("cublaslt", "triton")
@@ -31,14 +40,14 @@ _FUSED: Final = {"axiswise": "rowwise", "blockwise": "blockwise_1x128", "mxfp8":
 
 def cast_rows(x: torch.Tensor, granularity: str) -> Cast:
     """(q [rows, cols], scale) by the kernels."""
-    casts = {
+    casts: dict[str, Callable[[torch.Tensor], Cast]] = {
         "tensorwise": cast_fp8.tensorwise,
         "axiswise": cast_fp8.rowwise_dim0,
         "blockwise": cast_blocks.blockwise_1x128,
         "squares": cast_blocks.blockwise_128x128,
         "mxfp8": cast_blocks.mxfp8_dim0,
     }
-    return casts[granularity](x)  # type: ignore[operator, no-any-return]
+    return casts[granularity](x)
 
 
 def cast_columns(x: torch.Tensor, granularity: str, rows: Cast | None, beside: str) -> Cast:
@@ -52,16 +61,16 @@ def cast_columns(x: torch.Tensor, granularity: str, rows: Cast | None, beside: s
         return q.t().contiguous(), scale.t().contiguous()
     if granularity == "tensorwise":
         return _tensorwise_columns(x, rows if beside in ("tensorwise", "axiswise") else None)
-    casts = {
+    casts: dict[str, Callable[[torch.Tensor], Cast]] = {
         "axiswise": cast_fp8_columns.rowwise_dim1,
         "blockwise": cast_blocks.blockwise_1x128_dim1,
         "mxfp8": cast_blocks.mxfp8_dim1,
     }
-    return casts[granularity](x)  # type: ignore[operator, no-any-return]
+    return casts[granularity](x)
 
 
 def _tensorwise_columns(x: torch.Tensor, rows: Cast | None) -> Cast:
-    largest = 448.0
+    largest = LARGEST[E4M3]
     amax = rows[1].amax() * largest if rows is not None and x.numel() else None
     if amax is None:
         amax = x.abs().amax().float() if x.numel() else torch.zeros((), device=x.device)
@@ -71,9 +80,14 @@ def _tensorwise_columns(x: torch.Tensor, rows: Cast | None) -> Cast:
 
 
 def _cast(x: torch.Tensor, rows: str, columns: str) -> list[torch.Tensor]:
-    if not x.is_cuda:
-        made = list(reference.cast_rows(x, rows)) if rows else []
-        return made + (list(reference.cast_columns(x, columns)) if columns else [])
+    if x.is_cuda:
+        return cast_by_kernels(x, rows, columns)
+    made = list(reference.cast_rows(x, rows)) if rows else []
+    return made + (list(reference.cast_columns(x, columns)) if columns else [])
+
+
+def cast_by_kernels(x: torch.Tensor, rows: str, columns: str) -> list[torch.Tensor]:
+    """What `cast` returns on a GPU."""
     if rows == columns == "axiswise":
         return list(cast_fp8_columns.rowwise_both(x))
     if rows == columns == "mxfp8":
@@ -101,12 +115,23 @@ def layer_norm_cast(
 ) -> list[torch.Tensor]:
     """See the module; the norm is taken along the rows of x."""
     if x.is_cuda and rows in _FUSED and x.shape[1] <= configs.FUSED_MOST_COLUMNS["layer_norm"]:
-        made = cast_fused.layer_norm(
-            x, weight, bias, eps=eps, kind=_FUSED[rows], **_asked(rows, columns, keep)
-        )
-        return _completed(list(made), rows, columns, keep)
+        return layer_norm_by_kernels(x, (weight, bias), eps, (rows, columns), keep)
     y = functional.layer_norm(x, x.shape[1:], weight, bias, eps)
     return [*_cast(y, rows, columns), *([y] if keep else [])]
+
+
+def layer_norm_by_kernels(
+    x: torch.Tensor,
+    affine: tuple[torch.Tensor | None, torch.Tensor | None],
+    eps: float,
+    ends: tuple[str, str],
+    keep: bool,
+) -> list[torch.Tensor]:
+    """What `layer_norm_cast` returns where the norm and the cast of its rows are one kernel."""
+    kind, both, whole = _asked(ends)
+    keeps = keep or whole
+    made = cast_fused.layer_norm(x, *affine, eps=eps, kind=kind, keep=keeps, both=both)
+    return _completed(list(made), ends, keep)
 
 
 @torch.library.custom_op("roofcal::sigmoid_grad_cast", mutates_args=())
@@ -115,24 +140,31 @@ def sigmoid_grad_cast(
 ) -> list[torch.Tensor]:
     """See the module; s is what the sigmoid returned."""
     if grad.is_cuda and rows in _FUSED and s.shape[1] <= configs.FUSED_MOST_COLUMNS["sigmoid_grad"]:
-        made = cast_fused.sigmoid_grad(grad, s, kind=_FUSED[rows], **_asked(rows, columns, keep))
-        return _completed(list(made), rows, columns, keep)
-    y = reference.sigmoid_grad(grad, s) if not grad.is_cuda else _eager_sigmoid_grad(grad, s)
+        return sigmoid_grad_by_kernels(grad, s, (rows, columns), keep)
+    if grad.is_cuda:
+        y: torch.Tensor = torch.ops.aten.sigmoid_backward(grad, s)
+    else:
+        y = reference.sigmoid_grad(grad, s)
     return [*_cast(y, rows, columns), *([y] if keep else [])]
 
 
-def _eager_sigmoid_grad(grad: torch.Tensor, s: torch.Tensor) -> torch.Tensor:
-    return torch.ops.aten.sigmoid_backward(grad, s)  # type: ignore[no-any-return]
-
-
-def _asked(rows: str, columns: str, keep: bool) -> dict[str, bool]:
-    """What a fused cast has to return: y too, where columns are cast otherwise than rows."""
-    return {"both": columns == rows, "keep": keep or columns not in ("", rows)}
-
-
-def _completed(
-    made: list[torch.Tensor], rows: str, columns: str, keep: bool
+def sigmoid_grad_by_kernels(
+    grad: torch.Tensor, s: torch.Tensor, ends: tuple[str, str], keep: bool
 ) -> list[torch.Tensor]:
+    """What `sigmoid_grad_cast` returns where it and the cast of its rows are one kernel."""
+    kind, both, whole = _asked(ends)
+    made = cast_fused.sigmoid_grad(grad, s, kind=kind, keep=keep or whole, both=both)
+    return _completed(list(made), ends, keep)
+
+
+def _asked(ends: tuple[str, str]) -> tuple[str, bool, bool]:
+    """(kind, both, whether y is needed: columns are cast otherwise) of a fused cast."""
+    rows, columns = ends
+    return _FUSED[rows], columns == rows, columns not in ("", rows)
+
+
+def _completed(made: list[torch.Tensor], ends: tuple[str, str], keep: bool) -> list[torch.Tensor]:
+    rows, columns = ends
     if columns in ("", rows):
         return made
     *by_rows, y = made
@@ -153,6 +185,19 @@ def product(
     """C [M, N] bf16; granularity of a, accumulation and `by` as the module says."""
     if not a.is_cuda:
         return reference.product(a, b, scale_a, scale_b)
+    return product_by_kernels(a, b, (scale_a, scale_b), granularity, accumulation, by)
+
+
+def product_by_kernels(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    scales: tuple[torch.Tensor, torch.Tensor],
+    granularity: str,
+    accumulation: str,
+    by: str,
+) -> torch.Tensor:
+    """What `product` returns on a GPU."""
+    scale_a, scale_b = scales
     if granularity == "blockwise":
         return fp8_gemm_blockwise.gemm(a, b, scale_a, scale_b)
     fast = accumulation == "fast"
@@ -164,7 +209,7 @@ def product(
     if scale_a.numel() != 1 or scale_b.numel() != 1:  # cuBLASLt mixes no kinds of scale
         scale_a = scale_a.reshape(-1, 1).expand(m, 1).contiguous()
         scale_b = scale_b.reshape(1, -1).expand(1, n).contiguous()
-    return torch._scaled_mm(  # type: ignore[no-any-return]
+    return torch._scaled_mm(
         a, b.t(), scale_a, scale_b, out_dtype=torch.bfloat16, use_fast_accum=fast
     )
 

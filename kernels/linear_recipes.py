@@ -191,7 +191,8 @@ def _product_from(name: str, given: Any) -> ProductRecipe:
     first, second = OPERANDS[name]
     keys = (first, second, "accumulation")
     if not isinstance(given, Mapping):
-        raise ValueError(_wrong(name, given, (*GRANULARITIES, f"{{{', '.join(keys)}}}")))
+        wanted = (*GRANULARITIES, f"{{{', '.join(keys)}}}")
+        raise ValueError(_wrong(name, given, wanted))  # noqa: TRY004 (as all mistakes of a recipe)
     for key in given:
         if key not in keys:
             raise ValueError(_wrong(f"{name}, key", key, keys))

@@ -84,6 +84,6 @@ def product(
 
 
 def sigmoid_grad(grad: torch.Tensor, s: torch.Tensor) -> torch.Tensor:
-    """grad * s * (1 - s) in fp32, rounded once."""
-    by = s.float()
-    return (grad.float() * by * (1 - by)).to(grad.dtype)
+    """grad * s * (1 - s) in fp32 or wider, rounded once."""
+    by = s.to(torch.promote_types(s.dtype, torch.float32))
+    return (grad * by * (1 - by)).to(grad.dtype)

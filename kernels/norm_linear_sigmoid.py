@@ -76,7 +76,7 @@ class _Block(torch.autograd.Function):
         plain = kept[0] if kept else None
         grad_y, grad_w = gradients(plan, (plain, rows, columns), of_w, of_y, (need_y, need_w))
         found = layer_norm_backward(grad_y, x, norm_weight, ctx.eps, (needs[0], needs[2], needs[3]))
-        grad_bias = plain.float().sum(0) if needs[4] and plain is not None else None
+        grad_bias = plain.sum(0) if needs[4] and plain is not None else None
         of_weight = grad_w.to(ctx.dtypes[1]) if grad_w is not None else None
         return found[0], of_weight, found[1], found[2], grad_bias, None, None
 
@@ -84,20 +84,21 @@ class _Block(torch.autograd.Function):
 def layer_norm_backward(
     grad: Optional, x: torch.Tensor, weight: Optional, eps: float, needed: tuple[bool, ...]
 ) -> tuple[Optional, Optional, Optional]:
-    """Gradients of x, weight and bias of a layer norm along the rows, in fp32, rounded once."""
+    """Gradients of x, weight and bias of a layer norm along the rows, in fp32 or wider."""
     if grad is None:
         return None, None, None
-    values, back = x.float(), grad.float()
+    wide = torch.promote_types(x.dtype, torch.float32)
+    values, back = x.to(wide), grad.to(wide)
     centred = values - values.mean(1, keepdim=True)
     spread = (centred.square().mean(1, keepdim=True) + eps).rsqrt()
     normed = centred * spread
-    inner = back if weight is None else back * weight.float()
+    inner = back if weight is None else back * weight.to(wide)
     along = (inner * normed).mean(1, keepdim=True)
     of_x = (inner - inner.mean(1, keepdim=True) - normed * along) * spread
     return (
         of_x.to(x.dtype) if needed[0] else None,
-        (back * normed).sum(0) if needed[1] else None,
-        back.sum(0) if needed[2] else None,
+        (back * normed).sum(0).to(x.dtype) if needed[1] else None,
+        back.sum(0).to(x.dtype) if needed[2] else None,
     )
 
 
@@ -114,7 +115,7 @@ def norm_linear_sigmoid(
     """sigmoid(layer_norm(x) @ w.T + bias), x [..., K], w [N, K]; raises ValueError as `linear`."""
     check(x, w, plan)
     rows = x.reshape(-1, x.shape[-1])
-    made: torch.Tensor = _Block.apply(  # type: ignore[no-untyped-call]
+    made: torch.Tensor = _Block.apply(
         filled_up(rows, plan), w, norm_weight, norm_bias, bias, plan, eps
     )
     return made[: rows.shape[0]].reshape(*x.shape[:-1], w.shape[0])

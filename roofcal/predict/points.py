@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from roofcal.ops import BY_NAME
-from roofcal.predict import calibrated
+from roofcal.predict import calibrated, linear_points
 from roofcal.predict.errors import PredictError
 from roofcal.predict.models import model_named
 from roofcal.predict.sources import Sources
@@ -28,7 +28,7 @@ def predict_point(point: PlanPoint, model: str, sources: Sources) -> Prediction:
     """One prediction; raises PredictError where the model has no answer for the point."""
     asked = model_named(model)
     check_point(point)
-    found = asked.predict([point], sources)
+    found = linear_points.predict(asked, [point], sources)
     if not found:
         raise PredictError(_no_answer(point, model, sources))
     return found[0]

@@ -10,6 +10,7 @@ from roofcal.report.accuracy import ALL, rank_of_regime
 from roofcal.report.columns import count, text
 from roofcal.report.numbers import percent, times
 from roofcal.report.page import Column, Table, make_table
+from roofcal.report.style import by_recipe_order
 from roofcal.report.tables import MODEL
 
 
@@ -17,7 +18,7 @@ def gain_matrix(speedups: pd.DataFrame) -> pd.DataFrame:
     """Rows: recipes. Columns: regimes and `all` (medians), `shapes`, `slower` (shapes lost)."""
     op = str(speedups["op"].iloc[0])
     groups = {str(name): group for name, group in speedups.groupby("recipe")}
-    ordered = [recipe for recipe in BY_NAME[op].recipes if recipe in groups]
+    ordered = by_recipe_order(list(groups), op)
     return pd.DataFrame([_gain_row(recipe, groups[recipe]) for recipe in ordered])
 
 
@@ -56,7 +57,8 @@ def gain_table(speedups: pd.DataFrame, *, id: str) -> Table:
         count("shapes", "shapes"),
         count("slower", "slower"),
     ]
-    caption = f"Speed of {op} against {BY_NAME[op].baseline_recipe}, medians, without casts"
+    casts = "with" if BY_NAME[op].written_recipe else "without"
+    caption = f"Speed of {op} against {BY_NAME[op].baseline_recipe}, medians, {casts} casts"
     return make_table(matrix, columns, id=id, caption=caption)
 
 

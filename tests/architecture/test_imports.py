@@ -18,10 +18,10 @@ ALLOWED: dict[str, set[str]] = {
     "roofcal.config": {"pydantic", "yaml"},
     "roofcal.devices": {"pydantic", "yaml"},
     "roofcal.ops.bench": {"torch"},
+    "roofcal.ops.linear.bench": {"torch", "kernels", "torchao"},  # torchao: optional
     "roofcal.ops.*.bench": {"torch", "triton", "kernels"},
     "roofcal.ops.*.time_model": {"numpy"},
     "roofcal.ops.linear.spec": {"kernels"},  # kernels.linear_recipes alone, see pyproject
-    "roofcal.ops.linear.bench": {"torch", "kernels", "torchao"},  # torchao: optional
     "roofcal.measure": {"torch", "triton", "kernels", "numpy", "tqdm", "cuda"},
     "roofcal.measure.telemetry": {"pynvml"},
     "roofcal.calibrate": {"numpy", "scipy"},

@@ -36,7 +36,7 @@ _TOLERANCE: Final = {"bf16": 1e-2, "fp8": 6e-2, "mxfp8": 1e-1}
 
 
 def make_inputs(
-    name: str,  # noqa: ARG001 (the signature of a bench)
+    name: str,
     shape: Mapping[str, int],
     generator: torch.Generator,
     distribution: str,
@@ -62,10 +62,10 @@ def our_layer(name: str, product: str) -> Layer:
 
 def torchao_module(n: int, k: int) -> torch.nn.Module:
     """The bf16 module that torchao converts."""
-    return torch.nn.Sequential(_linear(n, k))
+    return torch.nn.Sequential(_bare(n, k))
 
 
-def _linear(n: int, k: int) -> torch.nn.Linear:
+def _bare(n: int, k: int) -> torch.nn.Linear:
     return torch.nn.Linear(k, n, bias=False, device="meta", dtype=torch.bfloat16)
 
 
@@ -161,8 +161,10 @@ def _check_gpu(op: str, provider: str, name: str) -> None:
 
 
 def errors(plain: Layer, inputs: Inputs, outputs: tuple[torch.Tensor, ...]) -> dict[str, float]:
-    """||got - exact|| / ||exact|| of OUTPUTS; exact: `plain` in float64, in float32 beyond 2^25
-    elements, on the same inputs, uncast."""
+    """||got - exact|| / ||exact|| by name of OUTPUTS; exact: `plain` on the same inputs, uncast.
+
+    In float64, and in float32 beyond 2^25 elements of x.
+    """
     wide = torch.float64 if inputs["x"].numel() <= _DOUBLE_ELEMENTS else torch.float32
     exact = _trained(plain)({key: value.to(wide) for key, value in inputs.items()})
     return {
@@ -176,7 +178,7 @@ def sqnr_db(error: float) -> float:
     return -20 * math.log10(error) if error > 0 else math.inf
 
 
-def relative_error(name: str, inputs: Inputs, output: tuple[torch.Tensor, ...]) -> float:  # noqa: ARG001
+def relative_error(name: str, inputs: Inputs, output: tuple[torch.Tensor, ...]) -> float:
     """The worst of `errors`."""
     return worst(*errors(bf16_layer, inputs, output).values())
 

@@ -7,8 +7,8 @@ fp8_axiswise_bf16_grad_weight   LW_AXISWISE_WITH_GW_HP of torchao pull request 9
 fp8_blockwise_128x128           1 x 128 of x and grad_out, 128 x 128 of w, two-level accumulation
 mxfp8
 
-or any recipe that a person writes down (kernels.linear_recipes), as a mapping under `recipes` of the
-sweep file; its points carry it as one line of text, so that they need no file beside them.
+or any recipe that a person writes down (kernels.linear_recipes), as a mapping under `recipes` of
+the sweep file; its points carry it as one line of text, so that they need no file beside them.
 """
 
 from collections.abc import Mapping

@@ -33,7 +33,7 @@ def our_block(name: str, product: str) -> linear.Layer:
 def torchao_module(n: int, k: int) -> torch.nn.Module:
     """The bf16 module that torchao converts."""
     norm = torch.nn.LayerNorm(k, elementwise_affine=False)
-    return torch.nn.Sequential(norm, *linear.torchao_module(n, k), torch.nn.Sigmoid())
+    return torch.nn.Sequential(norm, linear.torchao_module(n, k), torch.nn.Sigmoid())
 
 
 def build(provider: str, name: str, shape: Mapping[str, int]) -> Call:
@@ -42,6 +42,6 @@ def build(provider: str, name: str, shape: Mapping[str, int]) -> Call:
     return linear.build_layer("norm_linear_sigmoid", provider, name, shape, layers)
 
 
-def relative_error(name: str, inputs: Inputs, output: tuple[torch.Tensor, ...]) -> float:  # noqa: ARG001
+def relative_error(name: str, inputs: Inputs, output: tuple[torch.Tensor, ...]) -> float:
     """The worst error of output and gradients against float64 or float32 arithmetic."""
     return worst(*linear.errors(bf16_block, inputs, output).values())
