@@ -81,13 +81,14 @@ def test_what_nobody_measured_has_no_parts(provider: str, recipe: str) -> None:
 
 
 def test_a_linear_is_the_sum_of_its_parts_with_their_intervals() -> None:
-    model = StandIn(
-        products=dict.fromkeys(("bf16", "fp8_axiswise"), lambda s: s[0] + 0 * s[1]),
-        casts=("triton",),
-    )
-    (found,) = predict(model, [linear("bf16_compile", "bf16")], SOURCES)
-    assert found.total_s == 512 + 512 + 1024
-    assert found.bound_by == "grad_weight"
+    products = dict.fromkeys(("bf16", "fp8_axiswise"), lambda s: s[0] + 0 * s[1])
+    model = StandIn(products=products, casts=("triton",), factor=2.0)
+    points = [linear("bf16_compile", "bf16"), linear("triton_products", "fp8_axiswise")]
+    bf16, fp8 = predict(model, points, SOURCES)
+    assert bf16.total_s == 512 + 512 + 1024  # rows of A: M, M, N
+    assert bf16.bound_by == "grad_weight"
+    assert fp8.total_s == bf16.total_s + 3  # casts of one second each
+    assert (fp8.low_s, fp8.high_s) == (fp8.total_s / 2, fp8.total_s * 2)
 
 
 def test_every_model_that_knows_the_products_answers() -> None:
