@@ -31,7 +31,7 @@ import triton.language as tl
 from kernels import configs
 from kernels.cast_blocks import BLOCK, MX_BLOCK, _cast_blocks, along_columns
 from kernels.cast_fp8 import rows_tile
-from kernels.cast_fp8_columns import rowwise_dim1, transposed
+from kernels.cast_fp8_columns import rowwise_dim1, stages_of, transposed
 from kernels.fp8_scales import check_matrix, check_target, compute_units, magnitude
 
 Outputs = tuple[torch.Tensor, ...]
@@ -305,13 +305,15 @@ def _launch(
 ) -> None:
     rows, cols = x.shape
     size, scales = KINDS[kind]
-    block, at_once, warps = rows_tile(cols, configs.FUSED)
+    both = made[-1] is not None
+    how = configs.FUSED_BOTH_ROWS if both else configs.FUSED[op]
+    block, at_once, warps = rows_tile(cols, how)
     block = max(block, size or 1)
     if torch.version.hip is not None:  # a warp has 64 threads there, and a program at most 1024
         warps = max(1, warps // 2)
     programs = triton.cdiv(rows, at_once)
-    if made[-1] is not None:
-        most = compute_units(x) * max(1, configs.BOTH.warps_per_unit // warps)
+    if both:
+        most = compute_units(x) * max(1, configs.FUSED_BOTH.warps_per_unit // warps)
         programs = min(programs, most)
     other = more.get("other")
     _fused_kernel[(programs,)](
@@ -321,12 +323,17 @@ def _launch(
         OP=op,
         SCALES=scales,
         SIZE=size or block,
-        PTX=configs.FUSED_PTX and x.is_cuda and torch.version.hip is None,
-        STAGES=configs.FUSED_STAGES,
+        PTX=_has_ptx(x) and (configs.FUSED_BOTH_PTX or not both),
+        STAGES=stages_of(block * at_once * x.element_size(), configs.FUSED_BOTH),
         R=at_once,
         BLOCK=block,
         num_warps=warps,
     )
+
+
+def _has_ptx(x: torch.Tensor) -> bool:
+    """Whether x is on an NVIDIA GPU; Triton's interpreter knows no PTX either."""
+    return x.is_cuda and torch.version.hip is None
 
 
 def _check_kind(kind: str, op: str, x: torch.Tensor) -> None:

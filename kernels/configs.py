@@ -153,23 +153,25 @@ class PersistentConfig:
 
 
 # Columns: kernels.cast_fp8_columns and kernels.cast_fp8_hopper. Four partial maxima per column,
-# 91.9 and 340, beat atomics, 95.9 and 340. Two rows ahead of the one that is cast: 126 and 419 for
-# both casts, against 134 and 470 with none ahead.
+# 91.9 and 340, beat atomics, 95.9 and 340. Both casts, 16 elements per thread and three rows ahead
+# of the one that is cast: 121 and 413; 32 elements and two rows 126 and 417, with none ahead 134
+# and 470.
 COLUMNS_AMAX: Final = ColumnsConfig(
     rows=128, cols=128, num_warps=8, programs_per_unit=2, most_partials=4
 )
 TRANSPOSE: Final = TileConfig(rows=64, cols=64, num_warps=4)
 HOPPER_TRANSPOSE: Final = HopperConfig(columns_per_thread=4, num_warps=8, group=1)
-BOTH_ROWS: Final = replace(ROWS, elements_per_thread=32)
-BOTH: Final = PersistentConfig(warps_per_unit=16, stages=3, most_bytes_ahead=65536)
+BOTH_ROWS: Final = replace(ROWS, most_warps=32)
+BOTH: Final = PersistentConfig(warps_per_unit=16, stages=4, most_bytes_ahead=65536)
 
 # Blocks: kernels.cast_blocks and kernels.cast_mx_hopper. BLOCKS: 16 elements per thread, 51.3 and
-# 197 of mxfp8_dim0, beat 8 of them, 61.6 and 235, and programs twice as large, 52.6 and 206.
+# 197 of mxfp8_dim0, beat 8 of them, 61.6 and 235, and programs twice as large, 52.6 and 206. Mxfp8
+# along the columns: 58.4 and 228 in groups of 4 tiles, 59.2 and 233 in groups of 1.
 BLOCKS: Final = StreamConfig(block=2048, num_warps=4)
 BLOCKS_TRANSPOSED: Final = TileConfig(rows=128, cols=64, num_warps=4)
 SQUARES_WARPS: Final = 4
-HOPPER_MX: Final = HopperConfig(columns_per_thread=4, num_warps=8, group=1)
-HOPPER_MX_BOTH: Final = HopperConfig(columns_per_thread=4, num_warps=4, group=8)
+HOPPER_MX: Final = HopperConfig(columns_per_thread=4, num_warps=8, group=4)
+HOPPER_MX_BOTH: Final = HopperConfig(columns_per_thread=4, num_warps=4, group=1)
 # Fused casts: kernels.cast_fused keeps whole rows in registers; a layer norm of 32768 columns would
 # spill on NVIDIA GPUs.
 FUSED_MOST_COLUMNS: Final = {
@@ -180,11 +182,11 @@ FUSED_MOST_COLUMNS: Final = {
     "sigmoid_grad": 32768,
 }
 BOTH_MOST_COLUMNS: Final = 16384  # the columns' maxima of longer rows would spill as well
-# To be measured: rounding to bf16 in pairs and a sigmoid of four instructions, both in PTX; stages
-# of the loop over rows that also takes the columns' maxima (1: no row is loaded ahead).
-FUSED_PTX: Final = False
-FUSED_STAGES: Final = 1
-FUSED: Final = RowsConfig(
+# 8192^2 and 16384^2 on an H200, in us: norms with 64 elements per thread, layer norm 65.0 and 295,
+# rms norm 58.1 and 232, against 71.0, 293 and 58.2, 247 with 32; activations with 16, sigmoid 52.7
+# and 214, silu_mul 89.9 and 344, against 52.8, 217 and 90.6, 371 with 32. Without PTX (rounding to
+# bf16 in pairs, a sigmoid of four instructions) layer norm takes 505 at 16384, sigmoid 63.2, 253.
+_FUSED: Final = RowsConfig(
     largest_block=32768,
     least_elements=4096,
     most_rows=64,
@@ -193,3 +195,13 @@ FUSED: Final = RowsConfig(
     long_block=0,
     long_warps=0,
 )
+FUSED: Final = {
+    "rms_norm": replace(_FUSED, elements_per_thread=64),
+    "layer_norm": replace(_FUSED, elements_per_thread=64),
+    "sigmoid": replace(_FUSED, elements_per_thread=16),
+    "silu_mul": replace(_FUSED, elements_per_thread=16),
+}
+# With the maxima of columns in the same pass.
+FUSED_BOTH_ROWS: Final = _FUSED
+FUSED_BOTH: Final = PersistentConfig(warps_per_unit=16, stages=1, most_bytes_ahead=65536)
+FUSED_BOTH_PTX: Final = False

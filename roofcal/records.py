@@ -1,6 +1,6 @@
 """The records every stage reads and writes, and their JSON Lines files.
 
-One line is one record: {"record": "Measurement", "schema_version": 1, ...}. Records hold what was
+One line is one record: {"record": "Measurement", "schema_version": 2, ...}. Records hold what was
 observed; medians, rates and errors are functions of records, so a better statistic never needs the
 GPU again. Quantities are in SI units, named by suffix.
 """
@@ -17,7 +17,9 @@ from typing import Any, Final, Literal, TextIO, TypeVar, overload
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
 
-SCHEMA_VERSION: Final = 1
+# 2 added Measurement.quantisation_error; records of version 1 mean what they meant.
+SCHEMA_VERSION: Final = 2
+_READABLE: Final = (1, SCHEMA_VERSION)
 
 Status = Literal["ok", "unsupported", "incorrect", "out_of_memory", "timeout", "failed"]
 Method = Literal["graph", "events_flush", "profiler", "wall"]
@@ -159,6 +161,9 @@ class Measurement:
     calls_per_sample   calls that one sample averages over
     rotating_bytes     bytes of all rotating copies of inputs and outputs together
     relative_error     ||out - reference|| / ||reference|| on the same inputs, before timing
+    quantisation_error the same distance between the product of the quantised operands and that of
+                       the operands before: what the format costs, whoever multiplies. None: not
+                       measured, as in records of schema version 1
     """
 
     point_id: str
@@ -173,6 +178,7 @@ class Measurement:
     rotating_copies: int = 1
     rotating_bytes: int = 0
     relative_error: float | None = None
+    quantisation_error: float | None = None
     telemetry: Telemetry = Telemetry()
     kernel_names: tuple[str, ...] = ()
     started_s: float = 0.0
@@ -268,7 +274,7 @@ def decode(line: str, where: str = "record") -> Record:
         version = body.pop("schema_version")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise RecordsError(f"{where}: not a record ({type(error).__name__}: {error})") from None
-    if version != SCHEMA_VERSION:
+    if version not in _READABLE:
         raise RecordsError(_version_message(where, version))
     return _validated(kind, body, where)
 
@@ -285,8 +291,8 @@ def _validated(kind: type[Any], body: Any, where: str) -> Record:
 
 def _version_message(where: str, version: Any) -> str:
     return (
-        f"{where}: records of schema version {version!r}, this roofcal reads {SCHEMA_VERSION}; "
-        "use the roofcal commit that wrote them, or a newer one"
+        f"{where}: records of schema version {version!r}, this roofcal reads {SCHEMA_VERSION} and "
+        "older; use the roofcal commit that wrote them, or a newer one"
     )
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from roofcal.calibrate.bandwidth import bandwidth_constants
 from roofcal.calibrate.bootstrap import ceiling, interval
-from roofcal.calibrate.casts import CastFit, fit_casts
+from roofcal.calibrate.casts import CastFit, by_pair, fit_casts
 from roofcal.calibrate.launch import launch_constants
 from roofcal.calibrate.mixed import fit_mixed
 from roofcal.calibrate.probes import CalibrationError, Probe, read_environment, read_probes
@@ -41,7 +41,7 @@ def calibrate(run: Path, spec: DeviceSpec | None = None, seed: int = 0) -> Calib
         constants["cache_bytes"] = ceiling(cache, cache, cache, "B", "environment or datasheet")
     stream = constants.get("dram_read_bytes_per_s")
     errors = {}
-    for recipe, members in by_recipe(products):
+    for provider, recipe, members in by_pair(products):
         fit = fit_recipe(
             recipe,
             members,
@@ -50,8 +50,9 @@ def calibrate(run: Path, spec: DeviceSpec | None = None, seed: int = 0) -> Calib
             generator,
             families=families_of(environment),
         )
-        constants |= dict(_named(recipe, members, fit.family, fit.constants, generator))
-        errors[recipe] = fit.errors
+        name = f"gemm.{provider}.{recipe}"
+        constants |= dict(_named(name, members, fit.family, fit.constants, generator))
+        errors[name] = fit.errors
     for name, cast in fit_casts(casts, cache or 0.0, generator):
         constants |= dict(_named_cast(name, cast))
         errors[f"cast.{name}"] = cast.errors
@@ -84,12 +85,6 @@ def cache_bytes(environment: Environment, spec: DeviceSpec | None) -> float | No
     return environment.last_level_cache_bytes or (spec.l2_bytes if spec else None)
 
 
-def by_recipe(products: Sequence[Probe]) -> Iterator[tuple[str, list[Probe]]]:
-    """(recipe, its probes) in the order of their names."""
-    for recipe in sorted({probe.point.recipe for probe in products}):
-        yield recipe, [probe for probe in products if probe.point.recipe == recipe]
-
-
 def _named_cast(name: str, fit: CastFit) -> Iterator[tuple[str, Ceiling]]:
     """The constants of a provider's recipe under `cast.<provider>.<recipe>.`."""
     code = float(list(cast_model.FAMILIES).index(fit.family))
@@ -100,14 +95,13 @@ def _named_cast(name: str, fit: CastFit) -> Iterator[tuple[str, Ceiling]]:
 
 
 def _named(
-    recipe: str,
+    prefix: str,
     probes: Sequence[Probe],
     family: str,
     constants: Mapping[str, Ceiling],
     generator: np.random.Generator,
 ) -> Iterator[tuple[str, Ceiling]]:
-    """The constants of a recipe under `gemm.<recipe>.`, the rate it reaches, clock and power."""
-    prefix = f"gemm.{recipe}"
+    """The constants under `gemm.<provider>.<recipe>.`, the rate reached, clock and power."""
     code = float(FAMILIES[family].code)
     yield f"{prefix}.tile_family", ceiling(code, code, code, "code", f"cross-validation: {family}")
     for name, constant in constants.items():

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofcal.calibrate.bandwidth import bandwidth_constants
-from roofcal.calibrate.calibration import by_recipe, cache_bytes, families_of
+from roofcal.calibrate.calibration import cache_bytes, families_of
+from roofcal.calibrate.casts import by_pair
 from roofcal.calibrate.probes import Probe, read_environment, read_probes
 from roofcal.calibrate.products import left_out
 from roofcal.devices import DeviceSpec
@@ -25,7 +26,7 @@ _NAME: Final = 60  # characters of a kernel's name: the rest are template argume
 
 
 def fit_report(run: Path, spec: DeviceSpec | None = None) -> str:
-    """Errors by recipe and regime and the worst shapes of each recipe, of a run folder's probes.
+    """Errors by provider, recipe and regime, worst shapes of each, of a run folder's probes.
 
     spec: the device's datasheet, for the size of its cache. Raises CalibrationError and
     RecordsError as `calibrate` does.
@@ -35,10 +36,10 @@ def fit_report(run: Path, spec: DeviceSpec | None = None) -> str:
     streams = dict(bandwidth_constants(read_probes(run, "probe_copy"), cache, source))
     stream = streams.get("dram_read_bytes_per_s")
     lines = [f"{run}: predicted / measured - 1 of products left out of the fit, in %"]
-    for recipe, probes in by_recipe(read_probes(run, "probe_math")):
+    for provider, recipe, probes in by_pair(read_probes(run, "probe_math")):
         units, memory = environment.compute_units, stream.value if stream else None
         family, residuals = left_out(recipe, probes, units, memory, families_of(environment))
-        lines += ["", f"{recipe}: {family}", *_recipe(probes, residuals)]
+        lines += ["", f"{recipe} by {provider}: {family}", *_recipe(probes, residuals)]
     return "\n".join(lines) + "\n"
 
 

@@ -42,6 +42,13 @@ def fit_mixed(
             yield f"{provider}.{recipe}", _fit_one(_Data.of(recipe, some), generator)
 
 
+def judged(probes: Sequence[Probe], others: Sequence[Probe]) -> Array:
+    """log(predicted / measured) of `others` by a fit of `probes`: one provider and recipe."""
+    recipe = probes[0].point.recipe
+    found = _Data.of(recipe, probes).search(np.arange(len(probes)))
+    return _Data.of(recipe, others).residual(found, np.arange(len(others)))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Data:
     recipe: str

@@ -1,4 +1,4 @@
-"""Constants of the matrix-product model per recipe, fitted on probe_math.
+"""Constants of the matrix-product model per provider and recipe, fitted on probe_math.
 
 Robust least squares of log(predicted / measured), so that a point of 3 us counts as much as one of
 3 ms; which family of tiles the library uses is chosen by cross-validation, as is the error that the
@@ -38,7 +38,7 @@ _JUDGED_STEPS: Final = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """Constants of one recipe and how wrong they are on probes left out of their fit."""
+    """Constants of one provider's recipe and how wrong they are on probes left out of their fit."""
 
     family: str
     constants: Mapping[str, Ceiling]
@@ -54,8 +54,9 @@ def fit_recipe(
     *,
     families: Sequence[str],
 ) -> Fit:
-    """Fit one recipe; `dram_bytes_per_s` (measured by streams) bounds its memory bandwidth.
+    """Fit one provider's probes of a recipe.
 
+    dram_bytes_per_s: measured by streams; it bounds the recipe's memory bandwidth.
     families: of tiles, from which cross-validation chooses; ["plain"] for a CPU.
     Raises CalibrationError with fewer than 12 products.
     """
@@ -106,8 +107,9 @@ def _data(
     families: Sequence[str],
 ) -> "_Data":
     if len(probes) < LEAST_POINTS:
+        who = " ".join([*sorted({probe.point.provider for probe in probes}), recipe])
         raise CalibrationError(
-            f"{recipe}: {len(probes)} products in probe_math, needs {LEAST_POINTS}; "
+            f"{who}: {len(probes)} products in probe_math, needs {LEAST_POINTS}; "
             "measure more (config/sweeps/probe_math.yaml: count)"
         )
     data = _Data.of(recipe, probes, compute_units, dram_bytes_per_s)

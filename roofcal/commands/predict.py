@@ -23,7 +23,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("--environment", help="environment id; default: the latest calibration")
     parser.add_argument("--op", default="gemm")
     parser.add_argument("--recipe", default="bf16")
-    parser.add_argument("--provider", default="", help="whose cast; default: the fastest known")
+    parser.add_argument("--provider", default="", help="whose kernels; default: the fastest known")
     for axis in ("m", "n", "k", "rows", "cols"):
         parser.add_argument(f"--{axis}", type=whole_number)
     parser.add_argument(

@@ -6,12 +6,12 @@ from typing import Final
 from roofcal.devices import DeviceSpec
 from roofcal.export.errors import ExportError
 from roofcal.model.recipes import GEMM_RECIPES
+from roofcal.ops.gemm.fitted import CEILING, OP, default_provider, pairs
 from roofcal.records import Calibration, Ceiling, Environment
 
 COPY: Final = "dram_copy_bytes_per_s"
 READ: Final = "dram_read_bytes_per_s"
 LAUNCH: Final = "launch_graph_s"
-_CEILING: Final = "ceiling_flops_per_s"
 _TABLES: Final = "csv, json, yaml, markdown or latex"
 
 
@@ -80,15 +80,17 @@ class Subject:
 
         It is what the report calls "Fastest product": a rate that was seen, on random shapes that
         no study sweep holds, so a well-shaped product can be faster (on an H200 by 7 to 23 %,
-        recipe by recipe). The fitted rates (`sustained_flops_per_s`, `tile_flops_per_s`) are
-        parts of a model and extrapolate: they may exceed what the card can do.
+        recipe by recipe). Of the provider that models take where nobody is named: the library's, or
+        where it has no constants of a recipe the fastest. The fitted rates
+        (`sustained_flops_per_s`, `tile_flops_per_s`) are parts of a model and extrapolate: they may
+        exceed what the card can do.
         """
-        names = [
-            f"gemm.{recipe.name}.{_CEILING}"
-            for recipe in GEMM_RECIPES.values()
-            if recipe.math_dtype == dtype
-        ]
         known = self.calibration.constants
+        names = [
+            f"{OP}.{default_provider(known, recipe)}.{recipe}.{CEILING}"
+            for recipe in dict.fromkeys(recipe for _, recipe in pairs(known))
+            if recipe in GEMM_RECIPES and GEMM_RECIPES[recipe].math_dtype == dtype
+        ]
         fastest = max((n for n in names if n in known), key=lambda n: known[n].value, default=None)
         if fastest is None:
             return None
@@ -102,7 +104,9 @@ class Subject:
         """As `math`; raises ExportError, naming the constant, where no recipe was calibrated."""
         found = self.math(dtype)
         if found is None:
-            raise self._lacks(f"no constant 'gemm.<recipe>.{_CEILING}' of a recipe in {dtype}")
+            raise self._lacks(
+                f"no constant 'gemm.<provider>.<recipe>.{CEILING}' of a recipe in {dtype}"
+            )
         return found
 
     def memory(self, name: str) -> Rate:

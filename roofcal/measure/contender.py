@@ -4,12 +4,13 @@ import hashlib
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
 
 from roofcal.measure.telemetry import Recorder
-from roofcal.ops.bench import Inputs, arranged, load_bench
+from roofcal.ops.bench import Inputs, arranged, largest_error, load_bench, quantisation_error
 from roofcal.records import PlanPoint, canonical_json
 
 _MOST_COPIES = 512
@@ -32,6 +33,7 @@ class Contender:
     copies: list[Inputs]
     bytes_per_copy: int
     relative_error: float
+    quantisation_error: float | None
     kernel_names: tuple[str, ...] = ()
     calls_per_sample: int = 1
     samples: list[float] = field(default_factory=list)
@@ -63,16 +65,30 @@ def prepare(point: PlanPoint, device: torch.device, seed: int, cache_bytes: int)
     own = arranged(bench, point.provider, point.recipe, inputs)
     output = call(own)
     error = bench.relative_error(point.recipe, inputs, output)
-    if not error <= bench.tolerance(point.recipe):  # a NaN error is never within it
-        raise IncorrectError(error, bench.tolerance(point.recipe))
+    allowed = largest_error(bench, point.provider, point.recipe)
+    if not error <= allowed:  # a NaN error is never within it
+        raise IncorrectError(error, allowed)
+    rounded = quantisation_error(bench, point.recipe, inputs, partial(_drawn, point, device, seed))
     size = distinct_bytes([own, output])
     del inputs, output
     count = copy_count(size, cache_bytes) if point.protocol.cache == "cold" else 1
     copies: list[Inputs] = [own]
     copies += ({k: v.clone() for k, v in own.items()} for _ in range(count - 1))
     return Contender(
-        point=point, call=call, copies=copies, bytes_per_copy=size, relative_error=error
+        point=point,
+        call=call,
+        copies=copies,
+        bytes_per_copy=size,
+        relative_error=error,
+        quantisation_error=rounded,
     )
+
+
+def _drawn(point: PlanPoint, device: torch.device, seed: int) -> Inputs:
+    """The point's operands before they were quantised: those of its contender in bf16."""
+    generator = torch.Generator(device=device).manual_seed(data_seed(point, seed))
+    bench = load_bench(point.op)
+    return bench.make_inputs("bf16", point.shape, generator, point.protocol.distribution)
 
 
 def copy_count(bytes_per_copy: int, cache_bytes: int) -> int:

@@ -181,6 +181,7 @@ class Worker:
                 rotating_copies=len(contender.copies),
                 rotating_bytes=len(contender.copies) * contender.bytes_per_copy,
                 relative_error=contender.relative_error,
+                quantisation_error=contender.quantisation_error,
                 telemetry=contender.recorder.telemetry(),
                 kernel_names=contender.kernel_names,
                 started_s=time.time() - self._epoch - elapsed,

@@ -1,9 +1,10 @@
 """Recipes: in which format each operand of a matrix product or a cast lives, and how it is scaled.
 
 `axiswise` is what torch calls `rowwise`: one scale per row of A and one per row of B, i.e. one
-scale per output row and column. `fast` accumulation is `use_fast_accum=True` of torch's scaled
-product. `groupwise_g64`: one scale per 64 neighbours of a row of the weights; `asymmetric`: and one
-zero point.
+scale per output row and column. `blockwise_128x128` has one per 1 x 128 of A and per 128 x 128 of
+B; its partial sums leave the matrix unit to be scaled, so there is no `fast` one. `fast`
+accumulation is `use_fast_accum=True` of torch's scaled product. `groupwise_g64`: one scale per 64
+neighbours of a row of the weights; `asymmetric`: and one zero point.
 """
 
 from dataclasses import dataclass
@@ -65,6 +66,8 @@ def _blocks(extent: int, block: int | None) -> int:
 
 _TENSOR: Final = Scale(dtype="fp32", rows=None, cols=None)
 _ROW: Final = Scale(dtype="fp32", rows=1, cols=None)
+_STRIP: Final = Scale(dtype="fp32", rows=1, cols=128)
+_SQUARE: Final = Scale(dtype="fp32", rows=128, cols=128)
 
 
 def _plain(name: str, dtype: str, out: str) -> Recipe:
@@ -72,10 +75,17 @@ def _plain(name: str, dtype: str, out: str) -> Recipe:
     return Recipe(name=name, a=operand, b=operand, out=out, math_dtype=dtype)
 
 
-def _fp8(name: str, scale: Scale, accumulation: Accumulation) -> Recipe:
-    operand = Operand(dtype="fp8_e4m3", scale=scale)
+def _fp8(
+    name: str, scale: Scale, accumulation: Accumulation, scale_b: Scale | None = None
+) -> Recipe:
+    """scale: of both operands, of A alone where `scale_b` is given."""
     return Recipe(
-        name=name, a=operand, b=operand, out="bf16", math_dtype="fp8", accumulation=accumulation
+        name=name,
+        a=Operand(dtype="fp8_e4m3", scale=scale),
+        b=Operand(dtype="fp8_e4m3", scale=scale_b or scale),
+        out="bf16",
+        math_dtype="fp8",
+        accumulation=accumulation,
     )
 
 
@@ -89,6 +99,7 @@ GEMM_RECIPES: Final[dict[str, Recipe]] = {
         _fp8("fp8_tensorwise_slow_accum", _TENSOR, "slow"),
         _fp8("fp8_axiswise", _ROW, "fast"),
         _fp8("fp8_axiswise_slow_accum", _ROW, "slow"),
+        _fp8("fp8_blockwise_128x128", _STRIP, "slow", scale_b=_SQUARE),
     )
 }
 

@@ -39,6 +39,27 @@ def arranged(bench: Bench, provider: str, recipe: str, inputs: Inputs) -> Inputs
     return inputs if arrange is None else cast(Inputs, arrange(provider, recipe, inputs))
 
 
+def largest_error(bench: Bench, provider: str, recipe: str) -> float:
+    """The relative error up to which a provider's output counts as correct.
+
+    Libraries that round more often than the recipe asks for have a bound of their own in the
+    bench's PROVIDER_TOLERANCE, so that they are timed and their error is recorded.
+    """
+    own: Mapping[str, float] = getattr(bench, "PROVIDER_TOLERANCE", {})
+    return max(bench.tolerance(recipe), own.get(provider, 0.0))
+
+
+def quantisation_error(
+    bench: Bench, recipe: str, inputs: Inputs, drawn: Callable[[], Inputs]
+) -> float | None:
+    """What the recipe's formats cost on these inputs, whoever multiplies; None where unknown.
+
+    drawn: the operands before they were quantised, made only when the bench asks for them.
+    """
+    measure = getattr(bench, "quantisation_error", None)
+    return None if measure is None else cast(float | None, measure(recipe, inputs, drawn))
+
+
 def load_bench(op: str) -> Bench:
     """The bench module of an op; raises ModuleNotFoundError for an unknown op."""
     return cast(Bench, import_module(f"roofcal.ops.{op}.bench"))

@@ -1,6 +1,9 @@
 """The datasheet's roofline: what no program can beat if the datasheet is right.
 
 t = max(flops / peak, bytes / bandwidth)          (Williams, Waterman, Patterson, 2009)
+
+Weights in fewer bits than the activations (op mixed_gemm) count as stored, with scales and zero
+points; their arithmetic runs at the bf16 rate. Turning them to bf16 is not modelled.
 """
 
 from collections.abc import Sequence

@@ -4,6 +4,7 @@ import difflib
 import re
 from pathlib import Path
 
+from roofcal.ops.gemm.fitted import old_names
 from roofcal.predict.errors import PredictError
 from roofcal.records import Calibration, read_records
 
@@ -35,7 +36,8 @@ def find_calibration(
 def read_calibration(path: Path, device: str | None) -> Calibration:
     """The calibration in a file, of `device` where one is named.
 
-    Raises PredictError where there is none or it is another device's, RecordsError for a bad file.
+    Raises PredictError where there is none, it is another device's, or it was fitted by a roofcal
+    that did not tell providers of products apart; RecordsError for a bad file.
     """
     found = read_records(path, Calibration)
     if not found:
@@ -45,7 +47,19 @@ def read_calibration(path: Path, device: str | None) -> Calibration:
             f"{path} was fitted on {found[0].device}, not on {device}; "
             "give the calibration of that device"
         )
+    _check_names(path, found[0])
     return found[0]
+
+
+def _check_names(path: Path, calibration: Calibration) -> None:
+    """Raises PredictError for constants of products without the provider they were fitted on."""
+    old = old_names(calibration.constants)
+    if old:
+        raise PredictError(
+            f"{path}: {min(old)} does not say whose products it is of: an older roofcal fitted it. "
+            "Names are gemm.<provider>.<recipe>.<constant> now; fit again: "
+            f"python -m roofcal calibrate --run {path.parent} --out FILE"
+        )
 
 
 def _versions(path: Path) -> list[tuple[int, str]]:

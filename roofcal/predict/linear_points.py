@@ -7,7 +7,8 @@ Our kernels (kernels.float8_linear), by what the recipe asks of each of x, w and
     along the rows, along the columns rowwise_dim0, rowwise_dim1
     tensorwise                        tensorwise; a transposed copy reads and writes as rowwise_dim0
 
-A product whose operands are scaled differently is timed as axiswise. Nothing is fused, and casts in
+A product whose operands are scaled differently is timed as axiswise; products are those of the
+library, also beside `triton_products`. Nothing is fused, and casts in
 blocks are not measured: recipes with such casts have no answer, nor has a norm beside the linear.
 The datasheet's model answers by the least work of the whole op.
 """

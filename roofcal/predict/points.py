@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from roofcal.ops import BY_NAME
+from roofcal.ops.gemm.fitted import providers
 from roofcal.predict import calibrated, linear_points
 from roofcal.predict.errors import PredictError
 from roofcal.predict.models import model_named
@@ -43,7 +44,11 @@ def _no_answer(point: PlanPoint, model: str, sources: Sources) -> str:
     else:
         known = model_named(model).product_recipes(sources)
         why = f"it knows the products {', '.join(known) or 'of no recipe'} there"
-    return f"model '{model}' has no answer for {point.op} {point.recipe} on {point.device}: {why}"
+        if point.recipe in known and sources.calibration and model == calibrated.MODEL:
+            whose = ", ".join(providers(sources.calibration.constants, point.recipe))
+            why = f"it knows products {point.recipe} by {whose} there"
+    what = f"{point.op} {point.recipe}" + (f" by {point.provider}" if point.provider else "")
+    return f"model '{model}' has no answer for {what} on {point.device}: {why}"
 
 
 def check_point(point: PlanPoint) -> None:
@@ -86,8 +91,10 @@ def as_dict(point: PlanPoint, prediction: Prediction, sources: Sources) -> dict[
 def predict_csv(path: Path, model: str, sources: Sources) -> str:
     """CSV text with predicted_s, predicted_low_s, predicted_high_s, bound_by added to each row.
 
-    Columns recipe, m, n, k; others are dropped. The ends of the interval are empty for a model that
-    states none. Raises PredictError naming file, line and column of up to 20 mistakes at once.
+    Columns recipe, m, n, k; others are dropped. The calibrated model answers for its default
+    provider, the library: see roofcal.ops.gemm.fitted. The ends of the interval are empty for a
+    model that states none. Raises PredictError naming file, line and column of up to 20 mistakes at
+    once.
     """
     asked = model_named(model)
     recipes, sizes = _read(path, asked.product_recipes(sources))

@@ -32,8 +32,8 @@ _STATISTICS: Final = (
     "coverage",
     "violations",
 )
-COLUMNS: Final = ("op", "model", "regime", "recipe", *_STATISTICS)
-_KEYS: Final = ["op", "model", "regime", "recipe"]
+COLUMNS: Final = ("op", "model", "regime", "recipe", "provider", *_STATISTICS)
+_KEYS: Final = ["op", "model", "regime", "recipe", "provider"]
 
 
 def judged(frame: pd.DataFrame) -> pd.DataFrame:
@@ -83,7 +83,9 @@ def _faster(rows: pd.DataFrame, column: str, low_column: str) -> "pd.Series[bool
 
 
 def error_by_regime(frame: pd.DataFrame) -> pd.DataFrame:
-    """Errors per model, regime and recipe, and over all regimes, all recipes and both.
+    """Errors per model, regime, recipe and provider, and over all of any of them.
+
+    An op with one provider has no rows of it: they would say what those over all say.
 
     Fractions of the measured time: mape (mean of |error|), median and 95th percentile of |error|,
     median of the signed error (a bias), the signed error that is furthest from zero, and coverage:
@@ -99,7 +101,8 @@ def summarise_errors(errors: pd.DataFrame) -> pd.DataFrame:
     table = pd.DataFrame(rows, columns=list(COLUMNS))
     order = table[_KEYS].copy()
     order["regime"] = [rank_of_regime(str(name)) for name in order["regime"]]
-    order["recipe"] = [(name != ALL, name) for name in order["recipe"]]
+    for key in ("recipe", "provider"):
+        order[key] = [(name != ALL, name) for name in order[key]]
     ranked = order.apply(tuple, axis=1)
     return table.loc[ranked.sort_values().index].reset_index(drop=True) if rows else table
 
@@ -113,6 +116,11 @@ def rank_of_regime(name: str) -> tuple[int, str]:
     return (known.index(name), name) if name in known else (len(known), name)
 
 
+def providers_in(table: pd.DataFrame, op: str) -> list[str]:
+    """Providers of an op that error_by_regime tells apart: two and more, or none."""
+    return [str(p) for p in dict.fromkeys(table.loc[table["op"] == op, "provider"]) if p != ALL]
+
+
 def _groups(errors: pd.DataFrame) -> Iterator[pd.DataFrame]:
     for _, group in errors.groupby(["op", "model"], sort=True):
         yield group
@@ -121,12 +129,16 @@ def _groups(errors: pd.DataFrame) -> Iterator[pd.DataFrame]:
 def _margins(group: pd.DataFrame) -> Iterator[dict[str, Any]]:
     regimes = [ALL, *sorted(set(group["regime"]))]
     recipes = [ALL, *sorted(set(group["recipe"]))]
-    for regime, recipe in product(regimes, recipes):
-        chosen = (group["regime"] == regime) | (regime == ALL)
-        chosen &= (group["recipe"] == recipe) | (recipe == ALL)
+    known = sorted(set(group["provider"]))
+    providers = [ALL, *(known if len(known) > 1 else ())]
+    for cell in product(regimes, recipes, providers):
+        keys = dict(zip(("regime", "recipe", "provider"), cell, strict=True))
+        chosen = pd.Series(data=True, index=group.index)
+        for key, value in keys.items():
+            chosen &= (group[key] == value) | (value == ALL)
         if chosen.any():
             head = {"op": group["op"].iloc[0], "model": group["model"].iloc[0]}
-            yield (head | {"regime": regime, "recipe": recipe} | _statistics(group[chosen]))
+            yield head | keys | _statistics(group[chosen])
 
 
 def _statistics(rows: pd.DataFrame) -> dict[str, float]:
@@ -146,9 +158,15 @@ def _statistics(rows: pd.DataFrame) -> dict[str, float]:
 
 
 def error_of(
-    table: pd.DataFrame, model: str, *, op: str = "gemm", regime: str = ALL, recipe: str = ALL
+    table: pd.DataFrame,
+    model: str,
+    *,
+    op: str = "gemm",
+    regime: str = ALL,
+    recipe: str = ALL,
+    provider: str = ALL,
 ) -> "pd.Series[Any] | None":
     """One row of error_by_regime, None where there is none."""
-    chosen = (table["op"] == op) & (table["model"] == model)
+    chosen = (table["op"] == op) & (table["model"] == model) & (table["provider"] == provider)
     chosen &= (table["regime"] == regime) & (table["recipe"] == recipe)
     return table[chosen].iloc[0] if chosen.any() else None

@@ -106,6 +106,13 @@ def point_columns(axes: Sequence[str]) -> list[Column]:
             show=lambda v: f"{v:.1e}",
             about="distance from the reference, relative",
         ),
+        Column(
+            key="quantisation_error",
+            label="format error",
+            kind="number",
+            show=lambda v: f"{v:.1e}",
+            about="distance of the product of the stored operands from that of those before",
+        ),
         count("samples", "samples"),
         text("sweeps", "sweeps"),
         Column(key="point_id", label="point", kind="code"),
@@ -129,6 +136,7 @@ ERRORS: Final = (
     text("model", "model"),
     text("regime", "regime"),
     text("recipe", "recipe"),
+    text("provider", "provider"),
     count("count", "points"),
     fraction("mape", "MAPE"),
     fraction("median_abs_error", "median"),
@@ -140,6 +148,7 @@ ERRORS: Final = (
 )
 WORST: Final = (
     text("recipe", "recipe"),
+    text("provider", "provider"),
     text("shape", "shape"),
     text("regime", "regime"),
     seconds("median_s", "measured"),
@@ -212,6 +221,7 @@ QUALITY: Final = (
 )
 SPEEDUPS: Final = (
     text("recipe", "recipe"),
+    text("provider", "provider"),
     count("m", "m"),
     count("n", "n"),
     count("k", "k"),
@@ -223,6 +233,8 @@ SPEEDUPS: Final = (
     ratio("speedup_high", "high"),
 )
 PROBE_ERRORS: Final = (
+    text("op", "op"),
+    text("provider", "provider"),
     text("recipe", "recipe"),
     count("count", "probes"),
     fraction("mape", "MAPE"),

@@ -88,7 +88,7 @@ DEVICE_GROUP: Final = "device"
 
 
 def constants_table(calibration: Calibration, spec: DeviceSpec | None) -> pd.DataFrame:
-    """One row per constant, those of the device first, then recipe by recipe.
+    """One row per constant, those of the device first, then by provider and recipe.
 
     datasheet and fraction (value / datasheet) are empty where the datasheet has no such figure or
     there is none; `choice` names what a constant of unit "code" stands for.
@@ -145,7 +145,13 @@ def _datasheet(kind: str | None, recipe: str, spec: DeviceSpec | None) -> float 
 
 
 def probe_errors_table(calibration: Calibration) -> pd.DataFrame:
-    """Error of the fit on probes left out of it, per recipe; fractions of the measured time."""
-    columns = ["recipe", "count", "mape", "median", "p95"]
-    rows = [{"recipe": recipe, **errors} for recipe, errors in calibration.probe_errors.items()]
+    """Error of the fit on probes left out of it; fractions of the measured time.
+
+    By op, provider and recipe, as the constants are named.
+    """
+    columns = ["op", "provider", "recipe", "count", "mape", "median", "p95"]
+    rows = [
+        dict(zip(columns, name.split("."), strict=False)) | dict(errors)
+        for name, errors in calibration.probe_errors.items()
+    ]
     return pd.DataFrame(rows).reindex(columns=columns)

@@ -2,12 +2,15 @@
 
 from typing import Any, Final
 
-from roofcal.report.accuracy import error_of
+import pandas as pd
+
+from roofcal.ops.gemm.fitted import LIBRARIES
+from roofcal.report.accuracy import ALL, error_of, providers_in
 from roofcal.report.analysis import Analysis
 from roofcal.report.columns import count, fraction, in_unit, text
 from roofcal.report.numbers import times
 from roofcal.report.page import Column
-from roofcal.report.summary import narrower
+from roofcal.report.summary import fastest, narrower
 from roofcal.report.tables import MODEL
 
 
@@ -39,7 +42,7 @@ GLANCE: Final = (
 def glance_row(a: Analysis) -> dict[str, Any]:
     """The numbers of one run that a reader looks for first; None where it has none."""
     ceilings, gain = _ceilings(a), best_gain(a)
-    error = error_of(a.errors, MODEL) if len(a.errors) else None
+    error = _error(a)
     beyond = int((a.violations["bound"] == "datasheet").sum()) if len(a.violations) else 0
     return {
         "device": a.run.environment.device_name,
@@ -57,12 +60,21 @@ def glance_row(a: Analysis) -> dict[str, Any]:
     }
 
 
+def _error(a: Analysis) -> "pd.Series[Any] | None":
+    """Of the library's products, where the errors of several providers are told apart."""
+    if a.errors.empty:
+        return None
+    known = providers_in(a.errors, "gemm")
+    return error_of(a.errors, MODEL, provider=next((p for p in LIBRARIES if p in known), ALL))
+
+
 def _ceilings(a: Analysis) -> dict[str, float]:
-    """Calibrated ceiling by recipe."""
+    """Calibrated ceiling by recipe, of its fastest provider."""
     if a.constants.empty:
         return {}
     rows = a.constants[a.constants["name"].str.endswith(".ceiling_flops_per_s")]
-    return dict(zip(rows["group"], rows["value"], strict=True))
+    by_recipe = rows["value"].groupby(rows["name"].str.split(".").str[-2]).max()
+    return {str(recipe): float(value) for recipe, value in by_recipe.items()}
 
 
 def _constant(a: Analysis, name: str) -> float | None:
@@ -71,7 +83,10 @@ def _constant(a: Analysis, name: str) -> float | None:
 
 
 def best_gain(a: Analysis) -> tuple[float, str] | None:
-    """(ratio, recipe) of the highest median speed-up over large products, over all without any."""
+    """(ratio, recipe) of the highest median speed-up over large products, over all without any.
+
+    The provider stands behind the recipe where there are several.
+    """
     table = a.speedups.get("gemm")
     if table is None:
         return None
@@ -80,6 +95,6 @@ def best_gain(a: Analysis) -> tuple[float, str] | None:
     some = large if len(large) else rows
     if some.empty:
         return None
-    medians = some.groupby("recipe")["speedup"].median()
-    recipe = str(medians.index[int(medians.to_numpy().argmax())])
-    return float(medians[recipe]), recipe
+    recipe, provider, gain = fastest(some)
+    several = rows["provider"].nunique() > 1
+    return gain, f"{recipe} ({provider})" if several else recipe

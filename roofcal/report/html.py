@@ -9,7 +9,7 @@ import pandas as pd
 
 from roofcal.devices import load_devices
 from roofcal.records import write_bytes
-from roofcal.report import transfer_section
+from roofcal.report import mixed_section, transfer_section
 from roofcal.report.analysis import Analysis, analyse, with_shape
 from roofcal.report.export import write_csv
 from roofcal.report.glance import GLANCE, glance_row
@@ -90,6 +90,12 @@ def csv_tables(a: Analysis) -> Iterator[tuple[str, pd.DataFrame]]:
         yield "method_panel.csv", _labelled(with_shape(a.panel), a)
     for table in a.speedups.values():
         yield "speedups.csv", _labelled(table, a)
+    narrow = a.frames.get(mixed_section.OP)
+    if narrow is not None and len(narrow):
+        yield mixed_section.WINNERS_SOURCE, _labelled(mixed_section.winners(narrow), a)
+        roofs = mixed_section.roofs_table(narrow, a.run.calibration)
+        yield mixed_section.ROOFS_SOURCE, _labelled(roofs, a)
+        yield mixed_section.ERRORS_SOURCE, _labelled(mixed_section.errors_table(narrow), a)
     if len(a.breakeven):
         yield "breakeven.csv", _labelled(a.breakeven, a)
     if len(a.learning):

@@ -15,17 +15,21 @@ from roofcal.report.tables import MODEL
 
 
 def gain_matrix(speedups: pd.DataFrame) -> pd.DataFrame:
-    """Rows: recipes. Columns: regimes and `all` (medians), `shapes`, `slower` (shapes lost)."""
-    op = str(speedups["op"].iloc[0])
-    groups = {str(name): group for name, group in speedups.groupby("recipe")}
-    ordered = by_recipe_order(list(groups), op)
-    return pd.DataFrame([_gain_row(recipe, groups[recipe]) for recipe in ordered])
+    """Rows: recipes by provider. Columns: medians by regime and `all`, `shapes`, `slower`."""
+    order = by_recipe_order(list(dict.fromkeys(speedups["recipe"])), str(speedups["op"].iloc[0]))
+    pairs = sorted(
+        set(zip(speedups["recipe"], speedups["provider"], strict=True)),
+        key=lambda pair: (order.index(pair[0]), pair[1]),
+    )
+    return pd.DataFrame([_gain_row(recipe, provider, speedups) for recipe, provider in pairs])
 
 
-def _gain_row(recipe: str, rows: pd.DataFrame) -> dict[str, Any]:
+def _gain_row(recipe: str, provider: str, speedups: pd.DataFrame) -> dict[str, Any]:
+    rows = speedups[(speedups["recipe"] == recipe) & (speedups["provider"] == provider)]
     medians = rows.groupby("regime")["speedup"].median()
     return {
         "recipe": recipe,
+        "provider": provider,
         ALL: float(rows["speedup"].median()),
         **{str(regime): float(value) for regime, value in medians.items()},
         "shapes": len(rows),
@@ -34,17 +38,21 @@ def _gain_row(recipe: str, rows: pd.DataFrame) -> dict[str, Any]:
 
 
 def error_matrix(errors: pd.DataFrame, op: str) -> pd.DataFrame:
-    """Rows: models, the calibrated one first. Columns: MAPE by regime and `all`, `points`."""
-    chosen = (errors["op"] == op) & (errors["recipe"] == ALL)
-    rows = [_error_row(str(model), group) for model, group in errors[chosen].groupby("model")]
-    rows.sort(key=lambda row: (row["model"] != MODEL, row["model"]))
+    """Rows: models, the calibrated one first, over all providers and by each of several.
+
+    Columns: MAPE by regime and `all`, `points`.
+    """
+    chosen = errors[(errors["op"] == op) & (errors["recipe"] == ALL)]
+    groups = chosen.groupby(["model", "provider"])
+    rows = [_error_row(str(model), str(whose), group) for (model, whose), group in groups]
+    rows.sort(key=lambda r: (r["model"] != MODEL, r["model"], r["provider"] != ALL, r["provider"]))
     return pd.DataFrame(rows)
 
 
-def _error_row(model: str, rows: pd.DataFrame) -> dict[str, Any]:
+def _error_row(model: str, provider: str, rows: pd.DataFrame) -> dict[str, Any]:
     total = rows.loc[rows["regime"] == ALL, "count"].iloc[0]
     by_regime = dict(zip(rows["regime"], rows["mape"], strict=True))
-    return {"model": model, "points": int(total), **by_regime}
+    return {"model": model, "provider": provider, "points": int(total), **by_regime}
 
 
 def gain_table(speedups: pd.DataFrame, *, id: str) -> Table:
@@ -53,6 +61,7 @@ def gain_table(speedups: pd.DataFrame, *, id: str) -> Table:
     matrix = gain_matrix(speedups)
     columns = [
         text("recipe", "recipe"),
+        *_providers(matrix),
         *_regimes(matrix, times),
         count("shapes", "shapes"),
         count("slower", "slower"),
@@ -65,11 +74,21 @@ def gain_table(speedups: pd.DataFrame, *, id: str) -> Table:
 def error_table(errors: pd.DataFrame, op: str, *, id: str) -> Table:
     """The error_matrix for the page."""
     matrix = error_matrix(errors, op)
-    columns = [text("model", "model"), *_regimes(matrix, percent), count("points", "points")]
+    columns = [
+        text("model", "model"),
+        *_providers(matrix),
+        *_regimes(matrix, percent),
+        count("points", "points"),
+    ]
     return make_table(matrix, columns, id=id, caption=f"Mean error of {op} (MAPE) by regime")
 
 
+def _providers(matrix: pd.DataFrame) -> Sequence[Column]:
+    """The column of providers, where there are several."""
+    return [text("provider", "provider")] if matrix["provider"].nunique() > 1 else []
+
+
 def _regimes(matrix: pd.DataFrame, show: Any) -> Sequence[Column]:
-    fixed = {"recipe", "model", "shapes", "slower", "points"}
+    fixed = {"recipe", "model", "provider", "shapes", "slower", "points"}
     names = sorted((name for name in matrix.columns if name not in fixed), key=rank_of_regime)
     return [Column(key=name, label=name, kind="number", show=show) for name in names]

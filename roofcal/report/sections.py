@@ -12,6 +12,7 @@ from roofcal.report import (
     columns,
     learning_section,
     llm_section,
+    mixed_section,
     transfer_section,
 )
 from roofcal.report.accuracy import judged
@@ -21,13 +22,15 @@ from roofcal.report.breakeven_section import smallest_m
 from roofcal.report.captions import caption
 from roofcal.report.constants import probe_errors_table
 from roofcal.report.constants_view import FULL, HEADLINE, readable
-from roofcal.report.figures import accuracy, bandwidth, panel, roofline, session, speedup
+from roofcal.report.figures import accuracy, bandwidth, mixed, panel, roofline, session, speedup
 from roofcal.report.figures.breakeven import draw_breakeven
+from roofcal.report.figures.crossover import draw_crossover
 from roofcal.report.figures.learning import draw_learning
 from roofcal.report.figures.llm import draw_llm
 from roofcal.report.figures.picture import Picture
 from roofcal.report.learning_section import by_probes
 from roofcal.report.matrices import error_table, gain_table
+from roofcal.report.mixed_answer import answer
 from roofcal.report.page import (
     Block,
     Chapter,
@@ -88,6 +91,7 @@ class Writer:
             "learning": ("Learning curve", self._learning),
             "transfer": ("Calibrations of other environments", self._transfer),
             "speedup": ("Speed-up against the baseline", self._speedup),
+            "mixed": ("Mixed precision: int4 weights", self._mixed),
             "breakeven": ("Break-even of linears in fp8", self._breakeven),
             "bandwidth": ("Bandwidth", self._bandwidth),
             "llm": ("Language models", self._llm),
@@ -140,7 +144,7 @@ class Writer:
             yield from self._drawn(pictures)
             if len(errors):
                 yield error_table(errors, op, id=f"{self.anchor}-regimes-{op}")
-                name = f"Error of {op} by model, regime and recipe"
+                name = f"Error of {op} by model, regime, recipe and provider"
                 source = "error_by_regime.csv"
                 yield self._table(f"errors-{op}", name, errors, columns.ERRORS, source)
             yield from self._worst(op)
@@ -202,6 +206,34 @@ class Writer:
                 yield self._table(f"speedups-{op}", name, table, columns.SPEEDUPS, "speedups.csv")
             else:
                 yield _absent(f"No shape of {op} has a time in both {baseline} and another recipe.")
+
+    def _mixed(self) -> Iterator[Block]:
+        """Nothing where no product with narrow weights was planned."""
+        a, calibration = self.a, self.a.run.calibration
+        frame = a.frames.get(mixed_section.OP)
+        if frame is None or frame.empty:
+            return
+        yield Prose(text="Why is int4 x bf16 decode slower than fp8?")
+        for sentence in answer(frame, calibration):
+            yield Prose(text=sentence)
+        won, source = mixed_section.winners(frame), mixed_section.WINNERS_SOURCE
+        if won.empty:
+            yield _absent("No shape has a time in int4 and in another format: no crossover map.")
+        yield from self._drawn([draw_crossover(won)], source)
+        if len(won):
+            name = "Fastest format of the weights, and the fastest other one"
+            yield self._table("mixed-winners", name, won, mixed_section.WINNERS, source)
+        yield from self._drawn([mixed.draw_bandwidth(frame, calibration, a.spec)])
+        roofs, source = mixed_section.roofs_table(frame, calibration), mixed_section.ROOFS_SOURCE
+        if roofs.empty:
+            yield _absent("No roofs of narrow weights: probe_mixed_gemm was not calibrated.")
+        yield from self._drawn([mixed.draw_roofs(frame, calibration)])
+        if len(roofs):
+            name = "Which roof binds, by tokens"
+            yield self._table("mixed-roofs", name, roofs, mixed_section.ROOF_COLUMNS, source)
+        name = "Error of the kernel and of the format, kept apart"
+        errors, source = mixed_section.errors_table(frame), mixed_section.ERRORS_SOURCE
+        yield self._table("mixed-errors", name, errors, mixed_section.ERRORS, source)
 
     def _breakeven(self) -> Iterator[Block]:
         if self.a.breakeven.empty:

@@ -51,6 +51,7 @@ _RECIPES: Final = {
     "fp8_tensorwise_slow_accum": ORANGE,
     "fp8_axiswise": GREEN,
     "fp8_axiswise_slow_accum": SKY,
+    "fp8_blockwise_128x128": INK,
     "int4": PURPLE,
     "fp8_weight_only": GREY,
     "int4_groupwise_g32": ORANGE,
@@ -77,6 +78,7 @@ _PROVIDERS: Final = {
     "triton": "o",
     "triton_chained": "*",
     "tinygemm": "v",
+    "gemlite": "P",
 }
 _SPARE_MARKERS: Final = ("^", "v", "P", "X", "<", ">")
 _OPS: Final = (BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY, GREY)

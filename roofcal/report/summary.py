@@ -1,14 +1,14 @@
 """The first page: plain sentences with numbers that come from the tables."""
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 import pandas as pd
 
 from roofcal.model.dtypes import BITS
 from roofcal.model.recipes import RECIPES
 from roofcal.ops import BY_NAME
-from roofcal.report.accuracy import ALL, error_of, judged
+from roofcal.report.accuracy import ALL, error_of, judged, providers_in
 from roofcal.report.analysis import Analysis
 from roofcal.report.audit import worst_factor
 from roofcal.report.numbers import count_of, duration, is_missing, percent, scaled, times
@@ -45,9 +45,9 @@ def _ceilings(a: Analysis) -> Iterator[str]:
         return
     rows = a.constants[a.constants["name"].str.endswith(".ceiling_flops_per_s")]
     ordered = rows.sort_values("value", ascending=False).to_dict("records")
-    named = [row for n, row in enumerate(ordered) if n == 0 or row["group"] == "bf16"]
+    named = [r for n, r in enumerate(ordered) if n == 0 or r["name"].split(".")[-2] == "bf16"]
     parts = [
-        f"{scaled(row['value'], 'flop/s')} in {row['group']}{_of_datasheet(row['fraction'])}"
+        f"{scaled(row['value'], 'flop/s')} in {_recipe_of(row)}{_of_datasheet(row['fraction'])}"
         for row in named
     ]
     if parts:
@@ -55,6 +55,12 @@ def _ceilings(a: Analysis) -> Iterator[str]:
     copy = a.constants[a.constants["name"] == "dram_copy_bytes_per_s"]
     for row in copy.to_dict("records"):
         yield f"Memory copies at {scaled(row['value'], 'B/s')}{_of_datasheet(row['fraction'])}."
+
+
+def _recipe_of(row: Mapping[Any, Any]) -> str:
+    """`bf16 by cublaslt`, of a constant `gemm.<provider>.<recipe>.<constant>`."""
+    _, *provider, recipe, _ = str(row["name"]).split(".")
+    return " by ".join([recipe, *provider])
 
 
 def _of_datasheet(fraction: float) -> str:
@@ -88,11 +94,18 @@ def _format(recipe: str) -> str:
     return RECIPES[recipe].b.dtype.partition("_")[0]
 
 
+def fastest(speedups: pd.DataFrame) -> tuple[str, str, float]:
+    """(recipe, provider, median speed-up) of the pair with the highest median."""
+    medians = speedups.groupby(["recipe", "provider"])["speedup"].median()
+    recipe, provider = list(medians.index)[int(medians.to_numpy().argmax())]
+    return str(recipe), str(provider), float(medians.max())
+
+
 def _gain(rows: pd.DataFrame, name: str, baseline: str) -> str:
     large = rows[rows["regime"] == "large"]
-    medians = (large if len(large) else rows).groupby("recipe")["speedup"].median()
-    recipe = str(medians.index[int(medians.to_numpy().argmax())])
-    best = rows[rows["recipe"] == recipe]
+    recipe, provider, _ = fastest(large if len(large) else rows)
+    best = rows[(rows["recipe"] == recipe) & (rows["provider"] == provider)]
+    whose = f" by {provider}" if rows["provider"].nunique() > 1 else ""
     parts = []
     for regime in ("large", "decode"):
         some = best.loc[best["regime"] == regime, "speedup"]
@@ -103,7 +116,7 @@ def _gain(rows: pd.DataFrame, name: str, baseline: str) -> str:
         parts.append(f"{float(best['speedup'].median()):.2f} times")
     slower = int((best["speedup_high"] < 1).sum())
     return (
-        f"In {name} the best recipe is {recipe}, with the speed of {baseline} "
+        f"In {name} the best recipe is {recipe}{whose}, with the speed of {baseline} "
         f"{' and '.join(parts)} (medians, casts not counted); it is slower than {baseline} at "
         f"{slower} of {count_of(len(best), 'shape')}."
     )
@@ -121,7 +134,7 @@ def _errors(a: Analysis) -> Iterator[str]:
             f"{count_of(int(row['count']), 'point')} (median {percent(row['median_abs_error'])}, "
             f"95th percentile {percent(row['p95_abs_error'])}; "
             f"{percent(row['coverage'], 0)} inside their 95 % intervals); {_worst_regime(a, op)}"
-            f"{_others(a, op)}."
+            f"{_by_provider(a, op)}{_others(a, op)}."
         )
 
 
@@ -136,9 +149,17 @@ def _of_roof(frame: pd.DataFrame, op: str) -> str:
 def _worst_regime(a: Analysis, op: str) -> str:
     chosen = (a.errors["op"] == op) & (a.errors["model"] == MODEL)
     chosen &= (a.errors["recipe"] == ALL) & (a.errors["regime"] != ALL)
+    chosen &= a.errors["provider"] == ALL
     rows = a.errors[chosen].sort_values("mape")
     last = rows.iloc[-1]
     return f"worst regime {last['regime']}, {percent(last['mape'])}"
+
+
+def _by_provider(a: Analysis, op: str) -> str:
+    """Its error by provider, where an op has several."""
+    rows = {p: error_of(a.errors, MODEL, op=op, provider=p) for p in providers_in(a.errors, op)}
+    parts = [f"{name} {percent(row['mape'])}" for name, row in rows.items() if row is not None]
+    return f"; by provider: {', '.join(parts)}" if parts else ""
 
 
 def _others(a: Analysis, op: str) -> str:

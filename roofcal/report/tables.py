@@ -1,7 +1,7 @@
 """The tidy frame of an op: one row per plan point, whatever became of it. SI units by suffix.
 
 `relative_error` is predicted / measured - 1 of the calibrated model; how far the op's output is
-from its reference is `numeric_error`.
+from its reference is `numeric_error`, and what the formats cost beside it `quantisation_error`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -52,6 +52,7 @@ _MEASURED: Final = (
     "temperature_c",
     "throttle_reasons",
     "numeric_error",
+    "quantisation_error",
     "kernel_names",
     "point_id",
     "samples",
@@ -174,6 +175,7 @@ def _observed(measurement: Measurement | None) -> dict[str, Any]:
         "status": measurement.status,
         "reason": measurement.reason,
         "numeric_error": measurement.relative_error,
+        "quantisation_error": measurement.quantisation_error,
         "kernel_names": "; ".join(dict.fromkeys(measurement.kernel_names)) or None,
         "samples": len(measurement.settled_samples_s),
         "rotating_bytes": measurement.rotating_bytes,

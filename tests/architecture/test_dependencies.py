@@ -14,6 +14,8 @@ PYPROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 PROJECT = tomllib.loads(PYPROJECT)["project"]
 RUNTIME = [Requirement(line) for line in PROJECT["dependencies"]]
 DEV = [Requirement(line) for line in PROJECT["optional-dependencies"]["dev"]]
+# Optional: providers that refuse with the way out where the package is missing.
+PEERS = [Requirement(line) for line in PROJECT["optional-dependencies"]["peers"]]
 
 IMPORT_NAMES = {"pyyaml": "yaml", "nvidia-ml-py": "pynvml", "pytest-xdist": "xdist"}
 
@@ -60,7 +62,7 @@ def is_stub(name: str) -> bool:
     return name.startswith("types-") or name.endswith("-stubs")
 
 
-@pytest.mark.parametrize("requirement", RUNTIME + DEV, ids=lambda r: r.name)
+@pytest.mark.parametrize("requirement", RUNTIME + PEERS + DEV, ids=lambda r: r.name)
 def test_every_dependency_is_used(requirement: Requirement) -> None:
     name = key(requirement.name)
     if is_stub(name):
@@ -70,12 +72,12 @@ def test_every_dependency_is_used(requirement: Requirement) -> None:
         text = (ROOT / TOOLS[name]).read_text(encoding="utf-8")
         assert SPELLED.get(name, name) in text
     else:
-        folders = ("roofcal", "kernels") if requirement in RUNTIME else ("tests",)
+        folders = ("roofcal", "kernels") if requirement not in DEV else ("tests",)
         assert import_name(requirement) in third_party(*folders), f"{name} is imported nowhere"
 
 
 def test_everything_imported_is_declared() -> None:
-    declared = {import_name(requirement) for requirement in RUNTIME} | COMES_WITH_TORCH
+    declared = {import_name(requirement) for requirement in RUNTIME + PEERS} | COMES_WITH_TORCH
     assert third_party("roofcal", "kernels") - declared == OPTIONAL
 
 
@@ -88,7 +90,8 @@ def test_tests_import_nothing_undeclared() -> None:
 @pytest.mark.parametrize("path", ["pyproject.toml", "environment.yml"])
 def test_every_dependency_says_why_it_is_there(path: str) -> None:
     lines = (ROOT / path).read_text(encoding="utf-8").splitlines()
-    for requirement in RUNTIME + DEV:
+    peers = PEERS if path == "pyproject.toml" else []  # not installed unless asked for
+    for requirement in RUNTIME + peers + DEV:
         stem = re.compile(rf'^\s*(- |"){re.escape(requirement.name)}[<>=]')
         matching = [line for line in lines if stem.match(line)]
         assert len(matching) == 1, f"{requirement.name} in {path}: {matching}"

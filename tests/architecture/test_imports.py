@@ -19,7 +19,7 @@ ALLOWED: dict[str, set[str]] = {
     "roofcal.devices": {"pydantic", "yaml"},
     "roofcal.ops.bench": {"torch"},
     "roofcal.ops.linear.bench": {"torch", "kernels", "torchao"},  # torchao: optional
-    "roofcal.ops.*.bench": {"torch", "triton", "kernels"},
+    "roofcal.ops.*.bench": {"torch", "triton", "kernels", "gemlite"},  # gemlite: an optional extra
     "roofcal.ops.*.time_model": {"numpy"},
     "roofcal.ops.linear.spec": {"kernels"},  # kernels.linear_recipes alone, see pyproject
     "roofcal.measure": {"torch", "triton", "kernels", "numpy", "tqdm", "cuda"},

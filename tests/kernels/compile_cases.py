@@ -23,6 +23,7 @@ from tests.kernels.compile_gemm_cases import gemms
 
 WITH_E4M3 = tuple(arch for arch in ARCHITECTURES if arch not in configs.WITHOUT_E4M3)
 NVIDIA_WITH_E4M3 = tuple(arch for arch in WITH_E4M3 if isinstance(arch, int))
+AMD = tuple(arch for arch in WITH_E4M3 if isinstance(arch, str))
 FROM_HOPPER_ON = tuple(
     arch for arch in ARCHITECTURES if arch not in configs.WITHOUT_TENSOR_MEMORY_UNIT
 )
@@ -177,17 +178,17 @@ def _fused_of(case: Any) -> Iterator[tuple[str, Case]]:
         "X_STRIDE": "i32",
         "eps": "fp32",
     }
+    with_columns = {configs.FUSED_BOTH_PTX, False}
     for op in (*used, "sigmoid"):
         longest = configs.FUSED_MOST_COLUMNS[op]
         for kind, cols, y, ptx in (
-            ("rowwise", 4096, None, False),
-            ("rowwise", longest, None, False),
-            ("rowwise", longest, None, True),
-            ("mxfp8_floor", longest, None, False),
-            ("rowwise", configs.BOTH_MOST_COLUMNS, "both", False),
+            *(("rowwise", cols, None, ptx) for cols in (4096, longest) for ptx in (True, False)),
+            ("mxfp8_floor", longest, None, True),
+            *(("rowwise", configs.BOTH_MOST_COLUMNS, "both", ptx) for ptx in with_columns),
         ):
             size, scales = cast_fused.KINDS[kind]
-            block, at_once, warps = cast_fp8.rows_tile(cols, configs.FUSED)
+            rows = configs.FUSED_BOTH_ROWS if y else configs.FUSED[op]
+            block, at_once, warps = cast_fp8.rows_tile(cols, rows)
             constants = {
                 **dict.fromkeys({"other", "weight", "bias"} - used.get(op, set())),
                 "OP": op,
@@ -195,12 +196,14 @@ def _fused_of(case: Any) -> Iterator[tuple[str, Case]]:
                 "SIZE": size or block,
                 **({"y": None, "largest": None} if y is None else {}),
                 "PTX": ptx,
-                "STAGES": configs.FUSED_STAGES,
+                "STAGES": cast_fp8_columns.stages_of(2 * block * at_once, configs.FUSED_BOTH),
                 "R": at_once,
                 "BLOCK": block,
             }
-            usable = {"architectures": NVIDIA_WITH_E4M3} if ptx else {}
-            built = case(cast_fused._fused_kernel, warps, constants, types=types, **usable)
+            everywhere = y is not None and not configs.FUSED_BOTH_PTX
+            usable = WITH_E4M3 if everywhere else NVIDIA_WITH_E4M3 if ptx else AMD
+            kernel = cast_fused._fused_kernel
+            built = case(kernel, warps, constants, types=types, architectures=usable)
             yield f"{op}_{y or kind}_{cols}{'_ptx' if ptx else ''}", built
 
 

@@ -32,11 +32,21 @@ def dequantised(x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
     return x.double() * by
 
 
-def assert_close(found: torch.Tensor, expected: torch.Tensor) -> None:
-    """Every element within the rounding of bf16 and of sums in fp32 or in the matrix unit."""
+def assert_close(found: torch.Tensor, expected: torch.Tensor, *, fast_k: int = 128) -> None:
+    """Every element within the rounding of bf16 and of sums; large products in norm as well.
+
+    fast_k: length of sums that stay in the matrix unit. Hopper's keeps 13 bits after the leading
+    one of the largest term and cuts the rest off, once per 32 terms (DeepSeek-V3 technical report,
+    arXiv 2412.19437, 3.3.2); the interpreter sums in fp32, but cuts off what bf16 cannot hold.
+    """
     assert found.dtype == torch.bfloat16
     assert found.shape == expected.shape
-    # bf16 rounds to 2^-9 of the value; sums that nearly cancel keep the error of their terms.
-    allowed = 2**-8 * expected.abs() + 2e-3 * expected.abs().mean()
-    wrong = ~((found.double() - expected).abs() <= allowed)
+    error = (found.double() - expected).abs()
+    # bf16 rounds to 2^-9 of the value; sums that nearly cancel keep the error of their terms, which
+    # can be four times the mean: of ten million normal sums, one is that large.
+    cut_off = 2**-11 * fast_k / 32 if found.is_cuda else 0.0
+    allowed = 2**-8 * expected.abs() + (2e-3 + cut_off) * expected.abs().mean()
+    wrong = ~(error <= allowed)
     assert not wrong.any(), f"{int(wrong.sum())} of {wrong.numel()} are off"
+    if found.numel() >= 1000:
+        assert error.norm() <= 4e-3 * expected.norm()

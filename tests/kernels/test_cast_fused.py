@@ -99,8 +99,9 @@ def test_both_is_the_cast_along_the_columns_too(
     device: torch.device,
 ) -> None:
     # several rows per program, and several programs
-    monkeypatch.setattr(configs, "FUSED", replace(configs.FUSED, most_rows=4))
-    monkeypatch.setattr(configs, "BOTH", replace(configs.BOTH, warps_per_unit=2))
+    for_both = replace(configs.FUSED_BOTH_ROWS, most_rows=4)
+    monkeypatch.setattr(configs, "FUSED_BOTH_ROWS", for_both)
+    monkeypatch.setattr(configs, "FUSED_BOTH", replace(configs.FUSED_BOTH, warps_per_unit=2))
     monkeypatch.setattr(configs, "BOTH_MOST_COLUMNS", 50)
     x = drawn(rows, cols, device)
     *found, y = fused(op, x, kind=kind, keep=True, both=True)
@@ -117,9 +118,9 @@ def test_both_is_the_cast_along_the_columns_too(
 def test_ptx_makes_the_same(op: str, odd: float, monkeypatch: pytest.MonkeyPatch) -> None:
     x = drawn(100, 1000, torch.device("cuda"))
     x[3, 7] = odd
-    expected = fused(op, x, keep=True)[2]
-    monkeypatch.setattr(configs, "FUSED_PTX", True)
     q, scale, y = fused(op, x, keep=True)
+    monkeypatch.setattr(cast_fused, "_has_ptx", lambda _: False)
+    expected = fused(op, x, keep=True)[2]
     if op in ("rms_norm", "layer_norm"):
         assert_equal(y, expected)
     torch.testing.assert_close(y, expected, rtol=2.0**-7, atol=1e-30, equal_nan=True)

@@ -27,7 +27,7 @@ def test_every_number_of_steps_is_right(mode: str, steps: int, device: torch.dev
     else:
         scale_a, scale_b = scales(m, device=device), scales(n, device=device)
         fp8_gemm_hopper.launch(a, b, c, scale_a, scale_b, accumulation=mode)
-        assert_close(c, product(a, b, scale_a, scale_b))
+        assert_close(c, product(a, b, scale_a, scale_b), fast_k=k if mode == "fast" else 128)
 
 
 def test_all_modes_have_a_config() -> None:

@@ -1,6 +1,7 @@
 """Records: identity, round trips, and files that are damaged, newer or cannot be written."""
 
 import gzip
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -179,8 +180,16 @@ def test_a_newer_schema_says_what_to_use() -> None:
     newer = encode(POINT).replace(
         f'"schema_version":{SCHEMA_VERSION}', f'"schema_version":{SCHEMA_VERSION + 1}'
     )
-    with pytest.raises(RecordsError, match="schema version 2, this roofcal reads 1; use the"):
+    with pytest.raises(RecordsError, match="schema version 3, this roofcal reads 2 and older; use"):
         decode(newer)
+
+
+def test_records_of_the_first_schema_are_read() -> None:
+    """Published files were written before there was a quantisation error."""
+    body = json.loads(encode(MEASUREMENT))
+    del body["quantisation_error"]
+    found = decode(json.dumps(body | {"schema_version": 1}))
+    assert found == replace(MEASUREMENT, quantisation_error=None)
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

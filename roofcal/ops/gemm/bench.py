@@ -1,6 +1,6 @@
 """Matrix products: through torch (cuBLASLt on GPUs, oneDNN on CPUs) and, in fp8, our kernels."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import torch
@@ -11,6 +11,7 @@ from roofcal.ops.bench import Call, Inputs, draw, norm_error, worst
 from roofcal.ops.spec import Unsupported
 
 E4M3_MAX: Final = 448.0
+BLOCK: Final = 128  # sides of what has one scale in recipe fp8_blockwise_128x128
 _FULL_REFERENCE_FLOPS: Final = 2e9
 _SAMPLED_ROWS: Final = 64
 _CHUNK: Final = 4096
@@ -27,6 +28,8 @@ def make_inputs(
     spec = GEMM_RECIPES[recipe]
     a = draw(generator, distribution, shape["m"], shape["k"])
     b = draw(generator, distribution, shape["n"], shape["k"])
+    if _blockwise(spec):
+        return _in_blocks(a, b)
     if spec.math_dtype == "fp8":
         quantised_a, scale_a = quantise_fp8(a, rowwise=_rowwise(spec))
         quantised_b, scale_b = quantise_fp8(b, rowwise=_rowwise(spec))
@@ -36,6 +39,35 @@ def make_inputs(
         return {"a": _to_int8(a), "b": _to_int8(b)}
     dtype = {"fp32": torch.float32, "bf16": torch.bfloat16}[spec.math_dtype]
     return {"a": a.to(dtype), "b": b.to(dtype)}
+
+
+def _in_blocks(a: torch.Tensor, b: torch.Tensor) -> dict[str, torch.Tensor]:
+    """a and b with a scale per 1 x 128 and per 128 x 128, laid out as cuBLASLt wants them.
+
+    block_scale_a [M, K/128] lies transposed (our kernels are fastest so, too), block_scale_b
+    [N/128, K/128] in rows padded to multiples of 4.
+    """
+    steps = -(-a.shape[1] // BLOCK)
+    scale_a = torch.empty(steps, a.shape[0], dtype=torch.float32, device=a.device).t()
+    scale_b = torch.zeros(-(-b.shape[0] // BLOCK), -(-steps // 4) * 4, device=b.device)
+    made = {"block_scale_a": scale_a, "block_scale_b": scale_b}
+    for name, x, high in (("a", a, 1), ("b", b, BLOCK)):
+        quantised = torch.empty(x.shape, dtype=torch.float8_e4m3fn, device=x.device)
+        for step in range(steps):
+            cols = slice(step * BLOCK, (step + 1) * BLOCK)
+            amax = x[:, cols].abs().amax(dim=1).float()
+            amax = functional.pad(amax, (0, -len(amax) % high)).view(-1, high).amax(dim=1)
+            scale = amax.clamp(min=1e-12) / E4M3_MAX
+            made[f"block_scale_{name}"][:, step] = scale
+            values = x[:, cols].float() / _spread(scale, high, x.shape[0])[:, None]
+            quantised[:, cols] = values.clamp(-E4M3_MAX, E4M3_MAX).to(torch.float8_e4m3fn)
+        made[name] = quantised
+    return made
+
+
+def _spread(scales: torch.Tensor, high: int, rows: int) -> torch.Tensor:
+    """One scale per `high` rows -> one per row."""
+    return scales.repeat_interleave(high, dim=0)[:rows]
 
 
 def quantise_fp8(x: torch.Tensor, *, rowwise: bool) -> tuple[torch.Tensor, torch.Tensor]:
@@ -56,13 +88,18 @@ def quantise_fp8(x: torch.Tensor, *, rowwise: bool) -> tuple[torch.Tensor, torch
 def build(provider: str, recipe: str, shape: Mapping[str, int]) -> Call:
     """The product through `provider`; raises Unsupported for shapes and types it refuses."""
     spec = GEMM_RECIPES[recipe]
+    if _blockwise(spec) and shape["k"] % BLOCK:
+        raise Unsupported(f"{recipe} needs K to be a multiple of {BLOCK}; got k={shape['k']}")
     if provider == "triton":
         _check_triton(spec, shape)
-        return _triton_product(spec)
+        return _triton_blocks if _blockwise(spec) else _triton_product(spec)
     if provider not in ("cublaslt", "torch_cpu"):
         raise Unsupported(f"unknown provider '{provider}' for op gemm")
     if spec.math_dtype == "fp8":
         _check_fp8(provider, shape)
+        if _blockwise(spec):
+            _check_library_blocks()
+            return _library_blocks
         return _scaled_product(spec)
     if spec.math_dtype == "int8":
         return lambda inputs: torch._int_mm(inputs["a"], inputs["b"].t())
@@ -73,6 +110,13 @@ def _check_fp8(provider: str, shape: Mapping[str, int]) -> None:
     bad = [f"{axis}={shape[axis]}" for axis in ("n", "k") if shape[axis] % 16]
     if bad and provider == "cublaslt":
         raise Unsupported(f"cuBLASLt fp8 needs N and K to be multiples of 16; got {', '.join(bad)}")
+
+
+def _check_library_blocks() -> None:
+    """torch multiplies 1 x 128 by 128 x 128 blocks through cuBLASLt 12.9 on Hopper alone."""
+    hopper = torch.cuda.is_available() and torch.cuda.get_device_capability()[0] == 9
+    if not hopper or torch.version.hip is not None:
+        raise Unsupported("torch has products of scales per 1x128 and 128x128 on Hopper GPUs alone")
 
 
 def _check_triton(spec: Recipe, shape: Mapping[str, int]) -> None:
@@ -103,6 +147,27 @@ def _triton_product(spec: Recipe) -> Call:
         inputs["scale_a"],
         inputs["scale_b"],
         accumulation=spec.accumulation,
+    )
+
+
+def _triton_blocks(inputs: Inputs) -> torch.Tensor:
+    from kernels import fp8_gemm_blockwise  # noqa: PLC0415
+
+    a, b, scale_a = inputs["a"], inputs["b"], inputs["block_scale_a"]
+    scale_b = inputs["block_scale_b"][:, : scale_a.shape[1]]
+    return fp8_gemm_blockwise.gemm(a, b, scale_a, scale_b)
+
+
+def _library_blocks(inputs: Inputs) -> torch.Tensor:
+    return functional.scaled_mm(
+        inputs["a"],
+        inputs["b"].t(),
+        inputs["block_scale_a"],
+        functional.ScalingType.BlockWise1x128,
+        inputs["block_scale_b"].t(),
+        functional.ScalingType.BlockWise128x128,
+        output_dtype=torch.bfloat16,
+        use_fast_accum=False,
     )
 
 
@@ -173,11 +238,49 @@ def _dequantised(inputs: Inputs, name: str, rows: torch.Tensor | None = None) ->
         if (raw.dtype == torch.float8_e4m3fn)
         else raw[rows]
     )
+    blocks = inputs.get(f"block_scale_{name}")
+    if blocks is not None:
+        return values.double() * _block_scales(blocks, raw, 1 if name == "a" else BLOCK, rows)
     scale = inputs.get(f"scale_{name}")
     if scale is None:
         return values.double()
     column = scale.reshape(-1, 1).double()
     return values.double() * (column[rows] if rows is not None and column.shape[0] > 1 else column)
+
+
+def quantisation_error(recipe: str, inputs: Inputs, drawn: Callable[[], Inputs]) -> float | None:
+    """||A' B'.T - A B.T|| / ||A B.T|| in float64, A' and B' quantised, A and B as drawn.
+
+    On 64 rows of A and 4096 rows of B at most, spread over all of them. 0 for formats that hold
+    the draws; None for int8, whose inputs are not scaled to their range.
+    """
+    dtype = GEMM_RECIPES[recipe].b.dtype
+    if dtype in ("bf16", "fp32", "int8"):
+        return None if dtype == "int8" else 0.0
+    rows_a, rows_b = spread_rows(inputs)
+    found = _dequantised(inputs, "a", rows_a) @ _dequantised(inputs, "b", rows_b).t()
+    return norm_error(found, product_of(drawn(), rows_a, rows_b))
+
+
+def spread_rows(inputs: Inputs) -> tuple[torch.Tensor, torch.Tensor]:
+    """Indices of at most 64 rows of A and 4096 of B, first and last among them."""
+    m, n, device = inputs["a"].shape[0], inputs["b"].shape[0], inputs["a"].device
+    rows_a = torch.linspace(0, m - 1, min(m, _SAMPLED_ROWS), device=device, dtype=torch.float64)
+    rows_b = torch.linspace(0, n - 1, min(n, _CHUNK), device=device, dtype=torch.float64)
+    return rows_a.round().long(), rows_b.round().long()
+
+
+def product_of(inputs: Inputs, rows_a: torch.Tensor, rows_b: torch.Tensor) -> torch.Tensor:
+    """Some rows of A times some rows of B in float64."""
+    return inputs["a"][rows_a].double() @ inputs["b"][rows_b].double().t()
+
+
+def _block_scales(
+    scales: torch.Tensor, x: torch.Tensor, high: int, rows: torch.Tensor | None
+) -> torch.Tensor:
+    """The scale of every element of x, or of some rows of it, in float64."""
+    of_rows = _spread(scales, high, x.shape[0]) if rows is None else scales[rows // high]
+    return of_rows.double().repeat_interleave(BLOCK, dim=1)[:, : x.shape[1]]
 
 
 def tolerance(recipe: str) -> float:
@@ -189,7 +292,11 @@ def tolerance(recipe: str) -> float:
 
 
 def _rowwise(spec: Recipe) -> bool:
-    return spec.a.scale is not None and spec.a.scale.rows == 1
+    return spec.a.scale is not None and (spec.a.scale.rows, spec.a.scale.cols) == (1, None)
+
+
+def _blockwise(spec: Recipe) -> bool:
+    return spec.b.scale is not None and spec.b.scale.rows == BLOCK
 
 
 def _to_int8(x: torch.Tensor) -> torch.Tensor:

@@ -236,8 +236,12 @@ def _operand_bytes(operand: Operand, rows: Array, cols: Array) -> Array:
     elements = BITS[operand.dtype] / 8 * rows * cols
     if operand.scale is None:
         return elements
-    scales = rows if operand.scale.rows == 1 else np.ones_like(rows)
+    scales = _blocks(rows, operand.scale.rows) * _blocks(cols, operand.scale.cols)
     return elements + BITS[operand.scale.dtype] / 8 * scales
+
+
+def _blocks(extent: Array, block: int | None) -> Array:
+    return np.ones_like(extent) if block is None else np.ceil(extent / block)
 
 
 def evaluate(constants: Mapping[str, float], shapes: Shapes, family: str) -> Parts:

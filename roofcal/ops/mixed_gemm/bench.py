@@ -7,12 +7,17 @@ triton_chained   the same with programmatic dependent launch: in a chain of kern
                  plain launches unawares
 tinygemm         torch's _weight_int4pack_mm (CPUs have one too); it stores w as scale * (q - 8) +
                  zero, always with a zero, and rounds w to bf16
+gemlite          GemLite's Triton kernels (optional extra `peers`), in the state that its import
+                 leaves them in: autotune "fast", a search through 17 to 23 configurations per
+                 shape, group and number of tokens on the first call, before anything is timed;
+                 on an H100 it has configurations of its own for some shapes. It adds partial
+                 sums in bf16 by atomics, so its error is larger than the others'
 torch_compile    weights converted in the product's prologue, fused as Inductor sees fit
 torch_cpu        weights converted, then multiplied: on CPUs, nothing to compare speeds with
 """
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 import torch
 
@@ -20,7 +25,7 @@ from kernels import int4_gemm, int4_packing
 from kernels.int4_configs import Int4PlainConfig
 from kernels.int4_packing import Int4Weights, Quantised
 from roofcal.model.recipes import RECIPES, Recipe
-from roofcal.ops.bench import Call, Inputs, draw
+from roofcal.ops.bench import Call, Inputs, draw, norm_error
 from roofcal.ops.gemm import bench as gemm
 from roofcal.ops.mixed_gemm.spec import CONTENDERS
 from roofcal.ops.spec import Unsupported
@@ -28,7 +33,10 @@ from roofcal.ops.spec import Unsupported
 _CHUNK: Final = 4096  # rows of B that are dequantised to float64 at once
 # bf16 rounding of the output costs 1.7e-3; tinygemm rounds the weights as well
 _TOLERANCE: Final = 5e-3
+# up to 512 partial sums of a dot product, each rounded to bf16: 0.8e-3 * sqrt(512 / 2), doubled
+PROVIDER_TOLERANCE: Final = {"gemlite": 3e-2}
 _OURS: Final = ("triton", "triton_chained")
+_INT4_PROVIDERS: Final = (*_OURS, "tinygemm", "gemlite")
 _INNER_TILES: Final = 8  # of tinygemm: k is a multiple of 16 times as many
 
 
@@ -78,6 +86,8 @@ def arrange(provider: str, recipe: str, inputs: Inputs) -> Inputs:
         return inputs
     if provider in _OURS:
         return _packed(provider, recipe, inputs)
+    if provider == "gemlite":
+        return _gemlite_packed(recipe, inputs)
     return _tinygemm_packed(recipe, inputs) if provider == "tinygemm" else inputs
 
 
@@ -112,6 +122,49 @@ def _tinygemm_packed(recipe: str, inputs: Inputs) -> Inputs:
     return {"a": inputs["a"], "packed": packed, "scales_and_zeros": both}
 
 
+def _gemlite_library() -> Any:
+    """GemLite, whose import asks for a GPU; raises Unsupported where either is missing."""
+    if not torch.cuda.is_available():
+        raise Unsupported("provider 'gemlite' needs a GPU; this machine has none")
+    try:
+        import gemlite  # noqa: PLC0415 (an optional extra)
+    except ImportError as error:
+        raise Unsupported(f"provider 'gemlite': {error}: pip install gemlite") from None
+    return gemlite
+
+
+def _gemlite_packed(recipe: str, inputs: Inputs) -> Inputs:
+    library, group = _gemlite_library(), _group(RECIPES[recipe])
+    rows, k = inputs["b"].shape
+    layer = library.GemLiteLinear(
+        4,
+        group_size=group,
+        in_features=k,
+        out_features=rows,
+        input_dtype=library.DType.BF16,
+        output_dtype=library.DType.BF16,
+    )
+    zeros = inputs.get("zeros_b", int4_packing.SYMMETRIC_ZERO)
+    layer.pack(inputs["b"], inputs["scale_b"], zeros)
+    packed, scales, shift, unused = (tensor.detach() for tensor in layer.get_tensor_args())
+    made = {"a": inputs["a"], "packed": packed, "scales": scales, "shift": shift}
+    # a tensor, because inputs are tensors; on the CPU, where reading it waits for no kernel
+    return made | {"unused": unused, "how": torch.tensor(layer.get_meta_args())}
+
+
+def _gemlite() -> Call:
+    library = _gemlite_library()
+
+    def call(inputs: Inputs) -> torch.Tensor:
+        tensors = [inputs[name] for name in ("packed", "scales", "shift", "unused")]
+        product: torch.Tensor = library.forward_functional(
+            inputs["a"], None, tensors, inputs["how"].tolist()
+        )
+        return product
+
+    return call
+
+
 def build(provider: str, recipe: str, shape: Mapping[str, int]) -> Call:
     """The product through `provider`; raises Unsupported for recipes and shapes it refuses."""
     if recipe in CONTENDERS and provider in ("cublaslt", "torch_cpu"):
@@ -119,11 +172,13 @@ def build(provider: str, recipe: str, shape: Mapping[str, int]) -> Call:
     int4 = RECIPES[recipe].b.dtype == "int4"
     if provider == "torch_cpu" or (provider == "torch_compile" and not int4):
         return _converted(provider, recipe)
-    if not int4 or provider not in (*_OURS, "tinygemm"):
+    if not int4 or provider not in _INT4_PROVIDERS:
         raise Unsupported(f"provider '{provider}' has no product of recipe '{recipe}'")
     _check_int4(shape["n"], shape["k"], _group(RECIPES[recipe]))
     if provider == "tinygemm":
         return _tinygemm(recipe, shape)
+    if provider == "gemlite":
+        return _gemlite()
     return _ours(recipe, shape, chained=provider == "triton_chained")
 
 
@@ -194,14 +249,13 @@ def relative_error(recipe: str, inputs: Inputs, output: torch.Tensor) -> float:
     return float(apart.sqrt()) / scale if scale > 0 else float(apart.sqrt())
 
 
-def quantisation_error(recipe: str, b: torch.Tensor, inputs: Inputs) -> float:
-    """||dequantised - b|| / ||b|| in float64: what storing b in the recipe's format costs."""
-    apart, whole = 0.0, 0.0
-    for part in torch.arange(b.shape[0], device=b.device).split(_CHUNK):
-        exact = b[part].double()
-        apart += float((_dequantised(recipe, inputs, part) - exact).square().sum())
-        whole += float(exact.square().sum())
-    return float((apart / whole) ** 0.5) if whole else apart**0.5
+def quantisation_error(recipe: str, inputs: Inputs, drawn: Callable[[], Inputs]) -> float | None:
+    """||A' B'.T - A B.T|| / ||A B.T|| in float64, as in op gemm; with int4, A' is A."""
+    if recipe in CONTENDERS:
+        return gemm.quantisation_error(recipe, inputs, drawn)
+    rows_a, rows_b = gemm.spread_rows(inputs)
+    found = inputs["a"][rows_a].double() @ _dequantised(recipe, inputs, rows_b).t()
+    return norm_error(found, gemm.product_of(drawn(), rows_a, rows_b))
 
 
 def _dequantised(recipe: str, inputs: Inputs, rows: torch.Tensor) -> torch.Tensor:

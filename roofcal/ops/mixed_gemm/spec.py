@@ -29,7 +29,7 @@ OP = OpSpec(
     axes=("m", "n", "k"),
     recipes=(*CONTENDERS, *WEIGHT_ONLY_RECIPES),
     providers={
-        "cuda": ("cublaslt", "triton", "triton_chained", "tinygemm", "torch_compile"),
+        "cuda": ("cublaslt", "triton", "triton_chained", "tinygemm", "gemlite", "torch_compile"),
         "cpu": ("torch_cpu", "triton", "tinygemm"),
     },
     work=work,

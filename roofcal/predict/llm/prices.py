@@ -1,6 +1,6 @@
 """What a calibrated device asks for a product, for bytes moved and for attention.
 
-product      roofcal.predict.calibrated, with its interval
+product      roofcal.predict.calibrated, its default provider, with its interval
 int4         weight-only: the bf16 product with the weights' bytes taken at 4.25 bit. No int4 kernel
              was measured: low is the roof (bytes at the read bandwidth or the datasheet's bf16
              math, whichever is longer), high is the bf16 model's own error above the value
@@ -28,8 +28,9 @@ import numpy as np
 from roofcal.devices import DeviceSpec
 from roofcal.model.recipes import GEMM_RECIPES
 from roofcal.ops import BY_NAME
+from roofcal.ops.gemm.fitted import default_provider
 from roofcal.ops.gemm.time_model import Q
-from roofcal.predict import calibrated
+from roofcal.predict import calibrated, calibrated_products
 from roofcal.predict.errors import PredictError
 from roofcal.predict.llm.architecture import RECIPES, Side, matrix_bytes
 from roofcal.predict.llm.duration import Duration, Priced, Rate
@@ -113,15 +114,17 @@ class Prices:
 
     def _int4(self, m: Array, side: Side) -> Priced:
         n, k = np.array([float(side.n)]), np.array([float(side.k)])
-        parts = calibrated.product_parts(self.calibration, "bf16", m, n, k)
+        provider = default_provider(self.calibration.constants, "bf16")
+        parts = calibrated_products.parts(self.calibration, provider, "bf16", (m, n, k))
         constants = self.calibration.constants
         rows = float(m[0])
         moved = matrix_bytes("int4", side) + 2 * rows * (side.k + side.n)
-        dram = moved / constants["gemm.bf16.dram_bytes_per_s"].value
+        dram = moved / constants[f"gemm.{provider}.bf16.dram_bytes_per_s"].value
         named = {"tiles": float(parts.tiles[0]), "power": float(parts.power[0]), "dram": dram}
         launch = float(parts.launch[0])
         value = launch + _norm(list(named.values()))
-        error = float(calibrated.interval_factors(self.calibration, "bf16", n, k)[0])
+        factors = calibrated_products.interval_factors(self.calibration, provider, "bf16", n, k)
+        error = float(factors[0])
         roof = launch / error + max(self._read.seconds(moved).low_s, self._bf16_seconds(rows, side))
         named["launch"] = launch
         return Priced(

@@ -4,6 +4,10 @@ Peaks and bandwidth are those of the device's own datasheet, fractions are the v
 (constants.from_datasheet): torchao lists few devices, and its H100 is a custom board. Products are
 those of products.py without scales of blocks, which no recipe of the plan has. Casts are kernels of
 traffic.py put together otherwise: the plan casts a tensor once, a training linear for both passes.
+
+torchao models no weights in fewer bits than the activations. Those of op mixed_gemm get its
+fractions and its shortest kernel: arithmetic at the bf16 rate, and as bytes packed weights, scales,
+zero points, activations and output. Turning weights to bf16 is not modelled.
 """
 
 from collections.abc import Sequence
@@ -11,12 +15,13 @@ from typing import Final
 
 import numpy as np
 
-from roofcal.model.recipes import GEMM_RECIPES, RECIPES
+from roofcal.model.recipes import GEMM_RECIPES, RECIPES, WEIGHT_ONLY_RECIPES
+from roofcal.ops import BY_NAME
 from roofcal.predict.sources import Sources
 from roofcal.predict.times import Array, Times
 from roofcal.predict.torchao.constants import Constants, from_datasheet
 from roofcal.predict.torchao.products import product_parts
-from roofcal.predict.torchao.traffic import kernel_s
+from roofcal.predict.torchao.traffic import kernel_s, traffic_s
 from roofcal.records import PlanPoint, Prediction
 
 MODEL = "torchao"
@@ -69,12 +74,24 @@ def _operand(recipe: str) -> str:
 
 
 def _product(point: PlanPoint, constants: Constants) -> Prediction | None:
+    if point.recipe in WEIGHT_ONLY_RECIPES:
+        return _narrow(point, constants)
     operand = _operand(point.recipe)
     if operand not in constants.peak_flops_per_s:
         return None
     m, n, k = (float(point.shape[axis]) for axis in "mnk")
     math, dram = product_parts(constants, operand, None, (m, k, n))
     return _prediction(point, math, dram, constants.launch_s)
+
+
+def _narrow(point: PlanPoint, constants: Constants) -> Prediction | None:
+    """A product whose weights are narrower than its activations."""
+    work = BY_NAME[point.op].work(point.recipe, point.shape)
+    rate = constants.peak_flops_per_s.get(str(work.math_dtype))
+    if rate is None:
+        return None
+    math = work.flops / rate / constants.math_fraction
+    return _prediction(point, math, traffic_s(constants, work.dram_bytes), constants.launch_s)
 
 
 def _cast(point: PlanPoint, constants: Constants) -> Prediction | None:

@@ -3,13 +3,19 @@
 A product is that of roofcal.predict.wave.gemm. A cast is a kernel that memory bounds:
 
     t = launch + bytes / achieved bandwidth
+
+A product whose weights have fewer bits than its activations (op mixed_gemm) has the tiles and waves
+of bf16, bound by their arithmetic alone, and other bytes: packed weights, scales, zero points,
+activations and output over the same bandwidth. Caches and turning weights to bf16 are not modelled.
 """
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from roofcal.model.recipes import GEMM_RECIPES
+from roofcal.model.recipes import GEMM_RECIPES, WEIGHT_ONLY_RECIPES
 from roofcal.ops import BY_NAME
 from roofcal.predict.sources import Sources
 from roofcal.predict.times import Array, Times
@@ -45,6 +51,10 @@ def predict(points: Sequence[PlanPoint], sources: Sources) -> list[Prediction]:
     for recipe in product_recipes(sources):
         some = [p for p in points if p.op in ("gemm", "mixed_gemm") and p.recipe == recipe]
         found |= {p.point_id: p for p in _products(some, recipe, device)}
+    if "bf16" in product_recipes(sources):
+        narrow = [p for p in points if p.recipe in WEIGHT_ONLY_RECIPES]
+        arithmetic = replace(device, l2_read_bytes_per_clock=math.inf, lds_bytes_per_clock=math.inf)
+        found |= {p.point_id: p for p in _products(narrow, "bf16", arithmetic)}
     found |= {p.point_id: _cast(p, device) for p in points if p.op == "cast"}
     return [found[p.point_id] for p in points if p.point_id in found]
 
@@ -54,6 +64,10 @@ def _products(points: Sequence[PlanPoint], recipe: str, device: WaveDevice) -> l
         return []
     m, n, k = (np.array([float(p.shape[axis]) for p in points]) for axis in "mnk")
     times = gemm_times(device, GEMM_RECIPES[recipe], m, n, k)
+    if points[0].recipe in WEIGHT_ONLY_RECIPES:
+        moved = [BY_NAME[p.op].work(p.recipe, p.shape).dram_bytes for p in points]
+        rate = device.stream_bytes_per_s * device.product_memory_fraction
+        times = replace(times, dram=np.array(moved) / rate)
     return [_product(point, times, i) for i, point in enumerate(points)]
 
 

@@ -88,7 +88,7 @@ def draw_measured_against_predicted(
         f"{names[model]} {percent(_within(errors, model), 0)} of {count_of(size, 'point')}"
         for model, size in zip(models, sizes, strict=True)
     ]
-    facts = f"Within 10 % of the measured time: {', '.join(inside)}."
+    facts = f"Within 10 % of the measured time: {', '.join(inside)}.{_whose(errors)}"
     note = thinning_note(min(_MOST, max(sizes)), max(sizes))
     return Picture(
         key="measured_against_predicted",
@@ -234,8 +234,14 @@ def _worst(errors: pd.DataFrame) -> str:
     mean = some["error"].abs().groupby(some["regime"]).mean()
     return (
         f"The model with the least error is {best}; its MAPE is highest in regime "
-        f"{mean.idxmax()}, {percent(float(mean.max()))}."
+        f"{mean.idxmax()}, {percent(float(mean.max()))}.{_whose(errors)}"
     )
+
+
+def _whose(errors: pd.DataFrame) -> str:
+    """Which providers are drawn together, where there are several."""
+    names = sorted({str(name) for name in errors["provider"]})
+    return f" Drawn together: {', '.join(names)}." if len(names) > 1 else ""
 
 
 def _boxes(axes: Axes, errors: pd.DataFrame, regimes: list[str], models: list[str]) -> None:

@@ -48,7 +48,7 @@ def draw_streams(
     rows = rows.assign(size=rows["size_bytes"])
     panels = [(title, rows[rows["cache"] == name]) for name, title in _TITLES.items()]
     picture = _draw("streams", [p for p in panels if len(p[1])], "buffer size", _lines)
-    _levels(picture.figure.axes, calibration, spec)
+    levels(picture.figure.axes, calibration, spec)
     for axes in picture.figure.axes:
         _mark_cache(axes, cache_bytes)
     return picture
@@ -65,7 +65,7 @@ def draw_casts(
     rows = rows.assign(size=rows["dram_bytes"])
     panels = [(str(name), group) for name, group in rows.groupby("provider")]
     picture = _draw("cast_bandwidth", panels, "least bytes moved", _dots)
-    _levels(picture.figure.axes, calibration, spec)
+    levels(picture.figure.axes, calibration, spec)
     return picture
 
 
@@ -149,7 +149,7 @@ def _size_axes(axes: Axes) -> None:
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: tick_text(value, "B/s")))
 
 
-def _levels(
+def levels(
     panels: Sequence[Axes], calibration: Calibration | None, spec: DeviceSpec | None
 ) -> None:
     """The datasheet's bandwidth and the calibrated copy bandwidth; named in the first panel."""

@@ -14,6 +14,7 @@ from roofcal.report.numbers import count_of, percent
 from roofcal.report.style import by_recipe_order, look, new_figure, recipe_colour
 
 _PROBES: Final = (8, 10, 12, 15, 20, 30, 50, 80, 120, 200, 300, 500)
+_ACROSS: Final = 4
 _PERCENT: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 
 
@@ -29,12 +30,16 @@ def draw_learning(table: pd.DataFrame) -> Picture | None:
     pairs = list(dict.fromkeys(zip(rows["op"], rows["provider"], strict=True)))
     pairs.sort(key=lambda pair: pair[0] != "gemm")
     with look():
-        figure = new_figure(380)
-        grid = figure.subplots(1, len(pairs), squeeze=False, sharey=True)[0]
-        for axes, (op, provider) in zip(grid, pairs, strict=True):
+        lines = -(-len(pairs) // _ACROSS)
+        figure = new_figure(80 + 300 * lines)
+        grid = figure.subplots(lines, min(_ACROSS, len(pairs)), squeeze=False, sharey=True)
+        for axes in grid.flat[len(pairs) :]:
+            axes.set_visible(False)
+        for axes, (op, provider) in zip(grid.flat, pairs, strict=False):
             _panel(axes, rows[(rows["op"] == op) & (rows["provider"] == provider)])
             axes.set_title(f"{op}, {provider}")
-        grid[0].set_ylabel("MAPE of probes left out")
+        for axes in grid[:, 0]:
+            axes.set_ylabel("MAPE of probes left out")
         _legend(figure, rows)
     facts = _facts(table)
     return Picture(

@@ -147,7 +147,7 @@ def _calibrated_roof(axes: Axes, span: Any, recipe: str, calibration: Calibratio
     kinds = [f"dram_{kind}_bytes_per_s" for kind in ("read", "write", "copy")]
     slopes = [constants[name].value for name in kinds if name in constants]
     if peaks and slopes:
-        line = np.minimum(peaks[0], span * max(slopes))
+        line = np.minimum(max(peaks), span * max(slopes))
         axes.plot(span, line, color=recipe_colour(recipe), linewidth=1.3)
 
 

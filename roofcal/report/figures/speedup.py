@@ -158,8 +158,8 @@ def _sizes(values: Any) -> list[str]:
 
 
 def _pivot(table: pd.DataFrame, index: str, columns: str) -> pd.DataFrame:
-    """The median where several providers have the same cell."""
-    return table.pivot_table(index=index, columns=columns, values="speedup", aggfunc="median")
+    """The fastest where several providers have the same cell."""
+    return table.pivot_table(index=index, columns=columns, values="speedup", aggfunc="max")
 
 
 def _heat(axes: Any, pivot: pd.DataFrame, columns: list[str], rows: list[str]) -> None:

@@ -1,6 +1,7 @@
 """Run folders of a made-up GPU whose constants are known, for tests of calibrate and predict."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -81,16 +82,24 @@ def launches() -> list[tuple[PlanPoint, float]]:
     ]
 
 
-def products(family: str, recipe: str = "bf16", count: int = 64) -> list[tuple[PlanPoint, float]]:
+def products(
+    family: str,
+    recipe: str = "bf16",
+    count: int = 64,
+    *,
+    provider: str = "made",
+    truth: Mapping[str, float] = TRUTH,
+) -> list[tuple[PlanPoint, float]]:
     m, n, k = shapes(count)
-    total = seconds(recipe, family, TRUTH, m, n, k)
-    return [
-        (
-            _point("probe_math", recipe, {"m": int(a), "n": int(b), "k": int(c)}, Protocol()),
-            float(t),
-        )
-        for a, b, c, t in zip(m, n, k, total, strict=True)
-    ]
+    total = seconds(recipe, family, truth, m, n, k)
+    sizes = [{"m": int(a), "n": int(b), "k": int(c)} for a, b, c in zip(m, n, k, strict=True)]
+    made = [_point("probe_math", recipe, size, Protocol()) for size in sizes]
+    return [(replace(p, provider=provider), float(t)) for p, t in zip(made, total, strict=True)]
+
+
+def write_products(folder: Path, rows: list[tuple[PlanPoint, float]]) -> None:
+    """The rows as the probes of products of a run folder, with a little noise."""
+    _write(folder, "probe_math", rows, 0.01, np.random.default_rng(7))
 
 
 def casts(

@@ -9,7 +9,16 @@ import pytest
 from roofcal.calibrate.calibration import calibrate, families_of
 from roofcal.calibrate.probes import CalibrationError
 from roofcal.records import Calibration, encode
-from tests.roofcal.calibrate.probe_runs import DRAM, ENVIRONMENT, TRUTH, seconds, shapes, write_run
+from tests.roofcal.calibrate.probe_runs import (
+    DRAM,
+    ENVIRONMENT,
+    TRUTH,
+    products,
+    seconds,
+    shapes,
+    write_products,
+    write_run,
+)
 
 
 @pytest.fixture(scope="module")
@@ -41,34 +50,57 @@ def test_launch_is_the_smallest_grid(calibration: Calibration) -> None:
 
 @pytest.mark.parametrize("name", ["launch_s", "dram_bytes_per_s", "sustained_flops_per_s"])
 def test_products_give_the_constants_that_matter(calibration: Calibration, name: str) -> None:
-    constant = calibration.constants[f"gemm.bf16.{name}"]
+    constant = calibration.constants[f"gemm.made.bf16.{name}"]
     assert constant.value == pytest.approx(TRUTH[name], rel=0.1)
 
 
 def test_new_shapes_are_predicted_within_the_noise(calibration: Calibration) -> None:
-    from roofcal.predict.calibrated import product_parts
+    from roofcal.predict.calibrated_products import parts
 
     m, n, k = shapes(300, seed=11)
     truth = seconds("bf16", "any_tile_split_k", TRUTH, m, n, k)
-    error = product_parts(calibration, "bf16", m, n, k).total / truth - 1
+    error = parts(calibration, "made", "bf16", (m, n, k)).total / truth - 1
     assert np.abs(error).mean() < 0.03
-    assert calibration.probe_errors["bf16"]["mape"] < 0.05
+    assert calibration.probe_errors["gemm.made.bf16"]["mape"] < 0.05
+
+
+def test_two_providers_of_a_recipe_are_fitted_apart(tmp_path: Path) -> None:
+    slower = TRUTH | {"launch_s": 4 * TRUTH["launch_s"], "dram_bytes_per_s": 2.05e12}
+    own, other = (
+        products("any_tile", provider="made"),
+        products("tile_128x128", provider="slow", truth=slower),
+    )
+    alone, both = (write_run(tmp_path / name) for name in ("alone", "both"))
+    write_products(alone, own)
+    write_products(both, own + other)
+
+    found = calibrate(both)
+
+    prefix = "gemm.made."
+    expected = {k: v for k, v in calibrate(alone).constants.items() if k.startswith(prefix)}
+    assert {k: v for k, v in found.constants.items() if k.startswith(prefix)} == expected
+    assert value(found, "gemm.slow.bf16.launch_s") == pytest.approx(slower["launch_s"], rel=0.1)
+    assert "tile_128x128" in found.constants["gemm.slow.bf16.tile_family"].evidence
+    for provider in ("made", "slow"):
+        assert found.probe_errors[f"gemm.{provider}.bf16"]["count"] == 64
 
 
 def test_clock_and_power_are_those_after_settling(calibration: Calibration) -> None:
-    assert value(calibration, "gemm.bf16.sustained_sm_clock_hz") == 1.4e9
-    assert value(calibration, "gemm.bf16.sustained_power_w") == 690.0
+    assert value(calibration, "gemm.made.bf16.sustained_sm_clock_hz") == 1.4e9
+    assert value(calibration, "gemm.made.bf16.sustained_power_w") == 690.0
 
 
 def test_constants_that_no_probe_depends_on_are_left_out(calibration: Calibration) -> None:
-    assert "gemm.bf16.split_k_s" in calibration.constants
-    assert "gemm.bf16.tile_flops_odd_per_s" not in calibration.constants  # every probe is aligned
-    assert "gemm.bf16.misaligned" not in calibration.constants
+    assert "gemm.made.bf16.split_k_s" in calibration.constants
+    assert (
+        "gemm.made.bf16.tile_flops_odd_per_s" not in calibration.constants
+    )  # every probe is aligned
+    assert "gemm.made.bf16.misaligned" not in calibration.constants
 
 
 def test_the_library_that_has_one_tile_is_found_out(tmp_path: Path) -> None:
     found = calibrate(write_run(tmp_path, family="tile_128x128"))
-    assert "tile_128x128" in found.constants["gemm.bf16.tile_family"].evidence
+    assert "tile_128x128" in found.constants["gemm.made.bf16.tile_family"].evidence
 
 
 @pytest.mark.parametrize("units", [2, 64])
@@ -101,5 +133,5 @@ def test_too_few_products_are_named(tmp_path: Path) -> None:
     run = write_run(tmp_path)
     plan = run / "plan" / "probe_math.jsonl"
     plan.write_text("".join(plan.read_text().splitlines(keepends=True)[:5]))
-    with pytest.raises(CalibrationError, match="bf16: 5 products in probe_math, needs 12"):
+    with pytest.raises(CalibrationError, match="made bf16: 5 products in probe_math, needs 12"):
         calibrate(run)

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from roofcal.calibrate import mixed
 from roofcal.calibrate.learning import COLUMNS, HELD_OUT, learning_csv, sizes
 from roofcal.records import Measurement, read_records, write_records
 from tests.roofcal.calibrate.probe_runs import write_run
+from tests.roofcal.calibrate.test_mixed import RECIPE, SLOTS, fitted
 
 PRODUCTS, CASTS = 64, 28  # probes of a made-up run
 
@@ -103,3 +105,12 @@ def test_sizes_are_geometric_from_the_least_to_all_but_ten() -> None:
     assert sizes(12, 24) == [12, 13, 14]
     assert sizes(12, 22) == [12]
     assert sizes(12, 21) == []
+
+
+def test_narrow_weights_have_curves_by_provider(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "made-up/e1")
+    fitted(run, SLOTS, count=24)
+    found = rows(learning_csv(run, repetitions=2), "mixed_gemm")
+    assert {(row["recipe"], row["provider"]) for row in found} == {(RECIPE, "made")}
+    assert {row["probes"] for row in found} == set(sizes(mixed.LEAST_POINTS, 24))
+    assert mean(found, 14) < 0.1

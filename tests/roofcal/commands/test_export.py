@@ -57,7 +57,7 @@ def test_tables_of_a_device_without_a_datasheet_and_a_record(
         ([*EXPORT, "csv", "--environment", "e9"], "nvidia-h200 has no environment 'e9'"),
         (
             ["export", "--device", "made-up", "--format", "torchao"],
-            "format torchao: the calibration of made-up in e1 has no constant 'gemm.<recipe>",
+            "format torchao: the calibration of made-up in e1 has no constant 'gemm.<provider>",
         ),
         (
             ["export", "--device", "made-up", "--format", "aiconfigurator"],

@@ -45,7 +45,7 @@ def test_predict_adds_columns_to_a_csv(checkout: Path, capsys: pytest.CaptureFix
 
 def test_calibrate_and_predict_as_the_rules_call_them(checkout: Path) -> None:
     run = write_run(checkout / "results/made-up/e1", noise=0.01)
-    write_records(run / "plan/gemm.jsonl", [product(64, 64, 64)])
+    write_records(run / "plan/gemm.jsonl", [product(64, 64, 64, provider="made")])
     fitted = run / "calibration.jsonl"
     assert main(["calibrate", "--run", str(run), "--out", str(fitted)]) == 0
     assert read_records(fitted, Calibration)[0].environment_id == ENVIRONMENT.environment_id

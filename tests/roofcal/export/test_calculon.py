@@ -64,7 +64,8 @@ def system() -> dict[str, Any]:
 def test_its_matrix_engine_runs_at_our_rates() -> None:
     rates = processor(system()["matrix"])
     bf16, fp8 = (
-        measured(f"gemm.{recipe}.ceiling_flops_per_s") for recipe in ("bf16", "fp8_axiswise")
+        measured(f"gemm.cublaslt.{recipe}.ceiling_flops_per_s")
+        for recipe in ("bf16", "fp8_axiswise")
     )
     assert rates["bfloat16"] == pytest.approx(bf16, rel=1e-12)
     assert rates["float16"] == pytest.approx(bf16, rel=1e-12)
@@ -103,4 +104,4 @@ def test_two_neighbours_exchange_at_the_whole_rate() -> None:
 
 
 def test_a_type_that_was_not_calibrated_is_left_out() -> None:
-    assert set(json.loads(write(without("gemm.fp8")))["matrix"]) == {"bfloat16", "float16"}
+    assert set(json.loads(write(without("gemm.cublaslt.fp8")))["matrix"]) == {"bfloat16", "float16"}

@@ -56,18 +56,18 @@ def test_a_tool_that_models_links_needs_one(name: str) -> None:
     ("name", "lost"),
     [
         ("torchao", "dram_copy_bytes_per_s"),
-        ("torchao", "gemm.bf16.ceiling_flops_per_s"),
+        ("torchao", "gemm.cublaslt.bf16.ceiling_flops_per_s"),
         ("calculon", "dram_copy_bytes_per_s"),
-        ("calculon", "gemm.bf16.ceiling_flops_per_s"),
+        ("calculon", "gemm.cublaslt.bf16.ceiling_flops_per_s"),
         ("aiconfigurator", "launch_graph_s"),
         ("aiconfigurator", "dram_copy_bytes_per_s"),
         ("llm-analysis", "dram_read_bytes_per_s"),
         ("genz", "dram_read_bytes_per_s"),
-        ("genz", "gemm.bf16.ceiling_flops_per_s"),
+        ("genz", "gemm.cublaslt.bf16.ceiling_flops_per_s"),
     ],
 )
 def test_a_constant_that_is_not_there_is_named(name: str, lost: str) -> None:
-    said = lost.replace("bf16", "<recipe>")
+    said = lost.replace("cublaslt.bf16", "<provider>.<recipe>")
     with pytest.raises(ExportError) as caught:
         export(name, without(lost))
     assert f"format {name}: the calibration of nvidia-h200 in driver580" in str(caught.value)

@@ -32,7 +32,9 @@ def test_genz_computes_with_our_rates() -> None:
     entry = system_configs["NVIDIA H200"]
     assert set(entry) == KEYS
     found = system(entry)
-    assert found["flops"] == pytest.approx(measured("gemm.bf16.ceiling_flops_per_s"), rel=1e-12)
+    assert found["flops"] == pytest.approx(
+        measured("gemm.cublaslt.bf16.ceiling_flops_per_s"), rel=1e-12
+    )
     assert found["offchip_mem_bw"] == pytest.approx(measured("dram_read_bytes_per_s"), rel=1e-12)
     assert found["off_chip_mem_size"] == 150754820096
     assert found["interchip_link_bw"] == pytest.approx(450e9, rel=1e-12)

@@ -29,7 +29,7 @@ def test_the_device_stands_before_the_recipes_and_all_are_there() -> None:
 
 def test_a_code_says_what_it_stands_for() -> None:
     code = Ceiling(value=5.0, ci95_low=5.0, ci95_high=5.0, unit="code", evidence="x")
-    (found,) = rows({"gemm.bf16.tile_family": code})
+    (found,) = rows({"gemm.cublaslt.bf16.tile_family": code})
     assert found.choice == "tile_128x128"
     assert shown(found).value == "tile_128x128"
 

@@ -23,7 +23,7 @@ def test_a_rate_above_the_datasheet_is_its_own_peak(printed: float | None) -> No
 def test_math_is_the_fastest_product_over_the_recipes_of_a_dtype() -> None:
     rate = h200().math("fp8")
     assert rate is not None
-    assert rate.name == "gemm.fp8_axiswise.ceiling_flops_per_s"
+    assert rate.name == "gemm.cublaslt.fp8_axiswise.ceiling_flops_per_s"
     assert (rate.value, rate.printed) == (measured(rate.name), 1979e12)
 
 
@@ -66,7 +66,7 @@ def test_a_constant_that_was_not_fitted_is_named_with_the_way_out() -> None:
     with pytest.raises(ExportError, match=r"no constant 'dram_copy_bytes_per_s'; measure and fit"):
         without("dram_copy").constant(COPY)
     with pytest.raises(ExportError, match=r"of a recipe in bf16"):
-        without("gemm.bf16.").needed_math("bf16")
+        without("gemm.cublaslt.bf16.").needed_math("bf16")
 
 
 def test_a_rate_that_the_datasheet_does_not_print_is_named() -> None:

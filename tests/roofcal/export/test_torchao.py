@@ -8,8 +8,8 @@ import pytest
 from roofcal.export.torchao import write
 from tests.roofcal.export.subjects import h200, measured, without
 
-BF16 = measured("gemm.bf16.ceiling_flops_per_s")
-FP8 = measured("gemm.fp8_axiswise.ceiling_flops_per_s")
+BF16 = measured("gemm.cublaslt.bf16.ceiling_flops_per_s")
+FP8 = measured("gemm.cublaslt.fp8_axiswise.ceiling_flops_per_s")
 COPY = measured("dram_copy_bytes_per_s")
 LARGE = 1 << 16  # bound by math: 2 n / 8 FLOP per byte is a multiple of any card's ridge
 
@@ -78,7 +78,7 @@ def test_without_torchao_the_entry_is_a_literal_of_the_same_keys() -> None:
 
 
 def test_a_format_that_was_not_calibrated_is_left_out() -> None:
-    ((_, entry),) = ast.literal_eval(write(without("gemm.fp8"))).items()
+    ((_, entry),) = ast.literal_eval(write(without("gemm.cublaslt.fp8"))).items()
     assert "bf16_peak_tops" in entry
     assert "fp8_peak_tops" not in entry
 

@@ -16,6 +16,7 @@ def contender(name: str = "bf16", *, copies: int = 1, call: Callable[[Any], Any]
         call=call,
         copies=[{"x": torch.tensor(float(index))} for index in range(copies)],
         bytes_per_copy=4,
+        quantisation_error=None,
         relative_error=0.0,
     )
 

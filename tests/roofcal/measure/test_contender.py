@@ -175,3 +175,21 @@ def test_settled_samples_are_those_behind_the_warm_up() -> None:
     found.samples, found.slice_starts, found.warmup_samples = [3.0, 2.0, 1.0, 1.0], [0, 2, 3], 2
     assert found.settled == [1.0, 1.0]
     assert found.settled_rounds == 2
+
+
+def test_what_the_format_costs_is_measured_on_the_points_own_draws() -> None:
+    shape = {"m": 4, "n": 64, "k": 128}
+    found = {
+        recipe: prepared(recipe, op="mixed_gemm", provider=provider, shape=shape)
+        for recipe, provider in (
+            ("bf16", "torch_cpu"),
+            ("fp8_weight_only", "torch_cpu"),
+            ("int4_groupwise_g128", "tinygemm"),
+        )
+    }
+    errors = [contender.quantisation_error for contender in found.values()]
+    assert errors[0] == 0
+    assert 0.02 < errors[1] < 0.04 < errors[2] < 0.14
+    assert all(c.relative_error < 5e-3 for c in found.values())
+    probe = prepared("int4_groupwise_g128", op="probe_mixed_gemm", provider="tinygemm", shape=shape)
+    assert probe.quantisation_error is None

@@ -27,11 +27,14 @@ def test_names_say_dtype_granularity_and_accumulation() -> None:
         assert recipe.name == name
         assert name.startswith(recipe.math_dtype)
         assert (recipe.accumulation == "fast") == (
-            recipe.math_dtype == "fp8" and not name.endswith("slow_accum")
+            recipe.math_dtype == "fp8" and not name.endswith(("slow_accum", "blockwise_128x128"))
         )
     axis, tensor = GEMM_RECIPES["fp8_axiswise"], GEMM_RECIPES["fp8_tensorwise"]
     assert axis.a.nbytes(7, 5) == 35 + 4 * 7
     assert tensor.a.nbytes(7, 5) == 35 + 4
+    blocks = GEMM_RECIPES["fp8_blockwise_128x128"]
+    assert blocks.a.nbytes(7, 256) == 7 * 256 + 4 * 7 * 2
+    assert blocks.b.nbytes(130, 256) == 130 * 256 + 4 * 2 * 2
 
 
 def test_zero_points_are_counted_like_scales() -> None:

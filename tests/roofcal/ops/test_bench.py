@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from roofcal.ops.bench import draw, load_bench, norm_error, worst
+from roofcal.ops.bench import draw, load_bench, norm_error, quantisation_error, worst
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -47,3 +47,12 @@ def test_the_worst_error_is_nan_wherever_one_is() -> None:
     assert worst(0.1, 0.3, 0.2) == 0.3
     for errors in ((0.1, math.nan), (math.nan, 0.1), (math.nan,)):
         assert math.isnan(worst(*errors))
+
+
+def test_the_draws_are_made_only_for_ops_that_compare_with_them() -> None:
+    def never() -> dict[str, torch.Tensor]:
+        raise AssertionError
+
+    for op in ("probe_math", "cast"):
+        assert quantisation_error(load_bench(op), "bf16", {}, never) is None
+    assert quantisation_error(load_bench("gemm"), "bf16", {}, never) == 0

@@ -33,11 +33,14 @@ def calibration(device: str = "made-up", environment: str = "e1") -> Calibration
     copy = Ceiling(value=4e12, ci95_low=3.9e12, ci95_high=4.1e12, unit="B/s", evidence="made up")
     constants["dram_copy_bytes_per_s"] = copy
     for recipe in ("bf16", "fp8_tensorwise"):
-        prefix = f"gemm.{recipe}."
+        prefix = f"gemm.cublaslt.{recipe}."
         code = FAMILIES["any_tile_split_k"].code
         constants[f"{prefix}tile_family"] = exactly(float(code))
         constants |= {prefix + name: exactly(TRUTH[name], CONSTANTS[name]) for name in CONSTANTS}
-    errors = {r: {"mape": 0.05, "log_p95": 0.1} for r in ("bf16", "fp8_tensorwise")}
+    errors = {
+        f"gemm.cublaslt.{recipe}": {"mape": 0.05, "log_p95": 0.1}
+        for recipe in ("bf16", "fp8_tensorwise")
+    }
     constants["cache_bytes"] = exactly(float(50 << 20), "B")
     for provider, slower in (("torch_eager", 5.0), ("torch_compile", 1.0)):
         name = f"cast.{provider}.fp8_rowwise_dim0"
@@ -91,9 +94,9 @@ WAVE = WaveDevice(
 SOURCES = Sources(calibration=calibration(), spec=SPEC, wave=WAVE)
 
 
-def product(m: int, n: int, k: int, recipe: str = "bf16") -> PlanPoint:
+def product(m: int, n: int, k: int, recipe: str = "bf16", provider: str = "cublaslt") -> PlanPoint:
     shape = {"m": m, "n": n, "k": k}
-    return PlanPoint(op="gemm", provider="cublaslt", recipe=recipe, shape=shape, device="made-up")
+    return PlanPoint(op="gemm", provider=provider, recipe=recipe, shape=shape, device="made-up")
 
 
 def cast(rows: int, cols: int, recipe: str, provider: str = "torch_compile") -> PlanPoint:

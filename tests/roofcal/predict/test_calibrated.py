@@ -5,7 +5,7 @@ import pytest
 
 from roofcal.predict import calibrated
 from tests.roofcal.calibrate.probe_runs import TRUTH, cast_seconds, seconds
-from tests.roofcal.predict.runs import SOURCES, calibration, cast, product
+from tests.roofcal.predict.runs import SOURCES, cast, product
 
 
 def test_many_points_and_one_point_agree() -> None:
@@ -80,4 +80,4 @@ def test_a_cast_that_was_not_calibrated_has_no_prediction() -> None:
 
 def test_recipes_that_were_not_calibrated_are_left_out() -> None:
     assert calibrated.predict([product(64, 64, 64, "fp8_axiswise")], SOURCES) == []
-    assert calibrated.recipes(calibration()) == ["bf16", "fp8_tensorwise"]
+    assert list(calibrated.product_recipes(SOURCES)) == ["bf16", "fp8_tensorwise"]

@@ -1,13 +1,17 @@
 """Predictions of narrow weights: per provider, the fastest where none is named, with intervals."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
+from roofcal.ops.mixed_gemm.spec import OP
 from roofcal.predict import calibrated, calibrated_mixed, datasheet
 from roofcal.predict.sources import Sources
 from roofcal.predict.torchao import model as torchao
+from roofcal.predict.wave import model as wave
 from roofcal.records import Calibration, Ceiling, PlanPoint
+from tests.roofcal.predict.runs import SOURCES, SPEC, WAVE
 
 RECIPE = "int4_groupwise_g128"
 UNITS = {"fixed_s": "s", "bytes_per_s": "B/s", "weights_per_s": "1/s", "flops_per_s": "flop/s"}
@@ -74,6 +78,34 @@ def test_what_was_not_calibrated_has_no_prediction() -> None:
 def test_providers_of_similar_names_are_kept_apart() -> None:
     both = calibration(triton=FAST, triton_chained=SLOW)
     assert calibrated_mixed.providers(both, RECIPE) == ["triton", "triton_chained"]
+
+
+def test_models_with_a_datasheet_count_the_stored_bytes_and_math_in_bf16() -> None:
+    few, many = point("triton", tokens=1), point("triton", tokens=4096)
+    work = OP.work(RECIPE, few.shape)
+    models = {"datasheet": datasheet, "torchao": torchao, "wave": wave}
+    found = {name: model.predict([few, many], SOURCES) for name, model in models.items()}
+    for model, (small, large) in found.items():
+        assert small.bound_by == "dram", model
+        assert large.total_s > small.total_s
+    assert found["datasheet"][0].total_s == pytest.approx(work.dram_bytes / 4.8e12)
+    assert found["torchao"][0].total_s == pytest.approx(work.dram_bytes / 4.8e12 / 0.92)
+    assert found["torchao"][1].total_s == pytest.approx(
+        OP.work(RECIPE, many.shape).flops / 1e15 / 0.78
+    )
+    rate = WAVE.stream_bytes_per_s * WAVE.product_memory_fraction
+    assert found["wave"][0].dram_s == pytest.approx(work.dram_bytes / rate)
+    (in_bf16,) = wave.predict([point("cublaslt", recipe="bf16", tokens=4096)], SOURCES)
+    assert found["wave"][1].bound_by == "math"
+    assert found["wave"][1].math_s <= in_bf16.math_s
+
+
+def test_models_without_a_rate_of_bf16_leave_narrow_weights_out() -> None:
+    spec = replace(SPEC, peak_flops_per_s={"fp8": 2e15})
+    device = replace(WAVE, matrix_flops_per_clock={"fp8": 8000.0})
+    none = Sources(spec=spec, wave=device)
+    for model in (datasheet, torchao, wave):
+        assert model.predict([point("triton")], none) == []
 
 
 def test_models_without_a_datasheet_are_silent() -> None:

@@ -1,5 +1,6 @@
 """Which calibration answers: one measured here, else a published one; else what there is."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -72,3 +73,14 @@ def test_an_unknown_environment_lists_those_there_are(tmp_path: Path) -> None:
 def test_without_any_calibration_it_says_what_to_run(tmp_path: Path) -> None:
     with pytest.raises(PredictError, match="run `make study` first"):
         find(tmp_path, "made-up")
+
+
+def test_constants_of_nobody_in_particular_are_refused_with_the_way_out(tmp_path: Path) -> None:
+    folder = tmp_path / "results/made-up/e1"
+    known = calibration("made-up", "e1")
+    old = {k.replace("gemm.cublaslt.", "gemm."): v for k, v in known.constants.items()}
+    write_records(folder / "calibration.jsonl", [replace(known, constants=old)])
+    with pytest.raises(PredictError) as caught:
+        find(tmp_path, "made-up")
+    assert "gemm.<provider>.<recipe>.<constant> now" in str(caught.value)
+    assert f"calibrate --run {folder} --out FILE" in str(caught.value)

@@ -70,8 +70,10 @@ def test_torchao_casts_as_its_table_says() -> None:
 
 @pytest.mark.parametrize(
     ("provider", "recipe"),
-    [("triton", "mxfp8"), ("triton", "fp8_blockwise_128x128"), ("torchao", OWN)]
-    + [("torch_cpu", "fp8_axiswise"), ("bf16_compile", "fp8_axiswise")],
+    [
+        *(("triton", "mxfp8"), ("triton", "fp8_blockwise_128x128"), ("torchao", OWN)),
+        *(("torch_cpu", "fp8_axiswise"), ("bf16_compile", "fp8_axiswise")),
+    ],
 )
 def test_what_nobody_measured_has_no_parts(provider: str, recipe: str) -> None:
     with pytest.raises(KeyError):

@@ -119,3 +119,8 @@ def test_the_answer_for_programs_is_in_si_units() -> None:
     answer = as_dict(point, found, SOURCES)
     assert answer["predicted_flops_per_s"] == pytest.approx(2 * 4096**3 / found.total_s)
     assert answer["environment"] == "e1"
+
+
+def test_a_provider_that_was_not_calibrated_is_named_with_those_that_were() -> None:
+    with pytest.raises(PredictError, match=r"bf16 by triton on made-up: it knows .* by cublaslt"):
+        predict_point(product(64, 64, 64, provider="triton"), "calibrated", SOURCES)

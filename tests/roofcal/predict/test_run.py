@@ -62,7 +62,7 @@ def test_an_empty_calibration_is_named(tmp_path: Path) -> None:
 def other(run: Path, environment: str, device: str = "made-up") -> Path:
     """A calibration of another environment, whose launches take ten times as long."""
     fitted = calibration(device, environment)
-    name = "gemm.bf16.launch_s"
+    name = "gemm.cublaslt.bf16.launch_s"
     slow = exactly(10 * fitted.constants[name].value, "s")
     path = run.parent.parent / device / environment / "calibration.jsonl"
     write_records(path, [replace(fitted, constants={**fitted.constants, name: slow})])

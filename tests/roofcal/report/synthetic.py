@@ -241,7 +241,7 @@ class MadeUpRun:
             device=self.environment.device,
             environment_id=self.environment.environment_id,
             constants=self.constants,
-            probe_errors={"bf16": errors},
+            probe_errors={"gemm.cublaslt.bf16": errors},
             probe_points=64,
         )
 
@@ -265,10 +265,10 @@ def add_constants(run: MadeUpRun, rates: Mapping[str, float] = RATE) -> None:
     for kind in ("read", "write", "copy"):
         run.constant(f"dram_{kind}_bytes_per_s", COPY, "B/s")
     for recipe, rate in rates.items():
-        run.constant(f"gemm.{recipe}.tile_family", 5.0, "code", width=0.0)
-        run.constant(f"gemm.{recipe}.launch_s", LAUNCH_S, "s")
-        run.constant(f"gemm.{recipe}.ceiling_flops_per_s", rate, "flop/s")
-        run.constant(f"gemm.{recipe}.sustained_power_w", 690.0, "W")
+        run.constant(f"gemm.cublaslt.{recipe}.tile_family", 5.0, "code", width=0.0)
+        run.constant(f"gemm.cublaslt.{recipe}.launch_s", LAUNCH_S, "s")
+        run.constant(f"gemm.cublaslt.{recipe}.ceiling_flops_per_s", rate, "flop/s")
+        run.constant(f"gemm.cublaslt.{recipe}.sustained_power_w", 690.0, "W")
 
 
 RECIPES = ("bf16", "fp8_tensorwise", "fp8_axiswise")

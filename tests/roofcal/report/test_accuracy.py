@@ -12,6 +12,7 @@ from roofcal.report.accuracy import (
     error_by_regime,
     error_of,
     judged,
+    providers_in,
     rank_of_regime,
     residuals,
 )
@@ -144,3 +145,23 @@ def test_rows_of_the_table_are_sorted_for_reading(analysis: Analysis) -> None:
     first = analysis.errors.iloc[0]
     assert (first["model"], first["regime"], first["recipe"]) == ("calibrated", ALL, ALL)
     assert isinstance(analysis.errors, pd.DataFrame)
+
+
+def test_providers_are_judged_together_and_apart(tmp_path: Path) -> None:
+    made = MadeUpRun()
+    for provider, error in (("cublaslt", 0.1), ("triton", 0.3)):
+        point = product(64, 4096, 4096, provider=provider)
+        made.measure(point)
+        made.predict(point, "calibrated", true_seconds(point) * (1 + error))
+    table = error_by_regime(tidy_frame(load_run(made.write(tmp_path)), "gemm", None))
+    found = {
+        name: row["mape"]
+        for name in (ALL, "cublaslt", "triton")
+        if (row := error_of(table, "calibrated", provider=name)) is not None
+    }
+    assert found == pytest.approx({ALL: 0.2, "cublaslt": 0.1, "triton": 0.3})
+    assert providers_in(table, "gemm") == ["cublaslt", "triton"]
+
+
+def test_one_provider_is_not_told_apart(analysis: Analysis) -> None:
+    assert providers_in(analysis.errors, "gemm") == []

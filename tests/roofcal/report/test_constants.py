@@ -21,9 +21,9 @@ def test_each_constant_stands_beside_its_datasheet_figure(
 
     copy = table.loc["dram_copy_bytes_per_s"]
     assert (copy["datasheet"], copy["fraction"]) == (4.8e12, pytest.approx(COPY / 4.8e12))
-    fp8 = table.loc["gemm.fp8_axiswise.ceiling_flops_per_s"]
+    fp8 = table.loc["gemm.cublaslt.fp8_axiswise.ceiling_flops_per_s"]
     assert (fp8["datasheet"], fp8["fraction"]) == (1979e12, pytest.approx(1000 / 1979))
-    assert table.loc["gemm.bf16.sustained_power_w", "datasheet"] == 700.0
+    assert table.loc["gemm.cublaslt.bf16.sustained_power_w", "datasheet"] == 700.0
     assert (fp8["ci95_low"], fp8["ci95_high"]) == pytest.approx((980e12, 1020e12))
 
 
@@ -35,22 +35,22 @@ def test_without_a_datasheet_the_constants_stand_alone(made: MadeUpRun) -> None:
 
 def test_the_device_comes_first_then_recipe_by_recipe(made: MadeUpRun, h200: DeviceSpec) -> None:
     groups = list(dict.fromkeys(constants_table(made.calibration(), h200)["group"]))
-    assert groups == ["device", "bf16", "fp8_axiswise"]
+    assert groups == ["device", "cublaslt bf16", "cublaslt fp8_axiswise"]
 
 
 def test_a_constant_nobody_described_yet_is_shown_by_its_name(made: MadeUpRun) -> None:
-    made.constant("gemm.bf16.brand_new_s", 1e-6, "s")
+    made.constant("gemm.cublaslt.bf16.brand_new_s", 1e-6, "s")
     made.constant("odd_thing", 3.0, "1")
 
     labels = constants_table(made.calibration(), None).set_index("name")["label"]
 
-    assert labels["gemm.bf16.brand_new_s"] == "brand new s"
+    assert labels["gemm.cublaslt.bf16.brand_new_s"] == "brand new s"
     assert labels["odd_thing"] == "odd thing"
 
 
 def test_a_code_says_what_it_stands_for(made: MadeUpRun) -> None:
     choices = constants_table(made.calibration(), None).set_index("name")["choice"]
-    assert choices["gemm.bf16.tile_family"] == "tile_128x128"
+    assert choices["gemm.cublaslt.bf16.tile_family"] == "tile_128x128"
 
 
 def test_casts_stand_by_provider_and_recipe(made: MadeUpRun, h200: DeviceSpec) -> None:
@@ -71,4 +71,5 @@ def test_an_empty_calibration_is_an_empty_table() -> None:
 
 def test_errors_of_the_fit_are_listed_by_recipe(made: MadeUpRun) -> None:
     (row,) = probe_errors_table(made.calibration()).to_dict("records")
-    assert row == {"recipe": "bf16", "count": 64.0, "mape": 0.05, "median": 0.04, "p95": 0.12}
+    whose = {"op": "gemm", "provider": "cublaslt", "recipe": "bf16"}
+    assert row == whose | {"count": 64.0, "mape": 0.05, "median": 0.04, "p95": 0.12}

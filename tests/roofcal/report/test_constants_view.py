@@ -26,7 +26,7 @@ def test_a_count_is_whole_and_has_no_interval(h200: DeviceSpec) -> None:
     units = table.loc["compute_units"]
     assert (units["value"], units["unit"]) == ("132", "")
     assert is_missing(units["interval"])
-    assert table.loc["gemm.bf16.tile_family", "value"] == "tile_128x128"
+    assert table.loc["gemm.cublaslt.bf16.tile_family", "value"] == "tile_128x128"
 
 
 def test_a_shape_in_the_evidence_loses_its_braces() -> None:

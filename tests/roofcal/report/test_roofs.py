@@ -24,6 +24,15 @@ def test_the_slower_of_math_and_memory_decides(h200: DeviceSpec) -> None:
     assert roof().seconds("bf16", MEMORY) == pytest.approx(4e9 / (4e12 * 1.02))
 
 
+def test_the_fastest_provider_of_a_recipe_is_the_roof() -> None:
+    made = MadeUpRun()
+    add_constants(made, {"bf16": 500e12})
+    for provider, rate in (("ours", 600e12), ("theirs", 400e12)):
+        made.constant(f"gemm.{provider}.bf16.ceiling_flops_per_s", rate, "flop/s")
+    found = CalibratedRoof(made.calibration()).seconds("bf16", MATH)
+    assert found == pytest.approx(1e12 / (600e12 * 1.02))
+
+
 def test_what_is_unknown_bounds_nothing(h200: DeviceSpec) -> None:
     assert datasheet_seconds(MATH, None) is None
     assert datasheet_seconds(Work(flops=1.0, math_dtype="fp4"), h200) is None

@@ -40,8 +40,8 @@ def test_it_says_what_was_measured_and_how_busy_the_device_was(analysis: Analysi
 
 def test_it_says_what_the_device_reaches(analysis: Analysis) -> None:
     text = told(analysis)
-    assert "1,200 TFLOP/s in fp8_tensorwise (61 % of the datasheet)" in text
-    assert "600 TFLOP/s in bf16 (61 % of the datasheet)" in text
+    assert "1,200 TFLOP/s in fp8_tensorwise by cublaslt (61 % of the datasheet)" in text
+    assert "600 TFLOP/s in bf16 by cublaslt (61 % of the datasheet)" in text
     assert "Memory copies at 4.00 TB/s (83 % of the datasheet)" in text
 
 

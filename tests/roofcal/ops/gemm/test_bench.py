@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from roofcal.model.recipes import GEMM_RECIPES
+from roofcal.ops.bench import draw
 from roofcal.ops.gemm import bench
 from roofcal.ops.spec import Unsupported
 
@@ -127,7 +128,48 @@ def test_what_the_kernels_refuse_is_unsupported_with_the_reason(
 @pytest.mark.parametrize("recipe", FP8_RECIPES)
 def test_without_a_gpu_the_kernels_are_unsupported(recipe: str) -> None:
     with pytest.raises(Unsupported, match="'triton' of op gemm needs a GPU; this machine has none"):
-        bench.build("triton", recipe, {"m": 1, "n": 1, "k": 16})
+        bench.build("triton", recipe, {"m": 1, "n": 1, "k": 128})
+
+
+BLOCKS = "fp8_blockwise_128x128"
+
+
+def test_blocks_of_scales_stand_where_cublaslt_wants_them() -> None:
+    inputs = bench.make_inputs(BLOCKS, {"m": 3, "n": 200, "k": 640}, torch.Generator(), "normal")
+    scale_a, scale_b = inputs["block_scale_a"], inputs["block_scale_b"].t()
+    assert (scale_a.shape, scale_a.stride()) == ((3, 5), (1, 3))
+    assert (scale_b.shape, scale_b.stride()) == ((8, 2), (1, 8))  # 5 steps, padded to 8
+    for name in ("a", "b"):
+        assert float(inputs[name].float().abs().max()) == 448
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_blocks_of_scales_are_undone_by_both_checks(
+    whole: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench, "_FULL_REFERENCE_FLOPS", 1e18 if whole else 0)
+    monkeypatch.setattr(bench, "_SAMPLED_ROWS", 16)
+    shape = {"m": 70, "n": 200, "k": 384}
+    inputs = bench.make_inputs(BLOCKS, shape, torch.Generator().manual_seed(1), "normal")
+    source = torch.Generator().manual_seed(1)
+    a, b = (draw(source, "normal", rows, 384).double() for rows in (70, 200))
+    assert bench.relative_error(BLOCKS, inputs, a @ b.t()) < 0.05  # what quantising costs
+    wrong = a @ b.t()
+    wrong[:, 128:] *= 2
+    assert bench.relative_error(BLOCKS, inputs, wrong) > 0.5
+
+
+@pytest.mark.parametrize("provider", ["triton", "cublaslt", "torch_cpu"])
+def test_blocks_of_scales_need_whole_blocks_of_k(provider: str) -> None:
+    with pytest.raises(Unsupported, match="K to be a multiple of 128; got k=192"):
+        bench.build(provider, BLOCKS, {"m": 1, "n": 128, "k": 192})
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
+@pytest.mark.parametrize("provider", ["cublaslt", "torch_cpu"])
+def test_torch_has_blocks_of_scales_on_hopper_alone(provider: str) -> None:
+    with pytest.raises(Unsupported, match="on Hopper GPUs alone"):
+        bench.build(provider, BLOCKS, {"m": 1, "n": 128, "k": 128})
 
 
 def test_a_gpu_without_e4m3_is_unsupported(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,13 +185,16 @@ import torch
 from tests.kernels import faithful
 faithful.install()
 from roofcal.model.recipes import GEMM_RECIPES
+from roofcal.ops.bench import draw
 from roofcal.ops.gemm import bench
 for name, recipe in GEMM_RECIPES.items():
     for m in (1, 100):
         if recipe.math_dtype == "fp8":
-            shape = {"m": m, "n": 70, "k": 272}
+            blockwise = bench._blockwise(recipe)
+            shape = {"m": m, "n": 200 if blockwise else 70, "k": 384 if blockwise else 272}
             inputs = bench.make_inputs(name, shape, torch.Generator(), "normal")
-            output = bench._triton_product(recipe)(inputs)
+            product = bench._triton_blocks if blockwise else bench._triton_product(recipe)
+            output = product(inputs)
             print(name, bench.relative_error(name, inputs, output))
 """
 
@@ -171,7 +216,50 @@ def test_the_kernels_pass_the_gate_in_the_interpreter() -> None:
 @pytest.mark.parametrize("recipe", FP8_RECIPES)
 @pytest.mark.parametrize(("m", "n", "k"), [(1, 3584, 8192), (64, 130, 272), (1000, 1000, 1008)])
 def test_the_kernels_pass_the_gate_on_a_gpu(recipe: str, m: int, n: int, k: int) -> None:
-    shape = {"m": m, "n": n, "k": k}
+    shape = {"m": m, "n": n, "k": -(-k // 128) * 128 if recipe == BLOCKS else k}
     inputs = bench.make_inputs(recipe, shape, torch.Generator("cuda"), "normal")
     output = bench.build("triton", recipe, shape)(inputs)
+    assert bench.relative_error(recipe, inputs, output) <= bench.tolerance(recipe)
+
+
+@pytest.mark.parametrize("distribution", ["normal", "zeros"])
+def test_what_a_format_costs_is_told_apart_from_the_kernel(distribution: str) -> None:
+    drawn, _ = made("bf16", 70, 50, 256, distribution)
+    found = {}
+    for recipe in GEMM_RECIPES:
+        inputs, _ = made("bf16", 70, 50, 256, distribution)
+        if recipe != "bf16":
+            shape = {"m": 70, "n": 50, "k": 256}
+            source = torch.Generator().manual_seed(70 + 50 + 256)
+            inputs = bench.make_inputs(recipe, shape, source, distribution)
+        found[recipe] = bench.quantisation_error(recipe, inputs, lambda: drawn)
+    assert found.pop("int8") is None
+    assert (found.pop("bf16"), found.pop("fp32")) == (0, 0)
+    for error in found.values():
+        assert error == 0 if distribution == "zeros" else 0.02 < (error or 0) < 0.05
+
+
+def test_what_a_format_costs_is_measured_on_rows_spread_over_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(bench, "_CHUNK", 5)
+    monkeypatch.setattr(bench, "_SAMPLED_ROWS", 3)
+    inputs, _ = made("bf16", 7, 20, 64)
+    rows_a, rows_b = bench.spread_rows(inputs)
+    assert rows_a.tolist() == [0, 3, 6]
+    assert rows_b.tolist() == [0, 5, 10, 14, 19]
+    assert bench.product_of(inputs, rows_a, rows_b).shape == (3, 5)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(
+    not torch.cuda.is_available() or torch.cuda.get_device_capability()[0] != 9,
+    reason="needs a Hopper GPU",
+)
+@pytest.mark.parametrize(("m", "n", "k"), [(1, 3584, 8192), (1000, 1024, 1152)])
+def test_torchs_blocks_of_scales_pass_the_gate_on_a_gpu(m: int, n: int, k: int) -> None:
+    shape = {"m": m, "n": n, "k": k}
+    inputs = bench.make_inputs(BLOCKS, shape, torch.Generator("cuda"), "normal")
+    output = bench.build("cublaslt", BLOCKS, shape)(inputs)
+    recipe = BLOCKS
     assert bench.relative_error(recipe, inputs, output) <= bench.tolerance(recipe)

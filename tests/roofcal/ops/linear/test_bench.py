@@ -54,7 +54,7 @@ def test_errors_are_told_apart_and_as_decibels() -> None:
     output = bench.build("torch_cpu", "fp8_axiswise_bf16_grad_weight", SHAPE)(made)
     found = bench.errors(bench.bf16_layer, made, output)
     assert list(found) == ["output", "grad_input", "grad_weight"]
-    assert found["grad_weight"] < 5e-3 < 2e-2 < found["output"]
+    assert 0 < found["grad_weight"] < 0.2 * found["output"]
     assert bench.sqnr_db(0.1) == pytest.approx(20)
     assert bench.sqnr_db(0.0) == math.inf
 
@@ -151,7 +151,7 @@ def test_forward_and_backward_fit_in_a_graph(op: str, provider: str, recipe: str
     shape = {"m": 256, "n": 512, "k": 384}
     point = PlanPoint(op=op, provider=provider, recipe=recipe, shape=shape, device="gpu")
     contender = prepare(point, torch.device("cuda"), seed=0, cache_bytes=1 << 16)
-    stream = torch.cuda.Stream()
+    stream: torch.cuda.Stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     with torch.cuda.stream(stream):
         eager = contender.call(contender.copies[0])
     torch.cuda.synchronize()

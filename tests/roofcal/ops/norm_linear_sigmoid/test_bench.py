@@ -21,7 +21,7 @@ def test_a_block_is_right_and_a_wrong_one_caught(recipe: str) -> None:
 
 
 def test_its_parts_are_those_of_the_block() -> None:
-    norm, linear, sigmoid = bench.torchao_module(16, 32)
+    norm, linear, sigmoid = bench.torchao_module(16, 32).children()
     assert not list(norm.parameters())
     assert [p.shape for p in linear.parameters()] == [(16, 32)]
     x, w = torch.randn(5, 32), torch.randn(16, 32)

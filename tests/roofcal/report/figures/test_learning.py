@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from roofcal.report.figures.learning import draw_learning
@@ -63,3 +64,14 @@ def test_facts_are_the_ends_of_the_curves(picture: Picture) -> None:
 
 def test_no_curves_are_not_drawn() -> None:
     assert draw_learning(made_up_curves().iloc[:0]) is None
+
+
+def test_many_curves_stand_in_rows_of_four() -> None:
+    table = made_up_curves()
+    names = [f"p{number}" for number in range(6)]
+    many = pd.concat([table[table["op"] == "cast"].assign(provider=name) for name in names])
+    found = draw_learning(many)
+    assert found is not None
+    shown = [axes for axes in found.figure.axes if axes.get_visible()]
+    assert [axes.get_title(loc="left") for axes in shown] == [f"cast, {name}" for name in names]
+    assert [axes.get_ylabel() != "" for axes in shown] == [True, *[False] * 3, True, False]
