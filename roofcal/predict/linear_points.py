@@ -10,7 +10,8 @@ Our kernels (kernels.float8_linear), by what the recipe asks of each of x, w and
 A product whose operands are scaled differently is timed as axiswise; products are those of the
 library, also beside `triton_products`. Nothing is fused, and casts in
 blocks are not measured: recipes with such casts have no answer, nor has a norm beside the linear.
-The datasheet's model answers by the least work of the whole op.
+The datasheet's model answers by the least work of the whole op. A point without a provider is that
+of our kernels, or of torchao where the casts of ours are not known.
 """
 
 from collections.abc import Sequence
@@ -25,7 +26,9 @@ from roofcal.predict.sources import Sources
 from roofcal.predict.times import Times
 from roofcal.records import PlanPoint, Prediction
 
+OP: Final = spec.OP.name
 _OURS: Final = ("triton", "triton_products")
+_ANYONE: Final = ("triton", "torchao")  # asked in turn for a point without a provider
 _FP8: Final = {"fast": "", "two_level": "_slow_accum"}
 Parts = tuple[dict[str, str], tuple[str, list[tuple[str, str]]]]
 
@@ -35,10 +38,12 @@ def predict(model: Model, points: Sequence[PlanPoint], sources: Sources) -> list
     found = {made.point_id: made for made in model.predict(points, sources)}
     groups: dict[tuple[str, str], list[PlanPoint]] = {}
     for point in points:
-        if point.op == spec.OP.name and point.point_id not in found:
+        if point.op == OP and point.point_id not in found:
             groups.setdefault((point.provider, point.recipe), []).append(point)
     for (provider, recipe), some in groups.items():
-        found |= {made.point_id: made for made in _group(model, provider, recipe, some, sources)}
+        for who in (provider,) if provider else _ANYONE:
+            made = _group(model, who, recipe, some, sources)
+            found |= {one.point_id: one for one in made if one.point_id not in found}
     return [found[point.point_id] for point in points if point.point_id in found]
 
 
@@ -75,7 +80,7 @@ def parts_of(provider: str, recipe: str) -> Parts:
     """
     if recipe == "bf16":
         return product_recipes(recipe, "forward_backward"), ("none", [])
-    if provider in (*_OURS, ""):
+    if provider in _OURS:
         return _products(recipe), ("triton", _our_casts(recipe))
     if provider != "torchao" or not has_casts(recipe):
         raise KeyError(f"{provider} {recipe}")

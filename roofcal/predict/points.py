@@ -47,6 +47,8 @@ def _no_answer(point: PlanPoint, model: str, sources: Sources) -> str:
         if point.recipe in known and sources.calibration and model == calibrated.MODEL:
             whose = ", ".join(providers(sources.calibration.constants, point.recipe))
             why = f"it knows products {point.recipe} by {whose} there"
+    if point.op == linear_points.OP:
+        why = "it lacks a product or a cast of it there, and a linear is their sum"
     what = f"{point.op} {point.recipe}" + (f" by {point.provider}" if point.provider else "")
     return f"model '{model}' has no answer for {what} on {point.device}: {why}"
 
@@ -57,6 +59,11 @@ def check_point(point: PlanPoint) -> None:
         raise PredictError(f"unknown op '{point.op}'{_nearest(point.op, list(BY_NAME))}")
     op = BY_NAME[point.op]
     if not op.has_recipe(point.recipe):
+        if op.written_recipe is not None and "+" in point.recipe:  # a line that makes no sense
+            try:
+                op.written_recipe(point.recipe)
+            except ValueError as error:
+                raise PredictError(str(error)) from None
         nearest = _nearest(point.recipe, list(op.recipes))
         raise PredictError(f"unknown recipe '{point.recipe}'{nearest}")
 

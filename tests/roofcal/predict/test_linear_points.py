@@ -6,6 +6,7 @@ import pytest
 
 from roofcal.ops import BY_NAME
 from roofcal.predict import datasheet
+from roofcal.predict.errors import PredictError
 from roofcal.predict.linear_points import parts_of, predict
 from roofcal.predict.models import MODELS
 from roofcal.predict.points import predict_point
@@ -106,6 +107,29 @@ def test_every_model_that_knows_the_products_answers() -> None:
     assert calibrated.low_s is not None
     assert calibrated.high_s is not None
     assert calibrated.low_s < calibrated.total_s < calibrated.high_s
+
+
+def test_a_person_who_names_no_provider_hears_of_whoever_is_known() -> None:
+    points = [linear("", "bf16"), linear("", "fp8_axiswise")]
+    products = dict.fromkeys(("bf16", "fp8_axiswise"), lambda s: s[0] + 0 * s[1])
+    ours, torchaos = (
+        predict(StandIn(products=products, casts=(by,)), points, SOURCES)
+        for by in ("triton", "torch_compile")
+    )
+    assert [made.total_s for made in ours] == [2048, 2048 + 3]
+    assert [made.total_s for made in torchaos] == [2048, 2048 + 4]
+
+
+def test_a_line_that_makes_no_sense_is_refused_with_the_reason() -> None:
+    line = "axiswise*axiswise+axiswise*blockwise+axiswise*axiswise"
+    with pytest.raises(PredictError, match="grad_input, operand w: wanted tensorwise or axiswise"):
+        predict_point(linear("triton", line), "calibrated", SOURCES)
+    with pytest.raises(
+        PredictError, match="unknown recipe 'fp8_axis'; did you mean 'fp8_axiswise'"
+    ):
+        predict_point(linear("triton", "fp8_axis"), "calibrated", SOURCES)
+    with pytest.raises(PredictError, match="it lacks a product or a cast of it there"):
+        predict_point(linear("triton", "mxfp8"), "calibrated", SOURCES)
 
 
 def test_other_ops_are_answered_as_before_and_in_order() -> None:
