@@ -200,6 +200,7 @@ FUSED: Final = {
     "layer_norm": replace(_FUSED, elements_per_thread=64),
     "sigmoid": replace(_FUSED, elements_per_thread=16),
     "silu_mul": replace(_FUSED, elements_per_thread=16),
+    "sigmoid_grad": replace(_FUSED, elements_per_thread=16),  # not measured: has two inputs, too
 }
 # With the maxima of columns in the same pass.
 FUSED_BOTH_ROWS: Final = _FUSED

@@ -83,7 +83,7 @@ def split(made: Cast, ends: tuple[str, str]) -> tuple[Cast, Cast, Cast]:
 def weight_casts(plan: Plan, w: torch.Tensor, backward: bool) -> tuple[Cast, Cast]:
     """(along the rows, along the columns) of w."""
     ends = (plan.w[0], plan.w[1] if backward else "")
-    made = linear_ops.cast(w, *ends) if any(ends) else []
+    made = linear_ops.cast(w.contiguous(), *ends) if any(ends) else []
     rows, columns, _ = split(made, ends)
     return rows, columns
 
@@ -144,7 +144,7 @@ def gradients(
 def linear(x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None, plan: Plan) -> torch.Tensor:
     """x [..., K] @ w [N, K].T + bias [N]; raises ValueError for sizes and GPUs it cannot take."""
     check(x, w, plan)
-    rows = x.reshape(-1, x.shape[-1])
+    rows = x.reshape(-1, x.shape[-1]).contiguous()
     y: torch.Tensor = _Linear.apply(filled_up(rows, plan), w, plan)
     y = y[: rows.shape[0]]
     y = y if bias is None else y + bias.to(y.dtype)

@@ -114,7 +114,7 @@ def norm_linear_sigmoid(
 ) -> torch.Tensor:
     """sigmoid(layer_norm(x) @ w.T + bias), x [..., K], w [N, K]; raises ValueError as `linear`."""
     check(x, w, plan)
-    rows = x.reshape(-1, x.shape[-1])
+    rows = x.reshape(-1, x.shape[-1]).contiguous()
     made: torch.Tensor = _Block.apply(
         filled_up(rows, plan), w, norm_weight, norm_bias, bias, plan, eps
     )

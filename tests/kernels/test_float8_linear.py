@@ -162,6 +162,13 @@ def test_torch_compile_sees_one_graph_of_the_same_values(recipe: str) -> None:
         assert all(torch.equal(a, b) for a, b in zip(found, wanted, strict=True))
 
 
+def test_operands_may_lie_in_memory_as_they_like() -> None:
+    x, w, g = tensors(32, 48, 64)
+    wanted = trained("axiswise", x, w, g)
+    turned = (t.t().contiguous().t() for t in (x, w, g))
+    assert all(torch.equal(a, b) for a, b in zip(trained("axiswise", *turned), wanted, strict=True))
+
+
 def test_from_linear_shares_the_parameters() -> None:
     plain = torch.nn.Linear(32, 48, dtype=torch.bfloat16).eval()
     made = Float8Linear.from_linear(plain, "tensorwise")
