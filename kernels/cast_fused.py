@@ -4,10 +4,11 @@
     layer_norm   y = (x - mean(x)) / sqrt(var(x) + eps) * weight + bias
     sigmoid      y = 1 / (1 + exp(-x))
     silu_mul     y = gate * sigmoid(gate) * up
+    sigmoid_grad y = grad * s * (1 - s), what comes back through s = sigmoid(x)
 
-Shapes: x, gate, up [rows, cols] bf16, fp16 or fp32 with contiguous rows of up to 32768 columns
-(norms: 16384); weight, bias [cols] of those types. y is made in fp32, rounded once to the type of
-x, and cast with scales of one of these kinds:
+Shapes: x, gate, up, grad, s [rows, cols] bf16, fp16 or fp32 with contiguous rows of up to 32768
+columns (norms: 16384); weight, bias [cols] of those types. y is made in fp32, rounded once to the
+type of x, and cast with scales of one of these kinds:
 
     rowwise           q [rows, cols]  scale [rows, 1] fp32
     blockwise_1x128   q [rows, cols]  scale [rows, ceil(cols/128)] fp32
@@ -78,8 +79,10 @@ def _normed(x, weight, bias, inside, col, COLS, eps, OP: tl.constexpr):
         x = tl.where(inside, x - (tl.sum(x, axis=1) / COLS)[:, None], 0.0)
     spread = tl.div_rn(1.0, tl.sqrt_rn(tl.sum(x * x, axis=1) / COLS + eps))
     at = col[None, :] + tl.zeros(x.shape, dtype=tl.int32)
-    made = x * spread[:, None] * tl.load(weight + at, mask=at < COLS, other=0.0).to(tl.float32)
-    if OP == "layer_norm":
+    made = x * spread[:, None]
+    if weight is not None:
+        made = made * tl.load(weight + at, mask=at < COLS, other=0.0).to(tl.float32)
+    if bias is not None:
         made += tl.load(bias + at, mask=at < COLS, other=0.0).to(tl.float32)
     return made
 
@@ -115,10 +118,14 @@ def _cast_rows(
     values = tl.load(source, mask=inside, other=0.0, eviction_policy="evict_first").to(tl.float32)
     if OP == "sigmoid":
         made = _sigmoid(values, PTX)
-    elif OP == "silu_mul":
+    elif other is not None:
         source = other + m.to(tl.int64)[:, None] * OTHER_STRIDE + col[None, :]
-        up = tl.load(source, mask=inside, other=0.0, eviction_policy="evict_first")
-        made = values * _sigmoid(values, PTX) * up.to(tl.float32)
+        beside = tl.load(source, mask=inside, other=0.0, eviction_policy="evict_first")
+        beside = beside.to(tl.float32)
+        if OP == "silu_mul":
+            made = values * _sigmoid(values, PTX) * beside
+        else:
+            made = values * beside * (1.0 - beside)
     else:
         made = _normed(values, weight, bias, inside, col, COLS, eps, OP)
     made = _rounded(tl.where(inside, made, 0.0), x.dtype.element_ty, PTX)
@@ -192,8 +199,8 @@ def rms_norm(
 
 def layer_norm(
     x: torch.Tensor,
-    weight: torch.Tensor,
-    bias: torch.Tensor,
+    weight: torch.Tensor | None,
+    bias: torch.Tensor | None,
     dtype: torch.dtype = torch.float8_e4m3fn,
     *,
     eps: float = 1e-5,
@@ -201,9 +208,13 @@ def layer_norm(
     keep: bool = False,
     both: bool = False,
 ) -> Outputs:
-    """(q, scale) of the layer norm, what follows and what it raises as rms_norm."""
-    _check_vector("weight", weight, x)
-    _check_vector("bias", bias, x)
+    """(q, scale) of the layer norm, what follows and what it raises as rms_norm.
+
+    weight, bias: None for none.
+    """
+    for name, vector in (("weight", weight), ("bias", bias)):
+        if vector is not None:
+            _check_vector(name, vector, x)
     return _fused("layer_norm", x, dtype, kind, keep, both, weight=weight, bias=bias, eps=eps)
 
 
@@ -229,10 +240,22 @@ def silu_mul(
     both: bool = False,
 ) -> Outputs:
     """(q, scale) of silu(gate) * up, what follows and what it raises as rms_norm."""
-    check_matrix(up)
-    if up.shape != gate.shape or up.dtype != gate.dtype or up.device != gate.device:
-        raise ValueError(f"up: wanted {_told(gate)} as gate, got {_told(up)}")
+    _check_pair(("gate", gate), ("up", up))
     return _fused("silu_mul", gate, dtype, kind, keep, both, other=up)
+
+
+def sigmoid_grad(
+    grad: torch.Tensor,
+    s: torch.Tensor,
+    dtype: torch.dtype = torch.float8_e4m3fn,
+    *,
+    kind: str = "rowwise",
+    keep: bool = False,
+    both: bool = False,
+) -> Outputs:
+    """(q, scale) of grad * s * (1 - s), what follows and what it raises as rms_norm."""
+    _check_pair(("grad", grad), ("s", s))
+    return _fused("sigmoid_grad", grad, dtype, kind, keep, both, other=s)
 
 
 def _fused(
@@ -319,6 +342,13 @@ def _check_kind(kind: str, op: str, x: torch.Tensor) -> None:
     most = configs.FUSED_MOST_COLUMNS[op]
     if x.shape[1] > most:
         raise ValueError(f"x: wanted at most {most} columns for {op}, got {x.shape[1]}")
+
+
+def _check_pair(first: tuple[str, torch.Tensor], second: tuple[str, torch.Tensor]) -> None:
+    (as_has, x), (name, other) = first, second
+    check_matrix(other)
+    if other.shape != x.shape or other.dtype != x.dtype or other.device != x.device:
+        raise ValueError(f"{name}: wanted {_told(x)} as {as_has}, got {_told(other)}")
 
 
 def _check_vector(name: str, vector: torch.Tensor, x: torch.Tensor) -> None:

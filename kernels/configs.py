@@ -179,6 +179,7 @@ FUSED_MOST_COLUMNS: Final = {
     "layer_norm": 16384,
     "sigmoid": 32768,
     "silu_mul": 32768,
+    "sigmoid_grad": 32768,
 }
 BOTH_MOST_COLUMNS: Final = 16384  # the columns' maxima of longer rows would spill as well
 # 8192^2 and 16384^2 on an H200, in us: norms with 64 elements per thread, layer norm 65.0 and 295,
@@ -199,6 +200,7 @@ FUSED: Final = {
     "layer_norm": replace(_FUSED, elements_per_thread=64),
     "sigmoid": replace(_FUSED, elements_per_thread=16),
     "silu_mul": replace(_FUSED, elements_per_thread=16),
+    "sigmoid_grad": replace(_FUSED, elements_per_thread=16),  # not measured: has two inputs, too
 }
 # With the maxima of columns in the same pass.
 FUSED_BOTH_ROWS: Final = _FUSED

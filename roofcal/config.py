@@ -51,7 +51,8 @@ class Study:
         """All that decides which points of `op` are measured on `backend`, as JSON values."""
         source = self.sweep_files[op]
         names = source.studies[self.file.study].get(backend, [])
-        sweeps = {name: source.sweeps[name] for name in names}
+        written = _written(op, source)
+        sweeps = {name: _renamed(source.sweeps[name], written) for name in names}
         if self.file.shapes_csv and op == "gemm":
             sweeps["csv"] = Sweep(csv=self.file.shapes_csv)
         used = {model for sweep in sweeps.values() if sweep.layers for model in sweep.layers.models}
@@ -59,7 +60,10 @@ class Study:
         return {
             "op": op,
             "seed": self.file.seed,
-            "contenders": source.contenders.get(backend, {}),
+            "contenders": {
+                written.get(recipe, recipe): providers
+                for recipe, providers in source.contenders.get(backend, {}).items()
+            },
             "sweeps": {k: v.model_dump(mode="json", exclude_none=True) for k, v in sweeps.items()},
             "models": {
                 name: self.models[name].model_dump(exclude={"architecture"})
@@ -67,6 +71,18 @@ class Study:
             },
             "sentinel": sentinel.model_dump() if sentinel else None,
         }
+
+
+def _written(op: str, source: SweepFile) -> dict[str, str]:
+    """Name in the file -> name of the recipe that is written down there."""
+    written = BY_NAME[op].written_recipe
+    return {name: written(given) for name, given in source.recipes.items()} if written else {}
+
+
+def _renamed(sweep: Sweep, written: Mapping[str, str]) -> Sweep:
+    if sweep.recipes is None:
+        return sweep
+    return sweep.model_copy(update={"recipes": [written.get(r, r) for r in sweep.recipes]})
 
 
 def load_study(folder: Path, overrides: Mapping[str, Any] | None = None) -> Study:
@@ -209,19 +225,37 @@ def _sweep_errors(
     if op is None:
         yield f"{path}: op: unknown op '{name}'{_nearest(name, tuple(BY_NAME))}"
         return
+    yield from _recipe_errors(f"{path}: recipes", op, file)
     yield from _contender_errors(path, op, file)
     for study, backends in file.studies.items():
         for backend, names in backends.items():
             where = f"{path}: studies.{study}.{backend}"
             yield from _unknown(where, "sweep", names, tuple(file.sweeps))
     for title, sweep in file.sweeps.items():
-        yield from _one_sweep_errors(f"{path}: sweeps.{title}", op, sweep, models)
+        where = f"{path}: sweeps.{title}"
+        known = (*op.recipes, *file.recipes)
+        yield from _unknown(f"{where}.recipes", "recipe", sweep.recipes or (), known)
+        yield from _one_sweep_errors(where, op, sweep, models)
+
+
+def _recipe_errors(where: str, op: OpSpec, file: SweepFile) -> Iterator[str]:
+    """What is wrong with the recipes that a sweep file writes down."""
+    for name, given in file.recipes.items():
+        if op.written_recipe is None:
+            yield f"{where}: op '{op.name}' takes none; its recipes are {', '.join(op.recipes)}"
+            return
+        if name in op.recipes:
+            yield f"{where}.{name}: is the name of another recipe of op '{op.name}'; choose another"
+        try:
+            op.written_recipe(given)
+        except ValueError as error:
+            yield f"{where}.{name}: {error}"
 
 
 def _contender_errors(path: Path, op: OpSpec, file: SweepFile) -> Iterator[str]:
     for backend, recipes in file.contenders.items():
         where = f"{path}: contenders.{backend}"
-        yield from _unknown(where, "recipe", tuple(recipes), op.recipes)
+        yield from _unknown(where, "recipe", tuple(recipes), (*op.recipes, *file.recipes))
         for recipe, providers in recipes.items():
             known = op.providers_on(backend)
             yield from _unknown(f"{where}.{recipe}", "provider", providers, known)
@@ -236,7 +270,6 @@ def _one_sweep_errors(
     where: str, op: OpSpec, sweep: Sweep, models: Mapping[str, LanguageModel]
 ) -> Iterator[str]:
     every = {name for names in op.providers.values() for name in names}
-    yield from _unknown(f"{where}.recipes", "recipe", sweep.recipes or (), op.recipes)
     yield from _unknown(f"{where}.providers", "provider", sweep.providers or (), tuple(every))
     for shape in sweep.shapes or ():
         if len(shape) != len(op.axes):

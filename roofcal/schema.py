@@ -1,6 +1,6 @@
 """What may stand in config/*.yaml: one class per file. config/schema/ holds their JSON Schema."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -110,9 +110,13 @@ class Sentinel(_Model):
 
 
 class SweepFile(_Model):
-    """config/sweeps/<op>.yaml: who competes, which sweeps there are, which a study runs."""
+    """config/sweeps/<op>.yaml: who competes, which sweeps there are, which a study runs.
+
+    recipes: name -> a recipe that is written down here, for ops whose recipes can be.
+    """
 
     op: str
+    recipes: dict[str, dict[str, Any]] = {}
     contenders: dict[Backend, dict[str, list[str]]]
     sweeps: dict[str, Sweep]
     studies: dict[Literal["quick", "standard", "full"], dict[Backend, list[str]]]

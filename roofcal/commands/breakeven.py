@@ -28,7 +28,7 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument(
         "--casts",
-        choices=("none", "torch_compile", "torch_eager"),
+        choices=("none", "torch_compile", "torch_eager", "triton"),
         default="torch_compile",
         help="who casts; none: products alone",
     )

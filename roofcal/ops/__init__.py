@@ -4,7 +4,9 @@ from typing import Final
 
 from roofcal.ops.cast.spec import OP as CAST
 from roofcal.ops.gemm.spec import OP as GEMM
+from roofcal.ops.linear.spec import OP as LINEAR
 from roofcal.ops.mixed_gemm.spec import OP as MIXED_GEMM
+from roofcal.ops.norm_linear_sigmoid.spec import OP as NORM_LINEAR_SIGMOID
 from roofcal.ops.probe_cast.spec import OP as PROBE_CAST
 from roofcal.ops.probe_copy.spec import OP as PROBE_COPY
 from roofcal.ops.probe_launch.spec import OP as PROBE_LAUNCH
@@ -21,5 +23,7 @@ OPS: Final[tuple[OpSpec, ...]] = (
     GEMM,
     CAST,
     MIXED_GEMM,
+    LINEAR,
+    NORM_LINEAR_SIGMOID,
 )
 BY_NAME: Final[dict[str, OpSpec]] = {op.name: op for op in OPS}

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from roofcal.model.work import Work
 
@@ -22,6 +22,8 @@ class OpSpec:
     regime           group in which errors are reported, from a shape
     layer_shape      shape of this op for a layer of n x k weights at a number of tokens, or None
     baseline_recipe  recipe the others are compared with, or None
+    written_recipe   name of a recipe that a person wrote down, as a mapping or as that name; raises
+                     ValueError for one that makes no sense. None: `recipes` are all there are
     """
 
     name: str
@@ -33,6 +35,16 @@ class OpSpec:
     regime: Callable[[Shape], str]
     layer_shape: Callable[[int, int, int], Shape] | None = None
     baseline_recipe: str | None = None
+    written_recipe: Callable[[Mapping[str, Any] | str], str] | None = None
+
+    def has_recipe(self, name: str) -> bool:
+        """Whether it is one of `recipes` or the name of one that was written down."""
+        if name in self.recipes or self.written_recipe is None:
+            return name in self.recipes
+        try:
+            return self.written_recipe(name) == name
+        except ValueError:
+            return False
 
     def providers_on(self, backend: str) -> tuple[str, ...]:
         """Providers of a backend ("cuda" covers ROCm, as torch does)."""

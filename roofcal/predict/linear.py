@@ -41,10 +41,10 @@ from roofcal.predict.times import Array, Times
 from roofcal.records import PlanPoint
 
 Passes = Literal["forward", "forward_backward"]
-Casts = Literal["none", "torch_compile", "torch_eager"]
+Casts = Literal["none", "torch_compile", "torch_eager", "triton"]
 Weights = Literal["cached", "cast"]
 PASSES: Final[tuple[Passes, ...]] = ("forward", "forward_backward")
-CASTS: Final[tuple[Casts, ...]] = ("none", "torch_compile", "torch_eager")
+CASTS: Final[tuple[Casts, ...]] = ("none", "torch_compile", "torch_eager", "triton")
 WEIGHTS: Final[tuple[Weights, ...]] = ("cached", "cast")
 
 BF16_GRAD_WEIGHT: Final = "fp8_axiswise_bf16_grad_weight"
@@ -138,18 +138,34 @@ def linear_times(
     none; bound_by is `output`, `grad_input`, `grad_weight` or `casts`. Raises KeyError for a
     product or a cast that the model does not know.
     """
-    sizes = {"output": (m, n, k), "grad_input": (m, k, n), "grad_weight": (n, k, m)}
+    products = product_recipes(linear.recipe, linear.passes)
+    return times_of(model, sources, products, (linear.casts, cast_recipes(linear)), (m, n, k))
+
+
+def times_of(
+    model: Model,
+    sources: Sources,
+    products: Mapping[str, str],
+    casts: tuple[str, Sequence[tuple[str, str]]],
+    sizes: tuple[Array, Array, Array],
+) -> Times:
+    """Seconds of products, name -> recipe of op gemm, and of casts, as linear_times.
+
+    casts: their provider, and (tensor, recipe of op cast) of each. Raises KeyError as linear_times.
+    """
+    m, n, k = sizes
+    sides = {"output": (m, n, k), "grad_input": (m, k, n), "grad_weight": (n, k, m)}
     parts = {
-        name: model.product_times(sources, recipe, *sizes[name])
-        for name, recipe in product_recipes(linear.recipe, linear.passes).items()
+        name: model.product_times(sources, recipe, *sides[name])
+        for name, recipe in products.items()
     }
     shapes = {"x": (m, k), "w": (n, k), "grad_out": (m, n)}
-    casts = [
-        cast_times(model, sources, linear.casts, recipe, *shapes[tensor])
-        for tensor, recipe in cast_recipes(linear)
+    provider, made = casts
+    each = [
+        cast_times(model, sources, provider, recipe, *shapes[tensor]) for tensor, recipe in made
     ]
-    if casts:
-        parts["casts"] = _sum({str(i): part for i, part in enumerate(casts)})
+    if each:
+        parts["casts"] = _sum({str(i): part for i, part in enumerate(each)})
     return _sum(parts)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from roofcal.ops import BY_NAME
 from roofcal.ops.gemm.fitted import providers
-from roofcal.predict import calibrated
+from roofcal.predict import calibrated, linear_points
 from roofcal.predict.errors import PredictError
 from roofcal.predict.models import model_named
 from roofcal.predict.sources import Sources
@@ -29,7 +29,7 @@ def predict_point(point: PlanPoint, model: str, sources: Sources) -> Prediction:
     """One prediction; raises PredictError where the model has no answer for the point."""
     asked = model_named(model)
     check_point(point)
-    found = asked.predict([point], sources)
+    found = linear_points.predict(asked, [point], sources)
     if not found:
         raise PredictError(_no_answer(point, model, sources))
     return found[0]
@@ -47,6 +47,8 @@ def _no_answer(point: PlanPoint, model: str, sources: Sources) -> str:
         if point.recipe in known and sources.calibration and model == calibrated.MODEL:
             whose = ", ".join(providers(sources.calibration.constants, point.recipe))
             why = f"it knows products {point.recipe} by {whose} there"
+    if point.op == linear_points.OP:
+        why = "it lacks a product or a cast of it there, and a linear is their sum"
     what = f"{point.op} {point.recipe}" + (f" by {point.provider}" if point.provider else "")
     return f"model '{model}' has no answer for {what} on {point.device}: {why}"
 
@@ -55,9 +57,15 @@ def check_point(point: PlanPoint) -> None:
     """Raises PredictError for an unknown op or recipe."""
     if point.op not in BY_NAME:
         raise PredictError(f"unknown op '{point.op}'{_nearest(point.op, list(BY_NAME))}")
-    known = BY_NAME[point.op].recipes
-    if point.recipe not in known:
-        raise PredictError(f"unknown recipe '{point.recipe}'{_nearest(point.recipe, list(known))}")
+    op = BY_NAME[point.op]
+    if not op.has_recipe(point.recipe):
+        if op.written_recipe is not None and "+" in point.recipe:  # a line that makes no sense
+            try:
+                op.written_recipe(point.recipe)
+            except ValueError as error:
+                raise PredictError(str(error)) from None
+        nearest = _nearest(point.recipe, list(op.recipes))
+        raise PredictError(f"unknown recipe '{point.recipe}'{nearest}")
 
 
 def _nearest(word: str, known: Sequence[str]) -> str:

@@ -10,12 +10,13 @@ from roofcal.report.accuracy import ALL, rank_of_regime
 from roofcal.report.columns import count, text
 from roofcal.report.numbers import percent, times
 from roofcal.report.page import Column, Table, make_table
+from roofcal.report.style import by_recipe_order
 from roofcal.report.tables import MODEL
 
 
 def gain_matrix(speedups: pd.DataFrame) -> pd.DataFrame:
     """Rows: recipes by provider. Columns: medians by regime and `all`, `shapes`, `slower`."""
-    order = BY_NAME[str(speedups["op"].iloc[0])].recipes
+    order = by_recipe_order(list(dict.fromkeys(speedups["recipe"])), str(speedups["op"].iloc[0]))
     pairs = sorted(
         set(zip(speedups["recipe"], speedups["provider"], strict=True)),
         key=lambda pair: (order.index(pair[0]), pair[1]),
@@ -65,7 +66,8 @@ def gain_table(speedups: pd.DataFrame, *, id: str) -> Table:
         count("shapes", "shapes"),
         count("slower", "slower"),
     ]
-    caption = f"Speed of {op} against {BY_NAME[op].baseline_recipe}, medians, without casts"
+    casts = "with" if BY_NAME[op].written_recipe else "without"
+    caption = f"Speed of {op} against {BY_NAME[op].baseline_recipe}, medians, {casts} casts"
     return make_table(matrix, columns, id=id, caption=caption)
 
 

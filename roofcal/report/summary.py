@@ -70,7 +70,8 @@ def _of_datasheet(fraction: float) -> str:
 def narrower(op: str) -> list[str]:
     """Recipes of an op whose weights have fewer bits than those of its baseline."""
     baseline = BY_NAME[op].baseline_recipe
-    if baseline is None or baseline not in RECIPES:
+    several_products = BY_NAME[op].written_recipe is not None  # a linear: and its casts count
+    if baseline is None or baseline not in RECIPES or several_products:
         return []
     bits = BITS[RECIPES[baseline].b.dtype]
     return [r for r in BY_NAME[op].recipes if BITS[RECIPES[r].b.dtype] < bits]

@@ -11,14 +11,17 @@ from tests.architecture.tree import ROOT, Module, modules
 # decides; `*` stands for one part of a name. Everything that is not listed may import none.
 ALLOWED: dict[str, set[str]] = {
     "kernels": {"torch", "triton"},
+    "kernels.linear_recipes": set(),  # read at plan time, where there is no torch
     "roofcal.model": set(),
     "roofcal.records": {"pydantic"},
     "roofcal.schema": {"pydantic"},
     "roofcal.config": {"pydantic", "yaml"},
     "roofcal.devices": {"pydantic", "yaml"},
     "roofcal.ops.bench": {"torch"},
+    "roofcal.ops.linear.bench": {"torch", "kernels", "torchao"},  # torchao: optional
     "roofcal.ops.*.bench": {"torch", "triton", "kernels", "gemlite"},  # gemlite: an optional extra
     "roofcal.ops.*.time_model": {"numpy"},
+    "roofcal.ops.linear.spec": {"kernels"},  # kernels.linear_recipes alone, see pyproject
     "roofcal.measure": {"torch", "triton", "kernels", "numpy", "tqdm", "cuda"},
     "roofcal.measure.telemetry": {"pynvml"},
     "roofcal.calibrate": {"numpy", "scipy"},

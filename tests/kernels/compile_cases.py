@@ -171,7 +171,8 @@ def _blocks(case: Any, along: str, how: dict[str, Any], tile: Any, more: dict[st
 
 
 def _fused_of(case: Any) -> Iterator[tuple[str, Case]]:
-    used = {"rms_norm": {"weight"}, "layer_norm": {"weight", "bias"}, "silu_mul": {"other"}}
+    used = {"rms_norm": {"weight"}, "layer_norm": {"weight", "bias"}}
+    used |= {"silu_mul": {"other"}, "sigmoid_grad": {"other"}}
     types = dict.fromkeys(("other", "weight", "bias", "y"), "*bf16") | {
         "OTHER_STRIDE": "i32",
         "X_STRIDE": "i32",

@@ -14,7 +14,7 @@ from tests.kernels.fp8_reference import E4M3, E5M2, assert_equal
 from tests.kernels.test_cast_fp8 import drawn
 
 SHAPES = [(1, 1), (1, 100), (100, 1), (33, 17), (6, 300)]
-OPS = ("rms_norm", "layer_norm", "sigmoid", "silu_mul")
+OPS = ("rms_norm", "layer_norm", "sigmoid", "silu_mul", "sigmoid_grad")
 CASTS: dict[str, Any] = {
     "rowwise": rowwise_dim0,
     "blockwise_1x128": blockwise_1x128,
@@ -37,8 +37,14 @@ def vector(cols: int, x: torch.Tensor) -> torch.Tensor:
 def fused(op: str, x: torch.Tensor, **more: Any) -> tuple[torch.Tensor, ...]:
     w = vector(x.shape[1], x)
     others = {"rms_norm": (w,), "layer_norm": (w, -w), "sigmoid": (), "silu_mul": (x.flip(0),)}
+    others["sigmoid_grad"] = (between_0_and_1(x),)
     outputs: tuple[torch.Tensor, ...] = getattr(cast_fused, op)(x, *others[op], **more)
     return outputs
+
+
+def between_0_and_1(x: torch.Tensor) -> torch.Tensor:
+    """What a sigmoid of x's type may have been."""
+    return x.flip(0).float().sigmoid().to(x.dtype)
 
 
 def exact(op: str, x: torch.Tensor) -> torch.Tensor:
@@ -47,6 +53,9 @@ def exact(op: str, x: torch.Tensor) -> torch.Tensor:
         return a * (a.square().mean(dim=1, keepdim=True) + 1e-6).rsqrt() * w
     if op == "layer_norm":
         return torch.nn.functional.layer_norm(a, a.shape[1:], w, -w)
+    if op == "sigmoid_grad":
+        s = between_0_and_1(x).double()
+        return a * s * (1 - s)
     return a.sigmoid() if op == "sigmoid" else a * a.sigmoid() * a.flip(0)
 
 

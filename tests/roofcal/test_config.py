@@ -56,6 +56,21 @@ def test_the_projects_configuration_is_valid_in_every_size() -> None:
         ("sweeps/gemm.yaml", ("op",), "gemmm", "op: 'gemmm' differs from the file name"),
         ("sweeps/gemm.yaml", ("contenders", "cuda", "bf61"), ["cublaslt"], "did you mean 'bf16'?"),
         ("sweeps/gemm.yaml", ("contenders", "cuda", "bf16"), ["cublas"], "unknown provider"),
+        ("sweeps/gemm.yaml", ("recipes",), {"mine": {}}, "recipes: op 'gemm' takes none; its"),
+        ("sweeps/linear.yaml", ("recipes", "mxfp8"), {}, "mxfp8: is the name of another recipe"),
+        (
+            "sweeps/linear.yaml",
+            ("recipes", "axiswise_two_level_grad_weight", "grad_input", "w"),
+            "blockwise",
+            "grad_input, operand w: wanted tensorwise or axiswise (no product takes anything else "
+            "beside grad_out axiswise), got blockwise",
+        ),
+        (
+            "sweeps/linear.yaml",
+            ("sweeps", "square", "recipes"),
+            ["axiswise_two_level"],
+            "sweeps.square.recipes: unknown recipe 'axiswise_two_level'; did you mean",
+        ),
         ("sweeps/gemm.yaml", ("sweeps", "square"), {"cubes": [0]}, "sweeps.square.cubes.0"),
         ("sweeps/gemm.yaml", ("sweeps", "square"), {"cubes": [1.5]}, "sweeps.square.cubes.0"),
         ("sweeps/gemm.yaml", ("sweeps", "square"), {"cubes": ["a"]}, "sweeps.square.cubes.0"),
@@ -145,3 +160,22 @@ def test_a_model_that_is_wrong_is_named_with_its_key(folder: Path) -> None:
     edit(folder / "models/llama3-8b.yaml", "architecture", "layers", value=0)
     with pytest.raises(ConfigError, match=r"llama3-8b.yaml: architecture.layers: Input should be"):
         load_model(folder / "models", "llama3-8b")
+
+
+def test_a_recipe_that_is_written_down_is_planned_as_one_line(folder: Path) -> None:
+    path, name = folder / "sweeps/linear.yaml", "axiswise_two_level_grad_weight"
+    edit(path, "sweeps", "square_cpu", "recipes", value=["bf16", name])
+    plan = load_study(folder).op_slice("linear", "cpu")
+    line = "axiswise*axiswise+axiswise*tensorwise+axiswise*axiswise@two_level"
+    assert plan["contenders"][line] == ["torch_cpu"]
+    assert plan["sweeps"]["square_cpu"]["recipes"] == ["bf16", line]
+    edit(
+        path,
+        "recipes",
+        name,
+        value=dict.fromkeys(("output", "grad_input", "grad_weight"), "axiswise"),
+    )
+    assert load_study(folder).op_slice("linear", "cpu")["sweeps"]["square_cpu"]["recipes"] == [
+        "bf16",
+        "fp8_axiswise",  # what it is, it is called
+    ]

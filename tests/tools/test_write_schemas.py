@@ -18,4 +18,5 @@ def test_no_schema_is_left_over() -> None:
 
 def test_a_schema_names_the_keys_of_its_file() -> None:
     schema = json.loads(schemas()["sweep.schema.json"])
-    assert {"op", "contenders", "sweeps", "studies", "sentinel"} == set(schema["properties"])
+    keys = {"op", "recipes", "contenders", "sweeps", "studies", "sentinel"}
+    assert keys == set(schema["properties"])

@@ -8,7 +8,10 @@ from roofcal.report.analysis import Analysis, with_shape
 from roofcal.report.audit import VIOLATION_COLUMNS, reasons
 from roofcal.report.tables import axes_of
 
-NOT_MADE_UP = ("probe_math", "probe_cast", "probe_mixed_gemm", "mixed_gemm")
+NOT_MADE_UP = (
+    *("probe_math", "probe_cast", "probe_mixed_gemm", "mixed_gemm"),
+    *("linear", "norm_linear_sigmoid"),
+)
 OPS = [op for op in BY_NAME if op not in NOT_MADE_UP]
 
 

@@ -1,0 +1,1 @@
+"""A linear layer forward and backward, with a recipe per operand of its three products."""

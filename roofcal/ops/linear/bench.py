@@ -1,0 +1,191 @@
+"""Providers of a linear, forward and backward, and their check against plain arithmetic.
+
+bf16_compile      torch.compile of bf16 modules
+triton            kernels.float8_linear: our casts, products of cuBLASLt (of blocks: ours)
+triton_products   the same with our products
+torchao           torchao.float8 with its own recipes, compiled; an optional package
+torch_cpu         kernels.float8_linear on a CPU: right values, nothing to compare speeds with
+
+A call returns (y, grad_x, grad_w). Gradients are new tensors every time, so that a CUDA graph can
+hold forward and backward.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import torch
+from torch.nn import functional
+
+from roofcal.ops.bench import Call, Inputs, draw, norm_error, worst
+from roofcal.ops.linear.spec import RECIPES, recipe
+from roofcal.ops.spec import Unsupported
+
+Layer = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+OUTPUTS: Final = ("output", "grad_input", "grad_weight")
+# recipe here -> torchao's name of it, torchao.float8.Float8LinearConfig.from_recipe_name
+TORCHAO: Final = {
+    "fp8_tensorwise": "tensorwise",
+    "fp8_axiswise": "rowwise",
+    "fp8_axiswise_bf16_grad_weight": "rowwise_with_gw_hp",
+}
+_DOUBLE_ELEMENTS: Final = 1 << 25  # of x up to which the reference is in float64
+# e4m3 has 3 bits of mantissa: 2.6 % of a value, 3.7 % of a product of two; mxfp8 rounds its scales
+# down, and what then saturates makes it 6 %. bf16: three roundings of 0.2 %.
+_TOLERANCE: Final = {"bf16": 1e-2, "fp8": 6e-2, "mxfp8": 1e-1}
+
+
+def make_inputs(
+    name: str,
+    shape: Mapping[str, int],
+    generator: torch.Generator,
+    distribution: str,
+) -> dict[str, torch.Tensor]:
+    """x [M,K], w [N,K] and grad_out [M,N] in bf16; w / sqrt(K), as weights are at the start."""
+    m, n, k = (shape[axis] for axis in "mnk")
+    x, w = draw(generator, distribution, m, k), draw(generator, distribution, n, k)
+    return {"x": x, "w": w * k**-0.5, "grad_out": draw(generator, distribution, m, n)}
+
+
+def bf16_layer(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    """x @ w.T."""
+    return functional.linear(x, w)
+
+
+def our_layer(name: str, product: str) -> Layer:
+    """A linear of kernels.float8_linear."""
+    from kernels.float8_linear import linear, plan_of  # noqa: PLC0415 (needs Triton)
+
+    plan = plan_of(recipe(name), product)
+    return lambda x, w: linear(x, w, None, plan)
+
+
+def torchao_module(n: int, k: int) -> torch.nn.Module:
+    """The bf16 module that torchao converts."""
+    return torch.nn.Sequential(_bare(n, k))
+
+
+def _bare(n: int, k: int) -> torch.nn.Linear:
+    return torch.nn.Linear(k, n, bias=False, device="meta", dtype=torch.bfloat16)
+
+
+def build(provider: str, name: str, shape: Mapping[str, int]) -> Call:
+    """Forward and backward through `provider`; raises Unsupported for what it refuses."""
+    return build_layer("linear", provider, name, shape, (bf16_layer, our_layer, torchao_module))
+
+
+def build_layer(
+    op: str,
+    provider: str,
+    name: str,
+    shape: Mapping[str, int],
+    layers: tuple[Layer, Callable[[str, str], Layer], Callable[[int, int], torch.nn.Module]],
+) -> Call:
+    """As build, of any op; layers: in bf16, ours by recipe and product, torchao's by (n, k)."""
+    plain, ours, module = layers
+    if provider not in ("bf16_compile", "triton", "triton_products", "torchao", "torch_cpu"):
+        raise Unsupported(f"unknown provider '{provider}' for op {op}")
+    if provider == "bf16_compile":
+        _check_bf16(op, name)
+        return _trained(_compiled(plain))
+    _check_fp8(op, provider, name, shape)
+    if provider == "torchao":
+        return _trained(_compiled(_torchao_layer(module(shape["n"], shape["k"]), TORCHAO[name])))
+    layer = ours(name, "triton" if provider == "triton_products" else "cublaslt")
+    return _trained(layer if provider == "torch_cpu" else _compiled(layer))
+
+
+def _compiled(layer: Layer) -> Layer:
+    torch.compiler.reset()  # one compilation per shape: dynamo would give up after eight
+    return torch.compile(layer, dynamic=False)
+
+
+def _trained(layer: Layer) -> Call:
+    def call(inputs: Inputs) -> tuple[torch.Tensor, ...]:
+        x, w = (inputs[key].detach().requires_grad_() for key in ("x", "w"))
+        y = layer(x, w)
+        return (y.detach(), *torch.autograd.grad(y, (x, w), inputs["grad_out"]))
+
+    return call
+
+
+def _torchao_layer(module: torch.nn.Module, name: str) -> Layer:
+    try:
+        from torchao.float8 import (  # noqa: PLC0415 (optional)
+            Float8LinearConfig,
+            convert_to_float8_training,
+        )
+    except ImportError:
+        raise Unsupported(
+            "provider 'torchao' needs torchao, which is not installed here: pip install torchao"
+        ) from None
+    config = Float8LinearConfig.from_recipe_name(name)
+    converted = convert_to_float8_training(module, config=config)
+    (weight,) = (key for key, _ in converted.named_parameters())
+
+    def layer(x: torch.Tensor, w: torch.Tensor) -> Any:
+        return torch.func.functional_call(converted, {weight: w}, (x,))
+
+    return layer
+
+
+def _check_bf16(op: str, name: str) -> None:
+    if name != "bf16":
+        raise Unsupported(f"provider 'bf16_compile' of op {op} has no recipe but bf16; got {name}")
+
+
+def _check_fp8(op: str, provider: str, name: str, shape: Mapping[str, int]) -> None:
+    if provider == "torchao" and name not in TORCHAO:
+        known = ", ".join(TORCHAO)
+        raise Unsupported(f"provider 'torchao' of op {op} has the recipes {known}; got {name}")
+    bad = [f"{axis}={shape[axis]}" for axis in "nk" if shape[axis] % 16]
+    if bad and name != "bf16":
+        raise Unsupported(f"fp8 products need N and K to be multiples of 16; got {', '.join(bad)}")
+    if provider != "torch_cpu":
+        _check_gpu(op, provider, name)
+
+
+def _check_gpu(op: str, provider: str, name: str) -> None:
+    where = f"provider '{provider}' of op {op}"
+    if not torch.cuda.is_available():
+        raise Unsupported(f"{where} needs a GPU; this machine has none")
+    found = torch.cuda.get_device_capability()
+    has = f"this one has {found[0]}.{found[1]}"
+    if torch.version.hip is None and found < (8, 9):
+        raise Unsupported(f"{where} needs a GPU with e4m3 (compute capability 8.9 or later); {has}")
+    if "mxfp8" in recipe(name).granularities:
+        raise Unsupported(
+            "mxfp8 products need matrix instructions that scale blocks of 32 (compute capability "
+            f"10.0 or later; {has}), and op {op} has none of them yet"
+        )
+
+
+def errors(plain: Layer, inputs: Inputs, outputs: tuple[torch.Tensor, ...]) -> dict[str, float]:
+    """||got - exact|| / ||exact|| by name of OUTPUTS; exact: `plain` on the same inputs, uncast.
+
+    In float64, and in float32 beyond 2^25 elements of x.
+    """
+    wide = torch.float64 if inputs["x"].numel() <= _DOUBLE_ELEMENTS else torch.float32
+    exact = _trained(plain)({key: value.to(wide) for key, value in inputs.items()})
+    return {
+        key: norm_error(got, wanted)
+        for key, got, wanted in zip(OUTPUTS, outputs, exact, strict=True)
+    }
+
+
+def sqnr_db(error: float) -> float:
+    """Signal to quantisation noise, in decibels, of an error of `errors`."""
+    return -20 * math.log10(error) if error > 0 else math.inf
+
+
+def relative_error(name: str, inputs: Inputs, output: tuple[torch.Tensor, ...]) -> float:
+    """The worst of `errors`."""
+    return worst(*errors(bf16_layer, inputs, output).values())
+
+
+def tolerance(name: str) -> float:
+    """Largest relative error of output and gradients of a correct linear in this recipe."""
+    found = recipe(name).granularities
+    if "mxfp8" in found:
+        return _TOLERANCE["mxfp8"]
+    return _TOLERANCE["bf16" if RECIPES.get(name) == "high_precision" else "fp8"]

@@ -1,0 +1,1 @@
+"""LayerNorm -> linear -> sigmoid forward and backward, recipes as in op linear."""

@@ -1,0 +1,47 @@
+"""Providers of LayerNorm -> linear -> sigmoid; inputs, providers and check as in op linear.
+
+The norm has no parameters and the linear no bias, as in torchao's benchmark of float8 training.
+"""
+
+from collections.abc import Mapping
+
+import torch
+from torch.nn import functional
+
+from roofcal.ops.bench import Call, Inputs, worst
+from roofcal.ops.linear import bench as linear
+from roofcal.ops.linear.spec import recipe
+
+make_inputs = linear.make_inputs
+tolerance = linear.tolerance
+
+
+def bf16_block(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    """sigmoid(layer_norm(x) @ w.T)."""
+    return functional.linear(functional.layer_norm(x, x.shape[-1:]), w).sigmoid()
+
+
+def our_block(name: str, product: str) -> linear.Layer:
+    """The block of kernels.norm_linear_sigmoid."""
+    from kernels.float8_linear import plan_of  # noqa: PLC0415 (needs Triton)
+    from kernels.norm_linear_sigmoid import norm_linear_sigmoid  # noqa: PLC0415
+
+    plan = plan_of(recipe(name), product)
+    return lambda x, w: norm_linear_sigmoid(x, w, plan)
+
+
+def torchao_module(n: int, k: int) -> torch.nn.Module:
+    """The bf16 module that torchao converts."""
+    norm = torch.nn.LayerNorm(k, elementwise_affine=False)
+    return torch.nn.Sequential(norm, linear.torchao_module(n, k), torch.nn.Sigmoid())
+
+
+def build(provider: str, name: str, shape: Mapping[str, int]) -> Call:
+    """Forward and backward through `provider`; raises Unsupported for what it refuses."""
+    layers = (bf16_block, our_block, torchao_module)
+    return linear.build_layer("norm_linear_sigmoid", provider, name, shape, layers)
+
+
+def relative_error(name: str, inputs: Inputs, output: tuple[torch.Tensor, ...]) -> float:
+    """The worst error of output and gradients against float64 or float32 arithmetic."""
+    return worst(*linear.errors(bf16_block, inputs, output).values())

@@ -1,0 +1,164 @@
+"""Linears on the CPU: every recipe is right, a wrong one is caught, and who cannot says why."""
+
+import math
+import sys
+
+import pytest
+import torch
+
+from roofcal.measure.contender import prepare
+from roofcal.ops.linear import bench
+from roofcal.ops.linear.spec import OP
+from roofcal.ops.spec import Unsupported
+from roofcal.records import PlanPoint
+from tests.roofcal.ops.linear.test_spec import OWN
+
+SHAPE = {"m": 100, "n": 64, "k": 128}
+RECIPES = (*OP.recipes, OWN)
+
+
+def inputs(shape: dict[str, int], distribution: str = "normal") -> dict[str, torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    return bench.make_inputs("bf16", shape, generator, distribution)
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("shape", [SHAPE, {"m": 1, "n": 16, "k": 400}])
+def test_a_linear_is_right(recipe: str, shape: dict[str, int]) -> None:
+    made = inputs(shape)
+    output = bench.build("torch_cpu", recipe, shape)(made)
+    assert [o.shape for o in output] == [(shape["m"], shape["n"]), *(made[k].shape for k in "xw")]
+    assert bench.relative_error(recipe, made, output) <= bench.tolerance(recipe)
+
+
+@pytest.mark.parametrize("which", [0, 1, 2])
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_a_wrong_output_or_gradient_is_caught(recipe: str, which: int) -> None:
+    made = inputs(SHAPE)
+    output = [o.clone() for o in bench.build("torch_cpu", recipe, SHAPE)(made)]
+    output[which][:, :3] = 0
+    error = bench.relative_error(recipe, made, tuple(output))
+    assert error > bench.tolerance(recipe)
+    output[which][0, 0] = math.nan
+    assert math.isnan(bench.relative_error(recipe, made, tuple(output)))
+
+
+def test_zeros_have_no_error() -> None:
+    made = inputs(SHAPE, "zeros")
+    output = bench.build("torch_cpu", "fp8_axiswise", SHAPE)(made)
+    assert bench.relative_error("fp8_axiswise", made, output) == 0
+
+
+def test_errors_are_told_apart_and_as_decibels() -> None:
+    made = inputs(SHAPE)
+    output = bench.build("torch_cpu", "fp8_axiswise_bf16_grad_weight", SHAPE)(made)
+    found = bench.errors(bench.bf16_layer, made, output)
+    assert list(found) == ["output", "grad_input", "grad_weight"]
+    assert 0 < found["grad_weight"] < 0.2 * found["output"]
+    assert bench.sqnr_db(0.1) == pytest.approx(20)
+    assert bench.sqnr_db(0.0) == math.inf
+
+
+def test_large_references_are_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = inputs(SHAPE)
+    output = bench.build("torch_cpu", "bf16", SHAPE)(made)
+    exact = bench.errors(bench.bf16_layer, made, output)
+    monkeypatch.setattr(bench, "_DOUBLE_ELEMENTS", 0)
+    assert bench.errors(bench.bf16_layer, made, output) == pytest.approx(exact, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("provider", "recipe", "shape", "says"),
+    [
+        ("magic", "bf16", SHAPE, "unknown provider 'magic' for op linear"),
+        ("bf16_compile", "fp8_axiswise", SHAPE, "has no recipe but bf16; got fp8_axiswise"),
+        ("torchao", "mxfp8", SHAPE, "'torchao' of op linear has the recipes .*; got mxfp8"),
+        ("torchao", "bf16", SHAPE, "'torchao' of op linear has the recipes .*; got bf16"),
+        ("torch_cpu", "fp8_axiswise", SHAPE | {"n": 40}, "multiples of 16; got n=40"),
+        ("triton", OWN, SHAPE | {"k": 7}, "multiples of 16; got k=7"),
+    ],
+)
+def test_what_a_provider_lacks_is_unsupported(
+    provider: str, recipe: str, shape: dict[str, int], says: str
+) -> None:
+    with pytest.raises(Unsupported, match=says):
+        bench.build(provider, recipe, shape)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
+@pytest.mark.parametrize("provider", ["triton", "triton_products", "torchao"])
+def test_without_a_gpu_there_is_nothing_to_time(provider: str) -> None:
+    with pytest.raises(Unsupported, match=f"'{provider}' of op linear needs a GPU; this machine"):
+        bench.build(provider, "fp8_axiswise", SHAPE)
+
+
+@pytest.mark.parametrize(
+    ("capability", "recipe", "says"),
+    [
+        ((8, 0), "fp8_axiswise", r"8\.9 or later\); this one has 8\.0"),
+        (
+            (9, 0),
+            "mxfp8",
+            r"scale blocks of 32 \(compute capability 10\.0 or later; this one has 9",
+        ),
+    ],
+)
+def test_a_gpu_that_lacks_the_instructions_is_unsupported(
+    capability: tuple[int, int], recipe: str, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: capability)
+    with pytest.raises(Unsupported, match=says):
+        bench.build("triton", recipe, SHAPE)
+
+
+def test_without_torchao_its_points_say_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torchao.float8", None)
+    with pytest.raises(Unsupported, match="pip install torchao"):
+        bench._torchao_layer(bench.torchao_module(16, 32), "rowwise")
+
+
+def test_torchao_knows_its_recipes_by_these_names() -> None:
+    from torchao.float8 import Float8LinearConfig
+
+    for name in bench.TORCHAO.values():
+        assert Float8LinearConfig.from_recipe_name(name) is not None
+
+
+@pytest.mark.parametrize("op", ["linear", "norm_linear_sigmoid"])
+@pytest.mark.parametrize("recipe", ["bf16", "fp8_axiswise", OWN])
+def test_a_planned_point_is_ready_to_be_timed(op: str, recipe: str) -> None:
+    point = PlanPoint(op=op, provider="torch_cpu", recipe=recipe, shape=SHAPE, device="cpu")
+    contender = prepare(point, torch.device("cpu"), seed=0, cache_bytes=1 << 16)
+    assert 0 < contender.relative_error < bench.tolerance(recipe)
+    assert len(contender.copies) >= 2
+    first, again = (contender.call(contender.copies[-1]) for _ in range(2))
+    assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("op", ["linear", "norm_linear_sigmoid"])
+@pytest.mark.parametrize(
+    ("provider", "recipe"),
+    [
+        ("bf16_compile", "bf16"),
+        *(("triton", r) for r in RECIPES if r not in ("bf16", "mxfp8")),
+        ("triton_products", "fp8_axiswise"),
+        *(("torchao", r) for r in bench.TORCHAO),
+    ],
+)
+def test_forward_and_backward_fit_in_a_graph(op: str, provider: str, recipe: str) -> None:
+    shape = {"m": 256, "n": 512, "k": 384}
+    point = PlanPoint(op=op, provider=provider, recipe=recipe, shape=shape, device="gpu")
+    contender = prepare(point, torch.device("cuda"), seed=0, cache_bytes=1 << 16)
+    stream: torch.cuda.Stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    with torch.cuda.stream(stream):
+        eager = contender.call(contender.copies[0])
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        output = contender.call(contender.copies[0])
+    graph.replay()
+    torch.cuda.synchronize()
+    for got, wanted in zip(output, eager, strict=True):
+        torch.testing.assert_close(got, wanted, rtol=1e-2, atol=1e-2)

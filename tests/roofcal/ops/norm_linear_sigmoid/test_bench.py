@@ -1,0 +1,34 @@
+"""The block on the CPU: right in every recipe, wrong ones caught."""
+
+import pytest
+import torch
+
+from roofcal.ops import BY_NAME
+from roofcal.ops.norm_linear_sigmoid import bench
+from roofcal.ops.spec import Unsupported
+from tests.roofcal.ops.linear.test_bench import RECIPES, SHAPE, inputs
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_a_block_is_right_and_a_wrong_one_caught(recipe: str) -> None:
+    made = inputs(SHAPE)
+    output = bench.build("torch_cpu", recipe, SHAPE)(made)
+    assert bench.relative_error(recipe, made, output) <= bench.tolerance(recipe)
+    for which in range(3):
+        wrong = [o.clone() for o in output]
+        wrong[which][:, :3] = 0
+        assert bench.relative_error(recipe, made, tuple(wrong)) > bench.tolerance(recipe)
+
+
+def test_its_parts_are_those_of_the_block() -> None:
+    norm, linear, sigmoid = bench.torchao_module(16, 32).children()
+    assert not list(norm.parameters())
+    assert [p.shape for p in linear.parameters()] == [(16, 32)]
+    x, w = torch.randn(5, 32), torch.randn(16, 32)
+    assert torch.equal(bench.bf16_block(x, w), sigmoid(norm(x) @ w.t()))
+
+
+def test_it_is_an_op_of_its_own_with_the_recipes_of_a_linear() -> None:
+    assert BY_NAME["norm_linear_sigmoid"].recipes == BY_NAME["linear"].recipes
+    with pytest.raises(Unsupported, match="for op norm_linear_sigmoid"):
+        bench.build("magic", "bf16", SHAPE)
