@@ -101,7 +101,7 @@ class _Linear(torch.autograd.Function):
         ctx.plan, ctx.dtypes = plan, (x.dtype, w.dtype)
         ctx.save_for_backward(*(x_columns or [x]), *(w_columns or [w]))
         ctx.count = len(x_columns or [x])
-        return multiplied(plan, "output", x_rows, w_rows, (x, w.t())).to(x.dtype)
+        return in_type(multiplied(plan, "output", x_rows, w_rows, (x, w.t())), x.dtype)
 
     @staticmethod
     def backward(ctx: Any, grad_out: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
@@ -120,6 +120,15 @@ class _Linear(torch.autograd.Function):
         )
         of_x = grad_x.to(ctx.dtypes[0]) if grad_x is not None else None
         return of_x, grad_w.to(ctx.dtypes[1]) if grad_w is not None else None, None
+
+
+def in_type(y: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """y in the type; y itself, not y.to(dtype), where it has it.
+
+    torch.compile of torch 2.11 takes y and y.to(its own type) for two outputs of an autograd
+    Function, and hands the gradient to one and zeros to the other.
+    """
+    return y if y.dtype == dtype else y.to(dtype)
 
 
 def gradients(
