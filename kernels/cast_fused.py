@@ -22,6 +22,7 @@ Arithmetic of the scales: kernels.fp8_scales. Bytes: each input once, q and the 
 `keep` or `both` asks for it.
 """
 
+from functools import cache
 from typing import Any, Final
 
 import torch
@@ -306,14 +307,14 @@ def _launch(
     rows, cols = x.shape
     size, scales = KINDS[kind]
     both = made[-1] is not None
-    how = configs.FUSED_BOTH_ROWS if both else configs.FUSED[op]
-    block, at_once, warps = rows_tile(cols, how)
+    for_both, persistent = configs.FUSED_BOTH[_has_room(x)]
+    block, at_once, warps = rows_tile(cols, for_both if both else configs.FUSED[op])
     block = max(block, size or 1)
     if torch.version.hip is not None:  # a warp has 64 threads there, and a program at most 1024
         warps = max(1, warps // 2)
     programs = triton.cdiv(rows, at_once)
     if both:
-        most = compute_units(x) * max(1, configs.FUSED_BOTH.warps_per_unit // warps)
+        most = compute_units(x) * max(1, persistent.warps_per_unit // warps)
         programs = min(programs, most)
     other = more.get("other")
     _fused_kernel[(programs,)](
@@ -323,12 +324,24 @@ def _launch(
         OP=op,
         SCALES=scales,
         SIZE=size or block,
-        PTX=_has_ptx(x) and (configs.FUSED_BOTH_PTX or not both),
-        STAGES=stages_of(block * at_once * x.element_size(), configs.FUSED_BOTH),
+        PTX=_has_ptx(x),
+        STAGES=stages_of(block * at_once * x.element_size(), persistent),
         R=at_once,
         BLOCK=block,
         num_warps=warps,
     )
+
+
+def _has_room(x: torch.Tensor) -> bool:
+    """Whether a program on x's GPU has shared memory for rows ahead of the one it casts."""
+    return x.is_cuda and _shared_memory(x.get_device()) >= configs.ROOM_FOR_ROWS_AHEAD
+
+
+@cache
+def _shared_memory(device: int) -> int:
+    """Bytes of shared memory that a program may have; kept, for asking takes microseconds."""
+    most: int = triton.runtime.driver.active.utils.get_device_properties(device)["max_shared_mem"]
+    return most
 
 
 def _has_ptx(x: torch.Tensor) -> bool:

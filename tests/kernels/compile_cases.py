@@ -22,8 +22,10 @@ from tests.kernels.compile_case import Case
 from tests.kernels.compile_gemm_cases import gemms
 
 WITH_E4M3 = tuple(arch for arch in ARCHITECTURES if arch not in configs.WITHOUT_E4M3)
-NVIDIA_WITH_E4M3 = tuple(arch for arch in WITH_E4M3 if isinstance(arch, int))
+PTX = tuple(arch for arch in WITH_E4M3 if isinstance(arch, int))
 AMD = tuple(arch for arch in WITH_E4M3 if isinstance(arch, str))
+ROOM = tuple(a for a in PTX if configs.SHARED_MEMORY_LIMIT[a] >= configs.ROOM_FOR_ROWS_AHEAD)
+NO_ROOM = tuple(arch for arch in PTX if arch not in ROOM)
 FROM_HOPPER_ON = tuple(
     arch for arch in ARCHITECTURES if arch not in configs.WITHOUT_TENSOR_MEMORY_UNIT
 )
@@ -178,33 +180,30 @@ def _fused_of(case: Any) -> Iterator[tuple[str, Case]]:
         "X_STRIDE": "i32",
         "eps": "fp32",
     }
-    with_columns = {configs.FUSED_BOTH_PTX, False}
     for op in (*used, "sigmoid"):
         longest = configs.FUSED_MOST_COLUMNS[op]
-        for kind, cols, y, ptx in (
-            *(("rowwise", cols, None, ptx) for cols in (4096, longest) for ptx in (True, False)),
-            ("mxfp8_floor", longest, None, True),
-            *(("rowwise", configs.BOTH_MOST_COLUMNS, "both", ptx) for ptx in with_columns),
+        for kind, cols, y, usable in (
+            *(("rowwise", n, None, gpus) for n in (4096, longest) for gpus in (PTX, AMD)),
+            ("mxfp8_floor", longest, None, PTX),
+            *(("rowwise", configs.BOTH_MOST_COLUMNS, "both", g) for g in (ROOM, NO_ROOM, AMD)),
         ):
             size, scales = cast_fused.KINDS[kind]
-            rows = configs.FUSED_BOTH_ROWS if y else configs.FUSED[op]
-            block, at_once, warps = cast_fp8.rows_tile(cols, rows)
+            for_both, persistent = configs.FUSED_BOTH[usable == ROOM]
+            block, at_once, warps = cast_fp8.rows_tile(cols, for_both if y else configs.FUSED[op])
             constants = {
                 **dict.fromkeys({"other", "weight", "bias"} - used.get(op, set())),
                 "OP": op,
                 "SCALES": scales,
                 "SIZE": size or block,
                 **({"y": None, "largest": None} if y is None else {}),
-                "PTX": ptx,
-                "STAGES": cast_fp8_columns.stages_of(2 * block * at_once, configs.FUSED_BOTH),
+                "PTX": usable != AMD,
+                "STAGES": cast_fp8_columns.stages_of(2 * block * at_once, persistent),
                 "R": at_once,
                 "BLOCK": block,
             }
-            everywhere = y is not None and not configs.FUSED_BOTH_PTX
-            usable = WITH_E4M3 if everywhere else NVIDIA_WITH_E4M3 if ptx else AMD
             kernel = cast_fused._fused_kernel
             built = case(kernel, warps, constants, types=types, architectures=usable)
-            yield f"{op}_{y or kind}_{cols}{'_ptx' if ptx else ''}", built
+            yield f"{op}_{y or kind}_{cols}_{usable[0]}", built
 
 
 def _mx_hopper(kind: str, case: Any, rounding: str) -> Iterator[tuple[str, Case]]:

@@ -99,9 +99,11 @@ def test_both_is_the_cast_along_the_columns_too(
     device: torch.device,
 ) -> None:
     # several rows per program, and several programs
-    for_both = replace(configs.FUSED_BOTH_ROWS, most_rows=4)
-    monkeypatch.setattr(configs, "FUSED_BOTH_ROWS", for_both)
-    monkeypatch.setattr(configs, "FUSED_BOTH", replace(configs.FUSED_BOTH, warps_per_unit=2))
+    few = {
+        room: (replace(rows, most_rows=4), replace(persistent, warps_per_unit=2))
+        for room, (rows, persistent) in configs.FUSED_BOTH.items()
+    }
+    monkeypatch.setattr(configs, "FUSED_BOTH", few)
     monkeypatch.setattr(configs, "BOTH_MOST_COLUMNS", 50)
     x = drawn(rows, cols, device)
     *found, y = fused(op, x, kind=kind, keep=True, both=True)
