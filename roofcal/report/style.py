@@ -75,8 +75,11 @@ _PROVIDERS: Final = {
     "torch_cpu": "o",
     "torch_eager": "s",
     "torch_compile": "D",
-    "triton": "o",
+    "triton": "^",
     "triton_chained": "*",
+    "triton_products": "<",
+    "torchao": "X",
+    "bf16_compile": "o",
     "tinygemm": "v",
     "gemlite": "P",
 }
