@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -33,8 +34,12 @@ class Checkout:
         return subprocess.CompletedProcess(process.args, process.returncode, output)
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
-        """Start Snakemake here and do not wait for it."""
-        return subprocess.Popen(
+        """Start Snakemake here and do not wait for it.
+
+        It gets SIGINT even where this process ignores it, as jobs in the background of a shell do.
+        """
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        process = subprocess.Popen(
             [sys.executable, "-m", "snakemake", "--nocolor", *arguments],
             cwd=self.folder,
             env={"PATH": os.defpath, "HOME": os.environ.get("HOME", "/")},
@@ -43,6 +48,8 @@ class Checkout:
             text=True,
             start_new_session=True,
         )
+        signal.signal(signal.SIGINT, before)
+        return process
 
     def run(self, *arguments: str) -> str:
         """Run the study; fails with what Snakemake said."""
