@@ -61,7 +61,8 @@ def _check_names(path: Path, calibration: Calibration) -> None:
     if old:
         raise PredictError(
             f"{path}: {min(old)} does not say whose products it is of: an older roofcal fitted it. "
-            "Names are gemm.<provider>.<recipe>.<constant> now; fit again: "
+            "Names are gemm.<provider>.<recipe>.<constant> now: run `make study` again, which fits "
+            "what is under results/ from its records, or fit again: "
             f"python -m roofcal calibrate --run {path.parent} --out FILE"
         )
 
