@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
 DEVICES: Final = Path("config/devices")
 WAVE: Final = Path("config/wave")
+CLAIMS: Final = Path("config/claims")
 PUBLISHED: Final = Path("reports/published")
 RESULTS: Final = Path("results")
 
