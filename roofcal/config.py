@@ -1,11 +1,12 @@
 """config/*.yaml -> one validated Study. Every error of every file is reported together."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from roofcal.claims.load import ledger_errors
+from roofcal.claims.load import read_ledgers
+from roofcal.claims.schema import Ledger
 from roofcal.ops import BY_NAME, OPS
 from roofcal.ops.spec import OpSpec
 from roofcal.schema import Backend, LanguageModel, StudyFile, Sweep, SweepFile
@@ -25,6 +26,7 @@ class Study:
     file: StudyFile
     sweep_files: Mapping[str, SweepFile]
     models: Mapping[str, LanguageModel]
+    ledgers: Sequence[Ledger] = ()
 
     @property
     def ops(self) -> tuple[str, ...]:
@@ -97,13 +99,13 @@ def load_study(folder: Path, overrides: Mapping[str, Any] | None = None) -> Stud
     models = _read_all(folder / "models", LanguageModel, "model", errors)
     for op, sweep_file in sweeps.items():
         errors += _sweep_errors(folder / "sweeps" / f"{op}.yaml", op, sweep_file, models)
-    errors += ledger_errors(folder / "claims")
+    ledgers = read_ledgers(folder / "claims", errors)
     if file is not None:
         errors += _study_errors(base, file, sweeps)
     if errors or file is None:
         raise ConfigError("\n".join(errors))
     ordered = {op.name: sweeps[op.name] for op in OPS if op.name in sweeps}
-    return Study(file=file, sweep_files=ordered, models=models)
+    return Study(file=file, sweep_files=ordered, models=models, ledgers=ledgers)
 
 
 def load_model(folder: Path, name: str) -> LanguageModel:

@@ -1,24 +1,23 @@
 """Whether the expression of a claim can mean anything: its op, columns, recipes, and providers."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, get_args
+from typing import Final, get_args, get_type_hints
 
 from roofcal.claims.schema import AwaitedOp, Claim, Where
 from roofcal.model.regimes import REGIMES
 from roofcal.ops import BY_NAME
 from roofcal.ops.spec import OpSpec
-from roofcal.records import CacheState, Method
+from roofcal.records import Protocol
 from roofcal.yaml_files import nearest, unknown
 
+_WORDS: Final = {name: get_args(hint) for name, hint in get_type_hints(Protocol).items()}
 # Columns that a test may select by, beside the op's axes, and what they may hold if that is fixed.
 COLUMNS: Final[Mapping[str, tuple[str, ...] | None]] = {
     "provider": None,
     "recipe": None,
     "regime": REGIMES,
     "world_size": None,
-    "method": get_args(Method),
-    "cache": get_args(CacheState),
-    "distribution": ("normal", "zeros"),
+    **_WORDS,
 }
 
 

@@ -53,11 +53,9 @@ def load_claims(folder: Path) -> list[Entry]:
     return entries
 
 
-def ledger_errors(folder: Path) -> list[str]:
-    """Every error of every ledger of a folder, as load_claims would raise them."""
-    errors: list[str] = []
-    list(_entries(folder, errors))
-    return errors
+def read_ledgers(folder: Path, errors: list[str]) -> list[Ledger]:
+    """The ledgers of a folder; what load_claims would raise is added to `errors`."""
+    return list({entry.ledger.ledger: entry.ledger for entry in _entries(folder, errors)}.values())
 
 
 def _entries(folder: Path, errors: list[str]) -> Iterator[Entry]:
