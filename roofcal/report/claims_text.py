@@ -8,6 +8,7 @@ from roofcal.report.claim_numbers import Ours
 from roofcal.report.claims import WORDS, Verdict, as_row, counts
 
 _SIGNS: Final = {"about": "", ">=": "at least ", "<=": "at most "}
+_MARGINS: Final = {"about": "+-", ">=": "-", "<=": "+"}
 
 
 def summary(verdicts: Sequence[Verdict]) -> str:
@@ -21,11 +22,15 @@ def summary(verdicts: Sequence[Verdict]) -> str:
 
 
 def theirs(verdict: Verdict) -> str:
-    """Their number with its unit, and the relation where it is a bound."""
+    """Their number with its unit, the relation where it is a bound, and what is allowed."""
     test, value = verdict.entry.test, verdict.entry.value
     if value is None:
         return "-"
-    return f"{_SIGNS[test.relation] if test else ''}{_number(value, verdict)}"
+    number = _number(value, verdict)
+    if test is None:
+        return number
+    margin = f" {_MARGINS[test.relation]}{test.tolerance:.0%}" if test.tolerance else ""
+    return f"{_SIGNS[test.relation]}{number}{margin}"
 
 
 def ours(found: Ours | None, verdict: Verdict) -> str:

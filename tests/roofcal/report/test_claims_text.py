@@ -41,12 +41,13 @@ def test_verdicts_are_counted_in_words(verdicts: list[Verdict]) -> None:
 @pytest.mark.parametrize(
     ("test", "said"),
     [
-        ({}, "1.5x"),
-        ({"relation": ">="}, "at least 1.5x"),
-        ({"relation": "<="}, "at most 1.5x"),
-        ({"quantity": "tflops", "against": None}, "1.5 TFLOP/s"),
-        ({"quantity": "time_us", "against": None}, "1.5 us"),
-        ({"quantity": "fraction_of_peak", "against": None}, "1.5"),
+        ({}, "1.5x +-10%"),
+        ({"relation": ">="}, "at least 1.5x -10%"),
+        ({"relation": "<="}, "at most 1.5x +10%"),
+        ({"relation": "<=", "tolerance": 0}, "at most 1.5x"),
+        ({"quantity": "tflops", "against": None}, "1.5 TFLOP/s +-10%"),
+        ({"quantity": "time_us", "against": None}, "1.5 us +-10%"),
+        ({"quantity": "fraction_of_peak", "against": None}, "1.5 +-10%"),
     ],
 )
 def test_numbers_have_their_unit(tmp_path: Path, test: dict[str, Any], said: str) -> None:
@@ -62,7 +63,7 @@ def test_the_text_names_source_claim_numbers_and_reason(verdicts: list[Verdict])
     text = as_text("nvidia-h200", "e1", verdicts)
     assert text.startswith("nvidia-h200, e1\n  0 hold, 1 does not hold")
     assert "Made up (2026)\n  https://example.org; made on a card" in text
-    assert "does not hold     1.5x  faster" in text
+    assert "does not hold     1.5x +-10%  faster" in text
     assert "ours 2x (1.98 to 2.02); on zeros: 2x (1.98 to 2.02)" in text
     assert "needs eight cards" in text
 
