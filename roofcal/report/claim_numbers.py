@@ -152,7 +152,7 @@ def _ratio(row: Row, base: Row) -> Ours:
         value=base["median_s"] / row["median_s"],
         low=base["ci95_low_s"] / row["ci95_high_s"],
         high=base["ci95_high_s"] / row["ci95_low_s"],
-        basis=f"{_named(row)} against {_named(base)}",
+        basis=f"{_contender(row)} against {_contender(base)}, {_sizes(row)}",
     )
 
 
@@ -184,6 +184,13 @@ def _peak(row: Row, known: Known) -> float:
 
 
 def _named(row: Row) -> str:
-    sizes = " x ".join(f"{row[axis]:,}" for axis in BY_NAME[row["op"]].axes)
+    return f"{_contender(row)}, {_sizes(row)}"
+
+
+def _contender(row: Row) -> str:
     how = "" if row["distribution"] == "normal" else f" on {row['distribution']}"
-    return f"{row['recipe']} by {row['provider']} at {sizes}{how}"
+    return f"{row['recipe']} by {row['provider']}{how}"
+
+
+def _sizes(row: Row) -> str:
+    return " x ".join(f"{row[axis]:,}" for axis in BY_NAME[row["op"]].axes)
