@@ -178,9 +178,14 @@ def sqnr_db(error: float) -> float:
     return -20 * math.log10(error) if error > 0 else math.inf
 
 
+def output_errors(name: str, inputs: Inputs, output: tuple[torch.Tensor, ...]) -> dict[str, float]:
+    """`errors` of a linear."""
+    return errors(bf16_layer, inputs, output)
+
+
 def relative_error(name: str, inputs: Inputs, output: tuple[torch.Tensor, ...]) -> float:
-    """The worst of `errors`."""
-    return worst(*errors(bf16_layer, inputs, output).values())
+    """The worst of `output_errors`."""
+    return worst(*output_errors(name, inputs, output).values())
 
 
 def tolerance(name: str) -> float:
