@@ -49,14 +49,12 @@ def test_zeros_have_no_error() -> None:
     assert bench.relative_error("fp8_axiswise", made, output) == 0
 
 
-def test_errors_are_told_apart_and_as_decibels() -> None:
+def test_errors_are_told_apart() -> None:
     made = inputs(SHAPE)
     output = bench.build("torch_cpu", "fp8_axiswise_bf16_grad_weight", SHAPE)(made)
     found = bench.errors(bench.bf16_layer, made, output)
     assert list(found) == ["output", "grad_input", "grad_weight"]
     assert 0 < found["grad_weight"] < 0.2 * found["output"]
-    assert bench.sqnr_db(0.1) == pytest.approx(20)
-    assert bench.sqnr_db(0.0) == math.inf
 
 
 @pytest.mark.parametrize("distribution", ["outlier_channels", "heavy_tails", "all_positive"])
