@@ -15,6 +15,7 @@ from roofcal.report import (
     moved_section,
     transfer_section,
 )
+from roofcal.report import linear_accuracy_section as linears
 from roofcal.report.accuracy import judged
 from roofcal.report.analysis import with_shape
 from roofcal.report.audit import reasons, roofs_beaten
@@ -29,6 +30,7 @@ from roofcal.report.figures.bandwidth import draw_casts, draw_streams
 from roofcal.report.figures.breakeven import draw_breakeven
 from roofcal.report.figures.crossover import draw_crossover
 from roofcal.report.figures.learning import draw_learning
+from roofcal.report.figures.linear_accuracy import draw_dots, draw_matrix, draw_speed
 from roofcal.report.figures.llm import draw_llm
 from roofcal.report.figures.mixed import draw_bandwidth, draw_roofs
 from roofcal.report.figures.panel import draw_panel
@@ -179,6 +181,28 @@ def mixed(pen: Pen) -> Iterator[Block]:
     name = "Error of the kernel and of the format, kept apart"
     errors, source = mixed_section.errors_table(frame), mixed_section.ERRORS_SOURCE
     yield pen.table("mixed-errors", name, errors, mixed_section.ERRORS, source)
+
+
+def linear_accuracy(pen: Pen) -> Iterator[Block]:
+    """How far float8 linears are from float64; where that was not measured, how it would be."""
+    frame = pen.a.frames.get(linears.OP)
+    rows = None if frame is None else linears.measured(frame)
+    if frame is None or rows is None or rows.empty:
+        yield absent(linears.NOT_MEASURED)
+        return
+    pairs = linears.accumulation(frame)
+    for sentence in linears.answer(rows, pairs):
+        yield Prose(text=sentence)
+    yield from pen.drawn([draw_matrix(rows), draw_dots(rows)])
+    if len(pairs):
+        name, source = "Fast against two-level accumulation", linears.ACCUMULATION_SOURCE
+        yield pen.table("linear-accumulation", name, pairs, linears.ACCUMULATION, source)
+    both = linears.beside_speed(frame, pen.a.speedups[linears.OP])
+    if both.empty:
+        yield absent(linears.NO_SPEED)
+    yield from pen.drawn([draw_speed(both)], linears.SPEED_SOURCE)
+    name = "Signal to quantisation noise of every point"
+    yield pen.table("linear-accuracy", name, rows, linears.ACCURACY, pen.csv(linears.OP))
 
 
 def breakeven(pen: Pen) -> Iterator[Block]:

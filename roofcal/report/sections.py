@@ -22,6 +22,7 @@ SECTIONS: Final[tuple[tuple[str, str, Callable[[Pen], Iterator[Block]]], ...]] =
     ("moved", "What moved", blocks.moved),
     ("speedup", "Speed-up against the baseline", blocks.speedup),
     ("mixed", "Mixed precision: int4 weights", blocks.mixed),
+    ("linear-accuracy", "Accuracy of float8 linears", blocks.linear_accuracy),
     ("breakeven", "Break-even of linears in fp8", blocks.breakeven),
     ("bandwidth", "Bandwidth", blocks.bandwidth),
     ("llm", "Language models", blocks.llm),
