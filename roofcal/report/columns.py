@@ -56,7 +56,7 @@ def decibels(key: str, label: str = "") -> Column:
     """
     return Column(
         key=key,
-        label=label or key.removesuffix("_sqnr_db").replace("_", " "),
+        label=label or key.removesuffix("_sqnr_db"),
         kind="number",
         unit="dB",
         show=lambda value: f"{value:.1f}" if math.isfinite(value) else "exact",

@@ -32,7 +32,7 @@ NOT_MEASURED: Final = (
     f"study=standard 'ops=[{OP}]'` does."
 )
 NO_SPEED: Final = (
-    f"No float8 linear was timed beside bf16 here: op {OP} on a GPU has accuracy and speed."
+    f"No float8 linear was timed beside bf16 here: that takes a GPU and op {OP} of study standard."
 )
 
 ACCURACY: Final[tuple[Column, ...]] = (
@@ -68,7 +68,7 @@ def measured(frame: pd.DataFrame) -> pd.DataFrame:
     One that was measured in several ways counts once, as it was measured for its accuracy.
     """
     if not set(SQNR) <= set(frame.columns):
-        return frame.iloc[:0].assign(label=None, data=None)
+        return frame.iloc[:0].assign(label=None, data=None, **dict.fromkeys(SQNR))
     rows = frame[(frame["status"] == "ok") & frame[list(SQNR)].notna().all(axis=1)]
     rows = rows[rows["distribution"].isin(DISTRIBUTIONS)]
     order = by_recipe_order(list(dict.fromkeys(rows["recipe"])), OP)
@@ -114,9 +114,11 @@ def accumulation(frame: pd.DataFrame) -> pd.DataFrame:
                 found.setdefault(key, {}).setdefault(made.summed, row[sqnr_column(product)])
     pairs = [_pair(key, by) for key, by in found.items() if len(by) == 2]
     table = pd.DataFrame(pairs, columns=[column.key for column in ACCUMULATION])
-    return table.sort_values(["terms", "lost_db"], ascending=False, kind="stable").reset_index(
-        drop=True
+    place = table["product"].map(OUTPUTS.index)
+    ordered = table.assign(place=place, short=-table["terms"]).sort_values(
+        ["short", "place"], kind="stable"
     )
+    return ordered.drop(columns=["place", "short"]).reset_index(drop=True)
 
 
 def _pair(key: tuple[Any, ...], by: dict[str, float]) -> dict[str, Any]:

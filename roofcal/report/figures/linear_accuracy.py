@@ -1,5 +1,6 @@
 """Accuracy of float8 linears: SQNR by recipe and data as numbers and as dots, and beside speed."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -49,7 +50,7 @@ def draw_matrix(rows: pd.DataFrame) -> Picture | None:
     data, names = kinds_of(rows), list(dict.fromkeys(who))
     named = rows.assign(who=who)
     with look():
-        figure = new_figure(105 + _ROW_PX * len(names))
+        figure = new_figure(105 + _row_px(names) * len(names))
         grid = figure.subplots(1, len(data), squeeze=False, sharey=True)[0]
         for axes, kind in zip(grid, data, strict=True):
             some = named[named["data"] == kind]
@@ -95,6 +96,11 @@ def _broken(label: str) -> str:
     return label if len(label) < _NEWLINE_FROM else label.replace("+", "+\n").replace(", ", ",\n")
 
 
+def _row_px(names: Sequence[str]) -> float:
+    """Height of a row that holds the name with the most lines."""
+    return max(_ROW_PX, 14 * (1 + max(name.count("\n") for name in names)))
+
+
 def _facts(rows: pd.DataFrame) -> str:
     shapes = len(rows.drop_duplicates(["m", "n", "k"]))
     at = row_of_largest(rows.assign(noise=-rows[list(SQNR)].min(axis=1)), "noise")
@@ -113,7 +119,7 @@ def draw_dots(rows: pd.DataFrame) -> Picture | None:
     who = _names(rows)
     data, names = kinds_of(rows), list(dict.fromkeys(who))
     with look():
-        figure = new_figure(95 + 1.4 * _ROW_PX * len(names))
+        figure = new_figure(95 + 1.4 * _row_px(names) * len(names))
         grid = figure.subplots(1, len(data), squeeze=False, sharey=True, sharex=True)[0]
         places = rows.assign(place=[names.index(name) for name in who])
         for axes, kind in zip(grid, data, strict=True):
