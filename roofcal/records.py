@@ -25,6 +25,7 @@ Status = Literal["ok", "unsupported", "incorrect", "out_of_memory", "timeout", "
 Method = Literal["graph", "events_flush", "profiler", "wall"]
 CacheState = Literal["cold", "hot"]
 _STRICT: Final = ConfigDict(extra="forbid")
+_OF_RANKS: Final = ("fastest_rank_s", "rank_medians_s")  # not written of one device: as before
 
 
 @with_config(_STRICT)
@@ -164,6 +165,8 @@ class Measurement:
     quantisation_error the same distance between the product of the quantised operands and that of
                        the operands before: what the format costs, whoever multiplies. None: not
                        measured, as in records of schema version 1
+    fastest_rank_s     on several devices a sample is the slowest rank's; this is the fastest's
+    rank_medians_s     on several devices: the median settled sample of each rank
     """
 
     point_id: str
@@ -183,6 +186,8 @@ class Measurement:
     kernel_names: tuple[str, ...] = ()
     started_s: float = 0.0
     elapsed_s: float = 0.0
+    fastest_rank_s: tuple[float, ...] = ()
+    rank_medians_s: tuple[float, ...] = ()
 
     @property
     def settled_samples_s(self) -> tuple[float, ...]:
@@ -258,7 +263,8 @@ def _adapter(kind: str) -> TypeAdapter[Any]:
 def encode(record: Record) -> str:
     """One JSON line (without the newline) of a record."""
     head = {"record": type(record).__name__, "schema_version": SCHEMA_VERSION}
-    body = {f.name: getattr(record, f.name) for f in fields(record)}
+    every = ((f.name, getattr(record, f.name)) for f in fields(record))
+    body = {name: value for name, value in every if value or name not in _OF_RANKS}
     return json.dumps(head | body, default=_plain, separators=(",", ":"))
 
 

@@ -219,3 +219,9 @@ def test_appending_adds_one_line(tmp_path: Path) -> None:
     append_record(path, POINT)
     append_record(path, ENVIRONMENT)
     assert read_records(path) == [POINT, ENVIRONMENT]
+
+
+def test_a_measurement_on_one_device_is_written_as_before_there_were_several() -> None:
+    assert "rank" not in encode(MEASUREMENT)
+    shared = replace(MEASUREMENT, fastest_rank_s=(1e-6,), rank_medians_s=(2e-6, 1e-6))
+    assert decode(encode(shared)) == shared
