@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from roofcal import plan
 from roofcal.config import load_study
+from roofcal.ops import BY_NAME
 from roofcal.ops.gemm.spec import OP as GEMM
 from roofcal.plan import PlanError, plan_op, sweep_shapes
 from roofcal.records import Environment
@@ -151,7 +151,7 @@ def test_a_bad_csv_is_named(tmp_path: Path) -> None:
 @pytest.fixture
 def shared(monkeypatch: pytest.MonkeyPatch) -> None:
     """Op gemm as one whose rows several devices share out."""
-    monkeypatch.setitem(plan.BY_NAME, "gemm", replace(GEMM, shared_axis="m"))
+    monkeypatch.setitem(BY_NAME, "gemm", replace(GEMM, shared_axis="m"))
 
 
 @pytest.mark.usefixtures("shared")
