@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from roofcal.ops.all_gather_matmul.spec import OP as ALL_GATHER_MATMUL
 from roofcal.ops.cast.spec import OP as CAST
 from roofcal.ops.gemm.spec import OP as GEMM
 from roofcal.ops.linear.spec import OP as LINEAR
@@ -25,5 +26,6 @@ OPS: Final[tuple[OpSpec, ...]] = (
     MIXED_GEMM,
     LINEAR,
     NORM_LINEAR_SIGMOID,
+    ALL_GATHER_MATMUL,
 )
 BY_NAME: Final[dict[str, OpSpec]] = {op.name: op for op in OPS}
