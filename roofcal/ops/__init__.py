@@ -11,6 +11,7 @@ from roofcal.ops.norm_linear_sigmoid.spec import OP as NORM_LINEAR_SIGMOID
 from roofcal.ops.probe_cast.spec import OP as PROBE_CAST
 from roofcal.ops.probe_copy.spec import OP as PROBE_COPY
 from roofcal.ops.probe_launch.spec import OP as PROBE_LAUNCH
+from roofcal.ops.probe_link.spec import OP as PROBE_LINK
 from roofcal.ops.probe_math.spec import OP as PROBE_MATH
 from roofcal.ops.probe_mixed_gemm.spec import OP as PROBE_MIXED_GEMM
 from roofcal.ops.spec import OpSpec
@@ -21,6 +22,7 @@ OPS: Final[tuple[OpSpec, ...]] = (
     PROBE_MATH,
     PROBE_CAST,
     PROBE_MIXED_GEMM,
+    PROBE_LINK,
     GEMM,
     CAST,
     MIXED_GEMM,
