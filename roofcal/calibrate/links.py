@@ -1,8 +1,9 @@
 """Latency and rate of collectives and peer copies per world size.
 
-The equation is that of roofcal.ops.probe_link.time_model, fitted over sizes by relative least squares, neither below zero. Names are those that the model of
-LLMs reads, `link.<collective>.<world size>.bytes_per_s` and `.latency_s`; those of symmetric memory
-have `_symm_mem` behind the collective. A peer copy, which symmetric memory alone has, is `send`.
+The equation is that of roofcal.ops.probe_link.time_model, fitted over sizes by relative least
+squares, neither below zero. Names are those that the model of LLMs reads,
+`link.<collective>.<world size>.bytes_per_s` and `.latency_s`; those of symmetric memory have
+`_symm_mem` behind the collective. A peer copy, which symmetric memory alone has, is `send`.
 """
 
 from collections.abc import Iterator, Sequence

@@ -91,8 +91,8 @@ class _Symmetric:
         self._world, self._rank = distributed.get_world_size(), distributed.get_rank()
         self._name, self._size = group.group_name, shape["size_bytes"]
         count = self._size // 2 // (self._world if recipe == "all_gather" else 1)
-        own = torch.cuda.current_device()
-        self._x = symmetric.empty(count, dtype=torch.bfloat16, device=f"cuda:{own}")
+        own = torch.device("cuda", torch.cuda.current_device())
+        self._x = symmetric.empty(count, dtype=torch.bfloat16, device=own)
         self._memory = symmetric.rendezvous(self._x, group)
         self._filled = recipe == "copy_engine_peer"  # the previous rank fills it
         self._run = self._way(recipe)

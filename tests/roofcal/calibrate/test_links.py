@@ -83,10 +83,8 @@ def test_known_constants_come_back_within_their_intervals(
     held = []
     for name, constant in found.items():
         _, collective, world_size, kind = name.split(".")
-        provider = (
-            "symm_mem" if collective.endswith("_symm_mem") or collective == "send" else "nccl"
-        )
-        rate, latency = truth(provider, int(world_size))
+        symmetric = collective.endswith("_symm_mem") or collective == "send"
+        rate, latency = truth("symm_mem" if symmetric else "nccl", int(world_size))
         wanted = rate if kind == "bytes_per_s" else latency
         assert constant.value == pytest.approx(wanted, rel=within)
         assert constant.ci95_low <= constant.value <= constant.ci95_high
