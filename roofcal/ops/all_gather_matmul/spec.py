@@ -48,4 +48,5 @@ OP = OpSpec(
     regime=gemm.regime,
     baseline_recipe="bf16",
     shared_axis="m",
+    partial=("all_gather_only",),
 )

@@ -5,9 +5,14 @@ from pathlib import Path
 import pytest
 
 from roofcal.config import load_models, load_study
+from roofcal.model.work import Work
 from roofcal.ops.all_gather_matmul.spec import OP
 from roofcal.ops.gemm.spec import OP as GEMM
+from roofcal.predict import datasheet
+from roofcal.predict.sources import Sources
+from roofcal.records import PlanPoint
 from roofcal.schema import Backend
+from tests.roofcal.predict.runs import SPEC
 
 CONFIG = Path(__file__).resolve().parents[4] / "config"
 SHAPE = {"m": 4096, "n": 1792, "k": 4096}
@@ -51,3 +56,18 @@ def test_all_contenders_of_a_backend_compete_with_both_bounds(
     contenders = load_study(CONFIG).op_slice(OP.name, backend)["contenders"]
     assert all(set(names) == set(OP.providers_on(backend)) for names in contenders.values())
     assert {len(names) for names in contenders.values()} == {bounds}
+
+
+def test_the_work_of_the_op_is_no_bound_of_an_all_gather_alone() -> None:
+    assert OP.work_of("all_gather_only", "bf16", SHAPE) == Work()
+    for provider in ("gemm_only", "nccl_then_gemm"):
+        assert OP.work_of(provider, "bf16", SHAPE) == OP.work("bf16", SHAPE)
+
+
+def test_the_datasheet_says_nothing_of_an_all_gather_alone() -> None:
+    points = [
+        PlanPoint(op=OP.name, provider=name, recipe="bf16", shape=SHAPE, device="d", world_size=8)
+        for name in OP.providers_on("cuda")
+    ]
+    found = {made.point_id for made in datasheet.predict(points, Sources(spec=SPEC))}
+    assert found == {p.point_id for p in points if p.provider != "all_gather_only"}
