@@ -26,7 +26,7 @@ class OpSpec:
                      ValueError for one that makes no sense. None: `recipes` are all there are
     shared_axis      of an op that runs on several devices: the axis whose size they share out, so
                      that the world size divides it; None for an op of one device
-    partial          providers that do a part of the op alone, so that its work is no bound of theirs
+    partial          providers that do a part of the op alone: its work is no bound of theirs
     """
 
     name: str
