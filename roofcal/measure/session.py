@@ -72,7 +72,11 @@ def measure(job: Job) -> list[Measurement]:
     before = len(points) - len(missing)
     _tell(f"{session.op}: {len(points)} points, {before} of them measured before")
     if missing:
-        count = max((p.world_size for p in missing if p.world_size <= here), default=1)
+        fitting = [p.world_size for p in missing if p.world_size <= here]
+        if len(fitting) < len(missing):
+            few = len(missing) - len(fitting)
+            _tell(f"{session.op}: {few} point(s) need more devices than the {here} of the kind here")
+        count = max(fitting, default=1)
         with _devices(environment, count) as (locks, uuids):
             session = replace(session, device_uuid=uuids)
             known |= _run(missing, session, environment, journal, _Devices(locks, here))

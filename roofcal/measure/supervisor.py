@@ -149,10 +149,13 @@ class Crew:
 
     def refuse(self, point: PlanPoint, reason: str) -> Measurement:
         """The row of a point that this machine cannot measure."""
-        return self._fault(point, _End(status="unsupported", fault=reason))
+        return self._row(point, _End(status="unsupported", fault=reason))
 
     def _fault(self, point: PlanPoint, end: "_End") -> Measurement:
         self._tell(f"{point.op}: {point.recipe} {dict(point.shape)} {end.status}: {end.fault}")
+        return self._row(point, end)
+
+    def _row(self, point: PlanPoint, end: "_End") -> Measurement:
         return Measurement(
             point_id=point.point_id,
             environment_id=self._session.environment_id,

@@ -70,7 +70,7 @@ def shared(recipe: str, world_size: int, **changes: Any) -> PlanPoint:
 
 
 def test_more_devices_than_there_are_is_a_row_and_starts_nothing(
-    run: Run, monkeypatch: pytest.MonkeyPatch
+    run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cards = [card(uuid="GPU-A"), card(uuid="GPU-B", name="other")]
     monkeypatch.setattr(session, "visible_gpus", lambda: cards)
@@ -78,6 +78,8 @@ def test_more_devices_than_there_are_is_a_row_and_starts_nothing(
     assert (fits.status, large.status) == ("ok", "unsupported")
     assert large.reason == ("too few devices: world size 8 needs 8 NVIDIA H200, this machine has 1")
     assert run.trace == ["a works"]
+    told = capsys.readouterr().err
+    assert told.count("gemm: 1 point(s) need more devices than the 1 of the kind here") == 1
 
 
 def test_points_that_lacked_devices_are_measured_where_there_are_enough(
