@@ -75,7 +75,9 @@ def measure(job: Job) -> list[Measurement]:
         fitting = [p.world_size for p in missing if p.world_size <= here]
         if len(fitting) < len(missing):
             few = len(missing) - len(fitting)
-            _tell(f"{session.op}: {few} point(s) need more devices than the {here} of the kind here")
+            _tell(
+                f"{session.op}: {few} point(s) need more devices than the {here} of the kind here"
+            )
         count = max(fitting, default=1)
         with _devices(environment, count) as (locks, uuids):
             session = replace(session, device_uuid=uuids)

@@ -66,16 +66,16 @@ def _gather_rows(inputs: Inputs) -> dict[str, torch.Tensor]:
         return {name: gathered(x) for name, x in parts.items()}
 
 
-def _group_name() -> str:
+def _everybody() -> distributed.ProcessGroup:
     group = distributed.group.WORLD
     assert group is not None
-    return group.group_name
+    return group
 
 
 def _torch_plain(inputs: Inputs) -> torch.Tensor:
     fused = torch.ops.symm_mem.fused_all_gather_matmul
     weights = [inputs["b"].t()]
-    _, products = fused(inputs["a"], weights, 0, _group_name(), return_A=False)
+    _, products = fused(inputs["a"], weights, 0, _everybody().group_name, return_A=False)
     return cast(torch.Tensor, products[0])
 
 
@@ -87,7 +87,7 @@ def _torch_scaled(inputs: Inputs) -> torch.Tensor:
         inputs["scale_a"],
         [inputs["scale_b"]],
         gather_dim=0,
-        group_name=_group_name(),
+        group_name=_everybody().group_name,
         biases=[None],
         result_scales=[None],
         out_dtypes=[torch.bfloat16],
@@ -110,7 +110,7 @@ class _Ours:
         world = distributed.get_world_size()
         try:
             self._op = ours.AllGatherMatmul(
-                distributed.group.WORLD,
+                _everybody(),
                 shape["m"] // world,
                 shape["k"],
                 shape["n"],
