@@ -180,8 +180,20 @@ def _sweep_errors(
     for title, sweep in file.sweeps.items():
         where = f"{path}: sweeps.{title}"
         known = (*op.recipes, *file.recipes)
+        yield from _world_size_errors(where, op, sweep)
         yield from unknown(f"{where}.recipes", "recipe", sweep.recipes or (), known)
         yield from _one_sweep_errors(where, op, sweep, models)
+
+
+def _world_size_errors(where: str, op: OpSpec, sweep: Sweep) -> Iterator[str]:
+    """Ops of several devices need world sizes; others have none."""
+    if op.shared_axis is None and sweep.world_sizes is not None:
+        yield f"{where}.world_sizes: op '{op.name}' runs on one device; remove the key"
+    if op.shared_axis is not None and sweep.world_sizes is None:
+        yield (
+            f"{where}: op '{op.name}' runs on several devices; say on how many, "
+            "as in world_sizes: [2, 4, 8]"
+        )
 
 
 def _recipe_errors(where: str, op: OpSpec, file: SweepFile) -> Iterator[str]:
@@ -207,6 +219,8 @@ def _contender_errors(path: Path, op: OpSpec, file: SweepFile) -> Iterator[str]:
             yield from unknown(f"{where}.{recipe}", "provider", providers, known)
     for backend, sentinel in file.sentinel.items():
         where = f"{path}: sentinel.{backend}"
+        if op.shared_axis is not None:
+            yield f"{where}: op '{op.name}' runs on several devices, a sentinel on one; remove it"
         yield from unknown(where, "recipe", [sentinel.recipe], op.recipes)
         yield from unknown(where, "provider", [sentinel.provider], op.providers_on(backend))
         yield from unknown(f"{where}.shape", "axis", tuple(sentinel.shape), op.axes)

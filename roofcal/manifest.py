@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from roofcal.records import write_bytes
+from roofcal.model.files import write_bytes
 
 NAME: Final = "manifest.json"
 SCHEMA_VERSION: Final = 1

@@ -2,9 +2,11 @@
 
 Points of one shape and protocol stand together (a group): measure alternates between them, so that
 they share the state of the card. Groups come in a seeded random order, with the sentinel between
-them; the method panel comes last, because a profiler may slow what runs after it.
+them; the method panel comes last, because a profiler may slow what runs after it. Groups on equally
+many devices follow each other: every other number of devices needs other processes.
 """
 
+import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -34,6 +36,11 @@ class _Group:
     def last(self) -> bool:
         """Whether the group holds a method that may disturb others."""
         return self.points[0].protocol.method == "profiler"
+
+    @property
+    def world_size(self) -> int:
+        """Devices that each of its points needs."""
+        return self.points[0].world_size
 
 
 def plan_op(plan_slice: Mapping[str, Any], environment: Environment) -> list[PlanPoint]:
@@ -138,7 +145,9 @@ def _points(
     contenders: Mapping[str, Sequence[str]],
     device: str,
 ) -> Iterator[PlanPoint]:
-    for shape, protocol, recipe in product(shapes, sweep.protocols, contenders):
+    world_sizes = _world_sizes(op, name, sweep, shapes)
+    every = product(shapes, world_sizes, sweep.protocols, contenders)
+    for shape, world_size, protocol, recipe in every:
         if sweep.recipes is not None and recipe not in sweep.recipes:
             continue
         for provider in contenders[recipe]:
@@ -149,9 +158,23 @@ def _points(
                     recipe=recipe,
                     shape=shape,
                     device=device,
+                    world_size=world_size,
                     protocol=protocol,
                     sweeps=(name,),
                 )
+
+
+def _world_sizes(op: OpSpec, name: str, sweep: Sweep, shapes: Sequence[Shape]) -> Sequence[int]:
+    """The world sizes of a sweep; raises PlanError for a shape that devices cannot share out."""
+    axis, world_sizes = op.shared_axis, sweep.world_sizes or [1]
+    for shape, size in product(shapes, world_sizes):
+        if axis is not None and shape[axis] % size:
+            raise PlanError(
+                f"config/sweeps/{op.name}.yaml: sweeps.{name}: {axis}={shape[axis]} of the shape "
+                f"{dict(shape)} is no multiple of world size {size}, and its devices share it out "
+                f"evenly; give multiples of {math.lcm(*world_sizes)}, or other world_sizes"
+            )
+    return world_sizes
 
 
 def _sentinel(
@@ -177,7 +200,7 @@ def _ordered(
 ) -> list[PlanPoint]:
     groups = [_Group(points=tuple(members)) for _, members in _grouped(points)]
     random.Random(seed).shuffle(groups)
-    groups.sort(key=lambda group: group.last)
+    groups.sort(key=lambda group: (group.last, group.world_size))
     ordered: list[PlanPoint] = []
     repeat = 0
     for index, group in enumerate(groups):

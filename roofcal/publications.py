@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from roofcal.manifest import NAME, read_manifest
-from roofcal.records import Calibration, Environment, read_records, write_bytes
+from roofcal.model.files import write_bytes
+from roofcal.records import Calibration, Environment, read_records
 
 _HEADER: Final = ("device", "environment", "driver", "torch", "commit", "files", "report")
 

@@ -17,6 +17,7 @@ from typing import Any, Final, Literal, TextIO, TypeVar, overload
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
 
+from roofcal.model.files import write_bytes
 from roofcal.model.protocols import CacheState, Distribution, Method
 
 # 2 added Measurement.quantisation_error; records of version 1 mean what they meant.
@@ -24,8 +25,9 @@ SCHEMA_VERSION: Final = 2
 _READABLE: Final = (1, SCHEMA_VERSION)
 
 Status = Literal["ok", "unsupported", "incorrect", "out_of_memory", "timeout", "failed"]
-_OPTIONAL: Final = {"output_errors"}  # not written where None: other records stay as they were
 _STRICT: Final = ConfigDict(extra="forbid")
+# Not written where empty, so that records without them stay as they were.
+_OPTIONAL: Final = ("output_errors", "fastest_rank_s", "rank_medians_s")
 
 
 @with_config(_STRICT)
@@ -168,6 +170,8 @@ class Measurement:
                        measured, as in records of schema version 1
     output_errors      relative_error of each output by name, for ops with several that say them;
                        None, and not written, for all others
+    fastest_rank_s     on several devices a sample is the slowest rank's; this is the fastest's
+    rank_medians_s     on several devices: the median settled sample of each rank
     """
 
     point_id: str
@@ -188,6 +192,8 @@ class Measurement:
     kernel_names: tuple[str, ...] = ()
     started_s: float = 0.0
     elapsed_s: float = 0.0
+    fastest_rank_s: tuple[float, ...] = ()
+    rank_medians_s: tuple[float, ...] = ()
 
     @property
     def settled_samples_s(self) -> tuple[float, ...]:
@@ -263,8 +269,8 @@ def _adapter(kind: str) -> TypeAdapter[Any]:
 def encode(record: Record) -> str:
     """One JSON line (without the newline) of a record."""
     head = {"record": type(record).__name__, "schema_version": SCHEMA_VERSION}
-    body = {f.name: getattr(record, f.name) for f in fields(record)}
-    body = {k: v for k, v in body.items() if v is not None or k not in _OPTIONAL}
+    every = ((f.name, getattr(record, f.name)) for f in fields(record))
+    body = {name: value for name, value in every if value or name not in _OPTIONAL}
     return json.dumps(head | body, default=_plain, separators=(",", ":"))
 
 
@@ -314,20 +320,6 @@ def write_records(path: Path, records: Iterable[Record]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     text = "".join(encode(record) + "\n" for record in records)
     write_bytes(path, gzip.compress(text.encode(), mtime=0) if _zipped(path) else text.encode())
-
-
-def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all (temporary name, fsync, rename); raises OSError."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        with temporary.open("wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def append_record(path: Path, record: Record) -> None:

@@ -79,6 +79,12 @@ class Run:
         """Environment, plans and measurements of all its ops."""
         return [self.environment, *self.plans(self.ops), *self.measurements(self.ops)]
 
+    def gpus(self, op: str) -> int:
+        """GPUs that measuring an op asks for: its largest world size, none on a CPU."""
+        sweeps = self.slices[op]["sweeps"].values()
+        sizes = [size for sweep in sweeps for size in sweep.get("world_sizes", ())]
+        return max(sizes, default=1) if self.backend == "cuda" else 0
+
     def shape_files(self, op: str) -> list[str]:
         """The CSV files of shapes that the slice of an op names."""
         sweeps = self.slices[op]["sweeps"].values()

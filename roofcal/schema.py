@@ -8,6 +8,7 @@ from roofcal.records import Protocol
 
 Backend = Literal["cuda", "cpu"]
 Positive = Annotated[int, Field(strict=True, gt=0)]
+WorldSize = Annotated[int, Field(strict=True, ge=2)]
 Seconds = Annotated[float, Field(gt=0)]
 
 
@@ -75,6 +76,7 @@ class Sweep(_Model):
     """Shapes from exactly one generator, timed under each protocol by each contender.
 
     recipes, providers: restrict the contenders of the file to these.
+    world_sizes: numbers of devices that share a point, for ops that run on several.
     """
 
     cubes: list[Positive] | None = None
@@ -86,6 +88,7 @@ class Sweep(_Model):
     protocols: list[Protocol] = [Protocol()]
     recipes: list[str] | None = None
     providers: list[str] | None = None
+    world_sizes: Annotated[list[WorldSize], Field(min_length=1)] | None = None
 
     @model_validator(mode="after")
     def _one_generator(self) -> "Sweep":

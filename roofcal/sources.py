@@ -24,6 +24,7 @@ NOT_DECIDING: Final = {
     "roofcal/config.py": "what it says of an op or of timing arrives as JSON in the parameters",
     "roofcal/schema.py": "as config.py: it checks values that the parameters hold in full",
     "roofcal/records.py": "how results are written; schema_version guards what they mean",
+    "roofcal/model/files.py": "as records.py",
     "roofcal/discover.py": "what it finds is the environment, a file of its own",
     "roofcal/devices.py": "datasheets are joined after measuring",
     "roofcal/model/regimes.py": "groups points in the report",

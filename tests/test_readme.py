@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 
 from roofcal.cli import COMMANDS, main
+from roofcal.measure.session import _too_few
+from roofcal.plan import PlanError, plan_op
+from roofcal.records import Environment, PlanPoint, read_records
 
 ROOT = Path(__file__).resolve().parents[1]
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -78,6 +81,25 @@ def test_publications_are_verified_as_the_readme_shows(
     assert main(shlex.split(command)) in (0, 3)
     printed = capsys.readouterr().out.splitlines()
     assert [line for line in printed if not line.startswith("  note:")] == shown
+
+
+def test_what_several_devices_refuse_reads_as_the_readme_shows() -> None:
+    op, gpu = "all_gather_matmul", find_gpu()
+    sweep = {"shapes": [[1001, 64, 64]], "world_sizes": [2, 4, 8]}
+    plan = {"op": op, "seed": 0, "models": {}, "sentinel": None}
+    plan |= {"contenders": {"bf16": ["gemm_only"]}, "sweeps": {"mine": sweep}}
+    with pytest.raises(PlanError) as caught:
+        plan_op(plan, gpu)
+    assert f"    error: {caught.value}\n" in TEXT
+    large = PlanPoint(
+        op=op, provider="gemm_only", recipe="bf16", shape={}, device=gpu.device, world_size=8
+    )
+    assert f"    {_too_few(large, gpu, 1)}\n" in TEXT
+
+
+def find_gpu() -> Environment:
+    file = next((ROOT / "reports/published/nvidia-h200").glob("*/environment.jsonl"))
+    return read_records(file, Environment)[0]
 
 
 def test_there_are_examples() -> None:

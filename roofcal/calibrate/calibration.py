@@ -9,6 +9,7 @@ from roofcal.calibrate.bandwidth import bandwidth_constants
 from roofcal.calibrate.bootstrap import ceiling, interval
 from roofcal.calibrate.casts import CastFit, by_pair, fit_casts
 from roofcal.calibrate.launch import launch_constants
+from roofcal.calibrate.links import link_constants
 from roofcal.calibrate.mixed import fit_mixed
 from roofcal.calibrate.probes import CalibrationError, Probe, read_environment, read_probes
 from roofcal.calibrate.products import fit_recipe
@@ -30,8 +31,9 @@ def calibrate(run: Path, spec: DeviceSpec | None = None, seed: int = 0) -> Calib
     generator = np.random.default_rng(seed)
     streams, launches = read_probes(run, "probe_copy"), read_probes(run, "probe_launch")
     products, casts = read_probes(run, "probe_math"), read_probes(run, "probe_cast")
-    mixed = read_probes(run, "probe_mixed_gemm")
-    if not streams + launches + products + casts + mixed:
+    mixed, links = read_probes(run, "probe_mixed_gemm"), read_probes(run, "probe_link")
+    every = streams + launches + products + casts + mixed + links
+    if not every:
         raise CalibrationError(f"{run}: no probe was measured; run `snakemake --cores all` there")
     constants = {"compute_units": _counted(environment)}
     constants |= dict(launch_constants(launches))
@@ -59,12 +61,13 @@ def calibrate(run: Path, spec: DeviceSpec | None = None, seed: int = 0) -> Calib
     for name, narrow in fit_mixed(mixed, generator):
         constants |= {f"mixed_gemm.{name}.{c}": value for c, value in narrow.constants.items()}
         errors[f"mixed_gemm.{name}"] = narrow.errors
+    constants |= dict(link_constants(links, generator))
     return Calibration(
         device=environment.device,
         environment_id=environment.environment_id,
         constants=constants,
         probe_errors=errors,
-        probe_points=len(streams) + len(launches) + len(products) + len(casts) + len(mixed),
+        probe_points=len(every),
         seed=seed,
     )
 

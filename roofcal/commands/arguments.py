@@ -14,7 +14,7 @@ def whole_number(text: str) -> int:
 
 def write_or_print(text: str, out: Path | None) -> None:
     """Write `text` to the file `out`, whole or not at all; to the standard output without one."""
-    from roofcal.records import write_bytes
+    from roofcal.model.files import write_bytes
 
     if out:
         write_bytes(out, text.encode())

@@ -4,13 +4,14 @@ import hashlib
 import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import torch
 
+from roofcal.measure.ranks import ALONE, Alone
 from roofcal.measure.telemetry import Recorder
 from roofcal.ops.bench import (
     Inputs,
@@ -19,6 +20,7 @@ from roofcal.ops.bench import (
     largest_error,
     load_bench,
     quantisation_error,
+    worst,
 )
 from roofcal.records import PlanPoint, canonical_json
 
@@ -35,7 +37,11 @@ class IncorrectError(Exception):
 
 @dataclass(slots=True, kw_only=True)
 class Contender:
-    """What timing needs of a point. `copies` are input sets at different addresses."""
+    """What timing needs of a point. `copies` are input sets at different addresses.
+
+    samples, fastest_samples, own_samples: on several devices those of the slowest, of the fastest
+    and of this rank.
+    """
 
     point: PlanPoint
     call: Callable[[Inputs], Any]
@@ -47,6 +53,8 @@ class Contender:
     kernel_names: tuple[str, ...] = ()
     calls_per_sample: int = 1
     samples: list[float] = field(default_factory=list)
+    fastest_samples: list[float] = field(default_factory=list)
+    own_samples: list[float] = field(default_factory=list)
     warmup_samples: int = 0
     slice_starts: list[int] = field(default_factory=list)
     recorder: Recorder = field(default_factory=Recorder)
@@ -62,21 +70,29 @@ class Contender:
         return self.samples[self.warmup_samples :]
 
 
-def prepare(point: PlanPoint, device: torch.device, seed: int, cache_bytes: int) -> Contender:
+def prepare(
+    point: PlanPoint, device: torch.device, seed: int, cache_bytes: int, team: Alone = ALONE
+) -> Contender:
     """Inputs, provider, correctness check, rotating copies.
 
     cache_bytes: size of the last-level cache; cold copies exceed twice of it together.
-    Raises ops.spec.Unsupported, IncorrectError, torch.OutOfMemoryError, or what a provider raises.
+    team: the ranks that share the point; each has data of its own, the largest error counts.
+    Raises ops.spec.Unsupported, IncorrectError, torch.OutOfMemoryError, failures.RankError, or what
+    a provider raises.
     """
     bench = load_bench(point.op)
-    generator = torch.Generator(device=device).manual_seed(data_seed(point, seed))
-    inputs = bench.make_inputs(point.recipe, point.shape, generator, point.protocol.distribution)
-    call = bench.build(point.provider, point.recipe, point.shape)
-    own = arranged(bench, point.provider, point.recipe, inputs)
     timed = point.protocol.method != "accuracy"
-    with nullcontext() if timed else torch.compiler.set_stance("force_eager"):
+    generator = torch.Generator(device=device).manual_seed(data_seed(point, seed) + team.rank)
+    with team.together():
+        inputs = bench.make_inputs(
+            point.recipe, point.shape, generator, point.protocol.distribution
+        )
+        call = bench.build(point.provider, point.recipe, point.shape)
+        own = arranged(bench, point.provider, point.recipe, inputs)
+    with team.together(), _as_measured(timed):
         output = call(own)
-    error, by_output = errors_of(bench, point.recipe, inputs, output)
+        error, by_output = errors_of(bench, point.recipe, inputs, output)
+    error = worst(*team.every(error))
     # Where the error is what is measured, any that is a number will do.
     allowed = largest_error(bench, point.provider, point.recipe) if timed else sys.float_info.max
     if not error <= allowed:  # a NaN error is never within it
@@ -86,7 +102,8 @@ def prepare(point: PlanPoint, device: torch.device, seed: int, cache_bytes: int)
     del inputs, output
     count = copy_count(size, cache_bytes) if timed and point.protocol.cache == "cold" else 1
     copies: list[Inputs] = [own]
-    copies += ({k: v.clone() for k, v in own.items()} for _ in range(count - 1))
+    with team.together():
+        copies += ({k: v.clone() for k, v in own.items()} for _ in range(count - 1))
     return Contender(
         point=point,
         call=call,
@@ -96,6 +113,11 @@ def prepare(point: PlanPoint, device: torch.device, seed: int, cache_bytes: int)
         quantisation_error=rounded,
         output_errors=by_output,
     )
+
+
+def _as_measured(timed: bool) -> AbstractContextManager[object]:
+    """Compiled where it is timed; a call for its errors alone runs as it is written."""
+    return nullcontext() if timed else torch.compiler.set_stance("force_eager")
 
 
 def _drawn(point: PlanPoint, device: torch.device, seed: int) -> Inputs:

@@ -25,12 +25,17 @@ def time_group(
     sensor: Sensor,
     seed: int,
     tell: Callable[[Contender], None],
+    now: Callable[[], float] | None = None,
 ) -> None:
-    """Fill the samples of every contender; `tell` is called before each turn (who is running)."""
+    """Fill the samples of every contender; `tell` is called before each turn (who is running).
+
+    now: the clock in seconds by which to decide; several ranks read that of one of them.
+    """
+    now = now or time.perf_counter
     order = random.Random(seed)
     for turn in turns:
         _take(turn, timing.slice_s, sensor, tell)
-    _settle(turns, timing, sensor, tell)
+    _settle(turns, timing, sensor, tell, now)
     for contender, _ in turns:
         contender.warmup_samples = len(contender.samples)
     waiting = list(turns)
@@ -38,23 +43,27 @@ def time_group(
     while waiting:
         order.shuffle(waiting)
         for turn in waiting:
-            start = time.perf_counter()
+            start = now()
             _take(turn, timing.slice_s, sensor, tell)
-            spent[id(turn[0])] += time.perf_counter() - start
+            spent[id(turn[0])] += now() - start
         waiting = [turn for turn in waiting if not done(turn[0], spent[id(turn[0])], timing)]
 
 
 def _settle(
-    turns: Sequence[Turn], timing: Timing, sensor: Sensor, tell: Callable[[Contender], None]
+    turns: Sequence[Turn],
+    timing: Timing,
+    sensor: Sensor,
+    tell: Callable[[Contender], None],
+    now: Callable[[], float],
 ) -> None:
     """Rounds until the medians of three in a row agree for all, or settle_max_s per contender.
 
     An H200 at its power limit needs about two seconds to find its clock (from 1965 to 1410 MHz);
     two rounds in a row can agree by chance on the way down.
     """
-    start = time.perf_counter()
+    start = now()
     rounds = [[median(contender.samples) for contender, _ in turns]]
-    while (spent := time.perf_counter() - start) < timing.settle_max_s * len(turns):
+    while (spent := now() - start) < timing.settle_max_s * len(turns):
         rounds.append([median(_take(turn, timing.slice_s, sensor, tell)) for turn in turns])
         if spent >= timing.settle_min_s * len(turns) and _agree(rounds, timing.settle_tolerance):
             return

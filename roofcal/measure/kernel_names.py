@@ -4,19 +4,23 @@ A profiler would name them too, but leaves its hooks behind for everything timed
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
+CaptureMode = Literal["global", "thread_local"]  # whose CUDA calls would spoil a capture
 
-def graph_kernel_names(call: Callable[[], Any]) -> tuple[str, ...]:
+
+def graph_kernel_names(
+    call: Callable[[], Any], capture_mode: CaptureMode = "global"
+) -> tuple[str, ...]:
     """Mangled kernel names of one call in launch order; () where cuda-bindings is not installed."""
     try:
         from cuda.bindings import driver  # noqa: PLC0415 (CUDA builds of torch bring it)
     except ImportError:
         return ()
     graph = torch.cuda.CUDAGraph(keep_graph=True)
-    with torch.cuda.graph(graph):
+    with torch.cuda.graph(graph, capture_error_mode=capture_mode):
         output = call()
     del output
     handle = driver.CUgraph(graph.raw_cuda_graph())

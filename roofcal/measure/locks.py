@@ -48,14 +48,22 @@ def try_lock(name: str) -> Lock | None:
     return Lock(name=name, descriptor=descriptor)
 
 
-def wait_for_lock(names: Sequence[str], tell: Callable[[str], None]) -> Lock:
-    """The lock of the first free device of `names`; while all are busy, tells so once and waits."""
+def wait_for_locks(names: Sequence[str], count: int, tell: Callable[[str], None]) -> list[Lock]:
+    """Locks of the first `count` free devices of `names`, in their order.
+
+    While too few are free, tells so once and waits, holding none: whoever needs fewer may go first,
+    and two who need all of them never wait for each other.
+    """
     told = False
     while True:
+        held: list[Lock] = []
         for name in names:
-            lock = try_lock(name)
-            if lock is not None:
-                return lock
+            lock = try_lock(name) if len(held) < count else None
+            held += [lock] if lock is not None else []
+        if len(held) == count:
+            return held
+        for lock in held:
+            lock.release()
         if not told:
             tell(f"waiting: {', '.join(names)} in use (locks in {lock_folder()})")
             told = True

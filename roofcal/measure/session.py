@@ -21,7 +21,7 @@ from typing import Any
 from tqdm import tqdm
 
 from roofcal.measure.journal import Journal
-from roofcal.measure.locks import Lock, wait_for_lock
+from roofcal.measure.locks import Lock, wait_for_locks
 from roofcal.measure.supervisor import Crew, MeasureError, timing_of
 from roofcal.measure.telemetry import Gpu, visible_gpus
 from roofcal.ops import BY_NAME
@@ -34,6 +34,9 @@ from roofcal.records import (
     write_records,
 )
 from roofcal.sources import ROOT, code_hash, measure_sources
+
+_CPU_RANKS = 4
+_TOO_FEW = "too few devices"
 
 __all__ = ["Job", "MeasureError", "measure"]
 
@@ -61,13 +64,24 @@ def measure(job: Job) -> list[Measurement]:
     session = _new_session(points[0].op, environment, job)
     journal = Journal(job.journal, _tell)
     known = journal.reusable(session, job.retry)
-    missing = [point for point in points if point.point_id not in known]
+    shared = any(point.world_size > 1 for point in points)
+    here = _device_count(environment) if shared else 1
+    missing = [
+        p for p in points if p.point_id not in known or _fits_now(known[p.point_id], p, here)
+    ]
     before = len(points) - len(missing)
     _tell(f"{session.op}: {len(points)} points, {before} of them measured before")
     if missing:
-        with _device(environment) as (lock, device_uuid):
-            session = replace(session, device_uuid=device_uuid)
-            known |= _run(missing, session, environment, journal, lock)
+        fitting = [p.world_size for p in missing if p.world_size <= here]
+        if len(fitting) < len(missing):
+            few = len(missing) - len(fitting)
+            _tell(
+                f"{session.op}: {few} point(s) need more devices than the {here} of the kind here"
+            )
+        count = max(fitting, default=1)
+        with _devices(environment, count) as (locks, uuids):
+            session = replace(session, device_uuid=uuids)
+            known |= _run(missing, session, environment, journal, _Devices(locks, here))
     found = [known[point.point_id] for point in points]
     used = {measurement.session_id for measurement in found}
     sessions = [s for key, s in journal.sessions.items() if key in used]
@@ -129,15 +143,51 @@ def _git_state() -> tuple[str | None, bool | None]:
     return answers[0].stdout.strip(), bool(answers[1].stdout.strip())
 
 
+@dataclass(frozen=True, slots=True)
+class _Devices:
+    """Locks of the devices to measure on, and how many of their kind there are."""
+
+    locks: list[Lock]
+    here: int
+
+
 @contextmanager
-def _device(environment: Environment) -> Iterator[tuple[Lock, str | None]]:
-    """(lock, uuid) of a free GPU that is the environment's device; of the CPU: (its lock, None)."""
+def _devices(environment: Environment, count: int) -> Iterator[tuple[list[Lock], str | None]]:
+    """(locks, uuids with commas) of free GPUs of the environment's kind; of the CPU (lock, None).
+
+    A CPU has one lock however many processes share it.
+    """
     cpu = environment.vendor == "cpu"
-    lock = wait_for_lock(["cpu"] if cpu else _matching_gpus(environment), _tell)
+    names = ["cpu"] if cpu else _matching_gpus(environment)
+    locks = wait_for_locks(names, 1 if cpu else count, _tell)
     try:
-        yield lock, None if cpu else lock.name
+        yield locks, None if cpu else ",".join(lock.name for lock in locks)
     finally:
-        lock.release()
+        for lock in locks:
+            lock.release()
+
+
+def _device_count(environment: Environment) -> int:
+    """The largest world size here. No part of the environment: one GPU measures as it does alone.
+
+    On a CPU processes stand in for devices: they show that all of it works, and more of them than
+    cores would show nothing else.
+    """
+    return _CPU_RANKS if environment.vendor == "cpu" else len(_matching_gpus(environment))
+
+
+def _too_few(point: PlanPoint, environment: Environment, here: int) -> str:
+    """Why a point of so large a world size is not measured."""
+    need = f"{_TOO_FEW}: world size {point.world_size} needs {point.world_size}"
+    if environment.vendor == "cpu":
+        return f"{need} processes, and a CPU measures with {here} at most"
+    return f"{need} {environment.device_name}, this machine has {here}"
+
+
+def _fits_now(known: Measurement, point: PlanPoint, here: int) -> bool:
+    """Whether a point lacked devices when it was its turn, on a machine with fewer of them."""
+    lacked = known.status == "unsupported" and str(known.reason).startswith(_TOO_FEW)
+    return lacked and point.world_size <= here
 
 
 def _matching_gpus(environment: Environment) -> list[str]:
@@ -165,16 +215,16 @@ def _run(
     session: Session,
     environment: Environment,
     journal: Journal,
-    lock: Lock,
+    devices: _Devices,
 ) -> dict[str, Measurement]:
     journal.append(session)
     start = time.perf_counter()
     found: dict[str, Measurement] = {}
     with tqdm(total=len(points), desc=session.op, unit="pt", **_progress()) as bar:
-        crew = Crew(session, environment, lock, _tell)
+        crew = Crew(session, environment, devices.locks, _tell)
         try:
             for _, members in groupby(points, key=lambda point: point.group_key):
-                for measurement in crew.run_group(list(members)):
+                for measurement in _measured(list(members), crew, environment, devices.here):
                     journal.append(measurement)
                     found[measurement.point_id] = measurement
                     bar.update()
@@ -185,6 +235,17 @@ def _run(
             end = datetime.now(UTC).isoformat(timespec="seconds")
             journal.append(replace(session, finished_utc=end, wall_s=wall, timed_s=timed))
     return found
+
+
+def _measured(
+    members: list[PlanPoint], crew: Crew, environment: Environment, here: int
+) -> Iterator[Measurement]:
+    """Rows of a group, by the crew or, where there are too few devices for it, at once."""
+    if members[0].world_size <= here:
+        yield from crew.run_group(members)
+        return
+    for point in members:
+        yield crew.refuse(point, _too_few(point, environment, here))
 
 
 def _progress() -> dict[str, Any]:

@@ -7,22 +7,19 @@ that does not even start ends the session: then no point can be measured.
 
 import json
 import os
-import selectors
-import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import Any
 
 from roofcal.measure.locks import Lock
+from roofcal.measure.process import WorkerProcess, describe_exit
+from roofcal.measure.rank_group import RankGroup
 from roofcal.records import Environment, Measurement, PlanPoint, Session, Status, decode, encode
 from roofcal.schema import Timing
 
 _START_S = 180.0  # importing torch and creating a context on a cold file system
-_EXIT_S = 10.0  # between closing its pipe and leaving an exit code, a large process unmaps memory
+_Workers = WorkerProcess | RankGroup
 
 
 class MeasureError(ValueError):
@@ -30,27 +27,42 @@ class MeasureError(ValueError):
 
 
 class Crew:
-    """The worker of the moment, replaced whenever it dies."""
+    """The worker of the moment, or the workers of all ranks; replaced whenever they die.
+
+    locks: of the devices, rank r of a point works on device r. The worker of a point on one device
+    has the first.
+    """
 
     def __init__(
         self,
         session: Session,
         environment: Environment,
-        lock: Lock,
+        locks: Sequence[Lock],
         tell: Callable[[str], None],
     ) -> None:
-        self._session, self._environment, self._lock = session, environment, lock
+        self._session, self._environment, self._locks = session, environment, locks
         self._timing = timing_of(session.timing)
         self._tell = tell
         self._epoch = time.time()
-        self._worker: _Process | None = None
+        self._worker: _Workers | None = None
+        self._world_size = 1
+        self._unable: dict[int, str] = {}
 
     def run_group(self, points: list[PlanPoint]) -> Iterator[Measurement]:
-        """A measurement of every point, in the order they become known; raises MeasureError."""
+        """A measurement of every point, in the order they become known; raises MeasureError.
+
+        All points of a group have one world size. Where the ranks of a world size do not start, its
+        points fail; where the worker of a single device does not, nothing can be measured.
+        """
         waiting = {point.point_id: point for point in points}
         excused = False
         while waiting:
-            end = yield from self._drain(self._ready_worker(), waiting)
+            worker = self._ready_worker(points[0].world_size)
+            if worker is None:
+                reason = self._unable[points[0].world_size]
+                yield from (self._fault(p, _End(fault=reason)) for p in waiting.values())
+                return
+            end = yield from self._drain(worker, waiting)
             if end.fault is not None:
                 self.stop()
             guilty = _guilty(end, waiting, excused)
@@ -58,23 +70,52 @@ class Crew:
                 yield self._fault(waiting.pop(guilty), end)
             excused = end.last is None
 
-    def _ready_worker(self) -> "_Process":
-        if self._worker is None:
-            self._worker = _Process(self._setup(), self._lock)
-            event = self._worker.next_event(_START_S + self._timing.warm_card_s) or {}
+    def _ready_worker(self, world_size: int) -> _Workers | None:
+        """The workers for a world size, started where need be; None if its ranks do not start."""
+        if world_size != self._world_size:
+            self.stop()
+        if self._worker is None and world_size not in self._unable:
+            self._world_size = world_size
+            self._worker = self._new_worker(world_size)
+            patience = _START_S + self._timing.warm_card_s
+            event = self._worker.next_event(patience) or {}
             if "ready" not in event:
-                code = self._worker.kill()
-                self._worker = None
-                raise MeasureError(
-                    f"the measuring process did not start ({_describe_exit(code)}); its messages "
-                    "are above, and `python -m roofcal doctor` says what is missing"
-                )
+                self._not_started(self._worker, world_size, patience)
         return self._worker
 
-    def _setup(self) -> dict[str, Any]:
+    def _not_started(self, worker: _Workers, world_size: int, patience: float) -> None:
+        """Note why; raises MeasureError for the worker of a single device."""
+        self._worker = None
+        if isinstance(worker, RankGroup):
+            said = f"the {world_size} measuring processes did not start: "
+            self._unable[world_size] = said + worker.fault(patience).reason
+            return
+        raise MeasureError(
+            f"the measuring process did not start ({describe_exit(worker.kill())}); its messages "
+            "are above, and `python -m roofcal doctor` says what is missing"
+        )
+
+    def _new_worker(self, world_size: int) -> _Workers:
+        cpu = self._environment.vendor == "cpu"
+        if world_size == 1:
+            device = "cpu" if cpu else "cuda:0"
+            uuid = None if cpu else self._locks[0].name
+            return WorkerProcess(self._setup(device, uuid, uuid), self._locks)
+        uuids = [None if cpu else lock.name for lock in self._locks][:world_size]
+        uuids += [None] * (world_size - len(uuids))
+        visible = None if cpu else ",".join(map(str, uuids))
+        setups = [
+            self._setup("cpu" if cpu else f"cuda:{rank}", uuid, visible)
+            for rank, uuid in enumerate(uuids)
+        ]
+        return RankGroup(setups, self._locks)
+
+    def _setup(self, device: str, uuid: str | None, visible: str | None) -> dict[str, Any]:
+        """What a worker is told: its device, whose sensor it reads, and which devices it sees."""
         return {
-            "torch_device": "cpu" if self._environment.vendor == "cpu" else "cuda:0",
-            "uuid": self._session.device_uuid,
+            "torch_device": device,
+            "uuid": uuid,
+            "visible": visible,
             "timing": self._timing.model_dump(),
             "seed": self._session.timing.get("seed", 0),
             "environment_id": self._session.environment_id,
@@ -86,7 +127,7 @@ class Crew:
         }
 
     def _drain(
-        self, worker: "_Process", waiting: dict[str, PlanPoint]
+        self, worker: _Workers, waiting: dict[str, PlanPoint]
     ) -> Generator[Measurement, None, "_End"]:
         """Measurements as they come; returns how it ended."""
         worker.send(json.dumps([encode(point) for point in waiting.values()]))
@@ -103,19 +144,18 @@ class Crew:
                 assert isinstance(measurement, Measurement)
                 waiting.pop(measurement.point_id, None)
                 yield measurement
-        return self._silence(worker, last)
+        fault = worker.fault(self._timing.point_timeout_s)
+        return _End(last=fault.last or last, status=fault.status, fault=fault.reason)
 
-    def _silence(self, worker: "_Process", last: str | None) -> "_End":
-        """Why the worker says no more: it hangs, or it is dead."""
-        if worker.open and worker.running():
-            seconds = f"{self._timing.point_timeout_s:g} s"
-            reason = f"no sign of life for {seconds}; the worker was killed"
-            return _End(last=last, status="timeout", fault=reason)
-        worker.wait(_EXIT_S)
-        return _End(last=last, fault=f"the worker died ({_describe_exit(worker.kill())})")
+    def refuse(self, point: PlanPoint, reason: str) -> Measurement:
+        """The row of a point that this machine cannot measure."""
+        return self._row(point, _End(status="unsupported", fault=reason))
 
     def _fault(self, point: PlanPoint, end: "_End") -> Measurement:
         self._tell(f"{point.op}: {point.recipe} {dict(point.shape)} {end.status}: {end.fault}")
+        return self._row(point, end)
+
+    def _row(self, point: PlanPoint, end: "_End") -> Measurement:
         return Measurement(
             point_id=point.point_id,
             environment_id=self._session.environment_id,
@@ -157,84 +197,3 @@ def _guilty(end: _End, waiting: Mapping[str, PlanPoint], excused: bool) -> str |
     if end.last is None:
         return next(iter(waiting), None)
     return end.last if end.last in waiting else None
-
-
-def _describe_exit(code: int) -> str:
-    if code == -signal.SIGKILL:
-        return "signal SIGKILL; the kernel sends it when memory runs out"
-    return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-
-
-class _Process:
-    """A worker process with its own process group, and the pipe of its events.
-
-    `open`: whether the worker still holds its end of the pipe.
-    """
-
-    def __init__(self, setup: Mapping[str, Any], lock: Lock) -> None:
-        reader, writer = os.pipe()
-        environment = dict(os.environ)
-        if setup["uuid"] is not None:
-            environment["CUDA_VISIBLE_DEVICES"] = setup["uuid"]
-        command = [sys.executable, "-m", "roofcal.measure.worker", json.dumps(setup), str(writer)]
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=2,  # what a library prints is no event
-            pass_fds=(writer, lock.descriptor),
-            start_new_session=True,
-            env=environment,
-            text=True,
-        )
-        os.close(writer)
-        self.open = True
-        self._events: IO[bytes] = os.fdopen(reader, "rb", buffering=0)
-        self._buffer = b""
-        self._selector = selectors.DefaultSelector()
-        self._selector.register(self._events, selectors.EVENT_READ)
-
-    def send(self, line: str) -> None:
-        """Give the worker a group; a dead worker is noticed by the next next_event."""
-        assert self._process.stdin is not None
-        with suppress(BrokenPipeError):
-            self._process.stdin.write(line + "\n")
-            self._process.stdin.flush()
-
-    def next_event(self, timeout: float) -> dict[str, Any] | None:
-        """The next event; None after `timeout` seconds of silence or when the worker has ended."""
-        deadline = time.monotonic() + timeout
-        while b"\n" not in self._buffer:
-            if not self._selector.select(max(0.0, deadline - time.monotonic())):
-                return None
-            part = os.read(self._events.fileno(), 1 << 20)
-            if not part:
-                self.open = False
-                return None
-            self._buffer += part
-        line, _, self._buffer = self._buffer.partition(b"\n")
-        event: dict[str, Any] = json.loads(line)
-        return event
-
-    def running(self) -> bool:
-        """Whether the process lives. Its exit code stays unread: so its number stays its own."""
-        how = os.WEXITED | os.WNOHANG | os.WNOWAIT
-        return os.waitid(os.P_PID, self._process.pid, how) is None
-
-    def wait(self, seconds: float) -> None:
-        """Give an ending process a moment to leave its exit code."""
-        end = time.monotonic() + seconds
-        while self.running() and time.monotonic() < end:
-            time.sleep(0.02)
-
-    def kill(self) -> int:
-        """End the whole process group; the exit code, negative for a signal."""
-        if self._process.returncode is None:
-            with suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-        code = self._process.wait()
-        self._selector.close()
-        self._events.close()
-        assert self._process.stdin is not None
-        with suppress(BrokenPipeError):  # what a dead worker has not read
-            self._process.stdin.close()
-        return code

@@ -20,11 +20,11 @@ from typing import Any, Protocol
 import torch
 
 from roofcal.measure.contender import Contender
-from roofcal.measure.kernel_names import graph_kernel_names
+from roofcal.measure.kernel_names import CaptureMode, graph_kernel_names
 
-_SPIN_CYCLES = 200_000  # 0.1 ms at 2 GHz: longer than the host needs to queue the first replay
-_MOST_NODES = 2000
-_MOST_QUEUED = 256
+SPIN_CYCLES = 200_000  # 0.1 ms at 2 GHz: longer than the host needs to queue the first replay
+MOST_NODES = 2000
+MOST_QUEUED = 256
 
 
 class Timer(Protocol):
@@ -51,7 +51,7 @@ def make_timer(
     return (FlushTimer if method == "events_flush" else ProfilerTimer)(contender, scratch)
 
 
-def _rotation(contender: Contender) -> Callable[[], Any]:
+def rotation(contender: Contender) -> Callable[[], Any]:
     """A function that calls the contender on the next copy each time."""
     index = 0
 
@@ -73,15 +73,17 @@ def _side_stream() -> torch.cuda.Stream:
 class GraphTimer:
     """Events around replays of a CUDA graph that holds `calls_per_sample` calls."""
 
+    capture_mode: CaptureMode = "global"
+
     def __init__(self, contender: Contender, sample_s: float) -> None:
-        self._call = _rotation(contender)
+        self._call = rotation(contender)
         self._keep = len(contender.copies)
         one = self._one_call_s()
         self._calls = self._calls_for(one, sample_s)
         self._graph, self._outputs = self._capture(self._calls)
         self._estimate = one * self._calls
         contender.calls_per_sample = self._calls
-        contender.kernel_names = graph_kernel_names(self._call)
+        contender.kernel_names = graph_kernel_names(self._call, self.capture_mode)
 
     def _one_call_s(self) -> float:
         """Seconds per call of a short graph, which is gone when the real one is captured."""
@@ -91,7 +93,7 @@ class GraphTimer:
 
     def _calls_for(self, one: float, sample_s: float) -> int:
         """Calls of one sample: whole rotations, at least sample_s long, at most 2000 nodes."""
-        rounds = max(1, round(min(sample_s / one, _MOST_NODES) / self._keep))
+        rounds = max(1, round(min(sample_s / one, MOST_NODES) / self._keep))
         return rounds * self._keep
 
     def _capture(self, calls: int) -> tuple[torch.cuda.CUDAGraph, Any]:
@@ -104,14 +106,14 @@ class GraphTimer:
         torch.cuda.synchronize()
         outputs: deque[Any] = deque(maxlen=self._keep)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        with torch.cuda.graph(graph, capture_error_mode=self.capture_mode):
             for _ in range(calls):
                 outputs.append(self._call())
         return graph, outputs
 
     def _replay(self, graph: torch.cuda.CUDAGraph, count: int) -> list[float]:
         events = [torch.cuda.Event(enable_timing=True) for _ in range(count + 1)]
-        torch.cuda._sleep(_SPIN_CYCLES)
+        torch.cuda._sleep(SPIN_CYCLES)
         events[0].record()
         for event in events[1:]:
             graph.replay()
@@ -124,7 +126,7 @@ class GraphTimer:
 
     def take(self, seconds: float, while_busy: Callable[[], None]) -> list[float]:
         """See Timer."""
-        count = min(_MOST_QUEUED, max(2, round(seconds / self._estimate)))
+        count = min(MOST_QUEUED, max(2, round(seconds / self._estimate)))
         self._after_queueing = while_busy
         samples = self._replay(self._graph, count)
         self._estimate = sum(samples) / len(samples)
@@ -135,7 +137,7 @@ class FlushTimer:
     """Events around one eager call after the cache was overwritten."""
 
     def __init__(self, contender: Contender, scratch: torch.Tensor) -> None:
-        self._call, self._scratch = _rotation(contender), scratch
+        self._call, self._scratch = rotation(contender), scratch
         contender.kernel_names = graph_kernel_names(self._call)
 
     def take(self, seconds: float, while_busy: Callable[[], None]) -> list[float]:
@@ -162,7 +164,7 @@ class ProfilerTimer:
     """Sum of the kernels' own durations as CUPTI reports them, each call after a flush."""
 
     def __init__(self, contender: Contender, scratch: torch.Tensor) -> None:
-        self._call, self._scratch, self._contender = _rotation(contender), scratch, contender
+        self._call, self._scratch, self._contender = rotation(contender), scratch, contender
 
     def take(self, seconds: float, while_busy: Callable[[], None]) -> list[float]:  # noqa: ARG002
         """See Timer; takes 16 samples at a time, starting the profiler costs far more."""
@@ -191,7 +193,7 @@ class WallTimer:
     """Host clock around one eager call and a synchronisation: what a Python loop would see."""
 
     def __init__(self, contender: Contender) -> None:
-        self._call = _rotation(contender)
+        self._call = rotation(contender)
         contender.kernel_names = graph_kernel_names(self._call)
 
     def take(self, seconds: float, while_busy: Callable[[], None]) -> list[float]:
@@ -211,10 +213,10 @@ class LoopTimer:
     """Host clock around enough calls on a CPU, where a call returns when it is done."""
 
     def __init__(self, contender: Contender, sample_s: float) -> None:
-        self._call = _rotation(contender)
+        self._call = rotation(contender)
         self._calls = 1
         one = min(self._sample() for _ in range(3))
-        self._calls = max(1, min(_MOST_NODES, round(sample_s / max(one, 1e-7))))
+        self._calls = max(1, min(MOST_NODES, round(sample_s / max(one, 1e-7))))
         contender.calls_per_sample = self._calls
 
     def _sample(self) -> float:

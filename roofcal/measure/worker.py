@@ -5,43 +5,49 @@ One JSON line in is one group; lines out on a pipe of its own: {"ready": true} o
 {"done": true} per group, {"fatal": reason, "status": ...} before it gives up. When this process
 dies, the supervisor knows from the last "at" which point did it; when the supervisor dies, however
 it dies, Linux kills this process, so that no hung kernel keeps the device and its lock.
+
+Of a point on several devices every rank is such a process, see roofcal.measure.rank_group: all read
+the same lines, rank 0 reports the measurements, and the others say {"trouble": reason} when a step
+of theirs failed (null when all ranks have heard of it).
 """
 
 import ctypes
+import faulthandler
 import json
 import math
 import os
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import median
 from typing import IO, Any
 
 import torch
 
 from roofcal.measure.contender import Contender, IncorrectError, data_seed, prepare
+from roofcal.measure.failures import is_broken, reason_of, status_of
 from roofcal.measure.interleave import time_group
+from roofcal.measure.rank_timing import make_rank_timer
+from roofcal.measure.ranks import ALONE, Alone, Ranks
 from roofcal.measure.telemetry import Sensor
 from roofcal.measure.timing import Timer, make_timer
-from roofcal.ops.spec import Unsupported
 from roofcal.records import Measurement, PlanPoint, Status, decode, encode
 from roofcal.schema import Timing
 
 _CPU_CACHE_BYTES = 64 << 20
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
-# How torch, CUDA, cuBLAS and the CPU allocator word it, lower case
-_NO_MEMORY = ("can't allocate memory", "cuda error: out of memory", "cublas_status_alloc_failed")
-_REFUSALS = ("not implemented", "cublas_status_not_supported")
 
 
 class Worker:
-    """Times groups on one device; `report` receives the events."""
+    """Times groups on one device, or as one rank of several; `events` receives what it says."""
 
     def __init__(self, setup: Mapping[str, Any], events: IO[str]) -> None:
         if setup.get("threads"):
             # Snakemake sets OMP_NUM_THREADS to the threads of a job: `--cores 1` would otherwise
             # measure one thread under the name of an environment with more.
-            torch.set_num_threads(setup["threads"])
+            torch.set_num_threads(max(1, setup["threads"] // setup.get("world_size", 1)))
         self._device = torch.device(setup["torch_device"])
         self._timing = Timing.model_validate(setup["timing"])
         self._seed: int = setup["seed"]
@@ -50,6 +56,9 @@ class Worker:
         self._events = events
         self._sensor = Sensor(setup["uuid"])
         self._cache_bytes = self._last_level_cache(setup["cache_bytes"])
+        self._team: Alone = ALONE
+        if setup.get("world_size", 1) > 1:
+            self._team = Ranks(setup, self._device, self._say)
 
     def _last_level_cache(self, known: int | None) -> int:
         if self._device.type == "cuda":
@@ -65,7 +74,7 @@ class Worker:
             try:
                 self.run_group([point for point in points if isinstance(point, PlanPoint)])
             except Exception as error:
-                self._say(fatal=_first_line(error), status=status_of(error))
+                self._say(fatal=reason_of(error), status=status_of(error), now_s=time.monotonic())
                 raise
             self._say(done=True)
 
@@ -115,7 +124,11 @@ class Worker:
         def tell(contender: Contender) -> None:
             self._say(at=contender.point.point_id)
 
-        time_group(turns, self._timing, self._sensor, seed, tell)
+        time_group(turns, self._timing, self._sensor, seed, tell, self._now)
+
+    def _now(self) -> float:
+        """Seconds on the clock of rank 0, by which all ranks decide."""
+        return self._team.agree(time.perf_counter())
 
     def _ready(
         self, point: PlanPoint, crowded: list[PlanPoint] | None
@@ -127,28 +140,32 @@ class Worker:
         self._say(at=point.point_id)
         start = time.perf_counter()
         try:
-            contender = prepare(point, self._device, self._seed, self._cache_bytes)
+            contender = prepare(point, self._device, self._seed, self._cache_bytes, self._team)
             if point.protocol.method == "accuracy":
                 self._report(contender, start)
                 return None
-            flush = 4 * self._cache_bytes
-            return contender, make_timer(contender, self._device, self._timing.sample_s, flush)
-        except Unsupported as refusal:
-            self._fail(point, "unsupported", str(refusal), start)
+            return contender, self._timer(contender)
         except IncorrectError as wrong:
             self._fail(point, "incorrect", str(wrong), start, wrong.relative_error)
         except Exception as error:  # noqa: BLE001 (any failure of a provider is a row, not an end)
             status = status_of(error)
-            if status == "out_of_memory" and crowded is not None and not _is_broken(error):
+            if status == "out_of_memory" and crowded is not None and not is_broken(error):
                 crowded.append(point)
             else:
-                self._fail(point, status, _first_line(error), start)
+                self._fail(point, status, reason_of(error), start)
                 self._stop_if_broken(error)
         return None
 
+    def _timer(self, contender: Contender) -> Timer:
+        sample_s, flush = self._timing.sample_s, 4 * self._cache_bytes
+        if self._team.world_size == 1:
+            return make_timer(contender, self._device, sample_s, flush)
+        with self._team.together():
+            return make_rank_timer(contender, self._device, sample_s, flush, self._team)
+
     def _stop_if_broken(self, error: Exception) -> None:
         """After a CUDA error the context is lost: leave, and let the session start a new worker."""
-        if _is_broken(error):
+        if is_broken(error):
             os._exit(3)
 
     def _fail(
@@ -173,11 +190,12 @@ class Worker:
 
     def _report(self, contender: Contender, start: float) -> None:
         elapsed = time.perf_counter() - start
+        own = contender.own_samples[contender.warmup_samples :]
         self._send(
             Measurement(
                 point_id=contender.point.point_id,
                 status="ok",
-                latency_samples_s=tuple(float(f"{s:.5g}") for s in contender.samples),
+                latency_samples_s=_rounded(contender.samples),
                 warmup_samples=contender.warmup_samples,
                 slice_starts=tuple(contender.slice_starts),
                 calls_per_sample=contender.calls_per_sample,
@@ -190,54 +208,23 @@ class Worker:
                 kernel_names=contender.kernel_names,
                 started_s=time.time() - self._epoch - elapsed,
                 elapsed_s=elapsed,
+                fastest_rank_s=_rounded(contender.fastest_samples),
+                rank_medians_s=_rounded(self._team.every(median(own))) if own else (),
                 **self._ids,
             )
         )
 
     def _send(self, measurement: Measurement) -> None:
-        self._say(measurement=encode(measurement))
+        if self._team.rank == 0:
+            self._say(measurement=encode(measurement))
 
     def _say(self, **event: Any) -> None:
         self._events.write(json.dumps(event) + "\n")
         self._events.flush()
 
 
-def status_of(error: BaseException | None) -> Status:
-    """The status that an exception of a provider stands for.
-
-    cuBLAS and oneDNN refuse what they lack with NotImplementedError or a RuntimeError that says so.
-    Running out of memory while a graph is captured comes out as the error of the broken capture,
-    with the real one as its context.
-    """
-    kinds = [_kind(link) for link in _chain(error)]
-    return next((kind for kind in kinds if kind == "out_of_memory"), kinds[0])
-
-
-def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    while error is not None:
-        yield error
-        error = error.__cause__ or error.__context__
-
-
-def _kind(error: BaseException) -> Status:
-    text = str(error).lower()
-    if isinstance(error, torch.OutOfMemoryError | MemoryError) or any(
-        m in text for m in _NO_MEMORY
-    ):
-        return "out_of_memory"
-    if isinstance(error, NotImplementedError) or any(m in text for m in _REFUSALS):
-        return "unsupported"
-    return "failed"
-
-
-def _is_broken(error: BaseException) -> bool:
-    """Whether the CUDA context is lost with this error."""
-    return isinstance(error, torch.AcceleratorError)
-
-
-def _first_line(error: Exception) -> str:
-    text = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {text[0] if text else 'no message'}"[:500]
+def _rounded(seconds: Sequence[float]) -> tuple[float, ...]:
+    return tuple(float(f"{s:.5g}") for s in seconds)
 
 
 def main() -> None:
@@ -245,7 +232,23 @@ def main() -> None:
     setup = json.loads(sys.argv[1])
     _die_with(setup["supervisor_pid"])
     with os.fdopen(int(sys.argv[2]), "w") as events:
-        Worker(setup, events).run(sys.stdin)
+        if "stack" in setup:
+            _run_rank(setup, events)
+        else:
+            Worker(setup, events).run(sys.stdin)
+
+
+def _run_rank(setup: Mapping[str, Any], events: IO[str]) -> None:
+    """One rank: its stack is asked for where all are silent, and why it did not start is told."""
+    with Path(setup["stack"]).open("w") as stack:
+        faulthandler.register(signal.SIGUSR1, file=stack)
+        try:
+            worker = Worker(setup, events)
+        except Exception as error:
+            fatal = {"fatal": reason_of(error), "status": status_of(error)}
+            events.write(json.dumps(fatal | {"now_s": time.monotonic()}) + "\n")
+            raise
+        worker.run(sys.stdin)
 
 
 def _die_with(supervisor: int) -> None:

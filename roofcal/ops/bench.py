@@ -6,8 +6,10 @@ from importlib import import_module
 from typing import Any, Final, Protocol, cast, get_args
 
 import torch
+from torch import distributed
 
 from roofcal.model.protocols import Distribution
+from roofcal.ops.spec import Unsupported
 
 Inputs = Mapping[str, torch.Tensor]
 Call = Callable[[Inputs], Any]
@@ -131,6 +133,34 @@ def _with_outliers(z: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 def worst(*errors: float) -> float:
     """The largest error; NaN if any is NaN, which max() would pass over."""
     return math.nan if any(math.isnan(error) for error in errors) else max(errors)
+
+
+# torch 2.13 has renamed it, and warns of the old name
+_all_gather = getattr(distributed, "all_gather_single", distributed.all_gather_into_tensor)
+
+
+def gathered(x: torch.Tensor) -> torch.Tensor:
+    """The rows of every rank's `x`, in the order of ranks; all ranks call it, in one order.
+
+    As bytes: gloo and older NCCL know no fp8.
+    """
+    own = x.contiguous().view(torch.uint8)
+    rows = own.new_empty(distributed.get_world_size() * own.shape[0], *own.shape[1:])
+    _all_gather(rows, own)
+    return rows.view(x.dtype)
+
+
+def require_peer_access(provider: str) -> None:
+    """Raises Unsupported where a GPU of this group cannot address the memory of another one."""
+    if not torch.cuda.is_available():
+        raise Unsupported(f"provider '{provider}' needs GPUs that address each other's memory")
+    own = torch.cuda.current_device()
+    for other in range(distributed.get_world_size()):
+        if other != own and not torch.cuda.can_device_access_peer(own, other):
+            raise Unsupported(
+                f"provider '{provider}' needs GPUs that address each other's memory; GPU {own} "
+                f"cannot address that of GPU {other}"
+            )
 
 
 def norm_error(output: torch.Tensor, reference: torch.Tensor) -> float:

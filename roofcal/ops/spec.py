@@ -24,6 +24,9 @@ class OpSpec:
     baseline_recipe  recipe the others are compared with, or None
     written_recipe   name of a recipe that a person wrote down, as a mapping or as that name; raises
                      ValueError for one that makes no sense. None: `recipes` are all there are
+    shared_axis      of an op that runs on several devices: the axis whose size they share out, so
+                     that the world size divides it; None for an op of one device
+    partial          providers that do a part of the op alone: its work is no bound of theirs
     """
 
     name: str
@@ -36,6 +39,12 @@ class OpSpec:
     layer_shape: Callable[[int, int, int], Shape] | None = None
     baseline_recipe: str | None = None
     written_recipe: Callable[[Mapping[str, Any] | str], str] | None = None
+    shared_axis: str | None = None
+    partial: tuple[str, ...] = ()
+
+    def work_of(self, provider: str, recipe: str, shape: Shape) -> Work:
+        """Least work of a provider: of one that does a part alone, none is counted."""
+        return Work() if provider in self.partial else self.work(recipe, shape)
 
     def has_recipe(self, name: str) -> bool:
         """Whether it is one of `recipes` or the name of one that was written down."""

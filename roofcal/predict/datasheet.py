@@ -47,7 +47,10 @@ def predict(points: Sequence[PlanPoint], sources: Sources) -> list[Prediction]:
 
 
 def _one(point: PlanPoint, spec: DeviceSpec) -> Prediction | None:
-    work = BY_NAME[point.op].work(point.recipe, point.shape)
+    op = BY_NAME[point.op]
+    if point.provider in op.partial:
+        return None
+    work = op.work(point.recipe, point.shape)
     rate = spec.peak_flops_per_s.get(work.math_dtype) if work.math_dtype else None
     if work.math_dtype and rate is None:
         return None

@@ -85,6 +85,10 @@ _MIXED: Final = {
     "weights_per_s": _Said(label="Weights turned to floats"),
     "flops_per_s": _Said(label="Rate of products with narrow weights"),
 }
+_LINK: Final = {
+    "bytes_per_s": _Said(label="Rate of the link", datasheet="link_bytes_per_s"),
+    "latency_s": _Said(label="Latency over the link"),
+}
 DEVICE_GROUP: Final = "device"
 
 
@@ -96,7 +100,7 @@ def constants_table(calibration: Calibration, spec: DeviceSpec | None) -> pd.Dat
     """
     rows = [_row(name, constant, spec) for name, constant in calibration.constants.items()]
     table = pd.DataFrame(rows, columns=list(COLUMNS))
-    order = {name: rank for rank, name in enumerate([*_DEVICE, *_RECIPE, *_CAST, *_MIXED])}
+    order = {name: rank for rank, name in enumerate([*_DEVICE, *_RECIPE, *_CAST, *_MIXED, *_LINK])}
     device = table["group"] != DEVICE_GROUP
     rank = [order.get(str(name).rpartition(".")[2], len(order)) for name in table["name"]]
     sorted_ = table.assign(_device=device, _rank=rank).sort_values(
@@ -109,7 +113,7 @@ def _row(name: str, constant: Ceiling, spec: DeviceSpec | None) -> dict[str, Any
     head, _, tail = name.rpartition(".")
     op, *group = head.split(".")
     recipe = group[-1] if group else ""
-    known = {"": _DEVICE, "cast": _CAST, "mixed_gemm": _MIXED}.get(op, _RECIPE)
+    known = {"": _DEVICE, "cast": _CAST, "mixed_gemm": _MIXED, "link": _LINK}.get(op, _RECIPE)
     said = known.get(tail, _Said(label=tail.replace("_", " ")))
     datasheet = _datasheet(said.datasheet, recipe, spec)
     return {

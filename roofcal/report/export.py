@@ -7,7 +7,7 @@ from typing import Final, Literal
 import pandas as pd
 
 from roofcal.devices import load_devices
-from roofcal.records import write_bytes
+from roofcal.model.files import write_bytes
 from roofcal.report.loading import ReportError, load_run
 from roofcal.report.numbers import is_missing, significant
 from roofcal.report.tables import tidy_frame

@@ -9,7 +9,7 @@ import pandas as pd
 
 from roofcal.claims.load import Entry
 from roofcal.devices import load_devices
-from roofcal.records import write_bytes
+from roofcal.model.files import write_bytes
 from roofcal.report import (
     claims_section,
     linear_accuracy_section,

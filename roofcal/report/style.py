@@ -69,6 +69,10 @@ _RECIPES: Final = {
     "read": BLUE,
     "write": VERMILLION,
     "copy": GREEN,
+    "all_gather": BLUE,
+    "reduce_scatter": VERMILLION,
+    "all_reduce": GREEN,
+    "copy_engine_peer": GREY,
 }
 _SPARE: Final = (PURPLE, ORANGE, SKY, GREY, GREEN, VERMILLION, BLUE)
 _MODELS: Final = {"calibrated": BLUE, "torchao": VERMILLION, "wave": GREEN, "datasheet": GREY}

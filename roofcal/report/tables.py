@@ -167,7 +167,7 @@ def _series(name: str, op: OpSpec, rows: Sequence[Mapping[str, Any]]) -> "pd.Ser
 
 
 def _row(point: PlanPoint, measurement: Measurement | None, op: OpSpec) -> dict[str, Any]:
-    work = op.work(point.recipe, point.shape)
+    work = op.work_of(point.provider, point.recipe, point.shape)
     row: dict[str, Any] = {
         "op": point.op,
         "provider": point.provider,
@@ -259,7 +259,7 @@ def _bounds(
     point: PlanPoint, op: OpSpec, spec: DeviceSpec | None, roof: CalibratedRoof
 ) -> dict[str, Any]:
     """Least time by the calibration, and by the datasheet where no prediction says it (probes)."""
-    work = op.work(point.recipe, point.shape)
+    work = op.work_of(point.provider, point.recipe, point.shape)
     return {
         "calibrated_bound_s": roof.seconds(point.recipe, work) or None,
         "datasheet_bound_s": datasheet_seconds(work, spec),

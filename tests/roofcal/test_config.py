@@ -59,6 +59,18 @@ def test_the_projects_configuration_is_valid_in_every_size() -> None:
         ("sweeps/gemm.yaml", ("op",), "gemmm", "op: 'gemmm' differs from the file name"),
         ("sweeps/gemm.yaml", ("contenders", "cuda", "bf61"), ["cublaslt"], "did you mean 'bf16'?"),
         ("sweeps/gemm.yaml", ("contenders", "cuda", "bf16"), ["cublas"], "unknown provider"),
+        (
+            "sweeps/gemm.yaml",
+            ("sweeps", "ragged", "world_sizes"),
+            [2],
+            "sweeps.ragged.world_sizes: op 'gemm' runs on one device; remove the key",
+        ),
+        (
+            "sweeps/gemm.yaml",
+            ("sweeps", "ragged", "world_sizes"),
+            [1],
+            "sweeps.ragged.world_sizes.0: Input should be greater than or equal to 2",
+        ),
         ("sweeps/gemm.yaml", ("recipes",), {"mine": {}}, "recipes: op 'gemm' takes none; its"),
         ("sweeps/linear.yaml", ("recipes", "mxfp8"), {}, "mxfp8: is the name of another recipe"),
         (

@@ -9,6 +9,7 @@ import pytest
 
 from roofcal.config import load_study
 from roofcal.ops import BY_NAME
+from roofcal.ops.gemm.spec import OP as GEMM
 from roofcal.plan import PlanError, plan_op, sweep_shapes
 from roofcal.records import Environment
 from roofcal.schema import LanguageModel, Sweep
@@ -161,3 +162,31 @@ def test_a_bad_csv_is_named(tmp_path: Path) -> None:
     path.write_text("m,n\n64,64\n")
     with pytest.raises(ShapesError, match="column k is missing"):
         plan_op(a_slice(sweeps={"csv": {"csv": str(path)}}), GPU)
+
+
+@pytest.fixture
+def shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Op gemm as one whose rows several devices share out."""
+    monkeypatch.setitem(BY_NAME, "gemm", replace(GEMM, shared_axis="m"))
+
+
+@pytest.mark.usefixtures("shared")
+def test_points_on_equally_many_devices_follow_each_other() -> None:
+    sweeps = {"s": {"cubes": [64, 128, 256, 512], "world_sizes": [4, 2, 8]}}
+    points = plan_op(a_slice(sweeps=sweeps), GPU)
+    assert [p.world_size for p in points] == [2] * 8 + [4] * 8 + [8] * 8
+    assert len({p.point_id for p in points}) == len(points)
+    groups = [list(members) for _, members in groupby(points, key=lambda p: p.group_key)]
+    assert {len(group) for group in groups} == {2}
+
+
+@pytest.mark.usefixtures("shared")
+def test_rows_that_devices_cannot_share_out_are_refused_with_sweep_and_shape() -> None:
+    sweeps = {"mine": {"shapes": [[64, 8, 8], [100, 16, 32]], "world_sizes": [2, 8]}}
+    with pytest.raises(PlanError) as caught:
+        plan_op(a_slice(sweeps=sweeps), GPU)
+    assert str(caught.value) == (
+        "config/sweeps/gemm.yaml: sweeps.mine: m=100 of the shape {'m': 100, 'n': 16, 'k': 32} is "
+        "no multiple of world size 8, and its devices share it out evenly; give multiples of 8, or "
+        "other world_sizes"
+    )

@@ -25,7 +25,6 @@ from roofcal.records import (
     encode,
     read_records,
     salvage_records,
-    write_bytes,
     write_records,
 )
 
@@ -204,25 +203,14 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         read_records(tmp_path / "nothing.jsonl")
 
 
-def test_a_full_disk_leaves_the_old_file_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "r.jsonl"
-    write_records(path, [POINT])
-    before = path.read_bytes()
-
-    def full(_: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("roofcal.records.os.fsync", full)
-    with pytest.raises(OSError, match="No space left"):
-        write_bytes(path, b"half")
-    assert path.read_bytes() == before
-    assert list(tmp_path.iterdir()) == [path]
-
-
 def test_appending_adds_one_line(tmp_path: Path) -> None:
     path = tmp_path / "journal/r.jsonl"
     append_record(path, POINT)
     append_record(path, ENVIRONMENT)
     assert read_records(path) == [POINT, ENVIRONMENT]
+
+
+def test_a_measurement_on_one_device_is_written_as_before_there_were_several() -> None:
+    assert "rank" not in encode(MEASUREMENT)
+    shared = replace(MEASUREMENT, fastest_rank_s=(1e-6,), rank_medians_s=(2e-6, 1e-6))
+    assert decode(encode(shared)) == shared

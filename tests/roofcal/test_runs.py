@@ -1,6 +1,7 @@
 """Which folders are runs, and which of them are measured."""
 
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -295,3 +296,18 @@ def test_a_run_that_is_not_there_is_refused_with_what_there_is(
 
     with pytest.raises(RunsError, match="there is: nvidia-h200 e1"):
         find_run(device, environment)
+
+
+@pytest.mark.parametrize(("backend", "gpus"), [("cuda", [1, 8]), ("cpu", [0, 0])])
+def test_measuring_asks_for_as_many_gpus_as_the_largest_point_shares(
+    backend: Literal["cuda", "cpu"], gpus: list[int]
+) -> None:
+    sweeps = {"gemm": {"s": {}}, "probe_link": {"a": {"world_sizes": [2, 8]}, "b": {}}}
+    run = Run(
+        folder=Path("r"),
+        derived=Path("r"),
+        ops=tuple(sweeps),
+        backend=backend,
+        slices={op: {"sweeps": some} for op, some in sweeps.items()},
+    )
+    assert [run.gpus(op) for op in sweeps] == gpus

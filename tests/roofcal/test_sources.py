@@ -82,6 +82,7 @@ def test_the_sources_of_an_op_hold_no_bench_but_its_own_and_those_it_shares(op: 
         "mixed_gemm": {"gemm"},
         "probe_mixed_gemm": {"mixed_gemm", "gemm"},
         "norm_linear_sigmoid": {"linear"},
+        "all_gather_matmul": {"gemm"},
     }
     assert benches == {op} | shared.get(op, set())
 

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from roofcal.model.files import write_bytes
 from roofcal.model.transfers import transferred
 from roofcal.plan import plan_op
 from roofcal.records import (
@@ -20,7 +21,6 @@ from roofcal.records import (
     Prediction,
     Session,
     read_records,
-    write_bytes,
     write_records,
 )
 

@@ -20,7 +20,7 @@ rule measure:
     threads: os.cpu_count()
     resources:
         device=1,
-        gpu=lambda w: int(run_of(w).backend == "cuda"),
+        gpu=lambda w: run_of(w).gpus(w.op),
         nodes=1,
     params:
         timing=lambda w: json.dumps(run_of(w).timing, sort_keys=True),

@@ -4,6 +4,8 @@
     all-gather    (w - 1) / w * bytes / rate + latency     bytes: of the gathered result
     send                        bytes / rate + latency
 
+as roofcal.ops.probe_link.time_model, to which they are calibrated, has it.
+
 Rate and latency come from the constants `link.<collective>.<world size>.bytes_per_s` and
 `.latency_s` of the calibration, collectives being all_reduce, all_gather and send (world size 2).
 Without them a share of the datasheet's rate is assumed: 0.7 and 12 us, the figures of the notebook
@@ -15,6 +17,7 @@ from typing import Final, Literal
 
 from roofcal.devices import DeviceSpec
 from roofcal.model.units import GB
+from roofcal.ops.probe_link.time_model import share
 from roofcal.predict.errors import PredictError
 from roofcal.predict.llm.duration import Duration, Priced, Rate
 from roofcal.records import Calibration
@@ -23,7 +26,6 @@ Source = Literal["auto", "datasheet", "calibrated"]
 SOURCES: Final[tuple[Source, ...]] = ("auto", "datasheet", "calibrated")
 ASSUMED_SHARE: Final = Rate(0.7, 0.5, 0.9)
 ASSUMED_LATENCY: Final = Duration(12e-6, 6e-6, 24e-6)
-_STEPS: Final = {"all_reduce": 2, "all_gather": 1}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,8 +45,7 @@ class Link:
 
     def collective(self, name: str, world_size: int, count_bytes: float) -> Priced:
         """all_reduce or all_gather of so many bytes among `world_size` GPUs."""
-        share = _STEPS[name] * (world_size - 1) / world_size
-        return self._priced((name, world_size), share * count_bytes)
+        return self._priced((name, world_size), share(name, world_size) * count_bytes)
 
     def send(self, count_bytes: float) -> Priced:
         """So many bytes from one GPU to another."""

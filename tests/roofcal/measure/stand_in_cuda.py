@@ -33,7 +33,8 @@ class StandInCuda:
         return self.graphs[-1]
 
     @contextmanager
-    def graph(self, graph: "_Graph") -> Iterator[None]:
+    def graph(self, graph: "_Graph", capture_error_mode: str) -> Iterator[None]:
+        assert capture_error_mode in ("global", "thread_local")
         self.capturing = graph
         yield
         self.capturing = None

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from roofcal.measure.locks import lock_folder, try_lock, wait_for_lock
+from roofcal.measure.locks import lock_folder, try_lock, wait_for_locks
 from roofcal.sources import ROOT
 
 HOLD = "from roofcal.measure.locks import try_lock; lock = try_lock('card'); "
@@ -88,14 +88,14 @@ def test_an_inherited_descriptor_keeps_the_lock_behind_a_dead_parent() -> None:
         assert os.path.exists(f"/proc/{child}")  # noqa: PTH110 (a process, not a file)
         assert parent.stdin is not None
         parent.stdin.close()
-        lock = wait_for_lock(["card"], lambda _: None)
+        (lock,) = wait_for_locks(["card"], 1, lambda _: None)
     lock.release()
 
 
 def test_waiting_takes_the_first_free_device() -> None:
     busy = try_lock("card one")
     assert busy is not None
-    lock = wait_for_lock(["card one", "card two"], pytest.fail)
+    (lock,) = wait_for_locks(["card one", "card two"], 1, pytest.fail)
     assert lock.name == "card two"
     lock.release()
     busy.release()
@@ -110,7 +110,7 @@ def test_waiting_for_busy_devices_is_told_once(monkeypatch: pytest.MonkeyPatch) 
             held[1].release()
 
     monkeypatch.setattr(time, "sleep", nap)
-    lock = wait_for_lock(["a", "b"], told.append)
+    (lock,) = wait_for_locks(["a", "b"], 1, told.append)
     assert (lock.name, len(naps), len(told)) == ("b", 3, 1)
     assert "a, b in use" in told[0]
     assert str(lock_folder()) in told[0]
@@ -134,3 +134,23 @@ def test_a_link_in_the_place_of_a_lock_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OSError, match=r"card\.lock"):
         try_lock("card")
     assert not (tmp_path / "victim").exists()
+
+
+def test_several_devices_are_taken_at_once_or_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is held while waiting: two who need both cards would wait for each other."""
+    busy, free_meanwhile = try_lock("b"), list[bool]()
+
+    def nap(_: float) -> None:
+        other = try_lock("a")
+        free_meanwhile.append(other is not None)
+        assert other is not None
+        assert busy is not None
+        other.release()
+        busy.release()
+
+    monkeypatch.setattr(time, "sleep", nap)
+    locks = wait_for_locks(["a", "b", "c", "d"], 4, lambda _: None)
+    assert [lock.name for lock in locks] == ["a", "b", "c", "d"]
+    assert free_meanwhile == [True]
+    for lock in locks:
+        lock.release()

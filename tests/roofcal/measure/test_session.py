@@ -14,7 +14,6 @@ import pytest
 from roofcal.discover import discover
 from roofcal.measure import journal, locks, session
 from roofcal.measure.session import MeasureError, measure
-from roofcal.measure.telemetry import Gpu
 from roofcal.records import (
     Measurement,
     PlanPoint,
@@ -281,54 +280,6 @@ def test_a_full_disk_ends_the_session_and_keeps_the_journal(
     run.forget()
     assert len(measure(job)) == 4
     assert run.trace == ["r2 works", "r3 works"]
-
-
-GPU: dict[str, Any] = {
-    "device": "test-cpu",
-    "vendor": "nvidia",
-    "device_name": "NVIDIA H200",
-    "compute_units": 132,
-    "memory_clock_hz": 3.2e9,
-    "memory_bus_bits": 6144,
-    "power_limit_w": 700.0,
-    "driver": "580.1",
-}
-
-
-def card(**changes: Any) -> Gpu:
-    kept = {key: GPU[key] for key in GPU if key not in ("device", "vendor", "device_name")}
-    rest: dict[str, Any] = {"memory_bytes": 1, "memory_free_bytes": 1, "ecc": True, "mig": False}
-    rest |= {"process_count": 0, "sm_clock_hz": None, "max_sm_clock_hz": None}
-    return Gpu(**({"uuid": "GPU-1", "name": "NVIDIA H200"} | kept | rest | changes))
-
-
-@pytest.mark.parametrize(
-    ("cards", "seen"),
-    [
-        ([], "no NVIDIA GPU"),
-        ([card(name="NVIDIA A100")], "NVIDIA A100"),
-        ([card(power_limit_w=500.0)], "NVIDIA H200"),
-        ([card(driver="575.0")], "NVIDIA H200"),
-    ],
-)
-def test_a_plan_for_a_card_that_is_not_here_is_refused(
-    run: Run, monkeypatch: pytest.MonkeyPatch, cards: list[Gpu], seen: str
-) -> None:
-    monkeypatch.setattr(session, "visible_gpus", lambda: cards)
-    with pytest.raises(MeasureError, match=f"this machine has {seen}"):
-        measure(run.job([point("a")], environment=environment(**GPU)))
-
-
-def test_the_first_free_card_of_the_kind_is_taken(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cards = [card(uuid="GPU-A"), card(uuid="GPU-B", name="other"), card(uuid="GPU-C")]
-    monkeypatch.setattr(session, "visible_gpus", lambda: cards)
-    busy = locks.try_lock("GPU-A")
-    assert busy is not None
-    measure(run.job([point("a")], environment=environment(**GPU)))
-    busy.release()
-    assert run.sessions()[0].device_uuid == "GPU-C"
 
 
 def test_a_plan_of_another_device_than_its_environment_is_refused(run: Run) -> None:

@@ -34,7 +34,7 @@ class Shift:
             timing=TIMING | {"point_timeout_s": timeout_s},
             started_utc="",
         )
-        self.crew = Crew(session, environment(), lock, self.told.append)
+        self.crew = Crew(session, environment(), [lock], self.told.append)
 
     def measure(self, *deeds: str) -> dict[str, Measurement]:
         """Deed -> what became of the point whose worker does it; the last of equal deeds."""

@@ -33,7 +33,7 @@ def idle() -> None:
 def cuda(monkeypatch: pytest.MonkeyPatch) -> StandInCuda:
     stand_in = StandInCuda()
     monkeypatch.setattr(torch, "cuda", stand_in)
-    monkeypatch.setattr(timing, "graph_kernel_names", lambda _: ("the_kernel",))
+    monkeypatch.setattr(timing, "graph_kernel_names", lambda *_: ("the_kernel",))
     monkeypatch.setattr(timing, "_side_stream", stand_in.Stream)
     return stand_in
 

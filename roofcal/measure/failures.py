@@ -1,0 +1,64 @@
+"""What an error of a provider means: the status of its point, and whether the device survives."""
+
+from collections.abc import Iterator
+
+import torch
+
+from roofcal.ops.spec import Unsupported
+from roofcal.records import Status
+
+# How torch, CUDA, cuBLAS and the CPU allocator word it, lower case
+_NO_MEMORY = ("can't allocate memory", "cuda error: out of memory", "cublas_status_alloc_failed")
+_REFUSALS = ("not implemented", "cublas_status_not_supported")
+
+
+class RankError(Exception):
+    """Some ranks failed where others did not; the message names the first, `status` is its."""
+
+    def __init__(self, status: Status, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+def status_of(error: BaseException | None) -> Status:
+    """The status that an exception of a provider stands for.
+
+    cuBLAS and oneDNN refuse what they lack with NotImplementedError or a RuntimeError that says so.
+    Running out of memory while a graph is captured comes out as the error of the broken capture,
+    with the real one as its context.
+    """
+    if isinstance(error, RankError):
+        return error.status
+    kinds = [_kind(link) for link in _chain(error)]
+    return next((kind for kind in kinds if kind == "out_of_memory"), kinds[0])
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _kind(error: BaseException) -> Status:
+    text = str(error).lower()
+    if isinstance(error, torch.OutOfMemoryError | MemoryError) or any(
+        m in text for m in _NO_MEMORY
+    ):
+        return "out_of_memory"
+    if isinstance(error, NotImplementedError | Unsupported) or any(m in text for m in _REFUSALS):
+        return "unsupported"
+    return "failed"
+
+
+def is_broken(error: BaseException) -> bool:
+    """Whether the CUDA context of this process is lost with this error."""
+    own = error.__cause__ if isinstance(error, RankError) else error
+    return isinstance(own, torch.AcceleratorError)
+
+
+def reason_of(error: Exception) -> str:
+    """One line of what happened; refusals and failures elsewhere keep their own words."""
+    if isinstance(error, Unsupported | RankError):
+        return str(error)
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0] if text else 'no message'}"[:500]

@@ -1,0 +1,138 @@
+"""A worker process, and the pipe of its events."""
+
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import IO, Any
+
+from roofcal.measure.locks import Lock
+from roofcal.records import Status
+
+_EXIT_S = 10.0  # between closing its pipe and leaving an exit code, a large process unmaps memory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """Why a worker says no more. `last`: the point that it named last, where that is known."""
+
+    status: Status
+    reason: str
+    last: str | None = None
+
+
+class WorkerProcess:
+    """A worker process with its own process group, and the pipe of its events.
+
+    `open`: whether the worker still holds its end of the pipe.
+    """
+
+    def __init__(self, setup: Mapping[str, Any], locks: Sequence[Lock]) -> None:
+        reader, writer = os.pipe()
+        environment = dict(os.environ)
+        if setup["visible"] is not None:
+            environment["CUDA_VISIBLE_DEVICES"] = setup["visible"]
+        command = [sys.executable, "-m", "roofcal.measure.worker", json.dumps(setup), str(writer)]
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=2,  # what a library prints is no event
+            pass_fds=(writer, *(lock.descriptor for lock in locks)),
+            start_new_session=True,
+            env=environment,
+            text=True,
+        )
+        os.close(writer)
+        self.open = True
+        self._events: IO[bytes] = os.fdopen(reader, "rb", buffering=0)
+        self._buffer = b""
+
+    @property
+    def pid(self) -> int:
+        """Number of the process."""
+        return self._process.pid
+
+    def fileno(self) -> int:
+        """Descriptor of the pipe of its events: what a selector waits for."""
+        return self._events.fileno()
+
+    def send(self, line: str) -> None:
+        """Give the worker a group; a dead worker is noticed by the next next_event."""
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):
+            self._process.stdin.write(line + "\n")
+            self._process.stdin.flush()
+
+    def next_event(self, timeout: float) -> dict[str, Any] | None:
+        """The next event; None after `timeout` seconds of silence or when the worker has ended."""
+        deadline = time.monotonic() + timeout
+        with selectors.DefaultSelector() as selector:
+            selector.register(self, selectors.EVENT_READ)
+            while (event := self.buffered()) is None:
+                if not selector.select(max(0.0, deadline - time.monotonic())):
+                    return None
+                self.fill()
+                if not self.open:
+                    return None
+        return event
+
+    def buffered(self) -> dict[str, Any] | None:
+        """The next event that has come whole, without waiting."""
+        line, end, rest = self._buffer.partition(b"\n")
+        if not end:
+            return None
+        self._buffer = rest
+        event: dict[str, Any] = json.loads(line)
+        return event
+
+    def fill(self) -> None:
+        """Read what has come; without any of it, the worker has closed the pipe."""
+        part = os.read(self.fileno(), 1 << 20)
+        self.open = bool(part)
+        self._buffer += part
+
+    def fault(self, timeout: float) -> Fault:
+        """Why it says no more after so long a silence: it hangs, or it is dead."""
+        if self.open and self.running():
+            reason = f"no sign of life for {timeout:g} s; the worker was killed"
+            return Fault(status="timeout", reason=reason)
+        self.wait(_EXIT_S)
+        return Fault(status="failed", reason=f"the worker died ({describe_exit(self.kill())})")
+
+    def running(self) -> bool:
+        """Whether the process lives. Its exit code stays unread: so its number stays its own."""
+        if self._process.returncode is not None:
+            return False
+        how = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        return os.waitid(os.P_PID, self.pid, how) is None
+
+    def wait(self, seconds: float) -> None:
+        """Give an ending process a moment to leave its exit code."""
+        end = time.monotonic() + seconds
+        while self.running() and time.monotonic() < end:
+            time.sleep(0.02)
+
+    def kill(self) -> int:
+        """End the whole process group; the exit code, negative for a signal."""
+        if self._process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
+        code = self._process.wait()
+        self._events.close()
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):  # what a dead worker has not read
+            self._process.stdin.close()
+        return code
+
+
+def describe_exit(code: int) -> str:
+    """What an exit code says, negative for a signal."""
+    if code == -signal.SIGKILL:
+        return "signal SIGKILL; the kernel sends it when memory runs out"
+    return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"

@@ -1,0 +1,1 @@
+"""All-gather of the rows of A over several devices, and the product with local weights."""

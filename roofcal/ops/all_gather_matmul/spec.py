@@ -1,0 +1,52 @@
+"""C[M,N] = gathered A[M,K] @ B[N,K].T on several devices: tensor parallelism with split sequences.
+
+Each of `world_size` devices holds M / world_size rows of A and its own B; N are the columns of one
+device, M the rows of all. Work is that of one device. Bounds, which no overlap can beat together:
+
+gemm_only         the product alone, A gathered before
+all_gather_only   the all-gather alone
+
+Rows of fp8_axiswise have scales, which travel with them.
+"""
+
+from typing import Final
+
+from roofcal.model.recipes import RECIPES
+from roofcal.model.work import Work, gemm_work
+from roofcal.ops.gemm import spec as gemm
+from roofcal.ops.spec import OpSpec, Shape
+
+BOUNDS: Final = ("gemm_only", "all_gather_only")
+
+
+def work(recipe: str, shape: Shape) -> Work:
+    """Least work of one device; raises KeyError for an unknown recipe or a missing axis.
+
+    link_bytes is the whole gathered A: a device receives (world_size - 1) / world_size of it.
+    """
+    kind = RECIPES[recipe]
+    product = gemm_work(kind, shape["m"], shape["n"], shape["k"])
+    return Work(
+        flops=product.flops,
+        math_dtype=product.math_dtype,
+        dram_read_bytes=product.dram_read_bytes,
+        dram_write_bytes=product.dram_write_bytes,
+        link_bytes=kind.a.nbytes(shape["m"], shape["k"]),
+    )
+
+
+OP = OpSpec(
+    name="all_gather_matmul",
+    role="study",
+    axes=("m", "n", "k"),
+    recipes=("bf16", "fp8_axiswise"),
+    providers={
+        "cuda": ("nccl_then_gemm", "torch_fused", "symm_mem_fused", *BOUNDS),
+        "cpu": ("gloo_then_gemm", *BOUNDS),
+    },
+    work=work,
+    regime=gemm.regime,
+    baseline_recipe="bf16",
+    shared_axis="m",
+    partial=("all_gather_only",),
+)

@@ -1,0 +1,1 @@
+"""Calibration probe: collectives and peer copies between the devices of a machine."""

@@ -1,0 +1,48 @@
+"""What errors of providers mean."""
+
+import pytest
+import torch
+
+from roofcal.measure.failures import RankError, is_broken, reason_of, status_of
+from roofcal.ops.spec import Unsupported
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory"), "out_of_memory"),
+        (MemoryError(), "out_of_memory"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory: 1 TB"), "out_of_memory"),
+        (RuntimeError("CUDA error: out of memory"), "out_of_memory"),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling"), "out_of_memory"),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_NOT_SUPPORTED when calling"), "unsupported"),
+        (RuntimeError('"addmm_impl_cpu_" not implemented for Half'), "unsupported"),
+        (NotImplementedError("rowwise on CPU"), "unsupported"),
+        (RuntimeError("CUDA error: an illegal memory access was encountered"), "failed"),
+        (ValueError("shapes cannot be multiplied"), "failed"),
+    ],
+)
+def test_an_error_of_a_provider_has_a_status(error: Exception, status: str) -> None:
+    assert status_of(error) == status
+
+
+def test_memory_that_ran_out_in_a_capture_is_not_taken_for_a_failed_capture() -> None:
+    error = RuntimeError("CUDA error: operation failed due to a previous error during capture")
+    error.__context__ = torch.OutOfMemoryError("CUDA out of memory")
+    assert status_of(error) == "out_of_memory"
+
+
+def test_a_refusal_and_a_failure_elsewhere_keep_their_own_words() -> None:
+    assert (status_of(Unsupported("no")), reason_of(Unsupported("no"))) == ("unsupported", "no")
+    elsewhere = RankError("out_of_memory", "rank 1: too large")
+    assert (status_of(elsewhere), reason_of(elsewhere)) == ("out_of_memory", "rank 1: too large")
+    assert reason_of(ValueError("one\ntwo")) == "ValueError: one"
+
+
+def test_a_rank_that_lost_its_context_is_broken_whatever_it_reports() -> None:
+    lost = torch.AcceleratorError("CUDA error: an illegal memory access was encountered")
+    failed = RankError("failed", "rank 0: it broke")
+    assert not is_broken(failed)
+    failed.__cause__ = lost
+    assert is_broken(failed)
+    assert is_broken(lost)

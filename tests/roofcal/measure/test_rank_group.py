@@ -1,0 +1,78 @@
+"""The processes of all ranks seen as one worker; with real workers: see test_ranks."""
+
+import json
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from roofcal.measure.rank_group import RankGroup
+from roofcal.records import PlanPoint, decode, encode
+from tests.roofcal.measure.runs import point, scripted
+
+SETUP = {"visible": None, "environment_id": "e", "session_id": "s", "supervisor_pid": 0}
+
+
+@pytest.fixture
+def group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RankGroup]:
+    """Three ranks of stand_ins/scripted_worker.py, which started."""
+    scripted(monkeypatch, tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    before = psutil.Process().children()
+    group = RankGroup([SETUP] * 3, [])
+    assert group.next_event(20) == {"ready": True}
+    yield group
+    group.kill()
+    assert psutil.Process().children() == before, "a worker or a zombie is left"
+    assert list(tmp_path.glob("roofcal-ranks-*")) == []
+
+
+def ask(group: RankGroup, *deeds: str) -> list[PlanPoint]:
+    points = [point(f"r{index}", deed) for index, deed in enumerate(deeds)]
+    group.send(json.dumps([encode(p) for p in points]))
+    return points
+
+
+def words(group: RankGroup, timeout: float = 10.0) -> list[str]:
+    """The first word of every event until `done` or silence."""
+    found: list[str] = []
+    while (event := group.next_event(timeout)) is not None:
+        found.append(next(iter(event)))
+        if "measurement" in event:
+            decode(event["measurement"])
+        if "done" in event:
+            break
+    return found
+
+
+def test_all_ranks_measure_and_one_of_them_reports(group: RankGroup) -> None:
+    ask(group, "works", "works")
+    assert words(group) == ["at", "at", "measurement", "measurement", "done"]
+    ask(group, "works")
+    assert words(group) == ["at", "measurement", "done"]
+
+
+def test_an_end_is_told_with_rank_and_point(group: RankGroup) -> None:
+    first, second = ask(group, "works", "exits")
+    assert words(group) == ["at", "at"]
+    fault = group.fault(10)
+    assert (fault.status, fault.last) == ("failed", second.point_id)
+    assert fault.reason == "rank 0: the worker died (exit code 7)"
+    assert first.point_id != second.point_id
+
+
+def test_ranks_that_give_no_answer_are_timed_out(group: RankGroup) -> None:
+    (asked,) = ask(group, "hangs")
+    assert words(group, 1.0) == ["at"]
+    fault = group.fault(1.0)
+    assert (fault.status, fault.last) == ("timeout", asked.point_id)
+    said = "no sign of life for 1 s; rank 0 (gives no answer); the workers were killed"
+    assert fault.reason == said
+
+
+def test_a_child_that_holds_a_pipe_does_not_hide_that_its_rank_died(group: RankGroup) -> None:
+    ask(group, "leaves a child")
+    words(group, 1.0)
+    assert group.fault(1.0).reason == "rank 0: the worker died (exit code 5)"

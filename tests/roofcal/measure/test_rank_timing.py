@@ -1,0 +1,146 @@
+"""Timers of several ranks: equally many samples on each, begun together, the slowest counts."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from roofcal.measure import kernel_names, rank_timing, timing
+from roofcal.measure.rank_timing import SharedTimer, make_rank_timer
+from roofcal.measure.ranks import Alone
+from roofcal.ops.spec import Unsupported
+from roofcal.records import Protocol
+from tests.roofcal.measure.contenders import contender
+from tests.roofcal.measure.runs import point
+from tests.roofcal.measure.stand_in_cuda import StandInCuda
+
+CPU = torch.device("cpu")
+
+
+class Pair(Alone):
+    """Two ranks in one process: the other is twice as fast, and rank 0 decides what it is told."""
+
+    world_size = 2
+
+    def __init__(self, decided: float | None = None) -> None:
+        self.decided = decided
+        self.meetings = 0
+
+    def agree(self, value: float) -> float:
+        return value if self.decided is None else self.decided
+
+    def every(self, value: Any) -> list[Any]:
+        return [value, [sample / 2 for sample in value]]
+
+    def align(self) -> None:
+        self.meetings += 1
+
+
+class Script:
+    """Samples of 3, 1, 2, 3, ... seconds."""
+
+    calls = 1
+
+    def __init__(self) -> None:
+        self.taken = 0
+
+    def take(self, count: int, while_busy: Callable[[], None]) -> list[float]:
+        while_busy()
+        self.taken += count
+        return [float(1 + (index + 2) % 3) for index in range(count)]
+
+
+def test_the_slowest_rank_counts_and_the_fastest_is_kept() -> None:
+    found = contender()
+    timer = SharedTimer(found, Pair(decided=1.0), Script(), 0.0)
+    assert timer.take(4.0, lambda: None) == [3.0, 1.0, 2.0, 3.0]
+    assert found.fastest_samples == [1.5, 0.5, 1.0, 1.5]
+    assert found.own_samples == [3.0, 1.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize(("per_sample", "count"), [(0.25, 8), (100.0, 2), (1e-9, 256)])
+def test_rank_0_says_how_many_samples_all_take(per_sample: float, count: int) -> None:
+    script = Script()
+    timer = SharedTimer(contender(), Pair(decided=per_sample), script, 0.0)
+    before = script.taken
+    assert len(timer.take(2.0, lambda: None)) == script.taken - before == count
+
+
+def test_a_sample_is_repeated_to_its_length_by_the_slowest_rank() -> None:
+    found = contender()
+    script = Script()
+    SharedTimer(found, Pair(), script, 10.0)
+    assert found.calls_per_sample == script.calls == 10  # the shortest of 3, 1, 2 seconds
+
+
+def test_all_ranks_meet_before_each_sample_on_a_cpu() -> None:
+    pair, calls = Pair(decided=0.5), list[float]()
+
+    def call(_: Any) -> None:
+        calls.append(time.perf_counter())
+
+    found = contender(call=call)
+    found.point = point("bf16", protocol=Protocol(method="wall"))
+    timer = make_rank_timer(found, CPU, 1e-3, 0, pair)
+    pair.meetings, calls[:] = 0, []
+    assert len(timer.take(2.0, lambda: None)) == pair.meetings == len(calls) == 4
+
+
+@pytest.mark.parametrize("method", ["profiler", "events_flush"])
+def test_a_method_that_cpus_lack_is_refused(method: Any) -> None:
+    found = contender()
+    found.point = point("bf16", protocol=Protocol(method=method))
+    with pytest.raises(Unsupported, match=f"'{method}' needs GPUs"):
+        make_rank_timer(found, CPU, 1e-3, 0, Pair())
+
+
+@pytest.fixture
+def cuda(monkeypatch: pytest.MonkeyPatch) -> StandInCuda:
+    stand_in = StandInCuda()
+    monkeypatch.setattr(torch, "cuda", stand_in)
+    monkeypatch.setattr(timing, "graph_kernel_names", lambda *_: ("the_kernel",))
+    monkeypatch.setattr(timing, "_side_stream", stand_in.Stream)
+    return stand_in
+
+
+def test_graphs_hold_an_even_number_of_calls_and_are_replayed_together(cuda: StandInCuda) -> None:
+    found, pair = contender(copies=3, call=cuda.call(1e-4)), Pair()
+    timer = make_rank_timer(found, torch.device("cuda"), 1e-3, 0, pair)
+    assert [len(graph.work) % 2 for graph in cuda.graphs] == [0, 0]
+    assert found.calls_per_sample == len(cuda.graphs[-1].work)
+    before, meetings = cuda.log.count("replay"), pair.meetings
+    samples = timer.take(0.01, lambda: None)
+    assert samples == pytest.approx([1e-4] * len(samples))
+    assert cuda.log.count("replay") - before == pair.meetings - meetings == len(samples)
+
+
+def test_what_cannot_be_captured_is_unsupported_with_the_reason(
+    cuda: StandInCuda, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise RuntimeError("operation not permitted when stream is capturing")
+
+    found = contender(call=cuda.call(1e-4))
+    monkeypatch.setattr(torch.cuda, "graph", refuse)
+    with pytest.raises(Unsupported, match="not be captured in a CUDA graph: RuntimeError: operati"):
+        make_rank_timer(found, torch.device("cuda"), 1e-3, 0, Pair())
+
+
+def test_memory_that_runs_out_in_a_capture_is_not_taken_for_a_refusal(
+    cuda: StandInCuda, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    found = contender(call=cuda.call(1e-4))
+    monkeypatch.setattr(torch.cuda, "graph", fail)
+    with pytest.raises(torch.OutOfMemoryError):
+        make_rank_timer(found, torch.device("cuda"), 1e-3, 0, Pair())
+
+
+def test_other_threads_may_call_cuda_while_a_rank_captures() -> None:
+    """NCCL's watchdog does."""
+    assert rank_timing._Graph.capture_mode == "thread_local"
+    assert kernel_names.graph_kernel_names.__defaults__ == ("global",)

@@ -1,0 +1,126 @@
+"""Points on several devices, by real workers: gloo processes on this machine's CPU."""
+
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+import psutil
+import pytest
+
+from roofcal.measure import locks
+from roofcal.measure.ranks import ALONE, slowest
+from roofcal.measure.session import measure
+from roofcal.records import Measurement, PlanPoint
+from tests.roofcal.measure.runs import Run, hot, rig
+
+TIMEOUT_S = 6.0
+FAULTS = {
+    "1 refuses": ("unsupported", "rank 1: no peer access"),
+    "all refuses": ("unsupported", "no peer access"),
+    "0 has no memory": ("out_of_memory", "rank 0: "),
+    "1 is wrong": ("incorrect", "relative error 0.5 exceeds 0.01"),
+    "1 raises": ("failed", "rank 1: RuntimeError: it broke while timed"),
+    "1 exits": ("failed", "rank 1: the worker died (exit code 11)"),
+    "0 is killed": ("failed", "rank 0: the worker died (signal SIGKILL"),
+    "1 hangs": ("timeout", "no sign of life for 6 s; rank 1 (<lambda> at "),
+    "1 raises before the others meet": (
+        "failed",
+        "rank 1: RuntimeError: it broke; the other ranks waited for it for 6 s",
+    ),
+}
+FINE = ["fine 1", "fine 2", "1 is slow"]
+
+
+@dataclass(frozen=True)
+class Sweep:
+    plan: list[PlanPoint]
+    found: dict[str, Measurement]
+    run: Run
+    wall_s: float
+
+
+@pytest.fixture(scope="module")
+def sweep(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sweep]:
+    """One group of two ranks with every fault between good points, and a group behind it."""
+    plan = [hot(recipe, world_size=2) for recipe in [FINE[0], *FAULTS, FINE[1]]]
+    plan.append(hot(FINE[2], world_size=2, repeat=1))
+    with pytest.MonkeyPatch.context() as patch:
+        run = rig(patch, tmp_path_factory.mktemp("run"), ops__gemm__bench="faulty_ranks.py")
+        start = time.perf_counter()
+        rows = measure(run.job(plan, timing={"point_timeout_s": TIMEOUT_S}))
+        names = {p.point_id: p.recipe for p in plan}
+        found = {names[m.point_id]: m for m in rows}
+        yield Sweep(plan, found, run, time.perf_counter() - start)
+
+
+@pytest.mark.parametrize("recipe", FAULTS)
+def test_a_fault_of_one_rank_is_a_row_that_names_the_rank(sweep: Sweep, recipe: str) -> None:
+    status, reason = FAULTS[recipe]
+    row = sweep.found[recipe]
+    assert (row.status, row.latency_samples_s) == (status, ())
+    assert str(row.reason).startswith(reason)
+
+
+@pytest.mark.parametrize("recipe", FINE)
+def test_the_neighbours_of_faults_are_measured(sweep: Sweep, recipe: str) -> None:
+    row = sweep.found[recipe]
+    assert (row.status, row.reason, row.relative_error) == ("ok", None, 0.001)
+
+
+@pytest.mark.parametrize("recipe", FINE)
+def test_a_row_keeps_the_spread_over_ranks(sweep: Sweep, recipe: str) -> None:
+    row = sweep.found[recipe]
+    assert len(row.fastest_rank_s) == len(row.latency_samples_s)
+    pairs = zip(row.fastest_rank_s, row.latency_samples_s, strict=True)
+    assert all(0 < fastest <= sample for fastest, sample in pairs)
+    assert len(row.rank_medians_s) == 2
+    assert max(row.rank_medians_s) <= 1.0001 * median(row.settled_samples_s)  # five digits
+
+
+def test_the_slowest_rank_counts(sweep: Sweep) -> None:
+    """Rank 1 sleeps 2 ms before it joins each of the calls."""
+    assert min(sweep.found["1 is slow"].latency_samples_s) >= 2e-3
+
+
+def test_a_hanging_rank_is_named_with_the_line_it_hangs_at(sweep: Sweep) -> None:
+    reason = str(sweep.found["1 hangs"].reason)
+    assert "stand_ins/faulty_ranks.py:" in reason
+    assert reason.endswith("; the workers were killed")
+
+
+def test_nobody_and_no_lock_is_left(sweep: Sweep) -> None:
+    words = [word for child in psutil.Process().children() for word in child.cmdline()]
+    assert "roofcal.measure.worker" not in words
+    lock = locks.try_lock("cpu")
+    assert lock is not None
+    lock.release()
+
+
+def test_the_output_holds_the_plan_and_one_session(sweep: Sweep) -> None:
+    assert set(sweep.found) == {p.recipe for p in sweep.plan}
+    assert len(sweep.run.sessions()) == 1
+
+
+def test_ranks_that_do_not_start_fail_their_points_and_no_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = rig(
+        monkeypatch, tmp_path, ops__gemm__bench="faulty_bench.py", measure__ranks="no_ranks.py"
+    )
+    plan = [hot("fine 1"), hot("fine 1", world_size=2), hot("fine 2", world_size=2, repeat=1)]
+    alone, *together = measure(run.job(plan))
+    assert alone.status == "ok"
+    assert {row.status for row in together} == {"failed"}
+    said = r"the 2 measuring processes did not start: rank [01]: OSError: no network"
+    assert all(re.fullmatch(said, str(row.reason)) for row in together)
+
+
+def test_one_rank_alone_agrees_with_itself_and_waits_for_nobody() -> None:
+    assert ALONE.agree(2.5) == 2.5
+    assert slowest(ALONE, [1.0, 3.0]) == ([1.0, 3.0], [1.0, 3.0])
+    ALONE.align()
+    with pytest.raises(ValueError, match="mine"), ALONE.together():
+        raise ValueError("mine")

@@ -1,0 +1,145 @@
+"""All-gather + product: by processes on this CPU, and its check by a group of one rank."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+
+from roofcal.measure.session import measure
+from roofcal.ops.all_gather_matmul import bench
+from roofcal.ops.all_gather_matmul.spec import OP
+from roofcal.ops.spec import Unsupported
+from roofcal.records import Protocol
+from tests.roofcal.measure.runs import point, rig
+from tests.roofcal.ops.lonely import lonely_group
+
+SHAPE = {"m": 64, "n": 32, "k": 48}
+
+
+@pytest.fixture
+def lonely(tmp_path: Path) -> Iterator[None]:
+    with lonely_group(tmp_path):
+        yield
+
+
+def test_processes_gather_and_multiply_in_two_world_sizes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = rig(monkeypatch, tmp_path)
+    protocol = Protocol(method="wall", cache="hot")
+    plan = [
+        point("bf16", op=OP.name, provider=name, shape=SHAPE, world_size=size, protocol=protocol)
+        for size in (2, 4)
+        for name in (*OP.providers_on("cpu"), "torch_fused")
+    ]
+    rows = {
+        (p.world_size, p.provider): row for p, row in zip(plan, measure(run.job(plan)), strict=True)
+    }
+    for (size, provider), row in rows.items():
+        if provider == "torch_fused":
+            assert (row.status, "needs GPUs" in str(row.reason)) == ("unsupported", True)
+        else:
+            assert (row.status, row.reason) == ("ok", None)
+            assert len(row.rank_medians_s) == size
+    products = {rows[size, "gloo_then_gemm"].relative_error for size in (2, 4)}
+    assert all(error is not None and 0 < error < 5e-3 for error in products)
+
+
+def inputs(recipe: str = "bf16") -> dict[str, torch.Tensor]:
+    return bench.make_inputs(recipe, SHAPE, torch.Generator().manual_seed(0), "normal")
+
+
+@pytest.mark.usefixtures("lonely")
+@pytest.mark.parametrize("recipe", OP.recipes)
+def test_rows_and_scales_are_gathered_as_they_are(recipe: str) -> None:
+    given = inputs(recipe)
+    output = bench.build("all_gather_only", recipe, SHAPE)(given)
+    assert set(output) == {name for name in given if name in ("a", "scale_a")}
+    assert all(torch.equal(output[name].float(), given[name].float()) for name in output)
+    assert bench.relative_error(recipe, given, output) == 0.0
+
+
+@pytest.mark.usefixtures("lonely")
+def test_a_product_of_other_rows_is_wrong() -> None:
+    given = inputs()
+    output = bench.build("gloo_then_gemm", "bf16", SHAPE)(given)
+    assert bench.relative_error("bf16", given, output) < bench.tolerance("bf16")
+    assert bench.relative_error("bf16", given, output.roll(1, 0)) > 1.0
+    rows = {"a": given["a"].roll(1, 0)}
+    assert bench.relative_error("bf16", given, rows) > 1.0
+
+
+@pytest.mark.usefixtures("lonely")
+def test_gemm_only_multiplies_rows_that_were_gathered_before() -> None:
+    given = inputs()
+    arranged = bench.arrange("gemm_only", "bf16", given)
+    assert torch.equal(arranged["a"], given["a"])
+    assert arranged["a"].data_ptr() != given["a"].data_ptr()
+    output = bench.build("gemm_only", "bf16", SHAPE)(arranged)
+    assert bench.relative_error("bf16", given, output) < bench.tolerance("bf16")
+
+
+class OurOp:
+    """kernels.all_gather_matmul.AllGatherMatmul on one rank: buffers take turns."""
+
+    def __init__(
+        self, _: Any, shard_rows: int, k: int, n: int, dtype: Any, *, scaled: bool, buffers: int
+    ) -> None:
+        assert (n, scaled) == (SHAPE["n"], False)
+        self.rows = torch.full((buffers, shard_rows, k), float("nan"), dtype=dtype)
+        self.turn = 0
+
+    def own_shard(self) -> torch.Tensor:
+        return self.rows[self.turn % len(self.rows)]
+
+    def own_scales(self) -> None:
+        return None
+
+    def __call__(self, weights: torch.Tensor, weight_scales: None) -> torch.Tensor:
+        assert weight_scales is None
+        product = self.own_shard() @ weights.t()
+        self.turn += 1
+        return product
+
+
+def stand_in(patch: pytest.MonkeyPatch, kind: Any) -> None:
+    module = ModuleType("kernels.all_gather_matmul")
+    module.AllGatherMatmul = kind  # type: ignore[attr-defined]
+    import kernels
+
+    patch.setitem(sys.modules, "kernels.all_gather_matmul", module)
+    patch.setattr(kernels, "all_gather_matmul", module, raising=False)
+
+
+@pytest.mark.usefixtures("lonely")
+def test_the_buffers_of_our_kernel_hold_the_rows_in_every_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stand_in(monkeypatch, OurOp)
+    given, call = inputs(), bench.build("symm_mem_fused", "bf16", SHAPE)
+    for _ in range(5):
+        assert bench.relative_error("bf16", given, call(given)) < bench.tolerance("bf16")
+
+
+@pytest.mark.usefixtures("lonely")
+def test_gpus_without_peer_access_are_a_refusal_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    no_access = type("NoPeerAccess", (RuntimeError,), {})
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise no_access("GPU 0 cannot address the memory of GPU 1")
+
+    stand_in(monkeypatch, refuse)
+    with pytest.raises(Unsupported, match="GPU 0 cannot address"):
+        bench.build("symm_mem_fused", "bf16", SHAPE)
+
+
+@pytest.mark.usefixtures("lonely")
+def test_an_unknown_provider_is_refused() -> None:
+    with pytest.raises(Unsupported, match="unknown provider 'nccl'"):
+        bench.build("nccl", "bf16", SHAPE)

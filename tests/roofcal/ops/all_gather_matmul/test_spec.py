@@ -1,0 +1,73 @@
+"""Work of one device, and sweeps that say what they claim to say."""
+
+from pathlib import Path
+
+import pytest
+
+from roofcal.config import load_models, load_study
+from roofcal.model.work import Work
+from roofcal.ops.all_gather_matmul.spec import OP
+from roofcal.ops.gemm.spec import OP as GEMM
+from roofcal.predict import datasheet
+from roofcal.predict.sources import Sources
+from roofcal.records import PlanPoint
+from roofcal.schema import Backend
+from tests.roofcal.predict.runs import SPEC
+
+CONFIG = Path(__file__).resolve().parents[4] / "config"
+SHAPE = {"m": 4096, "n": 1792, "k": 4096}
+
+
+@pytest.mark.parametrize(
+    ("recipe", "link"), [("bf16", 2 * 4096 * 4096), ("fp8_axiswise", 4096**2 + 4 * 4096)]
+)
+def test_work_is_the_product_of_all_rows_and_the_rows_that_travel(recipe: str, link: int) -> None:
+    work, product = OP.work(recipe, SHAPE), GEMM.work(recipe, SHAPE)
+    assert (work.flops, work.dram_bytes) == (product.flops, product.dram_bytes)
+    assert work.link_bytes == link, "scales of rows travel with them"
+
+
+@pytest.mark.parametrize("world_size", [2, 4, 8])
+def test_the_layers_are_those_of_the_models_by_columns(world_size: int) -> None:
+    models = load_models(CONFIG / "models")
+    wanted = [
+        [matrix.n // world_size, matrix.k]
+        for name in ("llama3-8b", "llama3-70b", "llama3-405b")
+        for matrix in models[name].matrices.values()
+        if matrix.shard == "n"
+    ]
+    sweep = load_study(CONFIG).sweep_files[OP.name].sweeps[f"layers_{world_size}"]
+    assert sweep.grid is not None
+    assert sweep.grid["n,k"] == wanted
+    assert sweep.world_sizes == [world_size]
+
+
+@pytest.mark.parametrize("world_size", [2, 4, 8])
+def test_few_rows_are_64_to_512_per_device(world_size: int) -> None:
+    sweep = load_study(CONFIG).sweep_files[OP.name].sweeps[f"few_rows_{world_size}"]
+    assert sweep.grid is not None
+    assert sweep.grid["m"] == [rows * world_size for rows in (64, 128, 256, 512)]
+
+
+@pytest.mark.parametrize(("backend", "bounds"), [("cuda", 5), ("cpu", 3)])
+def test_all_contenders_of_a_backend_compete_with_both_bounds(
+    backend: Backend, bounds: int
+) -> None:
+    contenders = load_study(CONFIG).op_slice(OP.name, backend)["contenders"]
+    assert all(set(names) == set(OP.providers_on(backend)) for names in contenders.values())
+    assert {len(names) for names in contenders.values()} == {bounds}
+
+
+def test_the_work_of_the_op_is_no_bound_of_an_all_gather_alone() -> None:
+    assert OP.work_of("all_gather_only", "bf16", SHAPE) == Work()
+    for provider in ("gemm_only", "nccl_then_gemm"):
+        assert OP.work_of(provider, "bf16", SHAPE) == OP.work("bf16", SHAPE)
+
+
+def test_the_datasheet_says_nothing_of_an_all_gather_alone() -> None:
+    points = [
+        PlanPoint(op=OP.name, provider=name, recipe="bf16", shape=SHAPE, device="d", world_size=8)
+        for name in OP.providers_on("cuda")
+    ]
+    found = {made.point_id for made in datasheet.predict(points, Sources(spec=SPEC))}
+    assert found == {p.point_id for p in points if p.provider != "all_gather_only"}
