@@ -9,8 +9,8 @@ from typing import Final
 from kernels.gemm_configs import GemmConfig
 
 MOST_CHUNKS: Final = 8  # of a shard; each has a flag
-# Flags lie this many 32-bit words apart: waiting programs ask for one line of L2 each, and none asks
-# for the line that another chunk's flag is written to.
+# Flags lie this many 32-bit words apart, a line of L2 each: programs that wait for one chunk do not
+# ask for the line in which another chunk's flag is written.
 FLAG_SPACING: Final = 32
 LEAST_TILE_ROWS: Final = 64  # no shard of fewer rows is multiplied while it is gathered
 
@@ -81,9 +81,7 @@ def chunks_of(shard_rows: int, tile_rows: int, wanted: int) -> Chunks:
         )
     tiles_each = -(-whole // max(1, min(wanted, MOST_CHUNKS)))
     count = -(-whole // tiles_each)
-    return Chunks(
-        shard_rows=shard_rows, tile_rows=tile_rows, tiles_each=tiles_each, count=count
-    )
+    return Chunks(shard_rows=shard_rows, tile_rows=tile_rows, tiles_each=tiles_each, count=count)
 
 
 def chunks_wanted(shard_bytes: int, push: PushConfig = PUSH) -> int:

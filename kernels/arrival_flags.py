@@ -7,10 +7,10 @@ counts on with every replay.
 
 Rotation. In turn t, rank r pushes its shard into the slot r of every peer's buffer b. It may, once
 peer p has finished the last turn that read b. With rotating buffers this needs no barrier: the
-pushes of turn t begin when r has finished turn t - 1, which took p's flags of turn t - 1; p began to
-push in turn t - 1 when it had finished turn t - 2; and b was last read in turn t - 2 or before.
-What a rank writes into its own slot is ordered by its own stream, on which a turn ends when its
-pushes have ended.
+pushes of turn t begin when r has finished turn t - 1, for which p's flags of turn t - 1 had to
+come; p began to push in turn t - 1 when it had finished turn t - 2; and b was last read in turn
+t - 2 or before. What a rank writes into its own slot is ordered by its own stream, on which a turn
+ends when its product and its pushes have ended.
 
 The argument needs another buffer in every turn. A graph of an odd number of turns that is replayed
 again, or that is mixed with eager turns, may use one twice running. `state[1]` holds the buffer of
@@ -63,7 +63,7 @@ def wait_until(flag, turn, PTX: tl.constexpr):
         return 0
 
 
-@triton.jit(do_not_specialize=["BUFFER", "RANK"])
+@triton.jit(do_not_specialize=["BUFFER", "RANK", "WORLD", "CHUNKS"])
 def _begin_kernel(
     state,
     flags,
@@ -71,8 +71,8 @@ def _begin_kernel(
     finished_of_peers,
     BUFFER,
     RANK,
-    WORLD: tl.constexpr,
-    CHUNKS: tl.constexpr,
+    WORLD,
+    CHUNKS,
     SPACING: tl.constexpr,
 ):
     """One program. finished_of_peers: address of this rank's `finished` flag in each peer."""
@@ -111,9 +111,8 @@ def begin(
     finished_of_peers [world] int64, see the kernel.
     """
     _begin_kernel[(1,)](
-        *(state, flags, finished, finished_of_peers, buffer, rank),
-        WORLD=finished_of_peers.numel(),
-        CHUNKS=chunks,
+        *(state, flags, finished, finished_of_peers),
+        *(buffer, rank, finished_of_peers.numel(), chunks),
         SPACING=FLAG_SPACING,
         num_warps=1,
     )

@@ -2,11 +2,11 @@
 
     C[world * shard, N] bf16 = (A @ W[N, K].T) * scale_a * scale_b
 
-A [world * shard, K] is the buffer that an all-gather fills: slot s holds the shard of rank s. Rank r
-multiplies its own shard first, then those of r + 1, r + 2, ..., the order in which they arrive when
-every rank pushes to r - 1, r - 2, ... A tile waits for the flag of its chunk (kernels.arrival_flags);
-all columns of a chunk's rows come before those of the next, so that there is much to do per byte
-that has arrived.
+A [world * shard, K] is the buffer that an all-gather fills: slot s holds the shard of rank s. Rank
+r multiplies its own shard first, then those of r + 1, r + 2, ..., the order in which they arrive
+when every rank pushes to r - 1, r - 2, ... A tile waits for the flag of its chunk, see
+kernels.arrival_flags; all columns of a chunk's rows come before those of the next, so that there is
+much to do per byte that has arrived.
 
 A tile at the end of a shard that is no multiple of its rows is moved up: it computes a few rows
 again, which its neighbour writes with the same values, and never reads what has not arrived.
@@ -32,7 +32,7 @@ def _finished(values, scale_b, by_rows, col, N, SCALED: tl.constexpr):
     return values.to(tl.bfloat16)
 
 
-@triton.jit(do_not_specialize=["RANK"])
+@triton.jit(do_not_specialize=["RANK", "WORLD", "CHUNKS", "TILES_EACH"])
 def _gathered_kernel(
     a,
     w,
@@ -45,9 +45,9 @@ def _gathered_kernel(
     N,
     K,
     RANK,
-    WORLD: tl.constexpr,
-    CHUNKS: tl.constexpr,
-    TILES_EACH: tl.constexpr,
+    WORLD,
+    CHUNKS,
+    TILES_EACH,
     SPACING: tl.constexpr,
     SCALED: tl.constexpr,
     WIDEN: tl.constexpr,
@@ -120,10 +120,8 @@ def launch(
         described(a, [config.m, config.k]),
         described(w, [config.n, config.k]),
         described(c, [config.m, config.n // config.parts]),
-        *(scale_a, scale_b, flags, state, chunks.shard_rows, n, k, rank),
-        WORLD=world,
-        CHUNKS=chunks.count,
-        TILES_EACH=chunks.tiles_each,
+        *(scale_a, scale_b, flags, state, chunks.shard_rows, n, k),
+        *(rank, world, chunks.count, chunks.tiles_each),
         SPACING=FLAG_SPACING,
         SCALED=scales is not None,
         # The interpreter holds bf16 as bits and multiplies those; fp32 is exact there.

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from kernels import all_gather_configs, arrival_flags, gathered_matmul
+from kernels import all_gather_configs, gathered_matmul
 from kernels.all_gather_configs import FLAG_SPACING, chunks_of
 from kernels.gemm_configs import GemmConfig
 from tests.kernels.gemm_reference import assert_close, product, scales
@@ -22,13 +22,11 @@ def gathered(
     world: int,
     dtype: torch.dtype,
     device: torch.device,
-    *,
-    rank: int,
-    chunks: int,
-    config: GemmConfig,
+    how: tuple[int, int, GemmConfig],
 ) -> None:
-    """Multiply as `rank` and compare; every flag is at the turn, some beyond."""
+    """Multiply as a rank and compare; every flag is at the turn, some beyond."""
     shard, n, k = shape
+    rank, chunks, config = how
     a = torch.randn(world * shard, k).to(dtype).to(device)
     w = torch.randn(n, k).to(dtype).to(device)
     by = None
@@ -52,25 +50,25 @@ def test_every_rank_has_the_product(
 ) -> None:
     for rank in range(world):
         config = HALVES if rank % 2 else SMALL
-        gathered(shape, world, dtype, device, rank=rank, chunks=1 + rank, config=config)
+        gathered(shape, world, dtype, device, (rank, 1 + rank, config))
 
 
 @pytest.mark.parametrize("chunks", [1, 2, 3, 4, 8])
 @pytest.mark.parametrize("shard", [64, 100])
 def test_any_number_of_chunks(chunks: int, shard: int, device: torch.device) -> None:
-    gathered((shard, 40, 32), 2, BF16, device, rank=1, chunks=chunks, config=SMALL)
+    gathered((shard, 40, 32), 2, BF16, device, (1, chunks, SMALL))
 
 
 @pytest.mark.parametrize("config", all_gather_configs.WIDE + all_gather_configs.SMALL)
 def test_every_config_is_right(config: GemmConfig, device: torch.device) -> None:
     shape = (config.m + 8, config.n + 8, config.k + 16)
-    gathered(shape, 2, BF16, device, rank=1, chunks=2, config=config)
+    gathered(shape, 2, BF16, device, (1, 2, config))
 
 
 @pytest.mark.parametrize("config", all_gather_configs.NARROW)
 def test_every_config_of_fp8_is_right(config: GemmConfig, device: torch.device) -> None:
     shape = (config.m + 8, config.n + 8, config.k + 16)
-    gathered(shape, 2, E4M3, device, rank=0, chunks=2, config=config)
+    gathered(shape, 2, E4M3, device, (0, 2, config))
 
 
 @pytest.mark.parametrize("units", [1, 3, 100])
@@ -78,4 +76,4 @@ def test_programs_share_the_tiles(
     units: int, monkeypatch: pytest.MonkeyPatch, device: torch.device
 ) -> None:
     monkeypatch.setattr(gathered_matmul, "compute_units", lambda _: units)
-    gathered((80, 130, 32), 3, BF16, device, rank=2, chunks=2, config=SMALL)
+    gathered((80, 130, 32), 3, BF16, device, (2, 2, SMALL))
