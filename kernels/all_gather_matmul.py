@@ -14,23 +14,28 @@ Small shards gain nothing and go by NCCL's all-gather and a library's product in
 kernels.all_gather_model says which.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import torch
 from torch import distributed
 
-from kernels import all_gather_configs, arrival_flags, gathered_matmul, gemm_configs
-from kernels.all_gather_configs import FLAG_SPACING, LEAST_TILE_ROWS, Chunks
+from kernels import (
+    all_gather_configs,
+    arrival_flags,
+    gathered_matmul,
+    gemm_configs,
+    symmetric_memory,
+)
+from kernels.all_gather_configs import LEAST_TILE_ROWS
 from kernels.all_gather_model import Gathered, is_fused_faster
+from kernels.fp8_gemm import has_large_tiles
 from kernels.fp8_operands import new_output
 from kernels.fp8_scales import compute_units
+from kernels.gather_layout import Layout, Slots
 from kernels.gather_operands import check_sizes, check_weights
 from kernels.gemm_configs import GemmConfig
-from kernels.shard_pushes import Pushes, Slots
-from kernels.symmetric_memory import SymmetricMemory, allocate
-
-_PAGE: Final = 1024  # bytes; every part of the allocation begins at a multiple
+from kernels.shard_pushes import Pushes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,9 +88,10 @@ class AllGatherMatmul:
         if fused is None:
             fused = shard_rows >= LEAST_TILE_ROWS and is_fused_faster(self.what)
         self.fused = fused
-        ways = _Fused if fused else _Sequence
-        self._way: _Fused | _Sequence = ways(
-            group, self.what, buffers=buffers, tuning=tuning or Tuning()
+        self._way: _Fused | _Sequence = (
+            _Fused(group, self.what, buffers, tuning or Tuning())
+            if fused
+            else _Sequence(group, self.what)
         )
         self._scaled = scaled
 
@@ -115,19 +121,12 @@ class AllGatherMatmul:
 class _Sequence:
     """NCCL's all-gather, in place, and then a library's product."""
 
-    def __init__(
-        self, group: distributed.ProcessGroup, what: Gathered, *, buffers: int, tuning: Tuning
-    ) -> None:
-        del buffers, tuning  # one buffer: the stream orders its uses
-        device = torch.device("cpu")
-        if torch.cuda.is_available():
-            device = torch.device("cuda", torch.cuda.current_device())
-        rows = what.world * what.shard_rows
+    def __init__(self, group: distributed.ProcessGroup, what: Gathered) -> None:
+        rows, device = what.world * what.shard_rows, _device()
         self._group = group
         self._rows = torch.zeros(rows, what.k, dtype=what.dtype, device=device)
         self._scales = torch.zeros(rows, dtype=torch.float32, device=device)
-        first = group.rank() * what.shard_rows
-        self._own = slice(first, first + what.shard_rows)
+        self._own = _own_rows(what, group.rank())
 
     def own_rows(self) -> torch.Tensor:
         return self._rows[self._own]
@@ -144,7 +143,7 @@ class _Sequence:
             self._rows,
             weights.t(),
             scale_a=self._scales[:, None],
-            scale_b=scales.reshape(1, -1),
+            scale_b=scales,
             out_dtype=torch.bfloat16,
             use_fast_accum=True,
         )
@@ -157,95 +156,77 @@ class _Fused:
     """The product that follows arrival."""
 
     def __init__(
-        self, group: distributed.ProcessGroup, what: Gathered, *, buffers: int, tuning: Tuning
+        self, group: distributed.ProcessGroup, what: Gathered, buffers: int, tuning: Tuning
     ) -> None:
-        self._rank, self._buffers, self._next = group.rank(), buffers, 0
+        self._rank, self._own = group.rank(), _own_rows(what, group.rank())
         self._tile = tuning.tile or _tile_of(what)
         wanted = tuning.chunks or all_gather_configs.chunks_wanted(what.shard_bytes)
         self._cut = all_gather_configs.chunks_of(what.shard_rows, self._tile.m, wanted)
-        layout = _Layout(what, self._cut, buffers)
-        memory = allocate(layout.size_bytes, group)
-        self._memory = memory
-        device = memory.views[self._rank].device
-        self._state = arrival_flags.new_state(device)
-        self._ranks = tuple(layout.slots(view) for view in memory.views)
-        self._finished = layout.finished(memory.views[self._rank])
-        self._finished_of_peers = _addresses(layout, memory, self._rank)
+        layout = Layout(what, self._cut, buffers)
+        self._memory = symmetric_memory.allocate(layout.size_bytes, group)
+        self._ranks = tuple(layout.slots(view) for view in self._memory.views)
+        self._finished_of_peers = _addresses(self._ranks, self._rank)
+        self._state = arrival_flags.new_state(self._finished_of_peers.device)
         streams = tuning.streams or all_gather_configs.PUSH.streams
         self._pushes = Pushes(self._ranks, self._state, self._cut, rank=self._rank, streams=streams)
-        self._what = what
+        self._buffers, self._next = buffers, 0
 
     def own_rows(self) -> torch.Tensor:
-        return self._ranks[self._rank].rows[self._next][self._own()]
+        return self._ranks[self._rank].rows[self._next][self._own]
 
     def own_scales(self) -> torch.Tensor:
-        return self._ranks[self._rank].scales[self._next][self._own()]
-
-    def _own(self) -> slice:
-        first = self._rank * self._what.shard_rows
-        return slice(first, first + self._what.shard_rows)
+        return self._ranks[self._rank].scales[self._next][self._own]
 
     def multiplied(self, weights: torch.Tensor, scales: torch.Tensor | None) -> torch.Tensor:
         own, buffer = self._ranks[self._rank], self._next
         self._next = (buffer + 1) % self._buffers
-        rows = own.rows[buffer]
-        c = new_output(rows, weights)
-        arrival_flags.begin(
-            *(self._state, own.flags, self._finished, self._finished_of_peers),
-            buffer=buffer,
-            rank=self._rank,
-            chunks=self._cut.count,
-        )
-        self._pushes.start(buffer)
+        c = new_output(own.rows[buffer], weights)  # first: it may wait for memory
+        self._push(buffer)
         by = None if scales is None else (own.scales[buffer], scales)
         gathered_matmul.launch(
-            *(rows, weights, c, by, own.flags, self._state, self._cut, self._tile),
+            *(own.rows[buffer], weights, c, by, own.flags, self._state, self._cut, self._tile),
             rank=self._rank,
         )
         self._pushes.join()
         return c
 
-
-class _Layout:
-    """Where parts of a rank's allocation lie: flags, finished, then rows and scales by buffer."""
-
-    def __init__(self, what: Gathered, cut: Chunks, buffers: int) -> None:
-        rows = what.world * what.shard_rows
-        scaled = what.dtype.itemsize == 1
-        self._flags = (what.world, cut.count, FLAG_SPACING)
-        self._finished = (what.world, FLAG_SPACING)
-        self._rows, self._dtype = (rows, what.k), what.dtype
-        sizes = [4 * cut.count * FLAG_SPACING * what.world, 4 * FLAG_SPACING * what.world]
-        for _ in range(buffers):
-            sizes += [rows * what.k * what.dtype.itemsize, 4 * rows if scaled else 0]
-        self._parts, begin = [], 0
-        for size in sizes:
-            self._parts.append(slice(begin, begin + size))
-            begin += -(-size // _PAGE) * _PAGE
-        self.size_bytes = begin
-
-    def slots(self, view: torch.Tensor) -> Slots:
-        parts = self._parts
-        scales = [view[part].view(torch.float32) for part in parts[3::2] if part.stop > part.start]
-        return Slots(
-            rows=tuple(view[part].view(self._dtype).view(self._rows) for part in parts[2::2]),
-            scales=tuple(scales),
-            flags=view[parts[0]].view(torch.int32).view(self._flags),
+    def _push(self, buffer: int) -> None:
+        """Begin a turn."""
+        own = self._ranks[self._rank]
+        arrival_flags.begin(
+            *(self._state, own.flags, own.finished, self._finished_of_peers),
+            buffer=buffer,
+            rank=self._rank,
+            chunks=self._cut.count,
         )
-
-    def finished(self, view: torch.Tensor) -> torch.Tensor:
-        return view[self._parts[1]].view(torch.int32).view(self._finished)
+        self._pushes.start(buffer)
 
 
-def _addresses(layout: _Layout, memory: SymmetricMemory, rank: int) -> torch.Tensor:
+def _device() -> torch.device:
+    """Where operands lie: this rank's GPU; the CPU where there is none, for tests."""
+    if not torch.cuda.is_available():
+        return torch.device("cpu")
+    return torch.device("cuda", torch.cuda.current_device())
+
+
+def _own_rows(what: Gathered, rank: int) -> slice:
+    """The rank's slot among the gathered rows."""
+    return slice(rank * what.shard_rows, (rank + 1) * what.shard_rows)
+
+
+def _addresses(ranks: tuple[Slots, ...], rank: int) -> torch.Tensor:
     """Of this rank's `finished` flag in every rank's memory."""
-    flags = [layout.finished(view)[rank] for view in memory.views]
+    flags = [slots.finished[rank] for slots in ranks]
     return torch.tensor([flag.data_ptr() for flag in flags], device=flags[rank].device)
 
 
 def _tile_of(what: Gathered) -> GemmConfig:
     """The tile of the least predicted time among those that fit into a shard."""
-    table = all_gather_configs.NARROW if what.dtype.itemsize == 1 else all_gather_configs.WIDE
+    x = torch.empty(0, device=_device())
+    table: Sequence[GemmConfig] = (
+        all_gather_configs.NARROW if what.dtype.itemsize == 1 else all_gather_configs.WIDE
+    )
+    if not has_large_tiles(x):
+        table = all_gather_configs.SMALL
     fitting = [tile for tile in table if tile.m <= what.shard_rows]
-    units = compute_units(torch.empty(0, device="cuda"))
-    return gemm_configs.choose(fitting, what.world * what.shard_rows, what.n, units)
+    return gemm_configs.choose(fitting, what.world * what.shard_rows, what.n, compute_units(x))

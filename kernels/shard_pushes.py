@@ -12,26 +12,11 @@ Consecutive chunks go to the streams in turns: the flag of one travels while the
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import torch
 
 from kernels.all_gather_configs import Chunks
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Slots:
-    """A rank's memory, seen from here.
-
-    rows    of each buffer, [world * shard, K]
-    scales  of each buffer, [world * shard], or none
-    flags   [world, chunks, FLAG_SPACING]
-    """
-
-    rows: tuple[torch.Tensor, ...]
-    scales: tuple[torch.Tensor, ...]
-    flags: torch.Tensor
-
+from kernels.gather_layout import Slots
 
 Copy = tuple[torch.Tensor, torch.Tensor]  # (target, source)
 
@@ -60,15 +45,12 @@ class Pushes:
     """The pushes of one rank, made once and started in every turn."""
 
     def __init__(
-        self,
-        ranks: tuple[Slots, ...],
-        state: torch.Tensor,
-        cut: Chunks,
-        *,
-        rank: int,
-        streams: int,
+        self, ranks: tuple[Slots, ...], state: torch.Tensor, cut: Chunks, *, rank: int, streams: int
     ) -> None:
-        self._streams = tuple(torch.cuda.Stream(state.device, priority=-1) for _ in range(streams))
+        """streams: that push; on a CPU, for Triton's interpreter, there are none."""
+        self._streams = tuple(
+            torch.cuda.Stream(state.device, priority=-1) for _ in range(streams * state.is_cuda)
+        )
         self._copies = tuple(
             tuple(copies_of(ranks, state, cut, rank=rank, buffer=buffer))
             for buffer in range(len(ranks[rank].rows))
@@ -76,19 +58,26 @@ class Pushes:
 
     def start(self, buffer: int) -> None:
         """Push the own shard, after what is on the current stream; returns at once."""
+        if not self._streams:
+            for copies in self._copies[buffer]:
+                _copy(copies)
+            return
         current = torch.cuda.current_stream()
         for stream in self._streams:
             stream.wait_stream(current)
         try:
             for i, copies in enumerate(self._copies[buffer]):
                 torch.cuda.set_stream(self._streams[i % len(self._streams)])
-                for target, source in copies:
-                    target.copy_(source)
+                _copy(copies)
         finally:
             torch.cuda.set_stream(current)
 
     def join(self) -> None:
         """Let the current stream wait for all pushes."""
-        current = torch.cuda.current_stream()
         for stream in self._streams:
-            current.wait_stream(stream)
+            torch.cuda.current_stream().wait_stream(stream)
+
+
+def _copy(copies: tuple[Copy, ...]) -> None:
+    for target, source in copies:
+        target.copy_(source)
