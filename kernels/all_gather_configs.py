@@ -28,7 +28,7 @@ NARROW: Final = (
     GemmConfig(m=64, n=128, k=128, num_warps=4, num_stages=5, rate=0.6),
 )
 # Less shared memory than Hopper, or no tensor memory unit: compiled only.
-SMALL: Final = (GemmConfig(m=64, n=128, k=32, num_warps=4, num_stages=3, rate=1.0),)
+SMALL: Final = (GemmConfig(m=64, n=128, k=64, num_warps=8, num_stages=3, rate=1.0),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

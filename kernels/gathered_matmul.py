@@ -24,6 +24,15 @@ from kernels.gemm_configs import GemmConfig
 
 
 @triton.jit
+def place_of(tile, TILES_M, TILES_N, TILES_EACH, CHUNKS, RANK, WORLD, GROUP: tl.constexpr):
+    """(rank whose shard it is, its chunk, row and column of tiles in the shard) of a tile."""
+    in_shard = TILES_M * TILES_N
+    source = (tile // in_shard + RANK) % WORLD
+    tile_m, tile_n = tile_of(tile % in_shard, TILES_M, TILES_N, GROUP)
+    return source, tl.minimum(tile_m // TILES_EACH, CHUNKS - 1), tile_m, tile_n
+
+
+@triton.jit
 def _finished(values, scale_b, by_rows, col, N, SCALED: tl.constexpr):
     """Sums times their scales, in bf16."""
     if SCALED:
@@ -64,12 +73,11 @@ def _gathered_kernel(
     turn = tl.load(state)
     tiles_m = tl.cdiv(SHARD, BLOCK_M)
     tiles_n = tl.cdiv(N, BLOCK_N)
-    in_shard = tiles_m * tiles_n
     steps = tl.cdiv(K, BLOCK_K)
-    for tile in tl.range(tl.program_id(0), WORLD * in_shard, PROGRAMS, flatten=FLAT):
-        source = (tile // in_shard + RANK) % WORLD
-        tile_m, tile_n = tile_of(tile % in_shard, tiles_m, tiles_n, GROUP)
-        chunk = tl.minimum(tile_m // TILES_EACH, CHUNKS - 1)
+    for tile in tl.range(tl.program_id(0), WORLD * tiles_m * tiles_n, PROGRAMS, flatten=FLAT):
+        source, chunk, tile_m, tile_n = place_of(
+            tile, tiles_m, tiles_n, TILES_EACH, CHUNKS, RANK, WORLD, GROUP
+        )
         flag = flags + (source * CHUNKS + chunk) * SPACING
         row = source * SHARD + tl.minimum(tile_m * BLOCK_M, SHARD - BLOCK_M)
         row += wait_until(flag, turn, PTX)
