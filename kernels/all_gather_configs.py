@@ -1,6 +1,6 @@
 """How an all-gather with a product is cut into tiles and chunks, as data; tests compile all tiles.
 
-Choosing a tile: kernels.gemm_configs.choose, by waves of tiles.
+Which one runs, kernels.all_gather_plans says.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,6 @@ MOST_CHUNKS: Final = 8  # of a shard; each has a flag
 # Flags lie this many 32-bit words apart, a line of L2 each: programs that wait for one chunk do not
 # ask for the line in which another chunk's flag is written.
 FLAG_SPACING: Final = 32
-LEAST_TILE_ROWS: Final = 64  # no shard of fewer rows is multiplied while it is gathered
 
 # NVIDIA Hopper and later data centre GPUs. 128x256 with four stages fits in two parts alone.
 WIDE: Final = (
@@ -29,23 +28,6 @@ NARROW: Final = (
 )
 # Less shared memory than Hopper, or no tensor memory unit: compiled only.
 SMALL: Final = (GemmConfig(m=64, n=128, k=64, num_warps=8, num_stages=3, rate=1.0),)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PushConfig:
-    """How a shard travels.
-
-    streams            side streams that push, in turns
-    least_chunk_bytes  a shard is cut into chunks of at least so many bytes
-    most_chunks        of a shard
-    """
-
-    streams: int
-    least_chunk_bytes: int
-    most_chunks: int
-
-
-PUSH: Final = PushConfig(streams=2, least_chunk_bytes=4 << 20, most_chunks=4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +48,11 @@ class Chunks:
         """Tiles of a shard along its rows."""
         return -(-self.shard_rows // self.tile_rows)
 
+    def tiles_of(self, chunk: int) -> int:
+        """Tiles of a chunk along its rows."""
+        first = chunk * self.tiles_each
+        return (self.tiles if chunk == self.count - 1 else first + self.tiles_each) - first
+
     def rows(self, chunk: int) -> tuple[int, int]:
         """(first, end) of a chunk's rows within the shard."""
         each = self.tiles_each * self.tile_rows
@@ -82,8 +69,3 @@ def chunks_of(shard_rows: int, tile_rows: int, wanted: int) -> Chunks:
     tiles_each = -(-whole // max(1, min(wanted, MOST_CHUNKS)))
     count = -(-whole // tiles_each)
     return Chunks(shard_rows=shard_rows, tile_rows=tile_rows, tiles_each=tiles_each, count=count)
-
-
-def chunks_wanted(shard_bytes: int, push: PushConfig = PUSH) -> int:
-    """Chunks that a shard of so many bytes is cut into."""
-    return max(1, min(push.most_chunks, shard_bytes // push.least_chunk_bytes))

@@ -11,7 +11,7 @@ Pushes are issued before the product: whatever blocks the host in between (a mod
 memory that is taken back from a cache), no peer waits for what has not been issued.
 
 Small shards gain nothing and go by NCCL's all-gather and a library's product instead:
-kernels.all_gather_model says which.
+kernels.all_gather_plans says which.
 """
 
 from collections.abc import Sequence
@@ -24,11 +24,10 @@ from kernels import (
     all_gather_configs,
     arrival_flags,
     gathered_matmul,
-    gemm_configs,
     symmetric_memory,
 )
-from kernels.all_gather_configs import LEAST_TILE_ROWS
-from kernels.all_gather_model import Gathered, is_fused_faster
+from kernels.all_gather_model import Gathered
+from kernels.all_gather_plans import CHUNKS, STREAMS, Plan, choose
 from kernels.fp8_gemm import has_large_tiles
 from kernels.fp8_operands import new_output
 from kernels.fp8_scales import compute_units
@@ -76,21 +75,23 @@ class AllGatherMatmul:
     ) -> None:
         """shard_rows: of each rank; scaled: rows and columns have scales, as fp8 needs.
 
-        fused: whether the product follows arrival; None: where kernels.all_gather_model expects it
+        fused: whether the product follows arrival; None: where kernels.all_gather_plans expects it
         to be faster. buffers: that take turns, two at least.
         """
         check_sizes(shard_rows, k, n, dtype, scaled=scaled, buffers=buffers)
+        tuning = tuning or Tuning()
         self.what = Gathered(world=group.size(), shard_rows=shard_rows, k=k, n=n, dtype=dtype)
-        if fused and shard_rows < LEAST_TILE_ROWS:
+        plan = _plan(self.what, tuning)
+        if fused and plan is None:
             raise ValueError(
-                f"shard_rows: wanted at least {LEAST_TILE_ROWS} with fused=True, got {shard_rows}"
+                f"shard_rows: wanted at least a tile's rows with fused=True, got {shard_rows}"
             )
         if fused is None:
-            fused = shard_rows >= LEAST_TILE_ROWS and is_fused_faster(self.what)
+            fused = plan is not None and plan.fused_s < plan.sequence_s
         self.fused = fused
         self._way: _Fused | _Sequence = (
-            _Fused(group, self.what, buffers, tuning or Tuning())
-            if fused
+            _Fused(group, self.what, plan, buffers)
+            if plan is not None and fused
             else _Sequence(group, self.what)
         )
         self._scaled = scaled
@@ -156,19 +157,18 @@ class _Fused:
     """The product that follows arrival."""
 
     def __init__(
-        self, group: distributed.ProcessGroup, what: Gathered, buffers: int, tuning: Tuning
+        self, group: distributed.ProcessGroup, what: Gathered, plan: Plan, buffers: int
     ) -> None:
         self._rank, self._own = group.rank(), _own_rows(what, group.rank())
-        self._tile = tuning.tile or _tile_of(what)
-        wanted = tuning.chunks or all_gather_configs.chunks_wanted(what.shard_bytes)
-        self._cut = all_gather_configs.chunks_of(what.shard_rows, self._tile.m, wanted)
+        self._tile, self._cut = plan.tile, plan.cut
         layout = Layout(what, self._cut, buffers)
         self._memory = symmetric_memory.allocate(layout.size_bytes, group)
         self._ranks = tuple(layout.slots(view) for view in self._memory.views)
         self._finished_of_peers = _addresses(self._ranks, self._rank)
         self._state = arrival_flags.new_state(self._finished_of_peers.device)
-        streams = tuning.streams or all_gather_configs.PUSH.streams
-        self._pushes = Pushes(self._ranks, self._state, self._cut, rank=self._rank, streams=streams)
+        self._pushes = Pushes(
+            self._ranks, self._state, self._cut, rank=self._rank, streams=plan.streams
+        )
         self._buffers, self._next = buffers, 0
 
     def own_rows(self) -> torch.Tensor:
@@ -220,13 +220,17 @@ def _addresses(ranks: tuple[Slots, ...], rank: int) -> torch.Tensor:
     return torch.tensor([flag.data_ptr() for flag in flags], device=flags[rank].device)
 
 
-def _tile_of(what: Gathered) -> GemmConfig:
-    """The tile of the least predicted time among those that fit into a shard."""
+def _plan(what: Gathered, tuning: Tuning) -> Plan | None:
+    """The plan for this rank's GPU, within what is tuned; None where no tile fits."""
     x = torch.empty(0, device=_device())
-    table: Sequence[GemmConfig] = (
-        all_gather_configs.NARROW if what.dtype.itemsize == 1 else all_gather_configs.WIDE
+    table: Sequence[GemmConfig] = all_gather_configs.SMALL
+    if has_large_tiles(x):
+        narrow = what.dtype.itemsize == 1
+        table = all_gather_configs.NARROW if narrow else all_gather_configs.WIDE
+    return choose(
+        what,
+        (tuning.tile,) if tuning.tile else table,
+        units=compute_units(x),
+        chunks=(tuning.chunks,) if tuning.chunks else CHUNKS,
+        streams=(tuning.streams,) if tuning.streams else STREAMS,
     )
-    if not has_large_tiles(x):
-        table = all_gather_configs.SMALL
-    fitting = [tile for tile in table if tile.m <= what.shard_rows]
-    return gemm_configs.choose(fitting, what.world * what.shard_rows, what.n, compute_units(x))
