@@ -113,13 +113,11 @@ def sequence(seed: int) -> None:
 
 def refused(seed: int) -> None:
     """Without a GPU there is no symmetric memory, and every rank says so."""
-    from kernels.symmetric_memory import NoPeerAccess, allocate
-
     group = distributed.group.WORLD
     assert group is not None
     try:
-        allocate(1024, group)
-    except NoPeerAccess as error:
+        symmetric_memory.allocate(1024, group)
+    except symmetric_memory.NoPeerAccess as error:
         assert "rank 0 has no GPU that torch can use" in str(error)
     else:
         raise AssertionError("symmetric memory without a GPU")

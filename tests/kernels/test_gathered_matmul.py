@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import pytest
 import torch
+import triton
+import triton.language as tl
 
 from kernels import all_gather_configs, gathered_matmul
 from kernels.all_gather_configs import FLAG_SPACING, chunks_of
@@ -77,3 +79,47 @@ def test_programs_share_the_tiles(
 ) -> None:
     monkeypatch.setattr(gathered_matmul, "compute_units", lambda _: units)
     gathered((80, 130, 32), 3, BF16, device, (2, 2, SMALL))
+
+
+# Arguments of a kernel have no Python type, and the names of the literature.
+# ruff: noqa: ANN001, N803
+@triton.jit
+def _places_kernel(places, sizes, TILES: tl.constexpr, GROUP: tl.constexpr) -> None:  # type: ignore[no-untyped-def]
+    """Four numbers of every tile, in the order of the product."""
+    tiles_m, tiles_n, tiles_each = tl.load(sizes), tl.load(sizes + 1), tl.load(sizes + 2)
+    chunks, rank, world = tl.load(sizes + 3), tl.load(sizes + 4), tl.load(sizes + 5)
+    for tile in range(TILES):
+        source, chunk, tile_m, tile_n = gathered_matmul.place_of(
+            tile, tiles_m, tiles_n, tiles_each, chunks, rank, world, GROUP
+        )
+        tl.store(places + 4 * tile, source)
+        tl.store(places + 4 * tile + 1, chunk)
+        tl.store(places + 4 * tile + 2, tile_m)
+        tl.store(places + 4 * tile + 3, tile_n)
+
+
+@pytest.mark.parametrize(("world", "shard", "columns", "wanted"), [(1, 70, 3, 1), (4, 200, 5, 3)])
+@pytest.mark.parametrize("group", [1, 3, 8])
+def test_tiles_follow_arrival_and_none_is_missing(
+    world: int, shard: int, columns: int, wanted: int, group: int, device: torch.device
+) -> None:
+    cut = chunks_of(shard, 16, wanted)
+    tiles = world * cut.tiles * columns
+    for rank in range(world):
+        places = torch.full((tiles, 4), -1, dtype=torch.int32, device=device)
+        sizes = (cut.tiles, columns, cut.tiles_each, cut.count, rank, world)
+        given = torch.tensor(sizes, dtype=torch.int32, device=device)
+        _places_kernel[(1,)](places, given, TILES=tiles, GROUP=group)
+        found = [tuple(place) for place in places.tolist()]
+        assert len(set(found)) == tiles
+        sources = [source for source, _, _, _ in found]
+        assert list(dict.fromkeys(sources)) == [(rank + step) % world for step in range(world)]
+        for source, chunk, tile_m, tile_n in found:
+            first, end = cut.rows(chunk)
+            assert first <= 16 * tile_m < end
+            assert 0 <= source < world
+            assert 0 <= tile_n < columns
+        by_shard = len(found) // world
+        chunks = [chunk for _, chunk, _, _ in found[:by_shard]]
+        if group == 1:
+            assert chunks == sorted(chunks)
