@@ -41,6 +41,23 @@ def _finished(values, scale_b, by_rows, col, N, SCALED: tl.constexpr):
     return values.to(tl.bfloat16)
 
 
+@triton.jit
+def _store(c, sums, scale_a, scale_b, row, col, N, SCALED: tl.constexpr, PARTS: tl.constexpr):
+    """A tile, in one part or two: a smaller buffer."""
+    rows: tl.constexpr = sums.shape[0]
+    half: tl.constexpr = sums.shape[1] // 2
+    by_rows = 1.0
+    if SCALED:
+        by_rows = tl.load(scale_a + row + tl.arange(0, rows))[:, None]
+    if PARTS == 2:
+        first, second = tl.split(tl.permute(tl.reshape(sums, (rows, 2, half)), (0, 2, 1)))
+        c.store([row, col], _finished(first, scale_b, by_rows, col, N, SCALED))
+        col += half
+        c.store([row, col], _finished(second, scale_b, by_rows, col, N, SCALED))
+    else:
+        c.store([row, col], _finished(sums, scale_b, by_rows, col, N, SCALED))
+
+
 @triton.jit(do_not_specialize=["RANK", "WORLD", "CHUNKS", "TILES_EACH"])
 def _gathered_kernel(
     a,
@@ -89,17 +106,7 @@ def _gathered_kernel(
             if WIDEN:
                 left, right = left.to(tl.float32), right.to(tl.float32)
             sums = tl.dot(left, right, sums)
-        by_rows = 1.0
-        if SCALED:
-            by_rows = tl.load(scale_a + row + tl.arange(0, BLOCK_M))[:, None]
-        if PARTS == 2:
-            halves = tl.permute(tl.reshape(sums, (BLOCK_M, 2, BLOCK_N // 2)), (0, 2, 1))
-            first, second = tl.split(halves)
-            c.store([row, col], _finished(first, scale_b, by_rows, col, N, SCALED))
-            col += BLOCK_N // 2
-            c.store([row, col], _finished(second, scale_b, by_rows, col, N, SCALED))
-        else:
-            c.store([row, col], _finished(sums, scale_b, by_rows, col, N, SCALED))
+        _store(c, sums, scale_a, scale_b, row, col, N, SCALED, PARTS)
 
 
 def launch(

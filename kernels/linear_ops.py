@@ -58,7 +58,8 @@ def cast_columns(x: torch.Tensor, granularity: str, rows: Cast | None, beside: s
     """
     if granularity == "squares":
         q, scale = rows if rows is not None and beside == "squares" else cast_rows(x, "squares")
-        return q.t().contiguous(), scale.t().contiguous()
+        # Copies even where one of a row is contiguous already: an operator may not return an alias.
+        return _turned(q), _turned(scale)
     if granularity == "tensorwise":
         return _tensorwise_columns(x, rows if beside in ("tensorwise", "axiswise") else None)
     casts: dict[str, Callable[[torch.Tensor], Cast]] = {
@@ -67,6 +68,10 @@ def cast_columns(x: torch.Tensor, granularity: str, rows: Cast | None, beside: s
         "mxfp8": cast_blocks.mxfp8_dim1,
     }
     return casts[granularity](x)
+
+
+def _turned(x: torch.Tensor) -> torch.Tensor:
+    return x.t().clone(memory_format=torch.contiguous_format)
 
 
 def _tensorwise_columns(x: torch.Tensor, rows: Cast | None) -> Cast:

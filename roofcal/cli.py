@@ -13,6 +13,7 @@ from typing import Final
 from roofcal.commands import (
     breakeven,
     calibrate,
+    claims,
     compare,
     doctor,
     export,
@@ -40,6 +41,7 @@ COMMANDS: Final = (
     table,
     report,
     compare,
+    claims,
     publish,
     verify,
 )

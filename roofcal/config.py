@@ -1,17 +1,16 @@
 """config/*.yaml -> one validated Study. Every error of every file is reported together."""
 
-import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-import yaml
-from pydantic import ValidationError
-
+from roofcal.claims.load import read_ledgers
+from roofcal.claims.schema import Ledger
 from roofcal.ops import BY_NAME, OPS
 from roofcal.ops.spec import OpSpec
 from roofcal.schema import Backend, LanguageModel, StudyFile, Sweep, SweepFile
+from roofcal.yaml_files import nearest, read_yaml, unknown, validated
 
 M = TypeVar("M", StudyFile, SweepFile, LanguageModel)
 
@@ -27,6 +26,7 @@ class Study:
     file: StudyFile
     sweep_files: Mapping[str, SweepFile]
     models: Mapping[str, LanguageModel]
+    ledgers: Sequence[Ledger] = ()
 
     @property
     def ops(self) -> tuple[str, ...]:
@@ -93,18 +93,19 @@ def load_study(folder: Path, overrides: Mapping[str, Any] | None = None) -> Stud
     """
     errors: list[str] = []
     base = folder / "config.yaml"
-    raw = _merged(_read_yaml(base, errors), overrides or {})
-    file = _validated(StudyFile, raw, base, errors)
+    raw = _merged(read_yaml(base, errors), overrides or {})
+    file = validated(StudyFile, raw, base, errors)
     sweeps = _read_all(folder / "sweeps", SweepFile, "op", errors)
     models = _read_all(folder / "models", LanguageModel, "model", errors)
     for op, sweep_file in sweeps.items():
         errors += _sweep_errors(folder / "sweeps" / f"{op}.yaml", op, sweep_file, models)
+    ledgers = read_ledgers(folder / "claims", errors)
     if file is not None:
         errors += _study_errors(base, file, sweeps)
     if errors or file is None:
         raise ConfigError("\n".join(errors))
     ordered = {op.name: sweeps[op.name] for op in OPS if op.name in sweeps}
-    return Study(file=file, sweep_files=ordered, models=models)
+    return Study(file=file, sweep_files=ordered, models=models, ledgers=ledgers)
 
 
 def load_model(folder: Path, name: str) -> LanguageModel:
@@ -115,11 +116,11 @@ def load_model(folder: Path, name: str) -> LanguageModel:
     known = sorted(path.stem for path in folder.glob("*.yaml"))
     if name not in known:
         raise ConfigError(
-            f"unknown model '{name}'{_nearest(name, known)}; models are files of {folder}"
+            f"unknown model '{name}'{nearest(name, known)}; models are files of {folder}"
         )
     errors: list[str] = []
     path = folder / f"{name}.yaml"
-    model = _validated(LanguageModel, _read_yaml(path, errors), path, errors)
+    model = validated(LanguageModel, read_yaml(path, errors), path, errors)
     if model is None:
         raise ConfigError("\n".join(errors))
     return model
@@ -139,26 +140,11 @@ def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def _read_yaml(path: Path, errors: list[str]) -> dict[str, Any]:
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        errors.append(f"{path}: cannot be read ({error.strerror})")
-        return {}
-    except yaml.YAMLError as error:
-        errors.append(f"{path}: not YAML: {' '.join(str(error).split())}")
-        return {}
-    if content is None or isinstance(content, dict):
-        return content or {}
-    errors.append(f"{path}: must be a mapping of keys to values, is a {type(content).__name__}")
-    return {}
-
-
 def _read_all(folder: Path, kind: type[M], key: str, errors: list[str]) -> dict[str, M]:
     found: dict[str, M] = {}
     for path in sorted(folder.glob("*.yaml")):
-        content = _read_yaml(path, errors)
-        parsed = _validated(kind, content, path, errors) if content else None
+        content = read_yaml(path, errors)
+        parsed = validated(kind, content, path, errors) if content else None
         if parsed is None:
             continue
         if getattr(parsed, key) != path.stem:
@@ -169,49 +155,9 @@ def _read_all(folder: Path, kind: type[M], key: str, errors: list[str]) -> dict[
     return found
 
 
-def _validated(kind: type[M], content: Any, path: Path, errors: list[str]) -> M | None:
-    try:
-        return kind.model_validate(content)
-    except ValidationError as error:
-        errors += [f"{path}: {_explain(kind, item)}" for item in error.errors()]
-        return None
-
-
-def _explain(kind: type[Any], item: Any) -> str:
-    keys = [str(part) for part in item["loc"] if not str(part).startswith(("list[", "function-"))]
-    where = ".".join(keys) or "file"
-    if item["type"] == "extra_forbidden":
-        return f"{where}: unknown key{_nearest(keys[-1], _known_keys(kind))}"
-    if item["type"] == "missing":
-        return f"{where}: missing, and required"
-    message = item["msg"].removeprefix("Value error, ")
-    value = "" if isinstance(item["input"], dict) else f" (got {item['input']!r})"
-    return f"{where}: {message}{value}"
-
-
-def _known_keys(kind: type[Any]) -> set[str]:
-    """Every key that occurs anywhere in a file of this kind, for suggestions."""
-    schema = kind.model_json_schema()
-    parts = [schema, *schema.get("$defs", {}).values()]
-    return {key for part in parts for key in part.get("properties", {})}
-
-
-def _nearest(word: str, known: Sequence[str] | set[str]) -> str:
-    """A suggestion where something known is close, else the list of what is allowed."""
-    close = difflib.get_close_matches(word, known, n=1)
-    if close:
-        return f"; did you mean '{close[0]}'?"
-    return f"; allowed: {', '.join(sorted(known))}"
-
-
-def _unknown(where: str, what: str, names: Sequence[str], known: Sequence[str]) -> Iterator[str]:
-    for name in names:
-        if name not in known:
-            yield f"{where}: unknown {what} '{name}'{_nearest(name, known)}"
-
-
 def _study_errors(path: Path, file: StudyFile, sweeps: Mapping[str, SweepFile]) -> Iterator[str]:
-    yield from _unknown(f"{path}: ops", "op", file.ops or (), tuple(sweeps))
+    yield from unknown(f"{path}: ops", "op", file.ops or (), tuple(sweeps))
+    yield from unknown(f"{path}: publish.per_op", "op", tuple(file.publish.per_op), tuple(BY_NAME))
     if file.ops == []:
         yield f"{path}: ops: is empty; leave it out to measure all of {', '.join(sweeps)}"
     if file.shapes_csv and not Path(file.shapes_csv).is_file():
@@ -223,18 +169,18 @@ def _sweep_errors(
 ) -> Iterator[str]:
     op = BY_NAME.get(name)
     if op is None:
-        yield f"{path}: op: unknown op '{name}'{_nearest(name, tuple(BY_NAME))}"
+        yield f"{path}: op: unknown op '{name}'{nearest(name, tuple(BY_NAME))}"
         return
     yield from _recipe_errors(f"{path}: recipes", op, file)
     yield from _contender_errors(path, op, file)
     for study, backends in file.studies.items():
         for backend, names in backends.items():
             where = f"{path}: studies.{study}.{backend}"
-            yield from _unknown(where, "sweep", names, tuple(file.sweeps))
+            yield from unknown(where, "sweep", names, tuple(file.sweeps))
     for title, sweep in file.sweeps.items():
         where = f"{path}: sweeps.{title}"
         known = (*op.recipes, *file.recipes)
-        yield from _unknown(f"{where}.recipes", "recipe", sweep.recipes or (), known)
+        yield from unknown(f"{where}.recipes", "recipe", sweep.recipes or (), known)
         yield from _one_sweep_errors(where, op, sweep, models)
 
 
@@ -255,29 +201,29 @@ def _recipe_errors(where: str, op: OpSpec, file: SweepFile) -> Iterator[str]:
 def _contender_errors(path: Path, op: OpSpec, file: SweepFile) -> Iterator[str]:
     for backend, recipes in file.contenders.items():
         where = f"{path}: contenders.{backend}"
-        yield from _unknown(where, "recipe", tuple(recipes), (*op.recipes, *file.recipes))
+        yield from unknown(where, "recipe", tuple(recipes), (*op.recipes, *file.recipes))
         for recipe, providers in recipes.items():
             known = op.providers_on(backend)
-            yield from _unknown(f"{where}.{recipe}", "provider", providers, known)
+            yield from unknown(f"{where}.{recipe}", "provider", providers, known)
     for backend, sentinel in file.sentinel.items():
         where = f"{path}: sentinel.{backend}"
-        yield from _unknown(where, "recipe", [sentinel.recipe], op.recipes)
-        yield from _unknown(where, "provider", [sentinel.provider], op.providers_on(backend))
-        yield from _unknown(f"{where}.shape", "axis", tuple(sentinel.shape), op.axes)
+        yield from unknown(where, "recipe", [sentinel.recipe], op.recipes)
+        yield from unknown(where, "provider", [sentinel.provider], op.providers_on(backend))
+        yield from unknown(f"{where}.shape", "axis", tuple(sentinel.shape), op.axes)
 
 
 def _one_sweep_errors(
     where: str, op: OpSpec, sweep: Sweep, models: Mapping[str, LanguageModel]
 ) -> Iterator[str]:
     every = {name for names in op.providers.values() for name in names}
-    yield from _unknown(f"{where}.providers", "provider", sweep.providers or (), tuple(every))
+    yield from unknown(f"{where}.providers", "provider", sweep.providers or (), tuple(every))
     for shape in sweep.shapes or ():
         if len(shape) != len(op.axes):
             yield f"{where}.shapes: {shape} has {len(shape)} sizes, needs {', '.join(op.axes)}"
     if sweep.grid:
         yield from _grid_errors(f"{where}.grid", op, sweep.grid)
     if sweep.layers:
-        yield from _unknown(f"{where}.layers", "model", sweep.layers.models, tuple(models))
+        yield from unknown(f"{where}.layers", "model", sweep.layers.models, tuple(models))
         if op.layer_shape is None:
             yield f"{where}.layers: op '{op.name}' has no shape for a layer; use grid or shapes"
 
@@ -286,7 +232,7 @@ def _grid_errors(
     where: str, op: OpSpec, grid: Mapping[str, list[int] | list[list[int]]]
 ) -> Iterator[str]:
     axes = [axis for key in grid for axis in key.split(",")]
-    yield from _unknown(where, "axis", axes, op.axes)
+    yield from unknown(where, "axis", axes, op.axes)
     missing = [axis for axis in op.axes if axis not in axes]
     if missing:
         yield f"{where}: axis {', '.join(missing)} has no values"

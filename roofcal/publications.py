@@ -1,6 +1,7 @@
 """index.json and index.html over all publications, made of their files alone."""
 
 import json
+from collections.abc import Iterator
 from html import escape
 from pathlib import Path
 from typing import Any, Final
@@ -14,6 +15,24 @@ _HEADER: Final = ("device", "environment", "driver", "torch", "commit", "files",
 def publications(published: Path) -> list[Path]:
     """Folders <device>/<environment_id> below `published`, sorted."""
     return sorted(path.parent for path in published.glob("*/*/environment.jsonl"))
+
+
+def claimed_twice(published: Path) -> Iterator[str]:
+    """One sentence per environment that several publications say they are of.
+
+    Raises RecordsError for a damaged environment.jsonl.
+    """
+    claimed: dict[str, list[Path]] = {}
+    for folder in publications(published):
+        for environment in read_records(folder / "environment.jsonl", Environment):
+            name = f"{environment.device}/{environment.environment_id}"
+            claimed.setdefault(name, []).append(folder)
+    for name, folders in claimed.items():
+        if len(folders) > 1:
+            yield (
+                f"{' and '.join(map(str, folders))} are both of {name}: keep the one that "
+                "`python -m roofcal verify` says holds, and remove the other"
+            )
 
 
 def write_index(published: Path) -> None:

@@ -3,10 +3,11 @@
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Final
 
 from roofcal.manifest import commit_of_checkout, write_manifest
 from roofcal.model.transfers import origin_of
-from roofcal.publications import write_index
+from roofcal.publications import claimed_twice, write_index
 from roofcal.records import (
     Calibration,
     Environment,
@@ -36,6 +37,8 @@ def publish(run: Path, published: Path, devices_folder: Path) -> Path:
     changed.
     """
     environment = read_records(run / "environment.jsonl", Environment)[0]
+    for problem in claimed_twice(published):
+        raise PublishError(problem)
     target = published / environment.device / environment.environment_id
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as place:
@@ -80,10 +83,15 @@ def _is_lasting(prediction: Prediction, beside: Path) -> bool:
 
 def _refuse_other_records(fresh: Path, target: Path) -> None:
     """Published measurements are never replaced; a new calibration of the same ones may be."""
-    for path in sorted((fresh / "measurements").iterdir()):
-        old = target / "measurements" / path.name
-        if old.is_file() and old.read_bytes() != path.read_bytes():
-            raise PublishError(
-                f"{old} holds other measurements of this environment; published records are never "
-                "replaced: remove the folder in a commit of its own if they are wrong"
-            )
+    for old in sorted((target / "measurements").glob("*")):
+        path = fresh / "measurements" / old.name
+        if not path.is_file():
+            raise PublishError(f"{old} would be lost: this run has no such measurements; {_NEVER}")
+        if old.read_bytes() != path.read_bytes():
+            raise PublishError(f"{old} holds other measurements of this environment; {_NEVER}")
+
+
+_NEVER: Final = (
+    "published records are never replaced: remove the folder in a commit of its own if they are "
+    "wrong"
+)

@@ -191,9 +191,7 @@ def find_run(device: str, environment: str | None = None) -> Run:
     Calibrated comes before uncalibrated, measured here before published, and of several
     environments the last by name. Raises RunsError saying what there is where nothing matches.
     """
-    folders = sorted(file.parent for file in RESULTS.glob("*/*/environment.jsonl"))
-    here = [Run(folder=f, derived=f, ops=_measured_ops(f)) for f in folders]
-    runs = [run for run in (*published_runs(PUBLISHED, RESULTS / "replay"), *here) if run.ops]
+    runs = runs_with_records()
     matching = [
         _with_frozen(run)
         for run in runs
@@ -203,6 +201,13 @@ def find_run(device: str, environment: str | None = None) -> Run:
         raise RunsError(_no_run(device, environment, runs))
     calibrated = [run for run in matching if (run.derived / "calibration.jsonl").is_file()]
     return (calibrated or matching)[-1]
+
+
+def runs_with_records() -> list[Run]:
+    """Runs with measurements, published ones before those of this machine."""
+    folders = sorted(file.parent for file in RESULTS.glob("*/*/environment.jsonl"))
+    here = [Run(folder=f, derived=f, ops=_measured_ops(f)) for f in folders]
+    return [run for run in (*published_runs(PUBLISHED, RESULTS / "replay"), *here) if run.ops]
 
 
 def _with_frozen(run: Run) -> Run:

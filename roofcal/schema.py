@@ -245,6 +245,17 @@ class LanguageModel(_Model):
         return self
 
 
+class Publishing(_Model):
+    """When `publish` refuses a run: the largest error of predictions on points no fit has seen.
+
+    largest_error  MAPE of the calibrated model over the study points of an op, a fraction
+    per_op         the same for ops with a limit of their own
+    """
+
+    largest_error: Annotated[float, Field(gt=0, lt=1)] = 0.15
+    per_op: dict[str, Annotated[float, Field(gt=0, lt=1)]] = {}
+
+
 class StudyFile(_Model):
     """config/config.yaml: the study."""
 
@@ -255,6 +266,7 @@ class StudyFile(_Model):
     ops: list[str] | None = None
     shapes_csv: str | None = None
     timing: dict[Backend, Timing] = {"cuda": Timing(), "cpu": Timing()}
+    publish: Publishing = Publishing()
 
     @field_validator("devices", mode="before")
     @classmethod

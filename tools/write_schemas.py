@@ -16,12 +16,14 @@ def schemas() -> dict[str, str]:
     sys.path.insert(0, str(ROOT))
     from pydantic import BaseModel  # noqa: PLC0415
 
+    from roofcal.claims.schema import Ledger  # noqa: PLC0415
     from roofcal.schema import LanguageModel, StudyFile, SweepFile  # noqa: PLC0415
 
     kinds: dict[str, type[BaseModel]] = {
         "config": StudyFile,
         "sweep": SweepFile,
         "model": LanguageModel,
+        "claims": Ledger,
     }
     return {
         f"{name}.schema.json": json.dumps(kind.model_json_schema(), indent=2, sort_keys=True) + "\n"

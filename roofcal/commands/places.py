@@ -8,8 +8,10 @@ if TYPE_CHECKING:
     from roofcal.devices import DeviceSpec
     from roofcal.predict.wave.device import WaveDevice
 
+CONFIG: Final = Path("config")
 DEVICES: Final = Path("config/devices")
 WAVE: Final = Path("config/wave")
+CLAIMS: Final = Path("config/claims")
 PUBLISHED: Final = Path("reports/published")
 RESULTS: Final = Path("results")
 

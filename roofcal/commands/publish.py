@@ -16,6 +16,10 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Publish and print the folder."""
+    from roofcal.config import load_study
     from roofcal.publish import publish
+    from roofcal.terms import check_terms
 
+    limits = load_study(places.CONFIG).file.publish
+    check_terms(options.folder, limits, places.PUBLISHED)
     print(publish(options.folder, places.PUBLISHED, places.DEVICES))

@@ -24,9 +24,10 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Write the page and print its path."""
+    from roofcal.claims.load import load_claims
     from roofcal.report.html import write_report
 
     pairs = [folder.partition("=")[::2] for folder in options.folders]
     runs = [(Path(folder), Path(derived or folder)) for folder, derived in pairs]
-    write_report(runs, options.out, places.DEVICES)
+    write_report(runs, options.out, places.DEVICES, load_claims(places.CLAIMS))
     print(f"report: {options.out.resolve()}")

@@ -35,13 +35,16 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print what was found; 2 where a publication does not hold, 3 where one has no manifest."""
-    from roofcal.publications import publications
+    from roofcal.publications import claimed_twice, publications
 
     folders = options.folders or publications(places.PUBLISHED)
     if not folders:
         raise ValueError(f"{places.PUBLISHED}: nothing is published there")
     outcomes = [_outcome(folder, options.quick) for folder in folders]
-    if any(outcome.problems for outcome in outcomes):
+    twice = [] if options.folders else list(claimed_twice(places.PUBLISHED))
+    for problem in twice:
+        print(f"error: {problem}", file=sys.stderr)
+    if twice or any(outcome.problems for outcome in outcomes):
         return 2
     return NO_MANIFEST if any(o.state == "no manifest" for o in outcomes) else 0
 

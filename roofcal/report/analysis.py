@@ -1,17 +1,20 @@
 """All that the report says of one run, computed once: frames by op, and the tables made of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import pandas as pd
 
+from roofcal.claims.load import Entry
 from roofcal.devices import DeviceSpec
 from roofcal.ops import BY_NAME
 from roofcal.records import Session
 from roofcal.report.accuracy import error_by_regime
 from roofcal.report.audit import not_ok, violations
 from roofcal.report.breakeven_section import read_map
+from roofcal.report.claim_numbers import Known
+from roofcal.report.claims import Verdict, judge
 from roofcal.report.comparisons import method_panel, speedups
 from roofcal.report.constants import constants_table
 from roofcal.report.learning_section import read_curves
@@ -42,6 +45,7 @@ class Analysis:
     transfers   own calibration against those of other environments, by op; empty without any
     moved       what `compare` wrote of the environment before this one, None where nothing did
     others      files of those calibrations by environment, as commands name them
+    claims      verdicts on the claims of the ledger, empty where none was given
     """
 
     run: Run
@@ -61,6 +65,7 @@ class Analysis:
     transfers: pd.DataFrame
     moved: Mapping[str, Any] | None = None
     others: Mapping[str, str] = field(default_factory=dict)
+    claims: Sequence[Verdict] = ()
 
     @property
     def device(self) -> str:
@@ -99,7 +104,12 @@ class Analysis:
         return said or (self.spec.l2_bytes if self.spec else None)
 
 
-def analyse(run: Run, spec: DeviceSpec | None, others: Mapping[str, str] | None = None) -> Analysis:
+def analyse(
+    run: Run,
+    spec: DeviceSpec | None,
+    others: Mapping[str, str] | None = None,
+    claims: Iterable[Entry] = (),
+) -> Analysis:
     """Read a run op by op and compute every table; raises RecordsError, ReportError: bad files."""
     frames: dict[str, pd.DataFrame] = {}
     sessions: dict[str, tuple[Session, ...]] = {}
@@ -109,6 +119,8 @@ def analyse(run: Run, spec: DeviceSpec | None, others: Mapping[str, str] | None 
         frames[op] = frame_of(records, run.calibration, spec)
         del records  # its samples: the next op's come into their place
     cache = run.environment.last_level_cache_bytes or (spec.l2_bytes if spec else None)
+    device = run.environment.device
+    known = Known(device=device, frame=frames.get, calibration=run.calibration, spec=spec)
     return Analysis(
         run=run,
         spec=spec,
@@ -127,6 +139,7 @@ def analyse(run: Run, spec: DeviceSpec | None, others: Mapping[str, str] | None 
         transfers=_joined([transfers(frame) for frame in frames.values()]),
         moved=read_moved(run.derived),
         others=others or {},
+        claims=judge(claims, known),
     )
 
 

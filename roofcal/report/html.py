@@ -7,9 +7,10 @@ from typing import Any, Final
 import jinja2
 import pandas as pd
 
+from roofcal.claims.load import Entry
 from roofcal.devices import load_devices
 from roofcal.records import write_bytes
-from roofcal.report import mixed_section, transfer_section
+from roofcal.report import claims_section, mixed_section, transfer_section
 from roofcal.report.analysis import Analysis, analyse, with_shape
 from roofcal.report.export import as_csv, write_csv
 from roofcal.report.glance import GLANCE, glance_row
@@ -21,10 +22,17 @@ from roofcal.report.sections import Writer
 TEMPLATES: Final = Path(__file__).resolve().parents[2] / "reports" / "templates"
 
 
-def write_report(runs: Sequence[tuple[Path, Path | None]], out: Path, devices_folder: Path) -> None:
+def write_report(
+    runs: Sequence[tuple[Path, Path | None]],
+    out: Path,
+    devices_folder: Path,
+    claims: Sequence[Entry] = (),
+) -> None:
     """Write the page to `out` and tables/*.csv beside it; equal records give equal bytes.
 
     runs: (run folder, folder of its calibration and predictions; None: the run folder itself).
+    claims: of the ledger, judged on every run; a publication is frozen without them, because the
+    ledger grows on.
     GPUs come first. Raises ReportError without a run or for a calibration of another device,
     RecordsError and DatasheetError for bad files, OSError; then no page was changed.
     """
@@ -37,11 +45,14 @@ def write_report(runs: Sequence[tuple[Path, Path | None]], out: Path, devices_fo
     tables: dict[str, list[pd.DataFrame]] = {}
     for number, (anchor, run) in enumerate(_anchored(loaded)):
         others = _calibrations(loaded, run.environment.device)
-        analysis = analyse(run, specs.get(run.environment.device), others)
+        analysis = analyse(run, specs.get(run.environment.device), others, claims)
         chapters.append(Writer(analysis, anchor, number).chapter())
         glance.append(glance_row(analysis))
         for name, frame in csv_tables(analysis):
             tables.setdefault(name, []).append(frame)
+        if analysis.claims:
+            judged = _labelled(claims_section.claims_table(analysis.claims), analysis)
+            tables.setdefault(claims_section.SOURCE, []).append(judged)
     page = _page(chapters, glance)
     for name, frames in sorted(tables.items()):
         write_csv(out.parent / "tables" / name, _joined(frames))

@@ -18,7 +18,8 @@ class Column:
     """A column of a table: the frame's column `key` under `label`.
 
     show   value -> text, never called for a missing value
-    kind   number: right-aligned, sorted by value; text; code; wide: text that may break
+    kind   number: right-aligned, sorted by value; text; code; wide: text that may break;
+           verdict: a word with a sign
     unit   stands behind the label
     about  what the column means, where the label does not say it
     by     column of the frame that a number is sorted by, where `key` holds its text
@@ -27,7 +28,7 @@ class Column:
     key: str
     label: str
     show: Callable[[Any], str] = str
-    kind: Literal["number", "text", "code", "wide"] = "text"
+    kind: Literal["number", "text", "code", "wide", "verdict"] = "text"
     unit: str = ""
     about: str = ""
     by: str = ""
@@ -76,10 +77,12 @@ class FigureBlock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prose:
-    """A paragraph, or a remark that something is not there."""
+    """A paragraph, or a remark that something is not there; it may begin with a link."""
 
     text: str
     quiet: bool = False
+    link: str = ""
+    url: str = ""
     kind: Literal["prose"] = "prose"
 
 
@@ -162,8 +165,14 @@ def _cells(frame: pd.DataFrame, column: Column) -> list[str]:
     if column.kind == "number":
         numbers = frame[column.by].tolist() if column.by else values
         return [_number(v, x, column) for v, x in zip(values, numbers, strict=True)]
+    if column.kind == "verdict":
+        return [f'<td class="v {_VERDICTS[v]}">{escape(column.show(v))}</td>' for v in values]
     tag = {"code": "<td class=c>", "wide": "<td class=w>"}.get(column.kind, "<td>")
     return [f"{tag}{MISSING if is_missing(v) else escape(column.show(v))}</td>" for v in values]
+
+
+# class by word: the style sheet gives each a sign and a colour beside the word
+_VERDICTS: Final = {"holds": "yes", "does not hold": "no", "cannot be tested": "none"}
 
 
 def _number(value: Any, number: float, column: Column) -> str:

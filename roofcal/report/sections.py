@@ -9,6 +9,7 @@ import pandas as pd
 from roofcal.ops import BY_NAME
 from roofcal.report import (
     breakeven_section,
+    claims_section,
     columns,
     learning_section,
     llm_section,
@@ -97,6 +98,7 @@ class Writer:
             "breakeven": ("Break-even of linears in fp8", self._breakeven),
             "bandwidth": ("Bandwidth", self._bandwidth),
             "llm": ("Language models", self._llm),
+            "claims": (claims_section.TITLE, lambda: claims_section.blocks(self.a, self.anchor)),
             "audit": ("Violation audit", self._audit),
             "methods": ("Method panel", self._methods),
             "missing": ("Points without a time", self._missing),

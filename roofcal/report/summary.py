@@ -11,6 +11,7 @@ from roofcal.ops import BY_NAME
 from roofcal.report.accuracy import ALL, error_of, judged, providers_in
 from roofcal.report.analysis import Analysis
 from roofcal.report.audit import worst_factor
+from roofcal.report.claims_text import summary
 from roofcal.report.numbers import count_of, duration, is_missing, percent, scaled, times
 from roofcal.report.page import Check
 from roofcal.report.quality import busy_fraction, wall_seconds
@@ -22,8 +23,8 @@ _LONG_S: Final = 1e-4
 
 
 def sentences(a: Analysis) -> list[str]:
-    """What was measured, what the device does, what low precision buys, how wrong the model is."""
-    return [s for part in (_measured, _ceilings, _gains, _errors) for s in part(a)]
+    """What was measured, what it does, what low precision buys, how wrong models and claims are."""
+    return [s for part in (_measured, _ceilings, _gains, _errors, _claims) for s in part(a)]
 
 
 def _measured(a: Analysis) -> Iterator[str]:
@@ -36,6 +37,11 @@ def _measured(a: Analysis) -> Iterator[str]:
         f"{where}: {count_of(a.points, 'point')} of {count_of(len(ops), 'op')} "
         f"({', '.join(ops)}){took}{device}. {a.ok:,} have a time."
     )
+
+
+def _claims(a: Analysis) -> Iterator[str]:
+    if a.claims:
+        yield f"Of {count_of(len(a.claims), 'published claim')} {summary(a.claims)}."
 
 
 def _ceilings(a: Analysis) -> Iterator[str]:

@@ -44,6 +44,13 @@ def test_kernels_cast_as_the_reference_does(
     assert_same([made.cpu() for made in got], wanted)
 
 
+@pytest.mark.parametrize("ends", [(g, g) for g in GRANULARITIES])
+def test_no_cast_is_an_alias_of_another(ends: tuple[str, str], device: torch.device) -> None:
+    x = drawn(32, 48).to(device)  # a single square, whose transpose is contiguous already
+    made = [x, *linear_ops.cast_by_kernels(x, *ends)]
+    assert len({tensor.untyped_storage().data_ptr() for tensor in made}) == len(made)
+
+
 @pytest.mark.parametrize(
     "ends", [("axiswise", "axiswise"), ("blockwise", ""), ("axiswise", "tensorwise")]
 )

@@ -20,6 +20,7 @@ def block(recipe: str, *, full: bool, device: str = "cpu") -> NormLinearSigmoid:
         if full:
             made.norm.weight.copy_(1 + drawn(1, 64, 0.1)[0])
             made.norm.bias.copy_(drawn(64, 1, 0.1)[:, 0])
+            made.linear.bias.copy_(drawn(48, 1, 0.1)[:, 0])
     return made
 
 

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from roofcal.manifest import write_manifest
-from roofcal.publications import publications, write_index
+from roofcal.publications import claimed_twice, publications, write_index
 from roofcal.records import write_records
 from tests.roofcal.calibrate.probe_runs import ENVIRONMENT
 
@@ -28,3 +28,13 @@ def test_a_publication_is_listed_with_and_without_a_manifest(tmp_path: Path) -> 
     assert "c0ffee" in page
     write_index(tmp_path)
     assert (tmp_path / "index.json").read_bytes() == first
+
+
+def test_two_folders_of_one_environment_are_named(tmp_path: Path) -> None:
+    folder = tmp_path / ENVIRONMENT.device / ENVIRONMENT.environment_id
+    write_records(folder / "environment.jsonl", [ENVIRONMENT])
+    assert list(claimed_twice(tmp_path)) == []
+    write_records(tmp_path / "copied/e1/environment.jsonl", [ENVIRONMENT])
+    (problem,) = claimed_twice(tmp_path)
+    name = f"{ENVIRONMENT.device}/{ENVIRONMENT.environment_id}"
+    assert problem.startswith(f"{tmp_path}/copied/e1 and {folder} are both of {name}: keep the one")

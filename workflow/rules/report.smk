@@ -1,5 +1,6 @@
 # Joins everything: what was planned, measured and predicted in every run, current, earlier and
 # published. Its page is the report; it is registered so that `snakemake --report` carries it too.
+# What the ledgers of claims say is a parameter, so that a comment in one runs nothing.
 rule report:
     input:
         records=[file for run in RUNS.values() for file in run.records()],
@@ -24,6 +25,10 @@ rule report:
     conda:
         "../../environment.yml"
     params:
+        claims=json.dumps(
+            [ledger.model_dump(mode="json") for ledger in STUDY.ledgers],
+            sort_keys=True,
+        ),
         runs=[f"--run {run.folder}={run.derived}" for run in RUNS.values()],
     shell:
         "python -m roofcal report {params.runs} --out {output.page} > {log} 2>&1"

@@ -12,7 +12,7 @@ def test_a_replay_names_the_folder_of_its_derived_files(
 ) -> None:
     seen: list[list[tuple[Path, Path]]] = []
     monkeypatch.setattr(
-        "roofcal.report.html.write_report", lambda runs, _out, _devices: seen.append(runs)
+        "roofcal.report.html.write_report", lambda runs, _out, _devices, _claims: seen.append(runs)
     )
     runs = ["--run", "here", "--run", "reports/published/a=results/replay/a"]
     assert main(["report", *runs, "--out", "page.html"]) == 0

@@ -1,5 +1,6 @@
 """`verify`: a line per publication, and exit codes 0, 2 and 3."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,29 @@ def test_what_does_not_hold_is_named_and_exit_code_2(
     write_manifest(folder, None)
     assert main(["verify", "--quick"]) == 2
     assert f"error: {table}:" in capsys.readouterr().err
+
+
+def test_a_truncated_archive_is_named_and_nothing_is_overwritten(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    archive = folder / "measurements/probe_math.jsonl.gz"
+    archive.write_bytes(archive.read_bytes()[:-200])
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    assert main(["verify", "--quick"]) == 2
+    said = capsys.readouterr().err
+    assert f"error: {archive}" in said
+    assert "cut off or damaged" in said
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+def test_two_publications_of_one_environment_are_named(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = folder.parents[1] / "copied/e1"
+    shutil.copytree(folder, copy)
+    assert main(["verify", "--quick"]) == 2
+    name = f"{ENVIRONMENT.device}/{ENVIRONMENT.environment_id}"
+    assert f"error: {copy} and {folder} are both of {name}: keep" in capsys.readouterr().err
 
 
 def test_a_folder_that_is_no_publication_is_refused(

@@ -1,0 +1,117 @@
+"""The ledger of this project, and how rows of a table become claims."""
+
+import math
+from pathlib import Path
+
+import pytest
+
+from roofcal.claims.load import ClaimError, Entry, load_claims, read_ledgers
+from tests.roofcal.claims.ledgers import SPEEDUP, entries, written
+
+CLAIMS = Path(__file__).resolve().parents[3] / "config/claims"
+
+
+@pytest.fixture(scope="module")
+def ours() -> list[Entry]:
+    return load_claims(CLAIMS)
+
+
+def of(ours: list[Entry], start: str) -> list[Entry]:
+    return [entry for entry in ours if entry.id.startswith(start)]
+
+
+def test_every_row_of_the_sources_is_a_claim(ours: list[Entry]) -> None:
+    assert len(of(ours, "torchao-pr940-gemm-tensorwise")) == 16
+    assert len(of(ours, "torchao-pr940-gemm-axiswise")) == 16
+    assert len(of(ours, "torchao-pr940-block")) == 8 * 4 + 3
+    assert len(of(ours, "symm-mem-all-gather")) == 9
+    assert len({entry.id for entry in ours}) == len(ours)
+
+
+@pytest.mark.parametrize(
+    ("start", "value"),
+    [
+        ("torchao-pr940-gemm-axiswise-slow-accum-2048", 0.567655),
+        ("torchao-pr940-block-axiswise-bf16-grad-weight-8192", 0.969448),
+        ("torchao-pr940-block-torchtitan-axiswise-bf16", 1.03),
+        ("mi300-notebook-product", 0.85),
+        ("torchao-roofline-bandwidth", 0.92),
+        ("aiconfigurator-link-latency", 10),
+        ("deepgemm-peak", 1550),
+        ("mamf-finder-fp8-shape", 1453.4),
+    ],
+)
+def test_a_number_is_that_of_the_source(ours: list[Entry], start: str, value: float) -> None:
+    (entry,) = of(ours, start)
+    assert entry.value == value
+
+
+def test_a_speed_up_is_that_of_the_times_beside_it(ours: list[Entry]) -> None:
+    """Within the rounding of the printed times: a slip of a digit would show."""
+    pairs = (("bf16_us", "fp8_us"), ("unfused_us", "fused_us"))
+    checked = 0
+    for entry in ours:
+        for slow, fast in pairs:
+            if slow in entry.printed and fast in entry.printed:
+                assert entry.value is not None
+                ends = [(entry.printed[slow] + s) / (entry.printed[fast] - s) for s in (-0.5, 0.5)]
+                assert ends[0] <= entry.value <= ends[1], entry.id
+                checked += 1
+    assert checked == 32 + 9
+
+
+def test_a_claim_on_fp8_products_is_shown_on_zeros_too(ours: list[Entry]) -> None:
+    for entry in of(ours, "torchao-pr940-gemm"):
+        assert entry.test is not None
+        assert entry.test.as_source is not None
+        assert entry.test.as_source.points == {"distribution": "zeros"}
+        assert "zeros" in entry.ledger.caveat
+
+
+def test_a_row_has_its_shape_in_points_words_and_id(tmp_path: Path) -> None:
+    claim = {"test": SPEEDUP, "says": "{value} at {shape}"}
+    rows = [{"cube": 2048, "value": 1.23456, "fp8_us": 7}, {"m": 16, "n": 32, "k": 16, "value": 2}]
+    cube, other = entries(tmp_path, claim | {"rows": rows})
+    assert (cube.id, cube.says) == ("made-up-c0-2048", "1.235 at 2,048 cubed")
+    assert cube.points == SPEEDUP["points"] | dict.fromkeys("mnk", 2048)
+    assert (cube.value, cube.printed) == (1.23456, {"fp8_us": 7})
+    assert other.id == "made-up-c0-16x32x16"
+    assert other.says == "2 at 16 \N{MULTIPLICATION SIGN} 32 \N{MULTIPLICATION SIGN} 16"
+
+
+def test_hardware_of_a_claim_comes_before_that_of_its_source(tmp_path: Path) -> None:
+    why = {"untestable": "why"}
+    one, other = entries(tmp_path, why | {"hardware": "two cards", "device": "x"}, why, device="y")
+    assert (one.hardware, one.device, one.value) == ("two cards", "x", None)
+    assert (other.hardware, other.device, other.untestable) == ("a card", "y", "why")
+
+
+def test_every_error_of_every_file_is_named(tmp_path: Path) -> None:
+    bad = SPEEDUP | {"op": "gem", "value": 1}
+    written(tmp_path, {"test": bad}, {"id": "c0", "untestable": "y"}, ledger="other")
+    (tmp_path / "empty.yaml").write_text("")
+    (tmp_path / "none.yaml").write_text("{")
+    with pytest.raises(ClaimError) as caught:
+        load_claims(tmp_path)
+    text = str(caught.value)
+    assert "empty.yaml: ledger: missing, and required" in text
+    assert "none.yaml: not YAML" in text
+    assert "made-up.yaml: ledger: 'other' differs from the file name" in text
+    assert "made-up.yaml: c0: unknown op 'gem'; did you mean 'gemm'?" in text
+    errors: list[str] = []
+    read_ledgers(tmp_path, errors)
+    assert text.splitlines() == errors
+
+
+def test_two_claims_of_one_id_are_refused(tmp_path: Path) -> None:
+    why = {"id": "same", "untestable": "why"}
+    with pytest.raises(ClaimError, match="made-up-same: is the id of another claim too"):
+        entries(tmp_path, why, why)
+
+
+def test_a_folder_without_ledgers_has_no_claims(tmp_path: Path) -> None:
+    assert load_claims(tmp_path / "none") == []
+
+
+def test_values_are_finite(ours: list[Entry]) -> None:
+    assert all(entry.value is None or math.isfinite(entry.value) for entry in ours)
