@@ -33,6 +33,7 @@ from kernels.fp8_operands import new_output
 from kernels.fp8_scales import compute_units
 from kernels.gather_layout import Layout, Slots
 from kernels.gather_operands import check_sizes, check_weights
+from kernels.gather_sequence import gather_and_multiply
 from kernels.gemm_configs import GemmConfig
 from kernels.shard_pushes import Pushes
 
@@ -76,7 +77,8 @@ class AllGatherMatmul:
         """shard_rows: of each rank; scaled: rows and columns have scales, as fp8 needs.
 
         fused: whether the product follows arrival; None: where kernels.all_gather_plans expects it
-        to be faster. buffers: that take turns, two at least.
+        to be faster, in graphs and in eager calls, which cost the host more. buffers: that take
+        turns, two at least.
         """
         check_sizes(shard_rows, k, n, dtype, scaled=scaled, buffers=buffers)
         tuning = tuning or Tuning()
@@ -86,15 +88,14 @@ class AllGatherMatmul:
             raise ValueError(
                 f"shard_rows: wanted at least a tile's rows with fused=True, got {shard_rows}"
             )
-        if fused is None:
-            fused = plan is not None and plan.fused_s < plan.sequence_s
-        self.fused = fused
-        self._way: _Fused | _Sequence = (
-            _Fused(group, self.what, plan, buffers)
-            if plan is not None and fused
-            else _Sequence(group, self.what)
-        )
         self._scaled = scaled
+        self.fused = plan is not None and (plan.is_faster if fused is None else fused)
+        self._way: _Fused | _Sequence
+        if plan is not None and self.fused:
+            eager = fused or plan.is_faster_eagerly
+            self._way = _Fused(group, self.what, plan, buffers, eager=eager)
+        else:
+            self._way = _Sequence(group, self.what)
 
     def own_shard(self) -> torch.Tensor:
         """[shard_rows, k], into which this rank's rows of the next call are written.
@@ -136,29 +137,27 @@ class _Sequence:
         return self._scales[self._own]
 
     def multiplied(self, weights: torch.Tensor, scales: torch.Tensor | None) -> torch.Tensor:
-        self._gather(self._rows.view(torch.uint8))  # NCCL need not know fp8
-        if scales is None:
-            return torch.mm(self._rows, weights.t()).to(torch.bfloat16)
-        self._gather(self._scales)
-        return torch._scaled_mm(
-            self._rows,
-            weights.t(),
-            scale_a=self._scales[:, None],
-            scale_b=scales,
-            out_dtype=torch.bfloat16,
-            use_fast_accum=True,
-        )
-
-    def _gather(self, x: torch.Tensor) -> None:
-        distributed.all_gather_into_tensor(x, x[self._own], group=self._group)
+        by = None if scales is None else (self._scales, scales)
+        return gather_and_multiply(self._group, self._rows, weights, by)
 
 
 class _Fused:
-    """The product that follows arrival."""
+    """The product that follows arrival; eager calls in sequence where `eager` is false.
+
+    A turn in sequence takes its buffer like others. It tells peers nothing by flags, so a graph
+    that was captured must not rely on them in its next turn: that is noted in the state.
+    """
 
     def __init__(
-        self, group: distributed.ProcessGroup, what: Gathered, plan: Plan, buffers: int
+        self,
+        group: distributed.ProcessGroup,
+        what: Gathered,
+        plan: Plan,
+        buffers: int,
+        *,
+        eager: bool,
     ) -> None:
+        self._group, self._eager, self._captured = group, eager, False
         self._rank, self._own = group.rank(), _own_rows(what, group.rank())
         self._tile, self._cut = plan.tile, plan.cut
         layout = Layout(what, self._cut, buffers)
@@ -180,9 +179,15 @@ class _Fused:
     def multiplied(self, weights: torch.Tensor, scales: torch.Tensor | None) -> torch.Tensor:
         own, buffer = self._ranks[self._rank], self._next
         self._next = (buffer + 1) % self._buffers
+        by = None if scales is None else (own.scales[buffer], scales)
+        captured = is_captured(own.flags)
+        self._captured |= captured
+        if not (captured or self._eager):
+            if self._captured:
+                arrival_flags.forget_buffer(self._state)
+            return gather_and_multiply(self._group, own.rows[buffer], weights, by)
         c = new_output(own.rows[buffer], weights)  # first: it may wait for memory
         self._push(buffer)
-        by = None if scales is None else (own.scales[buffer], scales)
         gathered_matmul.launch(
             *(own.rows[buffer], weights, c, by, own.flags, self._state, self._cut, self._tile),
             rank=self._rank,
@@ -200,6 +205,11 @@ class _Fused:
             chunks=self._cut.count,
         )
         self._pushes.start(buffer)
+
+
+def is_captured(x: torch.Tensor) -> bool:
+    """Whether the current stream of x's GPU is being captured in a graph."""
+    return x.is_cuda and torch.cuda.is_current_stream_capturing()
 
 
 def _device() -> torch.device:

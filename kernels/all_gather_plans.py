@@ -18,6 +18,8 @@ from kernels.gemm_configs import GemmConfig
 
 CHUNKS: Final = (1, 2, 4)
 STREAMS: Final = (1, 2)
+# What eager calls of 2 ranks took on H200s where the GPU was done earlier: 205 to 398 us, 2026-11.
+EAGER_HOST_S: Final = 350e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +31,16 @@ class Plan:
     streams: int
     fused_s: float
     sequence_s: float
+
+    @property
+    def is_faster(self) -> bool:
+        """Whether fused is expected to beat the sequence, in a CUDA graph."""
+        return self.fused_s < self.sequence_s
+
+    @property
+    def is_faster_eagerly(self) -> bool:
+        """Whether it is when the host has to issue every copy and kernel anew."""
+        return max(self.fused_s, EAGER_HOST_S) < self.sequence_s
 
 
 def choose(

@@ -16,6 +16,7 @@ The argument needs another buffer in every turn. A graph of an odd number of tur
 again, or that is mixed with eager turns, may use one twice running. `state[1]` holds the buffer of
 the turn before; where it is the same, `begin` makes the ranks wait for each other first: each tells
 all that it has finished the turn before. All ranks see the same, because they make the same calls.
+`forget_buffer` has the same effect, after turns that were not counted here.
 """
 
 import torch
@@ -25,7 +26,7 @@ import triton.language as tl
 from kernels.all_gather_configs import FLAG_SPACING
 
 # The value of the flag is read with acquire, at system scope: a peer's copy engine writes it. What
-# follows is read by the tensor memory unit, another proxy, hence the fence (PTX ISA, 8.7.1).
+# follows is read by the tensor memory unit, another proxy, hence the fence (PTX ISA, membar and fence).
 _WAIT: tl.constexpr = tl.constexpr("""{
 .reg .pred %arrived;
 .reg .s32 %ahead;
@@ -40,6 +41,8 @@ there:
 fence.proxy.async.global;
 mov.u32 $0, 0;
 }""")
+
+_UNKNOWN: tl.constexpr = tl.constexpr(-2)  # the buffer of the turn before
 
 
 @triton.jit
@@ -77,7 +80,8 @@ def _begin_kernel(
 ):
     """One program. finished_of_peers: address of this rank's `finished` flag in each peer."""
     turn = tl.load(state) + 1
-    if tl.load(state + 1) == BUFFER:
+    before = tl.load(state + 1)
+    if (before == BUFFER) | (before == _UNKNOWN):
         for peer in range(WORLD):
             address = tl.load(finished_of_peers + peer).to(tl.pointer_type(tl.int32))
             tl.atomic_xchg(address, turn - 1, sem="release", scope="sys")
@@ -91,8 +95,13 @@ def _begin_kernel(
 
 
 def new_state(device: torch.device) -> torch.Tensor:
-    """[turns begun, buffer of the last one], int32."""
-    return torch.tensor([0, -1], dtype=torch.int32, device=device)
+    """[number of the last turn, its buffer], int32; the first turn, 2, waits for all ranks."""
+    return torch.tensor([1, _UNKNOWN.value], dtype=torch.int32, device=device)
+
+
+def forget_buffer(state: torch.Tensor) -> None:
+    """Let the next turn wait for peers, whichever buffer it takes; on the current stream."""
+    state[1:].fill_(_UNKNOWN.value)
 
 
 def begin(

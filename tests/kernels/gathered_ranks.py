@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import distributed
 
-from kernels import symmetric_memory
+from kernels import all_gather_matmul, symmetric_memory
 from kernels.all_gather_matmul import AllGatherMatmul, Tuning
 from kernels.gemm_configs import GemmConfig
 from kernels.symmetric_memory import SymmetricMemory
@@ -100,6 +100,24 @@ def soak(seed: int) -> None:
             way._next = (way._next - 1) % way._buffers
         time.sleep(own.choice((0.0, 0.0, 0.02)))
         turn(ops[which], kinds[which], 100 * seed + i)
+
+
+def mixed(seed: int) -> None:
+    """Graphs, as far as the class can tell, and eager turns in sequence, in any order."""
+    same, own = random.Random(seed), random.Random(seed + distributed.get_rank())
+    in_graph = False
+    all_gather_matmul.is_captured = lambda x: in_graph  # noqa: ARG005 (its name)
+    ops = [made(kind, fused=True) for kind in KINDS[:2]]
+    for op in ops:
+        way: Any = op._way
+        way._eager = False
+    for i in range(16):
+        which, in_graph = same.randrange(len(ops)), same.random() < 0.5
+        way = ops[which]._way
+        if in_graph and same.random() < 0.5:
+            way._next = (way._next - 1) % way._buffers
+        time.sleep(own.choice((0.0, 0.0, 0.02)))
+        turn(ops[which], KINDS[which], 100 * seed + i)
 
 
 def sequence(seed: int) -> None:

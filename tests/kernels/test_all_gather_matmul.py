@@ -18,6 +18,12 @@ def test_ranks_follow_each_other_through_turns_and_sizes(world: int, tmp_path: P
 
 
 @on_the_cpu
+@pytest.mark.slow
+def test_turns_in_sequence_mix_with_fused_ones(tmp_path: Path) -> None:
+    run_ranks("gathered_ranks", 2, "mixed", tmp_path)
+
+
+@on_the_cpu
 def test_in_sequence_it_gathers_and_multiplies(tmp_path: Path) -> None:
     run_ranks("gathered_ranks", 2, "sequence", tmp_path)
 

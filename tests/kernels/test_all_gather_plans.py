@@ -51,3 +51,12 @@ def test_a_slow_link_is_worth_chunks_and_a_fast_one_is_not() -> None:
     assert chosen[1] is not None
     assert chosen[0].cut.count > 1
     assert (chosen[1].cut.count, chosen[1].streams) == (1, 1)
+
+
+def test_eager_calls_cost_the_host_more_than_small_products_take() -> None:
+    small = choose(replace(LAYER, k=4096, n=1792, world=2), all_gather_configs.WIDE, units=132)
+    large = choose(replace(LAYER, k=16384, n=6656), all_gather_configs.WIDE, units=132)
+    assert small is not None
+    assert large is not None
+    assert (small.is_faster, small.is_faster_eagerly) == (True, False)
+    assert (large.is_faster, large.is_faster_eagerly) == (True, True)
