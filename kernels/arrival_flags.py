@@ -25,8 +25,8 @@ import triton.language as tl
 
 from kernels.all_gather_configs import FLAG_SPACING
 
-# The value of the flag is read with acquire, at system scope: a peer's copy engine writes it. What
-# follows is read by the tensor memory unit, another proxy, hence the fence (PTX ISA, membar and fence).
+# The flag is read with acquire, at system scope: a peer's copy engine writes it. What follows is
+# read by the tensor memory unit, through another proxy, hence the fence (PTX ISA, fence.proxy).
 _WAIT: tl.constexpr = tl.constexpr("""{
 .reg .pred %arrived;
 .reg .s32 %ahead;

@@ -17,13 +17,14 @@ from typing import Any, Final, Literal, TextIO, TypeVar, overload
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
 
+from roofcal.model.protocols import CacheState, Distribution, Method
+
 # 2 added Measurement.quantisation_error; records of version 1 mean what they meant.
 SCHEMA_VERSION: Final = 2
 _READABLE: Final = (1, SCHEMA_VERSION)
 
 Status = Literal["ok", "unsupported", "incorrect", "out_of_memory", "timeout", "failed"]
-Method = Literal["graph", "events_flush", "profiler", "wall"]
-CacheState = Literal["cold", "hot"]
+_OPTIONAL: Final = {"output_errors"}  # not written where None: other records stay as they were
 _STRICT: Final = ConfigDict(extra="forbid")
 
 
@@ -34,14 +35,15 @@ class Protocol:
 
     method        graph: replay of a CUDA graph over rotating copies (on a CPU: a timed loop);
                   events_flush: events around one call after a flush of the cache;
-                  profiler: kernel time by CUPTI; wall: host clock around eager calls
+                  profiler: kernel time by CUPTI; wall: host clock around eager calls;
+                  accuracy: not timed, one call for the errors of its outputs
     cache         cold: rotating copies together > 2x the last-level cache; hot: one copy
-    distribution  of the input values
+    distribution  of the input values, see roofcal.ops.bench.draw
     """
 
     method: Method = "graph"
     cache: CacheState = "cold"
-    distribution: Literal["normal", "zeros"] = "normal"
+    distribution: Distribution = "normal"
 
 
 @with_config(_STRICT)
@@ -164,6 +166,8 @@ class Measurement:
     quantisation_error the same distance between the product of the quantised operands and that of
                        the operands before: what the format costs, whoever multiplies. None: not
                        measured, as in records of schema version 1
+    output_errors      relative_error of each output by name, for ops with several that say them;
+                       None, and not written, for all others
     """
 
     point_id: str
@@ -179,6 +183,7 @@ class Measurement:
     rotating_bytes: int = 0
     relative_error: float | None = None
     quantisation_error: float | None = None
+    output_errors: Mapping[str, float] | None = None
     telemetry: Telemetry = Telemetry()
     kernel_names: tuple[str, ...] = ()
     started_s: float = 0.0
@@ -259,6 +264,7 @@ def encode(record: Record) -> str:
     """One JSON line (without the newline) of a record."""
     head = {"record": type(record).__name__, "schema_version": SCHEMA_VERSION}
     body = {f.name: getattr(record, f.name) for f in fields(record)}
+    body = {k: v for k, v in body.items() if v is not None or k not in _OPTIONAL}
     return json.dumps(head | body, default=_plain, separators=(",", ":"))
 
 

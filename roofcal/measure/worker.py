@@ -120,7 +120,7 @@ class Worker:
     def _ready(
         self, point: PlanPoint, crowded: list[PlanPoint] | None
     ) -> tuple[Contender, Timer] | None:
-        """The contender and its timer, or None after its status was reported.
+        """The contender and its timer, or None after it was reported: it failed, or is not timed.
 
         crowded: where others hold memory, takes the point if there is too little left for it.
         """
@@ -128,6 +128,9 @@ class Worker:
         start = time.perf_counter()
         try:
             contender = prepare(point, self._device, self._seed, self._cache_bytes)
+            if point.protocol.method == "accuracy":
+                self._report(contender, start)
+                return None
             flush = 4 * self._cache_bytes
             return contender, make_timer(contender, self._device, self._timing.sample_s, flush)
         except Unsupported as refusal:
@@ -182,6 +185,7 @@ class Worker:
                 rotating_bytes=len(contender.copies) * contender.bytes_per_copy,
                 relative_error=contender.relative_error,
                 quantisation_error=contender.quantisation_error,
+                output_errors=contender.output_errors,
                 telemetry=contender.recorder.telemetry(),
                 kernel_names=contender.kernel_names,
                 started_s=time.time() - self._epoch - elapsed,

@@ -57,3 +57,11 @@ def summarise(samples: Sequence[float]) -> Summary:
         ci95_high=ordered[-1 - rank],
         count=len(ordered),
     )
+
+
+def sqnr_db(error: float) -> float:
+    """Signal to quantisation noise in decibels, of noise over signal (norms): -20 log10 error.
+
+    Infinite where there is no noise.
+    """
+    return -20 * math.log10(error) if error > 0 else math.inf

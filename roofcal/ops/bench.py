@@ -3,9 +3,11 @@
 import math
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any, Protocol, cast
+from typing import Any, Final, Protocol, cast, get_args
 
 import torch
+
+from roofcal.model.protocols import Distribution
 
 Inputs = Mapping[str, torch.Tensor]
 Call = Callable[[Inputs], Any]
@@ -60,23 +62,70 @@ def quantisation_error(
     return None if measure is None else cast(float | None, measure(recipe, inputs, drawn))
 
 
+def errors_of(
+    bench: Bench, recipe: str, inputs: Inputs, output: Any
+) -> tuple[float, dict[str, float] | None]:
+    """(relative error, that of each output by name); None where the bench does not tell them apart.
+
+    A bench that does has a function `output_errors`; the relative error is then their worst.
+    """
+    measure = getattr(bench, "output_errors", None)
+    if measure is None:
+        return bench.relative_error(recipe, inputs, output), None
+    found = cast(dict[str, float], measure(recipe, inputs, output))
+    return worst(*found.values()), found
+
+
 def load_bench(op: str) -> Bench:
     """The bench module of an op; raises ModuleNotFoundError for an unknown op."""
     return cast(Bench, import_module(f"roofcal.ops.{op}.bench"))
 
 
+OUTLIER_ONE_IN: Final = 512  # columns
+OUTLIER_FACTOR: Final = 64.0
+DEGREES_OF_FREEDOM: Final = 3
+
+
 def draw(
     generator: torch.Generator, distribution: str, *sizes: int, dtype: torch.dtype = torch.bfloat16
 ) -> torch.Tensor:
-    """A matrix of the given distribution; raises ValueError for an unknown one.
+    """A matrix of the given distribution, z standard normal; raises ValueError for an unknown one.
 
-    Zeros draw less power and run up to 13 % faster on an H200, so the distribution is recorded.
+    normal            z
+    outlier_channels  64 z in one column of 512 (at least one; drawn), z in all others
+    heavy_tails       z / sqrt(c / 3), c the sum of 3 squares: Student's t, 3 degrees of freedom
+    all_positive      |z|: partial sums of products only grow
+    zeros             0
+
+    Equal generators give equal data on one kind of device. Zeros draw less power and run up to 13 %
+    faster on an H200, so the distribution is recorded.
     """
+
+    def normal(*shape: int, like: torch.dtype = dtype) -> torch.Tensor:
+        return torch.randn(*shape, dtype=like, device=generator.device, generator=generator)
+
     if distribution == "zeros":
         return torch.zeros(*sizes, dtype=dtype, device=generator.device)
     if distribution == "normal":
-        return torch.randn(*sizes, dtype=dtype, device=generator.device, generator=generator)
-    raise ValueError(f"unknown distribution '{distribution}'; allowed: normal, zeros")
+        return normal(*sizes)
+    if distribution == "all_positive":
+        return normal(*sizes).abs_()
+    if distribution == "outlier_channels":
+        return _with_outliers(normal(*sizes), generator)
+    if distribution == "heavy_tails":
+        z, c = normal(*sizes, like=torch.float32), torch.zeros((), device=generator.device)
+        for _ in range(DEGREES_OF_FREEDOM):
+            c = c + normal(*sizes, like=torch.float32).square_()
+        return z.div_(c.div_(DEGREES_OF_FREEDOM).sqrt_()).to(dtype)
+    allowed = ", ".join(get_args(Distribution))
+    raise ValueError(f"unknown distribution '{distribution}'; allowed: {allowed}")
+
+
+def _with_outliers(z: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    columns = z.shape[-1]
+    order = torch.randperm(columns, device=generator.device, generator=generator)
+    z[..., order[: -(-columns // OUTLIER_ONE_IN)]] *= OUTLIER_FACTOR
+    return z
 
 
 def worst(*errors: float) -> float:

@@ -1,4 +1,4 @@
-"""Every model on every study point of a run."""
+"""Every model on every timed study point of a run."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -24,7 +24,7 @@ def predict_run(
     *,
     also: Sequence[Path] = (),
 ) -> list[Prediction]:
-    """Predictions of the points of one op of a run folder, by each model that can.
+    """Predictions of the timed points of one op of a run folder, by each model that can.
 
     spec, wave: the device's datasheet and its description for the wave model, where it has them.
     also: calibrations of the device in other environments, each a model of its own, named by
@@ -32,7 +32,8 @@ def predict_run(
     there is no plan, a calibration is another device's, or two are of one environment;
     RecordsError for bad files.
     """
-    points = read_records(plan_file(run, op), PlanPoint)
+    planned = read_records(plan_file(run, op), PlanPoint)
+    points = [point for point in planned if point.protocol.method != "accuracy"]
     devices = sorted({point.device for point in points})
     if len(devices) > 1:
         raise PredictError(f"{run}/plan: is for several devices: {', '.join(devices)}")

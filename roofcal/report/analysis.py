@@ -22,7 +22,7 @@ from roofcal.report.llm_section import read_estimates
 from roofcal.report.loading import Run
 from roofcal.report.moved_section import read_moved
 from roofcal.report.quality import quality_row
-from roofcal.report.tables import frame_of
+from roofcal.report.tables import frame_of, ok_rows
 from roofcal.report.transfer_section import labels_of, transfers
 
 _BY: Final = " \N{MULTIPLICATION SIGN} "
@@ -89,8 +89,13 @@ class Analysis:
 
     @property
     def ok(self) -> int:
-        """Points with a time."""
+        """Points with a result."""
         return sum(int((frame["status"] == "ok").sum()) for frame in self.frames.values())
+
+    @property
+    def timed(self) -> int:
+        """Points with a time: those that are ok and were not measured for their accuracy alone."""
+        return sum(len(ok_rows(frame)) for frame in self.frames.values())
 
     @property
     def every_session(self) -> list[Session]:

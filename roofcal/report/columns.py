@@ -1,5 +1,6 @@
 """Which columns a table of the page shows, under which label and in which unit."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -48,6 +49,21 @@ def fraction(key: str, label: str, *, signed: bool = False, digits: int = 1) -> 
     return Column(key=key, label=label, kind="number", show=show)
 
 
+def decibels(key: str, label: str = "") -> Column:
+    """A column of signal to quantisation noise; the label follows from the key `<output>_sqnr_db`.
+
+    A result without an error has none that a number could say.
+    """
+    return Column(
+        key=key,
+        label=label or key.removesuffix("_sqnr_db"),
+        kind="number",
+        unit="dB",
+        show=lambda value: f"{value:.1f}" if math.isfinite(value) else "exact",
+        about="signal to quantisation noise: -20 log10 of the relative error",
+    )
+
+
 def ratio(key: str, label: str) -> Column:
     """A column of ratios."""
     return Column(key=key, label=label, kind="number", show=times)
@@ -74,8 +90,11 @@ CLOCK: Final = Column(
 POWER: Final = Column(key="power_w", label="power", kind="number", unit="W", show=in_unit(1, 3))
 
 
-def point_columns(axes: Sequence[str]) -> list[Column]:
-    """Columns of the table of all points of an op; those without a value are left out."""
+def point_columns(axes: Sequence[str], outputs: Sequence[str] = ()) -> list[Column]:
+    """Columns of the table of all points of an op; those without a value are left out.
+
+    outputs: columns of signal to quantisation noise, see tables.sqnr_columns.
+    """
     return [
         text("recipe", "recipe"),
         *(count(axis, axis.replace("_", " ")) for axis in axes),
@@ -113,6 +132,7 @@ def point_columns(axes: Sequence[str]) -> list[Column]:
             show=lambda v: f"{v:.1e}",
             about="distance of the product of the stored operands from that of those before",
         ),
+        *(decibels(name) for name in outputs),
         count("samples", "samples"),
         text("sweeps", "sweeps"),
         Column(key="point_id", label="point", kind="code"),

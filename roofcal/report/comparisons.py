@@ -65,8 +65,9 @@ def _in_panel(sweeps: Any) -> bool:
 
 
 def protocol_name(row: Any) -> str:
-    """A protocol in words: 'graph, cold' or 'graph, cold, zeros'."""
-    parts = [row["method"], row["cache"]]
+    """A protocol in words: 'graph, cold', 'graph, cold, zeros' or 'not timed, heavy tails'."""
+    timed = row["method"] != "accuracy"
+    parts = [row["method"].replace("_", " + "), row["cache"]] if timed else ["not timed"]
     if row["distribution"] != "normal":
-        parts.append(row["distribution"])
-    return ", ".join(parts).replace("_", " + ")
+        parts.append(row["distribution"].replace("_", " "))
+    return ", ".join(parts)

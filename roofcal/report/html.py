@@ -10,7 +10,12 @@ import pandas as pd
 from roofcal.claims.load import Entry
 from roofcal.devices import load_devices
 from roofcal.records import write_bytes
-from roofcal.report import claims_section, mixed_section, transfer_section
+from roofcal.report import (
+    claims_section,
+    linear_accuracy_section,
+    mixed_section,
+    transfer_section,
+)
 from roofcal.report.analysis import Analysis, analyse, with_shape
 from roofcal.report.export import as_csv, write_csv
 from roofcal.report.glance import GLANCE, glance_row
@@ -124,6 +129,9 @@ def csv_tables(a: Analysis) -> Iterator[tuple[str, pd.DataFrame]]:
         roofs = mixed_section.roofs_table(narrow, a.run.calibration)
         yield mixed_section.ROOFS_SOURCE, _labelled(roofs, a)
         yield mixed_section.ERRORS_SOURCE, _labelled(mixed_section.errors_table(narrow), a)
+    linears = a.frames.get(linear_accuracy_section.OP)
+    if linears is not None and len(linears):
+        yield from linear_accuracy_tables(linears, a)
     if len(a.breakeven):
         yield "breakeven.csv", _labelled(a.breakeven, a)
     if len(a.learning):
@@ -132,6 +140,18 @@ def csv_tables(a: Analysis) -> Iterator[tuple[str, pd.DataFrame]]:
         yield "llm.csv", _labelled(a.llm, a)
     if len(a.transfers):
         yield transfer_section.SOURCE, _labelled(a.transfers, a)
+
+
+def linear_accuracy_tables(frame: pd.DataFrame, a: Analysis) -> Iterator[tuple[str, pd.DataFrame]]:
+    """What fast accumulation costs, and accuracy beside speed, where either was measured."""
+    section = linear_accuracy_section
+    both = section.beside_speed(frame, a.speedups[section.OP])
+    for name, table in (
+        (section.ACCUMULATION_SOURCE, section.accumulation(frame)),
+        (section.SPEED_SOURCE, both),
+    ):
+        if len(table):
+            yield name, _labelled(table, a)
 
 
 def _labelled(frame: pd.DataFrame, a: Analysis, *, last: bool = False) -> pd.DataFrame:

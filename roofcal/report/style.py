@@ -52,6 +52,8 @@ _RECIPES: Final = {
     "fp8_axiswise": GREEN,
     "fp8_axiswise_slow_accum": SKY,
     "fp8_blockwise_128x128": INK,
+    "fp8_axiswise_bf16_grad_weight": SKY,
+    "mxfp8": PURPLE,
     "int4": PURPLE,
     "fp8_weight_only": GREY,
     "int4_groupwise_g32": ORANGE,

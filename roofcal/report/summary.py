@@ -33,9 +33,10 @@ def _measured(a: Analysis) -> Iterator[str]:
     seconds, busy = wall_seconds(a.every_session), busy_fraction(a.every_session)
     took = f" in {duration(seconds)}" if seconds else ""
     device = f", the device busy {percent(busy, 0)} of it" if busy is not None else ""
+    untimed = f", {a.ok - a.timed:,} an accuracy without one" if a.ok > a.timed else ""
     yield (
         f"{where}: {count_of(a.points, 'point')} of {count_of(len(ops), 'op')} "
-        f"({', '.join(ops)}){took}{device}. {a.ok:,} have a time."
+        f"({', '.join(ops)}){took}{device}. {a.timed:,} have a time{untimed}."
     )
 
 
@@ -215,7 +216,7 @@ def _roof_checks(a: Analysis) -> Iterator[Check]:
 def _status_checks(a: Analysis) -> Iterator[Check]:
     counts = a.missing["status"].value_counts().to_dict() if len(a.missing) else {}
     if not counts:
-        yield Check(state="ok", text="Every planned point has a time.")
+        yield Check(state="ok", text="Every planned point was measured.")
         return
     words = ", ".join(f"{count:,} {str(name).replace('_', ' ')}" for name, count in counts.items())
     alarming = any(name in counts for name in _ALARMING)

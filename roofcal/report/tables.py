@@ -2,6 +2,7 @@
 
 `relative_error` is predicted / measured - 1 of the calibrated model; how far the op's output is
 from its reference is `numeric_error`, and what the formats cost beside it `quantisation_error`.
+Ops that tell their outputs apart have `<output>_sqnr_db` of each: signal to quantisation noise.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from roofcal.devices import DeviceSpec
-from roofcal.model.statistics import summarise
+from roofcal.model.statistics import sqnr_db, summarise
 from roofcal.model.transfers import CALIBRATED
 from roofcal.ops import BY_NAME
 from roofcal.ops.spec import OpSpec
@@ -69,6 +70,7 @@ _TEXT: Final = frozenset(
         "sweeps", "bound_by", "throttle_reasons", "kernel_names", "point_id", "session_id",
     }
 )  # fmt: skip
+_SQNR: Final = "_sqnr_db"
 _COUNTS: Final = frozenset({"world_size", "repeat", "samples"})
 
 
@@ -98,7 +100,9 @@ def frame_of(
         | _bounds(point, op, spec, roof)
         for point in records.points
     ]
-    columns = list(dict.fromkeys([*columns_of(op), *_columns_of_others(records.predictions)]))
+    outputs = _columns_of_outputs(records.measurements)
+    others = _columns_of_others(records.predictions)
+    columns = list(dict.fromkeys([*columns_of(op), *outputs, *others]))
     frame = pd.DataFrame({name: _series(name, op, rows) for name in columns}, columns=columns)
     frame["datasheet_s"] = frame["datasheet_s"].fillna(
         pd.Series([row["datasheet_bound_s"] for row in rows], dtype="float64")
@@ -135,6 +139,22 @@ def _columns_of_others(predictions: Mapping[str, Mapping[str, Prediction]]) -> l
             stated = any(p.low_s is not None for p in predictions[model].values())
             found += interval_columns(model) if stated else ()
     return found
+
+
+def _columns_of_outputs(measurements: Mapping[str, Measurement]) -> list[str]:
+    """One per output whose error any measurement has."""
+    names = (name for m in measurements.values() for name in m.output_errors or ())
+    return [sqnr_column(name) for name in dict.fromkeys(names)]
+
+
+def sqnr_column(output: str) -> str:
+    """The column of an output's signal to quantisation noise."""
+    return f"{output}{_SQNR}"
+
+
+def sqnr_columns(frame: pd.DataFrame) -> list[str]:
+    """Those of a tidy frame."""
+    return [name for name in frame.columns if name.endswith(_SQNR)]
 
 
 def _series(name: str, op: OpSpec, rows: Sequence[Mapping[str, Any]]) -> "pd.Series[Any]":
@@ -182,6 +202,8 @@ def _observed(measurement: Measurement | None) -> dict[str, Any]:
         "session_id": measurement.session_id,
         "started_s": measurement.started_s,
     }
+    errors = measurement.output_errors or {}
+    observed |= {sqnr_column(name): sqnr_db(error) for name, error in errors.items()}
     if measurement.status == "ok" and measurement.settled_samples_s:
         summary = summarise(measurement.settled_samples_s)
         observed["median_s"] = summary.median

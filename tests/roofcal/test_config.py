@@ -71,9 +71,11 @@ def test_the_projects_configuration_is_valid_in_every_size() -> None:
         (
             "sweeps/linear.yaml",
             ("sweeps", "square", "recipes"),
-            ["axiswise_two_level"],
-            "sweeps.square.recipes: unknown recipe 'axiswise_two_level'; did you mean",
+            ["axiswise_two_levels"],
+            "sweeps.square.recipes: unknown recipe 'axiswise_two_levels'; did you mean",
         ),
+        ("sweeps/linear.yaml", ("sweeps", "accuracy", "protocols"), [{"distribution": "flat"}],
+         "accuracy.protocols.0.distribution: Input should be 'normal', 'outlier_channels', 'heavy"),
         ("sweeps/gemm.yaml", ("sweeps", "square"), {"cubes": [0]}, "sweeps.square.cubes.0"),
         ("sweeps/gemm.yaml", ("sweeps", "square"), {"cubes": [1.5]}, "sweeps.square.cubes.0"),
         ("sweeps/gemm.yaml", ("sweeps", "square"), {"cubes": ["a"]}, "sweeps.square.cubes.0"),

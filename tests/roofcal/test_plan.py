@@ -1,12 +1,14 @@
 """Plans: which points, in which order, and what cannot be planned."""
 
-from itertools import groupby
+from dataclasses import replace
+from itertools import groupby, product
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from roofcal.config import load_study
+from roofcal.ops import BY_NAME
 from roofcal.plan import PlanError, plan_op, sweep_shapes
 from roofcal.records import Environment
 from roofcal.schema import LanguageModel, Sweep
@@ -111,6 +113,22 @@ def test_no_probe_has_the_shape_of_a_study_point(size: str, backend: str) -> Non
     }
     assert len(shapes["probe_math"]) >= 24
     assert not shapes["probe_math"] & shapes["gemm"]
+
+
+@pytest.mark.parametrize(("backend", "size"), [("cuda", "standard"), ("cpu", "quick")])
+def test_accuracy_is_planned_for_every_recipe_and_distribution(backend: str, size: str) -> None:
+    study = load_study(ROOT / "config", {"study": size})
+    vendor = "cpu" if backend == "cpu" else "nvidia"
+    points = plan_op(study.op_slice("linear", backend), replace(GPU, vendor=vendor))  # type: ignore[arg-type]
+    accuracy = [p for p in points if p.protocol.method == "accuracy"]
+    pairs = {(p.recipe, p.protocol.distribution) for p in accuracy}
+    kinds = ("normal", "outlier_channels", "heavy_tails", "all_positive")
+    assert pairs >= set(product(BY_NAME["linear"].recipes, kinds))
+    assert len(accuracy) <= 60
+    long = [p for p in accuracy if p.protocol.distribution == "all_positive"]
+    assert max(p.shape["k"] for p in long) == 16384
+    axes = {axis for p in long for axis, n in p.shape.items() if n == 16384 and "two" in p.recipe}
+    assert axes == (set("mnk") if backend == "cuda" else set())
 
 
 def test_random_shapes_keep_their_bounds_and_stay_as_they_are() -> None:

@@ -192,6 +192,13 @@ def test_records_of_the_first_schema_are_read() -> None:
     assert found == replace(MEASUREMENT, quantisation_error=None)
 
 
+def test_errors_of_outputs_are_written_where_there_are_any() -> None:
+    """Records of ops without them are what they were, to the byte."""
+    assert "output_errors" not in encode(MEASUREMENT)
+    told = replace(MEASUREMENT, output_errors={"output": 0.03, "grad_weight": 0.002})
+    assert decode(encode(told)) == told
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(RecordsError, match=r"nothing\.jsonl: no such records file"):
         read_records(tmp_path / "nothing.jsonl")

@@ -10,7 +10,6 @@ A call returns (y, grad_x, grad_w). Gradients are new tensors every time, so tha
 hold forward and backward.
 """
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -18,11 +17,10 @@ import torch
 from torch.nn import functional
 
 from roofcal.ops.bench import Call, Inputs, draw, norm_error, worst
-from roofcal.ops.linear.spec import RECIPES, recipe
+from roofcal.ops.linear.spec import OUTPUTS, RECIPES, recipe
 from roofcal.ops.spec import Unsupported
 
 Layer = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
-OUTPUTS: Final = ("output", "grad_input", "grad_weight")
 # recipe here -> torchao's name of it, torchao.float8.Float8LinearConfig.from_recipe_name
 TORCHAO: Final = {
     "fp8_tensorwise": "tensorwise",
@@ -173,14 +171,14 @@ def errors(plain: Layer, inputs: Inputs, outputs: tuple[torch.Tensor, ...]) -> d
     }
 
 
-def sqnr_db(error: float) -> float:
-    """Signal to quantisation noise, in decibels, of an error of `errors`."""
-    return -20 * math.log10(error) if error > 0 else math.inf
+def output_errors(name: str, inputs: Inputs, output: tuple[torch.Tensor, ...]) -> dict[str, float]:
+    """`errors` of a linear."""
+    return errors(bf16_layer, inputs, output)
 
 
 def relative_error(name: str, inputs: Inputs, output: tuple[torch.Tensor, ...]) -> float:
-    """The worst of `errors`."""
-    return worst(*errors(bf16_layer, inputs, output).values())
+    """The worst of `output_errors`."""
+    return worst(*output_errors(name, inputs, output).values())
 
 
 def tolerance(name: str) -> float:

@@ -14,7 +14,7 @@ the sweep file; its points carry it as one line of text, so that they need no fi
 from collections.abc import Mapping
 from typing import Any, Final
 
-from kernels.linear_recipes import NAMED, LinearRecipe, recipe_of
+from kernels.linear_recipes import NAMED, OPERANDS, LinearRecipe, recipe_of
 from roofcal.model.dtypes import nbytes
 from roofcal.model.work import Work
 from roofcal.ops.gemm import spec as gemm
@@ -34,6 +34,10 @@ PROVIDERS: Final = {
     "cuda": ("bf16_compile", "triton", "triton_products", "torchao"),
     "cpu": ("torch_cpu",),
 }
+
+OUTPUTS: Final = tuple(OPERANDS)  # one per product: output, grad_input, grad_weight
+# product -> the axis that it sums over
+SUMMED: Final = dict(zip(OUTPUTS, "knm", strict=True))
 
 
 def recipe(name: str) -> LinearRecipe:

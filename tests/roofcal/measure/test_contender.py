@@ -170,6 +170,24 @@ def test_an_error_within_the_tolerance_passes_and_is_kept(
     assert prepare(hot("any"), CPU, 0, KIB).relative_error == error
 
 
+ACCURACY = Protocol(method="accuracy")
+
+
+def test_no_error_is_too_large_to_be_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contender, "load_bench", lambda _: Broken(1e9, 0.01))
+    found = prepare(point("any", protocol=ACCURACY), CPU, 0, KIB)
+    assert (found.relative_error, len(found.copies), found.output_errors) == (1e9, 1, None)
+
+
+@pytest.mark.parametrize("error", [math.nan, math.inf])
+def test_an_error_that_is_no_number_is_no_result(
+    monkeypatch: pytest.MonkeyPatch, error: float
+) -> None:
+    monkeypatch.setattr(contender, "load_bench", lambda _: Broken(error, 0.01))
+    with pytest.raises(IncorrectError):
+        prepare(point("any", protocol=ACCURACY), CPU, 0, KIB)
+
+
 def test_settled_samples_are_those_behind_the_warm_up() -> None:
     found = prepared()
     found.samples, found.slice_starts, found.warmup_samples = [3.0, 2.0, 1.0, 1.0], [0, 2, 3], 2

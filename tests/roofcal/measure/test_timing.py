@@ -16,7 +16,8 @@ from roofcal.measure.timing import (
     WallTimer,
     make_timer,
 )
-from roofcal.records import Method, PlanPoint, Protocol
+from roofcal.model.protocols import Method
+from roofcal.records import PlanPoint, Protocol
 from tests.roofcal.measure.contenders import Clock, contender
 from tests.roofcal.measure.runs import point
 from tests.roofcal.measure.stand_in_cuda import StandInCuda

@@ -265,6 +265,27 @@ def test_a_lost_context_is_reported_and_the_process_ends(monkeypatch: pytest.Mon
     assert (row.status, "illegal memory access" in str(row.reason)) == ("failed", True)
 
 
+def test_a_point_of_accuracy_is_reported_without_being_timed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def never(*_: Any) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(worker, "time_group", never)
+    events = io.StringIO()
+    shape = {"m": 32, "n": 32, "k": 32}
+    accuracy = Protocol(method="accuracy", distribution="heavy_tails")
+    recipes = ("bf16", "fp8_axiswise")
+    points = [point(r, op="linear", shape=shape, protocol=accuracy) for r in recipes]
+    worker_here(events).run_group(points)
+    plain, narrow = (rows_of(events.getvalue())[p.point_id] for p in points)
+    assert (plain.status, plain.latency_samples_s, plain.rotating_copies) == ("ok", (), 1)
+    assert plain.output_errors and narrow.output_errors
+    for name in ("output", "grad_input", "grad_weight"):
+        assert 0 < plain.output_errors[name] < 0.2 * narrow.output_errors[name]
+    assert narrow.relative_error == max(narrow.output_errors.values())
+
+
 def test_a_method_the_processor_lacks_is_a_failed_row_that_says_so() -> None:
     events = io.StringIO()
     worker_here(events).run_group([point("fp32", protocol=Protocol(method="profiler"))])

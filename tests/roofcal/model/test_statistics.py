@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofcal.model.statistics import order_statistic_rank, summarise
+from roofcal.model.statistics import order_statistic_rank, sqnr_db, summarise
 
 
 @pytest.mark.parametrize(("count", "rank"), [(1, 0), (5, 0), (6, 0), (9, 1), (12, 2), (25, 7)])
@@ -45,3 +45,9 @@ def test_few_samples_are_never_known_well() -> None:
 def test_no_samples_are_an_error() -> None:
     with pytest.raises(ValueError, match="no samples"):
         summarise([])
+
+
+@pytest.mark.parametrize(("error", "decibels"), [(1.0, 0.0), (0.1, 20.0), (2.0, -6.0206)])
+def test_noise_over_signal_in_decibels(error: float, decibels: float) -> None:
+    assert sqnr_db(error) == pytest.approx(decibels, abs=1e-4)
+    assert sqnr_db(0.0) == math.inf

@@ -1,11 +1,13 @@
 """Inputs and errors that all ops share."""
 
 import math
+from typing import get_args
 
 import pytest
 import torch
 
-from roofcal.ops.bench import draw, load_bench, norm_error, quantisation_error, worst
+from roofcal.model.protocols import Distribution
+from roofcal.ops.bench import draw, errors_of, load_bench, norm_error, quantisation_error, worst
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -26,8 +28,44 @@ def test_normal_data_is_normal_and_zeros_are_zeros() -> None:
 
 
 def test_another_distribution_is_refused() -> None:
-    with pytest.raises(ValueError, match="unknown distribution 'ones'; allowed: normal, zeros"):
+    with pytest.raises(ValueError, match="unknown distribution 'ones'; allowed: normal, outlier_c"):
         draw(generator(), "ones", 1)
+
+
+@pytest.mark.parametrize("distribution", get_args(Distribution))
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_every_distribution_is_drawn_again_from_an_equal_seed(
+    distribution: str, dtype: torch.dtype
+) -> None:
+    x = draw(generator(), distribution, 24, 700, dtype=dtype)
+    assert (x.shape, x.dtype) == ((24, 700), dtype)
+    assert torch.equal(draw(generator(), distribution, 24, 700, dtype=dtype), x)
+    if distribution != "zeros":
+        assert not torch.equal(draw(generator(1), distribution, 24, 700, dtype=dtype), x)
+
+
+@pytest.mark.parametrize(("columns", "outliers"), [(16, 1), (512, 1), (513, 2), (1600, 4)])
+def test_a_few_columns_are_many_times_larger(columns: int, outliers: int) -> None:
+    x = draw(generator(), "outlier_channels", 256, columns).float()
+    deviations = x.std(0)
+    large = deviations > 30
+    assert int(large.sum()) == outliers
+    assert deviations[large].mean() == pytest.approx(64, rel=0.1)
+    assert x[:, ~large].std() == pytest.approx(1, rel=0.05)
+
+
+def test_heavy_tails_are_those_of_student() -> None:
+    """P(|t| > 3.182) = 5 % and P(|t| > 12.92) = 0.1 % with 3 degrees of freedom (any t table)."""
+    x = draw(generator(), "heavy_tails", 1000, 1000, dtype=torch.float32)
+    assert float((x.abs() > 3.182).float().mean()) == pytest.approx(0.05, rel=0.02)
+    assert float((x.abs() > 12.92).float().mean()) == pytest.approx(0.001, rel=0.15)
+    assert abs(float(x.median())) < 0.01
+
+
+def test_positive_data_is_the_size_of_normal_data() -> None:
+    x = draw(generator(), "all_positive", 200, 200)
+    assert torch.equal(x, draw(generator(), "normal", 200, 200).abs())
+    assert bool((x >= 0).all())
 
 
 def test_the_error_is_relative_to_the_reference() -> None:
@@ -56,3 +94,15 @@ def test_the_draws_are_made_only_for_ops_that_compare_with_them() -> None:
     for op in ("probe_math", "cast"):
         assert quantisation_error(load_bench(op), "bf16", {}, never) is None
     assert quantisation_error(load_bench("gemm"), "bf16", {}, never) == 0
+
+
+def test_errors_are_those_of_each_output_where_the_op_tells_them_apart() -> None:
+    shape = {"m": 32, "n": 32, "k": 64}
+    for op, names in (("gemm", None), ("linear", ["output", "grad_input", "grad_weight"])):
+        bench = load_bench(op)
+        inputs = bench.make_inputs("bf16", shape, generator(), "normal")
+        output = bench.build("torch_cpu", "bf16", shape)(inputs)
+        error, by_output = errors_of(bench, "bf16", inputs, output)
+        assert error == bench.relative_error("bf16", inputs, output)
+        assert (by_output and list(by_output)) == names
+        assert by_output is None or error == max(by_output.values())

@@ -8,7 +8,7 @@ import pytest
 from roofcal.model.transfers import transferred
 from roofcal.predict.errors import PredictError
 from roofcal.predict.run import predict_run
-from roofcal.records import encode, write_records
+from roofcal.records import Protocol, encode, write_records
 from tests.roofcal.predict.runs import SPEC, WAVE, calibration, cast, exactly, product
 
 
@@ -105,3 +105,12 @@ def test_an_environment_predicts_a_run_once(tmp_path: Path, environments: list[s
         PredictError, match=rf"--also .*{environments[0]} predicts this run already"
     ):
         predict_run(run, own, "gemm", SPEC, also=again)
+
+
+def test_points_that_are_not_timed_get_no_prediction(tmp_path: Path) -> None:
+    run, calibrated = folder(tmp_path)
+    alone = predict_run(run, calibrated, "gemm", SPEC)
+    untimed = replace(product(128, 128, 128), protocol=Protocol(method="accuracy"))
+    points = [untimed, product(64, 64, 64), product(64, 64, 64, "fp8_axiswise")]
+    write_records(run / "plan" / "gemm.jsonl", points)
+    assert predict_run(run, calibrated, "gemm", SPEC) == alone

@@ -22,6 +22,17 @@ def test_every_column_of_the_points_exists(analysis: Analysis, op: str) -> None:
     assert wanted - set(frame.columns) == set()
 
 
+def test_outputs_have_columns_where_they_are_told_apart() -> None:
+    usual = {column.key for column in columns.point_columns(["m"])}
+    (more,) = (
+        column
+        for column in columns.point_columns(["m"], ["output_sqnr_db"])
+        if column.key not in usual
+    )
+    assert (more.key, more.label, more.unit) == ("output_sqnr_db", "output", "dB")
+    assert (more.show(28.54), more.show(float("inf"))) == ("28.5", "exact")
+
+
 def test_every_column_of_the_other_tables_exists(analysis: Analysis) -> None:
     tables = {
         columns.ERRORS: analysis.errors,

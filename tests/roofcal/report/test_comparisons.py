@@ -84,3 +84,18 @@ def test_a_panel_point_without_its_standard_time_has_no_ratio(tmp_path: Path) ->
 
     assert len(panel) == 1
     assert panel["ratio"].isna().all()
+
+
+@pytest.mark.parametrize(
+    ("method", "distribution", "words"),
+    [
+        ("graph", "normal", "graph, cold"),
+        ("events_flush", "zeros", "events + flush, cold, zeros"),
+        ("graph", "heavy_tails", "graph, cold, heavy tails"),
+        ("accuracy", "normal", "not timed"),
+        ("accuracy", "outlier_channels", "not timed, outlier channels"),
+    ],
+)
+def test_a_protocol_has_words(method: str, distribution: str, words: str) -> None:
+    row = {"method": method, "cache": "cold", "distribution": distribution}
+    assert protocol_name(row) == words

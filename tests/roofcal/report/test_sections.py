@@ -1,4 +1,4 @@
-"""The chapter of a device: what stands where, and what is said where something is missing."""
+"""The chapter of a device: which sections and figures it has, under which ids."""
 
 from pathlib import Path
 
@@ -6,8 +6,8 @@ import pytest
 
 from roofcal.report.analysis import Analysis, analyse
 from roofcal.report.loading import load_run
-from roofcal.report.page import Chapter, FigureBlock, Prose, Table
-from roofcal.report.sections import Writer
+from roofcal.report.page import Chapter, FigureBlock, Table
+from roofcal.report.sections import SECTIONS, Writer
 
 FIGURES = {
     "roofline",
@@ -35,11 +35,6 @@ def bare_chapter(bare: Path) -> Chapter:
     return Writer(analyse(load_run(bare), None), "cpu", 1).chapter()
 
 
-def blocks(chapter: Chapter, section: str) -> list[object]:
-    (found,) = [s for s in chapter.sections if s.id == f"{chapter.id}-{section}"]
-    return list(found.blocks)
-
-
 def test_every_kind_of_figure_is_there(chapter: Chapter) -> None:
     keys = {figure.id.split("-figure-")[1].rpartition("-")[0] for figure in chapter.figures}
     assert keys == FIGURES
@@ -61,43 +56,15 @@ def test_ids_are_unique_in_a_chapter(chapter: Chapter) -> None:
     assert len(ids) == len(set(ids))
 
 
-def test_all_points_of_all_ops_are_listed(chapter: Chapter, analysis: Analysis) -> None:
-    tables = [block for block in blocks(chapter, "points") if isinstance(block, Table)]
-    assert [table.total for table in tables] == [len(f) for f in analysis.frames.values()]
-
-
-def test_points_without_a_time_are_listed_with_their_reason(chapter: Chapter) -> None:
-    counted, every = [b for b in blocks(chapter, "missing") if isinstance(b, Table)]
-    assert every.total == 4
-    assert "the worker died (signal SIGSEGV) at &lt;0x0&gt;" in every.body
-    assert counted.total == 4
-
-
-def test_the_worst_points_come_first(chapter: Chapter) -> None:
-    (worst,) = [
-        b
-        for b in blocks(chapter, "accuracy")
-        if isinstance(b, Table) and b.id.endswith("worst-gemm")
-    ]
-    assert worst.total == 20
-    assert "+10.0" in worst.body.split("</tr>")[0]
-
-
-def test_a_bare_run_says_what_it_lacks(bare_chapter: Chapter) -> None:
-    said = {
-        section.id: [b.text for b in section.blocks if isinstance(b, Prose)]
-        for section in bare_chapter.sections
-    }
-
-    assert said["cpu-constants"] == ["This run is not calibrated: it has no calibration.jsonl."]
-    assert said["cpu-accuracy"] == ["Nothing was predicted in this run."]
-    assert said["cpu-bandwidth"] == ["The memory probe was not measured."]
-    assert said["cpu-audit"][-1] == "There is none."
-    assert said["cpu-methods"] == ["This run has no method panel."]
-    assert said["cpu-missing"] == ["Every planned point has a time."]
-    assert "The plan of cast is empty." in said["cpu-points"]
-
-
 def test_a_bare_run_still_has_its_figures(bare_chapter: Chapter) -> None:
     keys = {figure.id.split("-figure-")[1] for figure in bare_chapter.figures}
     assert {"roofline-gemm", "speedup_cubes-gemm"} <= keys
+
+
+def test_sections_stand_in_their_order_and_empty_ones_are_left_out(chapter: Chapter) -> None:
+    keys = [section.id.removeprefix("h200-") for section in chapter.sections]
+    order = [key for key, _, _ in SECTIONS]
+    assert keys == [key for key in order if key in keys]
+    assert {"constants", "provenance"} <= set(keys)
+    assert "mixed" not in keys
+    assert all(section.blocks for section in chapter.sections)

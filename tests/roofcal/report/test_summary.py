@@ -8,6 +8,7 @@ from roofcal.records import Protocol
 from roofcal.report.analysis import Analysis, analyse
 from roofcal.report.loading import load_run
 from roofcal.report.summary import checks, narrower, sentences
+from tests.roofcal.report.linears import linear_run
 from tests.roofcal.report.synthetic import (
     MadeUpRun,
     add_constants,
@@ -175,3 +176,9 @@ def test_badly_known_medians_are_noted(tmp_path: Path) -> None:
     made.measure(point, samples=samples_around(true_seconds(point), spread=0.2))
     text = "Of gemm, 100 % of the medians are known less well than to 1 %."
     assert checked(look(tmp_path, made))[text] == "note"
+
+
+def test_points_of_accuracy_are_counted_apart_from_times(tmp_path: Path) -> None:
+    analysis = look(tmp_path, linear_run())
+    assert analysis.timed == 10
+    assert f"10 have a time, {analysis.ok - 10} an accuracy without one." in told(analysis)

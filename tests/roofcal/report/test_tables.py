@@ -10,6 +10,7 @@ import pytest
 from roofcal.devices import DeviceSpec
 from roofcal.model.statistics import summarise
 from roofcal.ops import BY_NAME
+from roofcal.ops.linear.spec import OUTPUTS
 from roofcal.report.loading import Run, load_run
 from roofcal.report.tables import (
     NOT_REACHED,
@@ -20,9 +21,12 @@ from roofcal.report.tables import (
     ok_rows,
     role_of,
     row_of_largest,
+    sqnr_column,
+    sqnr_columns,
     standard_protocol,
     tidy_frame,
 )
+from tests.roofcal.report.linears import linear_run, true_db
 from tests.roofcal.report.synthetic import (
     LAUNCH_S,
     MODEL_ERROR,
@@ -248,3 +252,24 @@ def test_two_streams_of_one_size_are_two_points(tmp_path: Path) -> None:
     made.measure(stream(1 << 20, "read", "hot"))
 
     assert list(frame_of_points(tmp_path, made, "probe_copy")["cache"]) == ["cold", "hot"]
+
+
+def test_outputs_have_their_decibels_where_they_are_told_apart(tmp_path: Path) -> None:
+    run = linear_run()
+    frame = frame_of_points(tmp_path, run, "linear")
+    assert sqnr_columns(frame) == [sqnr_column(name) for name in OUTPUTS]
+    for row, point in zip(frame.to_dict("records"), run.points["linear"], strict=True):
+        for name in OUTPUTS:
+            wanted = true_db(point, name) if row["status"] == "ok" else np.nan
+            assert row[f"{name}_sqnr_db"] == pytest.approx(wanted, nan_ok=True)
+
+
+def test_a_point_of_accuracy_is_ok_without_a_time(tmp_path: Path) -> None:
+    frame = frame_of_points(tmp_path, linear_run(timed=False), "linear")
+    assert frame["median_s"].isna().all()
+    assert (frame.loc[frame["recipe"] != "mxfp8", "status"] == "ok").all()
+    assert ok_rows(frame).empty
+
+
+def test_ops_with_one_output_have_no_columns_of_outputs(gemm: pd.DataFrame) -> None:
+    assert sqnr_columns(gemm) == []

@@ -10,7 +10,7 @@ from roofcal.measure.contender import prepare
 from roofcal.ops.linear import bench
 from roofcal.ops.linear.spec import OP
 from roofcal.ops.spec import Unsupported
-from roofcal.records import PlanPoint
+from roofcal.records import PlanPoint, Protocol
 from tests.roofcal.ops.linear.test_spec import OWN
 
 SHAPE = {"m": 100, "n": 64, "k": 128}
@@ -49,14 +49,63 @@ def test_zeros_have_no_error() -> None:
     assert bench.relative_error("fp8_axiswise", made, output) == 0
 
 
-def test_errors_are_told_apart_and_as_decibels() -> None:
+def test_errors_are_told_apart() -> None:
     made = inputs(SHAPE)
     output = bench.build("torch_cpu", "fp8_axiswise_bf16_grad_weight", SHAPE)(made)
     found = bench.errors(bench.bf16_layer, made, output)
     assert list(found) == ["output", "grad_input", "grad_weight"]
     assert 0 < found["grad_weight"] < 0.2 * found["output"]
-    assert bench.sqnr_db(0.1) == pytest.approx(20)
-    assert bench.sqnr_db(0.0) == math.inf
+
+
+@pytest.mark.parametrize("distribution", ["outlier_channels", "heavy_tails", "all_positive"])
+def test_accuracy_is_a_row_whatever_the_data(distribution: str) -> None:
+    """Also where the error is beyond what a timed point may have."""
+    protocol = Protocol(method="accuracy", distribution=distribution)  # type: ignore[arg-type]
+    point = PlanPoint(
+        op="linear",
+        provider="torch_cpu",
+        recipe="mxfp8",
+        shape=SHAPE,
+        device="cpu",
+        protocol=protocol,
+    )
+    contender = prepare(point, torch.device("cpu"), seed=0, cache_bytes=1 << 16)
+    assert contender.output_errors is not None
+    assert list(contender.output_errors) == ["output", "grad_input", "grad_weight"]
+    assert contender.relative_error == max(contender.output_errors.values())
+    assert len(contender.copies) == 1
+
+
+def test_accuracy_is_measured_without_torch_compile(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[bool] = []
+
+    def layer(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        seen.append(torch.compiler.is_compiling())
+        return x @ w.t()
+
+    monkeypatch.setattr(bench, "build", lambda *_: bench._trained(bench._compiled(layer)))
+    protocol = Protocol(method="accuracy")
+    point = PlanPoint(
+        op="linear",
+        provider="bf16_compile",
+        recipe="bf16",
+        shape=SHAPE,
+        device="cpu",
+        protocol=protocol,
+    )
+    assert prepare(point, torch.device("cpu"), 0, 1 << 16).relative_error < 1e-2
+    assert seen == [False]
+
+
+def test_long_sums_of_positive_data_have_more_signal_than_noise() -> None:
+    """Errors of casts differ in sign and average out over K; the signal adds up."""
+    shape = {"m": 16, "n": 16, "k": 4096}
+    found = {}
+    for distribution in ("normal", "all_positive"):
+        made = inputs(shape, distribution)
+        output = bench.build("torch_cpu", "fp8_axiswise", shape)(made)
+        found[distribution] = bench.output_errors("fp8_axiswise", made, output)["output"]
+    assert found["all_positive"] < found["normal"] / 5
 
 
 def test_large_references_are_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
