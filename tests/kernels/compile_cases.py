@@ -19,6 +19,7 @@ from kernels import (
 from kernels.configs import ARCHITECTURES
 from kernels.fp8_scales import LARGEST
 from tests.kernels.compile_case import Case
+from tests.kernels.compile_gathered import gathered
 from tests.kernels.compile_gemm_cases import gemms
 
 WITH_E4M3 = tuple(arch for arch in ARCHITECTURES if arch not in configs.WITHOUT_E4M3)
@@ -233,4 +234,4 @@ def _mx_hopper(kind: str, case: Any, rounding: str) -> Iterator[tuple[str, Case]
             yield name, built
 
 
-CASES: dict[str, Case] = dict((*_streams(), *_casts(), *gemms()))
+CASES: dict[str, Case] = dict((*_streams(), *_casts(), *gemms(), *gathered()))
