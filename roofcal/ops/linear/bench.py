@@ -30,6 +30,9 @@ TORCHAO: Final = {
 _DOUBLE_ELEMENTS: Final = 1 << 25  # of x up to which the reference is in float64
 # e4m3 has 3 bits of mantissa: 2.6 % of a value, 3.7 % of a product of two; mxfp8 rounds its scales
 # down, and what then saturates makes it 6 %. bf16: three roundings of 0.2 %.
+# torchao rounds axiswise scales to powers of two and casts tensorwise gradients to e5m2
+# (torchao/float8/config.py): errors up to 6.8 % on an H200, where ours are 4.0 %.
+PROVIDER_TOLERANCE: Final = {"torchao": 1e-1}
 _TOLERANCE: Final = {"bf16": 1e-2, "fp8": 6e-2, "mxfp8": 1e-1}
 
 

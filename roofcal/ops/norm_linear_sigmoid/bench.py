@@ -14,6 +14,7 @@ from roofcal.ops.linear.spec import recipe
 
 make_inputs = linear.make_inputs
 tolerance = linear.tolerance
+PROVIDER_TOLERANCE = linear.PROVIDER_TOLERANCE
 
 
 def bf16_block(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
