@@ -1,5 +1,7 @@
 """One self-contained HTML page of one or more runs, and the tables behind it as CSV."""
 
+import gzip
+from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -12,6 +14,7 @@ from roofcal.devices import load_devices
 from roofcal.model.files import write_bytes
 from roofcal.report import (
     claims_section,
+    health_section,
     linear_accuracy_section,
     mixed_section,
     transfer_section,
@@ -20,7 +23,7 @@ from roofcal.report.analysis import Analysis, analyse, with_shape
 from roofcal.report.export import as_csv, write_csv
 from roofcal.report.glance import GLANCE, glance_row
 from roofcal.report.loading import ReportError, Run, load_run
-from roofcal.report.page import Chapter, make_table
+from roofcal.report.page import Chapter, FigureBlock, Table, make_table
 from roofcal.report.provenance import calibration_home
 from roofcal.report.sections import Writer
 
@@ -50,7 +53,7 @@ def write_report(
     tables: dict[str, list[pd.DataFrame]] = {}
     for number, (anchor, run) in enumerate(_anchored(loaded)):
         others = _calibrations(loaded, run.environment.device)
-        analysis = analyse(run, specs.get(run.environment.device), others, claims)
+        analysis = analyse(run, specs.get(run.environment.device), others, claims, loaded)
         chapters.append(Writer(analysis, anchor, number).chapter())
         glance.append(glance_row(analysis))
         for name, frame in csv_tables(analysis):
@@ -58,10 +61,16 @@ def write_report(
         if analysis.claims:
             judged = _labelled(claims_section.claims_table(analysis.claims), analysis)
             tables.setdefault(claims_section.SOURCE, []).append(judged)
-    page = _page(chapters, glance)
-    for name, frames in sorted(tables.items()):
-        write_csv(out.parent / "tables" / name, _joined(frames))
+    files = {name: _joined(frames) for name, frames in sorted(tables.items())}
+    page = _page(chapters, glance, {name: packed(as_csv(frame)) for name, frame in files.items()})
+    for name, frame in files.items():
+        write_csv(out.parent / "tables" / name, frame)
     write_bytes(out, page.encode())
+
+
+def packed(text: str) -> str:
+    """A file as the page carries it: gzip without a date, in base64."""
+    return b64encode(gzip.compress(text.encode(), mtime=0)).decode()
 
 
 def tables_of(run: Path, devices_folder: Path) -> dict[str, str]:
@@ -138,6 +147,8 @@ def csv_tables(a: Analysis) -> Iterator[tuple[str, pd.DataFrame]]:
         yield "learning.csv", _labelled(a.learning, a)
     if len(a.llm):
         yield "llm.csv", _labelled(a.llm, a)
+    if len(a.health.points):
+        yield health_section.SOURCE, _labelled(a.health.points, a)
     if len(a.transfers):
         yield transfer_section.SOURCE, _labelled(a.transfers, a)
 
@@ -161,7 +172,10 @@ def _labelled(frame: pd.DataFrame, a: Analysis, *, last: bool = False) -> pd.Dat
     return labelled if last else labelled[[*labels, *frame.columns]]
 
 
-def _page(chapters: Sequence[Chapter], glance: Sequence[Mapping[str, Any]]) -> str:
+def _page(
+    chapters: Sequence[Chapter], glance: Sequence[Mapping[str, Any]], files: Mapping[str, str]
+) -> str:
+    """files: packed tables by name; those that a link of the page names are put into it."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -175,6 +189,12 @@ def _page(chapters: Sequence[Chapter], glance: Sequence[Mapping[str, Any]]) -> s
     return environment.get_template("report.html.j2").render(
         chapters=chapters,
         glance=table,
+        files={name: text for name, text in files.items() if name in _linked(chapters)},
         style=(TEMPLATES / "style.css").read_text(encoding="utf-8"),
         script=(TEMPLATES / "tables.js").read_text(encoding="utf-8"),
     )
+
+
+def _linked(chapters: Sequence[Chapter]) -> set[str]:
+    blocks = [b for chapter in chapters for part in chapter.sections for b in part.blocks]
+    return {block.source for block in blocks if isinstance(block, FigureBlock | Table)}

@@ -107,6 +107,16 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """One of the six questions: its answer in a sentence, and the sections that show why."""
+
+    id: str
+    title: str
+    answer: str
+    sections: Sequence[Section] = field(default_factory=tuple)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
     """A sentence on whether something is as it should be: ok, look (at it), or note."""
 
@@ -126,7 +136,12 @@ class Chapter:
     summary: Sequence[str]
     tables: Sequence[Table]
     checks: Sequence[Check]
-    sections: Sequence[Section] = field(default_factory=tuple)
+    questions: Sequence[Question] = field(default_factory=tuple)
+
+    @property
+    def sections(self) -> list[Section]:
+        """All sections of the chapter, in order."""
+        return [section for question in self.questions for section in question.sections]
 
     @property
     def figures(self) -> list[FigureBlock]:
