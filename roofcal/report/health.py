@@ -17,7 +17,7 @@ from roofcal.model.statistics import summarise
 from roofcal.report.loading import Run
 from roofcal.report.numbers import count_of, percent
 from roofcal.report.quality import sentinel_drift
-from roofcal.report.tables import ok_rows, tidy_frame
+from roofcal.report.tables import axes_of, ok_rows, tidy_frame
 
 OPS: Final = ("probe_copy", "probe_math", "probe_launch", "gemm")
 # Two healthy H200 of one environment were up to 4.6 % apart at the power limit (README, `compare`).
@@ -120,7 +120,14 @@ def _comparable(frame: pd.DataFrame) -> pd.DataFrame:
     chosen = (
         (rows["method"] == "graph") & (rows["distribution"] == "normal") & (rows["repeat"] == 0)
     )
-    return rows.loc[chosen, ["point_id", "op", "provider", "recipe", *_SEEN]]
+    return _with_shape(rows[chosen])[["point_id", "op", "provider", "recipe", "shape", *_SEEN]]
+
+
+def _with_shape(rows: pd.DataFrame) -> pd.DataFrame:
+    """The axes of an op as one text: '16 x 3,584 x 8,192'."""
+    sizes = rows[axes_of(rows)].to_numpy()
+    texts = [" \N{MULTIPLICATION SIGN} ".join(f"{size:,}" for size in of_one) for of_one in sizes]
+    return rows.assign(shape=pd.Series(texts, index=rows.index, dtype=object))
 
 
 def _sentinel(ours: pd.DataFrame, published: pd.DataFrame) -> list[pd.DataFrame]:

@@ -29,6 +29,7 @@ POINTS: Final = (
     text("kind", "kind of work"),
     text("provider", "provider"),
     text("recipe", "recipe"),
+    text("shape", "shape"),
     Column(key="ratio", label="time", kind="number", show=lambda v: f"{v:.3f}", about=_OURS),
     seconds("median_s", "here"),
     seconds("median_s_published", "published"),
@@ -38,9 +39,8 @@ POINTS: Final = (
 
 
 def blocks(pen: Pen) -> Iterator[Block]:
-    """The answer; then, with a publication, how it was found and the tables behind it."""
+    """How the answer was found and the tables behind it; nothing without a publication."""
     found = pen.a.health
-    yield Prose(text=found.answer)
     if found.against is None:
         return
     yield Prose(text=_about(found, pen.a.environment_id))

@@ -26,6 +26,7 @@ from roofcal.report.loading import ReportError, Run, load_run
 from roofcal.report.page import Chapter, FigureBlock, Table, make_table
 from roofcal.report.provenance import calibration_home
 from roofcal.report.sections import Writer
+from roofcal.report.svg import standalone
 
 TEMPLATES: Final = Path(__file__).resolve().parents[2] / "reports" / "templates"
 
@@ -35,12 +36,14 @@ def write_report(
     out: Path,
     devices_folder: Path,
     claims: Sequence[Entry] = (),
+    figures: Path | None = None,
 ) -> None:
     """Write the page to `out` and tables/*.csv beside it; equal records give equal bytes.
 
     runs: (run folder, folder of its calibration and predictions; None: the run folder itself).
     claims: of the ledger, judged on every run; a publication is frozen without them, because the
     ledger grows on.
+    figures: folder for every figure as an SVG file, <question>/<chapter>/<figure>.<op>.svg.
     GPUs come first. Raises ReportError without a run or for a calibration of another device,
     RecordsError and DatasheetError for bad files, OSError; then no page was changed.
     """
@@ -65,7 +68,22 @@ def write_report(
     page = _page(chapters, glance, {name: packed(as_csv(frame)) for name, frame in files.items()})
     for name, frame in files.items():
         write_csv(out.parent / "tables" / name, frame)
+    if figures is not None:
+        for name, svg in figure_files(chapters):
+            write_bytes(figures / name, svg.encode())
     write_bytes(out, page.encode())
+
+
+def figure_files(chapters: Sequence[Chapter]) -> Iterator[tuple[str, str]]:
+    """(path, SVG) of every figure; `_` in the name of a question stands for a space."""
+    for chapter in chapters:
+        for question in chapter.questions:
+            folder = question.title.removesuffix("?").replace(" ", "_")
+            for section in question.sections:
+                for block in section.blocks:
+                    if isinstance(block, FigureBlock):
+                        name = f"{folder}/{chapter.id}/{block.key}.{block.op}.svg"
+                        yield name, standalone(block.svg)
 
 
 def packed(text: str) -> str:

@@ -61,10 +61,12 @@ class Table:
 class FigureBlock:
     """A figure with the table it was drawn from and the command that prints that table.
 
+    key: of its caption, reports/captions/<key>.md;
     svg and the paragraphs of `caption` are HTML, escaped.
     """
 
     id: str
+    key: str
     title: str
     op: str
     svg: str

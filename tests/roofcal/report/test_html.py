@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 from roofcal.records import write_records
+from roofcal.report.captions import FOLDER as CAPTIONS
 from roofcal.report.html import write_report
 from roofcal.report.loading import ReportError
 from tests.roofcal.report.conftest import DEVICES
@@ -214,3 +215,14 @@ def test_a_bad_run_leaves_the_old_page_alone(tmp_path: Path, folder: Path) -> No
 
     assert out.read_text() == "old"
     assert not (tmp_path / "tables").exists()
+
+
+def test_figures_are_files_too_where_a_folder_is_named(tmp_path: Path, folder: Path) -> None:
+    write_report([(folder, folder)], tmp_path / "report.html", DEVICES, figures=tmp_path / "svg")
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    files = sorted(path.relative_to(tmp_path / "svg") for path in (tmp_path / "svg").rglob("*.svg"))
+    assert len(files) == text.count("<figure")
+    assert Path("Which_recipe_for_my_layer/nvidia-h200/roofline.gemm.svg") in files
+    assert {path.stem.partition(".")[0] for path in files} <= {
+        path.stem for path in CAPTIONS.glob("*.md")
+    }
