@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from roofcal.measure.locks import Lock
-from roofcal.measure.process import WorkerProcess, describe_exit
+from roofcal.measure.process import WorkerProcess
 from roofcal.measure.rank_group import RankGroup
 from roofcal.records import Environment, Measurement, PlanPoint, Session, Status, decode, encode
 from roofcal.schema import Timing
@@ -90,9 +90,11 @@ class Crew:
             said = f"the {world_size} measuring processes did not start: "
             self._unable[world_size] = said + worker.fault(patience).reason
             return
+        reason = worker.fault(patience).reason
+        worker.kill()
         raise MeasureError(
-            f"the measuring process did not start ({describe_exit(worker.kill())}); its messages "
-            "are above, and `python -m roofcal doctor` says what is missing"
+            f"the measuring process did not start: {reason}; its messages are above, and "
+            "`python -m roofcal doctor` says what is missing"
         )
 
     def _new_worker(self, world_size: int) -> _Workers:

@@ -103,6 +103,11 @@ def leaves_a_child(_: PlanPoint | None) -> None:
     os._exit(5)
 
 
+def stays_behind(_: PlanPoint | None) -> None:
+    EVENTS.close()
+    time.sleep(1000)
+
+
 def tries_the_lock(_: PlanPoint | None) -> None:
     lock = try_lock("cpu")
     files = [str(entry.resolve()) for entry in Path("/proc/self/fd").iterdir()]
@@ -125,6 +130,7 @@ DEEDS: dict[str, Deed] = {
     "writes half an event and hangs": half_an_event_and_silence,
     "loses the device": loses_the_device,
     "leaves a child": leaves_a_child,
+    "stays behind": stays_behind,
     "tries the lock": tries_the_lock,
     "kills the session": kills_the_session,
 }
