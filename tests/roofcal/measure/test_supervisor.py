@@ -166,7 +166,9 @@ def test_a_worker_that_hangs_at_its_start_did_not_run_out_of_memory(
 ) -> None:
     monkeypatch.setenv("AT_START", "hangs")
     monkeypatch.setattr(supervisor, "_START_S", 1.0)
-    with pytest.raises(MeasureError, match=r"did not start: no sign of life for 1 s; the worker wa"):
+    with pytest.raises(
+        MeasureError, match=r"did not start: no sign of life for 1 s; the worker wa"
+    ):
         list(shift.crew.run_group([point("a")]))
 
 
