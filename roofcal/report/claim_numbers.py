@@ -68,8 +68,8 @@ def known_of(run: Run, spec: DeviceSpec | None) -> Known:
     return Known(device=device, frame=frame, calibration=run.calibration, spec=spec)
 
 
-def our_number(entry: Entry, test: Expression, known: Known, points: Where, against: Where) -> Ours:
-    """The quantity of a test; `points` and `against` (all columns that differ) as to be selected.
+def our_number(entry: Entry, test: Expression, known: Known, points: Where, base: Where) -> Ours:
+    """The quantity of a test; `points` select what it is of, `base` what a speed-up is over.
 
     Raises NotHere, saying what is missing.
     """
@@ -77,8 +77,7 @@ def our_number(entry: Entry, test: Expression, known: Known, points: Where, agai
         return _constant(test.constant, known)
     rows = _rows(entry, known, points)
     if test.quantity == "speedup":
-        base = _fastest(test, _rows(entry, known, {**points, **against}))
-        return _ratio(_fastest(test, rows), base)
+        return _ratio(_fastest(test, rows), _fastest(test, _rows(entry, known, base)))
     numbers = [_number(test, row, known) for row in rows]
     if test.pick == "median":
         middle = summarise([number.value for number in numbers])

@@ -47,7 +47,8 @@ def asked(known: Known, tmp_path: Path) -> Callable[..., Ours]:
     def number(test: dict[str, Any], **changes: Any) -> Ours:
         (entry,) = entries(tmp_path, {"test": {"value": 1} | test}, **changes)
         assert entry.test is not None
-        return our_number(entry, entry.test, known, entry.points, entry.test.against or {})
+        base = {**entry.points, **(entry.test.against or {})}
+        return our_number(entry, entry.test, known, entry.points, base)
 
     return number
 
