@@ -71,6 +71,8 @@ class Expression(_Model):
             raise ValueError("a speedup is of single points: pick only or fastest")
         if self.relation == "about" and self.tolerance == 0:
             raise ValueError("`about` needs a tolerance above 0")
+        if self.constant and (self.points or self.as_source):
+            raise ValueError("a constant is one number: it has neither `points` nor `as_source`")
         wanted = "time_us" if str(self.constant).startswith("launch") else "fraction_of_bandwidth"
         if self.constant and self.quantity != wanted:
             raise ValueError(f"'{self.constant}' is a {wanted}, no {self.quantity}")

@@ -21,6 +21,10 @@ TIME: dict[str, Any] = {"op": "gemm", "quantity": "time_us", "value": 1}
         (SPEEDUP | {"pick": "median"}, "a speedup is of single points"),
         (TIME | {"tolerance": 0}, "`about` needs a tolerance"),
         ({"constant": "launch_graph_s", "quantity": "tflops"}, "is a time_us, no tflops"),
+        (
+            {"constant": "launch_graph_s", "quantity": "time_us", "points": {"recipe": "bf16"}},
+            "a constant is one number",
+        ),
         ({"constant": "dram_read_bytes_per_s", "quantity": "time_us"}, "fraction_of_bandwidth"),
         (TIME | {"relation": "=="}, "relation"),
         (TIME | {"value": 0}, "greater than 0"),
