@@ -20,7 +20,7 @@ _EXIT_S = 10.0  # between closing its pipe and leaving an exit code, a large pro
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """Why a worker says no more. `last`: the point that it named last, where that is known."""
+    """Why a worker says no more. `last`: the point that the rank at fault had named, of several."""
 
     status: Status
     reason: str

@@ -124,8 +124,8 @@ class RankGroup:
         return found
 
     def _of(self, rank: int, fault: Fault) -> Fault:
-        last = self._at.get(rank, self._at.get(0))
-        return replace(fault, reason=f"rank {rank}: {fault.reason}", last=last)
+        """The fault of a rank; what it named last, nothing if it ended between groups."""
+        return replace(fault, reason=f"rank {rank}: {fault.reason}", last=self._at.get(rank))
 
     def _dead(self) -> Fault | None:
         """A rank that left without a word, for which the others may have raised."""

@@ -147,7 +147,9 @@ class Crew:
                 waiting.pop(measurement.point_id, None)
                 yield measurement
         fault = worker.fault(self._timing.point_timeout_s)
-        return _End(last=fault.last or last, status=fault.status, fault=fault.reason)
+        if isinstance(worker, RankGroup):  # the rank at fault may have named another point, or none
+            last = fault.last
+        return _End(last=last, status=fault.status, fault=fault.reason)
 
     def refuse(self, point: PlanPoint, reason: str) -> Measurement:
         """The row of a point that this machine cannot measure."""

@@ -107,6 +107,13 @@ def test_a_worker_that_died_between_groups_costs_no_point(shift: Shift) -> None:
     assert shift.measure("works")["works"].status == "ok"
 
 
+def test_a_rank_that_died_between_groups_costs_no_point(shift: Shift) -> None:
+    """The other rank lives, and has named a point by the time that the death is noticed."""
+    for deed in ("last rank ends after the group", "waits for the other rank"):
+        (row,) = shift.crew.run_group([point(deed, deed, world_size=2)])
+        assert (row.status, row.reason) == ("ok", None)
+
+
 def test_a_worker_that_dies_again_and_again_without_a_word_costs_the_first_point(
     shift: Shift, monkeypatch: pytest.MonkeyPatch
 ) -> None:
