@@ -10,8 +10,8 @@ slot of a buffer that all ranks can address; a call pushes the slot to the peers
 Pushes are issued before the product: whatever blocks the host in between (a module that is loaded,
 memory that is taken back from a cache), no peer waits for what has not been issued.
 
-Small shards gain nothing and go by NCCL's all-gather and a library's product instead:
-kernels.all_gather_plans says which.
+Shards of fewer rows than a tile, and what a model of time expects to gain nothing, go by NCCL's
+all-gather and a library's product instead: kernels.all_gather_plans says which.
 """
 
 from collections.abc import Sequence
