@@ -9,7 +9,9 @@ Text = Annotated[str, Field(min_length=1)]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Where = dict[str, str | int]  # column of the tidy table -> the value it must have
-Quantity = Literal["speedup", "time_us", "tflops", "fraction_of_peak", "fraction_of_bandwidth"]
+Quantity = Literal[
+    "speedup", "time_us", "tflops", "fraction_of_peak", "fraction_of_bandwidth", "fraction_of_link"
+]
 Relation = Literal["about", ">=", "<="]
 Constant = Literal[
     "launch_graph_s",
@@ -17,6 +19,8 @@ Constant = Literal[
     "dram_read_bytes_per_s",
     "dram_write_bytes_per_s",
     "dram_copy_bytes_per_s",
+    "link.send.2.latency_s",
+    "link.all_reduce.8.bytes_per_s",
 ]
 
 
@@ -43,7 +47,8 @@ class Expression(_Model):
     constant    instead of op and points
     against     for a speed-up: what differs in the points it is over (their time / that of points)
     pick        which of several points: only (there must be one), fastest, or the median of all
-    quantity    speedup, time_us, tflops; or a fraction of the datasheet's dense rate or bandwidth
+    quantity    speedup, time_us, tflops; or a fraction of the datasheet's dense rate, of its
+                bandwidth of memory, or of that of its links in one direction
     relation    about: within `tolerance` of the value; >= and <=: `tolerance` allows as much less,
                 more
     value       theirs, in the unit of `quantity`; with `rows` it stands there
@@ -71,10 +76,19 @@ class Expression(_Model):
             raise ValueError("a speedup is of single points: pick only or fastest")
         if self.relation == "about" and self.tolerance == 0:
             raise ValueError("`about` needs a tolerance above 0")
-        wanted = "time_us" if str(self.constant).startswith("launch") else "fraction_of_bandwidth"
-        if self.constant and self.quantity != wanted:
+        if self.constant and (self.points or self.as_source):
+            raise ValueError("a constant is one number: it has neither `points` nor `as_source`")
+        if self.constant and self.quantity != (wanted := _quantity_of(self.constant)):
             raise ValueError(f"'{self.constant}' is a {wanted}, no {self.quantity}")
+        if not self.constant and self.quantity == "fraction_of_link":
+            raise ValueError("a fraction_of_link is of a constant of links, and of no points")
         return self
+
+
+def _quantity_of(constant: Constant) -> Quantity:
+    if not constant.endswith("bytes_per_s"):
+        return "time_us"
+    return "fraction_of_link" if constant.startswith("link.") else "fraction_of_bandwidth"
 
 
 class Claim(_Model):

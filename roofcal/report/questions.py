@@ -61,7 +61,7 @@ def _recipe(a: Analysis) -> str:
     verb = "gains most over" if ratio > 1 else "comes closest to"
     return (
         f"For large products {recipe} {verb} bf16: {times(ratio)} its speed (median, casts not "
-        "counted); the tables below say from how many tokens on your layer gains."
+        "counted); by shape, and with the casts, the parts below say where it gains."
     )
 
 

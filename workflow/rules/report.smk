@@ -44,10 +44,11 @@ rule report:
     conda:
         "../../environment.yml"
     params:
-        captions={
+        # Functions, because what a string has in braces ({value}) Snakemake takes for wildcards.
+        captions=lambda _: {
             key: text.replace("`", "``") for key, (_, _, text) in CAPTIONS.items()
         },
-        claims=json.dumps(
+        claims=lambda _: json.dumps(
             [ledger.model_dump(mode="json") for ledger in STUDY.ledgers],
             sort_keys=True,
         ),

@@ -21,7 +21,17 @@ TIME: dict[str, Any] = {"op": "gemm", "quantity": "time_us", "value": 1}
         (SPEEDUP | {"pick": "median"}, "a speedup is of single points"),
         (TIME | {"tolerance": 0}, "`about` needs a tolerance"),
         ({"constant": "launch_graph_s", "quantity": "tflops"}, "is a time_us, no tflops"),
+        (
+            {"constant": "launch_graph_s", "quantity": "time_us", "points": {"recipe": "bf16"}},
+            "a constant is one number",
+        ),
         ({"constant": "dram_read_bytes_per_s", "quantity": "time_us"}, "fraction_of_bandwidth"),
+        ({"constant": "link.send.2.latency_s", "quantity": "fraction_of_link"}, "is a time_us"),
+        (
+            {"constant": "link.all_reduce.8.bytes_per_s", "quantity": "fraction_of_bandwidth"},
+            "link",
+        ),
+        (TIME | {"quantity": "fraction_of_link"}, "of no points"),
         (TIME | {"relation": "=="}, "relation"),
         (TIME | {"value": 0}, "greater than 0"),
     ],

@@ -34,6 +34,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     made.fail(product(1000, 1000, 1000, "fp8_tensorwise"), "unsupported", "no multiple of 16")
     made.constant("dram_copy_bytes_per_s", 4e12, "B/s")
     made.constant("launch_graph_s", 2e-6, "s")
+    made.constant("link.all_reduce.8.bytes_per_s", 3e11, "B/s")
     return load_run(made.write(tmp_path_factory.mktemp("claims")))
 
 
@@ -47,7 +48,8 @@ def asked(known: Known, tmp_path: Path) -> Callable[..., Ours]:
     def number(test: dict[str, Any], **changes: Any) -> Ours:
         (entry,) = entries(tmp_path, {"test": {"value": 1} | test}, **changes)
         assert entry.test is not None
-        return our_number(entry, entry.test, known, entry.points, entry.test.against or {})
+        base = {**entry.points, **(entry.test.against or {})}
+        return our_number(entry, entry.test, known, entry.points, base)
 
     return number
 
@@ -142,6 +144,17 @@ def test_a_constant_is_that_of_the_calibration(
     assert share.basis == "calibrated constant dram_copy_bytes_per_s"
     launch = asked({"constant": "launch_graph_s", "quantity": "time_us"})
     assert (launch.low, launch.value, launch.high) == pytest.approx((1.96, 2.0, 2.04))
+    link = asked({"constant": "link.all_reduce.8.bytes_per_s", "quantity": "fraction_of_link"})
+    assert link.value == pytest.approx(3e11 / 450e9)  # 900 GB/s both ways
+
+
+def test_a_datasheet_without_a_link_has_no_fraction_of_it(known: Known, tmp_path: Path) -> None:
+    test = {"constant": "link.all_reduce.8.bytes_per_s", "quantity": "fraction_of_link", "value": 1}
+    (entry,) = entries(tmp_path, {"test": test})
+    assert entry.test is not None
+    lonely = replace(known, spec=replace(known.sheet, link_bytes_per_s=None))
+    with pytest.raises(NotHere, match="states no link_gb_per_s"):
+        our_number(entry, entry.test, lonely, {}, {})
 
 
 @pytest.mark.parametrize("quantity", ["fraction_of_peak", "fraction_of_bandwidth"])
