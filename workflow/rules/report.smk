@@ -25,7 +25,8 @@ rule report:
     conda:
         "../../environment.yml"
     params:
-        claims=json.dumps(
+        # A function, because what a string has in braces ({value}) Snakemake takes for wildcards.
+        claims=lambda _: json.dumps(
             [ledger.model_dump(mode="json") for ledger in STUDY.ledgers],
             sort_keys=True,
         ),
