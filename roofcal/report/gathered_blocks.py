@@ -39,6 +39,10 @@ def _gathers(pen: Pen) -> Iterator[Block]:
     unpredicted = gathered.unpredicted(frame, pen.a.run.calibration)
     if unpredicted:
         yield absent(unpredicted)
+    summed = gathered.summary(table)
+    if len(summed):
+        name = "Speed-up over NCCL and product, captured and eager"
+        yield pen.table("gathered-summary", name, summed, gathered.SUMMARY, gathered.SOURCE)
     yield from pen.drawn([draw_speedup(table), draw_hidden(table)], gathered.SOURCE)
     if len(table):
         name = "All-gather and product: in sequence, fused, and what bounds both"

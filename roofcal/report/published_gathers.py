@@ -14,7 +14,7 @@ from roofcal.report.numbers import significant, times
 from roofcal.report.page import Column
 
 _SHAPE: Final = ("m", "n", "k")
-_PRINTED: Final = {"unfused_us": "NCCL and product", "fused_us": "fused"}
+_PRINTED: Final = {"unfused_us": "in sequence", "fused_us": "fused"}
 
 
 def _us(key: str, label: str) -> Column:
@@ -64,14 +64,14 @@ def _row(entry: Entry, ours: pd.DataFrame) -> dict[str, Any]:
 
 
 def columns_of(table: pd.DataFrame) -> list[Column]:
-    """Columns of `beside`, three for each world size that ours was captured on."""
-    found = [*(count(axis, axis) for axis in _SHAPE)]
-    found += [_us(f"theirs_{key}", f"theirs: {label}") for key, label in _PRINTED.items()]
-    found.append(ratio("theirs", "theirs: speed-up"))
-    for size in _world_sizes(table):
-        found.append(_us(f"sequence_us_{size}", f"{size} GPUs: NCCL and product"))
-        found.append(_us(f"fused_us_{size}", f"{size} GPUs: fused"))
-        found.append(ratio(f"speedup_{size}", f"{size} GPUs: speed-up"))
+    """Columns of `beside`: speed-ups, then times, of every world size that ours was captured on."""
+    sizes = _world_sizes(table)
+    found = [*(count(axis, axis) for axis in _SHAPE), ratio("theirs", "theirs")]
+    found += [ratio(f"speedup_{size}", f"ours, {size} GPUs") for size in sizes]
+    found += [_us(f"theirs_{key}", f"theirs, {label}") for key, label in _PRINTED.items()]
+    for size in sizes:
+        found.append(_us(f"sequence_us_{size}", f"{size} GPUs, in sequence"))
+        found.append(_us(f"fused_us_{size}", f"{size} GPUs, fused"))
     return found
 
 

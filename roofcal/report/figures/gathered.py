@@ -1,6 +1,7 @@
 """All-gathers fused with their product: speed-up against the ideal, what is hidden, ranks apart."""
 
 from collections.abc import Sequence
+from math import isnan
 from typing import Any, Final
 
 import pandas as pd
@@ -30,6 +31,7 @@ from roofcal.report.tables import RANK_SPREAD, row_of_largest
 _BY: Final = " \N{MULTIPLICATION SIGN} "
 _ROW_PX: Final = 21
 _COLOURS: Final = {spec.OURS: BLUE, spec.TORCH: VERMILLION}
+_LOWEST: Final = -2.0  # of what is hidden; lower ones stand in the table
 _RATIOS: Final = (0.25, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 5.0)
 
 
@@ -53,7 +55,7 @@ def draw_speedup(table: pd.DataFrame) -> Picture | None:
                 axes.set_title(f"{size} GPUs, {recipe}")
         for axes in grid[-1]:
             axes.set_xlabel("speed-up over NCCL and product")
-        _legend(figure, rows, ideal=True)
+        _legend(figure, rows)
     facts = _facts(rows)
     alt = f"Speed-up of fused all-gathers and products by shape, beside the ideal. {facts}"
     return Picture(key="gathered_speedup", figure=figure, op=OP, alt=alt, facts=facts)
@@ -106,16 +108,14 @@ def _fill(colour: str, *, filled: bool) -> dict[str, Any]:
     return {"facecolor": "none", "edgecolor": colour, "linewidth": 1.2}
 
 
-def _legend(figure: Figure, rows: pd.DataFrame, *, ideal: bool) -> None:
+def _legend(figure: Figure, rows: pd.DataFrame) -> None:
     known = [name for name in FUSED if name in set(rows["provider"])]
     handles = [_dot(_COLOURS[name], provider_marker(name), name) for name in known]
-    if len(set(rows["mode"])) > 1:
-        handles.append(_dot(MUTED, "o", "graph"))
-        handles.append(_dot(MUTED, "o", "eager", filled=False))
-    if ideal:
-        line = Line2D([], [], color=INK, marker="|", linestyle="", markersize=11, label="ideal")
-        handles.append(line)
-    figure.legend(handles=handles, loc="outside upper left", ncols=6, handlelength=1.4)
+    ideal = Line2D([], [], color=INK, marker="|", linestyle="", markersize=11, label="ideal")
+    figure.legend(
+        handles=[*handles, *_modes(rows), ideal], loc="outside upper left", ncols=6,
+        handlelength=1.4,
+    )  # fmt: skip
 
 
 def _dot(colour: str, marker: str, label: str, *, filled: bool = True) -> Line2D:
@@ -128,11 +128,12 @@ def _dot(colour: str, marker: str, label: str, *, filled: bool = True) -> Line2D
 
 def _facts(rows: pd.DataFrame) -> str:
     best = row_of_largest(rows, "speedup")
+    ideal = float(best["ideal"])
+    beside = "" if isnan(ideal) else f", where the ideal is {times(ideal)}"
     return (
         f"{count_of(len(rows), 'ratio')}; the highest is {times(float(best['speedup']))} by "
         f"{best['provider']} ({best['recipe']}, {best['mode']}) on {best['world_size']} GPUs at "
-        f"m = {best['m']:,}, n = {best['n']:,}, k = {best['k']:,}, where the ideal is "
-        f"{times(float(best['ideal']))}."
+        f"m = {best['m']:,}, n = {best['n']:,}, k = {best['k']:,}{beside}."
     )
 
 
@@ -171,7 +172,7 @@ def _efficiencies(axes: Axes, rows: pd.DataFrame) -> None:
     axes.xaxis.set_major_locator(FixedLocator((0.1, 0.2, 0.5, 1, 2, 5, 10)))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.yaxis.set_major_locator(MaxNLocator(6))
+    axes.yaxis.set_major_locator(MaxNLocator(7, steps=[1, 2, 5, 10]))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: percent(value, 0)))
     _clip_below(axes, rows)
 
@@ -183,20 +184,23 @@ def _clip_below(axes: Axes, rows: pd.DataFrame) -> None:
         axes.set_ylim(bottom=_LOWEST)
 
 
-_LOWEST: Final = -2.0
-
-
-def _recipe_legend(figure: Figure, rows: pd.DataFrame) -> None:
+def _recipe_legend(figure: Figure, rows: pd.DataFrame, *, markers: bool = True) -> None:
     handles = [
         Line2D([], [], color=recipe_colour(name), label=name, linewidth=4)
         for name in _recipes(rows)
     ]
-    known = [name for name in FUSED if name in set(rows["provider"])]
+    known = [name for name in FUSED if markers and name in set(rows["provider"])]
     handles += [_dot(INK, provider_marker(name), name) for name in known]
-    if len(set(rows["mode"])) > 1:
-        handles.append(_dot(MUTED, "o", "graph"))
-        handles.append(_dot(MUTED, "o", "eager", filled=False))
-    figure.legend(handles=handles, loc="outside upper left", ncols=6, handlelength=1.4)
+    figure.legend(
+        handles=[*handles, *_modes(rows)], loc="outside upper left", ncols=6, handlelength=1.4
+    )
+
+
+def _modes(rows: pd.DataFrame) -> list[Line2D]:
+    """What filled and open markers mean, where there are both."""
+    if len(set(rows["mode"])) < 2:
+        return []
+    return [_dot(MUTED, "o", "graph"), _dot(MUTED, "o", "eager", filled=False)]
 
 
 def draw_ranks(frame: pd.DataFrame) -> Picture | None:
@@ -220,11 +224,11 @@ def draw_ranks(frame: pd.DataFrame) -> Picture | None:
             axes.set_title(f"{size} ranks")
             axes.set_xlabel("slowest over fastest rank, less 1")
             axes.xaxis.set_major_locator(MaxNLocator(5))
-            axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: percent(value, 0)))
-            axes.set_xlim(left=0)
+            axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{100 * v:.3g} %"))
+        grid[0].set_xlim(0, 1.08 * max(0.001, float(rows[RANK_SPREAD].max())))
         grid[0].set_yticks(range(len(names)), names)
         grid[0].set_ylim(len(names) - 0.4, -0.6)
-        _rank_legend(figure, rows)
+        _recipe_legend(figure, rows, markers=False)
     worst = row_of_largest(rows, RANK_SPREAD)
     facts = (
         f"{count_of(len(rows), 'point')}; ranks lie {percent(float(rows[RANK_SPREAD].median()))} "
@@ -234,15 +238,3 @@ def draw_ranks(frame: pd.DataFrame) -> Picture | None:
     )
     alt = f"Slowest against fastest rank by provider and world size. {facts}"
     return Picture(key="gathered_ranks", figure=figure, op=OP, alt=alt, facts=facts)
-
-
-def _rank_legend(figure: Figure, rows: pd.DataFrame) -> None:
-    handles = [
-        Line2D([], [], color=recipe_colour(name), label=name, linewidth=4)
-        for name in _recipes(rows)
-    ]
-    modes = set(rows["mode"])
-    if len(modes) > 1:
-        handles.append(_dot(MUTED, "o", "graph"))
-        handles.append(_dot(MUTED, "o", "eager", filled=False))
-    figure.legend(handles=handles, loc="outside upper left", ncols=6, handlelength=1.4)

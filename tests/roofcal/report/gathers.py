@@ -1,11 +1,13 @@
-"""A made-up run of all-gathers with their product: everything overlaps but a start, ranks differ."""
+"""A made-up run of all-gathers with their product: all but a start overlaps, ranks differ."""
+
+from dataclasses import replace
 
 import numpy as np
 
 from roofcal.ops.all_gather_matmul.time_model import received_bytes
 from roofcal.ops.probe_link.time_model import COLLECTIVES, share
 from roofcal.records import PlanPoint, Protocol
-from tests.roofcal.report.synthetic import GPU, MadeUpRun, product
+from tests.roofcal.report.synthetic import CPU, GPU, MadeUpRun, product
 
 NINE = tuple(
     (m, n, k) for n, k in ((1792, 4096), (3584, 8192), (6656, 16384)) for m in (4096, 8192, 16384)
@@ -131,4 +133,21 @@ def gathered_run() -> MadeUpRun:
     add_gathers(run)
     add_links(run)
     add_own_products(run)
+    return run
+
+
+def gloo_run() -> MadeUpRun:
+    """Processes with gloo on a CPU, two and four of them; links of two alone are calibrated."""
+    run = MadeUpRun(CPU)
+    for size in (2, 4):
+        known = {"gloo_then_gemm": 3e-3, "gemm_only": 1e-3, "all_gather_only": 2e-3}
+        for provider, seconds in known.items():
+            point = replace(
+                gathered(provider, (256, 256, 512), size),
+                device=CPU.device,
+                protocol=Protocol(method="wall", cache="hot"),
+            )
+            run.measure(point, seconds, rank_medians_s=(seconds, seconds * 0.9))
+    for name, (value, unit) in {"bytes_per_s": (1e9, "B/s"), "latency_s": (1e-4, "s")}.items():
+        run.constant(f"link.all_gather.2.{name}", value, unit, evidence="probe_link, provider gloo")
     return run
