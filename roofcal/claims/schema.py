@@ -11,13 +11,19 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Where = dict[str, str | int]  # column of the tidy table -> the value it must have
 Quantity = Literal["speedup", "time_us", "tflops", "fraction_of_peak", "fraction_of_bandwidth"]
 Relation = Literal["about", ">=", "<="]
-Constant = Literal[
-    "launch_graph_s",
-    "launch_eager_s",
-    "dram_read_bytes_per_s",
-    "dram_write_bytes_per_s",
-    "dram_copy_bytes_per_s",
-]
+LinkConstant = Annotated[
+    str, Field(pattern=r"^link\.[a-z_]+\.[1-9][0-9]*\.(latency_s|bytes_per_s)$")
+]  # link.<collective>.<world size>.*
+Constant = (
+    Literal[
+        "launch_graph_s",
+        "launch_eager_s",
+        "dram_read_bytes_per_s",
+        "dram_write_bytes_per_s",
+        "dram_copy_bytes_per_s",
+    ]
+    | LinkConstant
+)
 
 
 class _Model(BaseModel):
@@ -44,6 +50,7 @@ class Expression(_Model):
     against     for a speed-up: what differs in the points it is over (their time / that of points)
     pick        which of several points: only (there must be one), fastest, or the median of all
     quantity    speedup, time_us, tflops; or a fraction of the datasheet's dense rate or bandwidth
+                (of memory; for constants `link.*` of the link, one direction)
     relation    about: within `tolerance` of the value; >= and <=: `tolerance` allows as much less,
                 more
     value       theirs, in the unit of `quantity`; with `rows` it stands there
@@ -71,7 +78,8 @@ class Expression(_Model):
             raise ValueError("a speedup is of single points: pick only or fastest")
         if self.relation == "about" and self.tolerance == 0:
             raise ValueError("`about` needs a tolerance above 0")
-        wanted = "time_us" if str(self.constant).startswith("launch") else "fraction_of_bandwidth"
+        is_rate = str(self.constant).endswith("_per_s")
+        wanted = "fraction_of_bandwidth" if is_rate else "time_us"
         if self.constant and self.quantity != wanted:
             raise ValueError(f"'{self.constant}' is a {wanted}, no {self.quantity}")
         return self

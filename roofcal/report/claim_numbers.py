@@ -96,13 +96,22 @@ def _constant(name: str, known: Known) -> Ours:
     if name not in constants:
         raise NotHere(f"the calibration of this run has no {name}")
     found = constants[name]
-    scale = 1e6 if found.unit == "s" else 1 / known.sheet.dram_bytes_per_s
+    scale = 1e6 if found.unit == "s" else 1 / _bandwidth(name, known)
     return Ours(
         value=found.value * scale,
         low=found.ci95_low * scale,
         high=found.ci95_high * scale,
         basis=f"calibrated constant {name}",
     )
+
+
+def _bandwidth(constant: str, known: Known) -> float:
+    """The datasheet's bandwidth that a constant is a fraction of."""
+    if not constant.startswith("link."):
+        return known.sheet.dram_bytes_per_s
+    if known.sheet.link_bytes_per_s is None:
+        raise NotHere(f"the datasheet of {known.device} states no link")
+    return known.sheet.link_bytes_per_s
 
 
 def _rows(entry: Entry, known: Known, points: Where) -> list[Row]:

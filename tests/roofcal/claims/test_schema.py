@@ -22,6 +22,8 @@ TIME: dict[str, Any] = {"op": "gemm", "quantity": "time_us", "value": 1}
         (TIME | {"tolerance": 0}, "`about` needs a tolerance"),
         ({"constant": "launch_graph_s", "quantity": "tflops"}, "is a time_us, no tflops"),
         ({"constant": "dram_read_bytes_per_s", "quantity": "time_us"}, "fraction_of_bandwidth"),
+        ({"constant": "link.send.2.latency_s", "quantity": "tflops"}, "is a time_us, no tflops"),
+        ({"constant": "link.send.0.latency_s", "quantity": "time_us"}, "constant"),
         (TIME | {"relation": "=="}, "relation"),
         (TIME | {"value": 0}, "greater than 0"),
     ],
