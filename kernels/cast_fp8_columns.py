@@ -1,7 +1,8 @@
 """Casts of a matrix to fp8 with a scale per column, transposed: what a weight gradient reads.
 
     rowwise_dim1   q [cols, rows], scale [cols, 1]
-    rowwise_both   that, and rowwise_dim0 from the same first read (up to 16384 columns)
+    rowwise_both   that, and rowwise_dim0 from the same first read (up to 16384 columns; small
+                   inputs are read once more, which takes less than the longer kernel)
 
 Inputs, outputs and arithmetic as in kernels.cast_fp8. A column's amax is known only after a pass
 over all rows, so the input is read twice: the first pass takes the maxima (of a few parts of each
@@ -144,7 +145,8 @@ def rowwise_both(
     check_matrix(x)
     largest_value = check_target(dtype, x)
     rows, cols = x.shape
-    if x.numel() == 0 or cols > configs.BOTH_ROWS.largest_block:
+    small = x.numel() < max(1, configs.BOTH_LEAST_ELEMENTS)
+    if small or cols > configs.BOTH_ROWS.largest_block:
         return (
             *rowwise_dim0(x, dtype, power_of_two=power_of_two),
             *rowwise_dim1(x, dtype, power_of_two=power_of_two),

@@ -16,6 +16,7 @@ import torch
 from triton import knobs
 
 from kernels import int4_direct, int4_plain, int4_plans, int4_staged, int4_workspace
+from kernels.fp8_scales import compute_units
 from kernels.int4_configs import Int4Config, Int4DirectConfig, Int4PlainConfig
 from kernels.int4_packing import (
     SCALE_DTYPES,
@@ -79,7 +80,8 @@ def int4_gemm_reference(x: torch.Tensor, weights: Int4Weights) -> torch.Tensor:
 def default_config(x: torch.Tensor, weights: Int4Weights, *, chained: bool = False) -> Int4Config:
     """The configuration that int4_gemm takes for these arguments on x's device."""
     if is_hopper(x):
-        return int4_plans.choose(weights, x.shape[0], chained=chained)
+        units = compute_units(x)
+        return int4_plans.choose(weights, x.shape[0], chained=chained, units=units)
     return int4_plans.plain(x.shape[0])
 
 

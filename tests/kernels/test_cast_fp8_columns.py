@@ -35,7 +35,14 @@ def check_both(x: torch.Tensor, dtype: torch.dtype = E4M3) -> None:
         assert_equal(found, wanted)
 
 
-CHECKS = {"dim1": check_dim1, "both": check_both}
+def check_together(x: torch.Tensor, dtype: torch.dtype = E4M3) -> None:
+    """By the one kernel that inputs of this size would not be worth."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(configs, "BOTH_LEAST_ELEMENTS", 0)
+        check_both(x, dtype)
+
+
+CHECKS = {"dim1": check_dim1, "both": check_both, "together": check_together}
 
 
 @pytest.mark.parametrize("check", CHECKS.values(), ids=CHECKS)
@@ -131,7 +138,7 @@ def test_each_program_of_both_casts_several_rows(
 ) -> None:
     monkeypatch.setattr(configs, "BOTH", replace(configs.BOTH, warps_per_unit=1))
     monkeypatch.setattr(configs, "BOTH_ROWS", replace(configs.BOTH_ROWS, least_elements=64))
-    check_both(drawn(21, 40, device))
+    check_together(drawn(21, 40, device))
 
 
 def test_both_of_rows_beyond_one_block(
@@ -140,10 +147,30 @@ def test_both_of_rows_beyond_one_block(
     short = replace(configs.ROWS, largest_block=32, long_block=32)
     monkeypatch.setattr(configs, "ROWS", short)
     monkeypatch.setattr(configs, "BOTH_ROWS", short)
-    check_both(drawn(16, 70, device))
+    check_together(drawn(16, 70, device))
 
 
-def test_powers_of_two(device: torch.device) -> None:
+@pytest.mark.parametrize(("least", "launches"), [(16 * 20, 1), (16 * 20 + 1, 0)])
+def test_small_inputs_are_cast_one_way_after_the_other(
+    least: int, launches: int, monkeypatch: pytest.MonkeyPatch, device: torch.device
+) -> None:
+    seen = []
+    kernel = cast_fp8_columns._rows_and_columns_kernel
+
+    class Counted:
+        def __getitem__(self, grid: tuple[int, ...]) -> Callable[..., object]:
+            seen.append(grid)
+            return kernel[grid]
+
+    monkeypatch.setattr(configs, "BOTH_LEAST_ELEMENTS", least)
+    monkeypatch.setattr(cast_fp8_columns, "_rows_and_columns_kernel", Counted())
+    check_both(drawn(16, 20, device))
+    assert len(seen) == launches
+
+
+@pytest.mark.parametrize("least", [0, 1 << 25])
+def test_powers_of_two(least: int, monkeypatch: pytest.MonkeyPatch, device: torch.device) -> None:
+    monkeypatch.setattr(configs, "BOTH_LEAST_ELEMENTS", least)
     x = drawn(16, 20, device)
     by_columns = cast_fp8_columns.rowwise_dim1(x, power_of_two=True)
     by_rows = cast_fp8_columns.rowwise_both(x.t().contiguous(), power_of_two=True)[:2]

@@ -101,6 +101,33 @@ def test_what_was_measured_runs_as_it_was_fastest(rows: int, tokens: int, group:
     assert chosen == MEASURED[rows, tokens, group]
 
 
+@pytest.mark.parametrize(
+    ("rows", "k", "tokens", "split"),
+    [
+        (8192, 28672, 1, 2),  # 64 blocks would leave half of 132 units idle
+        (28672, 8192, 1, 1),
+        (5120, 8192, 64, 4),  # 160 blocks in two turns, 320 shorter ones in three
+        (3584, 8192, 64, 2),
+        (8192, 8192, 64, 2),  # no other split is better by 15 %
+    ],
+)
+def test_k_is_cut_so_that_no_unit_works_much_longer_than_it_must(
+    rows: int, k: int, tokens: int, split: int
+) -> None:
+    config = plans.choose(sized(rows, k), tokens)
+    assert isinstance(config, Int4StagedConfig)
+    assert config.split == split
+
+
+def test_more_units_want_a_finer_cut() -> None:
+    splits = []
+    for units in (64, 256):
+        config = plans.choose(sized(8192, 28672), 1, units=units)
+        assert isinstance(config, Int4StagedConfig)
+        splits.append(config.split)
+    assert splits == [1, 4]
+
+
 # what an H200 ran, each on weights [rows, 1024] of each kind: all but sixteen tokens a block,
 # straight to registers, with groups of 32
 RAN: list[tuple[int, Int4Config]] = [
