@@ -10,8 +10,8 @@ slot of a buffer that all ranks can address; a call pushes the slot to the peers
 Pushes are issued before the product: whatever blocks the host in between (a module that is loaded,
 memory that is taken back from a cache), no peer waits for what has not been issued.
 
-Small shards gain nothing and go by NCCL's all-gather and a library's product instead:
-kernels.all_gather_plans says which.
+Shards of fewer rows than a tile, and what a model of time expects to gain nothing, go by NCCL's
+all-gather and a library's product instead: kernels.all_gather_plans says which.
 """
 
 from collections.abc import Sequence
@@ -169,6 +169,22 @@ class _Fused:
             self._ranks, self._state, self._cut, rank=self._rank, streams=plan.streams
         )
         self._buffers, self._next = buffers, 0
+        self._load(what)
+
+    def _load(self, what: Gathered) -> None:
+        """Launch both kernels once, with flags of this rank alone, which are all there.
+
+        A module cannot be loaded while a graph is captured (CUDA error 900), and the first fused
+        turn is captured where eager calls go in sequence.
+        """
+        own, device = self._ranks[self._rank], self._state.device
+        a, w = own.rows[0], torch.empty(what.n, what.k, dtype=what.dtype, device=device)
+        by = (own.scales[0], torch.empty(1, what.n, device=device)) if own.scales else None
+        state, flags = torch.zeros_like(self._state), torch.ones_like(own.flags)
+        self._begin(state, flags, buffer=1)  # the one before was 0: it waits for nobody
+        gathered_matmul.launch(
+            *(a, w, new_output(a, w), by, flags, state, self._cut, self._tile), rank=self._rank
+        )
 
     def own_rows(self) -> torch.Tensor:
         return self._ranks[self._rank].rows[self._next][self._own]
@@ -197,14 +213,17 @@ class _Fused:
 
     def _push(self, buffer: int) -> None:
         """Begin a turn."""
-        own = self._ranks[self._rank]
+        self._begin(self._state, self._ranks[self._rank].flags, buffer=buffer)
+        self._pushes.start(buffer)
+
+    def _begin(self, state: torch.Tensor, flags: torch.Tensor, *, buffer: int) -> None:
+        finished = self._ranks[self._rank].finished
         arrival_flags.begin(
-            *(self._state, own.flags, own.finished, self._finished_of_peers),
+            *(state, flags, finished, self._finished_of_peers),
             buffer=buffer,
             rank=self._rank,
             chunks=self._cut.count,
         )
-        self._pushes.start(buffer)
 
 
 def is_captured(x: torch.Tensor) -> bool:

@@ -10,6 +10,7 @@ has arrived; a tile takes its operations / (rate of the product x rate of the ti
 Chunk i of the R that a rank receives, each b bytes, arrives with one stream after
 (i + 1) (b / copy rate + latency), as a chunk follows the flag of the one before; with two streams
 after min(i + 2, R) b / copy rate + latency: two chunks share the link, and flags go beside them.
+Yet no stream gets through its i // 2 + 1 chunks faster than one stream would.
 """
 
 from dataclasses import dataclass
@@ -103,10 +104,10 @@ def arrivals_s(what: Gathered, cut: Chunks, streams: int, link: LinkTimes) -> li
     """When chunks have arrived, after the start, in their order; the own ones are there at 0."""
     received = (what.world - 1) * cut.count
     each_s = what.shard_bytes / cut.count / link.copy_bytes_per_s
-    if streams == 1:
-        others = [(i + 1) * (each_s + link.copy_latency_s) for i in range(received)]
-    else:
-        others = [min(i + 2, received) * each_s + link.copy_latency_s for i in range(received)]
+    others = [(i // streams + 1) * (each_s + link.copy_latency_s) for i in range(received)]
+    if streams > 1:
+        shared = [min(i + 2, received) * each_s + link.copy_latency_s for i in range(received)]
+        others = [max(pair) for pair in zip(others, shared, strict=True)]
     return [0.0] * cut.count + others
 
 

@@ -16,6 +16,8 @@ The argument needs another buffer in every turn. A graph of an odd number of tur
 again, or that is mixed with eager turns, may use one twice running. `state[1]` holds the buffer of
 the turn before; where it is the same, `begin` makes the ranks wait for each other first: each tells
 all that it has finished the turn before. All ranks see the same, because they make the same calls.
+A wait is for news, and not for what was told 2^31 turns ago, only where one lies less than that
+behind the last one: two and a half days of turns of 0.1 ms.
 `forget_buffer` has the same effect, after turns that were not counted here.
 """
 

@@ -146,12 +146,22 @@ def launch(
         BLOCK_N=config.n,
         BLOCK_K=config.k,
         PARTS=config.parts,
-        GROUP=config.group,
+        GROUP=group_of(config, chunks),
         FLAT=config.flat,
         PROGRAMS=units,
         num_warps=config.num_warps,
         num_stages=config.num_stages,
     )
+
+
+def group_of(config: GemmConfig, chunks: Chunks) -> int:
+    """Tiles walked down before the next column: so many that no group reaches into another chunk.
+
+    One that did would wait for the later chunk in the first column of the earlier one.
+    """
+    if chunks.count == 1:
+        return config.group
+    return max(size for size in range(1, config.group + 1) if chunks.tiles_each % size == 0)
 
 
 def has_tensor_memory_unit(x: torch.Tensor) -> bool:

@@ -9,13 +9,16 @@ disable multicast elsewhere (NCCL_NVLS_ENABLE=0, NVSHMEM_DISABLE_NVLS=1) are lef
 
 import os
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import torch
 from torch import distributed
 
 _WITHOUT_MULTICAST: Final = "TORCH_SYMM_MEM_DISABLE_MULTICAST"
+_NO_MEMORY: Final = "out of memory"  # "CUDA driver error: out of memory", "CUDA out of memory. ..."
+Made = TypeVar("Made")
 
 
 class NoPeerAccess(RuntimeError):  # noqa: N818 (a state of the machine, as its users name it)
@@ -37,31 +40,49 @@ class SymmetricMemory:
 def allocate(size_bytes: int, group: distributed.ProcessGroup) -> SymmetricMemory:
     """Zeroed bytes in every rank of the group; collective, and done in all ranks when it returns.
 
-    Raises NoPeerAccess, in all ranks alike, where the GPUs cannot address each other's memory.
+    Raises NoPeerAccess, in all ranks alike, where the GPUs cannot address each other's memory, and
+    torch.OutOfMemoryError, in all ranks alike, where one of them has too little.
     """
     _check_peers(group)
     os.environ[_WITHOUT_MULTICAST] = "1"
-    failure = None
-    try:
-        memory = _allocate(size_bytes, group)
-    except (ImportError, AttributeError, RuntimeError) as error:
-        failure = f"torch {torch.__version__} maps no memory of peers: {error}"
-    _agree(failure, group)
-    return memory
+    # Agreed upon first: in the rendezvous the others would wait for a rank that has no memory.
+    own = _in_all(lambda: _empty(size_bytes), group)
+    return _in_all(lambda: _mapped(own, group), group)
 
 
-def _allocate(size_bytes: int, group: distributed.ProcessGroup) -> SymmetricMemory:
+def _empty(size_bytes: int) -> torch.Tensor:
     from torch.distributed import _symmetric_memory  # noqa: PLC0415 (not in every build of torch)
 
     device = torch.device("cuda", torch.cuda.current_device())
-    own = _symmetric_memory.empty(size_bytes, dtype=torch.uint8, device=device)
+    return _symmetric_memory.empty(size_bytes, dtype=torch.uint8, device=device)
+
+
+def _mapped(own: torch.Tensor, group: distributed.ProcessGroup) -> SymmetricMemory:
+    from torch.distributed import _symmetric_memory  # noqa: PLC0415 (not in every build of torch)
+
     handle = _symmetric_memory.rendezvous(own, group)
-    views = tuple(
-        handle.get_buffer(rank, (size_bytes,), torch.uint8) for rank in range(group.size())
-    )
+    views = tuple(handle.get_buffer(rank, own.shape, torch.uint8) for rank in range(group.size()))
     own.zero_()
-    torch.cuda.synchronize(device)
+    torch.cuda.synchronize(own.device)
     return SymmetricMemory(views=views, owner=(own, handle))
+
+
+def _in_all(step: Callable[[], Made], group: distributed.ProcessGroup) -> Made:
+    """What a step makes, once all ranks have made it; collective. Raises as `allocate` does."""
+    failure = without_memory = None
+    try:
+        made = step()
+    except (ImportError, AttributeError, RuntimeError) as error:
+        # The driver's own error is no torch.OutOfMemoryError.
+        if _NO_MEMORY in str(error).lower():
+            without_memory = f"rank {group.rank()}: {error}"
+        else:
+            failure = f"torch {torch.__version__} maps no memory of peers: {error}"
+    found = [text for text in _gathered(without_memory, group) if text is not None]
+    _agree(failure, group)
+    if found:
+        raise torch.OutOfMemoryError(f"no symmetric memory: {found[0]}")
+    return made
 
 
 def _check_peers(group: distributed.ProcessGroup) -> None:

@@ -36,7 +36,7 @@ def link_constants(
             == (recipe, provider, world_size)
         ]
         members = _of_one_method(some)
-        if len({_size(p) for p in members}) >= _LEAST_SIZES:
+        if members:
             name = COLLECTIVES[recipe]
             suffix = "_symm_mem" if provider == "symm_mem" and name != "send" else ""
             prefix = f"link.{name}{suffix}.{world_size}"
@@ -44,9 +44,10 @@ def link_constants(
 
 
 def _of_one_method(probes: Sequence[Probe]) -> list[Probe]:
+    """Those of the first method that has measured enough sizes; [] where none has."""
     for method in _METHODS:
         some = [p for p in probes if p.point.protocol.method == method]
-        if some:
+        if len({_size(p) for p in some}) >= _LEAST_SIZES:
             return some
     return []
 
@@ -66,7 +67,9 @@ def _line(
 
     low, high = interval(len(probes), fit, generator)
     provider, method = probes[0].point.provider, probes[0].point.protocol.method
-    evidence = f"probe_link, provider {provider}, method {method}, {len(probes)} sizes"
+    evidence = (
+        f"probe_link, provider {provider}, method {method}, {len({*map(_size, probes)})} sizes"
+    )
     names = (("bytes_per_s", "B/s"), ("latency_s", "s"))
     for (name, unit), value, below, above in zip(
         names, fit(np.arange(len(probes))), low, high, strict=True

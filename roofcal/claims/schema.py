@@ -9,7 +9,9 @@ Text = Annotated[str, Field(min_length=1)]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Where = dict[str, str | int]  # column of the tidy table -> the value it must have
-Quantity = Literal["speedup", "time_us", "tflops", "fraction_of_peak", "fraction_of_bandwidth"]
+Quantity = Literal[
+    "speedup", "time_us", "tflops", "fraction_of_peak", "fraction_of_bandwidth", "fraction_of_link"
+]
 Relation = Literal["about", ">=", "<="]
 LinkConstant = Annotated[
     str, Field(pattern=r"^link\.[a-z_]+\.[1-9][0-9]*\.(latency_s|bytes_per_s)$")
@@ -49,8 +51,8 @@ class Expression(_Model):
     constant    instead of op and points
     against     for a speed-up: what differs in the points it is over (their time / that of points)
     pick        which of several points: only (there must be one), fastest, or the median of all
-    quantity    speedup, time_us, tflops; or a fraction of the datasheet's dense rate or bandwidth
-                (of memory; for constants `link.*` of the link, one direction)
+    quantity    speedup, time_us, tflops; or a fraction of the datasheet's dense rate, of its
+                bandwidth of memory, or of that of its links in one direction
     relation    about: within `tolerance` of the value; >= and <=: `tolerance` allows as much less,
                 more
     value       theirs, in the unit of `quantity`; with `rows` it stands there
@@ -78,11 +80,19 @@ class Expression(_Model):
             raise ValueError("a speedup is of single points: pick only or fastest")
         if self.relation == "about" and self.tolerance == 0:
             raise ValueError("`about` needs a tolerance above 0")
-        is_rate = str(self.constant).endswith("_per_s")
-        wanted = "fraction_of_bandwidth" if is_rate else "time_us"
-        if self.constant and self.quantity != wanted:
+        if self.constant and (self.points or self.as_source):
+            raise ValueError("a constant is one number: it has neither `points` nor `as_source`")
+        if self.constant and self.quantity != (wanted := _quantity_of(self.constant)):
             raise ValueError(f"'{self.constant}' is a {wanted}, no {self.quantity}")
+        if not self.constant and self.quantity == "fraction_of_link":
+            raise ValueError("a fraction_of_link is of a constant of links, and of no points")
         return self
+
+
+def _quantity_of(constant: Constant) -> Quantity:
+    if not constant.endswith("bytes_per_s"):
+        return "time_us"
+    return "fraction_of_link" if constant.startswith("link.") else "fraction_of_bandwidth"
 
 
 class Claim(_Model):

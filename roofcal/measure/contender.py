@@ -97,7 +97,9 @@ def prepare(
     allowed = largest_error(bench, point.provider, point.recipe) if timed else sys.float_info.max
     if not error <= allowed:  # a NaN error is never within it
         raise IncorrectError(error, allowed)
-    rounded = quantisation_error(bench, point.recipe, inputs, partial(_drawn, point, device, seed))
+    with team.together():
+        drawn = partial(_drawn, point, device, seed)
+        rounded = quantisation_error(bench, point.recipe, inputs, drawn)
     size = distinct_bytes([own, output])
     del inputs, output
     count = copy_count(size, cache_bytes) if timed and point.protocol.cache == "cold" else 1

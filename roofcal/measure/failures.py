@@ -8,7 +8,12 @@ from roofcal.ops.spec import Unsupported
 from roofcal.records import Status
 
 # How torch, CUDA, cuBLAS and the CPU allocator word it, lower case
-_NO_MEMORY = ("can't allocate memory", "cuda error: out of memory", "cublas_status_alloc_failed")
+_NO_MEMORY = (
+    "can't allocate memory",
+    "cuda error: out of memory",
+    "cuda driver error: out of memory",  # of memory that is mapped: symmetric, expandable segments
+    "cublas_status_alloc_failed",
+)
 _REFUSALS = ("not implemented", "cublas_status_not_supported")
 
 

@@ -20,7 +20,7 @@ _EXIT_S = 10.0  # between closing its pipe and leaving an exit code, a large pro
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """Why a worker says no more. `last`: the point that it named last, where that is known."""
+    """Why a worker says no more. `last`: the point that the rank at fault had named, of several."""
 
     status: Status
     reason: str
@@ -102,8 +102,15 @@ class WorkerProcess:
         if self.open and self.running():
             reason = f"no sign of life for {timeout:g} s; the worker was killed"
             return Fault(status="timeout", reason=reason)
-        self.wait(_EXIT_S)
-        return Fault(status="failed", reason=f"the worker died ({describe_exit(self.kill())})")
+        return Fault(status="failed", reason=self.bury(_EXIT_S))
+
+    def bury(self, seconds: float) -> str:
+        """How it ended, in words. One that does not end in so many seconds is killed: by us."""
+        self.wait(seconds)
+        if self.running():
+            self.kill()
+            return f"the worker fell silent, did not end in {seconds:g} s, and was killed"
+        return f"the worker died ({describe_exit(self.kill())})"
 
     def running(self) -> bool:
         """Whether the process lives. Its exit code stays unread: so its number stays its own."""

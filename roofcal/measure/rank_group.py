@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from roofcal.measure.locks import Lock
-from roofcal.measure.process import Fault, WorkerProcess, describe_exit
+from roofcal.measure.process import Fault, WorkerProcess
 from roofcal.measure.stacks import hanging
 
 _GRACE_S = 2.0  # from the first sign of an end to the others' words, exit codes and last events
@@ -124,8 +124,8 @@ class RankGroup:
         return found
 
     def _of(self, rank: int, fault: Fault) -> Fault:
-        last = self._at.get(rank, self._at.get(0))
-        return replace(fault, reason=f"rank {rank}: {fault.reason}", last=last)
+        """The fault of a rank; what it named last, nothing if it ended between groups."""
+        return replace(fault, reason=f"rank {rank}: {fault.reason}", last=self._at.get(rank))
 
     def _dead(self) -> Fault | None:
         """A rank that left without a word, for which the others may have raised."""
@@ -133,9 +133,7 @@ class RankGroup:
         for rank, worker in enumerate(self._workers):
             if rank in spoke or (worker.open and worker.running()):
                 continue
-            worker.wait(_GRACE_S)
-            reason = f"the worker died ({describe_exit(worker.kill())})"
-            return self._of(rank, Fault(status="failed", reason=reason))
+            return self._of(rank, Fault(status="failed", reason=worker.bury(_GRACE_S)))
         return None
 
     def _told(self, timeout: float) -> Fault | None:

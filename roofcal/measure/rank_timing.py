@@ -143,7 +143,9 @@ class _Graph(GraphTimer):
         return self._ranks.agree(self._replay(graph, 3)[-1] / calls)
 
     def _calls_for(self, one: float, sample_s: float) -> int:
-        return _even(super()._calls_for(one, sample_s))
+        """Whole rotations, so that no replay begins with the copy that the last one ended with."""
+        calls = super()._calls_for(one, sample_s)
+        return calls + calls % 2 * self._keep
 
     def _capture(self, calls: int) -> tuple[torch.cuda.CUDAGraph, Any]:
         try:

@@ -61,6 +61,8 @@ class Ranks(Alone):
         self.rank, self.world_size = setup["rank"], setup["world_size"]
         self._device, self._tell = device, tell
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # one node; its name may not resolve
+        # Providers of symmetric memory are measured without multicast, whichever comes first here.
+        os.environ["TORCH_SYMM_MEM_DISABLE_MULTICAST"] = "1"
         cuda = device.type == "cuda"
         if cuda:
             torch.cuda.set_device(device)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from roofcal.measure.locks import Lock
-from roofcal.measure.process import WorkerProcess, describe_exit
+from roofcal.measure.process import WorkerProcess
 from roofcal.measure.rank_group import RankGroup
 from roofcal.records import Environment, Measurement, PlanPoint, Session, Status, decode, encode
 from roofcal.schema import Timing
@@ -90,9 +90,11 @@ class Crew:
             said = f"the {world_size} measuring processes did not start: "
             self._unable[world_size] = said + worker.fault(patience).reason
             return
+        reason = worker.fault(patience).reason
+        worker.kill()
         raise MeasureError(
-            f"the measuring process did not start ({describe_exit(worker.kill())}); its messages "
-            "are above, and `python -m roofcal doctor` says what is missing"
+            f"the measuring process did not start: {reason}; its messages are above, and "
+            "`python -m roofcal doctor` says what is missing"
         )
 
     def _new_worker(self, world_size: int) -> _Workers:
@@ -145,7 +147,9 @@ class Crew:
                 waiting.pop(measurement.point_id, None)
                 yield measurement
         fault = worker.fault(self._timing.point_timeout_s)
-        return _End(last=fault.last or last, status=fault.status, fault=fault.reason)
+        if isinstance(worker, RankGroup):  # the rank at fault may have named another point, or none
+            last = fault.last
+        return _End(last=last, status=fault.status, fault=fault.reason)
 
     def refuse(self, point: PlanPoint, reason: str) -> Measurement:
         """The row of a point that this machine cannot measure."""

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pandas as pd
 
 from roofcal.claims.load import Entry
-from roofcal.claims.schema import Expression, Where
+from roofcal.claims.schema import Expression, Quantity, Where
 from roofcal.devices import DeviceSpec
 from roofcal.model.statistics import summarise
 from roofcal.ops import BY_NAME
@@ -68,17 +68,16 @@ def known_of(run: Run, spec: DeviceSpec | None) -> Known:
     return Known(device=device, frame=frame, calibration=run.calibration, spec=spec)
 
 
-def our_number(entry: Entry, test: Expression, known: Known, points: Where, against: Where) -> Ours:
-    """The quantity of a test; `points` and `against` (all columns that differ) as to be selected.
+def our_number(entry: Entry, test: Expression, known: Known, points: Where, base: Where) -> Ours:
+    """The quantity of a test; `points` select what it is of, `base` what a speed-up is over.
 
     Raises NotHere, saying what is missing.
     """
     if test.constant:
-        return _constant(test.constant, known)
+        return _constant(test.constant, test.quantity, known)
     rows = _rows(entry, known, points)
     if test.quantity == "speedup":
-        base = _fastest(test, _rows(entry, known, {**points, **against}))
-        return _ratio(_fastest(test, rows), base)
+        return _ratio(_fastest(test, rows), _fastest(test, _rows(entry, known, base)))
     numbers = [_number(test, row, known) for row in rows]
     if test.pick == "median":
         middle = summarise([number.value for number in numbers])
@@ -91,12 +90,12 @@ def our_number(entry: Entry, test: Expression, known: Known, points: Where, agai
 Row = dict[str, Any]
 
 
-def _constant(name: str, known: Known) -> Ours:
+def _constant(name: str, quantity: Quantity, known: Known) -> Ours:
     constants = known.calibration.constants if known.calibration else {}
     if name not in constants:
         raise NotHere(f"the calibration of this run has no {name}")
     found = constants[name]
-    scale = 1e6 if found.unit == "s" else 1 / _bandwidth(name, known)
+    scale = 1e6 if quantity == "time_us" else 1 / _bandwidth(quantity, known.sheet)
     return Ours(
         value=found.value * scale,
         low=found.ci95_low * scale,
@@ -105,13 +104,12 @@ def _constant(name: str, known: Known) -> Ours:
     )
 
 
-def _bandwidth(constant: str, known: Known) -> float:
-    """The datasheet's bandwidth that a constant is a fraction of."""
-    if not constant.startswith("link."):
-        return known.sheet.dram_bytes_per_s
-    if known.sheet.link_bytes_per_s is None:
-        raise NotHere(f"the datasheet of {known.device} states no link")
-    return known.sheet.link_bytes_per_s
+def _bandwidth(quantity: Quantity, sheet: DeviceSpec) -> float:
+    if quantity == "fraction_of_bandwidth":
+        return sheet.dram_bytes_per_s
+    if sheet.link_bytes_per_s is None:
+        raise NotHere(f"config/devices/{sheet.device}.yaml states no link_gb_per_s")
+    return sheet.link_bytes_per_s
 
 
 def _rows(entry: Entry, known: Known, points: Where) -> list[Row]:

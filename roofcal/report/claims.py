@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from roofcal.claims.load import Entry
-from roofcal.claims.schema import Expression, Where
-from roofcal.report.claim_numbers import PROTOCOL, Known, NotHere, Ours, our_number
+from roofcal.claims.schema import Expression
+from roofcal.report.claim_numbers import Known, NotHere, Ours, our_number
 
 Word = Literal["holds", "does not hold", "cannot be tested"]
 WORDS: Final[tuple[Word, ...]] = ("holds", "does not hold", "cannot be tested")
@@ -49,7 +49,8 @@ def _verdict(entry: Entry, known: Known) -> Verdict:
     if test is None or entry.value is None:
         return Verdict(entry=entry, word="cannot be tested", reason=str(entry.untestable))
     try:
-        ours = our_number(entry, test, known, entry.points, test.against or {})
+        base = {**entry.points, **(test.against or {})}
+        ours = our_number(entry, test, known, entry.points, base)
     except NotHere as reason:
         return Verdict(entry=entry, word="cannot be tested", reason=str(reason))
     word: Word = "holds" if _allows(test, entry.value, ours) else "does not hold"
@@ -71,11 +72,9 @@ def _as_source(entry: Entry, test: Expression, known: Known) -> Ours | None:
     other = test.as_source
     if other is None:
         return None
-    standard: Where = {**PROTOCOL, **entry.points}
-    own: Where = {column: standard[column] for column in other.points}
-    against = {**own, **(test.against or {}), **other.against}
+    base = {**entry.points, **(test.against or {}), **other.against}
     try:
-        return our_number(entry, test, known, {**entry.points, **other.points}, against)
+        return our_number(entry, test, known, {**entry.points, **other.points}, base)
     except NotHere:
         return None
 

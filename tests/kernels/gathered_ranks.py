@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import distributed
 
-from kernels import all_gather_matmul, symmetric_memory
+from kernels import all_gather_matmul, arrival_flags, gathered_matmul, symmetric_memory
 from kernels.all_gather_matmul import AllGatherMatmul, Tuning
 from kernels.gemm_configs import GemmConfig
 from kernels.symmetric_memory import SymmetricMemory
@@ -120,6 +120,27 @@ def mixed(seed: int) -> None:
         turn(ops[which], KINDS[which], 100 * seed + i)
 
 
+def loaded(seed: int) -> None:
+    """Kernels are launched, so that they are loaded, before any turn; and no peer is told of it."""
+    launched: list[Any] = []
+    launch = gathered_matmul.launch
+
+    def noted(*given: Any, **named: Any) -> None:
+        launched.append(given)
+        launch(*given, **named)
+
+    gathered_matmul.launch = noted  # type: ignore[assignment, unused-ignore]
+    for number, kind in enumerate(KINDS, start=1):
+        op = made(kind, fused=True)
+        assert len(launched) == number
+        way: Any = op._way
+        assert way._state.tolist() == arrival_flags.new_state(way._state.device).tolist()
+        assert not way._ranks[way._rank].flags.any()
+        assert not way._ranks[way._rank].finished.any()
+    distributed.barrier()
+    turn(op, KINDS[-1], seed)
+
+
 def sequence(seed: int) -> None:
     """The way without symmetric memory."""
     for kind in KINDS:
@@ -169,3 +190,4 @@ if __name__ == "__main__":
     faithful.install()
     torch.set_num_threads(1)
     main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4], int(sys.argv[5]))
+    os._exit(0)  # at an ordinary exit gloo's threads now and then abort the process

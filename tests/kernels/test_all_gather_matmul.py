@@ -24,6 +24,11 @@ def test_turns_in_sequence_mix_with_fused_ones(tmp_path: Path) -> None:
 
 
 @on_the_cpu
+def test_kernels_are_loaded_before_a_graph_can_be_captured(tmp_path: Path) -> None:
+    run_ranks("gathered_ranks", 2, "loaded", tmp_path)
+
+
+@on_the_cpu
 def test_in_sequence_it_gathers_and_multiplies(tmp_path: Path) -> None:
     run_ranks("gathered_ranks", 2, "sequence", tmp_path)
 

@@ -12,6 +12,6 @@ SEVERAL = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GP
 
 @pytest.mark.gpu
 @SEVERAL
-@pytest.mark.parametrize("what", ["eager", "graphs", "soak"])
+@pytest.mark.parametrize("what", ["eager", "captured_first", "graphs", "soak"])
 def test_every_rank_has_the_product_in_every_turn(what: str, tmp_path: Path) -> None:
     run_ranks("gathered_gpu_ranks", torch.cuda.device_count(), what, tmp_path, limit_s=150)

@@ -52,8 +52,22 @@ def test_chunks_arrive_one_after_another_and_the_last_with_all_bytes(streams: in
     assert found[:2] == [0.0, 0.0]
     assert found == sorted(found)
     travel = 3 * WHAT.shard_bytes / 1e11
-    flags = 6 if streams == 1 else 1
-    assert found[-1] == pytest.approx(travel + flags * 2e-6)
+    one_after_another = (6 // streams) * (travel / 6 + 2e-6)
+    assert found[-1] == pytest.approx(max(one_after_another, travel + 2e-6))
+
+
+@pytest.mark.parametrize("streams", [1, 2])
+def test_a_stream_pays_the_latency_of_each_of_its_chunks(streams: int) -> None:
+    tiny = replace(WHAT, world=8, k=8)
+    found = arrivals_s(tiny, chunks_of(256, 64, 1), streams, LINK)
+    assert found[-1] == pytest.approx(-(-7 // streams) * 2e-6, rel=0.1)
+
+
+def test_large_chunks_share_the_link() -> None:
+    large = replace(WHAT, k=1 << 20)
+    found = arrivals_s(large, chunks_of(256, 64, 1), 2, LINK)
+    each_s = large.shard_bytes / 1e11
+    assert found[1:] == pytest.approx([2 * each_s, 3 * each_s, 3 * each_s], rel=1e-3)
 
 
 def test_a_fast_link_leaves_waves_of_tiles() -> None:

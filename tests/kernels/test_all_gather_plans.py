@@ -1,4 +1,4 @@
-"""What is chosen: small shards go in sequence, large ones are fused."""
+"""What is chosen: fused where the model expects it to be faster, else in sequence."""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ from kernels.all_gather_plans import choose
 LAYER = Gathered(world=8, shard_rows=1024, k=8192, n=3584, dtype=torch.bfloat16)
 
 
-def test_large_shards_are_fused_and_tiny_ones_are_not() -> None:
+def test_large_shards_are_fused_and_what_is_slower_is_not() -> None:
     large = choose(LAYER, all_gather_configs.WIDE, units=132)
     assert large is not None
     assert large.fused_s < large.sequence_s

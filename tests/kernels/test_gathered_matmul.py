@@ -104,12 +104,15 @@ def test_tiles_follow_arrival_and_none_is_missing(
     world: int, shard: int, columns: int, wanted: int, group: int, device: torch.device
 ) -> None:
     cut = chunks_of(shard, 16, wanted)
+    within = gathered_matmul.group_of(replace(SMALL, group=group), cut)
+    assert 1 <= within <= group
+    assert within == group or cut.count > 1
     tiles = world * cut.tiles * columns
     for rank in range(world):
         places = torch.full((tiles, 4), -1, dtype=torch.int32, device=device)
         sizes = (cut.tiles, columns, cut.tiles_each, cut.count, rank, world)
         given = torch.tensor(sizes, dtype=torch.int32, device=device)
-        _places_kernel[(1,)](places, given, TILES=tiles, GROUP=group)
+        _places_kernel[(1,)](places, given, TILES=tiles, GROUP=within)
         found = [tuple(place) for place in places.tolist()]
         assert len(set(found)) == tiles
         sources = [source for source, _, _, _ in found]
@@ -121,5 +124,4 @@ def test_tiles_follow_arrival_and_none_is_missing(
             assert 0 <= tile_n < columns
         by_shard = len(found) // world
         chunks = [chunk for _, chunk, _, _ in found[:by_shard]]
-        if group == 1:
-            assert chunks == sorted(chunks)
+        assert chunks == sorted(chunks)

@@ -3,7 +3,8 @@
 symm_mem     all_gather: copies from every peer by copy engine, between two barriers on the device;
              reduce_scatter: torch.ops.symm_mem.reduce_scatter_out; all_reduce: one_shot_all_reduce
              up to 256 KiB, two_shot_all_reduce_out above; copy_engine_peer: one copy, no barrier.
-             Buffers are filled before timing: no copy of the input into them is timed
+             Buffers are filled before timing: no copy of the input into them is timed. torch's sums
+             may leave a part of theirs in the buffer: it grows until bf16 rounds away what is added
 nccl, gloo   torch.distributed. Repeated sums in place would grow beyond all bounds: NCCL's
              all_reduce takes the mean; gloo's sums a copy, and that copy is timed
 

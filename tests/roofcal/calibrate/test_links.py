@@ -115,6 +115,16 @@ def test_a_graph_counts_before_the_host_clock(tmp_path: Path) -> None:
     assert "method graph, 10 sizes" in found["link.all_gather.2.latency_s"].evidence
 
 
+def test_a_graph_of_too_few_sizes_does_not_hide_the_host_clock(tmp_path: Path) -> None:
+    given = [
+        (_point("all_gather", "nccl", 2, size, method=method), LATENCY + size / 2 / RATE)
+        for method, sizes in (("graph", SIZES[:2]), ("wall", SIZES))
+        for size in sizes
+    ]
+    found = fitted(write(tmp_path, given))
+    assert "method wall, 10 sizes" in found["link.all_gather.2.latency_s"].evidence
+
+
 def test_two_sizes_are_no_line(tmp_path: Path) -> None:
     given = [(_point("all_gather", "nccl", 2, size), 1e-5) for size in SIZES[:2]]
     assert fitted(write(tmp_path, given)) == {}

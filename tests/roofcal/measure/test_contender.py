@@ -1,7 +1,8 @@
 """What is prepared before anything is timed: equal data, a correct output, cold copies."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +19,7 @@ from roofcal.measure.contender import (
     distinct_bytes,
     prepare,
 )
+from roofcal.measure.ranks import Alone
 from roofcal.ops.bench import load_bench
 from roofcal.records import Protocol
 from tests.roofcal.measure.runs import hot, point
@@ -54,6 +56,38 @@ def test_cold_copies_are_equal_data_at_different_addresses() -> None:
     assert len({copy["a"].data_ptr() for copy in found.copies}) == len(found.copies)
     assert all(torch.equal(copy["a"], found.copies[0]["a"]) for copy in found.copies)
     assert len(found.copies) * found.bytes_per_copy > 2 * 4 * KIB
+
+
+class Watched(Alone):
+    """A rank that notes whether it is in a step of all ranks."""
+
+    inside = False
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        self.inside = True
+        yield
+        self.inside = False
+
+
+def test_what_may_fail_on_one_rank_is_a_step_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a rank without memory for the operands in bf16 goes on to the next point alone."""
+    team, found = Watched(), dict[str, bool]()
+    for name in ("load_bench", "arranged", "errors_of", "quantisation_error"):
+        real = getattr(contender, name)
+
+        def noted(*given: Any, name: str = name, real: Any = real) -> Any:
+            found[name] = team.inside
+            return real(*given)
+
+        monkeypatch.setattr(contender, name, noted)
+    prepare(point("fp32"), CPU, 0, 4 * KIB, team)
+    assert found == {
+        "load_bench": False,
+        "arranged": True,
+        "errors_of": True,
+        "quantisation_error": True,
+    }
 
 
 def test_copies_are_in_the_layout_of_the_provider() -> None:

@@ -14,6 +14,7 @@ from roofcal.ops.spec import Unsupported
         (MemoryError(), "out_of_memory"),
         (RuntimeError("DefaultCPUAllocator: can't allocate memory: 1 TB"), "out_of_memory"),
         (RuntimeError("CUDA error: out of memory"), "out_of_memory"),
+        (RuntimeError("CUDA driver error: out of memory"), "out_of_memory"),
         (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling"), "out_of_memory"),
         (RuntimeError("CUDA error: CUBLAS_STATUS_NOT_SUPPORTED when calling"), "unsupported"),
         (RuntimeError('"addmm_impl_cpu_" not implemented for Half'), "unsupported"),

@@ -110,6 +110,7 @@ def test_graphs_hold_an_even_number_of_calls_and_are_replayed_together(cuda: Sta
     timer = make_rank_timer(found, torch.device("cuda"), 1e-3, 0, pair)
     assert [len(graph.work) % 2 for graph in cuda.graphs] == [0, 0]
     assert found.calls_per_sample == len(cuda.graphs[-1].work)
+    assert found.calls_per_sample % 3 == 0, "whole rotations: a copy twice running is in the cache"
     before, meetings = cuda.log.count("replay"), pair.meetings
     samples = timer.take(0.01, lambda: None)
     assert samples == pytest.approx([1e-4] * len(samples))

@@ -1,5 +1,6 @@
 """Points on several devices, by real workers: gloo processes on this machine's CPU."""
 
+import os
 import re
 import time
 from collections.abc import Iterator
@@ -9,9 +10,11 @@ from statistics import median
 
 import psutil
 import pytest
+import torch
+from torch import distributed
 
 from roofcal.measure import locks
-from roofcal.measure.ranks import ALONE, slowest
+from roofcal.measure.ranks import ALONE, Ranks, slowest
 from roofcal.measure.session import measure
 from roofcal.records import Measurement, PlanPoint
 from tests.roofcal.measure.runs import Run, hot, rig
@@ -124,3 +127,11 @@ def test_one_rank_alone_agrees_with_itself_and_waits_for_nobody() -> None:
     ALONE.align()
     with pytest.raises(ValueError, match="mine"), ALONE.together():
         raise ValueError("mine")
+
+
+def test_no_provider_uses_multicast(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCH_SYMM_MEM_DISABLE_MULTICAST", "0")
+    setup = {"rank": 0, "world_size": 1, "store": str(tmp_path / "store")}
+    Ranks(setup, torch.device("cpu"), pytest.fail)
+    distributed.destroy_process_group()
+    assert os.environ["TORCH_SYMM_MEM_DISABLE_MULTICAST"] == "1"

@@ -6,7 +6,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from roofcal.measure import locks
+from roofcal.measure import locks, process, supervisor
 from roofcal.measure.supervisor import Crew, MeasureError, timing_of
 from roofcal.records import Measurement, PlanPoint, Session
 from tests.roofcal.measure.runs import SHAPE, TIMING, Run, environment, point, scripted
@@ -107,6 +107,13 @@ def test_a_worker_that_died_between_groups_costs_no_point(shift: Shift) -> None:
     assert shift.measure("works")["works"].status == "ok"
 
 
+def test_a_rank_that_died_between_groups_costs_no_point(shift: Shift) -> None:
+    """The other rank lives, and has named a point by the time that the death is noticed."""
+    for deed in ("last rank ends after the group", "waits for the other rank"):
+        (row,) = shift.crew.run_group([point(deed, deed, world_size=2)])
+        assert (row.status, row.reason) == ("ok", None)
+
+
 def test_a_worker_that_dies_again_and_again_without_a_word_costs_the_first_point(
     shift: Shift, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,8 +164,29 @@ def test_a_worker_that_cannot_start_ends_the_session(
 ) -> None:
     monkeypatch.setenv("AT_START", deed)
     code = {"exits": "exit code 7", "segfaults": "signal SIGSEGV"}[deed]
-    with pytest.raises(MeasureError, match=rf"did not start \({code}\).*doctor"):
+    with pytest.raises(MeasureError, match=rf"did not start: .*died \({code}\);.*doctor"):
         list(shift.crew.run_group([point("a")]))
+
+
+def test_a_worker_that_hangs_at_its_start_did_not_run_out_of_memory(
+    shift: Shift, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AT_START", "hangs")
+    monkeypatch.setattr(supervisor, "_START_S", 1.0)
+    with pytest.raises(
+        MeasureError, match=r"did not start: no sign of life for 1 s; the worker wa"
+    ):
+        list(shift.crew.run_group([point("a")]))
+
+
+def test_a_worker_that_closes_its_pipe_and_stays_is_killed_and_the_row_says_so(
+    shift: Shift, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "_EXIT_S", 0.5)
+    found = shift.measure("stays behind", "works")
+    said = "the worker fell silent, did not end in 0.5 s, and was killed"
+    assert (found["stays behind"].status, found["stays behind"].reason) == ("failed", said)
+    assert found["works"].status == "ok"
 
 
 def descriptors() -> int:

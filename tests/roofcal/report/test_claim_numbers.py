@@ -34,8 +34,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     made.fail(product(1000, 1000, 1000, "fp8_tensorwise"), "unsupported", "no multiple of 16")
     made.constant("dram_copy_bytes_per_s", 4e12, "B/s")
     made.constant("launch_graph_s", 2e-6, "s")
-    made.constant("link.send.2.latency_s", 8e-6, "s")
-    made.constant("link.all_reduce.8.bytes_per_s", 315e9, "B/s")
+    made.constant("link.all_reduce.8.bytes_per_s", 3e11, "B/s")
     return load_run(made.write(tmp_path_factory.mktemp("claims")))
 
 
@@ -49,7 +48,8 @@ def asked(known: Known, tmp_path: Path) -> Callable[..., Ours]:
     def number(test: dict[str, Any], **changes: Any) -> Ours:
         (entry,) = entries(tmp_path, {"test": {"value": 1} | test}, **changes)
         assert entry.test is not None
-        return our_number(entry, entry.test, known, entry.points, entry.test.against or {})
+        base = {**entry.points, **(entry.test.against or {})}
+        return our_number(entry, entry.test, known, entry.points, base)
 
     return number
 
@@ -144,6 +144,17 @@ def test_a_constant_is_that_of_the_calibration(
     assert share.basis == "calibrated constant dram_copy_bytes_per_s"
     launch = asked({"constant": "launch_graph_s", "quantity": "time_us"})
     assert (launch.low, launch.value, launch.high) == pytest.approx((1.96, 2.0, 2.04))
+    link = asked({"constant": "link.all_reduce.8.bytes_per_s", "quantity": "fraction_of_link"})
+    assert link.value == pytest.approx(3e11 / 450e9)  # 900 GB/s both ways
+
+
+def test_a_datasheet_without_a_link_has_no_fraction_of_it(known: Known, tmp_path: Path) -> None:
+    test = {"constant": "link.all_reduce.8.bytes_per_s", "quantity": "fraction_of_link", "value": 1}
+    (entry,) = entries(tmp_path, {"test": test})
+    assert entry.test is not None
+    lonely = replace(known, spec=replace(known.sheet, link_bytes_per_s=None))
+    with pytest.raises(NotHere, match="states no link_gb_per_s"):
+        our_number(entry, entry.test, lonely, {}, {})
 
 
 @pytest.mark.parametrize("quantity", ["fraction_of_peak", "fraction_of_bandwidth"])
@@ -153,20 +164,3 @@ def test_a_fraction_needs_a_datasheet(known: Known, tmp_path: Path, quantity: st
     assert entry.test is not None
     with pytest.raises(NotHere, match="config/devices has none of nvidia-h200"):
         our_number(entry, entry.test, replace(known, spec=None), entry.points, {})
-
-
-def test_constants_of_links_are_shares_of_the_link(asked: Callable[..., Ours]) -> None:
-    latency = asked({"constant": "link.send.2.latency_s", "quantity": "time_us"})
-    assert latency.value == pytest.approx(8)
-    share = {"constant": "link.all_reduce.8.bytes_per_s", "quantity": "fraction_of_bandwidth"}
-    assert asked(share).value == pytest.approx(315 / 450)
-
-
-def test_a_datasheet_without_a_link_has_no_share_of_it(known: Known, tmp_path: Path) -> None:
-    assert known.spec is not None
-    bare = replace(known, spec=replace(known.spec, link_bytes_per_s=None))
-    share = {"constant": "link.all_reduce.8.bytes_per_s", "quantity": "fraction_of_bandwidth"}
-    (entry,) = entries(tmp_path, {"test": share | {"value": 0.7}})
-    assert entry.test is not None
-    with pytest.raises(NotHere, match="the datasheet of nvidia-h200 states no link"):
-        our_number(entry, entry.test, bare, entry.points, {})

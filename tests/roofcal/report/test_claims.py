@@ -79,6 +79,16 @@ def test_the_number_as_the_source_timed_it_stands_beside_and_decides_nothing(
     assert verdict(known, tmp_path, 2.0, as_source=missing).as_source is None
 
 
+def test_the_source_may_differ_in_a_column_that_the_claim_leaves_open(
+    known: Known, tmp_path: Path
+) -> None:
+    open_to_all = {"points": {"recipe": "fp8_tensorwise"}}
+    as_source = {"label": "by cuBLASLt", "points": {"provider": "cublaslt"}}
+    found = verdict(known, tmp_path, 2.0, **open_to_all, as_source=as_source)
+    assert found.as_source is not None
+    assert found.as_source.value == pytest.approx(2.0)
+
+
 def test_what_cannot_be_tested_has_its_reason(known: Known, tmp_path: Path) -> None:
     row = {"cube": 64, "value": 1}
     claims = ({"untestable": "needs eight cards"}, {"test": SPEEDUP, "rows": [row]})

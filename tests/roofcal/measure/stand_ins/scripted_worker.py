@@ -44,7 +44,9 @@ def group(lines: list[str]) -> None:
         if point.sweeps[0] != "forgotten":
             report(point)
     say(done=True)
-    if any(point.sweeps[0] == "ends after the group" for point in points):
+    deeds = {point.sweeps[0] for point in points}
+    last_rank = SETUP.get("rank") == SETUP.get("world_size", 1) - 1
+    if "ends after the group" in deeds or ("last rank ends after the group" in deeds and last_rank):
         os._exit(9)
 
 
@@ -103,6 +105,18 @@ def leaves_a_child(_: PlanPoint | None) -> None:
     os._exit(5)
 
 
+def stays_behind(_: PlanPoint | None) -> None:
+    EVENTS.close()
+    time.sleep(1000)
+
+
+def waits_for_the_other_rank(point: PlanPoint) -> None:
+    """For ever the first time, when the other rank is gone."""
+    trace = Path(os.environ["TRACE"]).read_text()
+    if trace.count(f"{point.recipe} ") == 1:
+        time.sleep(1000)
+
+
 def tries_the_lock(_: PlanPoint | None) -> None:
     lock = try_lock("cpu")
     files = [str(entry.resolve()) for entry in Path("/proc/self/fd").iterdir()]
@@ -115,6 +129,7 @@ DEEDS: dict[str, Deed] = {
     "works": lambda _: None,
     "forgotten": lambda _: None,
     "ends after the group": lambda _: None,
+    "last rank ends after the group": lambda _: None,
     "exits": lambda _: os._exit(7),
     "is killed": lambda _: os.kill(os.getpid(), signal.SIGKILL),
     "segfaults": lambda _: os.kill(os.getpid(), signal.SIGSEGV),
@@ -125,7 +140,9 @@ DEEDS: dict[str, Deed] = {
     "writes half an event and hangs": half_an_event_and_silence,
     "loses the device": loses_the_device,
     "leaves a child": leaves_a_child,
+    "stays behind": stays_behind,
     "tries the lock": tries_the_lock,
+    "waits for the other rank": waits_for_the_other_rank,
     "kills the session": kills_the_session,
 }
 
