@@ -99,6 +99,24 @@
 
   document.querySelectorAll(".grid").forEach(enliven);
 
+  // Data behind a figure: the page carries each CSV file, packed; a click saves it.
+  async function save(name, packed) {
+    const bytes = Uint8Array.from(atob(packed), (sign) => sign.charCodeAt(0));
+    const unpacked = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+    const file = await new Response(unpacked).blob();
+    const link = element("a", { href: URL.createObjectURL(file), download: name });
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+  }
+  document.querySelectorAll("a.data").forEach((link) => {
+    const held = document.querySelector(`script[data-file="${link.download}"]`);
+    if (!held || !window.DecompressionStream) return;
+    link.addEventListener("click", (event) => {
+      event.preventDefault();
+      save(link.download, held.textContent);
+    });
+  });
+
   // Contents: closed on a narrow screen until asked for; the section in view is marked.
   const contents = document.getElementById("contents");
   const narrow = matchMedia("(max-width: 1079px)");

@@ -19,6 +19,9 @@ def add(commands: Commands) -> None:
         help="run folder; DERIVED holds calibration and predictions where they stand apart",
     )
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument(
+        "--figures", type=Path, metavar="DIR", help="every figure as an SVG file below this folder"
+    )
     parser.set_defaults(run=run)
 
 
@@ -29,5 +32,6 @@ def run(options: argparse.Namespace) -> None:
 
     pairs = [folder.partition("=")[::2] for folder in options.folders]
     runs = [(Path(folder), Path(derived or folder)) for folder, derived in pairs]
-    write_report(runs, options.out, places.DEVICES, load_claims(places.CLAIMS))
+    claims = load_claims(places.CLAIMS)
+    write_report(runs, options.out, places.DEVICES, claims, options.figures)
     print(f"report: {options.out.resolve()}")

@@ -17,6 +17,7 @@ from roofcal.report.claim_numbers import Known
 from roofcal.report.claims import Verdict, judge
 from roofcal.report.comparisons import method_panel, speedups
 from roofcal.report.constants import constants_table
+from roofcal.report.health import Health, health_of
 from roofcal.report.learning_section import read_curves
 from roofcal.report.llm_section import read_estimates
 from roofcal.report.loading import Run
@@ -45,6 +46,7 @@ class Analysis:
     transfers   own calibration against those of other environments, by op; empty without any
     moved       what `compare` wrote of the environment before this one, None where nothing did
     others      files of those calibrations by environment, as commands name them
+    health      what publications of the same device say of it
     claims      verdicts on the claims of the ledger, empty where none was given
     """
 
@@ -63,6 +65,7 @@ class Analysis:
     learning: pd.DataFrame
     llm: pd.DataFrame
     transfers: pd.DataFrame
+    health: Health
     moved: Mapping[str, Any] | None = None
     others: Mapping[str, str] = field(default_factory=dict)
     claims: Sequence[Verdict] = ()
@@ -114,8 +117,12 @@ def analyse(
     spec: DeviceSpec | None,
     others: Mapping[str, str] | None = None,
     claims: Iterable[Entry] = (),
+    peers: Sequence[Run] = (),
 ) -> Analysis:
-    """Read a run op by op and compute every table; raises RecordsError, ReportError: bad files."""
+    """Read a run op by op and compute every table; peers: publications to hold it against.
+
+    Raises RecordsError, ReportError for bad files.
+    """
     frames: dict[str, pd.DataFrame] = {}
     sessions: dict[str, tuple[Session, ...]] = {}
     for op in run.ops:
@@ -142,6 +149,7 @@ def analyse(
         learning=read_curves(run.derived),
         llm=read_estimates(run.derived),
         transfers=_joined([transfers(frame) for frame in frames.values()]),
+        health=health_of(run, frames, peers),
         moved=read_moved(run.derived),
         others=others or {},
         claims=judge(claims, known),

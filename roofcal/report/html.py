@@ -1,5 +1,7 @@
 """One self-contained HTML page of one or more runs, and the tables behind it as CSV."""
 
+import gzip
+from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -13,6 +15,7 @@ from roofcal.model.files import write_bytes
 from roofcal.report import (
     claims_section,
     gathered_section,
+    health_section,
     linear_accuracy_section,
     mixed_section,
     transfer_section,
@@ -21,9 +24,10 @@ from roofcal.report.analysis import Analysis, analyse, with_shape
 from roofcal.report.export import as_csv, write_csv
 from roofcal.report.glance import GLANCE, glance_row
 from roofcal.report.loading import ReportError, Run, load_run
-from roofcal.report.page import Chapter, make_table
+from roofcal.report.page import Chapter, FigureBlock, Table, make_table
 from roofcal.report.provenance import calibration_home
 from roofcal.report.sections import Writer
+from roofcal.report.svg import standalone
 
 TEMPLATES: Final = Path(__file__).resolve().parents[2] / "reports" / "templates"
 
@@ -33,12 +37,14 @@ def write_report(
     out: Path,
     devices_folder: Path,
     claims: Sequence[Entry] = (),
+    figures: Path | None = None,
 ) -> None:
     """Write the page to `out` and tables/*.csv beside it; equal records give equal bytes.
 
     runs: (run folder, folder of its calibration and predictions; None: the run folder itself).
     claims: of the ledger, judged on every run; a publication is frozen without them, because the
     ledger grows on.
+    figures: folder for every figure as an SVG file, <question>/<chapter>/<figure>.<op>.svg.
     GPUs come first. Raises ReportError without a run or for a calibration of another device,
     RecordsError and DatasheetError for bad files, OSError; then no page was changed.
     """
@@ -51,7 +57,7 @@ def write_report(
     tables: dict[str, list[pd.DataFrame]] = {}
     for number, (anchor, run) in enumerate(_anchored(loaded)):
         others = _calibrations(loaded, run.environment.device)
-        analysis = analyse(run, specs.get(run.environment.device), others, claims)
+        analysis = analyse(run, specs.get(run.environment.device), others, claims, loaded)
         chapters.append(Writer(analysis, anchor, number).chapter())
         glance.append(glance_row(analysis))
         for name, frame in csv_tables(analysis):
@@ -59,10 +65,31 @@ def write_report(
         if analysis.claims:
             judged = _labelled(claims_section.claims_table(analysis.claims), analysis)
             tables.setdefault(claims_section.SOURCE, []).append(judged)
-    page = _page(chapters, glance)
-    for name, frames in sorted(tables.items()):
-        write_csv(out.parent / "tables" / name, _joined(frames))
+    files = {name: _joined(frames) for name, frames in sorted(tables.items())}
+    page = _page(chapters, glance, {name: packed(as_csv(frame)) for name, frame in files.items()})
+    for name, frame in files.items():
+        write_csv(out.parent / "tables" / name, frame)
+    if figures is not None:
+        for name, svg in figure_files(chapters):
+            write_bytes(figures / name, svg.encode())
     write_bytes(out, page.encode())
+
+
+def figure_files(chapters: Sequence[Chapter]) -> Iterator[tuple[str, str]]:
+    """(path, SVG) of every figure; `_` in the name of a question stands for a space."""
+    for chapter in chapters:
+        for question in chapter.questions:
+            folder = question.title.removesuffix("?").replace(" ", "_")
+            for section in question.sections:
+                for block in section.blocks:
+                    if isinstance(block, FigureBlock):
+                        name = f"{folder}/{chapter.id}/{block.key}.{block.op}.svg"
+                        yield name, standalone(block.svg)
+
+
+def packed(text: str) -> str:
+    """A file as the page carries it: gzip without a date, in base64."""
+    return b64encode(gzip.compress(text.encode(), mtime=0)).decode()
 
 
 def tables_of(run: Path, devices_folder: Path) -> dict[str, str]:
@@ -144,6 +171,8 @@ def csv_tables(a: Analysis) -> Iterator[tuple[str, pd.DataFrame]]:
         yield "learning.csv", _labelled(a.learning, a)
     if len(a.llm):
         yield "llm.csv", _labelled(a.llm, a)
+    if len(a.health.points):
+        yield health_section.SOURCE, _labelled(a.health.points, a)
     if len(a.transfers):
         yield transfer_section.SOURCE, _labelled(a.transfers, a)
 
@@ -167,7 +196,10 @@ def _labelled(frame: pd.DataFrame, a: Analysis, *, last: bool = False) -> pd.Dat
     return labelled if last else labelled[[*labels, *frame.columns]]
 
 
-def _page(chapters: Sequence[Chapter], glance: Sequence[Mapping[str, Any]]) -> str:
+def _page(
+    chapters: Sequence[Chapter], glance: Sequence[Mapping[str, Any]], files: Mapping[str, str]
+) -> str:
+    """files: packed tables by name; those that a link of the page names are put into it."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -181,6 +213,12 @@ def _page(chapters: Sequence[Chapter], glance: Sequence[Mapping[str, Any]]) -> s
     return environment.get_template("report.html.j2").render(
         chapters=chapters,
         glance=table,
+        files={name: text for name, text in files.items() if name in _linked(chapters)},
         style=(TEMPLATES / "style.css").read_text(encoding="utf-8"),
         script=(TEMPLATES / "tables.js").read_text(encoding="utf-8"),
     )
+
+
+def _linked(chapters: Sequence[Chapter]) -> set[str]:
+    blocks = [b for chapter in chapters for part in chapter.sections for b in part.blocks]
+    return {block.source for block in blocks if isinstance(block, FigureBlock | Table)}

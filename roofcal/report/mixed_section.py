@@ -55,7 +55,7 @@ WINNERS: Final[tuple[Column, ...]] = (
     text("mode", "launches", about="chained: those of int4 kernels, with dependent launch"),
     *(count(axis, axis) for axis in ("n", "k", "m")),
     text("format", "fastest"),
-    text("class", "", about="uncertain: its 95 % interval overlaps that of another format"),
+    text("class", "certainty", about="uncertain: its 95 % interval overlaps another's"),
     text("recipe", "recipe"),
     text("provider", "provider"),
     seconds("seconds", "time"),

@@ -61,10 +61,12 @@ class Table:
 class FigureBlock:
     """A figure with the table it was drawn from and the command that prints that table.
 
+    key: of its caption, reports/captions/<key>.md;
     svg and the paragraphs of `caption` are HTML, escaped.
     """
 
     id: str
+    key: str
     title: str
     op: str
     svg: str
@@ -107,6 +109,16 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """One of the six questions: its answer in a sentence, and the sections that show why."""
+
+    id: str
+    title: str
+    answer: str
+    sections: Sequence[Section] = field(default_factory=tuple)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
     """A sentence on whether something is as it should be: ok, look (at it), or note."""
 
@@ -126,7 +138,12 @@ class Chapter:
     summary: Sequence[str]
     tables: Sequence[Table]
     checks: Sequence[Check]
-    sections: Sequence[Section] = field(default_factory=tuple)
+    questions: Sequence[Question] = field(default_factory=tuple)
+
+    @property
+    def sections(self) -> list[Section]:
+        """All sections of the chapter, in order."""
+        return [section for question in self.questions for section in question.sections]
 
     @property
     def figures(self) -> list[FigureBlock]:

@@ -60,6 +60,7 @@ class Pen:
             title, paragraphs = caption(picture.key)
             yield FigureBlock(
                 id=f"{self.anchor}-figure-{picture.key}-{picture.op}",
+                key=picture.key,
                 title=title,
                 op=picture.op,
                 svg=inline_svg(picture.figure, prefix, picture.alt),

@@ -4,16 +4,19 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from roofcal.ops import BY_NAME
-from roofcal.report import blocks, claims_section, gathered_blocks
+from roofcal.report import blocks, claims_section, gathered_blocks, health_section
 from roofcal.report.analysis import Analysis
 from roofcal.report.matrices import error_table, gain_table
 from roofcal.report.page import Block, Chapter, Section, Table
 from roofcal.report.pen import Pen
 from roofcal.report.provenance import environment_facts
+from roofcal.report.questions import questions
 from roofcal.report.summary import checks, sentences
 
-# key, title, what stands there; a section without blocks is left out
+# key, title, what stands there; a section without blocks is left out. Which question a section
+# answers, and so where in the chapter it stands, says questions.py.
 SECTIONS: Final[tuple[tuple[str, str, Callable[[Pen], Iterator[Block]]], ...]] = (
+    ("health", "Against the published distribution", health_section.blocks),
     ("constants", "Calibrated constants", blocks.constants),
     ("roofline", "Roofline", blocks.roofline),
     ("accuracy", "Measured against predicted", blocks.accuracy),
@@ -57,12 +60,14 @@ class Writer:
             summary=sentences(self.a),
             tables=list(self._matrices()),
             checks=checks(self.a),
-            sections=[section for section in self._sections() if section.blocks],
+            questions=questions(self.a, self.anchor, list(self._sections())),
         )
 
-    def _sections(self) -> Iterator[Section]:
+    def _sections(self) -> Iterator[tuple[str, Section]]:
         for key, title, made in SECTIONS:
-            yield Section(id=f"{self.anchor}-{key}", title=title, blocks=list(made(self._pen)))
+            blocks_there = list(made(self._pen))
+            if blocks_there:
+                yield key, Section(id=f"{self.anchor}-{key}", title=title, blocks=blocks_there)
 
     def _matrices(self) -> Iterator[Table]:
         """The small tables of the summary, for ops with a baseline."""

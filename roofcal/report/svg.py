@@ -11,7 +11,7 @@ from typing import Final
 
 from matplotlib.figure import Figure
 
-from roofcal.report.style import VARIABLES, look
+from roofcal.report.style import PAPER, VARIABLES, look
 
 _KEEP_STYLES_BELOW: Final = 3  # a class costs more than two repetitions of a style
 _TAG: Final = re.compile(r"<[^>]+>")
@@ -41,6 +41,21 @@ def inline_svg(figure: Figure, prefix: str, title: str) -> str:
     text = _with_variables(_short_styles(_own_ids(text, prefix), prefix))
     text = re.sub(r">\s+<", "><", text).strip()
     return _head(text, title)
+
+
+def standalone(svg: str) -> str:
+    """An inline figure as a file of its own: light colours, a name space, its size in pixels."""
+    box = re.search(r'viewBox="\S+ \S+ (\S+) (\S+)"', svg)
+    assert box is not None, "inline_svg leaves the viewBox"
+    colours = "".join(f"--{name}:{colour};" for colour, name in VARIABLES.items())
+    start = svg.index(">") + 1
+    head = svg[:start].replace(
+        "<svg ",
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{box.group(1)}" height="{box.group(2)}" ',
+        1,
+    )
+    style = f"<style>svg{{{colours}background:{PAPER};font-family:sans-serif}}</style>"
+    return f"{head}{style}{svg[start:]}\n"
 
 
 def _plain_font(style: str, size: str) -> str:

@@ -22,6 +22,8 @@ def test_a_study_measures_every_point_once_and_again_only_for_a_reason(tmp_path:
     swept = sorted(path.stem for path in study.folder.glob("config/sweeps/*.yaml"))
     check_that_every_planned_point_has_a_row(run, swept)
     assert "<html" in study.text("results/report/report.html")
+    assert list(study.folder.glob("results/report/figures/*/*/roofline.gemm.svg"))
+    study.run("--report", "report.zip")
     assert study.pending() == set()
     check_that_a_docstring_measures_nothing_again(study, run)
     check_that_timing_measures_everything_again(study, run)

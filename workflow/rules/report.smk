@@ -1,6 +1,15 @@
 # Joins everything: what was planned, measured and predicted in every run, current, earlier and
-# published. Its page is the report; it is registered so that `snakemake --report` carries it too.
+# published. Its page is the report; it is registered so that `snakemake --report report.zip` carries
+# it too, and each of its figures by itself: question by question, with its caption.
+# They have one label: the built-in report turns a second one with two values into a switch, and
+# breaks where a figure has one position of it alone.
 # What the ledgers of claims say is a parameter, so that a comment in one runs nothing.
+CAPTIONS = {
+    path.stem: path.read_text(encoding="utf-8").removeprefix("# ").partition("\n")
+    for path in Path("reports/captions").glob("*.md")
+}
+
+
 rule report:
     input:
         records=[file for run in RUNS.values() for file in run.records()],
@@ -19,17 +28,31 @@ rule report:
             category="Study",
             labels={"page": "calibrated rooflines"},
         ),
+        figures=report(
+            directory("results/report/figures"),
+            patterns=["{question}/{device}/{figure}.{op}.svg"],
+            caption="../../reports/captions/figure.rst",
+            category=lambda wildcards: f"{wildcards.question.replace('_', ' ')}?",
+            subcategory="{device}",
+            labels=lambda wildcards: {
+                "figure": f"{CAPTIONS[wildcards.figure][0]} ({wildcards.op})"
+            },
+        ),
         tables=directory("results/report/tables"),
     log:
         "results/report/report.log",
     conda:
         "../../environment.yml"
     params:
-        # A function, because what a string has in braces ({value}) Snakemake takes for wildcards.
+        # Functions, because what a string has in braces ({value}) Snakemake takes for wildcards.
+        captions=lambda _: {
+            key: text.replace("`", "``") for key, (_, _, text) in CAPTIONS.items()
+        },
         claims=lambda _: json.dumps(
             [ledger.model_dump(mode="json") for ledger in STUDY.ledgers],
             sort_keys=True,
         ),
         runs=[f"--run {run.folder}={run.derived}" for run in RUNS.values()],
     shell:
-        "python -m roofcal report {params.runs} --out {output.page} > {log} 2>&1"
+        "python -m roofcal report {params.runs} --out {output.page}"
+        " --figures {output.figures} > {log} 2>&1"

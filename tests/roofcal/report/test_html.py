@@ -1,6 +1,8 @@
 """The page: one file, nothing from outside, the same bytes from the same records."""
 
+import gzip
 import re
+from base64 import b64decode
 from collections import Counter
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -10,6 +12,7 @@ import pandas as pd
 import pytest
 
 from roofcal.records import write_records
+from roofcal.report.captions import FOLDER as CAPTIONS
 from roofcal.report.html import write_report
 from roofcal.report.loading import ReportError
 from tests.roofcal.report.conftest import DEVICES
@@ -69,7 +72,9 @@ def test_nothing_is_loaded_from_outside(page: Page, text: str) -> None:
     for tag, attributes in page.tags:
         assert not LOADING & set(attributes), f"<{tag} {attributes}>"
         href = attributes.get("href")
-        assert href is None or href.startswith("#") or href == "data:,", f"<{tag} href={href}>"
+        beside = attributes.get("class") == "data" and str(href).startswith("tables/")
+        inside = href is None or href.startswith("#") or href == "data:,"
+        assert inside or beside, f"<{tag} href={href}>"
     styles = "".join(re.findall(r"<style>(.*?)</style>", text, re.DOTALL))
     assert "@import" not in styles
     assert re.findall(r"url\((?!#)", text) == []
@@ -81,11 +86,21 @@ def test_the_page_is_small(report: Path) -> None:
     assert report.stat().st_size < 12e6
 
 
-def test_links_lead_somewhere_and_ids_are_unique(page: Page) -> None:
+def test_links_lead_somewhere_and_ids_are_unique(page: Page, report: Path) -> None:
     ids = Counter(str(a["id"]) for _, a in page.tags if "id" in a)
     assert [name for name, count in ids.items() if count > 1] == []
-    targets = {str(a["href"])[1:] for a in [*page.of("a"), *page.of("use")] if a.get("href")}
-    assert targets - set(ids) == set()
+    links = {str(a["href"]) for a in [*page.of("a"), *page.of("use")] if a.get("href")}
+    assert {link[1:] for link in links if link.startswith("#")} - set(ids) == set()
+    files = [link for link in links if not link.startswith("#")]
+    assert files
+    assert [link for link in files if not (report.parent / link).is_file()] == []
+
+
+def test_the_page_carries_the_data_behind_every_figure_and_table(report: Path, text: str) -> None:
+    found = re.findall(r'<script type="application/gzip" data-file="([^"]+)">(.*?)</script>', text)
+    assert {name for name, _ in found} == set(re.findall(r'href="tables/([^"]+)"', text))
+    for name, held in found:
+        assert gzip.decompress(b64decode(held)) == (report.parent / "tables" / name).read_bytes()
 
 
 def test_every_figure_has_a_text_alternative_and_a_caption(page: Page, text: str) -> None:
@@ -200,3 +215,14 @@ def test_a_bad_run_leaves_the_old_page_alone(tmp_path: Path, folder: Path) -> No
 
     assert out.read_text() == "old"
     assert not (tmp_path / "tables").exists()
+
+
+def test_figures_are_files_too_where_a_folder_is_named(tmp_path: Path, folder: Path) -> None:
+    write_report([(folder, folder)], tmp_path / "report.html", DEVICES, figures=tmp_path / "svg")
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    files = sorted(path.relative_to(tmp_path / "svg") for path in (tmp_path / "svg").rglob("*.svg"))
+    assert len(files) == text.count("<figure")
+    assert Path("Which_recipe_for_my_layer/nvidia-h200/roofline.gemm.svg") in files
+    assert {path.stem.partition(".")[0] for path in files} <= {
+        path.stem for path in CAPTIONS.glob("*.md")
+    }

@@ -130,3 +130,8 @@ def test_points_without_a_time_win_nothing(narrowed: Analysis) -> None:
     assert winners(hot).empty
     assert errors_table(hot).empty
     assert isinstance(roofs_table(hot, None), pd.DataFrame)
+
+
+def test_every_column_has_a_name_for_the_button_that_sorts_it() -> None:
+    every = (*WINNERS, *ROOF_COLUMNS, *ERRORS)
+    assert [column.key for column in every if not column.label.strip()] == []

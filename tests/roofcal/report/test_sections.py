@@ -7,6 +7,7 @@ import pytest
 from roofcal.report.analysis import Analysis, analyse
 from roofcal.report.loading import load_run
 from roofcal.report.page import Chapter, FigureBlock, Table
+from roofcal.report.questions import QUESTIONS
 from roofcal.report.sections import SECTIONS, Writer
 
 FIGURES = {
@@ -63,8 +64,10 @@ def test_a_bare_run_still_has_its_figures(bare_chapter: Chapter) -> None:
 
 def test_sections_stand_in_their_order_and_empty_ones_are_left_out(chapter: Chapter) -> None:
     keys = [section.id.removeprefix("h200-") for section in chapter.sections]
-    order = [key for key, _, _ in SECTIONS]
+    order = [key for _, _, named in QUESTIONS for key in named]
     assert keys == [key for key in order if key in keys]
+    assert set(keys) <= {key for key, _, _ in SECTIONS}
     assert {"constants", "provenance"} <= set(keys)
     assert "mixed" not in keys
+    assert len(chapter.questions) == 6
     assert all(section.blocks for section in chapter.sections)

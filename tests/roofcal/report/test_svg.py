@@ -1,12 +1,13 @@
 """Inline SVG: small, the same every time, no ids or styles that meet those of another figure."""
 
 import re
+from xml.etree import ElementTree
 
 import pytest
 from matplotlib.figure import Figure
 
 from roofcal.report.style import BLUE, look, new_figure
-from roofcal.report.svg import _FONT, _plain_font, inline_svg
+from roofcal.report.svg import _FONT, _plain_font, inline_svg, standalone
 
 
 def drawn() -> Figure:
@@ -73,3 +74,11 @@ def test_fonts_of_older_matplotlib_lose_their_family_too() -> None:
     old = "font: 700 11.5px 'DejaVu Sans', sans-serif; text-anchor: start"
     new = _FONT.sub(lambda font: _plain_font(font.group(1), font.group(2)), old)
     assert new == "font-size:11.5px;font-weight:600; text-anchor: start"
+
+
+def test_a_figure_as_a_file_knows_its_name_space_size_and_colours(svg: str) -> None:
+    root = ElementTree.fromstring(standalone(svg))
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    assert (root.attrib["width"], root.attrib["height"]) == ("300", "200")
+    assert f"--blue:{BLUE}" in standalone(svg)
+    assert standalone(svg).count("http") == 1

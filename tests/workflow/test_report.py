@@ -1,0 +1,29 @@
+"""`snakemake --report`: the page, and every figure by itself with caption, category and labels."""
+
+import json
+import zipfile
+from typing import Any
+
+from tests.workflow.checkout import Checkout
+
+FIGURE = "results/report/figures/How_was_this_measured/cpu-test/session.gemm.svg"
+
+
+def test_the_built_in_report_carries_the_page_and_the_figures(finished: Checkout) -> None:
+    finished.run("--report", "report.zip")
+
+    with zipfile.ZipFile(finished.folder / "report.zip") as packed:
+        names = packed.namelist()
+        (index,) = (name for name in names if name.endswith("/report.html") and "/raw/" not in name)
+        text = packed.read(index).decode()
+    assert any(name.endswith("/cpu-test/session.gemm.svg") for name in names)
+    assert value_of("categories", text)["How was this measured?"] == {"cpu-test": [FIGURE]}
+    entry = value_of("results", text)[FIGURE]
+    assert entry["labels"] == {"figure": "The device while it was measured (gemm)"}
+    assert "the time of the sentinel" in entry["caption"]
+
+
+def value_of(name: str, page: str) -> Any:
+    """What a variable of the page's script holds."""
+    start = page.rindex(f"var {name} = {{") + len(f"var {name} = ")
+    return json.JSONDecoder().raw_decode(page, start)[0]
