@@ -13,15 +13,19 @@ Quantity = Literal[
     "speedup", "time_us", "tflops", "fraction_of_peak", "fraction_of_bandwidth", "fraction_of_link"
 ]
 Relation = Literal["about", ">=", "<="]
-Constant = Literal[
-    "launch_graph_s",
-    "launch_eager_s",
-    "dram_read_bytes_per_s",
-    "dram_write_bytes_per_s",
-    "dram_copy_bytes_per_s",
-    "link.send.2.latency_s",
-    "link.all_reduce.8.bytes_per_s",
-]
+LinkConstant = Annotated[
+    str, Field(pattern=r"^link\.[a-z_]+\.[1-9][0-9]*\.(latency_s|bytes_per_s)$")
+]  # link.<collective>.<world size>.*
+Constant = (
+    Literal[
+        "launch_graph_s",
+        "launch_eager_s",
+        "dram_read_bytes_per_s",
+        "dram_write_bytes_per_s",
+        "dram_copy_bytes_per_s",
+    ]
+    | LinkConstant
+)
 
 
 class _Model(BaseModel):

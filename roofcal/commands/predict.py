@@ -24,6 +24,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("--op", default="gemm")
     parser.add_argument("--recipe", default="bf16")
     parser.add_argument("--provider", default="", help="whose kernels; default: the fastest known")
+    parser.add_argument("--world-size", type=whole_number, default=1, help="devices of the op")
     for axis in ("m", "n", "k", "rows", "cols"):
         parser.add_argument(f"--{axis}", type=whole_number)
     parser.add_argument(
@@ -91,6 +92,7 @@ def _predict_point(options: argparse.Namespace, sources: "Sources") -> None:
         recipe=options.recipe,
         shape={},
         device=options.device,
+        world_size=options.world_size,
     )
     check_point(point)
     point = replace(point, shape=_shape(options))

@@ -2,6 +2,8 @@
 
 t = max(flops / peak, bytes / bandwidth)          (Williams, Waterman, Patterson, 2009)
 
+An all-gather beside a product is a third roof: what a device receives / its link, one direction.
+
 Weights in fewer bits than the activations (op mixed_gemm) count as stored, with scales and zero
 points; their arithmetic runs at the bf16 rate. Turning them to bf16 is not modelled.
 """
@@ -13,7 +15,9 @@ import numpy as np
 from roofcal.devices import DeviceSpec
 from roofcal.model.recipes import GEMM_RECIPES
 from roofcal.ops import BY_NAME
+from roofcal.ops.all_gather_matmul import spec as all_gather_matmul
 from roofcal.ops.gemm.time_model import least_work
+from roofcal.ops.probe_link.time_model import share
 from roofcal.predict.sources import Sources
 from roofcal.predict.times import Array, Times
 from roofcal.records import PlanPoint, Prediction
@@ -48,21 +52,33 @@ def predict(points: Sequence[PlanPoint], sources: Sources) -> list[Prediction]:
 
 def _one(point: PlanPoint, spec: DeviceSpec) -> Prediction | None:
     op = BY_NAME[point.op]
-    if point.provider in op.partial:
+    work, link = op.work_of(point.provider, point.recipe, point.shape), _link(point, spec)
+    if point.provider in op.partial and link is None:
         return None
-    work = op.work(point.recipe, point.shape)
     rate = spec.peak_flops_per_s.get(work.math_dtype) if work.math_dtype else None
     if work.math_dtype and rate is None:
         return None
     math = work.flops / rate if rate else 0.0
     dram = work.dram_bytes / spec.dram_bytes_per_s
+    parts = {"math": math, "dram": dram, "link": link or 0.0}
+    longest = max(parts, key=lambda name: parts[name])
     return Prediction(
         point_id=point.point_id,
         model=MODEL,
         math_s=math,
         dram_s=dram,
-        link_s=None,
+        link_s=link,
         launch_s=None,
-        total_s=max(math, dram),
-        bound_by="math" if math >= dram else "dram",
+        total_s=parts[longest],
+        bound_by=longest,
     )
+
+
+def _link(point: PlanPoint, spec: DeviceSpec) -> float | None:
+    """Seconds of gathering; None where nothing is, or where the datasheet states no link."""
+    if point.op != all_gather_matmul.OP.name or point.provider == all_gather_matmul.GEMM_ONLY:
+        return None
+    if point.world_size < 2 or spec.link_bytes_per_s is None:
+        return None
+    whole = all_gather_matmul.work(point.recipe, point.shape).link_bytes
+    return share("all_gather", point.world_size) * whole / spec.link_bytes_per_s

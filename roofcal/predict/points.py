@@ -11,9 +11,11 @@ from typing import Any, Final
 import numpy as np
 
 from roofcal.ops import BY_NAME
+from roofcal.ops.all_gather_matmul.spec import GEMM_ONLY
 from roofcal.ops.gemm.fitted import providers
-from roofcal.predict import calibrated, linear_points
+from roofcal.predict import calibrated, composed, gathered_points, linear_points
 from roofcal.predict.errors import PredictError
+from roofcal.predict.fabrics import fabrics_of, world_sizes
 from roofcal.predict.models import model_named
 from roofcal.predict.sources import Sources
 from roofcal.predict.times import Array
@@ -29,7 +31,7 @@ def predict_point(point: PlanPoint, model: str, sources: Sources) -> Prediction:
     """One prediction; raises PredictError where the model has no answer for the point."""
     asked = model_named(model)
     check_point(point)
-    found = linear_points.predict(asked, [point], sources)
+    found = composed.predict(asked, [point], sources)
     if not found:
         raise PredictError(_no_answer(point, model, sources))
     return found[0]
@@ -47,10 +49,27 @@ def _no_answer(point: PlanPoint, model: str, sources: Sources) -> str:
         if point.recipe in known and sources.calibration and model == calibrated.MODEL:
             whose = ", ".join(providers(sources.calibration.constants, point.recipe))
             why = f"it knows products {point.recipe} by {whose} there"
+    if point.op == gathered_points.OP:
+        why = _no_link(point, model, sources) or why
     if point.op == linear_points.OP:
         why = "it lacks a product or a cast of it there, and a linear is their sum"
     what = f"{point.op} {point.recipe}" + (f" by {point.provider}" if point.provider else "")
     return f"model '{model}' has no answer for {what} on {point.device}: {why}"
+
+
+def _no_link(point: PlanPoint, model: str, sources: Sources) -> str | None:
+    """Why a model cannot say how long a gather takes; None where that is not what it lacks."""
+    if point.provider == GEMM_ONLY:
+        return None
+    if fabrics_of(model, sources, point.world_size):
+        return None
+    if sources.calibration is None or model != calibrated.MODEL:
+        return f"it knows no link between {point.world_size} devices there"
+    known = ", ".join(map(str, world_sizes(sources.calibration))) or "none"
+    return (
+        f"its calibration has no link constants of world size {point.world_size}; world sizes it "
+        f"has: {known}; measure probe_link there, or ask --model wave"
+    )
 
 
 def check_point(point: PlanPoint) -> None:
@@ -66,6 +85,23 @@ def check_point(point: PlanPoint) -> None:
                 raise PredictError(str(error)) from None
         nearest = _nearest(point.recipe, list(op.recipes))
         raise PredictError(f"unknown recipe '{point.recipe}'{nearest}")
+    _check_world_size(point, op.shared_axis)
+
+
+def _check_world_size(point: PlanPoint, axis: str | None) -> None:
+    """Raises PredictError for devices too few or too many, or that cannot share out the rows."""
+    if axis is None:
+        if point.world_size > 1:
+            raise PredictError(f"op {point.op} runs on one device; leave --world-size out")
+        return
+    if point.world_size < 2:
+        raise PredictError(f"op {point.op} runs on several devices; give --world-size 2 or more")
+    size = point.shape.get(axis, 0)
+    if size % point.world_size:
+        raise PredictError(
+            f"{axis}={size} is no multiple of world size {point.world_size}, and its devices share "
+            f"it out evenly; give a multiple of {point.world_size}, or another --world-size"
+        )
 
 
 def _nearest(word: str, known: Sequence[str]) -> str:
@@ -85,6 +121,7 @@ def as_dict(point: PlanPoint, prediction: Prediction, sources: Sources) -> dict[
         "op": point.op,
         "recipe": point.recipe,
         **point.shape,
+        **({"world_size": point.world_size} if point.world_size > 1 else {}),
         "model": prediction.model,
         "predicted_s": prediction.total_s,
         "predicted_low_s": prediction.low_s,

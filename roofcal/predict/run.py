@@ -6,7 +6,7 @@ from pathlib import Path
 
 from roofcal.devices import DeviceSpec
 from roofcal.model.transfers import transferred
-from roofcal.predict import calibrated, linear_points
+from roofcal.predict import calibrated, composed
 from roofcal.predict.errors import PredictError
 from roofcal.predict.find import read_calibration
 from roofcal.predict.models import MODELS
@@ -39,7 +39,7 @@ def predict_run(
         raise PredictError(f"{run}/plan: is for several devices: {', '.join(devices)}")
     fitted = read_calibration(calibration, devices[0] if devices else None)
     sources = Sources(calibration=fitted, spec=spec, wave=wave)
-    found = [p for model in MODELS.values() for p in linear_points.predict(model, points, sources)]
+    found = [p for model in MODELS.values() for p in composed.predict(model, points, sources)]
     others = _of_other_environments(also, fitted)
     return [*found, *(p for other in others for p in _transferred(points, other))]
 
@@ -60,7 +60,7 @@ def _of_other_environments(paths: Iterable[Path], own: Calibration) -> Iterator[
 
 def _transferred(points: Sequence[PlanPoint], calibration: Calibration) -> list[Prediction]:
     name = transferred(calibration.environment_id)
-    made = linear_points.predict(calibrated, points, Sources(calibration=calibration))
+    made = composed.predict(calibrated, points, Sources(calibration=calibration))
     return [replace(prediction, model=name) for prediction in made]
 
 

@@ -317,7 +317,8 @@ def points(pen: Pen) -> Iterator[Block]:
             yield absent(f"The plan of {op} is empty.")
             continue
         shown = columns.with_shown(frame)
-        wanted = columns.point_columns(axes_of(frame), sqnr_columns(frame))
+        several = ["world_size"] if (frame["world_size"] > 1).any() else []
+        wanted = columns.point_columns([*axes_of(frame), *several], sqnr_columns(frame))
         yield pen.table(f"points-{op}", f"Points of {op}", shown, wanted, pen.csv(op))
 
 

@@ -242,6 +242,7 @@ QUALITY: Final = (
 SPEEDUPS: Final = (
     text("recipe", "recipe"),
     text("provider", "provider"),
+    count("world_size", "devices"),
     count("m", "m"),
     count("n", "n"),
     count("k", "k"),

@@ -15,7 +15,8 @@ def speedups(frame: pd.DataFrame, baseline_recipe: str) -> pd.DataFrame:
     A provider that never runs the baseline (one for int4 weights alone) is compared with the
     fastest provider that does.
     Above 1 is faster than the baseline. speedup_low and speedup_high divide the far ends of the two
-    95 % intervals, so they cover the ratio at least as often.
+    95 % intervals, so they cover the ratio at least as often. Ops of several devices have a column
+    world_size.
     """
     axes = axes_of(frame)
     rows = ok_rows(frame[standard_protocol(frame)])
@@ -34,7 +35,8 @@ def speedups(frame: pd.DataFrame, baseline_recipe: str) -> pd.DataFrame:
     both["speedup_high"] = both["ci95_high_s_baseline"] / both["ci95_low_s"]
     both = both.rename(columns={"median_s_baseline": "baseline_s"})
     ratios = ["baseline_s", "speedup", "speedup_low", "speedup_high"]
-    head = ["op", "provider", "recipe", *axes, "regime", "sweeps", "median_s"]
+    several = ["world_size"] if (both["world_size"] > 1).any() else []
+    head = ["op", "provider", "recipe", *axes, *several, "regime", "sweeps", "median_s"]
     return both[[*head, *ratios]].reset_index(drop=True)
 
 

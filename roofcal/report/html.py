@@ -14,6 +14,7 @@ from roofcal.devices import load_devices
 from roofcal.model.files import write_bytes
 from roofcal.report import (
     claims_section,
+    gathered_section,
     health_section,
     linear_accuracy_section,
     mixed_section,
@@ -159,6 +160,11 @@ def csv_tables(a: Analysis) -> Iterator[tuple[str, pd.DataFrame]]:
     linears = a.frames.get(linear_accuracy_section.OP)
     if linears is not None and len(linears):
         yield from linear_accuracy_tables(linears, a)
+    gathers = a.frames.get(gathered_section.OP)
+    if gathers is not None and len(gathers):
+        overlap = gathered_section.overlap(gathers, a.frames.get("gemm"))
+        if len(overlap):
+            yield gathered_section.SOURCE, _labelled(overlap, a)
     if len(a.breakeven):
         yield "breakeven.csv", _labelled(a.breakeven, a)
     if len(a.learning):

@@ -18,7 +18,7 @@ QUESTIONS: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
     (
         "recipe",
         "Which recipe for my layer?",
-        ("speedup", "breakeven", "mixed", "linear-accuracy", "llm", "roofline"),
+        ("speedup", "breakeven", "mixed", "linear-accuracy", "gathered", "llm", "roofline"),
     ),
     ("healthy", "Is my GPU healthy?", ("health", "bandwidth")),
     ("changed", "What moved?", ("moved",)),

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from roofcal.ops import BY_NAME
-from roofcal.report import blocks, claims_section, health_section
+from roofcal.report import blocks, claims_section, gathered_blocks, health_section
 from roofcal.report.analysis import Analysis
 from roofcal.report.matrices import error_table, gain_table
 from roofcal.report.page import Block, Chapter, Section, Table
@@ -26,6 +26,7 @@ SECTIONS: Final[tuple[tuple[str, str, Callable[[Pen], Iterator[Block]]], ...]] =
     ("speedup", "Speed-up against the baseline", blocks.speedup),
     ("mixed", "Mixed precision: int4 weights", blocks.mixed),
     ("linear-accuracy", "Accuracy of float8 linears", blocks.linear_accuracy),
+    ("gathered", gathered_blocks.TITLE, gathered_blocks.blocks),
     ("breakeven", "Break-even of linears in fp8", blocks.breakeven),
     ("bandwidth", "Bandwidth", blocks.bandwidth),
     ("llm", "Language models", blocks.llm),

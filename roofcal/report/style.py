@@ -88,6 +88,11 @@ _PROVIDERS: Final = {
     "bf16_compile": "o",
     "tinygemm": "v",
     "gemlite": "P",
+    "symm_mem_fused": "^",
+    "torch_fused": "X",
+    "nccl": "o",
+    "symm_mem": "^",
+    "gloo": "o",
 }
 _SPARE_MARKERS: Final = ("^", "v", "P", "X", "<", ">")
 _OPS: Final = (BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY, GREY)

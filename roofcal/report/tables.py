@@ -71,6 +71,7 @@ _TEXT: Final = frozenset(
     }
 )  # fmt: skip
 _SQNR: Final = "_sqnr_db"
+RANK_SPREAD: Final = "rank_spread"  # of ops on several devices alone: slowest / fastest rank - 1
 _COUNTS: Final = frozenset({"world_size", "repeat", "samples"})
 
 
@@ -101,6 +102,7 @@ def frame_of(
         for point in records.points
     ]
     outputs = _columns_of_outputs(records.measurements)
+    outputs += [RANK_SPREAD] if any(row.get(RANK_SPREAD) is not None for row in rows) else []
     others = _columns_of_others(records.predictions)
     columns = list(dict.fromkeys([*columns_of(op), *outputs, *others]))
     frame = pd.DataFrame({name: _series(name, op, rows) for name in columns}, columns=columns)
@@ -204,6 +206,9 @@ def _observed(measurement: Measurement | None) -> dict[str, Any]:
     }
     errors = measurement.output_errors or {}
     observed |= {sqnr_column(name): sqnr_db(error) for name, error in errors.items()}
+    if measurement.rank_medians_s:
+        fastest, slowest = min(measurement.rank_medians_s), max(measurement.rank_medians_s)
+        observed[RANK_SPREAD] = slowest / fastest - 1
     if measurement.status == "ok" and measurement.settled_samples_s:
         summary = summarise(measurement.settled_samples_s)
         observed["median_s"] = summary.median

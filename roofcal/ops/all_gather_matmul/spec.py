@@ -16,7 +16,12 @@ from roofcal.model.work import Work, gemm_work
 from roofcal.ops.gemm import spec as gemm
 from roofcal.ops.spec import OpSpec, Shape
 
-BOUNDS: Final = ("gemm_only", "all_gather_only")
+GEMM_ONLY: Final = "gemm_only"
+ALL_GATHER_ONLY: Final = "all_gather_only"
+BOUNDS: Final = (GEMM_ONLY, ALL_GATHER_ONLY)
+IN_SEQUENCE: Final = ("nccl_then_gemm", "gloo_then_gemm")
+OURS: Final = "symm_mem_fused"
+TORCH: Final = "torch_fused"
 
 
 def work(recipe: str, shape: Shape) -> Work:
@@ -41,12 +46,12 @@ OP = OpSpec(
     axes=("m", "n", "k"),
     recipes=("bf16", "fp8_axiswise"),
     providers={
-        "cuda": ("nccl_then_gemm", "torch_fused", "symm_mem_fused", *BOUNDS),
-        "cpu": ("gloo_then_gemm", *BOUNDS),
+        "cuda": (IN_SEQUENCE[0], TORCH, OURS, *BOUNDS),
+        "cpu": (IN_SEQUENCE[1], *BOUNDS),
     },
     work=work,
     regime=gemm.regime,
     baseline_recipe="bf16",
     shared_axis="m",
-    partial=("all_gather_only",),
+    partial=(ALL_GATHER_ONLY,),
 )

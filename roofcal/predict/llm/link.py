@@ -71,7 +71,7 @@ def link_of(
     if not keys:
         return Link(lines={}, says=None)
     if source != "datasheet":
-        found = {key: line for key in keys if (line := _calibrated(calibration, *key))}
+        found = {key: line for key in keys if (line := calibrated_line(calibration, *key))}
         if len(found) == len(keys):
             return Link(lines=found, says="link: calibrated")
         if source == "calibrated":
@@ -80,7 +80,8 @@ def link_of(
     return _assumed(spec, keys, calibrated=source != "datasheet")
 
 
-def _calibrated(calibration: Calibration, collective: str, world_size: int) -> Line | None:
+def calibrated_line(calibration: Calibration, collective: str, world_size: int) -> Line | None:
+    """The line of constants `link.<collective>.<world size>.*`; None where they were not fitted."""
     prefix = f"link.{collective}.{world_size}."
     rate = calibration.constants.get(f"{prefix}bytes_per_s")
     latency = calibration.constants.get(f"{prefix}latency_s")

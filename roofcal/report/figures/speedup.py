@@ -29,8 +29,9 @@ def draw_speedups(table: pd.DataFrame, baseline: str) -> list[Picture]:
     """Heat maps of `comparisons.speedups` of products, up to four.
 
     Cubes; weights measured at many m; layers, measured at few m; what fits no grid, shape by shape.
+    None of ops on several devices: a cell has no room for a ratio per world size.
     """
-    if table.empty or not {"m", "n", "k"} <= set(table.columns):
+    if table.empty or "world_size" in table or not {"m", "n", "k"} <= set(table.columns):
         return []
     cube = (table["m"] == table["n"]) & (table["n"] == table["k"])
     rest = table[~cube]

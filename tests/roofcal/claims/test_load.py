@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from roofcal.claims.load import ClaimError, Entry, load_claims, read_ledgers
+from roofcal.ops import BY_NAME
 from tests.roofcal.claims.ledgers import SPEEDUP, entries, written
 
 CLAIMS = Path(__file__).resolve().parents[3] / "config/claims"
@@ -26,6 +27,12 @@ def test_every_row_of_the_sources_is_a_claim(ours: list[Entry]) -> None:
     assert len(of(ours, "torchao-pr940-block")) == 8 * 4 + 3
     assert len(of(ours, "symm-mem-all-gather")) == 9
     assert len({entry.id for entry in ours}) == len(ours)
+
+
+def test_no_op_that_is_built_is_awaited() -> None:
+    ledgers = read_ledgers(CLAIMS, [])
+    assert ledgers
+    assert not {op for ledger in ledgers for op in ledger.awaited} & set(BY_NAME)
 
 
 @pytest.mark.parametrize(

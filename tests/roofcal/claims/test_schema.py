@@ -31,6 +31,7 @@ TIME: dict[str, Any] = {"op": "gemm", "quantity": "time_us", "value": 1}
             {"constant": "link.all_reduce.8.bytes_per_s", "quantity": "fraction_of_bandwidth"},
             "link",
         ),
+        ({"constant": "link.send.0.latency_s", "quantity": "time_us"}, "constant"),
         (TIME | {"quantity": "fraction_of_link"}, "of no points"),
         (TIME | {"relation": "=="}, "relation"),
         (TIME | {"value": 0}, "greater than 0"),

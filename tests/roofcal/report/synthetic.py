@@ -188,14 +188,16 @@ class MadeUpRun:
         )
         self.predictions.setdefault(point.op, []).append(prediction)
 
-    def constant(self, name: str, value: float, unit: str, width: float = 0.02) -> None:
+    def constant(
+        self, name: str, value: float, unit: str, width: float = 0.02, evidence: str = "made up"
+    ) -> None:
         """A calibrated constant with an interval of +-width."""
         self.constants[name] = Ceiling(
             value=value,
             ci95_low=value * (1 - width),
             ci95_high=value * (1 + width),
             unit=unit,
-            evidence="made up",
+            evidence=evidence,
         )
 
     def write(self, root: Path, suffix: str = ".jsonl") -> Path:

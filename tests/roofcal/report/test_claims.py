@@ -8,11 +8,12 @@ import pytest
 from roofcal.claims.load import Entry, load_claims
 from roofcal.devices import DeviceSpec
 from roofcal.records import Protocol
-from roofcal.report.claim_numbers import Known
+from roofcal.report.claim_numbers import Known, known_of
 from roofcal.report.claims import WORDS, Verdict, as_row, counts, judge
 from roofcal.report.loading import load_run
 from roofcal.report.tables import tidy_frame
 from tests.roofcal.claims.ledgers import SPEEDUP, entries
+from tests.roofcal.report.gathers import NINE, gathered, gathered_run, true_time
 from tests.roofcal.report.synthetic import MadeUpRun, product
 
 CLAIMS = Path(__file__).resolve().parents[3] / "config/claims"
@@ -122,3 +123,36 @@ def test_every_claim_of_the_ledger_gets_a_verdict(known: Known) -> None:
     by_id = {v.entry.id: v for v in found}
     assert by_id["torchao-pr940-gemm-tensorwise-fast-accum-2048"].word == "does not hold"
     assert all(bool(v.reason) == (v.word == WORDS[2]) for v in found)
+
+
+def test_published_gathers_are_judged_on_eight_devices(tmp_path: Path, h200: DeviceSpec) -> None:
+    run = load_run(gathered_run().write(tmp_path))
+    some = [e for e in load_claims(CLAIMS) if e.ledger.ledger == "symm-mem-all-gather"]
+    found = judge(some, known_of(run, h200))
+    assert len(found) == len(NINE)
+    for verdict in found:
+        shape = tuple(int(verdict.entry.points[axis]) for axis in "mnk")
+        sizes = (shape[0], shape[1], shape[2])
+        fused, sequence = (
+            true_time(gathered(name, sizes, 8)) for name in ("symm_mem_fused", "nccl_then_gemm")
+        )
+        assert verdict.ours is not None
+        assert verdict.ours.value == pytest.approx(sequence / fused)
+        off = abs(sequence / fused / float(verdict.entry.value or 0) - 1)
+        assert verdict.word == ("holds" if off < 0.1 else "does not hold")
+    assert {verdict.word for verdict in found} == {"holds", "does not hold"}
+
+
+def test_published_gathers_are_not_judged_on_fewer_devices(
+    tmp_path: Path, h200: DeviceSpec
+) -> None:
+    made = MadeUpRun()
+    for provider in ("symm_mem_fused", "nccl_then_gemm"):
+        made.measure(gathered(provider, NINE[0], 2), 1e-4)
+        reason = "too few devices: world size 8 needs 8 NVIDIA H200, this machine has 2"
+        made.fail(gathered(provider, NINE[0], 8), "unsupported", reason)
+    known = known_of(load_run(made.write(tmp_path)), h200)
+    some = [e for e in load_claims(CLAIMS) if e.ledger.ledger == "symm-mem-all-gather"]
+    found = judge(some, known)
+    assert {verdict.word for verdict in found} == {"cannot be tested"}
+    assert [v.reason for v in found if "too few devices: world size 8" in v.reason]

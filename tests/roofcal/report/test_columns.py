@@ -10,7 +10,7 @@ from roofcal.report.tables import axes_of
 
 NOT_MADE_UP = (
     *("probe_math", "probe_cast", "probe_mixed_gemm", "mixed_gemm"),
-    *("linear", "norm_linear_sigmoid"),
+    *("linear", "norm_linear_sigmoid", "probe_link", "all_gather_matmul"),
 )
 OPS = [op for op in BY_NAME if op not in NOT_MADE_UP]
 
@@ -43,7 +43,8 @@ def test_every_column_of_the_other_tables_exists(analysis: Analysis) -> None:
         columns.REASONS: reasons(analysis.missing),
     }
     for wanted, frame in tables.items():
-        assert {column.key for column in wanted} - set(frame.columns) == set()
+        several = {"world_size"}  # of ops on several devices alone
+        assert {column.key for column in wanted} - set(frame.columns) <= several
     violations = {column.key for column in columns.VIOLATIONS} - {"protocol"}
     assert violations - {*analysis.violations.columns, *VIOLATION_COLUMNS} == set()
 
