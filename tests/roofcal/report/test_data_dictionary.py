@@ -23,7 +23,13 @@ from roofcal.records import (
     Session,
     Telemetry,
 )
-from roofcal.report import accuracy, linear_accuracy_section, mixed_section, transfer_section
+from roofcal.report import (
+    accuracy,
+    gathered_section,
+    linear_accuracy_section,
+    mixed_section,
+    transfer_section,
+)
 from roofcal.report.analysis import Analysis, analyse
 from roofcal.report.claims_section import claims_table
 from roofcal.report.html import csv_tables
@@ -44,6 +50,7 @@ DECLARED: Final = {
     "breakeven.csv": breakeven_map.COLUMNS,
     "llm.csv": llm.COLUMNS,
     transfer_section.SOURCE: transfer_section.KEYS,
+    gathered_section.SOURCE: tuple(c.key for c in gathered_section.OVERLAP),
     mixed_section.ROOFS_SOURCE: tuple(c.key for c in mixed_section.ROOF_COLUMNS),
     linear_accuracy_section.ACCUMULATION_SOURCE: tuple(
         c.key for c in linear_accuracy_section.ACCUMULATION
