@@ -151,6 +151,21 @@ def csv_tables(a: Analysis) -> Iterator[tuple[str, pd.DataFrame]]:
         yield "method_panel.csv", _labelled(with_shape(a.panel), a)
     for table in a.speedups.values():
         yield "speedups.csv", _labelled(table, a)
+    yield from _tables_of_ops(a)
+    if len(a.breakeven):
+        yield "breakeven.csv", _labelled(a.breakeven, a)
+    if len(a.learning):
+        yield "learning.csv", _labelled(a.learning, a)
+    if len(a.llm):
+        yield "llm.csv", _labelled(a.llm, a)
+    if len(a.health.points):
+        yield health_section.SOURCE, _labelled(a.health.points, a)
+    if len(a.transfers):
+        yield transfer_section.SOURCE, _labelled(a.transfers, a)
+
+
+def _tables_of_ops(a: Analysis) -> Iterator[tuple[str, pd.DataFrame]]:
+    """What was made of the tidy frame of one op, where it has rows."""
     narrow = a.frames.get(mixed_section.OP)
     if narrow is not None and len(narrow):
         yield mixed_section.WINNERS_SOURCE, _labelled(mixed_section.winners(narrow), a)
@@ -165,16 +180,6 @@ def csv_tables(a: Analysis) -> Iterator[tuple[str, pd.DataFrame]]:
         overlap = gathered_section.overlap(gathers, a.frames.get("gemm"))
         if len(overlap):
             yield gathered_section.SOURCE, _labelled(overlap, a)
-    if len(a.breakeven):
-        yield "breakeven.csv", _labelled(a.breakeven, a)
-    if len(a.learning):
-        yield "learning.csv", _labelled(a.learning, a)
-    if len(a.llm):
-        yield "llm.csv", _labelled(a.llm, a)
-    if len(a.health.points):
-        yield health_section.SOURCE, _labelled(a.health.points, a)
-    if len(a.transfers):
-        yield transfer_section.SOURCE, _labelled(a.transfers, a)
 
 
 def linear_accuracy_tables(frame: pd.DataFrame, a: Analysis) -> Iterator[tuple[str, pd.DataFrame]]:
