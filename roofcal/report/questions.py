@@ -90,7 +90,7 @@ def _trust(a: Analysis) -> str:
 
 def _claims(a: Analysis) -> str:
     if not a.claims:
-        return "No ledger of claims was given to this report."
+        return "Not judged on this page; `python -m roofcal claims` holds them against the records."
     return f"Of {count_of(len(a.claims), 'published claim')}, {summary(a.claims)}."
 
 
