@@ -33,7 +33,8 @@ def records() -> tuple[Record, ...]:
     for path in sorted((published() / "plan").glob("*.jsonl.gz")):
         points = {p.point_id: p for p in read_records(path, PlanPoint)}
         rows = read_records(published() / "measurements" / path.name, Measurement)
-        found += [(points[row.point_id], row) for row in rows if row.status == "ok"]
+        timed = [row for row in rows if row.status == "ok" and row.settled_samples_s]
+        found += [(points[row.point_id], row) for row in timed]
     return tuple(found)
 
 
