@@ -130,5 +130,7 @@ def _subjects(run: Path, spec: DeviceSpec | None) -> Iterator[_Subject]:
             provider=provider,
             probes=probes,
             least=mixed.LEAST_POINTS,
-            judge=mixed.judged,
+            judge=lambda chosen, others: mixed.judged(
+                chosen, others, environment.compute_units, mixed.families_of(environment)
+            ),
         )
