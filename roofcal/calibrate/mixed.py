@@ -8,6 +8,7 @@ its interval then reaches to the bound of the search.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, Final
 
 import numpy as np
@@ -48,14 +49,18 @@ def fit_mixed(
     families: Sequence[str],
     generator: np.random.Generator,
 ) -> Iterator[tuple[str, MixedFit]]:
-    """("<provider>.<recipe>", fit) of every pair with eight probes and more.
+    """("<provider>.<recipe>", fit) of every pair with eight probes and more, by provider.
+
+    The family is that of a provider's kernels: one for all of its recipes.
 
     compute_units: of the device. families: to choose from, see families_of.
     """
-    for provider, recipe, some in by_pair(probes):
-        if len(some) >= LEAST_POINTS:
-            data = _Data.of(recipe, some, compute_units)
-            yield f"{provider}.{recipe}", _fit_one(data, families, generator)
+    pairs = [pair for pair in by_pair(probes) if len(pair[2]) >= LEAST_POINTS]
+    for provider, own in groupby(pairs, key=lambda pair: pair[0]):
+        known = {recipe: _Data.of(recipe, some, compute_units) for _, recipe, some in own}
+        family, residuals = _chosen(list(known.values()), families)
+        for (recipe, data), errors in zip(known.items(), residuals, strict=True):
+            yield f"{provider}.{recipe}", _fit_one(data, family, errors, generator)
 
 
 def judged(
@@ -67,7 +72,7 @@ def judged(
     """
     recipe = probes[0].point.recipe
     data = _Data.of(recipe, probes, compute_units)
-    family, _ = _chosen(data, families, _QUICK_FOLDS)
+    family, _ = _chosen([data], families, _QUICK_FOLDS)
     found = data.search(family, np.arange(len(probes)))
     unseen = _Data.of(recipe, others, compute_units)
     return unseen.residual(found, family, np.arange(len(others)))
@@ -90,7 +95,7 @@ class _Data:
         )
 
     def residual(self, constants: Array, family: str, index: NDArray[Any]) -> Array:
-        """log(predicted / measured) of the probes of `index`; constants as constants_of has them."""
+        """log(predicted / measured) of the probes of `index`; constants in their order."""
         named = dict(zip(constants_of(family), constants.tolist(), strict=True))
         m, n, k = self.sizes[index].T
         parts = evaluate(named, family, self.compute_units, self.recipe, (m, n, k))
@@ -136,8 +141,9 @@ _STARTS: Final = (
 )
 
 
-def _fit_one(data: _Data, families: Sequence[str], generator: np.random.Generator) -> MixedFit:
-    family, residuals = _chosen(data, families)
+def _fit_one(
+    data: _Data, family: str, residuals: Array, generator: np.random.Generator
+) -> MixedFit:
     count = len(data.seconds)
     best = data.search(family, np.arange(count))
     low, high = interval(count, lambda index: data.search(family, index), generator)
@@ -149,10 +155,12 @@ def _fit_one(data: _Data, families: Sequence[str], generator: np.random.Generato
     return MixedFit(family=family, constants=constants, errors=errors_of(residuals))
 
 
-def _chosen(data: _Data, families: Sequence[str], folds: int = _FOLDS) -> tuple[str, Array]:
-    """The family with the smallest errors on probes left out, and their logarithms."""
-    residuals = {family: _left_out(data, family, folds) for family in families}
-    family = min(residuals, key=lambda name: float(np.abs(residuals[name]).mean()))
+def _chosen(
+    every: Sequence[_Data], families: Sequence[str], folds: int = _FOLDS
+) -> tuple[str, list[Array]]:
+    """The family with the smallest errors on probes left out, and their logarithms of each data."""
+    residuals = {family: [_left_out(data, family, folds) for data in every] for family in families}
+    family = min(residuals, key=lambda name: float(np.abs(np.concatenate(residuals[name])).mean()))
     return family, residuals[family]
 
 

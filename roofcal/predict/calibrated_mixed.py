@@ -6,16 +6,19 @@ those are. A point without a provider is answered for the fastest that was calib
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
-from roofcal.ops.mixed_gemm.fitted import OP, pairs, parts
+from roofcal.ops.mixed_gemm import fitted
 from roofcal.records import Calibration, PlanPoint, Prediction
+
+OP: Final = fitted.OP
 
 
 def providers(calibration: Calibration, recipe: str) -> list[str]:
     """Providers whose products of a recipe of narrow weights were calibrated."""
-    return [provider for provider, found in pairs(calibration.constants) if found == recipe]
+    return [provider for provider, found in fitted.pairs(calibration.constants) if found == recipe]
 
 
 def predict(points: Sequence[PlanPoint], calibration: Calibration, model: str) -> list[Prediction]:
@@ -28,7 +31,7 @@ def _one(point: PlanPoint, calibration: Calibration, model: str) -> Prediction |
     known = providers(calibration, point.recipe)
     m, n, k = (np.array([float(point.shape[axis])]) for axis in "mnk")
     every = [
-        (parts(calibration.constants, provider, point.recipe, (m, n, k)), provider)
+        (fitted.parts(calibration.constants, provider, point.recipe, (m, n, k)), provider)
         for provider in known
         if point.provider in ("", provider)
     ]

@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from roofcal.model.recipes import RECIPES
-from roofcal.ops.mixed_gemm.fitted import pairs, parts
+from roofcal.ops.mixed_gemm import fitted
 from roofcal.ops.mixed_gemm.time_model import Parts
 from roofcal.records import Calibration
 from roofcal.report.columns import count, ratio, seconds, text
@@ -21,6 +21,7 @@ from roofcal.report.numbers import percent
 from roofcal.report.page import Column
 from roofcal.report.tables import ok_rows, standard_protocol
 
+OP: Final = fitted.OP
 CHAINED: Final = "triton_chained"
 OURS: Final = ("triton", CHAINED)
 MODES: Final = ("plain", "chained")
@@ -144,13 +145,13 @@ def _winners(rows: pd.DataFrame, value: str, low: str, high: str) -> Iterator[di
 
 def calibrated(calibration: Calibration | None) -> list[tuple[str, str]]:
     """(provider, recipe) of the narrow weights whose roofs were calibrated."""
-    return [] if calibration is None else pairs(calibration.constants)
+    return [] if calibration is None else fitted.pairs(calibration.constants)
 
 
 def roofs_of(calibration: Calibration, provider: str, recipe: str, n: float, k: float) -> Parts:
     """Parts of the calibrated time at 1 to 256 tokens; KeyError for a pair not calibrated."""
     sizes = (TOKENS, np.full_like(TOKENS, n), np.full_like(TOKENS, k))
-    return parts(calibration.constants, provider, recipe, sizes)
+    return fitted.parts(calibration.constants, provider, recipe, sizes)
 
 
 def roofs_table(frame: pd.DataFrame, calibration: Calibration | None) -> pd.DataFrame:

@@ -15,8 +15,8 @@ they are in each other's way, which the fourth powers say (1.19 of the larger wh
 Weights and tokens are the work of the same warps, so slots and math add. Which roof binds a
 provider is the finding, not an assumption: each has rates of its own.
 
-How a provider cuts a product into blocks is its `Family`, and cross-validation on the probes finds
-it: `blocks` of tokens, `computed` tokens (padded where a block is padded), and
+How a provider cuts a product into blocks is its `Family`, the same for all of its recipes, and
+cross-validation on the probes finds it: `blocks` of tokens, `computed` tokens (padded where a block is padded), and
 
     work = N K                                                  without tiles of rows
     work = units * 64 * min over split of waves * (K / split + block_columns * block / 64)
@@ -29,9 +29,10 @@ in proportion to the tokens in a smaller one: the sums are [64, tokens]. The las
 more than one block may share a multiprocessor, and then some of it is not. Measured on an H200 in
 blocks of 64 tokens, one at a time to a multiprocessor: 2 to 4 us per wave and 2.5 ns per column.
 
-On an H200, tinygemm takes 0.28 ps per weight for one token, 0.67 for 8, 1.14 for 16, twice that for
-32: blocks of 16 tokens, in which a token that is not there costs nothing. It stands in the op's
-layer because calibrate and predict both use it and may not import each other.
+Without blocks every token costs the same: tinygemm takes 0.28 ps per weight for one token on an
+H200, 0.67 for 8, 1.14 for 16 and twice that for 32. What torch.compile makes of fp8 weights is a
+pass that turns them to bf16, once, and cuBLASLt's product. The module stands in the op's layer
+because calibrate and predict both use it and may not import each other.
 """
 
 from collections.abc import Mapping
@@ -55,7 +56,7 @@ _LARGEST_BLOCK: Final = 64
 class Family:
     """How a provider's kernels cut a product.
 
-    blocks: tokens of a block, smallest first; () where weights are turned to floats once for all
+    blocks: tokens of a block, smallest first; () where there are none: weights are turned once
     padded: tokens are computed by so many; 0 where a block is always whole
     splits: of K, from which the best is taken; () for kernels without tiles of rows
     """
@@ -67,12 +68,11 @@ class Family:
 
 
 FAMILIES: Final[dict[str, Family]] = {
-    "converted_once": Family(code=0, blocks=(), padded=1),
-    "blocks_of_16": Family(code=1, blocks=(16,), padded=1),
-    "blocks_of_64": Family(code=2, blocks=(64,), padded=8),
-    "tiles_few_splits": Family(code=3, blocks=(8, 16, 32, 64), padded=0, splits=(1, 2, 4)),
+    "no_blocks": Family(code=0, blocks=(), padded=1),
+    "blocks_of_64": Family(code=1, blocks=(64,), padded=8),
+    "tiles_few_splits": Family(code=2, blocks=(8, 16, 32, 64), padded=0, splits=(1, 2, 4)),
     "tiles_many_splits": Family(
-        code=4, blocks=(8, 16, 32, 64), padded=0, splits=(1, 2, 3, 4, 5, 6, 7, 8)
+        code=3, blocks=(8, 16, 32, 64), padded=0, splits=(1, 2, 3, 4, 5, 6, 7, 8)
     ),
 }
 BY_CODE: Final = {family.code: name for name, family in FAMILIES.items()}
@@ -157,7 +157,9 @@ def evaluate(
     block, blocks = _blocks(how, m)
     computed = blocks * block if not how.padded else np.ceil(m / how.padded) * how.padded
     if how.splits:
-        work = _busiest(how, compute_units, n, k, block, blocks, constants["block_columns"])
+        edge = constants["block_columns"] * block / _LARGEST_BLOCK
+        tiles = np.ceil(n / _ROWS) * blocks / compute_units
+        work = compute_units * _ROWS * _busiest(how.splits, tiles, k, edge)
         # work of one block of 64 rows by waves, which count the blocks of tokens already
         slots, tokens = work, work * computed / blocks
     else:
@@ -171,7 +173,7 @@ def evaluate(
 
 
 def _blocks(family: Family, m: Array) -> tuple[Array, Array]:
-    """(tokens of a block, how many blocks): the smallest that holds all tokens, else the largest."""
+    """(tokens of a block, blocks) of the smallest that holds all tokens, else the largest."""
     if not family.blocks:
         return m, np.ones_like(m)
     sides = np.array(family.blocks, dtype=float)
@@ -179,16 +181,12 @@ def _blocks(family: Family, m: Array) -> tuple[Array, Array]:
     return block, np.ceil(m / block)
 
 
-def _busiest(
-    family: Family, units: int, n: Array, k: Array, block: Array, blocks: Array, columns: float
-) -> Array:
-    """Weights of all blocks of tokens, as many as units would take that all worked as the busiest.
+def _busiest(splits: tuple[int, ...], tiles: Array, k: Array, edge: Array) -> Array:
+    """Columns of K, and what blocks cost beside, that the busiest unit takes: of the best split.
 
-    That of the split of K with the least; see `work` in the module.
+    tiles: of rows and tokens per unit. edge: columns that a block costs beside its own.
     """
-    split = np.array(family.splits, dtype=float)[:, None]
-    queue = np.ceil(n / _ROWS) * blocks * split / units
-    waves = (np.maximum(queue, 1.0) + np.ceil(queue)) / 2
-    each = k / split + columns * block / _LARGEST_BLOCK
-    least: Array = (units * _ROWS * waves * each).min(axis=0)
+    split = np.array(splits, dtype=float)[:, None]
+    waves = (np.maximum(tiles * split, 1.0) + np.ceil(tiles * split)) / 2
+    least: Array = (waves * (k / split + edge)).min(axis=0)
     return least
