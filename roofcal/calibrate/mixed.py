@@ -1,9 +1,10 @@
-"""Roofs of products with narrow weights, fitted on probe_mixed_gemm by provider and recipe.
+"""Roofs of products with narrow weights, fitted on probe_mixed_gemm by provider.
 
 Equations: roofcal.ops.mixed_gemm.time_model. The fit minimises soft-clipped logarithms of
-predicted / measured, as those of products and casts do. How a provider cuts a product is the family
-with the smallest error on probes left out in turn. A roof that no probe touches has no upper end:
-its interval then reaches to the bound of the search.
+predicted / measured, as those of products and casts do. All recipes of a provider are fitted at
+once: they start alike and share the memory, and what differs is what a weight and a token cost. How
+a provider cuts a product is the family with the smallest error on shapes left out in turn. A roof
+that no probe touches has no upper end: its interval then reaches to the bound of the search.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,6 +24,7 @@ from roofcal.records import Ceiling, Environment
 
 Array = NDArray[np.float64]
 LEAST_POINTS: Final = 8
+_OF_A_RECIPE: Final = ("weights_per_s", "flops_per_s")  # the other constants are shared
 _FOLDS: Final = 7
 _QUICK_FOLDS: Final = 3
 _SOFT: Final = 0.1
@@ -37,85 +39,110 @@ class MixedFit:
     errors: Mapping[str, float]
 
 
-def families_of(environment: Environment) -> list[str]:
-    """Families to try: those with tiles on GPUs alone, whose multiprocessors take a tile each."""
-    tiled = environment.vendor != "cpu"
-    return [name for name, family in FAMILIES.items() if tiled or not family.splits]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """What a fit knows of the device: bytes/s that streams measured (None: none did), families."""
+
+    compute_units: int
+    dram_bytes_per_s: float | None
+    families: tuple[str, ...]
+
+    @classmethod
+    def of(cls, environment: Environment, dram_bytes_per_s: float | None) -> "Machine":
+        """Families with tiles are tried on GPUs alone, whose multiprocessors take a tile each."""
+        tiled = environment.vendor != "cpu"
+        families = tuple(name for name, family in FAMILIES.items() if tiled or not family.splits)
+        return cls(
+            compute_units=environment.compute_units,
+            dram_bytes_per_s=dram_bytes_per_s,
+            families=families,
+        )
 
 
 def fit_mixed(
-    probes: Sequence[Probe],
-    compute_units: int,
-    families: Sequence[str],
-    generator: np.random.Generator,
+    probes: Sequence[Probe], machine: Machine, generator: np.random.Generator
 ) -> Iterator[tuple[str, MixedFit]]:
-    """("<provider>.<recipe>", fit) of every pair with eight probes and more, by provider.
-
-    The family is that of a provider's kernels: one for all of its recipes.
-
-    compute_units: of the device. families: to choose from, see families_of.
-    """
+    """("<provider>.<recipe>", fit) of every pair with eight probes and more, by provider."""
     pairs = [pair for pair in by_pair(probes) if len(pair[2]) >= LEAST_POINTS]
     for provider, own in groupby(pairs, key=lambda pair: pair[0]):
-        known = {recipe: _Data.of(recipe, some, compute_units) for _, recipe, some in own}
-        family, residuals = _chosen(list(known.values()), families)
-        for (recipe, data), errors in zip(known.items(), residuals, strict=True):
-            yield f"{provider}.{recipe}", _fit_one(data, family, errors, generator)
+        data = _Data.of([probe for _, _, some in own for probe in some], machine)
+        for recipe, fit in _fit_one(data, generator):
+            yield f"{provider}.{recipe}", fit
 
 
-def judged(
-    probes: Sequence[Probe], others: Sequence[Probe], compute_units: int, families: Sequence[str]
-) -> Array:
+def judged(probes: Sequence[Probe], others: Sequence[Probe], machine: Machine) -> Array:
     """log(predicted / measured) of `others` by a fit of `probes` alone, its family included.
 
     All are of one provider and recipe. The family is chosen by three folds.
     """
-    recipe = probes[0].point.recipe
-    data = _Data.of(recipe, probes, compute_units)
-    family, _ = _chosen([data], families, _QUICK_FOLDS)
+    data = _Data.of(probes, machine)
+    family, _ = _chosen(data, _QUICK_FOLDS)
     found = data.search(family, np.arange(len(probes)))
-    unseen = _Data.of(recipe, others, compute_units)
-    return unseen.residual(found, family, np.arange(len(others)))
+    return _Data.of(others, machine).residual(found, family, np.arange(len(others)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Data:
-    recipe: str
+    """The probes of one provider; `recipe` counts in `recipes`.
+
+    A vector of constants holds those that recipes share, then each recipe's own.
+    """
+
+    recipes: tuple[str, ...]
+    recipe: NDArray[np.int64]
     sizes: Array
     seconds: Array
-    compute_units: int
+    machine: Machine
 
     @classmethod
-    def of(cls, recipe: str, probes: Sequence[Probe], compute_units: int) -> "_Data":
+    def of(cls, probes: Sequence[Probe], machine: Machine) -> "_Data":
+        recipes = tuple(dict.fromkeys(p.point.recipe for p in probes))
         return cls(
-            recipe=recipe,
+            recipes=recipes,
+            recipe=np.array([recipes.index(p.point.recipe) for p in probes]),
             sizes=np.array([[float(p.shape[axis]) for axis in "mnk"] for p in probes]),
             seconds=np.array([p.latency.median for p in probes]),
-            compute_units=compute_units,
+            machine=machine,
         )
 
+    def places(self, family: str, recipe: int) -> dict[str, int]:
+        """Where in a vector of constants those of a recipe stand."""
+        shared = [name for name in constants_of(family) if name not in _OF_A_RECIPE]
+        first = len(shared) + recipe * len(_OF_A_RECIPE)
+        own = {name: first + i for i, name in enumerate(_OF_A_RECIPE)}
+        return {name: i for i, name in enumerate(shared)} | own
+
     def residual(self, constants: Array, family: str, index: NDArray[Any]) -> Array:
-        """log(predicted / measured) of the probes of `index`; constants in their order."""
-        named = dict(zip(constants_of(family), constants.tolist(), strict=True))
-        m, n, k = self.sizes[index].T
-        parts = evaluate(named, family, self.compute_units, self.recipe, (m, n, k))
-        logarithms: Array = np.log(parts.total / self.seconds[index])
+        """log(predicted / measured) of the probes of `index`."""
+        total = np.empty(len(index))
+        for number, recipe in enumerate(self.recipes):
+            some = self.recipe[index] == number
+            named = {n: float(constants[i]) for n, i in self.places(family, number).items()}
+            m, n, k = self.sizes[index[some]].T
+            units = self.machine.compute_units
+            total[some] = evaluate(named, family, units, recipe, (m, n, k)).total
+        logarithms: Array = np.log(total / self.seconds[index])
         return logarithms
 
     def bounds(self, family: str) -> Array:
         """Logarithms of (start, least, most) of every constant, from the fastest probes."""
         m, n, k = self.sizes.T
-        shortest = float(self.seconds.min())
-        weights = float((n * k / self.seconds).max())
+        shortest, weights = float(self.seconds.min()), float((n * k / self.seconds).max())
         flops = float((2 * m * n * k / self.seconds).max())
+        stream = self.machine.dram_bytes_per_s
         every = {
             "fixed_s": (0.5 * shortest, 0.01 * shortest, shortest),
-            "bytes_per_s": (weights, 0.05 * weights, 20 * weights),
+            # streams measure what memory can give; products may fall short of it
+            "bytes_per_s": (0.95 * stream, 0.4 * stream, 1.02 * stream)
+            if stream
+            else (weights, 0.05 * weights, 20 * weights),
             "weights_per_s": (weights, 0.025 * weights, 100 * weights),
             "flops_per_s": (flops, 0.025 * flops, 100 * flops),
             "block_columns": (512.0, 5.0, 15000.0),
         }
-        return np.log([every[name] for name in constants_of(family)]).T
+        shared = [every[name] for name in constants_of(family) if name not in _OF_A_RECIPE]
+        own = [every[name] for name in _OF_A_RECIPE]
+        return np.log([*shared, *own * len(self.recipes)]).T
 
     def search(self, family: str, index: NDArray[Any]) -> Array:
         """Constants of the best fit to the probes of `index`, the best of several starts."""
@@ -125,50 +152,53 @@ class _Data:
             return self.residual(np.exp(x), family, index)
 
         found = []
-        for shift in _STARTS:
+        for shifts in _STARTS:
             begin = start.copy()
-            begin[: len(shift)] += shift
-            fit = least_squares(residual, begin, bounds=(low, high), loss="soft_l1", f_scale=_SOFT)
-            found.append(fit)
+            begin[-len(_OF_A_RECIPE) * len(self.recipes) :] += np.tile(shifts, len(self.recipes))
+            found.append(
+                least_squares(residual, begin, bounds=(low, high), loss="soft_l1", f_scale=_SOFT)
+            )
         return np.exp(min(found, key=lambda fit: float(fit.cost)).x)
 
 
-# which roof the search takes for the binding one at first: memory, issue slots, the matrix unit
-_STARTS: Final = (
-    np.array([0.0, 0.0, 2.0, 2.0]),
-    np.array([0.0, 1.0, 0.0, 2.0]),
-    np.array([0.0, 1.0, 2.0, 0.0]),
-)
+# logarithms added to a recipe's own constants: whether the search takes memory, weights or tokens
+# for what binds at first
+_STARTS: Final = ((2.0, 2.0), (0.0, 2.0), (2.0, 0.0))
 
 
-def _fit_one(
-    data: _Data, family: str, residuals: Array, generator: np.random.Generator
-) -> MixedFit:
+def _fit_one(data: _Data, generator: np.random.Generator) -> Iterator[tuple[str, MixedFit]]:
+    family, residuals = _chosen(data)
     count = len(data.seconds)
     best = data.search(family, np.arange(count))
     low, high = interval(count, lambda index: data.search(family, index), generator)
-    evidence = f"probe_mixed_gemm, {count} products, {family}"
-    constants = {
-        name: ceiling(best[i], low[i], high[i], CONSTANTS[name], evidence)
-        for i, name in enumerate(constants_of(family))
-    }
-    return MixedFit(family=family, constants=constants, errors=errors_of(residuals))
+    # the interval of a prediction: a recipe alone has too few probes for a 95th percentile
+    together = {"log_p95": float(np.percentile(np.abs(residuals), 95))}
+    for number, recipe in enumerate(data.recipes):
+        own = residuals[data.recipe == number]
+        evidence = f"probe_mixed_gemm, {len(own)} products of {count}, {family}"
+        constants = {
+            name: ceiling(best[i], low[i], high[i], CONSTANTS[name], evidence)
+            for name, i in data.places(family, number).items()
+        }
+        yield recipe, MixedFit(family=family, constants=constants, errors=errors_of(own) | together)
 
 
-def _chosen(
-    every: Sequence[_Data], families: Sequence[str], folds: int = _FOLDS
-) -> tuple[str, list[Array]]:
-    """The family with the smallest errors on probes left out, and their logarithms of each data."""
-    residuals = {family: [_left_out(data, family, folds) for data in every] for family in families}
-    family = min(residuals, key=lambda name: float(np.abs(np.concatenate(residuals[name])).mean()))
+def _chosen(data: _Data, folds: int = _FOLDS) -> tuple[str, Array]:
+    """The family with the smallest errors on probes left out, and their logarithms."""
+    residuals = {family: _left_out(data, family, folds) for family in data.machine.families}
+    family = min(residuals, key=lambda name: float(np.abs(residuals[name]).mean()))
     return family, residuals[family]
 
 
 def _left_out(data: _Data, family: str, folds: int) -> Array:
-    """log(predicted / measured) of every probe, fitted on the other folds."""
-    fold = np.arange(len(data.seconds)) % folds
+    """log(predicted / measured) of every probe, fitted on the other folds.
+
+    A shape is left out in all recipes at once: else one recipe would tell of another.
+    """
+    _, shape = np.unique(data.sizes, axis=0, return_inverse=True)
+    fold = shape.ravel() % folds
     residuals = np.empty(len(fold))
-    for number in range(folds):
+    for number in np.unique(fold):
         left = np.flatnonzero(fold == number)
         found = data.search(family, np.flatnonzero(fold != number))
         residuals[left] = data.residual(found, family, left)
