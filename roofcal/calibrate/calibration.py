@@ -60,9 +60,8 @@ def calibrate(run: Path, spec: DeviceSpec | None = None, seed: int = 0) -> Calib
     for name, cast in fit_casts(casts, cache or 0.0, generator):
         constants |= dict(_named_cast(name, cast))
         errors[f"cast.{name}"] = cast.errors
-    narrow_families = narrow_weights.families_of(environment)
-    units = environment.compute_units
-    for name, narrow in narrow_weights.fit_mixed(mixed, units, narrow_families, generator):
+    machine = narrow_weights.Machine.of(environment, stream.value if stream else None)
+    for name, narrow in narrow_weights.fit_mixed(mixed, machine, generator):
         constants |= dict(_named_narrow(name, narrow))
         errors[f"{narrow_fitted.OP}.{name}"] = narrow.errors
     constants |= dict(link_constants(links, generator))

@@ -16,7 +16,8 @@ Weights and tokens are the work of the same warps, so slots and math add. Which 
 provider is the finding, not an assumption: each has rates of its own.
 
 How a provider cuts a product into blocks is its `Family`, the same for all of its recipes, and
-cross-validation on the probes finds it: `blocks` of tokens, `computed` tokens (padded where a block is padded), and
+cross-validation on the probes finds it: `blocks` of tokens, `computed` tokens (those of whole
+blocks where a block is padded), and
 
     work = N K                                                  without tiles of rows
     work = units * 64 * min over split of waves * (K / split + block_columns * block / 64)
