@@ -25,6 +25,7 @@ from roofcal.records import Ceiling, Environment
 Array = NDArray[np.float64]
 LEAST_POINTS: Final = 8
 _OF_A_RECIPE: Final = ("weights_per_s", "flops_per_s")  # the other constants are shared
+_OURS: Final = ("triton", "triton_chained")
 _FOLDS: Final = 7
 _QUICK_FOLDS: Final = 3
 _SOFT: Final = 0.1
@@ -41,22 +42,26 @@ class MixedFit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """What a fit knows of the device: bytes/s that streams measured (None: none did), families."""
+    """What a fit knows of the device: bytes/s that streams measured (None: none did)."""
 
     compute_units: int
     dram_bytes_per_s: float | None
-    families: tuple[str, ...]
+    tiled: bool
 
     @classmethod
     def of(cls, environment: Environment, dram_bytes_per_s: float | None) -> "Machine":
-        """Families with tiles are tried on GPUs alone, whose multiprocessors take a tile each."""
-        tiled = environment.vendor != "cpu"
-        families = tuple(name for name, family in FAMILIES.items() if tiled or not family.splits)
+        """Of an environment; tiles are for GPUs alone, whose multiprocessors take one at a time."""
         return cls(
             compute_units=environment.compute_units,
             dram_bytes_per_s=dram_bytes_per_s,
-            families=families,
+            tiled=environment.vendor != "cpu",
         )
+
+    def families(self, provider: str) -> list[str]:
+        """Families to choose from: our kernels are known to have tiles, others may."""
+        known = [name for name, family in FAMILIES.items() if self.tiled or not family.splits]
+        ours = self.tiled and provider in _OURS
+        return [name for name in known if FAMILIES[name].splits or not ours]
 
 
 def fit_mixed(
@@ -88,6 +93,7 @@ class _Data:
     A vector of constants holds those that recipes share, then each recipe's own.
     """
 
+    provider: str
     recipes: tuple[str, ...]
     recipe: NDArray[np.int64]
     sizes: Array
@@ -98,6 +104,7 @@ class _Data:
     def of(cls, probes: Sequence[Probe], machine: Machine) -> "_Data":
         recipes = tuple(dict.fromkeys(p.point.recipe for p in probes))
         return cls(
+            provider=probes[0].point.provider,
             recipes=recipes,
             recipe=np.array([recipes.index(p.point.recipe) for p in probes]),
             sizes=np.array([[float(p.shape[axis]) for axis in "mnk"] for p in probes]),
@@ -185,7 +192,8 @@ def _fit_one(data: _Data, generator: np.random.Generator) -> Iterator[tuple[str,
 
 def _chosen(data: _Data, folds: int = _FOLDS) -> tuple[str, Array]:
     """The family with the smallest errors on probes left out, and their logarithms."""
-    residuals = {family: _left_out(data, family, folds) for family in data.machine.families}
+    families = data.machine.families(data.provider)
+    residuals = {family: _left_out(data, family, folds) for family in families}
     family = min(residuals, key=lambda name: float(np.abs(residuals[name]).mean()))
     return family, residuals[family]
 
