@@ -29,6 +29,7 @@ _OURS: Final = ("triton", "triton_chained")
 _FOLDS: Final = 7
 _QUICK_FOLDS: Final = 3
 _SOFT: Final = 0.1
+_INSIDE: Final = 1e-6  # a search starts this far, in logarithms, from its bounds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,21 +152,34 @@ class _Data:
         own = [every[name] for name in _OF_A_RECIPE]
         return np.log([*shared, *own * len(self.recipes)]).T
 
-    def search(self, family: str, index: NDArray[Any]) -> Array:
-        """Constants of the best fit to the probes of `index`, the best of several starts."""
-        start, low, high = self.bounds(family)
+    def search(self, family: str, index: NDArray[Any], begin: Array | None = None) -> Array:
+        """Constants of the best fit to the probes of `index`.
+
+        begin: constants to search from; without them the best of several starts.
+        """
+        _, low, high = self.bounds(family)
 
         def residual(x: Array) -> Array:
             return self.residual(np.exp(x), family, index)
 
-        found = []
-        for shifts in _STARTS:
-            begin = start.copy()
-            begin[-len(_OF_A_RECIPE) * len(self.recipes) :] += np.tile(shifts, len(self.recipes))
-            found.append(
-                least_squares(residual, begin, bounds=(low, high), loss="soft_l1", f_scale=_SOFT)
+        starts = self._starts(family) if begin is None else [np.log(begin)]
+        found = [
+            least_squares(
+                residual,
+                np.clip(start, low + _INSIDE, high - _INSIDE),
+                bounds=(low, high),
+                loss="soft_l1",
+                f_scale=_SOFT,
             )
+            for start in starts
+        ]
         return np.exp(min(found, key=lambda fit: float(fit.cost)).x)
+
+    def _starts(self, family: str) -> list[Array]:
+        start, _, _ = self.bounds(family)
+        shared = np.zeros(len(start) - len(_OF_A_RECIPE) * len(self.recipes))
+        every = [np.tile(shifts, len(self.recipes)) for shifts in _STARTS]
+        return [start + np.concatenate([shared, shifts]) for shifts in every]
 
 
 # logarithms added to a recipe's own constants: whether the search takes memory, weights or tokens
@@ -177,7 +191,7 @@ def _fit_one(data: _Data, generator: np.random.Generator) -> Iterator[tuple[str,
     family, residuals = _chosen(data)
     count = len(data.seconds)
     best = data.search(family, np.arange(count))
-    low, high = interval(count, lambda index: data.search(family, index), generator)
+    low, high = interval(count, lambda index: data.search(family, index, best), generator)
     # the interval of a prediction: a recipe alone has too few probes for a 95th percentile
     together = {"log_p95": float(np.percentile(np.abs(residuals), 95))}
     for number, recipe in enumerate(data.recipes):

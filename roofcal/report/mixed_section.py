@@ -31,7 +31,7 @@ TOKENS: Final[NDArray[np.float64]] = np.arange(1.0, 257.0, dtype=np.float64)
 ROOFS: Final = {
     "dram": "memory",
     "slots": "issue slots",
-    "math": "matrix unit",
+    "math": "matrix unit and activations",
     "launch": "launch",
 }
 WINNERS_SOURCE: Final = "mixed_winners.csv"

@@ -14,8 +14,20 @@ from roofcal.records import Calibration, Ceiling, PlanPoint
 from tests.roofcal.predict.runs import SOURCES, SPEC, WAVE
 
 RECIPE = "int4_groupwise_g128"
-UNITS = {"fixed_s": "s", "bytes_per_s": "B/s", "weights_per_s": "1/s", "flops_per_s": "flop/s"}
-FAST = {"fixed_s": 2e-6, "bytes_per_s": 4e12, "weights_per_s": 2e13, "flops_per_s": 6e14}
+UNITS = {
+    "narrow_family": "code",
+    "fixed_s": "s",
+    "bytes_per_s": "B/s",
+    "weights_per_s": "1/s",
+    "flops_per_s": "flop/s",
+}
+FAST = {
+    "narrow_family": 0.0,
+    "fixed_s": 2e-6,
+    "bytes_per_s": 4e12,
+    "weights_per_s": 2e13,
+    "flops_per_s": 6e14,
+}
 SLOW = FAST | {"weights_per_s": 1e12}
 
 
@@ -52,7 +64,7 @@ def test_a_provider_is_predicted_by_its_own_roofs() -> None:
     fast, slow = calibrated.predict([point("triton"), point("tinygemm")], KNOWN)
     assert (fast.bound_by, slow.bound_by) == ("dram", "slots")
     assert slow.total_s > 3 * fast.total_s
-    assert slow.math_s == pytest.approx(28672 * 8192 / 1e12)
+    assert slow.math_s == pytest.approx(28672 * 8192 * (1 / 1e12 + 2 * 16 / 6e14))
 
 
 def test_the_interval_comes_from_probes_left_out() -> None:
