@@ -35,7 +35,7 @@ def parts(
 
 
 def one(tokens: float, n: float = 28672, k: float = 8192, **changes: float) -> tuple[float, str]:
-    found = parts(tokens, n, k, **changes)
+    found = parts(tokens, n, k, "no_blocks", **changes)
     return float(found.total[0]), found.bound_by[0]
 
 
