@@ -8,7 +8,7 @@ One line of JSON per case, as soon as it is compiled.
 import json
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import torch
@@ -59,7 +59,7 @@ class Case:
 
 
 def cases(architecture: Architecture) -> Iterator[Case]:
-    """Plain Triton everywhere; on sm_90 what the table would choose for each kind of weights."""
+    """Plain Triton everywhere; on sm_90 what the table can choose for each kind of weights."""
     for kind in KINDS:
         for plain in INT4_PLAIN:
             yield Case(plain, *kind)
@@ -69,14 +69,23 @@ def cases(architecture: Architecture) -> Iterator[Case]:
 
 
 def table_cases(group: int, zeros: bool, dtype: str) -> Iterator[Case]:
-    """What every row about such weights prefers; rows for large weights too."""
+    """Everything that rows about such weights can choose, each at the first split that fits."""
     weights = weights_of(group, zeros, dtype)
     for chained, table in INT4_TABLE.items():
-        for row in table:
-            if group < row.least_group:
-                continue
-            for config in [c for c in row.configs if int4_plans.fits(c, weights)][:1]:
+        for row in [row for row in table if group >= row.least_group]:
+            fitting = [c for c in row.configs + row.otherwise if int4_plans.fits(c, weights)]
+            kinds: dict[Int4Config, Int4Config] = {}
+            for config in fitting:
+                kinds.setdefault(kind_of(config), config)
+            for config in kinds.values():
                 yield Case(config, group, zeros, dtype, chained)
+
+
+def kind_of(config: Int4Config) -> Int4Config:
+    """The configuration but for how K is cut."""
+    if isinstance(config, Int4DirectConfig):
+        return replace(config, split=1, num_warps=1)
+    return replace(config, split=1)
 
 
 def weights_of(group: int, zeros: bool, dtype: str) -> Int4Weights:
