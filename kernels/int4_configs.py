@@ -152,10 +152,7 @@ _LONG_64: Final = _staged((64, 64, 4), (2, 4), *_SPLITS, matrix="overlapped")
 _ROWS_64_64: Final = _staged((64, 64, 4), (2, 2), *_SPLITS, matrix="overlapped")
 _SHORT_64: Final = _staged((64, 64, 4), (8, 1), *_ODD_SPLITS, matrix="group")
 
-_UP_TO_8: Final = (
-    Int4Row(most_tokens=8, most_weights=_MIDDLE, configs=_ROWS_64_8, otherwise=_SHORT_8),
-    Int4Row(most_tokens=8, configs=_ROWS_128_8, otherwise=_ROWS_64_8 + _SHORT_8),
-)
+_UP_TO_8: Final = Int4Row(most_tokens=8, configs=_ROWS_128_8, otherwise=_ROWS_64_8 + _SHORT_8)
 _UP_TO_16: Final = Int4Row(most_tokens=16, configs=_ROWS_128_16 + _ROWS_64_16, otherwise=_SHORT_16)
 _MORE: Final = (
     # with groups of 32 and zero points the overlapped product spills
@@ -177,7 +174,8 @@ INT4_TABLE: Final[dict[bool, tuple[Int4Row, ...]]] = {
             configs=_direct(2, 2, 8, *_first((2, 8))),
         ),
         Int4Row(most_tokens=4, most_weights=_LARGE, configs=_direct(1, 1, 8, *_CUTS)),
-        *_UP_TO_8,
+        Int4Row(most_tokens=8, most_weights=_MIDDLE, configs=_ROWS_64_8, otherwise=_SHORT_8),
+        _UP_TO_8,
         _UP_TO_16,
         Int4Row(most_tokens=32, configs=_LONG_32 + _ROWS_64_32, otherwise=_SHORT_32),
         *_MORE,
@@ -187,13 +185,19 @@ INT4_TABLE: Final[dict[bool, tuple[Int4Row, ...]]] = {
             most_tokens=8,
             least_group=128,
             most_weights=_MIDDLE,
-            # a K of 3584, which the first does not divide, was faster two tiles at a time
+            # A K of 3584, which the first does not divide, was faster two tiles at a time. With
+            # eight units a warp that would spill; the first takes what would have eight.
             configs=_direct(1, 1, 8, (2, 4))
-            + _direct(2, 2, 8, (1, 4), (2, 4))
+            + _direct(2, 2, 8, (1, 4))
             + _direct(1, 1, 8, *_first((2, 4))[1:]),
         ),
-        Int4Row(most_tokens=8, most_weights=_MIDDLE, configs=_direct(1, 1, 8, *_CUTS)),
-        *_UP_TO_8,
+        Int4Row(
+            most_tokens=8,
+            most_weights=_MIDDLE,
+            configs=_direct(1, 1, 8, *_CUTS),
+            otherwise=_ROWS_64_8 + _SHORT_8,
+        ),
+        _UP_TO_8,
         Int4Row(
             most_tokens=16,
             least_group=128,
