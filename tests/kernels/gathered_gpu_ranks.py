@@ -166,7 +166,8 @@ def main(rank: int, world: int, folder: str, what: str, seed: int) -> None:
         device_id=torch.device("cuda", rank),
     )
     torch.manual_seed(seed + rank)
-    {"eager": eager, "graphs": graphs, "soak": soak}[what](seed)
+    tests = (eager, captured_first, graphs, soak)
+    {test.__name__: test for test in tests}[what](seed)
     torch.cuda.synchronize()
     leave_together(Path(folder), rank, world)
 
