@@ -129,10 +129,9 @@ def _first(preferred: tuple[int, int]) -> tuple[tuple[int, int], ...]:
 
 
 _CUTS: Final = ((1, 8), (1, 4), (2, 8), (2, 4), (4, 8), (4, 4), (8, 8), (1, 2), (1, 1))
-# Weights, rows * k, up to which int4_direct was faster, or nearly so: plain up to [10240, 8192];
-# chained up to [4096, 14336]; chained with 16 tokens at [3584, 8192], whose 128 blocks all run at
-# once. Blocks of 128 rows were faster than of 64 from [10240, 8192].
-_LARGE: Final = 1 << 27
+# Weights, rows * k, up to which int4_direct was the fastest, or within 9 %: [4096, 14336], not
+# [10240, 8192], where blocks of 128 rows were; chained with 16 tokens [3584, 8192], whose 128
+# blocks all run at once.
 _MIDDLE: Final = 1 << 26
 _SMALL: Final = 1 << 25
 _SPLITS: Final = (2, 4, 1)
@@ -170,10 +169,10 @@ INT4_TABLE: Final[dict[bool, tuple[Int4Row, ...]]] = {
         Int4Row(
             most_tokens=8,
             least_group=128,
-            most_weights=_LARGE,
+            most_weights=_MIDDLE,
             configs=_direct(2, 2, 8, *_first((2, 8))),
         ),
-        Int4Row(most_tokens=4, most_weights=_LARGE, configs=_direct(1, 1, 8, *_CUTS)),
+        Int4Row(most_tokens=4, most_weights=_MIDDLE, configs=_direct(1, 1, 8, *_CUTS)),
         Int4Row(most_tokens=8, most_weights=_MIDDLE, configs=_ROWS_64_8, otherwise=_SHORT_8),
         _UP_TO_8,
         _UP_TO_16,
