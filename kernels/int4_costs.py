@@ -4,7 +4,7 @@ Fitted to the H200 of kernels.int4_configs (2026-11-21): least squares of the lo
 estimate over the measured one, robust (soft L1 from 10 %), on all measured splits, plain and
 chained launches together, configurations more than 30 % slower than the best of their shape at a
 weight of 0.3. They rank configurations and are no prediction of time: where the memory's bandwidth
-decides, estimates are up to a third too low, alike for all. Where it had been measured, the choice
+decides, estimates are up to a third too low. Where it had been measured, the choice
 with constants fitted without a shape took on that shape 0.7 % longer than the best one measured
 (geometric mean of 46 cases of 16 to 64 tokens; at most 6.8 %). The candidates and the bounds of
 rows in INT4_TABLE were picked with all shapes in sight.
