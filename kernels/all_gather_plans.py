@@ -17,8 +17,6 @@ from kernels.all_gather_model import (
 from kernels.gemm_configs import GemmConfig
 
 CHUNKS: Final = (1, 2, 4)
-# Fused has to be expected so much faster: the model is 5 % off where little is gained.
-WORTH_IT: Final = 0.95
 # What eager calls of 2 ranks took on H200s where the GPU was done earlier: 205 to 398 us, 2026-11.
 EAGER_HOST_S: Final = 350e-6
 
@@ -35,12 +33,12 @@ class Plan:
     @property
     def is_faster(self) -> bool:
         """Whether fused is expected to beat the sequence, in a CUDA graph."""
-        return self.fused_s < WORTH_IT * self.sequence_s
+        return self.fused_s < self.sequence_s
 
     @property
     def is_faster_eagerly(self) -> bool:
         """Whether it is when the host has to issue every copy and kernel anew."""
-        return max(self.fused_s, EAGER_HOST_S) < WORTH_IT * self.sequence_s
+        return max(self.fused_s, EAGER_HOST_S) < self.sequence_s
 
 
 def choose(
