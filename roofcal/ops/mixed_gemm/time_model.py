@@ -32,11 +32,13 @@ blocks of 64 tokens, one at a time to a multiprocessor: 2 to 4 us per wave and 2
 
 Without blocks every token costs the same: tinygemm takes 0.28 ps per weight for one token on an
 H200, 0.67 for 8, 1.14 for 16 and twice that for 32. What torch.compile makes of fp8 weights is a
-pass that turns them to bf16, once, and cuBLASLt's product. The tiles, the half of a wave and the price
-of a block were chosen among some twenty variants with the errors on the study points of an H200 in
-sight, as was that our kernels have tiles whatever the probes say: those errors flatter the model
-until points are measured that nobody saw before. The module stands in the op's layer
-because calibrate and predict both use it and may not import each other.
+pass that turns them to bf16, once, and cuBLASLt's product.
+
+The tiles, the half of a wave and the price of a block were chosen among some twenty variants with
+the errors on the study points of an H200 in sight; so was the rule that our kernels have tiles,
+whatever the probes say. Those errors flatter the model until points are measured that nobody saw
+before. The module stands in the op's layer because calibrate and predict both use it and may not
+import each other.
 """
 
 from collections.abc import Mapping
