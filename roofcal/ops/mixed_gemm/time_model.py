@@ -75,10 +75,7 @@ class Family:
 
 FAMILIES: Final[dict[str, Family]] = {
     "no_blocks": Family(code=0, blocks=(), padded=1),
-    "tiles_few_splits": Family(code=1, blocks=(8, 16, 32, 64), padded=0, splits=(1, 2, 4)),
-    "tiles_many_splits": Family(
-        code=2, blocks=(8, 16, 32, 64), padded=0, splits=(1, 2, 3, 4, 5, 6, 7, 8)
-    ),
+    "tiles": Family(code=1, blocks=(8, 16, 32, 64), padded=0, splits=(1, 2, 4)),
 }
 BY_CODE: Final = {family.code: name for name, family in FAMILIES.items()}
 

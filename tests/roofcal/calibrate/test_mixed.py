@@ -16,7 +16,7 @@ from tests.roofcal.calibrate import probe_runs
 RECIPE, OTHER = "int4_groupwise_g64", "int4_groupwise_g32"
 MACHINE = Machine(compute_units=132, dram_bytes_per_s=4e12, tiled=True)
 PLAIN = "no_blocks"
-TILED = "tiles_few_splits"
+TILED = "tiles"
 MEMORY = {"fixed_s": 2e-6, "bytes_per_s": 3.6e12, "weights_per_s": 3e13, "flops_per_s": 6e14}
 SLOTS = {"fixed_s": 2e-6, "bytes_per_s": 3.6e12, "weights_per_s": 2e12, "flops_per_s": 6e14}
 BLOCKS = SLOTS | {"weights_per_s": 7e12, "block_columns": 1500.0}
