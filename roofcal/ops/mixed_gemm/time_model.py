@@ -34,7 +34,7 @@ Without blocks every token costs the same: tinygemm takes 0.28 ps per weight for
 H200, 0.67 for 8, 1.14 for 16 and twice that for 32. What torch.compile makes of fp8 weights is a
 pass that turns them to bf16, once, and cuBLASLt's product.
 
-The tiles, the half of a wave and the price of a block were chosen among some twenty variants with
+The tiles, the half of a wave and the price of a block were chosen among some sixty variants with
 the errors on the study points of an H200 in sight; so was the rule that our kernels have tiles,
 whatever the probes say. Those errors flatter the model until points are measured that nobody saw
 before. The module stands in the op's layer because calibrate and predict both use it and may not
