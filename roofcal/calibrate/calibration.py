@@ -5,18 +5,20 @@ from pathlib import Path
 
 import numpy as np
 
+from roofcal.calibrate import mixed as narrow_weights
 from roofcal.calibrate.bandwidth import bandwidth_constants
 from roofcal.calibrate.bootstrap import ceiling, interval
 from roofcal.calibrate.casts import CastFit, by_pair, fit_casts
 from roofcal.calibrate.launch import launch_constants
 from roofcal.calibrate.links import link_constants
-from roofcal.calibrate.mixed import fit_mixed
 from roofcal.calibrate.probes import CalibrationError, Probe, read_environment, read_probes
 from roofcal.calibrate.products import fit_recipe
 from roofcal.calibrate.sustained import sustained_constants
 from roofcal.devices import DeviceSpec
 from roofcal.ops.cast import time_model as cast_model
 from roofcal.ops.gemm.time_model import FAMILIES
+from roofcal.ops.mixed_gemm import fitted as narrow_fitted
+from roofcal.ops.mixed_gemm import time_model as narrow_model
 from roofcal.records import Calibration, Ceiling, Environment
 
 
@@ -58,9 +60,10 @@ def calibrate(run: Path, spec: DeviceSpec | None = None, seed: int = 0) -> Calib
     for name, cast in fit_casts(casts, cache or 0.0, generator):
         constants |= dict(_named_cast(name, cast))
         errors[f"cast.{name}"] = cast.errors
-    for name, narrow in fit_mixed(mixed, generator):
-        constants |= {f"mixed_gemm.{name}.{c}": value for c, value in narrow.constants.items()}
-        errors[f"mixed_gemm.{name}"] = narrow.errors
+    machine = narrow_weights.Machine.of(environment, stream.value if stream else None)
+    for name, narrow in narrow_weights.fit_mixed(mixed, machine, generator):
+        constants |= dict(_named_narrow(name, narrow))
+        errors[f"{narrow_fitted.OP}.{name}"] = narrow.errors
     constants |= dict(link_constants(links, generator))
     return Calibration(
         device=environment.device,
@@ -95,6 +98,15 @@ def _named_cast(name: str, fit: CastFit) -> Iterator[tuple[str, Ceiling]]:
     yield f"cast.{name}.cast_family", ceiling(code, code, code, "code", said)
     for constant, value in fit.constants.items():
         yield f"cast.{name}.{constant}", value
+
+
+def _named_narrow(name: str, fit: narrow_weights.MixedFit) -> Iterator[tuple[str, Ceiling]]:
+    """The constants of a provider's recipe under `mixed_gemm.<provider>.<recipe>.`."""
+    prefix, code = f"{narrow_fitted.OP}.{name}.", float(narrow_model.FAMILIES[fit.family].code)
+    said = f"cross-validation: {fit.family}"
+    yield prefix + narrow_fitted.FAMILY, ceiling(code, code, code, "code", said)
+    for constant, value in fit.constants.items():
+        yield prefix + constant, value
 
 
 def _named(

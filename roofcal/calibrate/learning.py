@@ -123,6 +123,7 @@ def _subjects(run: Path, spec: DeviceSpec | None) -> Iterator[_Subject]:
             least=casts.LEAST_POINTS,
             judge=lambda chosen, others: casts.judged(chosen, others, cache or 0.0),
         )
+    machine = mixed.Machine.of(environment, memory)
     for provider, recipe, probes in casts.by_pair(read_probes(run, "probe_mixed_gemm")):
         yield _Subject(
             op="mixed_gemm",
@@ -130,5 +131,5 @@ def _subjects(run: Path, spec: DeviceSpec | None) -> Iterator[_Subject]:
             provider=provider,
             probes=probes,
             least=mixed.LEAST_POINTS,
-            judge=mixed.judged,
+            judge=lambda chosen, others: mixed.judged(chosen, others, machine),
         )

@@ -9,29 +9,16 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from roofcal.ops.mixed_gemm.time_model import CONSTANTS, Parts, evaluate
+from roofcal.ops.mixed_gemm import fitted
 from roofcal.records import Calibration, PlanPoint, Prediction
 
-OP: Final = "mixed_gemm"
-Array = NDArray[np.float64]
+OP: Final = fitted.OP
 
 
 def providers(calibration: Calibration, recipe: str) -> list[str]:
     """Providers whose products of a recipe of narrow weights were calibrated."""
-    tail = f".{recipe}.weights_per_s"
-    names = [name for name in calibration.constants if name.startswith(f"{OP}.")]
-    return [n.removeprefix(f"{OP}.").removesuffix(tail) for n in names if n.endswith(tail)]
-
-
-def parts(
-    calibration: Calibration, provider: str, recipe: str, sizes: tuple[Array, Array, Array]
-) -> Parts:
-    """Seconds of products of sizes (m, n, k); raises KeyError for a pair not calibrated."""
-    prefix = f"{OP}.{provider}.{recipe}."
-    constants = {name: calibration.constants[prefix + name].value for name in CONSTANTS}
-    return evaluate(constants, recipe, *sizes)
+    return [provider for provider, found in fitted.pairs(calibration.constants) if found == recipe]
 
 
 def predict(points: Sequence[PlanPoint], calibration: Calibration, model: str) -> list[Prediction]:
@@ -44,7 +31,7 @@ def _one(point: PlanPoint, calibration: Calibration, model: str) -> Prediction |
     known = providers(calibration, point.recipe)
     m, n, k = (np.array([float(point.shape[axis])]) for axis in "mnk")
     every = [
-        (parts(calibration, provider, point.recipe, (m, n, k)), provider)
+        (fitted.parts(calibration.constants, provider, point.recipe, (m, n, k)), provider)
         for provider in known
         if point.provider in ("", provider)
     ]
@@ -57,7 +44,7 @@ def _one(point: PlanPoint, calibration: Calibration, model: str) -> Prediction |
     return Prediction(
         point_id=point.point_id,
         model=model,
-        math_s=float(max(best.math[0], best.slots[0])),
+        math_s=float(best.math[0] + best.slots[0]),
         dram_s=float(best.dram[0]),
         link_s=None,
         launch_s=float(best.fixed[0]),

@@ -9,6 +9,8 @@ from roofcal.devices import DeviceSpec
 from roofcal.model.recipes import GEMM_RECIPES
 from roofcal.ops.cast import time_model as cast_model
 from roofcal.ops.gemm.time_model import BY_CODE
+from roofcal.ops.mixed_gemm import time_model as narrow_model
+from roofcal.ops.mixed_gemm.fitted import FAMILY as NARROW_FAMILY
 from roofcal.records import Calibration, Ceiling
 
 COLUMNS: Final = (
@@ -80,10 +82,12 @@ _CAST: Final = {
     "misaligned": _Said(label="Slow-down of rows or columns off 16 elements"),
 }
 _MIXED: Final = {
+    "narrow_family": _Said(label="How the provider's kernels cut a product with narrow weights"),
     "fixed_s": _Said(label="Start of a product with narrow weights"),
     "bytes_per_s": _Said(label="Bandwidth of narrow weights", datasheet="dram_bytes_per_s"),
     "weights_per_s": _Said(label="Weights turned to floats"),
     "flops_per_s": _Said(label="Rate of products with narrow weights"),
+    "block_columns": _Said(label="Columns that a block's start and end cost"),
 }
 _LINK: Final = {
     "bytes_per_s": _Said(label="Rate of the link", datasheet="link_bytes_per_s"),
@@ -136,7 +140,8 @@ def _choice(tail: str, constant: Ceiling) -> str | None:
     """What a constant of unit "code" stands for."""
     if constant.unit != "code":
         return None
-    return (cast_model.BY_CODE if tail == "cast_family" else BY_CODE).get(int(constant.value))
+    known = {"cast_family": cast_model.BY_CODE, NARROW_FAMILY: narrow_model.BY_CODE}
+    return known.get(tail, BY_CODE).get(int(constant.value))
 
 
 def _datasheet(kind: str | None, recipe: str, spec: DeviceSpec | None) -> float | None:

@@ -96,13 +96,13 @@ def _roofs(calibration: Calibration, provider: str) -> str:
     return (
         f"{provider} is bound by {_ROOF_WORDS[parts.bound_by[index]]} (memory "
         f"{_us(parts.dram[index])}, issue slots of dequantisation {_us(parts.slots[index])}, "
-        f"matrix unit {_us(parts.math[index])}, launch {_us(parts.fixed[index])})"
+        f"matrix unit and activations {_us(parts.math[index])}, launch {_us(parts.fixed[index])})"
     )
 
 
 _ROOF_WORDS: Final = ROOFS | {
     "slots": "the issue slots of dequantisation",
-    "math": "the matrix unit",
+    "math": "the matrix unit and its activations",
 }
 
 

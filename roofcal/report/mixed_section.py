@@ -13,14 +13,15 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from roofcal.model.recipes import RECIPES
-from roofcal.ops.mixed_gemm.time_model import CONSTANTS, Parts, evaluate
+from roofcal.ops.mixed_gemm import fitted
+from roofcal.ops.mixed_gemm.time_model import Parts
 from roofcal.records import Calibration
 from roofcal.report.columns import count, ratio, seconds, text
 from roofcal.report.numbers import percent
 from roofcal.report.page import Column
 from roofcal.report.tables import ok_rows, standard_protocol
 
-OP: Final = "mixed_gemm"
+OP: Final = fitted.OP
 CHAINED: Final = "triton_chained"
 OURS: Final = ("triton", CHAINED)
 MODES: Final = ("plain", "chained")
@@ -30,7 +31,7 @@ TOKENS: Final[NDArray[np.float64]] = np.arange(1.0, 257.0, dtype=np.float64)
 ROOFS: Final = {
     "dram": "memory",
     "slots": "issue slots",
-    "math": "matrix unit",
+    "math": "matrix unit and activations",
     "launch": "launch",
 }
 WINNERS_SOURCE: Final = "mixed_winners.csv"
@@ -144,17 +145,13 @@ def _winners(rows: pd.DataFrame, value: str, low: str, high: str) -> Iterator[di
 
 def calibrated(calibration: Calibration | None) -> list[tuple[str, str]]:
     """(provider, recipe) of the narrow weights whose roofs were calibrated."""
-    names = [] if calibration is None else list(calibration.constants)
-    parts = [name.split(".") for name in names if name.startswith(f"{OP}.")]
-    return [(part[1], part[2]) for part in parts if part[3] == "weights_per_s"]
+    return [] if calibration is None else fitted.pairs(calibration.constants)
 
 
 def roofs_of(calibration: Calibration, provider: str, recipe: str, n: float, k: float) -> Parts:
     """Parts of the calibrated time at 1 to 256 tokens; KeyError for a pair not calibrated."""
-    prefix = f"{OP}.{provider}.{recipe}."
-    constants = {name: calibration.constants[prefix + name].value for name in CONSTANTS}
-    sizes = (np.full_like(TOKENS, n), np.full_like(TOKENS, k))
-    return evaluate(constants, recipe, TOKENS, *sizes)
+    sizes = (TOKENS, np.full_like(TOKENS, n), np.full_like(TOKENS, k))
+    return fitted.parts(calibration.constants, provider, recipe, sizes)
 
 
 def roofs_table(frame: pd.DataFrame, calibration: Calibration | None) -> pd.DataFrame:

@@ -14,8 +14,20 @@ from roofcal.records import Calibration, Ceiling, PlanPoint
 from tests.roofcal.predict.runs import SOURCES, SPEC, WAVE
 
 RECIPE = "int4_groupwise_g128"
-UNITS = {"fixed_s": "s", "bytes_per_s": "B/s", "weights_per_s": "1/s", "flops_per_s": "flop/s"}
-FAST = {"fixed_s": 2e-6, "bytes_per_s": 4e12, "weights_per_s": 2e13, "flops_per_s": 6e14}
+UNITS = {
+    "narrow_family": "code",
+    "fixed_s": "s",
+    "bytes_per_s": "B/s",
+    "weights_per_s": "1/s",
+    "flops_per_s": "flop/s",
+}
+FAST = {
+    "narrow_family": 0.0,
+    "fixed_s": 2e-6,
+    "bytes_per_s": 4e12,
+    "weights_per_s": 2e13,
+    "flops_per_s": 6e14,
+}
 SLOW = FAST | {"weights_per_s": 1e12}
 
 
@@ -27,6 +39,9 @@ def calibration(**providers: dict[str, float]) -> Calibration:
         for provider, values in providers.items()
         for name, value in values.items()
     }
+    constants["compute_units"] = Ceiling(
+        value=132, ci95_low=132, ci95_high=132, unit="1", evidence="made up"
+    )
     errors = {f"mixed_gemm.{p}.{RECIPE}": {"log_p95": 0.1} for p in providers}
     return Calibration(
         device="made-up",
@@ -52,7 +67,7 @@ def test_a_provider_is_predicted_by_its_own_roofs() -> None:
     fast, slow = calibrated.predict([point("triton"), point("tinygemm")], KNOWN)
     assert (fast.bound_by, slow.bound_by) == ("dram", "slots")
     assert slow.total_s > 3 * fast.total_s
-    assert slow.math_s == pytest.approx(28672 * 8192 / 1e12)
+    assert slow.math_s == pytest.approx(28672 * 8192 * (1 / 1e12 + 2 * 16 / 6e14))
 
 
 def test_the_interval_comes_from_probes_left_out() -> None:
