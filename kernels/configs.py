@@ -140,6 +140,18 @@ class HopperConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TilesConfig:
+    """Tiles that the tensor memory unit brings, `stages` in shared memory at a time.
+
+    programs_per_unit  persistent programs per SM, or None for one program per tile
+    """
+
+    tile: HopperConfig
+    stages: int
+    programs_per_unit: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PersistentConfig:
     """Programs that stay: as many as fill a unit with warps; `stages` of loads in flight in each.
 
@@ -175,6 +187,10 @@ BLOCKS_TRANSPOSED: Final = TileConfig(rows=128, cols=64, num_warps=4)
 SQUARES_WARPS: Final = 4
 HOPPER_MX: Final = HopperConfig(columns_per_thread=4, num_warps=8, group=4)
 HOPPER_MX_BOTH: Final = HopperConfig(columns_per_thread=4, num_warps=4, group=1)
+TILES_MX: Final = TilesConfig(
+    tile=HopperConfig(columns_per_thread=4, num_warps=4, group=1), stages=1, programs_per_unit=None
+)
+TILES_MX_BOTH: Final = TILES_MX
 # Fused casts: kernels.cast_fused keeps whole rows in registers; a layer norm of 32768 columns would
 # spill on NVIDIA GPUs.
 FUSED_MOST_COLUMNS: Final = {
