@@ -89,6 +89,8 @@ class RowsConfig:
 AMAX: Final = StreamConfig(block=4096, num_warps=8, programs_per_unit=8)
 CAST: Final = CastConfig(block=1024, steps=1, num_warps=4)
 CAST_MADE: Final = CastConfig(block=4096, steps=4, num_warps=8)
+# What one program casts alone, with a scale of its own making: `block` elements at most.
+FEW: Final = StreamConfig(block=8192, num_warps=16)
 # 8192 columns: 51.5 with 16 elements per thread, 52.5 with 32; 16384: the same, in 16 or 32 warps.
 ROWS: Final = RowsConfig(
     largest_block=16384,
@@ -124,6 +126,26 @@ class ColumnsConfig:
     num_warps: int
     programs_per_unit: int
     most_partials: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShortColumnsConfig:
+    """How columns that are kept in registers are cut into programs.
+
+    most_rows, most_elements    of a matrix whose columns are read once; rows a power of two
+    least_cols, most_cols       columns of a program, powers of two
+    most_elements_of_program    fewer columns where they are longer, down to least_cols
+    elements_per_thread         decides the warps
+    most_warps                  of a program
+    """
+
+    most_rows: int
+    most_elements: int
+    least_cols: int
+    most_cols: int
+    most_elements_of_program: int
+    elements_per_thread: int
+    most_warps: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,11 +201,27 @@ BOTH: Final = PersistentConfig(warps_per_unit=16, stages=4, most_bytes_ahead=655
 # and 24.2 at 1024^2, 43.1 and 47.1 at 4096^2, 74.6 and 71.6 at 4096 x 8192, 142 and 122 at 8192^2.
 BOTH_LEAST_ELEMENTS: Final = 1 << 25
 
+# Short columns: kernels.cast_fp8_columns, each read once; beside them their rows, in one launch, of
+# matrices of up to SHORT_BOTH_MOST elements.
+SHORT_COLUMNS: Final = ShortColumnsConfig(
+    most_rows=2048,
+    most_elements=1 << 22,
+    least_cols=16,
+    most_cols=64,
+    most_elements_of_program=8192,
+    elements_per_thread=32,
+    most_warps=32,
+)
+SHORT_BOTH_MOST: Final = 1 << 22
+
 # Blocks: kernels.cast_blocks and kernels.cast_mx_hopper. BLOCKS: 16 elements per thread, 51.3 and
 # 197 of mxfp8_dim0, beat 8 of them, 61.6 and 235, and programs twice as large, 52.6 and 206. Mxfp8
 # along the columns: 58.4 and 228 in groups of 4 tiles, 59.2 and 233 in groups of 1.
 BLOCKS: Final = StreamConfig(block=2048, num_warps=4)
 BLOCKS_TRANSPOSED: Final = TileConfig(rows=128, cols=64, num_warps=4)
+# Up to FEW_ROWS, the tiles of the casts that follow would be empty for the most part.
+FEW_ROWS: Final = 64
+BLOCKS_FEW_ROWS: Final = TileConfig(rows=32, cols=64, num_warps=4)
 SQUARES_WARPS: Final = 4
 HOPPER_MX: Final = HopperConfig(columns_per_thread=4, num_warps=8, group=4)
 HOPPER_MX_BOTH: Final = HopperConfig(columns_per_thread=4, num_warps=4, group=1)
@@ -230,4 +268,5 @@ FUSED_BOTH: Final = {
     ),
     False: (_FUSED, PersistentConfig(warps_per_unit=16, stages=1, most_bytes_ahead=65536)),
 }
+FUSED_BOTH_LEAST_ELEMENTS: Final = 1 << 25  # below, y is cast along its columns by itself
 ROOM_FOR_ROWS_AHEAD: Final = 200 << 10
