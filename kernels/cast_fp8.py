@@ -117,7 +117,7 @@ def _cast_kernel(
         values = tl.load(source, mask=inside, other=0.0, eviction_policy="evict_first")
         cast = _saturated(values, factor, LARGEST).to(q.dtype.element_ty)
         tl.store(q + index, cast, mask=inside)
-    if TAIL:
+    if TAIL:  # noqa: SIM102 (one is decided by the compiler)
         if tl.program_id(0) == 0:
             index = whole.to(tl.int64) + tl.arange(0, 16)
             values = tl.load(
@@ -271,9 +271,7 @@ def tensorwise(
     return q, made.reshape(())
 
 
-def _cast_few(
-    x: torch.Tensor, q: torch.Tensor, largest: float, power_of_two: bool
-) -> torch.Tensor:
+def _cast_few(x: torch.Tensor, q: torch.Tensor, largest: float, power_of_two: bool) -> torch.Tensor:
     """Fill q by a single program; returns its scale."""
     scale = torch.empty((), device=x.device)
     *layout, strided = _layout(x)

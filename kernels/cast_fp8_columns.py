@@ -110,12 +110,7 @@ def _short_columns_kernel(
     """Casts whole columns; with q0, programs beyond the columns cast whole rows, R at a time."""
     program = tl.program_id(0)
     across = tl.cdiv(COLS, BLOCK_N)
-    if q0 is None:
-        _cast_short_columns(
-            *(program, x, q, scale, ROWS, COLS, STRIDE),
-            *(ALIGN, LARGEST, POWER_OF_TWO, BLOCK_M, BLOCK_N),
-        )
-    elif program < across:
+    if q0 is None or program < across:
         _cast_short_columns(
             *(program, x, q, scale, ROWS, COLS, STRIDE),
             *(ALIGN, LARGEST, POWER_OF_TWO, BLOCK_M, BLOCK_N),
@@ -205,7 +200,9 @@ def rowwise_dim1(
     check_matrix(x)
     check_target(dtype, x)
     if short(x):
-        return _cast_short(x, dtype, power_of_two, both=False)
+        made = _empty_pair(x.shape[1], x.shape[0], dtype, x)
+        _cast_short(x, made, None, power_of_two)
+        return made
     largest = _columns_amax(x) if x.numel() else _zeros(x)
     return transposed(x, dtype, largest, power_of_two)
 
@@ -221,8 +218,9 @@ def rowwise_both(
     largest_value = check_target(dtype, x)
     rows, cols = x.shape
     if short(x) and cols <= configs.ROWS.largest_block and x.numel() <= configs.SHORT_BOTH_MOST:
-        by_columns = _cast_short(x, dtype, power_of_two, both=True)
-        return (*by_columns[2:], *by_columns[:2])
+        by_rows, by_columns = _empty_pair(rows, cols, dtype, x), _empty_pair(cols, rows, dtype, x)
+        _cast_short(x, by_columns, by_rows, power_of_two)
+        return (*by_rows, *by_columns)
     small = x.numel() < max(1, configs.BOTH_LEAST_ELEMENTS)
     if small or cols > configs.BOTH_ROWS.largest_block:
         return (
@@ -269,26 +267,27 @@ def short_tile(
 
 
 def _cast_short(
-    x: torch.Tensor, dtype: torch.dtype, power_of_two: bool, *, both: bool
-) -> tuple[torch.Tensor, ...]:
-    """(q, scale) of the columns and, with `both`, of the rows."""
+    x: torch.Tensor, by_columns: Cast, by_rows: Cast | None, power_of_two: bool
+) -> None:
+    """Fill (q, scale) of the columns, and those of the rows unless they are None."""
     rows, cols = x.shape
     block_m, block_n, warps = short_tile(rows, cols, compute_units(x), configs.SHORT_COLUMNS)
-    made = _empty_pair(cols, rows, dtype, x) + (_empty_pair(rows, cols, dtype, x) if both else ())
     block, at_once, warps_of_rows = rows_tile(cols, configs.ROWS)
-    programs = triton.cdiv(cols, block_n) + (triton.cdiv(rows, at_once) if both else 0)
+    programs = triton.cdiv(cols, block_n)
+    if by_rows is not None:
+        programs += triton.cdiv(rows, at_once)
+        warps = max(warps, warps_of_rows)
     _short_columns_kernel[(programs,)](
-        *(x, *made, *(() if both else (None, None)), rows, cols, x.stride(0)),
+        *(x, *by_columns, *(by_rows or (None, None)), rows, cols, x.stride(0)),
         ALIGN=alignment(x),
-        LARGEST=check_target(dtype, x),
+        LARGEST=check_target(by_columns[0].dtype, x),
         POWER_OF_TWO=power_of_two,
         BLOCK_M=block_m,
         BLOCK_N=block_n,
         R=at_once,
         BLOCK=block,
-        num_warps=max(warps, warps_of_rows) if both else warps,
+        num_warps=warps,
     )
-    return made
 
 
 def _empty_pair(rows: int, cols: int, dtype: torch.dtype, x: torch.Tensor) -> Cast:

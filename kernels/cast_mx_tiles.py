@@ -199,7 +199,7 @@ def _tiles_kernel(
         following = tile + STAGES * gl.num_programs(0)
         gl.thread_barrier()
         _fetch(x, following, ROWS, COLS, ready.index(stage), stages.index(stage), GROUP)
-        done += 1
+        done += 1  # noqa: SIM113 (Gluon knows no enumerate)
     tma.store_wait(0)
 
 
@@ -223,7 +223,9 @@ def cast(
     shape = how.tile
     block_m, block_n = 32 * shape.num_warps, 32 * shape.columns_per_thread
     tiles = triton.cdiv(rows, block_m) * triton.cdiv(cols, block_n)
-    programs = min(tiles, how.programs_per_unit * compute_units(x)) if how.programs_per_unit else tiles
+    programs = (
+        min(tiles, how.programs_per_unit * compute_units(x)) if how.programs_per_unit else tiles
+    )
     q0, scale0 = by_rows or (None, None)
     q1, scale1 = by_columns
     source = TensorDescriptor.from_tensor(x, [block_m, block_n], source_layout(shape))
