@@ -225,10 +225,10 @@ BLOCKS_FEW_ROWS: Final = TileConfig(rows=32, cols=64, num_warps=4)
 SQUARES_WARPS: Final = 4
 HOPPER_MX: Final = HopperConfig(columns_per_thread=4, num_warps=8, group=4)
 HOPPER_MX_BOTH: Final = HopperConfig(columns_per_thread=4, num_warps=4, group=1)
-TILES_MX: Final = TilesConfig(
-    tile=HopperConfig(columns_per_thread=4, num_warps=4, group=1), stages=1, programs_per_unit=None
-)
-TILES_MX_BOTH: Final = TILES_MX
+# Tiles of 128 x 64 leave registers and shared memory for five programs on an SM of Hopper.
+_TILE_MX: Final = HopperConfig(columns_per_thread=2, num_warps=4, group=1)
+TILES_MX: Final = TilesConfig(tile=_TILE_MX, stages=1, programs_per_unit=None)
+TILES_MX_BOTH: Final = TilesConfig(tile=_TILE_MX, stages=2, programs_per_unit=5)
 # Fused casts: kernels.cast_fused keeps whole rows in registers; a layer norm of 32768 columns would
 # spill on NVIDIA GPUs.
 FUSED_MOST_COLUMNS: Final = {
