@@ -27,7 +27,7 @@ from kernels import (
     symmetric_memory,
 )
 from kernels.all_gather_model import Gathered
-from kernels.all_gather_plans import CHUNKS, STREAMS, Plan, choose
+from kernels.all_gather_plans import CHUNKS, Plan, choose
 from kernels.fp8_gemm import has_large_tiles
 from kernels.fp8_operands import new_output
 from kernels.fp8_scales import compute_units
@@ -42,14 +42,12 @@ from kernels.shard_pushes import Pushes
 class Tuning:
     """What is chosen by the sizes where it is None.
 
-    tile     of the product
-    chunks   that a shard is cut into, at most
-    streams  that push
+    tile    of the product
+    chunks  that a shard is cut into, at most
     """
 
     tile: GemmConfig | None = None
     chunks: int | None = None
-    streams: int | None = None
 
 
 class AllGatherMatmul:
@@ -165,9 +163,7 @@ class _Fused:
         self._ranks = tuple(layout.slots(view) for view in self._memory.views)
         self._finished_of_peers = _addresses(self._ranks, self._rank)
         self._state = arrival_flags.new_state(self._finished_of_peers.device)
-        self._pushes = Pushes(
-            self._ranks, self._state, self._cut, rank=self._rank, streams=plan.streams
-        )
+        self._pushes = Pushes(self._ranks, self._state, self._cut, rank=self._rank)
         self._buffers, self._next = buffers, 0
         self._load(what)
 
@@ -261,5 +257,4 @@ def _plan(what: Gathered, tuning: Tuning) -> Plan | None:
         (tuning.tile,) if tuning.tile else table,
         units=compute_units(x),
         chunks=(tuning.chunks,) if tuning.chunks else CHUNKS,
-        streams=(tuning.streams,) if tuning.streams else STREAMS,
     )

@@ -7,10 +7,8 @@ Fused, tile i of T belongs to program i mod P, of P as many as the GPU has SMs, 
 kernels.gathered_matmul. A program begins a tile when it has ended its last one and the tile's chunk
 has arrived; a tile takes its operations / (rate of the product x rate of the tile / P).
 
-Chunk i of the R that a rank receives, each b bytes, arrives with one stream after
-(i + 1) (b / copy rate + latency), as a chunk follows the flag of the one before; with two streams
-after min(i + 2, R) b / copy rate + latency: two chunks share the link, and flags go beside them.
-Yet no stream gets through its i // 2 + 1 chunks faster than one stream would.
+Chunk i that a rank receives, each b bytes, arrives after (i + 1) (b / copy rate + latency), as a
+chunk follows the flag of the one before; scales cost half a latency more per peer.
 """
 
 from dataclasses import dataclass
@@ -27,7 +25,7 @@ class LinkTimes:
     """Of what a rank receives.
 
     nccl_latency_s, nccl_bytes_per_s  of an all-gather
-    copy_latency_s, copy_bytes_per_s  of a chunk by a copy engine, its flag included
+    copy_latency_s, copy_bytes_per_s  of a chunk by a copy engine, its flag included: two copies
     start_s                           from a call to the first byte, or to the first tile
     """
 
@@ -48,11 +46,13 @@ class ProductTimes:
 
 
 # H200s over NVLink (18 links each, no multicast), 2026-11, by world size. 8: NCCL's all-gathers of
-# 34 to 537 MB lie on 35 us + received / 326 GB/s within 7 %; copy engines reach 360 GB/s. 2: NCCL's
-# of 34 to 537 MB on 30 us + received / 250 GB/s within 3 %; our pushes on 16 us + bytes / 392 GB/s,
-# and 5.5 us more for each further chunk.
+# 34 to 537 MB lie on 35 us + received / 326 GB/s within 7 %; copy engines reach 360 GB/s. 4: NCCL's
+# of the same on 31 us + received / 308 GB/s within 3 %; copies to three peers 348 GB/s. 2: NCCL's
+# on 30 us + received / 250 GB/s within 6 %; our pushes on 16 us + bytes / 392 GB/s, and 5.5 us more
+# for each further chunk.
 H200_LINKS: Final[dict[int, LinkTimes]] = {
     2: LinkTimes(nccl_latency_s=30e-6, nccl_bytes_per_s=250e9, copy_bytes_per_s=392e9),
+    4: LinkTimes(nccl_latency_s=31e-6, nccl_bytes_per_s=308e9, copy_bytes_per_s=348e9),
     8: LinkTimes(nccl_latency_s=35e-6, nccl_bytes_per_s=326e9),
 }
 # On an H200 at its power limit: 16384 x 3584 x 8192 takes 1242 us by cuBLAS and 1272 us by ours in
@@ -100,14 +100,12 @@ def sequence_s(what: Gathered, link: LinkTimes, product: ProductTimes) -> float:
     return gather + product.launch_s + what.flops / product.library_flops_per_s
 
 
-def arrivals_s(what: Gathered, cut: Chunks, streams: int, link: LinkTimes) -> list[float]:
+def arrivals_s(what: Gathered, cut: Chunks, link: LinkTimes) -> list[float]:
     """When chunks have arrived, after the start, in their order; the own ones are there at 0."""
     received = (what.world - 1) * cut.count
-    each_s = what.shard_bytes / cut.count / link.copy_bytes_per_s
-    others = [(i // streams + 1) * (each_s + link.copy_latency_s) for i in range(received)]
-    if streams > 1:
-        shared = [min(i + 2, received) * each_s + link.copy_latency_s for i in range(received)]
-        others = [max(pair) for pair in zip(others, shared, strict=True)]
+    each_s = what.shard_bytes / cut.count / link.copy_bytes_per_s + link.copy_latency_s
+    scales_s = link.copy_latency_s / 2 if what.dtype.itemsize == 1 else 0.0
+    others = [(i + 1) * each_s + (i // cut.count + 1) * scales_s for i in range(received)]
     return [0.0] * cut.count + others
 
 
@@ -115,7 +113,6 @@ def fused_s(
     what: Gathered,
     tile: GemmConfig,
     cut: Chunks,
-    streams: int,
     link: LinkTimes,
     product: ProductTimes,
     *,
@@ -127,7 +124,7 @@ def fused_s(
     columns = -(-what.n // tile.n)
     ends = [product.launch_s] * units
     i = 0
-    for chunk, arrived in enumerate(arrivals_s(what, cut, streams, link)):
+    for chunk, arrived in enumerate(arrivals_s(what, cut, link)):
         for _ in range(cut.tiles_of(chunk % cut.count) * columns):
             ends[i % units] = max(ends[i % units], arrived) + tile_s
             i += 1

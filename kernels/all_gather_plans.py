@@ -1,4 +1,4 @@
-"""Which tile, how many chunks and streams, and whether to fuse at all."""
+"""Which tile, how many chunks, and whether to fuse at all."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,6 @@ from kernels.all_gather_model import (
 from kernels.gemm_configs import GemmConfig
 
 CHUNKS: Final = (1, 2, 4)
-STREAMS: Final = (1, 2)
 # What eager calls of 2 ranks took on H200s where the GPU was done earlier: 205 to 398 us, 2026-11.
 EAGER_HOST_S: Final = 350e-6
 
@@ -28,7 +27,6 @@ class Plan:
 
     tile: GemmConfig
     cut: Chunks
-    streams: int
     fused_s: float
     sequence_s: float
 
@@ -49,14 +47,13 @@ def choose(
     *,
     units: int,
     chunks: Sequence[int] = CHUNKS,
-    streams: Sequence[int] = STREAMS,
     link: LinkTimes | None = None,
     product: ProductTimes | None = None,
 ) -> Plan | None:
     """The plan of the least expected time; None where no tile fits into a shard.
 
     units: SMs; link and product: None for the defaults of kernels.all_gather_model. Of equals the
-    first wins, so fewer chunks and streams.
+    first wins, so fewer chunks.
     """
     link = link or link_times(what.world)
     product = product or product_times(what.dtype)
@@ -65,13 +62,11 @@ def choose(
         Plan(
             tile=tile,
             cut=cut,
-            streams=count,
-            fused_s=fused_s(what, tile, cut, count, link, product, units=units),
+            fused_s=fused_s(what, tile, cut, link, product, units=units),
             sequence_s=in_sequence,
         )
         for tile in tiles
         if tile.m <= what.shard_rows
         for cut in dict.fromkeys(chunks_of(what.shard_rows, tile.m, wanted) for wanted in chunks)
-        for count in streams
     ]
     return min(plans, key=lambda plan: plan.fused_s, default=None)

@@ -1,8 +1,14 @@
 """An all-gather by the group's own library, in place, and then a library's product."""
 
+from typing import Final
+
 import torch
 from torch import distributed
 from torch.distributed.distributed_c10d import _coalescing_manager
+
+from kernels.fp8_gemm import gemm
+
+_LIBRARY_COLUMNS: Final = 16  # torch._scaled_mm refuses weights of another multiple on GPUs
 
 
 def gather_and_multiply(
@@ -13,11 +19,14 @@ def gather_and_multiply(
 ) -> torch.Tensor:
     """C [world * shard, n] bf16 of rows [world * shard, k], each rank's in its slot; collective.
 
-    scales: of the rows, each rank's in its slot, gathered too, and of the columns [1, n].
+    scales: of the rows, each rank's in its slot, gathered too, and of the columns [1, n]. fp8
+    weights of columns that the library refuses are multiplied by kernels.fp8_gemm.
     """
     _gather(group, rows.view(torch.uint8), *(scales[:1] if scales else ()))  # NCCL knows no fp8
     if scales is None:
         return torch.mm(rows, weights.t()).to(torch.bfloat16)
+    if weights.shape[0] % _LIBRARY_COLUMNS:
+        return gemm(rows, weights, scales[0][:, None], scales[1])
     return torch._scaled_mm(
         rows,
         weights.t(),

@@ -1,16 +1,18 @@
 """Configurations of the int4 kernels as data; the compile test walks them.
 
-INT4_TABLE was filled from measurements on an H200 of 2026-11-21: bf16, symmetric weights, launches
-plain and chained (programmatic dependent launch), graphs over weights that do not stay in the L2
-cache, of
+INT4_TABLE was filled from measurements on an H200 of 2026-11-21: bf16, symmetric weights, groups of
+128 (of 64 too at [3584, 8192] and, for 16 tokens, [28672, 8192]), launches plain and chained
+(programmatic dependent launch), graphs over weights that do not stay in the L2 cache, of
 
-    [3584, 8192]     1, 4, 8, 16 and 64 tokens, groups of 64 and 128; 32 tokens, groups of 128
-    [28672, 8192]    1, 8 and 16 tokens with groups of 128, 16 tokens with groups of 64
+    [3584, 8192]     1, 4, 8, 16, 32 and 64 tokens
+    [28672, 8192]    1, 8, 16, 32 and 64 tokens
+    [4096, 14336], [5120, 8192], [8192, 28672], [10240, 8192]    1, 16, 32 and 64 tokens
+    [8192, 3584]     1, 16 and 64 tokens
 
-The first configuration of a row was the fastest one measured there that fits. Not measured, and
-taken from the nearest of these: other sizes, groups of 32 and of a whole row, zero points, fp16,
-large weights with more than 16 tokens, more than 64 tokens. What follows the first in a row is for
-sizes that it does not divide; INT4_PLAIN was never timed.
+kernels.int4_plans.choose takes, of a row, the first configuration of int4_direct that fits, or the
+one of int4_staged whose time by kernels.int4_costs is least. Not measured, and taken from the
+nearest of these: other sizes and numbers of tokens, groups of 32 and of a whole row, zero points,
+fp16. `otherwise` is for sizes that `configs` do not divide; INT4_PLAIN was never timed.
 """
 
 from dataclasses import dataclass
@@ -73,16 +75,18 @@ Int4Config = Int4PlainConfig | Int4DirectConfig | Int4StagedConfig
 class Int4Row:
     """A row of the table: the products it is for, and how to run them.
 
-    most_tokens    tokens, up to
-    least_group    columns of a group, from
-    least_weights  rows * k, from
-    configs        in the order of preference; the first that fits is taken
+    most_tokens   tokens, up to
+    least_group   columns of a group, from
+    most_weights  rows * k, up to
+    configs       of int4_direct in the order of preference, or of int4_staged to choose from
+    otherwise     the same, where none of `configs` fits
     """
 
     most_tokens: int
     least_group: int = 0
-    least_weights: int = 0
+    most_weights: int = 1 << 62
     configs: tuple[Int4Config, ...]
+    otherwise: tuple[Int4Config, ...] = ()
 
 
 def _direct(
@@ -125,62 +129,84 @@ def _first(preferred: tuple[int, int]) -> tuple[tuple[int, int], ...]:
 
 
 _CUTS: Final = ((1, 8), (1, 4), (2, 8), (2, 4), (4, 8), (4, 4), (8, 8), (1, 2), (1, 1))
-_MORE_CUTS: Final = ((4, 8), (2, 8), (7, 8), (8, 8), (5, 4), (1, 8), (3, 4), (7, 4), (1, 4))
-_FOUR: Final = (4, 2, 3, 5, 7, 1)  # splits
-_TWO: Final = (2, 4, 3, 5, 7, 1)
-_FEW: Final = (1, 2, 4, 7)
-_LARGE: Final = 1 << 27  # weights rows * k; between the two sizes that were measured
+# Weights, rows * k, up to which int4_direct was the fastest, or within 9 %: [4096, 14336], not
+# [10240, 8192], where blocks of 128 rows were; chained with 16 tokens [3584, 8192], whose 128
+# blocks all run at once.
+_MIDDLE: Final = 1 << 26
+_SMALL: Final = 1 << 25
+_SPLITS: Final = (2, 4, 1)
+_ODD_SPLITS: Final = (4, 2, 3, 5, 7, 1)
 
-# Rings of unroll 1 come last: for a K that is an odd multiple of 128.
-_RING_8: Final = _staged((64, 8, 4), (4, 2), *_FOUR) + _staged((64, 8, 4), (8, 1), *_FOUR)
-_RING_16: Final = _staged((64, 16, 4), (4, 2), *_FOUR, matrix="group") + _staged(
-    (64, 16, 4), (8, 1), *_FOUR
-)
-_GROUP_32: Final = _staged((64, 32, 4), (8, 1), *_FOUR, matrix="group")
-_OVERLAPPED_32: Final = _staged((64, 32, 4), (2, 2), *_FOUR, matrix="overlapped")
-_LONG_OVERLAPPED_32: Final = _staged((64, 32, 4), (2, 4), *_FOUR, matrix="overlapped")
-_OVERLAPPED_64: Final = _staged((64, 64, 4), (4, 2), *_TWO, matrix="overlapped")
-_GROUP_64: Final = _staged((64, 64, 4), (8, 1), *_FOUR, matrix="group")
+# Rings of unroll 1 are for a K that is an odd multiple of 128.
+_ROWS_128_8: Final = _staged((128, 8, 4), (3, 2), *_SPLITS)
+_ROWS_64_8: Final = _staged((64, 8, 4), (4, 2), *_SPLITS)
+_SHORT_8: Final = _staged((64, 8, 4), (8, 1), *_ODD_SPLITS)
+_ROWS_128_16: Final = _staged((128, 16, 4), (3, 2), *_SPLITS)
+_ROWS_64_16: Final = _staged((64, 16, 4), (4, 2), *_SPLITS, matrix="group")
+_SHORT_16: Final = _staged((64, 16, 4), (8, 1), *_ODD_SPLITS)
+_LONG_32: Final = _staged((64, 32, 4), (2, 4), *_SPLITS, matrix="overlapped")
+_ROWS_64_32: Final = _staged((64, 32, 4), (2, 2), *_SPLITS, matrix="overlapped")
+_SHORT_32: Final = _staged((64, 32, 4), (8, 1), *_ODD_SPLITS, matrix="group")
+_LONG_64: Final = _staged((64, 64, 4), (2, 4), *_SPLITS, matrix="overlapped")
+_ROWS_64_64: Final = _staged((64, 64, 4), (2, 2), *_SPLITS, matrix="overlapped")
+_SHORT_64: Final = _staged((64, 64, 4), (8, 1), *_ODD_SPLITS, matrix="group")
 
-# A short ring leaves room for more blocks on an SM.
-_LARGE_ROWS: Final = tuple(
-    Int4Row(
-        most_tokens=tokens,
-        least_weights=_LARGE,
-        configs=_staged((128, tokens, 4), (3, 2), *_FEW),
-    )
-    for tokens in (8, 16, 32)
-)
-_MANY_TOKENS: Final = (
+_UP_TO_8: Final = Int4Row(most_tokens=8, configs=_ROWS_128_8, otherwise=_ROWS_64_8 + _SHORT_8)
+_UP_TO_16: Final = Int4Row(most_tokens=16, configs=_ROWS_128_16 + _ROWS_64_16, otherwise=_SHORT_16)
+_MORE: Final = (
     # with groups of 32 and zero points the overlapped product spills
-    Int4Row(most_tokens=1 << 30, least_group=64, configs=_OVERLAPPED_64 + _GROUP_64),
-    Int4Row(most_tokens=1 << 30, configs=_GROUP_64),
+    Int4Row(
+        most_tokens=1 << 30, least_group=64, configs=_LONG_64 + _ROWS_64_64, otherwise=_SHORT_64
+    ),
+    Int4Row(most_tokens=1 << 30, configs=_SHORT_64),
 )
+_CUTS_16: Final = ((4, 8), (2, 8))
+
 # kernels.int4_gemm on sm_90, by whether the launch is chained: the first row that a product belongs
 # to and that has a configuration which fits.
 INT4_TABLE: Final[dict[bool, tuple[Int4Row, ...]]] = {
     False: (
-        *_LARGE_ROWS,
         Int4Row(
-            most_tokens=8, least_group=128, configs=_direct(2, 2, 8, *_first((2, 8))) + _RING_8
+            most_tokens=8,
+            least_group=128,
+            most_weights=_MIDDLE,
+            configs=_direct(2, 2, 8, *_first((2, 8))),
         ),
-        Int4Row(most_tokens=4, configs=_direct(1, 1, 8, *_CUTS) + _RING_8),
-        Int4Row(most_tokens=8, configs=_RING_8),
-        Int4Row(most_tokens=16, least_group=128, configs=_direct(2, 2, 16, *_MORE_CUTS) + _RING_16),
-        Int4Row(most_tokens=16, configs=_RING_16),
-        Int4Row(most_tokens=32, configs=_OVERLAPPED_32 + _GROUP_32),
-        *_MANY_TOKENS,
+        Int4Row(most_tokens=4, most_weights=_MIDDLE, configs=_direct(1, 1, 8, *_CUTS)),
+        Int4Row(most_tokens=8, most_weights=_MIDDLE, configs=_ROWS_64_8, otherwise=_SHORT_8),
+        _UP_TO_8,
+        _UP_TO_16,
+        Int4Row(most_tokens=32, configs=_LONG_32 + _ROWS_64_32, otherwise=_SHORT_32),
+        *_MORE,
     ),
     True: (
-        *_LARGE_ROWS,
         Int4Row(
-            most_tokens=8, least_group=128, configs=_direct(1, 1, 8, *_first((2, 4))) + _RING_8
+            most_tokens=8,
+            least_group=128,
+            most_weights=_MIDDLE,
+            # A K of 3584, which the first does not divide, was faster two tiles at a time. With
+            # eight units a warp that would spill; the first takes what would have eight.
+            configs=_direct(1, 1, 8, (2, 4))
+            + _direct(2, 2, 8, (1, 4))
+            + _direct(1, 1, 8, *_first((2, 4))[1:]),
         ),
-        Int4Row(most_tokens=8, configs=_direct(1, 1, 8, *_CUTS) + _RING_8),
-        Int4Row(most_tokens=16, least_group=128, configs=_direct(7, 4, 16, *_MORE_CUTS) + _RING_16),
-        Int4Row(most_tokens=16, configs=_direct(7, 7, 16, *_MORE_CUTS) + _RING_16),
-        Int4Row(most_tokens=32, configs=_LONG_OVERLAPPED_32 + _OVERLAPPED_32 + _GROUP_32),
-        *_MANY_TOKENS,
+        Int4Row(
+            most_tokens=8,
+            most_weights=_MIDDLE,
+            configs=_direct(1, 1, 8, *_CUTS),
+            otherwise=_ROWS_64_8 + _SHORT_8,
+        ),
+        _UP_TO_8,
+        Int4Row(
+            most_tokens=16,
+            least_group=128,
+            most_weights=_SMALL,
+            configs=_direct(7, 4, 16, *_CUTS_16),
+        ),
+        Int4Row(most_tokens=16, most_weights=_SMALL, configs=_direct(7, 7, 16, *_CUTS_16)),
+        _UP_TO_16,
+        Int4Row(most_tokens=32, configs=_LONG_32, otherwise=_ROWS_64_32 + _SHORT_32),
+        *_MORE,
     ),
 }
 

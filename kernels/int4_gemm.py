@@ -7,8 +7,8 @@ x [tokens, k] and out [tokens, rows] are contiguous; weights come from kernels.i
 of 32, 64, 128 or the whole row, symmetric (zero 8) or with zero points, k a multiple of 128, any
 number of rows and tokens. Sums are fp32, taken in a fixed order: equal inputs give equal bits.
 
-Which kernel runs: on sm_90 the first configuration that fits in kernels.int4_configs.INT4_TABLE
-(Gluon with inline PTX); on every other architecture, in the interpreter, and where none fits,
+Which kernel runs: on sm_90 what kernels.int4_plans.choose takes from INT4_TABLE (Gluon with inline
+PTX); on every other architecture, in the interpreter, and where none fits,
 kernels.int4_plain. Only the former was tuned, on an H200, apart for plain and chained launches.
 """
 

@@ -4,6 +4,7 @@ No kernel is launched here and none imported, so that a table of configurations 
 any machine.
 """
 
+import math
 from dataclasses import replace
 from typing import Final
 
@@ -20,6 +21,7 @@ from kernels.int4_configs import (
     Int4Row,
     Int4StagedConfig,
 )
+from kernels.int4_costs import COSTS, HALVING_S
 from kernels.int4_packing import UNIT_COLUMNS, UNIT_ROWS, Int4Weights
 
 # how kernels.int4_direct removes the zero point
@@ -31,7 +33,10 @@ MATRIX: Final = {"sync": 0, "group": 1, "overlapped": 2}
 # token tile (the compile tests walk them)
 MOST_UNITS: Final = {8: 8, 16: 2}
 _UNITS: Final = 132  # multiprocessors of an H200
-_WORTH_IT: Final = 1.15  # a finer split adds partial sums, so it must save more than this
+# of a multiprocessor of compute capability 9.0 (CUDA C++ Programming Guide, technical
+# specifications per compute capability)
+_SHARED_MEMORY: Final = 228 * 1024  # bytes
+_WARPS: Final = 64
 _BETWEEN_BUFFERS: Final = 1024  # bytes that aligning the buffers can cost
 
 
@@ -40,44 +45,54 @@ def choose(
 ) -> Int4Config:
     """How a sm_90 with so many multiprocessors runs this product, so launched.
 
-    The first configuration of the table that fits; another split of the same where the first leaves
-    multiprocessors idle.
+    From the first row of the table that has something which fits: the first configuration of
+    int4_direct, or the one of int4_staged with the least `estimate`.
     """
     for row in INT4_TABLE[chained]:
         if tokens <= row.most_tokens and is_for(row, weights):
-            found = [config for config in row.configs if fits(config, weights)]
-            if found:
-                return _filling(found, weights, tokens, units)
+            for configs in (row.configs, row.otherwise):
+                found = [config for config in configs if fits(config, weights)]
+                if found:
+                    return _fastest(found, weights, tokens, units)
     return plain(tokens)
 
 
-def _filling(found: list[Int4Config], weights: Int4Weights, tokens: int, units: int) -> Int4Config:
-    """The first of `found`, or the first of its other splits that keeps the busiest unit shorter.
+def _fastest(found: list[Int4Config], weights: Int4Weights, tokens: int, units: int) -> Int4Config:
+    """The first of the direct ones, which come in the order of preference; else by estimate."""
+    staged = [config for config in found if isinstance(config, Int4StagedConfig)]
+    if len(staged) < len(found):
+        return found[0]
+    return min(staged, key=lambda config: estimate(config, weights, tokens, units))
 
-    64 blocks of [8192, 28672] on 132 multiprocessors took 72.5 us for a token on an H200, 224 of
-    [28672, 8192] 34.8 us; for 64 tokens 160 of [5120, 8192] 28.6 us, 112 of [3584, 8192] 16.4 us.
+
+def estimate(
+    config: Int4StagedConfig, weights: Int4Weights, tokens: int, units: int = _UNITS
+) -> float:
+    """Seconds that a product takes, so far as they depend on the configuration.
+
+        turns * (start + columns of a block * time of a column) + merging the splits of K
+
+    Blocks run in turns, as many at once as fit on the multiprocessors. Constants: see
+    kernels.int4_costs. Raises KeyError for a configuration without any.
     """
-    first = found[0]
-    if not isinstance(first, Int4StagedConfig):
-        return first
-    splits = [config for config in found if replace(config, split=first.split) == first]
-    columns = [_columns_of_busiest(config, weights, tokens, units) for config in splits]
-    least = min(columns)
-    if columns[0] <= _WORTH_IT * least:
-        return first
-    return next(c for c, k in zip(splits, columns, strict=True) if k <= _WORTH_IT * least)
-
-
-def _columns_of_busiest(config: Int4Config, weights: Int4Weights, tokens: int, units: int) -> float:
-    """Columns of K that the multiprocessor with the most blocks works through."""
     across, down, split = grid(config, weights, tokens)
-    return triton.cdiv(across * down * split, units) * weights.k / split
+    turns = triton.cdiv(triton.cdiv(across * down * split, units), _resident(config, weights))
+    cost = COSTS[replace(config, split=1)]
+    of_a_block = cost.start_s + cost.unit_s * weights.k / UNIT_COLUMNS / split
+    return turns * of_a_block + HALVING_S * math.log2(split)
+
+
+def _resident(config: Int4StagedConfig, weights: Int4Weights) -> int:
+    """Blocks that a multiprocessor holds at once, by shared memory and threads."""
+    # what aligning buffers can cost is as much as the 1 KiB that CUDA reserves per block
+    block = shared_bytes(config, weights.k, weights.group, weights.zeros is not None)
+    return min(_SHARED_MEMORY // block, _WARPS // config.num_warps)
 
 
 def is_for(row: Int4Row, weights: Int4Weights) -> bool:
     """Whether a row of the table is about such weights, at some number of tokens."""
     size = weights.rows * weights.k
-    return size >= row.least_weights and weights.group >= row.least_group
+    return size <= row.most_weights and weights.group >= row.least_group
 
 
 def plain(tokens: int) -> Int4PlainConfig:

@@ -36,6 +36,7 @@ class Run:
     backend  what a current run is measured on; None for a run that is only replayed
     slices   per op of a current run, all that the configuration says of what to measure
     timing   of a current run, all that the configuration says of how to measure
+    gpus_per_node  that a job of a current run asks for at most
     suffix   of plan and measurement files
     """
 
@@ -45,6 +46,7 @@ class Run:
     backend: Literal["cuda", "cpu"] | None = None
     slices: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     timing: Mapping[str, Any] = field(default_factory=dict)
+    gpus_per_node: int = 8
     suffix: str = ".jsonl"
 
     @property
@@ -80,10 +82,11 @@ class Run:
         return [self.environment, *self.plans(self.ops), *self.measurements(self.ops)]
 
     def gpus(self, op: str) -> int:
-        """GPUs that measuring an op asks for: its largest world size, none on a CPU."""
+        """GPUs that measuring an op asks for: its largest world size a node has, none on a CPU."""
         sweeps = self.slices[op]["sweeps"].values()
         sizes = [size for sweep in sweeps for size in sweep.get("world_sizes", ())]
-        return max(sizes, default=1) if self.backend == "cuda" else 0
+        fitting = (size for size in sizes if size <= self.gpus_per_node)
+        return max(fitting, default=1) if self.backend == "cuda" else 0
 
     def shape_files(self, op: str) -> list[str]:
         """The CSV files of shapes that the slice of an op names."""
@@ -269,6 +272,7 @@ def _current(study: Study, folder: Path, environment: Environment) -> Run:
         backend=backend,
         slices=slices,
         timing=study.timing(backend),
+        gpus_per_node=study.file.gpus_per_node,
     )
 
 

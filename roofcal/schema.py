@@ -260,10 +260,14 @@ class Publishing(_Model):
 
 
 class StudyFile(_Model):
-    """config/config.yaml: the study."""
+    """config/config.yaml: the study.
+
+    gpus_per_node  GPUs that a measuring job asks for at most, where points share several
+    """
 
     study: Literal["quick", "standard", "full"] = "quick"
     devices: Literal["auto"] | list[str] = "auto"
+    gpus_per_node: Positive = 8
     published: bool = True
     seed: int = 0
     ops: list[str] | None = None

@@ -8,7 +8,7 @@ One line of JSON per case, as soon as it is compiled.
 import json
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import torch
@@ -31,6 +31,7 @@ from tests.kernels.compile_ahead import _amd_report, _nvidia_report, _target
 
 ROWS: Final = 3584
 K: Final = 8192
+ANOTHER_K: Final = 3584  # for what K does not let run
 # (group, zero points, dtype): the cheapest kind of weights, the usual ones, the dearest
 KINDS: Final = (
     *((K, False, "bf16"), (128, False, "bf16")),
@@ -49,17 +50,18 @@ class Case:
     zeros: bool
     dtype: str
     chained: bool = False
+    k: int = K
 
     @property
     def name(self) -> str:
         """What fails, in one line."""
         zeros = " zeros" if self.zeros else ""
         chained = " chained" if self.chained else ""
-        return f"{self.config} group {self.group}{zeros} {self.dtype}{chained}"
+        return f"{self.config} k {self.k} group {self.group}{zeros} {self.dtype}{chained}"
 
 
 def cases(architecture: Architecture) -> Iterator[Case]:
-    """Plain Triton everywhere; on sm_90 what the table would choose for each kind of weights."""
+    """Plain Triton everywhere; on sm_90 what the table can choose for each kind of weights."""
     for kind in KINDS:
         for plain in INT4_PLAIN:
             yield Case(plain, *kind)
@@ -69,26 +71,37 @@ def cases(architecture: Architecture) -> Iterator[Case]:
 
 
 def table_cases(group: int, zeros: bool, dtype: str) -> Iterator[Case]:
-    """What every row about such weights prefers; rows for large weights too."""
-    weights = weights_of(group, zeros, dtype)
+    """Everything that rows about such weights can choose, each at the first split that fits."""
     for chained, table in INT4_TABLE.items():
-        for row in table:
-            if group < row.least_group:
-                continue
-            for config in [c for c in row.configs if int4_plans.fits(c, weights)][:1]:
-                yield Case(config, group, zeros, dtype, chained)
+        for row in [row for row in table if group >= row.least_group]:
+            kinds: dict[Int4Config, Case] = {}
+            for k in (K, ANOTHER_K):
+                of = k if group == K else group
+                weights = weights_of(of, zeros, dtype, k)
+                for config in row.configs + row.otherwise:
+                    if int4_plans.fits(config, weights):
+                        case = Case(config, of, zeros, dtype, chained, k)
+                        kinds.setdefault(kind_of(config), case)
+            yield from kinds.values()
 
 
-def weights_of(group: int, zeros: bool, dtype: str) -> Int4Weights:
+def kind_of(config: Int4Config) -> Int4Config:
+    """The configuration but for how K is cut."""
+    if isinstance(config, Int4DirectConfig):
+        return replace(config, split=1, num_warps=1)
+    return replace(config, split=1)
+
+
+def weights_of(group: int, zeros: bool, dtype: str, k: int = K) -> Int4Weights:
     """Weights without memory, for questions about their sizes."""
     tiles = padded(ROWS) // 16
-    scales = torch.empty(tiles, K // group, 16, dtype=TORCH[dtype], device="meta")
+    scales = torch.empty(tiles, k // group, 16, dtype=TORCH[dtype], device="meta")
     return Int4Weights(
-        packed=torch.empty(tiles, K // 128, 1024, dtype=torch.uint8, device="meta"),
+        packed=torch.empty(tiles, k // 128, 1024, dtype=torch.uint8, device="meta"),
         scales=scales,
         zeros=scales if zeros else None,
         rows=ROWS,
-        k=K,
+        k=k,
         group=group,
     )
 
@@ -99,11 +112,13 @@ def source_of(case: Case) -> Any:
         return _source(ASTSource, int4_plain._int4_plain_kernel, _plain_constants(case), case, {})
     if isinstance(case.config, Int4DirectConfig):
         constants: dict[str, Any] = dict(
-            int4_plans.direct_constants(case.config, K, case.group, TORCH[case.dtype], case.zeros)
+            int4_plans.direct_constants(
+                case.config, case.k, case.group, TORCH[case.dtype], case.zeros
+            )
         )
         kernel, types = int4_direct._int4_direct_kernel, {}
     else:
-        constants = dict(int4_plans.staged_constants(case.config, K, case.group, case.zeros))
+        constants = dict(int4_plans.staged_constants(case.config, case.k, case.group, case.zeros))
         kernel, types = int4_staged._int4_staged_kernel, _descriptors(case)
     constants |= {"CHAINED": case.chained, "num_warps": case.config.num_warps}
     return _source(GluonASTSource, kernel, constants, case, types)
@@ -111,9 +126,9 @@ def source_of(case: Case) -> Any:
 
 def _descriptors(case: Case) -> dict[str, str]:
     """Types of the descriptors, from descriptors of tensors without memory."""
-    weights = weights_of(case.group, case.zeros, case.dtype)
-    x = torch.empty(64, K, dtype=TORCH[case.dtype], device="meta")
-    per = int4_plans.groups_per_unit(K, case.group)
+    weights = weights_of(case.group, case.zeros, case.dtype, case.k)
+    x = torch.empty(64, case.k, dtype=TORCH[case.dtype], device="meta")
+    per = int4_plans.groups_per_unit(case.k, case.group)
     assert not isinstance(case.config, Int4PlainConfig | Int4DirectConfig)
     wd = int4_staged.words_descriptor(weights.packed, case.config)
     xd = int4_staged.activations_descriptor(x, case.config, per)
@@ -129,7 +144,7 @@ def _plain_constants(case: Case) -> dict[str, Any]:
     return {
         "SPLIT": config.split,
         "PIECE": 32 if case.group == 32 else 64,
-        "GROUP": 0 if case.group == K else case.group,
+        "GROUP": 0 if case.group == case.k else case.group,
         "HAS_ZEROS": case.zeros,
         "ROW_TILES": config.row_tiles,
         "TOKEN_TILE": config.token_tile,

@@ -27,7 +27,7 @@ CYCLES = 3_000_000  # at most, that a rank sleeps: about 2 ms
 class Case:
     """The collective of a kind, with inputs that every rank can draw."""
 
-    def __init__(self, kind: Kind, *, streams: int = 2, fused: bool | None = True) -> None:
+    def __init__(self, kind: Kind, *, fused: bool | None = True) -> None:
         self.shard, self.k, self.n, self.dtype, chunks = kind
         self.scaled = self.dtype.itemsize == 1
         group = distributed.group.WORLD
@@ -37,7 +37,7 @@ class Case:
             *(group, self.shard, self.k, self.n, self.dtype),
             scaled=self.scaled,
             fused=fused,
-            tuning=Tuning(chunks=chunks, streams=streams),
+            tuning=Tuning(chunks=chunks),
         )
         self.w = torch.randn(self.n, self.k, device="cuda").to(self.dtype)
         self.w_scales = torch.rand(1, self.n, device="cuda") + 0.1
@@ -69,7 +69,7 @@ class Case:
 
 def eager(seed: int) -> None:
     """Kinds in turns, several turns each; then what the model chooses, and the sequence."""
-    cases = [Case(kind, streams=1 + i % 2) for i, kind in enumerate(KINDS)]
+    cases = [Case(kind) for kind in KINDS]
     cases += [Case(kind, fused=fused) for kind in KINDS[:2] for fused in (None, False)]
     for turn in range(5):
         for i, case in enumerate(cases):
@@ -166,7 +166,8 @@ def main(rank: int, world: int, folder: str, what: str, seed: int) -> None:
         device_id=torch.device("cuda", rank),
     )
     torch.manual_seed(seed + rank)
-    {"eager": eager, "graphs": graphs, "soak": soak}[what](seed)
+    tests = (eager, captured_first, graphs, soak)
+    {test.__name__: test for test in tests}[what](seed)
     torch.cuda.synchronize()
     leave_together(Path(folder), rank, world)
 

@@ -15,11 +15,11 @@ LAYER = Gathered(world=8, shard_rows=1024, k=8192, n=3584, dtype=torch.bfloat16)
 def test_large_shards_are_fused_and_what_is_slower_is_not() -> None:
     large = choose(LAYER, all_gather_configs.WIDE, units=132)
     assert large is not None
-    assert large.fused_s < large.sequence_s
+    assert large.is_faster
     slow = ProductTimes(library_flops_per_s=775e12, own_flops_per_s=100e12)
     poor = choose(LAYER, all_gather_configs.WIDE, units=132, product=slow)
     assert poor is not None
-    assert poor.fused_s > poor.sequence_s
+    assert not poor.is_faster
 
 
 def test_no_tile_fits_into_fewer_rows_than_it_has() -> None:
@@ -33,12 +33,11 @@ def test_no_tile_fits_into_fewer_rows_than_it_has() -> None:
 @pytest.mark.parametrize("shard_rows", [64, 100, 512, 4096])
 def test_the_cut_fits_the_tile_and_what_was_asked_for(shard_rows: int) -> None:
     what = replace(LAYER, shard_rows=shard_rows)
-    plan = choose(what, all_gather_configs.WIDE, units=132, chunks=(4,), streams=(2,))
+    plan = choose(what, all_gather_configs.WIDE, units=132, chunks=(4,))
     assert plan is not None
     assert plan.cut.tile_rows == plan.tile.m <= shard_rows
     assert plan.cut.shard_rows == shard_rows
     assert plan.cut.count <= 4
-    assert plan.streams == 2
 
 
 def test_a_slow_link_is_worth_chunks_and_a_fast_one_is_not() -> None:
@@ -50,7 +49,7 @@ def test_a_slow_link_is_worth_chunks_and_a_fast_one_is_not() -> None:
     assert chosen[0] is not None
     assert chosen[1] is not None
     assert chosen[0].cut.count > 1
-    assert (chosen[1].cut.count, chosen[1].streams) == (1, 1)
+    assert chosen[1].cut.count == 1
 
 
 def test_eager_calls_cost_the_host_more_than_small_products_take() -> None:

@@ -15,6 +15,7 @@ from kernels.int4_configs import (
     Int4Row,
     Int4StagedConfig,
 )
+from kernels.int4_costs import COSTS, HALVING_S
 from kernels.int4_packing import Int4Weights, padded
 
 DIRECT = Int4DirectConfig(row_tiles=4, split=2, num_warps=8, depth=2, token_tile=8)
@@ -70,53 +71,73 @@ def staged(
     )
 
 
-# (rows, tokens, group) at k = 8192: the fastest measured on an H200, for a plain launch and chained
-R1 = direct(1, 1, 8, 1, 8)
-LARGE_8, LARGE_16 = (staged(128, 1, (3, 2), tile, "sync") for tile in (8, 16))
-OVERLAPPED_32, LONG_32 = (staged(64, 4, ring, 32, "overlapped") for ring in ((2, 2), (2, 4)))
-OVERLAPPED_64 = staged(64, 2, (4, 2), 64, "overlapped")
-MEASURED: dict[tuple[int, int, int], tuple[Int4Config, Int4Config]] = {
-    (3584, 1, 128): (direct(2, 2, 8, 2, 8), direct(1, 2, 4, 1, 8)),
-    (3584, 4, 128): (direct(2, 2, 8, 2, 8), direct(1, 2, 4, 1, 8)),
-    (3584, 8, 128): (direct(2, 2, 8, 2, 8), direct(1, 2, 4, 1, 8)),
-    (3584, 1, 64): (R1, R1),
-    (3584, 4, 64): (R1, R1),
-    (3584, 8, 64): (staged(64, 4, (4, 2), 8, "sync"), R1),
-    (3584, 16, 128): (direct(2, 4, 8, 2, 16), direct(7, 4, 8, 4, 16)),
-    (3584, 16, 64): (staged(64, 4, (4, 2), 16, "group"), direct(7, 4, 8, 7, 16)),
-    (3584, 32, 128): (OVERLAPPED_32, LONG_32),
-    (3584, 64, 128): (OVERLAPPED_64, OVERLAPPED_64),
-    (3584, 64, 64): (OVERLAPPED_64, OVERLAPPED_64),
-    (28672, 1, 128): (LARGE_8, LARGE_8),
-    (28672, 8, 128): (LARGE_8, LARGE_8),
-    (28672, 16, 128): (LARGE_16, LARGE_16),
-    (28672, 16, 64): (LARGE_16, LARGE_16),
+R1, R1_HALVES, R2 = direct(1, 1, 8, 1, 8), direct(1, 2, 4, 1, 8), direct(2, 2, 8, 2, 8)
+R2_WHOLE = direct(2, 1, 4, 2, 8)
+
+
+def rows_64(split: int, tile: int) -> Int4StagedConfig:
+    return staged(64, split, (4, 2), tile, "sync" if tile == 8 else "group")
+
+
+def rows_128(split: int, tile: int) -> Int4StagedConfig:
+    return staged(128, split, (3, 2), tile, "sync")
+
+
+def long(split: int, tile: int) -> Int4StagedConfig:
+    return staged(64, split, (2, 4), tile, "overlapped")
+
+
+def short(split: int, tile: int) -> Int4StagedConfig:
+    return staged(64, split, (2, 2), tile, "overlapped")
+
+
+# (rows, k, tokens, group): of a plain launch and a chained one. On an H200 each was the fastest
+# measured or took at most 9 % longer; with groups of 64 and 64 tokens it was not measured.
+CHOICES: dict[tuple[int, int, int, int], tuple[Int4Config, Int4Config]] = {
+    (3584, 8192, 1, 128): (R2, R1_HALVES),
+    (3584, 8192, 8, 128): (R2, R1_HALVES),
+    (3584, 8192, 4, 64): (R1, R1),
+    (3584, 8192, 8, 64): (rows_64(4, 8), R1),
+    (3584, 8192, 16, 128): (rows_64(4, 16), direct(7, 4, 8, 4, 16)),
+    (3584, 8192, 16, 64): (rows_64(4, 16), direct(7, 4, 8, 7, 16)),
+    (3584, 8192, 32, 128): (long(4, 32), long(4, 32)),
+    (3584, 8192, 64, 128): (long(2, 64), long(2, 64)),
+    (3584, 8192, 64, 64): (long(2, 64), long(2, 64)),
+    (28672, 8192, 1, 128): (rows_128(1, 8), rows_128(1, 8)),
+    (28672, 8192, 8, 128): (rows_128(1, 8), rows_128(1, 8)),
+    (28672, 8192, 16, 128): (rows_128(1, 16), rows_128(1, 16)),
+    (28672, 8192, 16, 64): (rows_128(1, 16), rows_128(1, 16)),
+    (28672, 8192, 32, 128): (short(2, 32), long(1, 32)),
+    (28672, 8192, 64, 128): (short(1, 64), short(1, 64)),
+    (8192, 28672, 1, 128): (rows_128(4, 8), rows_128(4, 8)),
+    (8192, 28672, 16, 128): (rows_128(4, 16), rows_128(4, 16)),
+    (8192, 28672, 32, 128): (long(2, 32), long(2, 32)),
+    (8192, 28672, 64, 128): (short(2, 64), short(2, 64)),
+    (10240, 8192, 1, 128): (rows_128(4, 8), rows_128(4, 8)),
+    (10240, 8192, 16, 128): (rows_64(2, 16), rows_64(2, 16)),
+    (10240, 8192, 32, 128): (short(2, 32), long(1, 32)),
+    (10240, 8192, 64, 128): (short(1, 64), short(1, 64)),
+    (8192, 3584, 1, 128): (R2_WHOLE, R2_WHOLE),
+    (8192, 3584, 16, 128): (rows_64(2, 16), rows_64(2, 16)),
+    (8192, 3584, 64, 128): (long(1, 64), long(1, 64)),
+    (5120, 8192, 1, 128): (R2, R1_HALVES),
+    (5120, 8192, 16, 128): (rows_64(4, 16), rows_64(4, 16)),
+    (5120, 8192, 32, 128): (long(2, 32), long(2, 32)),
+    (5120, 8192, 64, 128): (short(2, 64), short(2, 64)),
+    (4096, 14336, 1, 128): (R2, direct(1, 2, 8, 1, 8)),
+    (4096, 14336, 16, 128): (rows_64(4, 16), rows_64(4, 16)),
+    (4096, 14336, 32, 128): (long(4, 32), long(4, 32)),
+    (4096, 14336, 64, 128): (short(4, 64), short(4, 64)),
 }
 
 
-@pytest.mark.parametrize(("rows", "tokens", "group"), MEASURED)
-def test_what_was_measured_runs_as_it_was_fastest(rows: int, tokens: int, group: int) -> None:
-    w = sized(rows, 8192, group)
-    chosen = tuple(plans.choose(w, tokens, chained=chained) for chained in (False, True))
-    assert chosen == MEASURED[rows, tokens, group]
-
-
-@pytest.mark.parametrize(
-    ("rows", "k", "tokens", "split"),
-    [
-        (8192, 28672, 1, 2),  # 64 blocks would leave half of 132 units idle
-        (28672, 8192, 1, 1),
-        (5120, 8192, 64, 4),  # 160 blocks in two turns, 320 shorter ones in three
-        (3584, 8192, 64, 2),
-        (8192, 8192, 64, 2),  # no other split is better by 15 %
-    ],
-)
-def test_k_is_cut_so_that_no_unit_works_much_longer_than_it_must(
-    rows: int, k: int, tokens: int, split: int
+@pytest.mark.parametrize(("rows", "k", "tokens", "group"), CHOICES)
+def test_what_was_measured_runs_nearly_as_it_was_fastest(
+    rows: int, k: int, tokens: int, group: int
 ) -> None:
-    config = plans.choose(sized(rows, k), tokens)
-    assert isinstance(config, Int4StagedConfig)
-    assert config.split == split
+    w = sized(rows, k, group)
+    chosen = tuple(plans.choose(w, tokens, chained=chained) for chained in (False, True))
+    assert chosen == CHOICES[rows, k, tokens, group]
 
 
 def test_more_units_want_a_finer_cut() -> None:
@@ -125,7 +146,28 @@ def test_more_units_want_a_finer_cut() -> None:
         config = plans.choose(sized(8192, 28672), 1, units=units)
         assert isinstance(config, Int4StagedConfig)
         splits.append(config.split)
-    assert splits == [1, 4]
+    assert splits == [2, 4]
+
+
+def test_where_no_ring_of_more_units_divides_k_one_of_single_units_runs() -> None:
+    config = plans.choose(sized(1792, 128 * 27), 64)
+    assert isinstance(config, Int4StagedConfig)
+    assert (config.unroll, config.split) == (1, 3)
+
+
+def test_the_estimate_counts_turns_columns_and_halvings_of_k() -> None:
+    config = long(1, 64)
+    cost = COSTS[config]
+    w = sized(64 * 132, 8192)  # a block for each of 132 units
+    once = cost.start_s + 64 * cost.unit_s
+    assert plans.estimate(config, w, 64) == pytest.approx(once)
+    assert plans.estimate(config, w, 64, units=131) == pytest.approx(2 * once)  # no room for two
+    assert plans.estimate(config, w, 65) == pytest.approx(2 * once)
+    halves = 2 * (cost.start_s + 32 * cost.unit_s) + HALVING_S
+    assert plans.estimate(replace(config, split=2), w, 64) == pytest.approx(halves)
+    # blocks of half as many stages and units run two at a time
+    small = COSTS[short(1, 64)]
+    assert plans.estimate(short(1, 64), w, 65) == pytest.approx(small.start_s + 64 * small.unit_s)
 
 
 # what an H200 ran, each on weights [rows, 1024] of each kind: all but sixteen tokens a block,
@@ -149,10 +191,10 @@ def test_only_direct_blocks_of_sixteen_tokens_refuse_groups_of_32(group: int, ze
 
 
 def test_a_row_is_for_weights_of_its_size_and_group() -> None:
-    row = Int4Row(most_tokens=8, least_group=64, least_weights=1024 * 2048, configs=(DIRECT,))
+    row = Int4Row(most_tokens=8, least_group=64, most_weights=1024 * 2048, configs=(DIRECT,))
     assert plans.is_for(row, sized(1024, 2048, 64))
     assert not plans.is_for(row, sized(1024, 2048, 32))
-    assert not plans.is_for(row, sized(960, 2048, 64))
+    assert not plans.is_for(row, sized(1088, 2048, 64))
 
 
 @pytest.mark.parametrize(("tokens", "tile"), [(1, 16), (16, 16), (17, 32), (64, 64), (1000, 64)])

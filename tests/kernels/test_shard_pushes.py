@@ -47,7 +47,7 @@ def test_after_pushes_of_all_ranks_all_have_all_rows(dtype: torch.dtype) -> None
         for scales in ranks[rank].scales[1:]:
             scales[own] = rank + 0.5
         state = torch.tensor([9 + rank, 1], dtype=torch.int32)
-        pushes = Pushes(ranks, state, CUT, rank=rank, streams=2)
+        pushes = Pushes(ranks, state, CUT, rank=rank)
         pushes.start(1)
         pushes.join()
     for rank in range(world):
@@ -65,10 +65,11 @@ def test_a_flag_follows_its_chunk_and_copies_are_contiguous() -> None:
     state = arrival_flags.new_state(CPU)
     pushed = [*copies_of(ranks, state, CUT, rank=1, buffer=0)]
     assert len(pushed) == CUT.count
-    for chunk, (rows, scales, flag) in enumerate(pushed):
+    for chunk, (rows, *scales, flag) in enumerate(pushed):
         first, end = CUT.rows(chunk)
         assert rows[0].shape == (end - first, 16)
-        assert scales[0].shape == (end - first,)
+        # those of all rows, once, and before the first flag
+        assert [target.shape for target, _ in scales] == [(40,)] * (chunk == 0)
         assert flag[0].data_ptr() == ranks[0].flags[1, chunk].data_ptr()
         assert flag[1].data_ptr() == state.data_ptr()
-        assert all(x.is_contiguous() for copy in (rows, scales, flag) for x in copy)
+        assert all(x.is_contiguous() for copy in (rows, *scales, flag) for x in copy)

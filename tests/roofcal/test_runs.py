@@ -1,5 +1,6 @@
 """Which folders are runs, and which of them are measured."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -311,3 +312,5 @@ def test_measuring_asks_for_as_many_gpus_as_the_largest_point_shares(
         slices={op: {"sweeps": some} for op, some in sweeps.items()},
     )
     assert [run.gpus(op) for op in sweeps] == gpus
+    small = replace(run, gpus_per_node=4)  # a job that asked for 8 would wait for ever
+    assert [small.gpus(op) for op in sweeps] == [min(wanted, 2) for wanted in gpus]

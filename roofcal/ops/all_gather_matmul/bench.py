@@ -8,6 +8,7 @@ symm_mem_fused    kernels.all_gather_matmul. Its rows are written into its buffe
 gemm_only, all_gather_only   see spec
 """
 
+import importlib
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -46,6 +47,7 @@ def build(provider: str, recipe: str, shape: Mapping[str, int]) -> Call:
         return _gather_rows
     if provider == "torch_fused":
         require_peer_access(provider)
+        importlib.import_module("torch.distributed._symmetric_memory")  # declares the operators
         return _torch_scaled if recipe.startswith("fp8") else _torch_plain
     if provider == "symm_mem_fused":
         return _Ours(recipe, shape)
