@@ -20,7 +20,7 @@ from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 from kernels import cast_fp8_hopper, configs
 from kernels.cast_fp8 import Cast
 from kernels.cast_fp8_hopper import tile_of
-from kernels.cast_mx_hopper import _exponent_and_factor, _store_scales
+from kernels.cast_mx_hopper import _exponent_and_factor, _store_row_scales, _store_scales
 from kernels.fp8_scales import compute_units
 
 
@@ -131,21 +131,7 @@ def _by_rows(
         gl.store(at, cast)
     else:
         gl.store(at, cast, mask=(m < ROWS - row)[:, None] & (n < COLS - col)[None, :])
-    S: gl.constexpr = gl.BlockedLayout([1, C], [32, 1], [num_warps, 1], [1, 0])
-    made = gl.convert_layout(byte, S)
-    m = gl.arange(0, BLOCK_M, gl.SliceLayout(1, S))
-    block = gl.arange(0, C, gl.SliceLayout(0, S))
-    if EVEN:
-        across = COLS // (32 * C) * C
-        first_block = col // (32 * C) * C
-    else:
-        across = gl.cdiv(COLS, 32)
-        first_block = col // 32
-    at = scale + (row.to(gl.int64) * across + first_block) + (m[:, None] * across + block[None, :])
-    if EVEN:
-        gl.store(at, made)
-    else:
-        gl.store(at, made, mask=(m < ROWS - row)[:, None] & (block < across - first_block)[None, :])
+    _store_row_scales(scale, byte, row, col, ROWS, COLS, EVEN, C, num_warps)
 
 
 @gluon.jit
@@ -192,12 +178,10 @@ def _tiles_kernel(
             *(LARGEST, CEIL, EVEN, C, num_warps),
         )
         if BOTH:
-            _by_rows(
-                *(words, q0, scale0, row, col, ROWS, COLS),
-                *(LARGEST, CEIL, EVEN, C, num_warps),
-            )
-        following = tile + STAGES * gl.num_programs(0)
+            to_rows = (words, q0, scale0, row, col, ROWS, COLS)
+            _by_rows(*to_rows, LARGEST, CEIL, EVEN, C, num_warps)
         gl.thread_barrier()
+        following = tile + STAGES * gl.num_programs(0)
         _fetch(x, following, ROWS, COLS, ready.index(stage), stages.index(stage), GROUP)
         done += 1  # noqa: SIM113 (Gluon knows no enumerate)
     tma.store_wait(0)
