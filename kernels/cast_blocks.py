@@ -315,7 +315,7 @@ def _transposing(
         cast_mx_hopper.cast(x, by_rows, by_columns, largest=largest, ceil=how == "ceil")
         return
     rows, cols = x.shape
-    tile = configs.BLOCKS_TRANSPOSED if many or size > MX_BLOCK else configs.BLOCKS_FEW_ROWS
+    tile = _tile(many=many or size > MX_BLOCK, both=by_rows is not None)
     _blocks_kernel[(triton.cdiv(rows, tile.rows) * triton.cdiv(cols, tile.cols),)](
         *(x, *(by_rows or (None, None)), *by_columns, rows, cols, x.stride(0)),
         LARGEST=largest,
@@ -327,6 +327,13 @@ def _transposing(
         BLOCK_N=tile.cols,
         num_warps=tile.num_warps,
     )
+
+
+def _tile(*, many: bool, both: bool) -> configs.TileConfig:
+    """For matrices of many rows or few, cast both ways or along their columns alone."""
+    if not many:
+        return configs.BLOCKS_FEW_ROWS
+    return configs.BLOCKS_BOTH if both else configs.BLOCKS_TRANSPOSED
 
 
 def _empty(x: torch.Tensor, dtype: torch.dtype, how: str, size: int) -> Cast:

@@ -142,14 +142,15 @@ def _columns_of(kind: str, case: Any) -> Iterator[tuple[str, Case]]:
 def _short_columns(case: Any) -> Iterator[tuple[str, Case]]:
     """The fewest and the most rows; with the cast of rows, and where rows begin anywhere."""
     how = configs.SHORT_COLUMNS
-    for rows in (16, 512, how.most_rows):
+    for rows in (16, 512, how.most_rows, how.most_ragged_rows):
         block_m, block_n, warps = cast_fp8_columns.short_tile(rows, 8192, 132, how)
         tile = {"ALIGN": 16, "BLOCK_M": block_m, "BLOCK_N": block_n}
         block, at_once, warps_of_rows = cast_fp8.rows_tile(2048, configs.ROWS)
         tile |= {"R": at_once, "BLOCK": block}
         kernel = cast_fp8_columns._short_columns_kernel
         types = {"types": {"q0": "*fp8e4nv", "scale0": "*fp32"}}
-        gpus = {"architectures": PTX}  # AMD takes two passes
+        # AMD takes two passes, as others than Hopper do of so many rows
+        gpus = {"architectures": (90,) if rows > how.most_rows else PTX}
         columns = {"q0": None, "scale0": None}
         yield f"short_columns_{rows}", case(kernel, warps, tile | columns, **types, **gpus)
         odd = {"odd_sizes": True, "wide": False} | gpus
@@ -178,7 +179,8 @@ def _blocks_of(source: str, kind: str, case: Any) -> Iterator[tuple[str, Case]]:
         yield f"blocks_{scales}_odd", _blocks(case, "rows", how, rows, more, odd=True)
         yield f"blocks_{scales}_dim1", _blocks(case, "columns", how, tile, more)
         if size == cast_blocks.MX_BLOCK:
-            yield f"blocks_{scales}_both", _blocks(case, "both", how, tile, more)
+            both = configs.BLOCKS_BOTH
+            yield f"blocks_{scales}_both", _blocks(case, "both", how, both, more)
         if size == cast_blocks.MX_BLOCK and kind == "e4m3":
             yield from _mx_hopper(kind, case, scales)
             if source == "bf16":

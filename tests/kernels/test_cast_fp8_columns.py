@@ -38,7 +38,11 @@ def check_both(x: torch.Tensor, dtype: torch.dtype = E4M3) -> None:
 def check_two_passes(x: torch.Tensor, dtype: torch.dtype = E4M3) -> None:
     """By the kernels that columns of this length do not need."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(configs, "SHORT_COLUMNS", replace(configs.SHORT_COLUMNS, most_rows=0))
+        patch.setattr(
+            configs,
+            "SHORT_COLUMNS",
+            replace(configs.SHORT_COLUMNS, most_rows=0, most_ragged_rows=0),
+        )
         check_dim1(x, dtype)
         check_both(x, dtype)
 
@@ -209,7 +213,9 @@ def test_small_inputs_are_cast_one_way_after_the_other(
 
     monkeypatch.setattr(configs, "BOTH_LEAST_ELEMENTS", least)
     monkeypatch.setattr(cast_fp8_columns, "_rows_and_columns_kernel", Counted())
-    monkeypatch.setattr(configs, "SHORT_COLUMNS", replace(configs.SHORT_COLUMNS, most_rows=0))
+    monkeypatch.setattr(
+        configs, "SHORT_COLUMNS", replace(configs.SHORT_COLUMNS, most_rows=0, most_ragged_rows=0)
+    )
     check_both(drawn(16, 20, device))
     assert len(seen) == launches
 
