@@ -13,7 +13,7 @@ for is q * scale. Arithmetic: kernels.fp8_scales.
 
 mxfp8 follows the OCP Microscaling Formats specification 1.0 (blocks of 32, scales 2**e); `floor` is
 its conversion, which saturates values above the largest; `ceil` rounds the scale up to where none
-is. Transposing mxfp8 casts use kernels.cast_mx_hopper where that fits.
+is. Transposing mxfp8 casts use kernels.cast_mx_tiles or kernels.cast_mx_hopper where these fit.
 """
 
 from typing import Final, Literal
@@ -22,9 +22,10 @@ import torch
 import triton
 import triton.language as tl
 
-from kernels import cast_mx_hopper, configs
+from kernels import cast_mx_hopper, cast_mx_tiles, configs
 from kernels.cast_fp8 import Cast
 from kernels.fp8_scales import (
+    alignment,
     check_matrix,
     check_target,
     exponent_and_factor,
@@ -81,6 +82,50 @@ def _cast_blocks(
 
 
 @triton.jit
+def _rows_of_blocks_kernel(
+    x,
+    q,
+    scale,
+    ROWS,
+    COLS,
+    STRIDE,
+    ALIGN: tl.constexpr,
+    LARGEST: tl.constexpr,
+    SCALES: tl.constexpr,
+    SIZE: tl.constexpr,
+    COUNT: tl.constexpr,
+    LONG: tl.constexpr,
+):
+    """COUNT blocks per program, counted along the rows and on from row to row.
+
+    LONG: a row has COUNT blocks or more, so that a program reaches into two rows at most.
+
+    ALIGN divides COLS and STRIDE: what the compiler cannot see of 1000 (it asks for multiples of
+    16), it sees from the products.
+    """
+    if ALIGN > 1:
+        COLS = COLS // ALIGN * ALIGN
+        STRIDE = STRIDE // ALIGN * ALIGN
+    across = tl.cdiv(COLS, SIZE)
+    first = tl.program_id(0) * COUNT
+    row = first // across
+    block = first % across + tl.arange(0, COUNT)
+    below = (block >= across).to(tl.int32) if LONG else block // across
+    row += below
+    col = (block - below * across)[:, None] * SIZE + tl.arange(0, SIZE)[None, :]
+    inside = (row < ROWS)[:, None] & (col < COLS)
+    source = x + row.to(tl.int64)[:, None] * STRIDE + col
+    values = tl.load(source, mask=inside, other=0.0, eviction_policy="evict_first")
+    made, factor = _scales(tl.max(magnitude(values), axis=1), LARGEST, SCALES)
+    scaled = values.to(tl.float32) * factor[:, None]
+    if SCALES == "floor":
+        scaled = tl.clamp(scaled, -LARGEST, LARGEST, propagate_nan=tl.PropagateNan.ALL)
+    target = q + row.to(tl.int64)[:, None] * COLS + col
+    tl.store(target, scaled.to(q.dtype.element_ty), mask=inside)
+    tl.store(scale + first + tl.arange(0, COUNT), made, mask=row < ROWS)
+
+
+@triton.jit
 def _blocks_kernel(
     x,
     q0,
@@ -94,11 +139,17 @@ def _blocks_kernel(
     SCALES: tl.constexpr,
     SIZE: tl.constexpr,
     DIM0: tl.constexpr,
-    DIM1: tl.constexpr,
+    ALIGN: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
 ):
-    """One tile per program, along its rows (DIM0), along its columns and transposed (DIM1)."""
+    """One tile per program, along its columns and transposed, and with DIM0 along its rows.
+
+    ALIGN divides COLS and STRIDE, as in _rows_of_blocks_kernel.
+    """
+    if ALIGN > 1:
+        COLS = COLS // ALIGN * ALIGN
+        STRIDE = STRIDE // ALIGN * ALIGN
     across = tl.cdiv(COLS, BLOCK_N)
     row = tl.program_id(0) // across * BLOCK_M
     col = tl.program_id(0) % across * BLOCK_N
@@ -111,11 +162,8 @@ def _blocks_kernel(
         _cast_blocks(
             values, q0, scale0, row, col, ROWS, COLS, LARGEST, SCALES, SIZE, BLOCK_M, BLOCK_N
         )
-    if DIM1:
-        turned = tl.trans(values)
-        _cast_blocks(
-            turned, q1, scale1, col, row, COLS, ROWS, LARGEST, SCALES, SIZE, BLOCK_N, BLOCK_M
-        )
+    turned = tl.trans(values)
+    _cast_blocks(turned, q1, scale1, col, row, COLS, ROWS, LARGEST, SCALES, SIZE, BLOCK_N, BLOCK_M)
 
 
 @triton.jit
@@ -219,28 +267,21 @@ def blockwise_128x128(
     return q, scale
 
 
-def rows_of_blocks(cols: int, size: int, config: configs.StreamConfig) -> tuple[int, int]:
-    """(rows, columns) of the tile of a program that casts blocks of `size` along rows."""
-    across = max(size, min(config.block, triton.next_power_of_2(max(1, cols))))
-    return max(1, config.block // across), across
-
-
 def _along_rows(x: torch.Tensor, dtype: torch.dtype, how: str, size: int) -> Cast:
     check_matrix(x)
     largest = check_target(dtype, x)
     made = _empty(x, dtype, how, size)
     if x.numel():
         rows, cols = x.shape
-        block_m, block_n = rows_of_blocks(cols, size, configs.BLOCKS)
-        _blocks_kernel[(triton.cdiv(rows, block_m) * triton.cdiv(cols, block_n),)](
-            *(x, *made, None, None, rows, cols, x.stride(0)),
+        count = max(1, configs.BLOCKS.block // size)
+        _rows_of_blocks_kernel[(triton.cdiv(made[1].numel(), count),)](
+            *(x, *made, rows, cols, x.stride(0)),
+            ALIGN=alignment(x),
             LARGEST=largest,
             SCALES=how,
             SIZE=size,
-            DIM0=True,
-            DIM1=False,
-            BLOCK_M=block_m,
-            BLOCK_N=block_n,
+            COUNT=count,
+            LONG=made[1].shape[1] >= count,
             num_warps=configs.BLOCKS.num_warps,
         )
     return _named(made)
@@ -266,22 +307,33 @@ def _transposing(
     """Fill (q, scale) along the columns, and those along the rows unless they are None."""
     if not x.numel():
         return
-    if size == MX_BLOCK and cast_mx_hopper.fits(x):
+    many = x.shape[0] > configs.FEW_ROWS
+    if size == MX_BLOCK and many and cast_mx_tiles.fits(x):
+        cast_mx_tiles.cast(x, by_rows, by_columns, largest=largest, ceil=how == "ceil")
+        return
+    if size == MX_BLOCK and many and cast_mx_hopper.fits(x):
         cast_mx_hopper.cast(x, by_rows, by_columns, largest=largest, ceil=how == "ceil")
         return
     rows, cols = x.shape
-    tile = configs.BLOCKS_TRANSPOSED
+    tile = _tile(many=many or size > MX_BLOCK, both=by_rows is not None)
     _blocks_kernel[(triton.cdiv(rows, tile.rows) * triton.cdiv(cols, tile.cols),)](
         *(x, *(by_rows or (None, None)), *by_columns, rows, cols, x.stride(0)),
         LARGEST=largest,
         SCALES=how,
         SIZE=size,
         DIM0=by_rows is not None,
-        DIM1=True,
+        ALIGN=alignment(x),
         BLOCK_M=tile.rows,
         BLOCK_N=tile.cols,
         num_warps=tile.num_warps,
     )
+
+
+def _tile(*, many: bool, both: bool) -> configs.TileConfig:
+    """For matrices of many rows or few, cast both ways or along their columns alone."""
+    if not many:
+        return configs.BLOCKS_FEW_ROWS
+    return configs.BLOCKS_BOTH if both else configs.BLOCKS_TRANSPOSED
 
 
 def _empty(x: torch.Tensor, dtype: torch.dtype, how: str, size: int) -> Cast:

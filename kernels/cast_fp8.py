@@ -1,6 +1,6 @@
 """Casts of a matrix to fp8 with scales: one for all, one per row, one per column.
 
-    tensorwise     q [rows, cols]   scale []           x read twice; once with a given scale
+    tensorwise     q [rows, cols]   scale []           x read twice; once if small or scale given
     rowwise_dim0   q [rows, cols]   scale [rows, 1]    x read once up to 16384 columns
     rowwise_dim1   q [cols, rows]   scale [cols, 1]    transposed; x read twice
     rowwise_both   dim0 and dim1                       x read twice
@@ -38,15 +38,42 @@ def _where(index, COLS, STRIDE, STRIDED: tl.constexpr):
 
 
 @triton.jit
-def _amax_kernel(x, partial, COUNT, COLS, STRIDE, STRIDED: tl.constexpr, BLOCK: tl.constexpr):
-    """Each program: largest magnitude (bits) of every num_programs-th block."""
+def _saturated(values, factor, LARGEST: tl.constexpr):
+    scaled = values.to(tl.float32) * factor
+    return tl.clamp(scaled, -LARGEST, LARGEST, propagate_nan=tl.PropagateNan.ALL)
+
+
+@triton.jit
+def _amax_kernel(
+    x,
+    partial,
+    COUNT,
+    COLS,
+    STRIDE,
+    STRIDED: tl.constexpr,
+    TAIL: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """Each program: largest magnitude (bits) of every num_programs-th block.
+
+    TAIL: elements beyond the last multiple of 16 are read apart, for a mask that ends elsewhere
+    narrows every access to one element.
+    """
     largest = tl.zeros((BLOCK,), dtype=tl.int32)
+    whole = COUNT // 16 * 16 if TAIL else COUNT
     lanes = tl.arange(0, BLOCK)
     for block in range(tl.program_id(0), tl.cdiv(COUNT, BLOCK), tl.num_programs(0)):
         index = tl.cast(block, tl.int64) * BLOCK + lanes
-        values = tl.load(x + _where(index, COLS, STRIDE, STRIDED), mask=index < COUNT, other=0.0)
+        inside = index < whole
+        values = tl.load(x + _where(index, COLS, STRIDE, STRIDED), mask=inside, other=0.0)
         largest = tl.maximum(largest, magnitude(values))
-    tl.store(partial + tl.program_id(0), tl.max(largest, axis=0))
+    found = tl.max(largest, axis=0)
+    if TAIL:
+        index = whole.to(tl.int64) + tl.arange(0, 16)
+        source = x + _where(index, COLS, STRIDE, STRIDED)
+        values = tl.load(source, mask=index < COUNT, other=0.0)
+        found = tl.maximum(found, tl.max(magnitude(values), axis=0))
+    tl.store(partial + tl.program_id(0), found)
 
 
 @triton.jit
@@ -60,6 +87,7 @@ def _cast_kernel(
     STRIDE,
     PARTIALS,
     STRIDED: tl.constexpr,
+    TAIL: tl.constexpr,
     GIVEN: tl.constexpr,
     LARGEST: tl.constexpr,
     POWER_OF_TWO: tl.constexpr,
@@ -67,7 +95,10 @@ def _cast_kernel(
     STEPS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """STEPS blocks per program, last first; the scale is given, or made of the partial maxima."""
+    """STEPS blocks per program, last first; the scale is given, or made of the partial maxima.
+
+    TAIL as in _amax_kernel.
+    """
     if GIVEN:
         factor = tl.div_rn(1.0, tl.load(scale))
     else:
@@ -76,16 +107,76 @@ def _cast_kernel(
         made, factor = scale_and_factor(bits, LARGEST, POWER_OF_TWO)
         if tl.program_id(0) == 0:
             tl.store(scale, made)
+    whole = COUNT // 16 * 16 if TAIL else COUNT
     lanes = tl.arange(0, BLOCK)
     first = (tl.num_programs(0) - 1 - tl.program_id(0)).to(tl.int64) * (STEPS * BLOCK)
     for step in range(STEPS):
         index = first + (STEPS - 1 - step) * BLOCK + lanes
-        inside = index < COUNT
+        inside = index < whole
         source = x + _where(index, COLS, STRIDE, STRIDED)
         values = tl.load(source, mask=inside, other=0.0, eviction_policy="evict_first")
-        scaled = values.to(tl.float32) * factor
-        scaled = tl.clamp(scaled, -LARGEST, LARGEST, propagate_nan=tl.PropagateNan.ALL)
-        tl.store(q + index, scaled.to(q.dtype.element_ty), mask=inside)
+        cast = _saturated(values, factor, LARGEST).to(q.dtype.element_ty)
+        tl.store(q + index, cast, mask=inside)
+    if TAIL:  # noqa: SIM102 (one is decided by the compiler)
+        if tl.program_id(0) == 0:
+            index = whole.to(tl.int64) + tl.arange(0, 16)
+            values = tl.load(
+                x + _where(index, COLS, STRIDE, STRIDED), mask=index < COUNT, other=0.0
+            )
+            cast = _saturated(values, factor, LARGEST).to(q.dtype.element_ty)
+            tl.store(q + index, cast, mask=index < COUNT)
+
+
+@triton.jit
+def _few_kernel(
+    x,
+    q,
+    scale,
+    COUNT,
+    COLS,
+    STRIDE,
+    STRIDED: tl.constexpr,
+    LARGEST: tl.constexpr,
+    POWER_OF_TWO: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """A matrix that one program keeps in registers between its amax and its cast."""
+    index = tl.arange(0, BLOCK)
+    source = x + _where(index, COLS, STRIDE, STRIDED)
+    values = tl.load(source, mask=index < COUNT, other=0.0)
+    bits = tl.max(magnitude(values), axis=0)
+    made, factor = scale_and_factor(bits, LARGEST, POWER_OF_TWO)
+    cast = _saturated(values, factor, LARGEST).to(q.dtype.element_ty)
+    tl.store(q + index, cast, mask=index < COUNT)
+    tl.store(scale, made)
+
+
+@triton.jit
+def cast_rows(
+    program,
+    x,
+    q,
+    scale,
+    ROWS,
+    COLS,
+    STRIDE,
+    LARGEST: tl.constexpr,
+    POWER_OF_TWO: tl.constexpr,
+    R: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """The program-th R whole rows, kept in registers between their amax and their cast."""
+    row = program * R + tl.arange(0, R)
+    col = tl.arange(0, BLOCK)
+    inside = (row < ROWS)[:, None] & (col < COLS)[None, :]
+    source = x + row.to(tl.int64)[:, None] * STRIDE + col[None, :]
+    values = tl.load(source, mask=inside, other=0.0, eviction_policy="evict_first")
+    bits = tl.max(magnitude(values), axis=1)
+    made, factor = scale_and_factor(bits, LARGEST, POWER_OF_TWO)
+    scaled = values.to(tl.float32) * factor[:, None]
+    target = q + row.to(tl.int64)[:, None] * COLS + col[None, :]
+    tl.store(target, scaled.to(q.dtype.element_ty), mask=inside)
+    tl.store(scale + row, made, mask=row < ROWS)
 
 
 @triton.jit
@@ -101,18 +192,9 @@ def _rows_kernel(
     R: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """R whole rows per program, kept in registers between their amax and their cast."""
-    row = tl.program_id(0) * R + tl.arange(0, R)
-    col = tl.arange(0, BLOCK)
-    inside = (row < ROWS)[:, None] & (col < COLS)[None, :]
-    source = x + row.to(tl.int64)[:, None] * STRIDE + col[None, :]
-    values = tl.load(source, mask=inside, other=0.0, eviction_policy="evict_first")
-    bits = tl.max(magnitude(values), axis=1)
-    made, factor = scale_and_factor(bits, LARGEST, POWER_OF_TWO)
-    scaled = values.to(tl.float32) * factor[:, None]
-    target = q + row.to(tl.int64)[:, None] * COLS + col[None, :]
-    tl.store(target, scaled.to(q.dtype.element_ty), mask=inside)
-    tl.store(scale + row, made, mask=row < ROWS)
+    """R rows per program."""
+    program = tl.program_id(0)
+    cast_rows(program, x, q, scale, ROWS, COLS, STRIDE, LARGEST, POWER_OF_TWO, R, BLOCK)
 
 
 @triton.jit
@@ -164,6 +246,8 @@ def tensorwise(
         _check_scale(scale, x, power_of_two)
     how = configs.CAST_MADE if scale is None else configs.CAST
     q = torch.empty(x.shape, dtype=dtype, device=x.device)
+    if scale is None and 0 < x.numel() <= configs.FEW.block:
+        return q, _cast_few(x, q, largest, power_of_two)
     partial = _partial_maxima(x) if scale is None else None
     programs = 0 if partial is None else partial.numel()
     made = torch.empty((), device=x.device) if scale is None else scale
@@ -175,6 +259,7 @@ def tensorwise(
         *_layout(x)[:3],
         programs,
         STRIDED=_layout(x)[3],
+        TAIL=x.numel() % 16 != 0,
         GIVEN=scale is not None,
         LARGEST=largest,
         POWER_OF_TWO=power_of_two,
@@ -184,6 +269,22 @@ def tensorwise(
         num_warps=how.num_warps,
     )
     return q, made.reshape(())
+
+
+def _cast_few(x: torch.Tensor, q: torch.Tensor, largest: float, power_of_two: bool) -> torch.Tensor:
+    """Fill q by a single program; returns its scale."""
+    scale = torch.empty((), device=x.device)
+    *layout, strided = _layout(x)
+    block = max(32, triton.next_power_of_2(x.numel()))
+    _few_kernel[(1,)](
+        *(x, q, scale, *layout),
+        STRIDED=strided,
+        LARGEST=largest,
+        POWER_OF_TWO=power_of_two,
+        BLOCK=block,
+        num_warps=max(1, min(configs.FEW.num_warps, block // 256)),
+    )
+    return scale
 
 
 def rowwise_dim0(
@@ -239,7 +340,14 @@ def _partial_maxima(x: torch.Tensor) -> torch.Tensor:
     most = (how.programs_per_unit or 1) * compute_units(x)
     programs = max(1, min(triton.cdiv(x.numel(), how.block), most))
     partial = torch.empty(programs, dtype=torch.int32, device=x.device)
-    _amax_kernel[(programs,)](x, partial, *_layout(x), BLOCK=how.block, num_warps=how.num_warps)
+    *layout, strided = _layout(x)
+    _amax_kernel[(programs,)](
+        *(x, partial, *layout),
+        STRIDED=strided,
+        TAIL=x.numel() % 16 != 0,
+        BLOCK=how.block,
+        num_warps=how.num_warps,
+    )
     return partial
 
 

@@ -17,8 +17,9 @@ import triton
 import triton.language as tl
 
 from kernels import cast_fp8_hopper, configs
-from kernels.cast_fp8 import Cast, rows_tile, rowwise_dim0
+from kernels.cast_fp8 import Cast, cast_rows, rows_tile, rowwise_dim0
 from kernels.fp8_scales import (
+    alignment,
     check_matrix,
     check_target,
     compute_units,
@@ -52,6 +53,73 @@ def _columns_amax_kernel(
         source += tl.cast(STRIDE, tl.int64) * BLOCK_M
     partial = tl.program_id(0) // across
     tl.store(largest + partial * COLS + col, tl.max(found, axis=0), mask=col < COLS)
+
+
+@triton.jit
+def _cast_short_columns(
+    program,
+    x,
+    q,
+    scale,
+    ROWS,
+    COLS,
+    STRIDE,
+    ALIGN: tl.constexpr,
+    LARGEST: tl.constexpr,
+    POWER_OF_TWO: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+):
+    """The program-th BLOCK_N whole columns, kept in registers between their amax and their cast.
+
+    ALIGN divides COLS and STRIDE, as in kernels.cast_blocks.
+    """
+    if ALIGN > 1:
+        COLS = COLS // ALIGN * ALIGN
+        STRIDE = STRIDE // ALIGN * ALIGN
+    row = tl.arange(0, BLOCK_M)
+    col = program * BLOCK_N + tl.arange(0, BLOCK_N)
+    inside = (row < ROWS)[:, None] & (col < COLS)[None, :]
+    source = x + row.to(tl.int64)[:, None] * STRIDE + col[None, :]
+    values = tl.load(source, mask=inside, other=0.0, eviction_policy="evict_first")
+    made, factor = scale_and_factor(tl.max(magnitude(values), axis=0), LARGEST, POWER_OF_TWO)
+    scaled = (values.to(tl.float32) * factor[None, :]).to(q.dtype.element_ty)
+    target = q + col.to(tl.int64)[:, None] * ROWS + row[None, :]
+    tl.store(target, tl.trans(scaled), mask=tl.trans(inside))
+    tl.store(scale + col, made, mask=col < COLS)
+
+
+@triton.jit
+def _short_columns_kernel(
+    x,
+    q,
+    scale,
+    q0,
+    scale0,
+    ROWS,
+    COLS,
+    STRIDE,
+    ALIGN: tl.constexpr,
+    LARGEST: tl.constexpr,
+    POWER_OF_TWO: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    R: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """Casts whole columns; with q0, programs beyond the columns cast whole rows, R at a time."""
+    program = tl.program_id(0)
+    across = tl.cdiv(COLS, BLOCK_N)
+    if q0 is None or program < across:
+        _cast_short_columns(
+            *(program, x, q, scale, ROWS, COLS, STRIDE),
+            *(ALIGN, LARGEST, POWER_OF_TWO, BLOCK_M, BLOCK_N),
+        )
+    else:
+        cast_rows(
+            *(program - across, x, q0, scale0, ROWS, COLS, STRIDE),
+            *(LARGEST, POWER_OF_TWO, R, BLOCK),
+        )
 
 
 @triton.jit
@@ -131,6 +199,10 @@ def rowwise_dim1(
     """
     check_matrix(x)
     check_target(dtype, x)
+    if short(x):
+        made = _empty_pair(x.shape[1], x.shape[0], dtype, x)
+        _cast_short(x, made, None, power_of_two)
+        return made
     largest = _columns_amax(x) if x.numel() else _zeros(x)
     return transposed(x, dtype, largest, power_of_two)
 
@@ -145,6 +217,10 @@ def rowwise_both(
     check_matrix(x)
     largest_value = check_target(dtype, x)
     rows, cols = x.shape
+    if short(x) and cols <= configs.ROWS.largest_block and x.numel() <= configs.SHORT_BOTH_MOST:
+        by_rows, by_columns = _empty_pair(rows, cols, dtype, x), _empty_pair(cols, rows, dtype, x)
+        _cast_short(x, by_columns, by_rows, power_of_two)
+        return (*by_rows, *by_columns)
     small = x.numel() < max(1, configs.BOTH_LEAST_ELEMENTS)
     if small or cols > configs.BOTH_ROWS.largest_block:
         return (
@@ -166,6 +242,66 @@ def rowwise_both(
         num_warps=warps,
     )
     return q, scale, *transposed(x, dtype, largest, power_of_two)
+
+
+def short(x: torch.Tensor) -> bool:
+    """Whether whole columns of x are cast from one read."""
+    how = configs.SHORT_COLUMNS
+    if x.shape[0] % 16 and _is_hopper(x):  # else its second pass is kernels.cast_fp8_hopper
+        few = x.shape[0] <= how.most_ragged_rows and x.numel() <= how.most_ragged_elements
+    else:
+        few = x.shape[0] <= how.most_rows and x.numel() <= how.most_elements
+    return few and x.numel() > 0 and torch.version.hip is None
+
+
+def _is_hopper(x: torch.Tensor) -> bool:
+    """Columns of 4096 rows spill on others."""
+    return x.is_cuda and torch.cuda.get_device_capability(x.device) == (9, 0)
+
+
+def short_tile(
+    rows: int, cols: int, units: int, how: configs.ShortColumnsConfig
+) -> tuple[int, int, int]:
+    """(rows and columns of the tile, warps) of a program that casts whole columns.
+
+    Narrower than `most_cols` where there would be fewer programs than units.
+    """
+    block_m = triton.next_power_of_2(max(16, rows))
+    wanted = triton.next_power_of_2(triton.cdiv(cols, units))
+    fits = how.most_elements_of_program // block_m
+    block_n = max(how.least_cols, min(how.most_cols, wanted, fits))
+    warps = block_m * block_n // (32 * how.elements_per_thread)
+    return block_m, block_n, max(1, min(how.most_warps, warps))
+
+
+def _cast_short(
+    x: torch.Tensor, by_columns: Cast, by_rows: Cast | None, power_of_two: bool
+) -> None:
+    """Fill (q, scale) of the columns, and those of the rows unless they are None."""
+    rows, cols = x.shape
+    block_m, block_n, warps = short_tile(rows, cols, compute_units(x), configs.SHORT_COLUMNS)
+    block, at_once, warps_of_rows = rows_tile(cols, configs.ROWS)
+    programs = triton.cdiv(cols, block_n)
+    if by_rows is not None:
+        programs += triton.cdiv(rows, at_once)
+        warps = max(warps, warps_of_rows)
+    _short_columns_kernel[(programs,)](
+        *(x, *by_columns, *(by_rows or (None, None)), rows, cols, x.stride(0)),
+        ALIGN=alignment(x),
+        LARGEST=check_target(by_columns[0].dtype, x),
+        POWER_OF_TWO=power_of_two,
+        BLOCK_M=block_m,
+        BLOCK_N=block_n,
+        R=at_once,
+        BLOCK=block,
+        num_warps=warps,
+    )
+
+
+def _empty_pair(rows: int, cols: int, dtype: torch.dtype, x: torch.Tensor) -> Cast:
+    """(q [rows, cols], scale [rows, 1]) to be filled."""
+    q = torch.empty((rows, cols), dtype=dtype, device=x.device)
+    return q, torch.empty((rows, 1), device=x.device)
 
 
 def stages_of(load_bytes: int, config: configs.PersistentConfig) -> int:

@@ -30,10 +30,13 @@ def tile_of(tile, ROWS, COLS, BLOCK_M: gl.constexpr, BLOCK_N: gl.constexpr, GROU
     """(row, column) tile: down GROUP tiles, then to the right, so that runs of q are neighbours."""
     down = gl.cdiv(ROWS, BLOCK_M)
     across = gl.cdiv(COLS, BLOCK_N)
-    first = tile // (GROUP * across) * GROUP
-    height = gl.minimum(down - first, GROUP)
-    inside = tile % (GROUP * across)
-    return first + inside % height, inside // height
+    if GROUP == 1:  # without the divisions by a height that the compiler does not know
+        return tile // across, tile % across
+    else:  # noqa: RET505 (both branches are traced without it)
+        first = tile // (GROUP * across) * GROUP
+        height = gl.minimum(down - first, GROUP)
+        inside = tile % (GROUP * across)
+        return first + inside % height, inside // height
 
 
 @gluon.jit

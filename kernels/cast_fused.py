@@ -282,7 +282,8 @@ def _fused(
     )
     y = torch.empty((rows, cols), dtype=x.dtype, device=x.device) if keep or both else None
     maxima = None
-    if both and size is None and cols <= configs.BOTH_MOST_COLUMNS:
+    large = x.numel() >= configs.FUSED_BOTH_LEAST_ELEMENTS
+    if both and size is None and large and cols <= configs.BOTH_MOST_COLUMNS:
         maxima = torch.zeros((1, cols), dtype=torch.int32, device=x.device)
     if x.numel():
         _launch(op, x, (q, scale, y, maxima), largest, kind, more)

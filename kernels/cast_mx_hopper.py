@@ -125,6 +125,36 @@ def _store_scales(
 
 
 @gluon.jit
+def _store_row_scales(
+    scale,
+    byte,
+    row,
+    col,
+    ROWS,
+    COLS,
+    EVEN: gl.constexpr,
+    C: gl.constexpr,
+    num_warps: gl.constexpr,
+):
+    """byte [32 * num_warps, C] -> scale [ROWS, ceil(COLS / 32)]; EVEN as in _store_scales."""
+    S: gl.constexpr = gl.BlockedLayout([1, C], [32, 1], [num_warps, 1], [1, 0])
+    made = gl.convert_layout(byte, S)
+    m = gl.arange(0, 32 * num_warps, gl.SliceLayout(1, S))
+    block = gl.arange(0, C, gl.SliceLayout(0, S))
+    if EVEN:
+        across = COLS // (32 * C) * C
+        first = col // (32 * C) * C
+    else:
+        across = gl.cdiv(COLS, 32)
+        first = col // 32
+    at = scale + (row.to(gl.int64) * across + first) + (m[:, None] * across + block[None, :])
+    if EVEN:
+        gl.store(at, made)
+    else:
+        gl.store(at, made, mask=(m < ROWS - row)[:, None] & (block < across - first)[None, :])
+
+
+@gluon.jit
 def _rows_of_tile(
     source,
     q,
@@ -156,21 +186,7 @@ def _rows_of_tile(
         gl.store(at, cast)
     else:
         gl.store(at, cast, mask=(m < ROWS - row)[:, None] & (n < COLS - col)[None, :])
-    S: gl.constexpr = gl.BlockedLayout([1, C], [32, 1], [num_warps, 1], [1, 0])
-    made = gl.convert_layout(byte, S)
-    m = gl.arange(0, BLOCK_M, gl.SliceLayout(1, S))
-    block = gl.arange(0, C, gl.SliceLayout(0, S))
-    if EVEN:
-        across = COLS // (32 * C) * C
-        first = col // (32 * C) * C
-    else:
-        across = gl.cdiv(COLS, 32)
-        first = col // 32
-    at = scale + (row.to(gl.int64) * across + first) + (m[:, None] * across + block[None, :])
-    if EVEN:
-        gl.store(at, made)
-    else:
-        gl.store(at, made, mask=(m < ROWS - row)[:, None] & (block < across - first)[None, :])
+    _store_row_scales(scale, byte, row, col, ROWS, COLS, EVEN, C, num_warps)
 
 
 def fits(x: torch.Tensor) -> bool:

@@ -89,6 +89,8 @@ class RowsConfig:
 AMAX: Final = StreamConfig(block=4096, num_warps=8, programs_per_unit=8)
 CAST: Final = CastConfig(block=1024, steps=1, num_warps=4)
 CAST_MADE: Final = CastConfig(block=4096, steps=4, num_warps=8)
+# What one program casts alone, with a scale of its own making: `block` elements at most.
+FEW: Final = StreamConfig(block=8192, num_warps=16)
 # 8192 columns: 51.5 with 16 elements per thread, 52.5 with 32; 16384: the same, in 16 or 32 warps.
 ROWS: Final = RowsConfig(
     largest_block=16384,
@@ -127,6 +129,29 @@ class ColumnsConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ShortColumnsConfig:
+    """How columns that are kept in registers are cut into programs.
+
+    most_rows, most_elements    of a matrix whose columns are read once; rows a power of two
+    most_ragged_rows, most_ragged_elements  the same on Hopper, of rows no multiple of 16
+    least_cols, most_cols       columns of a program, powers of two
+    most_elements_of_program    fewer columns where they are longer, down to least_cols
+    elements_per_thread         decides the warps
+    most_warps                  of a program
+    """
+
+    most_rows: int
+    most_elements: int
+    most_ragged_rows: int
+    most_ragged_elements: int
+    least_cols: int
+    most_cols: int
+    most_elements_of_program: int
+    elements_per_thread: int
+    most_warps: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HopperConfig:
     """A tile of 32 rows per warp and 32 * columns_per_thread columns.
 
@@ -137,6 +162,18 @@ class HopperConfig:
     columns_per_thread: int
     num_warps: int
     group: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TilesConfig:
+    """Tiles that the tensor memory unit brings, `stages` in shared memory at a time.
+
+    programs_per_unit  persistent programs per SM, or None for one program per tile
+    """
+
+    tile: HopperConfig
+    stages: int
+    programs_per_unit: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,7 +196,8 @@ class PersistentConfig:
 COLUMNS_AMAX: Final = ColumnsConfig(
     rows=128, cols=128, num_warps=8, programs_per_unit=2, most_partials=4
 )
-TRANSPOSE: Final = TileConfig(rows=64, cols=64, num_warps=4)
+# Tiles of 64 x 64 took 111 at 4095 x 4097, where HOPPER_TRANSPOSE does not fit, these 69.9.
+TRANSPOSE: Final = TileConfig(rows=32, cols=128, num_warps=4)
 HOPPER_TRANSPOSE: Final = HopperConfig(columns_per_thread=4, num_warps=8, group=1)
 BOTH_ROWS: Final = replace(ROWS, most_warps=32)
 BOTH: Final = PersistentConfig(warps_per_unit=16, stages=4, most_bytes_ahead=65536)
@@ -167,14 +205,45 @@ BOTH: Final = PersistentConfig(warps_per_unit=16, stages=4, most_bytes_ahead=655
 # and 24.2 at 1024^2, 43.1 and 47.1 at 4096^2, 74.6 and 71.6 at 4096 x 8192, 142 and 122 at 8192^2.
 BOTH_LEAST_ELEMENTS: Final = 1 << 25
 
-# Blocks: kernels.cast_blocks and kernels.cast_mx_hopper. BLOCKS: 16 elements per thread, 51.3 and
-# 197 of mxfp8_dim0, beat 8 of them, 61.6 and 235, and programs twice as large, 52.6 and 206. Mxfp8
-# along the columns: 58.4 and 228 in groups of 4 tiles, 59.2 and 233 in groups of 1.
-BLOCKS: Final = StreamConfig(block=2048, num_warps=4)
+# Short columns: kernels.cast_fp8_columns, each read once; beside them their rows, in one launch, of
+# matrices of up to SHORT_BOTH_MOST elements. Once and twice, on an H200 in us: 1.8 and 4.4 at
+# 1 x 8192, 4.4 and 9.1 at 1024^2, 9.3 and 13.4 at 2048^2, 39.3 and 31.8 at 4096^2, but 44.0 and
+# 69.9 at 4095 x 4097. Rows in the same launch: 5.5 and 6.9 at 1024^2, 20.9 and 14.3 at 2048^2.
+SHORT_COLUMNS: Final = ShortColumnsConfig(
+    most_rows=2048,
+    most_elements=1 << 22,
+    most_ragged_rows=4096,
+    most_ragged_elements=1 << 24,
+    least_cols=8,
+    most_cols=64,
+    most_elements_of_program=8192,
+    elements_per_thread=32,
+    most_warps=32,
+)
+SHORT_BOTH_MOST: Final = 1 << 21
+
+# Blocks: kernels.cast_blocks and kernels.cast_mx_hopper. BLOCKS: 16 elements per thread, 53.1 of
+# mxfp8_dim0 at 8192^2, beat 8 of them, 61.3; at 4095 x 4097 programs of 1024 beat those of 2048,
+# 32.6 and 37.6. BLOCKS_BOTH, where neither Hopper kernel fits: 55.4 at 4095 x 4097 against
+# 63.0 with 128 x 64, which is the best tile along the columns alone, 27.1.
+BLOCKS: Final = StreamConfig(block=1024, num_warps=2)
 BLOCKS_TRANSPOSED: Final = TileConfig(rows=128, cols=64, num_warps=4)
+BLOCKS_BOTH: Final = TileConfig(rows=32, cols=128, num_warps=4)
+# Up to FEW_ROWS, the tiles of the casts that follow would be empty for the most part.
+FEW_ROWS: Final = 64
+BLOCKS_FEW_ROWS: Final = TileConfig(rows=32, cols=32, num_warps=4)
 SQUARES_WARPS: Final = 4
 HOPPER_MX: Final = HopperConfig(columns_per_thread=4, num_warps=8, group=4)
 HOPPER_MX_BOTH: Final = HopperConfig(columns_per_thread=4, num_warps=4, group=1)
+# kernels.cast_mx_tiles. Along the columns 54.8 and 207 with 8 warps, 57.0 and 215 with 4; by
+# HOPPER_MX 59.2 and 228. Both 83.8 and 334 in groups of 4 tiles, 84.0 and 337 in groups of 1, 86.2
+# with two columns per thread; persistent programs 85.0 and 366; by HOPPER_MX_BOTH 88.9 and 354.
+TILES_MX: Final = TilesConfig(
+    tile=HopperConfig(columns_per_thread=2, num_warps=8, group=1), stages=1, programs_per_unit=None
+)
+TILES_MX_BOTH: Final = TilesConfig(
+    tile=HopperConfig(columns_per_thread=4, num_warps=4, group=4), stages=1, programs_per_unit=None
+)
 # Fused casts: kernels.cast_fused keeps whole rows in registers; a layer norm of 32768 columns would
 # spill on NVIDIA GPUs.
 FUSED_MOST_COLUMNS: Final = {
@@ -214,4 +283,5 @@ FUSED_BOTH: Final = {
     ),
     False: (_FUSED, PersistentConfig(warps_per_unit=16, stages=1, most_bytes_ahead=65536)),
 }
+FUSED_BOTH_LEAST_ELEMENTS: Final = 1 << 25  # below, y is cast along its columns by itself
 ROOM_FOR_ROWS_AHEAD: Final = 200 << 10

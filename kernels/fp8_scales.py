@@ -11,6 +11,7 @@ e8m0 scales (mxfp8) are 2**e with e = exponent of amax - exponent of largest (fl
 where amax lies above largest * 2**e (ceil), at least -127. A NaN or inf makes its whole block NaN.
 """
 
+import math
 from typing import Final
 
 import torch
@@ -91,6 +92,11 @@ def check_target(dtype: torch.dtype, x: torch.Tensor) -> float:
                 f"{capability[0]}.{capability[1]} lacks (8.9 and later have it)"
             )
     return LARGEST[dtype]
+
+
+def alignment(x: torch.Tensor) -> int:
+    """Elements, up to 16, in whose multiples the rows of x begin and end."""
+    return math.gcd(16, x.stride(0), x.shape[1])
 
 
 def compute_units(x: torch.Tensor) -> int:

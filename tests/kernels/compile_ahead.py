@@ -31,7 +31,8 @@ def compile_case(case: str, architecture: Architecture) -> dict[str, Any]:
     names = wanted.kernel.arg_names
     types = {name: wanted.signature.get(name, "constexpr") for name in names}
     # 16-byte alignment of pointers and sizes, as the just-in-time compiler would find it
-    aligned = [i for i, name in enumerate(names) if types[name][0] in "*i"]
+    kinds = "*" if wanted.odd_sizes else "*i"
+    aligned = [i for i, name in enumerate(names) if types[name][0] in kinds]
     source = (GluonASTSource if wanted.gluon else ASTSource)(
         wanted.kernel,
         signature=types,

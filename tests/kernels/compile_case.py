@@ -15,6 +15,7 @@ class Case:
     gluon          written in Gluon: layouts are its own
     num_stages     of loads in flight in a loop; None: Triton's default
     matrix         whether it must use the matrix unit of the architecture
+    odd_sizes      sizes are no multiples of 16, as far as the compiler knows
     """
 
     kernel: Any
@@ -27,3 +28,4 @@ class Case:
     gluon: bool = False
     num_stages: int | None = None
     matrix: bool = False
+    odd_sizes: bool = False

@@ -12,6 +12,7 @@ from kernels import (
     cast_fp8_hopper,
     cast_fused,
     cast_mx_hopper,
+    cast_mx_tiles,
     configs,
     empty,
     memory_stream,
@@ -82,13 +83,16 @@ def _casts_of(source: str, kind: str) -> Iterator[tuple[str, Case]]:
         )
 
     amax, rows = configs.AMAX, configs.ROWS
-    flat = {"STRIDED": False, "BLOCK": amax.block}
+    flat = {"STRIDED": False, "TAIL": True, "BLOCK": amax.block}
     if kind == "e5m2":  # reads only: the same for both types
         yield "amax", case(cast_fp8._amax_kernel, amax.num_warps, flat)
     for name, cast in (("cast", configs.CAST_MADE), ("cast_given", configs.CAST)):
-        flat = {"STRIDED": False, "BLOCK": cast.block, "STEPS": cast.steps, "MOST_PARTIALS": 2048}
+        flat = {"STRIDED": False, "TAIL": True, "BLOCK": cast.block, "STEPS": cast.steps}
+        flat["MOST_PARTIALS"] = 2048
         given = {"GIVEN": name == "cast_given"}
         yield name, case(cast_fp8._cast_kernel, cast.num_warps, flat | given)
+    few = {"STRIDED": False, "BLOCK": configs.FEW.block}
+    yield "few", case(cast_fp8._few_kernel, configs.FEW.num_warps, few)
     for cols in (256, 4096, rows.largest_block):
         block, at_once, warps = cast_fp8.rows_tile(cols, rows)
         yield f"rows_{cols}", case(cast_fp8._rows_kernel, warps, {"BLOCK": block, "R": at_once})
@@ -111,6 +115,7 @@ def _columns_of(kind: str, case: Any) -> Iterator[tuple[str, Case]]:
     if kind == "e5m2":
         tile = {"BLOCK_M": amax.rows, "BLOCK_N": amax.cols}
         yield "columns_amax", case(cast_fp8_columns._columns_amax_kernel, amax.num_warps, tile)
+    yield from _short_columns(case)
     partials = {"PARTIALS": amax.most_partials}
     tile = {"BLOCK_M": plain.rows, "BLOCK_N": plain.cols} | partials
     yield "transpose", case(cast_fp8_columns._transpose_kernel, plain.num_warps, tile)
@@ -134,6 +139,28 @@ def _columns_of(kind: str, case: Any) -> Iterator[tuple[str, Case]]:
         yield f"hopper_transpose{'' if even else '_ragged'}", built
 
 
+def _short_columns(case: Any) -> Iterator[tuple[str, Case]]:
+    """The fewest and the most rows; with the cast of rows, and where rows begin anywhere."""
+    how = configs.SHORT_COLUMNS
+    for rows in (16, 512, how.most_rows, how.most_ragged_rows):
+        block_m, block_n, warps = cast_fp8_columns.short_tile(rows, 8192, 132, how)
+        tile = {"ALIGN": 16, "BLOCK_M": block_m, "BLOCK_N": block_n}
+        block, at_once, warps_of_rows = cast_fp8.rows_tile(2048, configs.ROWS)
+        tile |= {"R": at_once, "BLOCK": block}
+        kernel = cast_fp8_columns._short_columns_kernel
+        types = {"types": {"q0": "*fp8e4nv", "scale0": "*fp32"}}
+        # AMD takes two passes, as others than Hopper do of so many rows
+        gpus = {"architectures": (90,) if rows > how.most_rows else PTX}
+        columns = {"q0": None, "scale0": None}
+        yield f"short_columns_{rows}", case(kernel, warps, tile | columns, **types, **gpus)
+        odd = {"odd_sizes": True, "wide": False} | gpus
+        yield (
+            f"short_columns_{rows}_odd",
+            case(kernel, warps, tile | columns | {"ALIGN": 1}, **types, **odd),
+        )
+        yield f"short_both_{rows}", case(kernel, max(warps, warps_of_rows), tile, **types, **gpus)
+
+
 def _descriptor(kind: str, how: configs.HopperConfig) -> str:
     block = [32 * how.columns_per_thread, 32 * how.num_warps]
     return f"tensordesc<{TYPES[kind][0]}{block},{cast_fp8_hopper.tile_layout(how.num_warps)!r}>"
@@ -149,25 +176,46 @@ def _blocks_of(source: str, kind: str, case: Any) -> Iterator[tuple[str, Case]]:
         how = {"SCALES": scales, "SIZE": size}
         more = {"types": {"scale0": pointer, "scale1": pointer}} | usable
         yield f"blocks_{scales}", _blocks(case, "rows", how, rows, more)
+        yield f"blocks_{scales}_odd", _blocks(case, "rows", how, rows, more, odd=True)
         yield f"blocks_{scales}_dim1", _blocks(case, "columns", how, tile, more)
         if size == cast_blocks.MX_BLOCK:
-            yield f"blocks_{scales}_both", _blocks(case, "both", how, tile, more)
+            both = configs.BLOCKS_BOTH
+            yield f"blocks_{scales}_both", _blocks(case, "both", how, both, more)
         if size == cast_blocks.MX_BLOCK and kind == "e4m3":
             yield from _mx_hopper(kind, case, scales)
+            if source == "bf16":
+                yield from _mx_tiles(kind, case, scales)
+            few = configs.BLOCKS_FEW_ROWS
+            yield f"blocks_{scales}_few", _blocks(case, "both", how, few, more)
     square = {"SCALES": "fp32", "SIZE": cast_blocks.BLOCK}
     yield "squares", case(cast_blocks._squares_kernel, configs.SQUARES_WARPS, square, **usable)
 
 
-def _blocks(case: Any, along: str, how: dict[str, Any], tile: Any, more: dict[str, Any]) -> Case:
-    block_m, block_n = (1, tile.block) if along == "rows" else (tile.rows, tile.cols)
-    unused = {"rows": ("q1", "scale1"), "columns": ("q0", "scale0"), "both": ()}[along]
+def _blocks(
+    case: Any,
+    along: str,
+    how: dict[str, Any],
+    tile: Any,
+    more: dict[str, Any],
+    *,
+    odd: bool = False,
+) -> Case:
+    if along == "rows":
+        constants = {**how, "ALIGN": 16, "COUNT": tile.block // how["SIZE"], "LONG": True}
+        types = more["types"] | {"scale": more["types"]["scale0"]}
+        kernel = cast_blocks._rows_of_blocks_kernel
+        if odd:
+            constants["ALIGN"] = 1
+            more = more | {"odd_sizes": True, "wide": False}
+        along_rows: Case = case(kernel, tile.num_warps, constants, **{**more, "types": types})
+        return along_rows
     constants = {
         **how,
-        **dict.fromkeys(unused),
-        "DIM0": along != "columns",
-        "DIM1": along != "rows",
-        "BLOCK_M": block_m,
-        "BLOCK_N": block_n,
+        **dict.fromkeys(("q0", "scale0") if along == "columns" else ()),
+        "DIM0": along == "both",
+        "ALIGN": 16,
+        "BLOCK_M": tile.rows,
+        "BLOCK_N": tile.cols,
     }
     built: Case = case(cast_blocks._blocks_kernel, tile.num_warps, constants, **more)
     return built
@@ -232,6 +280,40 @@ def _mx_hopper(kind: str, case: Any, rounding: str) -> Iterator[tuple[str, Case]
                 wide=both,
             )
             yield name, built
+
+
+def _mx_tiles(kind: str, case: Any, rounding: str) -> Iterator[tuple[str, Case]]:
+    for both in (False, True):
+        how = configs.TILES_MX_BOTH if both else configs.TILES_MX
+        shape = how.tile
+        block = [32 * shape.num_warps, 32 * shape.columns_per_thread]
+        source = f"tensordesc<bf16{block},{cast_mx_tiles.source_layout(shape)!r}>"
+        for even in (True, False):
+            constants = {
+                **dict.fromkeys(() if both else ("q0", "scale0")),
+                "CEIL": rounding == "ceil",
+                "BOTH": both,
+                "EVEN": even,
+                "C": shape.columns_per_thread,
+                "GROUP": shape.group,
+                "STAGES": how.stages,
+                "num_warps": shape.num_warps,
+            }
+            name = f"tiles_mx_{rounding}{'_both' if both else ''}{'' if even else '_ragged'}"
+            types = {"x": source, "scale0": "*u8", "scale1": "*u8"}
+            types["target"] = _descriptor(kind, shape)
+            yield (
+                name,
+                case(
+                    cast_mx_tiles._tiles_kernel,
+                    shape.num_warps,
+                    constants,
+                    types=types,
+                    architectures=FROM_HOPPER_ON,
+                    gluon=True,
+                    wide=both,
+                ),
+            )
 
 
 CASES: dict[str, Case] = dict((*_streams(), *_casts(), *gemms(), *gathered()))

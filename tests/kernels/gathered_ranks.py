@@ -178,7 +178,7 @@ def main(rank: int, world: int, folder: str, what: str, seed: int) -> None:
     files = SharedFiles(Path(folder))
     if what != "refused":
         symmetric_memory.allocate = files.allocate
-    torch.manual_seed(seed + rank)
+    torch.manual_seed(1_000_000 + seed + rank)
     globals()[what](seed)
     leave_together(Path(folder), rank, world)
 

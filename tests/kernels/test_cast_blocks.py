@@ -145,8 +145,14 @@ def test_a_row_beyond_one_tile(device: torch.device) -> None:
     compare(cast_blocks.blockwise_1x128(x), blockwise(x, E4M3))
 
 
-@pytest.mark.parametrize(
-    ("cols", "size", "expected"), [(1, 32, (64, 32)), (100, 128, (16, 128)), (9999, 32, (1, 2048))]
-)
-def test_short_rows_share_a_tile(cols: int, size: int, expected: tuple[int, int]) -> None:
-    assert cast_blocks.rows_of_blocks(cols, size, configs.BLOCKS) == expected
+@pytest.mark.parametrize(("rows", "cols"), [(70, 72), (16, 1000)])
+def test_rows_of_less_than_16_byte_units(rows: int, cols: int, device: torch.device) -> None:
+    check_mx("floor")(drawn(rows, cols, device))
+    check_blockwise(drawn(rows, cols, device))
+
+
+def test_few_rows_may_be_cast_as_many_are(
+    monkeypatch: pytest.MonkeyPatch, device: torch.device
+) -> None:
+    monkeypatch.setattr(configs, "FEW_ROWS", 0)
+    check_mx("floor")(drawn(33, 40, device))

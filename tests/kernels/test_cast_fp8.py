@@ -43,7 +43,18 @@ def check_rowwise(x: torch.Tensor, dtype: torch.dtype = E4M3) -> None:
     assert_equal(scale, by)
 
 
-CHECKS = {"tensorwise": check_tensorwise, "rowwise": check_rowwise}
+def check_two_kernels(x: torch.Tensor, dtype: torch.dtype = E4M3) -> None:
+    """Tensorwise, by the kernels of what is too large for one program."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(configs, "FEW", replace(configs.FEW, block=0))
+        check_tensorwise(x, dtype)
+
+
+CHECKS = {
+    "tensorwise": check_tensorwise,
+    "two_kernels": check_two_kernels,
+    "rowwise": check_rowwise,
+}
 
 
 @pytest.mark.parametrize("check", CHECKS.values(), ids=CHECKS)

@@ -35,14 +35,31 @@ def check_both(x: torch.Tensor, dtype: torch.dtype = E4M3) -> None:
         assert_equal(found, wanted)
 
 
+def check_two_passes(x: torch.Tensor, dtype: torch.dtype = E4M3) -> None:
+    """By the kernels that columns of this length do not need."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            configs,
+            "SHORT_COLUMNS",
+            replace(configs.SHORT_COLUMNS, most_rows=0, most_ragged_rows=0),
+        )
+        check_dim1(x, dtype)
+        check_both(x, dtype)
+
+
 def check_together(x: torch.Tensor, dtype: torch.dtype = E4M3) -> None:
     """By the one kernel that inputs of this size would not be worth."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(configs, "BOTH_LEAST_ELEMENTS", 0)
-        check_both(x, dtype)
+        check_two_passes(x, dtype)
 
 
-CHECKS = {"dim1": check_dim1, "both": check_both, "together": check_together}
+CHECKS = {
+    "dim1": check_dim1,
+    "both": check_both,
+    "two_passes": check_two_passes,
+    "together": check_together,
+}
 
 
 @pytest.mark.parametrize("check", CHECKS.values(), ids=CHECKS)
@@ -83,7 +100,7 @@ class TestEveryCast:
             check(torch.zeros(rows, cols, device=device))
 
     def test_refuses_other_inputs(self, check: Check, device: torch.device) -> None:
-        name = "rowwise_dim1" if check is check_dim1 else "rowwise_both"
+        name = "rowwise_both" if check is check_both else "rowwise_dim1"
         cast = getattr(cast_fp8_columns, name)
         with pytest.raises(ValueError, match=r"^x: wanted bfloat16 or .*, got int32"):
             cast(torch.zeros(2, 2, dtype=torch.int32, device=device))
@@ -104,7 +121,39 @@ def test_maxima_of_all_steps_and_programs_count(
     x = drawn(rows, how.cols + 3, device)
     for row in (0, how.rows, 4 * how.rows, rows - 1):
         x[row, 1::50] = 1000.0 + 1000.0 * row
-        check_dim1(x)
+        check_two_passes(x)
+
+
+@pytest.mark.parametrize(("rows", "cols"), [(16, 72), (100, 8), (200, 130)])
+def test_several_programs_cast_short_columns(
+    rows: int, cols: int, monkeypatch: pytest.MonkeyPatch, device: torch.device
+) -> None:
+    monkeypatch.setattr(cast_fp8_columns, "compute_units", lambda _: 9)
+    check_dim1(drawn(rows, cols, device))
+    check_both(drawn(rows, cols, device))
+
+
+@pytest.mark.parametrize(
+    ("rows", "cols", "expected"),
+    [
+        (1, 8192, (16, 64, 1)),
+        (512, 8192, (512, 16, 8)),
+        (1024, 1024, (1024, 8, 8)),
+        (2048, 2048, (2048, 8, 16)),
+    ],
+)
+def test_short_columns_make_programs_for_all_units(
+    rows: int, cols: int, expected: tuple[int, int, int]
+) -> None:
+    how = replace(
+        configs.SHORT_COLUMNS,
+        least_cols=8,
+        most_cols=64,
+        most_elements_of_program=8192,
+        elements_per_thread=32,
+        most_warps=32,
+    )
+    assert cast_fp8_columns.short_tile(rows, cols, 132, how) == expected
 
 
 @pytest.mark.parametrize(
@@ -164,6 +213,9 @@ def test_small_inputs_are_cast_one_way_after_the_other(
 
     monkeypatch.setattr(configs, "BOTH_LEAST_ELEMENTS", least)
     monkeypatch.setattr(cast_fp8_columns, "_rows_and_columns_kernel", Counted())
+    monkeypatch.setattr(
+        configs, "SHORT_COLUMNS", replace(configs.SHORT_COLUMNS, most_rows=0, most_ragged_rows=0)
+    )
     check_both(drawn(16, 20, device))
     assert len(seen) == launches
 

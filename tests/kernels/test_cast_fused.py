@@ -105,6 +105,7 @@ def test_both_is_the_cast_along_the_columns_too(
     }
     monkeypatch.setattr(configs, "FUSED_BOTH", few)
     monkeypatch.setattr(configs, "BOTH_MOST_COLUMNS", 50)
+    monkeypatch.setattr(configs, "FUSED_BOTH_LEAST_ELEMENTS", 300)  # of SHAPES, some
     x = drawn(rows, cols, device)
     *found, y = fused(op, x, kind=kind, keep=True, both=True)
     expected = (*CASTS[kind](y, E4M3), *COLUMNS[kind](y, E4M3))
