@@ -80,6 +80,7 @@ _CAST: Final = {
     "bytes_per_s": _Said(label="Bandwidth of a large cast", datasheet="dram_bytes_per_s"),
     "cached_bytes_per_s": _Said(label="Bandwidth of a cached cast"),
     "misaligned": _Said(label="Slow-down of rows or columns off 16 elements"),
+    "extra_columns": _Said(label="Columns that narrow matrices seem to have more"),
 }
 _MIXED: Final = {
     "narrow_family": _Said(label="How the provider's kernels cut a product with narrow weights"),

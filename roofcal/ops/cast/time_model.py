@@ -1,6 +1,6 @@
 """The calibrated model of a cast's time: equations, no numbers.
 
-    t = fixed + bytes * slower * (cached / cached_bandwidth + (1 - cached) / bandwidth)
+    t = fixed + bytes * slower * narrow * (cached / cached_bandwidth + (1 - cached) / bandwidth)
 
 bytes      least bytes of the cast (roofcal.ops.cast.spec), times padding where the family pads
 fixed      start of its kernels, however small the matrix
@@ -9,11 +9,15 @@ bandwidth  least bytes per second that a matrix far beyond the cache reaches; wh
            copy bandwidth is passes and waiting that a better kernel would not need
 slower     `misaligned` where rows or columns are no multiple of 16: loads and stores of 16 bytes
            then cross rows
+narrow     1 + extra_columns / columns: a pass along the columns has a program per some columns, and
+           few of them leave multiprocessors idle
 
 A provider's kernels for one recipe share the constants. `padded_1024`: kernels that take rows in
-blocks of 1024 columns and idle on the rest (the reductions that Inductor writes). Which of the two
-a provider has is chosen by cross-validation on the probes. It stands in the op's layer because
-calibrate and predict both use it and may not import each other.
+blocks of 1024 columns and idle on the rest (the reductions that Inductor writes). `short_columns`:
+kernels that keep short columns in registers, up to 4096 rows and 2^24 elements, and are slower off
+16 only beyond (kernels.cast_fp8_columns). Which of these a provider has is chosen by
+cross-validation on the probes. It stands in the op's layer because calibrate and predict both use
+it and may not import each other.
 """
 
 from collections.abc import Mapping
@@ -34,10 +38,26 @@ CONSTANTS: Final[dict[str, str]] = {
     "cached_bytes_per_s": "B/s",
     "bytes_per_s": "B/s",
     "misaligned": "1",
+    "extra_columns": "1",
 }
-FAMILIES: Final[dict[str, int]] = {"plain": 1, "padded_1024": 1024}  # name -> block of columns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """Kernels that take rows in blocks of columns, and perhaps short columns from one read."""
+
+    block: int = 1
+    short_columns: bool = False
+
+
+FAMILIES: Final[dict[str, Family]] = {
+    "plain": Family(),
+    "padded_1024": Family(block=1024),
+    "short_columns": Family(short_columns=True),
+}
 BY_CODE: Final = dict(enumerate(FAMILIES))
 _ALIGNED: Final = 16
+_SHORT_ROWS, _SHORT_ELEMENTS = 4096, 1 << 24
 _CACHE_SHARE: Final = 0.75
 
 
@@ -82,9 +102,12 @@ def evaluate(
     moved = least_bytes(recipe, rows, cols)
     cached = np.minimum(1.0, _CACHE_SHARE * cache_bytes / moved)
     per_byte = cached / constants["cached_bytes_per_s"] + (1 - cached) / constants["bytes_per_s"]
+    how = FAMILIES[family]
     ragged = (rows % _ALIGNED != 0) | (cols % _ALIGNED != 0)
+    if how.short_columns:
+        ragged &= (rows > _SHORT_ROWS) | (rows * cols > _SHORT_ELEMENTS)
     slower = np.where(ragged, constants["misaligned"], 1.0)
-    block = FAMILIES[family]
-    padding = np.ceil(cols / block) * block / cols
+    slower *= 1 + constants["extra_columns"] / cols
+    padding = np.ceil(cols / how.block) * how.block / cols
     fixed = np.full_like(moved, constants["fixed_s"])
     return Parts(fixed=fixed, moving=moved * padding * slower * per_byte)

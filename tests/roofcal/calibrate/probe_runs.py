@@ -35,6 +35,7 @@ CAST_TRUTH: dict[str, float] = {
     "cached_bytes_per_s": 2.5e12,
     "bytes_per_s": 1.8e12,
     "misaligned": 1.5,
+    "extra_columns": 200.0,
 }
 DRAM = {"read": 4.4e12, "write": 4.6e12, "copy": 4.2e12}
 CACHE = 9e12

@@ -38,10 +38,13 @@ def test_errors_are_of_probes_left_out(tmp_path: Path) -> None:
     assert loud.errors["log_p95"] > loud.errors["median"]
 
 
-def test_padding_is_told_from_its_absence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    padded = probe_runs.casts(family="padded_1024")
-    monkeypatch.setattr(probe_runs, "casts", lambda: padded)
-    assert fitted(probes(tmp_path, noise=0.02)).family == "padded_1024"
+@pytest.mark.parametrize("family", ["padded_1024", "short_columns"])
+def test_families_are_told_apart(
+    family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = probe_runs.casts(family=family)
+    monkeypatch.setattr(probe_runs, "casts", lambda: made)
+    assert fitted(probes(tmp_path, noise=0.02)).family == family
 
 
 def test_seven_probes_are_too_few(tmp_path: Path) -> None:

@@ -4,15 +4,24 @@ import numpy as np
 import pytest
 
 from roofcal.ops.cast.spec import OP, work
-from roofcal.ops.cast.time_model import FAMILIES, evaluate, least_bytes
+from roofcal.ops.cast.time_model import evaluate, least_bytes
 from tests.roofcal.calibrate.probe_runs import CAST_TRUTH
 
 CACHE = 64e6
 
 
-def seconds(rows: int, cols: int, family: str = "plain", cache: float = CACHE) -> float:
+WIDE = CAST_TRUTH | {"extra_columns": 1e-9}  # no matrix is narrow
+
+
+def seconds(
+    rows: int,
+    cols: int,
+    family: str = "plain",
+    cache: float = CACHE,
+    constants: dict[str, float] = WIDE,
+) -> float:
     sizes = np.array([float(rows)]), np.array([float(cols)])
-    return float(evaluate(CAST_TRUTH, "fp8_rowwise_dim0", *sizes, family, cache).total[0])
+    return float(evaluate(constants, "fp8_rowwise_dim0", *sizes, family, cache).total[0])
 
 
 @pytest.mark.parametrize("recipe", OP.recipes)
@@ -47,7 +56,19 @@ def test_padding_costs_as_much_as_the_columns_it_fills() -> None:
     assert seconds(8192, 2048, "padded_1024") == seconds(8192, 2048)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+def test_a_narrow_matrix_takes_as_long_as_one_with_some_columns_more() -> None:
+    rows, fixed = 65536, CAST_TRUTH["fixed_s"]
+    narrow, wide = (seconds(rows, 400, constants=c) - fixed for c in (CAST_TRUTH, WIDE))
+    assert narrow == pytest.approx(600 / 400 * wide)
+
+
+def test_short_columns_are_not_slower_off_16_elements_and_long_ones_are() -> None:
+    for rows, cols, slower in ((4095, 4096, False), (4097, 4096, True), (2047, 65536, True)):
+        found, plain = (seconds(rows, cols, family) for family in ("short_columns", "plain"))
+        assert (found == pytest.approx(plain)) == slower, (rows, cols)
+
+
+@pytest.mark.parametrize("family", ["plain", "padded_1024"])
 def test_more_rows_never_take_less_time(family: str) -> None:
     times = [seconds(16 * i, 4096, family) for i in range(1, 400)]
     assert times == sorted(times)
