@@ -4,6 +4,7 @@ import difflib
 from pathlib import Path
 
 from roofcal.model.environments import version_key
+from roofcal.ops.cast.time_model import CONSTANTS
 from roofcal.ops.gemm.fitted import old_names
 from roofcal.predict.errors import PredictError
 from roofcal.records import Calibration, read_records
@@ -35,7 +36,8 @@ def read_calibration(path: Path, device: str | None) -> Calibration:
     """The calibration in a file, of `device` where one is named.
 
     Raises PredictError where there is none, it is another device's, or it was fitted by a roofcal
-    that did not tell providers of products apart; RecordsError for a bad file.
+    that did not tell providers of products apart or knew fewer constants of casts; RecordsError for
+    a bad file.
     """
     found = read_records(path, Calibration)
     if not found:
@@ -46,6 +48,7 @@ def read_calibration(path: Path, device: str | None) -> Calibration:
             "give the calibration of that device"
         )
     _check_names(path, found[0])
+    _check_casts(path, found[0])
     return found[0]
 
 
@@ -63,6 +66,19 @@ def _check_names(path: Path, calibration: Calibration) -> None:
             f"{path}: {min(old)} does not say whose products it is of: an older roofcal fitted it. "
             "Names are gemm.<provider>.<recipe>.<constant> now: run `make study` again, which fits "
             "what is under results/ from its records, or fit again: "
+            f"python -m roofcal calibrate --run {path.parent} --out FILE"
+        )
+
+
+def _check_casts(path: Path, calibration: Calibration) -> None:
+    """Raises PredictError for casts without a constant that their equation has by now."""
+    known = calibration.constants
+    fitted = [name.removesuffix("cast_family") for name in known if name.endswith(".cast_family")]
+    missing = [f + constant for f in fitted for constant in CONSTANTS if f + constant not in known]
+    if missing:
+        raise PredictError(
+            f"{path}: {missing[0]} is missing: an older roofcal fitted it. Run `make study` again, "
+            "which fits what is under results/ from its records, or fit again: "
             f"python -m roofcal calibrate --run {path.parent} --out FILE"
         )
 

@@ -84,3 +84,13 @@ def test_constants_of_nobody_in_particular_are_refused_with_the_way_out(tmp_path
         find(tmp_path, "made-up")
     assert "gemm.<provider>.<recipe>.<constant> now" in str(caught.value)
     assert f"calibrate --run {folder} --out FILE" in str(caught.value)
+
+
+def test_a_calibration_of_an_older_roofcal_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    name = "cast.torch_eager.fp8_rowwise_dim0.extra_columns"
+    older = calibration("made-up", "e1")
+    known = {key: value for key, value in older.constants.items() if key != name}
+    path = tmp_path / "published/made-up/e1/calibration.jsonl"
+    write_records(path, [replace(older, constants=known)])
+    with pytest.raises(PredictError, match=rf"{name} is missing.*roofcal calibrate --run"):
+        find(tmp_path, "made-up")
