@@ -30,7 +30,7 @@ def blocks(pen: Pen) -> Iterator[Block]:
 
 def _gathers(pen: Pen) -> Iterator[Block]:
     frame = pen.a.frames[gathered.OP]
-    table = gathered.overlap(frame, pen.a.frames.get("gemm"))
+    table = gathered.overlap(frame)
     fused = table[table["provider"].isin(gathered.FUSED)]
     if fused.empty:
         yield absent(gathered.NOT_FUSED)

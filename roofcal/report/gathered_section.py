@@ -16,12 +16,11 @@ import numpy as np
 import pandas as pd
 
 from roofcal.ops.all_gather_matmul import spec
-from roofcal.ops.gemm.spec import OP as GEMM
 from roofcal.records import Calibration
 from roofcal.report.columns import count, fraction, ratio, seconds, text
 from roofcal.report.numbers import count_of, times
 from roofcal.report.page import Column
-from roofcal.report.tables import RANK_SPREAD, ok_rows, standard_protocol
+from roofcal.report.tables import RANK_SPREAD, ok_rows
 
 OP: Final = spec.OP.name
 SOURCE: Final = "gathered_overlap.csv"
@@ -55,7 +54,7 @@ OVERLAP: Final[tuple[Column, ...]] = (
     ratio("speedup_high", "high"),
     ratio("ideal", "ideal"),
     fraction("hidden", "hidden", digits=0),
-    fraction("over_own", "over own product", signed=True),
+    fraction("over_product", "over product", signed=True),
     fraction("rank_spread", "ranks apart"),
     seconds("predicted_s", "predicted", "calibrated model"),
     fraction("predicted_hidden", "predicted hidden", digits=0),
@@ -75,17 +74,15 @@ def timed(frame: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(mode=mode, predicted_s=predicted)
 
 
-def overlap(frame: pd.DataFrame, products: pd.DataFrame | None = None) -> pd.DataFrame:
+def overlap(frame: pd.DataFrame) -> pd.DataFrame:
     """One row per fused time and time in sequence that it compares with.
 
-    Where nothing is fused, the row is that in sequence. products: tidy table of op gemm, whose rows
-    by our kernel are the own products; without them `over_own` is empty.
+    Where nothing is fused, the row is that in sequence.
     """
-    rows, own = timed(frame), _own_products(products)
     made = [
         row
-        for keys, some in _sorted(rows).groupby(_KEYS, sort=False)
-        for row in _compared(dict(zip(_KEYS, keys, strict=True)), some, own)
+        for keys, some in _sorted(timed(frame)).groupby(_KEYS, sort=False)
+        for row in _compared(dict(zip(_KEYS, keys, strict=True)), some)
     ]
     table = pd.DataFrame(made, columns=[column.key for column in OVERLAP])
     numbers = [c.key for c in OVERLAP if c.kind == "number" and c.key not in (*_KEYS,)]
@@ -98,19 +95,7 @@ def _sorted(rows: pd.DataFrame) -> pd.DataFrame:
     return ordered.sort_values(["world_size", "recipe", "eager", "n", "k", "m"], kind="stable")
 
 
-def _own_products(products: pd.DataFrame | None) -> dict[Hashable, float]:
-    """Seconds of our products by recipe and shape, captured."""
-    if products is None or products.empty:
-        return {}
-    rows = ok_rows(products[standard_protocol(products)])
-    rows = rows[rows["provider"] == GEMM.providers["cuda"][1]]
-    keys = zip(*(rows[name] for name in ("recipe", *_SHAPE)), strict=True)
-    return dict(zip(keys, rows["median_s"], strict=True))
-
-
-def _compared(
-    keys: Mapping[str, Any], some: pd.DataFrame, own: Mapping[Hashable, float]
-) -> Iterator[dict[str, Any]]:
+def _compared(keys: Mapping[str, Any], some: pd.DataFrame) -> Iterator[dict[str, Any]]:
     by = {str(row["provider"]): row for row in some.to_dict("records")}
     sequence = next((by[name] for name in spec.IN_SEQUENCE if name in by), None)
     if sequence is None:
@@ -118,8 +103,6 @@ def _compared(
     product, gather = (by.get(name, {}) for name in spec.BOUNDS)
     for name in [name for name in FUSED if name in by] or [str(sequence["provider"])]:
         row = by[name]
-        alone = own.get((keys["recipe"], *(keys[axis] for axis in _SHAPE)))
-        captured = keys["mode"] == GRAPH
         yield {
             **keys,
             "provider": name,
@@ -129,9 +112,7 @@ def _compared(
             "gather_s": gather.get("median_s"),
             **_speedup(row, sequence),
             **_hidden(row, sequence, product, gather),
-            "over_own": row["median_s"] / alone - 1
-            if alone and captured and name == spec.OURS
-            else None,
+            "over_product": row["median_s"] / product["median_s"] - 1 if product else None,
             "rank_spread": row.get(RANK_SPREAD),
         }
 
@@ -205,7 +186,7 @@ SUMMARY: Final[tuple[Column, ...]] = (
     ratio("most", "most"),
     ratio("ideal", "ideal"),
     fraction("hidden", "hidden", digits=0),
-    fraction("over_own", "over own product", signed=True),
+    fraction("over_product", "over product", signed=True),
 )
 
 
@@ -222,7 +203,7 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
             "most": some["speedup"].max(),
             "ideal": geometric_mean(some["ideal"]),
             "hidden": some["hidden"].median(),
-            "over_own": some["over_own"].median(),
+            "over_product": some["over_product"].median(),
         }
         for values, some in (fused.groupby(keys, sort=False) if len(fused) else ())
     ]

@@ -177,7 +177,7 @@ def _tables_of_ops(a: Analysis) -> Iterator[tuple[str, pd.DataFrame]]:
         yield from linear_accuracy_tables(linears, a)
     gathers = a.frames.get(gathered_section.OP)
     if gathers is not None and len(gathers):
-        overlap = gathered_section.overlap(gathers, a.frames.get("gemm"))
+        overlap = gathered_section.overlap(gathers)
         if len(overlap):
             yield gathered_section.SOURCE, _labelled(overlap, a)
 

@@ -15,7 +15,6 @@ from roofcal.report.loading import load_run
 from tests.roofcal.report.gathers import (
     APART,
     NINE,
-    OWN,
     WORLD_SIZES,
     gather_s,
     gathered,
@@ -36,7 +35,7 @@ def gathers(tmp_path_factory: pytest.TempPathFactory, h200: DeviceSpec) -> Analy
 
 @pytest.fixture(scope="module")
 def table(gathers: Analysis) -> pd.DataFrame:
-    return section.overlap(gathers.frames[section.OP], gathers.frames["gemm"])
+    return section.overlap(gathers.frames[section.OP])
 
 
 def row_of(
@@ -61,7 +60,7 @@ def test_a_fused_row_has_speedup_ideal_and_what_is_hidden(table: pd.DataFrame) -
     assert row["hidden"] == pytest.approx((sequence - fused) / min(bounds))
     assert row["predicted_hidden"] == pytest.approx(row["hidden"])
     assert row["rank_spread"] == pytest.approx(APART)
-    assert row["over_own"] == pytest.approx(fused / (OWN * product_s(point)) - 1)
+    assert row["over_product"] == pytest.approx(fused / product_s(point) - 1)
 
 
 def test_every_key_has_its_rows_graphs_first(table: pd.DataFrame) -> None:
@@ -72,22 +71,19 @@ def test_every_key_has_its_rows_graphs_first(table: pd.DataFrame) -> None:
     assert list(dict.fromkeys(bf16["mode"])) == ["graph", "eager"]
 
 
-def test_eager_calls_compare_with_eager_calls_and_have_no_own_product(table: pd.DataFrame) -> None:
+def test_eager_calls_compare_with_eager_calls_and_have_no_prediction(table: pd.DataFrame) -> None:
     row = row_of(table, "torch_fused", "eager")
     sequence = true_time(gathered("nccl_then_gemm", FEW, eager=True))
     assert row["speedup"] == pytest.approx(sequence / 700e-6)
     assert row["hidden"] < 0
-    assert pd.isna(row["over_own"])
     assert pd.isna(row["predicted_s"])
-    assert pd.isna(row_of(table, "torch_fused")["over_own"])
-    assert pd.isna(row_of(table, "symm_mem_fused", recipe="fp8_axiswise")["over_own"])
 
 
 def test_without_bounds_there_is_a_speedup_and_no_ideal(gathers: Analysis) -> None:
     frame = gathers.frames[section.OP]
     bare = section.overlap(frame[~frame["provider"].isin(BOUNDS)])
     assert bare["speedup"].notna().all()
-    assert bare[["ideal", "hidden", "over_own"]].isna().all(axis=None)
+    assert bare[["ideal", "hidden", "over_product"]].isna().all(axis=None)
     assert "perfect" not in " ".join(section.answer(bare))
 
 
