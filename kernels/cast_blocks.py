@@ -273,7 +273,7 @@ def _along_rows(x: torch.Tensor, dtype: torch.dtype, how: str, size: int) -> Cas
     made = _empty(x, dtype, how, size)
     if x.numel():
         rows, cols = x.shape
-        count = max(1, configs.BLOCKS.block // size)
+        count = configs.BLOCKS.block // size
         _rows_of_blocks_kernel[(triton.cdiv(made[1].numel(), count),)](
             *(x, *made, rows, cols, x.stride(0)),
             ALIGN=alignment(x),

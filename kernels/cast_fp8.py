@@ -2,7 +2,7 @@
 
     tensorwise     q [rows, cols]   scale []           x read twice; once if small or scale given
     rowwise_dim0   q [rows, cols]   scale [rows, 1]    x read once up to 16384 columns
-    rowwise_dim1   q [cols, rows]   scale [cols, 1]    transposed; x read twice
+    rowwise_dim1   q [cols, rows]   scale [cols, 1]    transposed; x read twice, once if short
     rowwise_both   dim0 and dim1                       x read twice
 
 Shapes: x [rows, cols] bf16, fp16 or fp32 with contiguous rows; q e4m3 or e5m2, contiguous; scale
@@ -32,7 +32,7 @@ Cast = tuple[torch.Tensor, torch.Tensor]
 def _where(index, COLS, STRIDE, STRIDED: tl.constexpr):
     """Offset of the index-th element of a matrix, in the order of its rows."""
     if STRIDED:
-        return index // COLS * STRIDE + index % COLS
+        return (index // COLS).to(tl.int64) * STRIDE + index % COLS
     else:  # noqa: RET505 (both branches are traced without it)
         return index
 

@@ -1,13 +1,14 @@
 """Casts of a matrix to fp8 with a scale per column, transposed: what a weight gradient reads.
 
     rowwise_dim1   q [cols, rows], scale [cols, 1]
-    rowwise_both   that, and rowwise_dim0 from the same first read (up to 16384 columns; small
-                   inputs are read once more, which takes less than the longer kernel)
+    rowwise_both   that, and rowwise_dim0: of small inputs in one launch, of large ones from the
+                   same first read (up to 16384 columns), of others one after the other
 
-Inputs, outputs and arithmetic as in kernels.cast_fp8. A column's amax is known only after a pass
-over all rows, so the input is read twice: the first pass takes the maxima (of a few parts of each
-column; beside the cast of rows with atomics, exact in any order), the second casts, backwards, from
-what the first left in the cache. On NVIDIA GPUs from Hopper on the second pass is that of
+Inputs, outputs and arithmetic as in kernels.cast_fp8. Short columns (configs.SHORT_COLUMNS) are
+kept in registers between their amax and their cast. The amax of longer ones is known only after a
+pass over all rows, so the input is read twice: the first pass takes the maxima (of a few parts of
+each column; beside the cast of rows with atomics, exact in any order), the second casts, backwards,
+from what the first left in the cache. On NVIDIA GPUs from Hopper on the second pass is that of
 kernels.cast_fp8_hopper, where the rows of the result can be stored by the tensor memory unit (a
 multiple of 16 elements).
 """

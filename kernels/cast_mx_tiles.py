@@ -3,11 +3,12 @@
     q1[n, m] = x[m, n] / scale1[n, m // 32]          and, in the same program if asked for,
     q0[m, n] = x[m, n] / scale0[m, n // 32]
 
-A program walks over tiles, which the tensor memory unit brings to shared memory STAGES ahead: no
-load holds registers, and both casts read what is there. Two neighbours of a row are one word in
-there; their magnitudes are compared as a pair (max.u16x2), which halves the search for maxima.
-Layouts and stores are those of kernels.cast_mx_hopper, which has the same casts for fp16, fp32 and
-rows that are no multiple of 16 bytes.
+The tensor memory unit brings a tile to shared memory: no load holds registers, and both casts read
+what is there. A program may walk over tiles with STAGES of them on their way; on an H200 one tile
+per program is faster (kernels.configs), as others on the multiprocessor wait meanwhile. Two
+neighbours of a row are one word in there; their magnitudes are compared as a pair (max.u16x2),
+which halves the search for maxima. Layouts and stores are those of kernels.cast_mx_hopper, which
+has the same casts for fp16, fp32 and rows that are no multiple of 16 bytes.
 """
 
 import torch
@@ -188,9 +189,13 @@ def _tiles_kernel(
 
 
 def fits(x: torch.Tensor) -> bool:
-    """Whether this GPU, type and shape of x allow it: rows of x and of q1 in units of 16 bytes."""
+    """Whether this GPU, type and shape of x allow it: rows of x and of q1 in units of 16 bytes.
+
+    A column may lie apart, and rows over each other: the tensor memory unit takes neither.
+    """
     rows_are = x.stride(0) % 8 == 0 and x.data_ptr() % 16 == 0
-    return x.dtype == torch.bfloat16 and rows_are and cast_fp8_hopper.fits(x)
+    rows_are &= x.stride(1) == 1 and x.stride(0) >= x.shape[1]
+    return rows_are and x.dtype == torch.bfloat16 and cast_fp8_hopper.fits(x)
 
 
 def cast(

@@ -6,6 +6,7 @@ from pathlib import Path
 from roofcal.model.environments import version_key
 from roofcal.ops.cast.time_model import CONSTANTS
 from roofcal.ops.gemm.fitted import old_names
+from roofcal.ops.mixed_gemm import fitted as narrow
 from roofcal.predict.errors import PredictError
 from roofcal.records import Calibration, read_records
 
@@ -36,8 +37,8 @@ def read_calibration(path: Path, device: str | None) -> Calibration:
     """The calibration in a file, of `device` where one is named.
 
     Raises PredictError where there is none, it is another device's, or it was fitted by a roofcal
-    that did not tell providers of products apart or knew fewer constants of casts; RecordsError for
-    a bad file.
+    that did not tell providers of products apart or knew fewer constants of a model; RecordsError
+    for a bad file.
     """
     found = read_records(path, Calibration)
     if not found:
@@ -48,7 +49,7 @@ def read_calibration(path: Path, device: str | None) -> Calibration:
             "give the calibration of that device"
         )
     _check_names(path, found[0])
-    _check_casts(path, found[0])
+    _check_complete(path, found[0])
     return found[0]
 
 
@@ -70,11 +71,17 @@ def _check_names(path: Path, calibration: Calibration) -> None:
         )
 
 
-def _check_casts(path: Path, calibration: Calibration) -> None:
-    """Raises PredictError for casts without a constant that their equation has by now."""
+def _check_complete(path: Path, calibration: Calibration) -> None:
+    """Raises PredictError for a pair without a constant that its equation has by now."""
     known = calibration.constants
-    fitted = [name.removesuffix("cast_family") for name in known if name.endswith(".cast_family")]
-    missing = [f + constant for f in fitted for constant in CONSTANTS if f + constant not in known]
+    pairs = dict.fromkeys(".".join(name.split(".")[:3]) for name in known)
+    wanted = {"cast": CONSTANTS, narrow.OP: (narrow.FAMILY,)}
+    missing = [
+        f"{pair}.{constant}"
+        for pair in pairs
+        for constant in wanted.get(pair.split(".")[0], ())
+        if f"{pair}.{constant}" not in known
+    ]
     if missing:
         raise PredictError(
             f"{path}: {missing[0]} is missing: an older roofcal fitted it. Run `make study` again, "

@@ -65,6 +65,15 @@ class TestEveryCast:
     ) -> None:
         check(drawn(rows, cols, device))
 
+    @pytest.mark.parametrize("apart", [100, 1 << 28])
+    def test_is_right_on_rows_that_lie_apart(
+        self, check: Check, apart: int, device: torch.device
+    ) -> None:
+        """Offsets of the second beyond 2^31; on a CPU most of that memory is never touched."""
+        memory = torch.empty(8 * apart + 64, dtype=torch.bfloat16, device=device)
+        x = memory.as_strided((9, 64), (apart, 1))
+        check(x.copy_(drawn(9, 64, device)))
+
     @pytest.mark.parametrize("size", [1e-30, 1e-6, 1e6, 1e30])
     def test_is_right_on_tiny_and_huge_values(
         self, check: Check, size: float, device: torch.device

@@ -228,3 +228,14 @@ def test_powers_of_two(least: int, monkeypatch: pytest.MonkeyPatch, device: torc
     by_rows = cast_fp8_columns.rowwise_both(x.t().contiguous(), power_of_two=True)[:2]
     assert_equal(by_columns[0], by_rows[0])
     assert_equal(by_columns[1], by_rows[1])
+
+
+@pytest.mark.parametrize("hopper", [False, True])
+def test_columns_are_short_up_to_more_rows_on_hopper_where_they_are_ragged(
+    hopper: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cast_fp8_columns, "_is_hopper", lambda _: hopper)
+    short = {(2048, 2048): True, (4096, 16): False, (2049, 16): hopper, (4095, 4096): hopper}
+    short |= {(4097, 8): False, (2047, 2050): hopper}  # more than 2^22 elements
+    for shape, expected in short.items():
+        assert cast_fp8_columns.short(torch.empty(shape, device="meta")) == expected, shape

@@ -49,3 +49,16 @@ def test_it_casts_as_the_reference_does(
             patch.setattr(configs, name, how)
         compare(mxfp8_dim1(x, dtype, rounding=rounding), by_columns)
         compare(mxfp8_both(x, dtype, rounding=rounding), (*by_rows, *by_columns))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("kind", ["column", "rows"])
+def test_what_the_tensor_memory_unit_does_not_take_goes_another_way(
+    kind: str, device: torch.device
+) -> None:
+    """A column whose elements lie apart, and rows that are one and the same."""
+    base = drawn(128, 64, device)
+    x = base[:, :1] if kind == "column" else base[:1].expand(128, 64)
+    assert not cast_mx_tiles.fits(x)
+    whole = x.contiguous()
+    compare(mxfp8_dim1(x, E4M3, rounding="floor"), mx(whole.t().contiguous(), E4M3, "floor"))

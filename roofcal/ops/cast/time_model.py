@@ -14,8 +14,9 @@ narrow     1 + extra_columns / columns: a pass along the columns has a program p
 
 A provider's kernels for one recipe share the constants. `padded_1024`: kernels that take rows in
 blocks of 1024 columns and idle on the rest (the reductions that Inductor writes). `short_columns`:
-kernels that keep short columns in registers, up to 4096 rows and 2^24 elements, and are slower off
-16 only beyond (kernels.cast_fp8_columns). Which of these a provider has is chosen by
+kernels that keep short columns in registers and are slower off 16 only beyond, as those of
+kernels.cast_fp8_columns on Hopper: up to 2048 rows and 2^22 elements, or 4096 and 2^24 where the
+rows are no multiple of 16. Which of these a provider has is chosen by
 cross-validation on the probes. It stands in the op's layer because calibrate and predict both use
 it and may not import each other.
 """
@@ -57,7 +58,8 @@ FAMILIES: Final[dict[str, Family]] = {
 }
 BY_CODE: Final = dict(enumerate(FAMILIES))
 _ALIGNED: Final = 16
-_SHORT_ROWS, _SHORT_ELEMENTS = 4096, 1 << 24
+_SHORT: Final = (2048, 1 << 22)  # rows, elements
+_SHORT_RAGGED: Final = (4096, 1 << 24)
 _CACHE_SHARE: Final = 0.75
 
 
@@ -90,6 +92,14 @@ def least_bytes(recipe: str, rows: Array, cols: Array) -> Array:
     return found
 
 
+def _long(rows: Array, cols: Array) -> NDArray[np.bool_]:
+    """Whether columns are not short."""
+    even = rows % _ALIGNED == 0
+    most_rows, most = (np.where(even, *pair) for pair in zip(_SHORT, _SHORT_RAGGED, strict=True))
+    beyond: NDArray[np.bool_] = (rows > most_rows) | (rows * cols > most)
+    return beyond
+
+
 def evaluate(
     constants: Mapping[str, float],
     recipe: str,
@@ -105,7 +115,7 @@ def evaluate(
     how = FAMILIES[family]
     ragged = (rows % _ALIGNED != 0) | (cols % _ALIGNED != 0)
     if how.short_columns:
-        ragged &= (rows > _SHORT_ROWS) | (rows * cols > _SHORT_ELEMENTS)
+        ragged &= _long(rows, cols)
     slower = np.where(ragged, constants["misaligned"], 1.0)
     slower *= 1 + constants["extra_columns"] / cols
     padding = np.ceil(cols / how.block) * how.block / cols

@@ -3,7 +3,7 @@
     t     = fixed + (dram^4 + (slots + math)^4)^(1/4)
     dram  = least bytes / bytes_per_s
     slots = blocks * work / weights_per_s
-    math  = 2 * computed * work / flops_per_s
+    math  = 2 * tokens * work / flops_per_s
 
 dram   memory, as everywhere (roofcal.ops.mixed_gemm.spec counts the bytes)
 slots  issue slots: every weight is turned from four or eight bits to a float by instructions of the
@@ -16,11 +16,10 @@ Weights and tokens are the work of the same warps, so slots and math add. Which 
 provider is the finding, not an assumption: each has rates of its own.
 
 How a provider cuts a product into blocks is its `Family`, the same for all of its recipes, and
-cross-validation on the probes finds it: `blocks` of tokens, `computed` tokens (those of whole
-blocks where a block is padded), and
+cross-validation on the probes finds it: `blocks` of tokens, `tokens` of whole blocks, and
 
     work = N K                                                  without tiles of rows
-    work = units * 64 * min over split of waves * (K / split + block_columns * block / 64)
+    work = units * 64 / blocks * min over split of waves * (K / split + block_columns * block / 64)
     waves = (max(1, q) + ceil q) / 2        q = ceil(N / 64) * blocks * split / units
 
 The second is for kernels that give each multiprocessor a tile of 64 rows and a split of K, as ours
@@ -63,19 +62,17 @@ class Family:
     """How a provider's kernels cut a product.
 
     blocks: tokens of a block, smallest first; () where there are none: weights are turned once
-    padded: tokens are computed by so many; 0 where a block is always whole
     splits: of K, from which the best is taken; () for kernels without tiles of rows
     """
 
     code: int
     blocks: tuple[int, ...]
-    padded: int
     splits: tuple[int, ...] = ()
 
 
 FAMILIES: Final[dict[str, Family]] = {
-    "no_blocks": Family(code=0, blocks=(), padded=1),
-    "tiles": Family(code=1, blocks=(8, 16, 32, 64), padded=0, splits=(1, 2, 4)),
+    "no_blocks": Family(code=0, blocks=()),
+    "tiles": Family(code=1, blocks=(8, 16, 32, 64), splits=(1, 2, 4)),
 }
 BY_CODE: Final = {family.code: name for name, family in FAMILIES.items()}
 
@@ -157,15 +154,14 @@ def evaluate(
     m, n, k = sizes
     how = FAMILIES[family]
     block, blocks = _blocks(how, m)
-    computed = blocks * block if not how.padded else np.ceil(m / how.padded) * how.padded
     if how.splits:
         edge = constants["block_columns"] * block / _LARGEST_BLOCK
         tiles = np.ceil(n / _ROWS) * blocks / compute_units
         work = compute_units * _ROWS * _busiest(how.splits, tiles, k, edge)
         # work of one block of 64 rows by waves, which count the blocks of tokens already
-        slots, tokens = work, work * computed / blocks
+        slots, tokens = work, work * block
     else:
-        slots, tokens = n * k * blocks, n * k * computed
+        slots, tokens = n * k * blocks, n * k * blocks * block
     return Parts(
         fixed=np.full(np.shape(m * n * k), constants["fixed_s"]),
         dram=least_bytes(recipe, m, n, k) / constants["bytes_per_s"],
