@@ -91,10 +91,9 @@ def _casts_of(source: str, kind: str) -> Iterator[tuple[str, Case]]:
         flat["MOST_PARTIALS"] = 2048
         given = {"GIVEN": name == "cast_given"}
         yield name, case(cast_fp8._cast_kernel, cast.num_warps, flat | given)
-    few = {"STRIDED": False, "BLOCK": configs.FEW.block}
-    yield "few", case(cast_fp8._few_kernel, configs.FEW.num_warps, few)
-    apart = few | {"STRIDED": True}
-    yield "few_apart", case(cast_fp8._few_kernel, configs.FEW.num_warps, apart)
+    for name, apart in (("few", False), ("few_apart", True)):
+        few = {"STRIDED": apart, "BLOCK": configs.FEW.block}
+        yield name, case(cast_fp8._few_kernel, configs.FEW.num_warps, few)
     for cols in (256, 4096, rows.largest_block):
         block, at_once, warps = cast_fp8.rows_tile(cols, rows)
         yield f"rows_{cols}", case(cast_fp8._rows_kernel, warps, {"BLOCK": block, "R": at_once})
