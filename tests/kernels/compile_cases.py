@@ -88,9 +88,8 @@ def _casts_of(source: str, kind: str) -> Iterator[tuple[str, Case]]:
         yield "amax", case(cast_fp8._amax_kernel, amax.num_warps, flat)
     for name, cast in (("cast", configs.CAST_MADE), ("cast_given", configs.CAST)):
         flat = {"STRIDED": False, "TAIL": True, "BLOCK": cast.block, "STEPS": cast.steps}
-        flat["MOST_PARTIALS"] = 2048
-        given = {"GIVEN": name == "cast_given"}
-        yield name, case(cast_fp8._cast_kernel, cast.num_warps, flat | given)
+        flat |= {"MOST_PARTIALS": 2048, "GIVEN": name == "cast_given"}
+        yield name, case(cast_fp8._cast_kernel, cast.num_warps, flat)
     for name, apart in (("few", False), ("few_apart", True)):
         few = {"STRIDED": apart, "BLOCK": configs.FEW.block}
         yield name, case(cast_fp8._few_kernel, configs.FEW.num_warps, few)
