@@ -123,7 +123,10 @@ class Environment:
 @with_config(_STRICT)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """Provenance of the measurements of one run of `measure`."""
+    """Provenance of the measurements of one run of `measure`.
+
+    device_uuid: of the card; of several, those of all ranks with commas between.
+    """
 
     session_id: str
     environment_id: str
@@ -139,6 +142,11 @@ class Session:
     finished_utc: str | None = None
     wall_s: float | None = None
     timed_s: float | None = None
+
+    @property
+    def cards(self) -> tuple[str, ...]:
+        """The cards it ran on, as far as they have names."""
+        return tuple(self.device_uuid.split(",")) if self.device_uuid else ()
 
 
 @with_config(_STRICT)

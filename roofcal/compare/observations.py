@@ -89,7 +89,7 @@ def observe(folder: Path) -> Observed:
         plan, measured = (_file(folder / kind, op.name) for kind in ("plan", "measurements"))
         if plan and measured:
             rows = read_records(measured, Session, Measurement)
-            cards |= {r.device_uuid for r in rows if isinstance(r, Session) and r.device_uuid}
+            cards |= {card for r in rows if isinstance(r, Session) for card in r.cards}
             found = _observations(read_records(plan, PlanPoint), rows)
             points |= {observation.key: observation for observation in found}
     if not points:

@@ -1,5 +1,6 @@
 """The first page: plain sentences with numbers that come from the tables."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -262,12 +263,15 @@ def _clock_checks(a: Analysis) -> Iterator[Check]:
 def _provenance_checks(a: Analysis) -> Iterator[Check]:
     if any(session.git_dirty for session in a.every_session):
         yield Check(state="look", text="Measured from a checkout with uncommitted changes.")
-    cards = {
-        uuid: [op for op, some in a.sessions.items() if uuid in {s.device_uuid for s in some}]
-        for uuid in dict.fromkeys(s.device_uuid for s in a.every_session)
-    }
+    cards = [
+        tuple(op for op, some in a.sessions.items() if any(card in s.cards for s in some))
+        for card in dict.fromkeys(card for s in a.every_session for card in s.cards)
+    ]
     if len(cards) > 1:
-        ops = "; ".join(f"{', '.join(names)} on one" for names in cards.values())
+        ops = "; ".join(
+            f"{', '.join(names)} on {'one' if count == 1 else count}"
+            for names, count in Counter(cards).items()
+        )
         yield Check(
             state="look",
             text=f"Measured on {len(cards)} cards of this model ({ops}): cards differ by a few %, "

@@ -31,13 +31,14 @@ def test_the_same_card_measured_twice_has_moved_in_at_most_one_percent(
 
 
 def test_three_percent_on_five_percent_of_the_points_are_found() -> None:
-    """Over five draws; of single draws of some 90 points, recall is 0.92 to 1."""
+    """Over five draws, of the points of one device; of several: the test below."""
     count = found = called = by_clock = 0
     for seed in range(5):
         ids = planted(seed, 0.05)
         after = drawn(10 * seed + 2, "samples", slowed(ids, 1.03))
-        points, _ = compare_points(drawn(10 * seed, "samples"), after)
-        count += len(ids)
+        every, _ = compare_points(drawn(10 * seed, "samples"), after)
+        points = [p for p in every if p.b.point.world_size == 1]
+        count += len(ids & {p.b.point.point_id for p in points})
         found += len(slower(points) & ids)
         called += len(moved(points))
         by_clock += sum(p.verdict == "SLOWER" and p.cause == "clock" for p in points)
@@ -46,6 +47,24 @@ def test_three_percent_on_five_percent_of_the_points_are_found() -> None:
     assert found >= 0.95 * count
     assert found >= 0.95 * called
     assert by_clock <= 0.02 * called
+
+
+def test_three_percent_of_what_several_devices_share_are_found_or_ambiguous() -> None:
+    """The slowest of several cards is noisier, and samples are few: recall is 0.77."""
+    count = found = missed = ambiguous = 0
+    for seed in range(5):
+        ids = planted(seed, 0.05)
+        after = drawn(10 * seed + 2, "samples", slowed(ids, 1.03))
+        every, _ = compare_points(drawn(10 * seed, "samples"), after)
+        points = [p for p in every if p.b.point.world_size > 1 and p.b.point.point_id in ids]
+        lost = [p for p in points if p.verdict != "SLOWER"]
+        count, found = count + len(points), found + len(points) - len(lost)
+        missed += len(lost)
+        ambiguous += sum(p.verdict == "AMBIGUOUS" for p in lost)
+
+    assert count >= 100
+    assert found >= 0.7 * count
+    assert ambiguous == missed
 
 
 def test_whole_turns_drawn_anew_do_so_where_the_clock_is_not_limited() -> None:

@@ -156,6 +156,11 @@ def test_two_cards_in_one_run_are_a_reason_to_look(tmp_path: Path) -> None:
     assert found[text] == "look"
     assert "probe_math on one; gemm on one" in text or "gemm on one; probe_math on one" in text
 
+    made.sessions["gemm"] = {"device_uuid": "GPU-2,GPU-3"}  # that of a point of two ranks
+    found = checked(look(tmp_path / "three", made))
+    (text,) = [text for text in found if text.startswith("Measured on 3 cards of this model")]
+    assert "gemm on 2" in text
+
 
 def test_casts_are_held_against_the_memory_roof(analysis: Analysis) -> None:
     rows = analysis.frames["cast"]
