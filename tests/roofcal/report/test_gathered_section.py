@@ -12,6 +12,7 @@ from roofcal.report import gathered_section as section
 from roofcal.report.analysis import Analysis, analyse
 from roofcal.report.html import csv_tables
 from roofcal.report.loading import load_run
+from roofcal.report.summary import sentences
 from tests.roofcal.report.gathers import (
     APART,
     NINE,
@@ -142,3 +143,10 @@ def test_world_sizes_without_link_constants_are_named(gathers: Analysis, tmp_pat
 def test_the_csv_beside_the_page_has_every_row(gathers: Analysis, table: pd.DataFrame) -> None:
     files = dict(csv_tables(gathers))
     assert len(files[section.SOURCE]) == len(table)
+
+
+def test_the_summary_names_no_best_recipe_of_what_several_devices_share(
+    gathers: Analysis,
+) -> None:
+    assert not gathers.speedups[section.OP].empty
+    assert f"best recipe of {section.OP}" not in " ".join(sentences(gathers))

@@ -79,7 +79,7 @@ def test_gains_and_errors_of_two_providers_stand_apart(tmp_path: Path) -> None:
 def test_the_summary_says_whose_gain_and_whose_error_it_is(tmp_path: Path) -> None:
     found = by_two_providers(tmp_path)
     text = " ".join(sentences(found)).replace("\N{NO-BREAK SPACE}", " ")
-    assert "the best recipe is fp8_axiswise by triton" in text
+    assert "the best recipe of gemm is fp8_axiswise by triton" in text
     assert "by provider: cublaslt 10.0 %, triton 30.0 %" in text
     row = glance_row(found)
     assert str(row["gain"]).endswith("fp8_axiswise (triton)")

@@ -3,11 +3,13 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
+
 from roofcal.devices import DeviceSpec
 from roofcal.records import Protocol
 from roofcal.report.analysis import Analysis, analyse
 from roofcal.report.loading import load_run
-from roofcal.report.summary import checks, narrower, sentences
+from roofcal.report.summary import checks, fastest, narrower, sentences
 from tests.roofcal.report.linears import linear_run
 from tests.roofcal.report.synthetic import (
     MadeUpRun,
@@ -52,9 +54,15 @@ def test_it_says_what_fp8_buys(analysis: Analysis) -> None:
 
     text = told(analysis)
 
-    assert "In fp8 the best recipe is fp8_tensorwise" in text
+    assert "In fp8 the best recipe of gemm is fp8_tensorwise" in text
     assert f"{best['speedup'].median():.2f} times at {len(best)} large products" in text
     assert "slower than bf16 at 0 of 16 shapes" in text
+
+
+def test_a_pair_on_few_shapes_is_not_the_fastest() -> None:
+    rows = [("often", 1.5)] * 4 + [("half", 2.0)] * 2 + [("once", 3.0)]
+    table = pd.DataFrame(rows, columns=["recipe", "speedup"]).assign(provider="made")
+    assert fastest(table) == ("half", "made", 2.0)
 
 
 def test_it_says_how_wrong_each_model_is(analysis: Analysis) -> None:
@@ -74,7 +82,7 @@ def test_published_records_are_called_so(analysis: Analysis) -> None:
 def test_an_uncalibrated_run_says_so(bare: Path) -> None:
     text = told(analyse(load_run(bare), None))
     assert "Nothing is calibrated" in text
-    assert "In int8 the best recipe is int8" in text
+    assert "In int8 the best recipe of gemm is int8" in text
 
 
 def test_the_recipes_that_save_bits() -> None:
