@@ -96,7 +96,8 @@ def calibrated_line(calibration: Calibration, collective: str, world_size: int) 
 def _not_calibrated(calibration: Calibration, missing: list[tuple[str, int]]) -> str:
     wanted = ", ".join(f"{name} of {size} GPUs" for name, size in missing)
     names = [name.split(".") for name in calibration.constants if name.startswith("link.")]
-    known = sorted({(int(size), name) for _, name, size, *_ in names})
+    asked = {name for name, _ in missing}
+    known = sorted({(int(size), name) for _, name, size, *_ in names if name in asked})
     has = ", ".join(f"{size} ({name})" for size, name in known) or "none"
     return (
         f"the calibration of {calibration.device} has no link constants for {wanted}; "

@@ -70,7 +70,10 @@ def test_without_model_and_device_it_says_what_it_needs(
         (["--model", "llama-70b"], "unknown model 'llama-70b'; did you mean 'llama3-70b'?"),
         (["--model", "llama3-8b", "--tp", "3"], "--tp 3 does not divide the 32 heads of llama3-8b"),
         (["--model", "llama3-8b", "--recipe", "fp4"], "it knows bf16, fp8_tensorwise, fp8_axiswis"),
-        (["--model", "llama3-8b", "--tp", "2", "--link", "calibrated"], "world sizes it has: none"),
+        (
+            ["--model", "llama3-8b", "--tp", "8", "--link", "calibrated"],
+            "it has: 2 (all_gather), 2 (all_reduce), 4 (all_gather), 4 (all_reduce);",
+        ),
         (["--model", "llama3-405b"], "does not fit 1 x nvidia-h200 at batch 1: needs 813.7 GB per"),
         (["--model", "llama3-405b"], "has 126.9 (141 less 10% in reserve); smallest --tp that fit"),
         (["--model", "llama3-8b", "--device", "nvidia-h20"], "did you mean 'nvidia-h200'?"),
