@@ -4,8 +4,7 @@
     q0[m, n] = x[m, n] / scale0[m, n // 32]
 
 The tensor memory unit brings a tile to shared memory: no load holds registers, and both casts read
-what is there. A program may walk over tiles with STAGES of them on their way; on an H200 one tile
-per program is faster (kernels.configs), as others on the multiprocessor wait meanwhile. Two
+what is there. One tile per program: others on the multiprocessor work while it waits. Two
 neighbours of a row are one word in there; their magnitudes are compared as a pair (max.u16x2),
 which halves the search for maxima. Layouts and stores are those of kernels.cast_mx_hopper, which
 has the same casts for fp16, fp32 and rows that are no multiple of 16 bytes.
@@ -22,7 +21,6 @@ from kernels import cast_fp8_hopper, configs
 from kernels.cast_fp8 import Cast
 from kernels.cast_fp8_hopper import tile_of
 from kernels.cast_mx_hopper import _exponent_and_factor, _store_row_scales, _store_scales
-from kernels.fp8_scales import compute_units
 
 
 @gluon.jit
@@ -36,18 +34,6 @@ def _larger_pair(a, b):
 def _halves(pair):
     """(first, second) bf16 of a word, as bits of fp32."""
     return pair << 16, pair & -65536
-
-
-@gluon.jit
-def _fetch(x, tile, ROWS, COLS, ready, buffer, GROUP: gl.constexpr):
-    """Begin to bring a tile, if there is such a tile; `ready` tells of its arrival."""
-    BLOCK_M: gl.constexpr = x.block_type.shape[0]
-    BLOCK_N: gl.constexpr = x.block_type.shape[1]
-    wanted = tile < gl.cdiv(ROWS, BLOCK_M) * gl.cdiv(COLS, BLOCK_N)
-    down, right = tile_of(tile, ROWS, COLS, BLOCK_M, BLOCK_N, GROUP)
-    mbarrier.expect(ready, x.block_type.nbytes, pred=wanted)
-    at = [down * BLOCK_M, right * BLOCK_N]
-    tma.async_copy_global_to_shared(x, at, ready, buffer, pred=wanted)
 
 
 @gluon.jit
@@ -84,8 +70,6 @@ def _by_columns(
     scaled = gl.convert_layout(scaled, L, assert_trivial=True)
     turned = gl.convert_layout(gl.permute(scaled, (1, 0)), LT, assert_trivial=True)
     cast = turned.to(target.dtype)
-    tma.store_wait(0)  # what the tile before left in `out`
-    gl.thread_barrier()
     out.store(cast)
     fence_async_shared()
     gl.thread_barrier()
@@ -150,48 +134,38 @@ def _tiles_kernel(
     EVEN: gl.constexpr,
     C: gl.constexpr,
     GROUP: gl.constexpr,
-    STAGES: gl.constexpr,
     num_warps: gl.constexpr,
 ):
-    """Every num_programs-th tile; x and target are descriptors. EVEN: none reaches beyond x."""
+    """One tile per program; x and target are descriptors. EVEN: none reaches beyond x."""
     BLOCK_M: gl.constexpr = 32 * num_warps
     BLOCK_N: gl.constexpr = 32 * C
     PAIRS: gl.constexpr = gl.NVMMASharedLayout(x.layout.swizzle_byte_width, 32, 2)
-    stages = gl.allocate_shared_memory(x.dtype, [STAGES, BLOCK_M, BLOCK_N], x.layout)
+    tile = gl.allocate_shared_memory(x.dtype, [BLOCK_M, BLOCK_N], x.layout)
     out = gl.allocate_shared_memory(target.dtype, target.block_type.shape, target.layout)
-    ready = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
-    tiles = gl.cdiv(ROWS, BLOCK_M) * gl.cdiv(COLS, BLOCK_N)
-    for i in gl.static_range(STAGES):
-        mbarrier.init(ready.index(i), count=1)
+    ready = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
+    mbarrier.init(ready, count=1)
     gl.thread_barrier()
-    for i in gl.static_range(STAGES):
-        first = gl.program_id(0) + i * gl.num_programs(0)
-        _fetch(x, first, ROWS, COLS, ready.index(i), stages.index(i), GROUP)
-    done = 0
-    for tile in range(gl.program_id(0), tiles, gl.num_programs(0)):
-        stage = done % STAGES
-        mbarrier.wait(ready.index(stage), (done // STAGES) & 1)
-        words = stages.index(stage)._reinterpret(gl.int32, [BLOCK_M, BLOCK_N // 2], PAIRS)
-        down, right = tile_of(tile, ROWS, COLS, BLOCK_M, BLOCK_N, GROUP)
-        row, col = down * BLOCK_M, right * BLOCK_N
-        _by_columns(
-            *(words, out, target, scale1, row, col, ROWS, COLS),
-            *(LARGEST, CEIL, EVEN, C, num_warps),
-        )
-        if BOTH:
-            to_rows = (words, q0, scale0, row, col, ROWS, COLS)
-            _by_rows(*to_rows, LARGEST, CEIL, EVEN, C, num_warps)
-        gl.thread_barrier()
-        following = tile + STAGES * gl.num_programs(0)
-        _fetch(x, following, ROWS, COLS, ready.index(stage), stages.index(stage), GROUP)
-        done += 1  # noqa: SIM113 (Gluon knows no enumerate)
+    down, right = tile_of(gl.program_id(0), ROWS, COLS, BLOCK_M, BLOCK_N, GROUP)
+    row, col = down * BLOCK_M, right * BLOCK_N
+    mbarrier.expect(ready, x.block_type.nbytes)
+    tma.async_copy_global_to_shared(x, [row, col], ready, tile)
+    mbarrier.wait(ready, 0)
+    words = tile._reinterpret(gl.int32, [BLOCK_M, BLOCK_N // 2], PAIRS)
+    _by_columns(
+        *(words, out, target, scale1, row, col, ROWS, COLS),
+        *(LARGEST, CEIL, EVEN, C, num_warps),
+    )
+    if BOTH:
+        to_rows = (words, q0, scale0, row, col, ROWS, COLS)
+        _by_rows(*to_rows, LARGEST, CEIL, EVEN, C, num_warps)
     tma.store_wait(0)
 
 
 def fits(x: torch.Tensor) -> bool:
     """Whether this GPU, type and shape of x allow it: rows of x and of q1 in units of 16 bytes.
 
-    A column may lie apart, and rows over each other: the tensor memory unit takes neither.
+    Rows may lie apart, as in a column of a matrix, but not over each other. The stride along a row
+    of one column may be anything; the tensor memory unit wants 1.
     """
     rows_are = x.stride(0) % 8 == 0 and x.data_ptr() % 16 == 0
     rows_are &= x.stride(1) == 1 and x.stride(0) >= x.shape[1]
@@ -209,25 +183,19 @@ def cast(
     """Fill (q [cols, rows], scale as bytes), and unless it is None (q [rows, cols], scale)."""
     rows, cols = x.shape
     how = configs.TILES_MX if by_rows is None else configs.TILES_MX_BOTH
-    shape = how.tile
-    block_m, block_n = 32 * shape.num_warps, 32 * shape.columns_per_thread
-    tiles = triton.cdiv(rows, block_m) * triton.cdiv(cols, block_n)
-    programs = (
-        min(tiles, how.programs_per_unit * compute_units(x)) if how.programs_per_unit else tiles
-    )
+    block_m, block_n = 32 * how.num_warps, 32 * how.columns_per_thread
     q0, scale0 = by_rows or (None, None)
     q1, scale1 = by_columns
-    source = TensorDescriptor.from_tensor(x, [block_m, block_n], source_layout(shape))
-    _tiles_kernel[(programs,)](
-        *(source, q0, scale0, cast_fp8_hopper.tiles_of(q1, shape), scale1, rows, cols),
+    source = TensorDescriptor.from_tensor(x, [block_m, block_n], source_layout(how))
+    _tiles_kernel[(triton.cdiv(rows, block_m) * triton.cdiv(cols, block_n),)](
+        *(source, q0, scale0, cast_fp8_hopper.tiles_of(q1, how), scale1, rows, cols),
         LARGEST=largest,
         CEIL=ceil,
         BOTH=by_rows is not None,
         EVEN=rows % block_m == 0 and cols % block_n == 0,
-        C=shape.columns_per_thread,
-        GROUP=shape.group,
-        STAGES=how.stages,
-        num_warps=shape.num_warps,
+        C=how.columns_per_thread,
+        GROUP=how.group,
+        num_warps=how.num_warps,
     )
 
 

@@ -165,18 +165,6 @@ class HopperConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TilesConfig:
-    """Tiles that the tensor memory unit brings, `stages` in shared memory at a time.
-
-    programs_per_unit  persistent programs per SM, or None for one program per tile
-    """
-
-    tile: HopperConfig
-    stages: int
-    programs_per_unit: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PersistentConfig:
     """Programs that stay: as many as fill a unit with warps; `stages` of loads in flight in each.
 
@@ -238,12 +226,8 @@ HOPPER_MX_BOTH: Final = HopperConfig(columns_per_thread=4, num_warps=4, group=1)
 # kernels.cast_mx_tiles. Along the columns 54.8 and 207 with 8 warps, 57.0 and 215 with 4; by
 # HOPPER_MX 59.2 and 228. Both 83.8 and 334 in groups of 4 tiles, 84.0 and 337 in groups of 1, 86.2
 # with two columns per thread; persistent programs 85.0 and 366; by HOPPER_MX_BOTH 88.9 and 354.
-TILES_MX: Final = TilesConfig(
-    tile=HopperConfig(columns_per_thread=2, num_warps=8, group=1), stages=1, programs_per_unit=None
-)
-TILES_MX_BOTH: Final = TilesConfig(
-    tile=HopperConfig(columns_per_thread=4, num_warps=4, group=4), stages=1, programs_per_unit=None
-)
+TILES_MX: Final = HopperConfig(columns_per_thread=2, num_warps=8, group=1)
+TILES_MX_BOTH: Final = HopperConfig(columns_per_thread=4, num_warps=4, group=4)
 # Fused casts: kernels.cast_fused keeps whole rows in registers; a layer norm of 32768 columns would
 # spill on NVIDIA GPUs.
 FUSED_MOST_COLUMNS: Final = {

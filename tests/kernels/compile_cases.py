@@ -285,28 +285,26 @@ def _mx_hopper(kind: str, case: Any, rounding: str) -> Iterator[tuple[str, Case]
 def _mx_tiles(kind: str, case: Any, rounding: str) -> Iterator[tuple[str, Case]]:
     for both in (False, True):
         how = configs.TILES_MX_BOTH if both else configs.TILES_MX
-        shape = how.tile
-        block = [32 * shape.num_warps, 32 * shape.columns_per_thread]
-        source = f"tensordesc<bf16{block},{cast_mx_tiles.source_layout(shape)!r}>"
+        block = [32 * how.num_warps, 32 * how.columns_per_thread]
+        source = f"tensordesc<bf16{block},{cast_mx_tiles.source_layout(how)!r}>"
         for even in (True, False):
             constants = {
                 **dict.fromkeys(() if both else ("q0", "scale0")),
                 "CEIL": rounding == "ceil",
                 "BOTH": both,
                 "EVEN": even,
-                "C": shape.columns_per_thread,
-                "GROUP": shape.group,
-                "STAGES": how.stages,
-                "num_warps": shape.num_warps,
+                "C": how.columns_per_thread,
+                "GROUP": how.group,
+                "num_warps": how.num_warps,
             }
             name = f"tiles_mx_{rounding}{'_both' if both else ''}{'' if even else '_ragged'}"
             types = {"x": source, "scale0": "*u8", "scale1": "*u8"}
-            types["target"] = _descriptor(kind, shape)
+            types["target"] = _descriptor(kind, how)
             yield (
                 name,
                 case(
                     cast_mx_tiles._tiles_kernel,
-                    shape.num_warps,
+                    how.num_warps,
                     constants,
                     types=types,
                     architectures=FROM_HOPPER_ON,

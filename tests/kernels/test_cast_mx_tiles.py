@@ -21,12 +21,11 @@ def test_a_cpu_tensor_does_not_fit() -> None:
 
 @pytest.mark.parametrize(("columns", "bytes_wide"), [(2, 128), (4, 128), (1, 64)])
 def test_the_swizzle_is_as_wide_as_a_row(columns: int, bytes_wide: int) -> None:
-    how = replace(configs.TILES_MX.tile, columns_per_thread=columns)
+    how = replace(configs.TILES_MX, columns_per_thread=columns)
     assert cast_mx_tiles.source_layout(how).swizzle_byte_width == bytes_wide
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("walk", [(1, None), (1, 1), (2, 1)])
 @pytest.mark.parametrize(("dtype", "rounding"), [(E4M3, "floor"), (E5M2, "ceil")])
 @pytest.mark.parametrize(("rows", "cols"), SHAPES)
 def test_it_casts_as_the_reference_does(
@@ -34,7 +33,6 @@ def test_it_casts_as_the_reference_does(
     cols: int,
     dtype: torch.dtype,
     rounding: Literal["floor", "ceil"],
-    walk: tuple[int, int | None],
     device: torch.device,
 ) -> None:
     x = drawn(rows, cols, device)
@@ -43,22 +41,29 @@ def test_it_casts_as_the_reference_does(
         pytest.skip("needs a GPU of compute capability 9.0 or later")
     by_rows = mx(x, dtype, rounding)
     by_columns = mx(x.t().contiguous(), dtype, rounding)
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("TILES_MX", "TILES_MX_BOTH"):
-            how = replace(getattr(configs, name), stages=walk[0], programs_per_unit=walk[1])
-            patch.setattr(configs, name, how)
-        compare(mxfp8_dim1(x, dtype, rounding=rounding), by_columns)
-        compare(mxfp8_both(x, dtype, rounding=rounding), (*by_rows, *by_columns))
+    compare(mxfp8_dim1(x, dtype, rounding=rounding), by_columns)
+    compare(mxfp8_both(x, dtype, rounding=rounding), (*by_rows, *by_columns))
+
+
+def odd_matrix(kind: str, device: torch.device) -> torch.Tensor:
+    """A column of rows that begin at multiples of 16 bytes or not, or rows that are the same."""
+    if kind == "same rows":
+        return drawn(1, 64, device).expand(128, 64)
+    return drawn(128, 64 if kind == "aligned column" else 65, device)[:, :1]
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("kind", ["column", "rows"])
-def test_what_the_tensor_memory_unit_does_not_take_goes_another_way(
-    kind: str, device: torch.device
+@pytest.mark.parametrize(
+    ("kind", "fits"), [("aligned column", True), ("odd column", False), ("same rows", False)]
+)
+def test_strides_that_the_tensor_memory_unit_does_not_take_go_another_way(
+    kind: str, fits: bool, device: torch.device
 ) -> None:
-    """A column whose elements lie apart, and rows that are one and the same."""
-    base = drawn(128, 64, device)
-    x = base[:, :1] if kind == "column" else base[:1].expand(128, 64)
-    assert not cast_mx_tiles.fits(x)
+    """Rows 128 bytes apart are for it; rows 130 or no bytes apart are not."""
+    x = odd_matrix(kind, device)
+    hopper = x.is_cuda and torch.cuda.get_device_capability(x.device) >= (9, 0)
+    assert cast_mx_tiles.fits(x) == (fits and hopper)
     whole = x.contiguous()
-    compare(mxfp8_dim1(x, E4M3, rounding="floor"), mx(whole.t().contiguous(), E4M3, "floor"))
+    by_rows, by_columns = mx(whole, E4M3, "floor"), mx(whole.t().contiguous(), E4M3, "floor")
+    compare(mxfp8_dim1(x, E4M3, rounding="floor"), by_columns)
+    compare(mxfp8_both(x, E4M3, rounding="floor"), (*by_rows, *by_columns))
