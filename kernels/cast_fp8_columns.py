@@ -315,10 +315,10 @@ def columns_grid(
 ) -> tuple[int, int]:
     """(programs per column of tiles, a power of two; tiles that each walks down)."""
     across, down = triton.cdiv(cols, config.cols), triton.cdiv(rows, config.rows)
-    wanted = triton.cdiv(config.programs_per_unit * units, across)
-    programs = triton.next_power_of_2(min(wanted, config.most_partials, down))
-    steps = triton.cdiv(down, programs)
-    return programs, steps
+    wanted = min(triton.cdiv(config.programs_per_unit * units, across), down, config.most_partials)
+    few = triton.next_power_of_2(min(wanted, config.wide_partials))
+    programs = max(few, 1 << wanted.bit_length() - 1)  # beyond few: not more than the GPU has room
+    return programs, triton.cdiv(down, programs)
 
 
 def _zeros(x: torch.Tensor) -> torch.Tensor:

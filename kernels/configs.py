@@ -116,15 +116,17 @@ class TileConfig:
 class ColumnsConfig:
     """How the maxima of columns are found: programs walk down tiles of rows x cols.
 
-    programs_per_unit  programs per SM at least, where `most_partials` allows it
-    most_partials      programs per column at most, each with a maximum of its own, which the next
-                       kernel reads all; a power of two
+    programs_per_unit  programs per SM that are wanted
+    wide_partials      programs per column up to which more than wanted are taken; a power of two
+    most_partials      programs per column at most, as narrow matrices need, each with a maximum of
+                       its own, which the next kernel reads all; a power of two
     """
 
     rows: int
     cols: int
     num_warps: int
     programs_per_unit: int
+    wide_partials: int
     most_partials: int
 
 
@@ -178,11 +180,12 @@ class PersistentConfig:
 
 
 # Columns: kernels.cast_fp8_columns and kernels.cast_fp8_hopper. Four partial maxima per column,
-# 91.9 and 340, beat atomics, 95.9 and 340. Both casts, 16 elements per thread and three rows ahead
+# 91.9 and 340, beat atomics, 95.9 and 340; with 32 the second kernel would hold 160 registers, with
+# up to 16 it holds 118. Both casts, 16 elements per thread and three rows ahead
 # of the one that is cast: 121 and 413; 32 elements and two rows 126 and 417, with none ahead 134
 # and 470.
 COLUMNS_AMAX: Final = ColumnsConfig(
-    rows=128, cols=128, num_warps=8, programs_per_unit=2, most_partials=4
+    rows=128, cols=128, num_warps=8, programs_per_unit=2, wide_partials=4, most_partials=16
 )
 # Tiles of 64 x 64 took 111 at 4095 x 4097, where HOPPER_TRANSPOSE does not fit, these 69.9.
 TRANSPOSE: Final = TileConfig(rows=32, cols=128, num_warps=4)

@@ -111,32 +111,41 @@ def _casts_of(source: str, kind: str) -> Iterator[tuple[str, Case]]:
 
 
 def _columns_of(kind: str, case: Any) -> Iterator[tuple[str, Case]]:
-    amax, plain, hopper = configs.COLUMNS_AMAX, configs.TRANSPOSE, configs.HOPPER_TRANSPOSE
+    amax, plain = configs.COLUMNS_AMAX, configs.TRANSPOSE
     if kind == "e5m2":
         tile = {"BLOCK_M": amax.rows, "BLOCK_N": amax.cols}
         yield "columns_amax", case(cast_fp8_columns._columns_amax_kernel, amax.num_warps, tile)
     yield from _short_columns(case)
-    partials = {"PARTIALS": amax.most_partials}
-    tile = {"BLOCK_M": plain.rows, "BLOCK_N": plain.cols} | partials
-    yield "transpose", case(cast_fp8_columns._transpose_kernel, plain.num_warps, tile)
+    tile = {"BLOCK_M": plain.rows, "BLOCK_N": plain.cols}
+    partials = amax.wide_partials
+    while partials <= amax.most_partials:
+        constants = tile | {"PARTIALS": partials}
+        kernel = cast_fp8_columns._transpose_kernel
+        yield f"transpose_{partials}", case(kernel, plain.num_warps, constants)
+        yield from _hopper_transpose(kind, case, partials)
+        partials *= 2
+
+
+def _hopper_transpose(kind: str, case: Any, partials: int) -> Iterator[tuple[str, Case]]:
+    how = configs.HOPPER_TRANSPOSE
     for even in (True, False):
         built = case(
             cast_fp8_hopper._transpose_kernel,
-            hopper.num_warps,
-            partials
-            | {
+            how.num_warps,
+            {
+                "PARTIALS": partials,
                 "EVEN": even,
-                "C": hopper.columns_per_thread,
-                "GROUP": hopper.group,
-                "num_warps": hopper.num_warps,
+                "C": how.columns_per_thread,
+                "GROUP": how.group,
+                "num_warps": how.num_warps,
             },
             architectures=FROM_HOPPER_ON,
             without=("shared.b8", "shfl.sync.bfly"),
             gluon=True,
             wide=False,
         )
-        built.signature["target"] = _descriptor(kind, hopper)
-        yield f"hopper_transpose{'' if even else '_ragged'}", built
+        built.signature["target"] = _descriptor(kind, how)
+        yield f"hopper_transpose_{partials}{'' if even else '_ragged'}", built
 
 
 def _short_columns(case: Any) -> Iterator[tuple[str, Case]]:

@@ -110,11 +110,11 @@ class TestEveryCast:
             cast(torch.zeros(3, 4, device=device), torch.float16)
 
 
-@pytest.mark.parametrize("most_partials", [1, 4])
+@pytest.mark.parametrize("most_partials", [1, 4, 8])
 def test_maxima_of_all_steps_and_programs_count(
     most_partials: int, monkeypatch: pytest.MonkeyPatch, device: torch.device
 ) -> None:
-    how = replace(configs.COLUMNS_AMAX, rows=32, programs_per_unit=4, most_partials=most_partials)
+    how = replace(configs.COLUMNS_AMAX, rows=32, programs_per_unit=16, most_partials=most_partials)
     monkeypatch.setattr(configs, "COLUMNS_AMAX", how)
     monkeypatch.setattr(cast_fp8_columns, "compute_units", lambda _: 1)
     rows = 9 * how.rows + 5
@@ -159,18 +159,24 @@ def test_short_columns_make_programs_for_all_units(
 @pytest.mark.parametrize(
     ("rows", "cols", "most_partials", "expected"),
     [
-        (8192, 8192, 8, (8, 8)),
-        (16384, 16384, 8, (4, 32)),
-        (100, 16384, 8, (1, 1)),
-        (300, 100, 8, (4, 1)),
+        (8192, 8192, 32, (4, 16)),
+        (16384, 16384, 32, (4, 32)),
+        (100, 16384, 32, (1, 1)),
+        (300, 100, 32, (4, 1)),
+        (8192, 4096, 32, (8, 8)),
+        (4096, 3072, 32, (8, 4)),
+        (8192, 2048, 32, (16, 4)),
+        (13440, 1024, 32, (32, 4)),
+        (28672, 512, 32, (32, 7)),
+        (13440, 1024, 4, (4, 27)),
         (8192, 128, 64, (64, 1)),
         (8192, 128, 1, (1, 64)),
     ],
 )
-def test_few_programs_share_a_column(
+def test_few_programs_share_a_column_and_more_where_the_matrix_is_narrow(
     rows: int, cols: int, most_partials: int, expected: tuple[int, int]
 ) -> None:
-    how = replace(configs.COLUMNS_AMAX, most_partials=most_partials)
+    how = replace(configs.COLUMNS_AMAX, wide_partials=4, most_partials=most_partials)
     assert cast_fp8_columns.columns_grid(rows, cols, 132, how) == expected
 
 
