@@ -13,16 +13,18 @@ for is q * scale. Arithmetic: kernels.fp8_scales.
 
 mxfp8 follows the OCP Microscaling Formats specification 1.0 (blocks of 32, scales 2**e); `floor` is
 its conversion, which saturates values above the largest; `ceil` rounds the scale up to where none
-is. Transposing mxfp8 casts use kernels.cast_mx_tiles or kernels.cast_mx_hopper where these fit.
+is. Transposing mxfp8 casts use kernels.cast_mx_tiles or kernels.cast_mx_hopper where these fit,
+all mxfp8 casts kernels.cast_mx_ragged.
 """
 
+from dataclasses import replace
 from typing import Final, Literal
 
 import torch
 import triton
 import triton.language as tl
 
-from kernels import cast_mx_hopper, cast_mx_tiles, configs
+from kernels import cast_mx_hopper, cast_mx_ragged, cast_mx_tiles, configs
 from kernels.cast_fp8 import Cast
 from kernels.fp8_scales import (
     alignment,
@@ -138,6 +140,7 @@ def _blocks_kernel(
     LARGEST: tl.constexpr,
     SCALES: tl.constexpr,
     SIZE: tl.constexpr,
+    DOWN: tl.constexpr,
     DIM0: tl.constexpr,
     ALIGN: tl.constexpr,
     BLOCK_M: tl.constexpr,
@@ -145,6 +148,7 @@ def _blocks_kernel(
 ):
     """One tile per program, along its columns and transposed, and with DIM0 along its rows.
 
+    DOWN: rows of a block along the columns; SIZE, or less where x has no more rows.
     ALIGN divides COLS and STRIDE, as in _rows_of_blocks_kernel.
     """
     if ALIGN > 1:
@@ -163,7 +167,7 @@ def _blocks_kernel(
             values, q0, scale0, row, col, ROWS, COLS, LARGEST, SCALES, SIZE, BLOCK_M, BLOCK_N
         )
     turned = tl.trans(values)
-    _cast_blocks(turned, q1, scale1, col, row, COLS, ROWS, LARGEST, SCALES, SIZE, BLOCK_N, BLOCK_M)
+    _cast_blocks(turned, q1, scale1, col, row, COLS, ROWS, LARGEST, SCALES, DOWN, BLOCK_N, BLOCK_M)
 
 
 @triton.jit
@@ -271,9 +275,13 @@ def _along_rows(x: torch.Tensor, dtype: torch.dtype, how: str, size: int) -> Cas
     check_matrix(x)
     largest = check_target(dtype, x)
     made = _empty(x, dtype, how, size)
-    if x.numel():
+    if size == MX_BLOCK and x.numel() and cast_mx_ragged.fits(x, transposing=False):
+        cast_mx_ragged.cast(x, made, None, largest=largest, ceil=how == "ceil")
+    elif x.numel():
         rows, cols = x.shape
-        count = configs.BLOCKS.block // size
+        small = x.numel() <= configs.BLOCKS_SMALL_MOST
+        cut = configs.BLOCKS_SMALL if small else configs.BLOCKS
+        count = cut.block // size
         _rows_of_blocks_kernel[(triton.cdiv(made[1].numel(), count),)](
             *(x, *made, rows, cols, x.stride(0)),
             ALIGN=alignment(x),
@@ -282,7 +290,7 @@ def _along_rows(x: torch.Tensor, dtype: torch.dtype, how: str, size: int) -> Cas
             SIZE=size,
             COUNT=count,
             LONG=made[1].shape[1] >= count,
-            num_warps=configs.BLOCKS.num_warps,
+            num_warps=cut.num_warps,
         )
     return _named(made)
 
@@ -314,13 +322,17 @@ def _transposing(
     if size == MX_BLOCK and many and cast_mx_hopper.fits(x):
         cast_mx_hopper.cast(x, by_rows, by_columns, largest=largest, ceil=how == "ceil")
         return
+    if size == MX_BLOCK and many and cast_mx_ragged.fits(x, transposing=True):
+        cast_mx_ragged.cast(x, by_rows, by_columns, largest=largest, ceil=how == "ceil")
+        return
     rows, cols = x.shape
-    tile = _tile(many=many or size > MX_BLOCK, both=by_rows is not None)
+    tile = _tile(rows, few=not many and size == MX_BLOCK, both=by_rows is not None)
     _blocks_kernel[(triton.cdiv(rows, tile.rows) * triton.cdiv(cols, tile.cols),)](
         *(x, *(by_rows or (None, None)), *by_columns, rows, cols, x.stride(0)),
         LARGEST=largest,
         SCALES=how,
         SIZE=size,
+        DOWN=min(size, tile.rows),
         DIM0=by_rows is not None,
         ALIGN=alignment(x),
         BLOCK_M=tile.rows,
@@ -329,10 +341,11 @@ def _transposing(
     )
 
 
-def _tile(*, many: bool, both: bool) -> configs.TileConfig:
+def _tile(rows: int, *, few: bool, both: bool) -> configs.TileConfig:
     """For matrices of many rows or few, cast both ways or along their columns alone."""
-    if not many:
-        return configs.BLOCKS_FEW_ROWS
+    if few:
+        how = configs.BLOCKS_FEW_ROWS
+        return replace(how, rows=min(how.rows, triton.next_power_of_2(rows)))
     return configs.BLOCKS_BOTH if both else configs.BLOCKS_TRANSPOSED
 
 

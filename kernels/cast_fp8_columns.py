@@ -267,7 +267,7 @@ def short_tile(
 
     Narrower than `most_cols` where there would be fewer programs than units.
     """
-    block_m = triton.next_power_of_2(max(16, rows))
+    block_m = triton.next_power_of_2(max(how.least_rows, rows))
     wanted = triton.next_power_of_2(triton.cdiv(cols, units))
     fits = how.most_elements_of_program // block_m
     block_n = max(how.least_cols, min(how.most_cols, wanted, fits))
@@ -280,7 +280,8 @@ def _cast_short(
 ) -> None:
     """Fill (q, scale) of the columns, and those of the rows unless they are None."""
     rows, cols = x.shape
-    block_m, block_n, warps = short_tile(rows, cols, compute_units(x), configs.SHORT_COLUMNS)
+    how = configs.SHORT_FEW_ROWS if rows <= configs.FEW_ROWS else configs.SHORT_COLUMNS
+    block_m, block_n, warps = short_tile(rows, cols, compute_units(x), how)
     block, at_once, warps_of_rows = rows_tile(cols, configs.ROWS)
     programs = triton.cdiv(cols, block_n)
     if by_rows is not None:

@@ -196,6 +196,7 @@ def cast(
         C=how.columns_per_thread,
         GROUP=how.group,
         num_warps=how.num_warps,
+        maxnreg=how.most_registers,
     )
 
 

@@ -135,6 +135,7 @@ class ShortColumnsConfig:
     """How columns that are kept in registers are cut into programs.
 
     most_rows, most_elements    of a matrix whose columns are read once; rows a power of two
+    least_rows                  of a program's tile
     most_ragged_rows, most_ragged_elements  the same on Hopper, of rows no multiple of 16
     least_cols, most_cols       columns of a program, powers of two
     most_elements_of_program    fewer columns where they are longer, down to least_cols
@@ -144,6 +145,7 @@ class ShortColumnsConfig:
 
     most_rows: int
     most_elements: int
+    least_rows: int
     most_ragged_rows: int
     most_ragged_elements: int
     least_cols: int
@@ -159,11 +161,21 @@ class HopperConfig:
 
     columns_per_thread  1, 2 or 4
     group               tiles that are walked down before the next column of tiles
+    most_registers      of a thread; None: as many as the compiler takes
     """
 
     columns_per_thread: int
     num_warps: int
     group: int
+    most_registers: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarpsConfig:
+    """A tile of 32 x 32 elements per warp: `down` x `across` warps."""
+
+    down: int
+    across: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,6 +215,7 @@ BOTH_LEAST_ELEMENTS: Final = 1 << 25
 SHORT_COLUMNS: Final = ShortColumnsConfig(
     most_rows=2048,
     most_elements=1 << 22,
+    least_rows=16,
     most_ragged_rows=4096,
     most_ragged_elements=1 << 24,
     least_cols=8,
@@ -212,17 +225,30 @@ SHORT_COLUMNS: Final = ShortColumnsConfig(
     most_warps=32,
 )
 SHORT_BOTH_MOST: Final = 1 << 21
+# Up to FEW_ROWS rows: a thread that has eight columns makes as many divisions, one after the other.
+SHORT_FEW_ROWS: Final = replace(SHORT_COLUMNS, least_rows=1, elements_per_thread=4)
 
 # Blocks: kernels.cast_blocks and kernels.cast_mx_hopper. BLOCKS: 16 elements per thread, 53.1 of
 # mxfp8_dim0 at 8192^2, beat 8 of them, 61.3; at 4095 x 4097 programs of 1024 beat those of 2048,
 # 32.6 and 37.6. BLOCKS_BOTH, where neither Hopper kernel fits: 55.4 at 4095 x 4097 against
 # 63.0 with 128 x 64, which is the best tile along the columns alone, 27.1.
 BLOCKS: Final = StreamConfig(block=1024, num_warps=2)
+# Up to BLOCKS_SMALL_MOST elements: 2.8 at 1000 x 1000, BLOCKS 3.3.
+BLOCKS_SMALL: Final = StreamConfig(block=1024, num_warps=4)
+BLOCKS_SMALL_MOST: Final = 1 << 21
 BLOCKS_TRANSPOSED: Final = TileConfig(rows=128, cols=64, num_warps=4)
 BLOCKS_BOTH: Final = TileConfig(rows=32, cols=128, num_warps=4)
 # Up to FEW_ROWS, the tiles of the casts that follow would be empty for the most part.
 FEW_ROWS: Final = 64
 BLOCKS_FEW_ROWS: Final = TileConfig(rows=32, cols=32, num_warps=4)
+# kernels.cast_mx_ragged, by whether it casts along rows and along columns; where the rows of x, and
+# those of q if it is transposed, are multiples of so many elements at most.
+RAGGED_MOST_ALIGNMENT: Final = 4
+RAGGED_MX: Final = {
+    (True, False): WarpsConfig(down=1, across=4),
+    (False, True): WarpsConfig(down=4, across=1),
+    (True, True): WarpsConfig(down=2, across=2),
+}
 SQUARES_WARPS: Final = 4
 HOPPER_MX: Final = HopperConfig(columns_per_thread=4, num_warps=8, group=4)
 HOPPER_MX_BOTH: Final = HopperConfig(columns_per_thread=4, num_warps=4, group=1)

@@ -1,6 +1,7 @@
 """Which kernels are compiled ahead of time, with which configuration, and for which GPUs."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from kernels import (
     cast_fp8_hopper,
     cast_fused,
     cast_mx_hopper,
+    cast_mx_ragged,
     cast_mx_tiles,
     configs,
     empty,
@@ -150,8 +152,9 @@ def _hopper_transpose(kind: str, case: Any, partials: int) -> Iterator[tuple[str
 
 def _short_columns(case: Any) -> Iterator[tuple[str, Case]]:
     """The fewest and the most rows; with the cast of rows, and where rows begin anywhere."""
-    how = configs.SHORT_COLUMNS
-    for rows in (16, 512, how.most_rows, how.most_ragged_rows):
+    most = configs.SHORT_COLUMNS
+    for rows in (1, 16, configs.FEW_ROWS, 512, most.most_rows, most.most_ragged_rows):
+        how = configs.SHORT_FEW_ROWS if rows <= configs.FEW_ROWS else most
         block_m, block_n, warps = cast_fp8_columns.short_tile(rows, 8192, 132, how)
         tile = {"ALIGN": 16, "BLOCK_M": block_m, "BLOCK_N": block_n}
         block, at_once, warps_of_rows = cast_fp8.rows_tile(2048, configs.ROWS)
@@ -184,18 +187,25 @@ def _blocks_of(source: str, kind: str, case: Any) -> Iterator[tuple[str, Case]]:
         pointer = "*fp32" if scales == "fp32" else "*u8"
         how = {"SCALES": scales, "SIZE": size}
         more = {"types": {"scale0": pointer, "scale1": pointer}} | usable
-        yield f"blocks_{scales}", _blocks(case, "rows", how, rows, more)
-        yield f"blocks_{scales}_odd", _blocks(case, "rows", how, rows, more, odd=True)
+        for name, cut in (("", rows), ("_small", configs.BLOCKS_SMALL)):
+            yield f"blocks_{scales}{name}", _blocks(case, "rows", how, cut, more)
+            yield f"blocks_{scales}{name}_odd", _blocks(case, "rows", how, cut, more, odd=True)
         yield f"blocks_{scales}_dim1", _blocks(case, "columns", how, tile, more)
         if size == cast_blocks.MX_BLOCK:
             both = configs.BLOCKS_BOTH
             yield f"blocks_{scales}_both", _blocks(case, "both", how, both, more)
         if size == cast_blocks.MX_BLOCK and kind == "e4m3":
             yield from _mx_hopper(kind, case, scales)
+            yield from _mx_ragged(case, scales)
             if source == "bf16":
                 yield from _mx_tiles(kind, case, scales)
             few = configs.BLOCKS_FEW_ROWS
             yield f"blocks_{scales}_few", _blocks(case, "both", how, few, more)
+            one = {"wide": False}
+            yield (
+                f"blocks_{scales}_one",
+                _blocks(case, "both", how, replace(few, rows=1), more | one),
+            )
     square = {"SCALES": "fp32", "SIZE": cast_blocks.BLOCK}
     yield "squares", case(cast_blocks._squares_kernel, configs.SQUARES_WARPS, square, **usable)
 
@@ -221,6 +231,7 @@ def _blocks(
     constants = {
         **how,
         **dict.fromkeys(("q0", "scale0") if along == "columns" else ()),
+        "DOWN": min(how["SIZE"], tile.rows),
         "DIM0": along == "both",
         "ALIGN": 16,
         "BLOCK_M": tile.rows,
@@ -315,12 +326,39 @@ def _mx_tiles(kind: str, case: Any, rounding: str) -> Iterator[tuple[str, Case]]
                     cast_mx_tiles._tiles_kernel,
                     how.num_warps,
                     constants,
+                    most_registers=how.most_registers,
                     types=types,
                     architectures=FROM_HOPPER_ON,
                     gluon=True,
                     wide=both,
                 ),
             )
+
+
+def _mx_ragged(case: Any, rounding: str) -> Iterator[tuple[str, Case]]:
+    for (by_rows, by_columns), how in configs.RAGGED_MX.items():
+        absent = (*(() if by_rows else ("q0", "scale0")), *(() if by_columns else ("q1", "scale1")))
+        constants = {
+            **dict.fromkeys(absent),
+            "CEIL": rounding == "ceil",
+            "ACROSS": how.across,
+            "num_warps": how.down * how.across,
+        }
+        name = "both" if by_rows and by_columns else "dim0" if by_rows else "dim1"
+        yield (
+            f"ragged_mx_{rounding}_{name}",
+            case(
+                cast_mx_ragged._ragged_kernel,
+                how.down * how.across,
+                constants,
+                types={"scale0": "*u8", "scale1": "*u8"},
+                architectures=FROM_HOPPER_ON,
+                gluon=True,
+                wide=False,
+                odd_sizes=True,
+                without=("shfl.sync",),
+            ),
+        )
 
 
 CASES: dict[str, Case] = dict((*_streams(), *_casts(), *gemms(), *gathered()))

@@ -12,7 +12,7 @@ from tests.kernels.test_cast_fp8 import drawn
 
 Check = Callable[..., None]
 TILE = configs.BLOCKS_TRANSPOSED
-SHAPES = [(1, 1), (1, 100), (100, 1), (33, 17), (32, 64), (TILE.rows + 1, TILE.cols + 3)]
+SHAPES = [(1, 1), (1, 100), (5, 70), (100, 1), (33, 17), (32, 64), (TILE.rows + 1, TILE.cols + 3)]
 
 
 def compare(found: tuple[torch.Tensor, ...], expected: tuple[torch.Tensor, ...]) -> None:

@@ -136,7 +136,8 @@ def test_several_programs_cast_short_columns(
 @pytest.mark.parametrize(
     ("rows", "cols", "expected"),
     [
-        (1, 8192, (16, 64, 1)),
+        (1, 8192, (4, 64, 1)),
+        (16, 8192, (16, 64, 1)),
         (512, 8192, (512, 16, 8)),
         (1024, 1024, (1024, 8, 8)),
         (2048, 2048, (2048, 8, 16)),
@@ -147,6 +148,7 @@ def test_short_columns_make_programs_for_all_units(
 ) -> None:
     how = replace(
         configs.SHORT_COLUMNS,
+        least_rows=4,
         least_cols=8,
         most_cols=64,
         most_elements_of_program=8192,
