@@ -175,9 +175,12 @@ def fits(x: torch.Tensor, *, transposing: bool) -> bool:
 
 
 def is_ragged(x: torch.Tensor, *, transposing: bool) -> bool:
-    """Whether rows of x, or those of a transposed q, begin at odd places; not for few rows."""
+    """Whether rows of x, or those of a transposed q, begin at odd places; not for few of them.
+
+    One column (a constant to the compiler) would crash Triton 3.6.
+    """
     unit = math.gcd(alignment(x), x.shape[0] if transposing else 0)
-    return x.shape[0] > configs.FEW_ROWS and unit <= configs.RAGGED_MOST_ALIGNMENT
+    return min(x.shape) > configs.FEW_ROWS and unit <= configs.RAGGED_MOST_ALIGNMENT
 
 
 def cast(

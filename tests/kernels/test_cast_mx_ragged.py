@@ -11,7 +11,7 @@ from tests.kernels.fp8_reference import E4M3, E5M2, mx
 from tests.kernels.test_cast_blocks import compare
 from tests.kernels.test_cast_fp8 import drawn
 
-SHAPES = [(65, 1), (129, 33), (255, 257), (1001, 130), (300, 515)]
+SHAPES = [(65, 67), (129, 133), (255, 257), (1001, 130), (300, 515)]
 
 
 def test_a_cpu_tensor_does_not_fit() -> None:
@@ -28,6 +28,7 @@ def test_a_cpu_tensor_does_not_fit() -> None:
         (1000, 1000, False, False),
         (1004, 1004, True, True),
         (configs.FEW_ROWS, 4097, False, False),
+        (4097, configs.FEW_ROWS, False, False),
     ],
 )
 def test_what_moves_in_bits_is_ragged(
@@ -40,7 +41,7 @@ def test_what_moves_in_bits_is_ragged(
 
 
 def test_rows_of_a_wider_matrix_are_ragged() -> None:
-    x = torch.empty(128, 129, device="meta")[:, :64]
+    x = torch.empty(128, 129, device="meta")[:, :128]
     assert cast_mx_ragged.is_ragged(x, transposing=False)
 
 
