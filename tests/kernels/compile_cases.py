@@ -162,10 +162,11 @@ def _short_columns(case: Any) -> Iterator[tuple[str, Case]]:
         kernel = cast_fp8_columns._short_columns_kernel
         types = {"types": {"q0": "*fp8e4nv", "scale0": "*fp32"}}
         # AMD takes two passes, as others than Hopper do of so many rows
-        gpus = {"architectures": (90,) if rows > how.most_rows else PTX}
+        gpus: dict[str, Any] = {"architectures": (90,) if rows > how.most_rows else PTX}
+        gpus["wide"] = rows > configs.FEW_ROWS  # few elements per thread
         columns = {"q0": None, "scale0": None}
         yield f"short_columns_{rows}", case(kernel, warps, tile | columns, **types, **gpus)
-        odd = {"odd_sizes": True, "wide": False} | gpus
+        odd = gpus | {"odd_sizes": True, "wide": False}
         yield (
             f"short_columns_{rows}_odd",
             case(kernel, warps, tile | columns | {"ALIGN": 1}, **types, **odd),
