@@ -40,7 +40,7 @@ _TILE_M: gl.constexpr = gl.constexpr(128)
 
 
 @gluon.jit
-def _tile_of(tile, TILES_M, TILES_N, GROUP: gl.constexpr):
+def tile_of(tile, TILES_M, TILES_N, GROUP: gl.constexpr):
     """kernels.fp8_operands.tile_of."""
     in_group = GROUP * TILES_N
     first = tile // in_group * GROUP
@@ -70,7 +70,7 @@ def _fetch(
     steps = gl.cdiv(K, _STEP)
     fetched = 0
     for tile in range(gl.program_id(0), tiles_m * tiles_n, gl.num_programs(0)):
-        tile_m, tile_n = _tile_of(tile, tiles_m, tiles_n, GROUP)
+        tile_m, tile_n = tile_of(tile, tiles_m, tiles_n, GROUP)
         for step in range(steps):
             stage = fetched % STAGES
             mbarrier.wait(empty.index(stage), ((fetched // STAGES) & 1) ^ 1)
@@ -87,7 +87,7 @@ def _fetch(
 
 
 @gluon.jit
-def _store(values, c, row, col, staging):
+def store(values, c, row, col, staging):
     """One half of a warpgroup's tile, when the half before it has left its buffer."""
     tma.store_wait(0)
     staging.store(values.to(gl.bfloat16))
@@ -133,7 +133,7 @@ def _consume(
     steps = gl.cdiv(K, _STEP)
     used = 0
     for tile in range(gl.program_id(0), tiles_m * tiles_n, gl.num_programs(0)):
-        tile_m, tile_n = _tile_of(tile, tiles_m, tiles_n, GROUP)
+        tile_m, tile_n = tile_of(tile, tiles_m, tiles_n, GROUP)
         row, col = tile_m * _TILE_M + WHICH * HEIGHT, tile_n * TILE_N
         # Scales are read before the sums are made, and wait in few registers: read after them,
         # they cost 7 % of a product with K of 1024.
@@ -146,8 +146,8 @@ def _consume(
             sums = _scaled(sums, by_a, by_b, ROWS_A, ROWS_B, WIDE)
             halves = gl.permute(gl.reshape(sums, (HEIGHT, 2, HALF)), (0, 2, 1))
             first, second = gl.split(halves)
-            _store(first, c, row, col, staging.index(WHICH))
-            _store(second, c, row, col + HALF, staging.index(WHICH))
+            store(first, c, row, col, staging.index(WHICH))
+            store(second, c, row, col + HALF, staging.index(WHICH))
         elif MODE == "slow":
             by_a = _scales(scale_a, row, M, HEIGHT, ROWS_A)
             by_b = _scales(scale_b, col, N, HALF, ROWS_B)
@@ -156,9 +156,9 @@ def _consume(
                 stages_a, stages_b, full, empty, used, steps, STAGES, LAYOUT, WHICH
             )
             first = _scaled(first, by_a, by_b, ROWS_A, ROWS_B, LAYOUT)
-            _store(first, c, row, col, staging.index(WHICH))
+            store(first, c, row, col, staging.index(WHICH))
             second = _scaled(second, by_a, by_second, ROWS_A, ROWS_B, LAYOUT)
-            _store(second, c, row, col + HALF, staging.index(WHICH))
+            store(second, c, row, col + HALF, staging.index(WHICH))
         else:
             m = row + gl.arange(0, HEIGHT, gl.SliceLayout(1, LAYOUT))
             of_a = scale_a + m * STRIDE_A_ROW
@@ -167,7 +167,7 @@ def _consume(
                 stages_a, stages_b, full, empty, used, steps, of_a, of_b, m < M,
                 STRIDE_A_STEP, STRIDE_B_STEP, STAGES, LAYOUT, WHICH,
             )  # fmt: skip
-            _store(sums, c, row, col, staging.index(WHICH))
+            store(sums, c, row, col, staging.index(WHICH))
         used += steps
     tma.store_wait(0)
 
@@ -274,9 +274,9 @@ def _launch(
     m, n, k = a.shape[0], b.shape[0], a.shape[1]
     tiles = triton.cdiv(m, _TILE_M.value) * triton.cdiv(n, config.n)
     _hopper_kernel[(min(tiles, compute_units(a)),)](
-        _described(a, [HEIGHT.value, _STEP.value]),
-        _described(b, [config.box, _STEP.value]),
-        _described(c, [HEIGHT.value, HALF.value]),
+        in_shared_memory(a, [HEIGHT.value, _STEP.value]),
+        in_shared_memory(b, [config.box, _STEP.value]),
+        in_shared_memory(c, [HEIGHT.value, HALF.value]),
         *(*scales, m, n, k, *strides),
         MODE=mode,
         ROWS_A=rows[0],
@@ -302,7 +302,8 @@ def layout_of(block: list[int], dtype: Any) -> Any:
     return gl.NVMMASharedLayout.get_default_for(block, dtype)
 
 
-def _described(x: torch.Tensor, block: list[int]) -> TensorDescriptor:
+def in_shared_memory(x: torch.Tensor, block: list[int]) -> TensorDescriptor:
+    """The descriptor of a matrix whose blocks lie in shared memory as Gluon's kernels want."""
     plain = described(x, block)
     layout = layout_of(block, _GLUON[x.dtype])
     return TensorDescriptor(x, plain.shape, plain.strides, block, layout)

@@ -72,7 +72,48 @@ class HopperGemmConfig:
     m: int = 128
 
 
-Tiled = TypeVar("Tiled", bound=GemmConfig | HopperGemmConfig)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PingpongConfig:
+    """A product in Gluon, kernels.fp8_gemm_pingpong: tiles of 128 x 128, one per warpgroup.
+
+    stages     of 128 columns of K in shared memory
+    group      tiles walked down before the next column of tiles
+    registers  per thread of a multiplying warpgroup
+    rate       of a large product, relative to the best tile in plain Triton
+    """
+
+    rate: float
+    stages: int = 6
+    group: int = 8
+    registers: int = 216
+    m: int = 128
+    n: int = 128
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlocksConfig:
+    """A product with scales per block in Gluon, kernels.fp8_gemm_blocks.
+
+    m, n        a tile
+    warpgroups  that multiply, m / warpgroups rows each
+    stages      of 128 columns of K in shared memory
+    buffers     per warpgroup, through which tiles leave
+    group       tiles walked down before the next column of tiles
+    registers   per thread of a multiplying warpgroup
+    rate        of a large product, relative to the best tile in plain Triton
+    """
+
+    m: int
+    n: int
+    rate: float
+    stages: int
+    buffers: int = 2
+    warpgroups: int = 2
+    group: int = 8
+    registers: int = 216
+
+
+Tiled = TypeVar("Tiled", bound=GemmConfig | HopperGemmConfig | PingpongConfig | BlocksConfig)
 
 # NVIDIA Hopper. 128x256 with four stages fits into shared memory only in two parts.
 FAST: Final = (
@@ -102,6 +143,14 @@ HOPPER: Final = {
     "slow": HopperGemmConfig(n=256, box=128, stages=4, rate=1.32),
     "blocks": HopperGemmConfig(n=128, box=128, stages=6, rate=1.57),
 }
+PINGPONG: Final = PingpongConfig(rate=1.05)
+# 192 x 128 has three warpgroups: fewer registers each.
+BLOCKS: Final = (
+    BlocksConfig(m=256, n=128, stages=4, buffers=1, rate=1.7),
+    BlocksConfig(m=128, n=256, stages=4, rate=1.7),
+    BlocksConfig(m=192, n=128, stages=4, warpgroups=3, registers=152, rate=1.7),
+    BlocksConfig(m=128, n=128, stages=6, buffers=1, rate=1.6),
+)
 SKINNY_ROWS: Final = 64  # the most rows of A that such a product takes at once
 WITH_LARGE_TILES: Final[tuple[Architecture, ...]] = (90, 100)
 
