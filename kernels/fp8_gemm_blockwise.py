@@ -14,7 +14,7 @@ import torch
 import triton
 import triton.language as tl
 
-from kernels import fp8_gemm_hopper, gemm_configs
+from kernels import fp8_gemm_blocks, fp8_gemm_hopper, gemm_configs
 from kernels.fp8_gemm import Candidates, has_large_tiles
 from kernels.fp8_operands import (
     check_operands,
@@ -24,7 +24,7 @@ from kernels.fp8_operands import (
     tile_of,
 )
 from kernels.fp8_scales import compute_units
-from kernels.gemm_configs import GemmConfig, HopperGemmConfig
+from kernels.gemm_configs import BlocksConfig, GemmConfig, HopperGemmConfig
 
 BLOCK: tl.constexpr = tl.constexpr(128)
 
@@ -110,12 +110,15 @@ def gemm(
     if has_large_tiles(a):
         candidates = gemm_configs.BLOCKWISE
     if square_b and not square_a and fp8_gemm_hopper.fits(a):
-        candidates = (*candidates, gemm_configs.HOPPER["blocks"])
+        large = gemm_configs.BLOCKS if fp8_gemm_blocks.takes(scale_a) else ()
+        candidates = (*candidates, *large, gemm_configs.HOPPER["blocks"])
     config = gemm_configs.choose(candidates, m, n, compute_units(a))
     if isinstance(config, HopperGemmConfig):
         fp8_gemm_hopper.launch_blockwise(a, b, c, scale_a, scale_b, config=config)
-        return c
-    launch(a, b, c, scale_a, scale_b, config, squares=(square_a, square_b))
+    elif isinstance(config, BlocksConfig):
+        fp8_gemm_blocks.launch(a, b, c, scale_a, scale_b, config=config)
+    elif isinstance(config, GemmConfig):
+        launch(a, b, c, scale_a, scale_b, config, squares=(square_a, square_b))
     return c
 
 
