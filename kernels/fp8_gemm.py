@@ -11,8 +11,8 @@ use_fast_accum=False.
 
 Persistent: each program walks over tiles, so that a tile's last stores overlap the next one's
 loads. Scales are applied once, at the end. Products of few rows go to kernels.fp8_gemm_skinny,
-large ones on Hopper to
-kernels.fp8_gemm_hopper or kernels.fp8_gemm_pingpong; kernels.fp8_gemm_blockwise has scales per block.
+large ones on Hopper to kernels.fp8_gemm_hopper or kernels.fp8_gemm_pingpong;
+kernels.fp8_gemm_blockwise has scales per block.
 """
 
 from typing import Literal, get_args

@@ -1,0 +1,65 @@
+"""Products in Gluon on a Hopper GPU with scales per block, in every tile of the table."""
+
+import pytest
+import torch
+
+from kernels import fp8_gemm_blocks, fp8_gemm_blockwise, fp8_gemm_hopper, gemm_configs
+from kernels.gemm_configs import BlocksConfig
+from tests.kernels.gemm_reference import assert_close, dequantised, drawn, scales
+
+SHAPES = [
+    *[(65, 1, 16), (130, 300, 272), (1000, 1000, 1008), (300, 333, 560)],
+    # more tiles than programs, K shorter than the ring, as long, and longer
+    *[(1024, 128 * 140, 128 * steps) for steps in (1, 3, 4, 7, 40)],
+]
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(
+    not torch.cuda.is_available() or torch.cuda.get_device_capability()[0] != 9,
+    reason="Gluon's products run on Hopper GPUs alone",
+)
+@pytest.mark.parametrize(("m", "n", "k"), SHAPES)
+@pytest.mark.parametrize("config", gemm_configs.BLOCKS)
+def test_a_product_is_right(m: int, n: int, k: int, config: BlocksConfig) -> None:
+    device = torch.device("cuda")
+    a, b = drawn(m, k, device), drawn(n, k, device)
+    scale_a = scales(-(-k // 128), m, device=device).t()
+    scale_b = scales(-(-n // 128), -(-k // 128), device=device)
+    c = torch.empty(m, -(-n // 8) * 8, dtype=torch.bfloat16, device=device)[:, :n].fill_(9)
+    fp8_gemm_blocks.launch(a, b, c, scale_a, scale_b, config=config)
+    assert_close(c, dequantised(a, scale_a) @ dequantised(b, scale_b).t())
+
+
+def test_transposed_scales_alone_may_get_it(
+    monkeypatch: pytest.MonkeyPatch, device: torch.device
+) -> None:
+    launched = []
+    monkeypatch.setattr(fp8_gemm_hopper, "fits", lambda _: True)
+    monkeypatch.setattr(
+        gemm_configs,
+        "choose",
+        lambda configs, *_: next((c for c in configs if isinstance(c, BlocksConfig)), configs[0]),
+    )
+    monkeypatch.setattr(fp8_gemm_blocks, "launch", lambda *_, config: launched.append(config))
+    a, b = drawn(8, 272, device), drawn(8, 272, device)
+    squares = scales(1, 3, device=device)
+    fp8_gemm_blockwise.gemm(a, b, scales(3, 8, device=device).t(), squares)
+    assert launched == [gemm_configs.BLOCKS[0]]
+    fp8_gemm_blockwise.gemm(a, b, scales(8, 3, device=device), squares)
+    assert len(launched) == 1
+
+
+def test_scales_are_read_as_one_row_of_whole_columns(device: torch.device) -> None:
+    scale_a = scales(3, 12, device=device).t()[:10]
+    flat = fp8_gemm_blocks._flat(scale_a)
+    assert flat.shape == [2 * 12 + 10]
+    assert torch.equal(flat.base[12:22], scale_a[:, 1])
+
+
+def test_tiles_are_of_whole_parts() -> None:
+    for config in gemm_configs.BLOCKS:
+        parts = config.m // config.warpgroups // 64 * (config.n // 128)
+        assert config.m % (64 * config.warpgroups) == 0
+        assert config.n % 128 == 0
+        assert parts in (1, 2)
