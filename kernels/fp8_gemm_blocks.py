@@ -30,7 +30,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 )
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
-from kernels.fp8_gemm_hopper import in_shared_memory, tile_of
+from kernels.fp8_gemm_hopper import in_shared_memory, store, tile_of
 from kernels.fp8_scales import compute_units
 from kernels.gemm_configs import BlocksConfig
 
@@ -145,17 +145,10 @@ def _two_parts(
 @gluon.jit
 def _store(values, c, row, col, staging, BUFFERS: gl.constexpr, WHICH: gl.constexpr):
     """A part, in two halves; a half waits until its buffer has been left."""
-    halves = gl.permute(gl.reshape(values, (HEIGHT, 2, QUARTER)), (0, 2, 1))
-    left, right = gl.split(halves.to(gl.bfloat16))
-    for i in gl.static_range(2):
-        buffer = staging.index(WHICH * BUFFERS + i % BUFFERS)
-        tma.store_wait(BUFFERS - 1)
-        if i == 0:
-            buffer.store(left)
-        else:
-            buffer.store(right)
-        fence_async_shared()
-        tma.async_copy_shared_to_global(c, [row, col + i * QUARTER], buffer)
+    left, right = gl.split(gl.permute(gl.reshape(values, (HEIGHT, 2, QUARTER)), (0, 2, 1)))
+    first: gl.constexpr = WHICH * BUFFERS
+    store(left, c, row, col, staging.index(first), BUFFERS - 1)
+    store(right, c, row, col + QUARTER, staging.index(first + BUFFERS - 1), BUFFERS - 1)
 
 
 @gluon.jit

@@ -87,9 +87,9 @@ def _fetch(
 
 
 @gluon.jit
-def store(values, c, row, col, staging):
-    """One half of a warpgroup's tile, when the half before it has left its buffer."""
-    tma.store_wait(0)
+def store(values, c, row, col, staging, PENDING: gl.constexpr = 0):
+    """A part of a tile, when all parts before it but PENDING have left their buffers."""
+    tma.store_wait(PENDING)
     staging.store(values.to(gl.bfloat16))
     fence_async_shared()
     tma.async_copy_shared_to_global(c, [row, col], staging)

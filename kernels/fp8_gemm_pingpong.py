@@ -96,10 +96,11 @@ def _sums(stages_a, stages_b, full, empty, used, steps, STAGES: gl.constexpr, LA
 def _multiply(
     c, scale_a, scale_b, stages_a, stages_b, staging, full, empty, M, N, K,
     ROWS_A: gl.constexpr, ROWS_B: gl.constexpr, STAGES: gl.constexpr, GROUP: gl.constexpr,
-    WHICH: gl.constexpr,
+    BUFFERS: gl.constexpr, WHICH: gl.constexpr,
 ):  # fmt: skip
     """A multiplying warpgroup: every other tile of the program, from tile WHICH on."""
     LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, TILE, 32])
+    BUFFER: gl.constexpr = WHICH * BUFFERS
     tiles_m = gl.cdiv(M, TILE)
     tiles_n = gl.cdiv(N, TILE)
     steps = gl.cdiv(K, TILE)
@@ -114,8 +115,8 @@ def _multiply(
         sums = _sums(stages_a, stages_b, full, empty, used, steps, STAGES, LAYOUT)
         sums = _scaled(sums, by_a, by_b, ROWS_A, ROWS_B)
         left, right = gl.split(gl.permute(gl.reshape(sums, (TILE, 2, WIDTH)), (0, 2, 1)))
-        store(left, c, row, col, staging.index(WHICH))
-        store(right, c, row, col + WIDTH, staging.index(WHICH))
+        store(left, c, row, col, staging.index(BUFFER), BUFFERS - 1)
+        store(right, c, row, col + WIDTH, staging.index(BUFFER + BUFFERS - 1), BUFFERS - 1)
         used += 2 * steps  # its own and those of the other's next tile
     tma.store_wait(0)
 
@@ -124,12 +125,12 @@ def _multiply(
 def _pingpong_kernel(
     a, b, c, scale_a, scale_b, M, N, K,
     ROWS_A: gl.constexpr, ROWS_B: gl.constexpr, STAGES: gl.constexpr, GROUP: gl.constexpr,
-    REGISTERS: gl.constexpr,
+    BUFFERS: gl.constexpr, REGISTERS: gl.constexpr,
 ):  # fmt: skip
     """Every num_programs-th tile; a, b and c are descriptors."""
     stages_a = gl.allocate_shared_memory(a.dtype, [STAGES, TILE, TILE], a.layout)
     stages_b = gl.allocate_shared_memory(b.dtype, [STAGES, TILE, TILE], b.layout)
-    staging = gl.allocate_shared_memory(c.dtype, [2, TILE, WIDTH], c.layout)
+    staging = gl.allocate_shared_memory(c.dtype, [2 * BUFFERS, TILE, WIDTH], c.layout)
     full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
     empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
     for stage in gl.static_range(STAGES):
@@ -141,9 +142,9 @@ def _pingpong_kernel(
         [
             (_fetch, (a, b, stages_a, stages_b, full, empty, M, N, K, STAGES, GROUP)),
             (_multiply, (c, scale_a, scale_b, stages_a, stages_b, staging, full, empty, M, N, K,
-                         ROWS_A, ROWS_B, STAGES, GROUP, 0)),
+                         ROWS_A, ROWS_B, STAGES, GROUP, BUFFERS, 0)),
             (_multiply, (c, scale_a, scale_b, stages_a, stages_b, staging, full, empty, M, N, K,
-                         ROWS_A, ROWS_B, STAGES, GROUP, 1)),
+                         ROWS_A, ROWS_B, STAGES, GROUP, BUFFERS, 1)),
         ],
         [4, 4],
         [REGISTERS, REGISTERS],
@@ -173,6 +174,7 @@ def launch(
         ROWS_B=scale_b.numel() > 1,
         STAGES=config.stages,
         GROUP=config.group,
+        BUFFERS=config.buffers,
         REGISTERS=config.registers,
         num_warps=4,
     )

@@ -77,6 +77,7 @@ class PingpongConfig:
     """A product in Gluon, kernels.fp8_gemm_pingpong: tiles of 128 x 128, one per warpgroup.
 
     stages     of 128 columns of K in shared memory
+    buffers    per warpgroup, through which halves of tiles leave
     group      tiles walked down before the next column of tiles
     registers  per thread of a multiplying warpgroup
     rate       of a large product, relative to the best tile in plain Triton
@@ -84,6 +85,7 @@ class PingpongConfig:
 
     rate: float
     stages: int = 6
+    buffers: int = 1
     group: int = 8
     registers: int = 216
     m: int = 128

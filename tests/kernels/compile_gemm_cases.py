@@ -201,6 +201,7 @@ def _pingpong() -> Iterator[tuple[str, Case]]:
             "ROWS_B": rows,
             "STAGES": how.stages,
             "GROUP": how.group,
+            "BUFFERS": how.buffers,
             "REGISTERS": how.registers,
         }
         name = f"gemm_pingpong_{'axiswise' if rows else 'tensorwise'}"
