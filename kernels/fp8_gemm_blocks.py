@@ -224,8 +224,7 @@ def _blocks_kernel(
                              M, N, K, STRIDE_B_ROW, STRIDE_B_STEP,
                              STAGES, GROUP, TILE_M, TILE_N, BUFFERS, GROUPS, 1)),
             ],
-            [4, 4],
-            [REGISTERS, REGISTERS],
+            [4, 4], [REGISTERS, REGISTERS],
         )
     else:
         gl.warp_specialize(
@@ -242,8 +241,7 @@ def _blocks_kernel(
                              M, N, K, STRIDE_B_ROW, STRIDE_B_STEP,
                              STAGES, GROUP, TILE_M, TILE_N, BUFFERS, GROUPS, 2)),
             ],
-            [4, 4, 4],
-            [REGISTERS, REGISTERS, REGISTERS],
+            [4, 4, 4], [REGISTERS, REGISTERS, REGISTERS],
         )
     # fmt: on
 
