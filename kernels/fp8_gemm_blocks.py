@@ -7,7 +7,7 @@ addition
 
     the scales of A come with their stage, through the tensor memory unit: a warpgroup that reads
     them from global memory waits for them in every step. They have to lie transposed (stride 1
-    along the rows)
+    along the rows), and each column at 16 bytes: a coordinate in between is an illegal instruction
 
     a warpgroup may have two parts of 64 x 128, one above the other (tiles 256 x 128) or beside it
     (128 x 256), so that a fetched byte serves more products. The fetching warps are the default
@@ -37,6 +37,7 @@ from kernels.gemm_configs import BlocksConfig
 HEIGHT: gl.constexpr = gl.constexpr(64)  # rows of a part
 WIDTH: gl.constexpr = gl.constexpr(128)  # columns of a part, and of K in a stage
 QUARTER: gl.constexpr = gl.constexpr(64)  # columns that leave at once
+ALIGNED = 4  # scales in 16 bytes
 SCALES = gl.NVMMASharedLayout(0, 32, 1)  # of a part's rows in shared memory: in their order
 
 
@@ -247,8 +248,13 @@ def _blocks_kernel(
 
 
 def takes(scale_a: torch.Tensor) -> bool:
-    """Whether the tensor memory unit can read these scales [M, steps]: transposed, and aligned."""
-    return scale_a.stride(0) == 1 and scale_a.data_ptr() % 16 == 0
+    """Whether the tensor memory unit can read these scales [M, steps]: transposed, and aligned.
+
+    The innermost coordinate of a box has to be a multiple of 16 bytes, which no compiler checks:
+    triton-lang/triton, issue 7385 and python/tutorials/gluon/04-tma.py.
+    """
+    columns_are_aligned = scale_a.shape[1] == 1 or scale_a.stride(1) % ALIGNED == 0
+    return scale_a.stride(0) == 1 and columns_are_aligned and scale_a.data_ptr() % 16 == 0
 
 
 def launch(
@@ -281,7 +287,7 @@ def launch(
 
 
 def _flat(scale_a: torch.Tensor) -> TensorDescriptor:
-    """Transposed scales as one row: any M is fine, where rows of their own need multiples of 4."""
+    """Transposed scales as one row: a box that ends below a column has scales of no row of C."""
     size = (scale_a.shape[1] - 1) * scale_a.stride(1) + scale_a.shape[0]
     flat = scale_a.as_strided((size,), (1,))
     return TensorDescriptor(flat, [size], [1], [HEIGHT.value], SCALES)

@@ -7,6 +7,10 @@ two warpgroups that take its tiles of 128 x 128 in turns. So one scales and stor
 other keeps the matrix unit busy: in kernels.fp8_gemm_hopper both share a tile and end it together,
 which costs most where K is short.
 
+The warpgroups sum in turns: one begins when the other has seen the last stage of its own tile. A
+barrier tells a phase from the next one only, so a warpgroup that waited for stages further ahead
+would take what lies there from earlier steps for its own.
+
 The fetching warps are the default partition: the two multiplying ones then get the same registers.
 Triton's interpreter knows no Gluon: kernels.fp8_gemm has the same product in plain Triton.
 """
@@ -76,8 +80,14 @@ def _scaled(values, by_a, by_b, ROWS_A: gl.constexpr, ROWS_B: gl.constexpr):
 
 
 @gluon.jit
-def _sums(stages_a, stages_b, full, empty, used, steps, STAGES: gl.constexpr, LAYOUT: gl.constexpr):
-    """A tile, summed in the matrix unit; `used` stages of the ring are behind it."""
+def _sums(
+    stages_a, stages_b, full, empty, other, used, steps,
+    STAGES: gl.constexpr, LAYOUT: gl.constexpr,
+):  # fmt: skip
+    """A tile, summed in the matrix unit; `used` stages of the ring are behind it.
+
+    The `other` warpgroup's turn begins as soon as all stages are there and their products issued.
+    """
     sums = gl.zeros((TILE, TILE), gl.float32, LAYOUT)
     for step in range(steps):
         stage = used % STAGES
@@ -87,6 +97,7 @@ def _sums(stages_a, stages_b, full, empty, used, steps, STAGES: gl.constexpr, LA
         sums = warpgroup_mma_wait(1, (sums,))  # the stage before has been read
         mbarrier.arrive(empty.index((used + STAGES - 1) % STAGES), count=1, pred=step > 0)
         used += 1
+    mbarrier.arrive(other, count=1)
     sums = warpgroup_mma_wait(0, (sums,))
     mbarrier.arrive(empty.index((used + STAGES - 1) % STAGES), count=1)
     return sums
@@ -94,7 +105,7 @@ def _sums(stages_a, stages_b, full, empty, used, steps, STAGES: gl.constexpr, LA
 
 @gluon.jit
 def _multiply(
-    c, scale_a, scale_b, stages_a, stages_b, staging, full, empty, M, N, K,
+    c, scale_a, scale_b, stages_a, stages_b, staging, full, empty, turns, M, N, K,
     ROWS_A: gl.constexpr, ROWS_B: gl.constexpr, STAGES: gl.constexpr, GROUP: gl.constexpr,
     BUFFERS: gl.constexpr, WHICH: gl.constexpr,
 ):  # fmt: skip
@@ -105,6 +116,7 @@ def _multiply(
     tiles_n = gl.cdiv(N, TILE)
     steps = gl.cdiv(K, TILE)
     used = WHICH * steps
+    phase = 1 - WHICH  # of a barrier that nobody has arrived at: the first turn is number 0's
     first_tile = gl.program_id(0) + WHICH * gl.num_programs(0)
     for tile in range(first_tile, tiles_m * tiles_n, 2 * gl.num_programs(0)):
         tile_m, tile_n = tile_of(tile, tiles_m, tiles_n, GROUP)
@@ -112,12 +124,16 @@ def _multiply(
         # read before the sums are made: afterwards the warpgroup would wait for them
         by_a = _scales(scale_a, row, M, ROWS_A, gl.SliceLayout(1, LAYOUT))
         by_b = _scales(scale_b, col, N, ROWS_B, gl.SliceLayout(0, LAYOUT))
-        sums = _sums(stages_a, stages_b, full, empty, used, steps, STAGES, LAYOUT)
+        mbarrier.wait(turns.index(WHICH), phase)
+        sums = _sums(
+            stages_a, stages_b, full, empty, turns.index(1 - WHICH), used, steps, STAGES, LAYOUT
+        )
         sums = _scaled(sums, by_a, by_b, ROWS_A, ROWS_B)
         left, right = gl.split(gl.permute(gl.reshape(sums, (TILE, 2, WIDTH)), (0, 2, 1)))
         store(left, c, row, col, staging.index(BUFFER), BUFFERS - 1)
         store(right, c, row, col + WIDTH, staging.index(BUFFER + BUFFERS - 1), BUFFERS - 1)
         used += 2 * steps  # its own and those of the other's next tile
+        phase ^= 1
     tma.store_wait(0)
 
 
@@ -133,18 +149,21 @@ def _pingpong_kernel(
     staging = gl.allocate_shared_memory(c.dtype, [2 * BUFFERS, TILE, WIDTH], c.layout)
     full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
     empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
+    turns = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
     for stage in gl.static_range(STAGES):
         mbarrier.init(full.index(stage), count=1)
         mbarrier.init(empty.index(stage), count=1)
+    for which in gl.static_range(2):
+        mbarrier.init(turns.index(which), count=1)
     fence_async_shared()
     # fmt: off
     gl.warp_specialize(
         [
             (_fetch, (a, b, stages_a, stages_b, full, empty, M, N, K, STAGES, GROUP)),
-            (_multiply, (c, scale_a, scale_b, stages_a, stages_b, staging, full, empty, M, N, K,
-                         ROWS_A, ROWS_B, STAGES, GROUP, BUFFERS, 0)),
-            (_multiply, (c, scale_a, scale_b, stages_a, stages_b, staging, full, empty, M, N, K,
-                         ROWS_A, ROWS_B, STAGES, GROUP, BUFFERS, 1)),
+            (_multiply, (c, scale_a, scale_b, stages_a, stages_b, staging, full, empty, turns,
+                         M, N, K, ROWS_A, ROWS_B, STAGES, GROUP, BUFFERS, 0)),
+            (_multiply, (c, scale_a, scale_b, stages_a, stages_b, staging, full, empty, turns,
+                         M, N, K, ROWS_A, ROWS_B, STAGES, GROUP, BUFFERS, 1)),
         ],
         [4, 4],
         [REGISTERS, REGISTERS],

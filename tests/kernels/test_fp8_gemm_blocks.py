@@ -24,7 +24,8 @@ SHAPES = [
 def test_a_product_is_right(m: int, n: int, k: int, config: BlocksConfig) -> None:
     device = torch.device("cuda")
     a, b = drawn(m, k, device), drawn(n, k, device)
-    scale_a = scales(-(-k // 128), m, device=device).t()
+    scale_a = scales(-(-k // 128), -(-m // 4) * 4, device=device).t()[:m]
+    assert fp8_gemm_blocks.takes(scale_a)
     scale_b = scales(-(-n // 128), -(-k // 128), device=device)
     c = torch.empty(m, -(-n // 8) * 8, dtype=torch.bfloat16, device=device)[:, :n].fill_(9)
     fp8_gemm_blocks.launch(a, b, c, scale_a, scale_b, config=config)
@@ -48,6 +49,15 @@ def test_transposed_scales_alone_may_get_it(
     assert launched == [gemm_configs.BLOCKS[0]]
     fp8_gemm_blockwise.gemm(a, b, scales(8, 3, device=device), squares)
     assert len(launched) == 1
+
+
+@pytest.mark.parametrize(
+    ("steps", "rows", "taken"), [(3, 8, True), (3, 12, True), (3, 10, False), (1, 10, True)]
+)
+def test_columns_of_scales_have_to_be_aligned(
+    steps: int, rows: int, taken: bool, device: torch.device
+) -> None:
+    assert fp8_gemm_blocks.takes(scales(steps, rows, device=device).t()) == taken
 
 
 def test_scales_are_read_as_one_row_of_whole_columns(device: torch.device) -> None:
