@@ -96,13 +96,12 @@ class PingpongConfig:
 class BlocksConfig:
     """A product with scales per block in Gluon, kernels.fp8_gemm_blocks.
 
-    m, n        a tile
-    warpgroups  that multiply, m / warpgroups rows each
-    stages      of 128 columns of K in shared memory
-    buffers     per warpgroup, through which tiles leave
-    group       tiles walked down before the next column of tiles
-    registers   per thread of a multiplying warpgroup
-    rate        of a large product, relative to the best tile in plain Triton
+    m, n       a tile: a warpgroup per 64 rows, two or three; n 128 or, of two, 256
+    stages     of 128 columns of K in shared memory
+    buffers    per warpgroup, through which tiles leave
+    group      tiles walked down before the next column of tiles
+    registers  per thread of a multiplying warpgroup
+    rate       of a large product, relative to the best tile in plain Triton
     """
 
     m: int
@@ -110,7 +109,6 @@ class BlocksConfig:
     rate: float
     stages: int
     buffers: int = 2
-    warpgroups: int = 2
     group: int = 8
     registers: int = 216
 
@@ -146,14 +144,15 @@ HOPPER: Final = {
     "slow": HopperGemmConfig(n=256, box=128, stages=4, rate=1.32),
     "blocks": HopperGemmConfig(n=128, box=128, stages=6, rate=1.57),
 }
-PINGPONG: Final = PingpongConfig(rate=0.5)  # not measured yet either
-# Not measured yet: rates that choose them nowhere. 192 x 128 has three warpgroups, fewer registers
-# each.
+PINGPONG: Final = PingpongConfig(group=16, rate=1.04)
 BLOCKS: Final = (
-    BlocksConfig(m=256, n=128, stages=4, buffers=1, rate=0.5),
-    BlocksConfig(m=128, n=256, stages=4, rate=0.5),
-    BlocksConfig(m=192, n=128, stages=4, warpgroups=3, registers=152, rate=0.5),
-    BlocksConfig(m=128, n=128, stages=6, buffers=1, rate=0.5),
+    BlocksConfig(m=192, n=128, stages=4, registers=152, group=6, rate=1.82),
+    BlocksConfig(m=128, n=256, stages=4, rate=1.74),
+)
+# B scaled per row, too: 128 more scales in every step, for which larger tiles have no registers.
+BLOCKS_ROWS: Final = (
+    BlocksConfig(m=192, n=128, stages=4, registers=152, group=6, rate=1.5),
+    BlocksConfig(m=128, n=128, stages=6, buffers=1, rate=1.4),
 )
 SKINNY_ROWS: Final = 64  # the most rows of A that such a product takes at once
 WITH_LARGE_TILES: Final[tuple[Architecture, ...]] = (90, 100)

@@ -216,17 +216,21 @@ def _large_blocks() -> Iterator[tuple[str, Case]]:
         "c": _gluon_descriptor([64, 64], gl.bfloat16),
         "scale_a": f"tensordesc<fp32[64],{fp8_gemm_blocks.SCALES!r}>",
     }
-    for how in gemm_configs.BLOCKS:
+    of_rows = {"scale_b": f"tensordesc<fp32[128],{fp8_gemm_blocks.SCALES!r}>"}
+    squares = [(how, False) for how in gemm_configs.BLOCKS]
+    for how, rows in [*squares, *((how, True) for how in gemm_configs.BLOCKS_ROWS)]:
         constants = {
+            "ROWS_B": rows,
             "STAGES": how.stages,
             "GROUP": how.group,
             "REGISTERS": how.registers,
             "TILE_M": how.m,
             "TILE_N": how.n,
             "BUFFERS": how.buffers,
-            "GROUPS": how.warpgroups,
         }
-        yield f"gemm_large_blocks_{how.m}x{how.n}", _gluon(kernel, made, constants)
+        descriptors = made | of_rows if rows else made
+        name = f"gemm_large_blocks_{how.m}x{how.n}{'_rows' if rows else ''}"
+        yield name, _gluon(kernel, descriptors, constants)
 
 
 def _gluon(kernel: Any, descriptors: dict[str, str], constants: dict[str, Any]) -> Case:
