@@ -11,7 +11,7 @@ use_fast_accum=False.
 
 Persistent: each program walks over tiles, so that a tile's last stores overlap the next one's
 loads. Scales are applied once, at the end. Products of few rows go to kernels.fp8_gemm_skinny,
-large ones on Hopper to kernels.fp8_gemm_hopper or kernels.fp8_gemm_pingpong;
+large ones on Hopper to kernels.fp8_gemm_pingpong (fast) or kernels.fp8_gemm_hopper (slow);
 kernels.fp8_gemm_blockwise has scales per block.
 """
 
@@ -139,7 +139,7 @@ def gemm(
     promote = 128 if accumulation == "slow" else 0
     config = gemm_configs.choose(_candidates(accumulation, a), m, n, compute_units(a))
     if isinstance(config, HopperGemmConfig):
-        fp8_gemm_hopper.launch(a, b, c, scale_a, scale_b, accumulation=accumulation, config=config)
+        fp8_gemm_hopper.launch(a, b, c, scale_a, scale_b, config=config)
     elif isinstance(config, PingpongConfig):
         fp8_gemm_pingpong.launch(a, b, c, scale_a, scale_b, config=config)
     elif isinstance(config, GemmConfig):
@@ -154,8 +154,8 @@ def _candidates(accumulation: Accumulation, x: torch.Tensor) -> Candidates:
     table = gemm_configs.SLOW if accumulation == "slow" else gemm_configs.FAST
     if not fp8_gemm_hopper.fits(x):
         return table
-    pingpong = (gemm_configs.PINGPONG,) if accumulation == "fast" else ()
-    return (*table, *pingpong, gemm_configs.HOPPER[accumulation])
+    slow = accumulation == "slow"
+    return (*table, gemm_configs.HOPPER["slow"] if slow else gemm_configs.PINGPONG)
 
 
 def has_large_tiles(x: torch.Tensor) -> bool:

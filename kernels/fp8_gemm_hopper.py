@@ -1,4 +1,4 @@
-"""fp8 products whose warpgroups take turns: Gluon, NVIDIA Hopper GPUs.
+"""fp8 products with two-level accumulation: Gluon, NVIDIA Hopper GPUs.
 
     C[M,N] bf16 = A[M,K] @ B[N,K].T, scaled as in kernels.fp8_gemm or kernels.fp8_gemm_blockwise
 
@@ -7,13 +7,13 @@ two warpgroups that multiply 64 rows each, with barriers of their own. So one ca
 store while the other keeps the matrix unit busy, which plain Triton cannot do: all its warps wait
 together.
 
-    fast    128 x 256   sums stay in the matrix unit's registers, 128 per thread
     slow    128 x 256   in two halves: the sums of 128 columns of K (64) are added to a total (128)
     blocks  128 x 128   the sums are scaled and added to a total; in 128 x 256 this spills, because
                         the compiler starts the second half before it has added the first
 
-Triton's interpreter knows no Gluon: kernels.fp8_gemm and kernels.fp8_gemm_blockwise have the same
-products in plain Triton.
+With fast accumulation kernels.fp8_gemm_pingpong is faster; kernels.fp8_gemm_blocks has larger tiles
+with scales per block. Triton's interpreter knows no Gluon: kernels.fp8_gemm and
+kernels.fp8_gemm_blockwise have the same products in plain Triton.
 """
 
 from typing import Any
@@ -126,7 +126,6 @@ def _consume(
     STAGES: gl.constexpr, GROUP: gl.constexpr, TILE_N: gl.constexpr, WHICH: gl.constexpr,
 ):  # fmt: skip
     """A multiplying warpgroup: rows WHICH * 64 and on of every tile."""
-    WIDE: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, TILE_N, 32])
     LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, HALF, 32])
     tiles_m = gl.cdiv(M, _TILE_M)
     tiles_n = gl.cdiv(N, TILE_N)
@@ -135,20 +134,9 @@ def _consume(
     for tile in range(gl.program_id(0), tiles_m * tiles_n, gl.num_programs(0)):
         tile_m, tile_n = tile_of(tile, tiles_m, tiles_n, GROUP)
         row, col = tile_m * _TILE_M + WHICH * HEIGHT, tile_n * TILE_N
-        # Scales are read before the sums are made, and wait in few registers: read after them,
-        # they cost 7 % of a product with K of 1024.
-        if MODE == "fast":
-            by_a = _scales(scale_a, row, M, HEIGHT, ROWS_A)
-            by_b = _scales(scale_b, col, N, TILE_N, ROWS_B)
-            sums = hopper_sums.fast(
-                stages_a, stages_b, full, empty, used, steps, STAGES, WIDE, WHICH
-            )
-            sums = _scaled(sums, by_a, by_b, ROWS_A, ROWS_B, WIDE)
-            halves = gl.permute(gl.reshape(sums, (HEIGHT, 2, HALF)), (0, 2, 1))
-            first, second = gl.split(halves)
-            store(first, c, row, col, staging.index(WHICH))
-            store(second, c, row, col + HALF, staging.index(WHICH))
-        elif MODE == "slow":
+        if MODE == "slow":
+            # Scales are read before the sums are made, and wait in few registers: read after them,
+            # they cost 7 % of a product with K of 1024.
             by_a = _scales(scale_a, row, M, HEIGHT, ROWS_A)
             by_b = _scales(scale_b, col, N, HALF, ROWS_B)
             by_second = _scales(scale_b, col + HALF, N, HALF, ROWS_B)
@@ -238,12 +226,11 @@ def launch(
     scale_a: torch.Tensor,
     scale_b: torch.Tensor,
     *,
-    accumulation: str,
     config: HopperGemmConfig | None = None,
 ) -> None:
-    """Fill c as kernels.fp8_gemm.gemm does; for inputs that it checked."""
+    """Fill c as kernels.fp8_gemm.gemm does with slow accumulation; for inputs that it checked."""
     rows = (scale_a.numel() > 1, scale_b.numel() > 1)
-    _launch(a, b, c, (scale_a, scale_b), (0, 0, 0, 0), rows, accumulation, config)
+    _launch(a, b, c, (scale_a, scale_b), (0, 0, 0, 0), rows, "slow", config)
 
 
 def launch_blockwise(
