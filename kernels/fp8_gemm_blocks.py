@@ -43,11 +43,11 @@ SCALES = gl.NVMMASharedLayout(0, 32, 1)  # of a part's rows in shared memory: in
 
 @gluon.jit
 def _fetch(
-    a, b, scale_a, scale_b, stages_a, stages_b, stages_s, stages_t, full, empty, M, N, K,
-    STRIDE_A_STEP, STRIDE_B_STEP, ROWS_B: gl.constexpr, STAGES: gl.constexpr, GROUP: gl.constexpr,
-    TILE_M: gl.constexpr, TILE_N: gl.constexpr,
+    a, b, scale_a, scale_b, memory, STRIDE_A_STEP, STRIDE_B_STEP, ROWS_B: gl.constexpr,
+    STAGES: gl.constexpr, GROUP: gl.constexpr, TILE_M: gl.constexpr, TILE_N: gl.constexpr,
 ):  # fmt: skip
     """Every stage of every tile, as soon as it is free: boxes of a part's rows or columns."""
+    stages_a, stages_b, stages_s, stages_t, full, empty, M, N, K = memory
     tiles_m = gl.cdiv(M, TILE_M)
     tiles_n = gl.cdiv(N, TILE_N)
     steps = gl.cdiv(K, WIDTH)
@@ -172,11 +172,12 @@ def _store(values, c, row, col, staging, BUFFERS: gl.constexpr, WHICH: gl.conste
 
 @gluon.jit
 def _multiply(
-    c, scale_b, stages_a, stages_b, stages_s, stages_t, staging, full, empty, M, N, K,
-    STRIDE_B_ROW, STRIDE_B_STEP, ROWS_B: gl.constexpr, STAGES: gl.constexpr, GROUP: gl.constexpr,
-    TILE_M: gl.constexpr, TILE_N: gl.constexpr, BUFFERS: gl.constexpr, WHICH: gl.constexpr,
+    c, scale_b, memory, staging, STRIDE_B_ROW, STRIDE_B_STEP, ROWS_B: gl.constexpr,
+    STAGES: gl.constexpr, GROUP: gl.constexpr, TILE_M: gl.constexpr, TILE_N: gl.constexpr,
+    BUFFERS: gl.constexpr, WHICH: gl.constexpr,
 ):  # fmt: skip
     """A multiplying warpgroup: the WHICH-th 64 rows of every tile."""
+    stages_a, stages_b, stages_s, stages_t, full, empty, M, N, K = memory
     LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, WIDTH, 32])
     tiles_m = gl.cdiv(M, TILE_M)
     tiles_n = gl.cdiv(N, TILE_N)
@@ -226,36 +227,30 @@ def _blocks_kernel(
         mbarrier.init(empty.index(stage), count=GROUPS)
     fence_async_shared()
     # fmt: off
+    memory = (stages_a, stages_b, stages_s, stages_t, full, empty, M, N, K)
     if GROUPS == 2:
         gl.warp_specialize(
             [
-                (_fetch, (a, b, scale_a, scale_b, stages_a, stages_b, stages_s, stages_t, full,
-                          empty, M, N, K, STRIDE_A_STEP, STRIDE_B_STEP, ROWS_B, STAGES, GROUP,
-                          TILE_M, TILE_N)),
-                (_multiply, (c, scale_b, stages_a, stages_b, stages_s, stages_t, staging, full,
-                             empty, M, N, K, STRIDE_B_ROW, STRIDE_B_STEP, ROWS_B, STAGES, GROUP,
-                             TILE_M, TILE_N, BUFFERS, 0)),
-                (_multiply, (c, scale_b, stages_a, stages_b, stages_s, stages_t, staging, full,
-                             empty, M, N, K, STRIDE_B_ROW, STRIDE_B_STEP, ROWS_B, STAGES, GROUP,
-                             TILE_M, TILE_N, BUFFERS, 1)),
+                (_fetch, (a, b, scale_a, scale_b, memory, STRIDE_A_STEP, STRIDE_B_STEP, ROWS_B,
+                          STAGES, GROUP, TILE_M, TILE_N)),
+                (_multiply, (c, scale_b, memory, staging, STRIDE_B_ROW, STRIDE_B_STEP, ROWS_B,
+                             STAGES, GROUP, TILE_M, TILE_N, BUFFERS, 0)),
+                (_multiply, (c, scale_b, memory, staging, STRIDE_B_ROW, STRIDE_B_STEP, ROWS_B,
+                             STAGES, GROUP, TILE_M, TILE_N, BUFFERS, 1)),
             ],
             [4, 4], [REGISTERS, REGISTERS],
         )
     else:
         gl.warp_specialize(
             [
-                (_fetch, (a, b, scale_a, scale_b, stages_a, stages_b, stages_s, stages_t, full,
-                          empty, M, N, K, STRIDE_A_STEP, STRIDE_B_STEP, ROWS_B, STAGES, GROUP,
-                          TILE_M, TILE_N)),
-                (_multiply, (c, scale_b, stages_a, stages_b, stages_s, stages_t, staging, full,
-                             empty, M, N, K, STRIDE_B_ROW, STRIDE_B_STEP, ROWS_B, STAGES, GROUP,
-                             TILE_M, TILE_N, BUFFERS, 0)),
-                (_multiply, (c, scale_b, stages_a, stages_b, stages_s, stages_t, staging, full,
-                             empty, M, N, K, STRIDE_B_ROW, STRIDE_B_STEP, ROWS_B, STAGES, GROUP,
-                             TILE_M, TILE_N, BUFFERS, 1)),
-                (_multiply, (c, scale_b, stages_a, stages_b, stages_s, stages_t, staging, full,
-                             empty, M, N, K, STRIDE_B_ROW, STRIDE_B_STEP, ROWS_B, STAGES, GROUP,
-                             TILE_M, TILE_N, BUFFERS, 2)),
+                (_fetch, (a, b, scale_a, scale_b, memory, STRIDE_A_STEP, STRIDE_B_STEP, ROWS_B,
+                          STAGES, GROUP, TILE_M, TILE_N)),
+                (_multiply, (c, scale_b, memory, staging, STRIDE_B_ROW, STRIDE_B_STEP, ROWS_B,
+                             STAGES, GROUP, TILE_M, TILE_N, BUFFERS, 0)),
+                (_multiply, (c, scale_b, memory, staging, STRIDE_B_ROW, STRIDE_B_STEP, ROWS_B,
+                             STAGES, GROUP, TILE_M, TILE_N, BUFFERS, 1)),
+                (_multiply, (c, scale_b, memory, staging, STRIDE_B_ROW, STRIDE_B_STEP, ROWS_B,
+                             STAGES, GROUP, TILE_M, TILE_N, BUFFERS, 2)),
             ],
             [4, 4, 4], [REGISTERS, REGISTERS, REGISTERS],
         )
