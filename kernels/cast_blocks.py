@@ -8,8 +8,9 @@
     blockwise_128x128     q [rows, cols]  scale [ceil(rows/128), ceil(cols/128)] fp32
 
 Shapes: x [rows, cols] bf16, fp16 or fp32 with contiguous rows; q e4m3 or e5m2, contiguous; scales
-in rows, not swizzled for any matrix unit. Blocks at the edge are cut off. The value that q stands
-for is q * scale. Arithmetic: kernels.fp8_scales.
+not swizzled for any matrix unit. Blocks at the edge are cut off. The value that q stands
+for is q * scale. Arithmetic: kernels.fp8_scales. Scales per 1x128 lie transposed in memory
+(new_block_scales there), all others in rows.
 
 mxfp8 follows the OCP Microscaling Formats specification 1.0 (blocks of 32, scales 2**e); `floor` is
 its conversion, which saturates values above the largest; `ceil` rounds the scale up to where none
@@ -32,6 +33,8 @@ from kernels.fp8_scales import (
     check_target,
     exponent_and_factor,
     magnitude,
+    new_block_scales,
+    place_of_block_scale,
     scale_and_factor,
 )
 
@@ -48,6 +51,15 @@ def _scales(bits, LARGEST: tl.constexpr, SCALES: tl.constexpr):
         return exponent_and_factor(bits, LARGEST, SCALES == "ceil")
     else:  # noqa: RET505 (both branches are traced without it)
         return scale_and_factor(bits, LARGEST, SCALES == "power_of_two")
+
+
+@triton.jit
+def _place(row, block, ROWS, across, SCALES: tl.constexpr):
+    """The offset of a block's scale."""
+    if SCALES == "floor" or SCALES == "ceil":  # noqa: PLR1714 (Triton knows no `in`)
+        return row.to(tl.int64) * across + block
+    else:  # noqa: RET505 (both branches are traced without it)
+        return place_of_block_scale(row, block, ROWS)
 
 
 @triton.jit
@@ -79,7 +91,7 @@ def _cast_blocks(
     tl.store(target, scaled.to(q.dtype.element_ty), mask=inside)
     across = tl.cdiv(COLS, SIZE)
     block = col // SIZE + tl.arange(0, BLOCK_N // SIZE)
-    target = scale + m.to(tl.int64)[:, None] * across + block[None, :]
+    target = scale + _place(m[:, None], block[None, :], ROWS, across, SCALES)
     tl.store(target, made, mask=(m < ROWS)[:, None] & (block < across)[None, :])
 
 
@@ -114,7 +126,8 @@ def _rows_of_blocks_kernel(
     block = first % across + tl.arange(0, COUNT)
     below = (block >= across).to(tl.int32) if LONG else block // across
     row += below
-    col = (block - below * across)[:, None] * SIZE + tl.arange(0, SIZE)[None, :]
+    block -= below * across
+    col = block[:, None] * SIZE + tl.arange(0, SIZE)[None, :]
     inside = (row < ROWS)[:, None] & (col < COLS)
     source = x + row.to(tl.int64)[:, None] * STRIDE + col
     values = tl.load(source, mask=inside, other=0.0, eviction_policy="evict_first")
@@ -124,7 +137,7 @@ def _rows_of_blocks_kernel(
         scaled = tl.clamp(scaled, -LARGEST, LARGEST, propagate_nan=tl.PropagateNan.ALL)
     target = q + row.to(tl.int64)[:, None] * COLS + col
     tl.store(target, scaled.to(q.dtype.element_ty), mask=inside)
-    tl.store(scale + first + tl.arange(0, COUNT), made, mask=row < ROWS)
+    tl.store(scale + _place(row, block, ROWS, across, SCALES), made, mask=row < ROWS)
 
 
 @triton.jit
@@ -352,9 +365,11 @@ def _tile(rows: int, *, few: bool, both: bool) -> configs.TileConfig:
 def _empty(x: torch.Tensor, dtype: torch.dtype, how: str, size: int) -> Cast:
     """(q, scale) to be filled, for blocks along the rows of x; e8m0 as bytes."""
     rows, cols = x.shape
-    kind = torch.uint8 if how in ("floor", "ceil") else torch.float32
     q = torch.empty((rows, cols), dtype=dtype, device=x.device)
-    return q, torch.empty((rows, triton.cdiv(cols, size)), dtype=kind, device=x.device)
+    across = triton.cdiv(cols, size)
+    if how in ("floor", "ceil"):
+        return q, torch.empty((rows, across), dtype=torch.uint8, device=x.device)
+    return q, new_block_scales(rows, across, x.device)
 
 
 def _named(made: Cast) -> Cast:

@@ -33,7 +33,13 @@ from kernels import configs
 from kernels.cast_blocks import BLOCK, MX_BLOCK, _cast_blocks, along_columns
 from kernels.cast_fp8 import rows_tile
 from kernels.cast_fp8_columns import rowwise_dim1, stages_of, transposed
-from kernels.fp8_scales import check_matrix, check_target, compute_units, magnitude
+from kernels.fp8_scales import (
+    check_matrix,
+    check_target,
+    compute_units,
+    magnitude,
+    new_block_scales,
+)
 
 Outputs = tuple[torch.Tensor, ...]
 # kind of scale -> (elements of a block, None: the row; its name in cast_blocks)
@@ -275,11 +281,12 @@ def _fused(
     size, scales = KINDS[kind]
     bytewise = scales != "fp32"
     q = torch.empty((rows, cols), dtype=dtype, device=x.device)
-    scale = torch.empty(
-        (rows, triton.cdiv(cols, size) if size else 1),
-        dtype=torch.uint8 if bytewise else torch.float32,
-        device=x.device,
-    )
+    if bytewise or size is None:
+        kind_of = torch.uint8 if bytewise else torch.float32
+        across = triton.cdiv(cols, size) if size else 1
+        scale = torch.empty((rows, across), dtype=kind_of, device=x.device)
+    else:
+        scale = new_block_scales(rows, triton.cdiv(cols, size), x.device)
     y = torch.empty((rows, cols), dtype=x.dtype, device=x.device) if keep or both else None
     maxima = None
     large = x.numel() >= configs.FUSED_BOTH_LEAST_ELEMENTS

@@ -11,7 +11,8 @@ use_fast_accum=False.
 
 Persistent: each program walks over tiles, so that a tile's last stores overlap the next one's
 loads. Scales are applied once, at the end. Products of few rows go to kernels.fp8_gemm_skinny,
-large ones on Hopper to kernels.fp8_gemm_hopper; kernels.fp8_gemm_blockwise has scales per block.
+large ones on Hopper to kernels.fp8_gemm_pingpong (fast) or kernels.fp8_gemm_hopper (slow);
+kernels.fp8_gemm_blockwise has scales per block.
 """
 
 from typing import Literal, get_args
@@ -20,7 +21,7 @@ import torch
 import triton
 import triton.language as tl
 
-from kernels import fp8_gemm_hopper, fp8_gemm_skinny, gemm_configs
+from kernels import fp8_gemm_hopper, fp8_gemm_pingpong, fp8_gemm_skinny, gemm_configs
 from kernels.fp8_operands import (
     check_operands,
     check_scale,
@@ -29,10 +30,10 @@ from kernels.fp8_operands import (
     tile_of,
 )
 from kernels.fp8_scales import compute_units
-from kernels.gemm_configs import GemmConfig, HopperGemmConfig
+from kernels.gemm_configs import AnyConfig, GemmConfig, HopperGemmConfig, PingpongConfig
 
 Accumulation = Literal["fast", "slow"]
-Candidates = tuple[GemmConfig | HopperGemmConfig, ...]
+Candidates = tuple[AnyConfig, ...]
 
 
 @triton.jit
@@ -138,8 +139,10 @@ def gemm(
     promote = 128 if accumulation == "slow" else 0
     config = gemm_configs.choose(_candidates(accumulation, a), m, n, compute_units(a))
     if isinstance(config, HopperGemmConfig):
-        fp8_gemm_hopper.launch(a, b, c, scale_a, scale_b, accumulation=accumulation, config=config)
-    else:
+        fp8_gemm_hopper.launch(a, b, c, scale_a, scale_b, config=config)
+    elif isinstance(config, PingpongConfig):
+        fp8_gemm_pingpong.launch(a, b, c, scale_a, scale_b, config=config)
+    elif isinstance(config, GemmConfig):
         launch(a, b, c, scale_a, scale_b, config, promote=promote)
     return c
 
@@ -149,7 +152,10 @@ def _candidates(accumulation: Accumulation, x: torch.Tensor) -> Candidates:
     if not has_large_tiles(x):
         return gemm_configs.SMALL
     table = gemm_configs.SLOW if accumulation == "slow" else gemm_configs.FAST
-    return (*table, gemm_configs.HOPPER[accumulation]) if fp8_gemm_hopper.fits(x) else table
+    if not fp8_gemm_hopper.fits(x):
+        return table
+    slow = accumulation == "slow"
+    return (*table, gemm_configs.HOPPER["slow"] if slow else gemm_configs.PINGPONG)
 
 
 def has_large_tiles(x: torch.Tensor) -> bool:

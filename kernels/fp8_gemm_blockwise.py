@@ -14,7 +14,7 @@ import torch
 import triton
 import triton.language as tl
 
-from kernels import fp8_gemm_hopper, gemm_configs
+from kernels import fp8_gemm_blocks, fp8_gemm_hopper, gemm_configs
 from kernels.fp8_gemm import Candidates, has_large_tiles
 from kernels.fp8_operands import (
     check_operands,
@@ -24,7 +24,7 @@ from kernels.fp8_operands import (
     tile_of,
 )
 from kernels.fp8_scales import compute_units
-from kernels.gemm_configs import GemmConfig, HopperGemmConfig
+from kernels.gemm_configs import BlocksConfig, GemmConfig, HopperGemmConfig
 
 BLOCK: tl.constexpr = tl.constexpr(128)
 
@@ -96,8 +96,8 @@ def gemm(
 ) -> torch.Tensor:
     """C [M, N] bf16 of a [M, K] and b [N, K] and their scales; shapes as the module says.
 
-    Fastest with scales of 1 x 128 that lie transposed in memory (stride 1 along the rows): a step
-    reads them for neighbouring rows. Raises ValueError, before anything runs, for operands and
+    Fastest with scales of 1 x 128 as kernels.cast_blocks makes them: transposed in memory, columns
+    at 16 bytes. Raises ValueError, before anything runs, for operands and
     scales that fp8_operands refuses.
     """
     m, n, k = check_operands(a, b)
@@ -109,14 +109,26 @@ def gemm(
     candidates: Candidates = gemm_configs.SMALL_BLOCKWISE
     if has_large_tiles(a):
         candidates = gemm_configs.BLOCKWISE
-    if square_b and not square_a and fp8_gemm_hopper.fits(a):
-        candidates = (*candidates, gemm_configs.HOPPER["blocks"])
+    if not square_a and fp8_gemm_hopper.fits(a):
+        candidates = (*candidates, *_on_hopper(scale_a, None if square_b else scale_b))
     config = gemm_configs.choose(candidates, m, n, compute_units(a))
     if isinstance(config, HopperGemmConfig):
         fp8_gemm_hopper.launch_blockwise(a, b, c, scale_a, scale_b, config=config)
-        return c
-    launch(a, b, c, scale_a, scale_b, config, squares=(square_a, square_b))
+    elif isinstance(config, BlocksConfig):
+        rows_b = not square_b
+        fp8_gemm_blocks.launch(a, b, c, scale_a, scale_b, rows_b=rows_b, config=config)
+    elif isinstance(config, GemmConfig):
+        launch(a, b, c, scale_a, scale_b, config, squares=(square_a, square_b))
     return c
+
+
+def _on_hopper(scale_a: torch.Tensor, rows_b: torch.Tensor | None) -> Candidates:
+    """What else there is for A per 1 x 128, and B too (its scales) or per 128 x 128 (None)."""
+    if rows_b is not None:
+        both = fp8_gemm_blocks.takes(scale_a) and fp8_gemm_blocks.takes(rows_b)
+        return gemm_configs.BLOCKS_ROWS if both else ()
+    large = gemm_configs.BLOCKS if fp8_gemm_blocks.takes(scale_a) else ()
+    return (*large, gemm_configs.HOPPER["blocks"])
 
 
 def launch(

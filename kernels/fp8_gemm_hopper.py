@@ -1,4 +1,4 @@
-"""fp8 products whose warpgroups take turns: Gluon, NVIDIA Hopper GPUs.
+"""fp8 products with two-level accumulation: Gluon, NVIDIA Hopper GPUs.
 
     C[M,N] bf16 = A[M,K] @ B[N,K].T, scaled as in kernels.fp8_gemm or kernels.fp8_gemm_blockwise
 
@@ -7,13 +7,13 @@ two warpgroups that multiply 64 rows each, with barriers of their own. So one ca
 store while the other keeps the matrix unit busy, which plain Triton cannot do: all its warps wait
 together.
 
-    fast    128 x 256   sums stay in the matrix unit's registers, 128 per thread
     slow    128 x 256   in two halves: the sums of 128 columns of K (64) are added to a total (128)
     blocks  128 x 128   the sums are scaled and added to a total; in 128 x 256 this spills, because
                         the compiler starts the second half before it has added the first
 
-Triton's interpreter knows no Gluon: kernels.fp8_gemm and kernels.fp8_gemm_blockwise have the same
-products in plain Triton.
+With fast accumulation kernels.fp8_gemm_pingpong is faster; kernels.fp8_gemm_blocks has larger tiles
+with scales per block. Triton's interpreter knows no Gluon: kernels.fp8_gemm and
+kernels.fp8_gemm_blockwise have the same products in plain Triton.
 """
 
 from typing import Any
@@ -40,7 +40,7 @@ _TILE_M: gl.constexpr = gl.constexpr(128)
 
 
 @gluon.jit
-def _tile_of(tile, TILES_M, TILES_N, GROUP: gl.constexpr):
+def tile_of(tile, TILES_M, TILES_N, GROUP: gl.constexpr):
     """kernels.fp8_operands.tile_of."""
     in_group = GROUP * TILES_N
     first = tile // in_group * GROUP
@@ -70,7 +70,7 @@ def _fetch(
     steps = gl.cdiv(K, _STEP)
     fetched = 0
     for tile in range(gl.program_id(0), tiles_m * tiles_n, gl.num_programs(0)):
-        tile_m, tile_n = _tile_of(tile, tiles_m, tiles_n, GROUP)
+        tile_m, tile_n = tile_of(tile, tiles_m, tiles_n, GROUP)
         for step in range(steps):
             stage = fetched % STAGES
             mbarrier.wait(empty.index(stage), ((fetched // STAGES) & 1) ^ 1)
@@ -87,9 +87,9 @@ def _fetch(
 
 
 @gluon.jit
-def _store(values, c, row, col, staging):
-    """One half of a warpgroup's tile, when the half before it has left its buffer."""
-    tma.store_wait(0)
+def store(values, c, row, col, staging, PENDING: gl.constexpr = 0):
+    """A part of a tile, when all parts before it but PENDING have left their buffers."""
+    tma.store_wait(PENDING)
     staging.store(values.to(gl.bfloat16))
     fence_async_shared()
     tma.async_copy_shared_to_global(c, [row, col], staging)
@@ -126,29 +126,17 @@ def _consume(
     STAGES: gl.constexpr, GROUP: gl.constexpr, TILE_N: gl.constexpr, WHICH: gl.constexpr,
 ):  # fmt: skip
     """A multiplying warpgroup: rows WHICH * 64 and on of every tile."""
-    WIDE: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, TILE_N, 32])
     LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, HALF, 32])
     tiles_m = gl.cdiv(M, _TILE_M)
     tiles_n = gl.cdiv(N, TILE_N)
     steps = gl.cdiv(K, _STEP)
     used = 0
     for tile in range(gl.program_id(0), tiles_m * tiles_n, gl.num_programs(0)):
-        tile_m, tile_n = _tile_of(tile, tiles_m, tiles_n, GROUP)
+        tile_m, tile_n = tile_of(tile, tiles_m, tiles_n, GROUP)
         row, col = tile_m * _TILE_M + WHICH * HEIGHT, tile_n * TILE_N
-        # Scales are read before the sums are made, and wait in few registers: read after them,
-        # they cost 7 % of a product with K of 1024.
-        if MODE == "fast":
-            by_a = _scales(scale_a, row, M, HEIGHT, ROWS_A)
-            by_b = _scales(scale_b, col, N, TILE_N, ROWS_B)
-            sums = hopper_sums.fast(
-                stages_a, stages_b, full, empty, used, steps, STAGES, WIDE, WHICH
-            )
-            sums = _scaled(sums, by_a, by_b, ROWS_A, ROWS_B, WIDE)
-            halves = gl.permute(gl.reshape(sums, (HEIGHT, 2, HALF)), (0, 2, 1))
-            first, second = gl.split(halves)
-            _store(first, c, row, col, staging.index(WHICH))
-            _store(second, c, row, col + HALF, staging.index(WHICH))
-        elif MODE == "slow":
+        if MODE == "slow":
+            # Scales are read before the sums are made, and wait in few registers: read after them,
+            # they cost 7 % of a product with K of 1024.
             by_a = _scales(scale_a, row, M, HEIGHT, ROWS_A)
             by_b = _scales(scale_b, col, N, HALF, ROWS_B)
             by_second = _scales(scale_b, col + HALF, N, HALF, ROWS_B)
@@ -156,9 +144,9 @@ def _consume(
                 stages_a, stages_b, full, empty, used, steps, STAGES, LAYOUT, WHICH
             )
             first = _scaled(first, by_a, by_b, ROWS_A, ROWS_B, LAYOUT)
-            _store(first, c, row, col, staging.index(WHICH))
+            store(first, c, row, col, staging.index(WHICH))
             second = _scaled(second, by_a, by_second, ROWS_A, ROWS_B, LAYOUT)
-            _store(second, c, row, col + HALF, staging.index(WHICH))
+            store(second, c, row, col + HALF, staging.index(WHICH))
         else:
             m = row + gl.arange(0, HEIGHT, gl.SliceLayout(1, LAYOUT))
             of_a = scale_a + m * STRIDE_A_ROW
@@ -167,7 +155,7 @@ def _consume(
                 stages_a, stages_b, full, empty, used, steps, of_a, of_b, m < M,
                 STRIDE_A_STEP, STRIDE_B_STEP, STAGES, LAYOUT, WHICH,
             )  # fmt: skip
-            _store(sums, c, row, col, staging.index(WHICH))
+            store(sums, c, row, col, staging.index(WHICH))
         used += steps
     tma.store_wait(0)
 
@@ -238,12 +226,11 @@ def launch(
     scale_a: torch.Tensor,
     scale_b: torch.Tensor,
     *,
-    accumulation: str,
     config: HopperGemmConfig | None = None,
 ) -> None:
-    """Fill c as kernels.fp8_gemm.gemm does; for inputs that it checked."""
+    """Fill c as kernels.fp8_gemm.gemm does with slow accumulation; for inputs that it checked."""
     rows = (scale_a.numel() > 1, scale_b.numel() > 1)
-    _launch(a, b, c, (scale_a, scale_b), (0, 0, 0, 0), rows, accumulation, config)
+    _launch(a, b, c, (scale_a, scale_b), (0, 0, 0, 0), rows, "slow", config)
 
 
 def launch_blockwise(
@@ -274,9 +261,9 @@ def _launch(
     m, n, k = a.shape[0], b.shape[0], a.shape[1]
     tiles = triton.cdiv(m, _TILE_M.value) * triton.cdiv(n, config.n)
     _hopper_kernel[(min(tiles, compute_units(a)),)](
-        _described(a, [HEIGHT.value, _STEP.value]),
-        _described(b, [config.box, _STEP.value]),
-        _described(c, [HEIGHT.value, HALF.value]),
+        in_shared_memory(a, [HEIGHT.value, _STEP.value]),
+        in_shared_memory(b, [config.box, _STEP.value]),
+        in_shared_memory(c, [HEIGHT.value, HALF.value]),
         *(*scales, m, n, k, *strides),
         MODE=mode,
         ROWS_A=rows[0],
@@ -302,7 +289,8 @@ def layout_of(block: list[int], dtype: Any) -> Any:
     return gl.NVMMASharedLayout.get_default_for(block, dtype)
 
 
-def _described(x: torch.Tensor, block: list[int]) -> TensorDescriptor:
+def in_shared_memory(x: torch.Tensor, block: list[int]) -> TensorDescriptor:
+    """The descriptor of a matrix whose blocks lie in shared memory as Gluon's kernels want."""
     plain = described(x, block)
     layout = layout_of(block, _GLUON[x.dtype])
     return TensorDescriptor(x, plain.shape, plain.strides, block, layout)

@@ -22,6 +22,8 @@ LARGEST: Final[dict[torch.dtype, float]] = {
     torch.float8_e4m3fn: 448.0,
     torch.float8_e5m2: 57344.0,
 }
+ALIGNED: Final = 4  # scales in 16 bytes
+_ALIGNED: tl.constexpr = tl.constexpr(ALIGNED)
 INPUTS: Final = (torch.bfloat16, torch.float16, torch.float32)
 # 1e-12 in fp32, as bits
 _FLOOR: tl.constexpr = tl.constexpr(0x2B8CBCCC)
@@ -32,6 +34,21 @@ _INFINITY: tl.constexpr = tl.constexpr(0x7F800000)
 def magnitude(x):
     """|x| as the bits of its fp32: ordered as the values are, NaN above infinity."""
     return x.to(tl.float32).to(tl.int32, bitcast=True) & 0x7FFFFFFF
+
+
+def new_block_scales(rows: int, steps: int, device: torch.device) -> torch.Tensor:
+    """[rows, steps] fp32 to be filled, transposed in memory and each column at 16 bytes.
+
+    So the tensor memory unit can bring a column's part to the products of kernels.fp8_gemm_blocks.
+    """
+    columns = torch.empty((steps, triton.cdiv(rows, ALIGNED) * ALIGNED), device=device)
+    return columns.t()[:rows]
+
+
+@triton.jit
+def place_of_block_scale(row, step, ROWS):
+    """The offset of a scale in what new_block_scales made."""
+    return step * (tl.cdiv(ROWS, _ALIGNED) * _ALIGNED) + row
 
 
 @triton.jit

@@ -18,33 +18,6 @@ HALF: gl.constexpr = gl.constexpr(128)  # columns of half a tile
 
 
 @gluon.jit
-def fast(
-    stages_a,
-    stages_b,
-    full,
-    empty,
-    used,
-    steps,
-    STAGES: gl.constexpr,
-    LAYOUT: gl.constexpr,
-    WHICH: gl.constexpr,
-):
-    """[64, 256], summed in the matrix unit."""
-    sums = gl.zeros((HEIGHT, 2 * HALF), gl.float32, LAYOUT)
-    for step in range(steps):
-        stage = used % STAGES
-        mbarrier.wait(full.index(stage), (used // STAGES) & 1)
-        left = stages_a.index(2 * stage + WHICH)
-        sums = warpgroup_mma(left, stages_b.index(stage).permute((1, 0)), sums, is_async=True)
-        sums = warpgroup_mma_wait(1, (sums,))  # the stage before has been read
-        mbarrier.arrive(empty.index((used + STAGES - 1) % STAGES), count=1, pred=step > 0)
-        used += 1
-    sums = warpgroup_mma_wait(0, (sums,))
-    mbarrier.arrive(empty.index((used + STAGES - 1) % STAGES), count=1)
-    return sums
-
-
-@gluon.jit
 def slow(
     stages_a,
     stages_b,

@@ -31,7 +31,7 @@ from kernels import (
     fp8_gemm_blockwise,
 )
 from kernels import linear_reference as reference
-from kernels.fp8_scales import LARGEST
+from kernels.fp8_scales import LARGEST, new_block_scales
 from kernels.linear_reference import BLOCK, E4M3, MX_BLOCK, Cast
 
 PRODUCTS: Final = ("cublaslt", "triton")
@@ -225,12 +225,13 @@ def _like_cast(x: torch.Tensor, granularity: str, rows: int, cols: int) -> list[
     shapes: dict[str, tuple[int, ...]] = {
         "tensorwise": (),
         "axiswise": (rows, 1),
-        "blockwise": (rows, -(-cols // BLOCK)),
         "squares": (-(-rows // BLOCK), -(-cols // BLOCK)),
         "mxfp8": (rows, -(-cols // MX_BLOCK)),
     }
     dtype = torch.float8_e8m0fnu if granularity == "mxfp8" else torch.float32
     q = x.new_empty((rows, cols), dtype=E4M3)
+    if granularity == "blockwise":
+        return [q, new_block_scales(rows, -(-cols // BLOCK), x.device)]
     return [q, x.new_empty(shapes[granularity], dtype=dtype)]
 
 

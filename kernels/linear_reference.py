@@ -6,7 +6,7 @@ fp32, products of the dequantised operands in fp32, rounded to bf16 once.
 
 import torch
 
-from kernels.fp8_scales import LARGEST
+from kernels.fp8_scales import LARGEST, new_block_scales
 
 E4M3 = torch.float8_e4m3fn
 Cast = tuple[torch.Tensor, torch.Tensor]
@@ -56,6 +56,8 @@ def _cast_blocks(values: torch.Tensor, granularity: str) -> Cast:
     else:
         q, scale = _cast(tiles, wide)
         scale = scale.reshape(down, across)
+        if granularity != "squares":
+            scale = new_block_scales(down, across, values.device).copy_(scale)
     stored = q.reshape(filled.shape)[:rows, :cols].contiguous()
     return stored, scale
 

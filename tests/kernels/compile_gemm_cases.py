@@ -8,8 +8,10 @@ from triton.experimental.gluon import language as gl
 from kernels import (
     configs,
     fp8_gemm,
+    fp8_gemm_blocks,
     fp8_gemm_blockwise,
     fp8_gemm_hopper,
+    fp8_gemm_pingpong,
     fp8_gemm_skinny,
     gemm_configs,
 )
@@ -42,6 +44,8 @@ def gemms() -> Iterator[tuple[str, Case]]:
     yield from _blockwise(gemm_configs.BLOCKWISE, LARGE)
     yield from _blockwise(gemm_configs.SMALL_BLOCKWISE, SMALLER)
     yield from _hopper()
+    yield from _pingpong()
+    yield from _large_blocks()
     for rows in (16, 32, 64):
         for split in (1, 4):
             yield f"gemm_skinny_{rows}_split{split}", _skinny(rows, split)
@@ -187,11 +191,68 @@ def _hopper() -> Iterator[tuple[str, Case]]:
             yield f"gemm_hopper_{mode}_{'axiswise' if rows else 'tensorwise'}", case
 
 
+def _pingpong() -> Iterator[tuple[str, Case]]:
+    kernel, how = fp8_gemm_pingpong._pingpong_kernel, gemm_configs.PINGPONG
+    fp8 = _gluon_descriptor([128, 128], gl.float8e4nv)
+    made = {"a": fp8, "b": fp8, "c": _gluon_descriptor([128, 64], gl.bfloat16)}
+    for rows in BOOLEANS:
+        constants = {
+            "ROWS_A": rows,
+            "ROWS_B": rows,
+            "STAGES": how.stages,
+            "GROUP": how.group,
+            "BUFFERS": how.buffers,
+            "REGISTERS": how.registers,
+        }
+        name = f"gemm_pingpong_{'axiswise' if rows else 'tensorwise'}"
+        yield name, _gluon(kernel, made, constants)
+
+
+def _large_blocks() -> Iterator[tuple[str, Case]]:
+    kernel = fp8_gemm_blocks._blocks_kernel
+    made = {
+        "a": _gluon_descriptor([64, 128], gl.float8e4nv),
+        "b": _gluon_descriptor([128, 128], gl.float8e4nv),
+        "c": _gluon_descriptor([64, 64], gl.bfloat16),
+        "scale_a": f"tensordesc<fp32[64],{fp8_gemm_blocks.SCALES!r}>",
+    }
+    of_rows = {"scale_b": f"tensordesc<fp32[128],{fp8_gemm_blocks.SCALES!r}>"}
+    squares = [(how, False) for how in gemm_configs.BLOCKS]
+    for how, rows in [*squares, *((how, True) for how in gemm_configs.BLOCKS_ROWS)]:
+        constants = {
+            "ROWS_B": rows,
+            "STAGES": how.stages,
+            "GROUP": how.group,
+            "REGISTERS": how.registers,
+            "TILE_M": how.m,
+            "TILE_N": how.n,
+            "BUFFERS": how.buffers,
+        }
+        descriptors = made | of_rows if rows else made
+        name = f"gemm_large_blocks_{how.m}x{how.n}{'_rows' if rows else ''}"
+        yield name, _gluon(kernel, descriptors, constants)
+
+
+def _gluon(kernel: Any, descriptors: dict[str, str], constants: dict[str, Any]) -> Case:
+    return Case(
+        kernel=kernel,
+        signature=_known(kernel) | descriptors,
+        constants=constants,
+        architectures=(90,),
+        wide=False,
+        matrix=True,
+        gluon=True,
+    )
+
+
 def _gluon_descriptors(how: gemm_configs.HopperGemmConfig) -> dict[str, str]:
-    blocks = {"a": [64, 128], "b": [how.box, 128], "c": [64, 128]}
-    made = {}
-    for name, block in blocks.items():
-        kind = gl.bfloat16 if name == "c" else gl.float8e4nv
-        layout = fp8_gemm_hopper.layout_of(block, kind)
-        made[name] = f"tensordesc<{'bf16' if name == 'c' else 'fp8e4nv'}{block},{layout!r}>"
-    return made
+    return {
+        "a": _gluon_descriptor([64, 128], gl.float8e4nv),
+        "b": _gluon_descriptor([how.box, 128], gl.float8e4nv),
+        "c": _gluon_descriptor([64, 128], gl.bfloat16),
+    }
+
+
+def _gluon_descriptor(block: list[int], kind: Any) -> str:
+    layout = fp8_gemm_hopper.layout_of(block, kind)
+    return f"tensordesc<{'bf16' if kind == gl.bfloat16 else 'fp8e4nv'}{block},{layout!r}>"

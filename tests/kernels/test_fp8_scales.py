@@ -3,7 +3,13 @@
 import pytest
 import torch
 
-from kernels.fp8_scales import LARGEST, check_matrix, check_target, compute_units
+from kernels.fp8_scales import (
+    LARGEST,
+    check_matrix,
+    check_target,
+    compute_units,
+    new_block_scales,
+)
 
 
 def test_the_largest_values_are_those_of_the_types() -> None:
@@ -13,6 +19,11 @@ def test_the_largest_values_are_those_of_the_types() -> None:
 
 def test_an_interpreter_has_one_unit() -> None:
     assert compute_units(torch.zeros(1)) == 1
+
+
+def test_scales_of_blocks_lie_transposed_in_columns_of_16_bytes(device: torch.device) -> None:
+    made = new_block_scales(10, 3, device)
+    assert (made.shape, made.stride(), made.dtype) == ((10, 3), (1, 12), torch.float32)
 
 
 def test_a_row_or_column_of_any_stride_is_a_matrix(device: torch.device) -> None:
