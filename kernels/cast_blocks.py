@@ -137,7 +137,11 @@ def _rows_of_blocks_kernel(
         scaled = tl.clamp(scaled, -LARGEST, LARGEST, propagate_nan=tl.PropagateNan.ALL)
     target = q + row.to(tl.int64)[:, None] * COLS + col
     tl.store(target, scaled.to(q.dtype.element_ty), mask=inside)
-    tl.store(scale + _place(row, block, ROWS, across, SCALES), made, mask=row < ROWS)
+    if SCALES == "floor" or SCALES == "ceil":  # noqa: PLR1714 (Triton knows no `in`)
+        place = first + tl.arange(0, COUNT)  # as the compiler sees, neighbours: one wide store
+    else:
+        place = place_of_block_scale(row, block, ROWS)
+    tl.store(scale + place, made, mask=row < ROWS)
 
 
 @triton.jit
