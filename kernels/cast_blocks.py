@@ -14,8 +14,7 @@ for is q * scale. Arithmetic: kernels.fp8_scales. Scales per 1x128 lie transpose
 
 mxfp8 follows the OCP Microscaling Formats specification 1.0 (blocks of 32, scales 2**e); `floor` is
 its conversion, which saturates values above the largest; `ceil` rounds the scale up to where none
-is. Transposing mxfp8 casts use kernels.cast_mx_tiles or kernels.cast_mx_hopper where these fit,
-all mxfp8 casts kernels.cast_mx_ragged.
+is. Transposing mxfp8 casts use kernels.cast_mx_tiles or kernels.cast_mx_hopper where these fit.
 """
 
 from dataclasses import replace
@@ -25,7 +24,7 @@ import torch
 import triton
 import triton.language as tl
 
-from kernels import cast_mx_hopper, cast_mx_ragged, cast_mx_tiles, configs
+from kernels import cast_mx_hopper, cast_mx_tiles, configs
 from kernels.cast_fp8 import Cast
 from kernels.fp8_scales import (
     alignment,
@@ -292,9 +291,7 @@ def _along_rows(x: torch.Tensor, dtype: torch.dtype, how: str, size: int) -> Cas
     check_matrix(x)
     largest = check_target(dtype, x)
     made = _empty(x, dtype, how, size)
-    if size == MX_BLOCK and x.numel() and cast_mx_ragged.fits(x, transposing=False):
-        cast_mx_ragged.cast(x, made, None, largest=largest, ceil=how == "ceil")
-    elif x.numel():
+    if x.numel():
         rows, cols = x.shape
         small = x.numel() <= configs.BLOCKS_SMALL_MOST
         cut = configs.BLOCKS_SMALL if small else configs.BLOCKS
@@ -339,11 +336,8 @@ def _transposing(
     if size == MX_BLOCK and many and cast_mx_hopper.fits(x):
         cast_mx_hopper.cast(x, by_rows, by_columns, largest=largest, ceil=how == "ceil")
         return
-    if size == MX_BLOCK and many and cast_mx_ragged.fits(x, transposing=True):
-        cast_mx_ragged.cast(x, by_rows, by_columns, largest=largest, ceil=how == "ceil")
-        return
     rows, cols = x.shape
-    tile = _tile(rows, few=not many and size == MX_BLOCK, both=by_rows is not None)
+    tile = _tile(x, both=by_rows is not None) if size == MX_BLOCK else configs.BLOCKS_TRANSPOSED
     _blocks_kernel[(triton.cdiv(rows, tile.rows) * triton.cdiv(cols, tile.cols),)](
         *(x, *(by_rows or (None, None)), *by_columns, rows, cols, x.stride(0)),
         LARGEST=largest,
@@ -358,11 +352,13 @@ def _transposing(
     )
 
 
-def _tile(rows: int, *, few: bool, both: bool) -> configs.TileConfig:
-    """For matrices of many rows or few, cast both ways or along their columns alone."""
-    if few:
+def _tile(x: torch.Tensor, *, both: bool) -> configs.TileConfig:
+    """For matrices of few rows or elements or many, cast both ways or along columns to mxfp8."""
+    if x.shape[0] <= configs.FEW_ROWS:
         how = configs.BLOCKS_FEW_ROWS
-        return replace(how, rows=min(how.rows, triton.next_power_of_2(rows)))
+        return replace(how, rows=min(how.rows, triton.next_power_of_2(x.shape[0])))
+    if x.numel() <= configs.BLOCKS_SMALL_MOST:
+        return configs.BLOCKS_TRANSPOSED_SMALL
     return configs.BLOCKS_BOTH if both else configs.BLOCKS_TRANSPOSED
 
 

@@ -161,21 +161,11 @@ class HopperConfig:
 
     columns_per_thread  1, 2 or 4
     group               tiles that are walked down before the next column of tiles
-    most_registers      of a thread; None: as many as the compiler takes
     """
 
     columns_per_thread: int
     num_warps: int
     group: int
-    most_registers: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WarpsConfig:
-    """A tile of 32 x 32 elements per warp: `down` x `across` warps."""
-
-    down: int
-    across: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,10 +182,10 @@ class PersistentConfig:
 
 
 # Columns: kernels.cast_fp8_columns and kernels.cast_fp8_hopper. Four partial maxima per column,
-# 91.9 and 340, beat atomics, 95.9 and 340; with 32 the second kernel would hold 160 registers, with
-# up to 16 it holds 118. Both casts, 16 elements per thread and three rows ahead
-# of the one that is cast: 121 and 413; 32 elements and two rows 126 and 417, with none ahead 134
-# and 470.
+# 91.9 and 340, beat atomics, 95.9 and 340. Narrow matrices take up to sixteen, 27.0 at 13440 x 1024
+# and 27.2 at 4096^2 (with four 45.1 and 30.1, with 32 28.9 and 26.8). Both casts, 16 elements per
+# thread and three rows ahead of the one that is cast: 121 and 413; 32 elements and two rows 126 and
+# 417, with none ahead 134 and 470.
 COLUMNS_AMAX: Final = ColumnsConfig(
     rows=128, cols=128, num_warps=8, programs_per_unit=2, wide_partials=4, most_partials=16
 )
@@ -226,29 +216,28 @@ SHORT_COLUMNS: Final = ShortColumnsConfig(
 )
 SHORT_BOTH_MOST: Final = 1 << 21
 # Up to FEW_ROWS rows: a thread that has eight columns makes as many divisions, one after the other.
-SHORT_FEW_ROWS: Final = replace(SHORT_COLUMNS, least_rows=1, elements_per_thread=4)
+# 1 and 16 rows of 8192: 1.36 and 2.39, as SHORT_COLUMNS 1.89 and 2.58.
+SHORT_FEW_ROWS: Final = replace(
+    SHORT_COLUMNS, least_rows=1, least_cols=32, most_cols=32, elements_per_thread=4
+)
 
 # Blocks: kernels.cast_blocks and kernels.cast_mx_hopper. BLOCKS: 16 elements per thread, 53.1 of
 # mxfp8_dim0 at 8192^2, beat 8 of them, 61.3; at 4095 x 4097 programs of 1024 beat those of 2048,
 # 32.6 and 37.6. BLOCKS_BOTH, where neither Hopper kernel fits: 55.4 at 4095 x 4097 against
 # 63.0 with 128 x 64, which is the best tile along the columns alone, 27.1.
 BLOCKS: Final = StreamConfig(block=1024, num_warps=2)
-# Up to BLOCKS_SMALL_MOST elements: 2.8 at 1000 x 1000, BLOCKS 3.3.
+# Up to BLOCKS_SMALL_MOST elements: along rows 2.8 at 1000 x 1000 (BLOCKS 3.2), along columns 4.3
+# (BLOCKS_TRANSPOSED 5.1), both 4.7 (BLOCKS_BOTH 5.4).
 BLOCKS_SMALL: Final = StreamConfig(block=1024, num_warps=4)
+BLOCKS_TRANSPOSED_SMALL: Final = TileConfig(rows=32, cols=64, num_warps=2)
 BLOCKS_SMALL_MOST: Final = 1 << 21
 BLOCKS_TRANSPOSED: Final = TileConfig(rows=128, cols=64, num_warps=4)
 BLOCKS_BOTH: Final = TileConfig(rows=32, cols=128, num_warps=4)
-# Up to FEW_ROWS, the tiles of the casts that follow would be empty for the most part.
+# Up to FEW_ROWS, the tiles of the casts that follow would be empty for the most part. As many rows
+# as there are, 1 and 16 of 8192: along columns 1.4 and 2.5, both 1.5 and 2.7 (rows of zeros up to
+# 32, as wide: 1.9, 2.5, 2.1 and 3.1).
 FEW_ROWS: Final = 64
-BLOCKS_FEW_ROWS: Final = TileConfig(rows=32, cols=32, num_warps=4)
-# kernels.cast_mx_ragged, by whether it casts along rows and along columns; where the rows of x, and
-# those of q if it is transposed, are multiples of so many elements at most.
-RAGGED_MOST_ALIGNMENT: Final = 4
-RAGGED_MX: Final = {
-    (True, False): WarpsConfig(down=1, across=4),
-    (False, True): WarpsConfig(down=4, across=1),
-    (True, True): WarpsConfig(down=2, across=2),
-}
+BLOCKS_FEW_ROWS: Final = TileConfig(rows=32, cols=64, num_warps=2)
 SQUARES_WARPS: Final = 4
 HOPPER_MX: Final = HopperConfig(columns_per_thread=4, num_warps=8, group=4)
 HOPPER_MX_BOTH: Final = HopperConfig(columns_per_thread=4, num_warps=4, group=1)

@@ -42,8 +42,6 @@ def compile_case(case: str, architecture: Architecture) -> dict[str, Any]:
     options = {"num_warps": wanted.num_warps}
     if wanted.num_stages is not None:
         options["num_stages"] = wanted.num_stages
-    if wanted.most_registers is not None:
-        options["maxnreg"] = wanted.most_registers
     compiled = triton.compile(source, target=_target(architecture), options=options)
     shared = int(compiled.metadata.shared)
     if isinstance(architecture, str):

@@ -15,7 +15,6 @@ class Case:
     gluon          written in Gluon: layouts are its own
     num_stages     of loads in flight in a loop; None: Triton's default
     matrix         whether it must use the matrix unit of the architecture
-    most_registers a thread may have; None: as many as the compiler takes
     odd_sizes      sizes are no multiples of 16, as far as the compiler knows
     """
 
@@ -28,6 +27,5 @@ class Case:
     without: tuple[str, ...] = ()
     gluon: bool = False
     num_stages: int | None = None
-    most_registers: int | None = None
     matrix: bool = False
     odd_sizes: bool = False

@@ -13,7 +13,6 @@ from kernels import (
     cast_fp8_hopper,
     cast_fused,
     cast_mx_hopper,
-    cast_mx_ragged,
     cast_mx_tiles,
     configs,
     empty,
@@ -197,9 +196,11 @@ def _blocks_of(source: str, kind: str, case: Any) -> Iterator[tuple[str, Case]]:
             yield f"blocks_{scales}_both", _blocks(case, "both", how, both, more)
         if size == cast_blocks.MX_BLOCK and kind == "e4m3":
             yield from _mx_hopper(kind, case, scales)
-            yield from _mx_ragged(case, scales)
             if source == "bf16":
                 yield from _mx_tiles(kind, case, scales)
+            small = configs.BLOCKS_TRANSPOSED_SMALL
+            yield f"blocks_{scales}_small_dim1", _blocks(case, "columns", how, small, more)
+            yield f"blocks_{scales}_small_both", _blocks(case, "both", how, small, more)
             few = configs.BLOCKS_FEW_ROWS
             yield f"blocks_{scales}_few", _blocks(case, "both", how, few, more)
             one = {"wide": False}
@@ -327,39 +328,12 @@ def _mx_tiles(kind: str, case: Any, rounding: str) -> Iterator[tuple[str, Case]]
                     cast_mx_tiles._tiles_kernel,
                     how.num_warps,
                     constants,
-                    most_registers=how.most_registers,
                     types=types,
                     architectures=FROM_HOPPER_ON,
                     gluon=True,
                     wide=both,
                 ),
             )
-
-
-def _mx_ragged(case: Any, rounding: str) -> Iterator[tuple[str, Case]]:
-    for (by_rows, by_columns), how in configs.RAGGED_MX.items():
-        absent = (*(() if by_rows else ("q0", "scale0")), *(() if by_columns else ("q1", "scale1")))
-        constants = {
-            **dict.fromkeys(absent),
-            "CEIL": rounding == "ceil",
-            "ACROSS": how.across,
-            "num_warps": how.down * how.across,
-        }
-        name = "both" if by_rows and by_columns else "dim0" if by_rows else "dim1"
-        yield (
-            f"ragged_mx_{rounding}_{name}",
-            case(
-                cast_mx_ragged._ragged_kernel,
-                how.down * how.across,
-                constants,
-                types={"scale0": "*u8", "scale1": "*u8"},
-                architectures=FROM_HOPPER_ON,
-                gluon=True,
-                wide=False,
-                odd_sizes=True,
-                without=("shfl.sync",),
-            ),
-        )
 
 
 CASES: dict[str, Case] = dict((*_streams(), *_casts(), *gemms(), *gathered()))

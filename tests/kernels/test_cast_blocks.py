@@ -156,3 +156,11 @@ def test_few_rows_may_be_cast_as_many_are(
 ) -> None:
     monkeypatch.setattr(configs, "FEW_ROWS", 0)
     check_mx("floor")(drawn(33, 40, device))
+
+
+@pytest.mark.parametrize("check", CHECKS.values(), ids=CHECKS)
+def test_small_matrices_may_be_cast_as_large_ones_are(
+    check: Check, monkeypatch: pytest.MonkeyPatch, device: torch.device
+) -> None:
+    monkeypatch.setattr(configs, "BLOCKS_SMALL_MOST", 0)
+    check(drawn(TILE.rows + 1, TILE.cols + 3, device))
