@@ -250,7 +250,9 @@ def tensorwise(
         return q, _cast_few(x, q, largest, power_of_two)
     partial = _partial_maxima(x) if scale is None else None
     programs = 0 if partial is None else partial.numel()
-    made = torch.empty((), device=x.device) if scale is None else scale
+    made = scale
+    if scale is None:
+        made = torch.empty((), dtype=torch.float32, device=x.device)
     _cast_kernel[(max(1, triton.cdiv(x.numel(), how.steps * how.block)),)](
         x,
         q,
@@ -273,7 +275,7 @@ def tensorwise(
 
 def _cast_few(x: torch.Tensor, q: torch.Tensor, largest: float, power_of_two: bool) -> torch.Tensor:
     """Fill q by a single program; returns its scale."""
-    scale = torch.empty((), device=x.device)
+    scale = torch.empty((), dtype=torch.float32, device=x.device)
     *layout, strided = _layout(x)
     block = max(32, triton.next_power_of_2(x.numel()))
     _few_kernel[(1,)](
@@ -298,7 +300,7 @@ def rowwise_dim0(
     largest = check_target(dtype, x)
     rows, cols = x.shape
     q = torch.empty((rows, cols), dtype=dtype, device=x.device)
-    scale = torch.empty((rows, 1), device=x.device)
+    scale = torch.empty((rows, 1), dtype=torch.float32, device=x.device)
     if rows == 0:
         return q, scale
     how = {"LARGEST": largest, "POWER_OF_TWO": power_of_two}

@@ -41,7 +41,8 @@ def new_block_scales(rows: int, steps: int, device: torch.device) -> torch.Tenso
 
     So the tensor memory unit can bring a column's part to the products of kernels.fp8_gemm_blocks.
     """
-    columns = torch.empty((steps, triton.cdiv(rows, ALIGNED) * ALIGNED), device=device)
+    padded = triton.cdiv(rows, ALIGNED) * ALIGNED
+    columns = torch.empty((steps, padded), dtype=torch.float32, device=device)
     return columns.t()[:rows]
 
 

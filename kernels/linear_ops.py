@@ -78,7 +78,7 @@ def _tensorwise_columns(x: torch.Tensor, rows: Cast | None) -> Cast:
     largest = LARGEST[E4M3]
     amax = rows[1].amax() * largest if rows is not None and x.numel() else None
     if amax is None:
-        amax = x.abs().amax().float() if x.numel() else torch.zeros((), device=x.device)
+        amax = x.abs().amax().float() if x.numel() else x.new_zeros((), dtype=torch.float32)
     bits = amax.reshape(1, 1).view(torch.int32).expand(1, x.shape[1]).contiguous()
     q, scale = cast_fp8_columns.transposed(x, E4M3, bits, power_of_two=False)
     return q, scale[0].reshape(()) if len(scale) else amax / largest
