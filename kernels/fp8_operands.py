@@ -18,6 +18,8 @@ import triton
 import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
+from kernels.fp8_scales import check_device
+
 FP8: Final = (torch.float8_e4m3fn, torch.float8_e5m2)
 _ALIGNMENT: Final = 16  # bytes, of addresses and strides that the tensor memory unit takes
 _OUTPUTS: Final = _ALIGNMENT // 2  # bf16 values of such a unit
@@ -42,6 +44,7 @@ def check_operands(a: torch.Tensor, b: torch.Tensor) -> tuple[int, int, int]:
         )
     if a.device != b.device:
         raise ValueError(f"b: wanted a tensor on {a.device} as a is, got one on {b.device}")
+    check_device("a", a)
     return a.shape[0], b.shape[0], a.shape[1]
 
 
@@ -69,8 +72,6 @@ def _check_matrix(name: str, x: torch.Tensor) -> None:
             f"{name}: wanted a first element at a multiple of 16 bytes, got one at "
             f"{x.data_ptr() % _ALIGNMENT} beyond; clone it"
         )
-    if not x.is_cuda and torch.cuda.is_available():
-        raise ValueError(f"{name}: wanted a tensor on the GPU, got one on {x.device}")
 
 
 def check_scale(name: str, scale: torch.Tensor, x: torch.Tensor) -> None:

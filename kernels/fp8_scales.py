@@ -84,7 +84,7 @@ def exponent_and_factor(bits, LARGEST: tl.constexpr, CEIL: tl.constexpr):
 
 
 def check_matrix(x: torch.Tensor) -> None:
-    """Raises ValueError unless x is a bf16, fp16 or fp32 matrix whose rows are contiguous."""
+    """Raises ValueError unless x is a bf16, fp16 or fp32 matrix, rows contiguous, on the current GPU."""
     if x.dtype not in INPUTS:
         raise ValueError(f"x: wanted {_names(INPUTS)}, got {_names((x.dtype,))}")
     if x.ndim != 2:
@@ -94,8 +94,24 @@ def check_matrix(x: torch.Tensor) -> None:
             f"x: wanted rows without gaps (last stride 1), got strides {x.stride()} of shape "
             f"{tuple(x.shape)}; make it contiguous, or cast its transpose along the other dimension"
         )
-    if not x.is_cuda and torch.cuda.is_available():
-        raise ValueError(f"x: wanted a tensor on the GPU, got one on {x.device}")
+    check_device("x", x)
+
+
+def check_device(name: str, x: torch.Tensor) -> None:
+    """Raises ValueError unless x is where a kernel would be launched: on the current GPU, if any.
+
+    A launch on the current GPU that reads another one's memory fails later, and elsewhere.
+    """
+    if x.is_cuda:
+        current = torch.cuda.current_device()
+        if x.get_device() != current:
+            raise ValueError(
+                f"{name}: wanted a tensor on cuda:{current} (the current device, where kernels are "
+                f"launched), got one on {x.device}; call it under `with torch.cuda.device("
+                f"{name}.device):`"
+            )
+    elif torch.cuda.is_available():
+        raise ValueError(f"{name}: wanted a tensor on the GPU, got one on {x.device}")
 
 
 def check_target(dtype: torch.dtype, x: torch.Tensor) -> float:

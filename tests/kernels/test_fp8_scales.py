@@ -17,8 +17,10 @@ from kernels import (
     linear_ops,
 )
 from kernels.float8_linear import linear, plan_of
+from kernels.fp8_operands import check_operands
 from kernels.fp8_scales import (
     LARGEST,
+    check_device,
     check_matrix,
     check_target,
     compute_units,
@@ -49,6 +51,34 @@ def test_a_row_or_column_of_any_stride_is_a_matrix(device: torch.device) -> None
 def test_gaps_in_a_row_are_refused_with_the_way_out(device: torch.device) -> None:
     with pytest.raises(ValueError, match=r"got strides \(8, 2\) .* make it contiguous"):
         check_matrix(torch.zeros(8, 8, device=device)[:, ::2])
+
+
+class OnGpu1(torch.Tensor):
+    """A matrix that says that it lies on the second GPU."""
+
+    is_cuda = True  # type: ignore[assignment]
+    device = torch.device("cuda:1")  # type: ignore[assignment]
+
+    def get_device(self) -> int:
+        return 1
+
+
+def test_a_tensor_of_another_gpu_is_refused_with_the_way_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    x = torch.zeros(16, 16).as_subclass(OnGpu1)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    wanted = r"wanted a tensor on cuda:0 \(the current device, .*got one on cuda:1; call it under"
+    with pytest.raises(ValueError, match=rf"^w: {wanted} `with torch\.cuda\.device\(w\.device"):
+        check_device("w", x)
+    with pytest.raises(ValueError, match=f"^x: {wanted}"):
+        check_matrix(x)
+    operand = x.to(torch.float8_e4m3fn)
+    with pytest.raises(ValueError, match=f"^a: {wanted}"):
+        check_operands(operand, operand)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
+    check_matrix(x)
+    assert check_operands(operand, operand) == (16, 16, 16)
 
 
 def test_a_gpu_without_e4m3_is_named(monkeypatch: pytest.MonkeyPatch, device: torch.device) -> None:
