@@ -250,9 +250,7 @@ def tensorwise(
         return q, _cast_few(x, q, largest, power_of_two)
     partial = _partial_maxima(x) if scale is None else None
     programs = 0 if partial is None else partial.numel()
-    made = scale
-    if scale is None:
-        made = torch.empty((), dtype=torch.float32, device=x.device)
+    made = scale if scale is not None else _new_scale(x)
     _cast_kernel[(max(1, triton.cdiv(x.numel(), how.steps * how.block)),)](
         x,
         q,
@@ -275,7 +273,7 @@ def tensorwise(
 
 def _cast_few(x: torch.Tensor, q: torch.Tensor, largest: float, power_of_two: bool) -> torch.Tensor:
     """Fill q by a single program; returns its scale."""
-    scale = torch.empty((), dtype=torch.float32, device=x.device)
+    scale = _new_scale(x)
     *layout, strided = _layout(x)
     block = max(32, triton.next_power_of_2(x.numel()))
     _few_kernel[(1,)](
@@ -287,6 +285,10 @@ def _cast_few(x: torch.Tensor, q: torch.Tensor, largest: float, power_of_two: bo
         num_warps=max(1, min(configs.FEW.num_warps, block // 256)),
     )
     return scale
+
+
+def _new_scale(x: torch.Tensor) -> torch.Tensor:
+    return torch.empty((), dtype=torch.float32, device=x.device)
 
 
 def rowwise_dim0(

@@ -34,6 +34,7 @@ from kernels.cast_blocks import BLOCK, MX_BLOCK, _cast_blocks, along_columns
 from kernels.cast_fp8 import rows_tile
 from kernels.cast_fp8_columns import rowwise_dim1, stages_of, transposed
 from kernels.fp8_scales import (
+    INPUTS,
     check_matrix,
     check_target,
     compute_units,
@@ -374,8 +375,8 @@ def _check_pair(first: tuple[str, torch.Tensor], second: tuple[str, torch.Tensor
 
 def _check_vector(name: str, vector: torch.Tensor, x: torch.Tensor) -> None:
     check_matrix(x)
-    fits = vector.shape == x.shape[1:] and vector.is_contiguous() and vector.is_floating_point()
-    if not fits or vector.device != x.device or vector.element_size() == 1:
+    fits = vector.shape == x.shape[1:] and vector.is_contiguous() and vector.dtype in INPUTS
+    if not fits or vector.device != x.device:
         wanted = f"bfloat16, float16 or float32 [{x.shape[1]}] on {x.device}, contiguous"
         raise ValueError(f"{name}: wanted {wanted}, got {_told(vector)} on {vector.device}")
 

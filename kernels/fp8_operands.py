@@ -110,9 +110,13 @@ def is_square_scaled(name: str, scale: torch.Tensor, x: torch.Tensor, block: int
 
 def new_output(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """An empty C [M, N] in bf16, whose rows lie multiples of 16 bytes apart for any N."""
-    per_row = triton.cdiv(b.shape[0], _OUTPUTS) * _OUTPUTS
-    rows = torch.empty((a.shape[0], per_row), dtype=torch.bfloat16, device=a.device)
-    return rows[:, : b.shape[0]]
+    size = (a.shape[0], output_stride(b.shape[0]))
+    return torch.empty(size, dtype=torch.bfloat16, device=a.device)[:, : b.shape[0]]
+
+
+def output_stride(columns: int) -> int:
+    """Elements between the rows of a C of so many columns."""
+    return (columns + _OUTPUTS - 1) // _OUTPUTS * _OUTPUTS
 
 
 def described(x: torch.Tensor, block: list[int]) -> TensorDescriptor:

@@ -84,9 +84,9 @@ def exponent_and_factor(bits, LARGEST: tl.constexpr, CEIL: tl.constexpr):
 
 
 def check_matrix(x: torch.Tensor) -> None:
-    """Raises ValueError unless x is a bf16, fp16 or fp32 matrix, rows contiguous, on the current GPU."""
+    """Raises ValueError unless x is a bf16, fp16 or fp32 matrix, rows contiguous, on this GPU."""
     if x.dtype not in INPUTS:
-        raise ValueError(f"x: wanted {_names(INPUTS)}, got {_names((x.dtype,))}")
+        raise ValueError(f"x: wanted {names_of(INPUTS)}, got {names_of((x.dtype,))}")
     if x.ndim != 2:
         raise ValueError(f"x: wanted a matrix [rows, cols], got shape {tuple(x.shape)}")
     if x.shape[1] > 1 and x.shape[0] > 0 and x.stride(1) != 1:
@@ -117,7 +117,7 @@ def check_device(name: str, x: torch.Tensor) -> None:
 def check_target(dtype: torch.dtype, x: torch.Tensor) -> float:
     """The largest finite value of an fp8 type; raises ValueError for one that x's GPU lacks."""
     if dtype not in LARGEST:
-        raise ValueError(f"dtype: wanted {_names(tuple(LARGEST))}, got {_names((dtype,))}")
+        raise ValueError(f"dtype: wanted {names_of(tuple(LARGEST))}, got {names_of((dtype,))}")
     if dtype == torch.float8_e4m3fn and x.is_cuda and torch.version.hip is None:
         capability = torch.cuda.get_device_capability(x.device)
         if capability < (8, 9):
@@ -140,5 +140,6 @@ def compute_units(x: torch.Tensor) -> int:
     return int(torch.cuda.get_device_properties(x.device).multi_processor_count)
 
 
-def _names(dtypes: tuple[torch.dtype, ...]) -> str:
+def names_of(dtypes: tuple[torch.dtype, ...]) -> str:
+    """Types as a message says them."""
     return " or ".join(str(dtype).removeprefix("torch.") for dtype in dtypes)

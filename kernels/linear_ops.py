@@ -31,6 +31,7 @@ from kernels import (
     fp8_gemm_blockwise,
 )
 from kernels import linear_reference as reference
+from kernels.fp8_operands import output_stride
 from kernels.fp8_scales import LARGEST, new_block_scales
 from kernels.linear_reference import BLOCK, E4M3, MX_BLOCK, Cast
 
@@ -273,8 +274,11 @@ def _(
     b: torch.Tensor,
     scale_a: torch.Tensor,  # noqa: ARG001 (the signature of the op)
     scale_b: torch.Tensor,  # noqa: ARG001
-    granularity: str,  # noqa: ARG001
+    granularity: str,
     accumulation: str,  # noqa: ARG001
-    by: str,  # noqa: ARG001
+    by: str,
 ) -> torch.Tensor:
+    if a.is_cuda and (granularity == "blockwise" or by == "triton"):
+        strides = (output_stride(b.shape[0]), 1)  # those of cuBLASLt have no gaps
+        return a.new_empty_strided((a.shape[0], b.shape[0]), strides, dtype=torch.bfloat16)
     return a.new_empty((a.shape[0], b.shape[0]), dtype=torch.bfloat16)

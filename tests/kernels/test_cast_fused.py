@@ -181,5 +181,7 @@ def test_vectors_and_partners_must_fit(device: torch.device) -> None:
         cast_fused.rms_norm(x, x[0, :7])
     with pytest.raises(ValueError, match=r"bias: wanted .*, got int64 \[8\]"):
         cast_fused.layer_norm(x, x[0], torch.zeros(8, dtype=torch.int64, device=device))
+    with pytest.raises(ValueError, match=r"weight: wanted .*float32 \[8\] .*, got float64 \[8\]"):
+        cast_fused.layer_norm(x, x[0].double(), None)
     with pytest.raises(ValueError, match=r"up: wanted bfloat16 \[4, 8\] as gate, got float32"):
         cast_fused.silu_mul(x, x.float())

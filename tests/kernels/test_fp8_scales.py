@@ -56,8 +56,8 @@ def test_gaps_in_a_row_are_refused_with_the_way_out(device: torch.device) -> Non
 class OnGpu1(torch.Tensor):
     """A matrix that says that it lies on the second GPU."""
 
-    is_cuda = True  # type: ignore[assignment]
-    device = torch.device("cuda:1")  # type: ignore[assignment]
+    is_cuda = True
+    device = torch.device("cuda:1")
 
     def get_device(self) -> int:
         return 1
