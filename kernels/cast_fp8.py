@@ -16,7 +16,7 @@ import torch
 import triton
 import triton.language as tl
 
-from kernels import configs
+from kernels import configs, fp8_scales
 from kernels.fp8_scales import (
     check_matrix,
     check_target,
@@ -233,17 +233,21 @@ def tensorwise(
     *,
     scale: torch.Tensor | None = None,
     power_of_two: bool = False,
+    check_values: bool = False,
 ) -> Cast:
     """(q [rows, cols], scale []): q = x / scale, saturated at the largest fp8 value.
 
     scale         fp32, one positive value on x's device, used as it is; None: made from x
     power_of_two  round a scale made from x up to a power of two
+    check_values  refuse a given scale that is NaN, infinite, zero or negative, too: it waits for
+                  the GPU, and cannot be captured in a CUDA graph; on a CPU it always is refused
     Raises ValueError for inputs that fp8_scales refuses or for a scale of another kind.
     """
     check_matrix(x)
     largest = check_target(dtype, x)
     if scale is not None:
         _check_scale(scale, x, power_of_two)
+        fp8_scales.check_values("scale", scale, check_values)
     how = configs.CAST_MADE if scale is None else configs.CAST
     q = torch.empty(x.shape, dtype=dtype, device=x.device)
     if scale is None and 0 < x.numel() <= configs.FEW.block:

@@ -7,8 +7,8 @@ of 16 bytes: the tensor memory unit reads them, and the matrix unit wants both a
 stored [K,N] has to be cast transposed. Rows of C begin at multiples of 16 bytes too: where N is no
 multiple of 8, C is a view of longer rows.
 
-A scale is checked by type, device, shape and layout, not by value: reading it would wait for the
-GPU. A NaN scale makes the outputs it scales NaN.
+A scale on a GPU is checked by type, device, shape and layout; by value only where check_values asks
+for it, for that waits for the GPU. A NaN scale makes the outputs it scales NaN.
 """
 
 from typing import Final

@@ -114,6 +114,22 @@ def check_device(name: str, x: torch.Tensor) -> None:
         raise ValueError(f"{name}: wanted a tensor on the GPU, got one on {x.device}")
 
 
+def check_values(name: str, scale: torch.Tensor, asked: bool) -> None:
+    """Raises ValueError for scales that are NaN, infinite, zero or negative.
+
+    Of a GPU's only where it is `asked` for: it waits for them, which no CUDA graph can capture.
+    """
+    if scale.is_cuda and not asked:
+        return
+    wrong = ~((scale > 0) & (scale < math.inf))
+    if bool(wrong.any()):
+        index = wrong.nonzero()[0].tolist()
+        raise ValueError(
+            f"{name}: wanted finite scales above zero, got {float(scale[tuple(index)])} at index "
+            f"{index} of shape {list(scale.shape)}"
+        )
+
+
 def check_target(dtype: torch.dtype, x: torch.Tensor) -> float:
     """The largest finite value of an fp8 type; raises ValueError for one that x's GPU lacks."""
     if dtype not in LARGEST:

@@ -23,6 +23,7 @@ from kernels.fp8_scales import (
     check_device,
     check_matrix,
     check_target,
+    check_values,
     compute_units,
     new_block_scales,
 )
@@ -79,6 +80,20 @@ def test_a_tensor_of_another_gpu_is_refused_with_the_way_out(
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
     check_matrix(x)
     assert check_operands(operand, operand) == (16, 16, 16)
+
+
+def test_values_on_a_gpu_are_read_only_where_asked() -> None:
+    scale = torch.tensor([1.0, float("nan")]).as_subclass(OnGpu1)
+    check_values("scale", scale, asked=False)
+    with pytest.raises(ValueError, match=r"^scale: wanted finite .*, got nan at index \[1\] of"):
+        check_values("scale", scale, asked=True)
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf"), 0.0, -0.5])
+def test_a_given_scale_is_refused_by_its_value(wrong: float, device: torch.device) -> None:
+    x, scale = torch.zeros(2, 2, device=device), torch.tensor(wrong, device=device)
+    with pytest.raises(ValueError, match=rf"^scale: wanted finite .*, got {wrong} at index \[\]"):
+        cast_fp8.tensorwise(x, scale=scale, check_values=True)
 
 
 def test_a_gpu_without_e4m3_is_named(monkeypatch: pytest.MonkeyPatch, device: torch.device) -> None:
