@@ -24,6 +24,7 @@ from kernels.fp8_scales import (
     check_matrix,
     check_target,
     compute_units,
+    fill_as_of_zeros,
     magnitude,
     scale_and_factor,
 )
@@ -350,7 +351,7 @@ def transposed(
     scale = torch.empty((cols, 1), dtype=torch.float32, device=x.device)
     value = check_target(dtype, x)
     if rows == 0:
-        scale.fill_(1e-12).div_(value)
+        fill_as_of_zeros(scale, value, power_of_two)
     elif cols and cast_fp8_hopper.fits(x):
         cast_fp8_hopper.transpose(x, q, scale, largest, value, power_of_two)
     elif cols:

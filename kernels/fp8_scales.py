@@ -83,6 +83,14 @@ def exponent_and_factor(bits, LARGEST: tl.constexpr, CEIL: tl.constexpr):
     return tl.where(finite, byte, 255).to(tl.uint8), factor
 
 
+def fill_as_of_zeros(scale: torch.Tensor, largest: float, power_of_two: bool) -> None:
+    """Fill fp32 scales with that of no values, or of zeros: what a kernel would have made."""
+    if power_of_two:  # the next above
+        scale.fill_(math.ldexp(1.0, math.frexp(1e-12 / largest)[1]))
+    else:
+        scale.fill_(1e-12).div_(largest)
+
+
 def check_matrix(x: torch.Tensor) -> None:
     """Raises ValueError unless x is a bf16, fp16 or fp32 matrix, rows contiguous, on this GPU."""
     if x.dtype not in INPUTS:

@@ -115,6 +115,41 @@ def test_both_is_the_cast_along_the_columns_too(
     assert len(fused(op, x, kind=kind, both=True)) == 4
 
 
+@pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize("kind", ["rowwise", "blockwise_1x128"])
+@pytest.mark.parametrize("shape", [(6, 300), (40, 20), (0, 5), (5, 0)])
+@pytest.mark.parametrize("dtype", [E4M3, E5M2])
+def test_scales_that_are_powers_of_two(
+    op: str,
+    kind: str,
+    shape: tuple[int, int],
+    dtype: torch.dtype,
+    monkeypatch: pytest.MonkeyPatch,
+    device: torch.device,
+) -> None:
+    monkeypatch.setattr(configs, "FUSED_BOTH_LEAST_ELEMENTS", 1000)  # of the shapes, one
+    x = drawn(*shape, device)
+    more = {"kind": kind, "dtype": dtype, "power_of_two": True}
+    *found, y = fused(op, x, **more, keep=True, both=True)
+    expected = (
+        *CASTS[kind](y, dtype, power_of_two=True),
+        *COLUMNS[kind](y, dtype, power_of_two=True),
+    )
+    for one, wanted in zip(found, expected, strict=True):
+        assert_equal(one, wanted)
+    for scale in found[1::2]:
+        assert bool((torch.frexp(scale).mantissa == 0.5).all())
+    for one, wanted in zip(fused(op, x, **more), found, strict=False):
+        assert_equal(one, wanted)
+
+
+@pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize("kind", ["mxfp8_floor", "mxfp8_ceil"])
+def test_powers_of_two_are_not_asked_of_e8m0(op: str, kind: str, device: torch.device) -> None:
+    with pytest.raises(ValueError, match=f"power_of_two: wanted False for {kind} .*, got True"):
+        fused(op, drawn(4, 8, device), kind=kind, power_of_two=True)
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU: PTX")
 @pytest.mark.parametrize("op", OPS)
 @pytest.mark.parametrize("odd", [0.0, float("nan"), float("inf")])
