@@ -10,7 +10,7 @@ from kernels import cast_fused, configs
 from kernels.cast_blocks import blockwise_1x128, blockwise_1x128_dim1, mxfp8_dim0, mxfp8_dim1
 from kernels.cast_fp8 import rowwise_dim0
 from kernels.cast_fp8_columns import rowwise_dim1
-from tests.kernels.fp8_reference import E4M3, E5M2, assert_equal
+from tests.kernels.fp8_reference import E4M3, E5M2, assert_equal, assert_taken
 from tests.kernels.test_cast_fp8 import drawn
 
 SHAPES = [(1, 1), (1, 100), (100, 1), (33, 17), (6, 300)]
@@ -85,6 +85,8 @@ def test_it_is_cast_as_if_it_had_been_written(
     assert_equal(q, expected)
     assert scale.dtype == by.dtype
     assert_equal(scale.float(), by.float())
+    if kind == "blockwise_1x128":
+        assert_taken(scale)
 
 
 @pytest.mark.parametrize("op", OPS)
@@ -112,6 +114,8 @@ def test_both_is_the_cast_along_the_columns_too(
     for one, wanted in zip(found, expected, strict=True):
         assert one.dtype == wanted.dtype
         assert_equal(one.float(), wanted.float())
+    for scale in found[1::2] if kind == "blockwise_1x128" else ():
+        assert_taken(scale)
     assert len(fused(op, x, kind=kind, both=True)) == 4
 
 
