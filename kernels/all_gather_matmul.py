@@ -175,7 +175,8 @@ class _Fused:
         """
         own, device = self._ranks[self._rank], self._state.device
         a, w = own.rows[0], torch.empty(what.n, what.k, dtype=what.dtype, device=device)
-        by = (own.scales[0], torch.empty(1, what.n, device=device)) if own.scales else None
+        columns = torch.empty(1, what.n, dtype=torch.float32, device=device)
+        by = (own.scales[0], columns) if own.scales else None
         state, flags = torch.zeros_like(self._state), torch.ones_like(own.flags)
         self._begin(state, flags, buffer=1)  # the one before was 0: it waits for nobody
         gathered_matmul.launch(

@@ -275,7 +275,8 @@ def blockwise_128x128(
     largest = check_target(dtype, x)
     rows, cols = x.shape
     q = torch.empty((rows, cols), dtype=dtype, device=x.device)
-    scale = torch.empty((triton.cdiv(rows, BLOCK), triton.cdiv(cols, BLOCK)), device=x.device)
+    squares = (triton.cdiv(rows, BLOCK), triton.cdiv(cols, BLOCK))
+    scale = torch.empty(squares, dtype=torch.float32, device=x.device)
     if x.numel():
         _squares_kernel[(scale.numel(),)](
             *(x, q, scale, rows, cols, x.stride(0)),

@@ -16,7 +16,7 @@ import torch
 import triton
 import triton.language as tl
 
-from kernels import configs
+from kernels import configs, fp8_scales
 from kernels.fp8_scales import (
     check_matrix,
     check_target,
@@ -233,24 +233,28 @@ def tensorwise(
     *,
     scale: torch.Tensor | None = None,
     power_of_two: bool = False,
+    check_values: bool = False,
 ) -> Cast:
     """(q [rows, cols], scale []): q = x / scale, saturated at the largest fp8 value.
 
     scale         fp32, one positive value on x's device, used as it is; None: made from x
     power_of_two  round a scale made from x up to a power of two
+    check_values  refuse a given scale that is NaN, infinite, zero or negative, too: it waits for
+                  the GPU, and cannot be captured in a CUDA graph; on a CPU it always is refused
     Raises ValueError for inputs that fp8_scales refuses or for a scale of another kind.
     """
     check_matrix(x)
     largest = check_target(dtype, x)
     if scale is not None:
         _check_scale(scale, x, power_of_two)
+        fp8_scales.check_values("scale", scale, check_values)
     how = configs.CAST_MADE if scale is None else configs.CAST
     q = torch.empty(x.shape, dtype=dtype, device=x.device)
     if scale is None and 0 < x.numel() <= configs.FEW.block:
         return q, _cast_few(x, q, largest, power_of_two)
     partial = _partial_maxima(x) if scale is None else None
     programs = 0 if partial is None else partial.numel()
-    made = torch.empty((), device=x.device) if scale is None else scale
+    made = scale if scale is not None else _new_scale(x)
     _cast_kernel[(max(1, triton.cdiv(x.numel(), how.steps * how.block)),)](
         x,
         q,
@@ -273,7 +277,7 @@ def tensorwise(
 
 def _cast_few(x: torch.Tensor, q: torch.Tensor, largest: float, power_of_two: bool) -> torch.Tensor:
     """Fill q by a single program; returns its scale."""
-    scale = torch.empty((), device=x.device)
+    scale = _new_scale(x)
     *layout, strided = _layout(x)
     block = max(32, triton.next_power_of_2(x.numel()))
     _few_kernel[(1,)](
@@ -287,6 +291,10 @@ def _cast_few(x: torch.Tensor, q: torch.Tensor, largest: float, power_of_two: bo
     return scale
 
 
+def _new_scale(x: torch.Tensor) -> torch.Tensor:
+    return torch.empty((), dtype=torch.float32, device=x.device)
+
+
 def rowwise_dim0(
     x: torch.Tensor, dtype: torch.dtype = torch.float8_e4m3fn, *, power_of_two: bool = False
 ) -> Cast:
@@ -298,7 +306,7 @@ def rowwise_dim0(
     largest = check_target(dtype, x)
     rows, cols = x.shape
     q = torch.empty((rows, cols), dtype=dtype, device=x.device)
-    scale = torch.empty((rows, 1), device=x.device)
+    scale = torch.empty((rows, 1), dtype=torch.float32, device=x.device)
     if rows == 0:
         return q, scale
     how = {"LARGEST": largest, "POWER_OF_TWO": power_of_two}

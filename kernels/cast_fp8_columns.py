@@ -24,6 +24,7 @@ from kernels.fp8_scales import (
     check_matrix,
     check_target,
     compute_units,
+    fill_as_of_zeros,
     magnitude,
     scale_and_factor,
 )
@@ -229,7 +230,7 @@ def rowwise_both(
             *rowwise_dim1(x, dtype, power_of_two=power_of_two),
         )
     q = torch.empty((rows, cols), dtype=dtype, device=x.device)
-    scale = torch.empty((rows, 1), device=x.device)
+    scale = torch.empty((rows, 1), dtype=torch.float32, device=x.device)
     largest = _zeros(x)
     block, at_once, warps = rows_tile(cols, configs.BOTH_ROWS)
     most = compute_units(x) * max(1, configs.BOTH.warps_per_unit // warps)
@@ -303,7 +304,7 @@ def _cast_short(
 def _empty_pair(rows: int, cols: int, dtype: torch.dtype, x: torch.Tensor) -> Cast:
     """(q [rows, cols], scale [rows, 1]) to be filled."""
     q = torch.empty((rows, cols), dtype=dtype, device=x.device)
-    return q, torch.empty((rows, 1), device=x.device)
+    return q, torch.empty((rows, 1), dtype=torch.float32, device=x.device)
 
 
 def stages_of(load_bytes: int, config: configs.PersistentConfig) -> int:
@@ -347,10 +348,10 @@ def transposed(
     """(q [cols, rows], scale [cols, 1]) from maxima [partials, cols] of the columns, as bits."""
     rows, cols = x.shape
     q = torch.empty((cols, rows), dtype=dtype, device=x.device)
-    scale = torch.empty((cols, 1), device=x.device)
+    scale = torch.empty((cols, 1), dtype=torch.float32, device=x.device)
     value = check_target(dtype, x)
     if rows == 0:
-        scale.fill_(1e-12).div_(value)
+        fill_as_of_zeros(scale, value, power_of_two)
     elif cols and cast_fp8_hopper.fits(x):
         cast_fp8_hopper.transpose(x, q, scale, largest, value, power_of_two)
     elif cols:

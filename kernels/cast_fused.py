@@ -15,6 +15,9 @@ type of x, and cast with scales of one of these kinds:
     mxfp8_floor       q [rows, cols]  scale [rows, ceil(cols/32)] e8m0, see kernels.cast_blocks
     mxfp8_ceil        the same, scales rounded up
 
+Scales of blockwise_1x128 lie transposed in memory (kernels.fp8_scales.new_block_scales), others in
+rows. `power_of_two` rounds fp32 scales up, those along the rows and with `both` of the columns.
+
 `both` adds the cast along the columns, transposed: y is then written, and read once more; the
 maxima of its columns come from the registers of the first pass.
 
@@ -30,15 +33,16 @@ import triton
 import triton.language as tl
 
 from kernels import configs
-from kernels.cast_blocks import BLOCK, MX_BLOCK, _cast_blocks, along_columns
+from kernels.cast_blocks import BLOCK, MX_BLOCK, _cast_blocks, _empty, _named, along_columns
 from kernels.cast_fp8 import rows_tile
-from kernels.cast_fp8_columns import rowwise_dim1, stages_of, transposed
+from kernels.cast_fp8_columns import _empty_pair, rowwise_dim1, stages_of, transposed
 from kernels.fp8_scales import (
+    INPUTS,
     check_matrix,
     check_target,
     compute_units,
+    fill_as_of_zeros,
     magnitude,
-    new_block_scales,
 )
 
 Outputs = tuple[torch.Tensor, ...]
@@ -194,14 +198,15 @@ def rms_norm(
     kind: str = "rowwise",
     keep: bool = False,
     both: bool = False,
+    power_of_two: bool = False,
 ) -> Outputs:
     """(q, scale) of the rms norm; with `both` (q, scale) of its columns; with `keep` y.
 
     Raises ValueError for inputs that fp8_scales refuses, a weight that does not fit, rows that
-    are too long or an unknown kind.
+    are too long, an unknown kind, or power_of_two beside one of mxfp8.
     """
     _check_vector("weight", weight, x)
-    return _fused("rms_norm", x, dtype, kind, keep, both, weight=weight, eps=eps)
+    return _fused("rms_norm", x, dtype, kind, keep, both, power_of_two, weight=weight, eps=eps)
 
 
 def layer_norm(
@@ -214,6 +219,7 @@ def layer_norm(
     kind: str = "rowwise",
     keep: bool = False,
     both: bool = False,
+    power_of_two: bool = False,
 ) -> Outputs:
     """(q, scale) of the layer norm, what follows and what it raises as rms_norm.
 
@@ -222,7 +228,9 @@ def layer_norm(
     for name, vector in (("weight", weight), ("bias", bias)):
         if vector is not None:
             _check_vector(name, vector, x)
-    return _fused("layer_norm", x, dtype, kind, keep, both, weight=weight, bias=bias, eps=eps)
+    return _fused(
+        "layer_norm", x, dtype, kind, keep, both, power_of_two, weight=weight, bias=bias, eps=eps
+    )
 
 
 def sigmoid(
@@ -232,9 +240,10 @@ def sigmoid(
     kind: str = "rowwise",
     keep: bool = False,
     both: bool = False,
+    power_of_two: bool = False,
 ) -> Outputs:
     """(q, scale) of the sigmoid, what follows and what it raises as rms_norm."""
-    return _fused("sigmoid", x, dtype, kind, keep, both)
+    return _fused("sigmoid", x, dtype, kind, keep, both, power_of_two)
 
 
 def silu_mul(
@@ -245,10 +254,11 @@ def silu_mul(
     kind: str = "rowwise",
     keep: bool = False,
     both: bool = False,
+    power_of_two: bool = False,
 ) -> Outputs:
     """(q, scale) of silu(gate) * up, what follows and what it raises as rms_norm."""
     _check_pair(("gate", gate), ("up", up))
-    return _fused("silu_mul", gate, dtype, kind, keep, both, other=up)
+    return _fused("silu_mul", gate, dtype, kind, keep, both, power_of_two, other=up)
 
 
 def sigmoid_grad(
@@ -259,10 +269,11 @@ def sigmoid_grad(
     kind: str = "rowwise",
     keep: bool = False,
     both: bool = False,
+    power_of_two: bool = False,
 ) -> Outputs:
     """(q, scale) of grad * s * (1 - s), what follows and what it raises as rms_norm."""
     _check_pair(("grad", grad), ("s", s))
-    return _fused("sigmoid_grad", grad, dtype, kind, keep, both, other=s)
+    return _fused("sigmoid_grad", grad, dtype, kind, keep, both, power_of_two, other=s)
 
 
 def _fused(
@@ -272,35 +283,31 @@ def _fused(
     kind: str,
     keep: bool,
     both: bool,
+    power_of_two: bool,
     **more: Any,
 ) -> Outputs:
     check_matrix(x)
     largest = check_target(dtype, x)
-    _check_kind(kind, op, x)
+    _check_columns(op, x)
+    size, scales = _scales_of(kind, power_of_two)
     rows, cols = x.shape
-    size, scales = KINDS[kind]
-    bytewise = scales != "fp32"
-    q = torch.empty((rows, cols), dtype=dtype, device=x.device)
-    if bytewise or size is None:
-        kind_of = torch.uint8 if bytewise else torch.float32
-        across = triton.cdiv(cols, size) if size else 1
-        scale = torch.empty((rows, across), dtype=kind_of, device=x.device)
-    else:
-        scale = new_block_scales(rows, triton.cdiv(cols, size), x.device)
-    y = torch.empty((rows, cols), dtype=x.dtype, device=x.device) if keep or both else None
+    pair = _empty(x, dtype, scales, size) if size else _empty_pair(rows, cols, dtype, x)
+    y = torch.empty(x.shape, dtype=x.dtype, device=x.device) if keep or both else None
     maxima = None
     large = x.numel() >= configs.FUSED_BOTH_LEAST_ELEMENTS
     if both and size is None and large and cols <= configs.BOTH_MOST_COLUMNS:
         maxima = torch.zeros((1, cols), dtype=torch.int32, device=x.device)
     if x.numel():
-        _launch(op, x, (q, scale, y, maxima), largest, kind, more)
-    elif not bytewise:
-        scale.fill_(1e-12).div_(largest)
-    made: Outputs = (q, scale.view(torch.float8_e8m0fnu) if bytewise else scale)
+        _launch(op, x, (*pair, y, maxima), largest, (size, scales), more)
+    elif pair[1].dtype == torch.float32:
+        fill_as_of_zeros(pair[1], largest, power_of_two)
+    made: Outputs = _named(pair)
     if y is not None and maxima is not None:
-        made += transposed(y, dtype, maxima, power_of_two=False)
+        made += transposed(y, dtype, maxima, power_of_two)
+    elif y is not None and both and size:
+        made += along_columns(y, dtype, scales, size)
     elif y is not None and both:
-        made += along_columns(y, dtype, scales, size) if size else rowwise_dim1(y, dtype)
+        made += rowwise_dim1(y, dtype, power_of_two=power_of_two)
     return (*made, y) if y is not None and keep else made
 
 
@@ -309,11 +316,11 @@ def _launch(
     x: torch.Tensor,
     made: tuple[torch.Tensor | None, ...],
     largest: float,
-    kind: str,
+    blocks: tuple[int | None, str],
     more: dict[str, Any],
 ) -> None:
     rows, cols = x.shape
-    size, scales = KINDS[kind]
+    size, scales = blocks
     both = made[-1] is not None
     for_both, persistent = configs.FUSED_BOTH[_has_room(x)]
     block, at_once, warps = rows_tile(cols, for_both if both else configs.FUSED[op])
@@ -357,9 +364,18 @@ def _has_ptx(x: torch.Tensor) -> bool:
     return x.is_cuda and torch.version.hip is None
 
 
-def _check_kind(kind: str, op: str, x: torch.Tensor) -> None:
+def _scales_of(kind: str, power_of_two: bool) -> tuple[int | None, str]:
+    """(elements of a block, None: the row; SCALES of kernels.cast_blocks)."""
     if kind not in KINDS:
         raise ValueError(f"kind: wanted {', '.join(KINDS)}, got {kind}")
+    if not power_of_two:
+        return KINDS[kind]
+    if kind.startswith("mxfp8"):
+        raise ValueError(f"power_of_two: wanted False for {kind} (it is anyway), got True")
+    return KINDS[kind][0], "power_of_two"
+
+
+def _check_columns(op: str, x: torch.Tensor) -> None:
     most = configs.FUSED_MOST_COLUMNS[op]
     if x.shape[1] > most:
         raise ValueError(f"x: wanted at most {most} columns for {op}, got {x.shape[1]}")
@@ -374,8 +390,8 @@ def _check_pair(first: tuple[str, torch.Tensor], second: tuple[str, torch.Tensor
 
 def _check_vector(name: str, vector: torch.Tensor, x: torch.Tensor) -> None:
     check_matrix(x)
-    fits = vector.shape == x.shape[1:] and vector.is_contiguous() and vector.is_floating_point()
-    if not fits or vector.device != x.device or vector.element_size() == 1:
+    fits = vector.shape == x.shape[1:] and vector.is_contiguous() and vector.dtype in INPUTS
+    if not fits or vector.device != x.device:
         wanted = f"bfloat16, float16 or float32 [{x.shape[1]}] on {x.device}, contiguous"
         raise ValueError(f"{name}: wanted {wanted}, got {_told(vector)} on {vector.device}")
 

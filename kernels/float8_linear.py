@@ -20,6 +20,7 @@ import torch
 from torch.nn import functional
 
 from kernels import linear_ops
+from kernels.fp8_scales import INPUTS, names_of
 from kernels.linear_ops import PRODUCTS
 from kernels.linear_recipes import HIGH_PRECISION, LinearRecipe, recipe_of
 
@@ -151,8 +152,8 @@ def gradients(
 
 
 def linear(x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None, plan: Plan) -> torch.Tensor:
-    """x [..., K] @ w [N, K].T + bias [N]; raises ValueError for sizes and GPUs it cannot take."""
-    check(x, w, plan)
+    """x [..., K] @ w [N, K].T + bias [N]; raises ValueError as `check` does."""
+    check(x, w, plan, bias)
     rows = x.reshape(-1, x.shape[-1]).contiguous()
     y: torch.Tensor = _Linear.apply(filled_up(rows, plan), w, plan)
     y = y[: rows.shape[0]]
@@ -166,16 +167,26 @@ def filled_up(rows: torch.Tensor, plan: Plan) -> torch.Tensor:
     return functional.pad(rows, (0, 0, 0, missing)) if missing and plan.grad_weight[0] else rows
 
 
-def check(x: torch.Tensor, w: torch.Tensor, plan: Plan) -> None:
-    """Raises ValueError for sizes that do not fit and for products that x's GPU lacks."""
+def check(x: torch.Tensor, w: torch.Tensor, plan: Plan, bias: torch.Tensor | None = None) -> None:
+    """Raises ValueError for types, sizes or devices that do not fit, or products x's GPU lacks.
+
+    x and w may have different types.
+    """
+    _check_types(x, w, plan)
+    if w.ndim != 2:
+        raise ValueError(f"w: wanted [out_features, in_features], got shape {list(w.shape)}")
     n, k = w.shape
-    if x.shape[-1] != k:
+    if x.ndim == 0 or x.shape[-1] != k:
         raise ValueError(f"x: wanted [..., {k}] for a weight of [{n}, {k}], got {list(x.shape)}")
     if x.device != w.device:
         raise ValueError(f"x: wanted a tensor on {w.device} as the weight is, got {x.device}")
+    if bias is not None and (bias.shape != (n,) or bias.device != w.device):
+        raise ValueError(
+            f"bias: wanted [{n}] on {w.device} as the weight is, got {list(bias.shape)} on "
+            f"{bias.device}"
+        )
     check_features(k, n, plan)
-    granularities = (plan.output[0], plan.grad_input[0], plan.grad_weight[0])
-    if x.is_cuda and "mxfp8" in granularities:
+    if x.is_cuda and "mxfp8" in _granularities(plan):
         raise ValueError(
             "recipe: mxfp8 needs matrix instructions that scale blocks of 32 (compute capability "
             "10.0 and later), for which there is no product here yet; take blockwise, or a CPU, "
@@ -183,9 +194,23 @@ def check(x: torch.Tensor, w: torch.Tensor, plan: Plan) -> None:
         )
 
 
+def _check_types(x: torch.Tensor, w: torch.Tensor, plan: Plan) -> None:
+    """Casts take three types; products without a cast one more."""
+    allowed = INPUTS if any(_granularities(plan)) else (*INPUTS, torch.float64)
+    for name, tensor in (("x", x), ("w", w)):
+        if tensor.dtype not in allowed:
+            wanted = names_of(allowed)
+            raise ValueError(f"{name}: wanted {wanted}, got {names_of((tensor.dtype,))}")
+
+
+def _granularities(plan: Plan) -> tuple[str, str, str]:
+    """Of the first operand of each product; "" where it is not cast."""
+    return plan.output[0], plan.grad_input[0], plan.grad_weight[0]
+
+
 def check_features(k: int, n: int, plan: Plan) -> None:
     """Raises ValueError for features that no fp8 product takes."""
-    if not (plan.output[0] or plan.grad_input[0] or plan.grad_weight[0]):
+    if not any(_granularities(plan)):
         return
     for name, size in (("in_features", k), ("out_features", n)):
         if size % _ALIGNMENT:

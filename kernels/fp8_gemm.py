@@ -21,7 +21,13 @@ import torch
 import triton
 import triton.language as tl
 
-from kernels import fp8_gemm_hopper, fp8_gemm_pingpong, fp8_gemm_skinny, gemm_configs
+from kernels import (
+    fp8_gemm_hopper,
+    fp8_gemm_pingpong,
+    fp8_gemm_skinny,
+    fp8_scales,
+    gemm_configs,
+)
 from kernels.fp8_operands import (
     check_operands,
     check_scale,
@@ -119,15 +125,20 @@ def gemm(
     scale_b: torch.Tensor,
     *,
     accumulation: Accumulation = "fast",
+    check_values: bool = False,
 ) -> torch.Tensor:
     """C [M, N] bf16 of a [M, K] and b [N, K]; shapes and accumulation as the module says.
 
+    check_values   refuse scales that are NaN, infinite, zero or negative, too. It waits for the
+                   GPU, and cannot be captured in a CUDA graph; on a CPU they always are refused.
     Raises ValueError, before anything runs, for operands and scales that fp8_operands refuses or an
     unknown accumulation.
     """
     m, n, k = check_operands(a, b)
     check_scale("scale_a", scale_a, a)
     check_scale("scale_b", scale_b, b)
+    fp8_scales.check_values("scale_a", scale_a, check_values)
+    fp8_scales.check_values("scale_b", scale_b, check_values)
     if accumulation not in get_args(Accumulation):
         raise ValueError(f"accumulation: wanted fast or slow, got {accumulation}")
     c = new_output(a, b)

@@ -15,7 +15,7 @@ import torch
 import triton
 import triton.language as tl
 
-from kernels import fp8_gemm_blocks, fp8_gemm_hopper, fp8_gemm_skinny, gemm_configs
+from kernels import fp8_gemm_blocks, fp8_gemm_hopper, fp8_gemm_skinny, fp8_scales, gemm_configs
 from kernels.fp8_gemm import Candidates, has_large_tiles
 from kernels.fp8_operands import (
     BLOCK,
@@ -82,17 +82,24 @@ def _blockwise_kernel(
 
 
 def gemm(
-    a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor
+    a: torch.Tensor,
+    b: torch.Tensor,
+    scale_a: torch.Tensor,
+    scale_b: torch.Tensor,
+    *,
+    check_values: bool = False,
 ) -> torch.Tensor:
     """C [M, N] bf16 of a [M, K] and b [N, K] and their scales; shapes as the module says.
 
     Fastest with scales of 1 x 128 as kernels.cast_blocks makes them: transposed in memory, columns
-    at 16 bytes. Raises ValueError, before anything runs, for operands and
-    scales that fp8_operands refuses.
+    at 16 bytes. check_values: as kernels.fp8_gemm.gemm. Raises ValueError, before anything runs,
+    for operands and scales that fp8_operands refuses.
     """
     m, n, k = check_operands(a, b)
     square_a = is_square_scaled("scale_a", scale_a, a, BLOCK.value)
     square_b = is_square_scaled("scale_b", scale_b, b, BLOCK.value)
+    fp8_scales.check_values("scale_a", scale_a, check_values)
+    fp8_scales.check_values("scale_b", scale_b, check_values)
     c = new_output(a, b)
     if not c.numel() or not k:
         return c.zero_()

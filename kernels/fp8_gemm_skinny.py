@@ -239,7 +239,8 @@ def _launch(
     split = gemm_configs.split_of(config, n, k, compute_units(a))
     partial, counters = None, None
     if split > 1:
-        partial = torch.empty(tiles * split * config.n * block_m, device=a.device)
+        sums = tiles * split * config.n * block_m
+        partial = torch.empty(sums, dtype=torch.float32, device=a.device)
         counters = zeroed_counters(tiles, a.device)
     _skinny_kernel[(tiles * split,)](
         described(a, [block_m, config.k]),

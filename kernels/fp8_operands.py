@@ -7,8 +7,8 @@ of 16 bytes: the tensor memory unit reads them, and the matrix unit wants both a
 stored [K,N] has to be cast transposed. Rows of C begin at multiples of 16 bytes too: where N is no
 multiple of 8, C is a view of longer rows.
 
-A scale is checked by type, device, shape and layout, not by value: reading it would wait for the
-GPU. A NaN scale makes the outputs it scales NaN.
+A scale on a GPU is checked by type, device, shape and layout; by value only where check_values asks
+for it, for that waits for the GPU. A NaN scale makes the outputs it scales NaN.
 """
 
 from typing import Final
@@ -17,6 +17,8 @@ import torch
 import triton
 import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
+
+from kernels.fp8_scales import check_device
 
 FP8: Final = (torch.float8_e4m3fn, torch.float8_e5m2)
 _ALIGNMENT: Final = 16  # bytes, of addresses and strides that the tensor memory unit takes
@@ -54,6 +56,7 @@ def check_operands(a: torch.Tensor, b: torch.Tensor) -> tuple[int, int, int]:
         )
     if a.device != b.device:
         raise ValueError(f"b: wanted a tensor on {a.device} as a is, got one on {b.device}")
+    check_device("a", a)
     return a.shape[0], b.shape[0], a.shape[1]
 
 
@@ -81,8 +84,6 @@ def _check_matrix(name: str, x: torch.Tensor) -> None:
             f"{name}: wanted a first element at a multiple of 16 bytes, got one at "
             f"{x.data_ptr() % _ALIGNMENT} beyond; clone it"
         )
-    if not x.is_cuda and torch.cuda.is_available():
-        raise ValueError(f"{name}: wanted a tensor on the GPU, got one on {x.device}")
 
 
 def check_scale(name: str, scale: torch.Tensor, x: torch.Tensor) -> None:
@@ -121,9 +122,13 @@ def is_square_scaled(name: str, scale: torch.Tensor, x: torch.Tensor, block: int
 
 def new_output(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """An empty C [M, N] in bf16, whose rows lie multiples of 16 bytes apart for any N."""
-    per_row = triton.cdiv(b.shape[0], _OUTPUTS) * _OUTPUTS
-    rows = torch.empty((a.shape[0], per_row), dtype=torch.bfloat16, device=a.device)
-    return rows[:, : b.shape[0]]
+    size = (a.shape[0], output_stride(b.shape[0]))
+    return torch.empty(size, dtype=torch.bfloat16, device=a.device)[:, : b.shape[0]]
+
+
+def output_stride(columns: int) -> int:
+    """Elements between the rows of a C of so many columns."""
+    return (columns + _OUTPUTS - 1) // _OUTPUTS * _OUTPUTS
 
 
 def described(x: torch.Tensor, block: list[int]) -> TensorDescriptor:

@@ -41,7 +41,8 @@ def new_block_scales(rows: int, steps: int, device: torch.device) -> torch.Tenso
 
     So the tensor memory unit can bring a column's part to the products of kernels.fp8_gemm_blocks.
     """
-    columns = torch.empty((steps, triton.cdiv(rows, ALIGNED) * ALIGNED), device=device)
+    padded = triton.cdiv(rows, ALIGNED) * ALIGNED
+    columns = torch.empty((steps, padded), dtype=torch.float32, device=device)
     return columns.t()[:rows]
 
 
@@ -82,10 +83,18 @@ def exponent_and_factor(bits, LARGEST: tl.constexpr, CEIL: tl.constexpr):
     return tl.where(finite, byte, 255).to(tl.uint8), factor
 
 
+def fill_as_of_zeros(scale: torch.Tensor, largest: float, power_of_two: bool) -> None:
+    """Fill fp32 scales with that of no values, or of zeros: what a kernel would have made."""
+    if power_of_two:  # the next above
+        scale.fill_(math.ldexp(1.0, math.frexp(1e-12 / largest)[1]))
+    else:
+        scale.fill_(1e-12).div_(largest)
+
+
 def check_matrix(x: torch.Tensor) -> None:
-    """Raises ValueError unless x is a bf16, fp16 or fp32 matrix whose rows are contiguous."""
+    """Raises ValueError unless x is a bf16, fp16 or fp32 matrix, rows contiguous, on this GPU."""
     if x.dtype not in INPUTS:
-        raise ValueError(f"x: wanted {_names(INPUTS)}, got {_names((x.dtype,))}")
+        raise ValueError(f"x: wanted {names_of(INPUTS)}, got {names_of((x.dtype,))}")
     if x.ndim != 2:
         raise ValueError(f"x: wanted a matrix [rows, cols], got shape {tuple(x.shape)}")
     if x.shape[1] > 1 and x.shape[0] > 0 and x.stride(1) != 1:
@@ -93,14 +102,46 @@ def check_matrix(x: torch.Tensor) -> None:
             f"x: wanted rows without gaps (last stride 1), got strides {x.stride()} of shape "
             f"{tuple(x.shape)}; make it contiguous, or cast its transpose along the other dimension"
         )
-    if not x.is_cuda and torch.cuda.is_available():
-        raise ValueError(f"x: wanted a tensor on the GPU, got one on {x.device}")
+    check_device("x", x)
+
+
+def check_device(name: str, x: torch.Tensor) -> None:
+    """Raises ValueError unless x is where a kernel would be launched: on the current GPU, if any.
+
+    A launch on the current GPU that reads another one's memory fails later, and elsewhere.
+    """
+    if x.is_cuda:
+        current = torch.cuda.current_device()
+        if x.get_device() != current:
+            raise ValueError(
+                f"{name}: wanted a tensor on cuda:{current} (the current device, where kernels are "
+                f"launched), got one on {x.device}; call it under `with torch.cuda.device("
+                f"{name}.device):`"
+            )
+    elif torch.cuda.is_available():
+        raise ValueError(f"{name}: wanted a tensor on the GPU, got one on {x.device}")
+
+
+def check_values(name: str, scale: torch.Tensor, asked: bool) -> None:
+    """Raises ValueError for scales that are NaN, infinite, zero or negative.
+
+    Of a GPU's only where it is `asked` for: it waits for them, which no CUDA graph can capture.
+    """
+    if scale.is_cuda and not asked:
+        return
+    wrong = ~((scale > 0) & (scale < math.inf))
+    if bool(wrong.any()):
+        index = wrong.nonzero()[0].tolist()
+        raise ValueError(
+            f"{name}: wanted finite scales above zero, got {float(scale[tuple(index)])} at index "
+            f"{index} of shape {list(scale.shape)}"
+        )
 
 
 def check_target(dtype: torch.dtype, x: torch.Tensor) -> float:
     """The largest finite value of an fp8 type; raises ValueError for one that x's GPU lacks."""
     if dtype not in LARGEST:
-        raise ValueError(f"dtype: wanted {_names(tuple(LARGEST))}, got {_names((dtype,))}")
+        raise ValueError(f"dtype: wanted {names_of(tuple(LARGEST))}, got {names_of((dtype,))}")
     if dtype == torch.float8_e4m3fn and x.is_cuda and torch.version.hip is None:
         capability = torch.cuda.get_device_capability(x.device)
         if capability < (8, 9):
@@ -123,5 +164,6 @@ def compute_units(x: torch.Tensor) -> int:
     return int(torch.cuda.get_device_properties(x.device).multi_processor_count)
 
 
-def _names(dtypes: tuple[torch.dtype, ...]) -> str:
+def names_of(dtypes: tuple[torch.dtype, ...]) -> str:
+    """Types as a message says them."""
     return " or ".join(str(dtype).removeprefix("torch.") for dtype in dtypes)

@@ -28,7 +28,9 @@ class Workspace:
 def allocate(partials: int, counters: int, device: torch.device) -> Workspace:
     """A workspace of at least that many elements, rounded up to a power of two."""
     return Workspace(
-        partials=torch.empty(_rounded(partials, _LEAST_PARTIALS), device=device),
+        partials=torch.empty(
+            _rounded(partials, _LEAST_PARTIALS), dtype=torch.float32, device=device
+        ),
         counters=torch.zeros(_rounded(counters, _LEAST_COUNTERS), dtype=torch.int32, device=device),
     )
 

@@ -31,6 +31,7 @@ from kernels import (
     fp8_gemm_blockwise,
 )
 from kernels import linear_reference as reference
+from kernels.fp8_operands import output_stride
 from kernels.fp8_scales import LARGEST, new_block_scales
 from kernels.linear_reference import BLOCK, E4M3, MX_BLOCK, Cast
 
@@ -78,7 +79,7 @@ def _tensorwise_columns(x: torch.Tensor, rows: Cast | None) -> Cast:
     largest = LARGEST[E4M3]
     amax = rows[1].amax() * largest if rows is not None and x.numel() else None
     if amax is None:
-        amax = x.abs().amax().float() if x.numel() else torch.zeros((), device=x.device)
+        amax = x.abs().amax().float() if x.numel() else x.new_zeros((), dtype=torch.float32)
     bits = amax.reshape(1, 1).view(torch.int32).expand(1, x.shape[1]).contiguous()
     q, scale = cast_fp8_columns.transposed(x, E4M3, bits, power_of_two=False)
     return q, scale[0].reshape(()) if len(scale) else amax / largest
@@ -273,8 +274,11 @@ def _(
     b: torch.Tensor,
     scale_a: torch.Tensor,  # noqa: ARG001 (the signature of the op)
     scale_b: torch.Tensor,  # noqa: ARG001
-    granularity: str,  # noqa: ARG001
+    granularity: str,
     accumulation: str,  # noqa: ARG001
-    by: str,  # noqa: ARG001
+    by: str,
 ) -> torch.Tensor:
+    if a.is_cuda and (granularity == "blockwise" or by == "triton"):
+        strides = (output_stride(b.shape[0]), 1)  # those of cuBLASLt have no gaps
+        return a.new_empty_strided((a.shape[0], b.shape[0]), strides, dtype=torch.bfloat16)
     return a.new_empty((a.shape[0], b.shape[0]), dtype=torch.bfloat16)

@@ -159,6 +159,12 @@ def recipe_of(given: "LinearRecipe | str | Mapping[str, Any]") -> LinearRecipe:
         return given
     if isinstance(given, Mapping):
         return from_dict(given)
+    if not isinstance(given, str):
+        known = " or ".join(NAMED)  # type: ignore[unreachable]  # to whom types are no law
+        raise ValueError(  # noqa: TRY004 (as all mistakes of a recipe)
+            f"linear recipe: wanted {known}, a line, a mapping or a LinearRecipe, got "
+            f"{type(given).__name__} {given}"
+        )
     if given in NAMED:
         return NAMED[given]
     parts = given.split("+")

@@ -48,7 +48,7 @@ def read_sum(src: torch.Tensor) -> torch.Tensor:
     _check(src)
     blocks = triton.cdiv(src.numel(), READ.block)
     programs = max(1, min(blocks, (READ.programs_per_unit or blocks) * _compute_units(src)))
-    partial = torch.empty(programs, device=src.device)
+    partial = torch.empty(programs, dtype=torch.float32, device=src.device)
     _read_sum_kernel[(programs,)](
         src, partial, src.numel(), BLOCK=READ.block, num_warps=READ.num_warps
     )

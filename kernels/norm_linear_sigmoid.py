@@ -113,7 +113,7 @@ def norm_linear_sigmoid(
     eps: float = 1e-5,
 ) -> torch.Tensor:
     """sigmoid(layer_norm(x) @ w.T + bias), x [..., K], w [N, K]; raises ValueError as `linear`."""
-    check(x, w, plan)
+    check(x, w, plan, bias)
     rows = x.reshape(-1, x.shape[-1]).contiguous()
     made: torch.Tensor = _Block.apply(
         filled_up(rows, plan), w, norm_weight, norm_bias, bias, plan, eps

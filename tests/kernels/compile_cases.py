@@ -256,6 +256,7 @@ def _fused_of(case: Any) -> Iterator[tuple[str, Case]]:
         for kind, cols, y, usable in (
             *(("rowwise", n, None, gpus) for n in (4096, longest) for gpus in (PTX, AMD)),
             ("mxfp8_floor", longest, None, PTX),
+            *([("blockwise_1x128", longest, None, PTX)] if op == "rms_norm" else []),
             *(("rowwise", configs.BOTH_MOST_COLUMNS, "both", g) for g in (ROOM, NO_ROOM, AMD)),
         ):
             size, scales = cast_fused.KINDS[kind]

@@ -197,9 +197,13 @@ def _hopper() -> Iterator[tuple[str, Case]]:
 
 def _pingpong() -> Iterator[tuple[str, Case]]:
     kernel, how = fp8_gemm_pingpong._pingpong_kernel, gemm_configs.PINGPONG
-    fp8 = _gluon_descriptor([128, 128], gl.float8e4nv)
-    made = {"a": fp8, "b": fp8, "c": _gluon_descriptor([128, 64], gl.bfloat16)}
-    for rows in BOOLEANS:
+    e4m3, e5m2 = (_gluon_descriptor([128, 128], kind) for kind in (gl.float8e4nv, gl.float8e5))
+    c = _gluon_descriptor([128, 64], gl.bfloat16)
+    for rows, a, b, of_types in (
+        (False, e4m3, e4m3, ""),
+        (True, e4m3, e4m3, ""),
+        (True, e5m2, e4m3, "_e5m2_e4m3"),
+    ):
         constants = {
             "ROWS_A": rows,
             "ROWS_B": rows,
@@ -208,8 +212,8 @@ def _pingpong() -> Iterator[tuple[str, Case]]:
             "BUFFERS": how.buffers,
             "REGISTERS": how.registers,
         }
-        name = f"gemm_pingpong_{'axiswise' if rows else 'tensorwise'}"
-        yield name, _gluon(kernel, made, constants)
+        name = f"gemm_pingpong_{'axiswise' if rows else 'tensorwise'}{of_types}"
+        yield name, _gluon(kernel, {"a": a, "b": b, "c": c}, constants)
 
 
 def _large_blocks() -> Iterator[tuple[str, Case]]:
@@ -235,6 +239,9 @@ def _large_blocks() -> Iterator[tuple[str, Case]]:
         descriptors = made | of_rows if rows else made
         name = f"gemm_large_blocks_{how.m}x{how.n}{'_rows' if rows else ''}"
         yield name, _gluon(kernel, descriptors, constants)
+        if rows and how.m == 192:  # gradients may be e5m2
+            descriptors = descriptors | {"a": _gluon_descriptor([64, 128], gl.float8e5)}
+            yield f"{name}_e5m2_e4m3", _gluon(kernel, descriptors, constants)
 
 
 def _gluon(kernel: Any, descriptors: dict[str, str], constants: dict[str, Any]) -> Case:
@@ -259,4 +266,4 @@ def _gluon_descriptors(how: gemm_configs.HopperGemmConfig) -> dict[str, str]:
 
 def _gluon_descriptor(block: list[int], kind: Any) -> str:
     layout = fp8_gemm_hopper.layout_of(block, kind)
-    return f"tensordesc<{'bf16' if kind == gl.bfloat16 else 'fp8e4nv'}{block},{layout!r}>"
+    return f"tensordesc<{kind.name}{block},{layout!r}>"

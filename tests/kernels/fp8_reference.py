@@ -2,6 +2,7 @@
 
 import torch
 
+from kernels.fp8_gemm_blocks import takes
 from kernels.fp8_scales import LARGEST
 
 E4M3, E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
@@ -79,7 +80,7 @@ def _split(x: torch.Tensor, size: int) -> torch.Tensor:
 def assert_equal(found: torch.Tensor, expected: torch.Tensor) -> None:
     """Equal to the bit, but for which NaN it is and for zeros' sign.
 
-    In rows, or fp32 as kernels.fp8_scales.new_block_scales lays out scales.
+    In rows, or fp32 as kernels.fp8_scales.new_block_scales lays out scales (assert_taken).
     """
     assert found.dtype == expected.dtype
     assert found.shape == expected.shape
@@ -89,6 +90,11 @@ def assert_equal(found: torch.Tensor, expected: torch.Tensor) -> None:
     a, b = found.float(), expected.float()
     wrong = ~((a == b) | (a.isnan() & b.isnan()))
     assert not wrong.any(), f"{int(wrong.sum())} of {wrong.numel()} differ: {a[wrong][:4]}"
+
+
+def assert_taken(scale: torch.Tensor) -> None:
+    """Scales per 1 x 128 lie as the tensor memory unit reads them for a product."""
+    assert scale.numel() == 0 or takes(scale)
 
 
 def assert_stored_as_divided(q: torch.Tensor, scale: torch.Tensor, x: torch.Tensor) -> None:

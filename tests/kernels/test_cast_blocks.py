@@ -7,7 +7,15 @@ import pytest
 import torch
 
 from kernels import cast_blocks, configs
-from tests.kernels.fp8_reference import E4M3, E5M2, assert_equal, blockwise, mx, squares
+from tests.kernels.fp8_reference import (
+    E4M3,
+    E5M2,
+    assert_equal,
+    assert_taken,
+    blockwise,
+    mx,
+    squares,
+)
 from tests.kernels.test_cast_fp8 import drawn
 
 Check = Callable[..., None]
@@ -36,8 +44,12 @@ def check_mx(rounding: Any) -> Check:
 
 
 def check_blockwise(x: torch.Tensor, dtype: torch.dtype = E4M3) -> None:
-    compare(cast_blocks.blockwise_1x128(x, dtype), blockwise(x, dtype))
-    compare(cast_blocks.blockwise_1x128_dim1(x, dtype), blockwise(turned(x), dtype))
+    by_rows = cast_blocks.blockwise_1x128(x, dtype)
+    by_columns = cast_blocks.blockwise_1x128_dim1(x, dtype)
+    compare(by_rows, blockwise(x, dtype))
+    compare(by_columns, blockwise(turned(x), dtype))
+    assert_taken(by_rows[1])
+    assert_taken(by_columns[1])
 
 
 def check_squares(x: torch.Tensor, dtype: torch.dtype = E4M3) -> None:

@@ -10,7 +10,7 @@ from kernels import cast_fused, configs
 from kernels.cast_blocks import blockwise_1x128, blockwise_1x128_dim1, mxfp8_dim0, mxfp8_dim1
 from kernels.cast_fp8 import rowwise_dim0
 from kernels.cast_fp8_columns import rowwise_dim1
-from tests.kernels.fp8_reference import E4M3, E5M2, assert_equal
+from tests.kernels.fp8_reference import E4M3, E5M2, assert_equal, assert_taken
 from tests.kernels.test_cast_fp8 import drawn
 
 SHAPES = [(1, 1), (1, 100), (100, 1), (33, 17), (6, 300)]
@@ -85,6 +85,8 @@ def test_it_is_cast_as_if_it_had_been_written(
     assert_equal(q, expected)
     assert scale.dtype == by.dtype
     assert_equal(scale.float(), by.float())
+    if kind == "blockwise_1x128":
+        assert_taken(scale)
 
 
 @pytest.mark.parametrize("op", OPS)
@@ -112,7 +114,44 @@ def test_both_is_the_cast_along_the_columns_too(
     for one, wanted in zip(found, expected, strict=True):
         assert one.dtype == wanted.dtype
         assert_equal(one.float(), wanted.float())
+    for scale in found[1::2] if kind == "blockwise_1x128" else ():
+        assert_taken(scale)
     assert len(fused(op, x, kind=kind, both=True)) == 4
+
+
+@pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize("kind", ["rowwise", "blockwise_1x128"])
+@pytest.mark.parametrize("shape", [(6, 300), (40, 20), (0, 5), (5, 0)])
+@pytest.mark.parametrize("dtype", [E4M3, E5M2])
+def test_scales_that_are_powers_of_two(
+    op: str,
+    kind: str,
+    shape: tuple[int, int],
+    dtype: torch.dtype,
+    monkeypatch: pytest.MonkeyPatch,
+    device: torch.device,
+) -> None:
+    monkeypatch.setattr(configs, "FUSED_BOTH_LEAST_ELEMENTS", 1000)  # of the shapes, one
+    x = drawn(*shape, device)
+    more = {"kind": kind, "dtype": dtype, "power_of_two": True}
+    *found, y = fused(op, x, **more, keep=True, both=True)
+    expected = (
+        *CASTS[kind](y, dtype, power_of_two=True),
+        *COLUMNS[kind](y, dtype, power_of_two=True),
+    )
+    for one, wanted in zip(found, expected, strict=True):
+        assert_equal(one, wanted)
+    for scale in found[1::2]:
+        assert bool((torch.frexp(scale).mantissa == 0.5).all())
+    for one, wanted in zip(fused(op, x, **more), found, strict=False):
+        assert_equal(one, wanted)
+
+
+@pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize("kind", ["mxfp8_floor", "mxfp8_ceil"])
+def test_powers_of_two_are_not_asked_of_e8m0(op: str, kind: str, device: torch.device) -> None:
+    with pytest.raises(ValueError, match=f"power_of_two: wanted False for {kind} .*, got True"):
+        fused(op, drawn(4, 8, device), kind=kind, power_of_two=True)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU: PTX")
@@ -181,5 +220,7 @@ def test_vectors_and_partners_must_fit(device: torch.device) -> None:
         cast_fused.rms_norm(x, x[0, :7])
     with pytest.raises(ValueError, match=r"bias: wanted .*, got int64 \[8\]"):
         cast_fused.layer_norm(x, x[0], torch.zeros(8, dtype=torch.int64, device=device))
+    with pytest.raises(ValueError, match=r"weight: wanted .*float32 \[8\] .*, got float64 \[8\]"):
+        cast_fused.layer_norm(x, x[0].double(), None)
     with pytest.raises(ValueError, match=r"up: wanted bfloat16 \[4, 8\] as gate, got float32"):
         cast_fused.silu_mul(x, x.float())

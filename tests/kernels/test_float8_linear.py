@@ -196,6 +196,42 @@ def test_what_cannot_be_multiplied_is_refused_before_anything_runs() -> None:
         Float8Linear(16, 16, recipe="tensorwize")
 
 
+@pytest.mark.parametrize("recipe", NAMED)
+@pytest.mark.parametrize("wrong", [torch.int32, torch.float64, torch.float8_e4m3fn])
+def test_types_that_no_cast_takes_are_refused(recipe: str, wrong: torch.dtype) -> None:
+    x, w, _ = tensors(4, 32, 48)
+    found = str(wrong).removeprefix("torch.")
+    for name, pair in (("x", (x.to(wrong), w)), ("w", (x, w.to(wrong)))):
+        if recipe == "high_precision" and wrong == torch.float64:
+            assert linear(*pair, None, plan_of(recipe)).dtype == pair[0].dtype
+            continue
+        with pytest.raises(ValueError, match=rf"^{name}: wanted bfloat16 or .*, got {found}$"):
+            linear(*pair, None, plan_of(recipe))
+
+
+@pytest.mark.parametrize("recipe", OURS)
+def test_input_and_weight_may_have_different_types(recipe: str) -> None:
+    x, w, g = tensors(16, 32, 48)
+    made = trained(recipe, x.float(), w, g.float())
+    assert [t.dtype for t in made] == [torch.float32, torch.float32, torch.bfloat16]
+    for got, wanted in zip(made, trained(recipe, x, w, g), strict=True):
+        torch.testing.assert_close(got.double(), wanted.double(), rtol=2.0**-6, atol=2e-2)
+
+
+@pytest.mark.parametrize("recipe", ["axiswise", "high_precision"])
+def test_shapes_that_do_not_fit_are_refused(recipe: str) -> None:
+    plan, (x, w, _) = plan_of(recipe), tensors(4, 32, 48)
+    with pytest.raises(ValueError, match=r"^w: wanted \[out_features, .*, got shape \[48\]"):
+        linear(x, w[0], None, plan)
+    with pytest.raises(ValueError, match=r"^x: wanted \[\.\.\., 48\] .*, got \[\]"):
+        linear(x[0, 0], w, None, plan)
+    for bad in (w[0], x[:, :1], w[0, 0]):
+        with pytest.raises(ValueError, match=r"^bias: wanted \[32\] on cpu .*, got \["):
+            linear(x, w, bad, plan)
+    with pytest.raises(ValueError, match=r"^bias: wanted \[32\] on cpu .*, got \[32\] on meta"):
+        linear(x, w, w[:, 0].to("meta"), plan)
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("product", ["cublaslt", "triton"])
 @pytest.mark.parametrize("recipe", OURS)

@@ -6,7 +6,7 @@ import torch
 from kernels import fp8_gemm_blocks, fp8_gemm_blockwise, fp8_gemm_hopper, gemm_configs
 from kernels.fp8_scales import new_block_scales
 from kernels.gemm_configs import BlocksConfig
-from tests.kernels.gemm_reference import assert_close, dequantised, drawn, scales
+from tests.kernels.gemm_reference import E4M3, E5M2, assert_close, dequantised, drawn, scales
 
 SHAPES = [
     *[(65, 1, 16), (130, 300, 272), (1000, 1000, 1008), (300, 333, 560)],
@@ -15,20 +15,43 @@ SHAPES = [
 ]
 
 
-@pytest.mark.gpu
-@pytest.mark.skipif(
+ON_HOPPER = pytest.mark.skipif(
     not torch.cuda.is_available() or torch.cuda.get_device_capability()[0] != 9,
     reason="Gluon's products run on Hopper GPUs alone",
 )
-@pytest.mark.parametrize(("m", "n", "k"), SHAPES)
-@pytest.mark.parametrize(
+CONFIGS = pytest.mark.parametrize(
     ("config", "rows_b"),
     [(how, False) for how in gemm_configs.BLOCKS]
     + [(how, True) for how in gemm_configs.BLOCKS_ROWS],
 )
+
+
+@pytest.mark.gpu
+@ON_HOPPER
+@pytest.mark.parametrize(("m", "n", "k"), SHAPES)
+@CONFIGS
 def test_a_product_is_right(m: int, n: int, k: int, config: BlocksConfig, rows_b: bool) -> None:
-    device = torch.device("cuda")
-    a, b = drawn(m, k, device), drawn(n, k, device)
+    check((m, n, k), config, rows_b, (E4M3, E4M3))
+
+
+@pytest.mark.gpu
+@ON_HOPPER
+@pytest.mark.parametrize("types", [(E5M2, E4M3), (E4M3, E5M2), (E5M2, E5M2)])
+@CONFIGS
+def test_an_operand_may_be_e5m2(
+    types: tuple[torch.dtype, torch.dtype], config: BlocksConfig, rows_b: bool
+) -> None:
+    check((300, 333, 560), config, rows_b, types)
+
+
+def check(
+    sizes: tuple[int, int, int],
+    config: BlocksConfig,
+    rows_b: bool,
+    types: tuple[torch.dtype, torch.dtype],
+) -> None:
+    (m, n, k), device = sizes, torch.device("cuda")
+    a, b = drawn(m, k, device, types[0]), drawn(n, k, device, types[1])
     scale_a = _transposed(m, k, device)
     scale_b = scales(-(-n // 128), -(-k // 128), device=device)
     if rows_b:

@@ -68,6 +68,26 @@ def test_scales(gemm: Gemm, name: str, bad: torch.Tensor, said: str, device: tor
         gemm(x, x, *((wrong, one) if name == "scale_a" else (one, wrong)))
 
 
+WRONG = pytest.mark.parametrize("wrong", [float("nan"), float("inf"), 0.0, -1.0])
+
+
+@BOTH
+@WRONG
+@pytest.mark.parametrize("name", ["scale_a", "scale_b"])
+def test_values_of_scales(gemm: Gemm, wrong: float, name: str, device: torch.device) -> None:
+    x, good = drawn(8, 32, device), torch.ones(8, 1, device=device)
+    bad = good.clone()
+    bad[5:] = wrong
+    pair = (bad, good) if name == "scale_a" else (good, bad)
+    said = rf"^{name}: wanted finite scales above zero, got {wrong} at index \[5, 0\] of"
+    with pytest.raises(ValueError, match=said):
+        gemm(x, x, *pair, check_values=True)
+    if device.type == "cpu":
+        with pytest.raises(ValueError, match=said):
+            gemm(x, x, *pair)
+    gemm(x, x, good, good, check_values=True)
+
+
 def test_scales_of_rows_with_gaps(device: torch.device) -> None:
     x, one = drawn(8, 32, device), torch.ones(1, device=device)
     apart = torch.ones(8, 2, device=device)[:, :1]

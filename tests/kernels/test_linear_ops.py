@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.library import opcheck
 
 from kernels import configs, linear_ops
@@ -107,7 +108,10 @@ def test_products_of_cublaslt_are_those_of_the_reference(of_a: str, of_b: str) -
     torch.testing.assert_close(got.cpu().float(), wanted.float(), rtol=2.0**-7, atol=1e-2)
 
 
-@pytest.mark.parametrize("ends", [("axiswise", "axiswise"), ("squares", "squares"), ("", "mxfp8")])
+@pytest.mark.parametrize(
+    "ends",
+    [("axiswise", "axiswise"), ("blockwise", "blockwise"), ("squares", "squares"), ("", "mxfp8")],
+)
 @pytest.mark.parametrize("shape", [(33, 48), (0, 16)])
 def test_fakes_say_what_the_ops_make(ends: tuple[str, str], shape: tuple[int, int]) -> None:
     x = drawn(*shape)
@@ -124,6 +128,27 @@ def test_the_fake_of_a_product_says_what_it_makes() -> None:
     )
     arguments = (a[0], b[0], a[1], b[1], "axiswise", "fast", "triton")
     opcheck(linear_ops.product, arguments, test_utils=("test_faketensor",))
+
+
+@pytest.mark.parametrize(
+    ("granularity", "by"),
+    [("axiswise", "triton"), ("blockwise", "cublaslt"), ("axiswise", "cublaslt")],
+)
+@pytest.mark.parametrize("rows", [0, 5])
+def test_the_fake_of_a_product_of_9_columns_has_its_strides(
+    granularity: str, by: str, rows: int, device: torch.device
+) -> None:
+    a, b = (reference.cast_rows(drawn(n, 16), granularity) for n in (rows, 9))
+    on = [x.to(device) for x in (*a, *b)]
+    with FakeTensorMode():
+        fakes = [torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="cuda") for x in on]
+        fake = linear_ops.product(fakes[0], fakes[2], fakes[1], fakes[3], granularity, "fast", by)
+    assert fake.shape == (rows, 9)
+    if by == "cublaslt" and granularity == "axiswise":  # runs on a GPU alone
+        assert fake.stride() == (9, 1)
+        return
+    made = linear_ops.product_by_kernels(on[0], on[2], (on[1], on[3]), granularity, "fast", by)
+    assert (fake.stride(), fake.dtype) == (made.stride(), made.dtype) == ((16, 1), torch.bfloat16)
 
 
 def test_rows_beyond_what_the_fused_kernels_hold_are_cast_in_two_steps() -> None:

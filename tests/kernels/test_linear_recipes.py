@@ -104,6 +104,13 @@ def test_an_unknown_name_is_refused(name: str) -> None:
         recipe_of(name)
 
 
+@pytest.mark.parametrize("given", [None, 8, ["axiswise"], ("axiswise",)])
+def test_what_is_no_recipe_at_all_is_refused(given: Any) -> None:
+    kind = type(given).__name__
+    with pytest.raises(ValueError, match=rf"wanted high_precision or .*, a mapping .*, got {kind}"):
+        recipe_of(given)
+
+
 def test_a_line_is_checked_as_a_mapping_is() -> None:
     with pytest.raises(ValueError, match="grad_weight, operand x: wanted blockwise"):
         recipe_of("axiswise*axiswise+axiswise*axiswise+blockwise*axiswise")

@@ -49,7 +49,8 @@ def _in_blocks(a: torch.Tensor, b: torch.Tensor) -> dict[str, torch.Tensor]:
     """
     steps = -(-a.shape[1] // BLOCK)
     scale_a = torch.empty(steps, a.shape[0], dtype=torch.float32, device=a.device).t()
-    scale_b = torch.zeros(-(-b.shape[0] // BLOCK), -(-steps // 4) * 4, device=b.device)
+    squares = (-(-b.shape[0] // BLOCK), -(-steps // 4) * 4)
+    scale_b = torch.zeros(squares, dtype=torch.float32, device=b.device)
     made = {"block_scale_a": scale_a, "block_scale_b": scale_b}
     for name, x, high in (("a", a, 1), ("b", b, BLOCK)):
         quantised = torch.empty(x.shape, dtype=torch.float8_e4m3fn, device=x.device)
@@ -203,7 +204,8 @@ def relative_error(recipe: str, inputs: Inputs, output: torch.Tensor) -> float:
     m, n, k = inputs["a"].shape[0], inputs["b"].shape[0], inputs["a"].shape[1]
     if 2.0 * m * n * k <= _FULL_REFERENCE_FLOPS:
         return norm_error(output, _dequantised(inputs, "a") @ _dequantised(inputs, "b").t())
-    rows = torch.linspace(0, m - 1, min(m, _SAMPLED_ROWS), device=output.device).long()
+    count = min(m, _SAMPLED_ROWS)
+    rows = torch.linspace(0, m - 1, count, dtype=torch.float32, device=output.device).long()
     sampled = norm_error(output[rows], _rows_reference(inputs, rows))
     if m <= _SAMPLED_ROWS:
         return sampled
@@ -218,7 +220,7 @@ def _rows_reference(inputs: Inputs, rows: torch.Tensor) -> torch.Tensor:
 
 def _projection_error(inputs: Inputs, output: torch.Tensor) -> float:
     n, k = inputs["b"].shape
-    v = torch.sign(torch.randn(n, device=output.device)).double()
+    v = torch.sign(torch.randn(n, dtype=torch.float32, device=output.device)).double()
     folded = torch.zeros(k, dtype=torch.float64, device=output.device)
     for part in torch.arange(n, device=output.device).split(_CHUNK):
         folded += _dequantised(inputs, "b", part).t() @ v[part]

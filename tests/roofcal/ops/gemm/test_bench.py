@@ -143,6 +143,35 @@ def test_blocks_of_scales_stand_where_cublaslt_wants_them() -> None:
         assert float(inputs[name].float().abs().max()) == 448
 
 
+def test_scales_and_sampled_rows_are_the_same_under_any_default_type(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(bench, "_FULL_REFERENCE_FLOPS", 0)
+    monkeypatch.setattr(bench, "_SAMPLED_ROWS", 300)
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.bfloat16)
+    try:
+        inputs, c = bench_of_blocks()
+        seen = bench.relative_error(BLOCKS, inputs, c)
+    finally:
+        torch.set_default_dtype(before)
+    assert inputs["block_scale_b"].dtype == torch.float32
+    expected, _ = bench_of_blocks()
+    for name, x in expected.items():
+        assert torch.equal(inputs[name].float(), x.float())
+    # bf16 cannot number 520 rows; a part of the error is that of a random projection
+    assert seen == pytest.approx(bench.relative_error(BLOCKS, inputs, c), rel=0.25)
+
+
+def bench_of_blocks() -> tuple[dict[str, torch.Tensor], torch.Tensor]:
+    """Inputs of more rows than bf16 counts, and their product with an error that grows by row."""
+    shape = {"m": 520, "n": 16, "k": 128}
+    inputs = bench.make_inputs(BLOCKS, shape, torch.Generator().manual_seed(1), "normal")
+    source = torch.Generator().manual_seed(1)
+    a, b = (draw(source, "normal", rows, 128).double() for rows in (520, 16))
+    return inputs, (a @ b.t()) * torch.linspace(1, 1.3, 520, dtype=torch.float64)[:, None]
+
+
 @pytest.mark.parametrize("whole", [True, False])
 def test_blocks_of_scales_are_undone_by_both_checks(
     whole: bool, monkeypatch: pytest.MonkeyPatch
