@@ -56,9 +56,10 @@ def _both_scales(
     by_b = block_scales(scale_b, first, step, N, STRIDE_B_ROW, STRIDE_B_STEP, SQUARE_B, BLOCK_N)
     if not SQUARE_A:
         by_a = by_a[None, :]
-    if not SQUARE_B:
-        by_b = by_b[:, None]
-    return by_a, by_b
+    if SQUARE_B:
+        return by_a * by_b, 1.0
+    else:  # noqa: RET505 (both branches are traced without it)
+        return by_a, by_b[:, None]
 
 
 @triton.jit
