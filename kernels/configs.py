@@ -182,12 +182,12 @@ class PersistentConfig:
 
 
 # Columns: kernels.cast_fp8_columns and kernels.cast_fp8_hopper. Four partial maxima per column,
-# 91.9 and 340, beat atomics, 95.9 and 340. Narrow matrices take up to sixteen, 27.0 at 13440 x 1024
-# and 27.2 at 4096^2 (with four 45.1 and 30.1, with 32 28.9 and 26.8). Both casts, 16 elements per
+# 91.9 and 340, beat atomics, 95.9 and 340. Narrow matrices take up to sixteen, 26.2 at 13440 x 1024
+# and 26.4 at 4096^2; in tiles of 128 x 128 27.0 and 27.2 (with four 45.1 and 30.1). Both casts, 16 elements per
 # thread and three rows ahead of the one that is cast: 121 and 413; 32 elements and two rows 126 and
 # 417, with none ahead 134 and 470.
 COLUMNS_AMAX: Final = ColumnsConfig(
-    rows=128, cols=128, num_warps=8, programs_per_unit=2, wide_partials=4, most_partials=16
+    rows=128, cols=64, num_warps=4, programs_per_unit=4, wide_partials=4, most_partials=16
 )
 # Tiles of 64 x 64 took 111 at 4095 x 4097, where HOPPER_TRANSPOSE does not fit, these 69.9.
 TRANSPOSE: Final = TileConfig(rows=32, cols=128, num_warps=4)
@@ -242,10 +242,11 @@ SQUARES_WARPS: Final = 4
 HOPPER_MX: Final = HopperConfig(columns_per_thread=4, num_warps=8, group=4)
 HOPPER_MX_BOTH: Final = HopperConfig(columns_per_thread=4, num_warps=4, group=1)
 # kernels.cast_mx_tiles. Along the columns 54.8 and 207 with 8 warps, 57.0 and 215 with 4; by
-# HOPPER_MX 59.2 and 228. Both 83.8 and 334 in groups of 4 tiles, 84.0 and 337 in groups of 1, 86.2
-# with two columns per thread; persistent programs 85.0 and 366; by HOPPER_MX_BOTH 88.9 and 354.
+# HOPPER_MX 59.2 and 228. Both 80.9 and 326 in groups of 1 tile, 83.2 and 329 in groups of 4, 85.0
+# and 337 with two columns per thread; persistent programs, on another card, 85.0 and 366 where one
+# tile per program took 83.8 and 334; by HOPPER_MX_BOTH 88.9 and 354.
 TILES_MX: Final = HopperConfig(columns_per_thread=2, num_warps=8, group=1)
-TILES_MX_BOTH: Final = HopperConfig(columns_per_thread=4, num_warps=4, group=4)
+TILES_MX_BOTH: Final = HopperConfig(columns_per_thread=4, num_warps=4, group=1)
 # Fused casts: kernels.cast_fused keeps whole rows in registers; a layer norm of 32768 columns would
 # spill on NVIDIA GPUs.
 FUSED_MOST_COLUMNS: Final = {

@@ -130,30 +130,11 @@ def _sum_of_pieces(piece, size: tl.constexpr, SPLIT: tl.constexpr):
 
 @triton.jit
 def _skinny_kernel(
-    a,
-    b,
-    c,
-    scale_a,
-    scale_b,
-    partial,
-    counters,
-    M,
-    N,
-    K,
-    STRIDE,
-    STRIDE_A_ROW,
-    STRIDE_A_STEP,
-    STRIDE_B_ROW,
-    STRIDE_B_STEP,
-    BLOCKS: tl.constexpr,
-    ROWS_A: tl.constexpr,
-    ROWS_B: tl.constexpr,
-    PROMOTE: tl.constexpr,
-    SPLIT: tl.constexpr,
-    BLOCK_M: tl.constexpr,
-    BLOCK_N: tl.constexpr,
-    BLOCK_K: tl.constexpr,
-):
+    a, b, c, scale_a, scale_b, partial, counters, M, N, K, STRIDE,
+    STRIDE_A_ROW, STRIDE_A_STEP, STRIDE_B_ROW, STRIDE_B_STEP,
+    BLOCKS: tl.constexpr, ROWS_A: tl.constexpr, ROWS_B: tl.constexpr, PROMOTE: tl.constexpr,
+    SPLIT: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
     """One piece of the K of one tile per program; a and b are descriptors.
 
     BLOCKS: scales per block; ROWS_A, ROWS_B: not for 128 rows, or with other scales not for all.
