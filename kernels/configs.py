@@ -183,9 +183,9 @@ class PersistentConfig:
 
 # Columns: kernels.cast_fp8_columns and kernels.cast_fp8_hopper. Four partial maxima per column,
 # 91.9 and 340, beat atomics, 95.9 and 340. Narrow matrices take up to sixteen, 26.2 at 13440 x 1024
-# and 26.4 at 4096^2; in tiles of 128 x 128 27.0 and 27.2 (with four 45.1 and 30.1). Both casts, 16 elements per
-# thread and three rows ahead of the one that is cast: 121 and 413; 32 elements and two rows 126 and
-# 417, with none ahead 134 and 470.
+# and 26.4 at 4096^2; in tiles of 128 x 128 27.0 and 27.2 (with four 45.1 and 30.1). Both casts, 16
+# elements per thread and three rows ahead of the one that is cast: 121 and 413; 32 elements and two
+# rows 126 and 417, with none ahead 134 and 470.
 COLUMNS_AMAX: Final = ColumnsConfig(
     rows=128, cols=64, num_warps=4, programs_per_unit=4, wide_partials=4, most_partials=16
 )
