@@ -195,9 +195,12 @@ def launch_blockwise(
     scale_b: torch.Tensor,
     *,
     squares: tuple[bool, bool],
-    config: SkinnyConfig = gemm_configs.SKINNY,
+    config: SkinnyConfig | None = None,
 ) -> None:
     """Fill c; for inputs that kernels.fp8_gemm_blockwise checked, a of at most 128 rows."""
+    if config is None:
+        on_amd = torch.version.hip is not None
+        config = gemm_configs.SKINNY if on_amd else gemm_configs.SKINNY_BLOCKS
     strides = (*scale_a.stride(), *scale_b.stride())
     rows = (not squares[0], not squares[1])
     _launch(a, b, c, (scale_a, scale_b), strides, rows, config, blocks=True, promote=0)

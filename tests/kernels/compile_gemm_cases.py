@@ -1,6 +1,7 @@
 """The fp8 products that are compiled ahead of time: every config, on the GPUs that would use it."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from triton.experimental.gluon import language as gl
@@ -16,7 +17,7 @@ from kernels import (
     gemm_configs,
 )
 from kernels.configs import ARCHITECTURES
-from kernels.gemm_configs import GemmConfig
+from kernels.gemm_configs import GemmConfig, SkinnyConfig
 from tests.kernels.compile_case import Case
 
 LARGE = gemm_configs.WITH_LARGE_TILES
@@ -49,8 +50,13 @@ def gemms() -> Iterator[tuple[str, Case]]:
     for rows in (16, 32, 64):
         for split in (1, 4):
             yield f"gemm_skinny_{rows}_split{split}", _skinny(rows, split)
-    yield "gemm_skinny_16_split4_blocks", _skinny(16, 4, {"BLOCKS": True, "ROWS_B": False})
-    yield "gemm_skinny_64_split1_blocks", _skinny(64, 1, {"BLOCKS": True})
+    nvidia = tuple(arch for arch in (*LARGE, *SMALLER) if isinstance(arch, int))
+    amd = tuple(arch for arch in (*LARGE, *SMALLER) if isinstance(arch, str))
+    blocks, squares = {"BLOCKS": True}, {"BLOCKS": True, "ROWS_B": False}
+    for how, gpus in ((gemm_configs.SKINNY_BLOCKS, nvidia), (gemm_configs.SKINNY, amd)):
+        name = f"gemm_skinny_blocks_{how.n}"
+        yield f"{name}_16_split4", replace(_skinny(16, 4, how, squares), architectures=gpus)
+        yield f"{name}_64_split1", replace(_skinny(64, 1, how, blocks), architectures=gpus)
 
 
 def _products(
@@ -140,8 +146,12 @@ def _blocks(how: GemmConfig, a: bool, b: bool, architectures: Any) -> Case:
     )
 
 
-def _skinny(rows: int, split: int, constants: dict[str, bool] | None = None) -> Case:
-    how = gemm_configs.SKINNY
+def _skinny(
+    rows: int,
+    split: int,
+    how: SkinnyConfig = gemm_configs.SKINNY,
+    constants: dict[str, bool] | None = None,
+) -> Case:
     kernel = fp8_gemm_skinny._skinny_kernel
     unused = dict.fromkeys(("partial", "counters")) if split == 1 else {}
     signature = {name: kind for name, kind in _known(kernel).items() if name not in unused}
