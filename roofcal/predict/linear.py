@@ -22,11 +22,17 @@ float8 training (facts of torchao_roofline_utils and torchao pull request 940, s
                                                      for grad_input takes its amax from the scales
                                                      of dim0, reads 2 and writes 1 byte an element
                          grad_out                    rowwise dim0
+    fp8_blockwise_128x128
+                         x         1x128             1x128 and, transposed along columns, 1x128 dim1
+                         w         128x128           128x128 in the forward and the backward pass
+                         grad_out                    1x128 and 1x128 dim1
 
 `..._slow_accum` has the casts of its recipe. With cached weights, as in inference, w is not cast.
 bf16 has no casts, and nothing is fused: norms and activations beside the linear are not counted.
 Left out: a tensorwise tensor is needed in both layouts by the backward pass, and the cast that is
-measured writes one (5 of torchao's 6 bytes an element of x and grad_out, 5 of 8 of w).
+measured writes one (5 of torchao's 6 bytes an element of x and grad_out, 5 of 8 of w). grad_weight
+of fp8_blockwise_128x128 has scales per 1 x 128 of both operands, and is timed as the product of
+op gemm, which has squares of one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -53,6 +59,8 @@ _TENSOR: Final = ("fp8_tensorwise",)
 _DIM0: Final = ("fp8_rowwise_dim0",)
 _BOTH: Final = ("fp8_rowwise_both",)
 _DIM0_DIM1: Final = ("fp8_rowwise_dim0", "fp8_rowwise_dim1")
+_STRIPS: Final = ("fp8_blockwise_1x128", "fp8_blockwise_1x128_dim1")
+_SQUARES: Final = ("fp8_blockwise_128x128",)
 # pass -> recipe -> tensor -> recipes of op cast, see the module
 _CASTS: Final[Mapping[Passes, Mapping[str, Mapping[str, Sequence[str]]]]] = {
     "forward": {
@@ -60,12 +68,14 @@ _CASTS: Final[Mapping[Passes, Mapping[str, Mapping[str, Sequence[str]]]]] = {
         "fp8_tensorwise": {"x": _TENSOR, "w": _TENSOR},
         "fp8_axiswise": {"x": _DIM0, "w": _DIM0},
         BF16_GRAD_WEIGHT: {"x": _DIM0, "w": _DIM0},
+        "fp8_blockwise_128x128": {"x": _STRIPS[:1], "w": _SQUARES},
     },
     "forward_backward": {
         "bf16": {},
         "fp8_tensorwise": {"x": _TENSOR, "w": _TENSOR, "grad_out": _TENSOR},
         "fp8_axiswise": {"x": _BOTH, "w": _DIM0_DIM1, "grad_out": _BOTH},
         BF16_GRAD_WEIGHT: {"x": _DIM0, "w": _DIM0_DIM1, "grad_out": _DIM0},
+        "fp8_blockwise_128x128": {"x": _STRIPS, "w": 2 * _SQUARES, "grad_out": _STRIPS},
     },
 }
 
