@@ -73,7 +73,7 @@ def linears(model: Model, sources: Sources) -> list[Linear]:
     """Recipes whose casts are known, in both passes: without casts, and with those of a provider.
 
     The provider is the first of CASTS that the model knows for the linear. BF16_GRAD_WEIGHT is
-    fp8_axiswise in the forward pass and stands in the other alone. Blocks are left out where nobody's
+    fp8_axiswise in the forward pass and stands in the other alone. Blocks are left out where no
     casts of them are known, as in calibrations from before these were measured.
     """
     return [
