@@ -37,6 +37,7 @@ op gemm, which has squares of one.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Final, Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -158,15 +159,18 @@ def times_of(
     products: Mapping[str, str],
     casts: tuple[str, Sequence[tuple[str, str]]],
     sizes: tuple[Array, Array, Array],
+    multipliers: Mapping[str, str] = MappingProxyType({}),
 ) -> Times:
     """Seconds of products, name -> recipe of op gemm, and of casts, as linear_times.
 
-    casts: their provider, and (tensor, recipe of op cast) of each. Raises KeyError as linear_times.
+    casts: their provider, and (tensor, recipe of op cast) of each. multipliers: recipe of op gemm
+    -> provider of its products, where it is not the model's default. Raises KeyError as
+    linear_times.
     """
     m, n, k = sizes
     sides = {"output": (m, n, k), "grad_input": (m, k, n), "grad_weight": (n, k, m)}
     parts = {
-        name: model.product_times(sources, recipe, *sides[name])
+        name: _product_times(model, sources, (multipliers.get(recipe, ""), recipe), sides[name])
         for name, recipe in products.items()
     }
     shapes = {"x": (m, k), "w": (n, k), "grad_out": (m, n)}
@@ -185,9 +189,26 @@ def cast_times(
     """Seconds of casts by any model; raises KeyError for one that it does not know."""
     if isinstance(model, TimesCasts):
         return model.cast_times(sources, provider, recipe, rows, cols)
-    found = model.predict(_cast_points(sources, provider, recipe, rows, cols), sources)
-    if len(found) != len(rows):
-        raise KeyError(recipe)
+    sides = {"rows": rows, "cols": cols}
+    return _predicted(model, sources, _points(sources, "cast", (provider, recipe), sides))
+
+
+def _product_times(
+    model: Model, sources: Sources, pair: tuple[str, str], sizes: tuple[Array, Array, Array]
+) -> Times:
+    """Of a pair (provider, recipe); "" is the provider that the model means by default."""
+    provider, recipe = pair
+    if not provider:
+        return model.product_times(sources, recipe, *sizes)
+    sides = dict(zip("mnk", sizes, strict=True))
+    return _predicted(model, sources, _points(sources, "gemm", pair, sides))
+
+
+def _predicted(model: Model, sources: Sources, points: Sequence[PlanPoint]) -> Times:
+    """Seconds of points of one recipe; raises KeyError for one that the model does not know."""
+    found = model.predict(points, sources)
+    if len(found) != len(points):
+        raise KeyError(points[0].recipe)
     return Times(
         total=np.array([one.total_s for one in found], dtype=float),
         low=_ends([one.low_s for one in found]),
@@ -211,16 +232,18 @@ def cast_providers(model: Model, sources: Sources, linear: Linear) -> list[Casts
     return known
 
 
-def _cast_points(
-    sources: Sources, provider: str, recipe: str, rows: Array, cols: Array
+def _points(
+    sources: Sources, op: str, pair: tuple[str, str], sides: Mapping[str, Array]
 ) -> list[PlanPoint]:
+    """Points of a pair (provider, recipe), one per element of the vectors by axis."""
     known = sources.calibration or sources.spec
     device = known.device if known else ""
+    provider, recipe = pair
+    columns = [side.astype(int).tolist() for side in sides.values()]
+    shapes = [dict(zip(sides, sizes, strict=True)) for sizes in zip(*columns, strict=True)]
     return [
-        PlanPoint(
-            op="cast", provider=provider, recipe=recipe, shape={"rows": r, "cols": c}, device=device
-        )
-        for r, c in zip(rows.astype(int).tolist(), cols.astype(int).tolist(), strict=True)
+        PlanPoint(op=op, provider=provider, recipe=recipe, shape=shape, device=device)
+        for shape in shapes
     ]
 
 

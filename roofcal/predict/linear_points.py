@@ -11,9 +11,10 @@ Our kernels (kernels.float8_linear), by what the recipe asks of each of x, w and
                                       transposing cast, blockwise_1x128_dim1, which reads bf16
 
 A product whose operands are scaled differently is timed as axiswise; products are those of the
-library, also beside `triton_products`. A product of two operands scaled per 1 x 128 is timed as one
-with squares of w. Nothing is fused. There is no product in mxfp8: its recipes have no answer, nor
-has a norm beside the linear, nor blockwise by torchao, whose casts there are kernels of its own.
+library, also beside `triton_products`, but in blocks ours, as these linears multiply. A product of
+two operands scaled per 1 x 128 is timed as one with squares of w. Nothing is fused. There is no
+product in mxfp8: its recipes have no answer, nor has a norm beside the linear, nor blockwise by
+torchao, whose casts there are kernels of its own.
 The datasheet's model answers by the least work of the whole op. A point without a provider is that
 of our kernels, or of torchao where the casts of ours are not known.
 """
@@ -35,6 +36,7 @@ _OURS: Final = ("triton", "triton_products")
 _ANYONE: Final = ("triton", "torchao")  # asked in turn for a point without a provider
 _FP8: Final = {"fast": "", "two_level": "_slow_accum"}
 _BLOCKS: Final = "fp8_blockwise_128x128"
+_MULTIPLIERS: Final = {_BLOCKS: "triton"}
 # how a tensor is scaled along its rows -> recipe of op cast; squares: w in blocks
 _BY_ROWS: Final = {
     "axiswise": "fp8_rowwise_dim0",
@@ -65,7 +67,8 @@ def _group(
 ) -> list[Prediction]:
     m, n, k = (np.array([float(p.shape[axis]) for p in points]) for axis in "mnk")
     try:
-        times = times_of(model, sources, *parts_of(provider, recipe), (m, n, k))
+        parts = parts_of(provider, recipe)
+        times = times_of(model, sources, *parts, (m, n, k), _MULTIPLIERS)
     except KeyError:  # a product or cast that the model does not know
         return []
     return [_prediction(model.MODEL, point, times, i) for i, point in enumerate(points)]

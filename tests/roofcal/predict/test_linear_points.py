@@ -142,9 +142,10 @@ def test_a_linear_in_blocks_is_answered_by_models_that_know_its_casts() -> None:
         assert found[name][0].total_s == pytest.approx(alone)
 
 
-def test_a_calibration_with_the_casts_answers_in_blocks() -> None:
+def with_blocks(by: str) -> Sources:
+    """A calibration with products in blocks by a provider, equal to bf16's, and with casts."""
     constants, errors = dict(CALIBRATION.constants), dict(CALIBRATION.probe_errors)
-    pairs = [("gemm.cublaslt.bf16", f"gemm.cublaslt.{BLOCKS}")]
+    pairs = [("gemm.cublaslt.bf16", f"gemm.{by}.{BLOCKS}")]
     pairs += [(f"cast.torch_compile.{DIM0}", f"cast.triton.{name}") for name in (*STRIPS, SQUARES)]
     for known, name in pairs:
         constants |= {
@@ -153,13 +154,21 @@ def test_a_calibration_with_the_casts_answers_in_blocks() -> None:
             if key.startswith(f"{known}.")
         }
         errors[name] = errors[known]
-    sources = Sources(calibration=replace(CALIBRATION, constants=constants, probe_errors=errors))
+    return Sources(calibration=replace(CALIBRATION, constants=constants, probe_errors=errors))
+
+
+def test_a_calibration_with_the_casts_answers_in_blocks() -> None:
+    sources = with_blocks("triton")
     (made,) = predict(MODELS["calibrated"], [linear("triton", BLOCKS)], sources)
     (bf16,) = predict(MODELS["calibrated"], [linear("bf16_compile", "bf16")], sources)
     assert made.low_s is not None
     assert made.high_s is not None
     assert made.low_s < made.total_s < made.high_s
     assert made.total_s > bf16.total_s  # the same products, and casts
+
+
+def test_products_in_blocks_are_ours_and_no_librarys() -> None:
+    assert predict(MODELS["calibrated"], [linear("triton", BLOCKS)], with_blocks("cublaslt")) == []
 
 
 def test_a_person_who_names_no_provider_hears_of_whoever_is_known() -> None:
