@@ -7,16 +7,19 @@ Shapes: a [M,K] and b [N,K] fp8 (kernels.fp8_operands says which); each operand'
 kernels.cast_blocks makes them; blocks at the edge are cut off.
 
 The sums of a block leave the matrix unit and are scaled and added in fp32 registers: two
-accumulators, therefore smaller tiles, and always two-level accumulation.
+accumulators, therefore smaller tiles, and always two-level accumulation. Products of few rows go to
+kernels.fp8_gemm_skinny, large ones on Hopper to kernels.fp8_gemm_blocks or kernels.fp8_gemm_hopper.
 """
 
 import torch
 import triton
 import triton.language as tl
 
-from kernels import fp8_gemm_blocks, fp8_gemm_hopper, gemm_configs
+from kernels import fp8_gemm_blocks, fp8_gemm_hopper, fp8_gemm_skinny, gemm_configs
 from kernels.fp8_gemm import Candidates, has_large_tiles
 from kernels.fp8_operands import (
+    BLOCK,
+    block_scales,
     check_operands,
     described,
     is_square_scaled,
@@ -25,19 +28,6 @@ from kernels.fp8_operands import (
 )
 from kernels.fp8_scales import compute_units
 from kernels.gemm_configs import BlocksConfig, GemmConfig, HopperGemmConfig
-
-BLOCK: tl.constexpr = tl.constexpr(128)
-
-
-@triton.jit
-def _block_scales(scale, first, step, ROWS, STRIDE_ROW, STRIDE_STEP, SQUARE, SIZE: tl.constexpr):
-    """Scales of SIZE rows from `first` on, in the step-th block: [SIZE], or one for 128 rows."""
-    if SQUARE:
-        return tl.load(scale + first // BLOCK * STRIDE_ROW + step * STRIDE_STEP)
-    else:  # noqa: RET505 (both branches are traced without it)
-        row = first + tl.arange(0, SIZE)
-        place = scale + row * STRIDE_ROW + step * STRIDE_STEP
-        return tl.load(place, mask=row < ROWS, other=0.0)
 
 
 @triton.jit
@@ -73,10 +63,10 @@ def _blockwise_kernel(
         sums = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
         for step in range(steps):
             of_block = tl.dot(a.load([row, step * BLOCK]), b.load([col, step * BLOCK]).T)
-            by_a = _block_scales(
+            by_a = block_scales(
                 scale_a, row, step, M, STRIDE_A_ROW, STRIDE_A_STEP, SQUARE_A, BLOCK_M
             )
-            by_b = _block_scales(
+            by_b = block_scales(
                 scale_b, col, step, N, STRIDE_B_ROW, STRIDE_B_STEP, SQUARE_B, BLOCK_N
             )
             # the smaller product first: as few multiplications per element as there can be
@@ -106,6 +96,10 @@ def gemm(
     c = new_output(a, b)
     if not c.numel() or not k:
         return c.zero_()
+    if m <= gemm_configs.SKINNY_ROWS:
+        squares = (square_a, square_b)
+        fp8_gemm_skinny.launch_blockwise(a, b, c, scale_a, scale_b, squares=squares)
+        return c
     candidates: Candidates = gemm_configs.SMALL_BLOCKWISE
     if has_large_tiles(a):
         candidates = gemm_configs.BLOCKWISE

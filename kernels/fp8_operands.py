@@ -20,6 +20,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 FP8: Final = (torch.float8_e4m3fn, torch.float8_e5m2)
 _ALIGNMENT: Final = 16  # bytes, of addresses and strides that the tensor memory unit takes
+BLOCK: tl.constexpr = tl.constexpr(128)  # columns of K, and rows of squares, that share a scale
 _OUTPUTS: Final = _ALIGNMENT // 2  # bf16 values of such a unit
 
 
@@ -30,6 +31,17 @@ def tile_of(tile, TILES_M, TILES_N, GROUP: tl.constexpr):
     first = tile // in_group * GROUP
     height = tl.minimum(TILES_M - first, GROUP)
     return first + tile % in_group % height, tile % in_group // height
+
+
+@triton.jit
+def block_scales(scale, first, step, ROWS, STRIDE_ROW, STRIDE_STEP, SQUARE, SIZE: tl.constexpr):
+    """Scales of SIZE rows from `first` on, in the step-th block: [SIZE], or one for 128 rows."""
+    if SQUARE:
+        return tl.load(scale + first // BLOCK * STRIDE_ROW + step * STRIDE_STEP)
+    else:  # noqa: RET505 (both branches are traced without it)
+        row = first + tl.arange(0, SIZE)
+        place = scale + row * STRIDE_ROW + step * STRIDE_STEP
+        return tl.load(place, mask=row < ROWS, other=0.0)
 
 
 def check_operands(a: torch.Tensor, b: torch.Tensor) -> tuple[int, int, int]:

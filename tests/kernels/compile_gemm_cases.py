@@ -49,6 +49,8 @@ def gemms() -> Iterator[tuple[str, Case]]:
     for rows in (16, 32, 64):
         for split in (1, 4):
             yield f"gemm_skinny_{rows}_split{split}", _skinny(rows, split)
+    yield "gemm_skinny_16_split4_blocks", _skinny(16, 4, {"BLOCKS": True, "ROWS_B": False})
+    yield "gemm_skinny_64_split1_blocks", _skinny(64, 1, {"BLOCKS": True})
 
 
 def _products(
@@ -138,7 +140,7 @@ def _blocks(how: GemmConfig, a: bool, b: bool, architectures: Any) -> Case:
     )
 
 
-def _skinny(rows: int, split: int) -> Case:
+def _skinny(rows: int, split: int, constants: dict[str, bool] | None = None) -> Case:
     how = gemm_configs.SKINNY
     kernel = fp8_gemm_skinny._skinny_kernel
     unused = dict.fromkeys(("partial", "counters")) if split == 1 else {}
@@ -150,6 +152,7 @@ def _skinny(rows: int, split: int) -> Case:
         signature=signature,
         constants={
             **unused,
+            "BLOCKS": False,
             "ROWS_A": True,
             "ROWS_B": True,
             "PROMOTE": 0,
@@ -157,6 +160,7 @@ def _skinny(rows: int, split: int) -> Case:
             "BLOCK_M": rows,
             "BLOCK_N": how.n,
             "BLOCK_K": how.k,
+            **(constants or {}),
         },
         num_warps=how.num_warps,
         num_stages=how.num_stages,

@@ -1,10 +1,18 @@
 """Products of few rows, with K in one piece and split, in the interpreter or on the GPU."""
 
+import itertools
+
 import pytest
 import torch
 
-from kernels import fp8_gemm, fp8_gemm_skinny, gemm_configs, split_counters
-from tests.kernels.gemm_reference import assert_close, drawn, product, scales
+from kernels import (
+    fp8_gemm,
+    fp8_gemm_blockwise,
+    fp8_gemm_skinny,
+    gemm_configs,
+    split_counters,
+)
+from tests.kernels.gemm_reference import assert_close, dequantised, drawn, product, scales
 
 SHAPES = [(1, 1, 16), (1, 70, 1040), (16, 64, 512), (17, 100, 528), (64, 3, 2064)]
 
@@ -28,6 +36,27 @@ def test_a_product_is_right(
     scale_b = scales(n if rowwise else 1, device=device)
     c = fp8_gemm.gemm(a, b, scale_a, scale_b, accumulation=accumulation)
     assert_close(c, product(a, b, scale_a, scale_b), fast_k=k if accumulation == "fast" else 128)
+
+
+@pytest.mark.parametrize("units", [1, 8])
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("squares", [*itertools.product((False, True), repeat=2)])
+def test_a_product_of_blocks_is_right(
+    shape: tuple[int, int, int],
+    squares: tuple[bool, bool],
+    units: int,
+    monkeypatch: pytest.MonkeyPatch,
+    device: torch.device,
+) -> None:
+    monkeypatch.setattr(fp8_gemm_skinny, "compute_units", lambda _: units)
+    m, n, k = shape
+    a, b = drawn(m, k, device), drawn(n, k, device)
+    scale_a, scale_b = (
+        scales(-(-rows // 128) if square else rows, -(-k // 128), device=device)
+        for rows, square in zip((m, n), squares, strict=True)
+    )
+    c = fp8_gemm_blockwise.gemm(a, b, scale_a, scale_b)
+    assert_close(c, dequantised(a, scale_a) @ dequantised(b, scale_b).t())
 
 
 def test_a_split_product_is_the_same_every_time_and_leaves_its_counters_at_zero(
