@@ -42,6 +42,7 @@ TOKENS: Final = tuple(
     for m in (1 << power, 3 << (power - 1))
     if m % MULTIPLE == 0 and m <= GRID[-1]
 )
+_IN_BLOCKS: Final = "fp8_blockwise_128x128"
 _SHOWN: Final[NDArray[np.int64]] = np.searchsorted(GRID, TOKENS)
 
 
@@ -72,14 +73,17 @@ def linears(model: Model, sources: Sources) -> list[Linear]:
     """Recipes whose casts are known, in both passes: without casts, and with those of a provider.
 
     The provider is the first of CASTS that the model knows for the linear. BF16_GRAD_WEIGHT is
-    fp8_axiswise in the forward pass and stands in the other alone.
+    fp8_axiswise in the forward pass and stands in the other alone. Blocks are left out where no
+    casts of them are known, as in calibrations from before these were measured.
     """
     return [
         replace(linear, casts=casts)
         for recipe, passes in product(recipes(model, sources), PASSES)
         if has_casts(recipe) and (recipe, passes) != (BF16_GRAD_WEIGHT, "forward")
         for linear in [Linear(recipe=recipe, passes=passes, weights=usual_weights(passes))]
-        for casts in ("none", *cast_providers(model, sources, linear)[:1])
+        for known in [cast_providers(model, sources, linear)[:1]]
+        if known or recipe != _IN_BLOCKS
+        for casts in ("none", *known)
     ]
 
 

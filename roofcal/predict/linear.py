@@ -22,15 +22,22 @@ float8 training (facts of torchao_roofline_utils and torchao pull request 940, s
                                                      for grad_input takes its amax from the scales
                                                      of dim0, reads 2 and writes 1 byte an element
                          grad_out                    rowwise dim0
+    fp8_blockwise_128x128
+                         x         1x128             1x128 and, transposed along columns, 1x128 dim1
+                         w         128x128           128x128 in the forward and the backward pass
+                         grad_out                    1x128 and 1x128 dim1
 
 `..._slow_accum` has the casts of its recipe. With cached weights, as in inference, w is not cast.
 bf16 has no casts, and nothing is fused: norms and activations beside the linear are not counted.
 Left out: a tensorwise tensor is needed in both layouts by the backward pass, and the cast that is
-measured writes one (5 of torchao's 6 bytes an element of x and grad_out, 5 of 8 of w).
+measured writes one (5 of torchao's 6 bytes an element of x and grad_out, 5 of 8 of w). grad_weight
+of fp8_blockwise_128x128 has scales per 1 x 128 of both operands, and is timed as the product of
+op gemm, which has squares of one.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Final, Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -53,6 +60,8 @@ _TENSOR: Final = ("fp8_tensorwise",)
 _DIM0: Final = ("fp8_rowwise_dim0",)
 _BOTH: Final = ("fp8_rowwise_both",)
 _DIM0_DIM1: Final = ("fp8_rowwise_dim0", "fp8_rowwise_dim1")
+_STRIPS: Final = ("fp8_blockwise_1x128", "fp8_blockwise_1x128_dim1")
+_SQUARES: Final = ("fp8_blockwise_128x128",)
 # pass -> recipe -> tensor -> recipes of op cast, see the module
 _CASTS: Final[Mapping[Passes, Mapping[str, Mapping[str, Sequence[str]]]]] = {
     "forward": {
@@ -60,12 +69,14 @@ _CASTS: Final[Mapping[Passes, Mapping[str, Mapping[str, Sequence[str]]]]] = {
         "fp8_tensorwise": {"x": _TENSOR, "w": _TENSOR},
         "fp8_axiswise": {"x": _DIM0, "w": _DIM0},
         BF16_GRAD_WEIGHT: {"x": _DIM0, "w": _DIM0},
+        "fp8_blockwise_128x128": {"x": _STRIPS[:1], "w": _SQUARES},
     },
     "forward_backward": {
         "bf16": {},
         "fp8_tensorwise": {"x": _TENSOR, "w": _TENSOR, "grad_out": _TENSOR},
         "fp8_axiswise": {"x": _BOTH, "w": _DIM0_DIM1, "grad_out": _BOTH},
         BF16_GRAD_WEIGHT: {"x": _DIM0, "w": _DIM0_DIM1, "grad_out": _DIM0},
+        "fp8_blockwise_128x128": {"x": _STRIPS, "w": 2 * _SQUARES, "grad_out": _STRIPS},
     },
 }
 
@@ -148,15 +159,18 @@ def times_of(
     products: Mapping[str, str],
     casts: tuple[str, Sequence[tuple[str, str]]],
     sizes: tuple[Array, Array, Array],
+    multipliers: Mapping[str, str] = MappingProxyType({}),
 ) -> Times:
     """Seconds of products, name -> recipe of op gemm, and of casts, as linear_times.
 
-    casts: their provider, and (tensor, recipe of op cast) of each. Raises KeyError as linear_times.
+    casts: their provider, and (tensor, recipe of op cast) of each. multipliers: recipe of op gemm
+    -> provider of its products, where it is not the model's default. Raises KeyError as
+    linear_times.
     """
     m, n, k = sizes
     sides = {"output": (m, n, k), "grad_input": (m, k, n), "grad_weight": (n, k, m)}
     parts = {
-        name: model.product_times(sources, recipe, *sides[name])
+        name: _product_times(model, sources, (multipliers.get(recipe, ""), recipe), sides[name])
         for name, recipe in products.items()
     }
     shapes = {"x": (m, k), "w": (n, k), "grad_out": (m, n)}
@@ -175,9 +189,26 @@ def cast_times(
     """Seconds of casts by any model; raises KeyError for one that it does not know."""
     if isinstance(model, TimesCasts):
         return model.cast_times(sources, provider, recipe, rows, cols)
-    found = model.predict(_cast_points(sources, provider, recipe, rows, cols), sources)
-    if len(found) != len(rows):
-        raise KeyError(recipe)
+    sides = {"rows": rows, "cols": cols}
+    return _predicted(model, sources, _points(sources, "cast", (provider, recipe), sides))
+
+
+def _product_times(
+    model: Model, sources: Sources, pair: tuple[str, str], sizes: tuple[Array, Array, Array]
+) -> Times:
+    """Of a pair (provider, recipe); "" is the provider that the model means by default."""
+    provider, recipe = pair
+    if not provider:
+        return model.product_times(sources, recipe, *sizes)
+    sides = dict(zip("mnk", sizes, strict=True))
+    return _predicted(model, sources, _points(sources, "gemm", pair, sides))
+
+
+def _predicted(model: Model, sources: Sources, points: Sequence[PlanPoint]) -> Times:
+    """Seconds of points of one recipe; raises KeyError for one that the model does not know."""
+    found = model.predict(points, sources)
+    if len(found) != len(points):
+        raise KeyError(points[0].recipe)
     return Times(
         total=np.array([one.total_s for one in found], dtype=float),
         low=_ends([one.low_s for one in found]),
@@ -201,16 +232,18 @@ def cast_providers(model: Model, sources: Sources, linear: Linear) -> list[Casts
     return known
 
 
-def _cast_points(
-    sources: Sources, provider: str, recipe: str, rows: Array, cols: Array
+def _points(
+    sources: Sources, op: str, pair: tuple[str, str], sides: Mapping[str, Array]
 ) -> list[PlanPoint]:
+    """Points of a pair (provider, recipe), one per element of the vectors by axis."""
     known = sources.calibration or sources.spec
     device = known.device if known else ""
+    provider, recipe = pair
+    columns = [side.astype(int).tolist() for side in sides.values()]
+    shapes = [dict(zip(sides, sizes, strict=True)) for sizes in zip(*columns, strict=True)]
     return [
-        PlanPoint(
-            op="cast", provider=provider, recipe=recipe, shape={"rows": r, "cols": c}, device=device
-        )
-        for r, c in zip(rows.astype(int).tolist(), cols.astype(int).tolist(), strict=True)
+        PlanPoint(op=op, provider=provider, recipe=recipe, shape=shape, device=device)
+        for shape in shapes
     ]
 
 

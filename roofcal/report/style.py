@@ -1,6 +1,7 @@
 """How every figure looks: colours, markers, axes. A recipe has one colour throughout the report.
 
-Series colours are those of Okabe and Ito, told apart with any colour vision. In the page, each
+Series colours are those of Okabe and Ito, and two of Tol's `muted` where an op has more than eight
+recipes, told apart with any colour vision. In the page, each
 colour below is a CSS variable, so that figures follow a dark colour scheme.
 """
 
@@ -27,6 +28,8 @@ GREEN: Final = "#009e73"
 PURPLE: Final = "#cc79a7"
 ORANGE: Final = "#e69f00"
 SKY: Final = "#56b4e9"
+WINE: Final = "#882255"
+OLIVE: Final = "#999933"
 GREY: Final = "#7f868e"
 
 # Colour -> name of its CSS variable in reports/templates/style.css
@@ -41,6 +44,8 @@ VARIABLES: Final = {
     PURPLE: "purple",
     ORANGE: "orange",
     SKY: "sky",
+    WINE: "wine",
+    OLIVE: "olive",
     GREY: "grey",
 }
 _RECIPES: Final = {
@@ -66,6 +71,8 @@ _RECIPES: Final = {
     "mxfp8_dim0": BLUE,
     "mxfp8_dim1": ORANGE,
     "mxfp8_both": GREY,
+    "fp8_blockwise_1x128": OLIVE,
+    "fp8_blockwise_1x128_dim1": WINE,
     "read": BLUE,
     "write": VERMILLION,
     "copy": GREEN,

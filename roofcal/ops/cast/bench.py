@@ -6,7 +6,7 @@ from typing import Final
 import torch
 
 from roofcal.ops.bench import Call, Inputs, draw, norm_error, worst
-from roofcal.ops.cast.spec import MX_BLOCK
+from roofcal.ops.cast.spec import BLOCK, MX_BLOCK
 from roofcal.ops.spec import Unsupported
 
 E4M3_MAX: Final = 448.0
@@ -53,7 +53,7 @@ def rowwise_both(x: torch.Tensor) -> Outputs:
 def mxfp8_dim0(x: torch.Tensor) -> Outputs:
     """(q [rows, cols], scale [rows, ceil(cols/32)] e8m0)."""
     rows, cols = x.shape
-    blocks = _in_blocks(x).float()
+    blocks = _in_blocks(x, MX_BLOCK).float()
     exponent = blocks.abs().amax(dim=2).view(torch.int32) >> 23
     byte = (exponent - _E4M3_MAX_EXPONENT).clamp(min=0)
     factor = ((254 - byte) << 23).view(torch.float32)
@@ -71,10 +71,36 @@ def mxfp8_both(x: torch.Tensor) -> Outputs:
     return (*mxfp8_dim0(x), *mxfp8_dim1(x))
 
 
-def _in_blocks(x: torch.Tensor) -> torch.Tensor:
-    """x [rows, blocks, 32], the last block filled with zeros."""
-    padded = torch.nn.functional.pad(x, (0, -x.shape[1] % MX_BLOCK))
-    return padded.reshape(x.shape[0], -1, MX_BLOCK)
+def blockwise_1x128(x: torch.Tensor) -> Outputs:
+    """(q [rows, cols], scale [rows, ceil(cols/128)] transposed in memory)."""
+    rows, cols = x.shape
+    blocks = _in_blocks(x, BLOCK)
+    q, scale = _scaled(blocks, blocks.abs().amax(dim=2, keepdim=True))
+    return q.reshape(rows, -1)[:, :cols].contiguous(), scale[:, :, 0].t().contiguous().t()
+
+
+def blockwise_1x128_dim1(x: torch.Tensor) -> Outputs:
+    """(q [cols, rows] contiguous, scale [cols, ceil(rows/128)] transposed in memory)."""
+    return blockwise_1x128(x.t().contiguous())
+
+
+def blockwise_128x128(x: torch.Tensor) -> Outputs:
+    """(q [rows, cols], scale [ceil(rows/128), ceil(cols/128)])."""
+    rows, cols = x.shape
+    squares = _in_blocks(_filled(x, BLOCK), BLOCK).unflatten(0, (-1, BLOCK))
+    q, scale = _scaled(squares, squares.abs().amax(dim=(1, 3), keepdim=True))
+    return q.flatten(2).flatten(0, 1)[:rows, :cols].contiguous(), scale[:, 0, :, 0]
+
+
+def _in_blocks(x: torch.Tensor, size: int) -> torch.Tensor:
+    """x [rows, blocks, size], the last block filled with zeros."""
+    padded = torch.nn.functional.pad(x, (0, -x.shape[1] % size))
+    return padded.reshape(x.shape[0], -1, size)
+
+
+def _filled(x: torch.Tensor, rows: int) -> torch.Tensor:
+    """x with rows of zeros up to a multiple of `rows`."""
+    return torch.nn.functional.pad(x, (0, 0, 0, -x.shape[0] % rows))
 
 
 _CASTS: Final[dict[str, Callable[[torch.Tensor], Outputs]]] = {
@@ -85,6 +111,9 @@ _CASTS: Final[dict[str, Callable[[torch.Tensor], Outputs]]] = {
     "mxfp8_dim0": mxfp8_dim0,
     "mxfp8_dim1": mxfp8_dim1,
     "mxfp8_both": mxfp8_both,
+    "fp8_blockwise_1x128": blockwise_1x128,
+    "fp8_blockwise_1x128_dim1": blockwise_1x128_dim1,
+    "fp8_blockwise_128x128": blockwise_128x128,
 }
 
 
@@ -100,6 +129,9 @@ def _triton(recipe: str) -> Callable[[torch.Tensor], Outputs]:
         "mxfp8_dim0": cast_blocks.mxfp8_dim0,
         "mxfp8_dim1": cast_blocks.mxfp8_dim1,
         "mxfp8_both": cast_blocks.mxfp8_both,
+        "fp8_blockwise_1x128": cast_blocks.blockwise_1x128,
+        "fp8_blockwise_1x128_dim1": cast_blocks.blockwise_1x128_dim1,
+        "fp8_blockwise_128x128": cast_blocks.blockwise_128x128,
     }
     return casts[recipe]
 
@@ -141,8 +173,18 @@ def relative_error(recipe: str, inputs: Inputs, output: Outputs) -> float:
     x = inputs["x"]
     if recipe == "fp8_tensorwise":
         return _stored_error(output[0], output[1], x, x.abs().amax())
-    along = {"dim0": ((0, x),), "dim1": ((0, x.t()),), "both": ((0, x), (2, x.t()))}
-    stored_error = _mx_error if recipe.startswith("mxfp8") else _rows_error
+    if recipe == "fp8_blockwise_128x128":
+        return _blocks_error(output[0], output[1], x, high=BLOCK)
+    by_rows, by_columns = (0, x), (0, x.t())
+    along = {
+        "dim0": (by_rows,),
+        "1x128": (by_rows,),
+        "dim1": (by_columns,),
+        "both": (by_rows, (2, x.t())),
+    }
+    kinds = {"mxfp8": _mx_error, "fp8_blockwise": _blocks_error}
+    found = [error for kind, error in kinds.items() if recipe.startswith(kind)]
+    (stored_error,) = found or [_rows_error]
     errors = [
         stored_error(output[i], output[i + 1], y) for i, y in along[recipe.rpartition("_")[2]]
     ]
@@ -157,15 +199,37 @@ def _mx_error(q: torch.Tensor, scale: torch.Tensor, x: torch.Tensor) -> float:
     errors = []
     for start in range(0, x.shape[0], _ROWS_AT_ONCE):
         part = slice(start, start + _ROWS_AT_ONCE)
-        blocks = _in_blocks(x[part]).double()
+        blocks = _in_blocks(x[part], MX_BLOCK).double()
         amax = blocks.abs().amax(dim=2)
         exponent = torch.frexp(amax).exponent - 1 - _E4M3_MAX_EXPONENT
         exact = torch.exp2(torch.where(amax > 0, exponent, -127).clamp(min=-127).double())
         expected = (blocks / exact[:, :, None]).float().clamp(-E4M3_MAX, E4M3_MAX)
         stored = expected.to(torch.float8_e4m3fn).double() * exact[:, :, None]
-        got = _in_blocks(q[part].double()) * scale[part].double()[:, :, None]
+        got = _in_blocks(q[part].double(), MX_BLOCK) * scale[part].double()[:, :, None]
         errors += [norm_error(scale[part].double(), exact), norm_error(got, stored)]
     return worst(*errors)
+
+
+def _blocks_error(q: torch.Tensor, scale: torch.Tensor, x: torch.Tensor, high: int = 1) -> float:
+    """Of blocks of `high` rows, a divisor of _ROWS_AT_ONCE, and 128 columns."""
+    errors = []
+    for start in range(0, x.shape[0], _ROWS_AT_ONCE):
+        part = slice(start, start + _ROWS_AT_ONCE)
+        blocks = _in_blocks(x[part], BLOCK).double()
+        amax = _filled(blocks.abs().amax(dim=2), high).unflatten(0, (-1, high)).amax(dim=1)
+        exact = amax.clamp(min=1e-12) / E4M3_MAX
+        given = scale[start // high :][: len(exact)].double()
+        by, got = (_spread(s, high, len(blocks)) for s in (exact, given))
+        expected = (blocks / by).float().clamp(-E4M3_MAX, E4M3_MAX)
+        stored = expected.to(torch.float8_e4m3fn).double() * by
+        made = _in_blocks(q[part].double(), BLOCK) * got
+        errors += [norm_error(given, exact), norm_error(made, stored)]
+    return worst(*errors)
+
+
+def _spread(scale: torch.Tensor, high: int, rows: int) -> torch.Tensor:
+    """Scales of blocks of `high` rows -> [rows, blocks, 1]."""
+    return scale.repeat_interleave(high, dim=0)[:rows, :, None]
 
 
 def _stored_error(

@@ -7,9 +7,13 @@ fp8_rowwise_both   both of the above from one read
 mxfp8_dim0         one scale per 32 neighbours in a row
 mxfp8_dim1         one scale per 32 neighbours in a column, output transposed
 mxfp8_both         both of the above from one read
+fp8_blockwise_1x128       one scale per 128 neighbours in a row, in fp32
+fp8_blockwise_1x128_dim1  one scale per 128 neighbours in a column, output transposed
+fp8_blockwise_128x128     one scale per square of 128 x 128
 The scale is amax / 448, the value stored is x / scale (448: largest finite e4m3 value). mxfp8: the
 scale is 2**(exponent of amax - 8) in e8m0, and values above 448 * scale saturate (OCP Microscaling
-Formats specification 1.0, section 6.3).
+Formats specification 1.0, section 6.3). Scales per 1 x 128 lie transposed in memory, as products of
+blocks read them; blocks at the edge are cut off.
 """
 
 from typing import Any, Final
@@ -27,8 +31,12 @@ PASSES: Final = {
     "mxfp8_dim0": (1, 1),
     "mxfp8_dim1": (1, 1),
     "mxfp8_both": (1, 2),
+    "fp8_blockwise_1x128": (1, 1),
+    "fp8_blockwise_1x128_dim1": (1, 1),
+    "fp8_blockwise_128x128": (1, 1),
 }
 MX_BLOCK: Final = 32
+BLOCK: Final = 128
 
 
 def scale_bytes(recipe: str, rows: Any, cols: Any) -> Any:
@@ -45,7 +53,8 @@ def scale_count(recipe: str, rows: Any, cols: Any) -> Any:
 
     Raises KeyError for an unknown recipe.
     """
-    across, down = -(-cols // MX_BLOCK), -(-rows // MX_BLOCK)
+    size = MX_BLOCK if recipe.startswith("mxfp8") else BLOCK
+    across, down = -(-cols // size), -(-rows // size)
     counts = {
         "fp8_tensorwise": 1,
         "fp8_rowwise_dim0": rows,
@@ -54,6 +63,9 @@ def scale_count(recipe: str, rows: Any, cols: Any) -> Any:
         "mxfp8_dim0": rows * across,
         "mxfp8_dim1": cols * down,
         "mxfp8_both": rows * across + cols * down,
+        "fp8_blockwise_1x128": rows * across,
+        "fp8_blockwise_1x128_dim1": cols * down,
+        "fp8_blockwise_128x128": down * across,
     }
     return counts[recipe]
 

@@ -2,7 +2,7 @@
 
 Peaks and bandwidth are those of the device's own datasheet, fractions are the vendor's
 (constants.from_datasheet): torchao lists few devices, and its H100 is a custom board. Products are
-those of products.py without scales of blocks, which no recipe of the plan has. Casts are kernels of
+those of products.py without scales of blocks. Casts are kernels of
 traffic.py put together otherwise: the plan casts a tensor once, a training linear for both passes.
 
 torchao models no weights in fewer bits than the activations. Those of op mixed_gemm get its
@@ -27,12 +27,16 @@ from roofcal.records import PlanPoint, Prediction
 MODEL = "torchao"
 _FORMATS: Final = {"bf16": "bf16", "fp8_e4m3": "fp8"}  # of operands here -> torchao's
 # Bytes per element of each kernel of a cast: bf16 is 2, fp8 is 1. dim1 first writes a transposed
-# bf16 copy; `both` writes that copy beside the dim0 cast.
+# bf16 copy; `both` writes that copy beside the dim0 cast. In blocks: one kernel, fp32 scales, as in
+# traffic.py.
 _CAST_KERNELS: Final = {
     "fp8_tensorwise": (2, 0, 3),
     "fp8_rowwise_dim0": (3,),
     "fp8_rowwise_dim1": (4, 3),
     "fp8_rowwise_both": (5, 3),
+    "fp8_blockwise_1x128": (3 + 4 / 128,),
+    "fp8_blockwise_1x128_dim1": (3 + 4 / 128,),
+    "fp8_blockwise_128x128": (3 + 4 / 128**2,),
 }
 
 

@@ -79,6 +79,17 @@ def test_backward_adds_the_gradients_of_input_and_weight() -> None:
             "cast",
             ["x rowwise_dim0", "w rowwise_dim0", "w rowwise_dim1", "grad_out rowwise_dim0"],
         ),
+        ("fp8_blockwise_128x128", "forward", "cast", ["x blockwise_1x128", "w blockwise_128x128"]),
+        (
+            "fp8_blockwise_128x128",
+            "forward_backward",
+            "cast",
+            [
+                *("x blockwise_1x128", "x blockwise_1x128_dim1"),
+                *("w blockwise_128x128", "w blockwise_128x128"),
+                *("grad_out blockwise_1x128", "grad_out blockwise_1x128_dim1"),
+            ],
+        ),
     ],
 )
 def test_what_is_cast(recipe: str, passes: Passes, weights: Weights, casts: list[str]) -> None:

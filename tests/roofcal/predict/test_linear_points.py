@@ -13,10 +13,13 @@ from roofcal.predict.points import predict_point
 from roofcal.predict.sources import Sources
 from roofcal.records import PlanPoint
 from tests.roofcal.ops.linear.test_spec import OWN
-from tests.roofcal.predict.runs import SOURCES, cast, product
+from tests.roofcal.predict.runs import SOURCES, calibration, cast, product
 from tests.roofcal.predict.stand_in import StandIn
 
 DIM0, DIM1, BOTH = "fp8_rowwise_dim0", "fp8_rowwise_dim1", "fp8_rowwise_both"
+STRIPS = ("fp8_blockwise_1x128", "fp8_blockwise_1x128_dim1")
+BLOCKS = SQUARES = "fp8_blockwise_128x128"
+CALIBRATION = calibration()
 
 
 def linear(provider: str, recipe: str, op: str = "linear") -> PlanPoint:
@@ -41,6 +44,21 @@ def linear(provider: str, recipe: str, op: str = "linear") -> PlanPoint:
             "high_precision*high_precision+tensorwise*tensorwise+axiswise*axiswise",
             [("x", DIM1), ("w", "fp8_tensorwise"), ("grad_out", "fp8_tensorwise"),
              ("grad_out", DIM1)],
+        ),
+        (
+            BLOCKS,
+            [*(("x", strips) for strips in STRIPS),
+             ("w", SQUARES), ("w", STRIPS[1]),
+             *(("grad_out", strips) for strips in STRIPS)],
+        ),
+        (
+            "blockwise*blockwise+tensorwise*tensorwise+axiswise*tensorwise",
+            [("x", STRIPS[0]), ("x", "fp8_tensorwise"), ("w", SQUARES), ("w", "fp8_tensorwise"),
+             ("grad_out", "fp8_tensorwise"), ("grad_out", DIM1)],
+        ),
+        (
+            "axiswise*axiswise+blockwise*blockwise+high_precision*high_precision",
+            [("x", DIM0), ("w", DIM0), ("w", SQUARES), ("w", STRIPS[1]), ("grad_out", STRIPS[0])],
         ),
     ],
 )  # fmt: skip
@@ -72,7 +90,7 @@ def test_torchao_casts_as_its_table_says() -> None:
 @pytest.mark.parametrize(
     ("provider", "recipe"),
     [
-        *(("triton", "mxfp8"), ("triton", "fp8_blockwise_128x128"), ("torchao", OWN)),
+        *(("triton", "mxfp8"), ("torchao", BLOCKS), ("torchao", OWN)),
         *(("torch_cpu", "fp8_axiswise"), ("bf16_compile", "fp8_axiswise")),
     ],
 )
@@ -107,6 +125,50 @@ def test_every_model_that_knows_the_products_answers() -> None:
     assert calibrated.low_s is not None
     assert calibrated.high_s is not None
     assert calibrated.low_s < calibrated.total_s < calibrated.high_s
+
+
+def test_a_linear_in_blocks_is_answered_by_models_that_know_its_casts() -> None:
+    point = linear("triton", BLOCKS)
+    found = {name: predict(model, [point], SOURCES) for name, model in MODELS.items()}
+    counts = {name: len(made) for name, made in found.items()}
+    assert counts == {"datasheet": 1, "torchao": 1, "wave": 1, "calibrated": 0}
+    sides = ((512, 1024, 2048), (512, 2048, 1024), (1024, 2048, 512))
+    for name in ("torchao", "wave"):
+        parts = [product(*s, BLOCKS) for s in sides]
+        parts += [cast(512, 2048, strips) for strips in STRIPS]
+        parts += [cast(1024, 2048, recipe) for recipe in (SQUARES, STRIPS[1])]
+        parts += [cast(512, 1024, strips) for strips in STRIPS]
+        alone = sum(predict_point(part, name, SOURCES).total_s for part in parts)
+        assert found[name][0].total_s == pytest.approx(alone)
+
+
+def with_blocks(by: str) -> Sources:
+    """A calibration with products in blocks by a provider, equal to bf16's, and with casts."""
+    constants, errors = dict(CALIBRATION.constants), dict(CALIBRATION.probe_errors)
+    pairs = [("gemm.cublaslt.bf16", f"gemm.{by}.{BLOCKS}")]
+    pairs += [(f"cast.torch_compile.{DIM0}", f"cast.triton.{name}") for name in (*STRIPS, SQUARES)]
+    for known, name in pairs:
+        constants |= {
+            name + key.removeprefix(known): value
+            for key, value in CALIBRATION.constants.items()
+            if key.startswith(f"{known}.")
+        }
+        errors[name] = errors[known]
+    return Sources(calibration=replace(CALIBRATION, constants=constants, probe_errors=errors))
+
+
+def test_a_calibration_with_the_casts_answers_in_blocks() -> None:
+    sources = with_blocks("triton")
+    (made,) = predict(MODELS["calibrated"], [linear("triton", BLOCKS)], sources)
+    (bf16,) = predict(MODELS["calibrated"], [linear("bf16_compile", "bf16")], sources)
+    assert made.low_s is not None
+    assert made.high_s is not None
+    assert made.low_s < made.total_s < made.high_s
+    assert made.total_s > bf16.total_s  # the same products, and casts
+
+
+def test_products_in_blocks_are_ours_and_no_librarys() -> None:
+    assert predict(MODELS["calibrated"], [linear("triton", BLOCKS)], with_blocks("cublaslt")) == []
 
 
 def test_a_person_who_names_no_provider_hears_of_whoever_is_known() -> None:

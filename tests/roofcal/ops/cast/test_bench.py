@@ -13,7 +13,7 @@ from roofcal.ops.cast.spec import OP
 from roofcal.ops.spec import Unsupported
 
 ROOT = Path(__file__).resolve().parents[4]
-SHAPES = [(64, 64), (1, 100), (100, 1), (33, 77)]
+SHAPES = [(64, 64), (1, 100), (100, 1), (33, 77), (130, 259)]
 
 
 def made(recipe: str, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -74,6 +74,29 @@ def test_the_transposed_output_is_contiguous() -> None:
     assert q.is_contiguous()
     assert scale.shape == (10, 1)
     assert len(made("fp8_rowwise_both", x)) == 4
+
+
+def test_scales_of_blocks_are_of_blocks_and_lie_as_products_read_them() -> None:
+    x = torch.zeros(130, 300).to(torch.bfloat16)
+    x[0, 0], x[129, 129], x[5, 299] = 448, 896, 224
+    q, scale = made("fp8_blockwise_1x128", x)
+    assert (q.shape, scale.shape, scale.stride(0)) == ((130, 300), (130, 3), 1)
+    assert [float(scale[0, 0]), float(scale[129, 1]), float(scale[5, 2])] == [1.0, 2.0, 0.5]
+    q, scale = made("fp8_blockwise_1x128_dim1", x)
+    assert (q.shape, scale.shape, scale.stride(0)) == ((300, 130), (300, 2), 1)
+    assert [float(scale[0, 0]), float(scale[129, 1]), float(scale[299, 0])] == [1.0, 2.0, 0.5]
+    q, scale = made("fp8_blockwise_128x128", x)
+    assert (q.shape, scale.shape) == ((130, 300), (2, 3))
+    assert [float(scale[0, 0]), float(scale[1, 1]), float(scale[0, 2])] == [1.0, 2.0, 0.5]
+    assert q[129, 129].float() == 448
+
+
+def test_a_wrong_square_is_caught_beyond_the_first_rows() -> None:
+    x = torch.randn(2200, 130).to(torch.bfloat16)
+    q, scale = (part.clone() for part in made("fp8_blockwise_128x128", x))
+    assert bench.relative_error("fp8_blockwise_128x128", {"x": x}, (q, scale)) <= 1e-2
+    scale[17] = scale[17].roll(1)
+    assert not bench.relative_error("fp8_blockwise_128x128", {"x": x}, (q, scale)) <= 1e-2
 
 
 def test_an_unknown_provider_is_unsupported() -> None:

@@ -35,6 +35,21 @@ def test_a_scale_of_mxfp8_is_one_byte_per_block(recipe: str, per_element: int, s
     assert work.dram_bytes == per_element * 40 * 70 + scales
 
 
+@pytest.mark.parametrize(
+    ("recipe", "scales"),
+    [
+        ("fp8_blockwise_1x128", 300 * 3),  # 260 columns: two blocks of 128 and one of 4
+        ("fp8_blockwise_1x128_dim1", 260 * 3),
+        ("fp8_blockwise_128x128", 3 * 3),
+    ],
+)
+def test_a_scale_of_blocks_is_four_bytes(recipe: str, scales: int) -> None:
+    assert scale_count(recipe, 300, 260) == scales
+    work = OP.work(recipe, {"rows": 300, "cols": 260})
+    assert work.dram_read_bytes == 2 * 300 * 260
+    assert work.dram_write_bytes == 300 * 260 + 4 * scales
+
+
 def test_a_layers_activation_is_tokens_by_k() -> None:
     assert OP.layer_shape is not None
     assert OP.layer_shape(16, 4096, 8192) == {"rows": 16, "cols": 8192}
