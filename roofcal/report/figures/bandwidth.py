@@ -7,7 +7,7 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from roofcal.devices import DeviceSpec
 from roofcal.records import Calibration
@@ -26,6 +26,7 @@ from roofcal.report.tables import ok_rows, row_of_largest, standard_protocol
 
 _DASHES: Final[tuple[Any, ...]] = ("", (3, 2), (1, 1.5))  # "": seaborn's word for solid
 _MOST: Final = 1500
+_MOST_ABREAST: Final = 5  # names in a line of the legend
 _TITLES: Final = {
     "cold": "cold: the data comes from memory",
     "hot": "hot: one buffer again and again",
@@ -82,7 +83,7 @@ def _draw(
             plot(axes, some, op)
             axes.set_title(title)
             axes.set(xlabel=x, ylabel="")
-            _size_axes(axes)
+            _size_axes(axes, ticks=18 // (1 + len(panels)))
         grid[0].set_ylabel("least bytes / time")
         _legend(figure, rows, op, lines=plot is _lines)
     best = row_of_largest(rows, "achieved_bytes_per_s")
@@ -142,8 +143,9 @@ def _dash(number: int) -> Any:
     return _DASHES[number % len(_DASHES)]
 
 
-def _size_axes(axes: Axes) -> None:
+def _size_axes(axes: Axes, ticks: int) -> None:
     axes.set_ylim(bottom=0)
+    axes.xaxis.set_major_locator(LogLocator(base=2, numticks=ticks))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: binary(value)))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: tick_text(value, "B/s")))
@@ -214,6 +216,6 @@ def _legend(figure: Any, rows: pd.DataFrame, op: str, *, lines: bool) -> None:
     figure.legend(
         handles=handles,
         loc="outside upper left",
-        ncols=len(handles),
+        ncols=min(len(handles), _MOST_ABREAST),
         handlelength=2.6 if lines else 0.9,
     )

@@ -1,6 +1,9 @@
 """Bandwidth against size, of streams and casts."""
 
+import itertools
+
 import numpy as np
+import pandas as pd
 
 from roofcal.devices import DeviceSpec
 from roofcal.report.analysis import Analysis
@@ -39,6 +42,34 @@ def test_casts_have_a_panel_per_provider(analysis: Analysis) -> None:
     assert picture is not None
     titles = [axes.get_title(loc="left") for axes in picture.figure.axes]
     assert titles == ["torch_compile", "torch_eager"]
+
+
+def test_many_recipes_and_sizes_stand_apart(analysis: Analysis) -> None:
+    """Names in the legend stay within the figure, and sizes do not run into each other."""
+    frame = analysis.frames["cast"]
+    parts = [
+        frame.assign(
+            recipe=f"fp8_blockwise_1x{number}",
+            dram_bytes=frame["dram_bytes"] * 4.0 ** (number - 5),
+            provider=provider,
+        )
+        for number in range(10)
+        for provider in ("torch_compile", "torch_eager", "triton")
+    ]
+    picture = draw_casts(pd.concat(parts), None, None)
+    assert picture is not None
+    picture.figure.draw_without_rendering()
+    (legend,) = picture.figure.legends
+    assert legend.get_window_extent().x1 <= picture.figure.bbox.x1
+    for axes in picture.figure.axes:
+        low, high = axes.get_xlim()
+        shown = [
+            label.get_window_extent()
+            for at, label in zip(axes.get_xticks(), axes.get_xticklabels(), strict=True)
+            if low <= at <= high
+        ]
+        assert len(shown) >= 3
+        assert all(one.x1 < other.x0 for one, other in itertools.pairwise(shown))
 
 
 def test_products_and_empty_frames_have_no_bandwidth_figure(analysis: Analysis) -> None:
