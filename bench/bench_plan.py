@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from roofcal.plan import plan_op
-from roofcal.records import Environment
+from roofcal.core.records import Environment
+from roofcal.study.plan import plan_op
 
 DEVICE = Environment(
     device="d", vendor="nvidia", device_name="D", compute_units=132, torch="2", python="3"

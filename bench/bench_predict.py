@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from roofcal.predict.models import MODELS
+from roofcal.models.registry import MODELS
 
 ROOT = Path(__file__).resolve().parents[1]
 PREDICT = [sys.executable, "-m", "roofcal", "predict", "--device", "nvidia-h200"]

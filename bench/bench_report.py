@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from roofcal.records import Measurement, PlanPoint
+from roofcal.core.records import Measurement, PlanPoint
 from tests.roofcal.report.synthetic import (
     MadeUpRun,
     add_constants,

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from roofcal.core.records import Environment, write_records
 from roofcal.ops import OPS
-from roofcal.records import Environment, write_records
-from tests.workflow.checkout import ROOT, Checkout, copy_checkout
+from tests.paths import ROOT
+from tests.workflow.checkout import Checkout, copy_checkout
 
 BAR_S = 3.0
 REPEATS = 5

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from roofcal.calibrate.fit_report import fit_report
-from roofcal.devices import load_devices
+from roofcal.core.devices import load_devices
 
 
 def main(folders: list[str]) -> None:

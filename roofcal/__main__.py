@@ -2,6 +2,6 @@
 
 import sys
 
-from roofcal.cli import main
+from roofcal.cli.main import main
 
 sys.exit(main())

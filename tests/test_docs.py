@@ -7,9 +7,9 @@ from typing import Final
 
 import pytest
 
-from roofcal.cli import main
+from roofcal.cli.main import main
+from tests.paths import ROOT
 
-ROOT: Final = Path(__file__).resolve().parents[1]
 PAGES: Final = {path.name: path.read_text("utf-8") for path in sorted(ROOT.glob("docs/*.md"))}
 EXAMPLE: Final = re.compile(r"^    \$ python -m roofcal (.*)\n((?:    (?!\$ ).*\n)+)", re.MULTILINE)
 EXAMPLES: Final = [found for page in PAGES.values() for found in EXAMPLE.findall(page)]
@@ -20,7 +20,7 @@ def test_an_example_prints_what_the_page_shows(
     command: str, shown: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)
-    monkeypatch.setattr("roofcal.commands.places.RESULTS", Path("no-results-of-this-machine"))
+    monkeypatch.setattr("roofcal.cli.places.RESULTS", Path("no-results-of-this-machine"))
     wanted = [line.removeprefix("    ") for line in shown.splitlines()]
     code = main(shlex.split(command))
     printed = capsys.readouterr()

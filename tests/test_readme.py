@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from roofcal.cli import COMMANDS, main
+from roofcal.cli.main import COMMANDS, main
+from roofcal.core.records import Environment, PlanPoint, read_records
 from roofcal.measure.session import _too_few
-from roofcal.plan import PlanError, plan_op
-from roofcal.records import Environment, PlanPoint, read_records
+from roofcal.study.plan import PlanError, plan_op
+from tests.paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[1]
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 OF_THIS_MACHINE = ("doctor",)
 WITH_OTHER_CODES = ("compare", "verify")  # and their own tests below
@@ -45,7 +45,7 @@ def test_an_example_prints_what_the_readme_shows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(ROOT)
-    monkeypatch.setattr("roofcal.commands.places.RESULTS", Path("no-results-of-this-machine"))
+    monkeypatch.setattr("roofcal.cli.places.RESULTS", Path("no-results-of-this-machine"))
     assert main(shlex.split(command)) == 0
     assert capsys.readouterr().out.splitlines() == shown
 

@@ -5,21 +5,22 @@ from pathlib import Path
 
 import numpy as np
 
-from roofcal.calibrate import mixed as narrow_weights
-from roofcal.calibrate.bandwidth import bandwidth_constants
-from roofcal.calibrate.bootstrap import ceiling, interval
-from roofcal.calibrate.casts import CastFit, by_pair, fit_casts
-from roofcal.calibrate.launch import launch_constants
-from roofcal.calibrate.links import link_constants
-from roofcal.calibrate.probes import CalibrationError, Probe, read_environment, read_probes
-from roofcal.calibrate.products import fit_recipe
-from roofcal.calibrate.sustained import sustained_constants
-from roofcal.devices import DeviceSpec
-from roofcal.ops.cast import time_model as cast_model
-from roofcal.ops.gemm.time_model import FAMILIES
+from roofcal.calibrate.probe_records import read_environment, read_probes
+from roofcal.core.devices import DeviceSpec
+from roofcal.core.records import Calibration, Ceiling, Environment
+from roofcal.fitting.bootstrap import ceiling, interval
+from roofcal.fitting.probes import CalibrationError, Probe
+from roofcal.ops.cast import model as cast_model
+from roofcal.ops.cast.fit import CastFit, by_pair, fit_casts
+from roofcal.ops.gemm.fit import fit_recipe
+from roofcal.ops.gemm.model import FAMILIES
+from roofcal.ops.gemm.sustained import sustained_constants
+from roofcal.ops.mixed_gemm import fit as narrow_weights
 from roofcal.ops.mixed_gemm import fitted as narrow_fitted
-from roofcal.ops.mixed_gemm import time_model as narrow_model
-from roofcal.records import Calibration, Ceiling, Environment
+from roofcal.ops.mixed_gemm import model as narrow_model
+from roofcal.ops.probe_copy.fit import bandwidth_constants
+from roofcal.ops.probe_launch.fit import launch_constants
+from roofcal.ops.probe_link.fit import link_constants
 
 
 def calibrate(run: Path, spec: DeviceSpec | None = None, seed: int = 0) -> Calibration:

@@ -11,14 +11,15 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from roofcal.calibrate.bandwidth import bandwidth_constants
 from roofcal.calibrate.calibration import cache_bytes, families_of
-from roofcal.calibrate.casts import by_pair
-from roofcal.calibrate.probes import Probe, read_environment, read_probes
-from roofcal.calibrate.products import left_out
-from roofcal.devices import DeviceSpec
-from roofcal.model.units import format_seconds
+from roofcal.calibrate.probe_records import read_environment, read_probes
+from roofcal.core.devices import DeviceSpec
+from roofcal.core.units import format_seconds
+from roofcal.fitting.probes import Probe
 from roofcal.ops import BY_NAME
+from roofcal.ops.cast.fit import by_pair
+from roofcal.ops.gemm.fit import left_out
+from roofcal.ops.probe_copy.fit import bandwidth_constants
 
 Array = NDArray[np.float64]
 _WORST: Final = 5

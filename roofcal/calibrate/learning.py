@@ -23,11 +23,14 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from roofcal.calibrate import casts, mixed, products
-from roofcal.calibrate.bandwidth import bandwidth_constants
 from roofcal.calibrate.calibration import cache_bytes, families_of
-from roofcal.calibrate.probes import Probe, read_environment, read_probes
-from roofcal.devices import DeviceSpec
+from roofcal.calibrate.probe_records import read_environment, read_probes
+from roofcal.core.devices import DeviceSpec
+from roofcal.fitting.probes import Probe
+from roofcal.ops.cast import fit as casts
+from roofcal.ops.gemm import fit as products
+from roofcal.ops.mixed_gemm import fit as mixed
+from roofcal.ops.probe_copy.fit import bandwidth_constants
 
 COLUMNS: Final = (
     *("op", "recipe", "provider", "probes", "repetition", "held_out"),

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, get_args, get_type_hints
 
 from roofcal.claims.schema import AwaitedOp, Claim, Where
-from roofcal.model.regimes import REGIMES
+from roofcal.core.records import Protocol
+from roofcal.core.regimes import REGIMES
+from roofcal.core.yaml_files import nearest, unknown
 from roofcal.ops import BY_NAME
 from roofcal.ops.spec import OpSpec
-from roofcal.records import Protocol
-from roofcal.yaml_files import nearest, unknown
 
 _WORDS: Final = {name: get_args(hint) for name, hint in get_type_hints(Protocol).items()}
 # Columns that a test may select by, beside the op's axes, and what they may hold if that is fixed.

@@ -7,8 +7,8 @@ from typing import Final
 
 from roofcal.claims.checks import claim_errors
 from roofcal.claims.schema import AwaitedOp, Claim, Expression, Ledger, Where
+from roofcal.core.yaml_files import read_yaml, validated
 from roofcal.ops import BY_NAME
-from roofcal.yaml_files import read_yaml, validated
 
 _TIMES: Final = "\N{MULTIPLICATION SIGN}"
 

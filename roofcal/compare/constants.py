@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from roofcal.records import Calibration, Ceiling, read_records
+from roofcal.core.records import Calibration, Ceiling, read_records
 
 
 def read_constants(derived: Path) -> Mapping[str, Ceiling] | None:

@@ -16,9 +16,9 @@ from typing import Final
 import numpy as np
 
 from roofcal.compare.errors import CompareError
-from roofcal.model.regimes import gemm_regime
+from roofcal.core.records import Environment, Measurement, PlanPoint, Session, read_records
+from roofcal.core.regimes import gemm_regime
 from roofcal.ops import OPS
-from roofcal.records import Environment, Measurement, PlanPoint, Session, read_records
 
 _TRIMMED: Final = 0.1  # of the samples of a turn, at either end
 _LIMITED: Final = 0.97  # below this share of the run's highest clock something limits the clock

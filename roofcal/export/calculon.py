@@ -28,8 +28,8 @@ does not know; `roofcal` holds the provenance.
 import json
 from typing import Any, Final
 
+from roofcal.core.units import GB, GIB, TERA
 from roofcal.export.subject import COPY, Rate, Subject
-from roofcal.model.units import GB, GIB, TERA
 
 FORMAT = "calculon"
 SUFFIX = "json"

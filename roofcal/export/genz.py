@@ -22,8 +22,8 @@ Dropped: fp8 and int8 rates (GenZ takes both as twice bf16), launches, ICN_LL (n
 its own default holds), caches, intervals.
 """
 
+from roofcal.core.units import GIB, TERA
 from roofcal.export.subject import READ, Subject, comment
-from roofcal.model.units import GIB, TERA
 
 FORMAT = "genz"
 SUFFIX = "py"

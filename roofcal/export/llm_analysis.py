@@ -25,8 +25,8 @@ and JSON has no comments, so the file cannot say where it comes from: keep the c
 import json
 from typing import Final
 
+from roofcal.core.units import GB, GIB, TERA
 from roofcal.export.subject import READ, Subject
-from roofcal.model.units import GB, GIB, TERA
 
 FORMAT = "llm-analysis"
 SUFFIX = "json"

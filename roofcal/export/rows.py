@@ -5,8 +5,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from roofcal.ops.gemm.time_model import BY_CODE
-from roofcal.records import Ceiling
+from roofcal.core.records import Ceiling
+from roofcal.ops.gemm.model import BY_CODE
 
 COLUMNS: Final = ("name", "value", "ci95_low", "ci95_high", "unit", "choice", "evidence")
 

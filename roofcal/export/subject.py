@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import Final
 
-from roofcal.devices import DeviceSpec
+from roofcal.core.devices import DeviceSpec
+from roofcal.core.recipes import GEMM_RECIPES
+from roofcal.core.records import Calibration, Ceiling, Environment
 from roofcal.export.errors import ExportError
-from roofcal.model.recipes import GEMM_RECIPES
 from roofcal.ops.gemm.fitted import CEILING, OP, default_provider, pairs
-from roofcal.records import Calibration, Ceiling, Environment
 
 COPY: Final = "dram_copy_bytes_per_s"
 READ: Final = "dram_read_bytes_per_s"

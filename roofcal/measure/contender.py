@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from roofcal.core.records import PlanPoint, canonical_json
 from roofcal.measure.ranks import ALONE, Alone
 from roofcal.measure.telemetry import Recorder
 from roofcal.ops.bench import (
@@ -22,7 +23,6 @@ from roofcal.ops.bench import (
     quantisation_error,
     worst,
 )
-from roofcal.records import PlanPoint, canonical_json
 
 _MOST_COPIES = 512
 

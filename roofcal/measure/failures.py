@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import torch
 
+from roofcal.core.records import Status
 from roofcal.ops.spec import Unsupported
-from roofcal.records import Status
 
 # How torch, CUDA, cuBLAS and the CPU allocator word it, lower case
 _NO_MEMORY = (

@@ -11,7 +11,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from roofcal.records import (
+from roofcal.core.records import (
     Measurement,
     Record,
     Session,

@@ -20,12 +20,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from roofcal.measure.journal import Journal
-from roofcal.measure.locks import Lock, wait_for_locks
-from roofcal.measure.supervisor import Crew, MeasureError, timing_of
-from roofcal.measure.telemetry import Gpu, visible_gpus
-from roofcal.ops import BY_NAME
-from roofcal.records import (
+from roofcal.core.records import (
     Environment,
     Measurement,
     PlanPoint,
@@ -33,7 +28,12 @@ from roofcal.records import (
     read_records,
     write_records,
 )
-from roofcal.sources import ROOT, code_hash, measure_sources
+from roofcal.measure.journal import Journal
+from roofcal.measure.locks import Lock, wait_for_locks
+from roofcal.measure.supervisor import Crew, MeasureError, timing_of
+from roofcal.measure.telemetry import Gpu, visible_gpus
+from roofcal.ops import BY_NAME
+from roofcal.study.staleness import ROOT, code_hash, measure_sources
 
 _CPU_RANKS = 4
 _TOO_FEW = "too few devices"

@@ -12,11 +12,19 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from roofcal.core.records import (
+    Environment,
+    Measurement,
+    PlanPoint,
+    Session,
+    Status,
+    decode,
+    encode,
+)
 from roofcal.measure.locks import Lock
 from roofcal.measure.process import WorkerProcess
 from roofcal.measure.rank_group import RankGroup
-from roofcal.records import Environment, Measurement, PlanPoint, Session, Status, decode, encode
-from roofcal.schema import Timing
+from roofcal.study.schema import Timing
 
 _START_S = 180.0  # importing torch and creating a context on a cold file system
 _Workers = WorkerProcess | RankGroup

@@ -12,7 +12,7 @@ from typing import Any
 
 import pynvml
 
-from roofcal.records import Telemetry
+from roofcal.core.records import Telemetry
 
 # cores per SM by compute capability (CUDA C++ Programming Guide, "Arithmetic Instructions"): NVML
 # counts cores, the study counts SMs

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from roofcal.model.work import Work
+from roofcal.core.work import Work
 
 Shape = Mapping[str, int]
 Backend = Literal["cuda", "cpu"]

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from roofcal.model.regimes import REGIMES
+from roofcal.core.regimes import REGIMES
 from roofcal.report.tables import (
     interval_columns,
     models_in,

@@ -7,9 +7,9 @@ from typing import Any, Final
 import pandas as pd
 
 from roofcal.claims.load import Entry
-from roofcal.devices import DeviceSpec
+from roofcal.core.devices import DeviceSpec
+from roofcal.core.records import Session
 from roofcal.ops import BY_NAME
-from roofcal.records import Session
 from roofcal.report.accuracy import error_by_regime
 from roofcal.report.audit import not_ok, violations
 from roofcal.report.breakeven_section import read_map

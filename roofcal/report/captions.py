@@ -9,9 +9,10 @@ from html import escape
 from pathlib import Path
 from typing import Final
 
+from roofcal.core.paths import CHECKOUT
 from roofcal.report.loading import ReportError
 
-FOLDER: Final = Path(__file__).resolve().parents[2] / "reports" / "captions"
+FOLDER: Final = CHECKOUT / "reports" / "captions"
 
 
 @cache

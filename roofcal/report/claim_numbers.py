@@ -9,10 +9,10 @@ import pandas as pd
 
 from roofcal.claims.load import Entry
 from roofcal.claims.schema import Expression, Quantity, Where
-from roofcal.devices import DeviceSpec
-from roofcal.model.statistics import summarise
+from roofcal.core.devices import DeviceSpec
+from roofcal.core.records import Calibration
+from roofcal.core.statistics import summarise
 from roofcal.ops import BY_NAME
-from roofcal.records import Calibration
 from roofcal.report.loading import Run
 from roofcal.report.tables import ok_rows, tidy_frame
 

@@ -5,13 +5,13 @@ from typing import Any, Final
 
 import pandas as pd
 
-from roofcal.devices import DeviceSpec
-from roofcal.model.recipes import GEMM_RECIPES
-from roofcal.ops.cast import time_model as cast_model
-from roofcal.ops.gemm.time_model import BY_CODE
-from roofcal.ops.mixed_gemm import time_model as narrow_model
+from roofcal.core.devices import DeviceSpec
+from roofcal.core.recipes import GEMM_RECIPES
+from roofcal.core.records import Calibration, Ceiling
+from roofcal.ops.cast import model as cast_model
+from roofcal.ops.gemm.model import BY_CODE
+from roofcal.ops.mixed_gemm import model as narrow_model
 from roofcal.ops.mixed_gemm.fitted import FAMILY as NARROW_FAMILY
-from roofcal.records import Calibration, Ceiling
 
 COLUMNS: Final = (
     "group",

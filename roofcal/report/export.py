@@ -6,8 +6,8 @@ from typing import Final, Literal
 
 import pandas as pd
 
-from roofcal.devices import load_devices
-from roofcal.model.files import write_bytes
+from roofcal.core.devices import load_devices
+from roofcal.core.files import write_bytes
 from roofcal.report.loading import ReportError, load_run
 from roofcal.report.numbers import is_missing, significant
 from roofcal.report.tables import tidy_frame

@@ -15,8 +15,8 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from roofcal.core.records import Calibration
 from roofcal.ops.all_gather_matmul import spec
-from roofcal.records import Calibration
 from roofcal.report.columns import count, fraction, ratio, seconds, text
 from roofcal.report.numbers import count_of, times
 from roofcal.report.page import Column

@@ -12,8 +12,8 @@ from typing import Any, Final, Literal
 import numpy as np
 import pandas as pd
 
-from roofcal.model.environments import version_key
-from roofcal.model.statistics import summarise
+from roofcal.core.environments import version_key
+from roofcal.core.statistics import summarise
 from roofcal.report.loading import Run
 from roofcal.report.numbers import count_of, percent
 from roofcal.report.quality import sentinel_drift

@@ -10,8 +10,9 @@ import jinja2
 import pandas as pd
 
 from roofcal.claims.load import Entry
-from roofcal.devices import load_devices
-from roofcal.model.files import write_bytes
+from roofcal.core.devices import load_devices
+from roofcal.core.files import write_bytes
+from roofcal.core.paths import CHECKOUT
 from roofcal.report import (
     claims_section,
     gathered_section,
@@ -29,7 +30,7 @@ from roofcal.report.provenance import calibration_home
 from roofcal.report.sections import Writer
 from roofcal.report.svg import standalone
 
-TEMPLATES: Final = Path(__file__).resolve().parents[2] / "reports" / "templates"
+TEMPLATES: Final = CHECKOUT / "reports" / "templates"
 
 
 def write_report(

@@ -5,9 +5,9 @@ from typing import Any, Final
 
 import pandas as pd
 
+from roofcal.core.records import Calibration
+from roofcal.ops.probe_link.model import COLLECTIVES, share
 from roofcal.ops.probe_link.spec import OP as PROBE
-from roofcal.ops.probe_link.time_model import COLLECTIVES, share
-from roofcal.records import Calibration
 from roofcal.report.columns import count, in_unit, text
 from roofcal.report.page import Column
 from roofcal.report.tables import ok_rows
@@ -15,7 +15,7 @@ from roofcal.report.tables import ok_rows
 OP: Final = PROBE.name
 SYMMETRIC: Final = "symm_mem"
 _TAIL: Final = f"_{SYMMETRIC}"
-_METHODS: Final = ("graph", "wall")  # as roofcal.calibrate.links prefers them
+_METHODS: Final = ("graph", "wall")  # as roofcal.ops.probe_link.fit prefers them
 
 
 def _rate(key: str, label: str) -> Column:

@@ -5,9 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from roofcal.ops import BY_NAME, OPS
-from roofcal.ops.spec import OpSpec
-from roofcal.records import (
+from roofcal.core.records import (
     Calibration,
     Environment,
     Measurement,
@@ -18,6 +16,8 @@ from roofcal.records import (
     Session,
     read_records,
 )
+from roofcal.ops import BY_NAME, OPS
+from roofcal.ops.spec import OpSpec
 
 
 class ReportError(ValueError):

@@ -10,8 +10,8 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from roofcal.core.records import Calibration
 from roofcal.ops import BY_NAME
-from roofcal.records import Calibration
 from roofcal.report.mixed_section import (
     CHAINED,
     OP,

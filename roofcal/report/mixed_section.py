@@ -12,10 +12,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from roofcal.model.recipes import RECIPES
+from roofcal.core.recipes import RECIPES
+from roofcal.core.records import Calibration
 from roofcal.ops.mixed_gemm import fitted
-from roofcal.ops.mixed_gemm.time_model import Parts
-from roofcal.records import Calibration
+from roofcal.ops.mixed_gemm.model import Parts
 from roofcal.report.columns import count, ratio, seconds, text
 from roofcal.report.numbers import percent
 from roofcal.report.page import Column

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import pandas as pd
 
-from roofcal.model.transfers import origin_of
-from roofcal.model.units import format_bytes
+from roofcal.core.records import Environment, Session
+from roofcal.core.transfers import origin_of
+from roofcal.core.units import format_bytes
 from roofcal.ops import BY_NAME
-from roofcal.records import Environment, Session
 from roofcal.report.analysis import Analysis
 from roofcal.report.loading import Run
 from roofcal.report.numbers import scaled

@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from roofcal.records import Session
+from roofcal.core.records import Session
 from roofcal.report.tables import axes_of, ok_rows
 
 TARGET_INTERVAL: Final = 0.01

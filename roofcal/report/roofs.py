@@ -3,9 +3,9 @@
 Both are max(flops / rate, bytes / bandwidth) (Williams, Waterman, Patterson, 2009).
 """
 
-from roofcal.devices import DeviceSpec
-from roofcal.model.work import Work
-from roofcal.records import Calibration
+from roofcal.core.devices import DeviceSpec
+from roofcal.core.records import Calibration
+from roofcal.core.work import Work
 
 _CEILING = ".ceiling_flops_per_s"
 _STREAMS = ("dram_read_bytes_per_s", "dram_write_bytes_per_s", "dram_copy_bytes_per_s")

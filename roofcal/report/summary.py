@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import pandas as pd
 
-from roofcal.model.dtypes import BITS
-from roofcal.model.recipes import RECIPES
+from roofcal.core.dtypes import BITS
+from roofcal.core.recipes import RECIPES
 from roofcal.ops import BY_NAME
 from roofcal.report.accuracy import ALL, error_of, judged, providers_in
 from roofcal.report.analysis import Analysis

@@ -12,12 +12,12 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from roofcal.devices import DeviceSpec
-from roofcal.model.statistics import sqnr_db, summarise
-from roofcal.model.transfers import CALIBRATED
+from roofcal.core.devices import DeviceSpec
+from roofcal.core.records import Calibration, Measurement, PlanPoint, Prediction
+from roofcal.core.statistics import sqnr_db, summarise
+from roofcal.core.transfers import CALIBRATED
 from roofcal.ops import BY_NAME
 from roofcal.ops.spec import OpSpec
-from roofcal.records import Calibration, Measurement, PlanPoint, Prediction
 from roofcal.report.loading import OpRecords, Run
 from roofcal.report.roofs import CalibratedRoof, datasheet_seconds
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pandas as pd
 
-from roofcal.model.transfers import origin_of, origins, transferred
+from roofcal.core.transfers import origin_of, origins, transferred
 from roofcal.report.accuracy import residuals
 from roofcal.report.columns import count, fraction, text
 from roofcal.report.page import Column

@@ -8,7 +8,8 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
-from tests.architecture.tree import ROOT, modules
+from tests.architecture.tree import modules
+from tests.paths import ROOT
 
 PYPROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 PROJECT = tomllib.loads(PYPROJECT)["project"]

@@ -5,32 +5,39 @@ import sys
 
 import pytest
 
-from tests.architecture.tree import ROOT, Module, modules
+from tests.architecture.tree import Module, modules
+from tests.paths import ROOT
 
 # Package -> third-party packages its modules may import. The longest name that fits a module
 # decides; `*` stands for one part of a name. Everything that is not listed may import none.
 ALLOWED: dict[str, set[str]] = {
     "kernels": {"torch", "triton"},
     "kernels.linear_recipes": set(),  # read at plan time, where there is no torch
-    "roofcal.model": set(),
-    "roofcal.records": {"pydantic"},
-    "roofcal.schema": {"pydantic"},
-    "roofcal.config": set(),  # reads YAML through roofcal.yaml_files
-    "roofcal.yaml_files": {"pydantic", "yaml"},
-    "roofcal.devices": {"pydantic", "yaml"},
+    "roofcal.core": set(),
+    "roofcal.core.records": {"pydantic"},
+    "roofcal.study.schema": {"pydantic"},
+    "roofcal.study.config": set(),  # reads YAML through roofcal.core.yaml_files
+    "roofcal.core.yaml_files": {"pydantic", "yaml"},
+    "roofcal.core.devices": {"pydantic", "yaml"},
     "roofcal.ops.bench": {"torch"},
     "roofcal.ops.linear.bench": {"torch", "kernels", "torchao"},  # torchao: optional
     "roofcal.ops.*.bench": {"torch", "triton", "kernels", "gemlite"},  # gemlite: an optional extra
-    "roofcal.ops.*.time_model": {"numpy"},
+    "roofcal.ops.*.model": {"numpy"},
+    "roofcal.ops.*.fit": {"numpy", "scipy"},
+    "roofcal.ops.gemm.sustained": {"numpy"},
+    "roofcal.ops.*.predict": {"numpy"},
+    "roofcal.fitting": {"numpy"},
     "roofcal.ops.linear.spec": {"kernels"},  # kernels.linear_recipes alone, see pyproject
     "roofcal.measure": {"torch", "triton", "kernels", "numpy", "tqdm", "cuda"},
     "roofcal.measure.telemetry": {"pynvml"},
-    "roofcal.calibrate": {"numpy", "scipy"},
+    "roofcal.calibrate": {"numpy"},
     "roofcal.compare": {"numpy", "scipy"},
-    "roofcal.predict": {"numpy"},
-    "roofcal.predict.torchao.symbolic": {"sympy"},  # formulas as expressions
+    "roofcal.core.times": {"numpy"},
+    "roofcal.models": {"numpy"},
+    "roofcal.ask": {"numpy"},
+    "roofcal.models.torchao.symbolic": {"sympy"},  # formulas as expressions
     "roofcal.export.yaml": {"yaml"},
-    "roofcal.predict.wave.load": {"pydantic", "yaml"},
+    "roofcal.models.wave.load": {"pydantic", "yaml"},
     "roofcal.claims.schema": {"pydantic"},
     "roofcal.report": {"numpy", "pandas", "matplotlib", "seaborn", "jinja2"},
 }
@@ -70,13 +77,21 @@ def test_the_longest_rule_decides() -> None:
     assert allowed("roofcal.ops.gemm.spec") == set()
 
 
-def test_roofcal_model_needs_the_standard_library_alone() -> None:
-    for module in imports_of_modules("roofcal/model"):
+# Vocabulary of the field: what a dtype, a recipe or a regime is needs no package to say.
+VOCABULARY = ("dtypes", "environments", "files", "paths", "protocols", "recipes", "regimes")
+VOCABULARY += ("statistics", "transfers", "units", "work")
+
+
+def test_the_vocabulary_needs_the_standard_library_alone() -> None:
+    core = imports_of_modules("roofcal/core")
+    vocabulary = [module for module in core if module.path.stem in VOCABULARY]
+    assert len(vocabulary) == len(VOCABULARY)
+    for module in vocabulary:
         outside = {
             name
             for name in module.imported()
             if name.partition(".")[0] not in sys.stdlib_module_names
-            and not name.startswith("roofcal.model")
+            and not name.startswith("roofcal.core")
         }
         assert outside == set(), module.path
 
@@ -84,7 +99,7 @@ def test_roofcal_model_needs_the_standard_library_alone() -> None:
 def test_the_command_line_starts_without_heavy_packages() -> None:
     """Otherwise --help, a dry run and predict for one point would take seconds."""
     heavy = ["torch", "triton", "matplotlib", "seaborn", "snakemake", "scipy", "pandas", "sympy"]
-    program = f"import sys, roofcal.cli; print(*({set(heavy)} & set(sys.modules)))"
+    program = f"import sys, roofcal.cli.main; print(*({set(heavy)} & set(sys.modules)))"
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
     )

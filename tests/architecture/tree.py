@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.paths import ROOT
+
 OWN_PACKAGES = ("roofcal", "kernels", "tests", "tools")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -54,14 +55,3 @@ def modules(*folders: str) -> list[Module]:
     """All modules below the folders of the checkout, sorted by path."""
     paths = (path for folder in folders for path in (ROOT / folder).rglob("*.py"))
     return [Module(path.relative_to(ROOT)) for path in sorted(paths)]
-
-
-def lines_of(function: Function) -> int:
-    """Lines of a function without its docstring and decorators."""
-    assert function.end_lineno is not None
-    first = function.body[0]
-    docstring = 0
-    if ast.get_docstring(function) is not None:
-        assert first.end_lineno is not None
-        docstring = first.end_lineno - first.lineno + 1
-    return function.end_lineno - function.lineno + 1 - docstring

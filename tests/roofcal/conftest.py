@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from roofcal.records import write_records
-from tests.roofcal.predict.runs import calibration
-
-ROOT = Path(__file__).resolve().parents[2]
+from roofcal.core.records import write_records
+from tests.paths import ROOT
+from tests.roofcal.models.runs import calibration
 
 
 @pytest.fixture

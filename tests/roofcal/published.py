@@ -2,15 +2,15 @@
 
 from pathlib import Path
 
+from roofcal.ask.breakeven_map import run_map
 from roofcal.calibrate.calibration import calibrate
 from roofcal.calibrate.learning import learning_csv
-from roofcal.derive import Known
-from roofcal.predict.breakeven_map import run_map
-from roofcal.publish import publish
-from roofcal.records import write_records
+from roofcal.core.records import write_records
+from roofcal.publish.derive import Known
+from roofcal.publish.freeze import publish
+from tests.paths import ROOT
 from tests.roofcal.calibrate.probe_runs import ENVIRONMENT, write_run
 
-ROOT = Path(__file__).resolve().parents[2]
 KNOWN = Known(spec=None, wave=None, devices=ROOT / "config/devices", models=ROOT / "config/models")
 
 

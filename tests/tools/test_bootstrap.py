@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.paths import ROOT
+
 COMMANDS = "bash cat cp dirname env grep head mkdir rm sed sha256sum tail touch"
 PYTORCH_ORG = "https://download.pytorch.org/whl/cpu"
 

@@ -11,7 +11,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.paths import ROOT
+
 HERE = Path(__file__).resolve().parent
 _PARTS = ("Snakefile", "environment.yml", "workflow", "profiles", "kernels", "roofcal", "reports")
 _NO_CACHES = shutil.ignore_patterns("__pycache__", "published", ".*")
@@ -127,10 +128,12 @@ def copy_checkout(folder: Path) -> Checkout:
 
 def with_stand_ins(checkout: Checkout) -> Checkout:
     """The same, with a command line that measures nothing and devices from devices.json."""
-    shutil.copy2(HERE / "stand_in_cli.py", checkout.folder / "roofcal" / "cli.py")
-    shutil.copy2(HERE / "stand_in_discover.py", checkout.folder / "roofcal" / "discover.py")
+    shutil.copy2(HERE / "stand_in_cli.py", checkout.folder / "roofcal" / "cli" / "main.py")
+    shutil.copy2(
+        HERE / "stand_in_discover.py", checkout.folder / "roofcal" / "study" / "discover.py"
+    )
     checkout.write(
-        "roofcal/__main__.py", "from roofcal.cli import main\n\nraise SystemExit(main())\n"
+        "roofcal/__main__.py", "from roofcal.cli.main import main\n\nraise SystemExit(main())\n"
     )
     checkout.set_devices(CPU)
     return checkout

@@ -1,4 +1,4 @@
-"""Stands in for roofcal/cli.py in the workflow tests, which are about when a job runs.
+"""Stands in for roofcal/cli/main.py in the workflow tests, which are about when a job runs.
 
 It plans for real, and "measures" in no time: every point takes a second. It obeys the same
 arguments as the real command line, and a test runs one study through that one.
@@ -10,10 +10,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from roofcal.model.files import write_bytes
-from roofcal.model.transfers import transferred
-from roofcal.plan import plan_op
-from roofcal.records import (
+from roofcal.core.files import write_bytes
+from roofcal.core.records import (
     Calibration,
     Environment,
     Measurement,
@@ -23,6 +21,8 @@ from roofcal.records import (
     read_records,
     write_records,
 )
+from roofcal.core.transfers import transferred
+from roofcal.study.plan import plan_op
 
 
 def main() -> int:

@@ -1,9 +1,9 @@
-"""Stands in for roofcal/discover.py in the workflow tests: finds what devices.json lists."""
+"""Stands in for roofcal/study/discover.py in the workflow tests: finds what devices.json lists."""
 
 import json
 from pathlib import Path
 
-from roofcal.records import Environment
+from roofcal.core.records import Environment
 
 
 def discover(devices_folder: Path) -> list[Environment]:

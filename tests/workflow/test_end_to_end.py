@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from roofcal.records import Measurement, PlanPoint, Session, read_records
+from roofcal.core.records import Measurement, PlanPoint, Session, read_records
 from tests.workflow.checkout import Checkout, copy_checkout
 
 

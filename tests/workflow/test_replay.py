@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from roofcal.model.transfers import transferred
-from roofcal.records import Environment, Prediction, read_records, write_records
+from roofcal.core.records import Environment, Prediction, read_records, write_records
+from roofcal.core.transfers import transferred
 from tests.workflow.checkout import CPU, Checkout
 
 pytestmark = pytest.mark.slow
@@ -100,7 +100,7 @@ def test_a_listed_device_is_measured_and_none_is_looked_for(fresh: Checkout) -> 
     )
     name = f"nvidia-test/{environment.environment_id}"
     write_records(fresh.folder / "results" / name / "environment.jsonl", [environment])
-    fresh.write("roofcal/discover.py", "raise RuntimeError('looked for devices')\n")
+    fresh.write("roofcal/study/discover.py", "raise RuntimeError('looked for devices')\n")
 
     said = fresh.run("--dry-run", "--config", f"devices=[{name}]")
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from roofcal.model.transfers import transferred
-from roofcal.records import Measurement, PlanPoint, read_records
+from roofcal.core.records import Measurement, PlanPoint, read_records
+from roofcal.core.transfers import transferred
 from tests.workflow.checkout import CPU, GPU, Checkout
 
 pytestmark = pytest.mark.slow
@@ -99,7 +99,9 @@ def test_editing_a_source_measures_exactly_the_ops_it_decides(
     assert ("calibrate" in jobs) == any(op.startswith("probe_") for op in ops)
 
 
-@pytest.mark.parametrize("source", ["roofcal/cli.py", "roofcal/config.py", "roofcal/records.py"])
+@pytest.mark.parametrize(
+    "source", ["roofcal/cli/main.py", "roofcal/study/config.py", "roofcal/core/records.py"]
+)
 def test_editing_what_decides_no_number_runs_no_measurement(
     finished: Checkout, source: str
 ) -> None:

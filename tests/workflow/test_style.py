@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from tests.workflow.checkout import ROOT, Checkout
+from tests.paths import ROOT
+from tests.workflow.checkout import Checkout
 
 RULES = sorted((ROOT / "workflow" / "rules").glob("*.smk"))
 

@@ -5,15 +5,15 @@ import re
 import sys
 from pathlib import Path
 
-from roofcal.config import load_study
-from roofcal.runs import (
-    RESULTS,
+from roofcal.core.paths import RESULTS
+from roofcal.study.config import load_study
+from roofcal.study.runs import (
     interrupted_runs,
     other_calibrations,
     study_runs,
     with_run_before,
 )
-from roofcal.sources import measure_sources, plan_sources, stage_sources
+from roofcal.study.staleness import measure_sources, plan_sources, stage_sources
 
 # `python` in a rule is the one Snakemake runs on, whether or not its environment is activated.
 HERE = str(Path(sys.executable).parent)

@@ -11,8 +11,8 @@ Rows of fp8_axiswise have scales, which travel with them.
 
 from typing import Final
 
-from roofcal.model.recipes import RECIPES
-from roofcal.model.work import Work, gemm_work
+from roofcal.core.recipes import RECIPES
+from roofcal.core.work import Work, gemm_work
 from roofcal.ops.gemm import spec as gemm
 from roofcal.ops.spec import OpSpec, Shape
 

@@ -18,8 +18,8 @@ blocks read them; blocks at the edge are cut off.
 
 from typing import Any, Final
 
-from roofcal.model.dtypes import BITS, nbytes
-from roofcal.model.work import Work
+from roofcal.core.dtypes import BITS, nbytes
+from roofcal.core.work import Work
 from roofcal.ops.spec import OpSpec, Shape
 
 # recipe -> (reads of the bf16 input, fp8 outputs)

@@ -6,7 +6,7 @@ from typing import Final
 import torch
 from torch.nn import functional
 
-from roofcal.model.recipes import GEMM_RECIPES, Recipe
+from roofcal.core.recipes import GEMM_RECIPES, Recipe
 from roofcal.ops.bench import Call, Inputs, draw, norm_error, worst
 from roofcal.ops.spec import Unsupported
 

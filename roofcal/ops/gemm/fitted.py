@@ -7,7 +7,7 @@ stages that write and read them may not import each other.
 from collections.abc import Mapping
 from typing import Final
 
-from roofcal.records import Ceiling
+from roofcal.core.records import Ceiling
 
 OP: Final = "gemm"
 LIBRARIES: Final = ("cublaslt", "torch_cpu")  # what torch calls for a product, by backend

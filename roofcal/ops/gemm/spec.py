@@ -1,8 +1,8 @@
 """The matrix product C[M,N] = A[M,K] @ B[N,K].T; M are the tokens of a layer, N x K its weights."""
 
-from roofcal.model.recipes import GEMM_RECIPES
-from roofcal.model.regimes import gemm_regime
-from roofcal.model.work import Work, gemm_work
+from roofcal.core.recipes import GEMM_RECIPES
+from roofcal.core.regimes import gemm_regime
+from roofcal.core.work import Work, gemm_work
 from roofcal.ops.spec import OpSpec, Shape
 
 
@@ -12,7 +12,7 @@ def work(recipe: str, shape: Shape) -> Work:
 
 
 def regime(shape: Shape) -> str:
-    """Regime of the shape, see roofcal.model.regimes."""
+    """Regime of the shape, see roofcal.core.regimes."""
     return gemm_regime(shape["m"], shape["n"], shape["k"])
 
 

@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from kernels.linear_recipes import NAMED, OPERANDS, LinearRecipe, recipe_of
-from roofcal.model.dtypes import nbytes
-from roofcal.model.work import Work
+from roofcal.core.dtypes import nbytes
+from roofcal.core.work import Work
 from roofcal.ops.gemm import spec as gemm
 from roofcal.ops.spec import OpSpec, Shape
 

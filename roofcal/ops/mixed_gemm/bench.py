@@ -24,7 +24,7 @@ import torch
 from kernels import int4_gemm, int4_packing
 from kernels.int4_configs import Int4PlainConfig
 from kernels.int4_packing import Int4Weights, Quantised
-from roofcal.model.recipes import RECIPES, Recipe
+from roofcal.core.recipes import RECIPES, Recipe
 from roofcal.ops.bench import Call, Inputs, draw, norm_error
 from roofcal.ops.gemm import bench as gemm
 from roofcal.ops.mixed_gemm.spec import CONTENDERS

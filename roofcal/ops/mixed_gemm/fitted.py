@@ -7,8 +7,8 @@ because the stages that write and read them may not import each other.
 from collections.abc import Mapping
 from typing import Final
 
-from roofcal.ops.mixed_gemm.time_model import BY_CODE, Array, Parts, constants_of, evaluate
-from roofcal.records import Ceiling
+from roofcal.core.records import Ceiling
+from roofcal.ops.mixed_gemm.model import BY_CODE, Array, Parts, constants_of, evaluate
 
 OP: Final = "mixed_gemm"
 FAMILY: Final = "narrow_family"

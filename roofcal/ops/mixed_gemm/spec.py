@@ -10,8 +10,8 @@ Bytes count packed weights, scales, zero points, activations and output.
 
 from typing import Final
 
-from roofcal.model.recipes import RECIPES, WEIGHT_ONLY_RECIPES
-from roofcal.model.work import Work, gemm_work
+from roofcal.core.recipes import RECIPES, WEIGHT_ONLY_RECIPES
+from roofcal.core.work import Work, gemm_work
 from roofcal.ops.gemm import spec as gemm
 from roofcal.ops.spec import OpSpec, Shape
 

@@ -6,14 +6,14 @@ all_reduce         each has all of it and gets all of the sum
 copy_engine_peer   each copies size_bytes to the next device at once, by copy engine
 """
 
-from roofcal.model.work import Work
+from roofcal.core.work import Work
 from roofcal.ops.spec import OpSpec, Shape
 
 RECIPES = ("copy_engine_peer", "all_gather", "reduce_scatter", "all_reduce")
 
 
 def work(recipe: str, shape: Shape) -> Work:
-    """The bytes of the vector as link_bytes; what of it travels says time_model.
+    """The bytes of the vector as link_bytes; what of it travels says model.
 
     Raises KeyError for another recipe.
     """

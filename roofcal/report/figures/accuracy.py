@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from roofcal.model.transfers import origin_of
+from roofcal.core.transfers import origin_of
 from roofcal.report.accuracy import rank_of_regime, residuals
 from roofcal.report.figures.picture import Picture, thinned, thinning_note
 from roofcal.report.numbers import count_of, percent

@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from roofcal.devices import DeviceSpec
-from roofcal.records import Calibration
+from roofcal.core.devices import DeviceSpec
+from roofcal.core.records import Calibration
 from roofcal.report.figures.picture import Picture, thinned
 from roofcal.report.numbers import binary, count_of, scaled
 from roofcal.report.style import (

@@ -10,9 +10,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from roofcal.devices import DeviceSpec
+from roofcal.core.devices import DeviceSpec
+from roofcal.ops.probe_link.model import COLLECTIVES, share
 from roofcal.ops.probe_link.spec import RECIPES
-from roofcal.ops.probe_link.time_model import COLLECTIVES, share
 from roofcal.report.figures.picture import Picture
 from roofcal.report.link_section import OP, fit_of
 from roofcal.report.numbers import binary, count_of, scaled

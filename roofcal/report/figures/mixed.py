@@ -9,9 +9,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, NullLocator
 
-from roofcal.devices import DeviceSpec
-from roofcal.model.recipes import RECIPES
-from roofcal.records import Calibration
+from roofcal.core.devices import DeviceSpec
+from roofcal.core.recipes import RECIPES
+from roofcal.core.records import Calibration
 from roofcal.report.figures.bandwidth import levels
 from roofcal.report.figures.picture import Picture
 from roofcal.report.mixed_section import (

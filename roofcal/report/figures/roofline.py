@@ -7,9 +7,9 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
 
-from roofcal.devices import DeviceSpec
+from roofcal.core.devices import DeviceSpec
+from roofcal.core.records import Calibration
 from roofcal.ops import BY_NAME
-from roofcal.records import Calibration
 from roofcal.report.figures.picture import Picture, thinned, thinning_note
 from roofcal.report.numbers import count_of, scaled
 from roofcal.report.style import (

@@ -8,7 +8,7 @@ import seaborn as sns
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from roofcal.records import Session
+from roofcal.core.records import Session
 from roofcal.report.figures.picture import Picture, thinned, thinning_note
 from roofcal.report.numbers import count_of, percent, scaled
 from roofcal.report.quality import drift_fraction, minutes_since_start, sentinel_drift

@@ -6,10 +6,17 @@ from pathlib import Path
 
 import numpy as np
 
-from roofcal.model.recipes import GEMM_RECIPES
-from roofcal.ops.cast import time_model as cast_model
-from roofcal.ops.gemm.time_model import describe, evaluate
-from roofcal.records import Environment, Measurement, PlanPoint, Protocol, Telemetry, write_records
+from roofcal.core.recipes import GEMM_RECIPES
+from roofcal.core.records import (
+    Environment,
+    Measurement,
+    PlanPoint,
+    Protocol,
+    Telemetry,
+    write_records,
+)
+from roofcal.ops.cast import model as cast_model
+from roofcal.ops.gemm.model import describe, evaluate
 
 UNITS = 132
 TRUTH: dict[str, float] = {

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from roofcal.calibrate.calibration import calibrate, families_of
-from roofcal.calibrate.probes import CalibrationError
-from roofcal.records import Calibration, encode
+from roofcal.core.records import Calibration, encode
+from roofcal.fitting.probes import CalibrationError
 from tests.roofcal.calibrate.probe_runs import (
     DRAM,
     ENVIRONMENT,
@@ -55,7 +55,7 @@ def test_products_give_the_constants_that_matter(calibration: Calibration, name:
 
 
 def test_new_shapes_are_predicted_within_the_noise(calibration: Calibration) -> None:
-    from roofcal.predict.calibrated_products import parts
+    from roofcal.ops.gemm.predict import parts
 
     m, n, k = shapes(300, seed=11)
     truth = seconds("bf16", "any_tile_split_k", TRUTH, m, n, k)

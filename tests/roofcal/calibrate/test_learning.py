@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from roofcal.calibrate import mixed
 from roofcal.calibrate.learning import COLUMNS, HELD_OUT, learning_csv, sizes
-from roofcal.records import Measurement, read_records, write_records
+from roofcal.core.records import Measurement, read_records, write_records
+from roofcal.ops.mixed_gemm import fit as mixed
 from tests.roofcal.calibrate.probe_runs import write_run
-from tests.roofcal.calibrate.test_mixed import RECIPE, SLOTS, fitted
+from tests.roofcal.ops.mixed_gemm.test_fit import RECIPE, SLOTS, fitted
 
 PRODUCTS, CASTS = 64, 28  # probes of a made-up run
 

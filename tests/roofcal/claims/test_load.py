@@ -7,9 +7,10 @@ import pytest
 
 from roofcal.claims.load import ClaimError, Entry, load_claims, read_ledgers
 from roofcal.ops import BY_NAME
+from tests.paths import ROOT
 from tests.roofcal.claims.ledgers import SPEEDUP, entries, written
 
-CLAIMS = Path(__file__).resolve().parents[3] / "config/claims"
+CLAIMS = ROOT / "config/claims"
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from roofcal.compare.observations import Observation, Observed, observation
-from roofcal.records import (
+from roofcal.core.records import (
     Calibration,
     Ceiling,
     Environment,

@@ -14,9 +14,15 @@ from typing import Literal
 import numpy as np
 
 from roofcal.compare.observations import Observed, observation, settled_turns
-from roofcal.records import Environment, Measurement, PlanPoint, Telemetry, read_records
+from roofcal.core.records import (
+    Environment,
+    Measurement,
+    PlanPoint,
+    Telemetry,
+    read_records,
+)
+from tests.paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[3]
 Kind = Literal["samples", "turns"]
 Record = tuple[PlanPoint, Measurement]
 

@@ -8,7 +8,7 @@ import pytest
 from roofcal.compare.comparison import compare
 from roofcal.compare.names import Named
 from roofcal.compare.wording import sentences
-from roofcal.records import Measurement, PlanPoint
+from roofcal.core.records import Measurement, PlanPoint
 from tests.roofcal.compare.made_up import many, measurement, point, slower, write_run
 
 

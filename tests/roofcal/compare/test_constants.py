@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from roofcal.compare.constants import moved, read_constants
-from roofcal.records import Ceiling
+from roofcal.core.records import Ceiling
 from tests.roofcal.compare.made_up import write_run
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from roofcal.compare import listings
 from roofcal.compare.observations import Observed, observation
-from roofcal.records import Measurement, PlanPoint
+from roofcal.core.records import Measurement, PlanPoint
 from tests.roofcal.compare.made_up import ENVIRONMENT, measurement, observed, point
 
 Row = tuple[PlanPoint, Measurement]

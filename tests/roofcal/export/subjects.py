@@ -2,13 +2,11 @@
 
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 
-from roofcal.devices import load_device
+from roofcal.core.devices import load_device
+from roofcal.core.records import Calibration, Ceiling, Environment, read_records
 from roofcal.export.subject import Subject
-from roofcal.records import Calibration, Ceiling, Environment, read_records
-
-ROOT = Path(__file__).resolve().parents[3]
+from tests.paths import ROOT
 
 
 @cache

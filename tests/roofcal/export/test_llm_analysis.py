@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from roofcal.core.records import Ceiling
 from roofcal.export.llm_analysis import write
-from roofcal.records import Ceiling
 from tests.roofcal.export.subjects import h200, measured, without
 
 

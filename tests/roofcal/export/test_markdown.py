@@ -3,8 +3,8 @@
 import re
 from dataclasses import replace
 
+from roofcal.core.records import Calibration
 from roofcal.export.markdown import write
-from roofcal.records import Calibration
 from tests.roofcal.export.subjects import h200, rounded
 
 

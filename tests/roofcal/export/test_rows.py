@@ -4,8 +4,8 @@ import math
 
 import pytest
 
+from roofcal.core.records import Ceiling
 from roofcal.export.rows import COLUMNS, Row, four_digits, rows, shown
-from roofcal.records import Ceiling
 from tests.roofcal.export.subjects import h200
 
 

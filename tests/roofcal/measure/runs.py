@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from roofcal.measure.session import Job
-from roofcal.records import (
+from roofcal.core.records import (
     Environment,
     Measurement,
     PlanPoint,
@@ -20,6 +19,7 @@ from roofcal.records import (
     read_records,
     write_records,
 )
+from roofcal.measure.session import Job
 
 STAND_INS = Path(__file__).parent / "stand_ins"
 TIMING = {

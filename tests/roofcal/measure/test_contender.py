@@ -11,6 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from roofcal.core.records import Protocol
 from roofcal.measure import contender
 from roofcal.measure.contender import (
     IncorrectError,
@@ -21,7 +22,6 @@ from roofcal.measure.contender import (
 )
 from roofcal.measure.ranks import Alone
 from roofcal.ops.bench import load_bench
-from roofcal.records import Protocol
 from tests.roofcal.measure.runs import hot, point
 
 CPU = torch.device("cpu")

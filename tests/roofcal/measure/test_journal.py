@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from roofcal.core.records import Measurement, Record, Session, encode, read_records
 from roofcal.measure import journal
 from roofcal.measure.journal import Journal
-from roofcal.records import Measurement, Record, Session, encode, read_records
 
 SESSION = Session(
     session_id="s1",

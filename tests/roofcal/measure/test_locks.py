@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from roofcal.measure.locks import lock_folder, try_lock, wait_for_locks
-from roofcal.sources import ROOT
+from roofcal.study.staleness import ROOT
 
 HOLD = "from roofcal.measure.locks import try_lock; lock = try_lock('card'); "
 # Takes the lock, starts a child that inherits it and waits for the end of its input, and dies.

@@ -8,8 +8,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from roofcal.core.records import PlanPoint, decode, encode
 from roofcal.measure.rank_group import RankGroup
-from roofcal.records import PlanPoint, decode, encode
 from tests.roofcal.measure.runs import point, scripted
 
 SETUP = {"visible": None, "environment_id": "e", "session_id": "s", "supervisor_pid": 0}

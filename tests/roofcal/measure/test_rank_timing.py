@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 import torch
 
+from roofcal.core.records import Protocol
 from roofcal.measure import kernel_names, rank_timing, timing
 from roofcal.measure.rank_timing import SharedTimer, make_rank_timer
 from roofcal.measure.ranks import Alone
 from roofcal.ops.spec import Unsupported
-from roofcal.records import Protocol
 from tests.roofcal.measure.contenders import contender
 from tests.roofcal.measure.runs import point
 from tests.roofcal.measure.stand_in_cuda import StandInCuda

@@ -13,10 +13,10 @@ import pytest
 import torch
 from torch import distributed
 
+from roofcal.core.records import Measurement, PlanPoint
 from roofcal.measure import locks
 from roofcal.measure.ranks import ALONE, Ranks, slowest
 from roofcal.measure.session import measure
-from roofcal.records import Measurement, PlanPoint
 from tests.roofcal.measure.runs import Run, hot, rig
 
 TIMEOUT_S = 6.0

@@ -11,10 +11,7 @@ from typing import Any
 import psutil
 import pytest
 
-from roofcal.discover import discover
-from roofcal.measure import journal, locks, session
-from roofcal.measure.session import MeasureError, measure
-from roofcal.records import (
+from roofcal.core.records import (
     Measurement,
     PlanPoint,
     Record,
@@ -23,7 +20,10 @@ from roofcal.records import (
     append_record,
     read_records,
 )
-from roofcal.sources import ROOT
+from roofcal.measure import journal, locks, session
+from roofcal.measure.session import MeasureError, measure
+from roofcal.study.discover import discover
+from roofcal.study.staleness import ROOT
 from tests.roofcal.measure.runs import Run, environment, point, scripted
 
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from roofcal.core.records import Measurement, PlanPoint, Record
 from roofcal.measure import journal, locks, session
 from roofcal.measure.session import MeasureError, measure
 from roofcal.measure.telemetry import Gpu
-from roofcal.records import Measurement, PlanPoint, Record
 from tests.roofcal.measure.runs import Run, environment, point, scripted
 
 

@@ -6,8 +6,8 @@ from typing import Any
 import pynvml
 import pytest
 
+from roofcal.core.records import Telemetry
 from roofcal.measure.telemetry import Recorder, Sensor, visible_gpus
-from roofcal.records import Telemetry
 
 
 class Nvml:

@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 import torch
 
+from roofcal.core.protocols import Method
+from roofcal.core.records import PlanPoint, Protocol
 from roofcal.measure import timing
 from roofcal.measure.contender import Contender, prepare
 from roofcal.measure.timing import (
@@ -16,8 +18,6 @@ from roofcal.measure.timing import (
     WallTimer,
     make_timer,
 )
-from roofcal.model.protocols import Method
-from roofcal.records import PlanPoint, Protocol
 from tests.roofcal.measure.contenders import Clock, contender
 from tests.roofcal.measure.runs import point
 from tests.roofcal.measure.stand_in_cuda import StandInCuda

@@ -16,14 +16,14 @@ import psutil
 import pytest
 import torch
 
-from roofcal.discover import discover
+from roofcal.core.records import Measurement, PlanPoint, Protocol, decode, encode
 from roofcal.measure import locks, worker
 from roofcal.measure.session import measure
 from roofcal.measure.telemetry import visible_gpus
 from roofcal.measure.worker import Worker
 from roofcal.ops import bench
-from roofcal.records import Measurement, PlanPoint, Protocol, decode, encode
-from roofcal.sources import ROOT
+from roofcal.study.discover import discover
+from roofcal.study.staleness import ROOT
 from tests.roofcal.measure.runs import TIMING, Run, hot, point, rig
 
 FAULTS = {

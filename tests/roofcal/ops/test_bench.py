@@ -6,8 +6,15 @@ from typing import get_args
 import pytest
 import torch
 
-from roofcal.model.protocols import Distribution
-from roofcal.ops.bench import draw, errors_of, load_bench, norm_error, quantisation_error, worst
+from roofcal.core.protocols import Distribution
+from roofcal.ops.bench import (
+    draw,
+    errors_of,
+    load_bench,
+    norm_error,
+    quantisation_error,
+    worst,
+)
 
 
 def generator(seed: int = 0) -> torch.Generator:

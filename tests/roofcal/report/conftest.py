@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from roofcal.devices import DeviceSpec, load_devices
-from roofcal.records import Telemetry
+from roofcal.core.devices import DeviceSpec, load_devices
+from roofcal.core.records import Telemetry
 from roofcal.report.analysis import Analysis, analyse
 from roofcal.report.html import write_report
 from roofcal.report.loading import Run, load_run
+from tests.paths import ROOT
 from tests.roofcal.report.synthetic import (
     CPU,
     MadeUpRun,
@@ -18,7 +19,7 @@ from tests.roofcal.report.synthetic import (
     whole_run,
 )
 
-DEVICES = Path(__file__).resolve().parents[3] / "config" / "devices"
+DEVICES = ROOT / "config" / "devices"
 
 
 @pytest.fixture(scope="session")

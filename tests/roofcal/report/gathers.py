@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from roofcal.ops.all_gather_matmul.time_model import received_bytes
-from roofcal.ops.probe_link.time_model import COLLECTIVES, share
-from roofcal.records import PlanPoint, Protocol
+from roofcal.core.records import PlanPoint, Protocol
+from roofcal.ops.all_gather_matmul.model import received_bytes
+from roofcal.ops.probe_link.model import COLLECTIVES, share
 from tests.roofcal.report.synthetic import CPU, GPU, MadeUpRun, product
 
 NINE = tuple(

@@ -1,7 +1,7 @@
 """A made-up run of op linear: fast sums lose decibels by their length, blocks and bf16 none."""
 
+from roofcal.core.records import PlanPoint, Protocol
 from roofcal.ops.linear.spec import OUTPUTS, SUMMED, recipe
-from roofcal.records import PlanPoint, Protocol
 from tests.roofcal.report.synthetic import GPU, MadeUpRun
 
 CUBE = (4096, 4096, 4096)

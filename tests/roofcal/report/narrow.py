@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from roofcal.records import PlanPoint
+from roofcal.core.records import PlanPoint
 from tests.roofcal.report.synthetic import GPU, MadeUpRun, add_constants
 
 G64, G128 = "int4_groupwise_g64", "int4_groupwise_g128"

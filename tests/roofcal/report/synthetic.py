@@ -8,9 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from roofcal.model.regimes import gemm_regime
-from roofcal.ops import BY_NAME
-from roofcal.records import (
+from roofcal.core.records import (
     Calibration,
     Ceiling,
     Environment,
@@ -22,6 +20,8 @@ from roofcal.records import (
     Telemetry,
     write_records,
 )
+from roofcal.core.regimes import gemm_regime
+from roofcal.ops import BY_NAME
 
 GPU = Environment(
     device="nvidia-h200",

@@ -5,8 +5,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from roofcal.devices import DeviceSpec
-from roofcal.records import Protocol
+from roofcal.core.devices import DeviceSpec
+from roofcal.core.records import Protocol
 from roofcal.report.analysis import Analysis, with_shape
 from roofcal.report.audit import not_ok, reasons, roofs_beaten, violations, worst_factor
 from roofcal.report.loading import load_run

@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from roofcal.devices import DeviceSpec
+from roofcal.core.devices import DeviceSpec
 from roofcal.report.analysis import Analysis, analyse
 from roofcal.report.breakeven_section import COLUMNS, NEEDED, read_map, smallest_m
 from roofcal.report.html import csv_tables

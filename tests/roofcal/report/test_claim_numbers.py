@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from roofcal.devices import DeviceSpec
-from roofcal.records import Protocol
+from roofcal.core.devices import DeviceSpec
+from roofcal.core.records import Protocol
 from roofcal.report.claim_numbers import Known, NotHere, Ours, known_of, our_number
 from roofcal.report.loading import Run, load_run
 from tests.roofcal.claims.ledgers import SPEEDUP, entries

@@ -6,17 +6,18 @@ from typing import Any
 import pytest
 
 from roofcal.claims.load import Entry, load_claims
-from roofcal.devices import DeviceSpec
-from roofcal.records import Protocol
+from roofcal.core.devices import DeviceSpec
+from roofcal.core.records import Protocol
 from roofcal.report.claim_numbers import Known, known_of
 from roofcal.report.claims import WORDS, Verdict, as_row, counts, judge
 from roofcal.report.loading import load_run
 from roofcal.report.tables import tidy_frame
+from tests.paths import ROOT
 from tests.roofcal.claims.ledgers import SPEEDUP, entries
 from tests.roofcal.report.gathers import NINE, gathered, gathered_run, true_time
 from tests.roofcal.report.synthetic import MadeUpRun, product
 
-CLAIMS = Path(__file__).resolve().parents[3] / "config/claims"
+CLAIMS = ROOT / "config/claims"
 AS_SOURCE = {"label": "fp8 on zeros", "points": {"distribution": "zeros"}}
 
 

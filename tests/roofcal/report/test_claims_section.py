@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from roofcal.claims.load import load_claims
-from roofcal.devices import DeviceSpec
+from roofcal.core.devices import DeviceSpec
 from roofcal.report.analysis import Analysis, analyse
 from roofcal.report.claims_section import SOURCE, blocks, claims_table
 from roofcal.report.html import tables_of, write_report
@@ -16,9 +16,9 @@ from roofcal.report.loading import Run
 from roofcal.report.page import Prose, Table
 from roofcal.report.sections import Writer
 from roofcal.report.summary import sentences
+from tests.paths import ROOT
 from tests.roofcal.claims.ledgers import SPEEDUP, entries
 
-ROOT = Path(__file__).resolve().parents[3]
 CLAIMS = ROOT / "config/claims"
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from roofcal.records import Protocol
+from roofcal.core.records import Protocol
 from roofcal.report.analysis import Analysis
 from roofcal.report.comparisons import method_panel, protocol_name, speedups
 from roofcal.report.loading import load_run

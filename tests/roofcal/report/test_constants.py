@@ -2,7 +2,7 @@
 
 import pytest
 
-from roofcal.devices import DeviceSpec
+from roofcal.core.devices import DeviceSpec
 from roofcal.report.constants import COLUMNS, constants_table, probe_errors_table
 from tests.roofcal.report.synthetic import COPY, MadeUpRun, add_constants
 

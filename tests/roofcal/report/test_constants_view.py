@@ -1,6 +1,6 @@
 """Constants as people read them."""
 
-from roofcal.devices import DeviceSpec
+from roofcal.core.devices import DeviceSpec
 from roofcal.report.constants import constants_table
 from roofcal.report.constants_view import readable
 from roofcal.report.numbers import is_missing

@@ -2,17 +2,15 @@
 
 import re
 from dataclasses import fields
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from roofcal.ask import breakeven_map
+from roofcal.ask.llm import table as llm
 from roofcal.calibrate import learning
 from roofcal.claims.load import load_claims
-from roofcal.ops import OPS
-from roofcal.predict import breakeven_map
-from roofcal.predict.llm import table as llm
-from roofcal.records import (
+from roofcal.core.records import (
     Calibration,
     Ceiling,
     Environment,
@@ -23,6 +21,7 @@ from roofcal.records import (
     Session,
     Telemetry,
 )
+from roofcal.ops import OPS
 from roofcal.report import (
     accuracy,
     gathered_section,
@@ -35,10 +34,10 @@ from roofcal.report.claims_section import claims_table
 from roofcal.report.html import csv_tables
 from roofcal.report.loading import load_run
 from roofcal.report.tables import columns_of
+from tests.paths import ROOT
 from tests.roofcal.report.narrow import narrow_run
 from tests.roofcal.report.test_health import made
 
-ROOT: Final = Path(__file__).resolve().parents[3]
 RECORDS: Final[tuple[Any, ...]] = (
     *(PlanPoint, Protocol, Environment, Session, Measurement),
     *(Telemetry, Calibration, Ceiling, Prediction),

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from roofcal.claims.load import load_claims
-from roofcal.devices import DeviceSpec
+from roofcal.core.devices import DeviceSpec
 from roofcal.report.analysis import Analysis, analyse
 from roofcal.report.gathered_section import NOT_FUSED, NOT_MEASURED
 from roofcal.report.html import csv_tables

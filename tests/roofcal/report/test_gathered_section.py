@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from roofcal.devices import DeviceSpec
+from roofcal.core.devices import DeviceSpec
 from roofcal.ops.all_gather_matmul.spec import BOUNDS
 from roofcal.report import gathered_section as section
 from roofcal.report.analysis import Analysis, analyse

@@ -8,8 +8,16 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from roofcal.records import Environment
-from roofcal.report.health import FEWEST, TOLERANCE, Health, by_kind, health_of, judge, peer_of
+from roofcal.core.records import Environment
+from roofcal.report.health import (
+    FEWEST,
+    TOLERANCE,
+    Health,
+    by_kind,
+    health_of,
+    judge,
+    peer_of,
+)
 from roofcal.report.loading import Run, load_run
 from roofcal.report.tables import tidy_frame
 from tests.roofcal.report.synthetic import (

@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from roofcal.records import write_records
+from roofcal.core.records import write_records
 from roofcal.report.captions import FOLDER as CAPTIONS
 from roofcal.report.html import write_report
 from roofcal.report.loading import ReportError

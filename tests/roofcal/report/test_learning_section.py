@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from roofcal.devices import DeviceSpec
+from roofcal.core.devices import DeviceSpec
 from roofcal.report.analysis import Analysis, analyse
 from roofcal.report.html import csv_tables
 from roofcal.report.learning_section import COLUMNS, NEEDED, by_probes, read_curves

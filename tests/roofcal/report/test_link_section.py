@@ -3,8 +3,8 @@
 import pandas as pd
 import pytest
 
-from roofcal.devices import DeviceSpec
-from roofcal.ops.probe_link.time_model import COLLECTIVES, share
+from roofcal.core.devices import DeviceSpec
+from roofcal.ops.probe_link.model import COLLECTIVES, share
 from roofcal.report import link_section as section
 from roofcal.report.analysis import Analysis, analyse
 from roofcal.report.loading import load_run

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from roofcal.model.files import write_bytes
-from roofcal.records import Calibration, RecordsError, read_records, write_records
+from roofcal.core.files import write_bytes
+from roofcal.core.records import Calibration, RecordsError, read_records, write_records
 from roofcal.report.loading import ReportError, load_run
 from tests.roofcal.report.synthetic import CPU, GPU, MadeUpRun, product, whole_run
 

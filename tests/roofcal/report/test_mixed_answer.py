@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from roofcal.devices import DeviceSpec
+from roofcal.core.devices import DeviceSpec
 from roofcal.report.analysis import Analysis, analyse
 from roofcal.report.loading import load_run
 from roofcal.report.mixed_answer import answer

@@ -7,7 +7,7 @@ import pytest
 
 from roofcal.compare.comparison import compare
 from roofcal.compare.names import Named
-from roofcal.devices import DeviceSpec
+from roofcal.core.devices import DeviceSpec
 from roofcal.report.analysis import analyse
 from roofcal.report.html import write_report
 from roofcal.report.loading import ReportError, load_run

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from roofcal.claims.load import load_claims
-from roofcal.devices import DeviceSpec
+from roofcal.core.devices import DeviceSpec
 from roofcal.report import published_gathers as section
 from roofcal.report.analysis import Analysis, analyse
 from roofcal.report.gathered_section import OP, overlap

@@ -2,8 +2,8 @@
 
 import pytest
 
-from roofcal.devices import DeviceSpec
-from roofcal.model.work import Work
+from roofcal.core.devices import DeviceSpec
+from roofcal.core.work import Work
 from roofcal.report.roofs import CalibratedRoof, datasheet_seconds
 from tests.roofcal.report.synthetic import MadeUpRun, add_constants
 

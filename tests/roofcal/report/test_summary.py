@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from roofcal.devices import DeviceSpec
-from roofcal.records import Protocol
+from roofcal.core.devices import DeviceSpec
+from roofcal.core.records import Protocol
 from roofcal.report.analysis import Analysis, analyse
 from roofcal.report.loading import load_run
 from roofcal.report.summary import checks, fastest, narrower, sentences

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from roofcal.devices import DeviceSpec
-from roofcal.model.statistics import summarise
+from roofcal.core.devices import DeviceSpec
+from roofcal.core.statistics import summarise
 from roofcal.ops import BY_NAME
 from roofcal.ops.linear.spec import OUTPUTS
 from roofcal.report.loading import Run, load_run

@@ -5,8 +5,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from roofcal.devices import DeviceSpec
-from roofcal.model.transfers import transferred
+from roofcal.core.devices import DeviceSpec
+from roofcal.core.transfers import transferred
 from roofcal.report.accuracy import error_of
 from roofcal.report.analysis import Analysis, analyse
 from roofcal.report.audit import violations
@@ -18,7 +18,14 @@ from roofcal.report.provenance import commands
 from roofcal.report.sections import Writer
 from roofcal.report.summary import sentences
 from roofcal.report.tables import tidy_frame
-from roofcal.report.transfer_section import COLUMNS, KEYS, labels_of, shown, transfers, with_labels
+from roofcal.report.transfer_section import (
+    COLUMNS,
+    KEYS,
+    labels_of,
+    shown,
+    transfers,
+    with_labels,
+)
 from tests.roofcal.report.conftest import DEVICES
 from tests.roofcal.report.synthetic import GPU, MadeUpRun, product, true_seconds
 from tests.roofcal.report.transferred import ERRORS, OTHER_DRIVER, OTHER_TORCH, transferred_run

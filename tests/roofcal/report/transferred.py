@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from roofcal.model.transfers import transferred
+from roofcal.core.transfers import transferred
 from tests.roofcal.report.synthetic import GPU, MadeUpRun, true_seconds, whole_run
 
 OTHER_TORCH = replace(GPU, torch="2.0.1")

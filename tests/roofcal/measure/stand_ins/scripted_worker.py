@@ -15,8 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
+from roofcal.core.records import Measurement, PlanPoint, decode, encode
 from roofcal.measure.locks import try_lock
-from roofcal.records import Measurement, PlanPoint, decode, encode
 
 EVENTS: IO[str]
 SETUP: dict[str, Any]

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import torch
 
+from roofcal.core.records import Protocol
 from roofcal.measure.session import measure
 from roofcal.ops.all_gather_matmul import bench
 from roofcal.ops.all_gather_matmul.spec import OP
 from roofcal.ops.spec import Unsupported
-from roofcal.records import Protocol
 from tests.roofcal.measure.runs import point, rig
 from tests.roofcal.ops.lonely import lonely_group
 

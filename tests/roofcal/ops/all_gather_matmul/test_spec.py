@@ -1,20 +1,19 @@
 """Work of one device, and sweeps that say what they claim to say."""
 
-from pathlib import Path
-
 import pytest
 
-from roofcal.config import load_models, load_study
-from roofcal.model.work import Work
+from roofcal.core.records import PlanPoint
+from roofcal.core.work import Work
+from roofcal.models import datasheet
+from roofcal.models.sources import Sources
 from roofcal.ops.all_gather_matmul.spec import OP
 from roofcal.ops.gemm.spec import OP as GEMM
-from roofcal.predict import datasheet
-from roofcal.predict.sources import Sources
-from roofcal.records import PlanPoint
-from roofcal.schema import Backend
-from tests.roofcal.predict.runs import SPEC
+from roofcal.study.config import load_models, load_study
+from roofcal.study.schema import Backend
+from tests.paths import ROOT
+from tests.roofcal.models.runs import SPEC
 
-CONFIG = Path(__file__).resolve().parents[4] / "config"
+CONFIG = ROOT / "config"
 SHAPE = {"m": 4096, "n": 1792, "k": 4096}
 
 

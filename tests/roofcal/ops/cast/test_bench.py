@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -11,8 +10,8 @@ import torch
 from roofcal.ops.cast import bench
 from roofcal.ops.cast.spec import OP
 from roofcal.ops.spec import Unsupported
+from tests.paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[4]
 SHAPES = [(64, 64), (1, 100), (100, 1), (33, 77), (130, 259)]
 
 

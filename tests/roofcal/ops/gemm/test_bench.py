@@ -3,17 +3,16 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
 
-from roofcal.model.recipes import GEMM_RECIPES
+from roofcal.core.recipes import GEMM_RECIPES
 from roofcal.ops.bench import draw
 from roofcal.ops.gemm import bench
 from roofcal.ops.spec import Unsupported
+from tests.paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[4]
 FP8_RECIPES = [name for name, recipe in GEMM_RECIPES.items() if recipe.math_dtype == "fp8"]
 CPU_RECIPES = ("fp32", "bf16", "int8", "fp8_tensorwise")
 SHAPES = [(64, 64, 64), (1, 48, 80), (33, 1, 17), (100, 70, 130), (5, 7, 3)]
@@ -213,7 +212,7 @@ INTERPRETED = """
 import torch
 from tests.kernels import faithful
 faithful.install()
-from roofcal.model.recipes import GEMM_RECIPES
+from roofcal.core.recipes import GEMM_RECIPES
 from roofcal.ops.bench import draw
 from roofcal.ops.gemm import bench
 for name, recipe in GEMM_RECIPES.items():

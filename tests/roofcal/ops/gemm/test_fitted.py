@@ -2,8 +2,8 @@
 
 import pytest
 
+from roofcal.core.records import Ceiling
 from roofcal.ops.gemm.fitted import default_provider, old_names, pairs, providers
-from roofcal.records import Ceiling
 
 
 def constants(**rates: float) -> dict[str, Ceiling]:

@@ -6,11 +6,11 @@ import sys
 import pytest
 import torch
 
+from roofcal.core.records import PlanPoint, Protocol
 from roofcal.measure.contender import prepare
 from roofcal.ops.linear import bench
 from roofcal.ops.linear.spec import OP
 from roofcal.ops.spec import Unsupported
-from roofcal.records import PlanPoint, Protocol
 from tests.roofcal.ops.linear.test_spec import OWN
 
 SHAPE = {"m": 100, "n": 64, "k": 128}

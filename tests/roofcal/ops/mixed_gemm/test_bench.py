@@ -9,7 +9,7 @@ import torch
 
 from kernels import int4_packing
 from kernels.int4_packing import Quantised
-from roofcal.model.recipes import RECIPES
+from roofcal.core.recipes import RECIPES
 from roofcal.ops.bench import arranged, largest_error, load_bench
 from roofcal.ops.mixed_gemm import bench
 from roofcal.ops.mixed_gemm.spec import OP

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from roofcal.core.records import Ceiling
 from roofcal.ops.mixed_gemm.fitted import FAMILY, pairs, parts
-from roofcal.ops.mixed_gemm.time_model import FAMILIES, evaluate
-from roofcal.records import Ceiling
+from roofcal.ops.mixed_gemm.model import FAMILIES, evaluate
 
 RATES = {"fixed_s": 2e-6, "bytes_per_s": 4e12, "weights_per_s": 2e13, "flops_per_s": 6e14}
 G64 = "int4_groupwise_g64"

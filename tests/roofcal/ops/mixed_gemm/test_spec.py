@@ -2,7 +2,7 @@
 
 import pytest
 
-from roofcal.model.recipes import RECIPES
+from roofcal.core.recipes import RECIPES
 from roofcal.ops.gemm.spec import OP as GEMM
 from roofcal.ops.mixed_gemm.spec import CONTENDERS, OP
 

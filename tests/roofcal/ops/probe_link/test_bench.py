@@ -7,11 +7,11 @@ import pytest
 import torch
 from torch import distributed
 
+from roofcal.core.records import Protocol
 from roofcal.measure.session import measure
 from roofcal.ops.probe_link import bench
 from roofcal.ops.probe_link.spec import OP, RECIPES
 from roofcal.ops.spec import Unsupported
-from roofcal.records import Protocol
 from tests.roofcal.measure.runs import point, rig
 from tests.roofcal.ops.lonely import lonely_group
 

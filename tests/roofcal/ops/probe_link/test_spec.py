@@ -2,8 +2,8 @@
 
 import pytest
 
+from roofcal.ops.probe_link.model import COLLECTIVES
 from roofcal.ops.probe_link.spec import OP, RECIPES
-from roofcal.ops.probe_link.time_model import COLLECTIVES
 
 
 @pytest.mark.parametrize("recipe", RECIPES)

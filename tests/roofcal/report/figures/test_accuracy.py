@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from roofcal.model.transfers import transferred
+from roofcal.core.transfers import transferred
 from roofcal.report.accuracy import residuals
 from roofcal.report.analysis import Analysis, analyse
 from roofcal.report.figures.accuracy import (

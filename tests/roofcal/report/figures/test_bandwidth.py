@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pandas as pd
 
-from roofcal.devices import DeviceSpec
+from roofcal.core.devices import DeviceSpec
 from roofcal.report.analysis import Analysis
 from roofcal.report.figures.bandwidth import draw_casts, draw_streams
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from matplotlib.collections import LineCollection
 
-from roofcal.devices import DeviceSpec
+from roofcal.core.devices import DeviceSpec
 from roofcal.report.analysis import analyse
 from roofcal.report.figures.crossover import draw_crossover
 from roofcal.report.figures.picture import Picture

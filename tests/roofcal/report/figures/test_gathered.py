@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from roofcal.devices import DeviceSpec
+from roofcal.core.devices import DeviceSpec
 from roofcal.report.analysis import Analysis, analyse
 from roofcal.report.figures.gathered import draw_hidden, draw_ranks, draw_speedup
 from roofcal.report.gathered_section import FUSED, OP, overlap

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from roofcal.devices import DeviceSpec
+from roofcal.core.devices import DeviceSpec
 from roofcal.ops.linear.spec import OUTPUTS
 from roofcal.report.analysis import Analysis, analyse
 from roofcal.report.figures.linear_accuracy import draw_dots, draw_matrix, draw_speed

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from roofcal.devices import DeviceSpec
+from roofcal.core.devices import DeviceSpec
 from roofcal.ops.probe_link.spec import RECIPES
 from roofcal.report.analysis import Analysis, analyse
 from roofcal.report.figures.link import draw_links

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from roofcal.devices import DeviceSpec
+from roofcal.core.devices import DeviceSpec
 from roofcal.report.analysis import Analysis, analyse
 from roofcal.report.figures.mixed import draw_bandwidth, draw_roofs
 from roofcal.report.loading import load_run

@@ -1,0 +1,222 @@
+"""What a language model holds: parameters, bytes of weights and of cache, matrices of one GPU.
+
+Weights of the layers' matrices are in the format of the recipe. Embedding, output head, router and
+norms stay in bf16 under every recipe, and so do activations between products and the KV cache.
+
+int4 is weight-only (GPTQ, 2022-10; AWQ, 2023-06): 4 bit per weight and, for each group of 128
+along K, 32 bit of scale and zero point, 4.25 bit together.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+from roofcal.core.recipes import GEMM_RECIPES
+from roofcal.models.errors import PredictError
+from roofcal.study.schema import Architecture, Experts, LanguageModel, Matrix
+
+RECIPES: Final = ("bf16", "fp8_tensorwise", "fp8_axiswise", "int4")
+INT4_BITS: Final = 4.25
+BF16_BYTES: Final = 2
+_VOCABULARY_MULTIPLE: Final = 64  # serving engines pad the vocabulary of each GPU to this
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """A matrix of `n` x `k` weights on one GPU."""
+
+    n: int
+    k: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layers:
+    """Layers by kind: `dense` have one feed-forward network, `expert` have routed ones."""
+
+    dense: int
+    expert: int
+
+    @property
+    def count(self) -> int:
+        """All layers."""
+        return self.dense + self.expert
+
+
+def architecture_of(model: LanguageModel) -> Architecture:
+    """The architecture of a model; raises PredictError where its file states none."""
+    if model.architecture is None:
+        raise PredictError(
+            f"config/models/{model.model}.yaml has no `architecture`: layers, vocabulary, heads, "
+            "kv_heads, head_dim"
+        )
+    return model.architecture
+
+
+def hidden_size(model: LanguageModel) -> int:
+    """Width of the stream between layers."""
+    return model.matrices["attention_out"].n
+
+
+def layers_of(model: LanguageModel) -> Layers:
+    """All layers of a model."""
+    known = architecture_of(model)
+    dense = known.experts.dense_layers if known.experts else known.layers
+    return Layers(dense=dense, expert=known.layers - dense)
+
+
+def longest_stage(model: LanguageModel, pipeline: int) -> Layers:
+    """Layers of the longest pipeline stage: the last ceil(layers / pipeline), experts come last."""
+    every = layers_of(model)
+    count = -(-every.count // pipeline)
+    return Layers(dense=max(0, count - every.expert), expert=min(count, every.expert))
+
+
+def check_parallel(model: LanguageModel, tensor: int, pipeline: int) -> None:
+    """Raises PredictError that names what tensor or pipeline parallelism does not divide.
+
+    Key/value heads may be fewer than the GPUs: engines then give several GPUs the same head.
+    """
+    known = architecture_of(model)
+    if known.heads % tensor:
+        raise PredictError(_undivided(model, tensor, f"{known.heads} heads"))
+    if known.latent is None and known.kv_heads % tensor and tensor % known.kv_heads:
+        raise PredictError(_undivided(model, tensor, f"{known.kv_heads} key/value heads"))
+    for name, matrix in model.matrices.items():
+        size = {"n": matrix.n, "k": matrix.k, "none": tensor}[matrix.shard]
+        if name != "qkv" and size % tensor:
+            raise PredictError(_undivided(model, tensor, f"{matrix.shard}={size} of {name}"))
+    if pipeline > known.layers:
+        raise PredictError(f"--pp {pipeline}: {model.model} has {known.layers} layers only")
+
+
+def _undivided(model: LanguageModel, tensor: int, what: str) -> str:
+    fitting = [str(t) for t in tensor_degrees(model, 64)]
+    return (
+        f"--tp {tensor} does not divide the {what} of {model.model}; "
+        f"degrees that do: {', '.join(fitting)}"
+    )
+
+
+def tensor_degrees(model: LanguageModel, most: int) -> list[int]:
+    """Tensor-parallel degrees up to `most` that divide the model."""
+    known = architecture_of(model)
+    sizes = [m.n if m.shard == "n" else m.k for m in model.matrices.values() if m.shard != "none"]
+    if "qkv" in model.matrices:
+        sizes.remove(model.matrices["qkv"].n)
+    shared = math.gcd(known.heads, *sizes)
+    degrees = [t for t in range(1, most + 1) if shared % t == 0]
+    if known.latent:
+        return degrees
+    return [t for t in degrees if known.kv_heads % t == 0 or t % known.kv_heads == 0]
+
+
+def local_matrices(model: LanguageModel, tensor: int) -> dict[str, Side]:
+    """The part of each matrix of a layer that one GPU holds."""
+    found = {name: _local(matrix, tensor) for name, matrix in model.matrices.items()}
+    if "qkv" in found:
+        known = architecture_of(model)
+        heads = known.heads // tensor + 2 * local_kv_heads(known, tensor)
+        found["qkv"] = Side(n=heads * known.head_dim, k=found["qkv"].k)
+    return found
+
+
+def local_kv_heads(known: Architecture, tensor: int) -> int:
+    """Key/value heads on one GPU: at least one."""
+    return max(1, known.kv_heads // tensor)
+
+
+def _local(matrix: Matrix, tensor: int) -> Side:
+    return Side(
+        n=matrix.n // (tensor if matrix.shard == "n" else 1),
+        k=matrix.k // (tensor if matrix.shard == "k" else 1),
+    )
+
+
+def local_vocabulary(model: LanguageModel, tensor: int) -> int:
+    """Rows of the embedding and of the output head on one GPU, padded as engines pad them."""
+    share = -(-architecture_of(model).vocabulary // tensor)
+    return -(-share // _VOCABULARY_MULTIPLE) * _VOCABULARY_MULTIPLE
+
+
+def matrix_counts(model: LanguageModel, layers: Layers) -> dict[str, int]:
+    """How many of each matrix these layers hold."""
+    experts = architecture_of(model).experts
+    counts = {}
+    for name in model.matrices:
+        if name.startswith("expert_") and experts:
+            counts[name] = layers.expert * (experts.count + experts.shared)
+        elif name.startswith("dense_") or name in ("gate_up", "down"):
+            counts[name] = layers.dense
+        else:
+            counts[name] = layers.count
+    return counts
+
+
+def parameters(model: LanguageModel) -> int:
+    """All parameters: matrices, router, norms, embedding and output head."""
+    known, layers = architecture_of(model), layers_of(model)
+    matrices = sum(
+        count * model.matrices[name].n * model.matrices[name].k
+        for name, count in matrix_counts(model, layers).items()
+    )
+    tables = (1 if known.tied_embeddings else 2) * known.vocabulary * hidden_size(model)
+    return matrices + _small_parameters(model, layers) + tables
+
+
+def active_parameters(model: LanguageModel) -> int:
+    """Parameters that a token is multiplied with: its experts, and not the embedding table."""
+    known = architecture_of(model)
+    table = 0 if known.tied_embeddings else known.vocabulary * hidden_size(model)
+    if known.experts is None:
+        return parameters(model) - table
+    unused = (known.experts.count - known.experts.per_token) * layers_of(model).expert
+    pair = (model.matrices["expert_gate_up"], model.matrices["expert_down"])
+    return parameters(model) - table - unused * sum(matrix.n * matrix.k for matrix in pair)
+
+
+def _small_parameters(model: LanguageModel, layers: Layers) -> int:
+    """Two norms a layer and one at the end; the router of each layer with experts."""
+    experts = architecture_of(model).experts
+    router = experts.count * hidden_size(model) * layers.expert if experts else 0
+    return router + (2 * layers.count + 1) * hidden_size(model)
+
+
+def weight_bytes(model: LanguageModel, recipe: str, tensor: int, pipeline: int) -> float:
+    """Bytes of weights on the fullest GPU; raises KeyError for an unknown recipe."""
+    layers = longest_stage(model, pipeline)
+    local = local_matrices(model, tensor)
+    matrices = sum(
+        count * matrix_bytes(recipe, local[name])
+        for name, count in matrix_counts(model, layers).items()
+    )
+    # Embedding and head are at the two ends of a pipeline: one stage holds one of them.
+    tables = 1 if architecture_of(model).tied_embeddings or pipeline > 1 else 2
+    rows = tables * local_vocabulary(model, tensor)
+    return matrices + BF16_BYTES * (_small_parameters(model, layers) + rows * hidden_size(model))
+
+
+def matrix_bytes(recipe: str, matrix: Side) -> float:
+    """Bytes of one matrix of weights with its scales; raises KeyError for an unknown recipe."""
+    if recipe == "int4":
+        return INT4_BITS / 8 * matrix.n * matrix.k
+    return GEMM_RECIPES[recipe].b.nbytes(matrix.n, matrix.k)
+
+
+def kv_bytes_per_token_and_layer(model: LanguageModel, tensor: int) -> int:
+    """Bytes of bf16 cache that one token leaves on one GPU in one layer.
+
+    Latent attention caches one vector for all heads, so that every GPU holds all of it.
+    """
+    known = architecture_of(model)
+    if known.latent:
+        return BF16_BYTES * (known.latent.latent + known.latent.rope)
+    return BF16_BYTES * 2 * local_kv_heads(known, tensor) * known.head_dim
+
+
+def distinct_experts(experts: Experts, tokens: float) -> float:
+    """Expected number of experts that `tokens` tokens visit: E (1 - (1 - k/E)^tokens).
+
+    Each token visits k of E experts, all alike likely (a router trained for balance).
+    """
+    missed = math.pow(1 - experts.per_token / experts.count, tokens)
+    return experts.count * (1 - missed)

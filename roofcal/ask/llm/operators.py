@@ -1,0 +1,235 @@
+"""The operators of one forward pass on one GPU, each with its seconds and how often it runs.
+
+A layer is  norm, [cast], qkv, rope and cache, attention, [cast], attention_out, all-reduce,
+            norm, [cast], gate_up, activation, [cast], down, all-reduce
+and casts of activations to fp8 are there under fp8 recipes alone. With latent attention qkv is
+q_down, q_up, kv_down and kv_up; in decode kv_up is absorbed into queries and outputs (DeepSeek-V2,
+2024-05, section 2.1.2): the same products, and attention over the latent vectors. Experts are cut
+by tensor parallelism like every other matrix; router, dispatch and combine come with them.
+
+Bytes are those of bf16 activations, each read and written once; norms read and write the residual
+stream too.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from roofcal.ask.llm.architecture import (
+    BF16_BYTES,
+    Layers,
+    Side,
+    architecture_of,
+    distinct_experts,
+    hidden_size,
+    kv_bytes_per_token_and_layer,
+    local_kv_heads,
+    local_matrices,
+    local_vocabulary,
+)
+from roofcal.ask.llm.prices import Prices
+from roofcal.models.duration import NOTHING, Duration, Priced
+from roofcal.models.link import Link
+from roofcal.study.schema import LanguageModel
+
+Phase = Literal["prefill", "decode"]
+_CASTS: Final = {"fp8_tensorwise": "fp8_tensorwise", "fp8_axiswise": "fp8_rowwise_dim0"}
+_HEAD_RECIPE: Final = "bf16"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operator:
+    """Calls of one operator in one pass: seconds of one call, and the part that takes longest."""
+
+    name: str
+    calls: float
+    duration: Duration
+    bound_by: str
+
+    @property
+    def total(self) -> Duration:
+        """Seconds of all its calls."""
+        return self.duration * self.calls
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pass:
+    """One forward pass through the layers of a GPU.
+
+    tokens    rows of every product
+    requests  rows of the output head: sequences that get a token
+    context   cached positions that each token attends to, on average
+    """
+
+    phase: Phase
+    tokens: float
+    requests: float
+    context: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shard:
+    """A model on one GPU: a recipe, its share of every matrix, the layers of its stage."""
+
+    model: LanguageModel
+    recipe: str
+    tensor: int
+    layers: Layers
+    prices: Prices
+    link: Link
+
+    def operators(self, forward: Pass) -> list[Operator]:
+        """Every operator of a pass, in the order of a layer; head and embedding last."""
+        found = [*self._attention(forward)]
+        if self.layers.dense:
+            kind = "dense_" if "dense_down" in self.model.matrices else ""
+            found += self._dense(forward, kind)
+        if self.layers.expert:
+            found += self._experts(forward)
+        return _together([*found, *self._ends(forward)])
+
+    def stream_bytes(self, forward: Pass) -> float:
+        """Bytes of the stream between layers: what an all-reduce and a send carry."""
+        return BF16_BYTES * forward.tokens * hidden_size(self.model)
+
+    def _attention(self, forward: Pass) -> Iterator[Operator]:
+        count = self.layers.count
+        yield self._moved("norm", count, 4 * forward.tokens * hidden_size(self.model))
+        local = local_matrices(self.model, self.tensor)
+        latent = ("q_down", "q_up", "kv_down", "kv_up")
+        for name in latent if architecture_of(self.model).latent else ("qkv",):
+            if name != "kv_down":  # reads what q_down reads
+                yield from self._cast(count, forward.tokens, local[name].k)
+            yield self._product(name, count, forward.tokens, local[name])
+        yield self._rope(forward)
+        flops, read = self._attention_work(forward)
+        yield self._operator("attention", count, self.prices.attention(flops, read))
+        yield from self._cast(count, forward.tokens, local["attention_out"].k)
+        yield self._product("attention_out", count, forward.tokens, local["attention_out"])
+        yield from self._all_reduce(count, forward)
+
+    def _attention_work(self, forward: Pass) -> tuple[float, float]:
+        """(operations, bytes of cache) of one layer.
+
+        2 operations per head, pair of positions and element of query, key and value. In prefill
+        the cache is read once: queries of a tile share it.
+        """
+        known = architecture_of(self.model)
+        heads, head = known.heads // self.tensor, 2 * known.head_dim
+        pairs = forward.tokens * forward.context
+        if known.latent and forward.phase == "decode":
+            head = 2 * known.latent.latent + known.latent.rope
+        elif known.latent:
+            head = known.head_dim + known.latent.rope + known.latent.value
+        cached = kv_bytes_per_token_and_layer(self.model, self.tensor)
+        positions = pairs if forward.phase == "decode" else forward.tokens
+        return 2 * heads * head * pairs, cached * positions
+
+    def _rope(self, forward: Pass) -> Operator:
+        """Queries and keys turned in place, keys and values written to the cache."""
+        known = architecture_of(self.model)
+        heads = known.heads // self.tensor
+        if known.latent:
+            turned = (heads + 1) * known.latent.rope
+        else:
+            turned = (heads + local_kv_heads(known, self.tensor)) * known.head_dim
+        cached = kv_bytes_per_token_and_layer(self.model, self.tensor) / BF16_BYTES
+        elements = forward.tokens * (2 * turned + cached)
+        return self._moved("rope and cache", self.layers.count, elements)
+
+    def _dense(self, forward: Pass, kind: str) -> Iterator[Operator]:
+        local = local_matrices(self.model, self.tensor)
+        up, down = local[f"{kind}gate_up"], local[f"{kind}down"]
+        yield self._moved("norm", self.layers.dense, 4 * forward.tokens * hidden_size(self.model))
+        yield from self._network(kind, self.layers.dense, forward.tokens, up, down)
+        yield from self._all_reduce(self.layers.dense, forward)
+
+    def _network(
+        self, kind: str, calls: int, tokens: float, up: Side, down: Side
+    ) -> Iterator[Operator]:
+        yield from self._cast(calls, tokens, up.k)
+        yield self._product(f"{kind}gate_up", calls, tokens, up)
+        yield self._moved("activation", calls, tokens * (up.n + down.k))
+        yield from self._cast(calls, tokens, down.k)
+        yield self._product(f"{kind}down", calls, tokens, down)
+
+    def _experts(self, forward: Pass) -> Iterator[Operator]:
+        experts = architecture_of(self.model).experts
+        if experts is None:
+            return
+        calls, tokens, width = self.layers.expert, forward.tokens, hidden_size(self.model)
+        local = local_matrices(self.model, self.tensor)
+        up, down = local["expert_gate_up"], local["expert_down"]
+        yield self._moved("norm", calls, 4 * tokens * width)
+        router = self.prices.product(_HEAD_RECIPE, tokens, Side(n=experts.count, k=width))
+        yield self._operator("router", calls, router)
+        visited = max(1, round(distinct_experts(experts, tokens)))
+        rows = tokens * experts.per_token
+        yield self._moved("dispatch", calls, (tokens + rows) * width)
+        yield from self._cast(calls, rows, up.k)
+        yield self._grouped("expert_gate_up", calls, rows, visited, up)
+        yield self._moved("activation", calls, rows * (up.n + down.k))
+        yield from self._cast(calls, rows, down.k)
+        yield self._grouped("expert_down", calls, rows, visited, down)
+        yield self._moved("combine", calls, (rows + tokens) * width)
+        if experts.shared:
+            yield from self._network("shared_", calls * experts.shared, tokens, up, down)
+        yield from self._all_reduce(calls, forward)
+
+    def _ends(self, forward: Pass) -> Iterator[Operator]:
+        """Embedding, last norm and output head; the head sees the last token of each request."""
+        width = hidden_size(self.model)
+        yield self._moved("embedding", 1, 2 * forward.tokens * width)
+        yield self._moved("norm", 1, 4 * forward.requests * width)
+        rows = local_vocabulary(self.model, self.tensor)
+        head = self.prices.product(_HEAD_RECIPE, forward.requests, Side(n=rows, k=width))
+        yield self._operator("head", 1, head)
+        if self.tensor > 1:
+            gathered = BF16_BYTES * forward.requests * rows * self.tensor
+            priced = self.link.collective("all_gather", self.tensor, gathered)
+            yield self._operator("all-gather", 1, priced)
+
+    def _product(self, name: str, calls: int, rows: float, side: Side) -> Operator:
+        return self._operator(name, calls, self.prices.product(self.recipe, rows, side))
+
+    def _grouped(self, name: str, calls: int, rows: float, experts: int, side: Side) -> Operator:
+        priced = self.prices.grouped(self.recipe, rows, experts, side)
+        return self._operator(name, calls, priced)
+
+    def _cast(self, calls: int, rows: float, cols: int) -> Iterator[Operator]:
+        """Rows of bf16 activations to fp8, where the recipe wants it."""
+        recipe = _CASTS.get(self.recipe)
+        if recipe:
+            yield self._operator("cast", calls, self.prices.cast(recipe, rows, cols))
+
+    def _all_reduce(self, calls: int, forward: Pass) -> Iterator[Operator]:
+        if self.tensor > 1:
+            reduced = self.stream_bytes(forward)
+            priced = self.link.collective("all_reduce", self.tensor, reduced)
+            yield self._operator("all-reduce", calls, priced)
+
+    def _moved(self, name: str, calls: int, elements: float) -> Operator:
+        return self._operator(name, calls, self.prices.moved(BF16_BYTES * elements))
+
+    def _operator(self, name: str, calls: int, priced: Priced) -> Operator:
+        return Operator(name=name, calls=calls, duration=priced.duration, bound_by=priced.bound_by)
+
+
+def _together(operators: list[Operator]) -> list[Operator]:
+    """One operator per name: seconds of the mean call, the bound of the longest in total."""
+    groups: dict[str, list[Operator]] = {}
+    for operator in operators:
+        groups.setdefault(operator.name, []).append(operator)
+    return [_joined(members) for members in groups.values()]
+
+
+def _joined(members: list[Operator]) -> Operator:
+    calls = sum(member.calls for member in members)
+    total = sum((member.total for member in members), NOTHING)
+    longest = max(members, key=lambda member: member.total.value_s)
+    return Operator(
+        name=longest.name,
+        calls=calls,
+        duration=total * (1 / calls),
+        bound_by=longest.bound_by,
+    )

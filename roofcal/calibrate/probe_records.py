@@ -1,0 +1,49 @@
+"""The records of a run folder that a calibration may read: its environment and its probes."""
+
+from pathlib import Path
+
+from roofcal.core.records import Environment, Measurement, PlanPoint, read_records
+from roofcal.core.statistics import summarise
+from roofcal.fitting.probes import CalibrationError, Probe
+from roofcal.ops import BY_NAME
+
+
+def read_environment(run: Path) -> Environment:
+    """The environment of a run folder.
+
+    Raises RecordsError for a bad file, CalibrationError for an empty one.
+    """
+    found = read_records(run / "environment.jsonl", Environment)
+    if not found:
+        raise CalibrationError(
+            f"{run}/environment.jsonl: holds no Environment record; run "
+            "`python -m roofcal doctor --write-environment results` on the device's machine"
+        )
+    return found[0]
+
+
+def read_probes(run: Path, op: str) -> list[Probe]:
+    """Points of a probe op that were measured, [] where the run has none of that op.
+
+    Raises CalibrationError for an op that is no probe: a fit that has seen the points it is judged
+    on says nothing. Raises RecordsError for a bad file.
+    """
+    if BY_NAME[op].role != "probe":
+        raise CalibrationError(f"{op} is no probe op; a calibration is fitted on probes alone")
+    plan, measured = _file(run, "plan", op), _file(run, "measurements", op)
+    if plan is None or measured is None:
+        return []
+    points = {point.point_id: point for point in read_records(plan, PlanPoint)}
+    return [
+        Probe(point=points[m.point_id], measurement=m, latency=summarise(m.settled_samples_s))
+        for m in read_records(measured, Measurement)
+        if m.status == "ok" and m.point_id in points
+    ]
+
+
+def _file(run: Path, kind: str, op: str) -> Path | None:
+    for suffix in (".jsonl", ".jsonl.gz"):
+        path = run / kind / f"{op}{suffix}"
+        if path.is_file():
+            return path
+    return None

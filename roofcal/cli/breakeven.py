@@ -1,0 +1,140 @@
+"""`breakeven`: from which M on a narrow linear, casts included, is faster than bf16; its map."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from roofcal.cli.arguments import whole_number, write_or_print
+from roofcal.cli.device_sources import device_sources
+from roofcal.cli.places import Commands
+
+if TYPE_CHECKING:
+    from roofcal.ask.breakeven import Breakeven
+    from roofcal.models.linear import Linear
+
+
+def add(commands: Commands) -> None:
+    """Declare `breakeven` and its arguments."""
+    text = "smallest M from which a linear in fp8, casts included, is faster than in bf16"
+    parser = commands.add_parser("breakeven", help=text)
+    parser.add_argument("--device", help="e.g. nvidia-h200")
+    parser.add_argument("--environment", help="environment id; default: the latest calibration")
+    parser.add_argument("--recipe", help="e.g. fp8_axiswise")
+    parser.add_argument("--k", type=whole_number, help="columns of x and w")
+    parser.add_argument("--n", type=whole_number, help="rows of w")
+    parser.add_argument(
+        "--pass", dest="passes", choices=("forward", "forward_backward"), default="forward"
+    )
+    parser.add_argument(
+        "--casts",
+        choices=("none", "torch_compile", "torch_eager", "triton"),
+        default="torch_compile",
+        help="who casts; none: products alone",
+    )
+    parser.add_argument(
+        "--weights",
+        choices=("cached", "cast"),
+        help="cached: cast beforehand (default forward); cast: each time (default with backward)",
+    )
+    parser.add_argument("--model", default="calibrated", help="a model of time, see `predict`")
+    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("--run", type=Path, dest="folder", help="the map of a run folder, as CSV")
+    parser.add_argument("--calibration", type=Path, help="with --run: the calibration to use")
+    parser.add_argument("--out", type=Path, help="with --run: write here")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Print the break-even of one linear, or write the map of a run folder."""
+    if options.folder:
+        from roofcal.ask.breakeven_map import run_map
+
+        calibration = options.calibration or options.folder / "calibration.jsonl"
+        write_or_print(run_map(options.folder, calibration), options.out)
+        return
+    _one_linear(options)
+
+
+def _one_linear(options: argparse.Namespace) -> None:
+    from roofcal.ask.breakeven import breakeven
+    from roofcal.models.errors import PredictError
+    from roofcal.models.linear import Linear, usual_weights
+    from roofcal.models.registry import model_named
+
+    _need(options, "device", "recipe", "k", "n")
+    model = model_named(options.model)
+    sources, place = device_sources(options.device, options.environment, options.model)
+    if sources.calibration is None and sources.spec is None:
+        raise PredictError(f"model '{options.model}' needs a datasheet, and there is no {place}")
+    linear = Linear(
+        recipe=options.recipe,
+        passes=options.passes,
+        casts=options.casts,
+        weights=options.weights or usual_weights(options.passes),
+    )
+    found = breakeven(model, sources, linear, options.n, options.k)
+    environment = sources.calibration.environment_id if sources.calibration else None
+    origin = {"model": options.model, "device": options.device, "environment": environment}
+    answer = origin | {"n": options.n, "k": options.k} | as_dict(linear, found)
+    print(json.dumps(answer) if options.json else sentences(answer))
+
+
+def _need(options: argparse.Namespace, *names: str) -> None:
+    missing = [f"--{name}" for name in names if getattr(options, name) is None]
+    if missing:
+        raise ValueError(f"breakeven needs {' '.join(missing)}")
+
+
+def as_dict(linear: "Linear", found: "Breakeven") -> dict[str, Any]:
+    """A break-even as JSON values. m, m_low, m_high: None for never up to largest_m."""
+    from roofcal.ask.breakeven import BASELINE, GRID, LARGEST_M
+
+    ratios = found.speedups
+    best = int(ratios.value.argmax())
+    low, high = (None if end is None else float(end[best]) for end in (ratios.low, ratios.high))
+    return {
+        "recipe": linear.recipe,
+        "baseline": BASELINE,
+        "pass": linear.passes,
+        "casts": linear.casts,
+        "weights": None if linear.casts == "none" else linear.weights,
+        "m": found.m,
+        "m_low": found.m_low,
+        "m_high": found.m_high,
+        "largest_m": LARGEST_M,
+        "best_m": int(GRID[best]),
+        "best_speedup": float(ratios.value[best]),
+        "best_speedup_low": low,
+        "best_speedup_high": high,
+    }
+
+
+def sentences(answer: dict[str, Any]) -> str:
+    """A break-even for a person, four lines."""
+    n, k = answer["n"], answer["k"]
+    passes = answer["pass"].replace("_", " and ")
+    casts = f"casts by {answer['casts']}, weights {_WEIGHTS.get(answer['weights'])}"
+    low, high = answer["best_speedup_low"], answer["best_speedup_high"]
+    span = f" (95 %: {low:.2f}x to {high:.2f}x)" if low is not None else ""
+    return (
+        f"{_verdict(answer)}\n"
+        f"{passes} of y[M,{n}] = x[M,{k}] @ w[{n},{k}].T, "
+        f"{'no casts' if answer['casts'] == 'none' else casts}\n"
+        f"at best {answer['best_speedup']:.2f}x{span}, at M = {answer['best_m']}\n"
+        f"model {answer['model']}, {answer['device']}, {answer['environment'] or 'its datasheet'}"
+    )
+
+
+_WEIGHTS = {"cached": "cast beforehand", "cast": "cast each time"}
+
+
+def _verdict(answer: dict[str, Any]) -> str:
+    m, low, high, most = (answer[key] for key in ("m", "m_low", "m_high", "largest_m"))
+    pair = f"{answer['recipe']} is faster than {answer['baseline']}"
+    if m is None:
+        never = f"{pair} for good at no M up to {most}"
+        return f"{never} (95 %: perhaps from M = {low} on)" if low else never
+    if answer["best_speedup_low"] is None:
+        return f"{pair} from M = {m} on (no interval: this model states none)"
+    return f"{pair} from M = {m} on (95 %: {low} to {high or f'beyond {most}'})"

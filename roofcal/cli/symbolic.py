@@ -1,0 +1,100 @@
+"""`predict --symbolic`: torchao's formulas as expressions in M, K, N."""
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from roofcal.cli import places
+from roofcal.cli.arguments import write_or_print
+
+if TYPE_CHECKING:
+    from roofcal.models.torchao.constants import Constants
+
+_NEEDS_SYMBOLIC: Final = ("linear", "inference", "role", "fused", "constants")
+_NOT_WITH_SYMBOLIC: Final = ("points", "folder", "json", "rows", "cols")
+_SPELLED: Final = {"folder": "run"}
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare --symbolic and what goes with it."""
+    group = parser.add_argument_group("torchao's formulas as expressions, with --model torchao")
+    group.add_argument(
+        "--symbolic", action="store_true", help="print seconds as an expression in M, K, N"
+    )
+    group.add_argument(
+        "--linear", action="store_true", help="forward + backward with casts, not one product"
+    )
+    group.add_argument(
+        "--inference", action="store_true", help="the activation's cast and one product"
+    )
+    group.add_argument("--role", help="the cast of this tensor alone: input, weight, grad_output")
+    group.add_argument(
+        "--fused", action="store_true", help="the op before hands activations over in registers"
+    )
+    group.add_argument(
+        "--constants",
+        help="torchao-2025, torchao-0.18.0 or datasheet; default: the first that has the device",
+    )
+
+
+def check_options(options: argparse.Namespace) -> None:
+    """Raises ValueError for options that do not go together."""
+    if not options.symbolic:
+        lost = [name for name in _NEEDS_SYMBOLIC if getattr(options, name)]
+        if lost:
+            raise ValueError(f"--{lost[0]} needs --model torchao --symbolic")
+        return
+    if options.model != "torchao":
+        raise ValueError(f"model {options.model} has no expression: use --model torchao")
+    if options.op != "gemm":
+        raise ValueError(f"--op {options.op} does not go with --symbolic; for a cast give --role")
+    clash = [name for name in _NOT_WITH_SYMBOLIC if getattr(options, name)]
+    if clash:
+        raise ValueError(f"--{_SPELLED.get(clash[0], clash[0])} does not go with --symbolic")
+    parts = [name for name in ("linear", "inference", "role") if getattr(options, name)]
+    if len(parts) > 1:
+        raise ValueError(f"give one of --linear, --inference and --role, not --{parts[1]} too")
+    if options.fused and parts not in (["linear"], ["role"]):
+        raise ValueError("--fused needs --linear or --role: nothing else has a cast to fuse")
+
+
+def print_expression(options: argparse.Namespace) -> None:
+    """Print the expression and, where all sizes are given, its value in seconds."""
+    from roofcal.models.torchao.constants import choose_constants
+    from roofcal.models.torchao.symbolic import evaluate
+
+    sizes = _sizes(options)
+    spec = places.datasheet(options.device)
+    constants = choose_constants(options.device, options.constants, spec)
+    expression = _expression(options, constants)
+    text = f"{expression}\n"
+    if sizes:
+        m, k, n = sizes
+        seconds = evaluate(expression, m, k, n)
+        text += f"{seconds:.6g} s at M={m}, K={k}, N={n}\n"
+    write_or_print(text, options.out)
+    print(f"from: constants {constants.name} of {constants.device}", file=sys.stderr)
+
+
+def _expression(options: argparse.Namespace, constants: "Constants") -> Any:
+    """The sympy expression that is asked for; sympy has no types."""
+    from roofcal.models.torchao import symbolic
+
+    if options.linear:
+        return symbolic.linear_expression(constants, options.recipe, options.fused)
+    if options.inference:
+        return symbolic.inference_expression(constants, options.recipe)
+    if options.role:
+        return symbolic.cast_expression(constants, options.recipe, options.role, options.fused)
+    return symbolic.product_expression(constants, options.recipe)
+
+
+def _sizes(options: argparse.Namespace) -> tuple[int, int, int] | None:
+    """(M, K, N) where they are given; raises ValueError where only some are."""
+    given = {axis: getattr(options, axis) for axis in "mkn"}
+    missing = [f"--{axis}" for axis, size in given.items() if size is None]
+    if not missing:
+        return given["m"], given["k"], given["n"]
+    if len(missing) < len(given):
+        raise ValueError(f"a value of the expression needs {' '.join(missing)} too")
+    return None

@@ -1,0 +1,132 @@
+"""Recipes: in which format each operand of a matrix product or a cast lives, and how it is scaled.
+
+`axiswise` is what torch calls `rowwise`: one scale per row of A and one per row of B, i.e. one
+scale per output row and column. `blockwise_128x128` has one per 1 x 128 of A and per 128 x 128 of
+B; its partial sums leave the matrix unit to be scaled, so there is no `fast` one. `fast`
+accumulation is `use_fast_accum=True` of torch's scaled product. `groupwise_g64`: one scale per 64
+neighbours of a row of the weights; `asymmetric`: and one zero point.
+"""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from roofcal.core.dtypes import nbytes
+
+Accumulation = Literal["fast", "slow"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """One scale of `dtype` per block of `rows` x `cols` elements; None means the whole axis."""
+
+    dtype: str
+    rows: int | None
+    cols: int | None
+
+    def count(self, rows: int, cols: int) -> int:
+        """Number of scales of a matrix of `rows` x `cols` elements."""
+        return _blocks(rows, self.rows) * _blocks(cols, self.cols)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operand:
+    """A matrix in memory: elements of `dtype` and, where it is quantised, what it takes to undo it.
+
+    zero_point   one zero point per scale, of the scale's dtype
+    """
+
+    dtype: str
+    scale: Scale | None = None
+    zero_point: bool = False
+
+    def nbytes(self, rows: int, cols: int) -> int:
+        """Bytes of a `rows` x `cols` matrix INCLUDING its scales and zero points."""
+        elements = nbytes(self.dtype, rows * cols)
+        if self.scale is None:
+            return elements
+        each = 2 if self.zero_point else 1
+        return elements + each * nbytes(self.scale.dtype, self.scale.count(rows, cols))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """Formats of C[M,N] = A[M,K] @ B[N,K].T; `math_dtype` names the datasheet rate it runs at."""
+
+    name: str
+    a: Operand
+    b: Operand
+    out: str
+    math_dtype: str
+    accumulation: Accumulation = "slow"
+
+
+def _blocks(extent: int, block: int | None) -> int:
+    return 1 if block is None else -(-extent // block)
+
+
+_TENSOR: Final = Scale(dtype="fp32", rows=None, cols=None)
+_ROW: Final = Scale(dtype="fp32", rows=1, cols=None)
+_STRIP: Final = Scale(dtype="fp32", rows=1, cols=128)
+_SQUARE: Final = Scale(dtype="fp32", rows=128, cols=128)
+
+
+def _plain(name: str, dtype: str, out: str) -> Recipe:
+    operand = Operand(dtype=dtype)
+    return Recipe(name=name, a=operand, b=operand, out=out, math_dtype=dtype)
+
+
+def _fp8(
+    name: str, scale: Scale, accumulation: Accumulation, scale_b: Scale | None = None
+) -> Recipe:
+    """scale: of both operands, of A alone where `scale_b` is given."""
+    return Recipe(
+        name=name,
+        a=Operand(dtype="fp8_e4m3", scale=scale),
+        b=Operand(dtype="fp8_e4m3", scale=scale_b or scale),
+        out="bf16",
+        math_dtype="fp8",
+        accumulation=accumulation,
+    )
+
+
+GEMM_RECIPES: Final[dict[str, Recipe]] = {
+    recipe.name: recipe
+    for recipe in (
+        _plain("bf16", "bf16", "bf16"),
+        _plain("fp32", "fp32", "fp32"),
+        _plain("int8", "int8", "int32"),
+        _fp8("fp8_tensorwise", _TENSOR, "fast"),
+        _fp8("fp8_tensorwise_slow_accum", _TENSOR, "slow"),
+        _fp8("fp8_axiswise", _ROW, "fast"),
+        _fp8("fp8_axiswise_slow_accum", _ROW, "slow"),
+        _fp8("fp8_blockwise_128x128", _STRIP, "slow", scale_b=_SQUARE),
+    )
+}
+
+
+def _int4(name: str, group: int, *, zero_point: bool = False) -> Recipe:
+    weights = Operand(
+        dtype="int4", scale=Scale(dtype="bf16", rows=1, cols=group), zero_point=zero_point
+    )
+    activations = Operand(dtype="bf16")
+    return Recipe(name=name, a=activations, b=weights, out="bf16", math_dtype="bf16")
+
+
+# Weights B in fewer bits than the activations A, which stay in bf16, as does the arithmetic.
+WEIGHT_ONLY_RECIPES: Final[dict[str, Recipe]] = {
+    recipe.name: recipe
+    for recipe in (
+        Recipe(
+            name="fp8_weight_only",
+            a=Operand(dtype="bf16"),
+            b=Operand(dtype="fp8_e4m3", scale=_ROW),
+            out="bf16",
+            math_dtype="bf16",
+        ),
+        _int4("int4_groupwise_g32", 32),
+        _int4("int4_groupwise_g64", 64),
+        _int4("int4_groupwise_g128", 128),
+        _int4("int4_groupwise_g64_asymmetric", 64, zero_point=True),
+    )
+}
+RECIPES: Final[dict[str, Recipe]] = GEMM_RECIPES | WEIGHT_ONLY_RECIPES

@@ -1,0 +1,1 @@
+"""From probe measurements to constants with intervals."""

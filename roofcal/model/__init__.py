@@ -1,1 +1,0 @@
-"""Vocabulary of the study: dtypes, recipes, work, regimes, statistics. Standard library only."""

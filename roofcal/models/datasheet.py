@@ -1,0 +1,84 @@
+"""The datasheet's roofline: what no program can beat if the datasheet is right.
+
+t = max(flops / peak, bytes / bandwidth)          (Williams, Waterman, Patterson, 2009)
+
+An all-gather beside a product is a third roof: what a device receives / its link, one direction.
+
+Weights in fewer bits than the activations (op mixed_gemm) count as stored, with scales and zero
+points; their arithmetic runs at the bf16 rate. Turning them to bf16 is not modelled.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from roofcal.core.devices import DeviceSpec
+from roofcal.core.recipes import GEMM_RECIPES
+from roofcal.core.records import PlanPoint, Prediction
+from roofcal.core.times import Array, Times
+from roofcal.models.sources import Sources
+from roofcal.ops import BY_NAME
+from roofcal.ops.all_gather_matmul import spec as all_gather_matmul
+from roofcal.ops.gemm.model import least_work
+from roofcal.ops.probe_link.model import share
+
+MODEL = "datasheet"
+
+
+def product_recipes(sources: Sources) -> tuple[str, ...]:
+    """Recipes of op gemm whose math rate the datasheet lists."""
+    rates = sources.spec.peak_flops_per_s if sources.spec else {}
+    return tuple(name for name, recipe in GEMM_RECIPES.items() if recipe.math_dtype in rates)
+
+
+def product_times(sources: Sources, recipe: str, m: Array, n: Array, k: Array) -> Times:
+    """Seconds of products; raises KeyError for a recipe whose rate the datasheet lacks."""
+    if sources.spec is None:
+        raise KeyError(recipe)
+    flops, moved = least_work(recipe, m, n, k)
+    math = flops / sources.spec.peak_flops_per_s[GEMM_RECIPES[recipe].math_dtype]
+    dram = moved / sources.spec.dram_bytes_per_s
+    bound = np.where(math >= dram, "math", "dram").tolist()
+    return Times(total=np.maximum(math, dram), bound_by=bound)
+
+
+def predict(points: Sequence[PlanPoint], sources: Sources) -> list[Prediction]:
+    """A prediction per point whose math rate the datasheet lists; [] without a datasheet."""
+    spec = sources.spec
+    if spec is None:
+        return []
+    return [found for point in points if (found := _one(point, spec)) is not None]
+
+
+def _one(point: PlanPoint, spec: DeviceSpec) -> Prediction | None:
+    op = BY_NAME[point.op]
+    work, link = op.work_of(point.provider, point.recipe, point.shape), _link(point, spec)
+    if point.provider in op.partial and link is None:
+        return None
+    rate = spec.peak_flops_per_s.get(work.math_dtype) if work.math_dtype else None
+    if work.math_dtype and rate is None:
+        return None
+    math = work.flops / rate if rate else 0.0
+    dram = work.dram_bytes / spec.dram_bytes_per_s
+    parts = {"math": math, "dram": dram, "link": link or 0.0}
+    longest = max(parts, key=lambda name: parts[name])
+    return Prediction(
+        point_id=point.point_id,
+        model=MODEL,
+        math_s=math,
+        dram_s=dram,
+        link_s=link,
+        launch_s=None,
+        total_s=parts[longest],
+        bound_by=longest,
+    )
+
+
+def _link(point: PlanPoint, spec: DeviceSpec) -> float | None:
+    """Seconds of gathering; None where nothing is, or where the datasheet states no link."""
+    if point.op != all_gather_matmul.OP.name or point.provider == all_gather_matmul.GEMM_ONLY:
+        return None
+    if point.world_size < 2 or spec.link_bytes_per_s is None:
+        return None
+    whole = all_gather_matmul.work(point.recipe, point.shape).link_bytes
+    return share("all_gather", point.world_size) * whole / spec.link_bytes_per_s

@@ -1,0 +1,121 @@
+"""torchao's roofline as a model of time: one product or one cast of the plan.
+
+Peaks and bandwidth are those of the device's own datasheet, fractions are the vendor's
+(constants.from_datasheet): torchao lists few devices, and its H100 is a custom board. Products are
+those of products.py without scales of blocks. Casts are kernels of
+traffic.py put together otherwise: the plan casts a tensor once, a training linear for both passes.
+
+torchao models no weights in fewer bits than the activations. Those of op mixed_gemm get its
+fractions and its shortest kernel: arithmetic at the bf16 rate, and as bytes packed weights, scales,
+zero points, activations and output. Turning weights to bf16 is not modelled.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from roofcal.core.recipes import GEMM_RECIPES, RECIPES, WEIGHT_ONLY_RECIPES
+from roofcal.core.records import PlanPoint, Prediction
+from roofcal.core.times import Array, Times
+from roofcal.models.sources import Sources
+from roofcal.models.torchao.constants import Constants, from_datasheet
+from roofcal.models.torchao.products import product_parts
+from roofcal.models.torchao.traffic import kernel_s, traffic_s
+from roofcal.ops import BY_NAME
+
+MODEL = "torchao"
+_FORMATS: Final = {"bf16": "bf16", "fp8_e4m3": "fp8"}  # of operands here -> torchao's
+# Bytes per element of each kernel of a cast: bf16 is 2, fp8 is 1. dim1 first writes a transposed
+# bf16 copy; `both` writes that copy beside the dim0 cast. In blocks: one kernel, fp32 scales, as in
+# traffic.py.
+_CAST_KERNELS: Final = {
+    "fp8_tensorwise": (2, 0, 3),
+    "fp8_rowwise_dim0": (3,),
+    "fp8_rowwise_dim1": (4, 3),
+    "fp8_rowwise_both": (5, 3),
+    "fp8_blockwise_1x128": (3 + 4 / 128,),
+    "fp8_blockwise_1x128_dim1": (3 + 4 / 128,),
+    "fp8_blockwise_128x128": (3 + 4 / 128**2,),
+}
+
+
+def product_recipes(sources: Sources) -> tuple[str, ...]:
+    """Recipes in bf16 and fp8 whose rate the datasheet lists."""
+    rates = sources.spec.peak_flops_per_s if sources.spec else {}
+    return tuple(name for name in GEMM_RECIPES if _operand(name) in rates)
+
+
+def product_times(sources: Sources, recipe: str, m: Array, n: Array, k: Array) -> Times:
+    """Seconds of products; raises KeyError for a recipe it does not know here."""
+    if sources.spec is None or recipe not in product_recipes(sources):
+        raise KeyError(recipe)
+    constants, operand = from_datasheet(sources.spec), _operand(recipe)
+    math, dram = product_parts(constants, operand, None, (m, k, n))
+    stacked = np.stack([math, dram, np.full_like(math, constants.launch_s)])
+    names = ("math", "dram", "launch")
+    bound = [names[index] for index in stacked.argmax(axis=0)]
+    return Times(total=stacked.max(axis=0), bound_by=bound)
+
+
+def predict(points: Sequence[PlanPoint], sources: Sources) -> list[Prediction]:
+    """A prediction per product or cast in bf16 or fp8; [] without a datasheet."""
+    if sources.spec is None:
+        return []
+    constants = from_datasheet(sources.spec)
+    found = (
+        _product(p, constants) if p.op in ("gemm", "mixed_gemm") else _cast(p, constants)
+        for p in points
+    )
+    return [prediction for prediction in found if prediction is not None]
+
+
+def _operand(recipe: str) -> str:
+    """torchao's name of the format of both operands, "" for formats that it does not model."""
+    chosen = RECIPES[recipe]
+    alike = chosen.a.dtype == chosen.b.dtype and chosen.out == "bf16"
+    return _FORMATS.get(chosen.a.dtype, "") if alike else ""
+
+
+def _product(point: PlanPoint, constants: Constants) -> Prediction | None:
+    if point.recipe in WEIGHT_ONLY_RECIPES:
+        return _narrow(point, constants)
+    operand = _operand(point.recipe)
+    if operand not in constants.peak_flops_per_s:
+        return None
+    m, n, k = (float(point.shape[axis]) for axis in "mnk")
+    math, dram = product_parts(constants, operand, None, (m, k, n))
+    return _prediction(point, math, dram, constants.launch_s)
+
+
+def _narrow(point: PlanPoint, constants: Constants) -> Prediction | None:
+    """A product whose weights are narrower than its activations."""
+    work = BY_NAME[point.op].work(point.recipe, point.shape)
+    rate = constants.peak_flops_per_s.get(str(work.math_dtype))
+    if rate is None:
+        return None
+    math = work.flops / rate / constants.math_fraction
+    return _prediction(point, math, traffic_s(constants, work.dram_bytes), constants.launch_s)
+
+
+def _cast(point: PlanPoint, constants: Constants) -> Prediction | None:
+    widths = _CAST_KERNELS.get(point.recipe)
+    if point.op != "cast" or widths is None:
+        return None
+    elements = float(point.shape["rows"] * point.shape["cols"])
+    total = sum(kernel_s(constants, width * elements, max) for width in widths)
+    return _prediction(point, 0.0, total, constants.launch_s)
+
+
+def _prediction(point: PlanPoint, math: float, dram: float, launch: float) -> Prediction:
+    parts = {"math": math, "dram": dram, "launch": launch}
+    return Prediction(
+        point_id=point.point_id,
+        model=MODEL,
+        math_s=math,
+        dram_s=dram,
+        link_s=None,
+        launch_s=launch,
+        total_s=max(parts.values()),
+        bound_by=max(parts, key=lambda name: parts[name]),
+    )

@@ -1,0 +1,176 @@
+"""Flash attention: the softmax on the vector units against two products on the matrix units.
+
+A workgroup keeps `rows` rows of Q and walks over K and V in tiles of `cols` rows, two of which fit
+LDS (one for each of two workgroups). Per step, in clocks, d the dimension of a head:
+
+    qk = pv = max(2 * rows * cols * d / matrix rate / attention fraction, tile bytes / l2 share)
+    softmax = rows * cols * sum over its steps of 1 / rate + 2 * reduction
+
+Of t workgroups on a compute unit, two at a time run in turns, so that the softmax of one hides
+behind the products of the other; the odd one hides nothing:
+
+    unit(t) = 2 * (t // 2) * max(qk + pv, softmax) + (t % 2) * (qk + pv + softmax)
+    compute = steps * unit(ceil(workgroups / units)) / (clock * matrix fraction)
+    t       = launch + max(compute, bytes / achieved bandwidth)
+
+Query heads that share a key/value head are rows of one workgroup. Where there are fewer workgroups
+than units, K and V are split among several. With a causal mask, a step that is masked as a whole is
+left out. The best `rows` of the device is taken.
+
+Source: the seed mi300_llm_inference_roofline_notebook (flashattn_eff, softmax_rate).
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+from roofcal.core.dtypes import BITS
+from roofcal.models.errors import PredictError
+from roofcal.models.wave.device import WaveDevice
+from roofcal.models.wave.operator_time import (
+    OperatorTime,
+    check_sizes,
+    divide,
+    rate_of,
+    stream_seconds,
+)
+
+_RESIDENT: Final = 2  # workgroups that share LDS
+_SMALLEST_TILE: Final = 16
+_MATH: Final = {"bf16": "bf16", "fp16": "bf16", "fp8_e4m3": "fp8"}  # format -> rate it runs at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attention:
+    """Attention of one layer on one device; sizes of one sequence, `sequences` of them.
+
+    query_tokens  tokens whose attention is computed, the last ones of kv_tokens
+    kv_tokens     tokens attended to, those of the query included
+    causal        a token attends to none behind it
+    """
+
+    heads: int
+    kv_heads: int
+    head_dim: int
+    query_tokens: int
+    kv_tokens: int
+    sequences: int = 1
+    causal: bool = True
+    dtype: str = "bf16"
+
+    @property
+    def group(self) -> int:
+        """Query heads per key/value head; raises PredictError where they do not divide."""
+        return divide("heads", self.heads, self.kv_heads, "kv_heads")
+
+
+def flash_attention(device: WaveDevice, what: Attention) -> OperatorTime:
+    """Seconds of QK, softmax and PV of all heads.
+
+    Raises PredictError for sizes below 1, heads that do not divide, fewer kv_tokens than
+    query_tokens, a head too large for LDS, and a dtype without a rate.
+    """
+    _check(what)
+    cols = kv_tile(device, what)
+    clocks = min(
+        (_clocks(device, what, rows, cols) for rows in device.attention_rows),
+        key=lambda found: found.total,
+    )
+    scale = device.clock_hz * device.matrix_fraction
+    dram = stream_seconds(device, moved_bytes(what))
+    parts = {
+        "launch": device.launch_s,
+        "math": clocks.products / scale,
+        "softmax": clocks.softmax / scale,
+        "dram": dram,
+    }
+    return OperatorTime(
+        total_s=device.launch_s + max(clocks.total / scale, dram),
+        bound_by=max(parts, key=lambda name: parts[name]),
+        parts=parts,
+    )
+
+
+def moved_bytes(what: Attention) -> float:
+    """Q, K and V read once, the output written once."""
+    tokens = 2 * what.kv_heads * what.kv_tokens + 2 * what.heads * what.query_tokens
+    return what.sequences * tokens * what.head_dim * BITS[what.dtype] / 8
+
+
+def softmax_clocks(device: WaveDevice, rows: int, cols: int) -> float:
+    """Clocks of a compute unit for the softmax of rows x cols scores."""
+    per_element = sum(1 / rate for rate in device.softmax_per_clock.values())
+    return rows * cols * per_element + 2 * device.reduction_clocks
+
+
+def kv_tile(device: WaveDevice, what: Attention) -> int:
+    """Rows of K in a tile: the largest power of two of which two tiles fit LDS."""
+    row_bytes = what.head_dim * BITS[what.dtype] / 8
+    fitting = int(device.lds_bytes / (_RESIDENT * row_bytes))
+    if fitting < _SMALLEST_TILE:
+        raise PredictError(
+            f"head_dim={what.head_dim}: two tiles of K of {_SMALLEST_TILE} rows do not fit the "
+            f"{device.lds_bytes} bytes of LDS of {device.device}"
+        )
+    return 1 << (fitting.bit_length() - 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _UnitClocks:
+    """Clocks of the busiest compute unit: all, in products, in the softmax."""
+
+    total: float
+    products: float
+    softmax: float
+
+
+def _clocks(device: WaveDevice, what: Attention, rows: int, cols: int) -> _UnitClocks:
+    groups = what.sequences * what.kv_heads * math.ceil(what.query_tokens * what.group / rows)
+    steps = _steps(what, rows, cols)
+    splits = max(1, min(steps, device.compute_units // groups))
+    steps = math.ceil(steps / splits)
+    held = math.ceil(groups * splits / device.compute_units)
+    products = 2 * _product_clocks(device, what, rows, cols)
+    softmax = softmax_clocks(device, rows, cols)
+    pairs, odd = divmod(held, _RESIDENT)
+    hidden = _RESIDENT * pairs * max(products, softmax)
+    return _UnitClocks(
+        total=steps * (hidden + odd * (products + softmax)),
+        products=steps * held * products,
+        softmax=steps * held * softmax,
+    )
+
+
+def _steps(what: Attention, rows: int, cols: int) -> int:
+    """Tiles of K and V that a workgroup walks over, on average."""
+    kept = min(max(1.0, rows / what.group), what.query_tokens)  # tokens of one workgroup
+    masked = (what.query_tokens - kept) / 2 if what.causal else 0.0
+    return math.ceil((what.kv_tokens - masked) / cols)
+
+
+def _product_clocks(device: WaveDevice, what: Attention, rows: int, cols: int) -> float:
+    """Clocks of QK, and of PV, of one step."""
+    flops = 2 * rows * cols * what.head_dim
+    rate = rate_of(device, _MATH[what.dtype]) * device.attention_fraction
+    loaded = cols * what.head_dim * BITS[what.dtype] / 8
+    return max(flops / rate, loaded / device.l2_bytes_per_clock_and_unit)
+
+
+def _check(what: Attention) -> None:
+    check_sizes(
+        "attention",
+        heads=what.heads,
+        kv_heads=what.kv_heads,
+        head_dim=what.head_dim,
+        query_tokens=what.query_tokens,
+        kv_tokens=what.kv_tokens,
+        sequences=what.sequences,
+    )
+    divide("heads", what.heads, what.kv_heads, "kv_heads")
+    if what.dtype not in _MATH:
+        raise PredictError(f"attention in '{what.dtype}'; allowed: {', '.join(_MATH)}")
+    if what.query_tokens > what.kv_tokens:
+        raise PredictError(
+            f"attention: query_tokens={what.query_tokens} are more than "
+            f"kv_tokens={what.kv_tokens}, which hold them"
+        )

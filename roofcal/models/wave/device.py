@@ -1,0 +1,82 @@
+"""What the wave model knows of a device; read from config/wave by roofcal.models.wave.load.
+
+`per_clock` is per compute unit and clock, except `l2_read_bytes_per_clock`, which is of the whole
+device.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotebookTerms:
+    """Numbers that only the notebook's own formulas use (roofcal.models.wave.notebook)."""
+
+    launch_loss: float
+    write_bytes_per_clock: float
+    write_fraction: float
+    operand_depth: int
+    normalisation_bytes_per_element: float
+    estimate_dram_bytes_per_s: float
+    estimate_memory_fraction: float
+    estimate_matrix_fraction: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaveDevice:
+    """A device as the wave model sees it, in SI.
+
+    matrix_flops_per_clock   of a compute unit by math dtype, dense
+    matrix_fraction          of that rate which the largest products reach
+    attention_fraction       of what large products reach, in the products of flash attention
+    tiles                    (rows, columns) of C that one workgroup computes
+    attention_rows           rows of Q that one workgroup keeps
+    lds_reads                how often an element of A, of B is read from LDS (shared memory)
+    memory_fraction          of the DRAM's bandwidth that a stream reaches
+    product_memory_fraction  of that, in a product that memory bounds
+    vector_per_clock         elements that one plain operation handles
+    softmax_per_clock        elements per clock of each step of the softmax
+    link_peers               GPUs that share link_bytes_per_s; 1 where a switch gives all to one
+    link_ranks               GPUs that the links reach, this one included
+    sources                  key of the file -> where its value comes from
+    """
+
+    device: str
+    compute_units: int
+    clock_hz: float
+    matrix_flops_per_clock: Mapping[str, float]
+    matrix_fraction: float
+    attention_fraction: float
+    tiles: tuple[tuple[int, int], ...]
+    attention_rows: tuple[int, ...]
+    lds_bytes_per_clock: float
+    lds_bytes: int
+    lds_reads: tuple[float, float]
+    l2_read_bytes_per_clock: float
+    dram_bytes: float
+    dram_bytes_per_s: float
+    memory_fraction: float
+    product_memory_fraction: float
+    launch_s: float
+    vector_per_clock: float
+    softmax_per_clock: Mapping[str, float]
+    reduction_clocks: float
+    normalisation_reduction_clocks: float
+    activation_clocks_per_element: Mapping[str, float]
+    link_bytes_per_s: float
+    link_fraction: float
+    link_latency_s: float
+    link_peers: int
+    link_ranks: int
+    notebook: NotebookTerms | None = None
+    sources: Mapping[str, str]
+
+    @property
+    def stream_bytes_per_s(self) -> float:
+        """Bandwidth of memory that a kernel reaches."""
+        return self.dram_bytes_per_s * self.memory_fraction
+
+    @property
+    def l2_bytes_per_clock_and_unit(self) -> float:
+        """The share of the cache's bandwidth that a compute unit has when all are busy."""
+        return self.l2_read_bytes_per_clock / self.compute_units

@@ -1,0 +1,62 @@
+"""The notebook's llama-65B layer, prefill and decode: four stages of two GPUs.
+
+Source: the seed mi300_llm_inference_roofline_notebook, class transformer_2dshard. It rounds each
+operator to 0.1 us before it adds them, and so does this.
+"""
+
+from typing import Final
+
+from roofcal.models.wave.device import WaveDevice
+from roofcal.models.wave.layer import Parallelism, Transformer
+from roofcal.models.wave.notebook import operators
+
+LLAMA_65B: Final = Transformer(
+    model_dim=8192, hidden_dim=22016, layers=80, heads=64, kv_heads=64, vocabulary=32000
+)
+WAYS: Final = Parallelism(tensor_ranks=2, pipeline_ranks=4)
+PROMPT: Final = 2048
+DECODED: Final = 16  # rows of its one decode step
+
+
+def layer_seconds(device: WaveDevice, rows: int) -> dict[str, float]:
+    """Operator -> seconds, as printed, of one layer; `total` adds what the notebook adds.
+
+    Raises PredictError for a device without a section `notebook`.
+    """
+    model, ranks = LLAMA_65B, WAYS.tensor_ranks
+    dim, hidden = model.model_dim, model.hidden_dim
+    latency = _rounded(operators.latency_s(device, ranks))
+    scattered = _rounded(operators.reduce_scatter_s(device, rows, hidden))
+    reduction = operators.reduction_s(device, rows, hidden, ranks)
+    gathered = operators.gather_s(device, dim, model.layers // WAYS.pipeline_ranks, ranks)
+    times = {
+        "qkv": _rounded(operators.gemm_s(device, rows, 3 * dim, dim) / 2),
+        "attention": _rounded(
+            operators.attention_s(device, rows, model.heads // ranks, dim // model.heads)
+        ),
+        "out": _rounded(operators.gemm_s(device, rows, dim // ranks, dim)),
+        "normalisation": _rounded(2 * operators.normalisation_s(device, rows, dim)),
+        "mlp": _rounded(operators.gemm_s(device, rows, hidden // ranks, dim)),
+        "gelu": _rounded(operators.gelu_s(device, rows * hidden / ranks)),
+        "reduce_scatter": scattered,
+        "reduce_scatter_reduction": _rounded(2 * scattered + reduction + latency),
+        "gather": _rounded(gathered) + latency,
+    }
+    counted = {**times, "normalisation": 2 * times["normalisation"], "reduce_scatter": 0.0}
+    return {**times, "total": sum(counted.values())}
+
+
+def model_seconds(device: WaveDevice) -> dict[str, float]:
+    """prefill, decode (one token) and their sum, of one stage of the pipeline."""
+    stage = LLAMA_65B.layers / WAYS.pipeline_ranks
+    prefill, decode = (layer_seconds(device, rows)["total"] for rows in (PROMPT, DECODED))
+    return {
+        "prefill": stage * prefill,
+        "decode": stage * decode,
+        "total": _rounded(stage * prefill + stage * decode),
+    }
+
+
+def _rounded(seconds: float) -> float:
+    """To four digits of a millisecond."""
+    return round(seconds * 1e3, 4) / 1e3

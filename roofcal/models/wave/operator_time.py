@@ -1,0 +1,68 @@
+"""What one operator takes, and checks that all operators share."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from roofcal.models.errors import PredictError
+from roofcal.models.wave.device import WaveDevice
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorTime:
+    """Seconds of one operator.
+
+    parts     seconds of each thing that could bound it: launch, math, l2, lds, softmax, vector,
+              dram, link, latency, as far as the operator has them
+    bound_by  the largest of them
+    """
+
+    total_s: float
+    bound_by: str
+    parts: Mapping[str, float]
+
+
+def kernel_time(device: WaveDevice, parts: Mapping[str, float]) -> OperatorTime:
+    """One kernel: a launch, then the largest part, as the parts overlap."""
+    every = {"launch": device.launch_s, **parts}
+    return OperatorTime(
+        total_s=device.launch_s + max(parts.values()),
+        bound_by=max(every, key=lambda name: every[name]),
+        parts=every,
+    )
+
+
+def stream_seconds(device: WaveDevice, moved_bytes: float) -> float:
+    """Seconds in which a kernel moves so many bytes to or from memory."""
+    return moved_bytes / device.stream_bytes_per_s
+
+
+def check_sizes(what: str, **sizes: int) -> None:
+    """Raises PredictError unless all sizes are whole numbers from 1."""
+    wrong = [f"{name}={size!r}" for name, size in sizes.items() if not _is_size(size)]
+    if wrong:
+        raise PredictError(f"{what}: {', '.join(wrong)}: must be a whole number from 1")
+
+
+def _is_size(size: object) -> bool:
+    return isinstance(size, int) and not isinstance(size, bool) and size > 0
+
+
+def divide(what: str, size: int, parts: int, among: str) -> int:
+    """size / parts; raises PredictError where that leaves a rest."""
+    if size % parts:
+        raise PredictError(
+            f"{size} {what} do not divide among {parts} {among}; "
+            f"{among} must be a divisor of {size}"
+        )
+    return size // parts
+
+
+def rate_of(device: WaveDevice, dtype: str) -> float:
+    """Matrix operations per clock of a unit; raises PredictError for a dtype it lacks."""
+    rates = device.matrix_flops_per_clock
+    if dtype not in rates:
+        raise PredictError(
+            f"config/wave/{device.device}.yaml: matrix_flops_per_clock has no '{dtype}'; "
+            f"it has {', '.join(rates)}"
+        )
+    return rates[dtype]

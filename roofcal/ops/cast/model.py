@@ -1,0 +1,123 @@
+"""The calibrated model of a cast's time: equations, no numbers.
+
+    t = fixed + bytes * slower * narrow * (cached / cached_bandwidth + (1 - cached) / bandwidth)
+
+bytes      least bytes of the cast (roofcal.ops.cast.spec), times padding where the family pads
+fixed      start of its kernels, however small the matrix
+cached     share of the bytes that a later pass finds in the cache: min(1, 3/4 cache / bytes)
+bandwidth  least bytes per second that a matrix far beyond the cache reaches; what it lacks of the
+           copy bandwidth is passes and waiting that a better kernel would not need
+slower     `misaligned` where rows or columns are no multiple of 16: loads and stores of 16 bytes
+           then cross rows
+narrow     1 + extra_columns / columns: a pass along the columns has a program per some columns, and
+           few of them leave multiprocessors idle
+
+A provider's kernels for one recipe share the constants. `padded_1024`: kernels that take rows in
+blocks of 1024 columns and idle on the rest (the reductions that Inductor writes). `short_columns`:
+kernels that keep short columns in registers and are slower off 16 only beyond, as those of
+kernels.cast_fp8_columns on Hopper: up to 2048 rows and 2^22 elements, or 4096 and 2^24 where the
+rows are no multiple of 16. Which of these a provider has is chosen by
+cross-validation on the probes. It stands in the op's layer because calibrate and predict both use
+it and may not import each other.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roofcal.core.dtypes import BITS
+from roofcal.ops.cast.spec import PASSES, scale_bytes
+
+Array = NDArray[np.float64]
+
+# name -> unit; the constants of one provider and recipe, each above zero
+CONSTANTS: Final[dict[str, str]] = {
+    "fixed_s": "s",
+    "cached_bytes_per_s": "B/s",
+    "bytes_per_s": "B/s",
+    "misaligned": "1",
+    "extra_columns": "1",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """Kernels that take rows in blocks of columns, and perhaps short columns from one read."""
+
+    block: int = 1
+    short_columns: bool = False
+
+
+FAMILIES: Final[dict[str, Family]] = {
+    "plain": Family(),
+    "padded_1024": Family(block=1024),
+    "short_columns": Family(short_columns=True),
+}
+BY_CODE: Final = dict(enumerate(FAMILIES))
+_ALIGNED: Final = 16
+_SHORT: Final = (2048, 1 << 22)  # rows, elements
+_SHORT_RAGGED: Final = (4096, 1 << 24)
+_CACHE_SHARE: Final = 0.75
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """Seconds per cast, vectorised; `total` is their sum."""
+
+    fixed: Array
+    moving: Array
+
+    @property
+    def total(self) -> Array:
+        """Seconds of the cast."""
+        return self.fixed + self.moving
+
+    @property
+    def bound_by(self) -> list[str]:
+        """The larger part of each: "launch" or "dram"."""
+        return [
+            "dram" if m >= f else "launch" for m, f in zip(self.moving, self.fixed, strict=True)
+        ]
+
+
+def least_bytes(recipe: str, rows: Array, cols: Array) -> Array:
+    """Bytes of roofcal.ops.cast.spec.work for vectors; raises KeyError for an unknown recipe."""
+    reads, outputs = PASSES[recipe]
+    scales = scale_bytes(recipe, rows, cols)
+    width = reads * BITS["bf16"] / 8 + outputs * BITS["fp8_e4m3"] / 8
+    found: Array = width * rows * cols + scales
+    return found
+
+
+def _long(rows: Array, cols: Array) -> NDArray[np.bool_]:
+    """Whether columns are not short."""
+    even = rows % _ALIGNED == 0
+    most_rows, most = (np.where(even, *pair) for pair in zip(_SHORT, _SHORT_RAGGED, strict=True))
+    beyond: NDArray[np.bool_] = (rows > most_rows) | (rows * cols > most)
+    return beyond
+
+
+def evaluate(
+    constants: Mapping[str, float],
+    recipe: str,
+    rows: Array,
+    cols: Array,
+    family: str,
+    cache_bytes: float,
+) -> Parts:
+    """Seconds of casts of rows x cols (float64 vectors) on a device with this much cache."""
+    moved = least_bytes(recipe, rows, cols)
+    cached = np.minimum(1.0, _CACHE_SHARE * cache_bytes / moved)
+    per_byte = cached / constants["cached_bytes_per_s"] + (1 - cached) / constants["bytes_per_s"]
+    how = FAMILIES[family]
+    ragged = (rows % _ALIGNED != 0) | (cols % _ALIGNED != 0)
+    if how.short_columns:
+        ragged &= _long(rows, cols)
+    slower = np.where(ragged, constants["misaligned"], 1.0)
+    slower *= 1 + constants["extra_columns"] / cols
+    padding = np.ceil(cols / how.block) * how.block / cols
+    fixed = np.full_like(moved, constants["fixed_s"])
+    return Parts(fixed=fixed, moving=moved * padding * slower * per_byte)

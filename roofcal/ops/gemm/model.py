@@ -1,0 +1,328 @@
+"""The calibrated model of a matrix product's time: equations, no numbers.
+
+It stands in the op's layer because two stages use it that may not import each other: calibrate fits
+its constants on probes, predict evaluates it.
+
+    t     = (work^r + power^r)^(1/r)                                                       r = 5
+    work  = launch + (tiles^q + dram^q)^(1/q)                                              q = 2.5
+    tiles = uneven * min over tile and split of
+            step + (waves - 1) * (step^o + wave^o)^(1/o) + [split > 1] * split_k
+    step  = (math^p + load^p + latency^p)^(1/p)                                            p = 4
+      math    = 2 * tile_m * tile_n * k / tile_flops      a tile on one compute unit
+      load    = (tile_m + tile_n) * k bytes / min(load, l2 / busy units)    its operands from cache
+      latency = k bytes * (k_latency^2 + (crowd * busy units * empty)^2)^(1/2)
+                the loop over K of a tile, however small, and the wait for rows that all units read
+    dram  = least bytes / dram
+    power = uneven * flops / sustained_flops      the rate that the power limit leaves
+
+The power limit holds for a whole call, its start included, and the clock falls only where it is
+reached: so power stands beside all of the work, in a norm that is nearly a maximum. Against q for
+all three, probes left out of their fit are 4.8 instead of 5.2 % off in bf16 on an H200, 5.7 instead
+of 5.2 % in axiswise fp8, and 5.9 % over five recipes either way.
+
+empty = share of a tile without rows of A, or without columns, whichever is more. With few tokens
+all units read the same few rows at once, and the cache serves one after another: on an H200,
+axiswise fp8 with slow accumulation takes 580 ns for 128 bytes of K on 72 units and one token, 410
+with 53 tokens, 300 on 16 units. It runs 128 x 128 tiles without clusters; where clusters share what
+they read (fast accumulation) or tiles are narrow, there is no such wait.
+
+waves = ceil(tiles * split / compute units): wave quantisation. A split divides K over `split`
+tiles. o = 1 where a unit ends one tile before it begins the next, 2 where a family overlaps the two
+(persistent kernels whose warp groups take turns: cuBLASLt's axiswise fp8 with fast accumulation).
+
+Alignment of rows: those of A or B that do not start on 32 bytes multiply `load` by `misaligned`,
+those off 256 bytes all work by `uneven` (1.02 to 1.04 on an H200): boxes of the tensor memory unit
+then lie across lines of the cache, we suppose. r, the place of `power` and `uneven` were chosen
+among ten variants whose errors on the study points of the H200 were in sight. Probes left out of
+the fit do not tell them apart (5.9 % with and without `uneven`, too): so the error on those
+study points flatters the model until points are measured that nobody saw before.
+Rows of A, B or C that do not start on 16 bytes cannot be copied by the tensor memory unit of
+Hopper, and cuBLAS falls back to kernels of older GPUs (the names in the records say sm80 on 8
+bytes, sm75 below): those have a tile_flops and a k_latency of their own (`_8_byte`, `_odd`). The
+norms with o, p, q and r are conventions: sums overestimate, maxima underestimate where two parts
+are alike.
+
+Which tiles a library has is a property of the recipe: on an H200, cuBLASLt runs axiswise fp8 on
+128 x 128 tiles alone, without splitting K (kernel names in the probe records). So a `family` of
+tiles is chosen by cross-validation on the probes. `plain` has no tiles: a processor whose whole
+rate is available to any shape (used for CPUs): tiles = flops / (units * tile_flops) and latency.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roofcal.core.dtypes import BITS
+from roofcal.core.recipes import GEMM_RECIPES, Operand
+
+Array = NDArray[np.float64]
+
+P: Final = 4.0
+Q: Final = 2.5
+R: Final = 5.0
+_ROW_ALIGNMENT_BYTES: Final = 32
+_LINE_BYTES: Final = 256
+ALIGNED_BYTES: Final = 16
+_K_STEP_BYTES: Final = 128
+
+# Tile sides as the kernel names of cuBLAS on Hopper show them: one side 64 or 128 and the other any
+# of these, or a few large ones.
+_SIDES: Final = (8, 16, 24, 32, 48, 64, 80, 96, 112, 128, 144, 160, 192, 224, 256)
+_LARGE: Final = ((192, 64), (192, 128), (192, 192), (256, 64), (256, 128))
+_HALF: Final = (*((side, other) for side in (64, 128) for other in _SIDES), *_LARGE)
+_ALL: Final = tuple(sorted({*_HALF, *((b, a) for a, b in _HALF)}))
+_MEDIUM: Final = tuple(tile for tile in _ALL if tile[0] * tile[1] <= 128 * 160)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """Tiles (rows, columns of C) a library chooses from, and whether it may split K.
+
+    overlap: the exponent o of the module, 1 for none
+    crowds: whether few rows leave tiles empty, see `empty` in the module
+    """
+
+    code: int
+    tiles: tuple[tuple[int, int], ...]
+    splits: tuple[int, ...]
+    overlap: float = 1.0
+    crowds: bool = False
+
+
+FAMILIES: Final[dict[str, Family]] = {
+    "plain": Family(code=0, tiles=(), splits=()),
+    "any_tile_split_k": Family(code=1, tiles=_ALL, splits=(1, 2, 4, 8)),
+    "any_tile": Family(code=2, tiles=_ALL, splits=(1,)),
+    "medium_tile_split_k": Family(code=3, tiles=_MEDIUM, splits=(1, 2, 4, 8)),
+    "medium_tile": Family(code=4, tiles=_MEDIUM, splits=(1,)),
+    "tile_128x128": Family(code=5, tiles=((128, 128),), splits=(1,), crowds=True),
+    "tile_128x128_overlapped": Family(code=6, tiles=((128, 128),), splits=(1,), overlap=2.0),
+}
+BY_CODE: Final = {family.code: name for name, family in FAMILIES.items()}
+
+# name -> unit; the constants of one recipe, each above zero
+CONSTANTS: Final[dict[str, str]] = {
+    "launch_s": "s",
+    "tile_flops_per_s": "flop/s per compute unit",
+    "load_bytes_per_s": "B/s per compute unit",
+    "l2_bytes_per_s": "B/s",
+    "k_latency_s_per_byte": "s/B",
+    "crowd_s_per_byte": "s/B per compute unit",
+    "wave_s": "s",
+    "split_k_s": "s",
+    "misaligned": "1",
+    "uneven": "1",
+    "dram_bytes_per_s": "B/s",
+    "sustained_flops_per_s": "flop/s",
+    "tile_flops_8_byte_per_s": "flop/s per compute unit",
+    "k_latency_8_byte_s_per_byte": "s/B",
+    "tile_flops_odd_per_s": "flop/s per compute unit",
+    "k_latency_odd_s_per_byte": "s/B",
+}
+# Constants of the paths that rows off 16 bytes take: path -> (rate, latency).
+SLOW_PATHS: Final[dict[str, tuple[str, str]]] = {
+    "8_byte": ("tile_flops_8_byte_per_s", "k_latency_8_byte_s_per_byte"),
+    "odd": ("tile_flops_odd_per_s", "k_latency_odd_s_per_byte"),
+}
+# Constants that some recipes or probes do not have, and the value that leaves them out. A slow path
+# without constants of its own is taken to be as fast as the aligned one.
+NEUTRAL: Final[dict[str, float]] = {
+    "crowd_s_per_byte": 0.0,
+    "split_k_s": 0.0,
+    "misaligned": 1.0,
+    "uneven": 1.0,
+}
+PLAIN_CONSTANTS: Final = (
+    "launch_s",
+    "tile_flops_per_s",
+    "k_latency_s_per_byte",
+    "dram_bytes_per_s",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """Seconds per point, vectorised; `total` is not their sum, see the module."""
+
+    launch: Array
+    tiles: Array
+    dram: Array
+    power: Array
+    total: Array
+
+    @property
+    def bound_by(self) -> list[str]:
+        """The largest part of each point: launch, tiles, dram or power."""
+        names = ("launch", "tiles", "dram", "power")
+        stacked = np.stack([getattr(self, name) for name in names])
+        return [names[index] for index in stacked.argmax(axis=0)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shapes:
+    """What the model needs of many shapes of one recipe, computed once for any constants."""
+
+    flops: Array
+    unit_flops: Array
+    dram_bytes: Array
+    k_bytes: Array
+    misaligned: NDArray[np.bool_]
+    uneven: NDArray[np.bool_]
+    alignment: NDArray[np.int64]
+    step_flops: Array
+    step_k_bytes: Array
+    step_load_bytes: Array
+    waves: Array
+    busy_units: Array
+    crowd: Array
+    split: NDArray[np.bool_]
+
+    @property
+    def path(self) -> NDArray[np.str_]:
+        """Which kernels each shape can take: "aligned", "8_byte" or "odd"."""
+        small = [self.alignment == ALIGNED_BYTES, self.alignment == 8]
+        return np.select(small, ["aligned", "8_byte"], "odd")
+
+
+def describe(recipe: str, m: Array, n: Array, k: Array, family: str, compute_units: int) -> Shapes:
+    """Shapes of vectors m, n, k (float64) on a device of `compute_units`; KeyError for names."""
+    width = BITS[GEMM_RECIPES[recipe].a.dtype] / 8
+    flops, dram = least_work(recipe, m, n, k)
+    rows, cols, splits = _choices(family)
+    count = np.ceil(m[:, None] / rows) * np.ceil(n[:, None] / cols) * splits
+    busy = np.minimum(count, compute_units)
+    step_k = np.ceil(k[:, None] / splits * width / _K_STEP_BYTES) * _K_STEP_BYTES
+    return Shapes(
+        flops=flops,
+        unit_flops=flops / compute_units,
+        dram_bytes=dram,
+        k_bytes=k * width,
+        misaligned=(k[:, None] * width) % _ROW_ALIGNMENT_BYTES != 0,
+        uneven=(k * width) % _LINE_BYTES != 0,
+        alignment=row_alignment(recipe, n, k),
+        step_flops=2 * rows * cols * step_k / width,
+        step_k_bytes=step_k,
+        step_load_bytes=step_k * (rows + cols),
+        waves=np.ceil(count / compute_units),
+        busy_units=busy,
+        crowd=busy * _empty(m, n, rows, cols) * FAMILIES[family].crowds,
+        split=splits > 1,
+    )
+
+
+def _empty(m: Array, n: Array, rows: Array, cols: Array) -> Array:
+    """Share of a tile's rows or columns, whichever is more, that hold nothing."""
+    filled = np.minimum(m[:, None] / rows, n[:, None] / cols)
+    empty: Array = np.maximum(1 - filled, 0.0)
+    return empty
+
+
+@cache
+def _choices(family: str) -> tuple[Array, Array, Array]:
+    """(rows, columns, split) of every choice of a family, as vectors of equal length."""
+    found = FAMILIES[family]
+    every = [(a, b, s) for a, b in found.tiles for s in found.splits] or [(1, 1, 1)]
+    rows, cols, splits = np.array(every, dtype=float).T
+    return rows, cols, splits
+
+
+def row_alignment(recipe: str, n: Array, k: Array) -> NDArray[np.int64]:
+    """Bytes, at most 16, on which every row of A, B and C starts."""
+    spec = GEMM_RECIPES[recipe]
+    read = (k * BITS[spec.a.dtype] / 8).astype(np.int64)
+    written = (n * BITS[spec.out] / 8).astype(np.int64)
+    alignment: NDArray[np.int64] = np.gcd(np.gcd(read, written), ALIGNED_BYTES)
+    return alignment
+
+
+def least_work(recipe: str, m: Array, n: Array, k: Array) -> tuple[Array, Array]:
+    """(flops, bytes) of model.work.gemm_work for vectors of sizes; a test compares the two.
+
+    Raises KeyError for an unknown recipe.
+    """
+    spec = GEMM_RECIPES[recipe]
+    read = _operand_bytes(spec.a, m, k) + _operand_bytes(spec.b, n, k)
+    return 2 * m * n * k, read + BITS[spec.out] / 8 * m * n
+
+
+def _operand_bytes(operand: Operand, rows: Array, cols: Array) -> Array:
+    elements = BITS[operand.dtype] / 8 * rows * cols
+    if operand.scale is None:
+        return elements
+    scales = _blocks(rows, operand.scale.rows) * _blocks(cols, operand.scale.cols)
+    return elements + BITS[operand.scale.dtype] / 8 * scales
+
+
+def _blocks(extent: Array, block: int | None) -> Array:
+    return np.ones_like(extent) if block is None else np.ceil(extent / block)
+
+
+def evaluate(constants: Mapping[str, float], shapes: Shapes, family: str) -> Parts:
+    """Seconds of every shape; raises KeyError for a missing constant that is not in NEUTRAL."""
+    constants = NEUTRAL | dict(constants)
+    launch = np.full_like(shapes.flops, constants["launch_s"])
+    dram = shapes.dram_bytes / constants["dram_bytes_per_s"]
+    if family == "plain":
+        tiles = _norm(
+            P, shapes.unit_flops / constants["tile_flops_per_s"], _k_latency(constants, shapes)
+        )
+        power = np.zeros_like(tiles)
+    else:
+        slower = np.where(shapes.uneven, constants["uneven"], 1.0)
+        tiles = _tile_time(constants, shapes, FAMILIES[family].overlap) * slower
+        power = shapes.flops / constants["sustained_flops_per_s"] * slower
+    return joined(launch, tiles, dram, power)
+
+
+def joined(launch: Array, tiles: Array, dram: Array, power: Array) -> Parts:
+    """The parts with their total: `work` beside `power`, see the module."""
+    total = _norm(R, launch + _norm(Q, tiles, dram), power)
+    return Parts(launch=launch, tiles=tiles, dram=dram, power=power, total=total)
+
+
+def _k_latency(constants: Mapping[str, float], shapes: Shapes) -> Array:
+    return shapes.k_bytes * constants["k_latency_s_per_byte"]
+
+
+def _tile_time(constants: Mapping[str, float], shapes: Shapes, overlap: float) -> Array:
+    bandwidth = np.minimum(
+        constants["load_bytes_per_s"], constants["l2_bytes_per_s"] / shapes.busy_units
+    )
+    slower = np.where(shapes.misaligned, constants["misaligned"], 1.0)
+    rate, k_latency = _path_constants(constants, shapes)
+    math = shapes.step_flops / rate[:, None]
+    load = shapes.step_load_bytes / bandwidth * slower
+    crowd = shapes.crowd * constants["crowd_s_per_byte"]
+    latency = shapes.step_k_bytes * np.hypot(k_latency[:, None], crowd)
+    # The norm with p = 4 by squares and roots: a general power costs ten times as much.
+    step = np.sqrt(np.sqrt(math**2 * math**2 + load**2 * load**2 + latency**2 * latency**2))
+    wave = constants["wave_s"]
+    further = step + wave if overlap == 1 else (step**overlap + wave**overlap) ** (1 / overlap)
+    time = step + (shapes.waves - 1) * further + shapes.split * constants["split_k_s"]
+    best: Array = time.min(axis=1)
+    return best
+
+
+def _path_constants(constants: Mapping[str, float], shapes: Shapes) -> tuple[Array, Array]:
+    """(rate of a tile, latency of its loop over K) of each shape, by the alignment of its rows."""
+    fast = (constants["tile_flops_per_s"], constants["k_latency_s_per_byte"])
+    # By number, not by `path`: comparing words took half of the time of a fit.
+    on_8_byte, below = shapes.alignment == 8, shapes.alignment < 8
+    chosen = []
+    for i, value in enumerate(fast):
+        eight, odd = (constants.get(SLOW_PATHS[path][i], value) for path in ("8_byte", "odd"))
+        chosen.append(np.where(below, odd, np.where(on_8_byte, eight, value)))
+    return chosen[0], chosen[1]
+
+
+def _norm(power: float, *parts: Array) -> Array:
+    """(a^p + b^p + ...)^(1/p), scaled by the largest part so that nothing underflows."""
+    largest = parts[0]
+    for part in parts[1:]:
+        largest = np.maximum(largest, part)
+    total: Array = sum((part / largest) ** power for part in parts)  # type: ignore[assignment]
+    return largest * total ** (1 / power)

@@ -1,0 +1,190 @@
+"""The calibrated model of a product with narrow weights: three roofs, equations, no numbers.
+
+    t     = fixed + (dram^4 + (slots + math)^4)^(1/4)
+    dram  = least bytes / bytes_per_s
+    slots = blocks * work / weights_per_s
+    math  = 2 * tokens * work / flops_per_s
+
+dram   memory, as everywhere (roofcal.ops.mixed_gemm.spec counts the bytes)
+slots  issue slots: every weight is turned from four or eight bits to a float by instructions of the
+       ordinary units, once per block of tokens
+math   what every token costs beyond: the matrix unit, and the activations that feed it
+
+Memory is read while the multiprocessors work, so the larger of the two decides; near a crossing
+they are in each other's way, which the fourth powers say (1.19 of the larger where two are equal).
+Weights and tokens are the work of the same warps, so slots and math add. Which roof binds a
+provider is the finding, not an assumption: each has rates of its own.
+
+How a provider cuts a product into blocks is its `Family`, the same for all of its recipes, and
+cross-validation on the probes finds it: `blocks` of tokens, `tokens` of whole blocks, and
+
+    work = N K                                                  without tiles of rows
+    work = units * 64 / blocks * min over split of waves * (K / split + block_columns * block / 64)
+    waves = (max(1, q) + ceil q) / 2        q = ceil(N / 64) * blocks * split / units
+
+The second is for kernels that give each multiprocessor a tile of 64 rows and a split of K, as ours
+do. Every block has a start and an end (a ring to fill, sums to add to those of the other splits,
+the output to write) that cost as much as `block_columns` columns of K in a block of 64 tokens, and
+in proportion to the tokens in a smaller one: the sums are [64, tokens]. The last wave is half lost:
+more than one block may share a multiprocessor, and then some of it is not. Measured on an H200 in
+blocks of 64 tokens, one at a time to a multiprocessor: 2 to 4 us per wave and 2.5 ns per column.
+
+Without blocks every token costs the same: tinygemm takes 0.28 ps per weight for one token on an
+H200, 0.67 for 8, 1.14 for 16 and twice that for 32. What torch.compile makes of fp8 weights is a
+pass that turns them to bf16, once, and cuBLASLt's product.
+
+The tiles, the half of a wave and the price of a block were chosen among some sixty variants with
+the errors on the study points of an H200 in sight; so was the rule that our kernels have tiles,
+whatever the probes say. Those errors flatter the model until points are measured that nobody saw
+before. The module stands in the op's layer because calibrate and predict both use it and may not
+import each other.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roofcal.core.dtypes import BITS
+from roofcal.core.recipes import WEIGHT_ONLY_RECIPES, Operand
+
+Array = NDArray[np.float64]
+
+_POWER: Final = 4
+_ROWS: Final = 64  # of a tile
+_LARGEST_BLOCK: Final = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """How a provider's kernels cut a product.
+
+    blocks: tokens of a block, smallest first; () where there are none: weights are turned once
+    splits: of K, from which the best is taken; () for kernels without tiles of rows
+    """
+
+    code: int
+    blocks: tuple[int, ...]
+    splits: tuple[int, ...] = ()
+
+
+FAMILIES: Final[dict[str, Family]] = {
+    "no_blocks": Family(code=0, blocks=()),
+    "tiles": Family(code=1, blocks=(8, 16, 32, 64), splits=(1, 2, 4)),
+}
+BY_CODE: Final = {family.code: name for name, family in FAMILIES.items()}
+
+# name -> unit; the constants of one provider and recipe, each above zero
+CONSTANTS: Final[dict[str, str]] = {
+    "fixed_s": "s",
+    "bytes_per_s": "B/s",
+    "weights_per_s": "1/s",
+    "flops_per_s": "flop/s",
+    "block_columns": "1",
+}
+
+
+def constants_of(family: str) -> tuple[str, ...]:
+    """Names of the constants that a family has, in the order of CONSTANTS; KeyError for a name."""
+    tiled = bool(FAMILIES[family].splits)
+    return tuple(name for name in CONSTANTS if tiled or name != "block_columns")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """Seconds per product, vectorised."""
+
+    fixed: Array
+    dram: Array
+    slots: Array
+    math: Array
+
+    @property
+    def total(self) -> Array:
+        """Seconds of the product."""
+        both: Array = self.dram**_POWER + (self.slots + self.math) ** _POWER
+        found: Array = self.fixed + both ** (1 / _POWER)
+        return found
+
+    @property
+    def bound_by(self) -> list[str]:
+        """The largest of launch, memory and work; of work its larger part.
+
+        "launch", "dram", "slots" or "math".
+        """
+        work = np.where(self.slots >= self.math, 2, 3)
+        largest = np.stack([self.fixed, self.dram, self.slots + self.math]).argmax(axis=0)
+        names = ("launch", "dram", "slots", "math")
+        return [names[index] for index in np.where(largest == 2, work, largest)]
+
+
+def least_bytes(recipe: str, m: Array, n: Array, k: Array) -> Array:
+    """Bytes of roofcal.ops.mixed_gemm.spec.work for vectors of sizes that groups divide.
+
+    Raises KeyError for a recipe that is not one of narrow weights.
+    """
+    spec = WEIGHT_ONLY_RECIPES[recipe]
+    found: Array = _bytes(spec.a, m, k) + _bytes(spec.b, n, k) + BITS[spec.out] / 8 * m * n
+    return found
+
+
+def _bytes(operand: Operand, rows: Array, cols: Array) -> Array:
+    elements: Array = BITS[operand.dtype] / 8 * rows * cols
+    if operand.scale is None:
+        return elements
+    across = 1.0 if operand.scale.cols is None else np.ceil(cols / operand.scale.cols)
+    each = (2 if operand.zero_point else 1) * BITS[operand.scale.dtype] / 8
+    return elements + each * rows * across
+
+
+def evaluate(
+    constants: Mapping[str, float],
+    family: str,
+    compute_units: int,
+    recipe: str,
+    sizes: tuple[Array, Array, Array],
+) -> Parts:
+    """Seconds of products [m, k] x [n, k] of sizes (m, n, k), float64 vectors.
+
+    compute_units: of the device; it matters to families with tiles alone.
+    Raises KeyError for an unknown family or recipe, and for a constant that is missing.
+    """
+    m, n, k = sizes
+    how = FAMILIES[family]
+    block, blocks = _blocks(how, m)
+    if how.splits:
+        edge = constants["block_columns"] * block / _LARGEST_BLOCK
+        tiles = np.ceil(n / _ROWS) * blocks / compute_units
+        work = compute_units * _ROWS * _busiest(how.splits, tiles, k, edge)
+        # work of one block of 64 rows by waves, which count the blocks of tokens already
+        slots, tokens = work, work * block
+    else:
+        slots, tokens = n * k * blocks, n * k * blocks * block
+    return Parts(
+        fixed=np.full(np.shape(m * n * k), constants["fixed_s"]),
+        dram=least_bytes(recipe, m, n, k) / constants["bytes_per_s"],
+        slots=slots / constants["weights_per_s"],
+        math=2 * tokens / constants["flops_per_s"],
+    )
+
+
+def _blocks(family: Family, m: Array) -> tuple[Array, Array]:
+    """(tokens of a block, blocks) of the smallest that holds all tokens, else the largest."""
+    if not family.blocks:
+        return m, np.ones_like(m)
+    sides = np.array(family.blocks, dtype=float)
+    block = sides[np.minimum(np.searchsorted(sides, m), len(sides) - 1)]
+    return block, np.ceil(m / block)
+
+
+def _busiest(splits: tuple[int, ...], tiles: Array, k: Array, edge: Array) -> Array:
+    """Columns of K, and what blocks cost beside, that the busiest unit takes: of the best split.
+
+    tiles: of rows and tokens per unit. edge: columns that a block costs beside its own.
+    """
+    split = np.array(splits, dtype=float)[:, None]
+    waves = (np.maximum(tiles * split, 1.0) + np.ceil(tiles * split)) / 2
+    least: Array = (waves * (k / split + edge)).min(axis=0)
+    return least

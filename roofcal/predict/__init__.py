@@ -1,1 +1,0 @@
-"""Models of time, one per file: plan, device and calibration in, seconds out; no measurements."""

@@ -1,0 +1,90 @@
+"""On which terms a run may be published: a clean checkout, and predictions that are good enough.
+
+The checkout is that of the person who publishes: its commit is what the manifest names. What the
+sessions of a run noted of theirs, on whichever machine, is no part of it.
+"""
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from roofcal.ops import BY_NAME
+from roofcal.report.accuracy import error_by_regime, error_of
+from roofcal.report.loading import load_run
+from roofcal.report.tables import MODEL, tidy_frame
+from roofcal.study.schema import Publishing
+
+_NAMED: Final = 3  # files of a dirty checkout that the message names
+
+
+class TermsError(ValueError):
+    """Why a run may not be published; the message says how to go on."""
+
+
+def check_terms(run: Path, limits: Publishing, published: Path) -> None:
+    """Raises TermsError for a dirty checkout, or an op whose predictions are beyond their limit.
+
+    published: the folder of all publications; changes in it do not make its checkout dirty. Raises
+    RecordsError, ReportError for bad files of the run.
+    """
+    files = changed_files(published)
+    if files:
+        more = f" and {len(files) - _NAMED} more" if len(files) > _NAMED else ""
+        raise TermsError(
+            f"{', '.join(files[:_NAMED])}{more}: not as in the commit that the manifest would "
+            "name; commit the changes, or put them away (git stash), publish, and take them back "
+            "(git stash pop)"
+        )
+    beyond = []
+    for op, error, count in hold_out_errors(run):
+        limit = limits.per_op.get(op, limits.largest_error)
+        if error > limit:
+            beyond.append(
+                f"op {op}: the calibrated model is {error:.1%} off (MAPE of {count} study points), "
+                f"the limit is {limit:.1%}"
+            )
+    if beyond:
+        raise TermsError("\n".join([*beyond, _RAISE]))
+
+
+_RAISE: Final = (
+    "find what the model misses (the report lists the worst points), or raise the limit of the op "
+    "in a commit that says why: config/config.yaml, publish.per_op and publish.largest_error"
+)
+
+
+def hold_out_errors(run: Path) -> Iterator[tuple[str, float, int]]:
+    """(op, MAPE, points) of the calibrated model on the study points of a run, which no fit saw.
+
+    Ops without predictions are left out. Raises RecordsError, ReportError for bad files.
+    """
+    loaded = load_run(run)
+    for op in loaded.ops:
+        if BY_NAME[op].role != "study":
+            continue
+        errors = error_by_regime(tidy_frame(loaded, op, None))
+        row = error_of(errors, MODEL, op=op) if len(errors) else None
+        if row is not None:
+            yield op, float(row["mape"]), int(row["count"])
+
+
+def changed_files(published: Path) -> list[str]:
+    """Tracked files of the checkout around a folder that differ from its commit, but those in it.
+
+    [] outside a git checkout, where nobody can tell. Raises TermsError where git fails.
+    """
+    where = published.resolve()
+    top = next((place for place in where.parents if (place / ".git").exists()), None)
+    if top is None:
+        return []
+    own = f":(exclude,top){where.relative_to(top).as_posix()}"
+    asked = ["git", "status", "--porcelain", "--untracked-files=no", "-z", "--no-renames"]
+    try:
+        done = subprocess.run(
+            [*asked, "--", ":(top)", own], cwd=top, capture_output=True, text=True, check=True
+        )
+    except (OSError, subprocess.CalledProcessError) as error:
+        said = getattr(error, "stderr", None) or str(error)
+        raise TermsError(f"{top}: git cannot tell whether it is clean: {said.strip()}") from None
+    return [entry[3:] for entry in done.stdout.split("\0") if entry]

@@ -1,0 +1,172 @@
+"""Does a publication hold? Its files are those of its manifest, and its records give its tables.
+
+Derived files are made again without a GPU and compared byte by byte. Another processor may round
+the last digits of a fit differently: numbers within ROUNDING of each other count as equal, and the
+outcome says so.
+"""
+
+import re
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from roofcal.core.records import (
+    Environment,
+    Measurement,
+    PlanPoint,
+    RecordsError,
+    Session,
+    read_records,
+)
+from roofcal.publish.derive import Known, derivations, tables
+from roofcal.publish.manifest import ManifestError, differences, read_manifest
+
+ROUNDING: Final = 1e-6  # relative: a thousandth of the narrowest interval of a constant
+_NUMBER: Final = re.compile(rb"-?\d+\.?\d*(?:[eE][-+]?\d+)?")
+
+State = Literal["holds", "no manifest", "does not hold"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What was found of one publication.
+
+    problems  one sentence each, naming the file and the way out
+    notes     what a person may want to know, no fault: what was made again, what was rounded
+    """
+
+    folder: Path
+    state: State
+    problems: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def verify(folder: Path, known: Known, *, quick: bool = False) -> Outcome:
+    """Verify one publication, reports/published/<device>/<environment_id>.
+
+    quick: hashes, records, and the CSV tables from records and published derived files; else the
+    calibration, predictions, learning curves, break-even map and language models are made again
+    from the records too. A publication from before manifests was derived by a commit that nobody
+    noted: its records are checked all the same, and what is derived otherwise today is a note.
+    """
+    problems: list[str] = []
+    notes: list[str] = []
+    try:
+        manifest = read_manifest(folder)
+        problems += differences(folder, manifest) if manifest else []
+    except ManifestError as error:
+        manifest = {}
+        problems.append(str(error))
+    problems += _record_problems(folder)
+    if not problems:  # nothing can be derived from damaged records
+        for name, again in _made(folder, known, quick):
+            problem, note = _compared(folder / name, again)
+            (problems if manifest else notes).extend([problem] if problem else [])
+            notes += [note] if note else []
+    state: State = "no manifest" if manifest is None else "holds"
+    return Outcome(
+        folder=folder,
+        state="does not hold" if problems else state,
+        problems=tuple(problems),
+        notes=tuple(notes),
+    )
+
+
+def _record_problems(folder: Path) -> Iterator[str]:
+    """Files of records that cannot be read, or whose rows are not those of plan and environment."""
+    try:
+        environments = read_records(folder / "environment.jsonl", Environment)
+    except RecordsError as error:
+        yield str(error)
+        return
+    ids = [f"{e.device}/{e.environment_id}" for e in environments]
+    if ids != [f"{folder.parent.name}/{folder.name}"]:
+        said = ", ".join(ids) or "nothing"
+        yield f"{folder}/environment.jsonl: describes {said}, not its folder; {_RESTORE}"
+    plans = sorted((folder / "plan").glob("*.jsonl.gz"))
+    if not plans:
+        yield f"{folder}/plan: holds no plan; {_RESTORE}"
+    for path in plans:
+        yield from _op_problems(path, folder / "measurements" / path.name, folder.name)
+
+
+def _op_problems(plan: Path, measured: Path, environment: str) -> Iterator[str]:
+    try:
+        points = {point.point_id for point in read_records(plan, PlanPoint)}
+        rows = read_records(measured, Session, Measurement)
+    except RecordsError as error:
+        yield f"{error}\n{_RESTORE}"
+        return
+    measurements = [row for row in rows if isinstance(row, Measurement)]
+    for what, strange in (
+        ("of another environment", {m.environment_id for m in measurements} - {environment}),
+        ("of points that are not planned", {m.point_id for m in measurements} - points),
+    ):
+        if strange:
+            some = ", ".join(sorted(strange)[:3])
+            yield f"{measured}: holds measurements {what} ({some}); {_RESTORE}"
+
+
+_RESTORE: Final = "restore the folder with git, or publish the run again"
+
+
+def _made(folder: Path, known: Known, quick: bool) -> Iterator[tuple[str, bytes]]:
+    if not quick:
+        with tempfile.TemporaryDirectory() as place:
+            steps = derivations(folder, known, Path(place))
+            yield from ((name, _called(folder / name, make)) for name, make in steps.items())
+    published = {f"tables/{path.name}" for path in (folder / "tables").glob("*.csv")}
+    fresh = tables(folder, known.devices)
+    for name in sorted({*published, *fresh}):
+        yield name, fresh.get(name, b"")
+
+
+def _called(path: Path, make: Callable[[], bytes]) -> bytes:
+    try:
+        return make()
+    except ValueError as error:
+        raise ValueError(f"{path}: cannot be made again: {error}") from None
+
+
+def _compared(path: Path, again: bytes) -> tuple[str | None, str | None]:
+    """(what differs, what was only rounded) of a published file and its bytes made again."""
+    published = path.read_bytes() if path.is_file() else b""
+    if published == again:
+        return None, None
+    lines = published.split(b"\n"), again.split(b"\n")
+    if sorted(lines[0]) == sorted(lines[1]):
+        return None, f"{path}: the same lines in another order"
+    pairs = list(zip(*lines, strict=False))
+    first = next((i for i, (x, y) in enumerate(pairs) if not _alike(x, y)), None)
+    if first is None and len(lines[0]) == len(lines[1]):
+        return None, f"{path}: other last digits, within {ROUNDING:g} of those published"
+    line = len(pairs) if first is None else first
+    shown = [_excerpt(side[line] if line < len(side) else b"", pairs, line) for side in lines]
+    return (
+        f"{path}:{line + 1}: published {shown[0]!r}, the records give {shown[1]!r}; publish the "
+        "run again, or verify with the commit of its manifest",
+        None,
+    )
+
+
+def _excerpt(text: bytes, pairs: list[tuple[bytes, bytes]], line: int) -> str:
+    """Some 60 characters of a line, from shortly before where the two differ."""
+    ours, theirs = pairs[line] if line < len(pairs) else (b"", b"")
+    same = next((i for i, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), 0)
+    return text[max(0, same - 20) : same + 40].decode("utf-8", "replace")
+
+
+def _alike(one: bytes, other: bytes) -> bool:
+    """Whether two lines say the same, their numbers within ROUNDING of each other."""
+    if one == other:
+        return True
+    if _NUMBER.sub(b"#", one) != _NUMBER.sub(b"#", other):
+        return False
+    pairs = zip(_NUMBER.findall(one), _NUMBER.findall(other), strict=True)
+    return all(_close(float(a), float(b)) for a, b in pairs)
+
+
+def _close(a: float, b: float) -> bool:
+    return abs(a - b) <= ROUNDING * max(abs(a), abs(b))

@@ -1,0 +1,1 @@
+"""What Snakemake needs: configuration, plans, run folders, staleness."""

@@ -1,0 +1,256 @@
+"""config/*.yaml -> one validated Study. Every error of every file is reported together."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from roofcal.claims.load import read_ledgers
+from roofcal.claims.schema import Ledger
+from roofcal.core.yaml_files import nearest, read_yaml, unknown, validated
+from roofcal.ops import BY_NAME, OPS
+from roofcal.ops.spec import OpSpec
+from roofcal.study.schema import Backend, LanguageModel, StudyFile, Sweep, SweepFile
+
+M = TypeVar("M", StudyFile, SweepFile, LanguageModel)
+
+
+class ConfigError(ValueError):
+    """Everything wrong with the configuration, one line per file and key."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Study:
+    """A validated study; slices of it, as plain JSON values, are the parameters of the rules."""
+
+    file: StudyFile
+    sweep_files: Mapping[str, SweepFile]
+    models: Mapping[str, LanguageModel]
+    ledgers: Sequence[Ledger] = ()
+
+    @property
+    def ops(self) -> tuple[str, ...]:
+        """Names of the ops to measure, probes first."""
+        return tuple(self.file.ops or self.sweep_files)
+
+    @property
+    def devices(self) -> str | list[str]:
+        """Either "auto", or the listed "<device>/<environment_id>"."""
+        return self.file.devices
+
+    @property
+    def published(self) -> bool:
+        """Whether published runs are replayed into the report."""
+        return self.file.published
+
+    def timing(self, backend: Backend) -> dict[str, Any]:
+        """The timing protocol of a backend, plus the seed of the data."""
+        return self.file.timing[backend].model_dump() | {"seed": self.file.seed}
+
+    def op_slice(self, op: str, backend: Backend) -> dict[str, Any]:
+        """All that decides which points of `op` are measured on `backend`, as JSON values."""
+        source = self.sweep_files[op]
+        names = source.studies[self.file.study].get(backend, [])
+        written = _written(op, source)
+        sweeps = {name: _renamed(source.sweeps[name], written) for name in names}
+        if self.file.shapes_csv and op == "gemm":
+            sweeps["csv"] = Sweep(csv=self.file.shapes_csv)
+        used = {model for sweep in sweeps.values() if sweep.layers for model in sweep.layers.models}
+        sentinel = source.sentinel.get(backend)
+        return {
+            "op": op,
+            "seed": self.file.seed,
+            "contenders": {
+                written.get(recipe, recipe): providers
+                for recipe, providers in source.contenders.get(backend, {}).items()
+            },
+            "sweeps": {k: v.model_dump(mode="json", exclude_none=True) for k, v in sweeps.items()},
+            "models": {
+                name: self.models[name].model_dump(exclude={"architecture"})
+                for name in sorted(used)
+            },
+            "sentinel": sentinel.model_dump() if sentinel else None,
+        }
+
+
+def _written(op: str, source: SweepFile) -> dict[str, str]:
+    """Name in the file -> name of the recipe that is written down there."""
+    written = BY_NAME[op].written_recipe
+    return {name: written(given) for name, given in source.recipes.items()} if written else {}
+
+
+def _renamed(sweep: Sweep, written: Mapping[str, str]) -> Sweep:
+    if sweep.recipes is None:
+        return sweep
+    return sweep.model_copy(update={"recipes": [written.get(r, r) for r in sweep.recipes]})
+
+
+def load_study(folder: Path, overrides: Mapping[str, Any] | None = None) -> Study:
+    """Read and check config.yaml, sweeps/*.yaml and models/*.yaml below `folder`.
+
+    overrides: top-level keys of config.yaml, as Snakemake's --config gives them.
+    Raises ConfigError listing every error of every file.
+    """
+    errors: list[str] = []
+    base = folder / "config.yaml"
+    raw = _merged(read_yaml(base, errors), overrides or {})
+    file = validated(StudyFile, raw, base, errors)
+    sweeps = _read_all(folder / "sweeps", SweepFile, "op", errors)
+    models = _read_all(folder / "models", LanguageModel, "model", errors)
+    for op, sweep_file in sweeps.items():
+        errors += _sweep_errors(folder / "sweeps" / f"{op}.yaml", op, sweep_file, models)
+    ledgers = read_ledgers(folder / "claims", errors)
+    if file is not None:
+        errors += _study_errors(base, file, sweeps)
+    if errors or file is None:
+        raise ConfigError("\n".join(errors))
+    ordered = {op.name: sweeps[op.name] for op in OPS if op.name in sweeps}
+    return Study(file=file, sweep_files=ordered, models=models, ledgers=ledgers)
+
+
+def load_model(folder: Path, name: str) -> LanguageModel:
+    """The language model of `folder`/<name>.yaml.
+
+    Raises ConfigError for a name without a file, with the nearest one, and for what is wrong in it.
+    """
+    known = sorted(path.stem for path in folder.glob("*.yaml"))
+    if name not in known:
+        raise ConfigError(
+            f"unknown model '{name}'{nearest(name, known)}; models are files of {folder}"
+        )
+    errors: list[str] = []
+    path = folder / f"{name}.yaml"
+    model = validated(LanguageModel, read_yaml(path, errors), path, errors)
+    if model is None:
+        raise ConfigError("\n".join(errors))
+    return model
+
+
+def load_models(folder: Path) -> dict[str, LanguageModel]:
+    """The language models of all files of a folder by name; raises ConfigError as load_model."""
+    return {path.stem: load_model(folder, path.stem) for path in sorted(folder.glob("*.yaml"))}
+
+
+def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """`base` with the keys of `over` replaced, mapping by mapping."""
+    merged = dict(base)
+    for key, value in over.items():
+        both = isinstance(value, Mapping) and isinstance(base.get(key), Mapping)
+        merged[key] = _merged(base[key], value) if both else value
+    return merged
+
+
+def _read_all(folder: Path, kind: type[M], key: str, errors: list[str]) -> dict[str, M]:
+    found: dict[str, M] = {}
+    for path in sorted(folder.glob("*.yaml")):
+        content = read_yaml(path, errors)
+        parsed = validated(kind, content, path, errors) if content else None
+        if parsed is None:
+            continue
+        if getattr(parsed, key) != path.stem:
+            errors.append(f"{path}: {key}: '{getattr(parsed, key)}' differs from the file name")
+        found[path.stem] = parsed
+    if not found and not errors:
+        errors.append(f"{folder}: holds no valid *.yaml file")
+    return found
+
+
+def _study_errors(path: Path, file: StudyFile, sweeps: Mapping[str, SweepFile]) -> Iterator[str]:
+    yield from unknown(f"{path}: ops", "op", file.ops or (), tuple(sweeps))
+    yield from unknown(f"{path}: publish.per_op", "op", tuple(file.publish.per_op), tuple(BY_NAME))
+    if file.ops == []:
+        yield f"{path}: ops: is empty; leave it out to measure all of {', '.join(sweeps)}"
+    if file.shapes_csv and not Path(file.shapes_csv).is_file():
+        yield f"{path}: shapes_csv: no such file '{file.shapes_csv}'"
+
+
+def _sweep_errors(
+    path: Path, name: str, file: SweepFile, models: Mapping[str, LanguageModel]
+) -> Iterator[str]:
+    op = BY_NAME.get(name)
+    if op is None:
+        yield f"{path}: op: unknown op '{name}'{nearest(name, tuple(BY_NAME))}"
+        return
+    yield from _recipe_errors(f"{path}: recipes", op, file)
+    yield from _contender_errors(path, op, file)
+    for study, backends in file.studies.items():
+        for backend, names in backends.items():
+            where = f"{path}: studies.{study}.{backend}"
+            yield from unknown(where, "sweep", names, tuple(file.sweeps))
+    for title, sweep in file.sweeps.items():
+        where = f"{path}: sweeps.{title}"
+        known = (*op.recipes, *file.recipes)
+        yield from _world_size_errors(where, op, sweep)
+        yield from unknown(f"{where}.recipes", "recipe", sweep.recipes or (), known)
+        yield from _one_sweep_errors(where, op, sweep, models)
+
+
+def _world_size_errors(where: str, op: OpSpec, sweep: Sweep) -> Iterator[str]:
+    """Ops of several devices need world sizes; others have none."""
+    if op.shared_axis is None and sweep.world_sizes is not None:
+        yield f"{where}.world_sizes: op '{op.name}' runs on one device; remove the key"
+    if op.shared_axis is not None and sweep.world_sizes is None:
+        yield (
+            f"{where}: op '{op.name}' runs on several devices; say on how many, "
+            "as in world_sizes: [2, 4, 8]"
+        )
+
+
+def _recipe_errors(where: str, op: OpSpec, file: SweepFile) -> Iterator[str]:
+    """What is wrong with the recipes that a sweep file writes down."""
+    for name, given in file.recipes.items():
+        if op.written_recipe is None:
+            yield f"{where}: op '{op.name}' takes none; its recipes are {', '.join(op.recipes)}"
+            return
+        if name in op.recipes:
+            yield f"{where}.{name}: is the name of another recipe of op '{op.name}'; choose another"
+        try:
+            op.written_recipe(given)
+        except ValueError as error:
+            yield f"{where}.{name}: {error}"
+
+
+def _contender_errors(path: Path, op: OpSpec, file: SweepFile) -> Iterator[str]:
+    for backend, recipes in file.contenders.items():
+        where = f"{path}: contenders.{backend}"
+        yield from unknown(where, "recipe", tuple(recipes), (*op.recipes, *file.recipes))
+        for recipe, providers in recipes.items():
+            known = op.providers_on(backend)
+            yield from unknown(f"{where}.{recipe}", "provider", providers, known)
+    for backend, sentinel in file.sentinel.items():
+        where = f"{path}: sentinel.{backend}"
+        if op.shared_axis is not None:
+            yield f"{where}: op '{op.name}' runs on several devices, a sentinel on one; remove it"
+        yield from unknown(where, "recipe", [sentinel.recipe], op.recipes)
+        yield from unknown(where, "provider", [sentinel.provider], op.providers_on(backend))
+        yield from unknown(f"{where}.shape", "axis", tuple(sentinel.shape), op.axes)
+
+
+def _one_sweep_errors(
+    where: str, op: OpSpec, sweep: Sweep, models: Mapping[str, LanguageModel]
+) -> Iterator[str]:
+    every = {name for names in op.providers.values() for name in names}
+    yield from unknown(f"{where}.providers", "provider", sweep.providers or (), tuple(every))
+    for shape in sweep.shapes or ():
+        if len(shape) != len(op.axes):
+            yield f"{where}.shapes: {shape} has {len(shape)} sizes, needs {', '.join(op.axes)}"
+    if sweep.grid:
+        yield from _grid_errors(f"{where}.grid", op, sweep.grid)
+    if sweep.layers:
+        yield from unknown(f"{where}.layers", "model", sweep.layers.models, tuple(models))
+        if op.layer_shape is None:
+            yield f"{where}.layers: op '{op.name}' has no shape for a layer; use grid or shapes"
+
+
+def _grid_errors(
+    where: str, op: OpSpec, grid: Mapping[str, list[int] | list[list[int]]]
+) -> Iterator[str]:
+    axes = [axis for key in grid for axis in key.split(",")]
+    yield from unknown(where, "axis", axes, op.axes)
+    missing = [axis for axis in op.axes if axis not in axes]
+    if missing:
+        yield f"{where}: axis {', '.join(missing)} has no values"
+    for key, values in grid.items():
+        width = len(key.split(","))
+        if any((len(v) if isinstance(v, list) else 1) != width for v in values):
+            yield f"{where}.{key}: every entry needs {width} size(s)"

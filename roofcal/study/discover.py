@@ -1,0 +1,150 @@
+"""Which processors are here, and the software under them, without importing torch (fast)."""
+
+import os
+import platform
+import re
+from collections.abc import Mapping
+from dataclasses import asdict
+from importlib import metadata, util
+from pathlib import Path
+
+from roofcal.core.devices import DeviceSpec, load_devices, match_device
+from roofcal.core.records import Environment
+from roofcal.core.units import GIB
+from roofcal.measure.telemetry import Gpu, visible_gpus
+
+
+class DiscoverError(ValueError):
+    """The software a study needs is not installed."""
+
+
+def discover(devices_folder: Path) -> list[Environment]:
+    """One Environment per kind of GPU found, or the CPU's where there is no GPU.
+
+    Raises DiscoverError where torch is missing, devices.DatasheetError for a bad datasheet.
+    """
+    gpus = visible_gpus()
+    if not gpus:
+        return [_cpu_environment()]
+    specs = load_devices(devices_folder)
+    found: dict[str, Environment] = {}
+    for gpu in gpus:
+        environment = _gpu_environment(gpu, device_id(gpu, specs))
+        found.setdefault(environment.environment_id, environment)
+    return list(found.values())
+
+
+def check_environment(environment: Environment, devices_folder: Path) -> None:
+    """Raise DiscoverError, naming what differs, unless this environment is found here.
+
+    Numbers taken under another driver or torch would be filed under the wrong name.
+    """
+    found = discover(devices_folder)
+    if environment.environment_id in {other.environment_id for other in found}:
+        return
+    same = [other for other in found if other.device == environment.device]
+    if not same:
+        here = ", ".join(other.device for other in found)
+        raise DiscoverError(f"the plan is for {environment.device}; here is {here}")
+    pairs = zip(asdict(environment).items(), asdict(same[0]).values(), strict=True)
+    changes = [f"{name} {was} -> {now}" for (name, was), now in pairs if was != now]
+    raise DiscoverError(
+        f"the plan is for another environment of {environment.device} ({', '.join(changes)}); "
+        "run snakemake again: it plans for the environment it finds"
+    )
+
+
+def device_id(gpu: Gpu, specs: Mapping[str, DeviceSpec]) -> str:
+    """Name of the datasheet that matches the card exactly, else a slug of the card's name."""
+    spec = match_device(
+        specs,
+        name=gpu.name,
+        compute_units=gpu.compute_units,
+        memory_clock_hz=gpu.memory_clock_hz,
+        memory_bus_bits=gpu.memory_bus_bits,
+    )
+    return slug(gpu.name) if spec is None else spec.device
+
+
+def slug(name: str) -> str:
+    """A device name as a folder name: 'AMD EPYC 9B14 (R)' -> 'amd-epyc-9b14'."""
+    plain = re.sub(r"\((r|tm)\)", " ", name.lower())
+    return "-".join(re.findall(r"[a-z0-9.]+", plain))
+
+
+def _gpu_environment(gpu: Gpu, device: str) -> Environment:
+    torch_version, cuda = _torch_versions()
+    return Environment(
+        device=device,
+        vendor="nvidia",
+        device_name=gpu.name,
+        compute_units=gpu.compute_units,
+        memory_clock_hz=gpu.memory_clock_hz,
+        memory_bus_bits=gpu.memory_bus_bits,
+        memory_bytes=gpu.memory_bytes,
+        power_limit_w=gpu.power_limit_w,
+        ecc=gpu.ecc,
+        mig=gpu.mig,
+        driver=gpu.driver,
+        cuda=cuda,
+        torch=torch_version,
+        triton=_version("triton"),
+        cublas=_version("nvidia-cublas", "nvidia-cublas-cu12"),
+        nccl=_version("nvidia-nccl-cu13", "nvidia-nccl-cu12"),
+        python=platform.python_version(),
+    )
+
+
+def _cpu_environment() -> Environment:
+    torch_version, _ = _torch_versions()
+    name, threads = cpu_name(), len(os.sched_getaffinity(0))
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return Environment(
+        device=f"cpu-{slug(name)}-{threads}t",
+        vendor="cpu",
+        device_name=name,
+        compute_units=threads,
+        memory_bytes=round(memory / GIB) * GIB,  # the kernel's own share differs from boot to boot
+        last_level_cache_bytes=last_level_cache_bytes(Path("/sys/devices/system/cpu/cpu0/cache")),
+        torch=torch_version,
+        python=platform.python_version(),
+        threads=threads,
+    )
+
+
+def cpu_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    """The model name of the first processor, else the machine's architecture."""
+    if cpuinfo.is_file():
+        found = re.search(r"^model name\s*:\s*(.+)$", cpuinfo.read_text(), re.MULTILINE)
+        if found:
+            return found.group(1).strip()
+    return platform.machine()
+
+
+def last_level_cache_bytes(folder: Path) -> int | None:
+    """Size of the largest cache Linux lists for a processor, None where it lists none."""
+    sizes = [path.read_text().strip() for path in sorted(folder.glob("index*/size"))]
+    units = {"K": 1 << 10, "M": 1 << 20}
+    counts = [int(size[:-1]) * units[size[-1]] for size in sizes if size[-1:] in units]
+    return max(counts, default=None)
+
+
+def _torch_versions() -> tuple[str, str | None]:
+    """(torch version with its build suffix, CUDA version) from torch/version.py, not imported."""
+    spec = util.find_spec("torch")
+    if spec is None or spec.origin is None:
+        raise DiscoverError("torch is not installed in this environment; `make env` installs it")
+    text = (Path(spec.origin).parent / "version.py").read_text()
+    version = re.search(r"^__version__\s*=\s*'([^']+)'", text, re.MULTILINE)
+    cuda = re.search(r"^cuda\b.*=\s*'([^']+)'", text, re.MULTILINE)
+    found = version.group(1) if version else metadata.version("torch")
+    return found, cuda.group(1) if cuda else None
+
+
+def _version(*distributions: str) -> str | None:
+    for name in distributions:
+        try:
+            return metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return None

@@ -1,0 +1,120 @@
+"""What was found on this machine, and what a study here can and cannot do."""
+
+import importlib.util
+import os
+import shutil
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+
+from roofcal.core.devices import DeviceSpec, explain_mismatch, load_devices
+from roofcal.core.records import Environment, write_records
+from roofcal.core.units import GB, format_bytes
+from roofcal.measure.locks import lock_folder, try_lock
+from roofcal.measure.telemetry import Gpu, visible_gpus
+from roofcal.study.discover import discover
+
+_LEAST_DISK_BYTES = 200 << 20
+
+
+def examine(devices_folder: Path, published: Path) -> Iterator[str]:
+    """Lines for a person: processors, software, locks, disk, then what follows from them."""
+    gpus = visible_gpus()
+    specs = load_devices(devices_folder)
+    environments = discover(devices_folder)
+    yield "Processors"
+    for gpu in gpus:
+        yield from _gpu_lines(gpu, specs)
+    if not gpus:
+        yield "  no NVIDIA GPU that this process may use" + _why_no_gpu()
+    for environment in environments:
+        yield f"  {environment.device}: environment {environment.environment_id}"
+    yield "Software"
+    yield from _software_lines(environments[0])
+    yield "Machine"
+    yield from _machine_lines()
+    yield "A study here"
+    yield from _study_lines(environments, published)
+
+
+def _why_no_gpu() -> str:
+    setting = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if setting is not None:
+        return f" (CUDA_VISIBLE_DEVICES={setting!r})"
+    if Path("/dev/kfd").exists():
+        return "; there is an AMD GPU, which roofcal cannot measure yet (only its datasheet)"
+    return ""
+
+
+def _gpu_lines(gpu: Gpu, specs: dict[str, DeviceSpec]) -> Iterator[str]:
+    matched = [spec.device for spec in specs.values() if gpu.name in spec.names]
+    yield f"  {gpu.name}, {gpu.compute_units} SMs, {format_bytes(gpu.memory_bytes)} ({gpu.uuid})"
+    why = explain_mismatch(
+        specs,
+        name=gpu.name,
+        compute_units=gpu.compute_units,
+        memory_clock_hz=gpu.memory_clock_hz,
+        memory_bus_bits=gpu.memory_bus_bits,
+    )
+    yield f"    datasheet: {why or ', '.join(matched)}"
+    yield f"    free memory {format_bytes(gpu.memory_free_bytes)}, driver {gpu.driver}"
+    yield f"    SM clock {_mhz(gpu.sm_clock_hz)} now, {_mhz(gpu.max_sm_clock_hz)} at most"
+    if gpu.process_count:
+        yield f"    {gpu.process_count} other process(es) on it: their work disturbs every number"
+    lock = try_lock(gpu.uuid)
+    yield f"    lock: {'free' if lock else 'held: a measurement is running on this card'}"
+    if lock:
+        lock.release()
+
+
+def _mhz(hertz: float | None) -> str:
+    return "unknown" if hertz is None else f"{hertz / 1e6:.0f} MHz"
+
+
+def _software_lines(environment: Environment) -> Iterator[str]:
+    for name in ("python", "torch", "triton", "cuda", "cublas", "nccl", "driver"):
+        yield f"  {name}: {getattr(environment, name) or 'not found'}"
+    try:
+        metadata.version("kernels")
+    except metadata.PackageNotFoundError:
+        pass  # the good case
+    else:
+        yield "  the PyPI package `kernels` shadows ours: pip uninstall kernels"
+    for module in ("snakemake", "pandas", "seaborn", "jinja2"):
+        if importlib.util.find_spec(module) is None:
+            yield f"  {module}: missing; `make env` installs it"
+
+
+def _machine_lines() -> Iterator[str]:
+    free = shutil.disk_usage(".").free
+    short = "; too little for a study" if free < _LEAST_DISK_BYTES else ""
+    yield f"  {len(os.sched_getaffinity(0))} processor cores, load {os.getloadavg()[0]:.1f}"
+    yield f"  {free / GB:.1f} GB free in {Path.cwd()}{short}"
+    yield f"  locks in {lock_folder()}"
+
+
+def _study_lines(environments: list[Environment], published: Path) -> Iterator[str]:
+    for environment in environments:
+        if environment.vendor == "cpu":
+            yield "  measures this CPU: bf16, fp32, int8 and fp8 products, casts, memory streams"
+            yield "  cannot measure GPU kernels: their published records are replayed instead"
+        else:
+            yield f"  measures {environment.device} with every op of config/sweeps"
+    runs = sorted(path.parent for path in published.glob("*/*/environment.jsonl"))
+    for run in runs:
+        yield f"  replays {run.parent.name} ({run.name})"
+    if not runs:
+        yield f"  nothing is published under {published} to replay"
+
+
+def write_environments(devices_folder: Path, results: Path) -> list[Path]:
+    """Write results/<device>/<environment_id>/environment.jsonl of what is here, for a cluster.
+
+    Raises OSError when the folder cannot be written.
+    """
+    paths = []
+    for environment in discover(devices_folder):
+        path = results / environment.device / environment.environment_id / "environment.jsonl"
+        write_records(path, [environment])
+        paths.append(path)
+    return paths

@@ -1,0 +1,176 @@
+"""Which source files decide the output of a stage, and a hash of what they say.
+
+The rules take these files as inputs, so that editing one kernel measures one op again. They are
+found by following `import` statements in the text: importing torch to ask would cost seconds in
+every parse of the Snakefile.
+"""
+
+import ast
+import hashlib
+from collections.abc import Collection, Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from roofcal.core.paths import CHECKOUT
+
+ROOT: Final = CHECKOUT
+# Stage -> the modules and packages that it is made of; what these import is found in their text.
+STAGES: Final[dict[str, tuple[str, ...]]] = {
+    "plan": ("study/plan.py",),
+    "measure": ("measure",),
+    "calibrate": ("calibrate",),
+    "predict": ("models", "ask"),
+    "compare": ("compare",),
+    "report": ("report",),
+}
+_PACKAGES: Final = ("roofcal", "kernels")
+_DATA: Final = {"report": ("reports/templates", "reports/captions")}
+
+# Imported while one op is planned or measured, yet without a say in its numbers.
+NOT_DECIDING: Final = {
+    "roofcal/__init__.py": "names the package",
+    "roofcal/ops/__init__.py": "lists the ops: a new op must not measure the others again",
+    "roofcal/study/config.py": "what it says arrives as JSON in the parameters",
+    "roofcal/study/schema.py": "as config.py: it checks values that the parameters hold in full",
+    "roofcal/core/records.py": "how results are written; schema_version guards what they mean",
+    "roofcal/core/files.py": "as records.py",
+    "roofcal/core/paths.py": "says where files lie, not what is measured",
+    "roofcal/study/discover.py": "what it finds is the environment, a file of its own",
+    "roofcal/core/devices.py": "datasheets are joined after measuring",
+    "roofcal/core/regimes.py": "groups points in the report",
+    "roofcal/study/staleness.py": "decides when to measure, not what is measured",
+}
+
+
+class SourcesError(ValueError):
+    """A source file that is not Python; the message names file and line."""
+
+
+def measure_sources(op: str) -> tuple[Path, ...]:
+    """Files that decide the measurements of one op, relative to the checkout, sorted.
+
+    The whole of roofcal/measure, the op's bench and spec, and what they import: kernels and files
+    of other ops only where the op's own name them. Raises KeyError for an unknown op,
+    SourcesError for a file with a syntax error.
+    """
+    return _closure([*_stage_files("measure"), *_op_files(op)], skip=NOT_DECIDING)
+
+
+def plan_sources(op: str) -> tuple[Path, ...]:
+    """Files that decide which points one op measures; raises as measure_sources."""
+    spec = ROOT / "roofcal" / "ops" / op / "spec.py"
+    if not spec.is_file():
+        raise KeyError(op)
+    return _closure([*_stage_files("plan"), spec], skip=NOT_DECIDING)
+
+
+def stage_sources(stage: str) -> tuple[Path, ...]:
+    """Files of a whole stage and what they import, relative to the checkout, sorted.
+
+    Raises KeyError for a stage that is not in STAGES, SourcesError for a syntax error.
+    """
+    if stage not in STAGES:
+        raise KeyError(stage)
+    return _closure(_stage_files(stage), skip=("roofcal/__init__.py",))
+
+
+def code_hash(paths: Iterable[Path]) -> str:
+    """SHA-256 (hex) of the syntax trees of files, without docstrings; other files by their bytes.
+
+    Comments, docstrings and layout do not change it; it is comparable within one Python version,
+    as a measuring environment is. Relative paths are taken from the checkout. Raises SourcesError
+    for a syntax error.
+    """
+    digest = hashlib.sha256()
+    for path in sorted(set(paths)):
+        digest.update(f"{path.as_posix()}\0".encode())
+        digest.update(_meaning(ROOT / path))
+    return digest.hexdigest()
+
+
+def _stage_files(stage: str) -> list[Path]:
+    """The stage's modules, every file below its packages, and its data files."""
+    roots = [ROOT / "roofcal" / name for name in STAGES[stage]]
+    roots += [ROOT / data for data in _DATA.get(stage, ())]
+    below = [file for root in roots for file in root.rglob("*") if _is_source(file)]
+    return [*(root for root in roots if root.is_file()), *below]
+
+
+def _op_files(op: str) -> list[Path]:
+    """bench.py and spec.py, not the whole folder: a model of time beside them measures nothing."""
+    folder = ROOT / "roofcal" / "ops" / op
+    if not (folder / "bench.py").is_file():
+        raise KeyError(op)
+    return [folder / "bench.py", folder / "spec.py"]
+
+
+def _is_source(file: Path) -> bool:
+    hidden = any(part.startswith(".") for part in file.relative_to(ROOT).parts)
+    return file.is_file() and "__pycache__" not in file.parts and not hidden
+
+
+def _closure(roots: Iterable[Path], skip: Collection[str]) -> tuple[Path, ...]:
+    """`roots` and all they import from this checkout, except through the files of `skip`."""
+    skipped = {ROOT / name for name in skip}
+    queue, found = list(roots), set[Path]()
+    while queue:
+        file = queue.pop()
+        if file in found or file in skipped:
+            continue
+        found.add(file)
+        if file.suffix == ".py":
+            queue += [path for name in _imported_names(file) for path in _module_files(name)]
+    return tuple(sorted(file.relative_to(ROOT) for file in found))
+
+
+@cache
+def _imported_names(file: Path) -> tuple[str, ...]:
+    return tuple(_names_in(file, package=file.relative_to(ROOT).parent.parts))
+
+
+def _names_in(file: Path, package: tuple[str, ...]) -> Iterator[str]:
+    """Dotted names a file imports anywhere in it; `from a import b` gives both a and a.b."""
+    for node in ast.walk(_parsed(file)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) - node.level + 1] if node.level else ()
+            module = ".".join([*above, *([node.module] if node.module else [])])
+            yield module
+            yield from (f"{module}.{alias.name}" for alias in node.names)
+
+
+def _parsed(file: Path) -> ast.Module:
+    try:
+        return ast.parse(file.read_bytes(), filename=str(file))
+    except SyntaxError as error:
+        where = f"{file.relative_to(ROOT)}:{error.lineno}"
+        raise SourcesError(f"{where}: {error.msg}; nothing runs before it is mended") from None
+
+
+def _module_files(name: str) -> list[Path]:
+    """Files of this checkout that importing a dotted name runs: its packages and the module."""
+    parts = name.split(".")
+    if parts[0] not in _PACKAGES:
+        return []
+    bases = [ROOT.joinpath(*parts[:end]) for end in range(1, len(parts) + 1)]
+    files = [file for base in bases for file in (base / "__init__.py", base.with_suffix(".py"))]
+    return [file for file in files if file.is_file()]
+
+
+def _meaning(file: Path) -> bytes:
+    if file.suffix != ".py":
+        return file.read_bytes()
+    tree = _parsed(file)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            node.body = _without_docstring(node.body)
+    return ast.dump(tree).encode()
+
+
+def _without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:
+    first = body[0] if body else None
+    if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+        return body[1:] if isinstance(first.value.value, str) else body
+    return body

@@ -1,0 +1,39 @@
+"""Questions about the models of config/models on a made-up GPU with a link."""
+
+from dataclasses import replace
+
+from roofcal.ask.llm.workload import Question, Workload
+from roofcal.core.records import Calibration, Ceiling
+from roofcal.models.sources import Sources
+from roofcal.study.config import load_model
+from roofcal.study.schema import LanguageModel
+from tests.paths import ROOT
+from tests.roofcal.models.runs import SPEC, calibration, exactly
+
+MODELS = ROOT / "config/models"
+LINKED = replace(SPEC, link_bytes_per_s=450e9)
+READ = Ceiling(value=4.5e12, ci95_low=4.4e12, ci95_high=4.6e12, unit="B/s", evidence="made up")
+
+
+def model(name: str = "llama3-8b") -> LanguageModel:
+    return load_model(MODELS, name)
+
+
+def calibrated(**links: float) -> Calibration:
+    """The made-up calibration with a read bandwidth, and link constants by name."""
+    known = calibration()
+    extra = {"dram_read_bytes_per_s": READ}
+    extra |= {f"link.{name.replace('__', '.')}": exactly(v) for name, v in links.items()}
+    return replace(known, constants={**known.constants, **extra})
+
+
+SOURCES = Sources(calibration=calibrated(), spec=LINKED)
+
+
+def question(
+    name: str = "llama3-8b", recipe: str = "bf16", tp: int = 1, pp: int = 1, **load: int
+) -> Question:
+    sizes = {"batch": 1, "prompt": 2048, "output": 256} | load
+    return Question(
+        model=model(name), recipe=recipe, tensor=tp, pipeline=pp, workload=Workload(**sizes)
+    )

@@ -1,0 +1,216 @@
+"""Parameters against published counts, bytes by hand, degrees that do not divide."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from roofcal.ask.llm.architecture import (
+    Layers,
+    Side,
+    active_parameters,
+    architecture_of,
+    check_parallel,
+    distinct_experts,
+    hidden_size,
+    kv_bytes_per_token_and_layer,
+    layers_of,
+    local_kv_heads,
+    local_matrices,
+    local_vocabulary,
+    longest_stage,
+    matrix_bytes,
+    matrix_counts,
+    parameters,
+    tensor_degrees,
+    weight_bytes,
+)
+from roofcal.models.errors import PredictError
+from roofcal.study.schema import Experts
+from tests.roofcal.ask.llm.questions import MODELS, model
+
+NAMES = sorted(path.stem for path in MODELS.glob("*.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("name", "published"),
+    [
+        ("llama3-8b", 8.03e9),
+        ("llama3-70b", 70.6e9),
+        ("llama3-405b", 405.9e9),
+        ("qwen3-32b", 32.8e9),
+        ("qwen3-30b-a3b", 30.5e9),
+        ("qwen3-235b-a22b", 235e9),
+        ("deepseek-v3", 671e9),  # README_WEIGHTS.md of the model, without multi-token prediction
+    ],
+)
+def test_parameters_are_those_published(name: str, published: float) -> None:
+    assert parameters(model(name)) == pytest.approx(published, rel=0.01)
+
+
+def test_active_parameters_of_deepseek_are_those_published() -> None:
+    # 37e9 in the report; 36.6e9 with the output head and without the embedding in README_WEIGHTS.md
+    assert active_parameters(model("deepseek-v3")) == pytest.approx(36.6e9, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("name", "published"), [("qwen3-30b-a3b", 3.3e9), ("qwen3-235b-a22b", 22e9)]
+)
+def test_qwen_counts_the_embedding_among_active_parameters(name: str, published: float) -> None:
+    found = model(name)
+    table = architecture_of(found).vocabulary * hidden_size(found)
+    assert active_parameters(found) + table == pytest.approx(published, rel=0.02)
+
+
+def test_every_parameter_of_a_dense_model_but_its_embedding_is_active() -> None:
+    table = 128256 * 4096
+    assert parameters(model()) - active_parameters(model()) == table
+
+
+def test_every_model_has_an_architecture_and_a_source() -> None:
+    for name in NAMES:
+        assert architecture_of(model(name)).layers > 1
+        assert model(name).source
+
+
+def test_a_model_without_architecture_says_what_is_missing() -> None:
+    bare = model().model_copy(update={"architecture": None})
+    with pytest.raises(PredictError, match=r"llama3-8b.yaml has no `architecture`: layers, voc"):
+        architecture_of(bare)
+
+
+def test_cache_by_hand() -> None:
+    # keys and values of 8 heads of 128 in bf16
+    assert kv_bytes_per_token_and_layer(model("llama3-70b"), 1) == 2 * 8 * 128 * 2
+    assert kv_bytes_per_token_and_layer(model("llama3-70b"), 8) == 2 * 1 * 128 * 2
+    # four heads on eight GPUs: each head is on two of them
+    assert kv_bytes_per_token_and_layer(model("qwen3-235b-a22b"), 8) == 2 * 1 * 128 * 2
+    # latent attention: 512 and 64 elements, on every GPU all of them
+    assert kv_bytes_per_token_and_layer(model("deepseek-v3"), 8) == (512 + 64) * 2
+
+
+def test_layers_by_kind() -> None:
+    assert layers_of(model()) == Layers(dense=32, expert=0)
+    assert layers_of(model("deepseek-v3")) == Layers(dense=3, expert=58)
+    assert layers_of(model("deepseek-v3")).count == 61
+
+
+def test_the_longest_stage_is_the_last() -> None:
+    assert longest_stage(model("llama3-405b"), 4) == Layers(dense=32, expert=0)
+    assert longest_stage(model("deepseek-v3"), 1) == Layers(dense=3, expert=58)
+    assert longest_stage(model("deepseek-v3"), 2) == Layers(dense=0, expert=31)
+
+
+def test_matrices_are_counted_by_kind_of_layer() -> None:
+    counts = matrix_counts(model("deepseek-v3"), Layers(dense=1, expert=2))
+    assert counts["attention_out"] == 3
+    assert counts["dense_down"] == 1
+    assert counts["expert_down"] == 2 * (256 + 1)
+    assert matrix_counts(model(), Layers(dense=2, expert=0)) == dict.fromkeys(model().matrices, 2)
+
+
+def test_a_gpu_holds_its_share_of_each_matrix() -> None:
+    local = local_matrices(model("llama3-70b"), 8)
+    assert local["qkv"] == Side(n=10240 // 8, k=8192)
+    assert local["down"] == Side(n=8192, k=28672 // 8)
+    assert local_matrices(model("deepseek-v3"), 8)["kv_down"] == Side(n=576, k=7168)
+
+
+def test_key_value_heads_are_repeated_where_gpus_are_more() -> None:
+    known = architecture_of(model("qwen3-30b-a3b"))
+    assert [local_kv_heads(known, t) for t in (1, 2, 4, 8)] == [4, 2, 1, 1]
+    assert local_matrices(model("qwen3-30b-a3b"), 8)["qkv"].n == (32 // 8 + 2) * 128
+
+
+def test_the_vocabulary_is_padded() -> None:
+    assert local_vocabulary(model(), 1) == 128256
+    assert local_vocabulary(model(), 32) == 4032  # 4008 rounded up to 64
+
+
+@pytest.mark.parametrize(
+    ("name", "tensor", "says"),
+    [
+        (
+            "llama3-70b",
+            3,
+            "--tp 3 does not divide the 64 heads of llama3-70b; degrees that do: 1, 2",
+        ),
+        ("llama3-8b", 64, "32 heads"),
+        ("deepseek-v3", 24, "128 heads"),
+    ],
+)
+def test_a_degree_that_does_not_divide_is_named_with_those_that_do(
+    name: str, tensor: int, says: str
+) -> None:
+    with pytest.raises(PredictError, match=says):
+        check_parallel(model(name), tensor, 1)
+
+
+def test_a_matrix_that_does_not_divide_is_named() -> None:
+    changed = model("qwen3-32b")
+    narrow = {**changed.matrices, "down": changed.matrices["down"].model_copy(update={"k": 25604})}
+    with pytest.raises(PredictError, match="k=25604 of down"):
+        check_parallel(changed.model_copy(update={"matrices": narrow}), 8, 1)
+
+
+def test_key_value_heads_that_neither_divide_nor_are_divided_are_named() -> None:
+    changed = model("qwen3-30b-a3b")
+    heads = changed.architecture and changed.architecture.model_copy(
+        update={"heads": 48, "kv_heads": 6}
+    )
+    with pytest.raises(PredictError, match="6 key/value heads"):
+        check_parallel(changed.model_copy(update={"architecture": heads}), 4, 1)
+
+
+def test_more_stages_than_layers_are_refused() -> None:
+    with pytest.raises(PredictError, match="--pp 33: llama3-8b has 32 layers only"):
+        check_parallel(model(), 1, 33)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_degree_that_is_offered_is_accepted_and_no_other(name: str) -> None:
+    offered = tensor_degrees(model(name), 40)
+    for tensor in range(1, 41):
+        if tensor in offered:
+            check_parallel(model(name), tensor, 1)
+        else:
+            with pytest.raises(PredictError):
+                check_parallel(model(name), tensor, 1)
+
+
+def test_bytes_of_a_matrix() -> None:
+    matrix = Side(n=256, k=1024)
+    assert matrix_bytes("bf16", matrix) == 2 * 256 * 1024
+    assert matrix_bytes("fp8_tensorwise", matrix) == 256 * 1024 + 4
+    assert matrix_bytes("fp8_axiswise", matrix) == 256 * 1024 + 4 * 256
+    assert matrix_bytes("int4", matrix) == 256 * 1024 / 2 + 4 * 256 * 1024 / 128
+
+
+def test_weights_in_bf16_are_two_bytes_a_parameter() -> None:
+    for name in NAMES:
+        assert weight_bytes(model(name), "bf16", 1, 1) == 2 * parameters(model(name)), name
+
+
+def test_weights_shrink_with_bits_and_with_gpus() -> None:
+    big = model("llama3-405b")
+    sizes = [weight_bytes(big, recipe, 1, 1) for recipe in ("bf16", "fp8_axiswise", "int4")]
+    assert sizes == sorted(sizes, reverse=True)
+    spread = [weight_bytes(big, "bf16", t, 1) for t in (1, 2, 4, 8)]
+    assert all(b == pytest.approx(a / 2, rel=0.001) for a, b in pairwise(spread))
+    assert weight_bytes(big, "bf16", 1, 2) < 0.51 * weight_bytes(big, "bf16", 1, 1)
+
+
+EXPERTS = Experts(count=256, per_token=8)
+
+
+def test_one_token_visits_its_experts_and_very_many_visit_all() -> None:
+    assert distinct_experts(EXPERTS, 1) == pytest.approx(8)
+    assert distinct_experts(EXPERTS, 2) == pytest.approx(8 + 8 * (1 - 8 / 256))
+    assert distinct_experts(EXPERTS, 10**5) == pytest.approx(256)
+
+
+@given(st.integers(1, 5000))
+def test_more_tokens_visit_more_experts(tokens: int) -> None:
+    fewer, more = distinct_experts(EXPERTS, tokens), distinct_experts(EXPERTS, tokens + 1)
+    assert fewer <= more <= min(256, 8 * (tokens + 1)) * (1 + 1e-12)

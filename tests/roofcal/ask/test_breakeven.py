@@ -1,0 +1,174 @@
+"""Break-even worked out by hand: crossing, interval, never, waves, bad questions."""
+
+import math
+
+import numpy as np
+import pytest
+
+from roofcal.ask.breakeven import (
+    GRID,
+    LARGEST_M,
+    Breakeven,
+    Speedups,
+    breakeven,
+    ratio,
+    recipes,
+    speedups,
+)
+from roofcal.core.times import Array, Times
+from roofcal.models.errors import PredictError
+from roofcal.models.linear import BF16_GRAD_WEIGHT, Linear
+from roofcal.models.sources import Sources
+from tests.roofcal.models.stand_in import Seconds, StandIn
+
+NOTHING = Sources()
+ALONE = Linear(recipe="fp8_axiswise", casts="none")
+GAP = 1.2  # factor between a speed-up and the ends of its interval
+FACTOR = GAP ** (1 / math.sqrt(2))  # of each time: sqrt(2) ln(FACTOR) = ln(GAP)
+
+
+def crossing(at: float, factor: float | None = None, wave: Seconds | None = None) -> StandIn:
+    """Speed-up 2 m / (m + at): 1 at m = `at`. `wave` is added to the seconds of fp8."""
+
+    def narrow(sizes: Array) -> Array:
+        added = wave(sizes) if wave else np.zeros_like(sizes[0])
+        return np.asarray(sizes[0] + at + added)
+
+    return StandIn(products={"bf16": lambda s: 2 * s[0], "fp8_axiswise": narrow}, factor=factor)
+
+
+def found(model: StandIn, linear: Linear = ALONE) -> Breakeven:
+    return breakeven(model, NOTHING, linear, 4096, 4096)
+
+
+def test_it_is_the_first_m_beyond_the_crossing() -> None:
+    assert found(crossing(1000)).m == 1008
+    assert found(crossing(1008)).m == 1024  # equal is not faster
+    assert found(crossing(0.5)).m == 16
+
+
+def test_its_interval_is_where_the_ends_of_the_speedup_cross() -> None:
+    answer = found(crossing(1000, FACTOR))
+    # high > 1: 2m / (m + 1000) > 1 / 1.2, m > 714.3; low > 1: 2m / (m + 1000) > 1.2, m > 1500
+    assert (answer.m_low, answer.m, answer.m_high) == (720, 1008, 1504)
+    assert answer.stated
+
+
+def test_a_model_without_intervals_has_one_number() -> None:
+    answer = found(crossing(1000))
+    assert (answer.m_low, answer.m, answer.m_high, answer.stated) == (None, 1008, None, False)
+
+
+def test_never_is_none() -> None:
+    assert found(crossing(2 * LARGEST_M)).m is None
+    perhaps = found(crossing(1.1 * LARGEST_M, FACTOR))
+    assert perhaps.m is None
+    assert perhaps.m_high is None
+    assert perhaps.m_low is not None
+    unsure = found(crossing(LARGEST_M / 1.3, FACTOR))
+    assert unsure.m is not None
+    assert unsure.m_high is None
+
+
+def test_faster_and_slower_again_counts_from_the_last_time() -> None:
+    def wave(sizes: Array) -> Array:
+        return np.where((sizes[0] > 5000) & (sizes[0] <= 6000), 1e6, 0.0)
+
+    assert found(crossing(1000, wave=wave)).m == 6016  # steps of 64 there
+
+
+def test_casts_move_it() -> None:
+    products: dict[str, Seconds] = {
+        "bf16": lambda s: 0.02 * s[0],
+        "fp8_axiswise": lambda s: 0.01 * s[0],
+    }
+    model = StandIn(products=products, casts=("torch_compile",))  # a second for each cast
+    assert found(model).m == 16
+    assert found(model, Linear(recipe="fp8_axiswise")).m == 112
+    assert found(model, Linear(recipe="fp8_axiswise", weights="cast")).m == 208
+
+
+def test_the_grid_has_multiples_of_16_and_small_steps() -> None:
+    assert not (GRID % 16).any()
+    assert (GRID[0], GRID[-1]) == (16, LARGEST_M)
+    steps = np.diff(GRID)
+    assert (steps > 0).all()
+    assert (steps[GRID[:-1] < 2048] == 16).all()
+    assert (steps / GRID[:-1])[GRID[:-1] >= 1024].max() <= 1 / 64
+
+
+def test_many_shapes_and_one_agree() -> None:
+    model = crossing(1000, FACTOR)
+    together = speedups(model, NOTHING, ALONE, GRID, GRID, GRID)
+    one = GRID[70:71]
+    alone = speedups(model, NOTHING, ALONE, one, one, one)
+    assert together.value[70] == alone.value[0]
+    assert together.low is not None
+    assert alone.low is not None
+    assert together.low[70] == alone.low[0]
+
+
+def test_half_widths_add_as_squares() -> None:
+    def times(total: float, low: float, high: float) -> Times:
+        low_s, high_s = np.array([low]), np.array([high])
+        return Times(total=np.array([total]), low=low_s, high=high_s, bound_by=["math"])
+
+    three, four = math.exp(3), math.exp(4)
+    answer = ratio(times(1.0, 1 / three, four), times(1.0, 1 / three, four))
+    assert answer.low is not None
+    assert answer.high is not None
+    assert answer.high[0] == pytest.approx(math.exp(5))  # bf16 slower by e^4, ours faster by e^3
+    assert answer.low[0] == pytest.approx(math.exp(-5))
+
+
+def test_a_point_is_faster_slower_or_uncertain() -> None:
+    value = np.array([2.0, 1.1, 0.9, 0.5])
+    assert Speedups(value=value, low=value / 1.5, high=value * 1.5).classes() == [
+        "faster",
+        "uncertain",
+        "uncertain",
+        "slower",
+    ]
+    point = Speedups(value=np.array([2.0, 1.0, 0.5]), low=None, high=None)
+    assert point.classes() == ["faster", "uncertain", "slower"]
+
+
+def test_what_can_be_compared() -> None:
+    assert recipes(crossing(1), NOTHING) == ["fp8_axiswise", BF16_GRAD_WEIGHT]
+    assert recipes(StandIn(products={"fp8_axiswise": lambda s: s[0]}), NOTHING) == []
+
+
+@pytest.mark.parametrize(
+    ("linear", "n", "says"),
+    [
+        (Linear(recipe="bf16"), 16, "--recipe bf16 is what others are compared with"),
+        (Linear(recipe="fp8_axiswize"), 16, "did you mean 'fp8_axiswise'"),
+        (Linear(recipe="nvfp9"), 16, "recipes to compare with bf16: fp8_axiswise"),
+        (ALONE, 100, "--n 100 is not a multiple of 16, .* the nearest: 96 or 112"),
+        (ALONE, 9, "the nearest: 16$"),
+        (ALONE, 1 << 31, "from 1 to 2\\^30"),
+        (
+            Linear(recipe="fp8_axiswise"),
+            16,
+            "knows no casts of fp8_axiswise by torch_compile .* can be none",
+        ),
+        (Linear(recipe="int8"), 16, "'int8' has no casts .* --casts none"),
+    ],
+)
+def test_a_question_without_answer_says_what_is_allowed(linear: Linear, n: int, says: str) -> None:
+    model = crossing(1)
+    model.products["int8"] = model.products["bf16"]
+    with pytest.raises(PredictError, match=says):
+        breakeven(model, NOTHING, linear, n, 16)
+
+
+def test_products_that_are_not_fp8_take_any_size() -> None:
+    model = crossing(1)
+    model.products["int8"] = lambda s: s[0]
+    linear = Linear(recipe="int8", casts="none")
+    assert breakeven(model, NOTHING, linear, 100, 7).m == 16
+
+
+def test_a_model_without_bf16_has_nothing_to_compare_with() -> None:
+    with pytest.raises(PredictError, match="knows no bf16 products"):
+        breakeven(StandIn(products={}), NOTHING, ALONE, 16, 16)

@@ -1,0 +1,128 @@
+"""The map as CSV: every linear at every point, the same numbers as for one question."""
+
+import csv
+from io import StringIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from roofcal.ask.breakeven import GRID, LARGEST_M, breakeven
+from roofcal.ask.breakeven_map import COLUMNS, SIDES, TOKENS, linears, map_csv, run_map
+from roofcal.core.records import Calibration, write_records
+from roofcal.core.times import Array
+from roofcal.models import calibrated
+from roofcal.models.errors import PredictError
+from roofcal.models.linear import BF16_GRAD_WEIGHT, Linear
+from roofcal.models.sources import Sources
+from tests.roofcal.models.runs import SOURCES, calibration
+from tests.roofcal.models.stand_in import Seconds, StandIn
+
+NOTHING = Sources()
+
+
+def model(factor: float | None = None, casts: tuple[str, ...] = ()) -> StandIn:
+    products = {
+        "bf16": lambda s: 2 * s[0],
+        "fp8_tensorwise": lambda s: s[0] + 1000.0,
+        "int8": lambda s: s[0],
+    }
+    return StandIn(products=products, factor=factor, casts=casts)
+
+
+def rows(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(StringIO(text)))
+
+
+def test_tokens_are_multiples_of_16_to_the_largest() -> None:
+    assert TOKENS[:5] == (16, 32, 48, 64, 96)
+    assert TOKENS[-1] == LARGEST_M
+    assert not any(m % 16 for m in TOKENS)
+
+
+def test_every_linear_has_every_point() -> None:
+    found = rows(map_csv(model(casts=("torch_eager",)), NOTHING))
+    assert tuple(found[0]) == COLUMNS
+    kinds = {(row["recipe"], row["pass"], row["casts"]) for row in found}
+    assert kinds == {
+        ("fp8_tensorwise", passes, casts)
+        for passes in ("forward", "forward_backward")
+        for casts in ("none", "torch_eager")
+    }
+    assert len(found) == 4 * len(SIDES) * len(TOKENS)
+    assert all(row["n"] == row["k"] for row in found)
+
+
+def test_speedup_interval_and_class_stand_beside_each_other() -> None:
+    found = rows(map_csv(model(1.1), NOTHING))
+    forward = [row for row in found if (row["pass"], row["n"]) == ("forward", "512")]
+    by_m = {int(row["m"]): row for row in forward}
+    assert [by_m[m]["class"] for m in (64, 1024, 8192)] == ["slower", "uncertain", "faster"]
+    assert float(by_m[1024]["speedup"]) == pytest.approx(2048 / 2024, rel=1e-3)
+    assert float(by_m[1024]["low"]) < 1 < float(by_m[1024]["high"])
+
+
+def test_a_model_without_intervals_leaves_their_cells_empty() -> None:
+    row = rows(map_csv(model(), NOTHING))[0]
+    assert (row["low"], row["high"], row["class"]) == ("", "", "slower")
+
+
+def test_the_provider_is_the_first_that_the_model_knows() -> None:
+    both = linears(model(casts=("torch_eager", "torch_compile")), NOTHING)
+    assert {linear.casts for linear in both} == {"none", "torch_compile"}
+    training = [linear for linear in both if linear.passes == "forward_backward"]
+    assert {linear.weights for linear in training} == {"cast"}
+
+
+def test_rows_end_with_the_answer_to_the_question() -> None:
+    linear = Linear(recipe="fp8_tensorwise", casts="none")
+    answer = breakeven(calibrated, SOURCES, linear, 4096, 4096)
+    found = [
+        row
+        for row in rows(map_csv(calibrated, SOURCES))
+        if (row["pass"], row["casts"], row["n"]) == ("forward", "none", "4096")
+    ]
+    ends = {(r["breakeven_m"], r["breakeven_m_low"], r["breakeven_m_high"]) for r in found}
+    assert answer.m_high is None  # as far as the interval of the made-up calibration tells
+    assert ends == {(str(answer.m), str(answer.m_low), "")}
+    at = {int(row["m"]): float(row["speedup"]) for row in found}
+    on_grid = dict(zip(GRID.tolist(), answer.speedups.value.tolist(), strict=True))
+    assert at == {m: pytest.approx(on_grid[m], rel=1e-3) for m in TOKENS}
+
+
+def test_never_is_an_empty_cell() -> None:
+    slow = StandIn(products={"bf16": lambda s: s[0], "fp8_tensorwise": lambda s: 2 * s[0]})
+    assert rows(map_csv(slow, NOTHING))[0]["breakeven_m"] == ""
+
+
+def test_each_product_is_asked_once() -> None:
+    asked: list[str] = []
+
+    def bf16(sizes: Array) -> Array:
+        asked.append("bf16")
+        return np.asarray(2 * sizes[0])
+
+    once = StandIn(products={"bf16": bf16, "fp8_tensorwise": lambda s: s[0]})
+    map_csv(once, NOTHING)
+    assert len(asked) == 2 * len(SIDES)  # forward; grad_weight (grad_input has the same sizes)
+
+
+def test_grad_weight_in_bf16_is_no_recipe_of_the_forward_pass() -> None:
+    products: dict[str, Seconds] = {"bf16": lambda s: s[0], "fp8_axiswise": lambda s: s[0]}
+    found = linears(StandIn(products=products), NOTHING)
+    assert [one.passes for one in found if one.recipe == BF16_GRAD_WEIGHT] == ["forward_backward"]
+
+
+def test_a_run_is_mapped_from_its_calibration_alone(tmp_path: Path) -> None:
+    run = tmp_path / "made-up" / "e1"
+    write_records(run / "calibration.jsonl", [calibration()])
+    assert rows(run_map(run, run / "calibration.jsonl"))
+    with pytest.raises(PredictError, match="fitted on made-up, not on another"):
+        run_map(tmp_path / "another" / "e1", run / "calibration.jsonl")
+
+
+def test_nothing_to_compare_is_a_header(tmp_path: Path) -> None:
+    run = tmp_path / "made-up" / "e1"
+    empty = Calibration(device="made-up", environment_id="e1", constants={})
+    write_records(run / "calibration.jsonl", [empty])
+    assert run_map(run, run / "calibration.jsonl") == ",".join(COLUMNS) + "\n"

@@ -1,0 +1,126 @@
+"""Questions of a person: one point, a CSV, and every way to ask wrongly."""
+
+import csv
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+from roofcal.ask.points import as_dict, check_point, predict_csv, predict_point
+from roofcal.core.records import PlanPoint
+from roofcal.models.errors import PredictError
+from roofcal.models.sources import Sources
+from tests.roofcal.models.runs import SOURCES, product
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "points.csv"
+    path.write_text(text)
+    return path
+
+
+def test_a_csv_gets_the_same_answers_as_single_points(tmp_path: Path) -> None:
+    text = "n,recipe,k,m,note\n4096,bf16,8192,16,a\n512,fp8_tensorwise,512,512,b\n"
+    path = written(tmp_path, text)
+    rows = list(csv.DictReader(StringIO(predict_csv(path, "calibrated", SOURCES))))
+    for row, point in zip(
+        rows, [product(16, 4096, 8192), product(512, 512, 512, "fp8_tensorwise")], strict=True
+    ):
+        found = predict_point(point, "calibrated", SOURCES)
+        assert float(row["predicted_s"]) == pytest.approx(found.total_s, rel=1e-5)
+        assert float(row["predicted_low_s"]) == pytest.approx(found.low_s, rel=1e-5)
+        assert row["bound_by"] == found.bound_by
+        assert int(row["m"]) == point.shape["m"]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("recipe,m,n\nbf16,1,1\n", r":1: column k is missing; the header has recipe, m, n"),
+        ("recipe,m,n,k\n", "has no rows"),
+        ("", "column recipe, m, n, k is missing"),
+        ("recipe,m,n,k\nbf16,1,2\n", ":2: has 3 values"),
+        ("recipe,m,n,k\nbf61,1,2,3\n", r":2: recipe 'bf61'; did you mean 'bf16'\?"),
+        ("recipe,m,n,k\nbf16,0,2,3\n", r":2: m='0' is not a whole number from 1 to 2\^30"),
+        ("recipe,m,n,k\nbf16,1.5,2,3\n", ":2: m='1.5' is not"),
+        ("recipe,m,n,k\nbf16,-1,2,3\n", ":2: m='-1' is not"),
+        ("recipe,m,n,k\nbf16,many,2,3\n", ":2: m='many' is not"),
+        ("recipe,m,n,k\nbf16,1073741825,2,3\n", ":2: m='1073741825' is not"),
+        (f"recipe,m,n,k\nbf16,1{'0' * 400},2,3\n", ":2: m='10000"),
+        (f"recipe,m,n,k\nbf16,{'1' * 5000},2,3\n", ":2: m='11111"),
+        (f"recipe,m,n,k\n{'x' * 140_000},1,2,3\n", "is not a CSV file in UTF-8"),
+        ("recipe,m,n,k\n\n\nbf16,0,2,3\n", ":4: m='0' is not"),
+    ],
+)
+def test_a_bad_csv_is_named_with_its_line(tmp_path: Path, text: str, says: str) -> None:
+    with pytest.raises(PredictError, match=says):
+        predict_csv(written(tmp_path, text), "calibrated", SOURCES)
+
+
+def test_mistakes_are_reported_together_up_to_twenty(tmp_path: Path) -> None:
+    path = written(tmp_path, "recipe,m,n,k\n" + "bf16,0,0,0\n" * 50)
+    with pytest.raises(PredictError) as caught:
+        predict_csv(path, "calibrated", SOURCES)
+    lines = str(caught.value).splitlines()
+    assert len(lines) == 21
+    assert lines[-1] == "... and 130 more"
+
+
+def test_a_csv_that_is_no_text_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "points.csv"
+    path.write_bytes("recipe,m,n,k\nb\u00e9,1,1,1\n".encode("latin-1"))
+    with pytest.raises(PredictError, match=r"points\.csv: is not a CSV file in UTF-8"):
+        predict_csv(path, "calibrated", SOURCES)
+
+
+def test_a_csv_of_a_spreadsheet_is_read(tmp_path: Path) -> None:
+    # byte order mark, spaces behind commas, line ends of Windows, blank lines
+    plain = predict_csv(written(tmp_path, "recipe,m,n,k\nbf16,16,64,64\n"), "calibrated", SOURCES)
+    text = "\ufeffrecipe, m, n , k\r\nbf16, 16, 64, 64\r\n\r\n,,,\r\n"
+    assert predict_csv(written(tmp_path, text), "calibrated", SOURCES) == plain
+
+
+def test_a_missing_csv_is_named(tmp_path: Path) -> None:
+    with pytest.raises(PredictError, match=r"nowhere\.csv: cannot be read"):
+        predict_csv(tmp_path / "nowhere.csv", "calibrated", SOURCES)
+
+
+def test_every_model_answers() -> None:
+    times = {
+        model: predict_point(product(4096, 4096, 4096), model, SOURCES).total_s
+        for model in ("datasheet", "torchao", "wave", "calibrated")
+    }
+    assert times["datasheet"] < times["torchao"] < times["calibrated"]
+    assert times["datasheet"] < times["wave"]
+
+
+def test_a_model_that_needs_a_datasheet_says_which_file_is_missing() -> None:
+    with pytest.raises(PredictError, match=r"config/devices/made-up\.yaml"):
+        predict_point(product(64, 64, 64), "datasheet", Sources())
+    with pytest.raises(PredictError, match=r"config/wave/made-up\.yaml"):
+        predict_point(product(64, 64, 64), "wave", Sources())
+
+
+def test_an_unknown_op_or_recipe_is_suggested() -> None:
+    with pytest.raises(PredictError, match="did you mean 'gemm'"):
+        check_point(PlanPoint(op="gem", provider="", recipe="bf16", shape={}, device="d"))
+    with pytest.raises(PredictError, match="did you mean 'fp8_axiswise'"):
+        check_point(product(1, 1, 1, "fp8_axswise"))
+
+
+def test_a_recipe_that_was_not_calibrated_lists_those_that_were() -> None:
+    with pytest.raises(PredictError, match="it knows the products bf16, fp8_tensorwise"):
+        predict_point(product(64, 64, 64, "int8"), "calibrated", SOURCES)
+
+
+def test_the_answer_for_programs_is_in_si_units() -> None:
+    point = product(4096, 4096, 4096)
+    found = predict_point(point, "calibrated", SOURCES)
+    answer = as_dict(point, found, SOURCES)
+    assert answer["predicted_flops_per_s"] == pytest.approx(2 * 4096**3 / found.total_s)
+    assert answer["environment"] == "e1"
+
+
+def test_a_provider_that_was_not_calibrated_is_named_with_those_that_were() -> None:
+    with pytest.raises(PredictError, match=r"bf16 by triton on made-up: it knows .* by cublaslt"):
+        predict_point(product(64, 64, 64, provider="triton"), "calibrated", SOURCES)

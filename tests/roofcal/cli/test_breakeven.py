@@ -1,0 +1,110 @@
+"""`breakeven`: from which M on, for people and for programs; mistakes in one message."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from roofcal.ask.breakeven_map import COLUMNS
+from roofcal.cli.breakeven import sentences
+from roofcal.cli.main import main
+
+LINEAR = ["breakeven", "--device", "made-up", "--recipe", "fp8_tensorwise", "--casts", "none"]
+SIDES = ["--k", "4096", "--n", "4096"]
+ANSWER: dict[str, Any] = {
+    "model": "calibrated",
+    "device": "made-up",
+    "environment": "e1",
+    "n": 64,
+    "k": 32,
+    "recipe": "fp8_axiswise",
+    "baseline": "bf16",
+    "pass": "forward_backward",
+    "casts": "torch_compile",
+    "weights": "cast",
+    "m": 1008,
+    "m_low": 720,
+    "m_high": 1504,
+    "largest_m": 131072,
+    "best_m": 8192,
+    "best_speedup": 1.5,
+    "best_speedup_low": 1.25,
+    "best_speedup_high": 1.8,
+}
+
+
+def first_line(**changes: Any) -> str:
+    return sentences(ANSWER | changes).splitlines()[0]
+
+
+def test_a_person_reads_four_lines() -> None:
+    assert sentences(ANSWER).splitlines() == [
+        "fp8_axiswise is faster than bf16 from M = 1008 on (95 %: 720 to 1504)",
+        "forward and backward of y[M,64] = x[M,32] @ w[64,32].T, casts by torch_compile, "
+        "weights cast each time",
+        "at best 1.50x (95 %: 1.25x to 1.80x), at M = 8192",
+        "model calibrated, made-up, e1",
+    ]
+
+
+def test_never_perhaps_and_without_interval_are_said() -> None:
+    assert first_line(m_high=None).endswith("(95 %: 720 to beyond 131072)")
+    assert first_line(m=None, m_high=None).endswith(
+        "for good at no M up to 131072 (95 %: perhaps from M = 720 on)"
+    )
+    assert first_line(m=None, m_low=None, m_high=None).endswith("for good at no M up to 131072")
+    silent = first_line(m_low=None, m_high=None, best_speedup_low=None, best_speedup_high=None)
+    assert silent.endswith("from M = 1008 on (no interval: this model states none)")
+
+
+@pytest.mark.usefixtures("checkout")
+def test_programs_get_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*LINEAR, *SIDES, "--pass", "forward_backward", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert set(answer) == set(ANSWER)
+    assert (answer["pass"], answer["casts"], answer["weights"]) == (
+        "forward_backward",
+        "none",
+        None,
+    )
+    assert (answer["environment"], answer["k"], answer["largest_m"]) == ("e1", 4096, 131072)
+    assert answer["m_low"] <= answer["m"]
+
+
+@pytest.mark.usefixtures("checkout")
+def test_a_datasheet_answers_without_interval(capsys: pytest.CaptureFixture[str]) -> None:
+    other = ["breakeven", "--device", "nvidia-b200", "--recipe", "fp8_axiswise", *SIDES]
+    assert main([*other, "--model", "torchao"]) == 0
+    said = capsys.readouterr().out
+    assert "no interval" in said
+    assert "weights cast beforehand" in said
+    assert "model torchao, nvidia-b200, its datasheet" in said
+
+
+@pytest.mark.usefixtures("checkout")
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["breakeven", "--device", "made-up"], "breakeven needs --recipe --k --n"),
+        ([*LINEAR, "--k", "64", "--n", "65"], "--n 65 is not a multiple of 16"),
+        ([*LINEAR[:4], "fp8_tensorwize", *SIDES], "did you mean 'fp8_tensorwise'"),
+        ([*LINEAR, *SIDES, "--model", "wishful"], "unknown model 'wishful'; there are"),
+        ([*LINEAR, *SIDES, "--model", "datasheet"], "there is no config/devices/made-up.yaml"),
+    ],
+)
+def test_a_mistake_is_one_message(
+    arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_the_map_of_a_run_as_the_rule_calls_it(checkout: Path) -> None:
+    run = checkout / "reports/published/made-up/e1"
+    out = checkout / "results/replay/made-up/e1/breakeven.csv"
+    fitted = ["--calibration", str(run / "calibration.jsonl")]
+    assert main(["breakeven", "--run", str(run), *fitted, "--out", str(out)]) == 0
+    header, first, *_ = out.read_text().splitlines()
+    assert header == ",".join(COLUMNS)
+    assert first.startswith("fp8_tensorwise,forward,none,16,512,512,")

@@ -1,0 +1,56 @@
+"""`compare`: what it prints, and exit codes 0, 1 and 2."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from roofcal.cli.main import main
+from tests.roofcal.compare.made_up import many, measurement, slower, write_run
+
+
+@pytest.fixture
+def runs(checkout: Path) -> Path:
+    for name, seed, factor in (("e1", 0, 1.0), ("e2", 1, 1.0), ("slow", 2, 1.05)):
+        rows = [
+            (o.point, measurement(o.point, [2.718281828**t for t in o.log_turns_s]))
+            for o in many(seed=seed)
+        ]
+        rows[0] = (rows[0][0], slower(rows[0][1], factor))
+        write_run(checkout / "results/gpu" / name, rows)
+    return checkout
+
+
+def test_nothing_slower_is_exit_code_0(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "gpu/e1", "e2"]) == 0
+    assert "0 SLOWER, 0 FASTER, 60 SAME" in capsys.readouterr().out
+
+
+def test_a_regression_is_exit_code_1_unless_the_limit_allows_it(
+    runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compare", "e1", "slow"]) == 1
+    assert "regression beyond 2.0%: 1 points" in capsys.readouterr().out
+    assert main(["compare", "e1", "slow", "--limit", "0.1"]) == 0
+
+
+def test_json_may_go_to_a_file(runs: Path) -> None:
+    assert main(["compare", "e1", "results/gpu/slow", "--json", "--out", "moved.json"]) == 1
+    found = json.loads(Path("moved.json").read_text())
+    assert found["counts"]["SLOWER"] == 1
+    assert len(found["points"]) == 60
+
+
+def test_an_unknown_run_is_one_message_and_exit_code_2(
+    runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compare", "e1", "e3"]) == 2
+    assert "error: 'e3' is no run" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["2", "0", "nan", "two percent"])
+def test_a_threshold_is_a_fraction(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["compare", "a", "b", "--threshold", text])
+    assert stopped.value.code == 2
+    assert "is not a fraction between 0 and 1" in capsys.readouterr().err

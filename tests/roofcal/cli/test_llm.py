@@ -1,0 +1,95 @@
+"""`llm` on the published H200: a table for people, JSON for programs, one message for a mistake."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from roofcal.cli.main import main
+from tests.paths import ROOT
+
+H200 = ["llm", "--device", "nvidia-h200"]
+EIGHT = [*H200, "--model", "llama3-70b", "--recipe", "fp8_axiswise", "--tp", "8", "--batch", "16"]
+
+
+@pytest.fixture(autouse=True)
+def published(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr("roofcal.cli.places.RESULTS", Path("no-results-of-this-machine"))
+
+
+def test_it_says_operators_throughput_and_memory(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(EIGHT) == 0
+    said = capsys.readouterr().out
+    assert "llama3-70b (70.6e9 parameters) in fp8_axiswise on 8 x nvidia-h200" in said
+    for word in ("first token", "per token", "tokens/s", "largest batch", "all-reduce", "cast"):
+        assert word in said
+
+
+def test_json_is_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*EIGHT, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["first_token_low_s"] < answer["first_token_s"] < answer["first_token_high_s"]
+    assert {row["operator"] for row in answer["decode"]} > {"qkv", "attention", "all-reduce"}
+
+
+def test_a_curve_is_lines_or_json(capsys: pytest.CaptureFixture[str]) -> None:
+    small = [*H200, "--model", "qwen3-30b-a3b", "--prompt", "30000", "--curve"]
+    assert main(small) == 0
+    assert "tokens/s each" in capsys.readouterr().out
+    assert main([*small, "--json"]) == 0
+    points = json.loads(capsys.readouterr().out)["curve"]
+    assert [point["batch"] for point in points][:3] == [1, 2, 4]
+    assert points[-1]["batch"] == points[0]["largest_batch"]
+
+
+def test_a_chunk_may_be_given(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*EIGHT, "--json", "--chunk", "4096"]) == 0
+    assert json.loads(capsys.readouterr().out)["chunk_tokens"] == 4096
+
+
+def test_the_table_of_a_run_is_csv(tmp_path: Path) -> None:
+    (run,) = (ROOT / "reports/published/nvidia-h200").iterdir()
+    out = tmp_path / "llm.csv"
+    assert main(["llm", "--run", str(run), "--out", str(out)]) == 0
+    header, *rows = out.read_text().splitlines()
+    assert header.startswith("model,recipe,tensor_parallel,pipeline_parallel,")
+    assert {row.split(",")[0] for row in rows} == {p.stem for p in Path("config/models").iterdir()}
+
+
+def test_without_model_and_device_it_says_what_it_needs(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["llm"]) == 2
+    assert "llm needs --model --device, e.g. --model llama3-70b" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--model", "llama-70b"], "unknown model 'llama-70b'; did you mean 'llama3-70b'?"),
+        (["--model", "llama3-8b", "--tp", "3"], "--tp 3 does not divide the 32 heads of llama3-8b"),
+        (["--model", "llama3-8b", "--recipe", "fp4"], "it knows bf16, fp8_tensorwise, fp8_axiswis"),
+        (
+            ["--model", "llama3-8b", "--tp", "8", "--link", "calibrated"],
+            "it has: 2 (all_gather), 2 (all_reduce), 4 (all_gather), 4 (all_reduce);",
+        ),
+        (["--model", "llama3-405b"], "does not fit 1 x nvidia-h200 at batch 1: needs 813.7 GB per"),
+        (["--model", "llama3-405b"], "has 126.9 (141 less 10% in reserve); smallest --tp that fit"),
+        (["--model", "llama3-8b", "--device", "nvidia-h20"], "did you mean 'nvidia-h200'?"),
+    ],
+)
+def test_a_mistake_is_one_message_and_exit_code_2(
+    arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*H200, *arguments]) == 2
+    message = capsys.readouterr().err
+    assert message.startswith("error: ")
+    assert says in message
+
+
+def test_a_size_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main([*EIGHT, "--prompt", "0"])
+    assert caught.value.code == 2
+    assert "'0' is not a whole number above 0" in capsys.readouterr().err

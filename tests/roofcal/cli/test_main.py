@@ -1,0 +1,61 @@
+"""The command line: real commands on small records, one message and exit code 2 for mistakes."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from roofcal.cli.main import COMMANDS, main
+from tests.paths import ROOT
+from tests.roofcal.calibrate.probe_runs import write_run
+
+POINT = ["--device", "made-up", "--m", "16", "--n", "4096", "--k", "8192"]
+
+
+def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(arguments) == 2
+    message = capsys.readouterr().err
+    assert message.startswith("error: ")
+    assert "Traceback" not in message
+    return message
+
+
+@pytest.mark.usefixtures("checkout")
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["predict"], "needs --device"),
+        (["predict", "--device", "made-p"], "did you mean 'made-up'"),
+        (["predict", *POINT, "--recipe", "bf61"], "did you mean 'bf16'"),
+        (["predict", *POINT, "--op", "gem"], "did you mean 'gemm'"),
+        (["predict", "--device", "made-up", "--m", "4"], "op gemm needs --n --k"),
+        (["predict", *POINT, "--model", "datasheet"], "config/devices/made-up.yaml"),
+        (["predict", *POINT, "--model", "wave"], "there is no config/wave/made-up.yaml"),
+        (["predict", "--device", "nvidia-h20", "--model", "wave"], "did you mean 'nvidia-h200'"),
+        (["predict", "--device", "made-up", "--points", "no.csv"], "no.csv: cannot be read"),
+        (["calibrate", "--run", "no", "--out", "x"], "no such records file"),
+        (["export", "--device", "made-up", "--format", "cvs"], "did you mean 'csv'"),
+        (["table", "--device", "nothing", "--op", "gemm"], "nothing"),
+    ],
+)
+def test_a_mistake_is_one_message_and_exit_code_2(
+    arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert says in fails(capsys, *arguments)
+
+
+def test_a_folder_that_cannot_be_written_is_named(
+    checkout: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (checkout / "file").write_text("in the way")
+    run = write_run(checkout / "run")
+    assert "file" in fails(capsys, "calibrate", "--run", str(run), "--out", "file/c.jsonl")
+
+
+def test_it_runs_as_a_module() -> None:
+    asked = [sys.executable, "-m", "roofcal", "--help"]
+    said = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    for command in COMMANDS:
+        name = command.__name__.rpartition(".")[2]
+        assert name in said

@@ -1,0 +1,107 @@
+"""`predict`: times with intervals for people and for programs, of points, a CSV and a run."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from roofcal.cli.main import main
+from roofcal.core.records import Calibration, Prediction, read_records, write_records
+from tests.roofcal.calibrate.probe_runs import ENVIRONMENT, write_run
+from tests.roofcal.models.runs import calibration, product
+
+POINT = ["--device", "made-up", "--m", "16", "--n", "4096", "--k", "8192"]
+
+
+@pytest.mark.usefixtures("checkout")
+def test_predict_says_time_interval_bound_rates_and_where_from(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["predict", "--recipe", "bf16", *POINT]) == 0
+    said = capsys.readouterr().out
+    assert "us (95 %: " in said
+    assert "bound by dram" in said
+    assert "TFLOP/s" in said
+    assert "model calibrated, made-up, e1" in said
+
+
+@pytest.mark.usefixtures("checkout")
+def test_predict_for_programs_is_json_in_si_units(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["predict", "--recipe", "bf16", "--json", *POINT]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["predicted_low_s"] < answer["predicted_s"] < answer["predicted_high_s"]
+    assert (answer["m"], answer["op"], answer["environment"]) == (16, "gemm", "e1")
+
+
+def test_predict_adds_columns_to_a_csv(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (checkout / "p.csv").write_text("recipe,m,n,k\nbf16,16,4096,8192\n")
+    assert main(["predict", "--device", "made-up", "--points", "p.csv", "--out", "o.csv"]) == 0
+    header, row = (checkout / "o.csv").read_text().splitlines()
+    assert header == "recipe,m,n,k,predicted_s,predicted_low_s,predicted_high_s,bound_by"
+    assert row.startswith("bf16,16,4096,8192,")
+    assert "from: reports/published/made-up/e1" in capsys.readouterr().err
+
+
+def test_calibrate_and_predict_as_the_rules_call_them(checkout: Path) -> None:
+    run = write_run(checkout / "results/made-up/e1", noise=0.01)
+    write_records(run / "plan/gemm.jsonl", [product(64, 64, 64, provider="made")])
+    fitted = run / "calibration.jsonl"
+    assert main(["calibrate", "--run", str(run), "--out", str(fitted)]) == 0
+    assert read_records(fitted, Calibration)[0].environment_id == ENVIRONMENT.environment_id
+    out = run / "predictions/gemm.jsonl"
+    rest = ["--calibration", str(fitted), "--op", "gemm", "--out", str(out)]
+    assert main(["predict", "--run", str(run), *rest]) == 0
+    assert [p.model for p in read_records(out, Prediction)] == ["calibrated"]
+
+
+@pytest.mark.usefixtures("checkout")
+def test_a_datasheet_answers_for_a_device_that_nobody_calibrated(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    sizes = ["--m", "8192", "--n", "8192", "--k", "8192"]
+    assert main(["predict", "--device", "nvidia-b200", "--model", "torchao", *sizes]) == 0
+    assert "model torchao, nvidia-b200, its datasheet" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("checkout")
+def test_a_description_answers_for_a_device_that_nobody_calibrated(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    sizes = ["--m", "8192", "--n", "8192", "--k", "8192"]
+    assert main(["predict", "--device", "amd-mi300x", "--model", "wave", *sizes]) == 0
+    assert "model wave, amd-mi300x, its file in config/wave" in capsys.readouterr().out
+
+
+def test_a_run_of_a_described_device_is_predicted_by_waves(checkout: Path) -> None:
+    run = checkout / "results/nvidia-h200/e1"
+    write_records(run / "plan/gemm.jsonl", [replace(product(64, 64, 64), device="nvidia-h200")])
+    write_records(run / "calibration.jsonl", [calibration("nvidia-h200")])
+    assert main(["predict", "--run", str(run), "--op", "gemm"]) == 0
+    models = {p.model for p in read_records(run / "predictions/gemm.jsonl", Prediction)}
+    assert models == {"datasheet", "torchao", "wave", "calibrated"}
+
+
+def test_calibrations_of_other_environments_predict_a_run_too(checkout: Path) -> None:
+    run = checkout / "results/made-up/e1"
+    write_records(run / "plan/gemm.jsonl", [product(64, 64, 64)])
+    for name in ("e1", "e2"):
+        write_records(run.parent / name / "calibration.jsonl", [calibration("made-up", name)])
+    also = ["--also", str(run.parent / "e2/calibration.jsonl")]
+
+    assert main(["predict", "--run", str(run), "--op", "gemm", *also]) == 0
+
+    found = read_records(run / "predictions/gemm.jsonl", Prediction)
+    assert [p.model for p in found] == ["calibrated", "calibrated@e2"]
+
+
+@pytest.mark.usefixtures("checkout")
+def test_other_calibrations_are_for_a_run_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["predict", *POINT, "--also", "e2/calibration.jsonl"]) == 2
+    assert "--also needs --run" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("checkout")
+def test_a_transferred_model_answers_no_question(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["predict", *POINT, "--model", "calibrated@e1"]) == 2
+    assert "--environment e1" in capsys.readouterr().err

@@ -1,0 +1,19 @@
+"""`report`: which folders it hands over, and where the page is."""
+
+from pathlib import Path
+
+import pytest
+
+from roofcal.cli.main import main
+
+
+def test_a_replay_names_the_folder_of_its_derived_files(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen: list[list[tuple[Path, Path]]] = []
+    monkeypatch.setattr("roofcal.report.html.write_report", lambda runs, *_: seen.append(runs))
+    runs = ["--run", "here", "--run", "reports/published/a=results/replay/a"]
+    assert main(["report", *runs, "--out", "page.html"]) == 0
+    replay = (Path("reports/published/a"), Path("results/replay/a"))
+    assert seen == [[(Path("here"), Path("here")), replay]]
+    assert capsys.readouterr().out == f"report: {checkout / 'page.html'}\n"

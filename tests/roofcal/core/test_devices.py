@@ -1,0 +1,349 @@
+"""The datasheets, how cards are matched to them, and what a mistake in one says."""
+
+import re
+from collections.abc import Callable
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from roofcal.core.devices import (
+    DatasheetError,
+    DeviceSpec,
+    explain_mismatch,
+    load_device,
+    load_devices,
+    match_device,
+)
+from tests.paths import ROOT
+
+FOLDER = ROOT / "config" / "devices"
+SPECS = load_devices(FOLDER)
+RAW = {path.stem: yaml.safe_load(path.read_text()) for path in sorted(FOLDER.glob("*.yaml"))}
+every_spec = pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
+
+# Dense bf16 operations with fp32 accumulation, per compute unit and clock. Ada and consumer
+# Blackwell: GeForce cards run at half the rate of the professional ones.
+BF16_PER_CLOCK = {
+    "sm_80": 2048, "sm_89": 1024, "sm_90": 4096, "sm_100": 8192, "sm_103": 8192, "sm_120": 1024,
+    "gfx942": 2048, "gfx950": 4096,
+}  # fmt: skip
+PLAUSIBLE = {  # of the devices of 2020-2026, with a margin of about 20 %
+    "compute_units": (90, 370),
+    "memory_clock_hz": (1e9, 5e9),
+    "memory_bus_bits": (320, 9000),
+    "dram_bytes_per_s": (0.7e12, 10e12),
+    "dram_bytes": (20e9, 350e9),
+    "l2_bytes": (25 << 20, 160 << 20),
+    "link_bytes_per_s": (225e9, 1100e9),
+    "power_limit_w": (280, 1700),
+}
+PLAUSIBLE_RATE = {  # relative to bf16
+    "fp16": (1, 1), "fp8": (1.99, 2.01), "int8": (0.05, 4.01), "fp4": (3.9, 8.1),
+    "tf32": (0.49, 0.51), "fp32": (0.02, 0.51), "fp64": (0.0005, 0.13),
+}  # fmt: skip
+
+
+# --- the table ------------------------------------------------------------------------------------
+
+
+def test_the_devices_asked_for_are_there() -> None:
+    expected = {"nvidia-h100-sxm", "nvidia-h200", "nvidia-b200", "amd-mi300x", "nvidia-rtx-4090"}
+    assert expected <= SPECS.keys()
+    assert {spec.device for spec in SPECS.values()} == set(RAW)
+
+
+@every_spec
+def test_every_column_is_plausible(spec: DeviceSpec) -> None:
+    for column, (low, high) in PLAUSIBLE.items():
+        value = getattr(spec, column)
+        assert value is None or low <= value <= high, column
+
+
+@every_spec
+def test_rates_stand_in_the_usual_ratio_to_bf16(spec: DeviceSpec) -> None:
+    rates = spec.peak_flops_per_s
+    for dtype, (low, high) in PLAUSIBLE_RATE.items():
+        assert low <= rates.get(dtype, low * rates["bf16"]) / rates["bf16"] <= high, dtype
+
+
+@every_spec
+def test_bf16_is_dense_because_the_clock_it_takes_exists(spec: DeviceSpec) -> None:
+    """Twice the dense rate would take 2.8 GHz or more, and nothing here runs that fast."""
+    per_clock = BF16_PER_CLOCK[spec.architecture] / (2 if "GeForce" in spec.names[0] else 1)
+    clock_hz = spec.peak_flops_per_s["bf16"] / spec.compute_units / per_clock
+    assert 1.3e9 < clock_hz < 2.6e9
+
+
+@every_spec
+def test_the_ridge_point_is_plausible(spec: DeviceSpec) -> None:
+    assert 100 < spec.peak_flops_per_s["bf16"] / spec.dram_bytes_per_s < 450
+
+
+@every_spec
+def test_what_an_architecture_lacks_has_no_rate(spec: DeviceSpec) -> None:
+    has_fp8 = spec.architecture != "sm_80"
+    has_fp4 = spec.architecture in {"sm_100", "sm_103", "sm_120", "gfx950"}
+    assert ("fp8" in spec.peak_flops_per_s) == has_fp8
+    assert ("fp4" in spec.peak_flops_per_s) == has_fp4
+
+
+@every_spec
+def test_vendor_name_and_architecture_agree(spec: DeviceSpec) -> None:
+    architecture, first = {"nvidia": ("sm_", "NVIDIA "), "amd": ("gfx", "AMD ")}[spec.vendor]
+    assert spec.device.startswith(f"{spec.vendor}-")
+    assert spec.architecture.startswith(architecture)
+    assert all(name.startswith(first) for name in spec.names)
+
+
+@every_spec
+def test_every_value_has_a_source_in_words(spec: DeviceSpec) -> None:
+    assert spec.sources.keys() == RAW[spec.device]["values"].keys()
+    assert all(re.search(r"\w+.* \(20\d\d[-\d]*\)", text) for text in spec.sources.values())
+
+
+def test_halved_rates_say_so_and_are_half() -> None:
+    halved = [
+        (float(found.group(1)), item["value"])
+        for raw in RAW.values()
+        for item in raw["values"].values()
+        if (found := re.match(r"(\d+) with sparsity, halved", item.get("note", "")))
+    ]
+    assert len(halved) > 10
+    assert all(sparse == 2 * dense for sparse, dense in halved)
+
+
+def test_no_two_devices_have_the_same_values() -> None:
+    def content(spec: DeviceSpec) -> tuple[Any, ...]:
+        columns = (getattr(spec, column) for column in PLAUSIBLE)
+        return (spec.architecture, *columns, *sorted(spec.peak_flops_per_s.items()))
+
+    same = [
+        (a.device, b.device) for a, b in combinations(SPECS.values(), 2) if content(a) == content(b)
+    ]
+    assert same == []
+
+
+def test_values_are_converted_to_si() -> None:
+    h200 = SPECS["nvidia-h200"]
+    assert h200.peak_flops_per_s["bf16"] == 989.5e12
+    assert h200.peak_flops_per_s["int8"] == 1979e12
+    assert (h200.dram_bytes_per_s, h200.dram_bytes) == (4.8e12, 141_000_000_000)
+    assert (h200.memory_clock_hz, h200.memory_bus_bits) == (3.201e9, 6016)
+    assert (h200.l2_bytes, h200.link_bytes_per_s, h200.power_limit_w) == (62914560, 450e9, 700)
+    assert SPECS["nvidia-rtx-4090"].link_bytes_per_s is None
+    assert SPECS["nvidia-gb200"].l2_bytes is None
+
+
+# --- matching -------------------------------------------------------------------------------------
+
+H200: dict[str, Any] = {"name": "NVIDIA H200", "compute_units": 132}
+CARDS = [  # as drivers describe them: name, compute units, memory clock in MHz, bus in bits
+    ("nvidia-a100-sxm-80gb", "NVIDIA A100-SXM4-80GB", 108, 1593, 5120),
+    ("nvidia-a100-pcie-80gb", "NVIDIA A100 80GB PCIe", 108, 1512, 5120),
+    ("nvidia-h100-sxm", "NVIDIA H100 80GB HBM3", 132, 2619, 5120),
+    ("nvidia-h100-pcie", "NVIDIA H100 PCIe", 114, 1593, 5120),
+    ("nvidia-h100-nvl", "NVIDIA H100 NVL", 132, 2619, 6144),
+    ("nvidia-h200", "NVIDIA H200", 132, 3201, 6016),
+    ("nvidia-h200", "NVIDIA H200", 132, 3201, 6144),
+    ("nvidia-b200", "NVIDIA B200", 148, 3996, 7680),
+    ("nvidia-b200", "NVIDIA B200", 148, 3996, 8192),
+    ("nvidia-l40s", "NVIDIA L40S", 142, 9001, 384),
+    ("nvidia-rtx-4090", "NVIDIA GeForce RTX 4090", 128, 10501, 384),
+    ("nvidia-rtx-5090", "NVIDIA GeForce RTX 5090", 170, 14001, 512),
+    ("amd-mi300x", "AMD Instinct MI300X", 304, 1300, 8192),
+    ("amd-mi300x", "AMD Instinct MI300X VF", 304, 1300, 8192),
+]
+
+
+@pytest.mark.parametrize(("device", "name", "units", "mhz", "bits"), CARDS)
+def test_a_card_as_its_driver_describes_it_is_matched(
+    device: str, name: str, units: int, mhz: int, bits: int
+) -> None:
+    seen: dict[str, Any] = {"memory_clock_hz": mhz * 1e6, "memory_bus_bits": bits}
+    found = match_device(SPECS, name=name, compute_units=units, **seen)
+    assert found is SPECS[device]
+
+
+@pytest.mark.parametrize("unknown", [{}, {"memory_clock_hz": 1e9}, {"memory_bus_bits": 64}])
+def test_bandwidth_counts_only_where_clock_and_bus_are_known(unknown: dict[str, Any]) -> None:
+    assert match_device(SPECS, **H200, **unknown) is SPECS["nvidia-h200"]
+    assert explain_mismatch(SPECS, **H200, **unknown) == ""
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["NVIDIA H100", "NVIDIA H20", "H200", "NVIDIA H200 SXM", "nvidia h200", "AMD Instinct", ""],
+)
+def test_a_prefix_or_a_relative_of_a_name_is_not_matched(name: str) -> None:
+    assert match_device(SPECS, name=name, compute_units=132) is None
+    assert f"lists the name '{name}'" in explain_mismatch(SPECS, name=name, compute_units=132)
+
+
+def test_another_number_of_compute_units_is_not_matched_and_says_so() -> None:
+    seen: dict[str, Any] = {"name": "AMD Instinct MI300X", "compute_units": 38}
+    assert match_device(SPECS, **seen) is None
+    said = explain_mismatch(SPECS, **seen)
+    assert (
+        said
+        == "this 'AMD Instinct MI300X' is not amd-mi300x: it has 38 compute units instead of 304"
+    )
+
+
+def test_a_custom_h100_with_slower_memory_is_not_matched_and_says_so() -> None:
+    """The board of 2.4 TB/s whose bandwidth torchao gives to every H100."""
+    seen: dict[str, Any] = {"name": "NVIDIA H100 80GB HBM3", "compute_units": 132}
+    seen |= {"memory_clock_hz": 1.875e9, "memory_bus_bits": 5120}
+    assert match_device(SPECS, **seen) is None
+    assert "memory of 2400 GB/s by clock and bus instead of 3350" in explain_mismatch(SPECS, **seen)
+
+
+def test_two_differences_are_both_named() -> None:
+    seen: dict[str, Any] = {"name": "NVIDIA H200", "compute_units": 78}
+    said = explain_mismatch(SPECS, **seen, memory_clock_hz=1e9, memory_bus_bits=6016)
+    assert "78 compute units" in said
+    assert "1504 GB/s" in said
+
+
+@pytest.mark.parametrize(
+    ("hertz", "matched"), [(3.39e9, True), (3.40e9, False), (3.00e9, True), (2.9e9, False)]
+)
+def test_bandwidth_may_differ_by_six_percent(hertz: float, matched: bool) -> None:
+    found = match_device(SPECS, **H200, memory_clock_hz=hertz, memory_bus_bits=6016)
+    assert (found is not None) == matched
+
+
+# --- mistakes in a file ---------------------------------------------------------------------------
+
+Edit = Callable[[dict[str, Any]], object]
+
+
+def write(folder: Path, name: str = "nvidia-h200", edit: Edit = lambda _raw: None) -> Path:
+    """A copy of the H200's file, edited."""
+    raw = yaml.safe_load((FOLDER / "nvidia-h200.yaml").read_text()) | {"device": name}
+    edit(raw)
+    path = folder / f"{name}.yaml"
+    path.write_text(yaml.safe_dump(raw))
+    return path
+
+
+def errors_of(folder: Path, edit: Edit) -> list[str]:
+    path = write(folder, edit=edit)
+    with pytest.raises(DatasheetError) as raised:
+        load_device(path)
+    lines = str(raised.value).splitlines()
+    assert all(line.startswith(f"{path}: ") for line in lines)
+    return [line.removeprefix(f"{path}: ") for line in lines]
+
+
+def value(key: str, **changes: object) -> Edit:
+    return lambda raw: raw["values"][key].update(changes)
+
+
+def test_an_unchanged_copy_is_valid(tmp_path: Path) -> None:
+    assert load_device(write(tmp_path)) == SPECS["nvidia-h200"]
+
+
+def test_a_misspelt_key_gets_the_nearest_one(tmp_path: Path) -> None:
+    def misspell(raw: dict[str, Any]) -> None:
+        raw["values"]["fp8_dense_tflop"] = raw["values"].pop("fp8_dense_tflops")
+
+    (said,) = errors_of(tmp_path, misspell)
+    assert said == "values.fp8_dense_tflop: unknown key; did you mean 'fp8_dense_tflops'?"
+
+
+NUMBERS: list[tuple[str, object, str]] = [
+    ("l2_mib", -60, "Input should be greater than 0 (got -60)"),
+    ("l2_mib", 0, "Input should be greater than 0 (got 0)"),
+    ("l2_mib", "60", "Input should be a valid number (got '60')"),
+    ("l2_mib", None, "Input should be a valid number (got None)"),
+    ("l2_mib", float("nan"), "Input should be a finite number (got nan)"),
+    ("compute_units", 132.5, "Input should be a valid integer (got 132.5)"),
+    ("compute_units", True, "Input should be a valid integer (got True)"),
+]
+
+
+@pytest.mark.parametrize(("key", "number", "said"), NUMBERS)
+def test_a_value_that_is_no_positive_number_is_named(
+    tmp_path: Path, key: str, number: object, said: str
+) -> None:
+    assert errors_of(tmp_path, value(key, value=number)) == [f"values.{key}.value: {said}"]
+
+
+MISTAKES: list[tuple[Edit, str]] = [
+    (value("l2_mib", nots="x"), "values.l2_mib.nots: unknown key; did you mean 'note'?"),
+    (value("l2_mib", source="h200-drive"), "no source 'h200-drive'; did you mean 'h200-driver'?"),
+    (value("l2_mib", source=["h200-driver"]), "values.l2_mib.source: Input should be a valid str"),
+    (value("dram_gb_per_s", value=48), "values.dram_gb_per_s: clock and bus width give 4814"),
+    (lambda raw: raw["values"]["l2_mib"].pop("source"), "values.l2_mib.source: missing"),
+    (lambda raw: raw["values"].pop("power_limit_w"), "values.power_limit_w: missing"),
+    (lambda raw: raw["values"].update(l2_mib=60), "values.l2_mib: must be a mapping of keys"),
+    (
+        lambda raw: raw["sources"].update(idle={"title": "x", "date": 2024}),
+        "sources.idle: no value",
+    ),
+    (lambda raw: raw["sources"].update({2024: {"title": "x", "date": 2024}}), "sources.2024"),
+    (lambda raw: raw.update(values=None), "values: must be a mapping of keys"),
+    (lambda raw: raw["sources"]["h200-driver"].pop("date"), "sources.h200-driver.date: missing"),
+    (lambda raw: raw.update(vendor="intel"), "vendor: Input should be 'nvidia' or 'amd'"),
+    (lambda raw: raw.update(architecture="sm_91"), "architecture: Input should be 'sm_80'"),
+    (lambda raw: raw.update(names=[]), "names: List should have at least 1 item"),
+    (lambda raw: raw.update(device="nvidia-h201"), "'nvidia-h201' differs from the file name"),
+]
+
+
+@pytest.mark.parametrize(("edit", "said"), MISTAKES)
+def test_a_mistake_is_named_with_its_place(tmp_path: Path, edit: Edit, said: str) -> None:
+    assert said in "\n".join(errors_of(tmp_path, edit))
+
+
+def test_all_mistakes_of_a_file_are_reported_together(tmp_path: Path) -> None:
+    def several(raw: dict[str, Any]) -> None:
+        raw["vendr"] = raw.pop("vendor")
+        raw["values"]["l2_mib"]["value"] = "sixty"
+        raw["values"]["memory_gb"]["value"] = -1
+        raw["values"]["fp32_tflops"]["source"] = "hearsay"
+
+    said = errors_of(tmp_path, several)
+    keys = {"l2_mib.value", "memory_gb.value", "fp32_tflops.source"}
+    places = {line.split(":")[0] for line in said}
+    assert places == {"vendr", "vendor", *(f"values.{key}" for key in keys)}
+
+
+@pytest.mark.parametrize("text", ["", "just text", "- a list", "device: [unclosed", "\x00"])
+def test_a_file_that_is_no_datasheet_is_named(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "nvidia-h200.yaml"
+    path.write_text(text)
+    with pytest.raises(DatasheetError, match=re.escape(str(path))):
+        load_device(path)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DatasheetError, match=r"nvidia-none\.yaml: cannot be read"):
+        load_device(tmp_path / "nvidia-none.yaml")
+
+
+def test_mistakes_of_all_files_are_reported_together(tmp_path: Path) -> None:
+    write(tmp_path, "a", value("l2_mib", value=-1))
+    write(tmp_path, "b", value("memory_gb", value="many"))
+    with pytest.raises(DatasheetError) as raised:
+        load_devices(tmp_path)
+    assert [Path(line.split(":")[0]).name for line in str(raised.value).splitlines()] == [
+        "a.yaml",
+        "b.yaml",
+    ]
+
+
+def test_a_name_in_two_files_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, "a")
+    write(tmp_path, "b")
+    with pytest.raises(
+        DatasheetError, match=r"b\.yaml: names: 'NVIDIA H200' is a name in a\.yaml too"
+    ):
+        load_devices(tmp_path)
+
+
+def test_a_folder_without_files_has_no_devices(tmp_path: Path) -> None:
+    assert load_devices(tmp_path / "none") == {}

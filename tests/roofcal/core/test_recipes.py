@@ -1,0 +1,52 @@
+"""Operands count their scales; recipes say what they promise."""
+
+import pytest
+
+from roofcal.core.dtypes import BITS
+from roofcal.core.recipes import GEMM_RECIPES, RECIPES, WEIGHT_ONLY_RECIPES, Operand, Scale
+
+
+@pytest.mark.parametrize(
+    ("rows", "cols", "scales"),
+    [(None, None, 1), (1, None, 300), (None, 1, 200), (128, 128, 3 * 2), (1, 64, 300 * 4)],
+)
+def test_a_scale_covers_its_block_and_the_last_block_may_be_ragged(
+    rows: int | None, cols: int | None, scales: int
+) -> None:
+    scale = Scale(dtype="fp32", rows=rows, cols=cols)
+    assert scale.count(300, 200) == scales
+    assert Operand(dtype="fp8_e4m3", scale=scale).nbytes(300, 200) == 300 * 200 + 4 * scales
+
+
+def test_an_operand_without_scales_is_its_elements() -> None:
+    assert Operand(dtype="bf16").nbytes(3, 5) == 30
+
+
+def test_names_say_dtype_granularity_and_accumulation() -> None:
+    for name, recipe in GEMM_RECIPES.items():
+        assert recipe.name == name
+        assert name.startswith(recipe.math_dtype)
+        assert (recipe.accumulation == "fast") == (
+            recipe.math_dtype == "fp8" and not name.endswith(("slow_accum", "blockwise_128x128"))
+        )
+    axis, tensor = GEMM_RECIPES["fp8_axiswise"], GEMM_RECIPES["fp8_tensorwise"]
+    assert axis.a.nbytes(7, 5) == 35 + 4 * 7
+    assert tensor.a.nbytes(7, 5) == 35 + 4
+    blocks = GEMM_RECIPES["fp8_blockwise_128x128"]
+    assert blocks.a.nbytes(7, 256) == 7 * 256 + 4 * 7 * 2
+    assert blocks.b.nbytes(130, 256) == 130 * 256 + 4 * 2 * 2
+
+
+def test_zero_points_are_counted_like_scales() -> None:
+    scale = Scale(dtype="bf16", rows=1, cols=64)
+    plain = Operand(dtype="int4", scale=scale)
+    asymmetric = Operand(dtype="int4", scale=scale, zero_point=True)
+    assert plain.nbytes(10, 128) == 640 + 2 * 20
+    assert asymmetric.nbytes(10, 128) == 640 + 4 * 20
+
+
+def test_weights_alone_may_be_narrow() -> None:
+    for name, recipe in WEIGHT_ONLY_RECIPES.items():
+        assert recipe.name == name
+        assert BITS[recipe.b.dtype] < BITS[recipe.a.dtype] == BITS[recipe.math_dtype]
+    assert set(RECIPES) == set(GEMM_RECIPES) | set(WEIGHT_ONLY_RECIPES)

@@ -1,0 +1,216 @@
+"""Records: identity, round trips, and files that are damaged, newer or cannot be written."""
+
+import gzip
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from roofcal.core.records import (
+    SCHEMA_VERSION,
+    Calibration,
+    Ceiling,
+    Environment,
+    Measurement,
+    PlanPoint,
+    Prediction,
+    Protocol,
+    Record,
+    RecordsError,
+    Session,
+    Telemetry,
+    append_record,
+    decode,
+    encode,
+    read_records,
+    salvage_records,
+    write_records,
+)
+
+POINT = PlanPoint(
+    op="gemm", provider="cublaslt", recipe="bf16", shape={"m": 1, "n": 2, "k": 3}, device="d"
+)
+ENVIRONMENT = Environment(
+    device="d", vendor="cpu", device_name="D", compute_units=2, torch="2", python="3"
+)
+MEASUREMENT = Measurement(
+    point_id=POINT.point_id,
+    environment_id="e",
+    session_id="s",
+    status="ok",
+    latency_samples_s=(3e-6, 1e-6, 2e-6),
+    warmup_samples=1,
+    slice_starts=(0, 1),
+    telemetry=Telemetry(sample_index=(0,), throttle_reasons=(("power_cap",),)),
+)
+RECORDS: list[Record] = [
+    POINT,
+    ENVIRONMENT,
+    Session(
+        session_id="s",
+        environment_id="e",
+        op="gemm",
+        host="h",
+        device_uuid=None,
+        git_commit=None,
+        git_dirty=None,
+        code_hash="c",
+        command="x",
+        timing={"slice_s": 0.02},
+        started_utc="now",
+    ),
+    MEASUREMENT,
+    Calibration(
+        device="d",
+        environment_id="e",
+        constants={"x": Ceiling(value=1, ci95_low=0, ci95_high=2, unit="s", evidence="y")},
+    ),
+    Prediction(
+        point_id="p",
+        model="m",
+        math_s=None,
+        dram_s=1.0,
+        link_s=None,
+        launch_s=None,
+        total_s=1.0,
+        bound_by="dram",
+    ),
+]
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=lambda r: type(r).__name__)
+def test_a_record_survives_its_line(record: Record) -> None:
+    assert decode(encode(record)) == record
+
+
+def test_a_point_is_itself_whatever_the_order_of_its_axes_and_its_sweeps() -> None:
+    other = replace(POINT, shape={"k": 3, "n": 2, "m": 1}, sweeps=("a", "b"))
+    assert other.point_id == POINT.point_id
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"recipe": "fp32"},
+        {"provider": "triton"},
+        {"device": "other"},
+        {"repeat": 1},
+        {"world_size": 2},
+        {"shape": {"m": 1, "n": 2, "k": 4}},
+        {"protocol": Protocol(cache="hot")},
+        {"protocol": Protocol(method="wall")},
+        {"protocol": Protocol(distribution="zeros")},
+    ],
+)
+def test_what_changes_the_number_changes_the_point(change: dict[str, object]) -> None:
+    assert replace(POINT, **change).point_id != POINT.point_id  # type: ignore[arg-type]
+
+
+def test_contenders_share_a_group_and_shapes_do_not() -> None:
+    assert replace(POINT, recipe="fp32", provider="x").group_key == POINT.group_key
+    assert replace(POINT, shape={"m": 1, "n": 2, "k": 9}).group_key != POINT.group_key
+    assert replace(POINT, repeat=1).group_key != POINT.group_key
+
+
+def test_the_environment_id_names_versions_and_depends_on_every_field() -> None:
+    assert ENVIRONMENT.environment_id.startswith("torch2-")
+    newer = replace(ENVIRONMENT, driver="580")
+    assert newer.environment_id.startswith("driver580-torch2-")
+    assert replace(ENVIRONMENT, python="3.12").environment_id != ENVIRONMENT.environment_id
+
+
+def test_warm_up_samples_are_kept_and_do_not_count() -> None:
+    assert MEASUREMENT.settled_samples_s == (1e-6, 2e-6)
+
+
+@pytest.mark.parametrize("name", ["r.jsonl", "r.jsonl.gz"])
+def test_files_hold_records_in_order_compressed_or_not(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "new/folder" / name
+    write_records(path, RECORDS)
+    assert read_records(path) == RECORDS
+    assert read_records(path, PlanPoint) == [POINT]
+    assert read_records(path, PlanPoint, Environment) == [POINT, ENVIRONMENT]
+
+
+def test_compressed_bytes_do_not_depend_on_the_time(tmp_path: Path) -> None:
+    for name in ("a.jsonl.gz", "b.jsonl.gz"):
+        write_records(tmp_path / name, RECORDS)
+    assert (tmp_path / "a.jsonl.gz").read_bytes()[4:8] == b"\0\0\0\0"
+
+
+def test_a_bad_line_is_named_and_the_good_ones_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    path.write_text(f"{encode(POINT)}\nnonsense\n{encode(ENVIRONMENT)}\n")
+    with pytest.raises(RecordsError, match=r"r\.jsonl:2: not a record") as caught:
+        read_records(path)
+    assert "2 good lines" in str(caught.value)
+    good, bad = salvage_records(path)
+    assert good == [POINT, ENVIRONMENT]
+    assert len(bad) == 1
+
+
+def test_a_file_cut_off_in_the_middle_keeps_what_came_before(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl.gz"
+    packed = gzip.compress("".join(encode(POINT) + "\n" for _ in range(2000)).encode())
+    path.write_bytes(packed[: len(packed) // 2])
+    good, bad = salvage_records(path)
+    assert 0 < len(good) < 2000
+    assert "cut off or damaged here" in str(bad[-1])
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        (encode(POINT).replace('"provider"', '"providr"'), "PlanPoint.provider: Field required"),
+        (encode(POINT).replace('"bf16"', "16"), "PlanPoint.recipe"),
+        (encode(POINT).replace("PlanPoint", "Plan"), "not a record"),
+        ("[]", "not a record"),
+        (encode(MEASUREMENT).replace('"ok"', '"good"'), "Measurement.status"),
+    ],
+)
+def test_a_wrong_record_says_which_field(line: str, says: str) -> None:
+    with pytest.raises(RecordsError, match="here:7: ") as caught:
+        decode(line, "here:7")
+    assert says in str(caught.value)
+
+
+def test_a_newer_schema_says_what_to_use() -> None:
+    newer = encode(POINT).replace(
+        f'"schema_version":{SCHEMA_VERSION}', f'"schema_version":{SCHEMA_VERSION + 1}'
+    )
+    with pytest.raises(RecordsError, match="schema version 3, this roofcal reads 2 and older; use"):
+        decode(newer)
+
+
+def test_records_of_the_first_schema_are_read() -> None:
+    """Published files were written before there was a quantisation error."""
+    body = json.loads(encode(MEASUREMENT))
+    del body["quantisation_error"]
+    found = decode(json.dumps(body | {"schema_version": 1}))
+    assert found == replace(MEASUREMENT, quantisation_error=None)
+
+
+def test_errors_of_outputs_are_written_where_there_are_any() -> None:
+    """Records of ops without them are what they were, to the byte."""
+    assert "output_errors" not in encode(MEASUREMENT)
+    told = replace(MEASUREMENT, output_errors={"output": 0.03, "grad_weight": 0.002})
+    assert decode(encode(told)) == told
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(RecordsError, match=r"nothing\.jsonl: no such records file"):
+        read_records(tmp_path / "nothing.jsonl")
+
+
+def test_appending_adds_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "journal/r.jsonl"
+    append_record(path, POINT)
+    append_record(path, ENVIRONMENT)
+    assert read_records(path) == [POINT, ENVIRONMENT]
+
+
+def test_a_measurement_on_one_device_is_written_as_before_there_were_several() -> None:
+    assert "rank" not in encode(MEASUREMENT)
+    shared = replace(MEASUREMENT, fastest_rank_s=(1e-6,), rank_medians_s=(2e-6, 1e-6))
+    assert decode(encode(shared)) == shared

@@ -1,0 +1,51 @@
+"""What is wrong with a YAML file is one line with file, key, and the nearest name."""
+
+from pathlib import Path
+
+import pytest
+
+from roofcal.core.yaml_files import nearest, read_yaml, unknown, validated
+from roofcal.study.schema import Timing
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("{", "not YAML"),
+        ("- a\n", "must be a mapping of keys to values, is a list"),
+        (None, "cannot be read"),
+    ],
+)
+def test_a_file_that_is_no_mapping_is_named(tmp_path: Path, text: str | None, says: str) -> None:
+    path, errors = tmp_path / "x.yaml", list[str]()
+    if text is not None:
+        path.write_text(text)
+    assert read_yaml(path, errors) == {}
+    (error,) = errors
+    assert error.startswith(f"{path}: ")
+    assert says in error
+
+
+def test_a_mapping_is_read_and_an_empty_file_is_empty(tmp_path: Path) -> None:
+    errors: list[str] = []
+    (tmp_path / "x.yaml").write_text("a: 1\n")
+    (tmp_path / "y.yaml").write_text("")
+    assert read_yaml(tmp_path / "x.yaml", errors) == {"a": 1}
+    assert read_yaml(tmp_path / "y.yaml", errors) == {}
+    assert errors == []
+
+
+def test_every_error_of_the_content_is_a_line() -> None:
+    errors: list[str] = []
+    content = {"budget": 1, "min_rounds": 0}
+    assert validated(Timing, content, Path("x.yaml"), errors) is None
+    assert sorted(errors)[0].startswith("x.yaml: budget: unknown key; did you mean 'budget_s'?")
+    assert sorted(errors)[1].startswith("x.yaml: min_rounds: Input should be greater than 0")
+    assert validated(Timing, {}, Path("x.yaml"), errors) == Timing()
+
+
+def test_without_a_near_name_all_are_listed() -> None:
+    assert nearest("bf61", ["bf16", "fp8"]) == "; did you mean 'bf16'?"
+    assert nearest("zzz", ["b", "a"]) == "; allowed: a, b"
+    (line,) = unknown("here", "op", ["gemm", "gem"], ["gemm"])
+    assert line == "here: unknown op 'gem'; did you mean 'gemm'?"

@@ -1,0 +1,98 @@
+"""Which calibration answers: one measured here, else a published one; else what there is."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from roofcal.core.records import write_records
+from roofcal.models.calibrations import find_calibration
+from roofcal.models.errors import PredictError
+from tests.roofcal.models.runs import calibration
+
+
+def put(root: Path, device: str, environment: str) -> Path:
+    folder = root / device / environment
+    write_records(folder / "calibration.jsonl", [calibration(device, environment)])
+    return folder
+
+
+def find(tmp_path: Path, device: str, environment: str | None = None) -> Path:
+    return find_calibration(device, environment, tmp_path / "published", tmp_path / "results")[0]
+
+
+def test_a_published_one_is_found(tmp_path: Path) -> None:
+    folder = put(tmp_path / "published", "made-up", "e1")
+    assert find(tmp_path, "made-up") == folder
+
+
+def test_one_measured_here_goes_first(tmp_path: Path) -> None:
+    put(tmp_path / "published", "made-up", "e2")
+    folder = put(tmp_path / "results", "made-up", "e1")
+    assert find(tmp_path, "made-up") == folder
+
+
+def test_an_environment_can_be_asked_for(tmp_path: Path) -> None:
+    folder = put(tmp_path / "published", "made-up", "e1")
+    put(tmp_path / "published", "made-up", "e2")
+    assert find(tmp_path, "made-up", "e1") == folder
+
+
+def test_versions_are_compared_as_numbers(tmp_path: Path) -> None:
+    put(tmp_path / "published", "made-up", "driver580.9-torch2.9.1-aaaa")
+    folder = put(tmp_path / "published", "made-up", "driver580.9-torch2.11.0-bbbb")
+    put(tmp_path / "published", "made-up", "driver99.1-torch2.12.0-cccc")
+    assert find(tmp_path, "made-up") == folder
+
+
+def test_the_calibration_of_another_device_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "published" / "other" / "e1"
+    write_records(folder / "calibration.jsonl", [calibration("made-up", "e1")])
+    with pytest.raises(PredictError, match="was fitted on made-up, not on other"):
+        find(tmp_path, "other")
+
+
+def test_a_file_without_a_calibration_is_named(tmp_path: Path) -> None:
+    write_records(tmp_path / "published" / "made-up" / "e1" / "calibration.jsonl", [])
+    with pytest.raises(PredictError, match=r"calibration\.jsonl: holds no calibration"):
+        find(tmp_path, "made-up")
+
+
+def test_a_misspelt_device_is_suggested(tmp_path: Path) -> None:
+    put(tmp_path / "published", "nvidia-h200", "e1")
+    with pytest.raises(PredictError, match="did you mean 'nvidia-h200'"):
+        find(tmp_path, "nvidia-h20")
+
+
+def test_an_unknown_environment_lists_those_there_are(tmp_path: Path) -> None:
+    put(tmp_path / "published", "made-up", "e1")
+    with pytest.raises(PredictError, match="no environment 'e9'; there are: e1"):
+        find(tmp_path, "made-up", "e9")
+
+
+def test_without_any_calibration_it_says_what_to_run(tmp_path: Path) -> None:
+    with pytest.raises(PredictError, match="run `make study` first"):
+        find(tmp_path, "made-up")
+
+
+def test_constants_of_nobody_in_particular_are_refused_with_the_way_out(tmp_path: Path) -> None:
+    folder = tmp_path / "results/made-up/e1"
+    known = calibration("made-up", "e1")
+    old = {k.replace("gemm.cublaslt.", "gemm."): v for k, v in known.constants.items()}
+    write_records(folder / "calibration.jsonl", [replace(known, constants=old)])
+    with pytest.raises(PredictError) as caught:
+        find(tmp_path, "made-up")
+    assert "gemm.<provider>.<recipe>.<constant> now" in str(caught.value)
+    assert f"calibrate --run {folder} --out FILE" in str(caught.value)
+
+
+def test_a_calibration_of_an_older_roofcal_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    cast, narrow = "cast.torch_eager.fp8_rowwise_dim0.", "mixed_gemm.triton.int4_groupwise_g64."
+    older = calibration("made-up", "e1")
+    without = {k: v for k, v in older.constants.items() if k != f"{cast}extra_columns"}
+    alone = {**older.constants, f"{narrow}fixed_s": older.constants[f"{cast}fixed_s"]}
+    path = tmp_path / "published/made-up/e1/calibration.jsonl"
+    for constants, name in ((without, f"{cast}extra_columns"), (alone, f"{narrow}narrow_family")):
+        write_records(path, [replace(older, constants=constants)])
+        with pytest.raises(PredictError, match=rf"{name} is missing.*roofcal calibrate --run"):
+            find(tmp_path, "made-up")

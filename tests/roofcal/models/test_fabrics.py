@@ -1,0 +1,49 @@
+"""What models of time know of the link, at the ends of intervals too."""
+
+import pytest
+
+from roofcal.models.fabrics import NO_LINK, fabrics_of, world_sizes
+from roofcal.models.sources import Sources
+from tests.roofcal.models.runs import calibration
+from tests.roofcal.models.test_gathered_points import LINES, LINKED, linked
+
+
+def test_fast_ends_have_the_least_latency_and_the_highest_rate() -> None:
+    found = fabrics_of("calibrated", LINKED, 8)
+    assert found is not None
+    assert found.fast is not None
+    assert found.slow is not None
+    pairs = [(f.library.latency_s, f.library.bytes_per_s) for f in (found.fast, found.slow)]
+    assert pairs[0] == pytest.approx((27e-6, 275e9))
+    assert pairs[1] == pytest.approx((33e-6, 225e9))
+    assert found.slow.copy_latency_s == pytest.approx(5.5e-6)
+    assert found.likely.direct is not None
+    assert found.likely.direct.bytes_per_s == 400e9
+    rates = [f.dram_bytes_per_s for f in (found.slow, found.likely, found.fast)]
+    assert rates == [3.9e12, 4e12, 4.1e12]
+
+
+def test_copies_and_direct_gathers_are_known_together_or_not_at_all() -> None:
+    found = fabrics_of("calibrated", linked("all_gather", "all_gather_symm_mem"), 2)
+    assert found is not None
+    assert found.likely.direct is None
+
+
+@pytest.mark.parametrize("model", ["calibrated", "wave", "torchao", "datasheet"])
+def test_without_sources_or_a_link_nothing_is_known(model: str) -> None:
+    assert fabrics_of(model, Sources(), 2) is None
+    assert fabrics_of(model, Sources(calibration=calibration()), 2) is None
+
+
+def test_world_sizes_are_those_of_the_all_gather() -> None:
+    assert LINKED.calibration is not None
+    assert world_sizes(LINKED.calibration) == [2, 8]
+    only = linked("send").calibration
+    assert only is not None
+    assert world_sizes(only) == []
+    assert set(LINES) > {"send"}
+
+
+def test_no_link_takes_no_time() -> None:
+    assert NO_LINK.likely.library.latency_s == 0
+    assert 1 / NO_LINK.likely.library.bytes_per_s == 0

@@ -1,0 +1,206 @@
+"""Points of op all_gather_matmul by hand: which product, which link, which ends of intervals."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from roofcal.ask.points import as_dict, predict_point
+from roofcal.core.records import Ceiling, PlanPoint, Prediction
+from roofcal.models import calibrated, composed, datasheet
+from roofcal.models.errors import PredictError
+from roofcal.models.gathered_points import predict
+from roofcal.models.registry import MODELS, Model
+from roofcal.models.sources import Sources
+from roofcal.models.torchao import model as torchao
+from roofcal.models.wave import model as wave
+from tests.roofcal.models.runs import SOURCES, SPEC, calibration, product
+
+M, N, K = 8192, 3584, 8192
+GATHERED = M * K * 2
+LINES = {
+    "all_gather": (250e9, 30e-6),
+    "all_gather_symm_mem": (400e9, 16e-6),
+    "send": (400e9, 5e-6),
+}
+
+
+def near(value: float, unit: str) -> Ceiling:
+    ends = (0.9 * value, 1.1 * value)
+    return Ceiling(value=value, ci95_low=ends[0], ci95_high=ends[1], unit=unit, evidence="made up")
+
+
+def linked(*names: str, world_sizes: tuple[int, ...] = (2, 8)) -> Sources:
+    """The made-up device with lines of some collectives."""
+    own = calibration()
+    made = {
+        f"link.{name}.{size}.{tail}": near(value, unit)
+        for name in names
+        for size in world_sizes
+        for (tail, unit), value in zip(
+            (("bytes_per_s", "B/s"), ("latency_s", "s")), LINES[name], strict=True
+        )
+    }
+    fitted = replace(own, constants={**own.constants, **made})
+    return replace(SOURCES, calibration=fitted, spec=replace(SPEC, link_bytes_per_s=450e9))
+
+
+LINKED = linked(*LINES)
+
+
+def gathered(provider: str, world_size: int = 2, recipe: str = "bf16", m: int = M) -> PlanPoint:
+    shape = {"m": m, "n": N, "k": K}
+    return PlanPoint(
+        op="all_gather_matmul", provider=provider, recipe=recipe, shape=shape, device="made-up",
+        world_size=world_size,
+    )  # fmt: skip
+
+
+def one(point: PlanPoint, sources: Sources = LINKED, model: Model = calibrated) -> Prediction:
+    (found,) = composed.predict(model, [point], sources)
+    return found
+
+
+def alone(m: int = M) -> Prediction:
+    (found,) = calibrated.predict([product(m, N, K)], LINKED)
+    return found
+
+
+def test_bounds_are_the_product_and_the_calibrated_gather() -> None:
+    only = one(gathered("gemm_only"))
+    assert (only.total_s, only.low_s, only.high_s) == pytest.approx(
+        (alone().total_s, alone().low_s, alone().high_s)
+    )
+    assert only.bound_by == alone().bound_by
+    gather = one(gathered("all_gather_only", 8))
+    moved = GATHERED * 7 / 8
+    assert gather.total_s == gather.link_s == pytest.approx(30e-6 + moved / 250e9)
+    assert gather.low_s == pytest.approx(27e-6 + moved / 275e9)
+    assert gather.high_s == pytest.approx(33e-6 + moved / 225e9)
+    assert gather.bound_by == "link"
+
+
+def test_in_sequence_adds_times_and_the_ends_of_intervals() -> None:
+    parts = [one(gathered(name)) for name in ("gemm_only", "all_gather_only")]
+    found = one(gathered("nccl_then_gemm"))
+    for end in ("total_s", "low_s", "high_s"):
+        expected = sum(getattr(part, end) for part in parts)
+        assert getattr(found, end) == pytest.approx(expected)
+
+
+def test_fused_hides_the_gather_behind_the_product() -> None:
+    ours, torchs = one(gathered("symm_mem_fused")), one(gathered("torch_fused"))
+    assert ours.total_s == pytest.approx(16e-6 + alone().total_s)
+    own_copy = 2 * GATHERED / 2 / 4e12
+    assert torchs.total_s == pytest.approx(16e-6 + own_copy + 2 * alone(M // 2).total_s)
+    assert ours.low_s is not None
+    assert ours.high_s is not None
+    assert ours.low_s < ours.total_s < ours.high_s
+    assert ours.total_s < one(gathered("nccl_then_gemm")).total_s
+
+
+def test_a_point_without_a_provider_is_the_fastest_that_is_no_bound() -> None:
+    names = ("nccl_then_gemm", "torch_fused", "symm_mem_fused")
+    expected = min(one(gathered(name)).total_s for name in names)
+    assert one(gathered("")).total_s == expected
+
+
+def test_a_world_size_that_was_not_calibrated_has_no_prediction_and_no_crash() -> None:
+    points = [gathered("nccl_then_gemm", size) for size in (2, 4, 8)]
+    found = composed.predict(calibrated, points, LINKED)
+    assert [p.point_id for p in found] == [points[0].point_id, points[2].point_id]
+    assert one(gathered("gemm_only", 4)).total_s == alone().total_s
+
+
+def test_without_symmetric_memory_only_the_sequence_is_predicted() -> None:
+    sources = linked("all_gather")
+    assert one(gathered("nccl_then_gemm"), sources).total_s > 0
+    for name in ("torch_fused", "symm_mem_fused"):
+        assert predict(calibrated, [gathered(name)], sources) == []
+
+
+def test_recipes_and_ops_it_does_not_know_have_no_prediction() -> None:
+    points = [gathered("nccl_then_gemm", recipe="fp8_axiswise"), product(64, 64, 64)]
+    assert predict(calibrated, points, LINKED) == []
+    assert predict(calibrated, [gathered("gemm_only", 1)], LINKED) == []
+
+
+def test_the_wave_model_knows_links_and_states_no_interval() -> None:
+    assert LINKED.wave is not None
+    found = one(gathered("all_gather_only"), model=wave)
+    device = LINKED.wave
+    rate = device.link_bytes_per_s * device.link_fraction / device.link_peers
+    assert found.total_s == pytest.approx(device.link_latency_s + GATHERED / 2 / rate)
+    assert (found.low_s, found.high_s) == (None, None)
+    beyond = 2 * device.link_ranks
+    assert composed.predict(wave, [gathered("nccl_then_gemm", beyond)], LINKED) == []
+
+
+def test_the_datasheet_has_the_link_as_a_third_roof() -> None:
+    math = 2 * M * N * K / 1e15
+    link = GATHERED / 2 / 450e9
+    found = one(gathered("symm_mem_fused"), model=datasheet)
+    assert (found.link_s, found.math_s) == pytest.approx((link, math))
+    assert found.total_s == pytest.approx(max(link, math))
+    assert found.bound_by == "math"
+    (narrow,) = datasheet.predict([gathered("nccl_then_gemm", m=8)], LINKED)
+    assert narrow.bound_by == "dram"
+    gather = one(gathered("all_gather_only"), model=datasheet)
+    assert gather.total_s == pytest.approx(link)
+    assert gather.bound_by == "link"
+    assert one(gathered("gemm_only"), model=datasheet).link_s is None
+    assert composed.predict(datasheet, [gathered("all_gather_only")], SOURCES) == []
+
+
+def test_torchao_answers_for_the_product_alone() -> None:
+    answered = [
+        name
+        for name in ("nccl_then_gemm", "symm_mem_fused", "gemm_only", "all_gather_only")
+        if composed.predict(torchao, [gathered(name)], LINKED)
+    ]
+    assert answered == ["gemm_only"]
+
+
+def test_a_person_learns_which_world_sizes_are_known() -> None:
+    said = r"no link constants of world size 4; world sizes it has: 2, 8; measure probe_link there"
+    with pytest.raises(PredictError, match=said):
+        predict_point(gathered("nccl_then_gemm", 4), "calibrated", LINKED)
+    with pytest.raises(PredictError, match="world sizes it has: none"):
+        predict_point(gathered(""), "calibrated", SOURCES)
+    with pytest.raises(PredictError, match="knows no link between 2 devices"):
+        predict_point(gathered("nccl_then_gemm"), "torchao", LINKED)
+
+
+@pytest.mark.parametrize(
+    ("point", "said"),
+    [
+        (gathered("", 1), "runs on several devices; give --world-size 2 or more"),
+        (gathered("", 8, m=1001), "m=1001 is no multiple of world size 8.*a multiple of 8"),
+        (replace(product(64, 64, 64), world_size=2), "op gemm runs on one device"),
+    ],
+)
+def test_world_sizes_that_make_no_sense_are_refused(point: PlanPoint, said: str) -> None:
+    with pytest.raises(PredictError, match=said):
+        predict_point(point, "calibrated", LINKED)
+
+
+def test_an_answer_says_for_how_many_devices_it_is() -> None:
+    point = gathered("symm_mem_fused", 8)
+    assert as_dict(point, predict_point(point, "calibrated", LINKED), LINKED)["world_size"] == 8
+    alone_point = product(M, N, K)
+    answer = as_dict(alone_point, predict_point(alone_point, "calibrated", LINKED), LINKED)
+    assert "world_size" not in answer
+
+
+def test_vectors_of_many_shapes_are_those_of_each() -> None:
+    points = [gathered("symm_mem_fused", 2, m=m) for m in (512, 4096, 8192)]
+    together = composed.predict(calibrated, points, LINKED)
+    assert [p.total_s for p in together] == [one(point).total_s for point in points]
+    assert np.all(np.diff([p.total_s for p in together]) > 0)
+
+
+def test_every_model_is_asked() -> None:
+    found = [
+        p for m in MODELS.values() for p in composed.predict(m, [gathered("gemm_only")], LINKED)
+    ]
+    assert {p.model for p in found} == set(MODELS)

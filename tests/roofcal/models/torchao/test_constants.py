@@ -1,0 +1,88 @@
+"""torchao's devices by name of ours, and the rule for the others."""
+
+from dataclasses import replace
+
+import pytest
+
+from roofcal.core.devices import load_devices
+from roofcal.models.errors import PredictError
+from roofcal.models.torchao.constants import (
+    SETS,
+    choose_constants,
+    constants_named,
+    from_datasheet,
+)
+from tests.paths import ROOT
+from tests.roofcal.models.runs import SPEC
+
+DEVICES = ROOT / "config/devices"
+
+
+def test_every_device_of_torchao_is_one_of_ours() -> None:
+    ours = load_devices(DEVICES)
+    assert {device for rows in SETS.values() for device in rows} <= ours.keys()
+
+
+def test_torchaos_peaks_are_the_datasheets_to_a_tenth() -> None:
+    """Bandwidth apart: torchao's H100 is a custom board."""
+    ours = load_devices(DEVICES)
+    for rows in SETS.values():
+        for device, constants in rows.items():
+            for operand, rate in constants.peak_flops_per_s.items():
+                assert rate == pytest.approx(ours[device].peak_flops_per_s[operand], rel=0.101)
+
+
+def test_the_sets_differ_where_torchao_changed_its_mind() -> None:
+    old, new = SETS["torchao-2025"], SETS["torchao-0.18.0"]
+    assert old["nvidia-h100-sxm"] == replace(new["nvidia-h100-sxm"], name="torchao-2025")
+    assert new["nvidia-b200"].dram_bytes_per_s == pytest.approx(7.672e12, rel=1e-4)
+    assert (old["amd-mi300x"].math_fraction, new["amd-mi300x"].math_fraction) == (0.47, 0.78)
+
+
+@pytest.mark.parametrize(("vendor", "fractions"), [("nvidia", (0.78, 0.92)), ("amd", (0.47, 0.72))])
+def test_a_device_that_torchao_does_not_list_has_its_vendors_fractions(
+    vendor: str, fractions: tuple[float, float]
+) -> None:
+    rates = {"bf16": 1e15, "fp8": 2e15, "fp64": 1e13}
+    spec = replace(SPEC, vendor=vendor, peak_flops_per_s=rates)  # type: ignore[arg-type]
+    found = from_datasheet(spec)
+    assert (found.math_fraction, found.dram_fraction) == fractions
+    assert found.peak_flops_per_s == {"bf16": 1e15, "fp8": 2e15}
+    assert (found.dram_bytes_per_s, found.device) == (4.8e12, "made-up")
+
+
+@pytest.mark.parametrize(
+    ("device", "name", "chosen"),
+    [
+        ("nvidia-b200", None, "torchao-2025"),
+        ("nvidia-b300", None, "torchao-0.18.0"),
+        ("made-up", None, "datasheet"),
+        ("nvidia-b200", "torchao-0.18.0", "torchao-0.18.0"),
+        ("nvidia-b200", "datasheet", "datasheet"),
+    ],
+)
+def test_the_first_set_that_lists_a_device_is_taken_unless_another_is_asked_for(
+    device: str, name: str | None, chosen: str
+) -> None:
+    assert choose_constants(device, name, SPEC).name == chosen
+
+
+@pytest.mark.parametrize(
+    ("device", "name", "says"),
+    [
+        ("made-up", None, "no config/devices/made-up.yaml; torchao lists amd-mi300x, nvidia-b200"),
+        ("nvidia-b200", "torchao-2052", "did you mean 'torchao-2025'.*known: datasheet, torchao"),
+        ("nvidia-b300", "torchao-2025", "device of torchao-2025 'nvidia-b300'.*amd-mi300x"),
+    ],
+)
+def test_an_unknown_set_or_device_lists_what_is_known(
+    device: str, name: str | None, says: str
+) -> None:
+    with pytest.raises(PredictError, match=says):
+        choose_constants(device, name, None)
+
+
+def test_a_set_by_name() -> None:
+    assert constants_named("torchao-2025", "amd-mi300x").dram_fraction == 0.72
+    with pytest.raises(PredictError, match="unknown set of constants 'x'"):
+        constants_named("x", "amd-mi300x")

@@ -1,0 +1,40 @@
+"""The figures that the notebook prints of llama-65B, to the printed digit."""
+
+import pytest
+
+from roofcal.models.wave.load import load_wave_device
+from roofcal.models.wave.notebook.llama import DECODED, PROMPT, layer_seconds, model_seconds
+from tests.paths import ROOT
+
+FOLDER = ROOT / "config" / "wave"
+NOTEBOOK = load_wave_device(FOLDER / "amd-mi300x-notebook.yaml")
+PREFILL = {
+    "qkv": "0.4905",
+    "attention": "0.1276",
+    "out": "0.1907",
+    "normalisation": "0.0315",
+    "mlp": "0.4695",
+    "gelu": "0.0193",
+    "reduce_scatter": "0.2876",
+    "reduce_scatter_reduction": "0.7142",
+    "total": "2.0873",
+}
+
+
+@pytest.mark.parametrize("name", PREFILL)
+def test_prefill_prints_what_the_notebook_prints(name: str) -> None:
+    assert f"{layer_seconds(NOTEBOOK, PROMPT)[name] * 1e3:.4f}" == PREFILL[name]
+
+
+def test_a_decode_layer_prints_what_the_notebook_prints() -> None:
+    found = layer_seconds(NOTEBOOK, DECODED)
+    assert f"{found['qkv'] * 1e3:.4f}" == "0.0132"
+    assert f"{found['out'] * 1e3:.4f}" == "0.0135"
+    assert f"{found['mlp'] * 1e3:.4f}" == "0.0198"
+    assert f"{found['reduce_scatter_reduction'] * 1e3:.4f}" == "0.0174"
+    assert f"{found['total'] * 1e3:.4f}" == "0.0771"
+
+
+def test_the_totals_are_the_notebooks() -> None:
+    found = {name: f"{seconds * 1e3:.3f}" for name, seconds in model_seconds(NOTEBOOK).items()}
+    assert found == {"prefill": "41.746", "decode": "1.542", "total": "43.288"}

@@ -1,0 +1,94 @@
+"""Products by hand, and what must hold of every shape."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from roofcal.core.recipes import GEMM_RECIPES
+from roofcal.models.errors import PredictError
+from roofcal.models.wave.gemm import product, product_times, tile_clocks
+from tests.roofcal.models.runs import WAVE
+
+SIDES = st.integers(1, 1 << 15)
+ONE_TILE = replace(WAVE, tiles=((128, 128),))
+
+
+def test_a_tile_by_hand() -> None:
+    clocks = tile_clocks(ONE_TILE, GEMM_RECIPES["bf16"], np.array([1000.0]), np.array([[100.0]]))
+    math = 2 * 128 * 128 * 1000 / 4000
+    l2 = ((128 + 128) * 1000 * 2 + 128 * 128 * 2) / 80
+    lds = (2 * 128 + 2 * 128) * 1000 * 2 / 256
+    assert clocks[:, 0, 0] == pytest.approx([math, l2, lds])
+
+
+def test_one_full_wave_by_hand() -> None:
+    found = product(ONE_TILE, "bf16", 1280, 1280, 1000)  # 100 tiles on 100 units
+    assert found.total_s == pytest.approx(1e-6 + 2 * 128 * 128 * 1000 / 4000 / 0.5e9)
+    assert found.bound_by == "math"
+
+
+def test_one_tile_more_is_a_wave_more() -> None:
+    full = product(ONE_TILE, "bf16", 1280, 1280, 1000)
+    more = product(ONE_TILE, "bf16", 1281, 1280, 1000)
+    assert more.parts["math"] == pytest.approx(2 * full.parts["math"])
+
+
+def test_smaller_tiles_fill_a_device_that_large_ones_do_not() -> None:
+    assert product(WAVE, "bf16", 512, 512, 4096).total_s < (
+        product(ONE_TILE, "bf16", 512, 512, 4096).total_s
+    )
+
+
+def test_one_token_is_bound_by_memory() -> None:
+    found = product(WAVE, "bf16", 1, 8192, 8192)
+    assert found.bound_by == "dram"
+    moved = 2 * (8192 * 8192 + 2 * 8192)
+    assert found.total_s == pytest.approx(1e-6 + moved / 2e12)
+
+
+def test_a_tiny_product_is_bound_by_its_launch() -> None:
+    assert product(WAVE, "bf16", 16, 16, 16).bound_by == "launch"
+
+
+def test_slow_lds_bounds_a_product() -> None:
+    slow = replace(ONE_TILE, lds_bytes_per_clock=16.0)
+    assert product(slow, "bf16", 4096, 4096, 4096).bound_by == "lds"
+
+
+def test_a_slow_cache_bounds_a_product() -> None:
+    slow = replace(ONE_TILE, l2_read_bytes_per_clock=100.0)
+    assert product(slow, "bf16", 4096, 4096, 4096).bound_by == "l2"
+
+
+@given(m=SIDES, n=SIDES, k=SIDES, axis=st.integers(0, 2), more=st.integers(1, 5000))
+def test_a_larger_product_never_takes_less(m: int, n: int, k: int, axis: int, more: int) -> None:
+    sizes = [np.array([float(size)] * 2) for size in (m, n, k)]
+    sizes[axis][1] += more
+    total = product_times(WAVE, GEMM_RECIPES["bf16"], *sizes).total
+    assert total[1] >= total[0] * (1 - 1e-12)
+
+
+@given(m=SIDES, n=SIDES, k=SIDES)
+def test_no_product_beats_its_roofline(m: int, n: int, k: int) -> None:
+    found = product(WAVE, "fp8_tensorwise", m, n, k).total_s
+    assert found >= 2 * m * n * k / (8000 * 100 * 1e9) * (1 - 1e-12)
+    assert found >= ((m + n) * k + 2 * m * n) / 4e12
+
+
+@given(m=SIDES, n=SIDES, k=SIDES)
+def test_a_better_device_is_never_slower(m: int, n: int, k: int) -> None:
+    better = replace(WAVE, clock_hz=2e9, dram_bytes_per_s=8e12, l2_read_bytes_per_clock=16000.0)
+    mnk = (m, n, k)
+    assert product(better, "bf16", *mnk).total_s <= product(WAVE, "bf16", *mnk).total_s
+
+
+def test_mistakes_are_named() -> None:
+    with pytest.raises(PredictError, match="product bf16: m=0"):
+        product(WAVE, "bf16", 0, 4, 4)
+    with pytest.raises(PredictError, match="has no 'int8'"):
+        product(WAVE, "int8", 4, 4, 4)
+    with pytest.raises(KeyError):
+        product(WAVE, "bf61", 4, 4, 4)

@@ -1,0 +1,64 @@
+"""The wave model behind the interface of all models; tests of all models: test_models.py."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from roofcal.models.sources import Sources
+from roofcal.models.wave import model
+from roofcal.models.wave.gemm import product as gemm
+from roofcal.models.wave.load import load_wave_device
+from tests.paths import ROOT
+from tests.roofcal.models.runs import SOURCES, WAVE, cast, product
+
+H200 = ROOT / "config" / "wave" / "nvidia-h200.yaml"
+
+
+def test_a_product_has_its_parts() -> None:
+    (found,) = model.predict([product(4096, 4096, 4096)], SOURCES)
+    alone = gemm(WAVE, "bf16", 4096, 4096, 4096)
+    assert found.total_s == pytest.approx(alone.total_s)
+    parts = (found.math_s, found.dram_s)
+    assert parts == pytest.approx((alone.parts[alone.bound_by], alone.parts["dram"]))
+    assert found.launch_s == WAVE.launch_s
+    assert (found.model, found.bound_by, found.low_s) == ("wave", alone.bound_by, None)
+
+
+def test_a_cast_moves_its_bytes() -> None:
+    (found,) = model.predict([cast(4096, 4096, "fp8_rowwise_dim0")], SOURCES)
+    assert found.total_s == pytest.approx(1e-6 + (3 * 4096**2 + 4 * 4096) / 2e12)
+    assert found.bound_by == "dram"
+
+
+def test_answers_come_in_the_order_of_the_points() -> None:
+    points = [
+        cast(64, 64, "fp8_tensorwise"),
+        product(64, 64, 64, "fp8_tensorwise"),
+        product(64, 64, 64, "int8"),
+        product(64, 64, 64),
+    ]
+    found = model.predict(points, SOURCES)
+    assert [p.point_id for p in found] == [points[i].point_id for i in (0, 1, 3)]
+
+
+def test_it_knows_the_recipes_whose_rate_is_listed() -> None:
+    assert "fp8_axiswise_slow_accum" in model.product_recipes(SOURCES)
+    narrow = Sources(wave=replace(WAVE, matrix_flops_per_clock={"bf16": 1.0}))
+    assert model.product_recipes(narrow) == ("bf16",)
+
+
+def test_it_needs_its_file_and_nothing_else() -> None:
+    without = replace(SOURCES, wave=None)
+    assert model.product_recipes(without) == ()
+    assert model.predict([product(64, 64, 64)], without) == []
+    assert model.predict([product(64, 64, 64)], Sources(wave=WAVE))
+
+
+def test_an_h200_is_between_its_datasheet_and_three_times_that() -> None:
+    sources = Sources(wave=load_wave_device(H200))
+    sides = np.array([4096.0, 8192.0, 16384.0])
+    peak = 2 * sides**3 / 989.5e12
+    ratio = model.product_times(sources, "bf16", sides, sides, sides).total / peak
+    assert (ratio > 1.2).all()
+    assert (ratio < 2).all()

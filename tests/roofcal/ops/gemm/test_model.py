@@ -1,0 +1,125 @@
+"""The equations of the calibrated model: hand arithmetic, limits and monotony."""
+
+import numpy as np
+import pytest
+
+from roofcal.core.recipes import GEMM_RECIPES
+from roofcal.core.work import gemm_work
+from roofcal.ops.gemm.model import CONSTANTS, FAMILIES, describe, evaluate
+from tests.roofcal.calibrate.probe_runs import TRUTH, seconds, shapes
+
+FREE = {"sustained_flops_per_s": 1e18, "dram_bytes_per_s": 1e18}
+
+
+def one(
+    m: int, n: int, k: int, changed: dict[str, float] | None = None, tiles: str = "tile_128x128"
+) -> float:
+    sizes = (np.array([float(x)]) for x in (m, n, k))
+    return float(seconds("bf16", tiles, TRUTH | (changed or {}), *sizes)[0])
+
+
+@pytest.mark.parametrize("recipe", GEMM_RECIPES)
+def test_work_is_that_of_the_vocabulary(recipe: str) -> None:
+    m, n, k = shapes(20)
+    found = describe(recipe, m, n, k, "tile_128x128", 132)
+    for i in range(20):
+        work = gemm_work(GEMM_RECIPES[recipe], int(m[i]), int(n[i]), int(k[i]))
+        assert found.flops[i] == work.flops
+        assert found.dram_bytes[i] == pytest.approx(work.dram_bytes, rel=1e-12)
+
+
+def test_one_more_tile_than_units_starts_a_second_wave() -> None:
+    full = one(128 * 132, 128, 8192, FREE)
+    over = one(128 * 132 + 1, 128, 8192, FREE)
+    assert over > 1.9 * full
+
+
+def test_a_tile_by_hand() -> None:
+    # One 128 x 128 tile, K = 4096 in bf16: 8192 bytes of K.
+    math = 2 * 128 * 128 * 4096 / 1.2e13
+    load = 8192 * 256 / 1.5e11
+    latency = 8192 * 6e-10
+    step = (math**4 + load**4 + latency**4) ** 0.25
+    dram = (128 * 4096 * 2 * 2 + 128 * 128 * 2) / 4.1e12
+    power = 2 * 128 * 128 * 4096 / 7e14
+    work = 3e-6 + (step**2.5 + dram**2.5) ** 0.4
+    expected = (work**5 + power**5) ** 0.2
+    assert one(128, 128, 4096) == pytest.approx(expected, rel=1e-12)
+
+
+def test_few_rows_wait_for_the_units_that_read_the_same_ones() -> None:
+    # 64 tiles, one row of 128: latency' = hypot(6e-10, 64 * 3e-11 * (1 - 1 / 128)) per byte of K
+    alone = FREE | {"launch_s": 1e-12, "tile_flops_per_s": 1e18, "load_bytes_per_s": 1e18}
+    alone |= {"l2_bytes_per_s": 1e20}
+    crowded = alone | {"crowd_s_per_byte": 3e-11}
+    latency = float(np.hypot(6e-10, 64 * 3e-11 * 127 / 128))
+    assert one(1, 8192, 4096, crowded) == pytest.approx(8192 * latency, rel=1e-3)
+    assert one(128, 8192, 4096, crowded) == one(128, 8192, 4096, alone)
+    assert one(1, 128, 4096, crowded) < 1.01 * one(1, 128, 4096, alone)
+    narrow = {"tiles": "medium_tile"}
+    assert one(1, 8192, 4096, crowded, **narrow) == one(1, 8192, 4096, alone, **narrow)
+
+
+def test_rows_off_32_bytes_load_slower() -> None:
+    # K = 4104: rows of 8208 bytes, the same number of 128-byte steps as 4160
+    slow_cache = {"load_bytes_per_s": 2e10}
+    assert one(4096, 4096, 4104, slow_cache) > 1.3 * one(4096, 4096, 4160, slow_cache)
+
+
+@pytest.mark.parametrize("sustained", [1e11, 1e18])
+def test_rows_off_256_bytes_are_slower_by_a_factor(sustained: float) -> None:
+    # K = 4032 and 4096: as many tiles; the rows of the first start on 128 bytes
+    alone = FREE | {"launch_s": 1e-15, "sustained_flops_per_s": sustained}
+    per_k = one(4096, 4096, 4032, alone) / 4032 / (one(4096, 4096, 4096, alone) / 4096)
+    assert per_k == pytest.approx(1.03, rel=1e-3)
+
+
+def test_the_power_limit_holds_for_the_start_as_well() -> None:
+    limited = FREE | {"launch_s": 1e-6, "sustained_flops_per_s": 1e12}
+    assert one(4096, 4096, 4096, limited) == pytest.approx(2 * 4096**3 / 1e12, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("n", "k", "rate"),
+    [(4100, 4096, 1.5e12), (4096, 4092, 1.5e12), (4095, 4096, 9e11), (4096, 4094, 9e11)],
+)
+def test_rows_off_16_bytes_take_the_kernels_of_older_gpus(n: int, k: int, rate: float) -> None:
+    alone = FREE | {"launch_s": 1e-12, "wave_s": 1e-12, "misaligned": 1.0}
+    waves = 8  # 32 x 32 (or 33) tiles on 132 units
+    assert one(4096, n, k, alone) == pytest.approx(waves * 2 * 128 * 128 * 4096 / rate, rel=0.05)
+
+
+def test_a_slow_path_that_was_not_probed_is_as_fast_as_the_aligned_one() -> None:
+    sizes = (np.array([4096.0]) for _ in range(3))
+    aligned = seconds("bf16", "tile_128x128", TRUTH, *sizes)
+    unprobed = {name: value for name, value in TRUTH.items() if "odd" not in name}
+    odd = (np.array([x]) for x in (4096.0, 4096.0, 4095.0))
+    assert seconds("bf16", "tile_128x128", unprobed, *odd) == pytest.approx(aligned, rel=0.2)
+
+
+def test_splitting_k_helps_a_few_long_tiles() -> None:
+    assert one(64, 256, 65536, tiles="any_tile_split_k") < 0.6 * one(
+        64, 256, 65536, tiles="any_tile"
+    )
+
+
+@pytest.mark.parametrize("family", [name for name in FAMILIES if name != "plain"])
+def test_more_rows_never_take_less_time_where_units_do_not_crowd(family: str) -> None:
+    m, truth = np.arange(1.0, 3000.0, 37.0), TRUTH | {"crowd_s_per_byte": 0.0}
+    time = seconds("bf16", family, truth, m, np.full_like(m, 4096.0), np.full_like(m, 4096.0))
+    assert (np.diff(time) >= -1e-15).all()
+
+
+def test_nothing_beats_its_own_parts() -> None:
+    m, n, k = shapes(200)
+    shapes_ = describe("fp8_tensorwise", m, n, k, "any_tile_split_k", 132)
+    parts = evaluate(TRUTH, shapes_, "any_tile_split_k")
+    for part in (parts.tiles + parts.launch, parts.dram + parts.launch, parts.power):
+        assert (parts.total >= part - 1e-15).all()
+    assert set(parts.bound_by) <= {"launch", "tiles", "dram", "power"}
+
+
+def test_a_missing_constant_is_named() -> None:
+    incomplete = {name: TRUTH[name] for name in CONSTANTS if name != "wave_s"}
+    with pytest.raises(KeyError, match="wave_s"):
+        seconds("bf16", "any_tile", incomplete, *(np.array([64.0]) for _ in range(3)))

@@ -1,0 +1,91 @@
+"""Products by provider: whose constants answer, and who answers where nobody is named."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from roofcal.core.records import Calibration
+from roofcal.models import calibrated
+from roofcal.models.sources import Sources
+from roofcal.ops.gemm import predict as calibrated_products
+from roofcal.ops.gemm.model import describe, evaluate
+from tests.roofcal.calibrate.probe_runs import TRUTH, UNITS
+from tests.roofcal.models.runs import calibration, exactly, product
+
+SIZES = (np.array([300.0]), np.array([4096.0]), np.array([8192.0]))
+TILES = "any_tile_split_k"
+
+
+def with_ours(recipe: str = "bf16", launch_s: float = 1e-6, error: float = 0.3) -> Calibration:
+    """The made-up calibration and, by `triton`, one that differs in the launch and the error."""
+    known = calibration()
+    name, ours = f"gemm.cublaslt.{recipe}", f"gemm.triton.{recipe}"
+    copied = {k.replace(name, ours): v for k, v in known.constants.items() if k.startswith(name)}
+    copied[f"{ours}.launch_s"] = exactly(launch_s, "s")
+    errors = {**known.probe_errors, ours: {"mape": 0.1, "log_p95": error}}
+    return replace(known, constants={**known.constants, **copied}, probe_errors=errors)
+
+
+def seconds(found: Calibration, provider: str) -> float:
+    point = product(300, 4096, 8192, provider=provider)
+    (answer,) = calibrated.predict([point], Sources(calibration=found))
+    return answer.total_s
+
+
+def test_a_point_is_answered_by_its_providers_constants() -> None:
+    found = with_ours(launch_s=1e-6)
+    shapes = describe("bf16", *SIZES, TILES, UNITS)
+    for provider, launch_s in (("cublaslt", 3e-6), ("triton", 1e-6)):
+        expected = evaluate(TRUTH | {"launch_s": launch_s}, shapes, TILES).total[0]
+        assert seconds(found, provider) == pytest.approx(expected)
+
+
+def test_the_interval_is_the_providers_own() -> None:
+    point = product(300, 4096, 8192, provider="triton")
+    (answer,) = calibrated.predict([point], Sources(calibration=with_ours(error=0.3)))
+    assert answer.high_s == pytest.approx(answer.total_s * np.exp(0.3))
+
+
+@pytest.mark.parametrize(("launch_s", "fastest"), [(1e-6, "triton"), (9e-6, "cublaslt")])
+def test_a_point_without_a_provider_is_that_of_the_fastest(launch_s: float, fastest: str) -> None:
+    found = with_ours(launch_s=launch_s)
+    assert seconds(found, "") == seconds(found, fastest)
+
+
+def test_a_provider_that_was_not_calibrated_has_no_prediction() -> None:
+    sources = Sources(calibration=calibration())
+    assert calibrated.predict([product(64, 64, 64, provider="triton")], sources) == []
+    with pytest.raises(KeyError, match="triton"):
+        calibrated.product_times(sources, "bf16", *SIZES, provider="triton")
+
+
+def test_points_of_several_providers_keep_their_order() -> None:
+    whose = ("triton", "cublaslt", "", "triton")
+    points = [product(m, 512, 512, provider=name) for m, name in enumerate(whose, start=1)]
+    found = calibrated.predict(points, Sources(calibration=with_ours()))
+    assert [answer.point_id for answer in found] == [point.point_id for point in points]
+
+
+def test_vectors_without_a_provider_are_the_librarys_even_where_it_is_slower() -> None:
+    sources = Sources(calibration=with_ours(launch_s=1e-6))
+    named = [
+        calibrated.product_times(sources, "bf16", *SIZES, provider=name).total[0]
+        for name in ("cublaslt", "triton")
+    ]
+    assert named[1] < named[0]
+    assert calibrated.product_times(sources, "bf16", *SIZES).total[0] == named[0]
+
+
+def test_a_recipe_that_ours_alone_has_is_answered_by_ours() -> None:
+    found = with_ours()
+    constants = {k: v for k, v in found.constants.items() if not k.startswith("gemm.cublaslt.bf16")}
+    sources = Sources(calibration=replace(found, constants=constants))
+    assert set(calibrated.product_recipes(sources)) == {"fp8_tensorwise", "bf16"}
+    total = calibrated.product_times(sources, "bf16", *SIZES).total[0]
+    assert total == seconds(found, "triton")
+
+
+def test_the_parts_of_a_pair_nobody_calibrated_are_a_key_error() -> None:
+    with pytest.raises(KeyError, match=r"mkl\.bf16"):
+        calibrated_products.parts(calibration(), "mkl", "bf16", SIZES)

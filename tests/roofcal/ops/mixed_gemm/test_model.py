@@ -1,0 +1,139 @@
+"""Three roofs: bytes as the spec counts them, each roof binds where it should, crossings blend."""
+
+import numpy as np
+import pytest
+
+from roofcal.core.recipes import WEIGHT_ONLY_RECIPES
+from roofcal.ops.mixed_gemm.model import (
+    CONSTANTS,
+    FAMILIES,
+    Parts,
+    constants_of,
+    evaluate,
+    least_bytes,
+)
+from roofcal.ops.mixed_gemm.spec import OP
+
+INT4 = "int4_groupwise_g128"
+TILED = "tiles"
+UNITS = 132
+# of the size of an H200's
+RATES = {
+    "fixed_s": 2e-6,
+    "bytes_per_s": 4e12,
+    "weights_per_s": 2e13,
+    "flops_per_s": 6e14,
+    "block_columns": 1000.0,
+}
+
+
+def parts(
+    tokens: float, n: float = 28672, k: float = 8192, family: str = "no_blocks", **changes: float
+) -> Parts:
+    m_, n_, k_ = (np.array([size]) for size in (tokens, n, k))
+    return evaluate(RATES | changes, family, UNITS, INT4, (m_, n_, k_))
+
+
+def one(tokens: float, n: float = 28672, k: float = 8192, **changes: float) -> tuple[float, str]:
+    found = parts(tokens, n, k, "no_blocks", **changes)
+    return float(found.total[0]), found.bound_by[0]
+
+
+def slots(tokens: float, n: float, k: float, **changes: float) -> float:
+    """Columns of K that the busiest unit takes, by the constants' definition."""
+    found = parts(tokens, n, k, TILED, **changes)
+    return float(found.slots[0]) * RATES["weights_per_s"] / UNITS / 64
+
+
+@pytest.mark.parametrize("recipe", WEIGHT_ONLY_RECIPES)
+def test_bytes_are_those_of_the_spec(recipe: str) -> None:
+    shapes = [(1, 3584, 8192), (16, 1000, 256), (256, 8192, 28672)]
+    m, n, k = np.array(shapes, dtype=float).T
+    expected = [OP.work(recipe, dict(zip("mnk", s, strict=True))).dram_bytes for s in shapes]
+    assert least_bytes(recipe, m, n, k).tolist() == expected
+
+
+def test_every_roof_binds_somewhere() -> None:
+    assert one(1)[1] == "dram"
+    assert one(16, weights_per_s=1e12)[1] == "slots"
+    assert one(256, flops_per_s=1e14)[1] == "math"
+    assert one(1, n=64, k=128)[1] == "launch"
+
+
+def test_weights_and_tokens_bind_together() -> None:
+    """Neither alone takes as long as memory, both together do."""
+    found = parts(1, weights_per_s=9e12, flops_per_s=2e13)
+    assert max(found.slots[0], found.math[0]) < found.dram[0] < found.slots[0] + found.math[0]
+    assert found.bound_by == ["slots"]
+
+
+def test_a_roof_far_above_the_others_costs_nothing() -> None:
+    total, _ = one(1, weights_per_s=1e15, flops_per_s=1e18)
+    weights = float(least_bytes(INT4, *(np.array([float(s)]) for s in (1, 28672, 8192)))[0])
+    assert total == pytest.approx(2e-6 + weights / 4e12, rel=1e-6)
+
+
+def test_two_equal_roofs_cost_a_fifth_more_than_one() -> None:
+    moved = float(least_bytes(INT4, *(np.array([float(s)]) for s in (1, 28672, 8192)))[0])
+    rate = 28672 * 8192 / (moved / 4e12)
+    total, _ = one(1, weights_per_s=rate, flops_per_s=1e18, fixed_s=1e-12)
+    assert total == pytest.approx(2**0.25 * moved / 4e12, rel=1e-4)
+
+
+def test_without_blocks_weights_are_turned_once_and_every_token_costs() -> None:
+    few, many = parts(1), parts(256)
+    assert few.slots[0] == many.slots[0] == 28672 * 8192 / 2e13
+    assert many.math[0] == pytest.approx(256 * few.math[0])
+
+
+def test_blocks_are_the_smallest_that_hold_the_tokens_and_are_computed_whole() -> None:
+    math = {tokens: float(parts(tokens, family=TILED).math[0]) for tokens in (3, 8, 9, 16, 33, 64)}
+    assert math[3] == math[8]
+    assert math[9] == math[16] > math[8]
+    assert math[33] == math[64]
+
+
+def test_weights_are_turned_again_for_every_block_of_tokens() -> None:
+    """132 tiles of rows fill the units, so that nothing but the blocks counts."""
+    first, again = slots(64, 64 * UNITS, 8192), slots(65, 64 * UNITS, 8192)
+    assert again == pytest.approx(2 * first)
+
+
+def test_a_split_of_k_keeps_units_busy_at_a_price() -> None:
+    """66 tiles: two halves of K busy all units; the start and end of a block are paid once each."""
+    assert slots(64, 64 * UNITS / 2, 8192) == pytest.approx(8192 / 2 + 1000)
+    assert slots(8, 64 * UNITS / 2, 8192) == pytest.approx(8192 / 2 + 1000 / 8)
+    # a tile of few columns is not worth a further start
+    assert slots(64, 64 * UNITS, 512) == pytest.approx(512 + 1000)
+
+
+def test_half_of_the_last_wave_is_lost() -> None:
+    # one tile more than units, no split worth its price: (133 / 132 + 2) / 2 waves
+    found = slots(64, 64 * (UNITS + 1), 512)
+    assert found == pytest.approx((133 / 132 + 2) / 2 * (512 + 1000))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_time_never_falls_with_tokens_nor_rises_with_a_rate(family: str) -> None:
+    times = [float(parts(tokens, family=family).total[0]) for tokens in (1, 8, 9, 64, 65, 256)]
+    assert times == sorted(times)
+    for name in constants_of(family):
+        now = float(parts(64, family=family).total[0])
+        more = float(parts(64, family=family, **{name: 2 * RATES[name]}).total[0])
+        assert (more < now) == name.endswith("per_s")
+
+
+def test_families_without_tiles_ask_for_no_columns() -> None:
+    assert constants_of(TILED) == tuple(CONSTANTS)
+    assert "block_columns" not in constants_of("no_blocks")
+
+
+def test_unknown_names_and_missing_constants_are_refused() -> None:
+    sizes = (np.ones(1), np.ones(1), np.ones(1))
+    with pytest.raises(KeyError, match="no_tiles"):
+        evaluate(RATES, "no_tiles", UNITS, INT4, sizes)
+    with pytest.raises(KeyError, match="bf16"):
+        evaluate(RATES, "no_blocks", UNITS, "bf16", sizes)
+    some = {name: value for name, value in RATES.items() if name != "block_columns"}
+    with pytest.raises(KeyError, match="block_columns"):
+        evaluate(some, TILED, UNITS, INT4, sizes)

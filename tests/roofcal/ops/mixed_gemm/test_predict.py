@@ -1,0 +1,129 @@
+"""Predictions of narrow weights: per provider, the fastest where none is named, with intervals."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from roofcal.core.records import Calibration, Ceiling, PlanPoint
+from roofcal.models import calibrated, datasheet
+from roofcal.models.sources import Sources
+from roofcal.models.torchao import model as torchao
+from roofcal.models.wave import model as wave
+from roofcal.ops.mixed_gemm import predict as calibrated_mixed
+from roofcal.ops.mixed_gemm.spec import OP
+from tests.roofcal.models.runs import SOURCES, SPEC, WAVE
+
+RECIPE = "int4_groupwise_g128"
+UNITS = {
+    "narrow_family": "code",
+    "fixed_s": "s",
+    "bytes_per_s": "B/s",
+    "weights_per_s": "1/s",
+    "flops_per_s": "flop/s",
+}
+FAST = {
+    "narrow_family": 0.0,
+    "fixed_s": 2e-6,
+    "bytes_per_s": 4e12,
+    "weights_per_s": 2e13,
+    "flops_per_s": 6e14,
+}
+SLOW = FAST | {"weights_per_s": 1e12}
+
+
+def calibration(**providers: dict[str, float]) -> Calibration:
+    constants = {
+        f"mixed_gemm.{provider}.{RECIPE}.{name}": Ceiling(
+            value=value, ci95_low=value, ci95_high=value, unit=UNITS[name], evidence="made up"
+        )
+        for provider, values in providers.items()
+        for name, value in values.items()
+    }
+    constants["compute_units"] = Ceiling(
+        value=132, ci95_low=132, ci95_high=132, unit="1", evidence="made up"
+    )
+    errors = {f"mixed_gemm.{p}.{RECIPE}": {"log_p95": 0.1} for p in providers}
+    return Calibration(
+        device="made-up",
+        environment_id="e",
+        constants=constants,
+        probe_errors=errors,
+        probe_points=24,
+        seed=0,
+    )
+
+
+def point(provider: str = "", recipe: str = RECIPE, tokens: int = 16) -> PlanPoint:
+    shape = {"m": tokens, "n": 28672, "k": 8192}
+    return PlanPoint(
+        op="mixed_gemm", provider=provider, recipe=recipe, shape=shape, device="made-up"
+    )
+
+
+KNOWN = Sources(calibration=calibration(triton=FAST, tinygemm=SLOW), spec=None)
+
+
+def test_a_provider_is_predicted_by_its_own_roofs() -> None:
+    fast, slow = calibrated.predict([point("triton"), point("tinygemm")], KNOWN)
+    assert (fast.bound_by, slow.bound_by) == ("dram", "slots")
+    assert slow.total_s > 3 * fast.total_s
+    assert slow.math_s == pytest.approx(28672 * 8192 * (1 / 1e12 + 2 * 16 / 6e14))
+
+
+def test_the_interval_comes_from_probes_left_out() -> None:
+    (found,) = calibrated.predict([point("triton")], KNOWN)
+    assert found.low_s is not None
+    assert found.high_s is not None
+    assert found.high_s / found.total_s == pytest.approx(math.exp(0.1))
+    assert found.total_s / found.low_s == pytest.approx(math.exp(0.1))
+
+
+def test_without_a_provider_the_fastest_answers() -> None:
+    (any_,) = calibrated.predict([point()], KNOWN)
+    (fast,) = calibrated.predict([point("triton")], KNOWN)
+    assert any_.total_s == fast.total_s
+
+
+def test_what_was_not_calibrated_has_no_prediction() -> None:
+    assert calibrated.predict([point("gemlite")], KNOWN) == []
+    assert calibrated.predict([point("triton", "int4_groupwise_g32")], KNOWN) == []
+    assert calibrated_mixed.providers(calibration(triton=FAST), "int4_groupwise_g32") == []
+
+
+def test_providers_of_similar_names_are_kept_apart() -> None:
+    both = calibration(triton=FAST, triton_chained=SLOW)
+    assert calibrated_mixed.providers(both, RECIPE) == ["triton", "triton_chained"]
+
+
+def test_models_with_a_datasheet_count_the_stored_bytes_and_math_in_bf16() -> None:
+    few, many = point("triton", tokens=1), point("triton", tokens=4096)
+    work = OP.work(RECIPE, few.shape)
+    models = {"datasheet": datasheet, "torchao": torchao, "wave": wave}
+    found = {name: model.predict([few, many], SOURCES) for name, model in models.items()}
+    for model, (small, large) in found.items():
+        assert small.bound_by == "dram", model
+        assert large.total_s > small.total_s
+    assert found["datasheet"][0].total_s == pytest.approx(work.dram_bytes / 4.8e12)
+    assert found["torchao"][0].total_s == pytest.approx(work.dram_bytes / 4.8e12 / 0.92)
+    assert found["torchao"][1].total_s == pytest.approx(
+        OP.work(RECIPE, many.shape).flops / 1e15 / 0.78
+    )
+    rate = WAVE.stream_bytes_per_s * WAVE.product_memory_fraction
+    assert found["wave"][0].dram_s == pytest.approx(work.dram_bytes / rate)
+    (in_bf16,) = wave.predict([point("cublaslt", recipe="bf16", tokens=4096)], SOURCES)
+    assert found["wave"][1].bound_by == "math"
+    assert found["wave"][1].math_s <= in_bf16.math_s
+
+
+def test_models_without_a_rate_of_bf16_leave_narrow_weights_out() -> None:
+    spec = replace(SPEC, peak_flops_per_s={"fp8": 2e15})
+    device = replace(WAVE, matrix_flops_per_clock={"fp8": 8000.0})
+    none = Sources(spec=spec, wave=device)
+    for model in (datasheet, torchao, wave):
+        assert model.predict([point("triton")], none) == []
+
+
+def test_models_without_a_datasheet_are_silent() -> None:
+    assert datasheet.predict([point("triton")], KNOWN) == []
+    assert torchao.predict([point("triton")], KNOWN) == []

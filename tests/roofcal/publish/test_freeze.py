@@ -1,0 +1,138 @@
+"""Publishing freezes a finished run, byte for byte, and refuses to replace measurements."""
+
+import gzip
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from roofcal.core.records import (
+    Measurement,
+    PlanPoint,
+    Prediction,
+    append_record,
+    read_records,
+    write_records,
+)
+from roofcal.core.transfers import transferred
+from roofcal.models import calibrated
+from roofcal.models.sources import Sources
+from roofcal.publish.freeze import PublishError, publish
+from roofcal.publish.manifest import commit_of_checkout, read_manifest
+from roofcal.report.llm_section import NEEDED
+from tests.paths import ROOT
+from tests.roofcal.calibrate.probe_runs import ENVIRONMENT, write_run
+from tests.roofcal.models.runs import calibration, product
+
+MAP = (
+    "recipe,pass,casts,m,n,k,speedup,low,high,class,breakeven_m,breakeven_m_low,breakeven_m_high\n"
+)
+DEVICES = ROOT / "config/devices"
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    folder = write_run(tmp_path / "results/made-up" / ENVIRONMENT.environment_id)
+    fitted = calibration("made-up", ENVIRONMENT.environment_id)
+    write_records(folder / "calibration.jsonl", [fitted])
+    return folder
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def test_records_calibration_tables_and_report_are_frozen(run: Path, tmp_path: Path) -> None:
+    target = publish(run, tmp_path / "published", DEVICES)
+    assert target == tmp_path / "published/made-up" / ENVIRONMENT.environment_id
+    files = set(content(target))
+    assert {"environment.jsonl", "calibration.jsonl", "report.html"} <= files
+    assert "measurements/probe_math.jsonl.gz" in files
+    assert any(name.startswith("tables/") and name.endswith(".csv") for name in files)
+    original = read_records(run / "measurements/probe_math.jsonl", Measurement)
+    assert read_records(target / "measurements/probe_math.jsonl.gz", Measurement) == original
+
+
+def test_the_manifest_has_every_file_and_the_index_every_publication(
+    run: Path, tmp_path: Path
+) -> None:
+    target = publish(run, tmp_path / "published", DEVICES)
+    manifest = read_manifest(target)
+    assert manifest is not None
+    assert set(manifest["files"]) == set(content(target)) - {"manifest.json"}
+    assert manifest["commit"] == commit_of_checkout()
+    index = json.loads((tmp_path / "published/index.json").read_text())
+    assert [row["environment_id"] for row in index["publications"]] == [target.name]
+    assert (tmp_path / "published/index.html").is_file()
+
+
+def test_the_break_even_map_is_frozen_where_there_is_one(run: Path, tmp_path: Path) -> None:
+    assert "breakeven.csv" not in content(publish(run, tmp_path / "a", DEVICES))
+    (run / "breakeven.csv").write_text(MAP)
+    assert content(publish(run, tmp_path / "b", DEVICES))["breakeven.csv"] == MAP.encode()
+
+
+def test_learning_curves_are_frozen_where_there_are_some(run: Path, tmp_path: Path) -> None:
+    curves = "op,recipe,provider,probes,repetition,held_out,mape,median,p95\n"
+    (run / "learning.csv").write_text(curves)
+    assert content(publish(run, tmp_path / "a", DEVICES))["learning.csv"] == curves.encode()
+
+
+def test_the_language_models_are_frozen_where_there_are_any(run: Path, tmp_path: Path) -> None:
+    assert "llm.csv" not in content(publish(run, tmp_path / "a", DEVICES))
+    header = (",".join(NEEDED) + "\n").encode()
+    (run / "llm.csv").write_bytes(header)
+    assert content(publish(run, tmp_path / "b", DEVICES))["llm.csv"] == header
+
+
+def test_predictions_are_frozen_if_their_calibration_is_published_too(
+    run: Path, tmp_path: Path
+) -> None:
+    models = ["calibrated", "torchao", transferred("e1"), transferred("e2")]
+    one = calibrated.predict([product(64, 64, 64)], Sources(calibration=calibration()))
+    written = [replace(prediction, model=name) for name in models for prediction in one]
+    write_records(run / "predictions/gemm.jsonl", written)
+    published = tmp_path / "published"
+    write_records(published / "made-up/e2/calibration.jsonl", [calibration("made-up", "e2")])
+
+    target = publish(run, published, DEVICES)
+
+    kept = read_records(target / "predictions/gemm.jsonl", Prediction)
+    assert [prediction.model for prediction in kept] == [*models[:2], transferred("e2")]
+
+
+def test_the_same_records_give_the_same_bytes(run: Path, tmp_path: Path) -> None:
+    first = content(publish(run, tmp_path / "a", DEVICES))
+    assert content(publish(run, tmp_path / "b", DEVICES)) == first
+    assert content(publish(run, tmp_path / "a", DEVICES)) == first
+
+
+def test_other_measurements_of_a_published_environment_are_refused(
+    run: Path, tmp_path: Path
+) -> None:
+    target = publish(run, tmp_path / "published", DEVICES)
+    before = content(target)
+    path = run / "measurements/probe_launch.jsonl"
+    append_record(path, read_records(path, Measurement)[0])
+    with pytest.raises(PublishError, match="never replaced"):
+        publish(run, tmp_path / "published", DEVICES)
+    assert content(target) == before
+    assert [p.name for p in target.parent.iterdir()] == [target.name]
+
+
+@pytest.mark.parametrize("gone", ["calibration.jsonl", "measurements/probe_copy.jsonl"])
+def test_an_unfinished_run_is_refused(run: Path, tmp_path: Path, gone: str) -> None:
+    (run / gone).unlink()
+    with pytest.raises(PublishError, match="finish the study first"):
+        publish(run, tmp_path / "published", DEVICES)
+    assert not list((tmp_path / "published/made-up").iterdir())
+
+
+def test_the_archive_holds_no_time_of_writing(run: Path, tmp_path: Path) -> None:
+    target = publish(run, tmp_path / "published", DEVICES)
+    archive = (target / "plan/probe_copy.jsonl.gz").read_bytes()
+    assert archive[4:8] == b"\0\0\0\0"
+    assert len(gzip.decompress(archive).splitlines()) == len(
+        read_records(run / "plan/probe_copy.jsonl", PlanPoint)
+    )

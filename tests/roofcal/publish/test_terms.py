@@ -1,0 +1,114 @@
+"""Nothing is published from a dirty checkout, or with predictions beyond their limit."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from roofcal.publish.terms import TermsError, changed_files, check_terms, hold_out_errors
+from roofcal.study.schema import Publishing
+from tests.paths import ROOT
+from tests.roofcal.report.synthetic import whole_run
+
+LOOSE = Publishing(largest_error=0.9)
+
+
+def git(folder: Path, *arguments: str) -> None:
+    who = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+    subprocess.run(["git", *who, *arguments], cwd=folder, check=True, capture_output=True)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A git checkout with code and a publication, all of it committed."""
+    folder = tmp_path / "checkout"
+    for name in ("code.py", "more.py", "reports/published/d/e/table.csv"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("1\n")
+    git(folder, "init")
+    git(folder, "add", ".")
+    git(folder, "commit", "-m", "all")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return whole_run().write(tmp_path_factory.mktemp("run"))
+
+
+def published(checkout: Path) -> Path:
+    return checkout / "reports/published"
+
+
+def test_a_clean_checkout_and_a_good_model_pass(checkout: Path, run: Path) -> None:
+    check_terms(run, LOOSE, published(checkout))
+
+
+def test_a_changed_and_a_staged_file_are_named_with_the_way_out(checkout: Path, run: Path) -> None:
+    (checkout / "code.py").write_text("2\n")
+    (checkout / "more.py").unlink()
+    git(checkout, "rm", "more.py")
+    assert changed_files(published(checkout)) == ["code.py", "more.py"]
+    with pytest.raises(TermsError, match=r"code\.py, more\.py: not as in the commit.*git stash"):
+        check_terms(run, LOOSE, published(checkout))
+
+
+def test_of_many_files_three_are_named(checkout: Path, run: Path) -> None:
+    for number in range(5):
+        (checkout / f"new{number}.py").write_text("1\n")
+    git(checkout, "add", ".")
+    with pytest.raises(TermsError, match=r"new0\.py, new1\.py, new2\.py and 2 more: not as in"):
+        check_terms(run, LOOSE, published(checkout))
+
+
+def test_publications_and_untracked_files_do_not_count(checkout: Path, run: Path) -> None:
+    (published(checkout) / "d/e/table.csv").write_text("2\n")
+    (published(checkout) / "d/e/new.csv").write_text("2\n")
+    (checkout / "results.txt").write_text("2\n")
+    check_terms(run, LOOSE, published(checkout))
+
+
+def test_sessions_of_dirty_checkouts_elsewhere_do_not_count(checkout: Path, tmp_path: Path) -> None:
+    made = whole_run()
+    for op in made.points:
+        made.sessions[op] = {"git_dirty": True, "git_commit": "0000000"}
+    check_terms(made.write(tmp_path / "rented"), LOOSE, published(checkout))
+
+
+def test_outside_a_checkout_nobody_can_tell(tmp_path: Path) -> None:
+    assert changed_files(tmp_path / "reports/published") == []
+
+
+def test_a_checkout_that_git_cannot_read_is_no_clean_one(tmp_path: Path) -> None:
+    (tmp_path / ".git").write_text("gitdir: /nowhere\n")
+    with pytest.raises(TermsError, match="git cannot tell whether it is clean"):
+        changed_files(tmp_path / "reports/published")
+
+
+def test_errors_are_those_of_study_points(run: Path) -> None:
+    found = {op: (error, count) for op, error, count in hold_out_errors(run)}
+    assert set(found) == {"gemm", "cast"}  # probes are no study
+    error, count = found["gemm"]
+    assert 0.02 < error < 0.10
+    assert count > 30
+
+
+def test_an_op_beyond_its_limit_is_named_with_error_and_limit(checkout: Path, run: Path) -> None:
+    says = r"op gemm: the calibrated model is \d\.\d% off \(MAPE of \d+ study points\), the limit"
+    with pytest.raises(TermsError, match=rf"{says} is 1\.0%\nop cast: (.|\n)*publish\.per_op"):
+        check_terms(run, Publishing(largest_error=0.01), published(checkout))
+    with pytest.raises(TermsError, match=rf"{says} is 2\.0%\nfind"):
+        check_terms(run, LOOSE.model_copy(update={"per_op": {"gemm": 0.02}}), published(checkout))
+    own = {"gemm": 0.5, "cast": 0.6}
+    check_terms(run, Publishing(largest_error=0.01, per_op=own), published(checkout))
+
+
+def test_what_is_published_today_passes_the_limits_of_today() -> None:
+    from roofcal.study.config import load_study
+
+    limits = load_study(ROOT / "config").file.publish
+    folders = sorted((ROOT / "reports/published").glob("*/*/environment.jsonl"))
+    assert folders
+    for folder in folders:
+        for op, error, _ in hold_out_errors(folder.parent):
+            assert error <= limits.per_op.get(op, limits.largest_error), f"{folder.parent}: {op}"

@@ -1,0 +1,114 @@
+"""Publications that hold, and every way in which one does not, named."""
+
+import gzip
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from roofcal.publish.index import publications
+from roofcal.publish.manifest import NAME, write_manifest
+from roofcal.publish.verify import Outcome, verify
+from tests.paths import ROOT
+from tests.roofcal.published import KNOWN, publish_made_up
+
+MATH = "measurements/probe_math.jsonl.gz"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return publish_made_up(tmp_path_factory.mktemp("study"))
+
+
+@pytest.fixture
+def folder(made: Path, tmp_path: Path) -> Path:
+    target = tmp_path / made.parent.name / made.name
+    shutil.copytree(made, target)
+    return target
+
+
+def quickly(folder: Path) -> Outcome:
+    return verify(folder, KNOWN, quick=True)
+
+
+def test_a_publication_holds_in_full(folder: Path) -> None:
+    outcome = verify(folder, KNOWN)
+    assert (outcome.state, outcome.problems, outcome.notes) == ("holds", (), ())
+
+
+def test_without_a_manifest_the_rest_is_checked(folder: Path) -> None:
+    (folder / NAME).unlink()
+    assert quickly(folder).state == "no manifest"
+    (folder / MATH).write_bytes((folder / MATH).read_bytes()[:-100])
+    assert quickly(folder).state == "does not hold"
+
+
+def test_records_edited_by_hand_are_named(folder: Path) -> None:
+    text = gzip.decompress((folder / MATH).read_bytes()).replace(b'"ok"', b'"failed"', 1)
+    (folder / MATH).write_bytes(gzip.compress(text, mtime=0))
+    (problem,) = quickly(folder).problems
+    assert problem.startswith(f"{folder}/{MATH}: SHA-256 is not that of the manifest")
+
+
+def test_records_edited_together_with_the_manifest_no_longer_give_the_calibration(
+    folder: Path,
+) -> None:
+    text = gzip.decompress((folder / MATH).read_bytes())
+    (folder / MATH).write_bytes(gzip.compress(text.replace(b'"ok"', b'"failed"', 3), mtime=0))
+    write_manifest(folder, "c0ffee")
+    problems = verify(folder, KNOWN).problems
+    assert any(f"{folder}/calibration.jsonl:1: published" in problem for problem in problems)
+    assert any("tables/" in problem for problem in problems)
+
+
+def test_a_file_that_the_records_do_not_give_is_named_and_another_last_digit_is_a_note(
+    folder: Path,
+) -> None:
+    path, calibration = folder / "breakeven.csv", folder / "calibration.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([*lines, "more\n"]))
+    value = next(iter(json.loads(calibration.read_text())["constants"].values()))["value"]
+    digits = str(value * (1 + 1e-9))
+    calibration.write_text(calibration.read_text().replace(str(value), digits, 1))
+    assert digits in calibration.read_text()
+    write_manifest(folder, "c0ffee")
+
+    outcome = verify(folder, KNOWN)
+
+    assert outcome.problems[0].startswith(f"{path}:{len(lines) + 1}: published 'more'")
+    assert f"{calibration}: other last digits" in outcome.notes[0]
+
+
+def test_a_truncated_archive_is_named(folder: Path) -> None:
+    (folder / MATH).write_bytes((folder / MATH).read_bytes()[:-200])
+    problems = quickly(folder).problems
+    assert any(f"{folder}/{MATH}" in p and "cut off or damaged" in p for p in problems)
+
+
+def test_an_environment_in_the_folder_of_another_is_named(folder: Path) -> None:
+    moved = folder.rename(folder.parent / "other")
+    problems = quickly(moved).problems
+    assert any("environment.jsonl: describes" in problem for problem in problems)
+    assert any("manifest.json: is of" in problem for problem in problems)
+
+
+def test_a_damaged_manifest_is_a_problem_and_no_missing_one(folder: Path) -> None:
+    (folder / NAME).write_text("{")
+    outcome = quickly(folder)
+    assert outcome.state == "does not hold"
+    assert "is no manifest" in outcome.problems[0]
+
+
+@pytest.mark.parametrize("folder", publications(ROOT / "reports/published"), ids=lambda f: f.name)
+def test_every_publication_of_this_checkout_holds(folder: Path) -> None:
+    """The quick half; `python -m roofcal verify` makes calibration and curves again, in minutes."""
+    device = folder.parent.name
+    from roofcal.cli.places import datasheet
+
+    known = type(KNOWN)(
+        spec=datasheet(device), wave=None, devices=KNOWN.devices, models=KNOWN.models
+    )
+    outcome = verify(folder, known, quick=True)
+    assert outcome.problems == ()
+    assert outcome.state in ("holds", "no manifest")

@@ -1,0 +1,78 @@
+"""What the doctor says of cards it is shown."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from roofcal.core.records import Environment, read_records
+from roofcal.measure.telemetry import Gpu
+from roofcal.study import doctor
+from tests.paths import ROOT
+
+DEVICES = ROOT / "config/devices"
+H200 = Gpu(
+    uuid="GPU-test-doctor",
+    name="NVIDIA H200",
+    compute_units=132,
+    memory_clock_hz=3.201e9,
+    memory_bus_bits=6016,
+    memory_bytes=150 << 30,
+    memory_free_bytes=100 << 30,
+    power_limit_w=700.0,
+    ecc=True,
+    mig=False,
+    driver="580.1",
+    process_count=0,
+    sm_clock_hz=345e6,
+    max_sm_clock_hz=1980e6,
+)
+
+
+def said(monkeypatch: pytest.MonkeyPatch, gpus: list[Gpu], published: Path) -> str:
+    for module in ("roofcal.study.doctor", "roofcal.study.discover"):
+        monkeypatch.setattr(f"{module}.visible_gpus", lambda: gpus)
+    return "\n".join(doctor.examine(DEVICES, published))
+
+
+def test_a_known_card_has_its_datasheet(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    text = said(monkeypatch, [H200], tmp_path)
+    assert "datasheet: nvidia-h200" in text
+    assert "SM clock 345 MHz now, 1980 MHz at most" in text
+    assert "lock: free" in text
+    assert "measures nvidia-h200 with every op" in text
+
+
+def test_another_bandwidth_is_another_card(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    text = said(monkeypatch, [replace(H200, memory_bus_bits=3000)], tmp_path)
+    assert "is not nvidia-h200" in text
+
+
+def test_someone_elses_work_on_the_card_is_pointed_out(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    text = said(monkeypatch, [replace(H200, process_count=2)], tmp_path)
+    assert "2 other process(es)" in text
+
+
+def test_without_a_gpu_the_cpu_is_measured_and_nothing_is_replayed_yet(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    text = said(monkeypatch, [], tmp_path)
+    assert "no NVIDIA GPU" in text
+    assert "measures this CPU" in text
+    assert "nothing is published" in text
+
+
+def test_a_hidden_gpu_is_explained(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert "CUDA_VISIBLE_DEVICES=''" in said(monkeypatch, [], tmp_path)
+
+
+def test_environments_are_written_where_the_study_looks(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("roofcal.study.discover.visible_gpus", lambda: [H200])
+    (path,) = doctor.write_environments(DEVICES, tmp_path)
+    (environment,) = read_records(path, Environment)
+    assert path.parent == tmp_path / "nvidia-h200" / environment.environment_id

@@ -1,0 +1,192 @@
+"""Plans: which points, in which order, and what cannot be planned."""
+
+from dataclasses import replace
+from itertools import groupby, product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from roofcal.core.records import Environment
+from roofcal.ops import BY_NAME
+from roofcal.ops.gemm.spec import OP as GEMM
+from roofcal.study.config import load_study
+from roofcal.study.plan import PlanError, plan_op, sweep_shapes
+from roofcal.study.schema import LanguageModel, Sweep
+from roofcal.study.shapes_csv import ShapesError
+from tests.paths import ROOT
+
+GPU = Environment(
+    device="d", vendor="nvidia", device_name="D", compute_units=132, torch="2", python="3",
+    memory_bytes=80 << 30,
+)  # fmt: skip
+
+
+def a_slice(**changes: Any) -> dict[str, Any]:
+    return {
+        "op": "gemm",
+        "seed": 0,
+        "contenders": {"bf16": ["cublaslt"], "fp8_axiswise": ["cublaslt"]},
+        "sweeps": {"s": {"cubes": [64, 128, 256]}},
+        "models": {},
+        "sentinel": None,
+    } | changes
+
+
+def test_contenders_of_a_shape_stand_together() -> None:
+    points = plan_op(a_slice(), GPU)
+    groups = [list(members) for _, members in groupby(points, key=lambda p: p.group_key)]
+    assert len(groups) == 3
+    assert all({p.recipe for p in group} == {"bf16", "fp8_axiswise"} for group in groups)
+
+
+def test_the_order_is_random_and_the_same_every_time() -> None:
+    cubes = {"s": {"cubes": list(range(64, 64 * 30, 64))}}
+    first = plan_op(a_slice(sweeps=cubes), GPU)
+    assert plan_op(a_slice(sweeps=cubes), GPU) == first
+    assert plan_op(a_slice(sweeps=cubes, seed=1), GPU) != first
+    sizes = [point.shape["m"] for point in first]
+    assert sizes != sorted(sizes)
+
+
+def test_equal_points_of_two_sweeps_are_one_point_of_both() -> None:
+    points = plan_op(a_slice(sweeps={"a": {"cubes": [64]}, "b": {"cubes": [64]}}), GPU)
+    assert len(points) == 2
+    assert points[0].sweeps == ("a", "b")
+
+
+def test_the_sentinel_comes_back_between_groups() -> None:
+    sentinel = {
+        "provider": "cublaslt", "recipe": "bf16", "shape": {"m": 8, "n": 8, "k": 8}, "every": 2,
+    }  # fmt: skip
+    points = plan_op(a_slice(sentinel=sentinel), GPU)
+    repeats = [p.repeat for p in points if "sentinel" in p.sweeps]
+    assert repeats == [1, 2]
+    assert len({p.point_id for p in points}) == len(points)
+
+
+def test_the_profiler_comes_last_because_it_may_slow_what_follows() -> None:
+    protocols = [{"method": "profiler"}, {"method": "graph"}]
+    sweeps = {"s": {"cubes": [64, 128, 256, 512], "protocols": protocols}}
+    methods = [p.protocol.method for p in plan_op(a_slice(sweeps=sweeps), GPU)]
+    assert methods == ["graph"] * 8 + ["profiler"] * 8
+
+
+def test_a_sweep_may_restrict_its_contenders() -> None:
+    sweeps = {"s": {"cubes": [64], "recipes": ["bf16"]}}
+    assert [p.recipe for p in plan_op(a_slice(sweeps=sweeps), GPU)] == ["bf16"]
+
+
+def test_tensor_parallelism_divides_the_axis_that_a_matrix_names() -> None:
+    from roofcal.ops.gemm.spec import OP
+
+    matrices = {
+        "a": {"n": 80, "k": 40, "shard": "n"},
+        "b": {"n": 80, "k": 40, "shard": "k"},
+        "c": {"n": 80, "k": 40, "shard": "none"},
+    }
+    model = LanguageModel.model_validate({"model": "x", "source": "y", "matrices": matrices})
+    layers = {"models": ["x"], "tensor_parallel": [8], "tokens": [16]}
+    sweep = Sweep.model_validate({"layers": layers})
+    shapes = list(sweep_shapes(OP, sweep, {"x": model}, None))
+    assert [(s["m"], s["n"], s["k"]) for s in shapes] == [(16, 10, 40), (16, 80, 5), (16, 80, 40)]
+
+
+def test_tied_axes_of_a_grid_move_together() -> None:
+    from roofcal.ops.gemm.spec import OP
+
+    sweep = Sweep.model_validate({"grid": {"m": [1, 2], "n,k": [[3, 4], [5, 6]]}})
+    shapes = [tuple(s.values()) for s in sweep_shapes(OP, sweep, {}, None)]
+    assert shapes == [(1, 3, 4), (1, 5, 6), (2, 3, 4), (2, 5, 6)]
+
+
+@pytest.mark.parametrize("size", ["quick", "standard", "full"])
+@pytest.mark.parametrize("backend", ["cuda", "cpu"])
+def test_no_probe_has_the_shape_of_a_study_point(size: str, backend: str) -> None:
+    study = load_study(ROOT / "config", {"study": size})
+    vendor = "cpu" if backend == "cpu" else "nvidia"
+    device = Environment(
+        device="d", vendor=vendor, device_name="D", compute_units=2, torch="2", python="3"  # type: ignore[arg-type]
+    )  # fmt: skip
+    shapes = {
+        op: {tuple(p.shape.values()) for p in plan_op(study.op_slice(op, backend), device)}  # type: ignore[arg-type]
+        for op in ("probe_math", "gemm")
+    }
+    assert len(shapes["probe_math"]) >= 24
+    assert not shapes["probe_math"] & shapes["gemm"]
+
+
+@pytest.mark.parametrize(("backend", "size"), [("cuda", "standard"), ("cpu", "quick")])
+def test_accuracy_is_planned_for_every_recipe_and_distribution(backend: str, size: str) -> None:
+    study = load_study(ROOT / "config", {"study": size})
+    vendor = "cpu" if backend == "cpu" else "nvidia"
+    points = plan_op(study.op_slice("linear", backend), replace(GPU, vendor=vendor))  # type: ignore[arg-type]
+    accuracy = [p for p in points if p.protocol.method == "accuracy"]
+    pairs = {(p.recipe, p.protocol.distribution) for p in accuracy}
+    kinds = ("normal", "outlier_channels", "heavy_tails", "all_positive")
+    assert pairs >= set(product(BY_NAME["linear"].recipes, kinds))
+    assert len(accuracy) <= 60
+    long = [p for p in accuracy if p.protocol.distribution == "all_positive"]
+    assert max(p.shape["k"] for p in long) == 16384
+    axes = {axis for p in long for axis, n in p.shape.items() if n == 16384 and "two" in p.recipe}
+    assert axes == (set("mnk") if backend == "cuda" else set())
+
+
+def test_random_shapes_keep_their_bounds_and_stay_as_they_are() -> None:
+    from roofcal.ops.gemm.spec import OP
+
+    spec = {"count": 50, "seed": 1, "low": 128, "high": 4096, "max_flops": 1e10,
+            "skinny_fraction": 0.5, "skinny_max": 16}  # fmt: skip
+    sweep = Sweep.model_validate({"log_uniform": spec})
+    shapes = list(sweep_shapes(OP, sweep, {}, None))
+    assert shapes == list(sweep_shapes(OP, sweep, {}, None))
+    assert len(shapes) == 50
+    assert all(OP.work("bf16", s).flops <= 1e10 and s["n"] % 64 == 0 for s in shapes)
+    assert 10 < sum(s["m"] <= 16 for s in shapes) < 40
+
+
+def test_nothing_to_measure_is_said() -> None:
+    with pytest.raises(PlanError, match="gemm: nothing to measure on cuda"):
+        plan_op(a_slice(sweeps={}), GPU)
+
+
+def test_a_shape_that_cannot_fit_is_named_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "s.csv"
+    path.write_text("m,n,k\n64,64,64\n400000,400000,400000\n")
+    with pytest.raises(PlanError, match=r"s\.csv:3: .*the device has 80 GiB"):
+        plan_op(a_slice(sweeps={"csv": {"csv": str(path)}}), GPU)
+
+
+def test_a_bad_csv_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "s.csv"
+    path.write_text("m,n\n64,64\n")
+    with pytest.raises(ShapesError, match="column k is missing"):
+        plan_op(a_slice(sweeps={"csv": {"csv": str(path)}}), GPU)
+
+
+@pytest.fixture
+def shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Op gemm as one whose rows several devices share out."""
+    monkeypatch.setitem(BY_NAME, "gemm", replace(GEMM, shared_axis="m"))
+
+
+@pytest.mark.usefixtures("shared")
+def test_points_on_equally_many_devices_follow_each_other() -> None:
+    sweeps = {"s": {"cubes": [64, 128, 256, 512], "world_sizes": [4, 2, 8]}}
+    points = plan_op(a_slice(sweeps=sweeps), GPU)
+    assert [p.world_size for p in points] == [2] * 8 + [4] * 8 + [8] * 8
+    assert len({p.point_id for p in points}) == len(points)
+    groups = [list(members) for _, members in groupby(points, key=lambda p: p.group_key)]
+    assert {len(group) for group in groups} == {2}
+
+
+@pytest.mark.usefixtures("shared")
+def test_rows_that_devices_cannot_share_out_are_refused_with_sweep_and_shape() -> None:
+    sweeps = {"mine": {"shapes": [[64, 8, 8], [100, 16, 32]], "world_sizes": [2, 8]}}
+    with pytest.raises(PlanError) as caught:
+        plan_op(a_slice(sweeps=sweeps), GPU)
+    assert str(caught.value) == (
+        "config/sweeps/gemm.yaml: sweeps.mine: m=100 of the shape {'m': 100, 'n': 16, 'k': 32} is "
+        "no multiple of world size 8, and its devices share it out evenly; give multiples of 8, or "
+        "other world_sizes"
+    )

@@ -1,0 +1,316 @@
+"""Which folders are runs, and which of them are measured."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from roofcal.core.paths import PUBLISHED, RESULTS
+from roofcal.core.records import Environment, read_records, write_records
+from roofcal.study import discover
+from roofcal.study.config import Study, load_study
+from roofcal.study.runs import (
+    Run,
+    RunsError,
+    current_runs,
+    earlier_runs,
+    find_run,
+    interrupted_runs,
+    other_calibrations,
+    published_runs,
+    study_runs,
+    with_run_before,
+)
+from tests.paths import ROOT
+
+CONFIG = ROOT / "tests" / "workflow" / "study"
+PROBES = ("probe_launch", "probe_copy", "probe_math", "probe_cast")
+
+
+@pytest.fixture(autouse=True)
+def _in_empty_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def study(**overrides: object) -> Study:
+    return load_study(CONFIG, overrides)
+
+
+def environment(device: str = "cpu-test", torch: str = "2.13") -> Environment:
+    return Environment(
+        device=device,
+        vendor="nvidia" if device.startswith("nvidia") else "cpu",
+        device_name="Test",
+        compute_units=2,
+        torch=torch,
+        python="3.11",
+    )
+
+
+def found(monkeypatch: pytest.MonkeyPatch, *environments: Environment) -> None:
+    """What discover() finds."""
+    monkeypatch.setattr(discover, "discover", lambda _folder: list(environments))
+
+
+def folder_of(record: Environment, below: Path = RESULTS) -> Path:
+    return below / record.device / record.environment_id
+
+
+def make_run(folder: Path, plan: tuple[str, ...], measured: tuple[str, ...], end: str = "") -> None:
+    """A run folder with empty records files."""
+    write_records(folder / "environment.jsonl", [environment()])
+    for kind, ops in (("plan", plan), ("measurements", measured)):
+        for op in ops:
+            write_records(folder / kind / f"{op}.jsonl{end}", [])
+
+
+def test_a_found_device_is_a_current_run_with_its_environment_written_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found(monkeypatch, environment())
+
+    (run,) = study_runs(study())
+
+    assert run.folder == run.derived == folder_of(environment())
+    assert run.backend == "cpu"
+    assert run.probes == PROBES
+    assert run.studies == ("gemm", "cast")
+    assert read_records(Path(run.environment), Environment) == [environment()]
+    before = Path(run.environment).stat().st_mtime_ns
+    study_runs(study())
+    assert Path(run.environment).stat().st_mtime_ns == before
+
+
+def test_the_files_of_a_run_are_those_of_the_layout() -> None:
+    run = Run(folder=Path("r/d/e"), derived=Path("x/d/e"), ops=("probe_copy", "gemm"), suffix=".gz")
+
+    assert run.plans(["gemm"]) == ["r/d/e/plan/gemm.gz"]
+    assert run.measurements(run.probes) == ["r/d/e/measurements/probe_copy.gz"]
+    assert run.derivatives() == [
+        "x/d/e/calibration.jsonl",
+        "x/d/e/predictions/gemm.jsonl",
+        "x/d/e/learning.csv",
+        "x/d/e/breakeven.csv",
+        "x/d/e/llm.csv",
+    ]
+    assert len(run.records()) == 5
+
+
+def replayed(device: str, environment: str, below: str = "results") -> Run:
+    folder = Path(below) / device / environment
+    return Run(folder=folder, derived=folder, ops=())
+
+
+def test_a_device_has_the_calibrations_of_its_other_environments() -> None:
+    own, other, third = (replayed("d", name) for name in ("e1", "e3", "e2"))
+    again = replayed("d", "e3", "results/replay")
+    runs = [own, other, third, again, replayed("d2", "e4"), replayed("d", "e1", "results/replay")]
+
+    found = ["results/d/e2/calibration.jsonl", "results/d/e3/calibration.jsonl"]
+    assert other_calibrations(own, runs) == found
+    assert other_calibrations(runs[-1], runs) == found
+    assert other_calibrations(own, [own, runs[-1]]) == []
+    assert other_calibrations(runs[-2], runs) == []
+
+
+def test_a_run_is_compared_with_the_environment_before_it() -> None:
+    names = ("driver580.10", "driver580.9", "driver590")
+    runs = [replayed("d", name) for name in names] + [replayed("d2", "driver1")]
+    ten, nine, latest, other = runs
+    assert with_run_before(latest, runs) == [ten, latest]
+    assert with_run_before(ten, runs) == [nine, ten]
+    assert with_run_before(nine, runs) == []
+    assert with_run_before(other, runs) == []
+
+
+def test_a_run_has_the_descriptions_that_its_device_has() -> None:
+    run = Run(folder=Path("r/d/e"), derived=Path("r/d/e"), ops=())
+    assert run.datasheet() == run.wave_device() == []
+    for folder in ("devices", "wave"):
+        Path("config", folder).mkdir(parents=True)
+        Path("config", folder, "d.yaml").touch()
+    assert run.datasheet() == ["config/devices/d.yaml"]
+    assert run.wave_device() == ["config/wave/d.yaml"]
+
+
+def test_probes_are_measured_whatever_ops_the_study_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    found(monkeypatch, environment())
+
+    (run,) = current_runs(study(ops=["cast"]))
+
+    assert run.ops == (*PROBES, "cast")
+
+
+def test_a_listed_device_needs_no_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(discover, "discover", lambda _folder: pytest.fail("looked for devices"))
+    record = environment("nvidia-test")
+    write_records(folder_of(record) / "environment.jsonl", [record])
+
+    (run,) = current_runs(study(devices=[f"nvidia-test/{record.environment_id}"]))
+
+    assert run.backend == "cuda"
+
+
+@pytest.mark.parametrize("name", ["nvidia-test/none", "nvidia-test", "../escape", "a/b/c"])
+def test_a_listed_device_without_environment_is_refused_with_the_way_out(name: str) -> None:
+    with pytest.raises(RunsError, match=r"doctor --write-environment results") as error:
+        study_runs(study(devices=[name]))
+
+    assert name in str(error.value)
+
+
+def test_an_environment_of_another_device_is_refused() -> None:
+    write_records(RESULTS / "nvidia-test/other/environment.jsonl", [environment()])
+
+    with pytest.raises(RunsError, match="not its folder"):
+        study_runs(study(devices=["nvidia-test/other"]))
+
+
+def test_nothing_to_measure_or_replay_is_refused() -> None:
+    with pytest.raises(RunsError, match="nothing to replay"):
+        study_runs(study(devices=[]))
+
+
+def test_a_finished_earlier_run_is_replayed_in_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    old = folder_of(environment(torch="2.12"))
+    make_run(old, (*PROBES, "gemm"), (*PROBES, "gemm"))
+    found(monkeypatch, environment())
+
+    new, earlier = study_runs(study())
+
+    assert new.backend == "cpu"
+    assert earlier == Run(folder=old, derived=old, ops=(*PROBES, "gemm"))
+    assert earlier.backend is None
+
+
+@pytest.mark.parametrize(
+    ("plan", "measured", "missing"),
+    [((*PROBES, "gemm"), PROBES, "gemm"), (("gemm",), ("gemm",), "a probe"), (PROBES, (), "probe")],
+)
+def test_an_interrupted_earlier_run_is_left_out_and_named(
+    plan: tuple[str, ...], measured: tuple[str, ...], missing: str
+) -> None:
+    old = folder_of(environment(torch="2.12"))
+    make_run(old, plan, measured)
+
+    assert earlier_runs(RESULTS, []) == []
+    (said,) = interrupted_runs(RESULTS, [])
+    assert str(old) in said
+    assert missing in said
+
+
+def test_a_run_that_never_began_and_a_current_one_are_neither_earlier_nor_interrupted() -> None:
+    write_records(RESULTS / "cpu-test/untouched/environment.jsonl", [environment()])
+    make_run(folder_of(environment()), PROBES, ())
+    current = [folder_of(environment())]
+
+    assert earlier_runs(RESULTS, current) == []
+    assert interrupted_runs(RESULTS, current) == []
+
+
+def test_files_that_are_still_being_written_do_not_count_as_measured() -> None:
+    old = folder_of(environment(torch="2.12"))
+    make_run(old, PROBES, PROBES[:2])
+    (old / "measurements/.probe_math.jsonl.12.partial").write_text("")
+
+    assert earlier_runs(RESULTS, []) == []
+
+
+def test_published_runs_are_replayed_elsewhere_unless_the_study_says_no(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folder = PUBLISHED / "nvidia-h200" / "some-environment"
+    make_run(folder, (*PROBES, "cast"), (*PROBES, "cast"), end=".gz")
+    found(monkeypatch, environment())
+
+    (run,) = published_runs(PUBLISHED, RESULTS / "replay")
+
+    assert run.derived == RESULTS / "replay" / "nvidia-h200" / "some-environment"
+    assert run.studies == ("cast",)
+    assert all(Path(file).is_file() for file in run.records())
+    assert run in study_runs(study())
+    assert run not in study_runs(study(published=False))
+
+
+def test_a_run_names_the_datasheet_of_its_device_if_there_is_one() -> None:
+    run = Run(folder=RESULTS / "nvidia-test" / "e", derived=RESULTS, ops=())
+    assert run.datasheet() == []
+
+    Path("config/devices").mkdir(parents=True)
+    Path("config/devices/nvidia-test.yaml").touch()
+    assert run.datasheet() == ["config/devices/nvidia-test.yaml"]
+
+
+def test_the_csv_files_of_a_slice_are_inputs_of_its_plan() -> None:
+    slices = {"gemm": {"sweeps": {"a": {"csv": "my.csv"}, "b": {"cubes": [1]}}}}
+    run = Run(folder=RESULTS, derived=RESULTS, ops=("gemm",), slices=slices)
+
+    assert run.shape_files("gemm") == ["my.csv"]
+
+
+def test_a_current_run_carries_what_the_configuration_says_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found(monkeypatch, environment())
+    wanted = study()
+
+    (run,) = current_runs(wanted)
+
+    assert run.slices["gemm"] == wanted.op_slice("gemm", "cpu")
+    assert run.timing == wanted.timing("cpu")
+
+
+def calibrate(folder: Path) -> None:
+    (folder / "calibration.jsonl").parent.mkdir(parents=True, exist_ok=True)
+    (folder / "calibration.jsonl").touch()
+
+
+def test_a_published_run_is_shown_as_it_was_frozen_until_it_is_replayed_here() -> None:
+    frozen = PUBLISHED / "nvidia-h200" / "e1"
+    make_run(frozen, PROBES, PROBES, end=".gz")
+    calibrate(frozen)
+    assert find_run("nvidia-h200").derived == frozen
+
+    calibrate(RESULTS / "replay" / "nvidia-h200" / "e1")
+    run = find_run("nvidia-h200", "e1")
+    assert (run.folder, run.derived) == (frozen, RESULTS / "replay" / "nvidia-h200" / "e1")
+
+
+def test_a_calibrated_run_is_shown_before_a_later_one_without_calibration() -> None:
+    published, here = PUBLISHED / "nvidia-h200" / "e1", RESULTS / "nvidia-h200" / "e2"
+    make_run(published, PROBES, PROBES, end=".gz")
+    calibrate(published)
+    make_run(here, PROBES, PROBES)
+    assert find_run("nvidia-h200").folder == published
+
+    calibrate(here)
+    assert find_run("nvidia-h200").folder == here
+    assert find_run("nvidia-h200", "e1").folder == published
+
+
+@pytest.mark.parametrize(("device", "environment"), [("nvidia-h100", None), ("nvidia-h200", "e9")])
+def test_a_run_that_is_not_there_is_refused_with_what_there_is(
+    device: str, environment: str | None
+) -> None:
+    make_run(RESULTS / "nvidia-h200" / "e1", PROBES, PROBES)
+
+    with pytest.raises(RunsError, match="there is: nvidia-h200 e1"):
+        find_run(device, environment)
+
+
+@pytest.mark.parametrize(("backend", "gpus"), [("cuda", [1, 8]), ("cpu", [0, 0])])
+def test_measuring_asks_for_as_many_gpus_as_the_largest_point_shares(
+    backend: Literal["cuda", "cpu"], gpus: list[int]
+) -> None:
+    sweeps = {"gemm": {"s": {}}, "probe_link": {"a": {"world_sizes": [2, 8]}, "b": {}}}
+    run = Run(
+        folder=Path("r"),
+        derived=Path("r"),
+        ops=tuple(sweeps),
+        backend=backend,
+        slices={op: {"sweeps": some} for op, some in sweeps.items()},
+    )
+    assert [run.gpus(op) for op in sweeps] == gpus
+    small = replace(run, gpus_per_node=4)  # a job that asked for 8 would wait for ever
+    assert [small.gpus(op) for op in sweeps] == [min(wanted, 2) for wanted in gpus]

@@ -1,0 +1,193 @@
+"""Which files decide a stage: no fewer than Python really imports, and no other op's."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from roofcal.ops import OPS
+from roofcal.study import staleness as sources
+from roofcal.study.staleness import (
+    NOT_DECIDING,
+    ROOT,
+    code_hash,
+    measure_sources,
+    plan_sources,
+    stage_sources,
+)
+
+NAMES = [op.name for op in OPS]
+
+# For each op in turn, as if in a new process: what measuring it imports of this checkout.
+_REAL_IMPORTS = """
+import importlib, json, pkgutil, sys
+from pathlib import Path
+root = Path.cwd()
+found = {}
+for op in sys.argv[1:]:
+    for name in [n for n in sys.modules if n.split(".")[0] in ("roofcal", "kernels")]:
+        del sys.modules[name]
+    import roofcal.measure
+    for module in pkgutil.walk_packages(roofcal.measure.__path__, "roofcal.measure."):
+        importlib.import_module(module.name)
+    importlib.import_module(f"roofcal.ops.{op}.bench")
+    ours = [m for n, m in sys.modules.items() if n.split(".")[0] in ("roofcal", "kernels")]
+    found[op] = sorted(str(Path(m.__file__).relative_to(root)) for m in ours)
+print(json.dumps(found))
+"""
+
+
+def python(code: str, *arguments: str) -> str:
+    """What a new interpreter prints that runs `code` in the checkout."""
+    command = [sys.executable, "-c", f"import sys; sys.path.insert(0, '')\n{code}", *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def names(paths: tuple[Path, ...]) -> set[str]:
+    return {path.as_posix() for path in paths}
+
+
+@pytest.fixture(scope="module")
+def real_imports() -> dict[str, list[str]]:
+    found: dict[str, list[str]] = json.loads(python(_REAL_IMPORTS, *NAMES))
+    return found
+
+
+@pytest.mark.parametrize("op", NAMES)
+def test_everything_that_measuring_an_op_imports_is_among_its_sources(
+    real_imports: dict[str, list[str]], op: str
+) -> None:
+    registry = {f"roofcal/ops/{name}/{file}.py" for name in NAMES for file in ("__init__", "spec")}
+    registry |= {"kernels/__init__.py", "kernels/linear_recipes.py"}  # read by the spec of linear
+
+    missing = set(real_imports[op]) - names(measure_sources(op)) - set(NOT_DECIDING)
+
+    assert missing <= registry, "imported while measuring, but editing it would measure nothing"
+
+
+@pytest.mark.parametrize("op", NAMES)
+def test_the_sources_of_an_op_hold_no_bench_but_its_own_and_those_it_shares(op: str) -> None:
+    benches = {
+        name for name in NAMES if f"roofcal/ops/{name}/bench.py" in names(measure_sources(op))
+    }
+
+    shared = {
+        "probe_math": {"gemm"},
+        "probe_cast": {"cast"},
+        "mixed_gemm": {"gemm"},
+        "probe_mixed_gemm": {"mixed_gemm", "gemm"},
+        "norm_linear_sigmoid": {"linear"},
+        "all_gather_matmul": {"gemm"},
+    }
+    assert benches == {op} | shared.get(op, set())
+
+
+def test_a_kernel_belongs_to_the_op_whose_bench_imports_it() -> None:
+    owners = {op for op in NAMES if "kernels/memory_stream.py" in names(measure_sources(op))}
+
+    assert owners == {"probe_copy"}
+
+
+def test_a_model_of_time_beside_a_bench_does_not_decide_its_measurements() -> None:
+    assert not [p for p in measure_sources("gemm") if p.stem == "model"]
+
+
+def test_an_op_is_planned_by_its_own_spec_alone() -> None:
+    specs = {path for path in names(plan_sources("cast")) if path.endswith("/spec.py")}
+
+    assert specs == {"roofcal/ops/cast/spec.py", "roofcal/ops/spec.py"}
+
+
+def test_the_reasons_for_leaving_a_file_out_name_files_that_exist() -> None:
+    assert [name for name in NOT_DECIDING if not (ROOT / name).is_file()] == []
+
+
+@pytest.mark.parametrize("stage", ["calibrate", "predict", "report"])
+def test_a_stage_is_decided_by_all_its_files_and_by_no_other_stage(stage: str) -> None:
+    found = names(stage_sources(stage))
+    others = {f"roofcal/{other}" for other in sources.STAGES if other != stage}
+
+    assert {
+        f.relative_to(ROOT).as_posix() for f in (ROOT / "roofcal" / stage).glob("*.py")
+    } <= found
+    assert not {file for file in found if "/".join(Path(file).with_suffix("").parts[:2]) in others}
+
+
+def test_an_unknown_op_or_stage_is_a_key_error() -> None:
+    for ask in (measure_sources, plan_sources, stage_sources):
+        with pytest.raises(KeyError):
+            ask("no_such_name")
+
+
+def test_asking_for_sources_and_runs_imports_neither_torch_nor_pandas() -> None:
+    code = """
+from roofcal.study import config, runs, staleness
+[staleness.measure_sources(op) for op in sys.argv[1:]]
+print([name for name in ("torch", "triton", "pandas", "numpy") if name in sys.modules])
+"""
+    assert python(code, *NAMES).strip() == "[]"
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A source file in a checkout of its own, named relative to it."""
+    monkeypatch.setattr(sources, "ROOT", tmp_path)
+    (tmp_path / "a.py").write_text('"""Doc."""\ndef f(x):\n    """Doc."""\n    return x + 1\n')
+    yield Path("a.py")
+
+
+def test_comments_docstrings_and_layout_do_not_change_the_hash(tmp_path: Path, file: Path) -> None:
+    before = code_hash([file])
+    (tmp_path / file).write_text("# new\ndef f(x):\n\n    'Other.'\n    return (x +\n        1)\n")
+
+    assert code_hash([file]) == before
+
+
+@pytest.mark.parametrize("body", ["def f(x):\n    return x + 2\n", "def f(x):\n    x + 1\n", ""])
+def test_another_statement_changes_the_hash(tmp_path: Path, file: Path, body: str) -> None:
+    before = code_hash([file])
+    (tmp_path / file).write_text(body)
+
+    assert code_hash([file]) != before
+
+
+def test_the_name_of_a_file_and_the_bytes_of_other_files_count(tmp_path: Path, file: Path) -> None:
+    before = code_hash([file])
+    (tmp_path / file).rename(tmp_path / "b.py")
+    assert code_hash([Path("b.py")]) != before
+
+    (tmp_path / "page.html").write_text("<!-- a -->")
+    first = code_hash([Path("page.html")])
+    (tmp_path / "page.html").write_text("<!-- b -->")
+    assert code_hash([Path("page.html")]) != first
+
+
+def test_order_and_repetition_of_paths_do_not_change_the_hash(tmp_path: Path, file: Path) -> None:
+    (tmp_path / "b.py").write_text("B = 1\n")
+
+    assert code_hash([file, Path("b.py"), file]) == code_hash([Path("b.py"), file])
+
+
+def test_relative_and_nested_imports_are_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sources, "ROOT", tmp_path)
+    files = {
+        "roofcal/ops/new/bench.py": "from . import inputs\ndef f():\n    import kernels.new\n",
+        "roofcal/ops/new/spec.py": "",
+        "roofcal/ops/new/inputs.py": "from ...core.units import KIB\n",
+        "roofcal/core/units.py": "KIB = 1024\n",
+        "kernels/new.py": "import torch\nfrom kernels import configs\n",
+        "kernels/configs.py": "",
+        "kernels/other.py": "",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+
+    assert names(measure_sources("new")) == set(files) - {"kernels/other.py"}
