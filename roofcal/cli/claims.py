@@ -9,7 +9,7 @@ from roofcal.cli.places import Commands
 
 if TYPE_CHECKING:
     from roofcal.claims.load import Entry
-    from roofcal.report.claims import Verdict
+    from roofcal.report.data.claims import Verdict
     from roofcal.study.runs import Run
 
 Judged: TypeAlias = "tuple[str, str, list[Verdict]]"  # device, environment, verdicts
@@ -27,7 +27,7 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Print the verdicts, device by device."""
-    from roofcal.report.claims_text import as_document, as_text
+    from roofcal.report.data.verdicts import as_document, as_text
     from roofcal.study.runs import find_run
 
     if options.environment and not options.device:
@@ -68,9 +68,9 @@ def _devices(device: str | None) -> list[str]:
 
 
 def _judged(run: "Run", entries: "list[Entry]") -> "list[Verdict]":
-    from roofcal.report.claim_numbers import known_of
-    from roofcal.report.claims import judge
-    from roofcal.report.loading import load_run
+    from roofcal.report.data.claims import judge
+    from roofcal.report.data.loading import load_run
+    from roofcal.report.data.own_numbers import known_of
 
     loaded = load_run(run.folder, run.derived)
     return judge(entries, known_of(loaded, places.datasheet(loaded.environment.device)))

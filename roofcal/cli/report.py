@@ -28,7 +28,7 @@ def add(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> None:
     """Write the page and print its path."""
     from roofcal.claims.load import load_claims
-    from roofcal.report.html import write_report
+    from roofcal.report.write import write_report
 
     pairs = [folder.partition("=")[::2] for folder in options.folders]
     runs = [(Path(folder), Path(derived or folder)) for folder, derived in pairs]

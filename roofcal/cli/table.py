@@ -19,7 +19,7 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Print the table."""
-    from roofcal.report.export import write_table
+    from roofcal.report.data.table_files import write_table
     from roofcal.study.runs import find_run
 
     run = find_run(options.device, options.environment)

@@ -13,7 +13,7 @@ from roofcal.core.records import Prediction, Record, encode, read_records, write
 from roofcal.core.transfers import origin_of
 from roofcal.models.run import predict_run
 from roofcal.models.wave.device import WaveDevice
-from roofcal.report.html import tables_of
+from roofcal.report.write import tables_of
 from roofcal.study.config import load_models
 
 

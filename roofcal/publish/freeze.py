@@ -18,7 +18,7 @@ from roofcal.core.records import (
 from roofcal.core.transfers import origin_of
 from roofcal.publish.index import claimed_twice, write_index
 from roofcal.publish.manifest import commit_of_checkout, write_manifest
-from roofcal.report.html import write_report
+from roofcal.report.write import write_report
 from roofcal.study.runs import TABLES
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Final
 
 from roofcal.ops import BY_NAME
-from roofcal.report.accuracy import error_by_regime, error_of
-from roofcal.report.loading import load_run
-from roofcal.report.tables import MODEL, tidy_frame
+from roofcal.report.data.loading import load_run
+from roofcal.report.data.prediction_errors import error_by_regime, error_of
+from roofcal.report.data.tidy import MODEL, tidy_frame
 from roofcal.study.schema import Publishing
 
 _NAMED: Final = 3  # files of a dirty checkout that the message names

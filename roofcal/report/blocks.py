@@ -6,50 +6,48 @@ from typing import Final
 import pandas as pd
 
 from roofcal.ops import BY_NAME
-from roofcal.report import (
-    breakeven_section,
-    columns,
-    learning_section,
-    llm_section,
-    mixed_section,
-    moved_section,
-    transfer_section,
-)
-from roofcal.report import linear_accuracy_section as linears
-from roofcal.report.accuracy import judged
-from roofcal.report.analysis import with_shape
-from roofcal.report.audit import reasons, roofs_beaten
-from roofcal.report.breakeven_section import smallest_m
-from roofcal.report.constants import probe_errors_table
-from roofcal.report.constants_view import FULL, HEADLINE, readable
-from roofcal.report.figures.accuracy import (
-    draw_error_by_regime,
-    draw_measured_against_predicted,
-)
-from roofcal.report.figures.bandwidth import draw_casts, draw_streams
-from roofcal.report.figures.breakeven import draw_breakeven
-from roofcal.report.figures.crossover import draw_crossover
-from roofcal.report.figures.learning import draw_learning
-from roofcal.report.figures.linear_accuracy import draw_dots, draw_matrix, draw_speed
-from roofcal.report.figures.llm import draw_llm
-from roofcal.report.figures.mixed import draw_bandwidth, draw_roofs
-from roofcal.report.figures.panel import draw_panel
-from roofcal.report.figures.roofline import draw as draw_roofline
-from roofcal.report.figures.session import draw_burst, draw_session
-from roofcal.report.figures.speedup import draw_speedups
-from roofcal.report.learning_section import by_probes
-from roofcal.report.matrices import error_table
-from roofcal.report.mixed_answer import answer
-from roofcal.report.page import Block, Commands, Prose
-from roofcal.report.pen import Pen, absent
-from roofcal.report.provenance import (
+from roofcal.report.data.analysis import with_shape
+from roofcal.report.data.audit import reasons, roofs_beaten
+from roofcal.report.data.constants import probe_errors_table
+from roofcal.report.data.prediction_errors import judged
+from roofcal.report.data.provenance import (
     commands,
     learning_command,
     llm_command,
     map_command,
     sessions_table,
 )
-from roofcal.report.tables import axes_of, sqnr_columns
+from roofcal.report.data.tidy import axes_of, sqnr_columns
+from roofcal.report.kit import columns
+from roofcal.report.kit.blocks import Block, Commands, Prose
+from roofcal.report.kit.writer import Pen, absent
+from roofcal.report.matrices import error_table
+from roofcal.report.sections.bandwidth.figures import draw_casts, draw_streams
+from roofcal.report.sections.breakeven import table as breakeven_section
+from roofcal.report.sections.breakeven.figure import draw_breakeven
+from roofcal.report.sections.breakeven.table import smallest_m
+from roofcal.report.sections.constants.table import FULL, HEADLINE, readable
+from roofcal.report.sections.learning import table as learning_section
+from roofcal.report.sections.learning.figure import draw_learning
+from roofcal.report.sections.learning.table import by_probes
+from roofcal.report.sections.linear_accuracy import tables as linears
+from roofcal.report.sections.linear_accuracy.figures import draw_dots, draw_matrix, draw_speed
+from roofcal.report.sections.llm import table as llm_section
+from roofcal.report.sections.llm.figure import draw_llm
+from roofcal.report.sections.method_panel.figure import draw_panel
+from roofcal.report.sections.mixed import tables as mixed_section
+from roofcal.report.sections.mixed.answer import answer
+from roofcal.report.sections.mixed.crossover import draw_crossover
+from roofcal.report.sections.mixed.figures import draw_bandwidth, draw_roofs
+from roofcal.report.sections.moved import tables as moved_section
+from roofcal.report.sections.prediction_errors.figures import (
+    draw_error_by_regime,
+    draw_measured_against_predicted,
+)
+from roofcal.report.sections.quality.figures import draw_burst, draw_session
+from roofcal.report.sections.roofline.figure import draw as draw_roofline
+from roofcal.report.sections.speedup.figures import draw_speedups
+from roofcal.report.sections.transfer import table as transfer_section
 
 _WORST: Final = 20
 

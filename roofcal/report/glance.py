@@ -5,13 +5,13 @@ from typing import Any, Final
 import pandas as pd
 
 from roofcal.ops.gemm.fitted import LIBRARIES
-from roofcal.report.accuracy import ALL, error_of, providers_in
-from roofcal.report.analysis import Analysis
-from roofcal.report.columns import count, fraction, in_unit, text
-from roofcal.report.numbers import times
-from roofcal.report.page import Column
+from roofcal.report.data.analysis import Analysis
+from roofcal.report.data.prediction_errors import ALL, error_of, providers_in
+from roofcal.report.data.tidy import MODEL
+from roofcal.report.kit.blocks import Column
+from roofcal.report.kit.columns import count, fraction, in_unit, text
+from roofcal.report.kit.numbers import times
 from roofcal.report.summary import fastest, narrower
-from roofcal.report.tables import MODEL
 
 
 def _rate(key: str, label: str, unit: str) -> Column:

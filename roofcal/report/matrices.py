@@ -6,12 +6,12 @@ from typing import Any
 import pandas as pd
 
 from roofcal.ops import BY_NAME
-from roofcal.report.accuracy import ALL, rank_of_regime
-from roofcal.report.columns import count, text
-from roofcal.report.numbers import percent, times
-from roofcal.report.page import Column, Table, make_table
-from roofcal.report.style import by_recipe_order
-from roofcal.report.tables import MODEL
+from roofcal.report.data.prediction_errors import ALL, rank_of_regime
+from roofcal.report.data.tidy import MODEL
+from roofcal.report.kit.blocks import Column, Table, make_table
+from roofcal.report.kit.columns import count, text
+from roofcal.report.kit.numbers import percent, times
+from roofcal.report.kit.styles import by_recipe_order
 
 
 def gain_matrix(speedups: pd.DataFrame) -> pd.DataFrame:

@@ -5,13 +5,13 @@ from typing import Final
 
 import pandas as pd
 
-from roofcal.report.accuracy import error_of
-from roofcal.report.analysis import Analysis
-from roofcal.report.claims_text import summary
+from roofcal.report.data.analysis import Analysis
+from roofcal.report.data.prediction_errors import error_of
+from roofcal.report.data.tidy import MODEL
+from roofcal.report.data.verdicts import summary
 from roofcal.report.glance import best_gain
-from roofcal.report.numbers import count_of, percent, times
-from roofcal.report.page import Question, Section
-from roofcal.report.tables import MODEL
+from roofcal.report.kit.blocks import Question, Section
+from roofcal.report.kit.numbers import count_of, percent, times
 
 # key, title, sections by key; a section that no question names stands under the first
 QUESTIONS: Final[tuple[tuple[str, str, tuple[str, ...]], ...]] = (

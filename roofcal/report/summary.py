@@ -9,14 +9,14 @@ import pandas as pd
 from roofcal.core.dtypes import BITS
 from roofcal.core.recipes import RECIPES
 from roofcal.ops import BY_NAME
-from roofcal.report.accuracy import ALL, error_of, judged, providers_in
-from roofcal.report.analysis import Analysis
-from roofcal.report.audit import worst_factor
-from roofcal.report.claims_text import summary
-from roofcal.report.numbers import count_of, duration, is_missing, percent, scaled, times
-from roofcal.report.page import Check
-from roofcal.report.quality import busy_fraction, wall_seconds
-from roofcal.report.tables import MODEL, ok_rows
+from roofcal.report.data.analysis import Analysis
+from roofcal.report.data.audit import worst_factor
+from roofcal.report.data.prediction_errors import ALL, error_of, judged, providers_in
+from roofcal.report.data.quality import busy_fraction, wall_seconds
+from roofcal.report.data.tidy import MODEL, ok_rows
+from roofcal.report.data.verdicts import summary
+from roofcal.report.kit.blocks import Check
+from roofcal.report.kit.numbers import count_of, duration, is_missing, percent, scaled, times
 
 _ALARMING: Final = ("failed", "timeout", "incorrect", "out_of_memory", "not_reached")
 _DRIFT: Final = 0.02

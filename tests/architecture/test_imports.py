@@ -78,7 +78,15 @@ def test_the_longest_rule_decides() -> None:
 
 
 # Vocabulary of the field: what a dtype, a recipe or a regime is needs no package to say.
-VOCABULARY = ("dtypes", "environments", "files", "paths", "protocols", "recipes", "regimes")
+VOCABULARY: tuple[str, ...] = (
+    "dtypes",
+    "environments",
+    "files",
+    "paths",
+    "protocols",
+    "recipes",
+    "regimes",
+)
 VOCABULARY += ("statistics", "transfers", "units", "work")
 
 

@@ -11,7 +11,7 @@ def test_a_replay_names_the_folder_of_its_derived_files(
     checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     seen: list[list[tuple[Path, Path]]] = []
-    monkeypatch.setattr("roofcal.report.html.write_report", lambda runs, *_: seen.append(runs))
+    monkeypatch.setattr("roofcal.report.write.write_report", lambda runs, *_: seen.append(runs))
     runs = ["--run", "here", "--run", "reports/published/a=results/replay/a"]
     assert main(["report", *runs, "--out", "page.html"]) == 0
     replay = (Path("reports/published/a"), Path("results/replay/a"))

@@ -20,7 +20,7 @@ from roofcal.models import calibrated
 from roofcal.models.sources import Sources
 from roofcal.publish.freeze import PublishError, publish
 from roofcal.publish.manifest import commit_of_checkout, read_manifest
-from roofcal.report.llm_section import NEEDED
+from roofcal.report.sections.llm.table import NEEDED
 from tests.paths import ROOT
 from tests.roofcal.calibrate.probe_runs import ENVIRONMENT, write_run
 from tests.roofcal.models.runs import calibration, product

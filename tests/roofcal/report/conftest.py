@@ -6,9 +6,9 @@ import pytest
 
 from roofcal.core.devices import DeviceSpec, load_devices
 from roofcal.core.records import Telemetry
-from roofcal.report.analysis import Analysis, analyse
-from roofcal.report.html import write_report
-from roofcal.report.loading import Run, load_run
+from roofcal.report.data.analysis import Analysis, analyse
+from roofcal.report.data.loading import Run, load_run
+from roofcal.report.write import write_report
 from tests.paths import ROOT
 from tests.roofcal.report.synthetic import (
     CPU,

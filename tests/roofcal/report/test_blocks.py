@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from roofcal.report.analysis import Analysis, analyse
-from roofcal.report.loading import load_run
-from roofcal.report.page import Chapter, Prose, Table
-from roofcal.report.sections import Writer
+from roofcal.report.chapter import Writer
+from roofcal.report.data.analysis import Analysis, analyse
+from roofcal.report.data.loading import load_run
+from roofcal.report.kit.blocks import Chapter, Prose, Table
 
 
 @pytest.fixture(scope="module")

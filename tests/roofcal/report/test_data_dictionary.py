@@ -22,21 +22,19 @@ from roofcal.core.records import (
     Telemetry,
 )
 from roofcal.ops import OPS
-from roofcal.report import (
-    accuracy,
-    gathered_section,
-    linear_accuracy_section,
-    mixed_section,
-    transfer_section,
-)
-from roofcal.report.analysis import Analysis, analyse
-from roofcal.report.claims_section import claims_table
-from roofcal.report.html import csv_tables
-from roofcal.report.loading import load_run
-from roofcal.report.tables import columns_of
+from roofcal.report.data import prediction_errors as accuracy
+from roofcal.report.data.analysis import Analysis, analyse
+from roofcal.report.data.loading import load_run
+from roofcal.report.data.tidy import columns_of
+from roofcal.report.sections.claims.section import claims_table
+from roofcal.report.sections.gathered import overlap as gathered_section
+from roofcal.report.sections.linear_accuracy import tables as linear_accuracy_section
+from roofcal.report.sections.mixed import tables as mixed_section
+from roofcal.report.sections.transfer import table as transfer_section
+from roofcal.report.write import csv_tables
 from tests.paths import ROOT
 from tests.roofcal.report.narrow import narrow_run
-from tests.roofcal.report.test_health import made
+from tests.roofcal.report.sections.health.test_comparison import made
 
 RECORDS: Final[tuple[Any, ...]] = (
     *(PlanPoint, Protocol, Environment, Session, Measurement),

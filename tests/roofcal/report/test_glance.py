@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from roofcal.report.analysis import Analysis, analyse
+from roofcal.report.data.analysis import Analysis, analyse
+from roofcal.report.data.loading import load_run
 from roofcal.report.glance import best_gain, glance_row
-from roofcal.report.loading import load_run
 
 
 def test_the_line_of_a_whole_run(analysis: Analysis) -> None:

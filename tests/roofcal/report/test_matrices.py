@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from roofcal.report.analysis import Analysis, analyse
+from roofcal.report.data.analysis import Analysis, analyse
+from roofcal.report.data.loading import load_run
 from roofcal.report.glance import glance_row
-from roofcal.report.loading import load_run
 from roofcal.report.matrices import error_matrix, error_table, gain_matrix, gain_table
 from roofcal.report.summary import sentences
 from tests.roofcal.report.synthetic import MODEL_ERROR, MadeUpRun, product

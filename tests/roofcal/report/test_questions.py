@@ -3,11 +3,11 @@
 from collections import Counter
 from pathlib import Path
 
-from roofcal.report.analysis import Analysis, analyse
-from roofcal.report.loading import load_run
-from roofcal.report.page import Section
+from roofcal.report.chapter import SECTIONS
+from roofcal.report.data.analysis import Analysis, analyse
+from roofcal.report.data.loading import load_run
+from roofcal.report.kit.blocks import Section
 from roofcal.report.questions import ANSWERS, QUESTIONS, questions
-from roofcal.report.sections import SECTIONS
 
 
 def test_questions_name_sections_that_exist_and_none_twice() -> None:

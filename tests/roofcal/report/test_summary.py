@@ -7,8 +7,8 @@ import pandas as pd
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.records import Protocol
-from roofcal.report.analysis import Analysis, analyse
-from roofcal.report.loading import load_run
+from roofcal.report.data.analysis import Analysis, analyse
+from roofcal.report.data.loading import load_run
 from roofcal.report.summary import checks, fastest, narrower, sentences
 from tests.roofcal.report.linears import linear_run
 from tests.roofcal.report.synthetic import (

@@ -1,0 +1,1 @@
+"""Run folders as tables: what several sections show."""

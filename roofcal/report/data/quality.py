@@ -1,0 +1,105 @@
+"""How well a run was measured: drift of the sentinel, busy time, pace, intervals, throttling."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from roofcal.core.records import Session
+from roofcal.report.data.tidy import axes_of, ok_rows
+
+TARGET_INTERVAL: Final = 0.01
+
+
+def sentinel_drift(frame: pd.DataFrame) -> pd.DataFrame:
+    """The repeated point in the order of measuring; `ratio` is its time over the median of all.
+
+    Empty where the op has no sentinel or none of its repetitions has a time.
+    """
+    rows = ok_rows(frame)
+    named = rows["sweeps"].map(lambda sweeps: "sentinel" in str(sweeps).split(";"))
+    rows = rows[named.astype(bool)].sort_values("repeat")
+    columns = ["op", "provider", "recipe", *axes_of(frame), "repeat", "session_id", "started_s"]
+    columns += ["median_s", "ci95_low_s", "ci95_high_s", "ratio"]
+    columns += ["sm_clock_hz", "power_w", "temperature_c"]
+    return rows.assign(ratio=rows["median_s"] / rows["median_s"].median())[columns].reset_index(
+        drop=True
+    )
+
+
+def drift_fraction(drift: pd.DataFrame) -> float | None:
+    """Slowest over fastest repetition of the sentinel, minus 1; None with fewer than two."""
+    ratio = drift["ratio"].to_numpy(dtype=float)
+    return float(ratio.max() / ratio.min() - 1) if len(ratio) > 1 else None
+
+
+def busy_fraction(sessions: Sequence[Session]) -> float | None:
+    """Time in timed kernels over wall time of the sessions that ended; None without one."""
+    ended = [s for s in sessions if s.wall_s and s.timed_s is not None]
+    if not ended:
+        return None
+    return sum(s.timed_s or 0.0 for s in ended) / sum(s.wall_s or 0.0 for s in ended)
+
+
+def wall_seconds(sessions: Sequence[Session]) -> float:
+    """Wall time of the sessions that ended."""
+    return sum(s.wall_s or 0.0 for s in sessions)
+
+
+def points_per_minute(points: int, sessions: Sequence[Session]) -> float | None:
+    """Points over the wall time of their sessions; None where no session has ended."""
+    seconds = wall_seconds(sessions)
+    return points / seconds * 60 if seconds else None
+
+
+def quality_row(frame: pd.DataFrame, sessions: Sequence[Session]) -> dict[str, Any]:
+    """One line on how an op was measured. Fractions are of the points with a time.
+
+    half_width_fraction  median over points of half the 95 % interval over the median
+    narrow_fraction      points whose half interval is within 1 % of their median
+    throttled_fraction   points during which the card named a reason to run slower
+    """
+    rows = ok_rows(frame)
+    half = half_width(rows).to_numpy(dtype=float)
+    throttled = rows["throttle_reasons"].notna()
+    observed = bool(rows["sm_clock_hz"].notna().any())
+    return {
+        "points": len(frame),
+        "ok": len(rows),
+        "sessions": len(sessions),
+        "wall_s": wall_seconds(sessions) or None,
+        "busy_fraction": busy_fraction(sessions),
+        "points_per_minute": points_per_minute(len(frame), sessions),
+        "samples": float(rows["samples"].median()) if len(rows) else None,
+        "half_width_fraction": float(np.nanmedian(half)) if len(rows) else None,
+        "narrow_fraction": float((half <= TARGET_INTERVAL).mean()) if len(rows) else None,
+        "throttled_fraction": float(throttled.mean()) if observed else None,
+        "drift_fraction": drift_fraction(sentinel_drift(frame)),
+    }
+
+
+def half_width(rows: pd.DataFrame) -> "pd.Series[float]":
+    """Half the 95 % interval as a fraction of the median."""
+    return (rows["ci95_high_s"] - rows["ci95_low_s"]) / 2 / rows["median_s"]
+
+
+def minutes_since_start(frame: pd.DataFrame, sessions: Sequence[Session]) -> "pd.Series[float]":
+    """When each point was measured: minutes since the first of all `sessions` began.
+
+    `started_s` of a measurement counts from the start of its own session.
+    """
+    starts = {s.session_id: _seconds(s.started_utc) for s in sessions}
+    known = [start for start in starts.values() if start is not None]
+    first = min(known, default=0.0)
+    offset = {key: (start or first) - first for key, start in starts.items()}
+    return (frame["session_id"].map(offset).astype(float) + frame["started_s"]) / 60
+
+
+def _seconds(utc: str) -> float | None:
+    """Seconds since the epoch of an ISO time, None for a text that is none."""
+    try:
+        return datetime.fromisoformat(utc).timestamp()
+    except ValueError:
+        return None

@@ -1,1 +1,0 @@
-"""The figures of the report, one kind of question per module."""

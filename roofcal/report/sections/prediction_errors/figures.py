@@ -1,0 +1,283 @@
+"""Measured against predicted: every judged point of every model, and the errors by regime."""
+
+from collections.abc import Mapping
+from textwrap import fill
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+from roofcal.core.transfers import origin_of
+from roofcal.report.data.prediction_errors import rank_of_regime, residuals
+from roofcal.report.kit.numbers import count_of, percent
+from roofcal.report.kit.pictures import Picture, thinned, thinning_note
+from roofcal.report.kit.styles import (
+    GRID,
+    MUTED,
+    PAPER,
+    by_recipe_order,
+    log_axis,
+    look,
+    model_colours,
+    new_figure,
+    recipe_colour,
+)
+
+_MOST: Final = 1200  # per panel
+_ABREAST: Final = 5  # models side by side
+_LETTERS: Final = 118  # of a line of text, over the whole width
+_BAND: Final = 0.1
+_RATIO_LOW: Final = 0.25
+_RATIO_HIGH: Final = 2.5
+_TICKS: Final = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5)
+
+
+def models_by_error(errors: pd.DataFrame) -> list[str]:
+    """Models of `residuals`, the least accurate first."""
+    mean = errors["error"].abs().groupby(errors["model"]).mean()
+    return [str(model) for model in mean.sort_values(ascending=False, kind="stable").index]
+
+
+def best_model(errors: pd.DataFrame) -> str:
+    """The most accurate model of `residuals` that needs no other environment's calibration.
+
+    One that does, where there is no other model.
+    """
+    models = models_by_error(errors)
+    own = [model for model in models if origin_of(model) is None]
+    return (own or models)[-1]
+
+
+def draw_measured_against_predicted(
+    frame: pd.DataFrame, labels: Mapping[str, str] | None = None
+) -> Picture | None:
+    """Two panels per model: both times, and their ratio; None where nothing was predicted.
+
+    labels: what people read for a model whose name is long.
+    """
+    errors = residuals(frame)
+    if errors.empty:
+        return None
+    models = models_by_error(errors)
+    names = {model: (labels or {}).get(model, model) for model in models}
+    op = str(errors["op"].iloc[0])
+    with look():
+        columns, bands = min(len(models), _ABREAST), -(-len(models) // _ABREAST)
+        figure = new_figure(560 * bands)
+        panels = _panels(figure, len(models), columns, bands)
+        span = np.array([errors["median_s"].min() / 1.6, errors["median_s"].max() * 1.6])
+        for column, model in zip(panels, models, strict=True):
+            some = errors[errors["model"] == model]
+            _times(column[0], some, span)
+            _ratios(column[1], some, span)
+            mape = percent(float(some["error"].abs().mean()))
+            column[0].set_title(_title(names[model], mape, _LETTERS // columns))
+            if columns == _ABREAST:
+                log_axis(column[1].xaxis, "s", base=100)
+        for times, ratios in panels[::_ABREAST]:
+            times.set_ylabel("predicted time")
+            ratios.set_ylabel("predicted / measured")
+        _legend(figure, errors, op)
+    sizes = [int((errors["model"] == model).sum()) for model in models]
+    inside = [
+        f"{names[model]} {percent(_within(errors, model), 0)} of {count_of(size, 'point')}"
+        for model, size in zip(models, sizes, strict=True)
+    ]
+    facts = f"Within 10 % of the measured time: {', '.join(inside)}.{_whose(errors)}"
+    note = thinning_note(min(_MOST, max(sizes)), max(sizes))
+    return Picture(
+        key="measured_against_predicted",
+        figure=figure,
+        op=op,
+        alt=f"Predicted against measured time of {op}, one panel per model. {facts}",
+        facts=facts + note,
+    )
+
+
+def _title(name: str, mape: str, letters: int) -> str:
+    """One line where it fits."""
+    title = f"{name}: MAPE {mape}"
+    return title if len(title) <= letters else f"{fill(f'{name}:', letters)}\nMAPE {mape}"
+
+
+def _panels(figure: Figure, models: int, columns: int, bands: int) -> list[tuple[Axes, Axes]]:
+    """(times, ratios) of each model, in bands of so many columns."""
+    heights = (3, 2) * bands
+    grid = figure.subplots(
+        2 * bands, columns, squeeze=False, sharex=True, sharey="row", height_ratios=heights
+    )
+    panels = [(grid[2 * b, c], grid[2 * b + 1, c]) for b in range(bands) for c in range(columns)]
+    for pair in panels[models:]:
+        for axes in pair:
+            axes.remove()
+    for _, ratios in panels[:models]:
+        ratios.tick_params(labelbottom=True)
+    return panels[:models]
+
+
+def _within(errors: pd.DataFrame, model: str) -> float:
+    return float((errors.loc[errors["model"] == model, "error"].abs() <= _BAND).mean())
+
+
+def _times(axes: Axes, rows: pd.DataFrame, span: Any) -> None:
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.fill_between(span, span * (1 - _BAND), span * (1 + _BAND), color=GRID, linewidth=0)
+    axes.plot(span, span, color=MUTED, linewidth=0.8)
+    _scatter(axes, rows, "model_s")
+    log_axis(axes.yaxis, "s")
+    axes.set_xlim(*span)
+
+
+def _ratios(axes: Axes, rows: pd.DataFrame, span: Any) -> None:
+    axes.set_xscale("log")
+    axes.axhspan(1 - _BAND, 1 + _BAND, color=GRID, linewidth=0)
+    axes.axhline(1, color=MUTED, linewidth=0.8)
+    clipped = rows.assign(ratio=(1 + rows["error"]).clip(_RATIO_LOW, _RATIO_HIGH))
+    _scatter(axes, clipped, "ratio")
+    ratio_axis(axes.yaxis, axes.set_yscale, axes.set_ylim)
+    log_axis(axes.xaxis, "s")
+    axes.set_xlim(*span)
+    axes.set_xlabel("measured time")
+
+
+def _scatter(axes: Axes, rows: pd.DataFrame, y: str) -> None:
+    some = thinned(rows, _MOST)
+    for recipe, group in some.groupby("recipe"):
+        sns.scatterplot(
+            data=group,
+            x="median_s",
+            y=y,
+            ax=axes,
+            color=recipe_colour(str(recipe)),
+            edgecolor=PAPER,
+            linewidth=0.25,
+            s=13,
+            legend=False,
+        )
+    axes.set_xlabel("")
+    axes.set_ylabel("")
+
+
+def ratio_axis(axis: Any, set_scale: Any, set_limits: Any) -> None:
+    """A logarithmic axis of predicted / measured with ticks that people read."""
+    set_scale("log")
+    set_limits(_RATIO_LOW / 1.05, _RATIO_HIGH * 1.05)
+    axis.set_major_locator(FixedLocator(_TICKS))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+
+
+def _legend(figure: Any, errors: pd.DataFrame, op: str) -> None:
+    recipes = by_recipe_order([str(r) for r in set(errors["recipe"])], op)
+    handles = [Patch(color=recipe_colour(recipe), label=recipe) for recipe in recipes]
+    figure.legend(handles=handles, loc="outside upper left", ncols=5, handlelength=0.8)
+
+
+def draw_error_by_regime(
+    frame: pd.DataFrame, labels: Mapping[str, str] | None = None
+) -> Picture | None:
+    """A box and every point per regime and model; None where nothing was predicted.
+
+    labels: what people read for a model whose name is long.
+    """
+    errors = residuals(frame)
+    if errors.empty:
+        return None
+    regimes = sorted({str(r) for r in errors["regime"]}, key=rank_of_regime)
+    models, best = models_by_error(errors), best_model(errors)
+    errors = errors.assign(ratio=(1 + errors["error"]).clip(_RATIO_LOW, _RATIO_HIGH))
+    with look():
+        figure = new_figure(400)
+        axes = figure.subplots()
+        axes.axhspan(1 - _BAND, 1 + _BAND, color=GRID, linewidth=0)
+        axes.axhline(1, color=MUTED, linewidth=0.8)
+        _strips(axes, errors, regimes, models)
+        _boxes(axes, errors, regimes, models)
+        ratio_axis(axes.yaxis, axes.set_yscale, axes.set_ylim)
+        counts = [int(((errors["regime"] == r) & (errors["model"] == best)).sum()) for r in regimes]
+        ticks = [
+            f"{name}\n{count_of(count, 'point')}"
+            for name, count in zip(regimes, counts, strict=True)
+        ]
+        axes.set_xticks(range(len(regimes)), ticks)
+        axes.grid(visible=False, axis="x")
+        axes.set(xlabel="", ylabel="predicted / measured")
+        _models_legend(figure, models, labels or {})
+    outside = int((~(1 + errors["error"]).between(_RATIO_LOW, _RATIO_HIGH)).sum())
+    edge = f" {count_of(outside, 'ratio')} beyond the axis sit on its edge." if outside else ""
+    return Picture(
+        key="error_by_regime",
+        figure=figure,
+        op=str(errors["op"].iloc[0]),
+        alt=f"Predicted over measured time by regime and model. {_worst(errors)}",
+        facts=_worst(errors) + edge,
+    )
+
+
+def _models_legend(figure: Figure, models: list[str], labels: Mapping[str, str]) -> None:
+    names = {model: labels.get(model, model) for model in models}
+    columns = min(6, max(1, _LETTERS // (max(map(len, names.values())) + 4)))
+    colours = model_colours(models)
+    handles = [Patch(edgecolor=colours[m], fill=False, label=names[m]) for m in models]
+    figure.legend(handles=handles, loc="outside upper left", ncols=columns, handlelength=0.9)
+
+
+def _worst(errors: pd.DataFrame) -> str:
+    best = best_model(errors)
+    some = errors[errors["model"] == best]
+    mean = some["error"].abs().groupby(some["regime"]).mean()
+    return (
+        f"The model with the least error is {best}; its MAPE is highest in regime "
+        f"{mean.idxmax()}, {percent(float(mean.max()))}.{_whose(errors)}"
+    )
+
+
+def _whose(errors: pd.DataFrame) -> str:
+    """Which providers are drawn together, where there are several."""
+    names = sorted({str(name) for name in errors["provider"]})
+    return f" Drawn together: {', '.join(names)}." if len(names) > 1 else ""
+
+
+def _boxes(axes: Axes, errors: pd.DataFrame, regimes: list[str], models: list[str]) -> None:
+    sns.boxplot(
+        data=errors,
+        x="regime",
+        y="ratio",
+        hue="model",
+        order=regimes,
+        hue_order=models,
+        palette=model_colours(models),
+        ax=axes,
+        width=0.78,
+        gap=0.25,
+        fill=False,
+        showfliers=False,
+        linewidth=1.2,
+        whis=(5, 95),
+        legend=False,
+    )
+
+
+def _strips(axes: Axes, errors: pd.DataFrame, regimes: list[str], models: list[str]) -> None:
+    """Every point beside its box; seaborn's stripplot would jitter at random, a page must not."""
+    width, colours = 0.78 / len(models), model_colours(models)
+    for number, model in enumerate(models):
+        for place, regime in enumerate(regimes):
+            some = errors[(errors["model"] == model) & (errors["regime"] == regime)]
+            ratio = thinned(some, 300)["ratio"].to_numpy(dtype=float)
+            jitter = (np.arange(len(ratio)) * 0.618034) % 1 - 0.5  # golden section: spreads evenly
+            centre = place + (number - (len(models) - 1) / 2) * width
+            axes.scatter(
+                centre + jitter * width * 0.6,
+                ratio,
+                s=6,
+                color=colours[model],
+                alpha=0.45,
+                linewidth=0,
+            )

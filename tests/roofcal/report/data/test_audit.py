@@ -1,0 +1,134 @@
+"""Points faster than a roof are found, with a cause; so is every point without a time."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from roofcal.core.devices import DeviceSpec
+from roofcal.core.records import Protocol
+from roofcal.report.data.analysis import Analysis, with_shape
+from roofcal.report.data.audit import not_ok, reasons, roofs_beaten, violations, worst_factor
+from roofcal.report.data.loading import load_run
+from roofcal.report.data.tidy import tidy_frame
+from tests.roofcal.report.synthetic import (
+    MadeUpRun,
+    add_constants,
+    product,
+    samples_around,
+    stream,
+)
+
+BIG = (8192, 8192, 8192)
+PEAK_S = 2 * 8192**3 / 989.5e12
+CEILING_S = 2 * 8192**3 / (600e12 * 1.02)
+CACHE = 60 << 20
+
+
+def audit(tmp_path: Path, spec: DeviceSpec | None, made: MadeUpRun) -> pd.DataFrame:
+    add_constants(made)
+    (op,) = made.points
+    return violations(tidy_frame(load_run(made.write(tmp_path)), op, spec), CACHE)
+
+
+def test_nothing_in_the_made_up_world_is_faster_than_the_datasheet(analysis: Analysis) -> None:
+    table = analysis.violations
+    assert table.empty or set(table["bound"]) == {"calibrated"}
+
+
+def test_a_point_faster_than_the_datasheet_is_found_with_its_factor(
+    tmp_path: Path, h200: DeviceSpec
+) -> None:
+    made = MadeUpRun()
+    made.measure(product(*BIG), seconds=PEAK_S / 1.25)
+    made.measure(product(4096, 4096, 4096))
+
+    table = audit(tmp_path, h200, made)
+
+    assert list(table["bound"]) == ["datasheet", "calibrated"]
+    assert table["factor"][0] == pytest.approx(1.25)
+    assert "wrong datasheet" in table["cause"][0]
+    assert worst_factor(table, "calibrated") == pytest.approx(1.25 * CEILING_S / PEAK_S)
+
+
+def test_a_point_far_beyond_any_clock_points_at_the_timer(tmp_path: Path, h200: DeviceSpec) -> None:
+    made = MadeUpRun()
+    made.measure(product(*BIG), seconds=PEAK_S / 3)
+    assert "broken timer" in audit(tmp_path, h200, made)["cause"][0]
+
+
+def test_a_point_within_its_interval_is_no_violation(tmp_path: Path, h200: DeviceSpec) -> None:
+    made = MadeUpRun()
+    time = PEAK_S * 0.999  # the interval reaches above the peak
+    made.measure(product(*BIG), seconds=time, samples=samples_around(time, spread=0.01))
+    assert list(audit(tmp_path, h200, made)["bound"]) == ["calibrated"]
+
+
+def test_too_few_rotating_bytes_point_at_a_warm_cache(tmp_path: Path, h200: DeviceSpec) -> None:
+    made = MadeUpRun()
+    least = (1 << 26) / 4.8e12
+    made.measure(stream(1 << 26, "read"), seconds=least / 1.2, rotating_bytes=2 * CACHE)
+
+    table = audit(tmp_path, h200, made)
+
+    assert set(table["bound"]) == {"datasheet", "calibrated"}
+    assert all("warm cache" in cause for cause in table["cause"])
+
+
+def test_hot_points_are_allowed_to_be_fast(tmp_path: Path, h200: DeviceSpec) -> None:
+    made = MadeUpRun()
+    made.measure(stream(1 << 20, "read", "hot"), seconds=1e-9)
+    assert audit(tmp_path, h200, made).empty
+
+
+def test_zeros_beyond_a_ceiling_are_explained_by_power(tmp_path: Path, h200: DeviceSpec) -> None:
+    made = MadeUpRun()
+    made.measure(product(*BIG, protocol=Protocol(distribution="zeros")), seconds=CEILING_S / 1.1)
+
+    table = audit(tmp_path, h200, made)
+
+    assert list(table["bound"]) == ["calibrated"]
+    assert table["cause"][0].startswith("zeros")
+
+
+def test_without_a_datasheet_the_calibrated_roof_is_held_against(tmp_path: Path) -> None:
+    made = MadeUpRun()
+    made.measure(product(*BIG), seconds=CEILING_S / 1.1)
+
+    table = audit(tmp_path, None, made)
+
+    assert list(table["bound"]) == ["calibrated"]
+    assert "ceiling too low" in table["cause"][0]
+
+
+def test_violations_are_counted_by_roof_and_cause(tmp_path: Path, h200: DeviceSpec) -> None:
+    made = MadeUpRun()
+    for m, factor in ((8192, 1.1), (4096, 1.3)):
+        time = 2 * m * 8192 * 8192 / 989.5e12 / factor
+        made.measure(product(m, 8192, 8192), seconds=time)
+
+    counted = roofs_beaten(audit(tmp_path, h200, made))
+
+    first = counted.iloc[0]
+    assert (first["bound"], first["points"]) == ("datasheet", 2)
+    assert first["worst"] == pytest.approx(1.3)
+
+
+def test_every_point_without_a_time_is_listed(analysis: Analysis) -> None:
+    missing = not_ok(analysis.frames["gemm"])
+    assert sorted(missing["status"]) == ["failed", "not_reached", "unsupported", "unsupported"]
+
+
+def test_reasons_that_differ_in_numbers_alone_are_counted_together(tmp_path: Path) -> None:
+    made = MadeUpRun()
+    for n in (17, 555, 1001):
+        made.fail(product(64, n, 64), "unsupported", f"n={n} is no multiple of 16")
+    made.fail(product(64, 64, 64), "failed", "out of luck")
+    missing = not_ok(tidy_frame(load_run(made.write(tmp_path)), "gemm", None))
+
+    counted = reasons(with_shape(missing))
+
+    assert list(counted["count"]) == [3, 1]
+    assert counted["reason"][0] == "n=17 is no multiple of 16"
+    assert counted["example"][0] == "64 \N{MULTIPLICATION SIGN} 17 \N{MULTIPLICATION SIGN} 64"
+    assert list(reasons(missing)["example"]) == ["64 x 17 x 64", "64 x 64 x 64"]

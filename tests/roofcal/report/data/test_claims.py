@@ -1,0 +1,159 @@
+"""A claim holds where our interval meets what it allows, and every verdict says why."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from roofcal.claims.load import Entry, load_claims
+from roofcal.core.devices import DeviceSpec
+from roofcal.core.records import Protocol
+from roofcal.report.data.claims import WORDS, Verdict, as_row, counts, judge
+from roofcal.report.data.loading import load_run
+from roofcal.report.data.own_numbers import Known, known_of
+from roofcal.report.data.tidy import tidy_frame
+from tests.paths import ROOT
+from tests.roofcal.claims.ledgers import SPEEDUP, entries
+from tests.roofcal.report.gathers import NINE, gathered, gathered_run, true_time
+from tests.roofcal.report.synthetic import MadeUpRun, product
+
+CLAIMS = ROOT / "config/claims"
+AS_SOURCE = {"label": "fp8 on zeros", "points": {"distribution": "zeros"}}
+
+
+@pytest.fixture(scope="module")
+def known(tmp_path_factory: pytest.TempPathFactory, h200: DeviceSpec) -> Known:
+    made = MadeUpRun()
+    made.measure(product(2048, 2048, 2048), 40e-6)
+    fp8 = product(2048, 2048, 2048, "fp8_tensorwise")
+    made.measure(fp8, 20e-6)
+    zeros = Protocol(distribution="zeros")
+    made.measure(product(2048, 2048, 2048, "fp8_tensorwise", protocol=zeros), 16e-6)
+    run = load_run(made.write(tmp_path_factory.mktemp("claims")))
+    frame = tidy_frame(run, "gemm", h200)
+    return Known(
+        device="nvidia-h200",
+        frame=lambda op: frame if op == "gemm" else None,
+        calibration=None,
+        spec=h200,
+    )
+
+
+def verdict(known: Known, tmp_path: Path, value: float, **test: Any) -> Verdict:
+    row = {"cube": 2048, "value": value}
+    (found,) = judge(entries(tmp_path, {"test": SPEEDUP | test, "rows": [row]}), known)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("relation", "value", "tolerance", "word"),
+    [
+        ("about", 2.0, 0.1, "holds"),
+        ("about", 2.19, 0.1, "holds"),
+        ("about", 2.3, 0.1, "does not hold"),
+        ("about", 1.7, 0.1, "does not hold"),
+        (">=", 1.7, 0.0, "holds"),
+        (">=", 2.0005, 0.0, "holds"),  # our interval reaches it
+        (">=", 2.1, 0.0, "does not hold"),
+        (">=", 2.1, 0.1, "holds"),
+        ("<=", 2.1, 0.0, "holds"),
+        ("<=", 1.9, 0.0, "does not hold"),
+        ("<=", 1.9, 0.1, "holds"),
+    ],
+)
+def test_the_interval_decides(
+    known: Known, tmp_path: Path, relation: str, value: float, tolerance: float, word: str
+) -> None:
+    found = verdict(known, tmp_path, value, relation=relation, tolerance=tolerance)
+    assert found.word == word
+    assert found.reason == ""
+
+
+def test_the_number_as_the_source_timed_it_stands_beside_and_decides_nothing(
+    known: Known, tmp_path: Path
+) -> None:
+    found = verdict(known, tmp_path, 2.0, as_source=AS_SOURCE)
+    assert found.as_source is not None
+    assert found.as_source.value == pytest.approx(40 / 16)  # bf16 stays on random data
+    assert verdict(known, tmp_path, 2.5, as_source=AS_SOURCE).word == "does not hold"
+    missing = AS_SOURCE | {"points": {"distribution": "zeros", "cache": "hot"}}
+    assert verdict(known, tmp_path, 2.0, as_source=missing).as_source is None
+
+
+def test_the_source_may_differ_in_a_column_that_the_claim_leaves_open(
+    known: Known, tmp_path: Path
+) -> None:
+    open_to_all = {"points": {"recipe": "fp8_tensorwise"}}
+    as_source = {"label": "by cuBLASLt", "points": {"provider": "cublaslt"}}
+    found = verdict(known, tmp_path, 2.0, **open_to_all, as_source=as_source)
+    assert found.as_source is not None
+    assert found.as_source.value == pytest.approx(2.0)
+
+
+def test_what_cannot_be_tested_has_its_reason(known: Known, tmp_path: Path) -> None:
+    row = {"cube": 64, "value": 1}
+    claims = ({"untestable": "needs eight cards"}, {"test": SPEEDUP, "rows": [row]})
+    one, other = judge(entries(tmp_path, *claims), known)
+    assert (one.word, one.reason) == ("cannot be tested", "needs eight cards")
+    assert other.word == "cannot be tested"
+    assert other.reason.startswith("no point of gemm with recipe fp8_tensorwise")
+
+
+def test_a_row_has_their_number_and_ours_side_by_side(known: Known, tmp_path: Path) -> None:
+    row = as_row(verdict(known, tmp_path, 2.5, as_source=AS_SOURCE))
+    assert (row["verdict"], row["theirs"], row["unit"]) == ("does not hold", 2.5, "x")
+    assert row["ours"] == pytest.approx(2.0)
+    assert row["ours_low"] < row["ours"] < row["ours_high"]
+    assert row["ours_over_theirs"] == pytest.approx(0.8)
+    assert row["as_source_how"] == "fp8 on zeros"
+    assert row["url"] == "https://example.org"
+
+
+def test_a_row_of_an_untestable_claim_has_no_number_of_ours(tmp_path: Path) -> None:
+    (entry,) = entries(tmp_path, {"untestable": "why", "printed": {"words_per_s": 6294}})
+    row = as_row(Verdict(entry=entry, word="cannot be tested", reason="why"))
+    assert (row["ours"], row["ours_over_theirs"], row["relation"]) == (None, None, None)
+    assert (row["reason"], row["printed"]) == ("why", "words_per_s 6294")
+
+
+def test_every_claim_of_the_ledger_gets_a_verdict(known: Known) -> None:
+    claims: list[Entry] = load_claims(CLAIMS)
+    found = judge(claims, known)
+    assert [v.entry for v in found] == claims
+    assert sum(counts(found).values()) == len(claims)
+    by_id = {v.entry.id: v for v in found}
+    assert by_id["torchao-pr940-gemm-tensorwise-fast-accum-2048"].word == "does not hold"
+    assert all(bool(v.reason) == (v.word == WORDS[2]) for v in found)
+
+
+def test_published_gathers_are_judged_on_eight_devices(tmp_path: Path, h200: DeviceSpec) -> None:
+    run = load_run(gathered_run().write(tmp_path))
+    some = [e for e in load_claims(CLAIMS) if e.ledger.ledger == "symm-mem-all-gather"]
+    found = judge(some, known_of(run, h200))
+    assert len(found) == len(NINE)
+    for verdict in found:
+        shape = tuple(int(verdict.entry.points[axis]) for axis in "mnk")
+        sizes = (shape[0], shape[1], shape[2])
+        fused, sequence = (
+            true_time(gathered(name, sizes, 8)) for name in ("symm_mem_fused", "nccl_then_gemm")
+        )
+        assert verdict.ours is not None
+        assert verdict.ours.value == pytest.approx(sequence / fused)
+        off = abs(sequence / fused / float(verdict.entry.value or 0) - 1)
+        assert verdict.word == ("holds" if off < 0.1 else "does not hold")
+    assert {verdict.word for verdict in found} == {"holds", "does not hold"}
+
+
+def test_published_gathers_are_not_judged_on_fewer_devices(
+    tmp_path: Path, h200: DeviceSpec
+) -> None:
+    made = MadeUpRun()
+    for provider in ("symm_mem_fused", "nccl_then_gemm"):
+        made.measure(gathered(provider, NINE[0], 2), 1e-4)
+        reason = "too few devices: world size 8 needs 8 NVIDIA H200, this machine has 2"
+        made.fail(gathered(provider, NINE[0], 8), "unsupported", reason)
+    known = known_of(load_run(made.write(tmp_path)), h200)
+    some = [e for e in load_claims(CLAIMS) if e.ledger.ledger == "symm-mem-all-gather"]
+    found = judge(some, known)
+    assert {verdict.word for verdict in found} == {"cannot be tested"}
+    assert [v.reason for v in found if "too few devices: world size 8" in v.reason]

@@ -1,0 +1,44 @@
+"""CSV files beside the records: read, empty where there are none, named where they are damaged."""
+
+from pathlib import Path
+
+import pytest
+
+from roofcal.report.data.derived import read_derived
+from roofcal.report.data.loading import ReportError
+
+NEEDED = ("recipe", "error")
+
+
+def test_rows_are_read_and_words_like_none_stay_words(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("recipe,error\nnone,0.5\nNA,\n")
+    table = read_derived(path, NEEDED, ("error",))
+    assert list(table["recipe"]) == ["none", "NA"]
+    assert table["error"].isna().tolist() == [False, True]
+
+
+def test_no_file_and_a_header_alone_are_empty_with_their_columns(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    for _ in range(2):
+        table = read_derived(path, NEEDED, ("error",))
+        assert table.empty
+        assert list(table.columns) == list(NEEDED)
+        path.write_text("recipe,error\n")
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"recipe\nbf16\n", "column error is missing"),
+        (b"", "is no CSV file"),
+        (b"\xff\xfe\xff", "is no CSV file"),
+        (b"recipe,error\nbf16,much\n", "column error holds something else than numbers"),
+    ],
+)
+def test_a_damaged_file_is_named_with_the_way_out(
+    tmp_path: Path, content: bytes, says: str
+) -> None:
+    (tmp_path / "x.csv").write_bytes(content)
+    with pytest.raises(ReportError, match=rf"x\.csv: {says}.* run `make study` again"):
+        read_derived(tmp_path / "x.csv", NEEDED, ("error",))

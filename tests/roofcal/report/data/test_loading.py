@@ -1,0 +1,87 @@
+"""A run folder, as plain or compressed files, whole or in parts."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from roofcal.core.files import write_bytes
+from roofcal.core.records import Calibration, RecordsError, read_records, write_records
+from roofcal.report.data.loading import ReportError, load_run
+from tests.roofcal.report.synthetic import CPU, GPU, MadeUpRun, product, whole_run
+
+
+def test_a_run_knows_its_ops_in_the_order_of_the_study(folder: Path) -> None:
+    assert load_run(folder).ops == ("probe_launch", "probe_copy", "gemm", "cast")
+
+
+def test_records_of_an_op_are_joined_by_point(folder: Path) -> None:
+    records = load_run(folder).read("gemm")
+
+    measured = {p.point_id for p in records.points} & set(records.measurements)
+    assert len(measured) == len(records.points) - 1  # one was planned and not reached
+    assert set(records.predictions) == {"calibrated", "torchao", "datasheet"}
+    assert [session.op for session in records.sessions] == ["gemm"]
+
+
+def test_compressed_records_make_a_published_run(tmp_path: Path) -> None:
+    plain = whole_run().write(tmp_path / "a")
+    packed = whole_run().write(tmp_path / "b", suffix=".jsonl.gz")
+
+    assert load_run(plain).origin == "measured"
+    assert load_run(packed).origin == "published"
+    assert load_run(packed).read("gemm") == load_run(plain).read("gemm")
+
+
+def test_calibration_and_predictions_come_from_the_derived_folder(tmp_path: Path) -> None:
+    made = whole_run()
+    folder = made.write(tmp_path / "published")
+    (folder / "calibration.jsonl").unlink()
+    derived = tmp_path / "replay"
+    write_records(derived / "calibration.jsonl", [made.calibration()])
+
+    run = load_run(folder, derived)
+
+    assert run.calibration == made.calibration()
+    assert run.read("gemm").predictions == {}
+
+
+def test_a_run_without_calibration_is_a_run(bare: Path) -> None:
+    assert load_run(bare).calibration is None
+
+
+def test_an_op_that_was_not_planned_has_no_records(bare: Path) -> None:
+    assert load_run(bare).read("probe_copy").points == ()
+
+
+def test_the_calibration_of_another_environment_is_refused(tmp_path: Path) -> None:
+    folder = whole_run().write(tmp_path)
+    (theirs,) = read_records(folder / "calibration.jsonl", Calibration)
+    other = replace(theirs, environment_id="driver1-other")
+    write_records(folder / "calibration.jsonl", [other])
+
+    with pytest.raises(ReportError, match=r"calibration.jsonl is of nvidia-h200 in driver1-other"):
+        load_run(folder)
+
+
+def test_a_folder_without_environment_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RecordsError, match=r"environment\.jsonl: no such records file"):
+        load_run(tmp_path)
+    write_records(tmp_path / "environment.jsonl", [])
+    with pytest.raises(ReportError, match="no Environment record"):
+        load_run(tmp_path)
+
+
+def test_a_damaged_file_is_named_with_its_line(tmp_path: Path) -> None:
+    made = MadeUpRun(CPU)
+    made.measure(product(64, 64, 64, device=CPU.device))
+    folder = made.write(tmp_path)
+    path = folder / "measurements" / "gemm.jsonl"
+    write_bytes(path, path.read_bytes()[:-40])
+
+    with pytest.raises(RecordsError, match=r"measurements/gemm\.jsonl:2"):
+        load_run(folder).read("gemm")
+
+
+def test_the_made_up_device_matches_its_environment() -> None:
+    assert {point.device for point in whole_run().points["gemm"]} == {GPU.device}

@@ -1,0 +1,167 @@
+"""Errors by model, regime and recipe, against errors that the made-up run was given."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from roofcal.core.devices import DeviceSpec
+from roofcal.report.data.analysis import Analysis
+from roofcal.report.data.loading import Run, load_run
+from roofcal.report.data.prediction_errors import (
+    ALL,
+    COLUMNS,
+    error_by_regime,
+    error_of,
+    judged,
+    providers_in,
+    rank_of_regime,
+    residuals,
+)
+from roofcal.report.data.tidy import tidy_frame
+from tests.roofcal.report.synthetic import (
+    MODEL_ERROR,
+    RECIPES,
+    SHAPES,
+    MadeUpRun,
+    product,
+    true_seconds,
+)
+
+
+def test_judged_points_are_measured_as_the_study_measures(run: Run, h200: DeviceSpec) -> None:
+    rows = judged(tidy_frame(run, "gemm", h200))
+
+    assert len(rows) == len(SHAPES) * len(RECIPES)
+    assert set(rows["method"]) == {"graph"}
+    assert set(rows["repeat"]) == {0}
+
+
+def test_probes_are_never_judged(run: Run, h200: DeviceSpec) -> None:
+    assert judged(tidy_frame(run, "probe_copy", h200)).empty
+    assert error_by_regime(tidy_frame(run, "probe_copy", h200)).empty
+
+
+@pytest.mark.parametrize("regime", ["decode", "mid", "large", "skinny_k"])
+def test_the_error_of_a_regime_is_the_one_it_was_given(analysis: Analysis, regime: str) -> None:
+    row = error_of(analysis.errors, "calibrated", regime=regime)
+
+    assert row is not None
+    assert row["mape"] == pytest.approx(abs(MODEL_ERROR[regime]))
+    assert row["median_abs_error"] == pytest.approx(abs(MODEL_ERROR[regime]))
+    assert row["median_error"] == pytest.approx(MODEL_ERROR[regime])
+    assert row["worst_error"] == pytest.approx(MODEL_ERROR[regime])
+
+
+def test_the_overall_error_weighs_every_point_alike(analysis: Analysis, run: Run) -> None:
+    frame = judged(tidy_frame(run, "gemm", None))
+    expected = [abs(MODEL_ERROR[regime]) for regime in frame["regime"]]
+
+    row = error_of(analysis.errors, "calibrated")
+
+    assert row is not None
+    assert row["count"] == len(expected)
+    assert row["mape"] == pytest.approx(sum(expected) / len(expected))
+    other = error_of(analysis.errors, "torchao")
+    assert other is not None
+    assert other["mape"] == pytest.approx(0.3)
+
+
+def test_margins_hold_for_regimes_recipes_and_both(analysis: Analysis) -> None:
+    table = analysis.errors[analysis.errors["op"] == "gemm"]
+    some = table[table["model"] == "calibrated"]
+
+    total = some[(some["regime"] == ALL) & (some["recipe"] == ALL)]["count"].sum()
+    by_regime = some[(some["regime"] != ALL) & (some["recipe"] == ALL)]["count"].sum()
+    by_recipe = some[(some["regime"] == ALL) & (some["recipe"] != ALL)]["count"].sum()
+    by_both = some[(some["regime"] != ALL) & (some["recipe"] != ALL)]["count"].sum()
+    assert total == by_regime == by_recipe == by_both == len(SHAPES) * len(RECIPES)
+
+
+def test_the_95th_percentile_and_the_worst_are_of_the_errors(tmp_path: Path) -> None:
+    made = MadeUpRun()
+    errors = [-0.5, *[0.01 * step for step in range(1, 20)]]
+    for step, error in enumerate(errors):
+        point = product(64 * (step + 1), 4096, 4096)
+        made.measure(point)
+        made.predict(point, "calibrated", true_seconds(point) * (1 + error))
+    frame = tidy_frame(load_run(made.write(tmp_path)), "gemm", None)
+
+    row = error_of(error_by_regime(frame), "calibrated")
+
+    assert row is not None
+    assert row["worst_error"] == pytest.approx(-0.5)
+    assert row["p95_abs_error"] == pytest.approx(0.19 + 0.05 * (0.5 - 0.19))
+    assert row["median_abs_error"] == pytest.approx(0.105)
+    assert row["median_error"] == pytest.approx(0.095)
+
+
+def test_points_inside_their_interval_and_those_faster_than_it_are_counted(tmp_path: Path) -> None:
+    made = MadeUpRun()
+    for step, error in enumerate([0.0, 0.05, -0.05, 0.2]):
+        point = product(64 * (step + 1), 4096, 4096)
+        made.measure(point)
+        guess = true_seconds(point) * (1 + error)
+        made.predict(point, "calibrated", guess, low_s=0.9 * guess, high_s=1.1 * guess)
+        made.predict(point, "torchao", guess)
+    errors = error_by_regime(tidy_frame(load_run(made.write(tmp_path)), "gemm", None))
+    calibrated, torchao = error_of(errors, "calibrated"), error_of(errors, "torchao")
+    assert calibrated is not None
+    assert torchao is not None
+    assert calibrated["coverage"] == 0.75
+    assert pd.isna(torchao["coverage"])
+    assert (calibrated["violations"], torchao["violations"]) == (1, 2)
+
+
+def test_without_predictions_there_is_an_empty_table(bare: Path) -> None:
+    frame = tidy_frame(load_run(bare), "gemm", None)
+
+    assert residuals(frame).empty
+    table = error_by_regime(frame)
+    assert table.empty
+    assert tuple(table.columns) == COLUMNS
+
+
+def test_a_model_is_judged_on_the_points_it_predicts(tmp_path: Path) -> None:
+    made = MadeUpRun()
+    for n in (64, 128):
+        made.measure(product(64, n, 64))
+    made.predict(product(64, 64, 64), "torchao", 2 * true_seconds(product(64, 64, 64)))
+    frame = tidy_frame(load_run(made.write(tmp_path)), "gemm", None)
+
+    row = error_of(error_by_regime(frame), "torchao")
+
+    assert row is not None
+    assert (row["count"], row["mape"]) == (1, pytest.approx(1.0))
+    assert error_of(error_by_regime(frame), "calibrated") is None
+
+
+def test_regimes_come_in_the_order_of_size() -> None:
+    names = ["ragged", "other", "large", ALL, "decode", "mid"]
+    assert sorted(names, key=rank_of_regime) == [ALL, "decode", "mid", "large", "ragged", "other"]
+
+
+def test_rows_of_the_table_are_sorted_for_reading(analysis: Analysis) -> None:
+    first = analysis.errors.iloc[0]
+    assert (first["model"], first["regime"], first["recipe"]) == ("calibrated", ALL, ALL)
+    assert isinstance(analysis.errors, pd.DataFrame)
+
+
+def test_providers_are_judged_together_and_apart(tmp_path: Path) -> None:
+    made = MadeUpRun()
+    for provider, error in (("cublaslt", 0.1), ("triton", 0.3)):
+        point = product(64, 4096, 4096, provider=provider)
+        made.measure(point)
+        made.predict(point, "calibrated", true_seconds(point) * (1 + error))
+    table = error_by_regime(tidy_frame(load_run(made.write(tmp_path)), "gemm", None))
+    found = {
+        name: row["mape"]
+        for name in (ALL, "cublaslt", "triton")
+        if (row := error_of(table, "calibrated", provider=name)) is not None
+    }
+    assert found == pytest.approx({ALL: 0.2, "cublaslt": 0.1, "triton": 0.3})
+    assert providers_in(table, "gemm") == ["cublaslt", "triton"]
+
+
+def test_one_provider_is_not_told_apart(analysis: Analysis) -> None:
+    assert providers_in(analysis.errors, "gemm") == []

@@ -1,0 +1,81 @@
+"""Where numbers come from, and the commands that make them again."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from roofcal.report.data.analysis import Analysis
+from roofcal.report.data.provenance import (
+    commands,
+    derived_home,
+    environment_facts,
+    home,
+    sessions_table,
+    table_command,
+)
+from tests.roofcal.report.synthetic import CPU, GPU, MadeUpRun
+
+RUN = f"nvidia-h200/{GPU.environment_id}"
+
+
+def test_an_environment_in_the_units_people_use() -> None:
+    facts = {
+        label: value.replace("\N{NO-BREAK SPACE}", " ") for label, value in environment_facts(GPU)
+    }
+
+    assert facts["power limit"] == "700.0 W"
+    assert facts["memory clock"] == "3,201 MHz"
+    assert (facts["ECC"], facts["MIG"]) == ("on", "off")
+    assert facts["memory bus"] == "6016 bit"
+    assert "NCCL" not in facts
+
+
+def test_what_is_unknown_is_left_out() -> None:
+    assert "driver" not in dict(environment_facts(CPU))
+    assert dict(environment_facts(CPU))["last-level cache"] == "32 MiB"
+
+
+def test_sessions_say_when_where_and_by_which_command() -> None:
+    (row,) = sessions_table([MadeUpRun().session("gemm")]).to_dict("records")
+
+    assert row["started_utc"] == "2026-11-21 04:00:00"
+    assert (row["commit"], row["code"], row["dirty"]) == ("0123456789ab", "fedcba987654", "no")
+    assert row["command"] == "python -m roofcal measure --plan plan/gemm.jsonl"
+    assert row["timing"] == '{"budget_s": 0.4}'
+
+
+def test_a_checkout_without_git_is_unknown() -> None:
+    session = replace(MadeUpRun().session("gemm"), git_commit=None, git_dirty=None)
+    (row,) = sessions_table([session]).to_dict("records")
+    assert (row["commit"], row["dirty"]) == (None, "unknown")
+
+
+def test_folders_are_named_as_in_any_checkout(analysis: Analysis) -> None:
+    run = analysis.run
+    assert home(run) == derived_home(run) == f"results/{RUN}"
+    published = replace(run, origin="published", derived=Path("elsewhere"))
+    assert home(published) == f"reports/published/{RUN}"
+    assert derived_home(published) == f"results/replay/{RUN}"
+
+
+def test_the_commands_lead_from_records_to_page(analysis: Analysis) -> None:
+    lines = commands(analysis)
+
+    assert lines[0] == "git checkout 0123456789abcdef"
+    assert lines[-1] == (
+        f"python -m roofcal report --run results/{RUN} --out results/report/report.html"
+    )
+    assert sum("roofcal predict" in line for line in lines) == 2  # gemm and cast
+
+
+def test_a_replay_names_where_its_derived_files_go(analysis: Analysis) -> None:
+    run = replace(analysis.run, origin="published", derived=Path("elsewhere"))
+    lines = commands(replace(analysis, run=run))
+
+    assert not any(line.startswith("make study") for line in lines)
+    assert f"--run reports/published/{RUN}=results/replay/{RUN}" in lines[-1]
+
+
+def test_the_command_of_a_table(analysis: Analysis) -> None:
+    assert table_command(analysis.run, "cast") == (
+        f"python -m roofcal table --device nvidia-h200 --environment {GPU.environment_id} --op cast"
+    )

@@ -1,0 +1,113 @@
+"""Drift, busy time, pace: how well a run was measured."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from roofcal.report.data.analysis import Analysis
+from roofcal.report.data.loading import load_run
+from roofcal.report.data.quality import (
+    busy_fraction,
+    drift_fraction,
+    half_width,
+    minutes_since_start,
+    points_per_minute,
+    quality_row,
+    sentinel_drift,
+    wall_seconds,
+)
+from roofcal.report.data.tidy import tidy_frame
+from tests.roofcal.report.synthetic import (
+    DRIFT,
+    MadeUpRun,
+    product,
+    samples_around,
+    true_seconds,
+)
+
+SESSION = MadeUpRun().session("gemm")
+
+
+def test_the_sentinel_drifts_as_it_was_made_to(analysis: Analysis) -> None:
+    drift = sentinel_drift(analysis.frames["gemm"])
+
+    assert list(drift["repeat"]) == [1, 2, 3, 4, 5]
+    assert drift["ratio"][2] == 1.0
+    assert drift_fraction(drift) == pytest.approx(DRIFT)
+
+
+def test_an_op_without_a_sentinel_has_no_drift(analysis: Analysis) -> None:
+    drift = sentinel_drift(analysis.frames["cast"])
+    assert drift.empty
+    assert drift_fraction(drift) is None
+
+
+def test_busy_is_timed_over_wall_of_all_sessions() -> None:
+    second = replace(SESSION, wall_s=20.0, timed_s=1.0)
+
+    assert busy_fraction([SESSION]) == pytest.approx(39 / 60)
+    assert busy_fraction([SESSION, second]) == pytest.approx(40 / 80)
+    assert wall_seconds([SESSION, second]) == 80.0
+    assert points_per_minute(120, [SESSION, second]) == pytest.approx(90.0)
+
+
+def test_a_session_that_never_ended_counts_for_nothing() -> None:
+    cut = replace(SESSION, wall_s=None, timed_s=None)
+
+    assert busy_fraction([cut]) is None
+    assert points_per_minute(10, [cut]) is None
+    assert busy_fraction([SESSION, cut]) == busy_fraction([SESSION])
+
+
+def test_a_quality_row_sums_up_an_op(analysis: Analysis) -> None:
+    row = analysis.quality.set_index("op").loc["gemm"]
+
+    frame = analysis.frames["gemm"]
+    assert (row["points"], row["ok"]) == (len(frame), len(frame) - 4)
+    assert row["points_per_minute"] == pytest.approx(len(frame))
+    assert row["busy_fraction"] == pytest.approx(0.65)
+    assert row["throttled_fraction"] == 1.0
+    assert row["narrow_fraction"] == 1.0
+    assert row["drift_fraction"] == pytest.approx(DRIFT)
+
+
+def test_a_wide_interval_is_not_narrow(tmp_path: Path) -> None:
+    made = MadeUpRun()
+    point = product(64, 64, 64)
+    time = true_seconds(point)
+    made.measure(point, samples=samples_around(time, spread=0.2))
+    frame = tidy_frame(load_run(made.write(tmp_path)), "gemm", None)
+
+    assert quality_row(frame, [])["narrow_fraction"] == 0.0
+    assert 0.05 < half_width(frame).iloc[0] < 0.2
+
+
+def test_without_telemetry_nobody_knows_about_throttling(bare: Path) -> None:
+    frame = tidy_frame(load_run(bare), "gemm", None)
+    assert quality_row(frame, [])["throttled_fraction"] is None
+
+
+def test_an_op_that_was_never_measured_has_no_quality(bare: Path) -> None:
+    row = quality_row(tidy_frame(load_run(bare), "cast", None), [])
+    assert row["points"] == row["ok"] == 0
+    assert row["half_width_fraction"] is row["busy_fraction"] is None
+
+
+def test_points_are_placed_in_time_by_session_and_start(tmp_path: Path) -> None:
+    made = MadeUpRun()
+    made.measure(product(64, 64, 64), started_s=30.0)
+    made.measure(product(64, 64, 128), started_s=6.0, session_id="later")
+    frame = tidy_frame(load_run(made.write(tmp_path)), "gemm", None)
+    later = replace(SESSION, session_id="later", started_utc="2026-11-21T04:10:00+00:00")
+
+    assert list(minutes_since_start(frame, [SESSION, later])) == pytest.approx([0.5, 10.1])
+
+
+def test_a_start_that_is_no_time_counts_from_the_first(tmp_path: Path) -> None:
+    made = MadeUpRun()
+    made.measure(product(64, 64, 64), started_s=30.0)
+    frame = tidy_frame(load_run(made.write(tmp_path)), "gemm", None)
+
+    nameless = replace(SESSION, started_utc="")
+    assert list(minutes_since_start(frame, [nameless])) == pytest.approx([0.5])

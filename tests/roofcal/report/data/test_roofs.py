@@ -1,0 +1,46 @@
+"""The least time of some work by a datasheet and by a calibration."""
+
+import pytest
+
+from roofcal.core.devices import DeviceSpec
+from roofcal.core.work import Work
+from roofcal.report.data.roofs import CalibratedRoof, datasheet_seconds
+from tests.roofcal.report.synthetic import MadeUpRun, add_constants
+
+MATH = Work(flops=1e12, math_dtype="bf16", dram_read_bytes=1e6)
+MEMORY = Work(flops=1e6, math_dtype="bf16", dram_read_bytes=3e9, dram_write_bytes=1e9)
+
+
+def roof() -> CalibratedRoof:
+    made = MadeUpRun()
+    add_constants(made, {"bf16": 500e12})
+    return CalibratedRoof(made.calibration())
+
+
+def test_the_slower_of_math_and_memory_decides(h200: DeviceSpec) -> None:
+    assert datasheet_seconds(MATH, h200) == pytest.approx(1e12 / 989.5e12)
+    assert datasheet_seconds(MEMORY, h200) == pytest.approx(4e9 / 4.8e12)
+    assert roof().seconds("bf16", MATH) == pytest.approx(1e12 / (500e12 * 1.02))
+    assert roof().seconds("bf16", MEMORY) == pytest.approx(4e9 / (4e12 * 1.02))
+
+
+def test_the_fastest_provider_of_a_recipe_is_the_roof() -> None:
+    made = MadeUpRun()
+    add_constants(made, {"bf16": 500e12})
+    for provider, rate in (("ours", 600e12), ("theirs", 400e12)):
+        made.constant(f"gemm.{provider}.bf16.ceiling_flops_per_s", rate, "flop/s")
+    found = CalibratedRoof(made.calibration()).seconds("bf16", MATH)
+    assert found == pytest.approx(1e12 / (600e12 * 1.02))
+
+
+def test_what_is_unknown_bounds_nothing(h200: DeviceSpec) -> None:
+    assert datasheet_seconds(MATH, None) is None
+    assert datasheet_seconds(Work(flops=1.0, math_dtype="fp4"), h200) is None
+    assert datasheet_seconds(Work(), h200) is None
+    assert roof().seconds("int8", MATH) is None
+    assert CalibratedRoof(None).seconds("bf16", MEMORY) is None
+
+
+def test_work_without_operations_needs_no_recipe() -> None:
+    moved = Work(dram_read_bytes=4e12 * 1.02)
+    assert roof().seconds("fp8_rowwise_dim0", moved) == pytest.approx(1.0)

@@ -1,0 +1,65 @@
+"""Tables of the page: units for people, SI values for sorting, everything escaped."""
+
+import re
+
+import numpy as np
+import pandas as pd
+
+from roofcal.report.kit.blocks import MOST_ROWS, PAGED_FROM, Column, make_table
+
+SECONDS = Column(key="t", label="time", kind="number", show=lambda v: f"{v * 1e6:.1f}", unit="us")
+NAME = Column(key="name", label="name")
+
+
+def body_of(frame: pd.DataFrame, *columns: Column) -> str:
+    return make_table(frame, columns, id="x", caption="c").body
+
+
+def test_a_number_keeps_its_si_value_for_sorting() -> None:
+    assert body_of(pd.DataFrame({"t": [1.25e-5]}), SECONDS) == (
+        '<tr><td class=n data-v="1.25e-05">12.5</td></tr>'
+    )
+
+
+def test_text_is_escaped_wherever_it_comes_from() -> None:
+    frame = pd.DataFrame({"name": ["<script>alert('x')</script>"]})
+    for kind in ("text", "code", "wide"):
+        body = body_of(frame, Column(key="name", label="name", kind=kind))
+        assert "<script" not in body
+        assert "&lt;script&gt;" in body
+
+
+def test_missing_values_are_a_dash_without_a_value_to_sort_by() -> None:
+    frame = pd.DataFrame({"t": [np.nan, 1e-6], "name": [None, "a"]})
+    assert body_of(frame, SECONDS, NAME).startswith(
+        "<tr><td class=n>\u2013</td><td>\u2013</td></tr>"
+    )
+
+
+def test_columns_without_any_value_are_left_out() -> None:
+    table = make_table(
+        pd.DataFrame({"t": [np.nan], "name": ["a"]}), (SECONDS, NAME), id="x", caption="c"
+    )
+    assert list(table.columns) == [NAME]
+
+
+def test_an_empty_table_keeps_its_heads() -> None:
+    table = make_table(pd.DataFrame({"t": [], "name": []}), (SECONDS, NAME), id="x", caption="c")
+    assert (len(table.columns), table.body, table.total) == (2, "", 0)
+
+
+def test_a_text_can_be_sorted_by_the_number_behind_it() -> None:
+    column = Column(key="shown", label="x", kind="number", by="si")
+    body = body_of(pd.DataFrame({"shown": ["4.0 TB/s"], "si": [4e12]}), column)
+    assert body == '<tr><td class=n data-v="4e+12">4.0 TB/s</td></tr>'
+
+
+def test_long_tables_are_paged_and_very_long_ones_cut_with_their_total_kept() -> None:
+    def of(rows: int) -> tuple[bool, int, int]:
+        table = make_table(pd.DataFrame({"name": ["a"] * rows}), (NAME,), id="x", caption="c")
+        assert len(re.findall("<tr>", table.body)) == table.shown
+        return table.paged, table.shown, table.total
+
+    assert of(PAGED_FROM - 1) == (False, PAGED_FROM - 1, PAGED_FROM - 1)
+    assert of(PAGED_FROM) == (True, PAGED_FROM, PAGED_FROM)
+    assert of(MOST_ROWS + 5) == (True, MOST_ROWS, MOST_ROWS + 5)

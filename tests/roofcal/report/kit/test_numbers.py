@@ -1,0 +1,89 @@
+"""Numbers as people read them."""
+
+import math
+
+import pytest
+
+from roofcal.report.kit import numbers
+
+SPACE = "\N{NO-BREAK SPACE}"
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "text"),
+    [
+        (1.23456, 3, "1.23"),
+        (12345.6, 3, "12,346"),
+        (0.00123456, 2, "0.0012"),
+        (-5.5, 2, "\N{MINUS SIGN}5.5"),
+        (0, 3, "0"),
+        (math.nan, 3, "\N{EN DASH}"),
+        (math.inf, 3, "\N{EN DASH}"),
+        (999.6, 3, "1,000"),
+    ],
+)
+def test_significant_digits(value: float, digits: int, text: str) -> None:
+    assert numbers.significant(value, digits) == text
+
+
+def test_plain_numbers_can_be_read_back() -> None:
+    assert float(numbers.significant(-1.23456e-7, 5, plain=True)) == -1.2346e-7
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (4.19e12, "B/s", "4.19 TB/s"),
+        (1.98e9, "B/s", "1.98 GB/s"),
+        (1.4e15, "flop/s", "1,400 TFLOP/s"),
+        (3.2e-6, "s", "3.20 \N{MICRO SIGN}s"),
+        (6.3e-10, "s/B", "630 ps/B"),
+        (1.41e9, "Hz", "1,410 MHz"),
+        (690.0, "W", "690 W"),
+        (2.5, "1", "2.50"),
+        (1.2e13, "flop/s per compute unit", "12.0 TFLOP/s per compute unit"),
+        (0.5, "W", "0.500 W"),
+        (9e-7, "s", "900 ns"),
+        (3e-13, "s", "0.300 ps"),
+        (0.0, "s", "0 s"),
+    ],
+)
+def test_units_get_the_prefix_that_people_use(value: float, unit: str, text: str) -> None:
+    assert numbers.scaled(value, unit).replace(SPACE, " ") == text
+
+
+def test_percent_and_ratio() -> None:
+    assert numbers.percent(0.1234) == f"12.3{SPACE}%"
+    assert numbers.percent(-0.05, 0, signed=True) == f"\N{MINUS SIGN}5{SPACE}%"
+    assert numbers.percent(math.nan) == "\N{EN DASH}"
+    assert numbers.times(1.8449) == "1.84\N{MULTIPLICATION SIGN}"
+    assert numbers.times(math.inf) == "\N{EN DASH}"
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(1, "1 B"), (1 << 20, "1 MiB"), (1536, "1.5 KiB"), (1 << 42, "4 TiB")]
+)
+def test_bytes_are_binary(count: float, text: str) -> None:
+    assert numbers.binary(count).replace(SPACE, " ") == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(1.26, "1.3 s"), (42.4, "42 s"), (95, "1 min 35 s"), (7325, "2 h 2 min"), (59.7, "1 min 0 s")],
+)
+def test_durations(seconds: float, text: str) -> None:
+    assert numbers.duration(seconds).replace(SPACE, " ") == text
+
+
+def test_counts_of_things() -> None:
+    assert numbers.count_of(1, "point") == "1 point"
+    assert numbers.count_of(1200, "point") == "1,200 points"
+    assert numbers.count_of(0, "point is", "points are") == "0 points are"
+
+
+def test_what_is_missing() -> None:
+    assert [numbers.is_missing(v) for v in (None, math.nan, 0.0, "", "x")] == [
+        True,
+        True,
+        *[False] * 3,
+    ]

@@ -1,0 +1,77 @@
+"""Bandwidth against size, of streams and casts."""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+
+from roofcal.core.devices import DeviceSpec
+from roofcal.report.data.analysis import Analysis
+from roofcal.report.sections.bandwidth.figures import draw_casts, draw_streams
+
+
+def test_cold_and_hot_stand_beside_each_other(analysis: Analysis, h200: DeviceSpec) -> None:
+    frame, calibration = analysis.frames["probe_copy"], analysis.run.calibration
+    picture = draw_streams(frame, calibration, h200, 60 << 20)
+
+    assert picture is not None
+    titles = [axes.get_title(loc="left").split(":")[0] for axes in picture.figure.axes]
+    assert titles == ["cold", "hot"]
+    words = [text.get_text() for text in picture.figure.axes[0].texts]
+    assert "datasheet 4.80\N{NO-BREAK SPACE}TB/s" in words
+    assert "calibrated copy 4.00\N{NO-BREAK SPACE}TB/s" in words
+    assert "cache 60\N{NO-BREAK SPACE}MiB" in words
+
+
+def test_lines_go_through_the_measured_points(analysis: Analysis) -> None:
+    frame = analysis.frames["probe_copy"]
+    picture = draw_streams(frame, None, None, None)
+
+    assert picture is not None
+    heights = np.concatenate(
+        [np.asarray(line.get_ydata()) for line in picture.figure.axes[0].lines]
+    )
+    cold = frame[frame["cache"] == "cold"]["achieved_bytes_per_s"]
+    assert sorted(heights) == sorted(cold)
+    assert "Highest: copy by triton" in picture.facts
+
+
+def test_casts_have_a_panel_per_provider(analysis: Analysis) -> None:
+    picture = draw_casts(analysis.frames["cast"], None, None)
+
+    assert picture is not None
+    titles = [axes.get_title(loc="left") for axes in picture.figure.axes]
+    assert titles == ["torch_compile", "torch_eager"]
+
+
+def test_many_recipes_and_sizes_stand_apart(analysis: Analysis) -> None:
+    """Names in the legend stay within the figure, and sizes do not run into each other."""
+    frame = analysis.frames["cast"]
+    parts = [
+        frame.assign(
+            recipe=f"fp8_blockwise_1x{number}",
+            dram_bytes=frame["dram_bytes"] * 4.0 ** (number - 5),
+            provider=provider,
+        )
+        for number in range(10)
+        for provider in ("torch_compile", "torch_eager", "triton")
+    ]
+    picture = draw_casts(pd.concat(parts), None, None)
+    assert picture is not None
+    picture.figure.draw_without_rendering()
+    (legend,) = picture.figure.legends
+    assert legend.get_window_extent().x1 <= picture.figure.bbox.x1
+    for axes in picture.figure.axes:
+        low, high = axes.get_xlim()
+        shown = [
+            label.get_window_extent()
+            for at, label in zip(axes.get_xticks(), axes.get_xticklabels(), strict=True)
+            if low <= at <= high
+        ]
+        assert len(shown) >= 3
+        assert all(one.x1 < other.x0 for one, other in itertools.pairwise(shown))
+
+
+def test_products_and_empty_frames_have_no_bandwidth_figure(analysis: Analysis) -> None:
+    assert draw_casts(analysis.frames["gemm"], None, None) is None
+    assert draw_streams(analysis.frames["probe_copy"].iloc[:0], None, None, None) is None

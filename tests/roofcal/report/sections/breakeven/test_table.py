@@ -1,0 +1,81 @@
+"""The break-even map in the report: read, summed up, drawn with its table and its command."""
+
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from roofcal.core.devices import DeviceSpec
+from roofcal.report.chapter import Writer
+from roofcal.report.data.analysis import Analysis, analyse
+from roofcal.report.data.loading import ReportError, load_run
+from roofcal.report.data.provenance import commands
+from roofcal.report.kit.blocks import FigureBlock, Prose, Table
+from roofcal.report.sections.breakeven.table import COLUMNS, NEEDED, read_map, smallest_m
+from roofcal.report.write import csv_tables
+from tests.roofcal.report.break_evens import made_up_map, write_map
+
+
+@pytest.fixture(scope="module")
+def mapped(folder: Path, h200: DeviceSpec, tmp_path_factory: pytest.TempPathFactory) -> Analysis:
+    """The made-up run with a map."""
+    copy = tmp_path_factory.mktemp("mapped") / folder.parent.name / folder.name
+    shutil.copytree(folder, copy)
+    write_map(copy)
+    return analyse(load_run(copy), h200)
+
+
+def test_what_was_written_is_read(tmp_path: Path) -> None:
+    write_map(tmp_path)
+    pd.testing.assert_frame_equal(read_map(tmp_path), made_up_map())
+
+
+def test_no_file_and_a_header_alone_are_an_empty_map(tmp_path: Path) -> None:
+    assert read_map(tmp_path).empty
+    (tmp_path / "breakeven.csv").write_text(",".join(NEEDED) + "\n")
+    assert read_map(tmp_path).empty
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("recipe,pass\n", "column casts, m, n, k, .* is missing"),
+        ("", "is no CSV file"),
+        (",".join(NEEDED) + "\nfp8,forward,none,x,1,1,1,1,1,slower,1,1,1\n", "column m holds"),
+    ],
+)
+def test_a_damaged_map_is_named(tmp_path: Path, text: str, says: str) -> None:
+    (tmp_path / "breakeven.csv").write_text(text)
+    with pytest.raises(ReportError, match=rf"breakeven\.csv: {says}.* run `make study` again"):
+        read_map(tmp_path)
+
+
+def test_each_weight_has_one_answer() -> None:
+    found = smallest_m(made_up_map())
+    assert len(found) == 2 * 2 * 2 * 2
+    small, large = found.to_dict("records")[:2]
+    assert (small["n"], small["breakeven_m_low"], small["breakeven_m"]) == (512, 64, 64)
+    assert (small["breakeven_m_high"], small["best"]) == (256, 1.6)
+    assert pd.isna(large["breakeven_m_high"])
+    assert [column.key for column in COLUMNS] == list(found.columns)
+
+
+def test_the_section_has_figure_table_and_command(mapped: Analysis) -> None:
+    chapter = Writer(mapped, "h200", 0).chapter()
+    (section,) = [s for s in chapter.sections if s.id == "h200-breakeven"]
+    figure, table = section.blocks
+    assert isinstance(figure, FigureBlock)
+    assert figure.source == "breakeven.csv"
+    assert "python -m roofcal breakeven --run results/nvidia-h200/" in figure.command
+    assert isinstance(table, Table)
+    assert table.total == 16
+    assert len(dict(csv_tables(mapped))["breakeven.csv"]) == len(made_up_map())
+    assert any("roofcal breakeven" in line for line in commands(mapped))
+
+
+def test_a_run_without_a_map_says_so(analysis: Analysis) -> None:
+    chapter = Writer(analysis, "h200", 0).chapter()
+    (section,) = [s for s in chapter.sections if s.id == "h200-breakeven"]
+    assert section.blocks == [Prose(text="This run has no break-even map of linears.", quiet=True)]
+    assert not any("roofcal breakeven" in line for line in commands(analysis))

@@ -1,0 +1,63 @@
+"""Links between devices: constants as rows, curves as bytes over a link, and which fit is whose."""
+
+import pandas as pd
+import pytest
+
+from roofcal.core.devices import DeviceSpec
+from roofcal.ops.probe_link.model import COLLECTIVES, share
+from roofcal.report.data.analysis import Analysis, analyse
+from roofcal.report.data.loading import load_run
+from roofcal.report.sections.gathered import links as section
+from tests.roofcal.report.gathers import DIRECT, NCCL, SIZES, WORLD_SIZES, gathered_run, gloo_run
+
+
+@pytest.fixture(scope="module")
+def linked(tmp_path_factory: pytest.TempPathFactory, h200: DeviceSpec) -> Analysis:
+    """The made-up run of gathers and links."""
+    return analyse(load_run(gathered_run().write(tmp_path_factory.mktemp("links"))), h200)
+
+
+def test_a_row_has_rate_and_latency_of_a_collective_with_intervals(linked: Analysis) -> None:
+    table = section.constants(linked.run.calibration)
+    assert [column.key for column in section.CONSTANTS] == list(table.columns)
+    assert len(table) == len(WORLD_SIZES) * (2 * len(COLLECTIVES) - 1)
+    some = table[(table["collective"] == "all_gather") & (table["world_size"] == 4)]
+    assert some["by"].tolist() == ["nccl", "symm_mem"]
+    assert some["latency"].tolist() == [NCCL[0], DIRECT[0]]
+    assert some["rate"].tolist() == [NCCL[1], DIRECT[1]]
+    assert (table["rate_low"] < table["rate"]).all()
+    assert (table["latency_high"] > table["latency"]).all()
+    assert set(table.loc[table["collective"] == "send", "by"]) == {"symm_mem"}
+
+
+def test_gloo_is_known_by_its_evidence_and_no_calibration_by_no_rows() -> None:
+    assert list(section.constants(gloo_run().calibration())["by"]) == ["gloo"]
+    assert section.constants(None).empty
+
+
+def test_curves_are_bytes_over_a_link(linked: Analysis) -> None:
+    rows = section.curves(linked.frames[section.OP])
+    assert len(rows) == len(WORLD_SIZES) * (2 * len(COLLECTIVES) - 1) * len(SIZES)
+    some = rows[(rows["recipe"] == "all_reduce") & (rows["provider"] == "nccl")]
+    row = some[(some["world_size"] == 8) & (some["size_bytes"] == SIZES[-1])].iloc[0]
+    moved = share("all_reduce", 8) * SIZES[-1]
+    assert row["moved_bytes"] == pytest.approx(moved)
+    assert row["rate"] == pytest.approx(moved / (NCCL[0] + moved / NCCL[1]))
+
+
+def test_one_method_makes_the_curves_graph_before_the_clock(linked: Analysis) -> None:
+    frame = linked.frames[section.OP]
+    twice = pd.concat([frame, frame.assign(method="wall")])
+    assert len(section.curves(twice)) == len(frame)
+    assert len(section.curves(frame.assign(method="wall"))) == len(frame)
+    assert section.curves(frame[:0]).empty
+    assert section.curves(None).empty
+
+
+def test_a_fit_belongs_to_collective_provider_and_world_size(linked: Analysis) -> None:
+    table = section.constants(linked.run.calibration)
+    found = section.fit_of(table, "copy_engine_peer", "symm_mem", 2)
+    assert found is not None
+    assert found["rate"] == DIRECT[1]
+    assert section.fit_of(table, "all_gather", "nccl", 16) is None
+    assert section.fit_of(table, "copy_engine_peer", "nccl", 2) is None

@@ -1,0 +1,136 @@
+"""A card is held against what was published of its kind: planted slowdowns, reasons, no answer."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from roofcal.core.records import Environment
+from roofcal.report.data.loading import Run, load_run
+from roofcal.report.data.tidy import tidy_frame
+from roofcal.report.sections.health.comparison import (
+    FEWEST,
+    TOLERANCE,
+    Health,
+    by_kind,
+    health_of,
+    judge,
+    peer_of,
+)
+from tests.roofcal.report.synthetic import (
+    CPU,
+    GPU,
+    MadeUpRun,
+    product,
+    stream,
+    telemetry,
+    true_seconds,
+)
+
+SIDES = tuple(1024 + 128 * step for step in range(12))
+
+
+def made(root: Path, *, slower: float = 1.0, clock: float = 1.4e9, **changes: Any) -> Run:
+    """Products, streams and a sentinel; `slower` is the time of products over the true one."""
+    run = MadeUpRun(replace(GPU, **changes.pop("environment", {})))
+    for side in SIDES:
+        point = product(side, side, side)
+        seen = telemetry(clock, 690.0, ("power_cap",))
+        run.measure(point, slower * true_seconds(point), telemetry=seen)
+        run.measure(stream(side << 16))
+    for repeat in range(1, 8):
+        point = product(4096, 4096, 4096, repeat=repeat, sweeps=("sentinel",))
+        run.measure(point, slower * true_seconds(point) * (1 + 1e-3 * repeat))
+    return load_run(run.write(root, **changes))
+
+
+def health(run: Run, *peers: Run) -> Health:
+    return health_of(run, {op: tidy_frame(run, op, None) for op in run.ops}, peers)
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return made(tmp_path_factory.mktemp("published"), suffix=".jsonl.gz")
+
+
+def row(found: Health, kind: str) -> Mapping[Any, Any]:
+    rows: list[dict[Any, Any]] = found.kinds.to_dict("records")
+    return next(one for one in rows if one["kind"] == kind)
+
+
+def test_the_same_times_are_healthy(tmp_path: Path, published: Run) -> None:
+    found = health(made(tmp_path), published)
+    assert found.state == "healthy"
+    assert found.answer.startswith("Healthy: over 31 shared points")
+    assert set(found.kinds["kind"]) == {"gemm", "gemm sentinel", "probe_copy"}
+    assert row(found, "gemm")["ratio"] == pytest.approx(1.0)
+
+
+def test_a_slow_card_is_slower_and_its_clock_explains_it(tmp_path: Path, published: Run) -> None:
+    found = health(made(tmp_path, slower=1.25, clock=1.4e9 / 1.25), published)
+    assert found.state == "slower"
+    assert "25.0\N{NO-BREAK SPACE}% longer" in found.answer
+    assert "\N{MINUS SIGN}20.0" in found.answer
+    assert "the card named power_cap, which explains it" in found.answer
+    assert row(found, "gemm")["ratio"] == pytest.approx(1.25)
+    assert row(found, "gemm")["clock"] == pytest.approx(0.8)
+    assert row(found, "probe_copy")["ratio"] == pytest.approx(1.0)
+    assert row(found, "gemm sentinel")["ratio"] == pytest.approx(1.25, rel=0.01)
+
+
+def test_at_the_same_clock_the_clock_does_not_explain_it(tmp_path: Path, published: Run) -> None:
+    found = health(made(tmp_path, slower=1.25), published)
+    assert found.answer.endswith("which does not explain it.")
+
+
+def test_without_a_publication_one_sentence_says_so(tmp_path: Path, published: Run) -> None:
+    own = made(tmp_path)
+    found = health(own)
+    assert (found.state, found.against) == ("cannot be told", None)
+    assert "no publication of nvidia-h200" in found.answer
+    assert found.kinds.empty
+    assert "are the published ones" in health(published, own, published).answer
+
+
+def test_a_publication_without_shared_points_tells_nothing(tmp_path: Path) -> None:
+    other = MadeUpRun()
+    other.measure(product(64, 64, 64))
+    few = load_run(other.write(tmp_path / "published", suffix=".jsonl.gz"))
+    found = health(made(tmp_path / "own"), few)
+    assert found.state == "cannot be told"
+    assert f"fewer than {FEWEST} points" in found.answer
+
+
+def test_an_interval_across_the_limit_decides_nothing() -> None:
+    half = [1.0] * 10 + [1.2] * 10
+    points = pd.DataFrame(
+        {"kind": "gemm", "ratio": half}
+        | dict.fromkeys(("sm_clock_hz", "power_w", "throttle_reasons"))
+        | {f"{n}_published": None for n in ("sm_clock_hz", "power_w", "throttle_reasons")}
+    )
+    state, answer = judge(by_kind(points), "somewhere")
+    assert state == "cannot be told"
+    assert f"{TOLERANCE:.0%}".replace("%", "\N{NO-BREAK SPACE}%") in answer
+
+
+def test_the_publication_of_the_same_environment_is_chosen(tmp_path: Path) -> None:
+    def of(folder: str, environment: Mapping[str, Any], suffix: str = ".jsonl.gz") -> Run:
+        run = MadeUpRun(replace(GPU, **environment))
+        run.measure(product(64, 64, 64))
+        return load_run(run.write(tmp_path / folder, suffix=suffix))
+
+    own = of("own", {}, ".jsonl")
+    same, later, earlier = (
+        of("published", {}),
+        of("published", {"torch": "2.12.0"}),
+        of("published", {"torch": "2.9.0"}),
+    )
+    assert peer_of(own, [later, same, earlier]) is same
+    assert peer_of(own, [later, earlier]) is later
+    cpu: Environment = CPU
+    bare = MadeUpRun(cpu)
+    bare.measure(product(64, 64, 64, device=cpu.device))
+    assert peer_of(load_run(bare.write(tmp_path / "cpu")), [same, later]) is None

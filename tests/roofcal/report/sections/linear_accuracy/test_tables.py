@@ -1,0 +1,172 @@
+"""Accuracy of float8 linears in the report: every point once, what fast sums cost, and speed."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from roofcal.core.devices import DeviceSpec
+from roofcal.ops.linear.spec import OUTPUTS
+from roofcal.report.chapter import Writer
+from roofcal.report.data.analysis import Analysis, analyse
+from roofcal.report.data.loading import load_run
+from roofcal.report.kit.blocks import FigureBlock, Prose, Table
+from roofcal.report.sections.linear_accuracy import tables as section
+from roofcal.report.write import csv_tables
+from tests.roofcal.report.linears import (
+    CUBE,
+    DATA,
+    LONG,
+    LOST_PER_TERM,
+    RECIPES,
+    SPEED,
+    TWO_LEVEL,
+    linear,
+    linear_run,
+    true_db,
+)
+
+Blocks = list[object]
+
+
+@pytest.fixture(scope="module")
+def linears(tmp_path_factory: pytest.TempPathFactory, h200: DeviceSpec) -> Analysis:
+    """The made-up run of linears."""
+    return analyse(load_run(linear_run().write(tmp_path_factory.mktemp("linears"))), h200)
+
+
+@pytest.fixture(scope="module")
+def rows(linears: Analysis) -> pd.DataFrame:
+    return section.measured(linears.frames["linear"])
+
+
+def blocks(analysis: Analysis) -> Blocks:
+    chapter = Writer(analysis, "h200", 0).chapter()
+    (found,) = [s for s in chapter.sections if s.id == "h200-linear-accuracy"]
+    return list(found.blocks)
+
+
+def test_every_point_has_the_decibels_of_its_outputs(rows: pd.DataFrame) -> None:
+    assert {column.key for column in section.ACCURACY} <= set(rows.columns)
+    row = rows[(rows["recipe"] == "fp8_axiswise") & (rows["k"] == 16384)]
+    positive = row[row["data"] == "all positive"].iloc[0]
+    point = linear("fp8_axiswise", LONG[0], "all_positive")
+    for output in OUTPUTS:
+        assert positive[f"{output}_sqnr_db"] == pytest.approx(true_db(point, output))
+
+
+def test_a_point_counts_once_and_those_without_a_result_do_not(rows: pd.DataFrame) -> None:
+    keys = ["recipe", "provider", "distribution", "m", "n", "k"]
+    assert not rows.duplicated(keys).any()
+    assert "mxfp8" not in set(rows["recipe"])
+    cube = rows[(rows["m"] == 4096) & (rows["data"] == "normal")]
+    assert set(cube["method"]) == {"accuracy"}
+    assert set(rows.loc[rows["k"] == 1024, "distribution"]) == {"normal", "all_positive"}
+
+
+def test_recipes_and_data_stand_in_their_order(rows: pd.DataFrame) -> None:
+    assert list(dict.fromkeys(rows["recipe"])) == [*RECIPES, *TWO_LEVEL.values()]
+    assert section.kinds_of(rows) == [name.replace("_", " ") for name in DATA]
+    assert section.kinds_of(rows[rows["k"] == 1024][:1]) == ["normal"]
+
+
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [
+        ("fp8_axiswise", "fp8_axiswise"),
+        (TWO_LEVEL["tensorwise"], "fp8_tensorwise, two-level"),
+        (
+            "axiswise*axiswise+axiswise*axiswise+axiswise*axiswise@two_level",
+            "fp8_axiswise, two-level in grad_weight",
+        ),
+        (
+            "axiswise*axiswise+axiswise*tensorwise+axiswise*axiswise@two_level",
+            "axiswise*axiswise+axiswise*tensorwise+axiswise*axiswise@two_level",
+        ),
+    ],
+)
+def test_a_recipe_is_named_by_what_it_has_beside_a_named_one(name: str, label: str) -> None:
+    assert section.recipe_label(name) == label
+
+
+def test_what_fast_accumulation_costs_depends_on_the_product_alone(linears: Analysis) -> None:
+    pairs = section.accumulation(linears.frames["linear"])
+    assert [column.key for column in section.ACCUMULATION] == list(pairs.columns)
+    assert len(pairs) == len(LONG) * len(OUTPUTS) * len(TWO_LEVEL)
+    assert pairs["lost_db"].tolist() == pytest.approx((pairs["terms"] * LOST_PER_TERM).tolist())
+    long = pairs[pairs["terms"] == 16384]
+    assert list(long["product"]) == [name for name in OUTPUTS for _ in TWO_LEVEL]
+    shapes = {tuple(s) for s in long[["product", "m", "n", "k"]].to_numpy().tolist()}
+    assert shapes == {(name, *sizes) for name, sizes in zip(OUTPUTS, LONG, strict=True)}
+
+
+def test_emulated_sums_say_nothing_of_accumulation_or_speed(linears: Analysis) -> None:
+    frame = linears.frames["linear"].assign(provider=section.EMULATED)
+    assert section.accumulation(frame).empty
+    speedups = linears.speedups["linear"].assign(provider=section.EMULATED)
+    assert section.beside_speed(frame, speedups).empty
+
+
+def test_speed_stands_beside_accuracy_of_the_same_shape(linears: Analysis) -> None:
+    table = section.beside_speed(linears.frames["linear"], linears.speedups["linear"])
+    assert {column.key for column in section.SPEED} <= set(table.columns)
+    assert len(table) == 2 * (len(RECIPES) - 1)
+    found = table[table["m"] == CUBE[0]].set_index("recipe")
+    assert found["speedup"].to_dict() == pytest.approx({r: SPEED[r] for r in RECIPES[1:]})
+    assert found.loc["fp8_axiswise_bf16_grad_weight", "grad_weight_sqnr_db"] == pytest.approx(55)
+
+
+def test_the_answer_is_in_decibels_by_data_and_product(
+    linears: Analysis, rows: pd.DataFrame
+) -> None:
+    data, fast = section.answer(rows, section.accumulation(linears.frames["linear"]))
+    assert "28.5 to 29.5 dB on normal data, 29.5 to 30.5 dB on outlier channels data" in data
+    assert "38.0 to 51.0 dB on all positive data; bf16 has 55.0 dB." in data
+    assert fast == (
+        "What fast accumulation costs against two-level, on all positive data: over 16,384 terms "
+        "12.0 dB in output, 12.0 dB in grad_input, 12.0 dB in grad_weight; over 1,024 terms 0.8 dB "
+        "in output, 0.8 dB in grad_input, 0.8 dB in grad_weight."
+    )
+
+
+def test_an_answer_without_pairs_or_fp8_says_so(rows: pd.DataFrame) -> None:
+    nothing = section.accumulation(rows[:0])
+    (fast,) = section.answer(rows[rows["recipe"] == "bf16"], nothing)
+    assert "was not measured here: that takes a GPU" in fast
+    assert list(nothing.columns) == [column.key for column in section.ACCUMULATION]
+
+
+def test_the_section_has_answer_figures_and_tables(linears: Analysis) -> None:
+    found = blocks(linears)
+    assert [b.quiet for b in found if isinstance(b, Prose)] == [False, False]
+    figures = [b.id for b in found if isinstance(b, FigureBlock)]
+    names = ("accuracy", "accuracy_by_shape", "accuracy_and_speed")
+    assert figures == [f"h200-figure-linear_{name}-linear" for name in names]
+    tables = [b.source for b in found if isinstance(b, Table)]
+    assert tables == ["linear_accumulation.csv", "nvidia-h200_linear.csv"]
+    sources = {b.source for b in found if isinstance(b, FigureBlock)}
+    assert sources | set(tables) <= set(dict(csv_tables(linears)))
+
+
+def test_without_times_the_section_says_what_takes_them(tmp_path: Path, h200: DeviceSpec) -> None:
+    untimed = analyse(load_run(linear_run(timed=False).write(tmp_path)), h200)
+    found = blocks(untimed)
+    assert [b.text for b in found if isinstance(b, Prose) and b.quiet] == [section.NO_SPEED]
+    assert "linear_speed_and_accuracy.csv" not in dict(csv_tables(untimed))
+    assert untimed.timed == 0
+    assert untimed.ok == len(untimed.frames["linear"]) - 1
+
+
+def test_where_nothing_was_measured_one_sentence_says_what_to_run(analysis: Analysis) -> None:
+    (only,) = blocks(analysis)
+    assert isinstance(only, Prose)
+    assert only.quiet
+    assert "--config study=standard 'ops=[linear]'" in only.text
+    assert not any(name.startswith("linear_") for name, _ in csv_tables(analysis))
+
+
+def test_records_of_linears_from_before_have_no_such_columns(linears: Analysis) -> None:
+    frame = linears.frames["linear"].drop(columns=list(section.SQNR))
+    assert section.measured(frame).empty
+    assert section.accumulation(frame).empty
+    assert section.beside_speed(frame, linears.speedups["linear"]).empty

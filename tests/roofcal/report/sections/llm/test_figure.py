@@ -1,0 +1,54 @@
+"""Throughput against latency drawn: a panel per model, a line per recipe, on the right GPUs."""
+
+import numpy as np
+import pytest
+
+from roofcal.report.kit.pictures import Picture
+from roofcal.report.sections.llm.figure import draw_llm
+from tests.roofcal.report.estimates import made_up_estimates
+
+
+@pytest.fixture(scope="module")
+def picture() -> Picture:
+    found = draw_llm(made_up_estimates())
+    assert found is not None
+    return found
+
+
+def test_each_model_has_a_panel_on_as_few_gpus_as_hold_its_recipes(picture: Picture) -> None:
+    titles = [axes.get_title(loc="left") for axes in picture.figure.axes if axes.get_visible()]
+    assert titles == ["large, 2 GPUs", "small, 1 GPU"]
+
+
+def test_a_line_goes_through_its_batches(picture: Picture) -> None:
+    small = picture.figure.axes[1]
+    lines = {str(line.get_label()): np.asarray(line.get_xydata()) for line in small.lines}
+    assert set(lines) == {"bf16", "int4"}
+    points = [tuple(map(float, point)) for point in lines["bf16"]]
+    assert points[0] == pytest.approx((1.05e-3, 1 / 1.05e-3))
+    assert points[-1] == pytest.approx((2e-3, 20 / 2e-3))
+
+
+def test_every_recipe_is_in_the_legend_once(picture: Picture) -> None:
+    (legend,) = picture.figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["bf16", "int4"]
+
+
+def test_facts_name_the_fastest(picture: Picture) -> None:
+    facts = picture.facts.replace("\N{NO-BREAK SPACE}", " ")
+    assert "2 models. Most tokens per second: 20,000 (small in int4 on 1 GPU, batch 20)" in facts
+    assert "least time per token: 525 us (small in int4)" in facts.replace("\N{MICRO SIGN}", "u")
+
+
+def test_a_model_that_fits_one_request_alone_is_a_point() -> None:
+    table = made_up_estimates()
+    alone = table[(table["batch"] == 1) & (table["model"] == "small")]
+    found = draw_llm(alone)
+    assert found is not None
+    assert len(found.figure.axes[0].collections) == 0
+
+
+def test_where_nothing_fits_nothing_is_drawn() -> None:
+    table = made_up_estimates()
+    assert draw_llm(table[table["fits"] == "no"]) is None
+    assert draw_llm(table.iloc[:0]) is None

@@ -1,0 +1,87 @@
+"""Language models in the report: read, summed up, drawn with their table and their command."""
+
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from roofcal.core.devices import DeviceSpec
+from roofcal.report.chapter import Writer
+from roofcal.report.data.analysis import Analysis, analyse
+from roofcal.report.data.loading import ReportError, load_run
+from roofcal.report.data.provenance import commands
+from roofcal.report.kit.blocks import FigureBlock, Prose, Table
+from roofcal.report.sections.llm.table import COLUMNS, NEEDED, by_cut, read_estimates
+from roofcal.report.write import csv_tables
+from tests.roofcal.report.estimates import made_up_estimates, write_estimates
+
+
+@pytest.fixture(scope="module")
+def estimated(folder: Path, h200: DeviceSpec, tmp_path_factory: pytest.TempPathFactory) -> Analysis:
+    """The made-up run with estimates."""
+    copy = tmp_path_factory.mktemp("estimated") / folder.parent.name / folder.name
+    shutil.copytree(folder, copy)
+    write_estimates(copy)
+    return analyse(load_run(copy), h200)
+
+
+def test_what_was_written_is_read(tmp_path: Path) -> None:
+    write_estimates(tmp_path)
+    pd.testing.assert_frame_equal(read_estimates(tmp_path), made_up_estimates())
+
+
+def test_no_file_and_a_header_alone_are_no_estimates(tmp_path: Path) -> None:
+    assert read_estimates(tmp_path).empty
+    (tmp_path / "llm.csv").write_text(",".join(NEEDED) + "\n")
+    assert read_estimates(tmp_path).empty
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("model,recipe\n", "column fits, tensor_parallel, .* is missing"),
+        ("", "is no CSV file"),
+        (
+            ",".join(NEEDED) + "\nx,bf16,yes,two" + ",1" * (len(NEEDED) - 4) + "\n",
+            "column tensor_p",
+        ),
+    ],
+)
+def test_a_damaged_file_is_named(tmp_path: Path, text: str, says: str) -> None:
+    (tmp_path / "llm.csv").write_text(text)
+    with pytest.raises(ReportError, match=rf"llm\.csv: {says}.* run `make study` again"):
+        read_estimates(tmp_path)
+
+
+def test_each_cut_is_one_row_with_its_largest_batch() -> None:
+    found = by_cut(made_up_estimates())
+    assert len(found) == 7
+    first, without = found.iloc[0], found.iloc[3]
+    assert first["decode_step_s"] == pytest.approx(1e-3 * 1.05)
+    assert first["most"] == pytest.approx(20 / 2e-3)
+    assert first["most_low"] < first["most"] < first["most_high"]
+    assert without["fits"] == "no"
+    assert pd.isna(without["most"])
+    assert {column.key for column in COLUMNS} <= set(found.columns)
+
+
+def test_the_section_has_figure_table_and_command(estimated: Analysis) -> None:
+    chapter = Writer(estimated, "h200", 0).chapter()
+    (section,) = [s for s in chapter.sections if s.id == "h200-llm"]
+    figure, table = section.blocks
+    assert isinstance(figure, FigureBlock)
+    assert figure.source == "llm.csv"
+    assert "python -m roofcal llm --run results/nvidia-h200/" in figure.command
+    assert isinstance(table, Table)
+    assert table.total == 7
+    assert len(dict(csv_tables(estimated))["llm.csv"]) == len(made_up_estimates())
+    assert any("roofcal llm" in line and "--out" in line for line in commands(estimated))
+
+
+def test_a_run_without_estimates_says_so(analysis: Analysis) -> None:
+    chapter = Writer(analysis, "h200", 0).chapter()
+    (section,) = [s for s in chapter.sections if s.id == "h200-llm"]
+    quiet = Prose(text="This run has no estimates of language models.", quiet=True)
+    assert section.blocks == [quiet]
+    assert not any("roofcal llm" in line for line in commands(analysis))

@@ -1,0 +1,112 @@
+"""Measured against predicted, and the error by regime."""
+
+import numpy as np
+import pytest
+
+from roofcal.core.transfers import transferred
+from roofcal.report.data.analysis import Analysis, analyse
+from roofcal.report.data.loading import load_run
+from roofcal.report.data.prediction_errors import residuals
+from roofcal.report.sections.prediction_errors.figures import (
+    best_model,
+    draw_error_by_regime,
+    draw_measured_against_predicted,
+    models_by_error,
+)
+from tests.roofcal.report.drawn import dots
+from tests.roofcal.report.transferred import OTHER_TORCH, transferred_run
+
+
+def test_the_least_accurate_model_comes_first(analysis: Analysis) -> None:
+    models = models_by_error(residuals(analysis.frames["gemm"]))
+    assert models == ["datasheet", "torchao", "calibrated"]
+
+
+def test_a_column_per_model_with_its_error(analysis: Analysis) -> None:
+    picture = draw_measured_against_predicted(analysis.frames["gemm"])
+
+    assert picture is not None
+    titles = [axes.get_title(loc="left") for axes in picture.figure.axes[:3]]
+    assert titles[1].replace("\N{NO-BREAK SPACE}", " ") == "torchao: MAPE 30.0 %"
+    assert picture.facts.replace("\N{NO-BREAK SPACE}", " ").startswith(
+        "Within 10 % of the measured time: datasheet "
+    )
+
+
+def test_ratios_beyond_the_axis_are_counted(analysis: Analysis) -> None:
+    frame = analysis.frames["gemm"].assign(torchao_s=1e3)
+    picture = draw_error_by_regime(frame)
+    assert picture is not None
+    assert "beyond the axis sit on its edge" in picture.facts
+
+
+def test_dots_of_a_model_stand_at_its_error(analysis: Analysis) -> None:
+    picture = draw_error_by_regime(analysis.frames["gemm"])
+
+    assert picture is not None
+    (axes,) = picture.figure.axes
+    assert np.isclose(dots(axes)[:, 1], 0.7).sum() == 48  # torchao is 30 % too fast everywhere
+    assert [label.get_text().split("\n")[0] for label in axes.get_xticklabels()] == [
+        "decode",
+        "small",
+        "mid",
+        "large",
+        "skinny_k",
+    ]
+
+
+def test_the_worst_regime_is_named(analysis: Analysis) -> None:
+    picture = draw_error_by_regime(analysis.frames["gemm"])
+    assert picture is not None
+    assert "highest in regime decode, 10.0" in picture.facts
+
+
+@pytest.fixture(scope="module")
+def moved(tmp_path_factory: pytest.TempPathFactory) -> Analysis:
+    return analyse(load_run(transferred_run().write(tmp_path_factory.mktemp("moved"))), None)
+
+
+def test_other_calibrations_are_drawn_under_their_labels(moved: Analysis) -> None:
+    picture = draw_measured_against_predicted(moved.frames["gemm"], moved.labels)
+
+    assert picture is not None
+    titles = {" ".join(axes.get_title(loc="left").split()) for axes in picture.figure.axes}
+    assert {"calibrated of torch2.0.1: MAPE 2.0 %", "calibrated of driver123.45: MAPE 40.0 %"} <= {
+        title.replace("\N{NO-BREAK SPACE}", " ") for title in titles
+    }
+    assert "calibrated@" not in picture.facts
+
+
+def test_more_than_five_models_stand_in_two_bands(moved: Analysis) -> None:
+    frame = moved.frames["gemm"].assign(wave_s=1e-6)
+    picture = draw_measured_against_predicted(frame, moved.labels)
+
+    assert picture is not None
+    assert len(picture.figure.axes) == 2 * 6
+    assert picture.figure.get_figheight() * 72 == pytest.approx(2 * 560)
+
+
+def test_another_calibration_is_never_the_best_model(moved: Analysis) -> None:
+    errors = residuals(moved.frames["gemm"])
+    assert models_by_error(errors)[-1] == transferred(OTHER_TORCH.environment_id)
+    assert best_model(errors) == "calibrated"
+
+    picture = draw_error_by_regime(moved.frames["gemm"], moved.labels)
+
+    assert picture is not None
+    assert "The model with the least error is calibrated;" in picture.facts
+    (legend,) = picture.figure.legends
+    names = [text.get_text() for text in legend.get_texts()]
+    assert names[-2:] == ["calibrated", "calibrated of torch2.0.1"]
+
+
+def test_another_calibration_is_named_where_there_is_no_other_model(moved: Analysis) -> None:
+    errors = residuals(moved.frames["gemm"])
+    name = transferred(OTHER_TORCH.environment_id)
+    assert best_model(errors[errors["model"] == name]) == name
+
+
+@pytest.mark.parametrize("op", ["probe_copy", "probe_launch"])
+def test_without_predictions_there_is_no_figure(analysis: Analysis, op: str) -> None:
+    assert draw_measured_against_predicted(analysis.frames[op]) is None
+    assert draw_error_by_regime(analysis.frames[op]) is None

@@ -1,0 +1,73 @@
+"""The chapter of a device: which sections and figures it has, under which ids."""
+
+from pathlib import Path
+
+import pytest
+
+from roofcal.report.chapter import SECTIONS, Writer
+from roofcal.report.data.analysis import Analysis, analyse
+from roofcal.report.data.loading import load_run
+from roofcal.report.kit.blocks import Chapter, FigureBlock, Table
+from roofcal.report.questions import QUESTIONS
+
+FIGURES = {
+    "roofline",
+    "measured_against_predicted",
+    "error_by_regime",
+    "speedup_cubes",
+    "speedup_by_tokens",
+    "speedup_by_layer",
+    "speedup_by_shape",
+    "streams",
+    "cast_bandwidth",
+    "method_panel",
+    "session",
+    "burst_against_settled",
+}
+
+
+@pytest.fixture(scope="module")
+def chapter(analysis: Analysis) -> Chapter:
+    return Writer(analysis, "h200", 0).chapter()
+
+
+@pytest.fixture(scope="module")
+def bare_chapter(bare: Path) -> Chapter:
+    return Writer(analyse(load_run(bare), None), "cpu", 1).chapter()
+
+
+def test_every_kind_of_figure_is_there(chapter: Chapter) -> None:
+    keys = {figure.id.split("-figure-")[1].rpartition("-")[0] for figure in chapter.figures}
+    assert keys == FIGURES
+
+
+def test_every_figure_has_caption_facts_table_and_command(chapter: Chapter) -> None:
+    for figure in chapter.figures:
+        assert len(figure.caption) >= 2
+        assert figure.facts
+        assert figure.source == f"nvidia-h200_{figure.op}.csv"
+        assert figure.command.endswith(f"--op {figure.op}")
+
+
+def test_ids_are_unique_in_a_chapter(chapter: Chapter) -> None:
+    ids = [chapter.id, *(section.id for section in chapter.sections)]
+    for section in chapter.sections:
+        ids += [b.id for b in section.blocks if isinstance(b, FigureBlock | Table)]
+    ids += [table.id for table in chapter.tables]
+    assert len(ids) == len(set(ids))
+
+
+def test_a_bare_run_still_has_its_figures(bare_chapter: Chapter) -> None:
+    keys = {figure.id.split("-figure-")[1] for figure in bare_chapter.figures}
+    assert {"roofline-gemm", "speedup_cubes-gemm"} <= keys
+
+
+def test_sections_stand_in_their_order_and_empty_ones_are_left_out(chapter: Chapter) -> None:
+    keys = [section.id.removeprefix("h200-") for section in chapter.sections]
+    order = [key for _, _, named in QUESTIONS for key in named]
+    assert keys == [key for key in order if key in keys]
+    assert set(keys) <= {key for key, _, _ in SECTIONS}
+    assert {"constants", "provenance"} <= set(keys)
+    assert "mixed" not in keys
+    assert len(chapter.questions) == 6
+    assert all(section.blocks for section in chapter.sections)

@@ -1,0 +1,228 @@
+"""The page: one file, nothing from outside, the same bytes from the same records."""
+
+import gzip
+import re
+from base64 import b64decode
+from collections import Counter
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from roofcal.core.records import write_records
+from roofcal.report.data.loading import ReportError
+from roofcal.report.kit.captions import FOLDER as CAPTIONS
+from roofcal.report.write import write_report
+from tests.roofcal.report.conftest import DEVICES
+from tests.roofcal.report.synthetic import GPU, MadeUpRun, product, whole_run
+
+VOID = {"meta", "link", "br", "input", "img", "hr", "path", "use", "rect"}
+LOADING = {"src", "srcset", "poster", "data", "action", "formaction", "background"}
+
+
+class Page(HTMLParser):
+    """All tags with their attributes, and whether they nest."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.crossed: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in VOID:
+            return
+        if self.open[-1:] == [tag]:
+            self.open.pop()
+        else:
+            self.crossed.append(tag)
+
+    def of(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+@pytest.fixture(scope="module")
+def text(report: Path) -> str:
+    return report.read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def page(text: str) -> Page:
+    parsed = Page()
+    parsed.feed(text)
+    return parsed
+
+
+def test_tags_nest(page: Page) -> None:
+    assert page.crossed == []
+    assert page.open == []
+
+
+def test_nothing_is_loaded_from_outside(page: Page, text: str) -> None:
+    for tag, attributes in page.tags:
+        assert not LOADING & set(attributes), f"<{tag} {attributes}>"
+        href = attributes.get("href")
+        beside = attributes.get("class") == "data" and str(href).startswith("tables/")
+        inside = href is None or href.startswith("#") or href == "data:,"
+        assert inside or beside, f"<{tag} href={href}>"
+    styles = "".join(re.findall(r"<style>(.*?)</style>", text, re.DOTALL))
+    assert "@import" not in styles
+    assert re.findall(r"url\((?!#)", text) == []
+    script = "".join(re.findall(r"<script>(.*?)</script>", text, re.DOTALL))
+    assert not re.search(r"fetch|XMLHttpRequest|import\(|https?:", script)
+
+
+def test_the_page_is_small(report: Path) -> None:
+    assert report.stat().st_size < 12e6
+
+
+def test_links_lead_somewhere_and_ids_are_unique(page: Page, report: Path) -> None:
+    ids = Counter(str(a["id"]) for _, a in page.tags if "id" in a)
+    assert [name for name, count in ids.items() if count > 1] == []
+    links = {str(a["href"]) for a in [*page.of("a"), *page.of("use")] if a.get("href")}
+    assert {link[1:] for link in links if link.startswith("#")} - set(ids) == set()
+    files = [link for link in links if not link.startswith("#")]
+    assert files
+    assert [link for link in files if not (report.parent / link).is_file()] == []
+
+
+def test_the_page_carries_the_data_behind_every_figure_and_table(report: Path, text: str) -> None:
+    found = re.findall(r'<script type="application/gzip" data-file="([^"]+)">(.*?)</script>', text)
+    assert {name for name, _ in found} == set(re.findall(r'href="tables/([^"]+)"', text))
+    for name, held in found:
+        assert gzip.decompress(b64decode(held)) == (report.parent / "tables" / name).read_bytes()
+
+
+def test_every_figure_has_a_text_alternative_and_a_caption(page: Page, text: str) -> None:
+    drawings = page.of("svg")
+    assert len(drawings) == len(page.of("figure")) == len(page.of("figcaption")) > 12
+    assert all(a["role"] == "img" and len(str(a["aria-label"])) > 40 for a in drawings)
+    for caption in re.findall(r"<figcaption>(.*?)</figcaption>", text, re.DOTALL):
+        assert caption.count("<p") >= 4
+        assert "python -m roofcal table --device" in caption
+
+
+def test_heads_of_tables_have_a_scope_and_tables_a_caption(page: Page) -> None:
+    heads = page.of("th")
+    assert heads
+    assert all(head.get("scope") == "col" for head in heads)
+    assert len(page.of("caption")) == len(page.of("table"))
+
+
+def test_boxes_that_scroll_can_be_reached_by_keyboard(page: Page) -> None:
+    boxes = [a for a in page.of("div") if a.get("class") in ("box", "drawing")]
+    assert boxes
+    assert all(a["tabindex"] == "0" and a["role"] == "region" and a["aria-label"] for a in boxes)
+
+
+def test_numbers_carry_their_si_value(page: Page) -> None:
+    values = [a["data-v"] for a in page.of("td") if "data-v" in a]
+    assert len(values) > 1000
+    assert all(float(str(value)) == float(str(value)) for value in values)
+
+
+def test_the_gpu_comes_first_and_names_are_escaped(text: str) -> None:
+    assert text.index('id="nvidia-h200"') < text.index('id="cpu-made-up"')
+    assert "Made-up &lt;CPU&gt; &amp; co" in text
+    assert "<CPU>" not in text
+
+
+def test_both_colour_schemes_and_print_are_styled(text: str) -> None:
+    assert "@media (prefers-color-scheme: dark)" in text
+    assert "@media print" in text
+    assert 'name="viewport"' in text
+
+
+def test_equal_records_give_equal_bytes(
+    folder: Path, report: Path, bare: Path, tmp_path: Path
+) -> None:
+    again = tmp_path / "elsewhere" / "page.html"
+    write_report([(folder, folder), (bare, None)], again, DEVICES)
+    assert again.read_bytes() == report.read_bytes()
+
+
+def test_the_tables_stand_beside_the_page(report: Path) -> None:
+    names = {path.name for path in (report.parent / "tables").iterdir()}
+    assert {
+        "nvidia-h200_gemm.csv",
+        "nvidia-h200_probe_copy.csv",
+        "cpu-made-up_gemm.csv",
+        "error_by_regime.csv",
+        "violations.csv",
+        "not_ok.csv",
+        "speedups.csv",
+        "constants.csv",
+        "method_panel.csv",
+        "quality.csv",
+    } <= names
+    gemm = pd.read_csv(report.parent / "tables" / "nvidia-h200_gemm.csv")
+    assert list(gemm.columns[:3]) == ["op", "provider", "recipe"]
+    assert set(gemm["environment_id"]) == {GPU.environment_id}
+    errors = pd.read_csv(report.parent / "tables" / "error_by_regime.csv")
+    assert list(errors.columns[:4]) == ["device", "environment_id", "op", "model"]
+
+
+def test_two_environments_of_a_device_share_a_table_and_not_an_id(tmp_path: Path) -> None:
+    folders = []
+    for torch in ("2.11.0", "2.12.0"):
+        made = MadeUpRun(replace(GPU, torch=torch))
+        made.measure(product(64, 64, 64))
+        folders.append((made.write(tmp_path), None))
+
+    out = tmp_path / "report" / "report.html"
+    write_report(folders, out, DEVICES)
+
+    parsed = Page()
+    parsed.feed(out.read_text(encoding="utf-8"))
+    chapters = [a["id"] for a in parsed.of("section") if a.get("class") == "chapter"]
+    assert len(set(chapters)) == 2
+    assert len(pd.read_csv(out.parent / "tables" / "nvidia-h200_gemm.csv")) == 2
+
+
+def test_a_published_run_shows_where_its_records_are(tmp_path: Path) -> None:
+    folder = whole_run().write(tmp_path / "somewhere", suffix=".jsonl.gz")
+    out = tmp_path / "report.html"
+    write_report([(folder, folder)], out, DEVICES)
+
+    text = out.read_text(encoding="utf-8")
+
+    assert f"--run reports/published/nvidia-h200/{GPU.environment_id}" in text
+    assert str(tmp_path) not in text
+
+
+def test_without_a_run_there_is_nothing_to_report(tmp_path: Path) -> None:
+    with pytest.raises(ReportError, match="no run to report"):
+        write_report([], tmp_path / "report.html", DEVICES)
+
+
+def test_a_bad_run_leaves_the_old_page_alone(tmp_path: Path, folder: Path) -> None:
+    out = tmp_path / "report.html"
+    out.write_text("old")
+    write_records(tmp_path / "bad" / "environment.jsonl", [])
+
+    with pytest.raises(ReportError):
+        write_report([(folder, None), (tmp_path / "bad", None)], out, DEVICES)
+
+    assert out.read_text() == "old"
+    assert not (tmp_path / "tables").exists()
+
+
+def test_figures_are_files_too_where_a_folder_is_named(tmp_path: Path, folder: Path) -> None:
+    write_report([(folder, folder)], tmp_path / "report.html", DEVICES, figures=tmp_path / "svg")
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    files = sorted(path.relative_to(tmp_path / "svg") for path in (tmp_path / "svg").rglob("*.svg"))
+    assert len(files) == text.count("<figure")
+    assert Path("Which_recipe_for_my_layer/nvidia-h200/roofline.gemm.svg") in files
+    assert {path.stem.partition(".")[0] for path in files} <= {
+        path.stem for path in CAPTIONS.glob("*.md")
+    }
