@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from roofcal.core.records import Environment, write_records
+from roofcal.core.jsonl import write_records
+from roofcal.core.records import Environment
 from roofcal.ops import OPS
 from tests.paths import ROOT
 from tests.workflow.checkout import Checkout, copy_checkout

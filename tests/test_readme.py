@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from roofcal.cli.main import COMMANDS, main
-from roofcal.core.records import Environment, PlanPoint, read_records
+from roofcal.core.jsonl import read_records
+from roofcal.core.records import Environment, PlanPoint
 from roofcal.measure.session import _too_few
 from roofcal.study.plan import PlanError, plan_op
 from tests.paths import ROOT

@@ -17,7 +17,8 @@ def schemas() -> dict[str, str]:
     from pydantic import BaseModel  # noqa: PLC0415
 
     from roofcal.claims.schema import Ledger  # noqa: PLC0415
-    from roofcal.study.schema import LanguageModel, StudyFile, SweepFile  # noqa: PLC0415
+    from roofcal.core.language_models import LanguageModel  # noqa: PLC0415
+    from roofcal.study.schema import StudyFile, SweepFile  # noqa: PLC0415
 
     kinds: dict[str, type[BaseModel]] = {
         "config": StudyFile,

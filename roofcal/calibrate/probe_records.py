@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from roofcal.core.records import Environment, Measurement, PlanPoint, read_records
+from roofcal.core.jsonl import read_records
+from roofcal.core.records import Environment, Measurement, PlanPoint
 from roofcal.core.statistics import summarise
 from roofcal.fitting.probes import CalibrationError, Probe
 from roofcal.ops import BY_NAME

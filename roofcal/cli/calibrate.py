@@ -17,7 +17,7 @@ def add(commands: Commands) -> None:
 def run(options: argparse.Namespace) -> None:
     """Fit and write the calibration of a run folder."""
     from roofcal.calibrate.calibration import calibrate
-    from roofcal.core.records import write_records
+    from roofcal.core.jsonl import write_records
 
     spec = datasheet(options.folder.parent.name)
     write_records(options.out, [calibrate(options.folder, spec)])

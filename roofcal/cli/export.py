@@ -26,7 +26,8 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Print the file, or write it to --out and say where the constants come from."""
-    from roofcal.core.records import Environment, read_records
+    from roofcal.core.jsonl import read_records
+    from roofcal.core.records import Environment
     from roofcal.export.formats import export, format_named
     from roofcal.export.subject import Subject
     from roofcal.models.calibrations import find_calibration

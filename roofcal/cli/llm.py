@@ -69,7 +69,7 @@ def run(options: argparse.Namespace) -> None:
 
 def _table(options: argparse.Namespace) -> None:
     from roofcal.ask.llm.table import run_table
-    from roofcal.study.config import load_models
+    from roofcal.core.language_models import load_models
 
     calibration = options.calibration or options.folder / "calibration.jsonl"
     spec = datasheet(options.folder.parent.name)
@@ -79,7 +79,7 @@ def _table(options: argparse.Namespace) -> None:
 
 def _question(options: argparse.Namespace) -> "Question":
     from roofcal.ask.llm.workload import CHUNK, Question, Workload
-    from roofcal.study.config import load_model
+    from roofcal.core.language_models import load_model
 
     workload = Workload(
         batch=options.batch,

@@ -27,7 +27,8 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Measure the points of a plan file."""
-    from roofcal.core.records import Environment, read_records
+    from roofcal.core.jsonl import read_records
+    from roofcal.core.records import Environment
     from roofcal.measure.session import Job, measure
     from roofcal.study.discover import check_environment
 

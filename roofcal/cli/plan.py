@@ -23,7 +23,8 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Write the points of one op, or print how many there are of each."""
-    from roofcal.core.records import Environment, read_records, write_records
+    from roofcal.core.jsonl import read_records, write_records
+    from roofcal.core.records import Environment
     from roofcal.study.config import load_study
     from roofcal.study.discover import discover
     from roofcal.study.plan import plan_op

@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _predict_run(options: argparse.Namespace) -> None:
-    from roofcal.core.records import write_records
+    from roofcal.core.jsonl import write_records
     from roofcal.models.run import predict_run
 
     calibration = options.calibration or options.folder / "calibration.jsonl"

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from roofcal.core.records import Calibration, Ceiling, read_records
+from roofcal.core.jsonl import read_records
+from roofcal.core.records import Calibration, Ceiling
 
 
 def read_constants(derived: Path) -> Mapping[str, Ceiling] | None:

@@ -16,7 +16,8 @@ from typing import Final
 import numpy as np
 
 from roofcal.compare.errors import CompareError
-from roofcal.core.records import Environment, Measurement, PlanPoint, Session, read_records
+from roofcal.core.jsonl import read_records
+from roofcal.core.records import Environment, Measurement, PlanPoint, Session
 from roofcal.core.regimes import gemm_regime
 from roofcal.ops import OPS
 

@@ -1,33 +1,27 @@
-"""The records every stage reads and writes, and their JSON Lines files.
+"""The records every stage reads and writes; roofcal.core.jsonl has their files.
 
-One line is one record: {"record": "Measurement", "schema_version": 2, ...}. Records hold what was
-observed; medians, rates and errors are functions of records, so a better statistic never needs the
-GPU again. Quantities are in SI units, named by suffix.
+Records hold what was observed; medians, rates and errors are functions of records, so a better
+statistic never needs the GPU again. Quantities are in SI units, named by suffix.
 """
 
-import gzip
 import hashlib
 import json
-import os
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields
-from functools import cache
-from pathlib import Path
-from typing import Any, Final, Literal, TextIO, TypeVar, overload
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final, Literal
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
+from pydantic import ConfigDict, with_config
 
-from roofcal.core.files import write_bytes
-from roofcal.core.protocols import CacheState, Distribution, Method
-
-# 2 added Measurement.quantisation_error; records of version 1 mean what they meant.
-SCHEMA_VERSION: Final = 2
-_READABLE: Final = (1, SCHEMA_VERSION)
-
+Method = Literal["graph", "events_flush", "profiler", "wall", "accuracy"]
+CacheState = Literal["cold", "hot"]
+Distribution = Literal["normal", "outlier_channels", "heavy_tails", "all_positive", "zeros"]
 Status = Literal["ok", "unsupported", "incorrect", "out_of_memory", "timeout", "failed"]
 _STRICT: Final = ConfigDict(extra="forbid")
-# Not written where empty, so that records without them stay as they were.
-_OPTIONAL: Final = ("output_errors", "fastest_rank_s", "rank_medians_s")
+
+
+def canonical_json(value: Any) -> bytes:
+    """The one JSON text of a value: sorted keys, no white space."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 @with_config(_STRICT)
@@ -38,7 +32,10 @@ class Protocol:
     method        graph: replay of a CUDA graph over rotating copies (on a CPU: a timed loop);
                   events_flush: events around one call after a flush of the cache;
                   profiler: kernel time by CUPTI; wall: host clock around eager calls;
-                  accuracy: not timed, one call for the errors of its outputs
+                  accuracy: one call for the distance of each output from the reference. It is not
+                  timed: its row is ok without samples, however large the error (a NaN is
+                  incorrect), and it runs without torch.compile, which costs seconds per point and
+                  computes the same
     cache         cold: rotating copies together > 2x the last-level cache; hot: one copy
     distribution  of the input values, see roofcal.ops.bench.draw
     """
@@ -252,149 +249,3 @@ class Prediction:
 
 
 Record = PlanPoint | Environment | Session | Measurement | Calibration | Prediction
-R = TypeVar("R", bound=Record)
-S = TypeVar("S", bound=Record)
-_TYPES: Final = {
-    kind.__name__: kind
-    for kind in (PlanPoint, Environment, Session, Measurement, Calibration, Prediction)
-}
-
-
-class RecordsError(ValueError):
-    """A records file that cannot be read; the message names file, line and way out."""
-
-
-def canonical_json(value: Any) -> bytes:
-    """The one JSON text of a value: sorted keys, no white space."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
-
-
-@cache
-def _adapter(kind: str) -> TypeAdapter[Any]:
-    return TypeAdapter(_TYPES[kind])
-
-
-def encode(record: Record) -> str:
-    """One JSON line (without the newline) of a record."""
-    head = {"record": type(record).__name__, "schema_version": SCHEMA_VERSION}
-    every = ((f.name, getattr(record, f.name)) for f in fields(record))
-    body = {name: value for name, value in every if value or name not in _OPTIONAL}
-    return json.dumps(head | body, default=_plain, separators=(",", ":"))
-
-
-def decode(line: str, where: str = "record") -> Record:
-    """The record of one JSON line.
-
-    Raises RecordsError, naming `where`, for text that is no JSON, an unknown kind, a newer schema,
-    a missing or misspelt field or a value of the wrong type.
-    """
-    try:
-        body = json.loads(line)
-        kind = _TYPES[body.pop("record")]
-        version = body.pop("schema_version")
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise RecordsError(f"{where}: not a record ({type(error).__name__}: {error})") from None
-    if version not in _READABLE:
-        raise RecordsError(_version_message(where, version))
-    return _validated(kind, body, where)
-
-
-def _validated(kind: type[Any], body: Any, where: str) -> Record:
-    try:
-        record: Record = _adapter(kind.__name__).validate_python(body)
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
-        raise RecordsError(f"{where}: {kind.__name__}.{key}: {first['msg']}") from None
-    return record
-
-
-def _version_message(where: str, version: Any) -> str:
-    return (
-        f"{where}: records of schema version {version!r}, this roofcal reads {SCHEMA_VERSION} and "
-        "older; use the roofcal commit that wrote them, or a newer one"
-    )
-
-
-def _plain(value: Any) -> Any:
-    return asdict(value)
-
-
-def write_records(path: Path, records: Iterable[Record]) -> None:
-    """Write records to `path` (gzip where it ends in .gz) under a temporary name, then rename.
-
-    Nothing half-written is left at `path`: raises OSError (full disk, no permission) before.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    text = "".join(encode(record) + "\n" for record in records)
-    write_bytes(path, gzip.compress(text.encode(), mtime=0) if _zipped(path) else text.encode())
-
-
-def append_record(path: Path, record: Record) -> None:
-    """Append one line and flush it to the disk, so that a kill loses at most the line in flight."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a", encoding="utf-8") as stream:
-        stream.write(encode(record) + "\n")
-        stream.flush()
-        os.fsync(stream.fileno())
-
-
-def iter_lines(path: Path) -> Iterator[tuple[str, Record | RecordsError]]:
-    """Every line of a file as (where, record or the error of that line), in order."""
-    with _opened(path) as stream:
-        number = 0
-        try:
-            for number, line in enumerate(stream, start=1):
-                where = f"{path}:{number}"
-                try:
-                    yield where, decode(line, where)
-                except RecordsError as error:
-                    yield where, error
-        except (EOFError, OSError, UnicodeDecodeError) as error:
-            where = f"{path}:{number + 1}"
-            yield where, RecordsError(f"{where}: {path.name} is cut off or damaged here ({error})")
-
-
-@overload
-def read_records(path: Path, kind: type[R], /) -> list[R]: ...
-@overload
-def read_records(path: Path, first: type[R], second: type[S], /) -> list[R | S]: ...
-@overload
-def read_records(path: Path) -> list[Record]: ...
-def read_records(path: Path, *kinds: type[Any]) -> list[Any]:
-    """All records of a file, of the given kinds where any is named.
-
-    Raises RecordsError naming the first bad line, and how many good ones there are to keep with
-    `salvage_records`.
-    """
-    good, bad = salvage_records(path)
-    if bad:
-        raise RecordsError(f"{bad[0]}\n{len(good)} good lines of {path} are untouched: {_WAY_OUT}")
-    return [record for record in good if not kinds or isinstance(record, kinds)]
-
-
-_WAY_OUT: Final = "mend or delete the bad line and run again; only that point is measured again"
-
-
-def salvage_records(path: Path) -> tuple[list[Record], list[RecordsError]]:
-    """(good records, errors of the bad lines) of a file; raises RecordsError if it is not there."""
-    if not path.is_file():
-        raise RecordsError(f"{path}: no such records file")
-    good: list[Record] = []
-    bad: list[RecordsError] = []
-    for _, record in iter_lines(path):
-        if isinstance(record, RecordsError):
-            bad.append(record)
-        else:
-            good.append(record)
-    return good, bad
-
-
-def _opened(path: Path) -> TextIO:
-    if _zipped(path):
-        return gzip.open(path, "rt", encoding="utf-8")
-    return path.open(encoding="utf-8")
-
-
-def _zipped(path: Path) -> bool:
-    return path.suffix == ".gz"

@@ -11,6 +11,10 @@ from pydantic import BaseModel, ValidationError
 M = TypeVar("M", bound=BaseModel)
 
 
+class ConfigError(ValueError):
+    """Everything wrong with files of config/, one line per file and key."""
+
+
 def read_yaml(path: Path, errors: list[str]) -> dict[str, Any]:
     """The mapping of a file; {} after adding to `errors` what is wrong with it."""
     try:

@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from statistics import median
 
 from roofcal.core.statistics import summarise
+from roofcal.core.timing_protocol import Timing
 from roofcal.measure.contender import Contender
 from roofcal.measure.telemetry import Sensor
 from roofcal.measure.timing import Timer
-from roofcal.study.schema import Timing
 
 Turn = tuple[Contender, Timer]
 

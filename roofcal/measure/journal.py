@@ -11,14 +11,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from roofcal.core.records import (
-    Measurement,
-    Record,
-    Session,
-    append_record,
-    salvage_records,
-    write_records,
-)
+from roofcal.core.jsonl import append_record, salvage_records, write_records
+from roofcal.core.records import Measurement, Record, Session
 
 
 class Journal:

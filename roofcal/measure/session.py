@@ -20,14 +20,8 @@ from typing import Any
 
 from tqdm import tqdm
 
-from roofcal.core.records import (
-    Environment,
-    Measurement,
-    PlanPoint,
-    Session,
-    read_records,
-    write_records,
-)
+from roofcal.core.jsonl import read_records, write_records
+from roofcal.core.records import Environment, Measurement, PlanPoint, Session
 from roofcal.measure.journal import Journal
 from roofcal.measure.locks import Lock, wait_for_locks
 from roofcal.measure.supervisor import Crew, MeasureError, timing_of

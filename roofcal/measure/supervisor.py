@@ -12,19 +12,12 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from roofcal.core.records import (
-    Environment,
-    Measurement,
-    PlanPoint,
-    Session,
-    Status,
-    decode,
-    encode,
-)
+from roofcal.core.jsonl import decode, encode
+from roofcal.core.records import Environment, Measurement, PlanPoint, Session, Status
+from roofcal.core.timing_protocol import Timing
 from roofcal.measure.locks import Lock
 from roofcal.measure.process import WorkerProcess
 from roofcal.measure.rank_group import RankGroup
-from roofcal.study.schema import Timing
 
 _START_S = 180.0  # importing torch and creating a context on a cold file system
 _Workers = WorkerProcess | RankGroup

@@ -26,7 +26,9 @@ from typing import IO, Any
 
 import torch
 
-from roofcal.core.records import Measurement, PlanPoint, Status, decode, encode
+from roofcal.core.jsonl import decode, encode
+from roofcal.core.records import Measurement, PlanPoint, Status
+from roofcal.core.timing_protocol import Timing
 from roofcal.measure.contender import Contender, IncorrectError, data_seed, prepare
 from roofcal.measure.failures import is_broken, reason_of, status_of
 from roofcal.measure.interleave import time_group
@@ -34,7 +36,6 @@ from roofcal.measure.rank_timing import make_rank_timer
 from roofcal.measure.ranks import ALONE, Alone, Ranks
 from roofcal.measure.telemetry import Sensor
 from roofcal.measure.timing import Timer, make_timer
-from roofcal.study.schema import Timing
 
 _CPU_CACHE_BYTES = 64 << 20
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h

@@ -4,7 +4,8 @@ import difflib
 from pathlib import Path
 
 from roofcal.core.environments import version_key
-from roofcal.core.records import Calibration, read_records
+from roofcal.core.jsonl import read_records
+from roofcal.core.records import Calibration
 from roofcal.models.errors import PredictError
 from roofcal.ops.cast.model import CONSTANTS
 from roofcal.ops.gemm.fitted import old_names

@@ -12,9 +12,9 @@ A model is a module of this package with
 from collections.abc import Sequence
 from typing import Final, Protocol
 
+from roofcal.core.environments import origin_environment
 from roofcal.core.records import PlanPoint, Prediction
 from roofcal.core.times import Array, Times
-from roofcal.core.transfers import origin_of
 from roofcal.models import calibrated, datasheet
 from roofcal.models.errors import PredictError
 from roofcal.models.sources import Sources
@@ -49,9 +49,10 @@ MODELS: Final[dict[str, Model]] = {model.MODEL: model for model in _ALL}
 def model_named(name: str) -> Model:
     """The model of a name; raises PredictError with the names there are.
 
-    Names of roofcal.core.transfers are none: they say how a run was predicted.
+    The name of a transferred model (roofcal.core.environments) is none of them: it says how a run
+    was predicted.
     """
-    origin = origin_of(name)
+    origin = origin_environment(name)
     if origin is not None:
         raise PredictError(
             f"'{name}' is model calibrated of an environment: --environment {origin}"

@@ -5,8 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from roofcal.core.devices import DeviceSpec
-from roofcal.core.records import Calibration, PlanPoint, Prediction, read_records
-from roofcal.core.transfers import transferred
+from roofcal.core.environments import transferred_model
+from roofcal.core.jsonl import read_records
+from roofcal.core.records import Calibration, PlanPoint, Prediction
 from roofcal.models import calibrated, composed
 from roofcal.models.calibrations import read_calibration
 from roofcal.models.errors import PredictError
@@ -28,8 +29,8 @@ def predict_run(
 
     spec, wave: the device's datasheet and its description for the wave model, where it has them.
     also: calibrations of the device in other environments, each a model of its own, named by
-    roofcal.core.transfers.transferred; their predictions come last. Raises PredictError where
-    there is no plan, a calibration is another device's, or two are of one environment;
+    roofcal.core.environments.transferred_model; their predictions come last. Raises PredictError
+    where there is no plan, a calibration is another device's, or two are of one environment;
     RecordsError for bad files.
     """
     planned = read_records(plan_file(run, op), PlanPoint)
@@ -59,7 +60,7 @@ def _of_other_environments(paths: Iterable[Path], own: Calibration) -> Iterator[
 
 
 def _transferred(points: Sequence[PlanPoint], calibration: Calibration) -> list[Prediction]:
-    name = transferred(calibration.environment_id)
+    name = transferred_model(calibration.environment_id)
     made = composed.predict(calibrated, points, Sources(calibration=calibration))
     return [replace(prediction, model=name) for prediction in made]
 

@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol, cast, get_args
 import torch
 from torch import distributed
 
-from roofcal.core.protocols import Distribution
+from roofcal.core.records import Distribution
 from roofcal.ops.spec import Unsupported
 
 Inputs = Mapping[str, torch.Tensor]

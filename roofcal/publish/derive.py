@@ -9,12 +9,13 @@ from roofcal.ask.llm.table import run_table
 from roofcal.calibrate.calibration import calibrate
 from roofcal.calibrate.learning import learning_csv
 from roofcal.core.devices import DeviceSpec
-from roofcal.core.records import Prediction, Record, encode, read_records, write_records
-from roofcal.core.transfers import origin_of
+from roofcal.core.environments import origin_environment
+from roofcal.core.jsonl import encode, read_records, write_records
+from roofcal.core.language_models import load_models
+from roofcal.core.records import Prediction, Record
 from roofcal.models.run import predict_run
 from roofcal.models.wave.device import WaveDevice
 from roofcal.report.write import tables_of
-from roofcal.study.config import load_models
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +70,7 @@ def _others(folder: Path, op: str) -> list[Path]:
     """Calibrations of other environments that the published predictions of an op were made with."""
     path = folder / "predictions" / f"{op}.jsonl"
     models = dict.fromkeys(p.model for p in read_records(path, Prediction))
-    origins = [origin for model in models if (origin := origin_of(model)) is not None]
+    origins = [origin for model in models if (origin := origin_environment(model)) is not None]
     return [folder.parent / origin / "calibration.jsonl" for origin in origins]
 
 

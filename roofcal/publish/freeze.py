@@ -5,6 +5,8 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
+from roofcal.core.environments import origin_environment
+from roofcal.core.jsonl import read_records, write_records
 from roofcal.core.records import (
     Calibration,
     Environment,
@@ -12,10 +14,7 @@ from roofcal.core.records import (
     PlanPoint,
     Prediction,
     Session,
-    read_records,
-    write_records,
 )
-from roofcal.core.transfers import origin_of
 from roofcal.publish.index import claimed_twice, write_index
 from roofcal.publish.manifest import commit_of_checkout, write_manifest
 from roofcal.report.write import write_report
@@ -77,7 +76,7 @@ def _freeze(run: Path, fresh: Path, beside: Path) -> None:
 
 def _is_lasting(prediction: Prediction, beside: Path) -> bool:
     """Whether the calibration behind a prediction is the run's own or published beside it."""
-    origin = origin_of(prediction.model)
+    origin = origin_environment(prediction.model)
     return origin is None or (beside / origin / "calibration.jsonl").is_file()
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from roofcal.core.files import write_bytes
-from roofcal.core.records import Calibration, Environment, read_records
+from roofcal.core.jsonl import read_records
+from roofcal.core.records import Calibration, Environment
 from roofcal.publish.manifest import NAME, read_manifest
 
 _HEADER: Final = ("device", "environment", "driver", "torch", "commit", "files", "report")

@@ -12,14 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from roofcal.core.records import (
-    Environment,
-    Measurement,
-    PlanPoint,
-    RecordsError,
-    Session,
-    read_records,
-)
+from roofcal.core.jsonl import RecordsError, read_records
+from roofcal.core.records import Environment, Measurement, PlanPoint, Session
 from roofcal.publish.derive import Known, derivations, tables
 from roofcal.publish.manifest import ManifestError, differences, read_manifest
 

@@ -7,16 +7,13 @@ from typing import Any, TypeVar
 
 from roofcal.claims.load import read_ledgers
 from roofcal.claims.schema import Ledger
-from roofcal.core.yaml_files import nearest, read_yaml, unknown, validated
+from roofcal.core.language_models import LanguageModel
+from roofcal.core.yaml_files import ConfigError, nearest, read_yaml, unknown, validated
 from roofcal.ops import BY_NAME, OPS
 from roofcal.ops.spec import OpSpec
-from roofcal.study.schema import Backend, LanguageModel, StudyFile, Sweep, SweepFile
+from roofcal.study.schema import Backend, StudyFile, Sweep, SweepFile
 
 M = TypeVar("M", StudyFile, SweepFile, LanguageModel)
-
-
-class ConfigError(ValueError):
-    """Everything wrong with the configuration, one line per file and key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,29 +103,6 @@ def load_study(folder: Path, overrides: Mapping[str, Any] | None = None) -> Stud
         raise ConfigError("\n".join(errors))
     ordered = {op.name: sweeps[op.name] for op in OPS if op.name in sweeps}
     return Study(file=file, sweep_files=ordered, models=models, ledgers=ledgers)
-
-
-def load_model(folder: Path, name: str) -> LanguageModel:
-    """The language model of `folder`/<name>.yaml.
-
-    Raises ConfigError for a name without a file, with the nearest one, and for what is wrong in it.
-    """
-    known = sorted(path.stem for path in folder.glob("*.yaml"))
-    if name not in known:
-        raise ConfigError(
-            f"unknown model '{name}'{nearest(name, known)}; models are files of {folder}"
-        )
-    errors: list[str] = []
-    path = folder / f"{name}.yaml"
-    model = validated(LanguageModel, read_yaml(path, errors), path, errors)
-    if model is None:
-        raise ConfigError("\n".join(errors))
-    return model
-
-
-def load_models(folder: Path) -> dict[str, LanguageModel]:
-    """The language models of all files of a folder by name; raises ConfigError as load_model."""
-    return {path.stem: load_model(folder, path.stem) for path in sorted(folder.glob("*.yaml"))}
 
 
 def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

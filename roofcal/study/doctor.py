@@ -8,7 +8,8 @@ from importlib import metadata
 from pathlib import Path
 
 from roofcal.core.devices import DeviceSpec, explain_mismatch, load_devices
-from roofcal.core.records import Environment, write_records
+from roofcal.core.jsonl import write_records
+from roofcal.core.records import Environment
 from roofcal.core.units import GB, format_bytes
 from roofcal.measure.locks import lock_folder, try_lock
 from roofcal.measure.telemetry import Gpu, visible_gpus

@@ -14,11 +14,12 @@ from itertools import groupby, product
 from pathlib import Path
 from typing import Any
 
+from roofcal.core.language_models import LanguageModel
 from roofcal.core.records import Environment, PlanPoint, Protocol
 from roofcal.core.units import format_bytes
 from roofcal.ops import BY_NAME
 from roofcal.ops.spec import OpSpec, Shape
-from roofcal.study.schema import LanguageModel, Layers, LogUniform, Sweep
+from roofcal.study.schema import Layers, LogUniform, Sweep
 from roofcal.study.shapes_csv import read_shapes
 
 

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from roofcal.core.environments import version_key
+from roofcal.core.jsonl import read_records, write_records
 from roofcal.core.paths import DEVICES, PUBLISHED, RESULTS, WAVE
-from roofcal.core.records import Environment, read_records, write_records
+from roofcal.core.records import Environment
 from roofcal.ops import BY_NAME, OPS
 from roofcal.study.config import Study
 

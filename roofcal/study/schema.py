@@ -5,43 +5,15 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from roofcal.core.records import Protocol
+from roofcal.core.timing_protocol import Timing
 
 Backend = Literal["cuda", "cpu"]
 Positive = Annotated[int, Field(strict=True, gt=0)]
 WorldSize = Annotated[int, Field(strict=True, ge=2)]
-Seconds = Annotated[float, Field(gt=0)]
 
 
 class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Timing(_Model):
-    """How long a point is timed, and when it is good enough. Durations in seconds.
-
-    settle_*         warm-up of a group of contenders: at least / at most, per contender
-    settle_tolerance three rounds in a row whose medians differ by less count as settled
-    slice_s          one contender's turn; contenders of a shape alternate slice by slice
-    budget_s         most time spent timing one contender after it has settled
-    target_interval  stop when half the 95 % interval of the median is below this fraction
-    min_samples      fewest settled samples
-    min_rounds       fewest turns they come from: samples of one turn share one state of the card
-    sample_s         shortest duration of one sample; short kernels are repeated within it
-    warm_card_s      load before the first point, until the card is at its working temperature
-    point_timeout_s  a contender that takes longer is killed and recorded as `timeout`
-    """
-
-    settle_min_s: Seconds = 0.15
-    settle_max_s: Seconds = 0.6
-    settle_tolerance: Seconds = 0.01
-    slice_s: Seconds = 0.02
-    budget_s: Seconds = 0.4
-    target_interval: Annotated[float, Field(gt=0, lt=1)] = 0.01
-    min_samples: Positive = 15
-    min_rounds: Positive = 4
-    sample_s: Seconds = 0.001
-    warm_card_s: Annotated[float, Field(ge=0)] = 5.0
-    point_timeout_s: Seconds = 120.0
 
 
 class LogUniform(_Model):
@@ -124,128 +96,6 @@ class SweepFile(_Model):
     sweeps: dict[str, Sweep]
     studies: dict[Literal["quick", "standard", "full"], dict[Backend, list[str]]]
     sentinel: dict[Backend, Sentinel] = {}
-
-
-class Matrix(_Model):
-    """Weights of n x k; `shard` names the axis that tensor parallelism divides."""
-
-    n: Positive
-    k: Positive
-    shard: Literal["n", "k", "none"]
-
-
-class LatentAttention(_Model):
-    """Multi-head latent attention (DeepSeek-V2, 2024-05): what a token leaves in the cache.
-
-    latent  rank of the compressed keys and values, one vector for all heads
-    rope    size of the key part that carries the position, one vector for all heads
-    value   size of one head's value
-    """
-
-    latent: Positive
-    rope: Positive
-    value: Positive
-
-
-class Experts(_Model):
-    """Routed feed-forward networks; the matrices expert_* are those of one expert.
-
-    per_token     routed experts that each token visits
-    shared        experts of the same size that every token visits
-    dense_layers  first layers, which have the matrices dense_* instead of experts
-    """
-
-    count: Positive
-    per_token: Positive
-    shared: Annotated[int, Field(strict=True, ge=0)] = 0
-    dense_layers: Annotated[int, Field(strict=True, ge=0)] = 0
-
-    @model_validator(mode="after")
-    def _no_more_than_there_are(self) -> "Experts":
-        if self.per_token > self.count:
-            raise ValueError(f"per_token is {self.per_token}, and there are {self.count} experts")
-        return self
-
-
-class Architecture(_Model):
-    """What the matrices of a layer do not say; sizes they do say are not repeated here.
-
-    kv_heads         heads whose keys and values are cached (not used with `latent`)
-    head_dim         size of one head's query and key, without the part `latent.rope`
-    tied_embeddings  the output head is the embedding table
-    """
-
-    layers: Positive
-    vocabulary: Positive
-    heads: Positive
-    kv_heads: Positive
-    head_dim: Positive
-    tied_embeddings: bool = False
-    latent: LatentAttention | None = None
-    experts: Experts | None = None
-
-    @model_validator(mode="after")
-    def _counts_fit(self) -> "Architecture":
-        if self.heads % self.kv_heads:
-            raise ValueError(f"{self.heads} heads cannot share {self.kv_heads} key/value heads")
-        if self.experts and self.experts.dense_layers >= self.layers:
-            raise ValueError(f"experts.dense_layers leaves no layer of {self.layers} for experts")
-        return self
-
-    @property
-    def matrix_names(self) -> tuple[str, ...]:
-        """Names of the matrices that such a model has."""
-        latent = ("q_down", "q_up", "kv_down", "kv_up")
-        attention = (*(latent if self.latent else ("qkv",)), "attention_out")
-        if self.experts is None:
-            return (*attention, "gate_up", "down")
-        dense = ("dense_gate_up", "dense_down") if self.experts.dense_layers else ()
-        return (*attention, *dense, "expert_gate_up", "expert_down")
-
-    @property
-    def implied_sizes(self) -> dict[str, int]:
-        """Sides of matrices that follow from the heads: "<matrix>.<axis>" -> size."""
-        if self.latent is None:
-            return {
-                "qkv.n": (self.heads + 2 * self.kv_heads) * self.head_dim,
-                "attention_out.k": self.heads * self.head_dim,
-            }
-        return {
-            "q_up.n": self.heads * (self.head_dim + self.latent.rope),
-            "kv_down.n": self.latent.latent + self.latent.rope,
-            "kv_up.n": self.heads * (self.head_dim + self.latent.value),
-            "attention_out.k": self.heads * self.latent.value,
-        }
-
-
-class LanguageModel(_Model):
-    """config/models/<model>.yaml: the matrices of one layer, and what makes them a model.
-
-    Studies read the matrices alone; `architecture` is for `python -m roofcal llm`.
-    """
-
-    model: str
-    source: str
-    matrices: dict[str, Matrix] = Field(min_length=1)
-    architecture: Architecture | None = None
-
-    @model_validator(mode="after")
-    def _matrices_fit_the_architecture(self) -> "LanguageModel":
-        if self.architecture is None:
-            return self
-        wanted, given = set(self.architecture.matrix_names), set(self.matrices)
-        if wanted != given:
-            missing, extra = sorted(wanted - given), sorted(given - wanted)
-            raise ValueError(
-                f"its architecture needs the matrices {', '.join(self.architecture.matrix_names)}; "
-                f"missing: {', '.join(missing) or 'none'}, not known: {', '.join(extra) or 'none'}"
-            )
-        for name, size in self.architecture.implied_sizes.items():
-            matrix, axis = name.split(".")
-            found = getattr(self.matrices[matrix], axis)
-            if found != size:
-                raise ValueError(f"matrices.{name} is {found}, and its heads make it {size}")
-        return self
 
 
 class Publishing(_Model):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from roofcal.core.records import write_records
+from roofcal.core.jsonl import write_records
 from tests.paths import ROOT
 from tests.roofcal.models.runs import calibration
 

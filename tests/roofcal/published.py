@@ -5,7 +5,7 @@ from pathlib import Path
 from roofcal.ask.breakeven_map import run_map
 from roofcal.calibrate.calibration import calibrate
 from roofcal.calibrate.learning import learning_csv
-from roofcal.core.records import write_records
+from roofcal.core.jsonl import write_records
 from roofcal.publish.derive import Known
 from roofcal.publish.freeze import publish
 from tests.paths import ROOT

@@ -10,7 +10,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+from roofcal.core.environments import transferred_model
 from roofcal.core.files import write_bytes
+from roofcal.core.jsonl import read_records, write_records
 from roofcal.core.records import (
     Calibration,
     Environment,
@@ -18,10 +20,7 @@ from roofcal.core.records import (
     PlanPoint,
     Prediction,
     Session,
-    read_records,
-    write_records,
 )
-from roofcal.core.transfers import transferred
 from roofcal.study.plan import plan_op
 
 
@@ -146,7 +145,7 @@ def predict(a: Any) -> None:
             total_s=1.0,
             bound_by="math",
         )
-        for model in ("calibrated", *map(transferred, others))
+        for model in ("calibrated", *map(transferred_model, others))
         for point in read_records(_file(a.run, "plan", a.op), PlanPoint)
     ]
     write_records(Path(a.out), predictions)

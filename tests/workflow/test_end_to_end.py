@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from roofcal.core.records import Measurement, PlanPoint, Session, read_records
+from roofcal.core.jsonl import read_records
+from roofcal.core.records import Measurement, PlanPoint, Session
 from tests.workflow.checkout import Checkout, copy_checkout
 
 

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from roofcal.core.records import Environment, Prediction, read_records, write_records
-from roofcal.core.transfers import transferred
+from roofcal.core.environments import transferred_model
+from roofcal.core.jsonl import read_records, write_records
+from roofcal.core.records import Environment, Prediction
 from tests.workflow.checkout import CPU, Checkout
 
 pytestmark = pytest.mark.slow
@@ -63,8 +64,8 @@ def test_a_second_environment_of_a_device_is_predicted_with_the_calibration_of_t
     predicted = sorted(f"results/{run.parent.name}/{run.name}" for run in (old, new, other))
     for op in ("gemm", "cast"):
         assert sorted(jobs[f"predict {op}"]) == predicted
-        assert models(old, op) == {"calibrated", transferred(new.name)}
-        assert models(new, op) == {"calibrated", transferred(old.name)}
+        assert models(old, op) == {"calibrated", transferred_model(new.name)}
+        assert models(new, op) == {"calibrated", transferred_model(old.name)}
         assert models(other, op) == {"calibrated"}
     assert "Nothing to be done" in finished.run()
 
@@ -76,8 +77,8 @@ def test_a_published_environment_predicts_what_is_measured_here_and_the_other_wa
 
     (here,) = finished.run_folders()
     replay = finished.folder / "results/replay" / published.parent.name / published.name
-    assert models(here, "gemm") == {"calibrated", transferred(published.name)}
-    assert models(replay, "gemm") == {"calibrated", transferred(here.name)}
+    assert models(here, "gemm") == {"calibrated", transferred_model(published.name)}
+    assert models(replay, "gemm") == {"calibrated", transferred_model(here.name)}
     assert "Nothing to be done" in finished.run()
     jobs = finished.pending_with_folders("--config", "published=false")
     assert jobs["predict gemm"] == [f"results/{here.parent.name}/{here.name}"]

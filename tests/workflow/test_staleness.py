@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from roofcal.core.records import Measurement, PlanPoint, read_records
-from roofcal.core.transfers import transferred
+from roofcal.core.environments import transferred_model
+from roofcal.core.jsonl import read_records
+from roofcal.core.records import Measurement, PlanPoint
 from tests.workflow.checkout import CPU, GPU, Checkout
 
 pytestmark = pytest.mark.slow
@@ -202,7 +203,7 @@ def test_a_new_environment_is_measured_beside_the_old_one(finished: Checkout) ->
     for file, held in before.items():  # the new calibration predicts the old points too, at the end
         added = after[file].removeprefix(held) if file in predictions else b""
         assert after[file] == held + added
-        assert (transferred(new.name).encode() in added) == (file in predictions)
+        assert (transferred_model(new.name).encode() in added) == (file in predictions)
     report = finished.text("results/report/report.html")
     assert old.name in report
     assert new.name in report

@@ -11,9 +11,9 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
+from roofcal.core.language_models import Architecture, Experts, LanguageModel, Matrix
 from roofcal.core.recipes import GEMM_RECIPES
 from roofcal.models.errors import PredictError
-from roofcal.study.schema import Architecture, Experts, LanguageModel, Matrix
 
 RECIPES: Final = ("bf16", "fp8_tensorwise", "fp8_axiswise", "int4")
 INT4_BITS: Final = 4.25

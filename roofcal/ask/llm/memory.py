@@ -22,9 +22,9 @@ from roofcal.ask.llm.architecture import (
     weight_bytes,
 )
 from roofcal.ask.llm.workload import Question
+from roofcal.core.language_models import LanguageModel
 from roofcal.core.units import GB
 from roofcal.models.errors import PredictError
-from roofcal.study.schema import LanguageModel
 
 RESERVE: Final = 0.1
 _MOST_TENSOR: Final = 64

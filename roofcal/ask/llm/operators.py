@@ -28,9 +28,9 @@ from roofcal.ask.llm.architecture import (
     local_vocabulary,
 )
 from roofcal.ask.llm.prices import Prices
+from roofcal.core.language_models import LanguageModel
 from roofcal.models.duration import NOTHING, Duration, Priced
 from roofcal.models.link import Link
-from roofcal.study.schema import LanguageModel
 
 Phase = Literal["prefill", "decode"]
 _CASTS: Final = {"fp8_tensorwise": "fp8_tensorwise", "fp8_axiswise": "fp8_rowwise_dim0"}

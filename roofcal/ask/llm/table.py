@@ -18,10 +18,10 @@ from roofcal.ask.llm.memory import Memory, memory_of
 from roofcal.ask.llm.prices import can_price, recipes_of
 from roofcal.ask.llm.workload import Question, Workload
 from roofcal.core.devices import DeviceSpec
+from roofcal.core.language_models import LanguageModel
 from roofcal.models.calibrations import read_calibration
 from roofcal.models.errors import PredictError
 from roofcal.models.sources import Sources
-from roofcal.study.schema import LanguageModel
 
 PROMPT: Final = 2048
 OUTPUT: Final = 256

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
+from roofcal.core.language_models import LanguageModel
 from roofcal.models.link import Source
-from roofcal.study.schema import LanguageModel
 
 CHUNK: Final = 8192  # tokens of one prefill pass; vLLM and SGLang set it so on large GPUs
 

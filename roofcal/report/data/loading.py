@@ -5,16 +5,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from roofcal.core.jsonl import R, read_records
 from roofcal.core.records import (
     Calibration,
     Environment,
     Measurement,
     PlanPoint,
     Prediction,
-    R,
     Record,
     Session,
-    read_records,
 )
 from roofcal.ops import BY_NAME, OPS
 from roofcal.ops.spec import OpSpec

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import pandas as pd
 
+from roofcal.core.environments import origin_environment
 from roofcal.core.records import Environment, Session
-from roofcal.core.transfers import origin_of
 from roofcal.core.units import format_bytes
 from roofcal.ops import BY_NAME
 from roofcal.report.data.analysis import Analysis
@@ -153,7 +153,7 @@ def _also(a: Analysis) -> str:
 
     One that is not among the runs of the report was published beside this run.
     """
-    names = sorted({name for model in a.labels if (name := origin_of(model))})
+    names = sorted({name for model in a.labels if (name := origin_environment(model))})
     published = f"reports/published/{a.device}"
     files = [a.others.get(name, f"{published}/{name}/calibration.jsonl") for name in names]
     return f" --also {' '.join(files)}" if files else ""

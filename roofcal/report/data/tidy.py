@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 
 from roofcal.core.devices import DeviceSpec
+from roofcal.core.environments import CALIBRATED
 from roofcal.core.records import Calibration, Measurement, PlanPoint, Prediction
 from roofcal.core.statistics import sqnr_db, summarise
-from roofcal.core.transfers import CALIBRATED
 from roofcal.ops import BY_NAME
 from roofcal.ops.spec import OpSpec
 from roofcal.report.data.loading import OpRecords, Run

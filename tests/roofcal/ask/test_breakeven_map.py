@@ -9,7 +9,8 @@ import pytest
 
 from roofcal.ask.breakeven import GRID, LARGEST_M, breakeven
 from roofcal.ask.breakeven_map import COLUMNS, SIDES, TOKENS, linears, map_csv, run_map
-from roofcal.core.records import Calibration, write_records
+from roofcal.core.jsonl import write_records
+from roofcal.core.records import Calibration
 from roofcal.core.times import Array
 from roofcal.models import calibrated
 from roofcal.models.errors import PredictError

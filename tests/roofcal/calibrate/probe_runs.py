@@ -6,15 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
+from roofcal.core.jsonl import write_records
 from roofcal.core.recipes import GEMM_RECIPES
-from roofcal.core.records import (
-    Environment,
-    Measurement,
-    PlanPoint,
-    Protocol,
-    Telemetry,
-    write_records,
-)
+from roofcal.core.records import Environment, Measurement, PlanPoint, Protocol, Telemetry
 from roofcal.ops.cast import model as cast_model
 from roofcal.ops.gemm.model import describe, evaluate
 

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from roofcal.calibrate.calibration import calibrate, families_of
-from roofcal.core.records import Calibration, encode
+from roofcal.core.jsonl import encode
+from roofcal.core.records import Calibration
 from roofcal.fitting.probes import CalibrationError
 from tests.roofcal.calibrate.probe_runs import (
     DRAM,

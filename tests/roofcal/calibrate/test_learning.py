@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from roofcal.calibrate.learning import COLUMNS, HELD_OUT, learning_csv, sizes
-from roofcal.core.records import Measurement, read_records, write_records
+from roofcal.core.jsonl import read_records, write_records
+from roofcal.core.records import Measurement
 from roofcal.ops.mixed_gemm import fit as mixed
 from tests.roofcal.calibrate.probe_runs import write_run
 from tests.roofcal.ops.mixed_gemm.test_fit import RECIPE, SLOTS, fitted

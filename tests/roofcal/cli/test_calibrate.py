@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from roofcal.cli.main import main
-from roofcal.core.records import Calibration, read_records
+from roofcal.core.jsonl import read_records
+from roofcal.core.records import Calibration
 from tests.roofcal.calibrate.probe_runs import ENVIRONMENT, write_run
 
 

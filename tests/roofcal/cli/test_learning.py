@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from roofcal.cli.main import main
-from roofcal.core.records import Measurement, read_records, write_records
+from roofcal.core.jsonl import read_records, write_records
+from roofcal.core.records import Measurement
 from tests.roofcal.calibrate.probe_runs import write_run
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from roofcal.cli.main import main
-from roofcal.core.records import write_records
+from roofcal.core.jsonl import write_records
 from tests.roofcal.calibrate.probe_runs import ENVIRONMENT
 
 ARGUMENTS = ["measure", "--plan", "p.jsonl", "--journal", "j.jsonl", "--out", "m.jsonl"]

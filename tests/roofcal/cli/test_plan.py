@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from roofcal.cli.main import main
-from roofcal.core.records import PlanPoint, read_records, write_records
+from roofcal.core.jsonl import read_records, write_records
+from roofcal.core.records import PlanPoint
 from tests.roofcal.calibrate.probe_runs import ENVIRONMENT
 
 

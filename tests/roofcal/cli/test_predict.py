@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from roofcal.cli.main import main
-from roofcal.core.records import Calibration, Prediction, read_records, write_records
+from roofcal.core.jsonl import read_records, write_records
+from roofcal.core.records import Calibration, Prediction
 from tests.roofcal.calibrate.probe_runs import ENVIRONMENT, write_run
 from tests.roofcal.models.runs import calibration, product
 

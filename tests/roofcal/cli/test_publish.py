@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from roofcal.cli.main import main
-from roofcal.core.records import Measurement, append_record, read_records, write_records
+from roofcal.core.jsonl import append_record, read_records, write_records
+from roofcal.core.records import Measurement
 from tests.roofcal.calibrate.probe_runs import ENVIRONMENT, write_run
 from tests.roofcal.models.runs import calibration
 from tests.roofcal.report.synthetic import whole_run

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from roofcal.cli.main import main
-from roofcal.core.records import write_records
+from roofcal.core.jsonl import write_records
 from roofcal.publish.freeze import publish
 from roofcal.publish.manifest import NAME, write_manifest
 from tests.roofcal.calibrate.probe_runs import ENVIRONMENT, write_run

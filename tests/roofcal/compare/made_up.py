@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from roofcal.compare.observations import Observation, Observed, observation
+from roofcal.core.jsonl import write_records
 from roofcal.core.records import (
     Calibration,
     Ceiling,
@@ -16,7 +17,6 @@ from roofcal.core.records import (
     PlanPoint,
     Session,
     Telemetry,
-    write_records,
 )
 
 ENVIRONMENT = Environment(

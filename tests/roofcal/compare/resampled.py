@@ -14,13 +14,8 @@ from typing import Literal
 import numpy as np
 
 from roofcal.compare.observations import Observed, observation, settled_turns
-from roofcal.core.records import (
-    Environment,
-    Measurement,
-    PlanPoint,
-    Telemetry,
-    read_records,
-)
+from roofcal.core.jsonl import read_records
+from roofcal.core.records import Environment, Measurement, PlanPoint, Telemetry
 from tests.paths import ROOT
 
 Kind = Literal["samples", "turns"]

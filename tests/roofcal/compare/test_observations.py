@@ -8,7 +8,7 @@ import pytest
 
 from roofcal.compare.errors import CompareError
 from roofcal.compare.observations import observation, observe, regime, settled_turns
-from roofcal.core.records import RecordsError, write_records
+from roofcal.core.jsonl import RecordsError, write_records
 from tests.roofcal.compare.made_up import ENVIRONMENT, measurement, observed, point, write_run
 
 

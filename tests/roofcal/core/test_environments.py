@@ -1,6 +1,56 @@
-"""Environments in the order of their versions."""
+"""Names of environments: their order, and what a model with constants of another is called."""
 
-from roofcal.core.environments import version_key
+import pytest
+
+from roofcal.core.environments import (
+    CALIBRATED,
+    origin_environment,
+    origin_labels,
+    transferred_model,
+    version_key,
+)
+
+OWN = "driver580.159.04-torch2.11.0+cu130-triton3.6.0-a51dd0fa"
+
+
+def labels_of(*environments: str, own: str = OWN) -> list[str]:
+    models = [transferred_model(environment) for environment in environments]
+    return list(origin_labels(own, models).values())
+
+
+def test_a_name_holds_the_environment_it_was_made_of() -> None:
+    assert transferred_model("e1") == "calibrated@e1"
+    assert origin_environment(transferred_model(OWN)) == OWN
+
+
+@pytest.mark.parametrize("model", [CALIBRATED, "torchao", "wave", "calibrated_s"])
+def test_other_models_come_from_no_other_environment(model: str) -> None:
+    assert origin_environment(model) is None
+    assert origin_labels(OWN, [model]) == {}
+
+
+@pytest.mark.parametrize(
+    ("other", "name"),
+    [
+        ("driver580.159.04-torch2.10.0+cu130-triton3.6.0-11111111", "torch2.10.0+cu130"),
+        ("driver570.86-torch2.11.0+cu130-triton3.6.0-22222222", "driver570.86"),
+        ("driver570.86-torch2.9.1-triton3.5.0-3", "driver570.86 torch2.9.1 triton3.5.0"),
+    ],
+)
+def test_an_environment_is_called_by_the_versions_that_differ(other: str, name: str) -> None:
+    assert labels_of(other) == [name]
+
+
+def test_without_another_version_the_hash_tells_environments_apart() -> None:
+    assert labels_of("driver580.159.04-torch2.11.0+cu130-triton3.6.0-44444444") == [
+        "environment 44444444"
+    ]
+    assert labels_of("torch2.13-9", own="torch2.13-driver1-8") == ["environment 9"]
+
+
+def test_two_environments_never_have_one_name() -> None:
+    labels = labels_of("torch2.10-aaaa", "torch2.10-bbbb", "torch2.9-cccc", own="torch2.11-dddd")
+    assert labels == ["torch2.10 (aaaa)", "torch2.10 (bbbb)", "torch2.9"]
 
 
 def test_versions_are_compared_as_numbers() -> None:

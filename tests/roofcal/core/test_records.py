@@ -7,8 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from roofcal.core.records import (
+from roofcal.core.jsonl import (
     SCHEMA_VERSION,
+    RecordsError,
+    append_record,
+    decode,
+    encode,
+    read_records,
+    salvage_records,
+    write_records,
+)
+from roofcal.core.records import (
     Calibration,
     Ceiling,
     Environment,
@@ -17,15 +26,8 @@ from roofcal.core.records import (
     Prediction,
     Protocol,
     Record,
-    RecordsError,
     Session,
     Telemetry,
-    append_record,
-    decode,
-    encode,
-    read_records,
-    salvage_records,
-    write_records,
 )
 
 POINT = PlanPoint(

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from roofcal.core.timing_protocol import Timing
 from roofcal.core.yaml_files import nearest, read_yaml, unknown, validated
-from roofcal.study.schema import Timing
 
 
 @pytest.mark.parametrize(

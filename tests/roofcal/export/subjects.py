@@ -4,7 +4,8 @@ from dataclasses import replace
 from functools import cache
 
 from roofcal.core.devices import load_device
-from roofcal.core.records import Calibration, Ceiling, Environment, read_records
+from roofcal.core.jsonl import read_records
+from roofcal.core.records import Calibration, Ceiling, Environment
 from roofcal.export.subject import Subject
 from tests.paths import ROOT
 

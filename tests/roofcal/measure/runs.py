@@ -10,15 +10,8 @@ from typing import Any
 
 import pytest
 
-from roofcal.core.records import (
-    Environment,
-    Measurement,
-    PlanPoint,
-    Protocol,
-    Session,
-    read_records,
-    write_records,
-)
+from roofcal.core.jsonl import read_records, write_records
+from roofcal.core.records import Environment, Measurement, PlanPoint, Protocol, Session
 from roofcal.measure.session import Job
 
 STAND_INS = Path(__file__).parent / "stand_ins"

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from roofcal.core.records import Measurement, Record, Session, encode, read_records
+from roofcal.core.jsonl import encode, read_records
+from roofcal.core.records import Measurement, Record, Session
 from roofcal.measure import journal
 from roofcal.measure.journal import Journal
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from roofcal.core.records import PlanPoint, decode, encode
+from roofcal.core.jsonl import decode, encode
+from roofcal.core.records import PlanPoint
 from roofcal.measure.rank_group import RankGroup
 from tests.roofcal.measure.runs import point, scripted
 

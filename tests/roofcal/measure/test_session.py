@@ -11,15 +11,8 @@ from typing import Any
 import psutil
 import pytest
 
-from roofcal.core.records import (
-    Measurement,
-    PlanPoint,
-    Record,
-    RecordsError,
-    Session,
-    append_record,
-    read_records,
-)
+from roofcal.core.jsonl import RecordsError, append_record, read_records
+from roofcal.core.records import Measurement, PlanPoint, Record, Session
 from roofcal.measure import journal, locks, session
 from roofcal.measure.session import MeasureError, measure
 from roofcal.study.discover import discover

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from roofcal.core.protocols import Method
-from roofcal.core.records import PlanPoint, Protocol
+from roofcal.core.records import Method, PlanPoint, Protocol
 from roofcal.measure import timing
 from roofcal.measure.contender import Contender, prepare
 from roofcal.measure.timing import (

@@ -16,7 +16,8 @@ import psutil
 import pytest
 import torch
 
-from roofcal.core.records import Measurement, PlanPoint, Protocol, decode, encode
+from roofcal.core.jsonl import decode, encode
+from roofcal.core.records import Measurement, PlanPoint, Protocol
 from roofcal.measure import locks, worker
 from roofcal.measure.session import measure
 from roofcal.measure.telemetry import visible_gpus

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from roofcal.core.records import write_records
+from roofcal.core.jsonl import write_records
 from roofcal.models.calibrations import find_calibration
 from roofcal.models.errors import PredictError
 from tests.roofcal.models.runs import calibration

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from roofcal.core.records import Protocol, encode, write_records
-from roofcal.core.transfers import transferred
+from roofcal.core.environments import transferred_model
+from roofcal.core.jsonl import encode, write_records
+from roofcal.core.records import Protocol
 from roofcal.models.errors import PredictError
 from roofcal.models.run import predict_run
 from tests.roofcal.models.runs import SPEC, WAVE, calibration, cast, exactly, product
@@ -76,7 +77,10 @@ def test_the_calibration_of_another_environment_is_a_model_of_its_own(tmp_path: 
     found = predict_run(run, own, "gemm", SPEC, also=[other(run, "e2"), other(run, "e3")])
 
     assert [encode(p) for p in found[: len(alone)]] == [encode(p) for p in alone]
-    assert [p.model for p in found[len(alone) :]] == [transferred("e2"), transferred("e3")]
+    assert [p.model for p in found[len(alone) :]] == [
+        transferred_model("e2"),
+        transferred_model("e3"),
+    ]
     (home,) = [p for p in alone if p.model == "calibrated"]
     assert {p.point_id for p in found[len(alone) :]} == {home.point_id}
     assert found[-1].total_s > 2 * home.total_s
@@ -87,7 +91,7 @@ def test_casts_are_predicted_with_other_calibrations_too(tmp_path: Path) -> None
     run, own = folder(tmp_path)
     write_records(run / "plan/cast.jsonl", [cast(4096, 4096, "fp8_rowwise_dim0")])
     found = predict_run(run, own, "cast", None, also=[other(run, "e2")])
-    assert [p.model for p in found] == ["calibrated", transferred("e2")]
+    assert [p.model for p in found] == ["calibrated", transferred_model("e2")]
 
 
 def test_another_device_predicts_nothing_here(tmp_path: Path) -> None:

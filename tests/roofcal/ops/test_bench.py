@@ -6,7 +6,7 @@ from typing import get_args
 import pytest
 import torch
 
-from roofcal.core.protocols import Distribution
+from roofcal.core.records import Distribution
 from roofcal.ops.bench import (
     draw,
     errors_of,

@@ -7,15 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from roofcal.core.records import (
-    Measurement,
-    PlanPoint,
-    Prediction,
-    append_record,
-    read_records,
-    write_records,
-)
-from roofcal.core.transfers import transferred
+from roofcal.core.environments import transferred_model
+from roofcal.core.jsonl import append_record, read_records, write_records
+from roofcal.core.records import Measurement, PlanPoint, Prediction
 from roofcal.models import calibrated
 from roofcal.models.sources import Sources
 from roofcal.publish.freeze import PublishError, publish
@@ -89,7 +83,7 @@ def test_the_language_models_are_frozen_where_there_are_any(run: Path, tmp_path:
 def test_predictions_are_frozen_if_their_calibration_is_published_too(
     run: Path, tmp_path: Path
 ) -> None:
-    models = ["calibrated", "torchao", transferred("e1"), transferred("e2")]
+    models = ["calibrated", "torchao", transferred_model("e1"), transferred_model("e2")]
     one = calibrated.predict([product(64, 64, 64)], Sources(calibration=calibration()))
     written = [replace(prediction, model=name) for name in models for prediction in one]
     write_records(run / "predictions/gemm.jsonl", written)
@@ -99,7 +93,7 @@ def test_predictions_are_frozen_if_their_calibration_is_published_too(
     target = publish(run, published, DEVICES)
 
     kept = read_records(target / "predictions/gemm.jsonl", Prediction)
-    assert [prediction.model for prediction in kept] == [*models[:2], transferred("e2")]
+    assert [prediction.model for prediction in kept] == [*models[:2], transferred_model("e2")]
 
 
 def test_the_same_records_give_the_same_bytes(run: Path, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from roofcal.core.records import write_records
+from roofcal.core.jsonl import write_records
 from roofcal.publish.index import claimed_twice, publications, write_index
 from roofcal.publish.manifest import write_manifest
 from tests.roofcal.calibrate.probe_runs import ENVIRONMENT

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from roofcal.core.jsonl import write_records
 from roofcal.core.records import (
     Calibration,
     Ceiling,
@@ -18,7 +19,6 @@ from roofcal.core.records import (
     Protocol,
     Session,
     Telemetry,
-    write_records,
 )
 from roofcal.core.regimes import gemm_regime
 from roofcal.ops import BY_NAME

@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from roofcal.core.records import write_records
+from roofcal.core.jsonl import write_records
 from roofcal.report.data.loading import ReportError
 from roofcal.report.kit.captions import FOLDER as CAPTIONS
 from roofcal.report.write import write_report

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from roofcal.core.transfers import transferred
+from roofcal.core.environments import transferred_model
 from tests.roofcal.report.synthetic import GPU, MadeUpRun, true_seconds, whole_run
 
 OTHER_TORCH = replace(GPU, torch="2.0.1")
@@ -22,5 +22,5 @@ def transferred_run() -> MadeUpRun:
             for point in points:
                 guess = true_seconds(point) * (1 + error)
                 ends = {"low_s": 0.9 * guess, "high_s": 1.1 * guess}
-                run.predict(point, transferred(environment), guess, **ends)
+                run.predict(point, transferred_model(environment), guess, **ends)
     return run

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
-from roofcal.study.config import ConfigError, load_model, load_models, load_study
+from roofcal.core.language_models import load_model, load_models
+from roofcal.core.yaml_files import ConfigError
+from roofcal.study.config import load_study
 from tests.paths import ROOT
 
 CONFIG = ROOT / "config"

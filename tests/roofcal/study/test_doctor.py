@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from roofcal.core.records import Environment, read_records
+from roofcal.core.jsonl import read_records
+from roofcal.core.records import Environment
 from roofcal.measure.telemetry import Gpu
 from roofcal.study import doctor
 from tests.paths import ROOT

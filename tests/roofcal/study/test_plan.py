@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
+from roofcal.core.language_models import LanguageModel
 from roofcal.core.records import Environment
 from roofcal.ops import BY_NAME
 from roofcal.ops.gemm.spec import OP as GEMM
 from roofcal.study.config import load_study
 from roofcal.study.plan import PlanError, plan_op, sweep_shapes
-from roofcal.study.schema import LanguageModel, Sweep
+from roofcal.study.schema import Sweep
 from roofcal.study.shapes_csv import ShapesError
 from tests.paths import ROOT
 

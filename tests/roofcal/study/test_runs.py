@@ -6,8 +6,9 @@ from typing import Literal
 
 import pytest
 
+from roofcal.core.jsonl import read_records, write_records
 from roofcal.core.paths import PUBLISHED, RESULTS
-from roofcal.core.records import Environment, read_records, write_records
+from roofcal.core.records import Environment
 from roofcal.study import discover
 from roofcal.study.config import Study, load_study
 from roofcal.study.runs import (

@@ -3,15 +3,9 @@
 import pytest
 from pydantic import ValidationError
 
-from roofcal.study.schema import (
-    Experts,
-    LanguageModel,
-    LogUniform,
-    StudyFile,
-    Sweep,
-    SweepFile,
-    Timing,
-)
+from roofcal.core.language_models import Experts, LanguageModel
+from roofcal.core.timing_protocol import Timing
+from roofcal.study.schema import LogUniform, StudyFile, Sweep, SweepFile
 
 
 def test_the_defaults_are_a_study() -> None:

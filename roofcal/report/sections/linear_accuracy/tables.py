@@ -9,7 +9,7 @@ from typing import Any, Final, get_args
 
 import pandas as pd
 
-from roofcal.core.protocols import Distribution
+from roofcal.core.records import Distribution
 from roofcal.ops.linear.spec import OP as LINEAR
 from roofcal.ops.linear.spec import OUTPUTS, RECIPES, SUMMED, recipe
 from roofcal.report.data.tidy import sqnr_column

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from roofcal.core.transfers import origin_of
+from roofcal.core.environments import origin_environment
 from roofcal.report.data.prediction_errors import rank_of_regime, residuals
 from roofcal.report.kit.numbers import count_of, percent
 from roofcal.report.kit.pictures import Picture, thinned, thinning_note
@@ -49,7 +49,7 @@ def best_model(errors: pd.DataFrame) -> str:
     One that does, where there is no other model.
     """
     models = models_by_error(errors)
-    own = [model for model in models if origin_of(model) is None]
+    own = [model for model in models if origin_environment(model) is None]
     return (own or models)[-1]
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pandas as pd
 
-from roofcal.core.transfers import origin_of, origins, transferred
+from roofcal.core.environments import origin_environment, origin_labels, transferred_model
 from roofcal.report.data.prediction_errors import residuals
 from roofcal.report.data.tidy import MODEL, models_in
 from roofcal.report.kit.blocks import Column
@@ -38,7 +38,7 @@ def labels_of(own: str, models: Iterable[str]) -> dict[str, str]:
 
     own: the environment of the run.
     """
-    return {model: f"calibrated of {name}" for model, name in origins(own, models).items()}
+    return {model: f"calibrated of {name}" for model, name in origin_labels(own, models).items()}
 
 
 def with_labels(frame: pd.DataFrame, labels: Mapping[str, str]) -> pd.DataFrame:
@@ -52,7 +52,7 @@ def transfers(frame: pd.DataFrame) -> pd.DataFrame:
     Own and other's MAPE, median signed error (a bias) and share of points inside the 95 % interval,
     all over the `count` points that the calibrated model predicts with the constants of both.
     """
-    models = [model for model in models_in(frame) if origin_of(model) is not None]
+    models = [model for model in models_in(frame) if origin_environment(model) is not None]
     if not models:
         return pd.DataFrame(columns=list(KEYS))
     errors = residuals(frame)
@@ -63,7 +63,7 @@ def transfers(frame: pd.DataFrame) -> pd.DataFrame:
 def _compared(errors: pd.DataFrame, model: str) -> dict[str, Any]:
     own, other = (errors[errors["model"] == name] for name in (MODEL, model))
     shared = set(own["point_id"]) & set(other["point_id"])
-    row: dict[str, Any] = {"count": len(shared), "other_environment": origin_of(model)}
+    row: dict[str, Any] = {"count": len(shared), "other_environment": origin_environment(model)}
     for whose, rows in (("own", own), ("other", other)):
         some = rows[rows["point_id"].isin(shared)]
         values = (some["error"].abs().mean(), some["error"].median(), some["inside"].mean())
@@ -74,6 +74,6 @@ def _compared(errors: pd.DataFrame, model: str) -> dict[str, Any]:
 
 def shown(table: pd.DataFrame, own: str) -> pd.DataFrame:
     """The rows of `transfers` with `origin`, the other environment as people read it."""
-    models = [transferred(name) for name in table["other_environment"]]
-    names = origins(own, dict.fromkeys(models))
+    models = [transferred_model(name) for name in table["other_environment"]]
+    names = origin_labels(own, dict.fromkeys(models))
     return table.assign(origin=[names[model] for model in models])

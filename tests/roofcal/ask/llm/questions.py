@@ -3,10 +3,9 @@
 from dataclasses import replace
 
 from roofcal.ask.llm.workload import Question, Workload
+from roofcal.core.language_models import LanguageModel, load_model
 from roofcal.core.records import Calibration, Ceiling
 from roofcal.models.sources import Sources
-from roofcal.study.config import load_model
-from roofcal.study.schema import LanguageModel
 from tests.paths import ROOT
 from tests.roofcal.models.runs import SPEC, calibration, exactly
 

@@ -26,8 +26,8 @@ from roofcal.ask.llm.architecture import (
     tensor_degrees,
     weight_bytes,
 )
+from roofcal.core.language_models import Experts
 from roofcal.models.errors import PredictError
-from roofcal.study.schema import Experts
 from tests.roofcal.ask.llm.questions import MODELS, model
 
 NAMES = sorted(path.stem for path in MODELS.glob("*.yaml"))

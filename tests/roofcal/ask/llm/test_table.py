@@ -9,7 +9,7 @@ import pytest
 
 from roofcal.ask.llm.estimate import estimate
 from roofcal.ask.llm.table import COLUMNS, CUTS, rows, run_table
-from roofcal.core.records import write_records
+from roofcal.core.jsonl import write_records
 from roofcal.models.errors import PredictError
 from roofcal.models.sources import Sources
 from tests.roofcal.ask.llm.questions import LINKED, SOURCES, calibrated, model, question

@@ -15,7 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
-from roofcal.core.records import Measurement, PlanPoint, decode, encode
+from roofcal.core.jsonl import decode, encode
+from roofcal.core.records import Measurement, PlanPoint
 from roofcal.measure.locks import try_lock
 
 EVENTS: IO[str]

@@ -8,7 +8,8 @@ import pytest
 
 from roofcal.calibrate.calibration import calibrate
 from roofcal.calibrate.probe_records import read_probes
-from roofcal.core.records import Ceiling, Measurement, PlanPoint, Protocol, write_records
+from roofcal.core.jsonl import write_records
+from roofcal.core.records import Ceiling, Measurement, PlanPoint, Protocol
 from roofcal.models.link import link_of
 from roofcal.ops.probe_link.fit import link_constants
 from tests.roofcal.ask.llm.questions import LINKED

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from roofcal.core.files import write_bytes
-from roofcal.core.records import Calibration, RecordsError, read_records, write_records
+from roofcal.core.jsonl import RecordsError, read_records, write_records
+from roofcal.core.records import Calibration
 from roofcal.report.data.loading import ReportError, load_run
 from tests.roofcal.report.synthetic import CPU, GPU, MadeUpRun, product, whole_run
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from roofcal.core.transfers import transferred
+from roofcal.core.environments import transferred_model
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.data.loading import load_run
 from roofcal.report.data.prediction_errors import residuals
@@ -88,7 +88,7 @@ def test_more_than_five_models_stand_in_two_bands(moved: Analysis) -> None:
 
 def test_another_calibration_is_never_the_best_model(moved: Analysis) -> None:
     errors = residuals(moved.frames["gemm"])
-    assert models_by_error(errors)[-1] == transferred(OTHER_TORCH.environment_id)
+    assert models_by_error(errors)[-1] == transferred_model(OTHER_TORCH.environment_id)
     assert best_model(errors) == "calibrated"
 
     picture = draw_error_by_regime(moved.frames["gemm"], moved.labels)
@@ -102,7 +102,7 @@ def test_another_calibration_is_never_the_best_model(moved: Analysis) -> None:
 
 def test_another_calibration_is_named_where_there_is_no_other_model(moved: Analysis) -> None:
     errors = residuals(moved.frames["gemm"])
-    name = transferred(OTHER_TORCH.environment_id)
+    name = transferred_model(OTHER_TORCH.environment_id)
     assert best_model(errors[errors["model"] == name]) == name
 
 

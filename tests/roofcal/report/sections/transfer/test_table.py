@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from roofcal.core.devices import DeviceSpec
-from roofcal.core.transfers import transferred
+from roofcal.core.environments import transferred_model
 from roofcal.report.chapter import Writer
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.data.audit import violations
@@ -30,8 +30,8 @@ from tests.roofcal.report.conftest import DEVICES
 from tests.roofcal.report.synthetic import GPU, MadeUpRun, product, true_seconds
 from tests.roofcal.report.transferred import ERRORS, OTHER_DRIVER, OTHER_TORCH, transferred_run
 
-TORCH = transferred(OTHER_TORCH.environment_id)
-DRIVER = transferred(OTHER_DRIVER.environment_id)
+TORCH = transferred_model(OTHER_TORCH.environment_id)
+DRIVER = transferred_model(OTHER_DRIVER.environment_id)
 LABELS = {TORCH: "calibrated of torch2.0.1", DRIVER: "calibrated of driver123.45"}
 
 

@@ -1,0 +1,171 @@
+"""JSON Lines files of records: one line is one record, {"record": "Measurement", ...}."""
+
+import gzip
+import json
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, fields
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, TextIO, TypeVar, overload
+
+from pydantic import TypeAdapter, ValidationError
+
+from roofcal.core.files import write_bytes
+from roofcal.core.records import (
+    Calibration,
+    Environment,
+    Measurement,
+    PlanPoint,
+    Prediction,
+    Record,
+    Session,
+)
+
+# 2 added Measurement.quantisation_error; records of version 1 mean what they meant.
+SCHEMA_VERSION: Final = 2
+_READABLE: Final = (1, SCHEMA_VERSION)
+# Not written where empty, so that records without them stay as they were.
+_OPTIONAL: Final = ("output_errors", "fastest_rank_s", "rank_medians_s")
+
+R = TypeVar("R", bound=Record)
+S = TypeVar("S", bound=Record)
+_TYPES: Final = {
+    kind.__name__: kind
+    for kind in (PlanPoint, Environment, Session, Measurement, Calibration, Prediction)
+}
+
+
+class RecordsError(ValueError):
+    """A records file that cannot be read; the message names file, line and way out."""
+
+
+@cache
+def _adapter(kind: str) -> TypeAdapter[Any]:
+    return TypeAdapter(_TYPES[kind])
+
+
+def encode(record: Record) -> str:
+    """One JSON line (without the newline) of a record."""
+    head = {"record": type(record).__name__, "schema_version": SCHEMA_VERSION}
+    every = ((f.name, getattr(record, f.name)) for f in fields(record))
+    body = {name: value for name, value in every if value or name not in _OPTIONAL}
+    return json.dumps(head | body, default=_plain, separators=(",", ":"))
+
+
+def decode(line: str, where: str = "record") -> Record:
+    """The record of one JSON line.
+
+    Raises RecordsError, naming `where`, for text that is no JSON, an unknown kind, a newer schema,
+    a missing or misspelt field or a value of the wrong type.
+    """
+    try:
+        body = json.loads(line)
+        kind = _TYPES[body.pop("record")]
+        version = body.pop("schema_version")
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise RecordsError(f"{where}: not a record ({type(error).__name__}: {error})") from None
+    if version not in _READABLE:
+        raise RecordsError(_version_message(where, version))
+    return _validated(kind, body, where)
+
+
+def _validated(kind: type[Any], body: Any, where: str) -> Record:
+    try:
+        record: Record = _adapter(kind.__name__).validate_python(body)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        raise RecordsError(f"{where}: {kind.__name__}.{key}: {first['msg']}") from None
+    return record
+
+
+def _version_message(where: str, version: Any) -> str:
+    return (
+        f"{where}: records of schema version {version!r}, this roofcal reads {SCHEMA_VERSION} and "
+        "older; use the roofcal commit that wrote them, or a newer one"
+    )
+
+
+def _plain(value: Any) -> Any:
+    return asdict(value)
+
+
+def write_records(path: Path, records: Iterable[Record]) -> None:
+    """Write records to `path` (gzip where it ends in .gz) under a temporary name, then rename.
+
+    Nothing half-written is left at `path`: raises OSError (full disk, no permission) before.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = "".join(encode(record) + "\n" for record in records)
+    write_bytes(path, gzip.compress(text.encode(), mtime=0) if _zipped(path) else text.encode())
+
+
+def append_record(path: Path, record: Record) -> None:
+    """Append one line and flush it to the disk, so that a kill loses at most the line in flight."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", encoding="utf-8") as stream:
+        stream.write(encode(record) + "\n")
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def iter_lines(path: Path) -> Iterator[tuple[str, Record | RecordsError]]:
+    """Every line of a file as (where, record or the error of that line), in order."""
+    with _opened(path) as stream:
+        number = 0
+        try:
+            for number, line in enumerate(stream, start=1):
+                where = f"{path}:{number}"
+                try:
+                    yield where, decode(line, where)
+                except RecordsError as error:
+                    yield where, error
+        except (EOFError, OSError, UnicodeDecodeError) as error:
+            where = f"{path}:{number + 1}"
+            yield where, RecordsError(f"{where}: {path.name} is cut off or damaged here ({error})")
+
+
+@overload
+def read_records(path: Path, kind: type[R], /) -> list[R]: ...
+@overload
+def read_records(path: Path, first: type[R], second: type[S], /) -> list[R | S]: ...
+@overload
+def read_records(path: Path) -> list[Record]: ...
+def read_records(path: Path, *kinds: type[Any]) -> list[Any]:
+    """All records of a file, of the given kinds where any is named.
+
+    Raises RecordsError naming the first bad line, and how many good ones there are to keep with
+    `salvage_records`.
+    """
+    good, bad = salvage_records(path)
+    if bad:
+        raise RecordsError(f"{bad[0]}\n{len(good)} good lines of {path} are untouched: {_WAY_OUT}")
+    return [record for record in good if not kinds or isinstance(record, kinds)]
+
+
+_WAY_OUT: Final = "mend or delete the bad line and run again; only that point is measured again"
+
+
+def salvage_records(path: Path) -> tuple[list[Record], list[RecordsError]]:
+    """(good records, errors of the bad lines) of a file; raises RecordsError if it is not there."""
+    if not path.is_file():
+        raise RecordsError(f"{path}: no such records file")
+    good: list[Record] = []
+    bad: list[RecordsError] = []
+    for _, record in iter_lines(path):
+        if isinstance(record, RecordsError):
+            bad.append(record)
+        else:
+            good.append(record)
+    return good, bad
+
+
+def _opened(path: Path) -> TextIO:
+    if _zipped(path):
+        return gzip.open(path, "rt", encoding="utf-8")
+    return path.open(encoding="utf-8")
+
+
+def _zipped(path: Path) -> bool:
+    return path.suffix == ".gz"
