@@ -99,7 +99,7 @@ def prepare(
         raise IncorrectError(error, allowed)
     with team.together():
         drawn = partial(_drawn, point, device, seed)
-        rounded = quantisation_error(bench, point.recipe, inputs, drawn)
+        rounded = quantisation_error(point.op, bench, point.recipe, inputs, drawn)
     size = distinct_bytes([own, output])
     del inputs, output
     count = copy_count(size, cache_bytes) if timed and point.protocol.cache == "cold" else 1

@@ -9,6 +9,7 @@ import torch
 from torch import distributed
 
 from roofcal.core.records import Distribution
+from roofcal.ops import BY_NAME
 from roofcal.ops.spec import Unsupported
 
 Inputs = Mapping[str, torch.Tensor]
@@ -54,14 +55,18 @@ def largest_error(bench: Bench, provider: str, recipe: str) -> float:
 
 
 def quantisation_error(
-    bench: Bench, recipe: str, inputs: Inputs, drawn: Callable[[], Inputs]
+    op: str, bench: Bench, recipe: str, inputs: Inputs, drawn: Callable[[], Inputs]
 ) -> float | None:
     """What the recipe's formats cost on these inputs, whoever multiplies; None where unknown.
+
+    A probe is measured for its time alone: its error is None.
 
     drawn: the operands before they were quantised, made only when the bench asks for them.
     """
     measure = getattr(bench, "quantisation_error", None)
-    return None if measure is None else cast(float | None, measure(recipe, inputs, drawn))
+    if measure is None or BY_NAME[op].role == "probe":
+        return None
+    return cast(float | None, measure(recipe, inputs, drawn))
 
 
 def errors_of(
@@ -79,8 +84,8 @@ def errors_of(
 
 
 def load_bench(op: str) -> Bench:
-    """The bench module of an op; raises ModuleNotFoundError for an unknown op."""
-    return cast(Bench, import_module(f"roofcal.ops.{op}.bench"))
+    """The bench module in the folder of an op; raises KeyError for an unknown op."""
+    return cast(Bench, import_module(f"roofcal.ops.{BY_NAME[op].folder}.bench"))
 
 
 OUTLIER_ONE_IN: Final = 512  # columns

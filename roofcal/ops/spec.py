@@ -1,4 +1,8 @@
-"""What an op declares about itself without torch: axes, recipes, providers, least work."""
+"""What an op declares about itself without torch: axes, recipes, providers, least work.
+
+A folder `roofcal/ops/<folder>/` holds all of a concept: the op, the probe that calibrates its
+model, and the parts that roofcal.ops.parts finds by their names: bench, model, fit, predict, page.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -27,6 +31,7 @@ class OpSpec:
     shared_axis      of an op that runs on several devices: the axis whose size they share out, so
                      that the world size divides it; None for an op of one device
     partial          providers that do a part of the op alone: its work is no bound of theirs
+    calibrates       of a probe that lives with the op whose model it calibrates: that op's name
     """
 
     name: str
@@ -41,6 +46,12 @@ class OpSpec:
     written_recipe: Callable[[Mapping[str, Any] | str], str] | None = None
     shared_axis: str | None = None
     partial: tuple[str, ...] = ()
+    calibrates: str | None = None
+
+    @property
+    def folder(self) -> str:
+        """The folder of the op below roofcal/ops, which it may share with its probe."""
+        return self.calibrates or self.name
 
     def work_of(self, provider: str, recipe: str, shape: Shape) -> Work:
         """Least work of a provider: of one that does a part alone, none is counted."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from roofcal.core.paths import CHECKOUT
+from roofcal.ops import BY_NAME, FOLDERS
 
 ROOT: Final = CHECKOUT
 # Stage -> the modules and packages that it is made of; what these import is found in their text.
@@ -23,6 +24,14 @@ STAGES: Final[dict[str, tuple[str, ...]]] = {
     "predict": ("models", "ask"),
     "compare": ("compare",),
     "report": ("report",),
+}
+# Stage -> the modules of every op's folder that it loads by their names (roofcal.ops.parts), which
+# no import statement shows.
+OP_PARTS: Final[dict[str, tuple[str, ...]]] = {
+    "calibrate": ("spec", "model", "fit"),
+    "predict": ("spec", "model", "predict"),
+    "compare": ("spec",),
+    "report": ("spec", "model", "page"),
 }
 _PACKAGES: Final = ("roofcal", "kernels")
 _DATA: Final = {"report": ("reports/templates", "reports/captions")}
@@ -54,29 +63,33 @@ class SourcesError(ValueError):
 def measure_sources(op: str) -> tuple[Path, ...]:
     """Files that decide the measurements of one op, relative to the checkout, sorted.
 
-    The whole of roofcal/measure, the op's bench and spec, and what they import: kernels and files
-    of other ops only where the op's own name them. Raises KeyError for an unknown op,
-    SourcesError for a file with a syntax error.
+    The whole of roofcal/measure, the bench and spec of the op's folder, and what they import:
+    kernels and files of other ops only where the op's own name them. Raises KeyError for an
+    unknown op, SourcesError for a file with a syntax error.
     """
     return _closure([*_stage_files("measure"), *_op_files(op)], skip=NOT_DECIDING)
 
 
 def plan_sources(op: str) -> tuple[Path, ...]:
     """Files that decide which points one op measures; raises as measure_sources."""
-    spec = ROOT / "roofcal" / "ops" / op / "spec.py"
-    if not spec.is_file():
-        raise KeyError(op)
-    return _closure([*_stage_files("plan"), spec], skip=NOT_DECIDING)
+    return _closure([*_stage_files("plan"), _folder(op) / "spec.py"], skip=NOT_DECIDING)
 
 
 def stage_sources(stage: str) -> tuple[Path, ...]:
     """Files of a whole stage and what they import, relative to the checkout, sorted.
 
-    Raises KeyError for a stage that is not in STAGES, SourcesError for a syntax error.
+    Among them are the parts of the listed ops that the stage loads by name. Raises KeyError for a
+    stage that is not in STAGES, SourcesError for a syntax error.
     """
     if stage not in STAGES:
         raise KeyError(stage)
-    return _closure(_stage_files(stage), skip=("roofcal/__init__.py",))
+    parts = [
+        ROOT / "roofcal" / "ops" / folder / f"{part}.py"
+        for folder in FOLDERS
+        for part in OP_PARTS.get(stage, ())
+    ]
+    roots = [*_stage_files(stage), *(part for part in parts if part.is_file())]
+    return _closure(roots, skip=("roofcal/__init__.py",))
 
 
 def code_hash(paths: Iterable[Path]) -> str:
@@ -103,10 +116,11 @@ def _stage_files(stage: str) -> list[Path]:
 
 def _op_files(op: str) -> list[Path]:
     """bench.py and spec.py, not the whole folder: a model of time beside them measures nothing."""
-    folder = ROOT / "roofcal" / "ops" / op
-    if not (folder / "bench.py").is_file():
-        raise KeyError(op)
-    return [folder / "bench.py", folder / "spec.py"]
+    return [_folder(op) / "bench.py", _folder(op) / "spec.py"]
+
+
+def _folder(op: str) -> Path:
+    return ROOT / "roofcal" / "ops" / BY_NAME[op].folder
 
 
 def _is_source(file: Path) -> bool:

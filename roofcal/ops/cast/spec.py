@@ -16,6 +16,7 @@ Formats specification 1.0, section 6.3). Scales per 1 x 128 lie transposed in me
 blocks read them; blocks at the edge are cut off.
 """
 
+from dataclasses import replace
 from typing import Any, Final
 
 from roofcal.core.dtypes import BITS, nbytes
@@ -101,3 +102,5 @@ OP = OpSpec(
     regime=regime,
     layer_shape=layer_shape,
 )
+# Random log-uniform casts per recipe and provider, disjoint from every shape of the study.
+PROBE = replace(OP, name="probe_cast", role="probe", calibrates=OP.name, layer_shape=None)

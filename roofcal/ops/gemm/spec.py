@@ -1,5 +1,7 @@
 """The matrix product C[M,N] = A[M,K] @ B[N,K].T; M are the tokens of a layer, N x K its weights."""
 
+from dataclasses import replace
+
 from roofcal.core.recipes import GEMM_RECIPES
 from roofcal.core.regimes import gemm_regime
 from roofcal.core.work import Work, gemm_work
@@ -31,4 +33,8 @@ OP = OpSpec(
     regime=regime,
     layer_shape=layer_shape,
     baseline_recipe="bf16",
+)
+# Random log-uniform products per recipe and provider, disjoint from every shape of the study.
+PROBE = replace(
+    OP, name="probe_math", role="probe", calibrates=OP.name, layer_shape=None, baseline_recipe=None
 )

@@ -8,6 +8,7 @@ int4_groupwise_g<group>              weights int4 with a bf16 scale per group, a
 Bytes count packed weights, scales, zero points, activations and output.
 """
 
+from dataclasses import replace
 from typing import Final
 
 from roofcal.core.recipes import RECIPES, WEIGHT_ONLY_RECIPES
@@ -37,3 +38,5 @@ OP = OpSpec(
     layer_shape=gemm.layer_shape,
     baseline_recipe="bf16",
 )
+# Random products of few tokens with narrow weights, disjoint from every shape of the study.
+PROBE = replace(OP, name="probe_mixed_gemm", role="probe", calibrates=OP.name, layer_shape=None)

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from roofcal.ops import OPS
+from roofcal.ops import BY_NAME, FOLDERS, OPS
 from roofcal.study import staleness as sources
 from roofcal.study.staleness import (
     NOT_DECIDING,
+    OP_PARTS,
     ROOT,
     code_hash,
     measure_sources,
@@ -33,7 +34,7 @@ for op in sys.argv[1:]:
     import roofcal.measure
     for module in pkgutil.walk_packages(roofcal.measure.__path__, "roofcal.measure."):
         importlib.import_module(module.name)
-    importlib.import_module(f"roofcal.ops.{op}.bench")
+    importlib.import_module("roofcal.ops.bench").load_bench(op)
     ours = [m for n, m in sys.modules.items() if n.split(".")[0] in ("roofcal", "kernels")]
     found[op] = sorted(str(Path(m.__file__).relative_to(root)) for m in ours)
 print(json.dumps(found))
@@ -62,7 +63,7 @@ def real_imports() -> dict[str, list[str]]:
 def test_everything_that_measuring_an_op_imports_is_among_its_sources(
     real_imports: dict[str, list[str]], op: str
 ) -> None:
-    registry = {f"roofcal/ops/{name}/{file}.py" for name in NAMES for file in ("__init__", "spec")}
+    registry = {f"roofcal/ops/{f}/{file}.py" for f in FOLDERS for file in ("__init__", "spec")}
     registry |= {"kernels/__init__.py", "kernels/linear_recipes.py"}  # read by the spec of linear
 
     missing = set(real_imports[op]) - names(measure_sources(op)) - set(NOT_DECIDING)
@@ -72,19 +73,15 @@ def test_everything_that_measuring_an_op_imports_is_among_its_sources(
 
 @pytest.mark.parametrize("op", NAMES)
 def test_the_sources_of_an_op_hold_no_bench_but_its_own_and_those_it_shares(op: str) -> None:
-    benches = {
-        name for name in NAMES if f"roofcal/ops/{name}/bench.py" in names(measure_sources(op))
-    }
+    benches = {f for f in FOLDERS if f"roofcal/ops/{f}/bench.py" in names(measure_sources(op))}
 
     shared = {
-        "probe_math": {"gemm"},
-        "probe_cast": {"cast"},
         "mixed_gemm": {"gemm"},
-        "probe_mixed_gemm": {"mixed_gemm", "gemm"},
         "norm_linear_sigmoid": {"linear"},
         "all_gather_matmul": {"gemm"},
     }
-    assert benches == {op} | shared.get(op, set())
+    own = BY_NAME[op].folder
+    assert benches == {own} | shared.get(own, set())
 
 
 def test_a_kernel_belongs_to_the_op_whose_bench_imports_it() -> None:
@@ -116,6 +113,24 @@ def test_a_stage_is_decided_by_all_its_files_and_by_no_other_stage(stage: str) -
         f.relative_to(ROOT).as_posix() for f in (ROOT / "roofcal" / stage).glob("*.py")
     } <= found
     assert not {file for file in found if "/".join(Path(file).with_suffix("").parts[:2]) in others}
+
+
+@pytest.mark.parametrize("stage", OP_PARTS)
+def test_a_stage_is_decided_by_the_parts_of_ops_that_it_loads_by_name(stage: str) -> None:
+    parts = {
+        f"roofcal/ops/{folder}/{part}.py"
+        for folder in FOLDERS
+        for part in OP_PARTS[stage]
+        if (ROOT / f"roofcal/ops/{folder}/{part}.py").is_file()
+    }
+
+    assert parts <= names(stage_sources(stage))
+    assert {f"roofcal/ops/{folder}/spec.py" for folder in FOLDERS} <= parts
+
+
+def test_fits_do_not_decide_predictions_nor_predictions_fits() -> None:
+    for stage, other in (("calibrate", "predict"), ("predict", "fit")):
+        assert f"roofcal/ops/gemm/{other}.py" not in names(stage_sources(stage))
 
 
 def test_an_unknown_op_or_stage_is_a_key_error() -> None:
@@ -178,9 +193,9 @@ def test_relative_and_nested_imports_are_followed(
 ) -> None:
     monkeypatch.setattr(sources, "ROOT", tmp_path)
     files = {
-        "roofcal/ops/new/bench.py": "from . import inputs\ndef f():\n    import kernels.new\n",
-        "roofcal/ops/new/spec.py": "",
-        "roofcal/ops/new/inputs.py": "from ...core.units import KIB\n",
+        "roofcal/ops/cast/bench.py": "from . import inputs\ndef f():\n    import kernels.new\n",
+        "roofcal/ops/cast/spec.py": "",
+        "roofcal/ops/cast/inputs.py": "from ...core.units import KIB\n",
         "roofcal/core/units.py": "KIB = 1024\n",
         "kernels/new.py": "import torch\nfrom kernels import configs\n",
         "kernels/configs.py": "",
@@ -190,4 +205,4 @@ def test_relative_and_nested_imports_are_followed(
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
 
-    assert names(measure_sources("new")) == set(files) - {"kernels/other.py"}
+    assert names(measure_sources("cast")) == set(files) - {"kernels/other.py"}

@@ -1,1 +1,0 @@
-"""Calibration probe: matrix products of random shapes, disjoint from every shape of the study."""
