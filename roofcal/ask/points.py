@@ -39,10 +39,10 @@ def predict_point(point: PlanPoint, model: str, sources: Sources) -> Prediction:
 
 def _no_answer(point: PlanPoint, model: str, sources: Sources) -> str:
     """Why a model is silent on a point, and what it knows."""
-    if model == wave.MODEL and sources.wave is None:
-        why = f"there is no config/wave/{point.device}.yaml"
-    elif model not in (calibrated.MODEL, wave.MODEL) and sources.spec is None:
+    if model != calibrated.MODEL and sources.spec is None:
         why = f"there is no config/devices/{point.device}.yaml"
+    elif model == wave.MODEL and sources.wave is None:
+        why = f"config/devices/{point.device}.yaml has no section 'wave'"
     else:
         known = model_named(model).product_recipes(sources)
         why = f"it knows the products {', '.join(known) or 'of no recipe'} there"

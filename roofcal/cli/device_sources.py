@@ -28,12 +28,13 @@ def device_sources(device: str, environment: str | None, model: str) -> "tuple[S
 
 
 def _wave_sources(device: str) -> "tuple[Sources, Path]":
+    from roofcal.core.devices import load_devices
     from roofcal.models.errors import PredictError
     from roofcal.models.sources import Sources
-    from roofcal.models.wave.load import missing_description
+    from roofcal.models.wave.model import missing_description
 
-    path = places.WAVE / f"{device}.yaml"
-    found = places.wave_device(device)
-    if found is None:
-        raise PredictError(missing_description(path))
-    return Sources(wave=found), path
+    specs = load_devices(places.DEVICES)
+    spec = specs.get(device)
+    if spec is None or spec.wave is None:
+        raise PredictError(missing_description(device, specs))
+    return Sources(spec=spec), places.DEVICES / f"{device}.yaml"

@@ -3,13 +3,12 @@
 import argparse
 from typing import TYPE_CHECKING, TypeAlias
 
-from roofcal.core.paths import CLAIMS, CONFIG, DEVICES, PUBLISHED, RESULTS, WAVE
+from roofcal.core.paths import CLAIMS, CONFIG, DEVICES, PUBLISHED, RESULTS
 
-__all__ = ["CLAIMS", "CONFIG", "DEVICES", "PUBLISHED", "RESULTS", "WAVE", "Commands"]
+__all__ = ["CLAIMS", "CONFIG", "DEVICES", "PUBLISHED", "RESULTS", "Commands"]
 
 if TYPE_CHECKING:
     from roofcal.core.devices import DeviceSpec
-    from roofcal.models.wave.device import WaveDevice
 
 # What add_subparsers gives; argparse has no public name for it.
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
@@ -20,11 +19,3 @@ def datasheet(device: str) -> "DeviceSpec | None":
     from roofcal.core.devices import load_devices
 
     return load_devices(DEVICES).get(device)
-
-
-def wave_device(device: str) -> "WaveDevice | None":
-    """The wave model's description of a device id, or None where nobody wrote one."""
-    from roofcal.models.wave.load import load_wave_device
-
-    path = WAVE / f"{device}.yaml"
-    return load_wave_device(path) if path.is_file() else None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from roofcal.cli import symbolic
 from roofcal.cli.arguments import whole_number, write_or_print
 from roofcal.cli.device_sources import device_sources
-from roofcal.cli.places import Commands, datasheet, wave_device
+from roofcal.cli.places import Commands, datasheet
 
 if TYPE_CHECKING:
     from roofcal.models.sources import Sources
@@ -75,9 +75,8 @@ def _predict_run(options: argparse.Namespace) -> None:
     from roofcal.models.run import predict_run
 
     calibration = options.calibration or options.folder / "calibration.jsonl"
-    device = options.folder.parent.name
-    known = (datasheet(device), wave_device(device))
-    predictions = predict_run(options.folder, calibration, options.op, *known, also=options.also)
+    spec = datasheet(options.folder.parent.name)
+    predictions = predict_run(options.folder, calibration, options.op, spec, also=options.also)
     out = options.out or options.folder / "predictions" / f"{options.op}.jsonl"
     write_records(out, predictions)
 
@@ -118,7 +117,7 @@ def _sentence(answer: dict[str, Any]) -> str:
     span = f" (95 %: {format_seconds(low)} to {format_seconds(high)})" if low else ""
     rates = f"{answer['predicted_flops_per_s'] / 1e12:.4g} TFLOP/s, "
     rates += f"{answer['predicted_bytes_per_s'] / 1e12:.4g} TB/s"
-    described = "its file in config/wave" if answer["model"] == "wave" else "its datasheet"
+    described = "its wave description" if answer["model"] == "wave" else "its datasheet"
     origin = answer["environment"] or described
     return (
         f"{format_seconds(answer['predicted_s'])}{span}, bound by {answer['bound_by']}\n"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from roofcal.cli import places
 from roofcal.cli.llm import MODELS
-from roofcal.cli.places import Commands, datasheet, wave_device
+from roofcal.cli.places import Commands, datasheet
 
 if TYPE_CHECKING:
     from roofcal.publish.verify import Outcome
@@ -59,9 +59,7 @@ def _outcome(folder: Path, quick: bool) -> "Outcome":
             f"{places.PUBLISHED}/<device>/<environment_id>"
         )
     device = folder.resolve().parent.name
-    known = Known(
-        spec=datasheet(device), wave=wave_device(device), devices=places.DEVICES, models=MODELS
-    )
+    known = Known(spec=datasheet(device), devices=places.DEVICES, models=MODELS)
     outcome = verify(folder, known, quick=quick)
     print(f"{folder}: {_SAID[outcome.state]}{' (quick)' if quick else ''}")
     for note in outcome.notes:

@@ -8,36 +8,33 @@ driver's clock and bus width give it. The driver's clock is no rate of transfer:
 - HIP on gfx942 and gfx950: the command clock of HBM3, so x 4 (MI300X: 1300 MHz for 5.2 Gbit/s).
 """
 
-import difflib
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from datetime import date as Date  # noqa: N812 (a field below is called date)
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
-from roofcal.core.units import GB, MIB, TERA
+from roofcal.core.units import GB
+from roofcal.core.wave_device import WaveDevice, WaveSection
+from roofcal.core.yaml_files import (
+    Count,
+    Number,
+    Source,
+    Strict,
+    Text,
+    citations,
+    read_sourced,
+    si_fields,
+)
 
-_MEGA: Final = 10**6
 _TRANSFERS_PER_CLOCK: Final = {"nvidia": 2, "amd": 4}
 _TOLERANCE: Final = 0.06  # datasheets round, drivers differ by a disabled channel (7680, 8192 bit)
-_RATES: Final = {
-    "bf16": "bf16_dense_tflops",
-    "fp16": "fp16_dense_tflops",
-    "fp8": "fp8_dense_tflops",
-    "int8": "int8_dense_tops",
-    "fp4": "fp4_dense_tflops",
-    "fp32": "fp32_tflops",
-    "tf32": "tf32_dense_tflops",
-    "fp64": "fp64_tflops",
-}
 
 
-class DatasheetError(ValueError):
+class DeviceFileError(ValueError):
     """Everything wrong with the files of config/devices, one line per file and YAML path."""
 
 
@@ -49,7 +46,9 @@ class DeviceSpec:
     compute_units     SMs (NVIDIA) or CUs (AMD)
     peak_flops_per_s  dense rates by math dtype: bf16 fp16 fp8 int8 fp4 fp32 tf32 fp64
     link_bytes_per_s  to all other GPUs, one direction (vendors add both: halved here)
+    wave              what the wave model knows of it; None where its file has no section `wave`
     sources           key of the file's `values` -> "title, p. N (date) url; note"
+    wave_sources      the same of its section `wave`
     """
 
     device: str
@@ -65,90 +64,66 @@ class DeviceSpec:
     l2_bytes: int | None
     link_bytes_per_s: float | None
     power_limit_w: float
+    wave: WaveDevice | None = None
     sources: Mapping[str, str]
+    wave_sources: Mapping[str, str] = field(default_factory=dict)
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+class DeviceValues(Strict):
+    """Section `values`: the datasheet in the vendor's units."""
+
+    compute_units: Count
+    memory_gb: Number
+    dram_gb_per_s: Number
+    memory_clock_mhz: Number | None = None
+    memory_bus_bits: Count | None = None
+    l2_mib: Number | None = None
+    power_limit_w: Number
+    bf16_dense_tflops: Number
+    fp16_dense_tflops: Number | None = None
+    fp8_dense_tflops: Number | None = None
+    int8_dense_tops: Number | None = None
+    fp4_dense_tflops: Number | None = None
+    fp32_tflops: Number | None = None
+    tf32_dense_tflops: Number | None = None
+    fp64_tflops: Number | None = None
+    link_gb_per_s: Number | None = None
 
 
-_Text = Annotated[str, Field(min_length=1)]
+class DeviceFile(Strict):
+    """A file of config/devices: one GPU, every value with its source."""
 
-
-class _Source(_Strict):
-    title: _Text
-    date: _Text | int | Date  # YAML reads 2024 as a number and 2024-11-21 as a date
-    url: Annotated[str, Field(pattern=r"^https://")] | None = None
-    page: int | str | None = None
-
-
-class _Value(_Strict):
-    value: Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
-    source: _Text
-    note: str | None = None
-
-
-class _Count(_Value):
-    value: Annotated[int, Field(strict=True, gt=0)]
-
-
-class _Values(_Strict):
-    compute_units: _Count
-    memory_gb: _Value
-    dram_gb_per_s: _Value
-    memory_clock_mhz: _Value | None = None
-    memory_bus_bits: _Count | None = None
-    l2_mib: _Value | None = None
-    power_limit_w: _Value
-    bf16_dense_tflops: _Value
-    fp16_dense_tflops: _Value | None = None
-    fp8_dense_tflops: _Value | None = None
-    int8_dense_tops: _Value | None = None
-    fp4_dense_tflops: _Value | None = None
-    fp32_tflops: _Value | None = None
-    tf32_dense_tflops: _Value | None = None
-    fp64_tflops: _Value | None = None
-    link_gb_per_s: _Value | None = None
-
-    def si(self, key: str, factor: float) -> float | None:
-        """`value` of a key times the factor of its unit, None where the key is left out."""
-        entry: _Value | None = getattr(self, key)
-        return None if entry is None else entry.value * factor
-
-
-class _File(_Strict):
-    device: _Text
+    device: Text
     vendor: Literal["nvidia", "amd"]
-    names: Annotated[list[_Text], Field(min_length=1)]
+    names: Annotated[list[Text], Field(min_length=1)]
     architecture: Literal[
         "sm_80", "sm_89", "sm_90", "sm_100", "sm_103", "sm_120", "gfx942", "gfx950"
     ]
-    sources: Annotated[dict[str, _Source], Field(min_length=1)]
-    values: _Values
-
-
-_KEYS: Final = [key for kind in (_File, _Values, _Value, _Source) for key in kind.model_fields]
+    sources: Annotated[dict[str, Source], Field(min_length=1)]
+    values: DeviceValues
+    wave: WaveSection | None = None
 
 
 def load_device(path: Path) -> DeviceSpec:
-    """The device of one file. Raises DatasheetError with every error of the file."""
-    spec, errors = _load(path)
+    """The device of one file. Raises DeviceFileError with every error of the file."""
+    errors: list[str] = []
+    spec = _load(path, errors)
     if spec is None:
-        raise DatasheetError("\n".join(errors))
+        raise DeviceFileError("\n".join(errors))
     return spec
 
 
 def load_devices(folder: Path) -> dict[str, DeviceSpec]:
     """The devices of all *.yaml files of a folder by name of the file; {} where there is none.
 
-    Raises DatasheetError with every error of every file, and with names that two files claim.
+    Raises DeviceFileError with every error of every file, and with names that two files claim.
     """
-    loaded = {path: _load(path) for path in sorted(folder.glob("*.yaml"))}
-    specs = {path: spec for path, (spec, _) in loaded.items() if spec is not None}
-    errors = [line for _, lines in loaded.values() for line in lines]
-    errors += _claimed_twice(specs)
+    errors: list[str] = []
+    loaded = {path: _load(path, errors) for path in sorted(folder.glob("*.yaml"))}
+    specs = {path: spec for path, spec in loaded.items() if spec is not None}
+    errors += _names_claimed_twice(specs)
     if errors:
-        raise DatasheetError("\n".join(errors))
+        raise DeviceFileError("\n".join(errors))
     return {spec.device: spec for spec in specs.values()}
 
 
@@ -180,8 +155,10 @@ def explain_mismatch(
 ) -> str:
     """Why match_device finds nothing, in one sentence; "" where it finds the device."""
     for spec in _named(specs, name):
-        found = _differences(spec, compute_units, memory_clock_hz, memory_bus_bits)
-        return f"this '{name}' is not {spec.device}: it has {' and '.join(found)}" if found else ""
+        differences = _differences(spec, compute_units, memory_clock_hz, memory_bus_bits)
+        if not differences:
+            return ""
+        return f"this '{name}' is not {spec.device}: it has {' and '.join(differences)}"
     return f"no file of config/devices lists the name '{name}'"
 
 
@@ -193,14 +170,14 @@ def _named(specs: Mapping[str, DeviceSpec], name: str) -> list[DeviceSpec]:
 def _differences(
     spec: DeviceSpec, compute_units: int, clock_hz: float | None, bus_bits: int | None
 ) -> list[str]:
-    found = []
+    differences = []
     if compute_units != spec.compute_units:
-        found.append(f"{compute_units} compute units instead of {spec.compute_units}")
-    moved = _bandwidth(spec.vendor, clock_hz, bus_bits)
-    if moved is not None and not math.isclose(moved, spec.dram_bytes_per_s, rel_tol=_TOLERANCE):
-        ours, theirs = moved / GB, spec.dram_bytes_per_s / GB
-        found.append(f"memory of {ours:.0f} GB/s by clock and bus instead of {theirs:.0f}")
-    return found
+        differences.append(f"{compute_units} compute units instead of {spec.compute_units}")
+    bandwidth = _bandwidth(spec.vendor, clock_hz, bus_bits)
+    if bandwidth is not None and not _is_close(bandwidth, spec.dram_bytes_per_s):
+        ours, theirs = bandwidth / GB, spec.dram_bytes_per_s / GB
+        differences.append(f"memory of {ours:.0f} GB/s by clock and bus instead of {theirs:.0f}")
+    return differences
 
 
 def _bandwidth(vendor: str, clock_hz: float | None, bus_bits: float | None) -> float | None:
@@ -210,106 +187,77 @@ def _bandwidth(vendor: str, clock_hz: float | None, bus_bits: float | None) -> f
     return _TRANSFERS_PER_CLOCK[vendor] * clock_hz * bus_bits / 8
 
 
-def _claimed_twice(specs: Mapping[Path, DeviceSpec]) -> Iterator[str]:
-    for (one, first), (other, second) in combinations(specs.items(), 2):
-        for name in sorted(set(first.names) & set(second.names)):
-            yield f"{other}: names: '{name}' is a name in {one.name} too"
+def _is_close(bandwidth: float, printed: float) -> bool:
+    return math.isclose(bandwidth, printed, rel_tol=_TOLERANCE)
 
 
-def _load(path: Path) -> tuple[DeviceSpec | None, list[str]]:
-    """(device, []) or (None, errors)."""
-    try:
-        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
-        return None, [f"{path}: cannot be read: {' '.join(str(error).split())}"]
-    errors = list(_source_errors(raw))
-    try:
-        file = _File.model_validate(raw)
-    except ValidationError as error:
-        errors = [*map(_explain, error.errors()), *errors]
-    else:
-        errors += _whole_errors(path, file)
-    if errors:
-        return None, [f"{path}: {line}" for line in errors]
-    return _spec(file), []
+def _names_claimed_twice(specs: Mapping[Path, DeviceSpec]) -> Iterator[str]:
+    for (path, spec), (other_path, other) in combinations(specs.items(), 2):
+        for name in sorted(set(spec.names) & set(other.names)):
+            yield f"{other_path}: names: '{name}' is a name in {path.name} too"
 
 
-def _source_errors(raw: Any) -> Iterator[str]:
-    """Sources that are named and not listed, or listed and not named."""
-    sources, values = (_mapping(_mapping(raw).get(key)) for key in ("sources", "values"))
-    said = {key: _mapping(entry).get("source") for key, entry in values.items()}
-    named = {key: source for key, source in said.items() if isinstance(source, str)}
-    for key, source in named.items():
-        if source not in sources:
-            yield f"values.{key}.source: no source '{source}'{_nearest(source, sources)}"
-    for source in sorted(sources.keys() - set(named.values())):
-        yield f"sources.{source}: no value names it"
+def _load(path: Path, errors: list[str]) -> DeviceSpec | None:
+    """The device of a file; None after adding everything wrong with it to `errors`."""
+    file = read_sourced(DeviceFile, path, ("values", "wave"), errors)
+    if file is None:
+        return None
+    spec = _spec(file)
+    contradictions = [f"{path}: {line}" for line in _contradictions(path, file, spec)]
+    errors += contradictions
+    return None if contradictions else spec
 
 
-def _mapping(raw: Any) -> dict[str, Any]:
-    """`raw` with keys as text where it is a mapping, else {}: its type is reported elsewhere."""
-    return {str(key): entry for key, entry in raw.items()} if isinstance(raw, dict) else {}
-
-
-def _whole_errors(path: Path, file: _File) -> Iterator[str]:
+def _contradictions(path: Path, file: DeviceFile, spec: DeviceSpec) -> Iterator[str]:
     """Errors that take more than one key to see."""
     if file.device != path.stem:
         yield f"device: '{file.device}' differs from the file name"
-    values = file.values
-    clock_hz, bus_bits = values.si("memory_clock_mhz", _MEGA), values.si("memory_bus_bits", 1)
-    moved = _bandwidth(file.vendor, clock_hz, bus_bits)
-    printed = values.dram_gb_per_s.value * GB
-    if moved is not None and not math.isclose(moved, printed, rel_tol=_TOLERANCE):
-        yield f"values.dram_gb_per_s: clock and bus width give {moved / GB:.0f}"
+    bandwidth = _bandwidth(file.vendor, spec.memory_clock_hz, spec.memory_bus_bits)
+    if bandwidth is not None and not _is_close(bandwidth, spec.dram_bytes_per_s):
+        yield f"values.dram_gb_per_s: clock and bus width give {bandwidth / GB:.0f}"
+    if file.wave is not None and spec.link_bytes_per_s is None:
+        yield "values.link_gb_per_s: missing, and section `wave` needs it"
 
 
-def _explain(item: Any) -> str:
-    where = [str(part) for part in item["loc"]]
-    path = ".".join(where) or "file"
-    if item["type"] == "extra_forbidden":
-        return f"{path}: unknown key{_nearest(where[-1], _KEYS)}"
-    if item["type"] == "missing":
-        return f"{path}: missing, and required"
-    if item["type"] == "model_type":
-        return f"{path}: must be a mapping of keys to values (got {item['input']!r})"
-    return f"{path}: {item['msg']} (got {item['input']!r})"
-
-
-def _nearest(word: str, known: Iterable[str]) -> str:
-    """A suggestion to append to a message, empty where nothing known is close."""
-    close = difflib.get_close_matches(word, list(known), n=1)
-    return f"; did you mean '{close[0]}'?" if close else ""
-
-
-def _spec(file: _File) -> DeviceSpec:
-    values = file.values
-    rates = {dtype: values.si(key, TERA) for dtype, key in _RATES.items()}
-    l2, bus = values.si("l2_mib", MIB), values.memory_bus_bits
-    return DeviceSpec(
+def _spec(file: DeviceFile) -> DeviceSpec:
+    values = si_fields(file.values)
+    l2, link = values.get("l2_bytes"), values.get("link_bytes_per_s")
+    spec = DeviceSpec(
         device=file.device,
         vendor=file.vendor,
         names=tuple(file.names),
         architecture=file.architecture,
-        compute_units=values.compute_units.value,
-        memory_clock_hz=values.si("memory_clock_mhz", _MEGA),
-        memory_bus_bits=None if bus is None else bus.value,
-        peak_flops_per_s={dtype: rate for dtype, rate in rates.items() if rate is not None},
-        dram_bytes_per_s=values.dram_gb_per_s.value * GB,
-        dram_bytes=round(values.memory_gb.value * GB),
+        compute_units=values["compute_units"],
+        memory_clock_hz=values.get("memory_clock_hz"),
+        memory_bus_bits=values.get("memory_bus_bits"),
+        peak_flops_per_s={
+            name.split("_")[0]: rate
+            for name, rate in values.items()
+            if name.endswith("_flops_per_s")
+        },
+        dram_bytes_per_s=values["dram_bytes_per_s"],
+        dram_bytes=round(values["memory_bytes"]),
         l2_bytes=None if l2 is None else round(l2),
-        link_bytes_per_s=values.si("link_gb_per_s", GB / 2),
-        power_limit_w=values.power_limit_w.value,
-        sources=dict(_cited(file)),
+        link_bytes_per_s=None if link is None else link / 2,
+        power_limit_w=values["power_limit_w"],
+        sources=citations(file.values, file.sources),
+    )
+    if file.wave is None:
+        return spec
+    return replace(
+        spec, wave=_wave(spec, file.wave), wave_sources=citations(file.wave, file.sources)
     )
 
 
-def _cited(file: _File) -> Iterator[tuple[str, str]]:
-    """(key of `values`, its source in words)."""
-    for key in _Values.model_fields:
-        entry: _Value | None = getattr(file.values, key)
-        if entry is not None:
-            source = file.sources[entry.source]
-            page = "" if source.page is None else f", p. {source.page}"
-            url = "" if source.url is None else f" {source.url}"
-            note = "" if entry.note is None else f"; {entry.note}"
-            yield key, f"{source.title}{page} ({source.date}){url}{note}"
+def _wave(spec: DeviceSpec, section: WaveSection) -> WaveDevice | None:
+    """The description for the wave model; None without a link, which _contradictions reports."""
+    if spec.link_bytes_per_s is None:
+        return None
+    return WaveDevice(
+        device=spec.device,
+        compute_units=spec.compute_units,
+        dram_bytes=spec.dram_bytes,
+        dram_bytes_per_s=spec.dram_bytes_per_s,
+        link_bytes_per_s=spec.link_bytes_per_s,
+        **si_fields(section),
+    )

@@ -11,7 +11,6 @@ CHECKOUT: Final = Path(__file__).resolve().parents[2]
 
 CONFIG: Final = Path("config")
 DEVICES: Final = CONFIG / "devices"
-WAVE: Final = CONFIG / "wave"
 CLAIMS: Final = CONFIG / "claims"
 PUBLISHED: Final = Path("reports/published")
 RESULTS: Final = Path("results")

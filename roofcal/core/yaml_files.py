@@ -1,14 +1,78 @@
-"""YAML files of config/, read and checked; what is wrong is one line that names file and key."""
+"""The YAML files of config/: read, checked, their values with sources converted to SI.
+
+Everything wrong with a file becomes one line that names file and key. Readers collect the lines of
+all files in a list `errors` and raise at the end, so that a person sees every mistake at once.
+
+A figure from the literature is an entry {value: 4800, source: h200-datasheet, note: ...}: its unit
+ends the key (dram_gb_per_s), its source is a key of the file's `sources`.
+"""
 
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from datetime import date as Date  # noqa: N812 (a field below is called date)
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, Final, Generic, TypeVar
 
 import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from roofcal.core.units import GB, KIB, MIB, TERA
+
+_MEGA: Final = 10**6
+# End of a key -> its end in SI, and the conversion. The longest end comes first: `_gb_per_s` before
+# `_gb`. Microseconds are divided, because 5 * 1e-6 is not the float 5e-6.
+_SI_UNITS: Final[Mapping[str, tuple[str, Callable[[Any], Any]]]] = {
+    "_gb_per_s": ("_bytes_per_s", lambda value: value * GB),
+    "_gb": ("_bytes", lambda value: value * GB),
+    "_mib": ("_bytes", lambda value: value * MIB),
+    "_kib": ("_bytes", lambda value: value * KIB),
+    "_tflops": ("_flops_per_s", lambda value: value * TERA),
+    "_tops": ("_flops_per_s", lambda value: value * TERA),
+    "_mhz": ("_hz", lambda value: value * _MEGA),
+    "_us": ("_s", lambda value: value / _MEGA),
+}
 
 M = TypeVar("M", bound=BaseModel)
+T = TypeVar("T")
+
+Text = Annotated[str, Field(min_length=1)]
+Positive = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
+Fraction = Annotated[float, Field(strict=True, gt=0, le=1)]
+Whole = Annotated[int, Field(strict=True, gt=0)]
+
+
+class Strict(BaseModel):
+    """A part of a file: keys that are not declared are errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Source(Strict):
+    """A document or an observation that values come from."""
+
+    title: Text
+    date: Text | int | Date  # YAML reads 2024 as a number and 2024-11-21 as a date
+    url: Annotated[str, Field(pattern=r"^https://")] | None = None
+    page: int | str | None = None
+
+    def cited(self, note: str | None) -> str:
+        """The source in words: "title, p. N (date) url; note"."""
+        page = "" if self.page is None else f", p. {self.page}"
+        url = "" if self.url is None else f" {self.url}"
+        return f"{self.title}{page} ({self.date}){url}{'' if note is None else f'; {note}'}"
+
+
+class Sourced(Strict, Generic[T]):
+    """A value in the unit that ends its key, and where it comes from."""
+
+    value: T
+    source: Text
+    note: str | None = None
+
+
+Number = Sourced[Positive]
+Share = Sourced[Fraction]
+Count = Sourced[Whole]
 
 
 class ConfigError(ValueError):
@@ -22,7 +86,7 @@ def read_yaml(path: Path, errors: list[str]) -> dict[str, Any]:
     except OSError as error:
         errors.append(f"{path}: cannot be read ({error.strerror})")
         return {}
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         errors.append(f"{path}: not YAML: {' '.join(str(error).split())}")
         return {}
     if content is None or isinstance(content, dict):
@@ -40,35 +104,105 @@ def validated(kind: type[M], content: Any, path: Path, errors: list[str]) -> M |
         return None
 
 
+def read_sourced(kind: type[M], path: Path, parts: Sequence[str], errors: list[str]) -> M | None:
+    """A file whose `parts` are mappings of sourced values; None after adding every error.
+
+    parts  keys of the file, e.g. ("values", "wave"). Their entries name keys of `sources`; a source
+           that no entry names is an error too.
+    """
+    before = len(errors)
+    content = read_yaml(path, errors)
+    if len(errors) > before:
+        return None
+    file = validated(kind, content, path, errors)
+    errors += [f"{path}: {line}" for line in _source_errors(content, parts)]
+    return file if len(errors) == before else None
+
+
+def citations(part: BaseModel, sources: Mapping[str, Source]) -> dict[str, str]:
+    """Key -> its source in words, of every sourced value that a part of a file has."""
+    entries = {key: getattr(part, key) for key in type(part).model_fields}
+    return {
+        key: sources[entry.source].cited(entry.note)
+        for key, entry in entries.items()
+        if entry is not None
+    }
+
+
+def si_fields(part: BaseModel) -> dict[str, Any]:
+    """Field in SI -> value, of the keys that are set: clock_mhz: 1830 -> {"clock_hz": 1.83e9}.
+
+    Lists become tuples and nested mappings plain ones, as fields of frozen dataclasses.
+    """
+    entries = {key: getattr(part, key) for key in type(part).model_fields}
+    return dict(_in_si(key, entry.value) for key, entry in entries.items() if entry is not None)
+
+
+def _in_si(key: str, value: Any) -> tuple[str, Any]:
+    """(field, value) in SI of a key whose end is its unit."""
+    if isinstance(value, list):
+        value = tuple(value)
+    elif isinstance(value, BaseModel):
+        value = value.model_dump()
+    for end, (si_end, converted) in _SI_UNITS.items():
+        if key.endswith(end):
+            return key.removesuffix(end) + si_end, converted(value)
+    return key, value
+
+
+def _source_errors(content: Any, parts: Sequence[str]) -> Iterator[str]:
+    """Sources that are named and not listed, or listed and not named."""
+    sources = _mapping(_mapping(content).get("sources"))
+    named = {
+        f"{part}.{key}": _mapping(entry).get("source")
+        for part in parts
+        for key, entry in _mapping(_mapping(content).get(part)).items()
+    }
+    for key, source in named.items():
+        if isinstance(source, str) and source not in sources:
+            yield f"{key}.source: no source '{source}'{nearest(source, sources)}"
+    for source in sorted(sources.keys() - set(map(str, named.values()))):
+        yield f"sources.{source}: no value names it"
+
+
+def _mapping(content: Any) -> dict[str, Any]:
+    """`content` with keys as text where it is a mapping, else {}: `validated` reports its type."""
+    if not isinstance(content, dict):
+        return {}
+    return {str(key): entry for key, entry in content.items()}
+
+
 def _explain(kind: type[Any], item: Any) -> str:
     keys = [str(part) for part in item["loc"] if not str(part).startswith(("list[", "function-"))]
     where = ".".join(keys) or "file"
     if item["type"] == "extra_forbidden":
-        return f"{where}: unknown key{nearest(keys[-1], _known_keys(kind))}"
+        return f"{where}: unknown key{nearest(keys[-1], _allowed_keys(kind))}"
     if item["type"] == "missing":
         return f"{where}: missing, and required"
+    if item["type"] == "model_type":
+        return f"{where}: must be a mapping of keys to values (got {item['input']!r})"
     message = item["msg"].removeprefix("Value error, ")
     value = "" if isinstance(item["input"], dict) else f" (got {item['input']!r})"
     return f"{where}: {message}{value}"
 
 
-def _known_keys(kind: type[Any]) -> set[str]:
+def _allowed_keys(kind: type[Any]) -> set[str]:
     """Every key that occurs anywhere in a file of this kind, for suggestions."""
     schema = kind.model_json_schema()
     parts = [schema, *schema.get("$defs", {}).values()]
     return {key for part in parts for key in part.get("properties", {})}
 
 
-def nearest(word: str, known: Sequence[str] | set[str]) -> str:
-    """A suggestion where something known is close, else the list of what is allowed."""
-    close = difflib.get_close_matches(word, known, n=1)
+def nearest(word: str, allowed: Collection[str]) -> str:
+    """A suggestion where something allowed is close, else the list of what is allowed."""
+    close = difflib.get_close_matches(word, list(allowed), n=1)
     if close:
         return f"; did you mean '{close[0]}'?"
-    return f"; allowed: {', '.join(sorted(known))}"
+    return f"; allowed: {', '.join(sorted(allowed))}"
 
 
-def unknown(where: str, what: str, names: Sequence[str], known: Sequence[str]) -> Iterator[str]:
-    """One line per name that is not known, with the nearest one."""
+def unknown(where: str, what: str, names: Sequence[str], allowed: Sequence[str]) -> Iterator[str]:
+    """One line per name that is not allowed, with the nearest one that is."""
     for name in names:
-        if name not in known:
-            yield f"{where}: unknown {what} '{name}'{nearest(name, known)}"
+        if name not in allowed:
+            yield f"{where}: unknown {what} '{name}'{nearest(name, allowed)}"

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from roofcal.core.records import Calibration
+from roofcal.core.wave_device import WaveDevice
 from roofcal.models import link as llm_link
 from roofcal.models.sources import Sources
 from roofcal.models.wave.collectives import used_bytes_per_s
-from roofcal.models.wave.device import WaveDevice
 from roofcal.ops.all_gather_matmul.model import Fabric, Line
 
 

@@ -13,7 +13,6 @@ from roofcal.models.calibrations import read_calibration
 from roofcal.models.errors import PredictError
 from roofcal.models.registry import MODELS
 from roofcal.models.sources import Sources
-from roofcal.models.wave.device import WaveDevice
 
 
 def predict_run(
@@ -21,13 +20,12 @@ def predict_run(
     calibration: Path,
     op: str,
     spec: DeviceSpec | None,
-    wave: WaveDevice | None = None,
     *,
     also: Sequence[Path] = (),
 ) -> list[Prediction]:
     """Predictions of the timed points of one op of a run folder, by each model that can.
 
-    spec, wave: the device's datasheet and its description for the wave model, where it has them.
+    spec: the device's file in config/devices, where it has one.
     also: calibrations of the device in other environments, each a model of its own, named by
     roofcal.core.environments.transferred_model; their predictions come last. Raises PredictError
     where there is no plan, a calibration is another device's, or two are of one environment;
@@ -39,7 +37,7 @@ def predict_run(
     if len(devices) > 1:
         raise PredictError(f"{run}/plan: is for several devices: {', '.join(devices)}")
     fitted = read_calibration(calibration, devices[0] if devices else None)
-    sources = Sources(calibration=fitted, spec=spec, wave=wave)
+    sources = Sources(calibration=fitted, spec=spec)
     found = [p for model in MODELS.values() for p in composed.predict(model, points, sources)]
     others = _of_other_environments(also, fitted)
     return [*found, *(p for other in others for p in _transferred(points, other))]

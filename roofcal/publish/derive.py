@@ -14,7 +14,6 @@ from roofcal.core.jsonl import encode, read_records, write_records
 from roofcal.core.language_models import load_models
 from roofcal.core.records import Prediction, Record
 from roofcal.models.run import predict_run
-from roofcal.models.wave.device import WaveDevice
 from roofcal.report.write import tables_of
 
 
@@ -23,7 +22,6 @@ class Known:
     """What derived files are made of beside records: all of it is part of a checkout."""
 
     spec: DeviceSpec | None
-    wave: WaveDevice | None
     devices: Path
     models: Path
 
@@ -44,7 +42,7 @@ def derivations(folder: Path, known: Known, place: Path) -> Mapping[str, Callabl
     def predictions(op: str) -> Callable[[], bytes]:
         def made() -> bytes:
             also = _others(folder, op)
-            return _lines(predict_run(folder, fresh, op, known.spec, known.wave, also=also))
+            return _lines(predict_run(folder, fresh, op, known.spec, also=also))
 
         return made
 

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 
 from roofcal.core.environments import version_key
 from roofcal.core.jsonl import read_records, write_records
-from roofcal.core.paths import DEVICES, PUBLISHED, RESULTS, WAVE
+from roofcal.core.paths import DEVICES, PUBLISHED, RESULTS
 from roofcal.core.records import Environment
 from roofcal.ops import BY_NAME, OPS
 from roofcal.study.config import Study
@@ -103,16 +103,8 @@ class Run:
 
     def datasheet(self) -> list[str]:
         """The device's file in config/devices, if it has one."""
-        return _described(DEVICES, self.folder.parent.name)
-
-    def wave_device(self) -> list[str]:
-        """The device's file in config/wave, if it has one."""
-        return _described(WAVE, self.folder.parent.name)
-
-
-def _described(folder: Path, device: str) -> list[str]:
-    path = folder / f"{device}.yaml"
-    return [str(path)] if path.is_file() else []
+        path = DEVICES / f"{self.folder.parent.name}.yaml"
+        return [str(path)] if path.is_file() else []
 
 
 def study_runs(study: Study) -> list[Run]:

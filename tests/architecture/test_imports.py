@@ -21,7 +21,8 @@ ALLOWED: dict[str, set[str]] = {
     "roofcal.study.schema": {"pydantic"},
     "roofcal.study.config": set(),  # reads YAML through roofcal.core.yaml_files
     "roofcal.core.yaml_files": {"pydantic", "yaml"},
-    "roofcal.core.devices": {"pydantic", "yaml"},
+    "roofcal.core.devices": {"pydantic"},
+    "roofcal.core.wave_device": {"pydantic"},
     "roofcal.ops.bench": {"torch"},
     "roofcal.ops.linear.bench": {"torch", "kernels", "torchao"},  # torchao: optional
     "roofcal.ops.*.bench": {"torch", "triton", "kernels", "gemlite"},  # gemlite: an optional extra
@@ -40,7 +41,7 @@ ALLOWED: dict[str, set[str]] = {
     "roofcal.ask": {"numpy"},
     "roofcal.models.torchao.symbolic": {"sympy"},  # formulas as expressions
     "roofcal.export.yaml": {"yaml"},
-    "roofcal.models.wave.load": {"pydantic", "yaml"},
+    "roofcal.models.wave.notebook.device": {"pydantic"},
     "roofcal.claims.schema": {"pydantic"},
     "roofcal.report": {"numpy", "pandas", "matplotlib", "seaborn", "jinja2"},
 }

@@ -11,7 +11,7 @@ from roofcal.publish.freeze import publish
 from tests.paths import ROOT
 from tests.roofcal.calibrate.probe_runs import ENVIRONMENT, write_run
 
-KNOWN = Known(spec=None, wave=None, devices=ROOT / "config/devices", models=ROOT / "config/models")
+KNOWN = Known(spec=None, devices=ROOT / "config/devices", models=ROOT / "config/models")
 
 
 def publish_made_up(folder: Path, *, curves: bool = False) -> Path:

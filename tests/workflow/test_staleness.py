@@ -174,18 +174,6 @@ def test_a_changed_language_model_is_estimated_again_and_nothing_else(finished: 
     assert finished.pending() == {"llm", "report", "all"}
 
 
-def test_a_description_for_the_wave_model_predicts_again_and_calibrates_nothing(
-    finished: Checkout,
-) -> None:
-    finished.write("config/wave/cpu-test.yaml", "device: cpu-test\n")
-
-    jobs = finished.pending()
-
-    assert {"predict gemm", "predict cast", "report"} <= jobs
-    assert measured(jobs) == planned(jobs) == set()
-    assert "calibrate" not in jobs
-
-
 def test_a_new_environment_is_measured_beside_the_old_one(finished: Checkout) -> None:
     old = only_run(finished)
     before = {file: file.read_bytes() for file in old.rglob("*.jsonl")}

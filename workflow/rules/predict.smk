@@ -1,4 +1,4 @@
-# Reads plan, calibration and descriptions of the device, never a measurement. Calibrations of the
+# Reads plan, calibration and the device's file, never a measurement. Calibrations of the
 # device's other environments predict the plan too: how well does one carry over?
 rule predict:
     input:
@@ -7,7 +7,6 @@ rule predict:
         calibration="{root}/{device}/{environment}/calibration.jsonl",
         others=lambda w: other_calibrations(run_of(w), RUNS.values()),
         datasheet=lambda w: run_of(w).datasheet(),
-        wave_device=lambda w: run_of(w).wave_device(),
         sources=DONE_BY["predict"],
     output:
         "{root}/{device}/{environment}/predictions/{op}.jsonl",

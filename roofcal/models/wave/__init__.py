@@ -1,8 +1,8 @@
 """The wave model: time of an operator from tiles, waves and what feeds them, of a described device.
 
 Products by tile choice, cache and LDS (shared-memory) bandwidth and wave quantisation; flash
-attention; normalisation; activation; collectives. Every number of a device comes from
-config/wave/<device>.yaml, where it has a source. The formulas are those of the seed
+attention; normalisation; activation; collectives. Every number of a device comes from section
+`wave` of config/devices/<device>.yaml, where it has a source. The formulas are those of the seed
 mi300_llm_inference_roofline_notebook, which is inconsistent in places. `roofcal.models.wave.
 notebook` keeps them as they are and yields its printed figures; everything else here is corrected.
 
@@ -92,10 +92,10 @@ the 7 operations of a normalisation. Left out, as it printed nothing: bytes resi
 disk (it counts elements, takes hidden_dim for model_dim and forgets llama's third matrix).
 """
 
+from roofcal.core.wave_device import WaveDevice
 from roofcal.models.wave.activation import activation
 from roofcal.models.wave.attention import Attention, flash_attention
 from roofcal.models.wave.collectives import all_gather, all_reduce, reduce_scatter, send
-from roofcal.models.wave.device import WaveDevice
 from roofcal.models.wave.gemm import product
 from roofcal.models.wave.normalisation import normalisation
 from roofcal.models.wave.operator_time import OperatorTime

@@ -10,8 +10,8 @@ the memory is paid again. Source: the seed mi300_llm_inference_roofline_notebook
 import difflib
 
 from roofcal.core.dtypes import BITS
+from roofcal.core.wave_device import WaveDevice
 from roofcal.models.errors import PredictError
-from roofcal.models.wave.device import WaveDevice
 from roofcal.models.wave.operator_time import (
     OperatorTime,
     check_sizes,
@@ -48,7 +48,7 @@ def _clocks_per_element(device: WaveDevice, function: str) -> float:
         close = difflib.get_close_matches(function, known, n=1)
         hint = f"did you mean '{close[0]}'?" if close else f"it has {', '.join(known)}"
         raise PredictError(
-            f"config/wave/{device.device}.yaml: activation_clocks_per_element has no "
+            f"config/devices/{device.device}.yaml: wave.activation_clocks_per_element has no "
             f"'{function}'; {hint}"
         )
     return known[function]

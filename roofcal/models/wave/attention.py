@@ -25,8 +25,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from roofcal.core.dtypes import BITS
+from roofcal.core.wave_device import WaveDevice
 from roofcal.models.errors import PredictError
-from roofcal.models.wave.device import WaveDevice
 from roofcal.models.wave.operator_time import (
     OperatorTime,
     check_sizes,

@@ -16,8 +16,8 @@ mi300_llm_inference_roofline_notebook (alpha log P + (P - 1) / P * bytes / B in 
 
 import math
 
+from roofcal.core.wave_device import WaveDevice
 from roofcal.models.errors import PredictError
-from roofcal.models.wave.device import WaveDevice
 from roofcal.models.wave.operator_time import OperatorTime, check_sizes, stream_seconds
 
 

@@ -5,11 +5,11 @@ from typing import Final
 
 from roofcal.models.wave.attention import Attention, flash_attention
 from roofcal.models.wave.collectives import all_reduce
-from roofcal.models.wave.device import WaveDevice
 from roofcal.models.wave.gemm import product
 from roofcal.models.wave.layer import RECIPE, Pass, end_times, layer_times, pass_seconds
 from roofcal.models.wave.normalisation import normalisation
 from roofcal.models.wave.notebook import operators
+from roofcal.models.wave.notebook.device import NotebookDevice
 from roofcal.models.wave.notebook.estimate import OUTPUT, corrected, printed
 from roofcal.models.wave.notebook.llama import (
     DECODED,
@@ -39,8 +39,8 @@ class Deviation:
         return f"{self.name:<20} {self.notebook:>9.4g} {self.corrected:>9.4g} {self.unit}"
 
 
-def deviations(device: WaveDevice) -> list[Deviation]:
-    """Every deviation; raises PredictError for a device without a section `notebook`."""
+def deviations(device: NotebookDevice) -> list[Deviation]:
+    """Every deviation, in the order of docs/models.md."""
     return [
         *_of_the_first_cell(device),
         *_of_products(device),
@@ -53,7 +53,7 @@ def _ms(name: str, notebook_s: float, corrected_s: float) -> Deviation:
     return Deviation(name=name, notebook=notebook_s * 1e3, corrected=corrected_s * 1e3, unit="ms")
 
 
-def _of_the_first_cell(device: WaveDevice) -> list[Deviation]:
+def _of_the_first_cell(device: NotebookDevice) -> list[Deviation]:
     said, right = printed(device), corrected(device)
     return [
         Deviation(
@@ -70,7 +70,7 @@ def _of_the_first_cell(device: WaveDevice) -> list[Deviation]:
     ]
 
 
-def _of_products(device: WaveDevice) -> list[Deviation]:
+def _of_products(device: NotebookDevice) -> list[Deviation]:
     dim, ranks = LLAMA_65B.model_dim, WAYS.tensor_ranks
     shapes = {
         "prefill qkv": (PROMPT, 3 * dim // ranks, dim),
@@ -87,7 +87,7 @@ def _of_products(device: WaveDevice) -> list[Deviation]:
     return [_ms("prefill qkv, halved", whole, found[0].notebook / 1e3), *found]
 
 
-def _of_other_operators(device: WaveDevice) -> list[Deviation]:
+def _of_other_operators(device: NotebookDevice) -> list[Deviation]:
     said = {rows: layer_seconds(device, rows) for rows in (PROMPT, DECODED)}
     right = layer_times(device, LLAMA_65B, WAYS, PREFILL)
     decode = layer_times(device, LLAMA_65B, WAYS, DECODE)
@@ -125,7 +125,7 @@ def _of_other_operators(device: WaveDevice) -> list[Deviation]:
     ]
 
 
-def _of_the_model(device: WaveDevice) -> list[Deviation]:
+def _of_the_model(device: NotebookDevice) -> list[Deviation]:
     said = model_seconds(device)
     prefill, decode = (pass_seconds(device, LLAMA_65B, WAYS, step) for step in (PREFILL, DECODE))
     right = {

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from roofcal.core.dtypes import BITS
 from roofcal.core.recipes import GEMM_RECIPES, Recipe
 from roofcal.core.times import Array
-from roofcal.models.wave.device import WaveDevice
+from roofcal.core.wave_device import WaveDevice
 from roofcal.models.wave.operator_time import OperatorTime, check_sizes, rate_of
 from roofcal.models.wave.skinny import SKINNY_ROWS, skinny_seconds
 from roofcal.ops.gemm.model import least_work

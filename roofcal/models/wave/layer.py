@@ -14,11 +14,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from roofcal.core.wave_device import WaveDevice
 from roofcal.models.errors import PredictError
 from roofcal.models.wave.activation import activation
 from roofcal.models.wave.attention import Attention, flash_attention
 from roofcal.models.wave.collectives import all_reduce, send
-from roofcal.models.wave.device import WaveDevice
 from roofcal.models.wave.gemm import product
 from roofcal.models.wave.normalisation import normalisation
 from roofcal.models.wave.operator_time import (

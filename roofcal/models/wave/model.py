@@ -9,23 +9,38 @@ of bf16, bound by their arithmetic alone, and other bytes: packed weights, scale
 activations and output over the same bandwidth. Caches and turning weights to bf16 are not modelled.
 """
 
+import difflib
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from roofcal.core.devices import DeviceSpec
 from roofcal.core.recipes import GEMM_RECIPES, WEIGHT_ONLY_RECIPES
 from roofcal.core.records import PlanPoint, Prediction
 from roofcal.core.times import Array, Times
+from roofcal.core.wave_device import WaveDevice
 from roofcal.models.sources import Sources
-from roofcal.models.wave.device import WaveDevice
 from roofcal.models.wave.gemm import ProductTimes
 from roofcal.models.wave.gemm import product_times as gemm_times
 from roofcal.models.wave.operator_time import kernel_time, stream_seconds
 from roofcal.ops import BY_NAME
 
 MODEL = "wave"
+
+
+def missing_description(device: str, specs: Mapping[str, DeviceSpec]) -> str:
+    """What to say where a device of config/devices, or none of its name, has no section `wave`."""
+    described = sorted(name for name, spec in specs.items() if spec.wave is not None)
+    file = f"config/devices/{device}.yaml"
+    close = difflib.get_close_matches(device, specs, n=1)
+    hint = f"; did you mean '{close[0]}'?" if close else "."
+    lack = f"{file} has no section 'wave'." if device in specs else f"there is no {file}{hint}"
+    return (
+        f"{lack} The wave model knows {', '.join(described) or 'no device'}; "
+        "describe another in its file there"
+    )
 
 
 def product_recipes(sources: Sources) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ import math
 from typing import Final
 
 from roofcal.core.dtypes import BITS
-from roofcal.models.wave.device import WaveDevice
+from roofcal.core.wave_device import WaveDevice
 from roofcal.models.wave.operator_time import (
     OperatorTime,
     check_sizes,

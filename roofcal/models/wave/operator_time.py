@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from roofcal.core.wave_device import WaveDevice
 from roofcal.models.errors import PredictError
-from roofcal.models.wave.device import WaveDevice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,7 @@ def rate_of(device: WaveDevice, dtype: str) -> float:
     rates = device.matrix_flops_per_clock
     if dtype not in rates:
         raise PredictError(
-            f"config/wave/{device.device}.yaml: matrix_flops_per_clock has no '{dtype}'; "
+            f"config/devices/{device.device}.yaml: wave.matrix_flops_per_clock has no '{dtype}'; "
             f"it has {', '.join(rates)}"
         )
     return rates[dtype]

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from roofcal.core.times import Array
-from roofcal.models.wave.device import WaveDevice
+from roofcal.core.wave_device import WaveDevice
 
 SKINNY_ROWS: Final = 16  # rows of the smallest matrix instruction
 

@@ -10,7 +10,7 @@ from roofcal.ask.points import as_dict, check_point, predict_csv, predict_point
 from roofcal.core.records import PlanPoint
 from roofcal.models.errors import PredictError
 from roofcal.models.sources import Sources
-from tests.roofcal.models.runs import SOURCES, product
+from tests.roofcal.models.runs import SOURCES, SPEC, product
 
 
 def written(folder: Path, text: str) -> Path:
@@ -97,8 +97,8 @@ def test_every_model_answers() -> None:
 def test_a_model_that_needs_a_datasheet_says_which_file_is_missing() -> None:
     with pytest.raises(PredictError, match=r"config/devices/made-up\.yaml"):
         predict_point(product(64, 64, 64), "datasheet", Sources())
-    with pytest.raises(PredictError, match=r"config/wave/made-up\.yaml"):
-        predict_point(product(64, 64, 64), "wave", Sources())
+    with pytest.raises(PredictError, match=r"made-up\.yaml has no section 'wave'"):
+        predict_point(product(64, 64, 64), "wave", Sources(spec=SPEC))
 
 
 def test_an_unknown_op_or_recipe_is_suggested() -> None:

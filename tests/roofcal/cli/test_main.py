@@ -31,7 +31,7 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (["predict", *POINT, "--op", "gem"], "did you mean 'gemm'"),
         (["predict", "--device", "made-up", "--m", "4"], "op gemm needs --n --k"),
         (["predict", *POINT, "--model", "datasheet"], "config/devices/made-up.yaml"),
-        (["predict", *POINT, "--model", "wave"], "there is no config/wave/made-up.yaml"),
+        (["predict", *POINT, "--model", "wave"], "there is no config/devices/made-up.yaml"),
         (["predict", "--device", "nvidia-h20", "--model", "wave"], "did you mean 'nvidia-h200'"),
         (["predict", "--device", "made-up", "--points", "no.csv"], "no.csv: cannot be read"),
         (["calibrate", "--run", "no", "--out", "x"], "no such records file"),

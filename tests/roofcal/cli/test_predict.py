@@ -71,7 +71,7 @@ def test_a_description_answers_for_a_device_that_nobody_calibrated(
 ) -> None:
     sizes = ["--m", "8192", "--n", "8192", "--k", "8192"]
     assert main(["predict", "--device", "amd-mi300x", "--model", "wave", *sizes]) == 0
-    assert "model wave, amd-mi300x, its file in config/wave" in capsys.readouterr().out
+    assert "model wave, amd-mi300x, its wave description" in capsys.readouterr().out
 
 
 def test_a_run_of_a_described_device_is_predicted_by_waves(checkout: Path) -> None:

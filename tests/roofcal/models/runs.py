@@ -1,9 +1,11 @@
 """A calibration and a datasheet of the made-up GPU, and points to predict."""
 
+from dataclasses import replace
+
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.records import Calibration, Ceiling, PlanPoint
+from roofcal.core.wave_device import WaveDevice
 from roofcal.models.sources import Sources
-from roofcal.models.wave.device import WaveDevice
 from roofcal.ops.cast import model as cast_model
 from roofcal.ops.gemm.model import CONSTANTS, FAMILIES
 from tests.roofcal.calibrate.probe_runs import CAST_TRUTH, TRUTH, UNITS
@@ -88,10 +90,10 @@ WAVE = WaveDevice(
     link_latency_s=10e-6,
     link_peers=7,
     link_ranks=8,
-    sources={},
 )
 
-SOURCES = Sources(calibration=calibration(), spec=SPEC, wave=WAVE)
+DESCRIBED = replace(SPEC, wave=WAVE)
+SOURCES = Sources(calibration=calibration(), spec=DESCRIBED)
 
 
 def product(m: int, n: int, k: int, recipe: str = "bf16", provider: str = "cublaslt") -> PlanPoint:

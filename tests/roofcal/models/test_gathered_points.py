@@ -14,7 +14,7 @@ from roofcal.models.registry import MODELS, Model
 from roofcal.models.sources import Sources
 from roofcal.models.torchao import model as torchao
 from roofcal.models.wave import model as wave
-from tests.roofcal.models.runs import SOURCES, SPEC, calibration, product
+from tests.roofcal.models.runs import DESCRIBED, SOURCES, calibration, product
 
 M, N, K = 8192, 3584, 8192
 GATHERED = M * K * 2
@@ -42,7 +42,7 @@ def linked(*names: str, world_sizes: tuple[int, ...] = (2, 8)) -> Sources:
         )
     }
     fitted = replace(own, constants={**own.constants, **made})
-    return replace(SOURCES, calibration=fitted, spec=replace(SPEC, link_bytes_per_s=450e9))
+    return replace(SOURCES, calibration=fitted, spec=replace(DESCRIBED, link_bytes_per_s=450e9))
 
 
 LINKED = linked(*LINES)

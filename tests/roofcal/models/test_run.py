@@ -10,7 +10,7 @@ from roofcal.core.jsonl import encode, write_records
 from roofcal.core.records import Protocol
 from roofcal.models.errors import PredictError
 from roofcal.models.run import predict_run
-from tests.roofcal.models.runs import SPEC, WAVE, calibration, cast, exactly, product
+from tests.roofcal.models.runs import DESCRIBED, SPEC, calibration, cast, exactly, product
 
 
 def folder(tmp_path: Path, suffix: str = ".jsonl") -> tuple[Path, Path]:
@@ -29,8 +29,9 @@ def test_each_model_predicts_what_it_can(tmp_path: Path, suffix: str) -> None:
 
 
 def test_a_described_device_is_predicted_by_waves_too(tmp_path: Path) -> None:
-    found = predict_run(*folder(tmp_path), "gemm", None, WAVE)
-    assert [p.model for p in found] == ["wave", "wave", "calibrated"]
+    found = predict_run(*folder(tmp_path), "gemm", DESCRIBED)
+    models = [p.model for p in found]
+    assert models == [*["datasheet"] * 2, *["torchao"] * 2, *["wave"] * 2, "calibrated"]
 
 
 def test_measurements_are_not_needed(tmp_path: Path) -> None:

@@ -106,9 +106,7 @@ def test_every_publication_of_this_checkout_holds(folder: Path) -> None:
     device = folder.parent.name
     from roofcal.cli.places import datasheet
 
-    known = type(KNOWN)(
-        spec=datasheet(device), wave=None, devices=KNOWN.devices, models=KNOWN.models
-    )
+    known = type(KNOWN)(spec=datasheet(device), devices=KNOWN.devices, models=KNOWN.models)
     outcome = verify(folder, known, quick=True)
     assert outcome.problems == ()
     assert outcome.state in ("holds", "no manifest")

@@ -125,14 +125,12 @@ def test_a_run_is_compared_with_the_environment_before_it() -> None:
     assert with_run_before(other, runs) == []
 
 
-def test_a_run_has_the_descriptions_that_its_device_has() -> None:
+def test_a_run_has_the_file_that_its_device_has() -> None:
     run = Run(folder=Path("r/d/e"), derived=Path("r/d/e"), ops=())
-    assert run.datasheet() == run.wave_device() == []
-    for folder in ("devices", "wave"):
-        Path("config", folder).mkdir(parents=True)
-        Path("config", folder, "d.yaml").touch()
+    assert run.datasheet() == []
+    Path("config/devices").mkdir(parents=True)
+    Path("config/devices/d.yaml").touch()
     assert run.datasheet() == ["config/devices/d.yaml"]
-    assert run.wave_device() == ["config/wave/d.yaml"]
 
 
 def test_probes_are_measured_whatever_ops_the_study_names(monkeypatch: pytest.MonkeyPatch) -> None:

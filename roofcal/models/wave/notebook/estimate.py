@@ -7,10 +7,10 @@ numbers; `corrected` says the same without the notebook's mistakes, listed in ro
 from dataclasses import dataclass
 from typing import Final
 
-from roofcal.models.wave.device import WaveDevice
 from roofcal.models.wave.layer import Transformer
+from roofcal.models.wave.notebook.device import NotebookDevice
 from roofcal.models.wave.notebook.llama import LLAMA_65B, PROMPT
-from roofcal.models.wave.notebook.operators import WIDTH, link_bytes_per_s, rate, terms_of
+from roofcal.models.wave.notebook.operators import WIDTH, link_bytes_per_s, rate
 
 PARAMETERS: Final = 65e9
 GPUS: Final = 8
@@ -41,14 +41,14 @@ class Estimate:
     prompt_link_s: float
 
 
-def printed(device: WaveDevice) -> Estimate:
-    """The notebook's figures; raises PredictError for a device without a section `notebook`."""
-    terms, model = terms_of(device), LLAMA_65B
-    memory = terms.estimate_dram_bytes_per_s * terms.estimate_memory_fraction
+def printed(device: NotebookDevice) -> Estimate:
+    """The notebook's figures."""
+    model = LLAMA_65B
+    memory = device.estimate_dram_bytes_per_s * device.estimate_memory_fraction
     peak = device.compute_units * rate(device) * device.clock_hz
     cache = _cache_bytes(model) / _GIB
     exchanged = PROMPT * 2 * 4 * model.layers * model.model_dim
-    prompt = 2 * _notebook_flops(model, PROMPT) / (GPUS * peak * terms.estimate_matrix_fraction)
+    prompt = 2 * _notebook_flops(model, PROMPT) / (GPUS * peak * device.estimate_matrix_fraction)
     return Estimate(
         memory_bytes_per_s=memory,
         flops_per_s=peak,
@@ -62,10 +62,10 @@ def printed(device: WaveDevice) -> Estimate:
     )
 
 
-def corrected(device: WaveDevice) -> Estimate:
+def corrected(device: NotebookDevice) -> Estimate:
     """The same questions, answered with the units and factors that the notebook lost."""
-    terms, model = terms_of(device), LLAMA_65B
-    memory = terms.estimate_dram_bytes_per_s * terms.estimate_memory_fraction
+    model = LLAMA_65B
+    memory = device.estimate_dram_bytes_per_s * device.estimate_memory_fraction
     peak = device.compute_units * rate(device) * device.clock_hz
     cache = _cache_bytes(model)
     exchanged = 2 * 2 * (GPUS - 1) / GPUS * PROMPT * model.model_dim * WIDTH * model.layers
@@ -77,7 +77,7 @@ def corrected(device: WaveDevice) -> Estimate:
         token_size_s=WIDTH * PARAMETERS / (GPUS * memory),
         token_link_s=2 * model.layers * device.link_latency_s,
         token_flops_s=WIDTH * _weights(model) / (GPUS * memory),
-        prompt_s=_flops(model, PROMPT) / (GPUS * peak * terms.estimate_matrix_fraction),
+        prompt_s=_flops(model, PROMPT) / (GPUS * peak * device.estimate_matrix_fraction),
         prompt_link_s=exchanged / link_bytes_per_s(device),
     )
 

@@ -6,9 +6,9 @@ operator to 0.1 us before it adds them, and so does this.
 
 from typing import Final
 
-from roofcal.models.wave.device import WaveDevice
 from roofcal.models.wave.layer import Parallelism, Transformer
 from roofcal.models.wave.notebook import operators
+from roofcal.models.wave.notebook.device import NotebookDevice
 
 LLAMA_65B: Final = Transformer(
     model_dim=8192, hidden_dim=22016, layers=80, heads=64, kv_heads=64, vocabulary=32000
@@ -18,11 +18,8 @@ PROMPT: Final = 2048
 DECODED: Final = 16  # rows of its one decode step
 
 
-def layer_seconds(device: WaveDevice, rows: int) -> dict[str, float]:
-    """Operator -> seconds, as printed, of one layer; `total` adds what the notebook adds.
-
-    Raises PredictError for a device without a section `notebook`.
-    """
+def layer_seconds(device: NotebookDevice, rows: int) -> dict[str, float]:
+    """Operator -> seconds, as printed, of one layer; `total` adds what the notebook adds."""
     model, ranks = LLAMA_65B, WAYS.tensor_ranks
     dim, hidden = model.model_dim, model.hidden_dim
     latency = _rounded(operators.latency_s(device, ranks))
@@ -46,7 +43,7 @@ def layer_seconds(device: WaveDevice, rows: int) -> dict[str, float]:
     return {**times, "total": sum(counted.values())}
 
 
-def model_seconds(device: WaveDevice) -> dict[str, float]:
+def model_seconds(device: NotebookDevice) -> dict[str, float]:
     """prefill, decode (one token) and their sum, of one stage of the pipeline."""
     stage = LLAMA_65B.layers / WAYS.pipeline_ranks
     prefill, decode = (layer_seconds(device, rows)["total"] for rows in (PROMPT, DECODED))

@@ -35,7 +35,7 @@ def test_slow_lanes_bound_it() -> None:
     ("function", "says"), [("sillu", "did you mean 'silu'"), ("tanh", "it has silu, gelu")]
 )
 def test_an_unknown_function_names_the_file(function: str, says: str) -> None:
-    with pytest.raises(PredictError, match=rf"config/wave/made-up\.yaml: .*{says}"):
+    with pytest.raises(PredictError, match=rf"config/devices/made-up\.yaml: wave\.act.*{says}"):
         activation(WAVE, 10, function=function)
 
 

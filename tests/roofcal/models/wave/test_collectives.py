@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from roofcal.core.wave_device import WaveDevice
 from roofcal.models.errors import PredictError
 from roofcal.models.wave.collectives import (
     all_gather,
@@ -16,7 +17,6 @@ from roofcal.models.wave.collectives import (
     send,
     used_bytes_per_s,
 )
-from roofcal.models.wave.device import WaveDevice
 from roofcal.models.wave.operator_time import OperatorTime
 from tests.roofcal.models.runs import WAVE
 

@@ -3,14 +3,10 @@
 import pytest
 
 import roofcal.models.wave
-from roofcal.models.errors import PredictError
 from roofcal.models.wave.deviations import Deviation, deviations
-from roofcal.models.wave.load import load_wave_device
-from tests.paths import ROOT
-from tests.roofcal.models.runs import WAVE
+from roofcal.models.wave.notebook.device import load_notebook_device
 
-NOTEBOOK = ROOT / "config" / "wave" / "amd-mi300x-notebook.yaml"
-FOUND = deviations(load_wave_device(NOTEBOOK))
+FOUND = deviations(load_notebook_device())
 
 
 @pytest.mark.parametrize("deviation", FOUND, ids=lambda d: d.name)
@@ -24,8 +20,3 @@ def test_the_docstring_lists_no_other() -> None:
     doc = roofcal.models.wave.__doc__ or ""
     listed = [line for line in doc.splitlines() if line[:4].isspace() and line[4:5].strip()]
     assert len(listed) == len(FOUND)
-
-
-def test_a_device_without_the_notebooks_terms_is_refused() -> None:
-    with pytest.raises(PredictError, match=r"amd-mi300x-notebook\.yaml"):
-        deviations(WAVE)

@@ -5,14 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from roofcal.core.devices import load_device, load_devices
 from roofcal.models.sources import Sources
 from roofcal.models.wave import model
 from roofcal.models.wave.gemm import product as gemm
-from roofcal.models.wave.load import load_wave_device
 from tests.paths import ROOT
-from tests.roofcal.models.runs import SOURCES, WAVE, cast, product
+from tests.roofcal.models.runs import DESCRIBED, SOURCES, SPEC, WAVE, cast, product
 
-H200 = ROOT / "config" / "wave" / "nvidia-h200.yaml"
+H200 = ROOT / "config" / "devices" / "nvidia-h200.yaml"
 
 
 def test_a_product_has_its_parts() -> None:
@@ -44,21 +44,32 @@ def test_answers_come_in_the_order_of_the_points() -> None:
 
 def test_it_knows_the_recipes_whose_rate_is_listed() -> None:
     assert "fp8_axiswise_slow_accum" in model.product_recipes(SOURCES)
-    narrow = Sources(wave=replace(WAVE, matrix_flops_per_clock={"bf16": 1.0}))
+    narrow = Sources(spec=replace(SPEC, wave=replace(WAVE, matrix_flops_per_clock={"bf16": 1.0})))
     assert model.product_recipes(narrow) == ("bf16",)
 
 
-def test_it_needs_its_file_and_nothing_else() -> None:
-    without = replace(SOURCES, wave=None)
+def test_it_needs_its_description_and_no_calibration() -> None:
+    without = replace(SOURCES, spec=SPEC)
     assert model.product_recipes(without) == ()
     assert model.predict([product(64, 64, 64)], without) == []
-    assert model.predict([product(64, 64, 64)], Sources(wave=WAVE))
+    assert model.predict([product(64, 64, 64)], Sources(spec=DESCRIBED))
 
 
 def test_an_h200_is_between_its_datasheet_and_three_times_that() -> None:
-    sources = Sources(wave=load_wave_device(H200))
+    sources = Sources(spec=load_device(H200))
     sides = np.array([4096.0, 8192.0, 16384.0])
     peak = 2 * sides**3 / 989.5e12
     ratio = model.product_times(sources, "bf16", sides, sides, sides).total / peak
     assert (ratio > 1.2).all()
     assert (ratio < 2).all()
+
+
+def test_a_device_without_a_description_is_told_of_those_that_have_one() -> None:
+    specs = load_devices(H200.parent)
+    said = model.missing_description("nvidia-h20", specs)
+    assert "no config/devices/nvidia-h20.yaml; did you mean 'nvidia-h200'?" in said
+    assert "knows amd-mi300x, nvidia-h200; describe another" in said
+    assert "nvidia-b200.yaml has no section 'wave'." in model.missing_description(
+        "nvidia-b200", specs
+    )
+    assert "x.yaml. The wave model knows no device; " in model.missing_description("x", {})

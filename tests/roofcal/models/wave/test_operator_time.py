@@ -39,5 +39,7 @@ def test_what_does_not_divide_is_named() -> None:
 
 def test_a_dtype_without_a_rate_names_the_file() -> None:
     assert rate_of(WAVE, "fp8") == 8000
-    with pytest.raises(PredictError, match=r"config/wave/made-up\.yaml: .* it has bf16, fp8"):
+    with pytest.raises(
+        PredictError, match=r"config/devices/made-up\.yaml: wave\.mat.* it has bf16, fp8"
+    ):
         rate_of(WAVE, "int8")

@@ -119,7 +119,7 @@ def test_models_with_a_datasheet_count_the_stored_bytes_and_math_in_bf16() -> No
 def test_models_without_a_rate_of_bf16_leave_narrow_weights_out() -> None:
     spec = replace(SPEC, peak_flops_per_s={"fp8": 2e15})
     device = replace(WAVE, matrix_flops_per_clock={"fp8": 8000.0})
-    none = Sources(spec=spec, wave=device)
+    none = Sources(spec=replace(spec, wave=device))
     for model in (datasheet, torchao, wave):
         assert model.predict([point("triton")], none) == []
 

@@ -2,12 +2,10 @@
 
 import pytest
 
-from roofcal.models.wave.load import load_wave_device
+from roofcal.models.wave.notebook.device import load_notebook_device
 from roofcal.models.wave.notebook.estimate import corrected, printed
-from tests.paths import ROOT
 
-FOLDER = ROOT / "config" / "wave"
-NOTEBOOK = load_wave_device(FOLDER / "amd-mi300x-notebook.yaml")
+NOTEBOOK = load_notebook_device()
 
 
 def test_the_first_cell_to_the_printed_digit() -> None:

@@ -2,12 +2,10 @@
 
 import pytest
 
-from roofcal.models.wave.load import load_wave_device
+from roofcal.models.wave.notebook.device import load_notebook_device
 from roofcal.models.wave.notebook.llama import DECODED, PROMPT, layer_seconds, model_seconds
-from tests.paths import ROOT
 
-FOLDER = ROOT / "config" / "wave"
-NOTEBOOK = load_wave_device(FOLDER / "amd-mi300x-notebook.yaml")
+NOTEBOOK = load_notebook_device()
 PREFILL = {
     "qkv": "0.4905",
     "attention": "0.1276",

@@ -4,14 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from roofcal.models.errors import PredictError
-from roofcal.models.wave.load import load_wave_device
 from roofcal.models.wave.notebook import operators
-from tests.paths import ROOT
-from tests.roofcal.models.runs import WAVE
+from roofcal.models.wave.notebook.device import load_notebook_device
 
-FOLDER = ROOT / "config" / "wave"
-NOTEBOOK = load_wave_device(FOLDER / "amd-mi300x-notebook.yaml")
+NOTEBOOK = load_notebook_device()
 
 
 def test_softmax_and_attention_efficiency_are_the_printed_ones() -> None:
@@ -69,9 +65,3 @@ def test_attention_takes_the_next_power_of_two() -> None:
     one_head = replace(NOTEBOOK, compute_units=2)
     rows_256, rows_512 = (operators.attention_s(one_head, t, 1, 128) for t in (512, 513))
     assert rows_512 > rows_256
-
-
-def test_other_devices_have_no_notebook() -> None:
-    with pytest.raises(PredictError, match=r"config/wave/made-up\.yaml: has no section 'notebook'"):
-        operators.terms_of(WAVE)
-    assert operators.rate(WAVE) == 4000

@@ -1,25 +1,16 @@
-"""What the wave model knows of a device; read from config/wave by roofcal.models.wave.load.
+"""What the wave model knows of a device: section `wave` of config/devices/<device>.yaml.
 
 `per_clock` is per compute unit and clock, except `l2_read_bytes_per_clock`, which is of the whole
-device.
+device. docs/models.md says how the model uses each figure.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
+from pydantic import Field
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NotebookTerms:
-    """Numbers that only the notebook's own formulas use (roofcal.models.wave.notebook)."""
-
-    launch_loss: float
-    write_bytes_per_clock: float
-    write_fraction: float
-    operand_depth: int
-    normalisation_bytes_per_element: float
-    estimate_dram_bytes_per_s: float
-    estimate_memory_fraction: float
-    estimate_matrix_fraction: float
+from roofcal.core.yaml_files import Count, Number, Positive, Share, Sourced, Strict, Whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,9 +27,9 @@ class WaveDevice:
     product_memory_fraction  of that, in a product that memory bounds
     vector_per_clock         elements that one plain operation handles
     softmax_per_clock        elements per clock of each step of the softmax
+    link_bytes_per_s         to all other GPUs, one direction
     link_peers               GPUs that share link_bytes_per_s; 1 where a switch gives all to one
     link_ranks               GPUs that the links reach, this one included
-    sources                  key of the file -> where its value comes from
     """
 
     device: str
@@ -68,8 +59,6 @@ class WaveDevice:
     link_latency_s: float
     link_peers: int
     link_ranks: int
-    notebook: NotebookTerms | None = None
-    sources: Mapping[str, str]
 
     @property
     def stream_bytes_per_s(self) -> float:
@@ -80,3 +69,43 @@ class WaveDevice:
     def l2_bytes_per_clock_and_unit(self) -> float:
         """The share of the cache's bandwidth that a compute unit has when all are busy."""
         return self.l2_read_bytes_per_clock / self.compute_units
+
+
+class SoftmaxSteps(Strict):
+    """Elements per clock of each step of the softmax."""
+
+    maximum: Positive
+    subtract: Positive
+    exponential: Positive
+    sum: Positive
+    scale: Positive
+
+
+_Rates = Sourced[Annotated[dict[str, Positive], Field(min_length=1)]]
+
+
+class WaveSection(Strict):
+    """Section `wave` of a device's file; the rest of WaveDevice stands in its section `values`."""
+
+    clock_mhz: Number
+    matrix_flops_per_clock: _Rates
+    matrix_fraction: Share
+    attention_fraction: Share
+    tiles: Sourced[Annotated[list[tuple[Whole, Whole]], Field(min_length=1)]]
+    attention_rows: Sourced[Annotated[list[Whole], Field(min_length=1)]]
+    lds_bytes_per_clock: Number
+    lds_kib: Count
+    lds_reads: Sourced[tuple[Positive, Positive]]
+    l2_read_bytes_per_clock: Number
+    memory_fraction: Share
+    product_memory_fraction: Share
+    launch_us: Number
+    vector_per_clock: Number
+    softmax_per_clock: Sourced[SoftmaxSteps]
+    reduction_clocks: Number
+    normalisation_reduction_clocks: Number
+    activation_clocks_per_element: _Rates
+    link_fraction: Share
+    link_latency_us: Number
+    link_peers: Count
+    link_ranks: Count
