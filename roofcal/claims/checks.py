@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, get_args, get_type_hints
 
 from roofcal.claims.schema import AwaitedOp, Claim, Where
+from roofcal.core.names import did_you_mean_or_all, unknown_names
 from roofcal.core.records import Protocol
 from roofcal.core.regimes import REGIMES
-from roofcal.core.yaml_files import nearest, unknown
 from roofcal.ops import BY_NAME
 from roofcal.ops.spec import OpSpec
 
@@ -28,7 +28,7 @@ def claim_errors(where: str, claim: Claim, awaited: Mapping[str, AwaitedOp]) -> 
         return
     op: OpSpec | AwaitedOp | None = BY_NAME.get(test.op) or awaited.get(test.op)
     if op is None:
-        yield f"{where}: unknown op '{test.op}'{nearest(test.op, [*BY_NAME, *awaited])}"
+        yield f"{where}: unknown op '{test.op}'{did_you_mean_or_all(test.op, [*BY_NAME, *awaited])}"
         return
     other = test.as_source
     parts = {"points": test.points, "against": test.against or {}}
@@ -41,18 +41,18 @@ def claim_errors(where: str, claim: Claim, awaited: Mapping[str, AwaitedOp]) -> 
 
 
 def _where_errors(where: str, part: Where, op: OpSpec | AwaitedOp) -> Iterator[str]:
-    yield from unknown(where, "column", tuple(part), (*op.axes, *COLUMNS))
+    yield from unknown_names(where, "column", tuple(part), (*op.axes, *COLUMNS))
     for column, value in part.items():
         if column in op.axes or column == "world_size":
             if not isinstance(value, int) or value < 1:
                 yield f"{where}: {column} is a whole number above 0 (got {value!r})"
         elif column == "recipe":
             if not _has_recipe(op, str(value)):
-                yield f"{where}: unknown recipe '{value}'{nearest(str(value), [*op.recipes])}"
+                yield f"{where}: unknown recipe '{value}'{did_you_mean_or_all(str(value), [*op.recipes])}"
         elif column == "provider":
-            yield from unknown(where, "provider", [str(value)], _providers(op))
+            yield from unknown_names(where, "provider", [str(value)], _providers(op))
         elif known := COLUMNS.get(column):
-            yield from unknown(where, column, [str(value)], known)
+            yield from unknown_names(where, column, [str(value)], known)
 
 
 def _has_recipe(op: OpSpec | AwaitedOp, name: str) -> bool:

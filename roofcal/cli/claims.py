@@ -45,14 +45,14 @@ def run(options: argparse.Namespace) -> None:
 
 def _entries(ledger: str | None) -> "list[Entry]":
     from roofcal.claims.load import load_claims
-    from roofcal.core.yaml_files import nearest
+    from roofcal.core.names import did_you_mean_or_all
 
     every = load_claims(places.CLAIMS)
     known = list(dict.fromkeys(entry.ledger.ledger for entry in every))
     if not known:
         raise ValueError(f"{places.CLAIMS}: holds no claims")
     if ledger not in (None, *known):
-        raise ValueError(f"unknown ledger '{ledger}'{nearest(str(ledger), known)}")
+        raise ValueError(f"unknown ledger '{ledger}'{did_you_mean_or_all(str(ledger), known)}")
     return [entry for entry in every if ledger in (None, entry.ledger.ledger)]
 
 

@@ -1,11 +1,11 @@
 """The run that a person means: a folder, `<device>/<environment_id>`, or the start of one."""
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from roofcal.compare.errors import CompareError
+from roofcal.core.names import did_you_mean
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +54,7 @@ def _say(wanted: str, matching: Sequence[str], known: Sequence[str]) -> str:
     if matching:
         several = ", ".join(matching)
         return f"'{wanted}' may be any of: {several}; give more of the name, or the folder's path"
-    close = difflib.get_close_matches(wanted, known, n=1, cutoff=0.4)
-    hint = f"; did you mean '{close[0]}'?" if close else ""
+    hint = did_you_mean(wanted, known, cutoff=0.4)
     return (
         f"'{wanted}' is no run: neither a folder with an environment.jsonl nor the start of a "
         f"<device>/<environment_id>{hint} There are: {', '.join(known) or 'none'}"

@@ -5,7 +5,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from roofcal.core.yaml_files import ConfigError, nearest, read_yaml, validated
+from roofcal.core.names import did_you_mean_or_all
+from roofcal.core.yaml_files import ConfigError, read_yaml, validated
 
 Positive = Annotated[int, Field(strict=True, gt=0)]
 
@@ -144,7 +145,7 @@ def load_model(folder: Path, name: str) -> LanguageModel:
     known = sorted(path.stem for path in folder.glob("*.yaml"))
     if name not in known:
         raise ConfigError(
-            f"unknown model '{name}'{nearest(name, known)}; models are files of {folder}"
+            f"unknown model '{name}'{did_you_mean_or_all(name, known)}; models are files of {folder}"
         )
     errors: list[str] = []
     path = folder / f"{name}.yaml"

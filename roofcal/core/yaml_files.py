@@ -7,8 +7,7 @@ A figure from the literature is an entry {value: 4800, source: h200-datasheet, n
 ends the key (dram_gb_per_s), its source is a key of the file's `sources`.
 """
 
-import difflib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date as Date  # noqa: N812 (a field below is called date)
 from pathlib import Path
 from typing import Annotated, Any, Final, Generic, TypeVar
@@ -16,9 +15,9 @@ from typing import Annotated, Any, Final, Generic, TypeVar
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from roofcal.core.units import GB, KIB, MIB, TERA
+from roofcal.core.names import did_you_mean_or_all
+from roofcal.core.units import GB, KIB, MEGA, MIB, TERA
 
-_MEGA: Final = 10**6
 # End of a key -> its end in SI, and the conversion. The longest end comes first: `_gb_per_s` before
 # `_gb`. Microseconds are divided, because 5 * 1e-6 is not the float 5e-6.
 _SI_UNITS: Final[Mapping[str, tuple[str, Callable[[Any], Any]]]] = {
@@ -28,8 +27,8 @@ _SI_UNITS: Final[Mapping[str, tuple[str, Callable[[Any], Any]]]] = {
     "_kib": ("_bytes", lambda value: value * KIB),
     "_tflops": ("_flops_per_s", lambda value: value * TERA),
     "_tops": ("_flops_per_s", lambda value: value * TERA),
-    "_mhz": ("_hz", lambda value: value * _MEGA),
-    "_us": ("_s", lambda value: value / _MEGA),
+    "_mhz": ("_hz", lambda value: value * MEGA),
+    "_us": ("_s", lambda value: value / MEGA),
 }
 
 M = TypeVar("M", bound=BaseModel)
@@ -160,7 +159,7 @@ def _source_errors(content: Any, parts: Sequence[str]) -> Iterator[str]:
     }
     for key, source in named.items():
         if isinstance(source, str) and source not in sources:
-            yield f"{key}.source: no source '{source}'{nearest(source, sources)}"
+            yield f"{key}.source: no source '{source}'{did_you_mean_or_all(source, sources)}"
     for source in sorted(sources.keys() - set(map(str, named.values()))):
         yield f"sources.{source}: no value names it"
 
@@ -176,7 +175,7 @@ def _explain(kind: type[Any], item: Any) -> str:
     keys = [str(part) for part in item["loc"] if not str(part).startswith(("list[", "function-"))]
     where = ".".join(keys) or "file"
     if item["type"] == "extra_forbidden":
-        return f"{where}: unknown key{nearest(keys[-1], _allowed_keys(kind))}"
+        return f"{where}: unknown key{did_you_mean_or_all(keys[-1], _allowed_keys(kind))}"
     if item["type"] == "missing":
         return f"{where}: missing, and required"
     if item["type"] == "model_type":
@@ -191,18 +190,3 @@ def _allowed_keys(kind: type[Any]) -> set[str]:
     schema = kind.model_json_schema()
     parts = [schema, *schema.get("$defs", {}).values()]
     return {key for part in parts for key in part.get("properties", {})}
-
-
-def nearest(word: str, allowed: Collection[str]) -> str:
-    """A suggestion where something allowed is close, else the list of what is allowed."""
-    close = difflib.get_close_matches(word, list(allowed), n=1)
-    if close:
-        return f"; did you mean '{close[0]}'?"
-    return f"; allowed: {', '.join(sorted(allowed))}"
-
-
-def unknown(where: str, what: str, names: Sequence[str], allowed: Sequence[str]) -> Iterator[str]:
-    """One line per name that is not allowed, with the nearest one that is."""
-    for name in names:
-        if name not in allowed:
-            yield f"{where}: unknown {what} '{name}'{nearest(name, allowed)}"

@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 from roofcal.claims.load import read_ledgers
 from roofcal.claims.schema import Ledger
 from roofcal.core.language_models import LanguageModel
-from roofcal.core.yaml_files import ConfigError, nearest, read_yaml, unknown, validated
+from roofcal.core.names import did_you_mean_or_all, unknown_names
+from roofcal.core.yaml_files import ConfigError, read_yaml, validated
 from roofcal.ops import BY_NAME, OPS
 from roofcal.ops.spec import OpSpec
 from roofcal.study.schema import Backend, StudyFile, Sweep, SweepFile
@@ -130,8 +131,10 @@ def _read_all(folder: Path, kind: type[M], key: str, errors: list[str]) -> dict[
 
 
 def _study_errors(path: Path, file: StudyFile, sweeps: Mapping[str, SweepFile]) -> Iterator[str]:
-    yield from unknown(f"{path}: ops", "op", file.ops or (), tuple(sweeps))
-    yield from unknown(f"{path}: publish.per_op", "op", tuple(file.publish.per_op), tuple(BY_NAME))
+    yield from unknown_names(f"{path}: ops", "op", file.ops or (), tuple(sweeps))
+    yield from unknown_names(
+        f"{path}: publish.per_op", "op", tuple(file.publish.per_op), tuple(BY_NAME)
+    )
     if file.ops == []:
         yield f"{path}: ops: is empty; leave it out to measure all of {', '.join(sweeps)}"
     if file.shapes_csv and not Path(file.shapes_csv).is_file():
@@ -143,19 +146,19 @@ def _sweep_errors(
 ) -> Iterator[str]:
     op = BY_NAME.get(name)
     if op is None:
-        yield f"{path}: op: unknown op '{name}'{nearest(name, tuple(BY_NAME))}"
+        yield f"{path}: op: unknown op '{name}'{did_you_mean_or_all(name, tuple(BY_NAME))}"
         return
     yield from _recipe_errors(f"{path}: recipes", op, file)
     yield from _contender_errors(path, op, file)
     for study, backends in file.studies.items():
         for backend, names in backends.items():
             where = f"{path}: studies.{study}.{backend}"
-            yield from unknown(where, "sweep", names, tuple(file.sweeps))
+            yield from unknown_names(where, "sweep", names, tuple(file.sweeps))
     for title, sweep in file.sweeps.items():
         where = f"{path}: sweeps.{title}"
         known = (*op.recipes, *file.recipes)
         yield from _world_size_errors(where, op, sweep)
-        yield from unknown(f"{where}.recipes", "recipe", sweep.recipes or (), known)
+        yield from unknown_names(f"{where}.recipes", "recipe", sweep.recipes or (), known)
         yield from _one_sweep_errors(where, op, sweep, models)
 
 
@@ -187,31 +190,31 @@ def _recipe_errors(where: str, op: OpSpec, file: SweepFile) -> Iterator[str]:
 def _contender_errors(path: Path, op: OpSpec, file: SweepFile) -> Iterator[str]:
     for backend, recipes in file.contenders.items():
         where = f"{path}: contenders.{backend}"
-        yield from unknown(where, "recipe", tuple(recipes), (*op.recipes, *file.recipes))
+        yield from unknown_names(where, "recipe", tuple(recipes), (*op.recipes, *file.recipes))
         for recipe, providers in recipes.items():
             known = op.providers_on(backend)
-            yield from unknown(f"{where}.{recipe}", "provider", providers, known)
+            yield from unknown_names(f"{where}.{recipe}", "provider", providers, known)
     for backend, sentinel in file.sentinel.items():
         where = f"{path}: sentinel.{backend}"
         if op.shared_axis is not None:
             yield f"{where}: op '{op.name}' runs on several devices, a sentinel on one; remove it"
-        yield from unknown(where, "recipe", [sentinel.recipe], op.recipes)
-        yield from unknown(where, "provider", [sentinel.provider], op.providers_on(backend))
-        yield from unknown(f"{where}.shape", "axis", tuple(sentinel.shape), op.axes)
+        yield from unknown_names(where, "recipe", [sentinel.recipe], op.recipes)
+        yield from unknown_names(where, "provider", [sentinel.provider], op.providers_on(backend))
+        yield from unknown_names(f"{where}.shape", "axis", tuple(sentinel.shape), op.axes)
 
 
 def _one_sweep_errors(
     where: str, op: OpSpec, sweep: Sweep, models: Mapping[str, LanguageModel]
 ) -> Iterator[str]:
     every = {name for names in op.providers.values() for name in names}
-    yield from unknown(f"{where}.providers", "provider", sweep.providers or (), tuple(every))
+    yield from unknown_names(f"{where}.providers", "provider", sweep.providers or (), tuple(every))
     for shape in sweep.shapes or ():
         if len(shape) != len(op.axes):
             yield f"{where}.shapes: {shape} has {len(shape)} sizes, needs {', '.join(op.axes)}"
     if sweep.grid:
         yield from _grid_errors(f"{where}.grid", op, sweep.grid)
     if sweep.layers:
-        yield from unknown(f"{where}.layers", "model", sweep.layers.models, tuple(models))
+        yield from unknown_names(f"{where}.layers", "model", sweep.layers.models, tuple(models))
         if op.layer_shape is None:
             yield f"{where}.layers: op '{op.name}' has no shape for a layer; use grid or shapes"
 
@@ -220,7 +223,7 @@ def _grid_errors(
     where: str, op: OpSpec, grid: Mapping[str, list[int] | list[list[int]]]
 ) -> Iterator[str]:
     axes = [axis for key in grid for axis in key.split(",")]
-    yield from unknown(where, "axis", axes, op.axes)
+    yield from unknown_names(where, "axis", axes, op.axes)
     missing = [axis for axis in op.axes if axis not in axes]
     if missing:
         yield f"{where}: axis {', '.join(missing)} has no values"

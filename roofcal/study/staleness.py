@@ -47,6 +47,7 @@ NOT_DECIDING: Final = {
     "roofcal/core/yaml_files.py": "as config.py",
     "roofcal/core/records.py": "how results are written; schema_version guards what they mean",
     "roofcal/core/jsonl.py": "as records.py",
+    "roofcal/core/names.py": "words messages",
     "roofcal/core/files.py": "as records.py",
     "roofcal/core/paths.py": "says where files lie, not what is measured",
     "roofcal/study/discover.py": "what it finds is the environment, a file of its own",

@@ -83,8 +83,8 @@ def test_the_longest_rule_decides() -> None:
 
 # Vocabulary of the field: what a dtype, a recipe or a regime is needs no package to say.
 VOCABULARY = (
-    *("dtypes", "environments", "files", "paths", "recipes", "regimes"),
-    *("statistics", "units", "work"),
+    *("dtypes", "environments", "files", "names", "paths", "recipes"),
+    *("regimes", "statistics", "units", "work"),
 )
 
 

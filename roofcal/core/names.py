@@ -1,0 +1,35 @@
+"""Names that people type: which of the allowed ones they probably meant."""
+
+import difflib
+from collections.abc import Iterable, Iterator
+
+
+def did_you_mean(
+    word: str, allowed: Iterable[str], *, otherwise: str = "", cutoff: float = 0.6
+) -> str:
+    """The end of a message about an unknown name: "; did you mean 'gemm'?".
+
+    otherwise: what to return where no allowed name is close to `word`.
+    cutoff: how alike two names must be, from 0 to 1; long names need less.
+    """
+    close = difflib.get_close_matches(word, list(allowed), n=1, cutoff=cutoff)
+    return f"; did you mean '{close[0]}'?" if close else otherwise
+
+
+def did_you_mean_or_all(word: str, allowed: Iterable[str]) -> str:
+    """As did_you_mean; where no allowed name is close, all of them: "; allowed: cast, gemm"."""
+    names = list(allowed)
+    return did_you_mean(word, names, otherwise=f"; allowed: {', '.join(sorted(names))}")
+
+
+def unknown_names(
+    where: str, what: str, names: Iterable[str], allowed: Iterable[str]
+) -> Iterator[str]:
+    """One error line for each of `names` that is not allowed, with the nearest allowed one.
+
+    where, what: place in a file and kind of name, as in "config.yaml: ops: unknown op 'gem'".
+    """
+    allowed = tuple(allowed)
+    for name in names:
+        if name not in allowed:
+            yield f"{where}: unknown {what} '{name}'{did_you_mean_or_all(name, allowed)}"

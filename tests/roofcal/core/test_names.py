@@ -1,0 +1,20 @@
+"""A name that nobody knows is answered with the one that was probably meant."""
+
+from roofcal.core.names import did_you_mean, did_you_mean_or_all, unknown_names
+
+OPS = ("gemm", "cast")
+
+
+def test_the_nearest_name_is_suggested() -> None:
+    assert did_you_mean("gem", OPS) == "; did you mean 'gemm'?"
+
+
+def test_without_a_near_name_the_message_ends_as_the_caller_says() -> None:
+    assert did_you_mean("linear", OPS) == ""
+    assert did_you_mean("linear", OPS, otherwise=".") == "."
+    assert did_you_mean_or_all("linear", OPS) == "; allowed: cast, gemm"
+
+
+def test_only_unknown_names_are_lines() -> None:
+    lines = list(unknown_names("a.yaml: ops", "op", ["cast", "gem"], OPS))
+    assert lines == ["a.yaml: ops: unknown op 'gem'; did you mean 'gemm'?"]
