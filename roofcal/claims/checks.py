@@ -48,7 +48,8 @@ def _where_errors(where: str, part: Where, op: OpSpec | AwaitedOp) -> Iterator[s
                 yield f"{where}: {column} is a whole number above 0 (got {value!r})"
         elif column == "recipe":
             if not _has_recipe(op, str(value)):
-                yield f"{where}: unknown recipe '{value}'{did_you_mean_or_all(str(value), [*op.recipes])}"
+                hint = did_you_mean_or_all(str(value), op.recipes)
+                yield f"{where}: unknown recipe '{value}'{hint}"
         elif column == "provider":
             yield from unknown_names(where, "provider", [str(value)], _providers(op))
         elif known := COLUMNS.get(column):

@@ -144,9 +144,8 @@ def load_model(folder: Path, name: str) -> LanguageModel:
     """
     known = sorted(path.stem for path in folder.glob("*.yaml"))
     if name not in known:
-        raise ConfigError(
-            f"unknown model '{name}'{did_you_mean_or_all(name, known)}; models are files of {folder}"
-        )
+        hint = did_you_mean_or_all(name, known)
+        raise ConfigError(f"unknown model '{name}'{hint}; models are files of {folder}")
     errors: list[str] = []
     path = folder / f"{name}.yaml"
     model = validated(LanguageModel, read_yaml(path, errors), path, errors)

@@ -132,9 +132,7 @@ def _read_all(folder: Path, kind: type[M], key: str, errors: list[str]) -> dict[
 
 def _study_errors(path: Path, file: StudyFile, sweeps: Mapping[str, SweepFile]) -> Iterator[str]:
     yield from unknown_names(f"{path}: ops", "op", file.ops or (), tuple(sweeps))
-    yield from unknown_names(
-        f"{path}: publish.per_op", "op", tuple(file.publish.per_op), tuple(BY_NAME)
-    )
+    yield from unknown_names(f"{path}: publish.per_op", "op", file.publish.per_op, BY_NAME)
     if file.ops == []:
         yield f"{path}: ops: is empty; leave it out to measure all of {', '.join(sweeps)}"
     if file.shapes_csv and not Path(file.shapes_csv).is_file():

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from roofcal.core.timing_protocol import Timing
-from roofcal.core.yaml_files import nearest, read_yaml, unknown, validated
+from roofcal.core.yaml_files import read_yaml, validated
 
 
 @pytest.mark.parametrize(
@@ -42,10 +42,3 @@ def test_every_error_of_the_content_is_a_line() -> None:
     assert sorted(errors)[0].startswith("x.yaml: budget: unknown key; did you mean 'budget_s'?")
     assert sorted(errors)[1].startswith("x.yaml: min_rounds: Input should be greater than 0")
     assert validated(Timing, {}, Path("x.yaml"), errors) == Timing()
-
-
-def test_without_a_near_name_all_are_listed() -> None:
-    assert nearest("bf61", ["bf16", "fp8"]) == "; did you mean 'bf16'?"
-    assert nearest("zzz", ["b", "a"]) == "; allowed: a, b"
-    (line,) = unknown("here", "op", ["gemm", "gem"], ["gemm"])
-    assert line == "here: unknown op 'gem'; did you mean 'gemm'?"
