@@ -1,7 +1,7 @@
 """Points of op linear by any model of time: the sum of its products and casts.
 
 What is cast depends on who casts. torchao: the table of roofcal.models.linear, casts compiled.
-Our kernels (kernels.float8_linear), by what the recipe asks of each of x, w and grad_out:
+Our kernels (kernels.linear.layer), by what the recipe asks of each of x, w and grad_out:
 
     axiswise along rows and columns   rowwise_both
     along the rows, along the columns rowwise_dim0, rowwise_dim1

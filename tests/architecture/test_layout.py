@@ -11,7 +11,7 @@ from tests.paths import ROOT
 MOST_FILES_IN_A_FOLDER = 20
 MOST_ENTRIES_AT_THE_TOP = 16
 # Folders that are still to be divided into rooms.
-CROWDED = {"kernels": 50, "roofcal/cli": 21}
+CROWDED = {"roofcal/cli": 21}
 NAMELESS = {"utils", "util", "helpers", "helper", "misc", "tools"}
 
 CODE = modules("roofcal", "kernels")

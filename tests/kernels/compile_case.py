@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from kernels.configs import ARCHITECTURES, Architecture
+from kernels.common.configs import ARCHITECTURES, Architecture
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,20 +6,19 @@ from typing import Any
 
 import torch
 
-from kernels import (
-    cast_blocks,
-    cast_fp8,
-    cast_fp8_columns,
-    cast_fp8_hopper,
-    cast_fused,
-    cast_mx_hopper,
-    cast_mx_tiles,
-    configs,
-    empty,
-    memory_stream,
-)
-from kernels.configs import ARCHITECTURES
-from kernels.fp8_scales import LARGEST
+from kernels.cast import blocks as cast_blocks
+from kernels.cast import columns as cast_fp8_columns
+from kernels.cast import fused as cast_fused
+from kernels.cast import rows as cast_rows
+from kernels.cast import tensorwise as cast_tensorwise
+from kernels.cast.hopper import mx_by_threads as cast_mx_hopper
+from kernels.cast.hopper import mx_by_tma as cast_mx_tiles
+from kernels.cast.hopper import row_scales as cast_fp8_hopper
+from kernels.common import configs
+from kernels.common.configs import ARCHITECTURES
+from kernels.common.fp8_scales import LARGEST
+from kernels.streams import empty
+from kernels.streams import memory as memory_stream
 from tests.kernels.compile_case import Case
 from tests.kernels.compile_gathered import gathered
 from tests.kernels.compile_gemm_cases import gemms
@@ -86,25 +85,25 @@ def _casts_of(source: str, kind: str) -> Iterator[tuple[str, Case]]:
     amax, rows = configs.AMAX, configs.ROWS
     flat = {"STRIDED": False, "TAIL": True, "BLOCK": amax.block}
     if kind == "e5m2":  # reads only: the same for both types
-        yield "amax", case(cast_fp8._amax_kernel, amax.num_warps, flat)
+        yield "amax", case(cast_tensorwise._amax_kernel, amax.num_warps, flat)
     for name, cast in (("cast", configs.CAST_MADE), ("cast_given", configs.CAST)):
         flat = {"STRIDED": False, "TAIL": True, "BLOCK": cast.block, "STEPS": cast.steps}
         flat |= {"MOST_PARTIALS": 2048, "GIVEN": name == "cast_given"}
-        yield name, case(cast_fp8._cast_kernel, cast.num_warps, flat)
+        yield name, case(cast_tensorwise._cast_kernel, cast.num_warps, flat)
     for name, apart in (("few", False), ("few_apart", True)):
         few = {"STRIDED": apart, "BLOCK": configs.FEW.block}
-        yield name, case(cast_fp8._few_kernel, configs.FEW.num_warps, few)
+        yield name, case(cast_tensorwise._few_kernel, configs.FEW.num_warps, few)
     for cols in (256, 4096, rows.largest_block):
-        block, at_once, warps = cast_fp8.rows_tile(cols, rows)
-        yield f"rows_{cols}", case(cast_fp8._rows_kernel, warps, {"BLOCK": block, "R": at_once})
-        block, at_once, warps = cast_fp8.rows_tile(cols, configs.BOTH_ROWS)
+        block, at_once, warps = cast_rows.rows_tile(cols, rows)
+        yield f"rows_{cols}", case(cast_rows._rows_kernel, warps, {"BLOCK": block, "R": at_once})
+        block, at_once, warps = cast_rows.rows_tile(cols, configs.BOTH_ROWS)
         both = cast_fp8_columns._rows_and_columns_kernel
         load_bytes = block * at_once * (4 if source == "fp32" else 2)
         stages = cast_fp8_columns.stages_of(load_bytes, configs.BOTH)
         tile = {"BLOCK": block, "R": at_once, "STAGES": stages}
         yield f"both_{cols}", case(both, warps, tile)
     long = {"BLOCK": rows.long_block}
-    yield "long_rows", case(cast_fp8._long_rows_kernel, rows.long_warps, long)
+    yield "long_rows", case(cast_rows._long_rows_kernel, rows.long_warps, long)
     yield from _columns_of(kind, case)
     yield from _blocks_of(source, kind, case)
     if (source, kind) == ("bf16", "e4m3"):
@@ -156,7 +155,7 @@ def _short_columns(case: Any) -> Iterator[tuple[str, Case]]:
         how = configs.SHORT_FEW_ROWS if rows <= configs.FEW_ROWS else most
         block_m, block_n, warps = cast_fp8_columns.short_tile(rows, 8192, 132, how)
         tile = {"ALIGN": 16, "BLOCK_M": block_m, "BLOCK_N": block_n}
-        block, at_once, warps_of_rows = cast_fp8.rows_tile(2048, configs.ROWS)
+        block, at_once, warps_of_rows = cast_rows.rows_tile(2048, configs.ROWS)
         tile |= {"R": at_once, "BLOCK": block}
         kernel = cast_fp8_columns._short_columns_kernel
         types = {"types": {"q0": "*fp8e4nv", "scale0": "*fp32"}}
@@ -261,7 +260,7 @@ def _fused_of(case: Any) -> Iterator[tuple[str, Case]]:
         ):
             size, scales = cast_fused.KINDS[kind]
             for_both, persistent = configs.FUSED_BOTH[usable == ROOM]
-            block, at_once, warps = cast_fp8.rows_tile(cols, for_both if y else configs.FUSED[op])
+            block, at_once, warps = cast_rows.rows_tile(cols, for_both if y else configs.FUSED[op])
             constants = {
                 **dict.fromkeys({"other", "weight", "bias"} - used.get(op, set())),
                 "OP": op,

@@ -3,10 +3,14 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from kernels import all_gather_configs, arrival_flags, configs, gathered_matmul, gemm_configs
-from kernels.all_gather_configs import FLAG_SPACING
-from kernels.configs import ARCHITECTURES
-from kernels.gemm_configs import GemmConfig
+from kernels.common import configs
+from kernels.common.configs import ARCHITECTURES
+from kernels.gather import configs as all_gather_configs
+from kernels.gather import flags as arrival_flags
+from kernels.gather import product as gathered_matmul
+from kernels.gather.configs import FLAG_SPACING
+from kernels.gemm import configs as gemm_configs
+from kernels.gemm.configs import GemmConfig
 from tests.kernels.compile_case import Case
 
 LARGE = gemm_configs.WITH_LARGE_TILES

@@ -6,18 +6,16 @@ from typing import Any
 
 from triton.experimental.gluon import language as gl
 
-from kernels import (
-    configs,
-    fp8_gemm,
-    fp8_gemm_blocks,
-    fp8_gemm_blockwise,
-    fp8_gemm_hopper,
-    fp8_gemm_pingpong,
-    fp8_gemm_skinny,
-    gemm_configs,
-)
-from kernels.configs import ARCHITECTURES
-from kernels.gemm_configs import GemmConfig, SkinnyConfig
+from kernels.common import configs
+from kernels.common.configs import ARCHITECTURES
+from kernels.gemm import axiswise as fp8_gemm
+from kernels.gemm import blockwise as fp8_gemm_blockwise
+from kernels.gemm import configs as gemm_configs
+from kernels.gemm import few_rows as fp8_gemm_skinny
+from kernels.gemm.configs import GemmConfig, SkinnyConfig
+from kernels.gemm.hopper import cooperative as fp8_gemm_hopper
+from kernels.gemm.hopper import pingpong as fp8_gemm_pingpong
+from kernels.gemm.hopper import staged_scales as fp8_gemm_blocks
 from tests.kernels.compile_case import Case
 
 LARGE = gemm_configs.WITH_LARGE_TILES

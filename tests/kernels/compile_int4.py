@@ -17,16 +17,19 @@ import triton.language as tl
 from triton.compiler import ASTSource
 from triton.experimental.gluon._runtime import GluonASTSource
 
-from kernels import int4_direct, int4_plain, int4_plans, int4_staged
-from kernels.configs import Architecture
-from kernels.int4_configs import (
+from kernels.common.configs import Architecture
+from kernels.int4 import direct as int4_direct
+from kernels.int4 import plain as int4_plain
+from kernels.int4 import plans as int4_plans
+from kernels.int4 import staged as int4_staged
+from kernels.int4.configs import (
     INT4_PLAIN,
     INT4_TABLE,
     Int4Config,
     Int4DirectConfig,
     Int4PlainConfig,
 )
-from kernels.int4_packing import Int4Weights, padded
+from kernels.int4.packing import Int4Weights, padded
 from tests.kernels.compile_ahead import _amd_report, _nvidia_report, _target
 
 ROWS: Final = 3584

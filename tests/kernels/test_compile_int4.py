@@ -1,6 +1,6 @@
 """The int4 kernels compile for every architecture: no spills, shared memory within the limit.
 
-The kernels in Gluon are for sm_90 alone; elsewhere kernels.int4_plain runs.
+The kernels in Gluon are for sm_90 alone; elsewhere kernels.int4.plain runs.
 """
 
 import json
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kernels.configs import ARCHITECTURES, SHARED_MEMORY_LIMIT, Architecture
+from kernels.common.configs import ARCHITECTURES, SHARED_MEMORY_LIMIT, Architecture
 from tests.kernels.compile_int4 import cases
 
 SCRIPT = Path(__file__).with_name("compile_int4.py")

@@ -49,7 +49,7 @@ def test_nothing_to_measure_and_nothing_to_replay_is_an_error(fresh: Checkout) -
 
 
 def test_a_syntax_error_in_a_kernel_is_not_taken_for_up_to_date(finished: Checkout) -> None:
-    kernel = finished.folder / "kernels/empty.py"
+    kernel = finished.folder / "kernels/streams/empty.py"
     kernel.write_text(kernel.read_text() + "def broken(:\n")
 
-    assert f"kernels/empty.py:{len(kernel.read_text().splitlines())}: " in refused(finished)
+    assert f"kernels/streams/empty.py:{len(kernel.read_text().splitlines())}: " in refused(finished)

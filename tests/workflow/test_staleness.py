@@ -81,8 +81,8 @@ def test_touching_every_file_runs_nothing(finished: Checkout) -> None:
 @pytest.mark.parametrize(
     ("source", "ops"),
     [
-        ("kernels/memory_stream.py", {"probe_copy"}),
-        ("kernels/empty.py", {"probe_launch"}),
+        ("kernels/streams/memory.py", {"probe_copy"}),
+        ("kernels/streams/empty.py", {"probe_launch"}),
         ("roofcal/ops/cast/bench.py", {"cast", "probe_cast"}),
         ("roofcal/ops/gemm/bench.py", {"gemm", "probe_math"}),
         ("roofcal/measure/timing.py", set(OPS)),

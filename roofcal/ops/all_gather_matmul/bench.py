@@ -3,8 +3,8 @@
 nccl_then_gemm    one grouped NCCL all-gather of rows and scales, then op gemm's library product
 gloo_then_gemm    the same on CPUs, with gloo
 torch_fused       torch.ops.symm_mem.fused_all_gather_matmul, ..._scaled_matmul
-symm_mem_fused    kernels.all_gather_matmul. Its rows are written into its buffers before timing, as
-                  the layer before would write them: no copy of the shard is timed
+symm_mem_fused    kernels.gather.all_gather_matmul. Its rows are written into its buffers before
+                  timing, as the layer before would write them: no copy of the shard is timed
 gemm_only, all_gather_only   see spec
 """
 
@@ -104,7 +104,7 @@ class _Ours:
     def __init__(self, recipe: str, shape: Mapping[str, int]) -> None:
         try:
             # Imported here: a CPU study needs no Triton.
-            from kernels import all_gather_matmul as ours  # type: ignore[attr-defined, unused-ignore]  # noqa: PLC0415
+            from kernels.gather import all_gather_matmul as ours  # type: ignore[attr-defined, unused-ignore]  # noqa: PLC0415
         except ImportError as error:
             raise Unsupported(f"provider 'symm_mem_fused' cannot be loaded: {error}") from error
         self._buffers = 2

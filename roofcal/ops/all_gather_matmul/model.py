@@ -11,7 +11,7 @@ that the end is linear in i and either the first or the last piece decides:
     overlapped   t = start + max(product, arrival of the last + product of one piece)
 
 start: what nothing overlaps: the two barriers of the ranks and the launch of the copies, which is
-the latency of an all-gather by symmetric memory. kernels.all_gather_model, by which our kernel
+the latency of an all-gather by symmetric memory. kernels.gather.model, by which our kernel
 chooses its plan, follows every tile; this is its limit for tiles that are small beside a piece, and
 knows nothing of a GPU.
 
@@ -38,7 +38,7 @@ from roofcal.ops.all_gather_matmul.spec import (
     TORCH,
 )
 
-CHUNKS: Final = (1, 2, 4)  # of a shard: those that kernels.all_gather_plans chooses from
+CHUNKS: Final = (1, 2, 4)  # of a shard: those that kernels.gather.plans chooses from
 Array = NDArray[np.float64]
 
 

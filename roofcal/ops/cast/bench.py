@@ -119,19 +119,19 @@ _CASTS: Final[dict[str, Callable[[torch.Tensor], Outputs]]] = {
 
 def _triton(recipe: str) -> Callable[[torch.Tensor], Outputs]:
     # Imported here: a CPU study needs no Triton.
-    from kernels import cast_blocks, cast_fp8, cast_fp8_columns  # noqa: PLC0415
+    from kernels.cast import blocks, columns, rows, tensorwise  # noqa: PLC0415
 
     casts: dict[str, Callable[[torch.Tensor], Outputs]] = {
-        "fp8_tensorwise": cast_fp8.tensorwise,
-        "fp8_rowwise_dim0": cast_fp8.rowwise_dim0,
-        "fp8_rowwise_dim1": cast_fp8_columns.rowwise_dim1,
-        "fp8_rowwise_both": cast_fp8_columns.rowwise_both,
-        "mxfp8_dim0": cast_blocks.mxfp8_dim0,
-        "mxfp8_dim1": cast_blocks.mxfp8_dim1,
-        "mxfp8_both": cast_blocks.mxfp8_both,
-        "fp8_blockwise_1x128": cast_blocks.blockwise_1x128,
-        "fp8_blockwise_1x128_dim1": cast_blocks.blockwise_1x128_dim1,
-        "fp8_blockwise_128x128": cast_blocks.blockwise_128x128,
+        "fp8_tensorwise": tensorwise.tensorwise,
+        "fp8_rowwise_dim0": rows.rowwise_dim0,
+        "fp8_rowwise_dim1": columns.rowwise_dim1,
+        "fp8_rowwise_both": columns.rowwise_both,
+        "mxfp8_dim0": blocks.mxfp8_dim0,
+        "mxfp8_dim1": blocks.mxfp8_dim1,
+        "mxfp8_both": blocks.mxfp8_both,
+        "fp8_blockwise_1x128": blocks.blockwise_1x128,
+        "fp8_blockwise_1x128_dim1": blocks.blockwise_1x128_dim1,
+        "fp8_blockwise_128x128": blocks.blockwise_128x128,
     }
     return casts[recipe]
 

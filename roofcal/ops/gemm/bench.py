@@ -140,9 +140,9 @@ def _check_triton(spec: Recipe, shape: Mapping[str, int]) -> None:
 
 def _triton_product(spec: Recipe) -> Call:
     # Imported here: a CPU study needs no Triton.
-    from kernels import fp8_gemm  # noqa: PLC0415
+    from kernels.gemm import axiswise  # noqa: PLC0415
 
-    return lambda inputs: fp8_gemm.gemm(
+    return lambda inputs: axiswise.gemm(
         inputs["a"],
         inputs["b"],
         inputs["scale_a"],
@@ -152,11 +152,11 @@ def _triton_product(spec: Recipe) -> Call:
 
 
 def _triton_blocks(inputs: Inputs) -> torch.Tensor:
-    from kernels import fp8_gemm_blockwise  # noqa: PLC0415
+    from kernels.gemm import blockwise  # noqa: PLC0415
 
     a, b, scale_a = inputs["a"], inputs["b"], inputs["block_scale_a"]
     scale_b = inputs["block_scale_b"][:, : scale_a.shape[1]]
-    return fp8_gemm_blockwise.gemm(a, b, scale_a, scale_b)
+    return blockwise.gemm(a, b, scale_a, scale_b)
 
 
 def _library_blocks(inputs: Inputs) -> torch.Tensor:

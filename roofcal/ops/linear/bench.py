@@ -1,10 +1,10 @@
 """Providers of a linear, forward and backward, and their check against plain arithmetic.
 
 bf16_compile      torch.compile of bf16 modules
-triton            kernels.float8_linear: our casts, products of cuBLASLt (of blocks: ours)
+triton            kernels.linear.layer: our casts, products of cuBLASLt (of blocks: ours)
 triton_products   the same with our products
 torchao           torchao.float8 with its own recipes, compiled; an optional package
-torch_cpu         kernels.float8_linear on a CPU: right values, nothing to compare speeds with
+torch_cpu         kernels.linear.layer on a CPU: right values, nothing to compare speeds with
 
 A call returns (y, grad_x, grad_w). Gradients are new tensors every time, so that a CUDA graph can
 hold forward and backward.
@@ -54,8 +54,8 @@ def bf16_layer(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
 
 
 def our_layer(name: str, product: str) -> Layer:
-    """A linear of kernels.float8_linear."""
-    from kernels.float8_linear import linear, plan_of  # noqa: PLC0415 (needs Triton)
+    """A linear of kernels.linear.layer."""
+    from kernels.linear.layer import linear, plan_of  # noqa: PLC0415 (needs Triton)
 
     plan = plan_of(recipe(name), product)
     return lambda x, w: linear(x, w, None, plan)

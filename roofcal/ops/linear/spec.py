@@ -7,20 +7,20 @@ fp8_axiswise_bf16_grad_weight   LW_AXISWISE_WITH_GW_HP of torchao pull request 9
 fp8_blockwise_128x128           1 x 128 of x and grad_out, 128 x 128 of w, two-level accumulation
 mxfp8
 
-or any recipe that a person writes down (kernels.linear_recipes), as a mapping under `recipes` of
+or any recipe that a person writes down (kernels.linear.recipes), as a mapping under `recipes` of
 the sweep file; its points carry it as one line of text, so that they need no file beside them.
 """
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from kernels.linear_recipes import NAMED, OPERANDS, LinearRecipe, recipe_of
+from kernels.linear.recipes import NAMED, OPERANDS, LinearRecipe, recipe_of
 from roofcal.core.dtypes import nbytes
 from roofcal.core.work import Work
 from roofcal.ops.gemm import spec as gemm
 from roofcal.ops.spec import OpSpec, Shape
 
-# name here -> name in kernels.linear_recipes
+# name here -> name in kernels.linear.recipes
 RECIPES: Final = {
     "bf16": "high_precision",
     "fp8_tensorwise": "tensorwise",

@@ -1,7 +1,7 @@
 """Providers of products with narrow weights, their layouts, and the check against float64.
 
 cublaslt         bf16 and fp8 products, as op gemm runs them
-triton           kernels.int4_gemm
+triton           kernels.int4.gemm
 triton_chained   the same with programmatic dependent launch: in a chain of kernels, its start
                  overlaps the end of the one before; a mode of its own, not to be compared with
                  plain launches unawares
@@ -21,9 +21,10 @@ from typing import Any, Final
 
 import torch
 
-from kernels import int4_gemm, int4_packing
-from kernels.int4_configs import Int4PlainConfig
-from kernels.int4_packing import Int4Weights, Quantised
+from kernels.int4 import gemm as int4_gemm
+from kernels.int4 import packing as int4_packing
+from kernels.int4.configs import Int4PlainConfig
+from kernels.int4.packing import Int4Weights, Quantised
 from roofcal.core.recipes import RECIPES, Recipe
 from roofcal.ops.bench import Call, Inputs, draw, norm_error
 from roofcal.ops.gemm import bench as gemm
@@ -93,7 +94,7 @@ def arrange(provider: str, recipe: str, inputs: Inputs) -> Inputs:
 
 def _packed(provider: str, recipe: str, inputs: Inputs) -> Inputs:
     if not inputs["a"].is_cuda:
-        raise Unsupported(f"provider '{provider}' needs a GPU; kernels.int4_gemm runs on none here")
+        raise Unsupported(f"provider '{provider}' needs a GPU; kernels.int4.gemm runs on none here")
     weights = int4_packing.pack(_quantised(recipe, inputs))
     chained = provider == "triton_chained"
     config = int4_gemm.default_config(inputs["a"], weights, chained=chained)

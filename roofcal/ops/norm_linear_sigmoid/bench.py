@@ -23,9 +23,9 @@ def bf16_block(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
 
 
 def our_block(name: str, product: str) -> linear.Layer:
-    """The block of kernels.norm_linear_sigmoid."""
-    from kernels.float8_linear import plan_of  # noqa: PLC0415 (needs Triton)
-    from kernels.norm_linear_sigmoid import norm_linear_sigmoid  # noqa: PLC0415
+    """The block of kernels.linear.norm_linear_sigmoid."""
+    from kernels.linear.layer import plan_of  # noqa: PLC0415 (needs Triton)
+    from kernels.linear.norm_linear_sigmoid import norm_linear_sigmoid  # noqa: PLC0415
 
     plan = plan_of(recipe(name), product)
     return lambda x, w: norm_linear_sigmoid(x, w, plan)

@@ -1,4 +1,4 @@
-"""Streams over memory: kernels.memory_stream (Triton) and torch's own operations."""
+"""Streams over memory: kernels.streams.memory (Triton) and torch's own operations."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -42,7 +42,7 @@ _TORCH: Final[dict[str, Call]] = {
 
 def _triton(recipe: str) -> Call:
     # Imported here: a CPU study needs no Triton.
-    from kernels import memory_stream as stream  # noqa: PLC0415
+    from kernels.streams import memory as stream  # noqa: PLC0415
 
     calls: dict[str, Call] = {
         "read": lambda inputs: stream.read_sum(inputs["src"]),

@@ -84,7 +84,7 @@ def test_gemm_only_multiplies_rows_that_were_gathered_before() -> None:
 
 
 class OurOp:
-    """kernels.all_gather_matmul.AllGatherMatmul on one rank: buffers take turns."""
+    """kernels.gather.all_gather_matmul.AllGatherMatmul on one rank: buffers take turns."""
 
     def __init__(
         self, _: Any, shard_rows: int, k: int, n: int, dtype: Any, *, scaled: bool, buffers: int
@@ -107,12 +107,12 @@ class OurOp:
 
 
 def stand_in(patch: pytest.MonkeyPatch, kind: Any) -> None:
-    module = ModuleType("kernels.all_gather_matmul")
+    module = ModuleType("kernels.gather.all_gather_matmul")
     module.AllGatherMatmul = kind  # type: ignore[attr-defined]
-    import kernels
+    import kernels.gather
 
-    patch.setitem(sys.modules, "kernels.all_gather_matmul", module)
-    patch.setattr(kernels, "all_gather_matmul", module, raising=False)
+    patch.setitem(sys.modules, "kernels.gather.all_gather_matmul", module)
+    patch.setattr(kernels.gather, "all_gather_matmul", module, raising=False)
 
 
 @pytest.mark.usefixtures("lonely")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kernels.linear_recipes import NAMED
+from kernels.linear.recipes import NAMED
 from roofcal.ops.linear.spec import OP, RECIPES, recipe, work, written_recipe
 
 OWN = "axiswise*axiswise+axiswise*tensorwise+axiswise*axiswise@two_level"

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from kernels import int4_packing
-from kernels.int4_packing import Quantised
+from kernels.int4 import packing as int4_packing
+from kernels.int4.packing import Quantised
 from roofcal.core.recipes import RECIPES
 from roofcal.ops.bench import arranged, largest_error, load_bench
 from roofcal.ops.mixed_gemm import bench

@@ -1,0 +1,9 @@
+"""Casts of matrices to fp8 (e4m3 or e5m2), with their scales.
+
+kernels.cast.tensorwise   one scale
+kernels.cast.rows         a scale per row
+kernels.cast.columns      a scale per column, transposed; rows and columns from one read
+kernels.cast.blocks       a scale per 1x32 (mxfp8), 1x128 or 128x128
+kernels.cast.fused        the cast of what a norm or an activation makes
+kernels.cast.hopper       details: casts in Gluon, which the modules above launch where they fit
+"""

@@ -1,0 +1,1 @@
+"""Transposing casts in Gluon for NVIDIA GPUs from Hopper on; launched by columns and blocks."""

@@ -1,0 +1,260 @@
+"""All-gather and matmul in one: the product begins while the rows of other ranks still travel.
+
+    C[world * shard, N] bf16 = (gathered A [world * shard, K] @ W[N, K].T) * scale_a * scale_b
+
+Every rank holds a shard of A's rows, and its own W. The producer of A writes into `own_shard()`, a
+slot of a buffer that all ranks can address; a call pushes the slot to the peers by copy engines
+(kernels.gather.pushes) while a persistent kernel multiplies what has arrived
+(kernels.gather.product). Why no barrier is needed says kernels.gather.flags.
+
+Pushes are issued before the product: whatever blocks the host in between (a module that is loaded,
+memory that is taken back from a cache), no peer waits for what has not been issued.
+
+Shards of fewer rows than a tile, and what a model of time expects to gain nothing, go by NCCL's
+all-gather and a library's product instead: kernels.gather.plans says which.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import distributed
+
+from kernels.common.fp8_scales import compute_units
+from kernels.gather import configs as all_gather_configs
+from kernels.gather import flags as arrival_flags
+from kernels.gather import product as gathered_matmul
+from kernels.gather import symmetric_memory
+from kernels.gather.layout import Layout, Slots
+from kernels.gather.model import Gathered
+from kernels.gather.operands import check_sizes, check_weights
+from kernels.gather.plans import CHUNKS, Plan, choose
+from kernels.gather.pushes import Pushes
+from kernels.gather.sequence import gather_and_multiply
+from kernels.gemm.axiswise import has_large_tiles
+from kernels.gemm.configs import GemmConfig
+from kernels.gemm.operands import new_output
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tuning:
+    """What is chosen by the sizes where it is None.
+
+    tile    of the product
+    chunks  that a shard is cut into, at most
+    """
+
+    tile: GemmConfig | None = None
+    chunks: int | None = None
+
+
+class AllGatherMatmul:
+    """A collective: all ranks of the group make it with the same sizes, and call it equally often.
+
+    A call may be captured in a CUDA graph, any number of times, and mixed with eager calls. Calls
+    of one object must follow each other: on one stream, or on streams that wait for each other.
+    Raises ValueError for sizes or types that it does not take, before any rank waits for another,
+    and NoPeerAccess (kernels.gather.symmetric_memory) where ranks cannot address each other's
+    memory.
+    """
+
+    def __init__(
+        self,
+        group: distributed.ProcessGroup,
+        shard_rows: int,
+        k: int,
+        n: int,
+        dtype: torch.dtype,
+        *,
+        scaled: bool = False,
+        buffers: int = 2,
+        fused: bool | None = None,
+        tuning: Tuning | None = None,
+    ) -> None:
+        """shard_rows: of each rank; scaled: rows and columns have scales, as fp8 needs.
+
+        fused: whether the product follows arrival; None: where kernels.gather.plans expects it
+        to be faster, in graphs and in eager calls, which cost the host more. buffers: that take
+        turns, two at least.
+        """
+        check_sizes(shard_rows, k, n, dtype, scaled=scaled, buffers=buffers)
+        tuning = tuning or Tuning()
+        self.what = Gathered(world=group.size(), shard_rows=shard_rows, k=k, n=n, dtype=dtype)
+        plan = _plan(self.what, tuning)
+        if fused and plan is None:
+            raise ValueError(
+                f"shard_rows: wanted at least a tile's rows with fused=True, got {shard_rows}"
+            )
+        self._scaled = scaled
+        self.fused = plan is not None and (plan.is_faster if fused is None else fused)
+        self._way: _Fused | _Sequence
+        if plan is not None and self.fused:
+            eager = fused or plan.is_faster_eagerly
+            self._way = _Fused(group, self.what, plan, buffers, eager=eager)
+        else:
+            self._way = _Sequence(group, self.what)
+
+    def own_shard(self) -> torch.Tensor:
+        """[shard_rows, k], into which this rank's rows of the next call are written.
+
+        It belongs to that call alone: after it, ask again.
+        """
+        return self._way.own_rows()
+
+    def own_scales(self) -> torch.Tensor | None:
+        """[shard_rows, 1] fp32, the scales of these rows; None without scales."""
+        return self._way.own_scales()[:, None] if self._scaled else None
+
+    def __call__(
+        self, weights: torch.Tensor, weight_scales: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """C [world * shard_rows, n] bf16 of weights [n, k] and their scales [1, n]; collective.
+
+        Raises ValueError, before anything runs, for weights or scales that do not fit.
+        """
+        device = self._way.own_rows().device
+        check_weights(self.what, weights, weight_scales, scaled=self._scaled, device=device)
+        return self._way.multiplied(weights, weight_scales)
+
+
+class _Sequence:
+    """NCCL's all-gather, in place, and then a library's product."""
+
+    def __init__(self, group: distributed.ProcessGroup, what: Gathered) -> None:
+        rows, device = what.world * what.shard_rows, _device()
+        self._group = group
+        self._rows = torch.zeros(rows, what.k, dtype=what.dtype, device=device)
+        self._scales = torch.zeros(rows, dtype=torch.float32, device=device)
+        self._own = _own_rows(what, group.rank())
+
+    def own_rows(self) -> torch.Tensor:
+        return self._rows[self._own]
+
+    def own_scales(self) -> torch.Tensor:
+        return self._scales[self._own]
+
+    def multiplied(self, weights: torch.Tensor, scales: torch.Tensor | None) -> torch.Tensor:
+        by = None if scales is None else (self._scales, scales)
+        return gather_and_multiply(self._group, self._rows, weights, by)
+
+
+class _Fused:
+    """The product that follows arrival; eager calls in sequence where `eager` is false.
+
+    A turn in sequence takes its buffer like others. It tells peers nothing by flags, so a graph
+    that was captured must not rely on them in its next turn: that is noted in the state.
+    """
+
+    def __init__(
+        self,
+        group: distributed.ProcessGroup,
+        what: Gathered,
+        plan: Plan,
+        buffers: int,
+        *,
+        eager: bool,
+    ) -> None:
+        self._group, self._eager, self._captured = group, eager, False
+        self._rank, self._own = group.rank(), _own_rows(what, group.rank())
+        self._tile, self._cut = plan.tile, plan.cut
+        layout = Layout(what, self._cut, buffers)
+        self._memory = symmetric_memory.allocate(layout.size_bytes, group)
+        self._ranks = tuple(layout.slots(view) for view in self._memory.views)
+        self._finished_of_peers = _addresses(self._ranks, self._rank)
+        self._state = arrival_flags.new_state(self._finished_of_peers.device)
+        self._pushes = Pushes(self._ranks, self._state, self._cut, rank=self._rank)
+        self._buffers, self._next = buffers, 0
+        self._load(what)
+
+    def _load(self, what: Gathered) -> None:
+        """Launch both kernels once, with flags of this rank alone, which are all there.
+
+        A module cannot be loaded while a graph is captured (CUDA error 900), and the first fused
+        turn is captured where eager calls go in sequence.
+        """
+        own, device = self._ranks[self._rank], self._state.device
+        a, w = own.rows[0], torch.empty(what.n, what.k, dtype=what.dtype, device=device)
+        columns = torch.empty(1, what.n, dtype=torch.float32, device=device)
+        by = (own.scales[0], columns) if own.scales else None
+        state, flags = torch.zeros_like(self._state), torch.ones_like(own.flags)
+        self._begin(state, flags, buffer=1)  # the one before was 0: it waits for nobody
+        gathered_matmul.launch(
+            *(a, w, new_output(a, w), by, flags, state, self._cut, self._tile), rank=self._rank
+        )
+
+    def own_rows(self) -> torch.Tensor:
+        return self._ranks[self._rank].rows[self._next][self._own]
+
+    def own_scales(self) -> torch.Tensor:
+        return self._ranks[self._rank].scales[self._next][self._own]
+
+    def multiplied(self, weights: torch.Tensor, scales: torch.Tensor | None) -> torch.Tensor:
+        own, buffer = self._ranks[self._rank], self._next
+        self._next = (buffer + 1) % self._buffers
+        by = None if scales is None else (own.scales[buffer], scales)
+        captured = is_captured(own.flags)
+        self._captured |= captured
+        if not (captured or self._eager):
+            if self._captured:
+                arrival_flags.forget_buffer(self._state)
+            return gather_and_multiply(self._group, own.rows[buffer], weights, by)
+        c = new_output(own.rows[buffer], weights)  # first: it may wait for memory
+        self._push(buffer)
+        gathered_matmul.launch(
+            *(own.rows[buffer], weights, c, by, own.flags, self._state, self._cut, self._tile),
+            rank=self._rank,
+        )
+        self._pushes.join()
+        return c
+
+    def _push(self, buffer: int) -> None:
+        """Begin a turn."""
+        self._begin(self._state, self._ranks[self._rank].flags, buffer=buffer)
+        self._pushes.start(buffer)
+
+    def _begin(self, state: torch.Tensor, flags: torch.Tensor, *, buffer: int) -> None:
+        finished = self._ranks[self._rank].finished
+        arrival_flags.begin(
+            *(state, flags, finished, self._finished_of_peers),
+            buffer=buffer,
+            rank=self._rank,
+            chunks=self._cut.count,
+        )
+
+
+def is_captured(x: torch.Tensor) -> bool:
+    """Whether the current stream of x's GPU is being captured in a graph."""
+    return x.is_cuda and torch.cuda.is_current_stream_capturing()
+
+
+def _device() -> torch.device:
+    """Where operands lie: this rank's GPU; the CPU where there is none, for tests."""
+    if not torch.cuda.is_available():
+        return torch.device("cpu")
+    return torch.device("cuda", torch.cuda.current_device())
+
+
+def _own_rows(what: Gathered, rank: int) -> slice:
+    """The rank's slot among the gathered rows."""
+    return slice(rank * what.shard_rows, (rank + 1) * what.shard_rows)
+
+
+def _addresses(ranks: tuple[Slots, ...], rank: int) -> torch.Tensor:
+    """Of this rank's `finished` flag in every rank's memory."""
+    flags = [slots.finished[rank] for slots in ranks]
+    return torch.tensor([flag.data_ptr() for flag in flags], device=flags[rank].device)
+
+
+def _plan(what: Gathered, tuning: Tuning) -> Plan | None:
+    """The plan for this rank's GPU, within what is tuned; None where no tile fits."""
+    x = torch.empty(0, device=_device())
+    table: Sequence[GemmConfig] = all_gather_configs.SMALL
+    if has_large_tiles(x):
+        narrow = what.dtype.itemsize == 1
+        table = all_gather_configs.NARROW if narrow else all_gather_configs.WIDE
+    return choose(
+        what,
+        (tuning.tile,) if tuning.tile else table,
+        units=compute_units(x),
+        chunks=(tuning.chunks,) if tuning.chunks else CHUNKS,
+    )

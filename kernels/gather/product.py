@@ -1,0 +1,171 @@
+"""A persistent product that follows the arrival of its left operand, shard by shard.
+
+    C[world * shard, N] bf16 = (A @ W[N, K].T) * scale_a * scale_b
+
+A [world * shard, K] is the buffer that an all-gather fills: slot s holds the shard of rank s. Rank
+r multiplies its own shard first, then those of r + 1, r + 2, ..., the order in which they arrive
+when every rank pushes to r - 1, r - 2, ... A tile waits for the flag of its chunk, see
+kernels.gather.flags; all columns of a chunk's rows come before those of the next, so that there is
+much to do per byte that has arrived.
+
+A tile at the end of a shard that is no multiple of its rows is moved up: it computes a few rows
+again, which its neighbour writes with the same values, and never reads what has not arrived.
+"""
+
+import torch
+import triton
+import triton.language as tl
+
+from kernels.common.fp8_scales import compute_units
+from kernels.gather.configs import FLAG_SPACING, Chunks
+from kernels.gather.flags import wait_until
+from kernels.gemm.configs import GemmConfig
+from kernels.gemm.operands import described, tile_of
+
+
+@triton.jit
+def place_of(tile, TILES_M, TILES_N, TILES_EACH, CHUNKS, RANK, WORLD, GROUP: tl.constexpr):
+    """(rank whose shard it is, its chunk, row and column of tiles in the shard) of a tile."""
+    in_shard = TILES_M * TILES_N
+    source = (tile // in_shard + RANK) % WORLD
+    tile_m, tile_n = tile_of(tile % in_shard, TILES_M, TILES_N, GROUP)
+    return source, tl.minimum(tile_m // TILES_EACH, CHUNKS - 1), tile_m, tile_n
+
+
+@triton.jit
+def _finished(values, scale_b, by_rows, col, N, SCALED: tl.constexpr):
+    """Sums times their scales, in bf16."""
+    if SCALED:
+        n = col + tl.arange(0, values.shape[1])
+        values = values * by_rows * tl.load(scale_b + n, mask=n < N, other=0.0)[None, :]
+    return values.to(tl.bfloat16)
+
+
+@triton.jit
+def _store(c, sums, scale_a, scale_b, row, col, N, SCALED: tl.constexpr, PARTS: tl.constexpr):
+    """A tile, in one part or two: a smaller buffer."""
+    rows: tl.constexpr = sums.shape[0]
+    half: tl.constexpr = sums.shape[1] // 2
+    by_rows = 1.0
+    if SCALED:
+        by_rows = tl.load(scale_a + row + tl.arange(0, rows))[:, None]
+    if PARTS == 2:
+        first, second = tl.split(tl.permute(tl.reshape(sums, (rows, 2, half)), (0, 2, 1)))
+        c.store([row, col], _finished(first, scale_b, by_rows, col, N, SCALED))
+        col += half
+        c.store([row, col], _finished(second, scale_b, by_rows, col, N, SCALED))
+    else:
+        c.store([row, col], _finished(sums, scale_b, by_rows, col, N, SCALED))
+
+
+@triton.jit(do_not_specialize=["RANK", "WORLD", "CHUNKS", "TILES_EACH"])
+def _gathered_kernel(
+    a,
+    w,
+    c,
+    scale_a,
+    scale_b,
+    flags,
+    state,
+    SHARD,
+    N,
+    K,
+    RANK,
+    WORLD,
+    CHUNKS,
+    TILES_EACH,
+    SPACING: tl.constexpr,
+    SCALED: tl.constexpr,
+    WIDEN: tl.constexpr,
+    PTX: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    PARTS: tl.constexpr,
+    GROUP: tl.constexpr,
+    FLAT: tl.constexpr,
+    PROGRAMS: tl.constexpr,
+):
+    """Every PROGRAMS-th tile. a, w and c are descriptors. WIDEN: multiply in fp32."""
+    turn = tl.load(state)
+    tiles_m = tl.cdiv(SHARD, BLOCK_M)
+    tiles_n = tl.cdiv(N, BLOCK_N)
+    steps = tl.cdiv(K, BLOCK_K)
+    for tile in tl.range(tl.program_id(0), WORLD * tiles_m * tiles_n, PROGRAMS, flatten=FLAT):
+        source, chunk, tile_m, tile_n = place_of(
+            tile, tiles_m, tiles_n, TILES_EACH, CHUNKS, RANK, WORLD, GROUP
+        )
+        flag = flags + (source * CHUNKS + chunk) * SPACING
+        row = source * SHARD + tl.minimum(tile_m * BLOCK_M, SHARD - BLOCK_M)
+        row += wait_until(flag, turn, PTX)
+        col = tile_n * BLOCK_N
+        sums = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+        for step in range(steps):
+            left = a.load([row, step * BLOCK_K])
+            right = w.load([col, step * BLOCK_K]).T
+            if WIDEN:
+                left, right = left.to(tl.float32), right.to(tl.float32)
+            sums = tl.dot(left, right, sums)
+        _store(c, sums, scale_a, scale_b, row, col, N, SCALED, PARTS)
+
+
+def launch(
+    a: torch.Tensor,
+    w: torch.Tensor,
+    c: torch.Tensor,
+    scales: tuple[torch.Tensor, torch.Tensor] | None,
+    flags: torch.Tensor,
+    state: torch.Tensor,
+    chunks: Chunks,
+    config: GemmConfig,
+    *,
+    rank: int,
+) -> None:
+    """Fill c, for operands that kernels.gather.all_gather_matmul checked.
+
+    scales: of the rows of a [world * shard] and of w [N], fp32; flags [world, chunks, FLAG_SPACING]
+    and state of this turn, which kernels.gather.flags.begin has counted.
+    """
+    world = a.shape[0] // chunks.shard_rows
+    n, k = w.shape
+    tiles = world * chunks.tiles * triton.cdiv(n, config.n)
+    units = compute_units(a)
+    scale_a, scale_b = scales or (None, None)
+    _gathered_kernel[(min(tiles, units),)](
+        described(a, [config.m, config.k]),
+        described(w, [config.n, config.k]),
+        described(c, [config.m, config.n // config.parts]),
+        *(scale_a, scale_b, flags, state, chunks.shard_rows, n, k),
+        *(rank, world, chunks.count, chunks.tiles_each),
+        SPACING=FLAG_SPACING,
+        SCALED=scales is not None,
+        # The interpreter holds bf16 as bits and multiplies those; fp32 is exact there.
+        WIDEN=not a.is_cuda,
+        PTX=has_tensor_memory_unit(a),
+        BLOCK_M=config.m,
+        BLOCK_N=config.n,
+        BLOCK_K=config.k,
+        PARTS=config.parts,
+        GROUP=group_of(config, chunks),
+        FLAT=config.flat,
+        PROGRAMS=units,
+        num_warps=config.num_warps,
+        num_stages=config.num_stages,
+    )
+
+
+def group_of(config: GemmConfig, chunks: Chunks) -> int:
+    """Tiles walked down before the next column: so many that no group reaches into another chunk.
+
+    One that did would wait for the later chunk in the first column of the earlier one.
+    """
+    if chunks.count == 1:
+        return config.group
+    return max(size for size in range(1, config.group + 1) if chunks.tiles_each % size == 0)
+
+
+def has_tensor_memory_unit(x: torch.Tensor) -> bool:
+    """Whether descriptors of x are read by a tensor memory unit: on NVIDIA GPUs from 9.0 on."""
+    if not x.is_cuda or torch.version.hip is not None:
+        return False
+    return torch.cuda.get_device_capability(x.device) >= (9, 0)

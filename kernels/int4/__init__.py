@@ -1,0 +1,5 @@
+"""Int4 weights times bf16 or fp16 activations, for few tokens.
+
+kernels.int4.gemm      the product
+kernels.int4.packing   weights: quantise, pack, unpack
+"""

@@ -1,0 +1,181 @@
+"""Int4 weights times bf16 or fp16 activations, for few tokens.
+
+    out[tokens, rows] = x[tokens, k] @ dequantised(weights)[rows, k].T
+    dequantised[row, c] = scale[row, c // group] * (q[row, c] - zero[row, c // group])
+
+x [tokens, k] and out [tokens, rows] are contiguous; weights come from kernels.int4.packing: groups
+of 32, 64, 128 or the whole row, symmetric (zero 8) or with zero points, k a multiple of 128, any
+number of rows and tokens. Sums are fp32, taken in a fixed order: equal inputs give equal bits.
+
+Which kernel runs: on sm_90 what kernels.int4.plans.choose takes from INT4_TABLE (Gluon with inline
+PTX); on every other architecture, in the interpreter, and where none fits,
+kernels.int4.plain. Only the former was tuned, on an H200, apart for plain and chained launches.
+"""
+
+import torch
+from triton import knobs
+
+from kernels.common.fp8_scales import compute_units
+from kernels.int4 import direct as int4_direct
+from kernels.int4 import plain as int4_plain
+from kernels.int4 import plans as int4_plans
+from kernels.int4 import staged as int4_staged
+from kernels.int4 import workspace as int4_workspace
+from kernels.int4.configs import Int4Config, Int4DirectConfig, Int4PlainConfig
+from kernels.int4.packing import (
+    SCALE_DTYPES,
+    UNIT_COLUMNS,
+    UNIT_ROWS,
+    Int4Weights,
+    check_sizes,
+    dequantise,
+    unpack,
+)
+from kernels.int4.workspace import Workspace
+
+
+def int4_gemm(
+    x: torch.Tensor,
+    weights: Int4Weights,
+    *,
+    out: torch.Tensor | None = None,
+    workspace: Workspace | None = None,
+    chained: bool = False,
+    config: Int4Config | None = None,
+) -> torch.Tensor:
+    """The product [tokens, rows], in the dtype of x.
+
+    out        where to write it; allocated by default
+    workspace  where splits of K meet; the device's own by default, see kernels.int4.workspace
+    chained    programmatic dependent launch (sm_90): starts while the kernel before it still runs,
+               and reads weights, scales and zero points before that has ended; so it must not be
+               the one that writes them
+    config     instead of the table's choice
+
+    Safe in a CUDA graph, once the same product ran outside of one (or with a workspace). Raises
+    ValueError, before anything runs, for tensors of another type, shape, place or alignment and
+    for a config that does not fit; RuntimeError as kernels.int4.workspace.cached does.
+    """
+    check_weights(weights)
+    check_activations(x, weights)
+    if out is None:
+        out = x.new_empty(x.shape[0], weights.rows)
+    check_out(out, x, weights)
+    config = config or default_config(x, weights, chained=chained)
+    check_config(config, x, weights, chained)
+    needed = int4_plans.needs(config, weights, x.shape[0])
+    if workspace is None:
+        workspace = int4_workspace.cached(*needed, x.device)
+    check_workspace(workspace, needed, x)
+    if isinstance(config, Int4PlainConfig):
+        int4_plain.launch(config, x, weights, out, workspace)
+    elif isinstance(config, Int4DirectConfig):
+        int4_direct.launch(config, x, weights, out, workspace, chained)
+    else:
+        int4_staged.launch(config, x, weights, out, workspace, chained)
+    return out
+
+
+def int4_gemm_reference(x: torch.Tensor, weights: Int4Weights) -> torch.Tensor:
+    """The product in float64, on any device."""
+    return x.double() @ dequantise(unpack(weights)).t()
+
+
+def default_config(x: torch.Tensor, weights: Int4Weights, *, chained: bool = False) -> Int4Config:
+    """The configuration that int4_gemm takes for these arguments on x's device."""
+    if is_hopper(x):
+        units = compute_units(x)
+        return int4_plans.choose(weights, x.shape[0], chained=chained, units=units)
+    return int4_plans.plain(x.shape[0])
+
+
+def is_hopper(x: torch.Tensor) -> bool:
+    """Whether x lies on a GPU that runs the kernels in Gluon: compute capability 9.0."""
+    if not x.is_cuda or torch.version.hip is not None:
+        return False
+    return torch.cuda.get_device_capability(x.device) == (9, 0)
+
+
+def check_weights(weights: Int4Weights) -> None:
+    """Raises ValueError unless the tensors are laid out as kernels.int4.packing.pack does."""
+    check_sizes(weights.rows, weights.k, weights.group)
+    tiles, units = weights.padded_rows // UNIT_ROWS, weights.k // UNIT_COLUMNS
+    _check("weights.packed", weights.packed, (tiles, units, 1024), (torch.uint8,))
+    shape = (tiles, weights.k // weights.group, UNIT_ROWS)
+    _check("weights.scales", weights.scales, shape, SCALE_DTYPES)
+    if weights.zeros is not None:
+        _check("weights.zeros", weights.zeros, shape, (weights.scales.dtype,))
+    for name in ("scales", "zeros"):
+        values = getattr(weights, name)
+        if values is not None and values.device != weights.packed.device:
+            raise ValueError(
+                f"weights.{name}: got device {values.device}, wanted {weights.packed.device}"
+            )
+
+
+def check_activations(x: torch.Tensor, weights: Int4Weights) -> None:
+    """Raises ValueError unless x [tokens, k] suits the weights and lies where kernels run."""
+    if x.ndim != 2 or x.shape[0] < 1:
+        raise ValueError(f"x: got shape {tuple(x.shape)}, wanted [tokens >= 1, k = {weights.k}]")
+    _check("x", x, (x.shape[0], weights.k), (weights.scales.dtype,))
+    if x.device != weights.packed.device:
+        raise ValueError(
+            f"x: got device {x.device}, wanted that of weights {weights.packed.device}"
+        )
+    if not x.is_cuda and not knobs.runtime.interpret:
+        raise ValueError(
+            f"x: got device {x.device}, wanted a GPU; int4_gemm_reference runs anywhere, the "
+            "kernel too where TRITON_INTERPRET=1 was set before Triton was imported"
+        )
+    if x.shape[0] * max(weights.k, weights.padded_rows) >= 2**31:
+        raise ValueError(f"x: got {x.shape[0]} tokens, wanted fewer than 2**31 elements in and out")
+
+
+def check_out(out: torch.Tensor, x: torch.Tensor, weights: Int4Weights) -> None:
+    """Raises ValueError unless the product can be written to `out`."""
+    _check("out", out, (x.shape[0], weights.rows), (x.dtype,), alignment=2)
+    if out.device != x.device:
+        raise ValueError(f"out: got device {out.device}, wanted that of x {x.device}")
+
+
+def check_config(config: Int4Config, x: torch.Tensor, weights: Int4Weights, chained: bool) -> None:
+    """Raises ValueError unless the configuration fits the weights, the device and the launch."""
+    if not int4_plans.fits(config, weights):
+        raise ValueError(
+            f"config: got {config}, wanted one that divides {weights.padded_rows} rows x "
+            f"{weights.k} columns and fits in shared memory (kernels.int4.plans.fits)"
+        )
+    if isinstance(config, Int4PlainConfig):
+        if chained:
+            raise ValueError("chained: got True, wanted False: this product runs in plain Triton")
+    elif not is_hopper(x):
+        raise ValueError(f"config: got {config}, wanted an Int4PlainConfig outside of sm_90")
+
+
+def check_workspace(workspace: Workspace, needed: tuple[int, int], x: torch.Tensor) -> None:
+    """Raises ValueError unless the workspace is large enough and on x's device."""
+    if not workspace.fits(*needed):
+        has = (workspace.partials.numel(), workspace.counters.numel())
+        raise ValueError(f"workspace: got {has} sums and counters, wanted at least {needed}")
+    if workspace.partials.device != x.device:
+        raise ValueError(
+            f"workspace: got device {workspace.partials.device}, wanted that of x {x.device}"
+        )
+
+
+def _check(
+    name: str,
+    tensor: torch.Tensor,
+    shape: tuple[int, ...],
+    dtypes: tuple[torch.dtype, ...],
+    alignment: int = 16,
+) -> None:
+    if tensor.dtype not in dtypes:
+        allowed = " or ".join(str(dtype) for dtype in dtypes)
+        raise ValueError(f"{name}: got {tensor.dtype}, wanted {allowed}")
+    if tuple(tensor.shape) != shape:
+        raise ValueError(f"{name}: got shape {tuple(tensor.shape)}, wanted {shape}")
+    if not tensor.is_contiguous():
+        raise ValueError(f"{name}: got strides {tensor.stride()}, wanted a contiguous tensor")
+    if tensor.data_ptr() % alignment:
+        raise ValueError(f"{name}: got an address that is no multiple of {alignment} bytes")

@@ -1,0 +1,263 @@
+"""A linear layer in float8, forward and backward, with a recipe per operand of its three products.
+
+    linear = Float8Linear(4096, 14336, recipe="axiswise", device="cuda", dtype=torch.bfloat16)
+    linear = Float8Linear.from_linear(trained, recipe={"output": "axiswise", ...})
+
+Recipes: kernels.linear.recipes. Products are rounded to bf16 and then to the type of x. A tensor is
+cast once for all products that read it: in the forward pass x and w along their rows and, where a
+gradient is asked for, along their columns, in the backward pass grad_out along both.
+
+In and out features are multiples of 16 (fp8 products read rows in units of 16 bytes); the rows of x
+are filled up with zeros to such a multiple. Everything is a custom op or plain torch, so that
+torch.compile sees one graph. On a CPU the values are those of kernels.linear.reference. Autocast
+does not reach into it.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import torch
+from torch.nn import functional
+
+from kernels.common.fp8_scales import INPUTS, names_of
+from kernels.linear import ops as linear_ops
+from kernels.linear.ops import PRODUCTS
+from kernels.linear.recipes import HIGH_PRECISION, LinearRecipe, recipe_of
+
+Given = LinearRecipe | str | Mapping[str, Any]
+Cast = list[torch.Tensor]
+_ALIGNMENT = 16
+
+
+class Plan(NamedTuple):
+    """A recipe as the ops read it: (rows, columns) of a cast, (granularity, sums) of a product."""
+
+    x: tuple[str, str]
+    w: tuple[str, str]
+    grad_out: tuple[str, str]
+    output: tuple[str, str]
+    grad_input: tuple[str, str]
+    grad_weight: tuple[str, str]
+    by: str
+
+
+def plan_of(recipe: Given, product: str = "cublaslt") -> Plan:
+    """The plan of a recipe; raises ValueError for one that makes no sense or another `product`."""
+    if product not in PRODUCTS:
+        raise ValueError(f"product: wanted {' or '.join(PRODUCTS)}, got {product}")
+    r = recipe_of(recipe)
+    ends = {
+        "x": (_cast_name(r.output.a), _cast_name(r.grad_weight.b)),
+        "w": (_cast_name(r.output.b, "squares"), _cast_name(r.grad_input.b, "squares")),
+        "grad_out": (_cast_name(r.grad_input.a), _cast_name(r.grad_weight.a)),
+    }
+    products = {name: (_cast_name(each.a), each.summed) for name, each in r.products.items()}
+    return Plan(**ends, **products, by=product)
+
+
+def _cast_name(granularity: str, of_blocks: str = "blockwise") -> str:
+    return {HIGH_PRECISION: "", "blockwise": of_blocks}.get(granularity, granularity)
+
+
+def multiplied(
+    plan: Plan, name: str, a: Cast, b: Cast, plain: tuple[torch.Tensor, torch.Tensor] | None
+) -> torch.Tensor:
+    """A product of two casts, or of `plain` where its operands are not cast."""
+    granularity, sums = {
+        "output": plan.output,
+        "grad_input": plan.grad_input,
+        "grad_weight": plan.grad_weight,
+    }[name]
+    if granularity:
+        return linear_ops.product(a[0], b[0], a[1], b[1], granularity, sums, plan.by)
+    assert plain is not None
+    return plain[0] @ plain[1].to(plain[0].dtype)
+
+
+def split(made: Cast, ends: tuple[str, str]) -> tuple[Cast, Cast, Cast]:
+    """(along the rows, along the columns, what is kept) of what a cast returned."""
+    first = 2 if ends[0] else 0
+    last = first + (2 if ends[1] else 0)
+    return made[:first], made[first:last], made[last:]
+
+
+def weight_casts(plan: Plan, w: torch.Tensor, backward: bool) -> tuple[Cast, Cast]:
+    """(along the rows, along the columns) of w."""
+    ends = (plan.w[0], plan.w[1] if backward else "")
+    made = linear_ops.cast(w.contiguous(), *ends) if any(ends) else []
+    rows, columns, _ = split(made, ends)
+    return rows, columns
+
+
+class _Linear(torch.autograd.Function):
+    """y = x @ w.T of matrices; the plan says how."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, w: torch.Tensor, plan: Plan) -> torch.Tensor:
+        need_x, need_w = ctx.needs_input_grad[0], ctx.needs_input_grad[1]
+        ends = (plan.x[0], plan.x[1] if need_w else "")
+        made = linear_ops.cast(x, *ends) if any(ends) else []
+        x_rows, x_columns, _ = split(made, ends)
+        w_rows, w_columns = weight_casts(plan, w, need_x)
+        ctx.plan, ctx.dtypes = plan, (x.dtype, w.dtype)
+        ctx.save_for_backward(*(x_columns or [x]), *(w_columns or [w]))
+        ctx.count = len(x_columns or [x])
+        return in_type(multiplied(plan, "output", x_rows, w_rows, (x, w.t())), x.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, grad_out: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        plan, saved = ctx.plan, ctx.saved_tensors
+        need_x, need_w = ctx.needs_input_grad[0], ctx.needs_input_grad[1]
+        ends = (plan.grad_out[0] if need_x else "", plan.grad_out[1] if need_w else "")
+        grad_out = grad_out.contiguous()
+        made = linear_ops.cast(grad_out, *ends) if any(ends) else []
+        rows, columns, _ = split(made, ends)
+        grad_x, grad_w = gradients(
+            plan,
+            (grad_out, rows, columns),
+            saved[ctx.count :],
+            saved[: ctx.count],
+            (need_x, need_w),
+        )
+        of_x = grad_x.to(ctx.dtypes[0]) if grad_x is not None else None
+        return of_x, grad_w.to(ctx.dtypes[1]) if grad_w is not None else None, None
+
+
+def in_type(y: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """y in the type; y itself, not y.to(dtype), where it has it.
+
+    torch.compile of torch 2.11 takes y and y.to(its own type) for two outputs of an autograd
+    Function, and hands the gradient to one and zeros to the other.
+    """
+    return y if y.dtype == dtype else y.to(dtype)
+
+
+def gradients(
+    plan: Plan,
+    grad_out: tuple[torch.Tensor | None, Cast, Cast],
+    w: Any,
+    x: Any,
+    needed: tuple[bool, bool],
+) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+    """(grad_input, grad_weight) of (grad_out, its casts) and the saved ends of w and x."""
+    plain, rows, columns = grad_out
+    grad_x = grad_w = None
+    if needed[0]:
+        pair = None if plain is None else (plain, w[0])
+        grad_x = multiplied(plan, "grad_input", rows, w, pair)
+    if needed[1]:
+        pair = None if plain is None else (plain.t(), x[0])
+        grad_w = multiplied(plan, "grad_weight", columns, x, pair)
+    return grad_x, grad_w
+
+
+def linear(x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None, plan: Plan) -> torch.Tensor:
+    """x [..., K] @ w [N, K].T + bias [N]; raises ValueError as `check` does."""
+    check(x, w, plan, bias)
+    rows = x.reshape(-1, x.shape[-1]).contiguous()
+    y: torch.Tensor = _Linear.apply(filled_up(rows, plan), w, plan)
+    y = y[: rows.shape[0]]
+    y = y if bias is None else y + bias.to(y.dtype)
+    return y.reshape(*x.shape[:-1], w.shape[0])
+
+
+def filled_up(rows: torch.Tensor, plan: Plan) -> torch.Tensor:
+    """Rows, with zeros up to a multiple of 16 where the sum over them is in fp8."""
+    missing = -rows.shape[0] % _ALIGNMENT
+    return functional.pad(rows, (0, 0, 0, missing)) if missing and plan.grad_weight[0] else rows
+
+
+def check(x: torch.Tensor, w: torch.Tensor, plan: Plan, bias: torch.Tensor | None = None) -> None:
+    """Raises ValueError for types, sizes or devices that do not fit, or products x's GPU lacks.
+
+    x and w may have different types.
+    """
+    _check_types(x, w, plan)
+    if w.ndim != 2:
+        raise ValueError(f"w: wanted [out_features, in_features], got shape {list(w.shape)}")
+    n, k = w.shape
+    if x.ndim == 0 or x.shape[-1] != k:
+        raise ValueError(f"x: wanted [..., {k}] for a weight of [{n}, {k}], got {list(x.shape)}")
+    if x.device != w.device:
+        raise ValueError(f"x: wanted a tensor on {w.device} as the weight is, got {x.device}")
+    if bias is not None and (bias.shape != (n,) or bias.device != w.device):
+        raise ValueError(
+            f"bias: wanted [{n}] on {w.device} as the weight is, got {list(bias.shape)} on "
+            f"{bias.device}"
+        )
+    check_features(k, n, plan)
+    if x.is_cuda and "mxfp8" in _granularities(plan):
+        raise ValueError(
+            "recipe: mxfp8 needs matrix instructions that scale blocks of 32 (compute capability "
+            "10.0 and later), for which there is no product here yet; take blockwise, or a CPU, "
+            "which computes its values"
+        )
+
+
+def _check_types(x: torch.Tensor, w: torch.Tensor, plan: Plan) -> None:
+    """Casts take three types; products without a cast one more."""
+    allowed = INPUTS if any(_granularities(plan)) else (*INPUTS, torch.float64)
+    for name, tensor in (("x", x), ("w", w)):
+        if tensor.dtype not in allowed:
+            wanted = names_of(allowed)
+            raise ValueError(f"{name}: wanted {wanted}, got {names_of((tensor.dtype,))}")
+
+
+def _granularities(plan: Plan) -> tuple[str, str, str]:
+    """Of the first operand of each product; "" where it is not cast."""
+    return plan.output[0], plan.grad_input[0], plan.grad_weight[0]
+
+
+def check_features(k: int, n: int, plan: Plan) -> None:
+    """Raises ValueError for features that no fp8 product takes."""
+    if not any(_granularities(plan)):
+        return
+    for name, size in (("in_features", k), ("out_features", n)):
+        if size % _ALIGNMENT:
+            raise ValueError(
+                f"{name}: wanted a multiple of 16 (fp8 products read rows in units of 16 bytes), "
+                f"got {size}"
+            )
+
+
+class Float8Linear(torch.nn.Linear):
+    """torch.nn.Linear whose products run as a recipe says; see the module."""
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        *,
+        recipe: Given = "axiswise",
+        product: str = "cublaslt",
+        device: Any = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        """As torch.nn.Linear; raises ValueError for features or recipes that make no sense.
+
+        recipe    name, mapping, line or LinearRecipe of kernels.linear.recipes
+        product   who multiplies tensorwise and axiswise operands: cublaslt or triton
+        """
+        plan = plan_of(recipe, product)
+        check_features(in_features, out_features, plan)
+        super().__init__(in_features, out_features, bias, device=device, dtype=dtype)
+        self.recipe, self.plan = recipe_of(recipe), plan
+
+    @classmethod
+    def from_linear(
+        cls, linear: torch.nn.Linear, recipe: Given = "axiswise", product: str = "cublaslt"
+    ) -> "Float8Linear":
+        """A Float8Linear that shares the parameters of `linear`; raises ValueError as __init__."""
+        sizes = (linear.in_features, linear.out_features, linear.bias is not None)
+        made = cls(*sizes, recipe=recipe, product=product, device="meta")
+        made.weight, made.bias = linear.weight, linear.bias
+        return made.train(linear.training)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """x [..., in_features] -> [..., out_features]."""
+        return linear(x, self.weight, self.bias, self.plan)
+
+    def extra_repr(self) -> str:
+        """Sizes and recipe."""
+        return f"{super().extra_repr()}, recipe={self.recipe.text}, product={self.plan.by}"

@@ -1,0 +1,98 @@
+"""Streams over fp32 memory: the bandwidth that every memory-bound kernel is compared with.
+
+    read_sum   total = sum_i src[i]            4 B/element read, one fp32 per program written
+    fill       dst[i] = value                  4 B/element written
+    copy       dst[i] = src[i]                 4 B/element read, 4 B/element written
+
+Shapes: src, dst [COUNT] fp32, contiguous, fewer than 2**31 elements (offsets are 32 bit).
+"""
+
+import torch
+import triton
+import triton.language as tl
+
+from kernels.common.configs import COPY, FILL, READ
+
+
+@triton.jit
+def _read_sum_kernel(src, partial, COUNT, BLOCK: tl.constexpr):
+    """Each program sums every num_programs-th block; a fixed order, so the sum is reproducible."""
+    total = tl.zeros((BLOCK,), dtype=tl.float32)
+    lanes = tl.arange(0, BLOCK)
+    for block in range(tl.program_id(0), tl.cdiv(COUNT, BLOCK), tl.num_programs(0)):
+        offsets = block * BLOCK + lanes
+        total += tl.load(src + offsets, mask=offsets < COUNT, other=0.0)
+    tl.store(partial + tl.program_id(0), tl.sum(total, axis=0))
+
+
+@triton.jit
+def _fill_kernel(dst, value, COUNT, BLOCK: tl.constexpr):
+    """One program, one block."""
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(dst + offsets, tl.full((BLOCK,), value, tl.float32), mask=offsets < COUNT)
+
+
+@triton.jit
+def _copy_kernel(src, dst, COUNT, BLOCK: tl.constexpr):
+    """One program, one block."""
+    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = offsets < COUNT
+    tl.store(dst + offsets, tl.load(src + offsets, mask=inside), mask=inside)
+
+
+def read_sum(src: torch.Tensor) -> torch.Tensor:
+    """Partial sums of src [COUNT] fp32; their sum is the sum of src.
+
+    Raises ValueError unless src is a contiguous fp32 vector of fewer than 2**31 elements.
+    """
+    _check(src)
+    blocks = triton.cdiv(src.numel(), READ.block)
+    programs = max(1, min(blocks, (READ.programs_per_unit or blocks) * _compute_units(src)))
+    partial = torch.empty(programs, dtype=torch.float32, device=src.device)
+    _read_sum_kernel[(programs,)](
+        src, partial, src.numel(), BLOCK=READ.block, num_warps=READ.num_warps
+    )
+    return partial
+
+
+def read_sum_reference(src: torch.Tensor) -> torch.Tensor:
+    """The sum of src in float64."""
+    return src.double().sum()
+
+
+def fill(dst: torch.Tensor, value: float) -> torch.Tensor:
+    """Write `value` to every element of dst [COUNT] fp32, and return dst; raises as read_sum."""
+    _check(dst)
+    if dst.numel():
+        grid = (triton.cdiv(dst.numel(), FILL.block),)
+        _fill_kernel[grid](dst, value, dst.numel(), BLOCK=FILL.block, num_warps=FILL.num_warps)
+    return dst
+
+
+def copy(src: torch.Tensor, dst: torch.Tensor) -> torch.Tensor:
+    """Copy src [COUNT] to dst [COUNT], both fp32, and return dst.
+
+    Raises ValueError as read_sum does, or if the lengths differ.
+    """
+    _check(src)
+    _check(dst)
+    if src.numel() != dst.numel():
+        raise ValueError(f"copy needs equal lengths, got {src.numel()} and {dst.numel()}")
+    if src.numel():
+        grid = (triton.cdiv(src.numel(), COPY.block),)
+        _copy_kernel[grid](src, dst, src.numel(), BLOCK=COPY.block, num_warps=COPY.num_warps)
+    return dst
+
+
+def _check(x: torch.Tensor) -> None:
+    if x.dtype != torch.float32 or x.ndim != 1 or not x.is_contiguous():
+        raise ValueError(f"needs a contiguous fp32 vector, got {x.dtype} {tuple(x.shape)}")
+    if x.numel() >= 2**31:
+        raise ValueError(f"needs fewer than 2**31 elements, got {x.numel()}")
+
+
+def _compute_units(x: torch.Tensor) -> int:
+    """SMs of the tensor's GPU; 1 in Triton's interpreter, which runs programs one after another."""
+    if not x.is_cuda:
+        return 1
+    return int(torch.cuda.get_device_properties(x.device).multi_processor_count)

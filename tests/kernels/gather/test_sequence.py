@@ -1,0 +1,30 @@
+"""An all-gather and then a product, with one rank; more ranks: test_all_gather_matmul.py."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import distributed
+
+from kernels.gather.sequence import gather_and_multiply
+from tests.kernels.gemm.gemm_reference import assert_close, drawn, product, scales
+
+CPU = torch.device("cpu")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="the group is on the CPU")
+def test_one_rank_multiplies_what_it_has(tmp_path: Path) -> None:
+    store = f"file://{tmp_path}/store"
+    distributed.init_process_group("gloo", init_method=store, rank=0, world_size=1)
+    try:
+        group = distributed.group.WORLD
+        assert group is not None
+        a, w = torch.randn(40, 32).bfloat16(), torch.randn(24, 32).bfloat16()
+        one = torch.ones(())
+        assert_close(gather_and_multiply(group, a, w, None), product(a, w, one, one))
+        for columns in (32, 23):  # the library's, and a number it refuses on GPUs
+            a, w = drawn(40, 32, CPU), drawn(columns, 32, CPU)
+            by = (scales(40, device=CPU), scales(1, columns, device=CPU))
+            assert_close(gather_and_multiply(group, a, w, by), product(a, w, *by))
+    finally:
+        distributed.destroy_process_group()

@@ -1,0 +1,230 @@
+"""The product against float64 of the dequantised weights: interpreter, or every kernel on a GPU."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from kernels.int4 import workspace as int4_workspace
+from kernels.int4.configs import Int4Config, Int4DirectConfig, Int4PlainConfig, Int4StagedConfig
+from kernels.int4.gemm import default_config, int4_gemm, int4_gemm_reference
+from kernels.int4.packing import Int4Weights, pack, quantise
+from tests.kernels.int4.int4_cases import activations, error, weights
+
+# rounding to bf16 costs 1.7e-3 in norm, 4e-3 at most; the interpreter truncates instead
+LIMIT = 4e-3 if torch.cuda.is_available() else 8e-3
+SPLIT = Int4PlainConfig(row_tiles=2, token_tile=16, split=3, num_warps=4)
+
+
+@pytest.mark.parametrize("zeros", [False, True])
+@pytest.mark.parametrize("group", [32, 64, 128, 256])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_every_kind_of_weights_is_multiplied(
+    dtype: torch.dtype, group: int, zeros: bool, device: torch.device
+) -> None:
+    w = weights(64, 256, group, device, zeros=zeros, dtype=dtype)
+    x = activations(3, 256, device, dtype)
+    assert error(int4_gemm(x, w), x, w) < LIMIT
+
+
+@pytest.mark.parametrize("tokens", [1, 15, 16, 17, 33, 65])
+@pytest.mark.parametrize("rows", [1, 63, 70])
+def test_ragged_sizes(rows: int, tokens: int, device: torch.device) -> None:
+    w = weights(rows, 128, 32, device)
+    x = activations(tokens, 128, device)
+    memory = torch.full((tokens + 2, rows), float("nan"), dtype=x.dtype, device=device)
+    out = memory[:tokens]
+    assert int4_gemm(x, w, out=out).data_ptr() == out.data_ptr()
+    assert error(out, x, w) < LIMIT
+    assert memory[tokens:].isnan().all()
+
+
+@pytest.mark.parametrize("rows", [64, 130])
+def test_splits_of_k_meet_in_a_workspace_that_is_left_clean(
+    rows: int, device: torch.device
+) -> None:
+    w = weights(rows, 512, 64, device, zeros=True)
+    x = activations(20, 512, device)
+    space = int4_workspace.allocate(1, 1, device)
+    space.partials.fill_(float("nan"))
+    first = int4_gemm(x, w, config=SPLIT, workspace=space)
+    assert error(first, x, w) < LIMIT
+    assert int(space.counters.abs().sum()) == 0
+    assert torch.equal(int4_gemm(x, w, config=SPLIT, workspace=space), first)
+
+
+def test_whole_numbers_are_summed_exactly(device: torch.device) -> None:
+    generator = torch.Generator().manual_seed(5)
+    levels = torch.randint(-7, 8, (64, 128), generator=generator).float()
+    levels[:, ::32] = 7  # fixes every group's scale at one
+    w = on_device(pack(quantise(levels, 32, dtype=torch.float16)), device)
+    x = torch.randint(-2, 3, (4, 128), generator=generator).to(torch.float16).to(device)
+    expected = x.cpu().double() @ levels.double().t()
+    assert torch.equal(int4_gemm(x, w).cpu(), expected.to(torch.float16))
+
+
+def on_device(w: Int4Weights, device: torch.device) -> Int4Weights:
+    zeros = None if w.zeros is None else w.zeros.to(device)
+    return replace(w, packed=w.packed.to(device), scales=w.scales.to(device), zeros=zeros)
+
+
+def test_a_nan_stays_in_its_token(device: torch.device) -> None:
+    w = weights(64, 128, 128, device)
+    x = activations(4, 128, device)
+    x[2, 5] = math.nan
+    finite = int4_gemm(x, w).isfinite().all(dim=1).tolist()
+    assert finite == [True, True, False, True]
+
+
+def test_the_reference_is_the_product_with_the_dequantised_weights() -> None:
+    dense = torch.randn(8, 128, generator=torch.Generator().manual_seed(1))
+    w = pack(quantise(dense, 64))
+    eye = torch.eye(128, dtype=torch.bfloat16)
+    rounding = (int4_gemm_reference(eye, w).t() - dense.double()).norm() / dense.double().norm()
+    assert 0.03 < float(rounding) < 0.15
+
+
+DIRECT = Int4DirectConfig(row_tiles=1, split=1, num_warps=2, depth=1, token_tile=8)
+BAD: dict[str, tuple[dict[str, Any], str]] = {
+    "vector": ({"x": torch.zeros(256)}, r"x: got shape \(256,\), wanted \[tokens >= 1, k = 256\]"),
+    "no token": ({"x": torch.zeros(0, 256)}, r"x: got shape \(0, 256\)"),
+    "other k": (
+        {"x": torch.zeros(2, 128, dtype=torch.bfloat16)},
+        r"x: got shape \(2, 128\), wanted \(2, 256\)",
+    ),
+    "fp32": ({"x": torch.zeros(2, 256)}, r"x: got torch\.float32, wanted torch\.bfloat16"),
+    "strided": (
+        {"x": torch.zeros(256, 2, dtype=torch.bfloat16).t()},
+        r"x: got strides \(1, 2\), wanted a contiguous tensor",
+    ),
+    "misaligned": (
+        {"x": torch.zeros(513, dtype=torch.bfloat16)[1:].view(2, 256)},
+        "x: got an address that is no multiple of 16 bytes",
+    ),
+    "out": (
+        {"out": torch.zeros(2, 65, dtype=torch.bfloat16)},
+        r"out: got shape \(2, 65\), wanted \(2, 64\)",
+    ),
+    "workspace": (
+        {
+            "config": SPLIT,
+            "workspace": int4_workspace.Workspace(
+                partials=torch.zeros(4), counters=torch.zeros(1, dtype=torch.int32)
+            ),
+        },
+        r"workspace: got \(4, 1\) sums and counters, wanted at least \(3072, 2\)",
+    ),
+    "misfit": (
+        {"config": replace(DIRECT, num_warps=4)},
+        "config: got Int4DirectConfig.*wanted one that divides 64 rows x 256 columns",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_named(case: str, device: torch.device) -> None:
+    changed, message = BAD[case]
+    good: dict[str, Any] = {
+        "x": activations(2, 256, device),
+        "weights": weights(64, 256, 64, device),
+    }
+    changed = {name: moved(value, device) for name, value in changed.items()}
+    with pytest.raises(ValueError, match=message):
+        int4_gemm(**(good | changed))
+
+
+def moved(value: Any, device: torch.device) -> Any:
+    if isinstance(value, int4_workspace.Workspace):
+        return replace(
+            value, partials=value.partials.to(device), counters=value.counters.to(device)
+        )
+    # an expanded or shifted tensor would lose its strides or its address in a copy
+    if isinstance(value, torch.Tensor) and value.device != device:
+        storage = value.untyped_storage().to(device=device)
+        empty = torch.empty(0, dtype=value.dtype, device=device)
+        return empty.set_(storage, value.storage_offset(), value.shape, value.stride())
+    return value
+
+
+def test_bad_weights_are_named(device: torch.device) -> None:
+    w = weights(64, 256, 64, device, zeros=True)
+    x = activations(2, 256, device)
+    assert w.zeros is not None
+    for changed, message in [
+        ({"packed": w.packed[:, :1]}, r"weights\.packed: got shape \(4, 1, 1024\)"),
+        ({"scales": w.scales.float()}, r"weights\.scales: got torch\.float32"),
+        ({"zeros": w.zeros.half()}, r"weights\.zeros: got torch\.float16, wanted torch\.bfloat16"),
+        ({"group": 48}, "group: got 48"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            int4_gemm(x, replace(w, **changed))  # type: ignore[arg-type]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="about a machine without a GPU")
+def test_kernels_for_hopper_are_refused_elsewhere() -> None:
+    cpu = torch.device("cpu")
+    x, w = activations(2, 256, cpu), weights(64, 256, 64, cpu)
+    assert isinstance(default_config(x, w), Int4PlainConfig)
+    with pytest.raises(ValueError, match=r"config: got .* wanted an Int4PlainConfig outside of sm"):
+        int4_gemm(x, w, config=DIRECT)
+    with pytest.raises(ValueError, match="chained: got True, wanted False"):
+        int4_gemm(x, w, chained=True)
+
+
+def test_a_cpu_without_the_interpreter_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    from triton import knobs
+
+    cpu = torch.device("cpu")
+    monkeypatch.setattr(knobs.runtime, "interpret", False)
+    with pytest.raises(ValueError, match="x: got device cpu, wanted a GPU; int4_gemm_reference"):
+        int4_gemm(activations(2, 256, cpu), weights(64, 256, 64, cpu))
+
+
+STAGED = Int4StagedConfig(
+    rows=64, split=2, num_warps=4, stages=2, unroll=1, token_tile=16, matrix="sync"
+)
+HOPPER: dict[str, Int4Config] = {
+    "direct": replace(DIRECT, split=2),
+    "direct in tiles": replace(DIRECT, row_tiles=4, depth=2, token_tile=16),
+    "sync": STAGED,
+    "group": replace(STAGED, matrix="group"),
+    "overlapped": replace(STAGED, matrix="overlapped", unroll=2, split=1),
+}
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("chained", [False, True])
+@pytest.mark.parametrize("zeros", [False, True])
+@pytest.mark.parametrize("group", [32, 64, 128, 512])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("name", HOPPER)
+def test_kernels_for_hopper_multiply_every_kind_of_weights(
+    name: str, dtype: torch.dtype, group: int, zeros: bool, chained: bool
+) -> None:
+    device = torch.device("cuda")
+    w = weights(130, 512, group, device, zeros=zeros, dtype=dtype)
+    x = activations(21, 512, device, dtype)
+    config = HOPPER[name]
+    if group == 32 and isinstance(config, Int4DirectConfig):  # no registers for wider tiles
+        config = replace(config, token_tile=8)
+    out = int4_gemm(x, w, config=config, chained=chained)
+    assert error(out, x, w) < LIMIT
+    assert torch.equal(int4_gemm(x, w, config=config, chained=chained), out)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("chained", [False, True])
+@pytest.mark.parametrize("group", [64, 128])
+@pytest.mark.parametrize("tokens", [1, 8, 9, 16, 33, 64, 100, 256])
+@pytest.mark.parametrize(("rows", "k"), [(3584, 8192), (1000, 1536), (28672, 8192)])
+def test_the_table_of_configurations_is_right_on_layers(
+    rows: int, k: int, tokens: int, group: int, chained: bool
+) -> None:
+    device = torch.device("cuda")
+    if chained and torch.cuda.get_device_capability() != (9, 0):
+        pytest.skip("programmatic dependent launch is for sm_90")
+    w = weights(rows, k, group, device)
+    x = activations(tokens, k, device)
+    assert error(int4_gemm(x, w, chained=chained), x, w) < LIMIT

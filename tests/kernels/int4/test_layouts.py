@@ -1,0 +1,82 @@
+"""Every element has a holder, and lanes hold what the kernels' comments say they hold."""
+
+from itertools import product
+
+import pytest
+
+from kernels.int4 import layouts
+from tests.kernels.int4.linear_layouts import elements
+
+LAYOUTS = {
+    "words": layouts.direct_words(8),
+    "activations 8": layouts.direct_activations(8, 8),
+    "activations 16": layouts.direct_activations(4, 16),
+    "scales": layouts.direct_scales(8),
+    "output 1 x 8": layouts.direct_output(8, 8, 1),
+    "output 8 x 16": layouts.direct_output(8, 16, 8),
+    "output 4 x 16": layouts.direct_output(1, 16, 4),
+    "staged words 64": layouts.staged_words(64, 4),
+    "staged words 256": layouts.staged_words(256, 8),
+    "staged scales": layouts.staged_scales(128, 4),
+}
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_every_element_is_held_by_someone(name: str) -> None:
+    layout = LAYOUTS[name]
+    held = set(elements(layout).values())
+    assert held == set(product(*(range(size) for size in layout.shape)))
+
+
+@pytest.mark.parametrize("tokens", [8, 16])
+@pytest.mark.parametrize("tiles", [1, 2, 4, 8])
+@pytest.mark.parametrize("warps", [1, 2, 4, 8])
+def test_outputs_of_any_size_are_covered(warps: int, tiles: int, tokens: int) -> None:
+    layout = layouts.direct_output(warps, tokens, tiles)
+    assert len(set(elements(layout).values())) == 16 * tiles * tokens
+
+
+def test_a_lane_of_the_direct_kernel_reads_two_runs_of_sixteen_bytes() -> None:
+    held = elements(LAYOUTS["words"])
+    for lane in range(32):
+        run = [held[3, lane, register] for register in range(32)]
+        first = [(3, 16 * lane + i) for i in range(16)]
+        assert run == first + [(warp, byte + 512) for warp, byte in first]
+
+
+def test_a_lane_of_the_direct_kernel_reads_sixteen_contiguous_columns() -> None:
+    held = elements(LAYOUTS["activations 8"])
+    for lane in range(32):
+        g, s = divmod(lane, 4)
+        assert [held[5, lane, r] for r in range(16)] == [(g, 5, 16 * s + i) for i in range(16)]
+
+
+def test_a_lane_of_the_staged_kernel_reads_whole_words() -> None:
+    held = elements(LAYOUTS["staged words 64"])
+    for lane in range(32):
+        g, w = divmod(lane, 4)
+        at = [row * 128 + byte for row, byte in (held[0, lane, r] for r in range(32))]
+        expected = [
+            512 * half + 64 * g + 16 * s + 4 * w + byte
+            for half, s, byte in product(range(2), range(4), range(4))
+        ]
+        assert at == expected
+
+
+def test_partial_sums_of_all_warps_meet_in_one_thread() -> None:
+    for warps, tokens in [(8, 8), (8, 16), (1, 8), (4, 16)]:
+        layout = layouts.direct_partials(warps, tokens)
+        assert layout.size_per_thread[0] == warps
+        assert layout.threads_per_warp[1] * layout.threads_per_warp[2] == 32
+        assert layout.warps_per_cta == [1, warps, 1]
+
+
+def test_scales_travel_sixteen_bytes_per_thread() -> None:
+    layout = layouts.staged_scale_rows(128, 4)
+    assert layout.size_per_thread == [1, 1, 8]
+    assert layout.threads_per_warp == [16, 1, 2]
+
+
+@pytest.mark.parametrize(("count", "power"), [(0, 1), (1, 1), (3, 4), (64, 64), (65, 128)])
+def test_power_of_two(count: int, power: int) -> None:
+    assert layouts.power_of_two(count) == power

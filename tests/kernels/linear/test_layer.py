@@ -1,0 +1,254 @@
+"""Float8Linear against float64 arithmetic of the same casts, its shapes, and torch.compile."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from kernels.linear import ops as linear_ops
+from kernels.linear import reference
+from kernels.linear.layer import Float8Linear, check_features, linear, plan_of
+from kernels.linear.recipes import NAMED, recipe_of
+from tests.kernels.linear.test_reference import drawn
+
+MIXED = "axiswise*tensorwise@two_level+high_precision*high_precision+tensorwise*axiswise"
+RECIPES = (*NAMED, MIXED)
+OURS = [name for name in RECIPES if name != "mxfp8"]
+SHAPES = [(32, 48, 64), (1, 16, 16), (37, 144, 272)]
+
+
+def tensors(m: int, n: int, k: int, size: float = 1.0) -> tuple[torch.Tensor, ...]:
+    """x, w and grad_out."""
+    return drawn(m, k, size), drawn(n, k, k**-0.5), drawn(m, n).flip(0)
+
+
+def trained(recipe: str, *of: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    x, w = (t.detach().requires_grad_() for t in of[:2])
+    y = linear(x, w, None, plan_of(recipe, "triton"))
+    return (y.detach(), *torch.autograd.grad(y, (x, w), of[2]))
+
+
+def ends(x: torch.Tensor, granularity: str, blocks: str = "blockwise") -> torch.Tensor:
+    """x as an operand stands for it, in float64, cast along its rows."""
+    if granularity == "high_precision":
+        return x.double()
+    kind = blocks if granularity == "blockwise" else granularity
+    return reference.dequantised(*reference.cast_rows(x.contiguous(), kind)).double()
+
+
+def quantised(recipe: str, *of: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """The three products in float64, of operands cast by the definition of the recipe."""
+    r = recipe_of(recipe)
+    x, w, g = of
+    return (
+        ends(x, r.output.a) @ ends(w, r.output.b, "squares").t(),
+        ends(g, r.grad_input.a) @ ends(w.t(), r.grad_input.b, "squares").t(),
+        ends(g.t(), r.grad_weight.a) @ ends(x.t(), r.grad_weight.b).t(),
+    )
+
+
+def apart(got: torch.Tensor, wanted: torch.Tensor) -> float:
+    got, wanted = got.detach(), wanted.detach()
+    return float((got.double() - wanted).norm() / wanted.norm().clamp(min=1e-30))
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("size", [1e-4, 1.0, 1e4])
+def test_output_and_gradients_are_the_quantised_products(
+    recipe: str, shape: tuple[int, int, int], size: float
+) -> None:
+    of = tensors(*shape, size)
+    for got, wanted in zip(trained(recipe, *of), quantised(recipe, *of), strict=True):
+        assert got.dtype == torch.bfloat16
+        assert apart(got, wanted) <= 4e-3  # of bf16's rounding of the result
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_what_quantising_costs_is_what_fp8_costs(recipe: str) -> None:
+    of = tensors(160, 256, 512)
+    x, w, g = (t.double() for t in of)
+    for got, wanted in zip(trained(recipe, *of), (x @ w.t(), g @ w, g.t() @ x), strict=True):
+        assert apart(got, wanted) <= (0.07 if recipe == "mxfp8" else 0.045)
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_no_rows_and_only_zeros_are_nothing_special(recipe: str) -> None:
+    y, grad_x, grad_w = trained(recipe, *tensors(0, 32, 48))
+    assert (y.shape, grad_x.shape) == ((0, 32), (0, 48))
+    assert not grad_w.any()
+    assert all(not made.any() for made in trained(recipe, *(0 * t for t in tensors(5, 32, 48))))
+
+
+def test_high_precision_is_autograd() -> None:
+    x, w = torch.randn(5, 7, dtype=torch.float64), torch.randn(3, 7, dtype=torch.float64)
+    b = torch.randn(3, dtype=torch.float64)
+    plan = plan_of("high_precision")
+    inputs = tuple(t.requires_grad_() for t in (x, w, b))
+    assert torch.autograd.gradcheck(lambda x, w, b: linear(x, w, b, plan), inputs)
+
+
+def test_a_bias_and_leading_axes_are_as_in_torch() -> None:
+    module = Float8Linear(32, 48, recipe="axiswise", dtype=torch.bfloat16)
+    x = drawn(6, 32).reshape(2, 3, 32).requires_grad_()
+    y = module(x)
+    assert y.shape == (2, 3, 48)
+    flat = linear(x.reshape(6, 32), module.weight, None, module.plan) + module.bias
+    assert torch.equal(y.reshape(6, 48), flat)
+    y.sum().backward()
+    assert module.bias.grad is not None
+    assert torch.equal(module.bias.grad.float(), torch.full((48,), 6.0))
+    assert x.grad is not None
+    assert x.grad.shape == x.shape
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_other_types_come_back_as_they_came(dtype: torch.dtype) -> None:
+    made = trained("axiswise", *(t.to(dtype) for t in tensors(16, 32, 48)))
+    assert {t.dtype for t in made} == {dtype}
+
+
+@pytest.mark.parametrize(("for_x", "for_w"), [(True, False), (False, True), (False, False)])
+@pytest.mark.parametrize("recipe", ["axiswise", "axiswise_with_gw_hp", "tensorwise"])
+def test_only_what_is_asked_for_is_cast(
+    recipe: str, for_x: bool, for_w: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, w, g = tensors(16, 32, 48)
+    every = trained(recipe, x, w, g)
+    seen: list[tuple[str, str]] = []
+    cast = linear_ops.cast
+
+    def watched(t: torch.Tensor, rows: str, columns: str) -> Any:
+        seen.append((rows, columns))
+        return cast(t, rows, columns)
+
+    monkeypatch.setattr(linear_ops, "cast", watched)
+    y = linear(x.requires_grad_(for_x), w.requires_grad_(for_w), None, plan_of(recipe))
+    hp = recipe == "axiswise_with_gw_hp"
+    assert [bool(columns) for _, columns in seen] == [for_w and not hp, for_x]
+    asked = [t for t in (x, w) if t.requires_grad]
+    if asked:
+        found = torch.autograd.grad(y, asked, g)
+        wanted = [t for t, is_asked in zip(every[1:], (for_x, for_w), strict=True) if is_asked]
+        assert all(torch.equal(a, b) for a, b in zip(found, wanted, strict=True))
+
+
+@pytest.mark.parametrize("recipe", NAMED)
+def test_a_tensor_is_cast_once_for_all_its_products(
+    recipe: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = []
+    cast = linear_ops.cast
+
+    def watched(t: torch.Tensor, rows: str, columns: str) -> Any:
+        calls.append(t.shape)
+        return cast(t, rows, columns)
+
+    monkeypatch.setattr(linear_ops, "cast", watched)
+    trained(recipe, *tensors(16, 32, 48))
+    assert len(calls) == (0 if recipe == "high_precision" else 3)
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_torch_compile_sees_one_graph_of_the_same_values(recipe: str) -> None:
+    torch.compiler.reset()
+    module = Float8Linear(48, 32, recipe=recipe, dtype=torch.bfloat16)
+    whole = torch.compile(module, backend="aot_eager", fullgraph=True)
+    x, grad = drawn(37, 48).requires_grad_(), drawn(37, 32)
+    inputs = [x, module.weight, module.bias]
+    for y, plain in ((whole(x), module(x)),):
+        assert torch.equal(y, plain)
+        found, wanted = (torch.autograd.grad(z, inputs, grad) for z in (y, plain))
+        assert all(torch.equal(a, b) for a, b in zip(found, wanted, strict=True))
+
+
+def test_operands_may_lie_in_memory_as_they_like() -> None:
+    x, w, g = tensors(32, 48, 64)
+    wanted = trained("axiswise", x, w, g)
+    turned = (t.t().contiguous().t() for t in (x, w, g))
+    assert all(torch.equal(a, b) for a, b in zip(trained("axiswise", *turned), wanted, strict=True))
+
+
+def test_from_linear_shares_the_parameters() -> None:
+    plain = torch.nn.Linear(32, 48, dtype=torch.bfloat16).eval()
+    made = Float8Linear.from_linear(plain, "tensorwise")
+    assert made.weight is plain.weight
+    assert made.bias is plain.bias
+    assert not made.training
+    assert "recipe=tensorwise*tensorwise" in repr(made)
+    x = drawn(5, 32)
+    assert apart(made(x), plain(x).double()) < 0.05
+
+
+def test_what_cannot_be_multiplied_is_refused_before_anything_runs() -> None:
+    plan = plan_of("axiswise")
+    with pytest.raises(ValueError, match=r"in_features: wanted a multiple of 16 .* got 40"):
+        Float8Linear(40, 32)
+    with pytest.raises(ValueError, match=r"out_features: wanted a multiple of 16 .* got 7"):
+        check_features(16, 7, plan)
+    with pytest.raises(ValueError, match=r"x: wanted \[..., 48\] for a weight of \[32, 48\]"):
+        linear(drawn(4, 32), drawn(32, 48), None, plan)
+    with pytest.raises(ValueError, match="got cpu"):
+        linear(drawn(4, 48), drawn(32, 48).to("meta"), None, plan)
+    with pytest.raises(ValueError, match="product: wanted cublaslt or triton, got cutlass"):
+        plan_of("axiswise", "cutlass")
+    with pytest.raises(ValueError, match="did you mean tensorwise"):
+        Float8Linear(16, 16, recipe="tensorwize")
+
+
+@pytest.mark.parametrize("recipe", NAMED)
+@pytest.mark.parametrize("wrong", [torch.int32, torch.float64, torch.float8_e4m3fn])
+def test_types_that_no_cast_takes_are_refused(recipe: str, wrong: torch.dtype) -> None:
+    x, w, _ = tensors(4, 32, 48)
+    found = str(wrong).removeprefix("torch.")
+    for name, pair in (("x", (x.to(wrong), w)), ("w", (x, w.to(wrong)))):
+        if recipe == "high_precision" and wrong == torch.float64:
+            assert linear(*pair, None, plan_of(recipe)).dtype == pair[0].dtype
+            continue
+        with pytest.raises(ValueError, match=rf"^{name}: wanted bfloat16 or .*, got {found}$"):
+            linear(*pair, None, plan_of(recipe))
+
+
+@pytest.mark.parametrize("recipe", OURS)
+def test_input_and_weight_may_have_different_types(recipe: str) -> None:
+    x, w, g = tensors(16, 32, 48)
+    made = trained(recipe, x.float(), w, g.float())
+    assert [t.dtype for t in made] == [torch.float32, torch.float32, torch.bfloat16]
+    for got, wanted in zip(made, trained(recipe, x, w, g), strict=True):
+        torch.testing.assert_close(got.double(), wanted.double(), rtol=2.0**-6, atol=2e-2)
+
+
+@pytest.mark.parametrize("recipe", ["axiswise", "high_precision"])
+def test_shapes_that_do_not_fit_are_refused(recipe: str) -> None:
+    plan, (x, w, _) = plan_of(recipe), tensors(4, 32, 48)
+    with pytest.raises(ValueError, match=r"^w: wanted \[out_features, .*, got shape \[48\]"):
+        linear(x, w[0], None, plan)
+    with pytest.raises(ValueError, match=r"^x: wanted \[\.\.\., 48\] .*, got \[\]"):
+        linear(x[0, 0], w, None, plan)
+    for bad in (w[0], x[:, :1], w[0, 0]):
+        with pytest.raises(ValueError, match=r"^bias: wanted \[32\] on cpu .*, got \["):
+            linear(x, w, bad, plan)
+    with pytest.raises(ValueError, match=r"^bias: wanted \[32\] on cpu .*, got \[32\] on meta"):
+        linear(x, w, w[:, 0].to("meta"), plan)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("product", ["cublaslt", "triton"])
+@pytest.mark.parametrize("recipe", OURS)
+@pytest.mark.parametrize("shape", [*SHAPES, (1000, 768, 1280)])
+def test_a_gpu_has_the_values_of_the_reference(
+    recipe: str, product: str, shape: tuple[int, int, int]
+) -> None:
+    of = tensors(*shape)
+    x, w = (t.cuda().requires_grad_() for t in of[:2])
+    y = linear(x, w, None, plan_of(recipe, product))
+    got = (y, *torch.autograd.grad(y, (x, w), of[2].cuda()))
+    for made, wanted in zip(got, trained(recipe, *of), strict=True):
+        assert apart(made.cpu(), wanted.double()) <= 2e-2  # fast sums keep 14 bits
+
+
+@pytest.mark.gpu
+def test_a_gpu_without_scaled_blocks_of_32_refuses_mxfp8() -> None:
+    x, w, _ = (t.cuda() for t in tensors(16, 32, 48))
+    with pytest.raises(ValueError, match="recipe: mxfp8 needs matrix instructions that scale"):
+        linear(x, w, None, plan_of("mxfp8"))

@@ -1,0 +1,159 @@
+"""The custom ops: kernels against the reference, shapes of their fakes, products by granularity."""
+
+import itertools
+
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.library import opcheck
+
+from kernels.common import configs
+from kernels.linear import ops as linear_ops
+from kernels.linear import reference
+from tests.kernels.linear.test_reference import drawn
+
+GRANULARITIES = ("tensorwise", "axiswise", "blockwise", "squares", "mxfp8")
+SHAPES = [(1, 40), (33, 17), (48, 130)]
+ENDS = [
+    *((g, g) for g in GRANULARITIES),
+    *itertools.product(("axiswise", "tensorwise", ""), repeat=2),
+    ("blockwise", "axiswise"),
+]
+
+
+def assert_same(got: list[torch.Tensor], wanted: list[torch.Tensor]) -> None:
+    """Scales within an ulp, and the values they stand for within a step of fp8 in a few places."""
+    assert [x.shape for x in got] == [x.shape for x in wanted]
+    for q, scale, wanted_q, wanted_scale in zip(
+        got[::2], got[1::2], wanted[::2], wanted[1::2], strict=True
+    ):
+        torch.testing.assert_close(scale.float(), wanted_scale.float(), rtol=1e-6, atol=0)
+        apart = q.float() != wanted_q.float()
+        assert float(apart.float().mean()) <= 2e-2
+        torch.testing.assert_close(q.float(), wanted_q.float(), rtol=0.126, atol=2.0**-9)
+
+
+@pytest.mark.parametrize("ends", list(dict.fromkeys(ENDS)))
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("size", [1e-5, 1.0, 1e5])
+def test_kernels_cast_as_the_reference_does(
+    ends: tuple[str, str], shape: tuple[int, int], size: float, device: torch.device
+) -> None:
+    x = drawn(*shape, size)
+    got = linear_ops.cast_by_kernels(x.to(device), *ends)
+    wanted = list(reference.cast_rows(x, ends[0])) if ends[0] else []
+    wanted += list(reference.cast_columns(x, ends[1])) if ends[1] else []
+    assert_same([made.cpu() for made in got], wanted)
+
+
+@pytest.mark.parametrize("ends", [(g, g) for g in GRANULARITIES])
+def test_no_cast_is_an_alias_of_another(ends: tuple[str, str], device: torch.device) -> None:
+    x = drawn(32, 48).to(device)  # a single square, whose transpose is contiguous already
+    made = [x, *linear_ops.cast_by_kernels(x, *ends)]
+    assert len({tensor.untyped_storage().data_ptr() for tensor in made}) == len(made)
+
+
+@pytest.mark.parametrize(
+    "ends", [("axiswise", "axiswise"), ("blockwise", ""), ("axiswise", "tensorwise")]
+)
+@pytest.mark.parametrize("keep", [False, True])
+@pytest.mark.parametrize("affine", [False, True])
+def test_a_norm_and_its_cast_are_one(
+    ends: tuple[str, str], keep: bool, affine: bool, device: torch.device
+) -> None:
+    x, w = drawn(20, 130).to(device), drawn(1, 130)[0].to(device)
+    pair = (w, -w) if affine else (None, None)
+    got = linear_ops.layer_norm_by_kernels(x, pair, 1e-5, ends, keep)
+    y = linear_ops.layer_norm_by_kernels(x, pair, 1e-5, (ends[0], ""), True)[2]
+    assert_same(got[: len(got) - keep], linear_ops.cast_by_kernels(y, *ends))
+    assert not keep or torch.equal(got[-1], y)
+    by, plus = (None if p is None else p.double() for p in pair)
+    plain = torch.nn.functional.layer_norm(x.double(), (130,), by, plus)
+    torch.testing.assert_close(y.double(), plain, rtol=2.0**-7, atol=1e-2)
+
+
+@pytest.mark.parametrize("ends", [("axiswise", "axiswise"), ("blockwise", "blockwise")])
+def test_a_sigmoids_gradient_and_its_cast_are_one(
+    ends: tuple[str, str], device: torch.device
+) -> None:
+    grad, s = drawn(20, 130).to(device), drawn(20, 130).float().sigmoid().bfloat16().to(device)
+    got = linear_ops.sigmoid_grad_by_kernels(grad, s, ends, True)
+    assert torch.equal(got[-1], reference.sigmoid_grad(grad, s))
+    assert_same(got[:-1], linear_ops.cast_by_kernels(got[-1], *ends))
+
+
+@pytest.mark.parametrize(
+    ("of_a", "of_b"),
+    [*itertools.product(("tensorwise", "axiswise"), repeat=2), ("blockwise", "squares")],
+)
+@pytest.mark.parametrize("sums", ["fast", "two_level"])
+def test_our_products_are_those_of_the_reference(
+    of_a: str, of_b: str, sums: str, device: torch.device
+) -> None:
+    a, b = reference.cast_rows(drawn(70, 144), of_a), reference.cast_rows(drawn(40, 144), of_b)
+    on = [x.to(device) for x in (*a, *b)]
+    got = linear_ops.product_by_kernels(on[0], on[2], (on[1], on[3]), of_a, sums, "triton")
+    wanted = reference.product(a[0], b[0], a[1], b[1])
+    torch.testing.assert_close(got.cpu().float(), wanted.float(), rtol=2.0**-7, atol=1e-2)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    ("of_a", "of_b"), [*itertools.product(("tensorwise", "axiswise"), repeat=2)]
+)
+def test_products_of_cublaslt_are_those_of_the_reference(of_a: str, of_b: str) -> None:
+    a, b = reference.cast_rows(drawn(70, 144), of_a), reference.cast_rows(drawn(48, 144), of_b)
+    on = [x.cuda() for x in (*a, *b)]
+    got = linear_ops.product(on[0], on[2], on[1], on[3], of_a, "two_level", "cublaslt")
+    wanted = reference.product(a[0], b[0], a[1], b[1])
+    torch.testing.assert_close(got.cpu().float(), wanted.float(), rtol=2.0**-7, atol=1e-2)
+
+
+@pytest.mark.parametrize(
+    "ends",
+    [("axiswise", "axiswise"), ("blockwise", "blockwise"), ("squares", "squares"), ("", "mxfp8")],
+)
+@pytest.mark.parametrize("shape", [(33, 48), (0, 16)])
+def test_fakes_say_what_the_ops_make(ends: tuple[str, str], shape: tuple[int, int]) -> None:
+    x = drawn(*shape)
+    tests = ("test_schema", "test_faketensor")
+    opcheck(linear_ops.cast, (x, *ends), test_utils=tests)
+    opcheck(linear_ops.layer_norm_cast, (x, None, None, 1e-5, *ends, True), test_utils=tests)
+    opcheck(linear_ops.sigmoid_grad_cast, (x, x, *ends, False), test_utils=tests)
+
+
+def test_the_fake_of_a_product_says_what_it_makes() -> None:
+    a, b = (
+        reference.cast_rows(drawn(5, 16), "axiswise"),
+        reference.cast_rows(drawn(9, 16), "axiswise"),
+    )
+    arguments = (a[0], b[0], a[1], b[1], "axiswise", "fast", "triton")
+    opcheck(linear_ops.product, arguments, test_utils=("test_faketensor",))
+
+
+@pytest.mark.parametrize(
+    ("granularity", "by"),
+    [("axiswise", "triton"), ("blockwise", "cublaslt"), ("axiswise", "cublaslt")],
+)
+@pytest.mark.parametrize("rows", [0, 5])
+def test_the_fake_of_a_product_of_9_columns_has_its_strides(
+    granularity: str, by: str, rows: int, device: torch.device
+) -> None:
+    a, b = (reference.cast_rows(drawn(n, 16), granularity) for n in (rows, 9))
+    on = [x.to(device) for x in (*a, *b)]
+    with FakeTensorMode():
+        fakes = [torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="cuda") for x in on]
+        fake = linear_ops.product(fakes[0], fakes[2], fakes[1], fakes[3], granularity, "fast", by)
+    assert fake.shape == (rows, 9)
+    if by == "cublaslt" and granularity == "axiswise":  # runs on a GPU alone
+        assert fake.stride() == (9, 1)
+        return
+    made = linear_ops.product_by_kernels(on[0], on[2], (on[1], on[3]), granularity, "fast", by)
+    assert (fake.stride(), fake.dtype) == (made.stride(), made.dtype) == ((16, 1), torch.bfloat16)
+
+
+def test_rows_beyond_what_the_fused_kernels_hold_are_cast_in_two_steps() -> None:
+    assert configs.FUSED_MOST_COLUMNS["layer_norm"] < 1 << 20
+    x = drawn(2, configs.FUSED_MOST_COLUMNS["layer_norm"] + 16)
+    made = linear_ops.layer_norm_cast(x, None, None, 1e-5, "axiswise", "", False)
+    assert made[0].shape == x.shape
