@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def run_ranks(module: str, world: int, what: str, folder: Path, *, limit_s: float = 120) -> None:
-    """Run a function of a module of tests.kernels in every rank.
+    """Run a function of a module of tests.kernels.gather in every rank.
 
     Fails with what the ranks said, once one of them has failed, or when the time is over: ranks
     that wait for each other for ever are killed.
@@ -21,7 +21,7 @@ def run_ranks(module: str, world: int, what: str, folder: Path, *, limit_s: floa
     said = [folder / f"said-{rank}" for rank in range(world)]
     ranks = []
     for rank in range(world):
-        arguments = [f"tests.kernels.{module}", str(rank), str(world), str(folder), what, seed]
+        arguments = [f"tests.kernels.gather.{module}", str(rank), str(world), str(folder), what, seed]
         with said[rank].open("w") as log:
             ranks.append(
                 subprocess.Popen(
