@@ -21,7 +21,14 @@ def run_ranks(module: str, world: int, what: str, folder: Path, *, limit_s: floa
     said = [folder / f"said-{rank}" for rank in range(world)]
     ranks = []
     for rank in range(world):
-        arguments = [f"tests.kernels.gather.{module}", str(rank), str(world), str(folder), what, seed]
+        arguments = [
+            f"tests.kernels.gather.{module}",
+            str(rank),
+            str(world),
+            str(folder),
+            what,
+            seed,
+        ]
         with said[rank].open("w") as log:
             ranks.append(
                 subprocess.Popen(
