@@ -33,7 +33,7 @@ def test_an_example_prints_what_the_page_shows(
 
 
 def test_the_pages_are_there_and_have_examples() -> None:
-    assert set(PAGES) == {"data.md", "extend.md", "method.md", "read.md", "run.md"}
+    assert set(PAGES) == {"data.md", "extend.md", "method.md", "models.md", "read.md", "run.md"}
     assert len(EXAMPLES) >= 5
 
 

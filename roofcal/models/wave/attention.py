@@ -60,24 +60,24 @@ class Attention:
 
     @property
     def group(self) -> int:
-        """Query heads per key/value head; raises PredictError where they do not divide."""
+        """Query heads per key/value head; raises PredictError where that is no whole number."""
         return divide("heads", self.heads, self.kv_heads, "kv_heads")
 
 
-def flash_attention(device: WaveDevice, what: Attention) -> OperatorTime:
+def flash_attention(device: WaveDevice, shape: Attention) -> OperatorTime:
     """Seconds of QK, softmax and PV of all heads.
 
-    Raises PredictError for sizes below 1, heads that do not divide, fewer kv_tokens than
-    query_tokens, a head too large for LDS, and a dtype without a rate.
+    Raises PredictError for sizes below 1, heads that are no multiple of kv_heads, fewer kv_tokens
+    than query_tokens, a head too large for LDS, and a dtype without a rate.
     """
-    _check(what)
-    cols = kv_tile(device, what)
+    _check(shape)
+    cols = kv_tile(device, shape)
     clocks = min(
-        (_clocks(device, what, rows, cols) for rows in device.attention_rows),
-        key=lambda found: found.total,
+        (_unit_clocks(device, shape, rows, cols) for rows in device.attention_rows),
+        key=lambda clocks: clocks.total,
     )
     scale = device.clock_hz * device.matrix_fraction
-    dram = stream_seconds(device, moved_bytes(what))
+    dram = stream_seconds(device, moved_bytes(shape))
     parts = {
         "launch": device.launch_s,
         "math": clocks.products / scale,
@@ -91,10 +91,10 @@ def flash_attention(device: WaveDevice, what: Attention) -> OperatorTime:
     )
 
 
-def moved_bytes(what: Attention) -> float:
+def moved_bytes(shape: Attention) -> float:
     """Q, K and V read once, the output written once."""
-    tokens = 2 * what.kv_heads * what.kv_tokens + 2 * what.heads * what.query_tokens
-    return what.sequences * tokens * what.head_dim * BITS[what.dtype] / 8
+    tokens = 2 * shape.kv_heads * shape.kv_tokens + 2 * shape.heads * shape.query_tokens
+    return shape.sequences * tokens * shape.head_dim * BITS[shape.dtype] / 8
 
 
 def softmax_clocks(device: WaveDevice, rows: int, cols: int) -> float:
@@ -103,13 +103,13 @@ def softmax_clocks(device: WaveDevice, rows: int, cols: int) -> float:
     return rows * cols * per_element + 2 * device.reduction_clocks
 
 
-def kv_tile(device: WaveDevice, what: Attention) -> int:
+def kv_tile(device: WaveDevice, shape: Attention) -> int:
     """Rows of K in a tile: the largest power of two of which two tiles fit LDS."""
-    row_bytes = what.head_dim * BITS[what.dtype] / 8
+    row_bytes = shape.head_dim * BITS[shape.dtype] / 8
     fitting = int(device.lds_bytes / (_RESIDENT * row_bytes))
     if fitting < _SMALLEST_TILE:
         raise PredictError(
-            f"head_dim={what.head_dim}: two tiles of K of {_SMALLEST_TILE} rows do not fit the "
+            f"head_dim={shape.head_dim}: two tiles of K of {_SMALLEST_TILE} rows do not fit the "
             f"{device.lds_bytes} bytes of LDS of {device.device}"
         )
     return 1 << (fitting.bit_length() - 1)
@@ -117,60 +117,60 @@ def kv_tile(device: WaveDevice, what: Attention) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _UnitClocks:
-    """Clocks of the busiest compute unit: all, in products, in the softmax."""
+    """Clocks of the busiest compute unit: in all, in products, in the softmax."""
 
     total: float
     products: float
     softmax: float
 
 
-def _clocks(device: WaveDevice, what: Attention, rows: int, cols: int) -> _UnitClocks:
-    groups = what.sequences * what.kv_heads * math.ceil(what.query_tokens * what.group / rows)
-    steps = _steps(what, rows, cols)
+def _unit_clocks(device: WaveDevice, shape: Attention, rows: int, cols: int) -> _UnitClocks:
+    groups = shape.sequences * shape.kv_heads * math.ceil(shape.query_tokens * shape.group / rows)
+    steps = _steps(shape, rows, cols)
     splits = max(1, min(steps, device.compute_units // groups))
     steps = math.ceil(steps / splits)
-    held = math.ceil(groups * splits / device.compute_units)
-    products = 2 * _product_clocks(device, what, rows, cols)
+    per_unit = math.ceil(groups * splits / device.compute_units)
+    products = 2 * _product_clocks(device, shape, rows, cols)
     softmax = softmax_clocks(device, rows, cols)
-    pairs, odd = divmod(held, _RESIDENT)
+    pairs, odd = divmod(per_unit, _RESIDENT)
     hidden = _RESIDENT * pairs * max(products, softmax)
     return _UnitClocks(
         total=steps * (hidden + odd * (products + softmax)),
-        products=steps * held * products,
-        softmax=steps * held * softmax,
+        products=steps * per_unit * products,
+        softmax=steps * per_unit * softmax,
     )
 
 
-def _steps(what: Attention, rows: int, cols: int) -> int:
+def _steps(shape: Attention, rows: int, cols: int) -> int:
     """Tiles of K and V that a workgroup walks over, on average."""
-    kept = min(max(1.0, rows / what.group), what.query_tokens)  # tokens of one workgroup
-    masked = (what.query_tokens - kept) / 2 if what.causal else 0.0
-    return math.ceil((what.kv_tokens - masked) / cols)
+    own = min(max(1.0, rows / shape.group), shape.query_tokens)  # tokens of one workgroup
+    masked = (shape.query_tokens - own) / 2 if shape.causal else 0.0
+    return math.ceil((shape.kv_tokens - masked) / cols)
 
 
-def _product_clocks(device: WaveDevice, what: Attention, rows: int, cols: int) -> float:
+def _product_clocks(device: WaveDevice, shape: Attention, rows: int, cols: int) -> float:
     """Clocks of QK, and of PV, of one step."""
-    flops = 2 * rows * cols * what.head_dim
-    rate = rate_of(device, _MATH[what.dtype]) * device.attention_fraction
-    loaded = cols * what.head_dim * BITS[what.dtype] / 8
+    flops = 2 * rows * cols * shape.head_dim
+    rate = rate_of(device, _MATH[shape.dtype]) * device.attention_fraction
+    loaded = cols * shape.head_dim * BITS[shape.dtype] / 8
     return max(flops / rate, loaded / device.l2_bytes_per_clock_and_unit)
 
 
-def _check(what: Attention) -> None:
+def _check(shape: Attention) -> None:
     check_sizes(
         "attention",
-        heads=what.heads,
-        kv_heads=what.kv_heads,
-        head_dim=what.head_dim,
-        query_tokens=what.query_tokens,
-        kv_tokens=what.kv_tokens,
-        sequences=what.sequences,
+        heads=shape.heads,
+        kv_heads=shape.kv_heads,
+        head_dim=shape.head_dim,
+        query_tokens=shape.query_tokens,
+        kv_tokens=shape.kv_tokens,
+        sequences=shape.sequences,
     )
-    divide("heads", what.heads, what.kv_heads, "kv_heads")
-    if what.dtype not in _MATH:
-        raise PredictError(f"attention in '{what.dtype}'; allowed: {', '.join(_MATH)}")
-    if what.query_tokens > what.kv_tokens:
+    divide("heads", shape.heads, shape.kv_heads, "kv_heads")
+    if shape.dtype not in _MATH:
+        raise PredictError(f"attention in '{shape.dtype}'; allowed: {', '.join(_MATH)}")
+    if shape.query_tokens > shape.kv_tokens:
         raise PredictError(
-            f"attention: query_tokens={what.query_tokens} are more than "
-            f"kv_tokens={what.kv_tokens}, which hold them"
+            f"attention: query_tokens={shape.query_tokens} are more than "
+            f"kv_tokens={shape.kv_tokens}, which hold them"
         )

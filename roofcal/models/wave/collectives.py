@@ -1,7 +1,8 @@
 """Collectives among the GPUs of one node: latency, links, and the reduction in memory.
 
-`nbytes` is the whole tensor, p the ranks. In a mesh a GPU reaches each other one over one of its
-links: p - 1 of `link_peers` are in use. Behind a switch all of the bandwidth serves any rank.
+`nbytes` is the whole tensor and p the number of ranks. In a mesh a GPU has one link to each other
+GPU, so that p - 1 of `link_peers` links are in use. Behind a switch a GPU has all of its bandwidth
+to any rank.
 
     latency        = link latency * log2(p)
     link           = (p - 1) / p * nbytes / (bandwidth * used links * fraction)
@@ -10,8 +11,10 @@ links: p - 1 of `link_peers` are in use. Behind a switch all of the bandwidth se
     all_reduce     = reduce_scatter + all_gather
     reduction      = (p + 1) / p * nbytes / achieved memory bandwidth
 
-A rank reduces its own share: it reads p partial sums of nbytes / p and writes one. Source: the seed
-mi300_llm_inference_roofline_notebook (alpha log P + (P - 1) / P * bytes / B in its comments).
+A rank reduces its own share: it reads p partial sums of nbytes / p and writes one.
+
+Source: the seed mi300_llm_inference_roofline_notebook (alpha log P + (P - 1) / P * bytes / B in its
+comments).
 """
 
 import math
@@ -22,14 +25,14 @@ from roofcal.models.wave.operator_time import OperatorTime, check_sizes, stream_
 
 
 def all_gather(device: WaveDevice, nbytes: int, ranks: int) -> OperatorTime:
-    """Every rank gets all of `nbytes`, of which it had 1 / ranks; raises as all_reduce."""
-    return _timed(_parts(device, nbytes, ranks))
+    """Every rank gets all of `nbytes`, of which it had 1 / ranks; raises as all_reduce does."""
+    return _one_after_another(_parts(device, nbytes, ranks))
 
 
 def reduce_scatter(device: WaveDevice, nbytes: int, ranks: int) -> OperatorTime:
-    """Every rank gets the sum of 1 / ranks of `nbytes`; raises as all_reduce."""
+    """Every rank gets the sum of 1 / ranks of `nbytes`; raises as all_reduce does."""
     parts = _parts(device, nbytes, ranks)
-    return _timed(parts | {"dram": reduction_seconds(device, nbytes, ranks)})
+    return _one_after_another(parts | {"dram": reduction_seconds(device, nbytes, ranks)})
 
 
 def all_reduce(device: WaveDevice, nbytes: int, ranks: int) -> OperatorTime:
@@ -38,23 +41,23 @@ def all_reduce(device: WaveDevice, nbytes: int, ranks: int) -> OperatorTime:
     Raises PredictError for sizes below 1 and more ranks than the links of the device reach.
     """
     parts = {name: 2 * seconds for name, seconds in _parts(device, nbytes, ranks).items()}
-    return _timed(parts | {"dram": reduction_seconds(device, nbytes, ranks)})
+    return _one_after_another(parts | {"dram": reduction_seconds(device, nbytes, ranks)})
 
 
 def send(device: WaveDevice, nbytes: int) -> OperatorTime:
-    """One GPU to the next, as between stages of a pipeline; raises PredictError below 1 byte."""
+    """One GPU sends to the next, as between pipeline stages; raises PredictError below 1 byte."""
     check_sizes("send", nbytes=nbytes)
     bandwidth = device.link_bytes_per_s * device.link_fraction / device.link_peers
-    return _timed({"latency": device.link_latency_s, "link": nbytes / bandwidth})
+    return _one_after_another({"latency": device.link_latency_s, "link": nbytes / bandwidth})
 
 
 def reduction_seconds(device: WaveDevice, nbytes: int, ranks: int) -> float:
-    """Seconds of adding the partial sums of one rank's share; none for one rank."""
+    """Seconds of adding the partial sums of one rank's share; 0 for one rank."""
     return 0.0 if ranks == 1 else stream_seconds(device, (ranks + 1) / ranks * nbytes)
 
 
 def used_bytes_per_s(device: WaveDevice, ranks: int) -> float:
-    """Bandwidth of the links among so many ranks that a collective reaches."""
+    """Bandwidth that a collective of `ranks` ranks reaches on the links that it uses."""
     used = min(ranks - 1, device.link_peers) / device.link_peers
     return device.link_bytes_per_s * used * device.link_fraction
 
@@ -68,15 +71,14 @@ def _parts(device: WaveDevice, nbytes: int, ranks: int) -> dict[str, float]:
         )
     if ranks == 1:
         return {"latency": 0.0, "link": 0.0}
-    share = (ranks - 1) / ranks * nbytes
+    sent = (ranks - 1) / ranks * nbytes
     return {
         "latency": device.link_latency_s * math.log2(ranks),
-        "link": share / used_bytes_per_s(device, ranks),
+        "link": sent / used_bytes_per_s(device, ranks),
     }
 
 
-def _timed(parts: dict[str, float]) -> OperatorTime:
-    """The parts one after another."""
+def _one_after_another(parts: dict[str, float]) -> OperatorTime:
     return OperatorTime(
         total_s=sum(parts.values()),
         bound_by=max(parts, key=lambda name: parts[name]),

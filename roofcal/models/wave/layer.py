@@ -6,8 +6,8 @@ Heads, hidden columns and, of the second product of each half, K are divided amo
     layer = normalisation + qkv + attention + out + all-reduce
             + normalisation + gate and up + activation + down + all-reduce
 
-The residual is added in the normalisations. Layers are divided among `pipeline_ranks`; one token
-passes all of them, so the latency is that of all layers plus the sends between stages.
+The normalisations add the residual. Pipeline stages share the layers; a token passes all of them,
+so its latency is that of all layers plus the sends between stages.
 """
 
 from collections.abc import Mapping
@@ -16,11 +16,9 @@ from typing import Final
 
 from roofcal.core.wave_device import WaveDevice
 from roofcal.models.errors import PredictError
-from roofcal.models.wave.activation import activation
 from roofcal.models.wave.attention import Attention, flash_attention
 from roofcal.models.wave.collectives import all_reduce, send
 from roofcal.models.wave.gemm import product
-from roofcal.models.wave.normalisation import normalisation
 from roofcal.models.wave.operator_time import (
     OperatorTime,
     check_sizes,
@@ -28,6 +26,7 @@ from roofcal.models.wave.operator_time import (
     kernel_time,
     stream_seconds,
 )
+from roofcal.models.wave.vector_kernels import activation, normalisation
 
 RECIPE: Final = "bf16"
 _WIDTH: Final = 2  # bytes of an element of bf16
@@ -47,7 +46,7 @@ class Transformer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parallelism:
-    """Among how many GPUs a layer is divided, and among how many stages the layers."""
+    """How many GPUs share each layer, and how many pipeline stages share the layers."""
 
     tensor_ranks: int = 1
     pipeline_ranks: int = 1
@@ -55,7 +54,7 @@ class Parallelism:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pass:
-    """One forward pass: `tokens` new ones of each sequence, the last of its `context`."""
+    """One forward pass: `tokens` new tokens of each sequence, the last ones of its `context`."""
 
     sequences: int
     tokens: int
@@ -63,15 +62,15 @@ class Pass:
 
 
 def layer_times(
-    device: WaveDevice, model: Transformer, ways: Parallelism, step: Pass
+    device: WaveDevice, model: Transformer, split: Parallelism, step: Pass
 ) -> dict[str, OperatorTime]:
     """Operator -> time, of one layer on one GPU, in order.
 
     Raises PredictError for sizes below 1, heads, hidden columns or layers that do not divide, and
     more ranks than the links of the device reach.
     """
-    _check(model, ways, step)
-    ranks, rows, dim = ways.tensor_ranks, step.sequences * step.tokens, model.model_dim
+    _check(model, split, step)
+    ranks, rows, dim = split.tensor_ranks, step.sequences * step.tokens, model.model_dim
     head_dim = divide("columns of the model", dim, model.heads, "heads")
     heads = divide("heads", model.heads, ranks, "tensor ranks")
     kv_heads = divide("key/value heads", model.kv_heads, ranks, "tensor ranks")
@@ -100,22 +99,24 @@ def layer_times(
     }
 
 
-def pass_seconds(device: WaveDevice, model: Transformer, ways: Parallelism, step: Pass) -> float:
-    """Seconds from tokens to logits of the last one; raises PredictError as layer_times."""
-    layer = sum(time.total_s for time in layer_times(device, model, ways, step).values())
+def pass_seconds(device: WaveDevice, model: Transformer, split: Parallelism, step: Pass) -> float:
+    """Seconds from tokens to logits of the last one; raises as layer_times does."""
+    layer = sum(time.total_s for time in layer_times(device, model, split, step).values())
     rows = step.sequences * step.tokens
-    sent = send(device, rows * model.model_dim * _WIDTH) if ways.pipeline_ranks > 1 else None
-    sends = (ways.pipeline_ranks - 1) * sent.total_s if sent else 0.0
-    ends = sum(time.total_s for time in end_times(device, model, ways, step).values())
+    sends = 0.0
+    if split.pipeline_ranks > 1:
+        one_send = send(device, rows * model.model_dim * _WIDTH)
+        sends = (split.pipeline_ranks - 1) * one_send.total_s
+    ends = sum(time.total_s for time in end_times(device, model, split, step).values())
     return model.layers * layer + sends + ends
 
 
 def end_times(
-    device: WaveDevice, model: Transformer, ways: Parallelism, step: Pass
+    device: WaveDevice, model: Transformer, split: Parallelism, step: Pass
 ) -> Mapping[str, OperatorTime]:
-    """What stands before and behind the layers: embedding, last normalisation, unembedding."""
+    """What runs before and after the layers: embedding, last normalisation, unembedding."""
     rows, dim = step.sequences * step.tokens, model.model_dim
-    words = divide("words", model.vocabulary, ways.tensor_ranks, "tensor ranks")
+    words = divide("words", model.vocabulary, split.tensor_ranks, "tensor ranks")
     embedded = stream_seconds(device, 2 * rows * dim * _WIDTH)
     return {
         "embedding": kernel_time(device, {"dram": embedded}),
@@ -124,9 +125,9 @@ def end_times(
     }
 
 
-def _check(model: Transformer, ways: Parallelism, step: Pass) -> None:
-    check_sizes("parallelism", tensor=ways.tensor_ranks, pipeline=ways.pipeline_ranks)
+def _check(model: Transformer, split: Parallelism, step: Pass) -> None:
+    check_sizes("parallelism", tensor=split.tensor_ranks, pipeline=split.pipeline_ranks)
     check_sizes("pass", sequences=step.sequences, tokens=step.tokens, context=step.context)
-    divide("layers", model.layers, ways.pipeline_ranks, "pipeline ranks")
+    divide("layers", model.layers, split.pipeline_ranks, "pipeline ranks")
     if step.tokens > step.context:
         raise PredictError(f"pass: tokens={step.tokens} are more than context={step.context}")

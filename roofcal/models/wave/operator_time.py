@@ -1,4 +1,4 @@
-"""What one operator takes, and checks that all operators share."""
+"""The time of one operator, and checks that all operators share."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ from roofcal.models.errors import PredictError
 class OperatorTime:
     """Seconds of one operator.
 
-    parts     seconds of each thing that could bound it: launch, math, l2, lds, softmax, vector,
-              dram, link, latency, as far as the operator has them
-    bound_by  the largest of them
+    parts     seconds of each part that the operator has, of launch, math, l2, lds, softmax, vector,
+              dram, link and latency
+    bound_by  the largest part
     """
 
     total_s: float
@@ -22,25 +22,25 @@ class OperatorTime:
 
 
 def kernel_time(device: WaveDevice, parts: Mapping[str, float]) -> OperatorTime:
-    """One kernel: a launch, then the largest part, as the parts overlap."""
-    every = {"launch": device.launch_s, **parts}
+    """One kernel: a launch, then the largest part, because the parts overlap."""
+    all_parts = {"launch": device.launch_s, **parts}
     return OperatorTime(
         total_s=device.launch_s + max(parts.values()),
-        bound_by=max(every, key=lambda name: every[name]),
-        parts=every,
+        bound_by=max(all_parts, key=lambda name: all_parts[name]),
+        parts=all_parts,
     )
 
 
 def stream_seconds(device: WaveDevice, moved_bytes: float) -> float:
-    """Seconds in which a kernel moves so many bytes to or from memory."""
+    """Seconds in which a kernel moves `moved_bytes` to and from memory."""
     return moved_bytes / device.stream_bytes_per_s
 
 
 def check_sizes(what: str, **sizes: int) -> None:
     """Raises PredictError unless all sizes are whole numbers from 1."""
-    wrong = [f"{name}={size!r}" for name, size in sizes.items() if not _is_size(size)]
-    if wrong:
-        raise PredictError(f"{what}: {', '.join(wrong)}: must be a whole number from 1")
+    refused = [f"{name}={size!r}" for name, size in sizes.items() if not _is_size(size)]
+    if refused:
+        raise PredictError(f"{what}: {', '.join(refused)}: must be a whole number from 1")
 
 
 def _is_size(size: object) -> bool:
@@ -48,7 +48,7 @@ def _is_size(size: object) -> bool:
 
 
 def divide(what: str, size: int, parts: int, among: str) -> int:
-    """size / parts; raises PredictError where that leaves a rest."""
+    """size / parts; raises PredictError where that leaves a remainder."""
     if size % parts:
         raise PredictError(
             f"{size} {what} do not divide among {parts} {among}; "
@@ -58,7 +58,7 @@ def divide(what: str, size: int, parts: int, among: str) -> int:
 
 
 def rate_of(device: WaveDevice, dtype: str) -> float:
-    """Matrix operations per clock of a unit; raises PredictError for a dtype it lacks."""
+    """Matrix operations per clock of a unit; raises PredictError for a dtype without a rate."""
     rates = device.matrix_flops_per_clock
     if dtype not in rates:
         raise PredictError(

@@ -1,7 +1,7 @@
 """The notebook's first cell: bandwidth, rate, KV cache, batch, and times by totals of operations.
 
-Source: the seed mi300_llm_inference_roofline_notebook. Each function takes the device's own
-numbers; `corrected` says the same without the notebook's mistakes, listed in roofcal.models.wave.
+Source: the seed mi300_llm_inference_roofline_notebook. `corrected` answers the same questions
+without the notebook's mistakes, which docs/models.md lists.
 """
 
 from dataclasses import dataclass
@@ -25,9 +25,11 @@ class Estimate:
 
     kv_cache         of one sequence: GiB in the notebook (it prints GB), GB when corrected
     batch            sequences that fit one GPU beside the weights
-    token_size_s     one token, by the size of the model; token_flops_s by its operations
-    token_link_s     its collectives
-    prompt_s         the prompt, computing; prompt_link_s: its collectives
+    token_size_s     time of one token by the bytes of the weights
+    token_flops_s    time of one token by its operations
+    token_link_s     time of its collectives
+    prompt_s         computing time of the prompt
+    prompt_link_s    time of the prompt's collectives
     """
 
     memory_bytes_per_s: float
@@ -63,7 +65,7 @@ def printed(device: NotebookDevice) -> Estimate:
 
 
 def corrected(device: NotebookDevice) -> Estimate:
-    """The same questions, answered with the units and factors that the notebook lost."""
+    """Answers to the same questions with the units and factors that the notebook lost."""
     model = LLAMA_65B
     memory = device.estimate_dram_bytes_per_s * device.estimate_memory_fraction
     peak = device.compute_units * rate(device) * device.clock_hz

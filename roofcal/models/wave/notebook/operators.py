@@ -27,8 +27,8 @@ def gemm_efficiency(device: NotebookDevice, rows: int, cols: int, k: int) -> flo
     l2 = cached / (2 * rows * cols * k // rate(device))
     stored = WIDTH * (2 * (rows + cols) * depth + rows * cols)
     lds = stored / (2 * rows * cols * depth // rate(device))
-    found = min(device.l2_bytes_per_clock_and_unit / l2, 1, device.lds_bytes_per_clock / lds)
-    return found - device.launch_loss
+    fed = min(device.l2_bytes_per_clock_and_unit / l2, 1, device.lds_bytes_per_clock / lds)
+    return fed - device.launch_loss
 
 
 def gemm_utilisation(device: NotebookDevice, m: int, n: int, tile: tuple[int, int]) -> float:
@@ -67,28 +67,28 @@ def softmax_clocks(device: NotebookDevice, rows: int, cols: int) -> float:
 
 
 def attention_efficiency(
-    device: NotebookDevice, held: float, head_dim: int, rows: int, cols: int
+    device: NotebookDevice, per_unit: float, head_dim: int, rows: int, cols: int
 ) -> float:
-    """Of the matrix rate, with `held` workgroups on a compute unit."""
+    """Of the matrix rate, with `per_unit` workgroups on a compute unit."""
     share = math.floor(device.l2_bytes_per_clock_and_unit)
     clocks = rows * cols * head_dim * 2 // rate(device)
     l2 = cols * WIDTH * head_dim / clocks
     reached = min(share / l2, 1)
     softmax = softmax_clocks(device, rows, cols)
-    if held >= 2:
+    if per_unit >= 2:
         scores = rows * cols / (clocks / reached)
         return min((rows * cols // softmax) / scores, 1) * device.attention_fraction
-    if held >= 1:
-        return 2 * clocks / (2 * clocks / reached + softmax * (2 - held))
-    return held * 2 * clocks / (2 * clocks / reached + softmax)
+    if per_unit >= 1:
+        return 2 * clocks / (2 * clocks / reached + softmax * (2 - per_unit))
+    return per_unit * 2 * clocks / (2 * clocks / reached + softmax)
 
 
 def attention_s(device: NotebookDevice, tokens: int, heads: int, head_dim: int) -> float:
     """Attention of as many tokens to themselves, rounded as the notebook rounds."""
     rows = _next_power_of_two(tokens / (device.compute_units / heads))
-    held = round(tokens / rows * heads / device.compute_units, 1)
+    per_unit = round(tokens / rows * heads / device.compute_units, 1)
     cols = 64 * _KIB // (2 * head_dim * WIDTH)
-    efficiency = attention_efficiency(device, held, head_dim, rows, cols)
+    efficiency = attention_efficiency(device, per_unit, head_dim, rows, cols)
     flops = 2 * heads * (2 * tokens * head_dim * tokens)
     clocks = round(flops / (device.compute_units * rate(device) * efficiency), 4)
     return clocks / device.clock_hz
