@@ -1,6 +1,6 @@
-"""torchao's roofline of float8, MX and NVFP4 linears, part by part.
+"""torchao's roofline of float8, MX and NVFP4 linears, as docs/models.md states it.
 
-constants  devices and achievable fractions   traffic   bytes and seconds of casts
-products   seconds of matrix products         linear    forward and backward of a linear
-model      the above as a model of time       symbolic  the above as expressions in M, K, N
+constants  devices and achievable fractions      casts    bytes and seconds of casts
+linears    products, training and inference      model    products and casts of a plan
+symbolic   the formulas as expressions in M, K, N
 """

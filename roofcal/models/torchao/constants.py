@@ -1,26 +1,26 @@
 """What torchao assumes of a device: peaks, bandwidth, achievable fractions, launch.
 
-Two sets of torchao's own figures, by name, and one rule for every other device.
+SETS holds torchao's own figures by name; docs/models.md says how they differ. Every other device
+has the peaks and the bandwidth of its datasheet, and the fractions of torchao-2025 for its vendor.
 
-torchao-2025    the seed document torchao_roofline_utils: H100, B200, MI300X. Its H100 is a custom
-                board with 2.4 TB/s (a usual nvidia-h100-sxm has 3.35). 0.78 and 0.92 were observed
-                on that H100 and copied to the B200; the MI300X's 0.47 and 0.72 were measured.
-torchao-0.18.0  torchao/testing/training/roofline_utils.py of the wheel torchao 0.18.0 (PyPI). New:
-                B300 with fractions measured on it, GB200. The B200's bandwidth is computed from bus
-                width and clock. The MI300X has the H100's fractions again: 0.78 and 0.92.
-                Its RTX 5090 is left out: it has no fractions, so that torchao itself fails there,
-                and its bandwidth is printed a thousand times too large.
-datasheet       any device: peaks and bandwidth of config/devices/<device>.yaml, the fractions that
-                torchao-2025 has for the vendor.
+The formulas of this package are written once for numbers, vectors and symbols. They compute with
++ * / // alone and take `maximum`, a function of two values: max for numbers, numpy.maximum for
+vectors (float64, because products of three sizes leave int64), sympy.Max for symbols.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from roofcal.core.devices import DeviceSpec
+from roofcal.core.names import did_you_mean
 from roofcal.models.errors import PredictError
-from roofcal.models.torchao.names import check_known
+
+Size = TypeVar("Size", float, NDArray[np.float64])
+Maximum: TypeAlias = Callable[[Any, Any], Any]
 
 LAUNCH_S: Final = 2e-6  # a kernel of one element, measured on an H100; a floor under every kernel
 DATASHEET: Final = "datasheet"
@@ -30,7 +30,7 @@ DATASHEET: Final = "datasheet"
 class Constants:
     """A device as torchao sees it.
 
-    name               the set they are from
+    name               the set of constants
     peak_flops_per_s   dense rate by format of the operands: bf16, fp8, fp4
     math_fraction      of the peak that a large product reaches
     dram_fraction      of the bandwidth that a large pointwise kernel reaches
@@ -84,21 +84,26 @@ SETS: Final[dict[str, dict[str, Constants]]] = {
 }
 
 
-def constants_named(name: str, device: str) -> Constants:
-    """torchao's own figures of a device; raises PredictError with the sets or devices there are."""
-    check_known("set of constants", name, SETS)
-    check_known(f"device of {name}", device, SETS[name])
-    return SETS[name][device]
+def check_name(kind: str, name: str, allowed: Iterable[str]) -> None:
+    """Raises PredictError, with the nearest name and all there are, for one that is not allowed."""
+    names = sorted(allowed)
+    if name not in names:
+        suggestion = did_you_mean(name, names, otherwise=";")
+        raise PredictError(
+            f"torchao: unknown {kind} '{name}'{suggestion} known: {', '.join(names)}"
+        )
 
 
 def from_datasheet(spec: DeviceSpec) -> Constants:
-    """The rule for devices that torchao does not list; see the module."""
+    """The constants of a device that torchao does not list."""
     math_fraction, dram_fraction = _VENDOR_FRACTIONS[spec.vendor]
-    rates = {f: r for f, r in spec.peak_flops_per_s.items() if f in ("bf16", "fp8", "fp4")}
+    peaks = spec.peak_flops_per_s
     return Constants(
         name=DATASHEET,
         device=spec.device,
-        peak_flops_per_s=rates,
+        peak_flops_per_s={
+            dtype: peaks[dtype] for dtype in ("bf16", "fp8", "fp4") if dtype in peaks
+        },
         dram_bytes_per_s=spec.dram_bytes_per_s,
         math_fraction=math_fraction,
         dram_fraction=dram_fraction,
@@ -111,15 +116,16 @@ def choose_constants(device: str, name: str | None, spec: DeviceSpec | None) -> 
     The order: torchao-2025, torchao-0.18.0, datasheet. Raises PredictError where none has it.
     """
     if name not in (None, DATASHEET):
-        check_known("set of constants", name, [*SETS, DATASHEET])
-        return constants_named(name, device)
+        check_name("set of constants", name, [*SETS, DATASHEET])
+        check_name(f"device of {name}", device, SETS[name])
+        return SETS[name][device]
     listed = [rows[device] for rows in SETS.values() if device in rows and name is None]
     if listed:
         return listed[0]
     if spec is None:
-        known = sorted({device for rows in SETS.values() for device in rows})
+        devices = sorted({device for rows in SETS.values() for device in rows})
         raise PredictError(
             f"torchao: unknown device '{device}': there is no config/devices/{device}.yaml; "
-            f"torchao lists {', '.join(known)}"
+            f"torchao lists {', '.join(devices)}"
         )
     return from_datasheet(spec)

@@ -1,13 +1,13 @@
-"""torchao's roofline as a model of time: one product or one cast of the plan.
+"""torchao's roofline as a model of time: the products and casts of a plan.
 
-Peaks and bandwidth are those of the device's own datasheet, fractions are the vendor's
-(constants.from_datasheet): torchao lists few devices, and its H100 is a custom board. Products are
-those of products.py without scales of blocks. Casts are kernels of
-traffic.py put together otherwise: the plan casts a tensor once, a training linear for both passes.
+Peaks and bandwidth come from the device's own datasheet, fractions from its vendor
+(constants.from_datasheet), because torchao lists few devices and its H100 is a custom board.
+Products are those of linears.py without scales of blocks. Casts are made of kernels as in casts.py,
+but the plan casts a tensor once, where a training linear casts it for both passes.
 
-torchao models no weights in fewer bits than the activations. Those of op mixed_gemm get its
-fractions and its shortest kernel: arithmetic at the bf16 rate, and as bytes packed weights, scales,
-zero points, activations and output. Turning weights to bf16 is not modelled.
+torchao has no model of weights in fewer bits than the activations. Such products get its fractions
+and its shortest kernel: arithmetic at the bf16 rate, and the bytes of packed weights, scales, zero
+points, activations and output. The conversion of weights to bf16 is not modelled.
 """
 
 from collections.abc import Sequence
@@ -19,16 +19,15 @@ from roofcal.core.recipes import GEMM_RECIPES, RECIPES, WEIGHT_ONLY_RECIPES
 from roofcal.core.records import PlanPoint, Prediction
 from roofcal.core.times import Array, Times
 from roofcal.models.sources import Sources
+from roofcal.models.torchao.casts import kernel_s, traffic_s
 from roofcal.models.torchao.constants import Constants, from_datasheet
-from roofcal.models.torchao.products import product_parts
-from roofcal.models.torchao.traffic import kernel_s, traffic_s
+from roofcal.models.torchao.linears import product_parts
 from roofcal.ops import BY_NAME
 
 MODEL = "torchao"
-_FORMATS: Final = {"bf16": "bf16", "fp8_e4m3": "fp8"}  # of operands here -> torchao's
+_FORMATS: Final = {"bf16": "bf16", "fp8_e4m3": "fp8"}  # our dtype of an operand -> torchao's
 # Bytes per element of each kernel of a cast: bf16 is 2, fp8 is 1. dim1 first writes a transposed
-# bf16 copy; `both` writes that copy beside the dim0 cast. In blocks: one kernel, fp32 scales, as in
-# traffic.py.
+# bf16 copy; `both` writes that copy beside the dim0 cast. Blocks take one kernel with fp32 scales.
 _CAST_KERNELS: Final = {
     "fp8_tensorwise": (2, 0, 3),
     "fp8_rowwise_dim0": (3,),
@@ -43,14 +42,14 @@ _CAST_KERNELS: Final = {
 def product_recipes(sources: Sources) -> tuple[str, ...]:
     """Recipes in bf16 and fp8 whose rate the datasheet lists."""
     rates = sources.spec.peak_flops_per_s if sources.spec else {}
-    return tuple(name for name in GEMM_RECIPES if _operand(name) in rates)
+    return tuple(name for name in GEMM_RECIPES if _operand_format(name) in rates)
 
 
 def product_times(sources: Sources, recipe: str, m: Array, n: Array, k: Array) -> Times:
     """Seconds of products; raises KeyError for a recipe it does not know here."""
     if sources.spec is None or recipe not in product_recipes(sources):
         raise KeyError(recipe)
-    constants, operand = from_datasheet(sources.spec), _operand(recipe)
+    constants, operand = from_datasheet(sources.spec), _operand_format(recipe)
     math, dram = product_parts(constants, operand, None, (m, k, n))
     stacked = np.stack([math, dram, np.full_like(math, constants.launch_s)])
     names = ("math", "dram", "launch")
@@ -70,17 +69,16 @@ def predict(points: Sequence[PlanPoint], sources: Sources) -> list[Prediction]:
     return [prediction for prediction in found if prediction is not None]
 
 
-def _operand(recipe: str) -> str:
+def _operand_format(recipe: str) -> str:
     """torchao's name of the format of both operands, "" for formats that it does not model."""
-    chosen = RECIPES[recipe]
-    alike = chosen.a.dtype == chosen.b.dtype and chosen.out == "bf16"
-    return _FORMATS.get(chosen.a.dtype, "") if alike else ""
+    a, b, out = RECIPES[recipe].a.dtype, RECIPES[recipe].b.dtype, RECIPES[recipe].out
+    return _FORMATS.get(a, "") if a == b and out == "bf16" else ""
 
 
 def _product(point: PlanPoint, constants: Constants) -> Prediction | None:
     if point.recipe in WEIGHT_ONLY_RECIPES:
         return _narrow(point, constants)
-    operand = _operand(point.recipe)
+    operand = _operand_format(point.recipe)
     if operand not in constants.peak_flops_per_s:
         return None
     m, n, k = (float(point.shape[axis]) for axis in "mnk")

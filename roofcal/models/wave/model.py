@@ -9,7 +9,6 @@ of bf16, bound by their arithmetic alone, and other bytes: packed weights, scale
 activations and output over the same bandwidth. Caches and turning weights to bf16 are not modelled.
 """
 
-import difflib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -17,6 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from roofcal.core.devices import DeviceSpec
+from roofcal.core.names import did_you_mean
 from roofcal.core.recipes import GEMM_RECIPES, WEIGHT_ONLY_RECIPES
 from roofcal.core.records import PlanPoint, Prediction
 from roofcal.core.times import Array, Times
@@ -34,9 +34,8 @@ def missing_description(device: str, specs: Mapping[str, DeviceSpec]) -> str:
     """What to say where a device of config/devices, or none of its name, has no section `wave`."""
     described = sorted(name for name, spec in specs.items() if spec.wave is not None)
     file = f"config/devices/{device}.yaml"
-    close = difflib.get_close_matches(device, specs, n=1)
-    hint = f"; did you mean '{close[0]}'?" if close else "."
-    lack = f"{file} has no section 'wave'." if device in specs else f"there is no {file}{hint}"
+    nearest = did_you_mean(device, specs, otherwise=".")
+    lack = f"{file} has no section 'wave'." if device in specs else f"there is no {file}{nearest}"
     return (
         f"{lack} The wave model knows {', '.join(described) or 'no device'}; "
         "describe another in its file there"

@@ -14,8 +14,8 @@ import math
 from typing import Final
 
 from roofcal.core.dtypes import BITS
+from roofcal.core.names import did_you_mean_or_all
 from roofcal.core.wave_device import WaveDevice
-from roofcal.core.yaml_files import nearest
 from roofcal.models.errors import PredictError
 from roofcal.models.wave.operator_time import (
     OperatorTime,
@@ -77,6 +77,6 @@ def _clocks_per_element(device: WaveDevice, function: str) -> float:
     if function not in clocks:
         raise PredictError(
             f"config/devices/{device.device}.yaml: wave.activation_clocks_per_element has no "
-            f"'{function}'{nearest(function, clocks)}"
+            f"'{function}'{did_you_mean_or_all(function, clocks)}"
         )
     return clocks[function]

@@ -4,10 +4,9 @@ import pytest
 import sympy
 
 from roofcal.cli.main import main
+from roofcal.models.torchao.casts import cast_s
 from roofcal.models.torchao.constants import SETS
-from roofcal.models.torchao.inference import inference_linear_s
-from roofcal.models.torchao.linear import cast_s, linear_s
-from roofcal.models.torchao.products import product_s
+from roofcal.models.torchao.linears import inference_linear_s, linear_s, product_s
 
 H100 = SETS["torchao-2025"]["nvidia-h100-sxm"]
 B300 = SETS["torchao-0.18.0"]["nvidia-b300"]

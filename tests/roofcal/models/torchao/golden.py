@@ -28,18 +28,18 @@ NEW_DEVICES = [(name, device) for name, device in DEVICES if name == "torchao-0.
 Formula = Callable[[Any, Any], list[Any]]  # (sizes, maximum) -> seconds of each part
 
 
-def of_numbers(formula: Formula, shapes: list[list[int]]) -> list[list[float]]:
+def with_numbers(formula: Formula, shapes: list[list[int]]) -> list[list[float]]:
     return [[float(part) for part in formula(tuple(shape), max)] for shape in shapes]
 
 
-def of_vectors(formula: Formula, shapes: list[list[int]]) -> list[list[float]]:
+def with_vectors(formula: Formula, shapes: list[list[int]]) -> list[list[float]]:
     sizes = tuple(np.array(shapes, dtype=float).T)
     parts = [np.broadcast_to(part, len(shapes)) for part in formula(sizes, np.maximum)]
     seconds: list[list[float]] = np.array(parts).T.tolist()
     return seconds
 
 
-def of_symbols(formula: Formula, shapes: list[list[int]]) -> list[list[float]]:
+def with_symbols(formula: Formula, shapes: list[list[int]]) -> list[list[float]]:
     parts = formula((M, K, N), sympy.Max)
     function = sympy.lambdify(
         (M, K, N), parts, modules="math"
@@ -47,7 +47,7 @@ def of_symbols(formula: Formula, shapes: list[list[int]]) -> list[list[float]]:
     return [[float(part) for part in function(*shape)] for shape in shapes]
 
 
-WAYS = [of_numbers, of_vectors, of_symbols]
+WAYS = [with_numbers, with_vectors, with_symbols]
 Way = Callable[[Formula, list[list[int]]], list[list[float]]]
 
 
@@ -58,9 +58,9 @@ def worst_error(
     data = GOLDEN[name]
     worst = 0.0
     for key, expected in data["devices"][device][part].items():
-        found = way(formula_of(key, SETS[name][device]), data["shapes_m_k_n"])
-        wanted = np.array(expected, dtype=float).reshape(len(expected), -1)
-        assert np.shape(found) == wanted.shape, key
-        errors = np.abs(np.array(found) - wanted) / np.where(wanted == 0, 1.0, wanted)
+        seconds = way(formula_of(key, SETS[name][device]), data["shapes_m_k_n"])
+        golden = np.array(expected, dtype=float).reshape(len(expected), -1)
+        assert np.shape(seconds) == golden.shape, key
+        errors = np.abs(np.array(seconds) - golden) / np.where(golden == 0, 1.0, golden)
         worst = max(worst, float(errors.max()))
     return worst

@@ -8,8 +8,8 @@ from roofcal.core.devices import load_devices
 from roofcal.models.errors import PredictError
 from roofcal.models.torchao.constants import (
     SETS,
+    check_name,
     choose_constants,
-    constants_named,
     from_datasheet,
 )
 from tests.paths import ROOT
@@ -83,6 +83,21 @@ def test_an_unknown_set_or_device_lists_what_is_known(
 
 
 def test_a_set_by_name() -> None:
-    assert constants_named("torchao-2025", "amd-mi300x").dram_fraction == 0.72
+    assert choose_constants("amd-mi300x", "torchao-2025", None).dram_fraction == 0.72
     with pytest.raises(PredictError, match="unknown set of constants 'x'"):
-        constants_named("x", "amd-mi300x")
+        choose_constants("amd-mi300x", "x", None)
+
+
+def test_an_allowed_name_passes() -> None:
+    check_name("role", "input", ["input", "weight"])
+
+
+def test_an_unknown_name_gets_the_nearest_and_all() -> None:
+    says = r"^torchao: unknown role 'inptu'; did you mean 'input'\? known: input, weight$"
+    with pytest.raises(PredictError, match=says):
+        check_name("role", "inptu", ["weight", "input"])
+
+
+def test_a_name_like_none_of_them_gets_the_list_alone() -> None:
+    with pytest.raises(PredictError, match=r"^torchao: unknown role 'x'; known: input$"):
+        check_name("role", "x", ["input"])

@@ -3,10 +3,14 @@
 import pytest
 import sympy
 
+from roofcal.models.torchao.casts import cast_s
 from roofcal.models.torchao.constants import SETS
-from roofcal.models.torchao.inference import inference_linear_s
-from roofcal.models.torchao.linear import RECIPES, cast_s, linear_s
-from roofcal.models.torchao.products import product_s
+from roofcal.models.torchao.linears import (
+    TRAINING_RECIPES,
+    inference_linear_s,
+    linear_s,
+    product_s,
+)
 from roofcal.models.torchao.symbolic import (
     K,
     M,
@@ -22,7 +26,7 @@ B200 = SETS["torchao-2025"]["nvidia-b200"]
 SHAPES = [(7, 8191, 8193), (16384, 8192, 28672)]
 
 
-@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("recipe", TRAINING_RECIPES)
 @pytest.mark.parametrize("fused", [False, True])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_expressions_are_what_the_numbers_are(
