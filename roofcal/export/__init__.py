@@ -1,1 +1,6 @@
-"""Calibrations in the files that other tools load: one module per format."""
+"""Calibrations in the files that other tools load.
+
+subject   what is exported           formats    the formats by name
+training  torchao, Calculon          inference  AIConfigurator, llm-analysis, GenZ
+tables    CSV, JSON, YAML, Markdown, LaTeX
+"""

@@ -1,54 +1,21 @@
-"""The formats by name.
+"""The formats by name. Each family of formats is a module of this package with a list FORMATS."""
 
-A format is a module of this package with
+from typing import Final
 
-    FORMAT          its name on the command line
-    SUFFIX          of its files, without the dot
-    write(subject)  the file as text: equal for equal subjects; raises ExportError
-"""
+from roofcal.core.names import did_you_mean
+from roofcal.export import inference, tables, training
+from roofcal.export.subject import ExportError, Format, Subject
 
-import difflib
-from typing import Final, Protocol
-
-from roofcal.export import (
-    aiconfigurator,
-    calculon,
-    csv,
-    genz,
-    json,
-    latex,
-    llm_analysis,
-    markdown,
-    torchao,
-    yaml,
-)
-from roofcal.export.errors import ExportError
-from roofcal.export.subject import Subject
-
-
-class Format(Protocol):
-    """What every format has; see the module."""
-
-    FORMAT: str
-    SUFFIX: str
-
-    def write(self, subject: Subject, /) -> str:
-        """The file as text."""
-        ...
-
-
-_ALL: Final[tuple[Format, ...]] = (
-    torchao, aiconfigurator, calculon, llm_analysis, genz, csv, json, yaml, markdown, latex
-)  # fmt: skip
-FORMATS: Final[dict[str, Format]] = {form.FORMAT: form for form in _ALL}
+FORMATS: Final[dict[str, Format]] = {
+    form.name: form for form in (*training.FORMATS, *inference.FORMATS, *tables.FORMATS)
+}
 
 
 def format_named(name: str) -> Format:
     """The format of a name; raises ExportError with the nearest name and all that there are."""
     if name not in FORMATS:
-        close = difflib.get_close_matches(name.lower(), FORMATS, n=1)
-        hint = f"; did you mean '{close[0]}'?" if close else ";"
-        raise ExportError(f"unknown format '{name}'{hint} there are {', '.join(FORMATS)}")
+        suggestion = did_you_mean(name.lower(), FORMATS, otherwise=";")
+        raise ExportError(f"unknown format '{name}'{suggestion} there are {', '.join(FORMATS)}")
     return FORMATS[name]
 
 

@@ -1,18 +1,23 @@
 """What is exported: a calibration with the datasheet and the environment of its device."""
 
+import pprint
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.recipes import GEMM_RECIPES
 from roofcal.core.records import Calibration, Ceiling, Environment
-from roofcal.export.errors import ExportError
 from roofcal.ops.gemm.fitted import CEILING, OP, default_provider, pairs
 
 COPY: Final = "dram_copy_bytes_per_s"
 READ: Final = "dram_read_bytes_per_s"
 LAUNCH: Final = "launch_graph_s"
 _TABLES: Final = "csv, json, yaml, markdown or latex"
+
+
+class ExportError(ValueError):
+    """A format that cannot be written; the message says what is missing and the way out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +45,7 @@ class Rate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """A calibration and what is known of its device; None where nobody wrote it down."""
+    """A calibration, the datasheet of its device and the environment, where they are recorded."""
 
     calibration: Calibration
     spec: DeviceSpec | None = None
@@ -70,80 +75,77 @@ class Subject:
 
     def constant(self, name: str) -> Ceiling:
         """A calibrated constant; raises ExportError, naming it, where it was not fitted."""
-        found = self.calibration.constants.get(name)
-        if found is None:
+        constant = self.calibration.constants.get(name)
+        if constant is None:
             raise self._lacks(f"no constant '{name}'")
-        return found
+        return constant
 
-    def math(self, dtype: str) -> Rate | None:
-        """The fastest product that probes of a math dtype reached, over its recipes; or None.
+    def fastest_product(self, dtype: str) -> Rate | None:
+        """The rate of the fastest product that probes of a math dtype reached; or None.
 
-        It is what the report calls "Fastest product": a rate that was seen, on random shapes that
-        no study sweep holds, so a well-shaped product can be faster (on an H200 by 7 to 23 %,
-        recipe by recipe). Of the provider that models take where nobody is named: the library's, or
-        where it has no constants of a recipe the fastest. The fitted rates
+        This rate was seen, on random shapes that no study sweep holds, so a well-shaped product can
+        be faster (on an H200 by 7 to 23 %, recipe by recipe). It belongs to the library, or, for a
+        recipe that the library was not calibrated for, to the fastest provider. The fitted rates
         (`sustained_flops_per_s`, `tile_flops_per_s`) are parts of a model and extrapolate: they may
         exceed what the card can do.
         """
-        known = self.calibration.constants
+        constants = self.calibration.constants
         names = [
-            f"{OP}.{default_provider(known, recipe)}.{recipe}.{CEILING}"
-            for recipe in dict.fromkeys(recipe for _, recipe in pairs(known))
+            f"{OP}.{default_provider(constants, recipe)}.{recipe}.{CEILING}"
+            for recipe in dict.fromkeys(recipe for _, recipe in pairs(constants))
             if recipe in GEMM_RECIPES and GEMM_RECIPES[recipe].math_dtype == dtype
         ]
-        fastest = max((n for n in names if n in known), key=lambda n: known[n].value, default=None)
-        if fastest is None:
+        rates = {name: constants[name].value for name in names if name in constants}
+        if not rates:
             return None
-        return Rate(
-            name=fastest,
-            value=known[fastest].value,
-            printed=self.spec.peak_flops_per_s.get(dtype) if self.spec else None,
-        )
+        fastest = max(rates, key=lambda name: rates[name])
+        printed = self.spec.peak_flops_per_s.get(dtype) if self.spec else None
+        return Rate(name=fastest, value=rates[fastest], printed=printed)
 
-    def needed_math(self, dtype: str) -> Rate:
-        """As `math`; raises ExportError, naming the constant, where no recipe was calibrated."""
-        found = self.math(dtype)
-        if found is None:
+    def required_product(self, dtype: str) -> Rate:
+        """As fastest_product; raises ExportError where no recipe of the dtype was calibrated."""
+        rate = self.fastest_product(dtype)
+        if rate is None:
             raise self._lacks(
                 f"no constant 'gemm.<provider>.<recipe>.{CEILING}' of a recipe in {dtype}"
             )
-        return found
+        return rate
 
-    def memory(self, name: str) -> Rate:
-        """A bandwidth of the memory beside the datasheet's; raises ExportError where missing."""
+    def bandwidth(self, name: str) -> Rate:
+        """A calibrated bandwidth of the memory, COPY or READ; raises ExportError where missing."""
         value = self.constant(name).value
         return Rate(name=name, value=value, printed=self.sheet.dram_bytes_per_s)
 
-    def printed_math(self, dtype: str) -> float:
+    def datasheet_rate(self, dtype: str) -> float:
         """The datasheet's rate of a math dtype; raises ExportError where it prints none."""
-        found = self.sheet.peak_flops_per_s.get(dtype)
-        if found is None:
+        rate = self.sheet.peak_flops_per_s.get(dtype)
+        if rate is None:
             raise ExportError(f"needs the rate of {dtype}, which {self._file} does not give")
-        return found
+        return rate
 
     @property
     def link_bytes_per_s(self) -> float:
         """One direction, to all other GPUs, by the datasheet; raises ExportError without."""
-        found = self.sheet.link_bytes_per_s
-        if found is None:
+        bandwidth = self.sheet.link_bytes_per_s
+        if bandwidth is None:
             raise ExportError(f"needs a link between GPUs, and {self._file} has no link_gb_per_s")
-        return found
+        return bandwidth
 
     def provenance(self, form: str) -> list[str]:
         """Lines for the comments of a file: whose constants they are, and how to make it again."""
-        found = self.calibration
+        calibration = self.calibration
         return [
-            f"device {found.device}, environment {found.environment_id}",
-            f"fitted on {found.probe_points} probe points, seed {found.seed}",
+            f"device {calibration.device}, environment {calibration.environment_id}",
+            f"fitted on {calibration.probe_points} probe points, seed {calibration.seed}",
             f"made by: {self.command(form)}",
         ]
 
     def command(self, form: str) -> str:
         """The command that makes the same bytes again."""
-        found = self.calibration
+        calibration = self.calibration
         return (
-            f"python -m roofcal export --device {found.device}"
-            f" --environment {found.environment_id} --format {form}"
+            f"python -m roofcal export --device {calibration.device}"
+            f" --environment {calibration.environment_id} --format {form}"
         )
 
     @property
@@ -151,13 +153,31 @@ class Subject:
         return f"config/devices/{self.calibration.device}.yaml"
 
     def _lacks(self, what: str) -> ExportError:
-        found = self.calibration
+        calibration = self.calibration
         return ExportError(
-            f"the calibration of {found.device} in {found.environment_id} has {what}; "
+            f"the calibration of {calibration.device} in {calibration.environment_id} has {what}; "
             "measure and fit that probe again (`make study`), or choose another --environment"
         )
 
 
-def comment(lines: list[str], mark: str = "#") -> str:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Format:
+    """A file format. `write` gives equal text for equal subjects, and raises ExportError.
+
+    name    on the command line
+    suffix  of its files, without the dot
+    """
+
+    name: str
+    suffix: str
+    write: Callable[[Subject], str]
+
+
+def comment_lines(lines: Iterable[str], mark: str = "#") -> str:
     """Lines as comments, each behind `mark`."""
     return "".join(f"{mark} {line}\n" for line in lines)
+
+
+def python_literal(table: Mapping[str, Any], comments: Iterable[str]) -> str:
+    """A dict that ast.literal_eval reads, below comments."""
+    return f"{comment_lines(comments)}{pprint.pformat(dict(table), sort_dicts=False, width=100)}\n"

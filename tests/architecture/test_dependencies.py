@@ -20,7 +20,7 @@ PEERS = [Requirement(line) for line in PROJECT["optional-dependencies"]["peers"]
 
 IMPORT_NAMES = {"pyyaml": "yaml", "nvidia-ml-py": "pynvml", "pytest-xdist": "xdist"}
 
-# Distributions that are run, not imported: where the command stands.
+# Distributions that no module of ours imports: the file that runs them.
 TOOLS = {
     "snakemake": "Makefile",
     "mypy": "Makefile",
@@ -28,9 +28,14 @@ TOOLS = {
     "snakefmt": "Makefile",
     "import-linter": "pyproject.toml",
     "pytest-xdist": "Makefile",
+    "tabulate": "roofcal/export/tables.py",
 }
 # How the file of TOOLS spells it, where that is not the name of the distribution.
-SPELLED = {"import-linter": "[tool.importlinter]", "pytest-xdist": "pytest -n 2"}
+SPELLED = {
+    "import-linter": "[tool.importlinter]",
+    "pytest-xdist": "pytest -n 2",
+    "tabulate": ".to_markdown(",
+}
 
 # Imported, but not ours to require: comes with the CUDA build of torch, guarded by the code.
 COMES_WITH_TORCH = {"cuda"}

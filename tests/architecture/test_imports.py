@@ -40,7 +40,8 @@ ALLOWED: dict[str, set[str]] = {
     "roofcal.models": {"numpy"},
     "roofcal.ask": {"numpy"},
     "roofcal.models.torchao.symbolic": {"sympy"},  # formulas as expressions
-    "roofcal.export.yaml": {"yaml"},
+    "roofcal.export.tables": {"pandas", "yaml"},
+    "roofcal.export.inference": {"yaml"},
     "roofcal.models.wave.notebook.device": {"pydantic"},
     "roofcal.claims.schema": {"pydantic"},
     "roofcal.report": {"numpy", "pandas", "matplotlib", "seaborn", "jinja2"},

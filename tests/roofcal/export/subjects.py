@@ -22,25 +22,34 @@ def h200() -> Subject:
 
 def rounded() -> Subject:
     """The H200 with two constants of known digits."""
-    known = {
-        "dram_copy_bytes_per_s": Ceiling(
+    return with_constants(
+        dram_copy_bytes_per_s=Ceiling(
             value=4.2801e12, ci95_low=4.2661e12, ci95_high=4.2944e12, unit="B/s", evidence="made up"
         ),
-        "launch_eager_s": Ceiling(
+        launch_eager_s=Ceiling(
             value=15.009e-6, ci95_low=14.961e-6, ci95_high=15.048e-6, unit="s", evidence="made up"
         ),
-    }
-    found = h200().calibration
-    constants = {**found.constants, **known}
-    return replace(h200(), calibration=replace(found, constants=constants))
+    )
+
+
+def with_constants(**constants: Ceiling) -> Subject:
+    """The H200 with some constants added or replaced."""
+    calibration = h200().calibration
+    every = {**calibration.constants, **constants}
+    return replace(h200(), calibration=replace(calibration, constants=every))
 
 
 def without(*names: str) -> Subject:
     """The H200 without the constants whose names hold one of `names`."""
-    found = h200().calibration
-    kept = {k: v for k, v in found.constants.items() if not any(name in k for name in names)}
-    assert len(kept) < len(found.constants)
-    return replace(h200(), calibration=replace(found, constants=kept))
+    calibration = h200().calibration
+    every = calibration.constants
+    kept = {key: every[key] for key in every if not any(name in key for name in names)}
+    assert len(kept) < len(every)
+    return replace(h200(), calibration=replace(calibration, constants=kept))
+
+
+def without_fp8() -> Subject:
+    return without("gemm.cublaslt.fp8", "gemm.triton.fp8")
 
 
 def without_sheet() -> Subject:

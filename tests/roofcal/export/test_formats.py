@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from roofcal.export.errors import ExportError
 from roofcal.export.formats import FORMATS, export, format_named
+from roofcal.export.subject import ExportError
 from tests.roofcal.export.subjects import h200, without, without_link, without_sheet
 
 TABLES = ["csv", "json", "yaml", "markdown", "latex"]
-TOOLS = ["torchao", "aiconfigurator", "calculon", "llm-analysis", "genz"]
+TOOLS = ["torchao", "calculon", "aiconfigurator", "llm-analysis", "genz"]
 
 
 def test_these_are_the_formats() -> None:
@@ -19,10 +19,10 @@ def test_these_are_the_formats() -> None:
 @pytest.mark.parametrize("name", TOOLS + TABLES)
 def test_equal_calibrations_give_equal_bytes(name: str) -> None:
     """Also where the constants come in another order."""
-    found = h200().calibration
-    turned = dict(reversed(list(found.constants.items())))
-    errors = dict(reversed(list(found.probe_errors.items())))
-    other = replace(found, constants=turned, probe_errors=errors)
+    calibration = h200().calibration
+    constants = dict(reversed(list(calibration.constants.items())))
+    errors = dict(reversed(list(calibration.probe_errors.items())))
+    other = replace(calibration, constants=constants, probe_errors=errors)
     text = export(name, h200())
     assert export(name, replace(h200(), calibration=other)) == text
     assert text.endswith("\n")
@@ -67,11 +67,11 @@ def test_a_tool_that_models_links_needs_one(name: str) -> None:
     ],
 )
 def test_a_constant_that_is_not_there_is_named(name: str, lost: str) -> None:
-    said = lost.replace("cublaslt.bf16", "<provider>.<recipe>")
+    name_in_message = lost.replace("cublaslt.bf16", "<provider>.<recipe>")
     with pytest.raises(ExportError) as caught:
         export(name, without(lost))
     assert f"format {name}: the calibration of nvidia-h200 in driver580" in str(caught.value)
-    assert f"no constant '{said}'" in str(caught.value)
+    assert f"no constant '{name_in_message}'" in str(caught.value)
 
 
 @pytest.mark.parametrize(

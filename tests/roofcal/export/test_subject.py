@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from roofcal.export.errors import ExportError
-from roofcal.export.subject import COPY, Rate, Subject, comment
+from roofcal.export.subject import COPY, ExportError, Rate, Subject, comment_lines, python_literal
 from tests.roofcal.export.subjects import h200, measured, without, without_link, without_sheet
 
 
@@ -20,16 +19,16 @@ def test_a_rate_above_the_datasheet_is_its_own_peak(printed: float | None) -> No
     assert (rate.peak, rate.fraction) == (3.0, 1.0)
 
 
-def test_math_is_the_fastest_product_over_the_recipes_of_a_dtype() -> None:
-    rate = h200().math("fp8")
+def test_the_fastest_product_is_that_over_the_recipes_of_a_dtype() -> None:
+    rate = h200().fastest_product("fp8")
     assert rate is not None
     assert rate.name == "gemm.cublaslt.fp8_axiswise.ceiling_flops_per_s"
     assert (rate.value, rate.printed) == (measured(rate.name), 1979e12)
 
 
-def test_math_of_what_no_probe_ran_is_none() -> None:
-    assert h200().math("fp4") is None
-    assert h200().math("int8") is None
+def test_a_dtype_that_no_probe_ran_has_no_fastest_product() -> None:
+    assert h200().fastest_product("fp4") is None
+    assert h200().fastest_product("int8") is None
 
 
 def test_name_and_memory_are_those_of_the_card_or_else_of_the_datasheet() -> None:
@@ -47,29 +46,34 @@ def test_provenance_names_environment_seed_and_command() -> None:
 
 
 def test_comments_stand_behind_their_mark() -> None:
-    assert comment(["a", "b"], mark="%") == "% a\n% b\n"
+    assert comment_lines(["a", "b"], mark="%") == "% a\n% b\n"
 
 
 @pytest.mark.parametrize(
-    ("subject", "asked", "says"),
+    ("subject", "missing", "message"),
     [
         (without_sheet(), "sheet", "config/devices/nvidia-h200.yaml; write it"),
         (without_link(), "link_bytes_per_s", "has no link_gb_per_s"),
     ],
 )
-def test_what_is_not_written_down_is_named(subject: Subject, asked: str, says: str) -> None:
-    with pytest.raises(ExportError, match=says):
-        getattr(subject, asked)
+def test_what_is_not_written_down_is_named(subject: Subject, missing: str, message: str) -> None:
+    with pytest.raises(ExportError, match=message):
+        getattr(subject, missing)
 
 
 def test_a_constant_that_was_not_fitted_is_named_with_the_way_out() -> None:
     with pytest.raises(ExportError, match=r"no constant 'dram_copy_bytes_per_s'; measure and fit"):
         without("dram_copy").constant(COPY)
     with pytest.raises(ExportError, match=r"of a recipe in bf16"):
-        without("gemm.cublaslt.bf16.").needed_math("bf16")
+        without("gemm.cublaslt.bf16.").required_product("bf16")
 
 
 def test_a_rate_that_the_datasheet_does_not_print_is_named() -> None:
-    assert h200().printed_math("fp32") == 67e12
+    assert h200().datasheet_rate("fp32") == 67e12
     with pytest.raises(ExportError, match=r"rate of fp4, which config/devices/nvidia-h200\.yaml"):
-        h200().printed_math("fp4")
+        h200().datasheet_rate("fp4")
+
+
+def test_a_python_literal_stands_below_its_comments() -> None:
+    text = python_literal({"b": {"x": 1.5}, "a": True}, ["why"])
+    assert text == "# why\n{'b': {'x': 1.5}, 'a': True}\n"

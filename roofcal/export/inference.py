@@ -1,0 +1,190 @@
+"""Files for models of LLM inference: AIConfigurator, llm-analysis, GenZ.
+
+`aiconfigurator`: a system of NVIDIA's AIConfigurator. Consumer: ai-dynamo/aiconfigurator,
+aic-core/src/aiconfigurator_core/systems/*.yaml (read as h200_sxm.yaml at 43bee4b805ae of the fork
+redhat-performance/aiconfigurator), PerfDatabase of its SDK and SystemSpec of its Rust core. SI.
+
+| theirs                              | ours                                                     |
+|-------------------------------------|----------------------------------------------------------|
+| gpu.mem_bw                          | the datasheet's bandwidth: the base of its speed of light |
+| gpu.mem_bw_empirical_scaling_factor | dram_copy_bytes_per_s / gpu.mem_bw                       |
+| gpu.mem_empirical_constant_latency  | launch_graph_s                                           |
+| gpu.mem_capacity                    | what the driver offers                                   |
+| gpu.*_tc_flops                      | the datasheet's dense rates                              |
+| gpu.power, gpu.sm_version           | the datasheet's power limit and architecture             |
+| node.intra_node_bw                  | the datasheet's link, one direction                      |
+| misc.vendor, architecture, name     | vendor, architecture, and what torch prints              |
+
+Memory operations cost bytes / (mem_bw * factor) + latency there, as they do in our calibration.
+Dropped: measured rates of products (its system file has no efficiency of math: it measures tables
+of GEMMs of its own, and divides its speed of light by a constant 0.8 elsewhere; comments name ours)
+and intervals. Not ours, and marked so: the node around the GPU, the memory that NCCL and the
+runtime take, nccl_version (names a folder of tables there) and data_dir: those of h200_sxm.yaml.
+
+`llm-analysis`: a GPU. Consumer: cli99/llm-analysis, `GPUConfig` and `read_configs` in
+llm_analysis/config.py at 0b979ddd83a3, units in analysis.py at 08d7f8f69586, efficiencies in
+constant.py at 980a812ae5fc. The file goes into llm_analysis/gpu_configs/, and its `name` is what
+`--gpu_name` takes.
+
+| theirs                             | ours                                                      |
+|------------------------------------|-----------------------------------------------------------|
+| name                               | our device id                                             |
+| mem_per_GPU_in_GB                  | what the driver offers, in 2**30 B (it multiplies by that) |
+| hbm_bandwidth_in_GB_per_sec        | dram_read_bytes_per_s: inference reads weights and cache  |
+| intra_node_bandwidth_in_GB_per_sec | the datasheet's link, one direction: not calibrated       |
+| intra_node_min_message_latency     | 8e-6 s, as all files there have it: no link was timed     |
+| peak_fp16_TFLOPS                   | fastest bf16 product of the probes (fp16 was not measured) |
+| peak_i8_TFLOPS                     | fastest int8 product, without one the fastest fp8 product |
+| peak_i4_TFLOPS                     | fastest fp4 product, left out where none was measured     |
+
+Rates are achieved ones: leave flops_efficiency and hbm_memory_efficiency at their default 1.
+Dropped: inter_node_bandwidth_in_GB_per_sec (default 200 there: we have no network), launches,
+intervals. A peak_i4_TFLOPS that is left out becomes 4 x fp16 there. Its reader takes no other key
+and JSON has no comments, so the file cannot say where it comes from: keep the command.
+
+`genz`: an entry of the table of systems of GenZ-LLM-Analyzer. Consumer:
+abhibambhaniya/GenZ-LLM-Analyzer, Systems/system_configs.py at 2bb2e0c62267 and its reader
+`get_inference_system` in GenZ/LLM_inference/utils.py at 29a00889fddb, units in GenZ/unit.py at
+8f6cc168e4f0. The file is one Python literal:
+system_configs.update(ast.literal_eval(Path("h200.py").read_text()))
+
+| theirs      | ours                                                                   |
+|-------------|------------------------------------------------------------------------|
+| Flops       | fastest bf16 product of the probes, in 1e12 FLOP/s                     |
+| Memory_BW   | dram_read_bytes_per_s (decoding reads weights and cache), in 2**30 B/s |
+| Memory_size | what the driver offers, in 2**30 B                                     |
+| ICN         | the datasheet's link, one direction, in 2**30 B/s: not calibrated      |
+| real_values | True, or the reader ignores the entry                                  |
+
+GenZ calls its units GB and GB/s and multiplies by 2**30, so that its own entries are 7.4 % faster
+than their sources; numbers are divided by 2**30 here and come out as the bytes that we measured.
+They are achieved rates: leave its `ceff` and `meff` at 1. Dropped: fp8 and int8 rates (GenZ takes
+both as twice bf16), launches, ICN_LL (no link was timed: its own default holds), caches, intervals.
+"""
+
+import json
+from typing import Any, Final
+
+import yaml
+
+from roofcal.core.units import GB, GIB, TERA
+from roofcal.export.subject import (
+    COPY,
+    LAUNCH,
+    READ,
+    ExportError,
+    Format,
+    Subject,
+    comment_lines,
+    python_literal,
+)
+
+_FLOPS_KEYS: Final = {"bf16": "bfloat16", "int8": "int8", "fp8": "fp8", "fp4": "fp4"}
+# Folders of systems/data in AIConfigurator, by our device; of others nothing was collected.
+_DATA_FOLDERS: Final = {
+    "nvidia-a100-sxm-80gb": "a100_sxm",
+    "nvidia-h200": "h200_sxm",
+    "nvidia-b200": "b200_sxm",
+    "nvidia-b300": "b300_sxm",
+    "nvidia-gb200": "gb200",
+}
+# Of its h200_sxm.yaml, not ours.
+_NODE: Final = {
+    "num_gpus_per_node": 8,
+    "inter_node_bw": 50_000_000_000,
+    "pcie_bw": 64_000_000_000,
+    "p2p_latency": 0.00001,
+}
+_RUNTIME: Final = {
+    "nccl_mem": {1: 0, 2: 358612992, 4: 411041792, 8: 411041792},
+    "other_mem": 3758096384,
+    "nccl_version": "2.26.2",
+}
+_MESSAGE_LATENCY_S: Final = 8e-6  # all files of llm_analysis/gpu_configs have it
+
+
+def write_aiconfigurator(subject: Subject) -> str:
+    """The YAML file; raises ExportError where something is missing, and for other vendors."""
+    spec, device = subject.sheet, subject.calibration.device
+    if spec.vendor != "nvidia":
+        raise ExportError(f"describes GPUs by their sm_version, and {device} is none of NVIDIA's")
+    system = {
+        "data_dir": f"data/{_DATA_FOLDERS.get(device, device)}",
+        "gpu": _aiconfigurator_gpu(subject),
+        "node": {**_NODE, "intra_node_bw": subject.link_bytes_per_s},
+        "misc": {
+            **_RUNTIME,
+            "vendor": spec.vendor,
+            "architecture": spec.architecture,
+            "name": subject.device_name,
+        },
+    }
+    products = [subject.fastest_product(dtype) for dtype in _FLOPS_KEYS]
+    comments = [
+        "For aiconfigurator: systems/<name>.yaml",
+        *subject.provenance("aiconfigurator"),
+        "data_dir: its own tables of measured operators",
+        "mem_bw, *_tc_flops, power, sm_version and intra_node_bw are of the datasheet",
+        *(f"{rate.name} is {rate.value:.4g}" for rate in products if rate is not None),
+        f"mem_bw_empirical_scaling_factor: {COPY} / mem_bw",
+        f"mem_empirical_constant_latency: {LAUNCH}",
+        f"not ours, as in its h200_sxm.yaml: {', '.join((*_NODE, *_RUNTIME))}",
+        "set them for your machine",
+    ]
+    return comment_lines(comments) + yaml.safe_dump(system, sort_keys=False)
+
+
+def _aiconfigurator_gpu(subject: Subject) -> dict[str, Any]:
+    spec, copy = subject.sheet, subject.bandwidth(COPY)
+    peaks = {dtype: spec.peak_flops_per_s.get(dtype) for dtype in _FLOPS_KEYS}
+    return {
+        "mem_bw": copy.peak,
+        "mem_bw_empirical_scaling_factor": copy.fraction,
+        "mem_empirical_constant_latency": subject.constant(LAUNCH).value,
+        "mem_capacity": subject.memory_bytes,
+        **{f"{_FLOPS_KEYS[d]}_tc_flops": peak for d, peak in peaks.items() if peak is not None},
+        "power": spec.power_limit_w,
+        "sm_version": int(spec.architecture.removeprefix("sm_")),
+    }
+
+
+def write_llm_analysis(subject: Subject) -> str:
+    """The JSON object; raises ExportError where a constant, datasheet or link is missing."""
+    values: dict[str, float | str] = {
+        "name": subject.calibration.device,
+        "mem_per_GPU_in_GB": subject.memory_bytes / GIB,
+        "hbm_bandwidth_in_GB_per_sec": subject.bandwidth(READ).value / GB,
+        "intra_node_bandwidth_in_GB_per_sec": subject.link_bytes_per_s / GB,
+        "intra_node_min_message_latency": _MESSAGE_LATENCY_S,
+        "peak_fp16_TFLOPS": subject.required_product("bf16").value / TERA,
+    }
+    rates = {
+        "peak_i8_TFLOPS": subject.fastest_product("int8") or subject.fastest_product("fp8"),
+        "peak_i4_TFLOPS": subject.fastest_product("fp4"),
+    }
+    values |= {key: rate.value / TERA for key, rate in rates.items() if rate is not None}
+    return json.dumps(values, indent=4) + "\n"
+
+
+def write_genz(subject: Subject) -> str:
+    """The Python literal; raises ExportError where a constant, datasheet or link is missing."""
+    entry = {
+        "Flops": subject.required_product("bf16").value / TERA,
+        "Memory_size": subject.memory_bytes / GIB,
+        "Memory_BW": subject.bandwidth(READ).value / GIB,
+        "ICN": subject.link_bytes_per_s / GIB,
+        "real_values": True,
+    }
+    comments = [
+        "For GenZ-LLM-Analyzer: system_configs.update(ast.literal_eval(text)); ceff=1, meff=1",
+        "Its GB are 2**30 bytes; ICN is the datasheet's, everything else was measured",
+        *subject.provenance("genz"),
+    ]
+    return python_literal({subject.device_name: entry}, comments)
+
+
+FORMATS: Final = (
+    Format(name="aiconfigurator", suffix="yaml", write=write_aiconfigurator),
+    Format(name="llm-analysis", suffix="json", write=write_llm_analysis),
+    Format(name="genz", suffix="py", write=write_genz),
+)

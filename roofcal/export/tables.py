@@ -1,0 +1,210 @@
+r"""The constants of a calibration as tables and as plain data.
+
+`csv` and `json`, `yaml` have full precision in SI. CSV has one row per constant and no comments, so
+each row says whose it is; the errors of the fit are dropped. JSON and YAML drop nothing: their
+`probe_errors` are fractions of the measured time, on probes left out of the fit in turn.
+
+`markdown` is a table to paste into an issue or a page and `latex` one for a paper,
+\input{h200.tex}. Both have four digits in a unit that fits, without the errors of the fit; LaTeX
+also drops what each constant was fitted on (too wide for a page), and needs the packages array,
+booktabs and longtable.
+"""
+
+import json
+import math
+import re
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+import pandas as pd
+import yaml
+
+from roofcal.core.records import Ceiling
+from roofcal.core.units import SI_PREFIXES, TERA
+from roofcal.export.subject import ExportError, Format, Subject, comment_lines
+from roofcal.ops.gemm.model import BY_CODE
+
+# Units that take a prefix -> how people write them. TFLOP/s are usual, PFLOP/s are not.
+_PREFIXED_UNITS: Final = {u: u for u in ("B/s", "Hz", "s", "s/B", "W")} | {"flop/s": "FLOP/s"}
+_PREFIXES: Final = tuple((factor, prefix) for factor, prefix in SI_PREFIXES if factor <= TERA)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConstantRow:
+    """A constant; `choice` names the family that a constant of unit "code" stands for."""
+
+    name: str
+    value: float
+    ci95_low: float
+    ci95_high: float
+    unit: str
+    choice: str | None
+    evidence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadableRow:
+    """A constant in text, to four digits, in a unit that fits it; no interval where it is exact."""
+
+    name: str
+    value: str
+    interval: str
+    unit: str
+    evidence: str
+
+
+def constant_rows(subject: Subject) -> list[ConstantRow]:
+    """The constants of the device, then those of each recipe, by name."""
+    constants = subject.calibration.constants
+    order = sorted(constants, key=lambda name: ("." in name, name))
+    return [_constant_row(name, constants[name]) for name in order]
+
+
+def _constant_row(name: str, constant: Ceiling) -> ConstantRow:
+    return ConstantRow(
+        name=name,
+        value=constant.value,
+        ci95_low=constant.ci95_low,
+        ci95_high=constant.ci95_high,
+        unit=constant.unit,
+        choice=BY_CODE.get(int(constant.value)) if constant.unit == "code" else None,
+        evidence=constant.evidence,
+    )
+
+
+def readable_row(row: ConstantRow) -> ReadableRow:
+    """A row for people; value and interval share one unit."""
+    is_exact = row.ci95_low == row.ci95_high
+    factor, unit = (1.0, "") if row.unit in ("1", "code") else _fitting_unit(row.value, row.unit)
+    is_count = is_exact and row.value.is_integer() and factor == 1.0
+    value = f"{row.value:.0f}" if is_count else four_digits(row.value / factor)
+    low, high = (four_digits(end / factor) for end in (row.ci95_low, row.ci95_high))
+    return ReadableRow(
+        name=row.name,
+        value=row.choice or value,
+        interval="" if is_exact else f"{low} to {high}",
+        unit=unit,
+        evidence=re.sub(r"[{}']", "", row.evidence),  # a shape in Python's spelling
+    )
+
+
+def _fitting_unit(value: float, unit: str) -> tuple[float, str]:
+    """(factor, unit with its prefix): (4.1e12, "B/s") -> (1e12, "TB/s")."""
+    base, _, rest = unit.partition(" ")
+    if base not in _PREFIXED_UNITS or value == 0 or not math.isfinite(value):
+        return 1.0, unit
+    # 0.9995 of a prefix rounds up to 1.000 of it in four digits.
+    fitting = [pair for pair in _PREFIXES if abs(value) >= 0.9995 * pair[0]]
+    factor, prefix = fitting[0] if fitting else _PREFIXES[-1]
+    return factor, f"{prefix}{_PREFIXED_UNITS[base]} {rest}".rstrip()
+
+
+def four_digits(value: float) -> str:
+    """To four significant digits; whole digits stay, and no exponent: 12345.6 -> '12346'."""
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    rounded = float(f"{value:.4g}")  # 0.99996 has four digits as 1.000
+    return f"{value:.{max(0, 3 - math.floor(math.log10(abs(rounded))))}f}"
+
+
+def write_csv(subject: Subject) -> str:
+    """The table; floats as Python prints them, which reads back to the same bits."""
+    calibration = subject.calibration
+    frame = pd.DataFrame([asdict(row) for row in constant_rows(subject)])
+    frame.insert(0, "device", calibration.device)
+    frame.insert(1, "environment_id", calibration.environment_id)
+    return frame.to_csv(index=False, lineterminator="\n")
+
+
+def plain_data(subject: Subject, form: str) -> dict[str, Any]:
+    """The whole calibration as mappings, lists, text and numbers in a fixed order."""
+    calibration = subject.calibration
+    errors = calibration.probe_errors
+    return {
+        "made_by": subject.command(form),
+        "device": calibration.device,
+        "environment_id": calibration.environment_id,
+        "environment": asdict(subject.environment) if subject.environment else None,
+        "probe_points": calibration.probe_points,
+        "seed": calibration.seed,
+        "constants": [asdict(row) for row in constant_rows(subject)],
+        "probe_errors": {recipe: dict(sorted(errors[recipe].items())) for recipe in sorted(errors)},
+    }
+
+
+def write_json(subject: Subject) -> str:
+    """The object; raises ExportError for a constant that is infinite or not a number."""
+    data = plain_data(subject, "json")
+    try:
+        return json.dumps(data, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
+    except ValueError:
+        raise ExportError(
+            "cannot hold infinite numbers, and a constant of this calibration is one; "
+            "export yaml or csv"
+        ) from None
+
+
+def write_yaml(subject: Subject) -> str:
+    """The mapping below comments that say where it comes from."""
+    data = plain_data(subject, "yaml")
+    body = yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=100)
+    return comment_lines(subject.provenance("yaml")) + str(body)
+
+
+def _readable_frame(subject: Subject) -> pd.DataFrame:
+    rows = [asdict(readable_row(row)) for row in constant_rows(subject)]
+    titles = {"name": "constant", "interval": "95 % interval", "evidence": "fitted on"}
+    return pd.DataFrame(rows, dtype=object).rename(columns=titles)
+
+
+def write_markdown(subject: Subject) -> str:
+    """A sentence on where it comes from, and the table."""
+    calibration = subject.calibration
+    head = (
+        f"Calibrated constants of {calibration.device} in {calibration.environment_id}"
+        f" ({calibration.probe_points} probe points, seed {calibration.seed}):"
+        f" `{subject.command('markdown')}`"
+    )
+    frame = _readable_frame(subject).map(lambda cell: cell.replace("|", "\\|"))
+    frame["constant"] = "`" + frame["constant"] + "`"
+    table = frame.to_markdown(
+        index=False,
+        disable_numparse=True,  # 4.280 is text: tabulate would write 4.28
+        colalign=("left", "right", "right", "left", "left"),
+    )
+    return f"{head}\n\n{table}\n"
+
+
+def write_latex(subject: Subject) -> str:
+    """A longtable; comments say where it comes from."""
+    calibration = subject.calibration
+    frame = _readable_frame(subject).drop(columns="fitted on")
+    frame["95 % interval"] = frame["95 % interval"].str.replace(" to ", "--")
+    frame["unit"] = frame["unit"].str.replace(r"^us\b", "µs", regex=True)
+    frame.columns = [title.capitalize() for title in frame.columns]
+    table = frame.to_latex(
+        index=False,
+        longtable=True,
+        escape=True,
+        caption=_escape_latex(
+            f"Calibrated constants of {calibration.device} in {calibration.environment_id}."
+        ),
+        column_format=r"@{}>{\ttfamily}lrrl@{}",
+    )
+    packages = r"needs \usepackage{array}, \usepackage{booktabs} and \usepackage{longtable}"
+    comments = comment_lines([*subject.provenance("latex"), packages], mark="%")
+    return comments + table.replace("µ", r"\textmu ")
+
+
+def _escape_latex(text: str) -> str:
+    """Text of names and versions as LaTeX prints it; pandas escapes cells, and no caption."""
+    return re.sub(r"([&%$#_{}])", r"\\\1", text)
+
+
+FORMATS: Final = (
+    Format(name="csv", suffix="csv", write=write_csv),
+    Format(name="json", suffix="json", write=write_json),
+    Format(name="yaml", suffix="yaml", write=write_yaml),
+    Format(name="markdown", suffix="md", write=write_markdown),
+    Format(name="latex", suffix="tex", write=write_latex),
+)

@@ -1,0 +1,237 @@
+"""The tables and the plain data: exact, as people read them, and as their readers take them."""
+
+import io
+import json
+import math
+import re
+import shutil
+import subprocess
+from dataclasses import asdict, fields, replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+
+from roofcal.core.records import Calibration, Ceiling
+from roofcal.export.subject import ExportError
+from roofcal.export.tables import (
+    ConstantRow,
+    constant_rows,
+    four_digits,
+    plain_data,
+    readable_row,
+    write_csv,
+    write_json,
+    write_latex,
+    write_markdown,
+    write_yaml,
+)
+from tests.roofcal.export.subjects import h200, rounded, with_constants
+
+
+def row(value: float, unit: str, spread: float = 0.0, evidence: str = "x") -> ConstantRow:
+    low, high = value * (1 - spread), value * (1 + spread)
+    return ConstantRow(
+        name="a", value=value, ci95_low=low, ci95_high=high, unit=unit, choice=None,
+        evidence=evidence,
+    )  # fmt: skip
+
+
+def test_the_device_stands_before_the_recipes_and_all_are_there() -> None:
+    names = [row.name for row in constant_rows(h200())]
+    assert sorted(names) == sorted(h200().calibration.constants)
+    first = next(i for i, name in enumerate(names) if "." in name)
+    assert not any("." in name for name in names[:first])
+    assert names[first:] == sorted(names[first:])
+
+
+def test_a_code_says_what_it_stands_for() -> None:
+    code = Ceiling(value=5.0, ci95_low=5.0, ci95_high=5.0, unit="code", evidence="x")
+    constants = {"gemm.cublaslt.bf16.tile_family": code}
+    calibration = Calibration(device="d", environment_id="e", constants=constants)
+    (coded,) = constant_rows(replace(h200(), calibration=calibration))
+    assert coded.choice == "tile_128x128"
+    assert readable_row(coded).value == "tile_128x128"
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "expected"),
+    [
+        (4.298343e12, "B/s", ("4.298", "TB/s")),
+        (1.2620632e15, "flop/s", ("1262", "TFLOP/s")),
+        (6.1005757e12, "flop/s per compute unit", ("6.101", "TFLOP/s per compute unit")),
+        (1.5008e-05, "s", ("15.01", "us")),
+        (9.9996e-07, "s", ("1.000", "us")),
+        (7e-15, "s/B", ("0.007000", "ps/B")),
+        (1.605e9, "Hz", ("1.605", "GHz")),
+        (686.18675, "W", ("686.2", "W")),
+        (1.3639111, "1", ("1.364", "")),
+        (12.5, "furlong", ("12.50", "furlong")),
+        (0.0, "s", ("0", "s")),
+        (math.inf, "s", ("inf", "s")),
+    ],
+)
+def test_people_read_four_digits_in_a_unit_that_fits(
+    value: float, unit: str, expected: tuple[str, str]
+) -> None:
+    readable = readable_row(row(value, unit))
+    assert (readable.value, readable.unit) == expected
+
+
+def test_value_and_interval_share_one_unit() -> None:
+    readable = readable_row(row(1e-6, "s", spread=0.5))
+    assert (readable.value, readable.interval, readable.unit) == ("1.000", "0.5000 to 1.500", "us")
+
+
+def test_what_was_counted_has_no_interval_and_no_decimals() -> None:
+    readable = readable_row(row(132.0, "1"))
+    assert (readable.value, readable.interval) == ("132", "")
+
+
+def test_a_shape_loses_the_spelling_of_python() -> None:
+    assert (
+        readable_row(row(1.0, "s", evidence="fastest: {'m': 1, 'n': 2}")).evidence
+        == "fastest: m: 1, n: 2"
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(12345.6, "12346"), (-1.23456, "-1.235"), (0.000123456, "0.0001235")]
+)
+def test_whole_digits_stay_and_no_exponent_appears(value: float, text: str) -> None:
+    assert four_digits(value) == text
+
+
+def test_a_data_frame_holds_every_constant_to_the_last_bit() -> None:
+    frame = pd.read_csv(io.StringIO(write_csv(h200())))
+    columns = [field.name for field in fields(ConstantRow)]
+    assert list(frame.columns) == ["device", "environment_id", *columns]
+    calibration = h200().calibration
+    assert set(frame["environment_id"]) == {calibration.environment_id}
+    assert len(frame) == len(calibration.constants)
+    for line in frame.to_dict("records"):
+        constant = calibration.constants[line["name"]]
+        numbers = (line["value"], line["ci95_low"], line["ci95_high"])
+        assert numbers == (constant.value, constant.ci95_low, constant.ci95_high)
+        assert (line["unit"], line["evidence"]) == (constant.unit, constant.evidence)
+
+
+def test_nothing_is_dropped() -> None:
+    data, calibration = plain_data(h200(), "json"), h200().calibration
+    constants = {
+        row["name"]: {k: v for k, v in row.items() if k not in ("name", "choice")}
+        for row in data["constants"]
+    }
+    assert constants == {name: asdict(c) for name, c in calibration.constants.items()}
+    assert data["probe_errors"] == calibration.probe_errors
+    assert (data["device"], data["seed"]) == (calibration.device, calibration.seed)
+    assert data["probe_points"] == calibration.probe_points
+    assert data["environment"]["nccl"] == "2.28.9"
+    assert data["made_by"] == h200().command("json")
+
+
+def test_without_a_record_the_environment_is_null() -> None:
+    assert plain_data(replace(h200(), environment=None), "json")["environment"] is None
+
+
+def test_the_json_reads_back_to_the_same_numbers() -> None:
+    assert json.loads(write_json(h200())) == plain_data(h200(), "json")
+
+
+def test_an_infinite_number_is_refused_with_the_way_out() -> None:
+    endless = replace(h200().calibration.constants["launch_graph_s"], ci95_high=math.inf)
+    with pytest.raises(ExportError, match=r"infinite numbers.*export yaml or csv"):
+        write_json(with_constants(launch_graph_s=endless))
+
+
+def test_the_yaml_reads_back_to_the_same_numbers() -> None:
+    assert yaml.safe_load(write_yaml(h200())) == plain_data(h200(), "yaml")
+
+
+def test_comments_of_the_yaml_say_where_it_comes_from() -> None:
+    lines = write_yaml(h200()).splitlines()
+    assert lines[:3] == [f"# {line}" for line in h200().provenance("yaml")]
+
+
+def cells(line: str) -> list[str]:
+    assert line.startswith("|")
+    assert line.endswith("|")
+    return [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+
+
+def test_every_constant_is_a_row_of_five_cells() -> None:
+    head, empty, *table = write_markdown(rounded()).splitlines()
+    assert h200().command("markdown") in head
+    assert empty == ""
+    names, rule, *body = [cells(line) for line in table]
+    assert len(names) == len(rule) == 5
+    assert all(len(row) == 5 for row in body)
+    by_name = {row[0].strip("`"): row[1:] for row in body}
+    assert set(by_name) == set(h200().calibration.constants)
+    assert by_name["dram_copy_bytes_per_s"] == [
+        "4.280", "4.266 to 4.294", "TB/s", "made up",
+    ]  # fmt: skip
+    assert by_name["compute_units"][:3] == ["132", "", ""]
+
+
+def test_a_bar_in_a_text_makes_no_cell() -> None:
+    launch = replace(h200().calibration.constants["launch_graph_s"], evidence="a|b")
+    calibration = Calibration(device="d", environment_id="e", constants={"launch_graph_s": launch})
+    last = write_markdown(replace(h200(), calibration=calibration)).splitlines()[-1]
+    assert cells(last)[-1] == r"a\|b"
+
+
+PAPER = r"""\documentclass{article}
+\usepackage{array}
+\usepackage{booktabs}
+\usepackage{longtable}
+\begin{document}
+\input{constants.tex}
+\end{document}
+"""
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no pdflatex on this machine")
+def test_the_latex_compiles_in_a_paper(tmp_path: Path) -> None:
+    (tmp_path / "constants.tex").write_text(write_latex(h200()), encoding="utf-8")
+    (tmp_path / "paper.tex").write_text(PAPER, encoding="utf-8")
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert (tmp_path / "paper.pdf").stat().st_size > 0
+
+
+def test_every_constant_is_a_row_of_four_cells() -> None:
+    text = write_latex(rounded())
+    body = [line for line in text.splitlines() if re.match(r"[a-z][\w.\\]+ & ", line)]
+    rows = [line for line in body if not line.startswith("constant")]
+    assert len(rows) == len(h200().calibration.constants)
+    assert all(len(re.findall(r"(?<!\\)&", line)) == 3 for line in rows)
+    assert all(line.endswith(r" \\") for line in rows)
+    assert r"dram\_copy\_bytes\_per\_s & 4.280 & 4.266--4.294 & TB/s \\" in rows
+    assert r"launch\_eager\_s & 15.01 & 14.96--15.05 & \textmu s \\" in rows
+
+
+def test_braces_and_environments_are_closed() -> None:
+    text = re.sub(r"^%.*$|\\[{}]", "", write_latex(h200()), flags=re.MULTILINE)
+    assert text.count("{") == text.count("}")
+    assert re.findall(r"\\(begin|end)\{(\w+)\}", text) == [
+        ("begin", "longtable"), ("end", "longtable"),
+    ]  # fmt: skip
+    assert text.count(r"\toprule") == 2
+    assert text.count(r"\bottomrule") == 1
+
+
+def test_comments_of_the_latex_say_where_it_comes_from() -> None:
+    lines = write_latex(h200()).splitlines()
+    assert lines[:3] == [f"% {line}" for line in h200().provenance("latex")]
+    assert "booktabs" in lines[3]
+
+
+def test_names_are_printed_as_they_stand() -> None:
+    constants = {"a_b%": h200().calibration.constants["launch_graph_s"]}
+    calibration = Calibration(device="d_1", environment_id="50%", constants=constants)
+    text = write_latex(replace(h200(), calibration=calibration))
+    assert r"a\_b\% & 667.0" in text
+    assert r"\caption{Calibrated constants of d\_1 in 50\%.}" in text
