@@ -20,7 +20,7 @@ def test_an_example_prints_what_the_page_shows(
     command: str, shown: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)
-    monkeypatch.setattr("roofcal.cli.places.RESULTS", Path("no-results-of-this-machine"))
+    monkeypatch.setattr("roofcal.core.paths.RESULTS", Path("no-results-of-this-machine"))
     wanted = [line.removeprefix("    ") for line in shown.splitlines()]
     code = main(shlex.split(command))
     printed = capsys.readouterr()

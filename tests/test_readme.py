@@ -46,7 +46,7 @@ def test_an_example_prints_what_the_readme_shows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(ROOT)
-    monkeypatch.setattr("roofcal.cli.places.RESULTS", Path("no-results-of-this-machine"))
+    monkeypatch.setattr("roofcal.core.paths.RESULTS", Path("no-results-of-this-machine"))
     assert main(shlex.split(command)) == 0
     assert capsys.readouterr().out.splitlines() == shown
 
@@ -114,4 +114,4 @@ def test_setting_up_takes_exactly_two_commands() -> None:
 
 def test_every_command_is_documented() -> None:
     for command in COMMANDS:
-        assert f"`python -m roofcal {command.__name__.rpartition('.')[2]}" in TEXT
+        assert f"`python -m roofcal {command}" in TEXT

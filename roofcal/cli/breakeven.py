@@ -2,19 +2,24 @@
 
 import argparse
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from roofcal.cli.arguments import whole_number, write_or_print
-from roofcal.cli.device_sources import device_sources
-from roofcal.cli.places import Commands
+from roofcal.cli.arguments import (
+    Commands,
+    add_map_of_run,
+    calibration_file,
+    device_sources,
+    require,
+    whole_number,
+    write_or_print,
+)
 
 if TYPE_CHECKING:
     from roofcal.ask.breakeven import Breakeven
     from roofcal.models.linear import Linear
 
 
-def add(commands: Commands) -> None:
+def add_breakeven(commands: Commands) -> None:
     """Declare `breakeven` and its arguments."""
     text = "smallest M from which a linear in fp8, casts included, is faster than in bf16"
     parser = commands.add_parser("breakeven", help=text)
@@ -39,19 +44,16 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("--model", default="calibrated", help="a model of time, see `predict`")
     parser.add_argument("--json", action="store_true", help="for programs")
-    parser.add_argument("--run", type=Path, dest="folder", help="the map of a run folder, as CSV")
-    parser.add_argument("--calibration", type=Path, help="with --run: the calibration to use")
-    parser.add_argument("--out", type=Path, help="with --run: write here")
-    parser.set_defaults(run=run)
+    add_map_of_run(parser, "the map")
+    parser.set_defaults(run=_breakeven)
 
 
-def run(options: argparse.Namespace) -> None:
+def _breakeven(options: argparse.Namespace) -> None:
     """Print the break-even of one linear, or write the map of a run folder."""
     if options.folder:
         from roofcal.ask.breakeven_map import run_map
 
-        calibration = options.calibration or options.folder / "calibration.jsonl"
-        write_or_print(run_map(options.folder, calibration), options.out)
+        write_or_print(run_map(options.folder, calibration_file(options)), options.out)
         return
     _one_linear(options)
 
@@ -62,7 +64,7 @@ def _one_linear(options: argparse.Namespace) -> None:
     from roofcal.models.linear import Linear, usual_weights
     from roofcal.models.registry import model_named
 
-    _need(options, "device", "recipe", "k", "n")
+    require(options, "breakeven", "device", "recipe", "k", "n")
     model = model_named(options.model)
     sources, place = device_sources(options.device, options.environment, options.model)
     if sources.calibration is None and sources.spec is None:
@@ -78,12 +80,6 @@ def _one_linear(options: argparse.Namespace) -> None:
     origin = {"model": options.model, "device": options.device, "environment": environment}
     answer = origin | {"n": options.n, "k": options.k} | as_dict(linear, found)
     print(json.dumps(answer) if options.json else sentences(answer))
-
-
-def _need(options: argparse.Namespace, *names: str) -> None:
-    missing = [f"--{name}" for name in names if getattr(options, name) is None]
-    if missing:
-        raise ValueError(f"breakeven needs {' '.join(missing)}")
 
 
 def as_dict(linear: "Linear", found: "Breakeven") -> dict[str, Any]:

@@ -2,21 +2,24 @@
 
 import argparse
 import json
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from roofcal.cli import places
-from roofcal.cli.arguments import whole_number, write_or_print
-from roofcal.cli.places import Commands, datasheet
+from roofcal.cli.arguments import (
+    Commands,
+    add_map_of_run,
+    calibration_file,
+    datasheet,
+    whole_number,
+    write_or_print,
+)
+from roofcal.core import paths
 
 if TYPE_CHECKING:
     from roofcal.ask.llm.workload import Question
     from roofcal.models.sources import Sources
 
-MODELS: Final = Path("config/models")
 
-
-def add(commands: Commands) -> None:
+def add_llm(commands: Commands) -> None:
     """Declare `llm` and its arguments."""
     parser = commands.add_parser("llm", help="prefill and decode of a language model")
     parser.add_argument("--model", help="a file of config/models, e.g. llama3-70b")
@@ -37,15 +40,11 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("--curve", action="store_true", help="throughput against latency")
     parser.add_argument("--json", action="store_true", help="SI units, for programs")
-    parser.add_argument(
-        "--run", type=Path, dest="folder", help="every model on the device of a run folder, as CSV"
-    )
-    parser.add_argument("--calibration", type=Path, help="with --run: the calibration to use")
-    parser.add_argument("--out", type=Path, help="with --run: write here")
-    parser.set_defaults(run=run)
+    add_map_of_run(parser, "every model on the device")
+    parser.set_defaults(run=_llm)
 
 
-def run(options: argparse.Namespace) -> None:
+def _llm(options: argparse.Namespace) -> None:
     """Print the estimate of one batch, of every batch to the largest, or the table of a run."""
     if options.folder:
         _table(options)
@@ -71,9 +70,8 @@ def _table(options: argparse.Namespace) -> None:
     from roofcal.ask.llm.table import run_table
     from roofcal.core.language_models import load_models
 
-    calibration = options.calibration or options.folder / "calibration.jsonl"
     spec = datasheet(options.folder.parent.name)
-    text = run_table(options.folder, calibration, spec, load_models(MODELS))
+    text = run_table(options.folder, calibration_file(options), spec, load_models(paths.MODELS))
     write_or_print(text, options.out)
 
 
@@ -88,7 +86,7 @@ def _question(options: argparse.Namespace) -> "Question":
         chunk=options.chunk or CHUNK,
     )
     return Question(
-        model=load_model(MODELS, options.model),
+        model=load_model(paths.MODELS, options.model),
         recipe=options.recipe,
         tensor=options.tp,
         pipeline=options.pp,
@@ -102,6 +100,6 @@ def _sources(options: argparse.Namespace) -> "Sources":
     from roofcal.models.sources import Sources
 
     _, calibration = find_calibration(
-        options.device, options.environment, places.PUBLISHED, places.RESULTS
+        options.device, options.environment, paths.PUBLISHED, paths.RESULTS
     )
     return Sources(calibration=calibration, spec=datasheet(options.device))

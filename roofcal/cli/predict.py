@@ -8,15 +8,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from roofcal.cli import symbolic
-from roofcal.cli.arguments import whole_number, write_or_print
-from roofcal.cli.device_sources import device_sources
-from roofcal.cli.places import Commands, datasheet
+from roofcal.cli.arguments import (
+    Commands,
+    calibration_file,
+    datasheet,
+    device_sources,
+    require,
+    whole_number,
+    write_or_print,
+)
+from roofcal.core.paths import RunFolder
 
 if TYPE_CHECKING:
     from roofcal.models.sources import Sources
 
 
-def add(commands: Commands) -> None:
+def add_predict(commands: Commands) -> None:
     """Declare `predict` and its arguments."""
     parser = commands.add_parser("predict", help="seconds of a point, of a CSV, or of a run")
     parser.add_argument("--device", help="e.g. nvidia-h200")
@@ -44,10 +51,10 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("--out", type=Path, help="with --run or --points: write here")
     symbolic.add_options(parser)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=_predict)
 
 
-def run(options: argparse.Namespace) -> None:
+def _predict(options: argparse.Namespace) -> None:
     """Answer one point, a CSV or a run folder, or print a formula."""
     symbolic.check_options(options)
     if options.folder:
@@ -74,11 +81,15 @@ def _predict_run(options: argparse.Namespace) -> None:
     from roofcal.core.jsonl import write_records
     from roofcal.models.run import predict_run
 
-    calibration = options.calibration or options.folder / "calibration.jsonl"
-    spec = datasheet(options.folder.parent.name)
-    predictions = predict_run(options.folder, calibration, options.op, spec, also=options.also)
-    out = options.out or options.folder / "predictions" / f"{options.op}.jsonl"
-    write_records(out, predictions)
+    run = RunFolder.at(options.folder)
+    predictions = predict_run(
+        run.folder,
+        calibration_file(options),
+        options.op,
+        datasheet(run.device),
+        also=options.also,
+    )
+    write_records(options.out or run.predictions_file(options.op), predictions)
 
 
 def _predict_point(options: argparse.Namespace, sources: "Sources") -> None:
@@ -103,9 +114,7 @@ def _shape(options: argparse.Namespace) -> dict[str, int]:
     from roofcal.ops import BY_NAME
 
     axes = BY_NAME[options.op].axes
-    missing = [f"--{axis}" for axis in axes if getattr(options, axis, None) is None]
-    if missing:
-        raise ValueError(f"op {options.op} needs {' '.join(missing)}")
+    require(options, f"op {options.op}", *axes)
     return {axis: getattr(options, axis) for axis in axes}
 
 

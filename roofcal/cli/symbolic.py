@@ -4,8 +4,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from roofcal.cli import places
-from roofcal.cli.arguments import write_or_print
+from roofcal.cli.arguments import datasheet, write_or_print
 
 if TYPE_CHECKING:
     from roofcal.models.torchao.constants import Constants
@@ -64,7 +63,7 @@ def print_expression(options: argparse.Namespace) -> None:
     from roofcal.models.torchao.symbolic import evaluate
 
     sizes = _sizes(options)
-    spec = places.datasheet(options.device)
+    spec = datasheet(options.device)
     constants = choose_constants(options.device, options.constants, spec)
     expression = _expression(options, constants)
     text = f"{expression}\n"

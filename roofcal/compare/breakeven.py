@@ -2,10 +2,10 @@
 
 import csv
 import math
-from pathlib import Path
 from typing import Any, Final
 
 from roofcal.compare.errors import CompareError
+from roofcal.core.paths import RunFolder
 
 _KEYS: Final = ("recipe", "pass", "casts", "n", "k")
 _ENDS: Final = ("breakeven_m", "breakeven_m_low", "breakeven_m_high")
@@ -13,12 +13,12 @@ _ENDS: Final = ("breakeven_m", "breakeven_m_low", "breakeven_m_high")
 Ends = tuple[float, float, float]
 
 
-def read_breakeven(derived: Path) -> dict[tuple[str, ...], Ends] | None:
+def read_breakeven(run: RunFolder) -> dict[tuple[str, ...], Ends] | None:
     """(m, low, high) of every linear of breakeven.csv, infinity for never; None without a file.
 
     Raises CompareError for a file that is no such table.
     """
-    path = derived / "breakeven.csv"
+    path = run.breakeven_file
     if not path.is_file():
         return None
     with path.open(encoding="utf-8", newline="") as stream:

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from roofcal.compare import breakeven, constants, listings
-from roofcal.compare.names import Named
 from roofcal.compare.observations import Observed, observe
 from roofcal.compare.points import (
     THRESHOLD,
@@ -14,12 +13,13 @@ from roofcal.compare.points import (
     compare_points,
     same_measurements,
 )
+from roofcal.core.paths import RunFolder
 
 VERDICTS: Final = ("SLOWER", "FASTER", "SAME", "AMBIGUOUS")
 
 
 def compare(
-    a: Named, b: Named, threshold: float = THRESHOLD, limit: float | None = None
+    a: RunFolder, b: RunFolder, threshold: float = THRESHOLD, limit: float | None = None
 ) -> dict[str, Any]:
     """What moved from run A to run B.
 
@@ -30,7 +30,7 @@ def compare(
     Raises CompareError or RecordsError for a folder that is no run or a bad file.
     """
     edge = threshold if limit is None else limit
-    one, other = observe(a.folder), observe(b.folder)
+    one, other = observe(a), observe(b)
     points, shifts = compare_points(one, other, threshold)
     slow = [p for p in points if p.verdict == "SLOWER" and p.cause != "clock" and p.change > edge]
     drifts = [s for s in shifts if s.low > edge and s.cause != "clock"]
@@ -66,10 +66,10 @@ def _run(observed: Observed) -> dict[str, Any]:
     }
 
 
-def _derived(a: Named, b: Named, threshold: float) -> dict[str, Any]:
+def _derived(a: RunFolder, b: RunFolder, threshold: float) -> dict[str, Any]:
     """Moved constants and break-even points; None where a run has no calibration or no map."""
-    fitted = [constants.read_constants(run.derived) for run in (a, b)]
-    maps = [breakeven.read_breakeven(run.derived) for run in (a, b)]
+    fitted = [constants.read_constants(run) for run in (a, b)]
+    maps = [breakeven.read_breakeven(run) for run in (a, b)]
     return {
         "constants": constants.moved(fitted[0], fitted[1], threshold)
         if fitted[0] is not None and fitted[1] is not None

@@ -2,16 +2,16 @@
 
 import math
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from roofcal.core.jsonl import read_records
+from roofcal.core.paths import RunFolder
 from roofcal.core.records import Calibration, Ceiling
 
 
-def read_constants(derived: Path) -> Mapping[str, Ceiling] | None:
+def read_constants(run: RunFolder) -> Mapping[str, Ceiling] | None:
     """The constants of a run's calibration.jsonl, None without one; RecordsError: a bad file."""
-    path = derived / "calibration.jsonl"
+    path = run.calibration_file
     found = read_records(path, Calibration) if path.is_file() else []
     return found[0].constants if found else None
 

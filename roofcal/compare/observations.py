@@ -16,7 +16,8 @@ from typing import Final
 import numpy as np
 
 from roofcal.compare.errors import CompareError
-from roofcal.core.jsonl import read_records
+from roofcal.core.jsonl import read_records, read_single_record
+from roofcal.core.paths import RunFolder
 from roofcal.core.records import Environment, Measurement, PlanPoint, Session
 from roofcal.core.regimes import gemm_regime
 from roofcal.ops import OPS
@@ -76,33 +77,26 @@ class Observed:
         return highest is not None and own is not None and own < highest + np.log(_LIMITED)
 
 
-def observe(folder: Path) -> Observed:
+def observe(run: RunFolder) -> Observed:
     """Read a run folder, measured here or published.
 
     Raises CompareError for a folder that is no run, RecordsError for a bad file.
     """
-    environments = read_records(folder / "environment.jsonl", Environment)
-    if not environments:
-        raise CompareError(f"{folder}/environment.jsonl: no Environment record; measure again")
+    environment = read_single_record(run.environment_file, Environment)
     points: dict[str, Observation] = {}
     cards: set[str] = set()
     for op in OPS:
-        plan, measured = (_file(folder / kind, op.name) for kind in ("plan", "measurements"))
-        if plan and measured:
+        plan, measured = run.plan_file(op.name), run.measurements_file(op.name)
+        if plan.is_file() and measured.is_file():
             rows = read_records(measured, Session, Measurement)
             cards |= {card for r in rows if isinstance(r, Session) for card in r.cards}
             found = _observations(read_records(plan, PlanPoint), rows)
             points |= {observation.key: observation for observation in found}
     if not points:
-        raise CompareError(f"{folder}: holds no measurement of any op; finish the study first")
+        raise CompareError(f"{run.folder}: holds no measurement of any op; finish the study first")
     return Observed(
-        folder=folder, environment=environments[0], points=points, cards=tuple(sorted(cards))
+        folder=run.folder, environment=environment, points=points, cards=tuple(sorted(cards))
     )
-
-
-def _file(folder: Path, op: str) -> Path | None:
-    paths = (folder / f"{op}{suffix}" for suffix in (".jsonl", ".jsonl.gz"))
-    return next((path for path in paths if path.is_file()), None)
 
 
 def _observations(

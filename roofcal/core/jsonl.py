@@ -144,6 +144,17 @@ def read_records(path: Path, *kinds: type[Any]) -> list[Any]:
     return [record for record in good if not kinds or isinstance(record, kinds)]
 
 
+def read_single_record(path: Path, kind: type[R]) -> R:
+    """The record of a file that holds exactly one of a kind, such as environment.jsonl.
+
+    Raises RecordsError for none, for several, and as read_records.
+    """
+    records = read_records(path, kind)
+    if len(records) != 1:
+        raise RecordsError(f"{path}: holds {len(records)} {kind.__name__} records instead of one")
+    return records[0]
+
+
 _WAY_OUT: Final = "mend or delete the bad line and run again; only that point is measured again"
 
 

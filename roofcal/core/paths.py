@@ -1,9 +1,10 @@
-"""Where a checkout keeps its files, and where a study puts its results.
+"""Where a checkout keeps its files, and where the files of a run are.
 
 CHECKOUT is absolute. The other paths are relative to the current folder, because a study runs in
 its checkout and prints paths that a person can open from there.
 """
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -11,6 +12,123 @@ CHECKOUT: Final = Path(__file__).resolve().parents[2]
 
 CONFIG: Final = Path("config")
 DEVICES: Final = CONFIG / "devices"
+MODELS: Final = CONFIG / "models"
 CLAIMS: Final = CONFIG / "claims"
 PUBLISHED: Final = Path("reports/published")
 RESULTS: Final = Path("results")
+REPLAY: Final = RESULTS / "replay"  # what is derived again from published runs
+
+ENVIRONMENT_FILE: Final = "environment.jsonl"
+# CSV files that are derived from the records of a run and its calibration.
+DERIVED_TABLES: Final = ("learning.csv", "breakeven.csv", "llm.csv")
+_SUFFIXES: Final = (".jsonl", ".jsonl.gz")  # publications are packed
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """The files of one device in one environment: <device>/<environment_id>.
+
+    folder   holds the records:
+                 environment.jsonl            what the numbers depend on
+                 plan/<op>.jsonl              the points, in the order of measuring
+                 journal/<op>.jsonl           every measurement ever taken (not published)
+                 measurements/<op>.jsonl      sessions, then one row per point of the plan
+    derived  holds what follows from them; the same folder, except for a published run that is
+             derived again below REPLAY:
+                 calibration.jsonl            constants with intervals
+                 predictions/<op>.jsonl       every model on every study point
+                 learning.csv, breakeven.csv, llm.csv
+                 moved.json                   changes since the environment before
+                 tables/*.csv, report.html    of a publication
+    """
+
+    folder: Path
+    derived: Path
+
+    @classmethod
+    def at(cls, folder: Path, derived: Path | None = None) -> "RunFolder":
+        """The run of a folder; `derived` where that is another one."""
+        return cls(folder, derived or folder)
+
+    @property
+    def device(self) -> str:
+        """The device id, by the names of the folders."""
+        return self.folder.parent.name
+
+    @property
+    def environment_id(self) -> str:
+        """The environment id, by the name of the folder."""
+        return self.folder.name
+
+    @property
+    def name(self) -> str:
+        """<device>/<environment_id>."""
+        return f"{self.device}/{self.environment_id}"
+
+    @property
+    def environment_file(self) -> Path:
+        """environment.jsonl."""
+        return self.folder / ENVIRONMENT_FILE
+
+    def plan_file(self, op: str) -> Path:
+        """The plan of an op, packed or not; plan/<op>.jsonl where there is neither."""
+        return _existing(self.folder / "plan", op)
+
+    def measurements_file(self, op: str) -> Path:
+        """The measurements of an op, packed or not; measurements/<op>.jsonl without either."""
+        return _existing(self.folder / "measurements", op)
+
+    def journal_file(self, op: str) -> Path:
+        """Every measurement ever taken of an op."""
+        return self.folder / "journal" / f"{op}.jsonl"
+
+    @property
+    def calibration_file(self) -> Path:
+        """calibration.jsonl."""
+        return self.derived / "calibration.jsonl"
+
+    def predictions_file(self, op: str) -> Path:
+        """The predictions of an op by all models."""
+        return self.derived / "predictions" / f"{op}.jsonl"
+
+    def table_file(self, name: str) -> Path:
+        """One of DERIVED_TABLES."""
+        return self.derived / name
+
+    @property
+    def breakeven_file(self) -> Path:
+        """breakeven.csv, the map of break-even points."""
+        return self.table_file("breakeven.csv")
+
+    @property
+    def moved_file(self) -> Path:
+        """moved.json, what `compare` says of the environment before this one."""
+        return self.derived / "moved.json"
+
+    def planned_ops(self) -> list[str]:
+        """Names of the ops with a plan, sorted."""
+        return _ops_in(self.folder / "plan")
+
+    def measured_ops(self) -> list[str]:
+        """Names of the ops with measurements, sorted."""
+        return _ops_in(self.folder / "measurements")
+
+    def predicted_ops(self) -> list[str]:
+        """Names of the ops with predictions, sorted."""
+        return _ops_in(self.derived / "predictions")
+
+
+def run_folders(root: Path) -> list[RunFolder]:
+    """The runs <device>/<environment_id> below a folder such as RESULTS or PUBLISHED, sorted."""
+    return [RunFolder.at(file.parent) for file in sorted(root.glob(f"*/*/{ENVIRONMENT_FILE}"))]
+
+
+def _existing(folder: Path, op: str) -> Path:
+    paths = [folder / f"{op}{suffix}" for suffix in _SUFFIXES]
+    return next((path for path in paths if path.is_file()), paths[0])
+
+
+def _ops_in(folder: Path) -> list[str]:
+    """Ops by the names of the records files of a folder; hidden files are unfinished."""
+    names = (file.name for file in folder.glob("*.jsonl*") if not file.name.startswith("."))
+    return sorted({name.partition(".")[0] for name in names if name.endswith(_SUFFIXES)})

@@ -7,16 +7,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from roofcal.core.files import write_bytes
-from roofcal.core.jsonl import read_records
+from roofcal.core.jsonl import read_records, read_single_record
+from roofcal.core.paths import RunFolder, run_folders
 from roofcal.core.records import Calibration, Environment
 from roofcal.publish.manifest import NAME, read_manifest
 
 _HEADER: Final = ("device", "environment", "driver", "torch", "commit", "files", "report")
-
-
-def publications(published: Path) -> list[Path]:
-    """Folders <device>/<environment_id> below `published`, sorted."""
-    return sorted(path.parent for path in published.glob("*/*/environment.jsonl"))
 
 
 def claimed_twice(published: Path) -> Iterator[str]:
@@ -25,10 +21,10 @@ def claimed_twice(published: Path) -> Iterator[str]:
     Raises RecordsError for a damaged environment.jsonl.
     """
     claimed: dict[str, list[Path]] = {}
-    for folder in publications(published):
-        for environment in read_records(folder / "environment.jsonl", Environment):
+    for run in run_folders(published):
+        for environment in read_records(run.environment_file, Environment):
             name = f"{environment.device}/{environment.environment_id}"
-            claimed.setdefault(name, []).append(folder)
+            claimed.setdefault(name, []).append(run.folder)
     for name, folders in claimed.items():
         if len(folders) > 1:
             yield (
@@ -42,17 +38,19 @@ def write_index(published: Path) -> None:
 
     Equal publications give equal bytes. Raises RecordsError, ManifestError for a damaged one.
     """
-    rows = [_row(folder, published) for folder in publications(published)]
+    rows = [_row(run) for run in run_folders(published)]
     document = {"schema_version": 1, "publications": rows}
     write_bytes(published / "index.json", (json.dumps(document, indent=1) + "\n").encode())
     write_bytes(published / "index.html", _page(rows).encode())
 
 
-def _row(folder: Path, published: Path) -> dict[str, Any]:
-    environment = read_records(folder / "environment.jsonl", Environment)[0]
-    calibrated = folder / "calibration.jsonl"
-    found = read_records(calibrated, Calibration) if calibrated.is_file() else []
-    manifest = read_manifest(folder)
+def _row(run: RunFolder) -> dict[str, Any]:
+    """What index.json says of a publication."""
+    environment = read_single_record(run.environment_file, Environment)
+    calibration = None
+    if run.calibration_file.is_file():
+        calibration = read_single_record(run.calibration_file, Calibration)
+    manifest = read_manifest(run.folder)
     return {
         "device": environment.device,
         "device_name": environment.device_name,
@@ -60,12 +58,12 @@ def _row(folder: Path, published: Path) -> dict[str, Any]:
         "driver": environment.driver,
         "torch": environment.torch,
         "triton": environment.triton,
-        "path": folder.relative_to(published).as_posix(),
-        "ops": sorted(path.name.split(".")[0] for path in (folder / "plan").glob("*.jsonl*")),
-        "probe_points": found[0].probe_points if found else None,
+        "path": run.name,
+        "ops": run.planned_ops(),
+        "probe_points": calibration.probe_points if calibration else None,
         "commit": manifest["commit"] if manifest else None,
         "files": len(manifest["files"]) if manifest else None,
-        "manifest": f"{folder.relative_to(published).as_posix()}/{NAME}" if manifest else None,
+        "manifest": f"{run.name}/{NAME}" if manifest else None,
     }
 
 

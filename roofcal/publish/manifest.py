@@ -53,8 +53,8 @@ def read_manifest(folder: Path) -> Mapping[str, Any] | None:
             f"{path}: schema version {version!r} with {len(hashes)} files, this roofcal reads "
             f"{SCHEMA_VERSION}; {_WAY_OUT}"
         )
-    found: Mapping[str, Any] = manifest
-    return found
+    checked: Mapping[str, Any] = manifest
+    return checked
 
 
 _WAY_OUT: Final = "restore the folder with git, or publish the run again"

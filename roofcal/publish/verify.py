@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Final, Literal
 
 from roofcal.core.jsonl import RecordsError, read_records
-from roofcal.core.records import Environment, Measurement, PlanPoint, Session
-from roofcal.publish.derive import Known, derivations, tables
+from roofcal.core.paths import RunFolder
+from roofcal.core.records import Environment, Measurement, PlanPoint
+from roofcal.publish.derive import Descriptions, derivations, report_tables
 from roofcal.publish.manifest import ManifestError, differences, read_manifest
 
 ROUNDING: Final = 1e-6  # relative: a thousandth of the narrowest interval of a constant
@@ -25,10 +26,10 @@ State = Literal["holds", "no manifest", "does not hold"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What was found of one publication.
+    """Whether one publication holds.
 
     problems  one sentence each, naming the file and the way out
-    notes     what a person may want to know, no fault: what was made again, what was rounded
+    notes     no faults, but what a person may want to know: what was only rounded
     """
 
     folder: Path
@@ -37,7 +38,7 @@ class Outcome:
     notes: tuple[str, ...]
 
 
-def verify(folder: Path, known: Known, *, quick: bool = False) -> Outcome:
+def verify(folder: Path, descriptions: Descriptions, *, quick: bool = False) -> Outcome:
     """Verify one publication, reports/published/<device>/<environment_id>.
 
     quick: hashes, records, and the CSV tables from records and published derived files; else the
@@ -45,6 +46,7 @@ def verify(folder: Path, known: Known, *, quick: bool = False) -> Outcome:
     from the records too. A publication from before manifests was derived by a commit that nobody
     noted: its records are checked all the same, and what is derived otherwise today is a note.
     """
+    run = RunFolder.at(folder)
     problems: list[str] = []
     notes: list[str] = []
     try:
@@ -53,9 +55,9 @@ def verify(folder: Path, known: Known, *, quick: bool = False) -> Outcome:
     except ManifestError as error:
         manifest = {}
         problems.append(str(error))
-    problems += _record_problems(folder)
+    problems += _record_problems(run)
     if not problems:  # nothing can be derived from damaged records
-        for name, again in _made(folder, known, quick):
+        for name, again in _made_again(run, descriptions, quick):
             problem, note = _compared(folder / name, again)
             (problems if manifest else notes).extend([problem] if problem else [])
             notes += [note] if note else []
@@ -68,51 +70,56 @@ def verify(folder: Path, known: Known, *, quick: bool = False) -> Outcome:
     )
 
 
-def _record_problems(folder: Path) -> Iterator[str]:
+def _record_problems(run: RunFolder) -> Iterator[str]:
     """Files of records that cannot be read, or whose rows are not those of plan and environment."""
     try:
-        environments = read_records(folder / "environment.jsonl", Environment)
+        environments = read_records(run.environment_file, Environment)
     except RecordsError as error:
         yield str(error)
         return
     ids = [f"{e.device}/{e.environment_id}" for e in environments]
-    if ids != [f"{folder.parent.name}/{folder.name}"]:
-        said = ", ".join(ids) or "nothing"
-        yield f"{folder}/environment.jsonl: describes {said}, not its folder; {_RESTORE}"
-    plans = sorted((folder / "plan").glob("*.jsonl.gz"))
-    if not plans:
-        yield f"{folder}/plan: holds no plan; {_RESTORE}"
-    for path in plans:
-        yield from _op_problems(path, folder / "measurements" / path.name, folder.name)
+    if ids != [run.name]:
+        described = ", ".join(ids) or "nothing"
+        yield f"{run.environment_file}: describes {described}, not its folder; {_RESTORE}"
+    planned = run.planned_ops()
+    if not planned:
+        yield f"{run.folder}/plan: holds no plan; {_RESTORE}"
+    for op in planned:
+        yield from _op_problems(run, op)
 
 
-def _op_problems(plan: Path, measured: Path, environment: str) -> Iterator[str]:
+def _op_problems(run: RunFolder, op: str) -> Iterator[str]:
+    """Measurements of an op that are not of its plan or not of the environment of the folder."""
+    measured = run.measurements_file(op)
     try:
-        points = {point.point_id for point in read_records(plan, PlanPoint)}
-        rows = read_records(measured, Session, Measurement)
+        points = {point.point_id for point in read_records(run.plan_file(op), PlanPoint)}
+        measurements = read_records(measured, Measurement)
     except RecordsError as error:
         yield f"{error}\n{_RESTORE}"
         return
-    measurements = [row for row in rows if isinstance(row, Measurement)]
+    environments = {m.environment_id for m in measurements}
     for what, strange in (
-        ("of another environment", {m.environment_id for m in measurements} - {environment}),
+        ("of another environment", environments - {run.environment_id}),
         ("of points that are not planned", {m.point_id for m in measurements} - points),
     ):
         if strange:
-            some = ", ".join(sorted(strange)[:3])
-            yield f"{measured}: holds measurements {what} ({some}); {_RESTORE}"
+            examples = ", ".join(sorted(strange)[:3])
+            yield f"{measured}: holds measurements {what} ({examples}); {_RESTORE}"
 
 
 _RESTORE: Final = "restore the folder with git, or publish the run again"
 
 
-def _made(folder: Path, known: Known, quick: bool) -> Iterator[tuple[str, bytes]]:
+def _made_again(
+    run: RunFolder, descriptions: Descriptions, quick: bool
+) -> Iterator[tuple[str, bytes]]:
+    """(path in the publication, bytes) of every file that follows from others."""
     if not quick:
         with tempfile.TemporaryDirectory() as place:
-            steps = derivations(folder, known, Path(place))
-            yield from ((name, _called(folder / name, make)) for name, make in steps.items())
-    published = {f"tables/{path.name}" for path in (folder / "tables").glob("*.csv")}
-    fresh = tables(folder, known.devices)
+            for name, make in derivations(run, descriptions, Path(place)).items():
+                yield name, _called(run.folder / name, make)
+    published = {f"tables/{path.name}" for path in (run.folder / "tables").glob("*.csv")}
+    fresh = report_tables(run, descriptions.devices)
     for name in sorted({*published, *fresh}):
         yield name, fresh.get(name, b"")
 

@@ -1,4 +1,4 @@
-"""The run folders of a study: those to measure here, earlier ones, and published ones.
+"""The runs of a study: those to measure here, earlier ones, and published ones.
 
 A run is one device in one environment. Only current runs are measured; earlier runs (another driver
 or torch on this machine) and published ones are replayed: calibrated and predicted again from the
@@ -6,18 +6,24 @@ plan and the measurements they hold.
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from roofcal.core.environments import version_key
 from roofcal.core.jsonl import read_records, write_records
-from roofcal.core.paths import DEVICES, PUBLISHED, RESULTS
+from roofcal.core.paths import (
+    DERIVED_TABLES,
+    DEVICES,
+    PUBLISHED,
+    REPLAY,
+    RESULTS,
+    RunFolder,
+    run_folders,
+)
 from roofcal.core.records import Environment
 from roofcal.ops import BY_NAME, OPS
 from roofcal.study.config import Study
-
-TABLES: Final = ("learning.csv", "breakeven.csv", "llm.csv")  # of a run, derived beside its records
 
 
 class RunsError(ValueError):
@@ -25,32 +31,31 @@ class RunsError(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """One device in one environment: where its records are and where derived ones go.
+class Run(RunFolder):
+    """A run folder, and what Snakemake does with it. Files are strings, as its rules want them.
 
-    folder   holds environment.jsonl, plan/ and measurements/
-    derived  takes calibration.jsonl, predictions/ and TABLES; `folder` unless it is published
-    ops      ops with a plan: those of the study, or those found measured in an old run
+    ops      ops with a plan: those of the study, or those measured in an old run
     backend  what a current run is measured on; None for a run that is only replayed
     slices   per op of a current run, all that the configuration says of what to measure
     timing   of a current run, all that the configuration says of how to measure
-    gpus_per_node  that a job of a current run asks for at most
-    suffix   of plan and measurement files
+    gpus_per_node  GPUs that a job of a current run asks for at most
     """
 
-    folder: Path
-    derived: Path
     ops: tuple[str, ...]
     backend: Literal["cuda", "cpu"] | None = None
     slices: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     timing: Mapping[str, Any] = field(default_factory=dict)
     gpus_per_node: int = 8
-    suffix: str = ".jsonl"
 
-    @property
-    def environment_id(self) -> str:
-        """Name of the run folder."""
-        return self.folder.name
+    def plan_file(self, op: str) -> Path:
+        """As RunFolder.plan_file; a current run is not packed, and may not have its plan yet."""
+        plain = self.folder / "plan" / f"{op}.jsonl"
+        return plain if self.backend else RunFolder.plan_file(self, op)
+
+    def measurements_file(self, op: str) -> Path:
+        """As RunFolder.measurements_file; a current run is not packed."""
+        plain = self.folder / "measurements" / f"{op}.jsonl"
+        return plain if self.backend else RunFolder.measurements_file(self, op)
 
     @property
     def probes(self) -> tuple[str, ...]:
@@ -63,21 +68,20 @@ class Run:
         return tuple(op for op in self.ops if BY_NAME[op].role == "study")
 
     def plans(self, ops: Iterable[str]) -> list[str]:
-        """Plan files of `ops`."""
-        return [f"{self.folder}/plan/{op}{self.suffix}" for op in ops]
+        """Plan files of `ops`; those of a current run are not there before it is planned."""
+        return [str(self.plan_file(op)) for op in ops]
 
     def measurements(self, ops: Iterable[str]) -> list[str]:
         """Measurement files of `ops`."""
-        return [f"{self.folder}/measurements/{op}{self.suffix}" for op in ops]
-
-    @property
-    def environment(self) -> str:
-        """Its environment file."""
-        return f"{self.folder}/environment.jsonl"
+        return [str(self.measurements_file(op)) for op in ops]
 
     def records(self) -> list[str]:
         """Environment, plans and measurements of all its ops."""
-        return [self.environment, *self.plans(self.ops), *self.measurements(self.ops)]
+        return [
+            str(self.environment_file),
+            *self.plans(self.ops),
+            *self.measurements(self.ops),
+        ]
 
     def gpus(self, op: str) -> int:
         """GPUs that measuring an op asks for: its largest world size a node has, none on a CPU."""
@@ -91,33 +95,29 @@ class Run:
         sweeps = self.slices[op]["sweeps"].values()
         return [sweep["csv"] for sweep in sweeps if sweep.get("csv")]
 
-    @property
-    def calibration(self) -> str:
-        """Its calibration file."""
-        return f"{self.derived}/calibration.jsonl"
-
     def derivatives(self) -> list[str]:
-        """Calibration, predictions of every study op, and TABLES."""
-        names = (*(f"predictions/{op}.jsonl" for op in self.studies), *TABLES)
-        return [self.calibration, *(f"{self.derived}/{name}" for name in names)]
+        """Calibration, predictions of every study op, and the derived tables."""
+        predictions = [self.predictions_file(op) for op in self.studies]
+        tables = [self.table_file(name) for name in DERIVED_TABLES]
+        return [str(file) for file in (self.calibration_file, *predictions, *tables)]
 
     def datasheet(self) -> list[str]:
         """The device's file in config/devices, if it has one."""
-        path = DEVICES / f"{self.folder.parent.name}.yaml"
+        path = DEVICES / f"{self.device}.yaml"
         return [str(path)] if path.is_file() else []
 
 
 def study_runs(study: Study) -> list[Run]:
     """All runs of a study: current, then earlier, then published (where the study wants them).
 
-    Writes environment.jsonl of a device that was found for the first time. Raises RunsError if a
+    Writes environment.jsonl of a device that is here for the first time. Raises RunsError if a
     listed device has none, or if there is nothing to measure or replay.
     """
     current = current_runs(study)
     folders = {run.folder for run in current}
     runs = [*current, *earlier_runs(RESULTS, folders)]
     if study.published:
-        runs += published_runs(PUBLISHED, RESULTS / "replay")
+        runs += published_runs(PUBLISHED, REPLAY)
     if not runs:
         raise RunsError("config/config.yaml: devices is empty and there is nothing to replay")
     return runs
@@ -128,11 +128,12 @@ def other_calibrations(run: Run, runs: Iterable[Run]) -> list[str]:
 
     Of several runs of one environment the first of `runs` counts.
     """
-    found: dict[str, str] = {}
-    for other in runs:
-        if other.folder.parent.name == run.folder.parent.name:
-            found.setdefault(other.environment_id, other.calibration)
-    return [found[name] for name in sorted(found) if name != run.environment_id]
+    by_environment = _by_environment(run.device, runs)
+    return [
+        str(by_environment[name].calibration_file)
+        for name in sorted(by_environment)
+        if name != run.environment_id
+    ]
 
 
 def with_run_before(run: Run, runs: Iterable[Run]) -> list[Run]:
@@ -141,119 +142,98 @@ def with_run_before(run: Run, runs: Iterable[Run]) -> list[Run]:
     Before: by the versions of driver, torch and triton in the ids of the device's environments; []
     for the first. Of several runs of one environment the first of `runs` counts.
     """
-    found: dict[str, Run] = {}
-    for other in runs:
-        if other.folder.parent.name == run.folder.parent.name:
-            found.setdefault(other.environment_id, other)
-    earlier = [e for e in found if version_key(e) < version_key(run.environment_id)]
-    return [found[max(earlier, key=version_key)], run] if earlier else []
+    by_environment = _by_environment(run.device, runs)
+    own = version_key(run.environment_id)
+    earlier = [name for name in by_environment if version_key(name) < own]
+    return [by_environment[max(earlier, key=version_key)], run] if earlier else []
+
+
+def _by_environment(device: str, runs: Iterable[Run]) -> dict[str, Run]:
+    """Environment id -> the first of `runs` of a device in it."""
+    first: dict[str, Run] = {}
+    for run in runs:
+        if run.device == device:
+            first.setdefault(run.environment_id, run)
+    return first
 
 
 def current_runs(study: Study) -> list[Run]:
-    """The runs to measure: of the devices found here, or of those the study lists."""
-    found = _found() if study.devices == "auto" else _listed(list(study.devices))
-    return [_current(study, folder, environment) for folder, environment in found.items()]
+    """The runs to measure: of the devices of this machine, or of those the study lists."""
+    if study.devices == "auto":
+        environments = _environments_here()
+    else:
+        environments = _listed_environments(list(study.devices))
+    return [_current(study, folder, environment) for folder, environment in environments.items()]
 
 
 def earlier_runs(results: Path, current: Collection[Path]) -> list[Run]:
     """Finished runs below `results` that are not measured now."""
-    folders = [folder for folder in _earlier(results, current) if not _unmeasured(folder)]
-    return [Run(folder=folder, derived=folder, ops=_measured_ops(folder)) for folder in folders]
+    return [
+        Run(folder=run.folder, derived=run.derived, ops=measured_ops(run))
+        for run in _earlier(results, current)
+        if not _unmeasured(run)
+    ]
 
 
 def interrupted_runs(results: Path, current: Collection[Path]) -> list[str]:
     """One sentence per earlier run that never got to its end and so is left out of the report."""
     return [
-        f"{folder} is left out of the report: it was interrupted before {', '.join(missing)} was "
-        "measured, and its environment is no longer here. Delete the folder to silence this."
-        for folder in _earlier(results, current)
-        if (missing := _unmeasured(folder))
+        f"{run.folder} is left out of the report: it was interrupted before {', '.join(missing)} "
+        "was measured, and its environment is no longer here. Delete the folder to silence this."
+        for run in _earlier(results, current)
+        if (missing := _unmeasured(run))
     ]
 
 
 def published_runs(published: Path, replay: Path) -> list[Run]:
     """Frozen runs below `published`; what is derived from them goes below `replay`."""
     return [
-        Run(
-            folder=file.parent,
-            derived=replay / file.parent.relative_to(published),
-            ops=_measured_ops(file.parent),
-            suffix=".jsonl.gz",
-        )
-        for file in sorted(published.glob("*/*/environment.jsonl"))
+        Run(folder=run.folder, derived=replay / run.name, ops=measured_ops(run))
+        for run in run_folders(published)
     ]
 
 
-def find_run(device: str, environment: str | None = None) -> Run:
-    """The run of a device to show, of this machine or published.
-
-    Calibrated comes before uncalibrated, measured here before published, and of several
-    environments the last by name. Raises RunsError saying what there is where nothing matches.
-    """
-    runs = runs_with_records()
-    matching = [
-        _with_frozen(run)
-        for run in runs
-        if run.folder.parent.name == device and environment in (None, run.environment_id)
-    ]
-    if not matching:
-        raise RunsError(_no_run(device, environment, runs))
-    calibrated = [run for run in matching if (run.derived / "calibration.jsonl").is_file()]
-    return (calibrated or matching)[-1]
+def measured_ops(run: RunFolder) -> tuple[str, ...]:
+    """Ops of this study with measurements, in the order of OPS."""
+    measured = run.measured_ops()
+    return tuple(op.name for op in OPS if op.name in measured)
 
 
-def runs_with_records() -> list[Run]:
-    """Runs with measurements, published ones before those of this machine."""
-    folders = sorted(file.parent for file in RESULTS.glob("*/*/environment.jsonl"))
-    here = [Run(folder=f, derived=f, ops=_measured_ops(f)) for f in folders]
-    return [run for run in (*published_runs(PUBLISHED, RESULTS / "replay"), *here) if run.ops]
+def _environments_here() -> dict[Path, Environment]:
+    """Run folder -> environment of the devices of this machine, written where it is new."""
+    from roofcal.study.discover import discover  # noqa: PLC0415 (a login node must not look)
+
+    here = {RESULTS / e.device / e.environment_id: e for e in discover(DEVICES)}
+    for folder, environment in here.items():
+        file = RunFolder.at(folder).environment_file
+        if not file.exists():  # the folder's name is its hash: it never changes
+            write_records(file, [environment])
+    return here
 
 
-def _with_frozen(run: Run) -> Run:
-    """A published run that has not been replayed here keeps what was derived when it was frozen."""
-    replayed = (run.derived / "calibration.jsonl").is_file()
-    return run if replayed else replace(run, derived=run.folder)
-
-
-def _no_run(device: str, environment: str | None, runs: list[Run]) -> str:
-    known = sorted({f"{run.folder.parent.name} {run.environment_id}" for run in runs})
-    wanted = f"{device} {environment}" if environment else device
-    return (
-        f"nothing is measured or published of {wanted}; there is: {'; '.join(known) or 'nothing'}. "
-        "`make study` measures this machine"
-    )
-
-
-def _found() -> dict[Path, Environment]:
-    from roofcal.study.discover import discover  # noqa: PLC0415 (a login node must not look for devices)
-
-    found = {RESULTS / e.device / e.environment_id: e for e in discover(DEVICES)}
-    for folder, environment in found.items():
-        if not (folder / "environment.jsonl").exists():  # its name is its hash: it never changes
-            write_records(folder / "environment.jsonl", [environment])
-    return found
-
-
-def _listed(names: list[str]) -> dict[Path, Environment]:
-    missing = [name for name in names if not (RESULTS / name / "environment.jsonl").is_file()]
+def _listed_environments(names: list[str]) -> dict[Path, Environment]:
+    """Run folder -> environment of the runs "<device>/<environment_id>" that a study lists."""
+    files = {name: RunFolder.at(RESULTS / name).environment_file for name in names}
+    missing = [name for name, file in files.items() if not file.is_file()]
     if missing or not all(name.count("/") == 1 for name in names):
         raise RunsError(_not_taken(missing or names))
-    return {RESULTS / name: _read_environment(RESULTS / name) for name in names}
+    return {RESULTS / name: _listed_environment(RunFolder.at(RESULTS / name)) for name in names}
 
 
-def _read_environment(folder: Path) -> Environment:
-    file = folder / "environment.jsonl"
+def _listed_environment(run: RunFolder) -> Environment:
+    file = run.environment_file
     environments = read_records(file, Environment)
     ids = [f"{e.device}/{e.environment_id}" for e in environments]
-    if ids != [f"{folder.parent.name}/{folder.name}"]:
+    if ids != [run.name]:
         raise RunsError(f"{file}: describes {', '.join(ids) or 'nothing'}, not its folder; {_TAKE}")
     return environments[0]
 
 
 def _current(study: Study, folder: Path, environment: Environment) -> Run:
     backend: Literal["cuda", "cpu"] = "cpu" if environment.vendor == "cpu" else "cuda"
-    wanted = {*study.ops, *(op.name for op in OPS if op.role == "probe")}  # all calibrate
-    slices = {op: study.op_slice(op, backend) for op in study.sweep_files if op in wanted}
+    # Every probe is measured, whatever ops the study names: all of them calibrate.
+    names = {*study.ops, *(op.name for op in OPS if op.role == "probe")}
+    slices = {op: study.op_slice(op, backend) for op in study.sweep_files if op in names}
     slices = {op: op_slice for op, op_slice in slices.items() if op_slice["sweeps"]}
     return Run(
         folder=folder,
@@ -266,29 +246,22 @@ def _current(study: Study, folder: Path, environment: Environment) -> Run:
     )
 
 
-def _earlier(results: Path, current: Collection[Path]) -> list[Path]:
-    """Folders below `results` with a plan or measurements, other than `current`."""
-    folders = (file.parent for file in sorted(results.glob("*/*/environment.jsonl")))
-    used = (f for f in folders if _ops_in(f / "plan") or _measured_ops(f))
-    return [folder for folder in used if folder not in current]
+def _earlier(results: Path, current: Collection[Path]) -> list[RunFolder]:
+    """Runs below `results` with a plan or measurements, other than `current`."""
+    runs = [run for run in run_folders(results) if run.folder not in current]
+    return [run for run in runs if _planned_ops(run) or measured_ops(run)]
 
 
-def _unmeasured(folder: Path) -> list[str]:
-    """Planned ops without measurements, and probes of which there is not a single one."""
-    planned, measured = _ops_in(folder / "plan"), _measured_ops(folder)
-    missing = [op for op in planned if op not in measured]
+def _planned_ops(run: RunFolder) -> list[str]:
+    planned = run.planned_ops()
+    return [op.name for op in OPS if op.name in planned]
+
+
+def _unmeasured(run: RunFolder) -> list[str]:
+    """Planned ops without measurements, or ["a probe"] where no probe was measured."""
+    measured = measured_ops(run)
+    missing = [op for op in _planned_ops(run) if op not in measured]
     return missing or ([] if any(BY_NAME[op].role == "probe" for op in measured) else ["a probe"])
-
-
-def _measured_ops(folder: Path) -> tuple[str, ...]:
-    return _ops_in(folder / "measurements")
-
-
-def _ops_in(folder: Path) -> tuple[str, ...]:
-    """Known ops with a records file in a folder, in the order of OPS."""
-    files = (file.name for file in folder.glob("*.jsonl*") if not file.name.startswith("."))
-    names = {name.split(".")[0] for name in files}
-    return tuple(op.name for op in OPS if op.name in names)
 
 
 _TAKE: Final = (
@@ -297,10 +270,8 @@ _TAKE: Final = (
 
 
 def _not_taken(names: list[str]) -> str:
-    known = sorted(
-        str(f.parent.relative_to(RESULTS)) for f in RESULTS.glob("*/*/environment.jsonl")
-    )
+    known = [run.name for run in run_folders(RESULTS)]
     return (
-        f"config/config.yaml: devices: no results/<device>/<environment_id>/environment.jsonl for "
+        "config/config.yaml: devices: no results/<device>/<environment_id>/environment.jsonl for "
         f"{', '.join(names)}; known: {', '.join(known) or 'none'}. {_TAKE}"
     )

@@ -6,12 +6,14 @@ from roofcal.ask.breakeven_map import run_map
 from roofcal.calibrate.calibration import calibrate
 from roofcal.calibrate.learning import learning_csv
 from roofcal.core.jsonl import write_records
-from roofcal.publish.derive import Known
+from roofcal.publish.derive import Descriptions
 from roofcal.publish.freeze import publish
 from tests.paths import ROOT
 from tests.roofcal.calibrate.probe_runs import ENVIRONMENT, write_run
 
-KNOWN = Known(spec=None, devices=ROOT / "config/devices", models=ROOT / "config/models")
+DESCRIPTIONS = Descriptions(
+    spec=None, devices=ROOT / "config/devices", models=ROOT / "config/models"
+)
 
 
 def publish_made_up(folder: Path, *, curves: bool = False) -> Path:
@@ -21,4 +23,4 @@ def publish_made_up(folder: Path, *, curves: bool = False) -> Path:
     (run / "breakeven.csv").write_text(run_map(run, run / "calibration.jsonl"))
     if curves:
         (run / "learning.csv").write_text(learning_csv(run))
-    return publish(run, folder / "published", KNOWN.devices)
+    return publish(run, folder / "published", DESCRIPTIONS.devices)

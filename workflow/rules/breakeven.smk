@@ -12,5 +12,5 @@ rule breakeven:
     params:
         run=lambda w: run_of(w).folder,
     shell:
-        "python -m roofcal breakeven --run {params.run} --calibration {input.calibration}"
-        " --out {output} > {log} 2>&1"
+        "python -m roofcal breakeven --run {params.run:q} --calibration {input.calibration:q}"
+        " --out {output:q} > {log:q} 2>&1"

@@ -5,7 +5,7 @@ import re
 import sys
 from pathlib import Path
 
-from roofcal.core.paths import RESULTS
+from roofcal.core.paths import CONFIG, RESULTS
 from roofcal.study.config import load_study
 from roofcal.study.runs import (
     interrupted_runs,
@@ -22,7 +22,7 @@ os.environ.update(PATH=os.pathsep.join([HERE, *os.get_exec_path()]))
 # All that can fail is done here: Snakemake takes an error in an input function to mean that the
 # file has no rule, and would call a stale one up to date.
 try:
-    STUDY = load_study(Path("config"), config)
+    STUDY = load_study(CONFIG, config)
     RUNS = {str(run.derived): run for run in study_runs(STUDY)}
     PLANNED_BY = {op: plan_sources(op) for op in STUDY.sweep_files}
     MEASURED_BY = {op: measure_sources(op) for op in STUDY.sweep_files}

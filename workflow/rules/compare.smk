@@ -10,7 +10,7 @@ rule compare:
         derived=lambda w: [
             f
             for run in with_run_before(run_of(w), RUNS.values())
-            for f in (run.calibration, f"{run.derived}/breakeven.csv")
+            for f in map(str, (run.calibration_file, run.breakeven_file))
         ],
         sources=DONE_BY["compare"],
     output:
@@ -25,4 +25,4 @@ rule compare:
             for run in with_run_before(run_of(w), RUNS.values())
         ],
     shell:
-        "python -m roofcal compare {params.pair} --json --out {output} > {log} 2>&1 || [ $? -eq 1 ]"
+        "python -m roofcal compare {params.pair:q} --json --out {output:q} > {log:q} 2>&1 || [ $? -eq 1 ]"

@@ -1,7 +1,7 @@
 # Reads the measurements of probes alone, as `calibrate` does, and no calibration: it fits its own.
 rule learning:
     input:
-        environment=lambda w: run_of(w).environment,
+        environment=lambda w: str(run_of(w).environment_file),
         plans=lambda w: run_of(w).plans(run_of(w).probes),
         measurements=lambda w: run_of(w).measurements(run_of(w).probes),
         datasheet=lambda w: run_of(w).datasheet(),
@@ -15,4 +15,4 @@ rule learning:
     params:
         run=lambda w: run_of(w).folder,
     shell:
-        "python -m roofcal learning --run {params.run} --out {output} > {log} 2>&1"
+        "python -m roofcal learning --run {params.run:q} --out {output:q} > {log:q} 2>&1"

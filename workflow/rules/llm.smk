@@ -21,5 +21,5 @@ rule llm:
             sort_keys=True,
         ),
     shell:
-        "python -m roofcal llm --run {params.run} --calibration {input.calibration}"
-        " --out {output} > {log} 2>&1"
+        "python -m roofcal llm --run {params.run:q} --calibration {input.calibration:q}"
+        " --out {output:q} > {log:q} 2>&1"

@@ -26,5 +26,5 @@ rule measure:
         timing=lambda w: json.dumps(run_of(w).timing, sort_keys=True),
         journal="{root}/{device}/{environment}/journal/{op}.jsonl",
     shell:
-        "python -m roofcal measure --plan {input.plan} --environment {input.environment}"
-        " --timing {params.timing:q} --journal {params.journal} --out {output} 2>&1 | tee {log}"
+        "python -m roofcal measure --plan {input.plan:q} --environment {input.environment:q}"
+        " --timing {params.timing:q} --journal {params.journal:q} --out {output:q} 2>&1 | tee {log:q}"

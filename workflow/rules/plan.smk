@@ -17,5 +17,5 @@ rule plan:
     params:
         slice=lambda w: json.dumps(run_of(w).slices[w.op], sort_keys=True),
     shell:
-        "python -m roofcal plan --op {wildcards.op} --environment {input.environment}"
-        " --slice {params.slice:q} --out {output} > {log} 2>&1"
+        "python -m roofcal plan --op {wildcards.op:q} --environment {input.environment:q}"
+        " --slice {params.slice:q} --out {output:q} > {log:q} 2>&1"

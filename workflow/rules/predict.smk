@@ -2,7 +2,7 @@
 # device's other environments predict the plan too: how well does one carry over?
 rule predict:
     input:
-        environment=lambda w: run_of(w).environment,
+        environment=lambda w: str(run_of(w).environment_file),
         plan=lambda w: run_of(w).plans([w.op]),
         calibration="{root}/{device}/{environment}/calibration.jsonl",
         others=lambda w: other_calibrations(run_of(w), RUNS.values()),
@@ -16,7 +16,7 @@ rule predict:
         "../../environment.yml"
     params:
         run=lambda w: run_of(w).folder,
-        also=lambda w, input: f" --also {input.others}" if input.others else "",
+        also=lambda w, input: ["--also", *input.others] if input.others else [],
     shell:
-        "python -m roofcal predict --run {params.run} --calibration {input.calibration}"
-        " --op {wildcards.op}{params.also} --out {output} > {log} 2>&1"
+        "python -m roofcal predict --run {params.run:q} --calibration {input.calibration:q}"
+        " --op {wildcards.op:q} {params.also:q} --out {output:q} > {log:q} 2>&1"

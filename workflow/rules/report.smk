@@ -15,7 +15,7 @@ rule report:
         records=[file for run in RUNS.values() for file in run.records()],
         derived=[file for run in RUNS.values() for file in run.derivatives()],
         moved=[
-            f"{run.derived}/moved.json"
+            str(run.moved_file)
             for run in RUNS.values()
             if with_run_before(run, RUNS.values())
         ],
@@ -52,7 +52,7 @@ rule report:
             [ledger.model_dump(mode="json") for ledger in STUDY.ledgers],
             sort_keys=True,
         ),
-        runs=[f"--run {run.folder}={run.derived}" for run in RUNS.values()],
+        runs=[f"--run={run.folder}={run.derived}" for run in RUNS.values()],
     shell:
-        "python -m roofcal report {params.runs} --out {output.page}"
-        " --figures {output.figures} > {log} 2>&1"
+        "python -m roofcal report {params.runs:q} --out {output.page:q}"
+        " --figures {output.figures:q} > {log:q} 2>&1"

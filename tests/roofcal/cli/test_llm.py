@@ -15,7 +15,7 @@ EIGHT = [*H200, "--model", "llama3-70b", "--recipe", "fp8_axiswise", "--tp", "8"
 @pytest.fixture(autouse=True)
 def published(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    monkeypatch.setattr("roofcal.cli.places.RESULTS", Path("no-results-of-this-machine"))
+    monkeypatch.setattr("roofcal.core.paths.RESULTS", Path("no-results-of-this-machine"))
 
 
 def test_it_says_operators_throughput_and_memory(capsys: pytest.CaptureFixture[str]) -> None:

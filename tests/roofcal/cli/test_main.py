@@ -1,5 +1,6 @@
 """The command line: real commands on small records, one message and exit code 2 for mistakes."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -53,9 +54,25 @@ def test_a_folder_that_cannot_be_written_is_named(
     assert "file" in fails(capsys, "calibrate", "--run", str(run), "--out", "file/c.jsonl")
 
 
+@pytest.mark.parametrize("command", ["claims --device nvidia-h200 --ledger deepgemm", "--help"])
+def test_a_reader_that_has_seen_enough_ends_a_command_without_a_word(command: str) -> None:
+    """As in `claims | head -1`. The exit code is the one that a shell shows for `yes | head -1`."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [sys.executable, "-m", "roofcal", *command.split()],
+        cwd=ROOT,
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
 def test_it_runs_as_a_module() -> None:
     asked = [sys.executable, "-m", "roofcal", "--help"]
     said = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     for command in COMMANDS:
-        name = command.__name__.rpartition(".")[2]
-        assert name in said
+        assert command in said

@@ -11,7 +11,7 @@ from roofcal.publish.freeze import publish
 from roofcal.publish.manifest import NAME, write_manifest
 from tests.roofcal.calibrate.probe_runs import ENVIRONMENT, write_run
 from tests.roofcal.models.runs import calibration
-from tests.roofcal.published import KNOWN
+from tests.roofcal.published import DESCRIPTIONS
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def folder(checkout: Path) -> Path:
     run = write_run(checkout / "results" / ENVIRONMENT.device / ENVIRONMENT.environment_id)
     fitted = calibration(ENVIRONMENT.device, ENVIRONMENT.environment_id)
     write_records(run / "calibration.jsonl", [fitted])
-    return publish(run, Path("reports/published"), KNOWN.devices)
+    return publish(run, Path("reports/published"), DESCRIPTIONS.devices)
 
 
 def test_all_publications_are_verified(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,21 +7,22 @@ import pytest
 
 from roofcal.compare.breakeven import moved, read_breakeven
 from roofcal.compare.errors import CompareError
+from roofcal.core.paths import RunFolder
 from tests.roofcal.compare.made_up import write_run
 
 KEY: tuple[str, ...] = ("fp8", "forward", "none", "512", "512")
 
 
 def test_a_map_is_read_and_nothing_means_never(tmp_path: Path) -> None:
-    assert read_breakeven(tmp_path) is None
-    assert read_breakeven(write_run(tmp_path, [], m="64")) == {KEY: (64, 64, 64)}
-    assert read_breakeven(write_run(tmp_path, [], m="")) == {KEY: (inf, inf, inf)}
+    assert read_breakeven(RunFolder.at(tmp_path)) is None
+    assert read_breakeven(RunFolder.at(write_run(tmp_path, [], m="64"))) == {KEY: (64, 64, 64)}
+    assert read_breakeven(RunFolder.at(write_run(tmp_path, [], m=""))) == {KEY: (inf, inf, inf)}
 
 
 def test_a_file_that_is_no_map_is_named(tmp_path: Path) -> None:
     (tmp_path / "breakeven.csv").write_text("recipe,n\nfp8,1\n")
     with pytest.raises(CompareError, match=r"breakeven\.csv"):
-        read_breakeven(tmp_path)
+        read_breakeven(RunFolder.at(tmp_path))
 
 
 def test_clear_moves_come_first() -> None:

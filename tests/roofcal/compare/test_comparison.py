@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from roofcal.compare.comparison import compare
-from roofcal.compare.names import Named
 from roofcal.compare.wording import sentences
+from roofcal.core.paths import RunFolder
 from roofcal.core.records import Measurement, PlanPoint
 from tests.roofcal.compare.made_up import many, measurement, point, slower, write_run
 
@@ -20,16 +20,16 @@ def rows(seed: int) -> list[tuple[PlanPoint, Measurement]]:
 
 
 @pytest.fixture
-def pair(tmp_path: Path) -> tuple[Named, Named]:
+def pair(tmp_path: Path) -> tuple[RunFolder, RunFolder]:
     after = rows(1)
     after[0] = (after[0][0], slower(after[0][1], 1.05))
     gone, new = point(16 * 512), point(16 * 513)
     a = write_run(tmp_path / "a", [*rows(0), (gone, measurement(gone, [1.0, 1.0]))])
     b = write_run(tmp_path / "b", [*after, (new, measurement(new, [1.0, 1.0]))], 1.2e12, "128")
-    return Named(folder=a, derived=a), Named(folder=b, derived=b)
+    return RunFolder.at(a), RunFolder.at(b)
 
 
-def test_everything_that_differs_is_there_as_json(pair: tuple[Named, Named]) -> None:
+def test_everything_that_differs_is_there_as_json(pair: tuple[RunFolder, RunFolder]) -> None:
     found = json.loads(json.dumps(compare(*pair), allow_nan=False))
     assert found["counts"] == {"SLOWER": 1, "FASTER": 0, "SAME": 59, "AMBIGUOUS": 0}
     first = found["points"][0]
@@ -40,7 +40,7 @@ def test_everything_that_differs_is_there_as_json(pair: tuple[Named, Named]) -> 
     assert [len(found[name]) for name in ("appeared", "disappeared")] == [1, 1]
 
 
-def test_a_limit_above_the_change_makes_it_no_regression(pair: tuple[Named, Named]) -> None:
+def test_a_limit_above_the_change_makes_it_no_regression(pair: tuple[RunFolder, RunFolder]) -> None:
     found = compare(*pair, limit=0.2)
     assert found["regressions"] == []
     assert found["counts"]["SLOWER"] == 1
@@ -49,12 +49,12 @@ def test_a_limit_above_the_change_makes_it_no_regression(pair: tuple[Named, Name
 def test_a_whole_group_that_is_slower_is_a_regression(tmp_path: Path) -> None:
     a = write_run(tmp_path / "a", rows(0))
     b = write_run(tmp_path / "b", [(p, slower(row, 1.05)) for p, row in rows(1)])
-    found = compare(Named(folder=a, derived=a), Named(folder=b, derived=b))
+    found = compare(RunFolder.at(a), RunFolder.at(b))
     assert found["regressions"] == []
     assert found["regressed_groups"] == ["gemm: small"]
 
 
-def test_the_text_says_the_same(pair: tuple[Named, Named]) -> None:
+def test_the_text_says_the_same(pair: tuple[RunFolder, RunFolder]) -> None:
     text = sentences(compare(*pair))
     assert "60 points after the common shifts, beyond 2.0%: 1 SLOWER, 0 FASTER, 59 SAME" in text
     assert "SLOWER +5.0%" in text

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from roofcal.compare.constants import moved, read_constants
+from roofcal.core.paths import RunFolder
 from roofcal.core.records import Ceiling
 from tests.roofcal.compare.made_up import write_run
 
@@ -31,7 +32,7 @@ def test_a_constant_of_one_calibration_alone_has_no_other_value() -> None:
 
 
 def test_a_run_without_a_calibration_has_no_constants(tmp_path: Path) -> None:
-    assert read_constants(tmp_path) is None
-    found = read_constants(write_run(tmp_path, []))
+    assert read_constants(RunFolder.at(tmp_path)) is None
+    found = read_constants(RunFolder.at(write_run(tmp_path, [])))
     assert found is not None
     assert list(found) == ["dram_read_bytes_per_s"]

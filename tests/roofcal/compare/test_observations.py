@@ -9,6 +9,7 @@ import pytest
 from roofcal.compare.errors import CompareError
 from roofcal.compare.observations import observation, observe, regime, settled_turns
 from roofcal.core.jsonl import RecordsError, write_records
+from roofcal.core.paths import RunFolder
 from tests.roofcal.compare.made_up import ENVIRONMENT, measurement, observed, point, write_run
 
 
@@ -51,13 +52,13 @@ def test_the_regime_says_whether_the_clock_was_limited() -> None:
 
 
 def test_a_run_is_read_with_its_cards(tmp_path: Path) -> None:
-    run = observe(write_run(tmp_path, [(point(), measurement(point(), [1.0, 1.0]))]))
+    run = observe(RunFolder.at(write_run(tmp_path, [(point(), measurement(point(), [1.0, 1.0]))])))
     assert (run.environment, run.cards, len(run.points)) == (ENVIRONMENT, ("GPU-1",), 1)
 
 
 def test_a_folder_without_measurements_and_one_that_is_no_run_are_refused(tmp_path: Path) -> None:
     with pytest.raises(RecordsError, match=r"environment\.jsonl"):
-        observe(tmp_path)
+        observe(RunFolder.at(tmp_path))
     write_records(tmp_path / "environment.jsonl", [ENVIRONMENT])
     with pytest.raises(CompareError, match="holds no measurement"):
-        observe(tmp_path)
+        observe(RunFolder.at(tmp_path))

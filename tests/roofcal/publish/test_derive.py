@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from roofcal.publish.derive import derivations, tables
-from tests.roofcal.published import KNOWN, publish_made_up
+from roofcal.core.paths import RunFolder
+from roofcal.publish.derive import derivations, report_tables
+from tests.roofcal.published import DESCRIPTIONS, publish_made_up
 
 
 @pytest.fixture(scope="module")
@@ -14,14 +15,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_derived_file_is_made_again_bit_by_bit(folder: Path, tmp_path: Path) -> None:
-    steps = derivations(folder, KNOWN, tmp_path)
+    steps = derivations(RunFolder.at(folder), DESCRIPTIONS, tmp_path)
     assert set(steps) == {"calibration.jsonl", "breakeven.csv", "learning.csv"}
     for name, make in steps.items():
         assert make() == (folder / name).read_bytes(), name
 
 
 def test_the_tables_are_those_that_the_report_wrote(folder: Path) -> None:
-    made = tables(folder, KNOWN.devices)
+    made = report_tables(RunFolder.at(folder), DESCRIPTIONS.devices)
     assert set(made) == {f"tables/{path.name}" for path in (folder / "tables").iterdir()}
     for name, content in made.items():
         assert content == (folder / name).read_bytes(), name

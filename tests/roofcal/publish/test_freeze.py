@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -115,12 +116,24 @@ def test_other_measurements_of_a_published_environment_are_refused(
     assert [p.name for p in target.parent.iterdir()] == [target.name]
 
 
-@pytest.mark.parametrize("gone", ["calibration.jsonl", "measurements/probe_copy.jsonl"])
-def test_an_unfinished_run_is_refused(run: Path, tmp_path: Path, gone: str) -> None:
-    (run / gone).unlink()
-    with pytest.raises(PublishError, match="finish the study first"):
+@pytest.mark.parametrize(
+    ("gone", "missing"),
+    [
+        ("calibration.jsonl", "the calibration"),
+        ("measurements/probe_math.jsonl", "the measurement of probe_math"),
+        ("plan", "the plan of any op"),
+    ],
+)
+def test_an_unfinished_run_is_refused_and_what_it_lacks_is_named(
+    run: Path, tmp_path: Path, gone: str, missing: str
+) -> None:
+    if (run / gone).is_dir():
+        shutil.rmtree(run / gone)
+    else:
+        (run / gone).unlink()
+    with pytest.raises(PublishError, match=f": {missing} is missing; finish the study first"):
         publish(run, tmp_path / "published", DEVICES)
-    assert not list((tmp_path / "published/made-up").iterdir())
+    assert not (tmp_path / "published").exists()
 
 
 def test_the_archive_holds_no_time_of_writing(run: Path, tmp_path: Path) -> None:

@@ -3,15 +3,16 @@
 import gzip
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from roofcal.publish.index import publications
+from roofcal.core.paths import RunFolder, run_folders
 from roofcal.publish.manifest import NAME, write_manifest
 from roofcal.publish.verify import Outcome, verify
 from tests.paths import ROOT
-from tests.roofcal.published import KNOWN, publish_made_up
+from tests.roofcal.published import DESCRIPTIONS, publish_made_up
 
 MATH = "measurements/probe_math.jsonl.gz"
 
@@ -29,11 +30,11 @@ def folder(made: Path, tmp_path: Path) -> Path:
 
 
 def quickly(folder: Path) -> Outcome:
-    return verify(folder, KNOWN, quick=True)
+    return verify(folder, DESCRIPTIONS, quick=True)
 
 
 def test_a_publication_holds_in_full(folder: Path) -> None:
-    outcome = verify(folder, KNOWN)
+    outcome = verify(folder, DESCRIPTIONS)
     assert (outcome.state, outcome.problems, outcome.notes) == ("holds", (), ())
 
 
@@ -57,7 +58,7 @@ def test_records_edited_together_with_the_manifest_no_longer_give_the_calibratio
     text = gzip.decompress((folder / MATH).read_bytes())
     (folder / MATH).write_bytes(gzip.compress(text.replace(b'"ok"', b'"failed"', 3), mtime=0))
     write_manifest(folder, "c0ffee")
-    problems = verify(folder, KNOWN).problems
+    problems = verify(folder, DESCRIPTIONS).problems
     assert any(f"{folder}/calibration.jsonl:1: published" in problem for problem in problems)
     assert any("tables/" in problem for problem in problems)
 
@@ -74,7 +75,7 @@ def test_a_file_that_the_records_do_not_give_is_named_and_another_last_digit_is_
     assert digits in calibration.read_text()
     write_manifest(folder, "c0ffee")
 
-    outcome = verify(folder, KNOWN)
+    outcome = verify(folder, DESCRIPTIONS)
 
     assert outcome.problems[0].startswith(f"{path}:{len(lines) + 1}: published 'more'")
     assert f"{calibration}: other last digits" in outcome.notes[0]
@@ -100,13 +101,11 @@ def test_a_damaged_manifest_is_a_problem_and_no_missing_one(folder: Path) -> Non
     assert "is no manifest" in outcome.problems[0]
 
 
-@pytest.mark.parametrize("folder", publications(ROOT / "reports/published"), ids=lambda f: f.name)
-def test_every_publication_of_this_checkout_holds(folder: Path) -> None:
+@pytest.mark.parametrize("run", run_folders(ROOT / "reports/published"), ids=lambda run: run.name)
+def test_every_publication_of_this_checkout_holds(run: RunFolder) -> None:
     """The quick half; `python -m roofcal verify` makes calibration and curves again, in minutes."""
-    device = folder.parent.name
-    from roofcal.cli.places import datasheet
+    from roofcal.cli.arguments import datasheet
 
-    known = type(KNOWN)(spec=datasheet(device), devices=KNOWN.devices, models=KNOWN.models)
-    outcome = verify(folder, known, quick=True)
+    outcome = verify(run.folder, replace(DESCRIPTIONS, spec=datasheet(run.device)), quick=True)
     assert outcome.problems == ()
     assert outcome.state in ("holds", "no manifest")

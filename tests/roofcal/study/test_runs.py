@@ -16,7 +16,6 @@ from roofcal.study.runs import (
     RunsError,
     current_runs,
     earlier_runs,
-    find_run,
     interrupted_runs,
     other_calibrations,
     published_runs,
@@ -77,17 +76,17 @@ def test_a_found_device_is_a_current_run_with_its_environment_written_once(
     assert run.backend == "cpu"
     assert run.probes == PROBES
     assert run.studies == ("gemm", "cast")
-    assert read_records(Path(run.environment), Environment) == [environment()]
-    before = Path(run.environment).stat().st_mtime_ns
+    assert read_records(run.environment_file, Environment) == [environment()]
+    before = run.environment_file.stat().st_mtime_ns
     study_runs(study())
-    assert Path(run.environment).stat().st_mtime_ns == before
+    assert run.environment_file.stat().st_mtime_ns == before
 
 
 def test_the_files_of_a_run_are_those_of_the_layout() -> None:
-    run = Run(folder=Path("r/d/e"), derived=Path("x/d/e"), ops=("probe_copy", "gemm"), suffix=".gz")
+    run = Run(folder=Path("r/d/e"), derived=Path("x/d/e"), ops=("probe_copy", "gemm"))
 
-    assert run.plans(["gemm"]) == ["r/d/e/plan/gemm.gz"]
-    assert run.measurements(run.probes) == ["r/d/e/measurements/probe_copy.gz"]
+    assert run.plans(["gemm"]) == ["r/d/e/plan/gemm.jsonl"]
+    assert run.measurements(run.probes) == ["r/d/e/measurements/probe_copy.jsonl"]
     assert run.derivatives() == [
         "x/d/e/calibration.jsonl",
         "x/d/e/predictions/gemm.jsonl",
@@ -258,44 +257,6 @@ def test_a_current_run_carries_what_the_configuration_says_of_it(
 
     assert run.slices["gemm"] == wanted.op_slice("gemm", "cpu")
     assert run.timing == wanted.timing("cpu")
-
-
-def calibrate(folder: Path) -> None:
-    (folder / "calibration.jsonl").parent.mkdir(parents=True, exist_ok=True)
-    (folder / "calibration.jsonl").touch()
-
-
-def test_a_published_run_is_shown_as_it_was_frozen_until_it_is_replayed_here() -> None:
-    frozen = PUBLISHED / "nvidia-h200" / "e1"
-    make_run(frozen, PROBES, PROBES, end=".gz")
-    calibrate(frozen)
-    assert find_run("nvidia-h200").derived == frozen
-
-    calibrate(RESULTS / "replay" / "nvidia-h200" / "e1")
-    run = find_run("nvidia-h200", "e1")
-    assert (run.folder, run.derived) == (frozen, RESULTS / "replay" / "nvidia-h200" / "e1")
-
-
-def test_a_calibrated_run_is_shown_before_a_later_one_without_calibration() -> None:
-    published, here = PUBLISHED / "nvidia-h200" / "e1", RESULTS / "nvidia-h200" / "e2"
-    make_run(published, PROBES, PROBES, end=".gz")
-    calibrate(published)
-    make_run(here, PROBES, PROBES)
-    assert find_run("nvidia-h200").folder == published
-
-    calibrate(here)
-    assert find_run("nvidia-h200").folder == here
-    assert find_run("nvidia-h200", "e1").folder == published
-
-
-@pytest.mark.parametrize(("device", "environment"), [("nvidia-h100", None), ("nvidia-h200", "e9")])
-def test_a_run_that_is_not_there_is_refused_with_what_there_is(
-    device: str, environment: str | None
-) -> None:
-    make_run(RESULTS / "nvidia-h200" / "e1", PROBES, PROBES)
-
-    with pytest.raises(RunsError, match="there is: nvidia-h200 e1"):
-        find_run(device, environment)
 
 
 @pytest.mark.parametrize(("backend", "gpus"), [("cuda", [1, 8]), ("cpu", [0, 0])])

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from roofcal.compare.comparison import compare
-from roofcal.compare.names import Named
 from roofcal.core.devices import DeviceSpec
+from roofcal.core.paths import RunFolder
 from roofcal.report.chapter import Writer
 from roofcal.report.data.analysis import analyse
 from roofcal.report.data.loading import ReportError, load_run
@@ -21,7 +21,7 @@ from tests.roofcal.report.synthetic import MadeUpRun
 @pytest.fixture
 def moved(tmp_path: Path) -> str:
     """moved.json of a run in which one point became slower."""
-    pair: list[Named] = []
+    pair: list[RunFolder] = []
     for name, factor in (("a", 1.0), ("b", 1.05)):
         rows = [
             (o.point, measurement(o.point, [2.718281828**t for t in o.log_turns_s]))
@@ -29,7 +29,7 @@ def moved(tmp_path: Path) -> str:
         ]
         rows[0] = (rows[0][0], slower(rows[0][1], factor))
         folder = write_run(tmp_path / name, rows, m="64" if name == "a" else "")
-        pair.append(Named(folder=folder, derived=folder))
+        pair.append(RunFolder.at(folder))
     return json.dumps(compare(pair[0], pair[1]))
 
 

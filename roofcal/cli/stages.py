@@ -1,0 +1,167 @@
+"""The stages of a study, which Snakemake calls: plan, measure, calibrate, learning, report; doctor.
+
+`predict`, `breakeven` and `llm`, which people ask too, have files of their own.
+"""
+
+import argparse
+import json
+import signal
+from pathlib import Path
+
+from roofcal.cli.arguments import Commands, add_run_folder, datasheet, require, write_or_print
+from roofcal.core import paths
+
+
+def add_doctor(commands: Commands) -> None:
+    """Declare `doctor` and its arguments."""
+    parser = commands.add_parser("doctor", help="what is here, and what a study here can do")
+    parser.add_argument(
+        "--write-environment",
+        type=Path,
+        metavar="RESULTS",
+        help="write environment.jsonl of the devices here below RESULTS (on a cluster node)",
+    )
+    parser.set_defaults(run=_doctor)
+
+
+def _doctor(options: argparse.Namespace) -> None:
+    from roofcal.study import doctor
+
+    if options.write_environment:
+        for path in doctor.write_environments(paths.DEVICES, options.write_environment):
+            print(path)
+        return
+    for line in doctor.examine(paths.DEVICES, paths.PUBLISHED):
+        print(line)
+
+
+def add_plan(commands: Commands) -> None:
+    """Declare `plan` and its arguments."""
+    parser = commands.add_parser("plan", help="the points of a study: a summary, or one op's file")
+    parser.add_argument(
+        "--study", choices=("quick", "standard", "full"), help="size for the summary"
+    )
+    parser.add_argument("--op", help="one op")
+    parser.add_argument("--environment", type=Path, help="environment.jsonl of the device")
+    parser.add_argument("--slice", type=json.loads, help="what config says of the op, as JSON")
+    parser.add_argument("--out", type=Path, help="write the points here")
+    parser.set_defaults(run=_plan)
+
+
+def _plan(options: argparse.Namespace) -> None:
+    """Write the points of one op, or print how many there are of each."""
+    from roofcal.core.jsonl import read_single_record, write_records
+    from roofcal.core.records import Environment
+    from roofcal.study.config import load_study
+    from roofcal.study.discover import discover
+    from roofcal.study.plan import plan_op
+
+    if options.out:
+        require(options, "plan --out", "environment", "slice")
+        environment = read_single_record(options.environment, Environment)
+        write_records(options.out, plan_op(options.slice, environment))
+        return
+    study = load_study(paths.CONFIG, {"study": options.study} if options.study else None)
+    for environment in discover(paths.DEVICES):
+        print(f"{environment.device} ({environment.environment_id})")
+        for op in [options.op] if options.op else study.ops:
+            points = plan_op(study.op_slice(op, environment.backend), environment)
+            groups = len({point.group_key for point in points})
+            print(f"  {op:14s}{len(points):6d} points in {groups} groups")
+
+
+def add_measure(commands: Commands) -> None:
+    """Declare `measure` and its arguments."""
+    parser = commands.add_parser("measure", help="measure a plan; goes on where it was interrupted")
+    for name in ("plan", "environment", "journal", "out"):
+        parser.add_argument(f"--{name}", type=Path, required=True)
+    parser.add_argument("--timing", type=json.loads, required=True, help="timing protocol, JSON")
+    parser.add_argument(
+        "--retry",
+        action="append",
+        default=[],
+        choices=("unsupported", "incorrect", "out_of_memory", "timeout", "failed"),
+        help="measure points of this status again (may be given several times)",
+    )
+    parser.set_defaults(run=_measure)
+
+
+def _measure(options: argparse.Namespace) -> None:
+    from roofcal.core.jsonl import read_single_record
+    from roofcal.core.records import Environment
+    from roofcal.measure.session import Job, measure
+    from roofcal.study.discover import check_environment
+
+    check_environment(read_single_record(options.environment, Environment), paths.DEVICES)
+    # A time limit (timeout, SLURM, Snakemake) ends a session like Ctrl-C: its end is recorded.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    job = Job(
+        plan=options.plan,
+        environment=options.environment,
+        timing=options.timing,
+        journal=options.journal,
+        out=options.out,
+        retry=tuple(options.retry),
+    )
+    measure(job)
+
+
+def add_calibrate(commands: Commands) -> None:
+    """Declare `calibrate` and its arguments."""
+    parser = commands.add_parser("calibrate", help="probe measurements of a run -> its constants")
+    add_run_folder(parser)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.set_defaults(run=_calibrate)
+
+
+def _calibrate(options: argparse.Namespace) -> None:
+    from roofcal.calibrate.calibration import calibrate
+    from roofcal.core.jsonl import write_records
+
+    spec = datasheet(options.folder.parent.name)
+    write_records(options.out, [calibrate(options.folder, spec)])
+
+
+def add_learning(commands: Commands) -> None:
+    """Declare `learning` and its arguments."""
+    text = "error of predictions by the number of probes they were fitted on, as CSV"
+    parser = commands.add_parser("learning", help=text)
+    add_run_folder(parser)
+    parser.add_argument("--out", type=Path, help="write here, default: the terminal")
+    parser.set_defaults(run=_learning)
+
+
+def _learning(options: argparse.Namespace) -> None:
+    from roofcal.calibrate.learning import learning_csv
+
+    spec = datasheet(options.folder.parent.name)
+    write_or_print(learning_csv(options.folder, spec), options.out)
+
+
+def add_report(commands: Commands) -> None:
+    """Declare `report` and its arguments."""
+    parser = commands.add_parser("report", help="the HTML page of one or more runs")
+    parser.add_argument(
+        "--run",
+        action="append",
+        required=True,
+        dest="folders",
+        metavar="DIR[=DERIVED]",
+        help="run folder; DERIVED holds calibration and predictions where they stand apart",
+    )
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument(
+        "--figures", type=Path, metavar="DIR", help="every figure as an SVG file below this folder"
+    )
+    parser.set_defaults(run=_report)
+
+
+def _report(options: argparse.Namespace) -> None:
+    from roofcal.claims.load import load_claims
+    from roofcal.report.write import write_report
+
+    pairs = [folder.partition("=")[::2] for folder in options.folders]
+    runs = [(Path(folder), Path(derived or folder)) for folder, derived in pairs]
+    claims = load_claims(paths.CLAIMS)
+    write_report(runs, options.out, paths.DEVICES, claims, options.figures)
+    print(f"report: {options.out.resolve()}")
