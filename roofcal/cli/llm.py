@@ -15,7 +15,7 @@ from roofcal.cli.arguments import (
 from roofcal.core import paths
 
 if TYPE_CHECKING:
-    from roofcal.ask.llm.workload import Question
+    from roofcal.ask.llm.deployment import Deployment
     from roofcal.models.sources import Sources
 
 
@@ -49,25 +49,25 @@ def _llm(options: argparse.Namespace) -> None:
     if options.folder:
         _table(options)
         return
-    from roofcal.ask.llm.answer import as_dict
-    from roofcal.ask.llm.estimate import curve, estimate
-    from roofcal.ask.llm.wording import curve_lines, sentences
+    from roofcal.ask.llm.csv_table import as_dict
+    from roofcal.ask.llm.estimate import estimate, estimates_by_batch
+    from roofcal.ask.llm.text_report import batches_text, estimate_text
 
     missing = [f"--{name}" for name in ("model", "device") if not getattr(options, name)]
     if missing:
         raise ValueError(f"llm needs {' '.join(missing)}, e.g. --model llama3-70b")
-    question, sources = _question(options), _sources(options)
+    deployment, sources = _deployment(options), _sources(options)
     if options.curve:
-        points = curve(question, sources)
-        answers = [as_dict(point, operators=False) for point in points]
-        print(json.dumps({"curve": answers}) if options.json else curve_lines(points))
+        estimates = estimates_by_batch(deployment, sources)
+        answers = [as_dict(answer, operators=False) for answer in estimates]
+        print(json.dumps({"curve": answers}) if options.json else batches_text(estimates))
         return
-    found = estimate(question, sources)
-    print(json.dumps(as_dict(found)) if options.json else sentences(found))
+    answer = estimate(deployment, sources)
+    print(json.dumps(as_dict(answer)) if options.json else estimate_text(answer))
 
 
 def _table(options: argparse.Namespace) -> None:
-    from roofcal.ask.llm.table import run_table
+    from roofcal.ask.llm.csv_table import run_table
     from roofcal.core.language_models import load_models
 
     spec = datasheet(options.folder.parent.name)
@@ -75,8 +75,8 @@ def _table(options: argparse.Namespace) -> None:
     write_or_print(text, options.out)
 
 
-def _question(options: argparse.Namespace) -> "Question":
-    from roofcal.ask.llm.workload import CHUNK, Question, Workload
+def _deployment(options: argparse.Namespace) -> "Deployment":
+    from roofcal.ask.llm.deployment import CHUNK, Deployment, Workload
     from roofcal.core.language_models import load_model
 
     workload = Workload(
@@ -85,7 +85,7 @@ def _question(options: argparse.Namespace) -> "Question":
         output=options.output,
         chunk=options.chunk or CHUNK,
     )
-    return Question(
+    return Deployment(
         model=load_model(paths.MODELS, options.model),
         recipe=options.recipe,
         tensor=options.tp,

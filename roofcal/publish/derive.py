@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from roofcal.ask.breakeven_map import run_map
-from roofcal.ask.llm.table import run_table
+from roofcal.ask.llm.csv_table import run_table
 from roofcal.calibrate.calibration import calibrate
 from roofcal.calibrate.learning import learning_csv
 from roofcal.core.devices import DeviceSpec

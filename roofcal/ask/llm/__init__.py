@@ -1,6 +1,10 @@
-"""Inference of a language model: its operators, priced one by one on a calibrated device.
+"""Inference of a language model: its operators, timed one by one on a calibrated device.
 
-The same weights, cache and links are on every GPU; what one GPU of the longest pipeline stage does
-is what everything waits for. Kernels are replayed in CUDA graphs and follow one another: nothing
-overlaps, neither kernels nor transfers.
+All GPUs have the same weights, cache and links; everything waits for one GPU of the longest
+pipeline stage. Kernels are replayed in CUDA graphs and follow one another: neither kernels nor
+transfers overlap.
+
+architecture    sizes of a model            deployment   GPUs and requests, memory
+operator_times  times of single operators   operators    the operators of a pass
+estimate        prefill and decode          text_report, csv_table   answers
 """

@@ -1,7 +1,7 @@
-"""What a language model holds: parameters, bytes of weights and of cache, matrices of one GPU.
+"""Sizes of a language model: parameters, bytes of weights and of cache, matrices on one GPU.
 
-Weights of the layers' matrices are in the format of the recipe. Embedding, output head, router and
-norms stay in bf16 under every recipe, and so do activations between products and the KV cache.
+The weights of the layers' matrices have the format of the recipe. Embedding, output head, router
+and norms stay in bf16 under every recipe, and so do activations between products and the KV cache.
 
 int4 is weight-only (GPTQ, 2022-10; AWQ, 2023-06): 4 bit per weight and, for each group of 128
 along K, 32 bit of scale and zero point, 4.25 bit together.
@@ -22,8 +22,8 @@ _VOCABULARY_MULTIPLE: Final = 64  # serving engines pad the vocabulary of each G
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Side:
-    """A matrix of `n` x `k` weights on one GPU."""
+class LocalMatrix:
+    """The part of a matrix of weights that one GPU holds: `n` x `k`."""
 
     n: int
     k: int
@@ -59,16 +59,16 @@ def hidden_size(model: LanguageModel) -> int:
 
 def layers_of(model: LanguageModel) -> Layers:
     """All layers of a model."""
-    known = architecture_of(model)
-    dense = known.experts.dense_layers if known.experts else known.layers
-    return Layers(dense=dense, expert=known.layers - dense)
+    architecture = architecture_of(model)
+    dense = architecture.experts.dense_layers if architecture.experts else architecture.layers
+    return Layers(dense=dense, expert=architecture.layers - dense)
 
 
 def longest_stage(model: LanguageModel, pipeline: int) -> Layers:
-    """Layers of the longest pipeline stage: the last ceil(layers / pipeline), experts come last."""
-    every = layers_of(model)
-    count = -(-every.count // pipeline)
-    return Layers(dense=max(0, count - every.expert), expert=min(count, every.expert))
+    """Layers of the longest pipeline stage, the last ceil(layers / pipeline): experts come last."""
+    layers = layers_of(model)
+    count = -(-layers.count // pipeline)
+    return Layers(dense=max(0, count - layers.expert), expert=min(count, layers.expert))
 
 
 def check_parallel(model: LanguageModel, tensor: int, pipeline: int) -> None:
@@ -76,57 +76,58 @@ def check_parallel(model: LanguageModel, tensor: int, pipeline: int) -> None:
 
     Key/value heads may be fewer than the GPUs: engines then give several GPUs the same head.
     """
-    known = architecture_of(model)
-    if known.heads % tensor:
-        raise PredictError(_undivided(model, tensor, f"{known.heads} heads"))
-    if known.latent is None and known.kv_heads % tensor and tensor % known.kv_heads:
-        raise PredictError(_undivided(model, tensor, f"{known.kv_heads} key/value heads"))
+    architecture = architecture_of(model)
+    if architecture.heads % tensor:
+        raise PredictError(_undivided(model, tensor, f"{architecture.heads} heads"))
+    kv_heads = architecture.kv_heads
+    if architecture.latent is None and kv_heads % tensor and tensor % kv_heads:
+        raise PredictError(_undivided(model, tensor, f"{kv_heads} key/value heads"))
     for name, matrix in model.matrices.items():
         size = {"n": matrix.n, "k": matrix.k, "none": tensor}[matrix.shard]
         if name != "qkv" and size % tensor:
             raise PredictError(_undivided(model, tensor, f"{matrix.shard}={size} of {name}"))
-    if pipeline > known.layers:
-        raise PredictError(f"--pp {pipeline}: {model.model} has {known.layers} layers only")
+    if pipeline > architecture.layers:
+        raise PredictError(f"--pp {pipeline}: {model.model} has {architecture.layers} layers only")
 
 
 def _undivided(model: LanguageModel, tensor: int, what: str) -> str:
-    fitting = [str(t) for t in tensor_degrees(model, 64)]
+    degrees = [str(degree) for degree in tensor_degrees(model, 64)]
     return (
         f"--tp {tensor} does not divide the {what} of {model.model}; "
-        f"degrees that do: {', '.join(fitting)}"
+        f"degrees that do: {', '.join(degrees)}"
     )
 
 
 def tensor_degrees(model: LanguageModel, most: int) -> list[int]:
     """Tensor-parallel degrees up to `most` that divide the model."""
-    known = architecture_of(model)
+    architecture = architecture_of(model)
     sizes = [m.n if m.shard == "n" else m.k for m in model.matrices.values() if m.shard != "none"]
     if "qkv" in model.matrices:
         sizes.remove(model.matrices["qkv"].n)
-    shared = math.gcd(known.heads, *sizes)
+    shared = math.gcd(architecture.heads, *sizes)
     degrees = [t for t in range(1, most + 1) if shared % t == 0]
-    if known.latent:
+    if architecture.latent:
         return degrees
-    return [t for t in degrees if known.kv_heads % t == 0 or t % known.kv_heads == 0]
+    return [t for t in degrees if architecture.kv_heads % t == 0 or t % architecture.kv_heads == 0]
 
 
-def local_matrices(model: LanguageModel, tensor: int) -> dict[str, Side]:
+def local_matrices(model: LanguageModel, tensor: int) -> dict[str, LocalMatrix]:
     """The part of each matrix of a layer that one GPU holds."""
-    found = {name: _local(matrix, tensor) for name, matrix in model.matrices.items()}
-    if "qkv" in found:
-        known = architecture_of(model)
-        heads = known.heads // tensor + 2 * local_kv_heads(known, tensor)
-        found["qkv"] = Side(n=heads * known.head_dim, k=found["qkv"].k)
-    return found
+    local = {name: _local_part(matrix, tensor) for name, matrix in model.matrices.items()}
+    if "qkv" in local:
+        architecture = architecture_of(model)
+        heads = architecture.heads // tensor + 2 * local_kv_heads(architecture, tensor)
+        local["qkv"] = LocalMatrix(n=heads * architecture.head_dim, k=local["qkv"].k)
+    return local
 
 
-def local_kv_heads(known: Architecture, tensor: int) -> int:
+def local_kv_heads(architecture: Architecture, tensor: int) -> int:
     """Key/value heads on one GPU: at least one."""
-    return max(1, known.kv_heads // tensor)
+    return max(1, architecture.kv_heads // tensor)
 
 
-def _local(matrix: Matrix, tensor: int) -> Side:
-    return Side(
+def _local_part(matrix: Matrix, tensor: int) -> LocalMatrix:
+    return LocalMatrix(
         n=matrix.n // (tensor if matrix.shard == "n" else 1),
         k=matrix.k // (tensor if matrix.shard == "k" else 1),
     )
@@ -139,7 +140,7 @@ def local_vocabulary(model: LanguageModel, tensor: int) -> int:
 
 
 def matrix_counts(model: LanguageModel, layers: Layers) -> dict[str, int]:
-    """How many of each matrix these layers hold."""
+    """Name of a matrix -> how many of it these layers hold."""
     experts = architecture_of(model).experts
     counts = {}
     for name in model.matrices:
@@ -154,22 +155,23 @@ def matrix_counts(model: LanguageModel, layers: Layers) -> dict[str, int]:
 
 def parameters(model: LanguageModel) -> int:
     """All parameters: matrices, router, norms, embedding and output head."""
-    known, layers = architecture_of(model), layers_of(model)
+    architecture, layers = architecture_of(model), layers_of(model)
     matrices = sum(
         count * model.matrices[name].n * model.matrices[name].k
         for name, count in matrix_counts(model, layers).items()
     )
-    tables = (1 if known.tied_embeddings else 2) * known.vocabulary * hidden_size(model)
-    return matrices + _small_parameters(model, layers) + tables
+    tables = 1 if architecture.tied_embeddings else 2
+    table_parameters = tables * architecture.vocabulary * hidden_size(model)
+    return matrices + _small_parameters(model, layers) + table_parameters
 
 
 def active_parameters(model: LanguageModel) -> int:
-    """Parameters that a token is multiplied with: its experts, and not the embedding table."""
-    known = architecture_of(model)
-    table = 0 if known.tied_embeddings else known.vocabulary * hidden_size(model)
-    if known.experts is None:
+    """Parameters that a token meets: of its own experts alone, and without the embedding table."""
+    architecture = architecture_of(model)
+    table = 0 if architecture.tied_embeddings else architecture.vocabulary * hidden_size(model)
+    if architecture.experts is None:
         return parameters(model) - table
-    unused = (known.experts.count - known.experts.per_token) * layers_of(model).expert
+    unused = (architecture.experts.count - architecture.experts.per_token) * layers_of(model).expert
     pair = (model.matrices["expert_gate_up"], model.matrices["expert_down"])
     return parameters(model) - table - unused * sum(matrix.n * matrix.k for matrix in pair)
 
@@ -195,7 +197,7 @@ def weight_bytes(model: LanguageModel, recipe: str, tensor: int, pipeline: int) 
     return matrices + BF16_BYTES * (_small_parameters(model, layers) + rows * hidden_size(model))
 
 
-def matrix_bytes(recipe: str, matrix: Side) -> float:
+def matrix_bytes(recipe: str, matrix: LocalMatrix) -> float:
     """Bytes of one matrix of weights with its scales; raises KeyError for an unknown recipe."""
     if recipe == "int4":
         return INT4_BITS / 8 * matrix.n * matrix.k
@@ -207,16 +209,16 @@ def kv_bytes_per_token_and_layer(model: LanguageModel, tensor: int) -> int:
 
     Latent attention caches one vector for all heads, so that every GPU holds all of it.
     """
-    known = architecture_of(model)
-    if known.latent:
-        return BF16_BYTES * (known.latent.latent + known.latent.rope)
-    return BF16_BYTES * 2 * local_kv_heads(known, tensor) * known.head_dim
+    architecture = architecture_of(model)
+    if architecture.latent:
+        return BF16_BYTES * (architecture.latent.latent + architecture.latent.rope)
+    return BF16_BYTES * 2 * local_kv_heads(architecture, tensor) * architecture.head_dim
 
 
 def distinct_experts(experts: Experts, tokens: float) -> float:
     """Expected number of experts that `tokens` tokens visit: E (1 - (1 - k/E)^tokens).
 
-    Each token visits k of E experts, all alike likely (a router trained for balance).
+    Each token visits k of E experts, each with the same probability (a router trained for balance).
     """
     missed = math.pow(1 - experts.per_token / experts.count, tokens)
     return experts.count * (1 - missed)

@@ -3,35 +3,35 @@
 prefill  passes of at most `chunk` tokens run one after another; with p pipeline stages, m passes
          take m + p - 1 turns of the longest stage: a bubble of (p - 1) / (m + p - 1)
          (GPipe, 2018-11)
-decode   the batch is split over min(p, batch) groups that follow one another through the stages; a
-         token takes p turns, and stages without a group idle: a bubble of 1 - groups / p.
-         Priced at the mean context, prompt + output / 2
+decode   the batch is divided into min(p, batch) groups that follow one another through the stages;
+         a token takes p turns, and stages without a group idle: a bubble of 1 - groups / p. The
+         context is the mean one, prompt + output / 2
 A request's first token comes from prefill, the others from output - 1 steps of decode.
 
-Intervals: ends of parts add up, see duration.py. They hold the errors of the calibrated model, of
-its constants and of the stated assumptions on link and attention; not what a serving engine adds.
+The ends of intervals add up (roofcal.models.duration). They hold the errors of the calibrated
+model, of its constants and of the stated assumptions on link and attention, but not what a serving
+engine adds.
 """
 
 from dataclasses import dataclass, replace
 from typing import Final
 
 from roofcal.ask.llm.architecture import check_parallel, longest_stage
-from roofcal.ask.llm.memory import Memory, checked_memory
+from roofcal.ask.llm.deployment import Deployment, Memory, checked_memory, with_batch
+from roofcal.ask.llm.operator_times import operator_times
 from roofcal.ask.llm.operators import Operator, Pass, Shard
-from roofcal.ask.llm.prices import Prices, prices_of
-from roofcal.ask.llm.workload import Question
 from roofcal.models.duration import NOTHING, Duration, Rate
-from roofcal.models.link import Link, link_of
+from roofcal.models.link import link_of
 from roofcal.models.sources import Sources
 
 BUBBLE: Final = "pipeline bubble"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stretch:
-    """Prefill of the whole batch, or one step of decode: operators add up to its seconds.
+class PhaseTime:
+    """Prefill of the whole batch, or one step of decode: the sum of its operators.
 
-    bubble  share of its time that a stage idles
+    bubble  share of the time in which a pipeline stage idles
     """
 
     operators: tuple[Operator, ...]
@@ -39,12 +39,12 @@ class Stretch:
 
     @property
     def total(self) -> Duration:
-        """Seconds from its start to its end."""
+        """Seconds from start to end."""
         return sum((operator.total for operator in self.operators), NOTHING)
 
     @property
     def bound_by(self) -> str:
-        """The part that most of the time goes to."""
+        """The part that takes most of the time."""
         shares: dict[str, float] = {}
         for operator in self.operators:
             shares[operator.bound_by] = shares.get(operator.bound_by, 0) + operator.total.value_s
@@ -53,14 +53,14 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """What a device does with a workload."""
+    """Times and memory of a deployment; `link` says where the times of collectives come from."""
 
-    question: Question
+    deployment: Deployment
     device: str
     environment: str
     memory: Memory
-    prefill: Stretch
-    decode: Stretch
+    prefill: PhaseTime
+    decode: PhaseTime
     link: str | None
 
     @property
@@ -69,9 +69,9 @@ class Estimate:
         return self.prefill.total
 
     @property
-    def whole(self) -> Duration:
+    def all_tokens(self) -> Duration:
         """Seconds until every request has all its tokens."""
-        return self.prefill.total + self.decode.total * (self.question.workload.output - 1)
+        return self.prefill.total + self.decode.total * (self.deployment.workload.output - 1)
 
     @property
     def request_tokens_per_s(self) -> Rate:
@@ -81,53 +81,55 @@ class Estimate:
     @property
     def decode_tokens_per_s(self) -> Rate:
         """Tokens per second of all requests while they decode."""
-        return self.decode.total.rate(self.question.workload.batch)
+        return self.decode.total.rate(self.deployment.workload.batch)
 
     @property
     def output_tokens_per_s(self) -> Rate:
         """Tokens of all outputs per second from first to last, prefill included."""
-        load = self.question.workload
-        return self.whole.rate(load.batch * load.output)
+        load = self.deployment.workload
+        return self.all_tokens.rate(load.batch * load.output)
 
 
-def estimate(question: Question, sources: Sources) -> Estimate:
-    """The estimate of a question.
+def estimate(deployment: Deployment, sources: Sources) -> Estimate:
+    """The estimate of a deployment.
 
-    Raises PredictError for degrees that do not divide the model, a model that does not fit, a
-    recipe, link or device without what it takes.
+    Raises PredictError for degrees that do not divide the model, a model that does not fit, and a
+    recipe, link or device that lacks a constant or a datasheet.
     """
-    check_parallel(question.model, question.tensor, question.pipeline)
-    prices = prices_of(sources, question.recipe)
-    link = link_of(
-        prices.calibration, prices.spec, question.link, question.tensor, question.pipeline
-    )
-    spec = prices.spec
-    memory = checked_memory(question, spec.dram_bytes, spec.device)
-    return _priced(question, prices, link, memory)
-
-
-def _priced(question: Question, prices: Prices, link: Link, memory: Memory) -> Estimate:
+    check_parallel(deployment.model, deployment.tensor, deployment.pipeline)
+    times = operator_times(sources, deployment.recipe)
+    calibration, spec = times.calibration, times.spec
+    link = link_of(calibration, spec, deployment.link, deployment.tensor, deployment.pipeline)
+    memory = checked_memory(deployment, spec.dram_bytes, spec.device)
     shard = Shard(
-        model=question.model,
-        recipe=question.recipe,
-        tensor=question.tensor,
-        layers=longest_stage(question.model, question.pipeline),
-        prices=prices,
+        model=deployment.model,
+        recipe=deployment.recipe,
+        tensor=deployment.tensor,
+        layers=longest_stage(deployment.model, deployment.pipeline),
+        times=times,
         link=link,
     )
     return Estimate(
-        question=question,
-        device=prices.spec.device,
-        environment=prices.calibration.environment_id,
+        deployment=deployment,
+        device=spec.device,
+        environment=calibration.environment_id,
         memory=memory,
-        prefill=_prefill(question, shard),
-        decode=_decode(question, shard),
+        prefill=_prefill(deployment, shard),
+        decode=_decode(deployment, shard),
         link=link.says,
     )
 
 
-def _prefill(question: Question, shard: Shard) -> Stretch:
-    load, stages = question.workload, question.pipeline
+def estimates_by_batch(deployment: Deployment, sources: Sources) -> list[Estimate]:
+    """Estimates of batches 1, 2, 4, ... up to the largest that fits; raises as estimate does."""
+    spec = operator_times(sources, deployment.recipe).spec
+    largest = checked_memory(with_batch(deployment, 1), spec.dram_bytes, spec.device).largest_batch
+    batches = [1 << power for power in range(largest.bit_length()) if 1 << power < largest]
+    return [estimate(with_batch(deployment, batch), sources) for batch in [*batches, largest]]
+
+
+def _prefill(deployment: Deployment, shard: Shard) -> PhaseTime:
+    load, stages = deployment.workload, deployment.pipeline
     passes = load.prefill_passes
     forward = Pass(
         phase="prefill",
@@ -135,7 +137,7 @@ def _prefill(question: Question, shard: Shard) -> Stretch:
         requests=max(1.0, load.batch / passes),  # a chunk of a prompt runs the head, too
         context=(load.prompt + 1) / 2,
     )
-    turn = _turn(shard, forward, stages)
+    turn = _stage_turn(shard, forward, stages)
     operators = [replace(operator, calls=operator.calls * passes) for operator in turn]
     if stages > 1:
         stage = sum((operator.total for operator in turn), NOTHING)
@@ -143,37 +145,25 @@ def _prefill(question: Question, shard: Shard) -> Stretch:
             Operator(name=BUBBLE, calls=stages - 1, duration=stage, bound_by="pipeline")
         )
     bubble = (stages - 1) / (passes + stages - 1)
-    return Stretch(operators=tuple(operators), bubble=bubble)
+    return PhaseTime(operators=tuple(operators), bubble=bubble)
 
 
-def _decode(question: Question, shard: Shard) -> Stretch:
-    load, stages = question.workload, question.pipeline
+def _decode(deployment: Deployment, shard: Shard) -> PhaseTime:
+    load, stages = deployment.workload, deployment.pipeline
     groups = min(stages, load.batch)
     requests = -(-load.batch // groups)
     forward = Pass(phase="decode", tokens=requests, requests=requests, context=load.mean_context)
-    turn = _turn(shard, forward, stages)
+    turn = _stage_turn(shard, forward, stages)
     operators = (replace(operator, calls=operator.calls * stages) for operator in turn)
-    return Stretch(operators=tuple(operators), bubble=1 - groups / stages)
+    return PhaseTime(operators=tuple(operators), bubble=1 - groups / stages)
 
 
-def _turn(shard: Shard, forward: Pass, stages: int) -> list[Operator]:
+def _stage_turn(shard: Shard, forward: Pass, stages: int) -> list[Operator]:
     """What the longest stage does with one pass, the send to the next stage included."""
     operators = shard.operators(forward)
     if stages > 1:
-        priced = shard.link.send(shard.stream_bytes(forward))
+        sent = shard.link.send(shard.residual_bytes(forward))
         operators.append(
-            Operator(name="send", calls=1, duration=priced.duration, bound_by=priced.bound_by)
+            Operator(name="send", calls=1, duration=sent.duration, bound_by=sent.bound_by)
         )
     return operators
-
-
-def curve(question: Question, sources: Sources) -> list[Estimate]:
-    """Estimates of batches 1, 2, 4, ... up to the largest that fits; raises as estimate."""
-    spec = prices_of(sources, question.recipe).spec
-    one = replace(question, workload=replace(question.workload, batch=1))
-    largest = checked_memory(one, spec.dram_bytes, spec.device).largest_batch
-    batches = [1 << power for power in range(largest.bit_length()) if 1 << power < largest]
-    return [
-        estimate(replace(one, workload=replace(one.workload, batch=batch)), sources)
-        for batch in [*batches, largest]
-    ]

@@ -2,10 +2,11 @@
 
 A layer is  norm, [cast], qkv, rope and cache, attention, [cast], attention_out, all-reduce,
             norm, [cast], gate_up, activation, [cast], down, all-reduce
-and casts of activations to fp8 are there under fp8 recipes alone. With latent attention qkv is
-q_down, q_up, kv_down and kv_up; in decode kv_up is absorbed into queries and outputs (DeepSeek-V2,
-2024-05, section 2.1.2): the same products, and attention over the latent vectors. Experts are cut
-by tensor parallelism like every other matrix; router, dispatch and combine come with them.
+where [cast] takes activations to fp8 and exists under fp8 recipes alone. Latent attention replaces
+qkv by q_down, q_up, kv_down and kv_up; in decode kv_up is absorbed into queries and outputs
+(DeepSeek-V2, 2024-05, section 2.1.2): the same products, and attention over the latent vectors.
+Tensor parallelism divides experts like every other matrix; router, dispatch and combine come with
+them.
 
 Bytes are those of bf16 activations, each read and written once; norms read and write the residual
 stream too.
@@ -18,7 +19,7 @@ from typing import Final, Literal
 from roofcal.ask.llm.architecture import (
     BF16_BYTES,
     Layers,
-    Side,
+    LocalMatrix,
     architecture_of,
     distinct_experts,
     hidden_size,
@@ -27,7 +28,7 @@ from roofcal.ask.llm.architecture import (
     local_matrices,
     local_vocabulary,
 )
-from roofcal.ask.llm.prices import Prices
+from roofcal.ask.llm.operator_times import OperatorTimes
 from roofcal.core.language_models import LanguageModel
 from roofcal.models.duration import NOTHING, Duration, Priced
 from roofcal.models.link import Link
@@ -39,7 +40,7 @@ _HEAD_RECIPE: Final = "bf16"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operator:
-    """Calls of one operator in one pass: seconds of one call, and the part that takes longest."""
+    """Calls of one operator in one pass: seconds of one call, and its longest part."""
 
     name: str
     calls: float
@@ -75,26 +76,26 @@ class Shard:
     recipe: str
     tensor: int
     layers: Layers
-    prices: Prices
+    times: OperatorTimes
     link: Link
 
     def operators(self, forward: Pass) -> list[Operator]:
         """Every operator of a pass, in the order of a layer; head and embedding last."""
-        found = [*self._attention(forward)]
+        operators = [*self._attention(forward)]
         if self.layers.dense:
             kind = "dense_" if "dense_down" in self.model.matrices else ""
-            found += self._dense(forward, kind)
+            operators += self._dense(forward, kind)
         if self.layers.expert:
-            found += self._experts(forward)
-        return _together([*found, *self._ends(forward)])
+            operators += self._experts(forward)
+        return _joined_by_name([*operators, *self._ends(forward)])
 
-    def stream_bytes(self, forward: Pass) -> float:
-        """Bytes of the stream between layers: what an all-reduce and a send carry."""
+    def residual_bytes(self, forward: Pass) -> float:
+        """Bytes of the stream between layers, which an all-reduce and a send carry."""
         return BF16_BYTES * forward.tokens * hidden_size(self.model)
 
     def _attention(self, forward: Pass) -> Iterator[Operator]:
         count = self.layers.count
-        yield self._moved("norm", count, 4 * forward.tokens * hidden_size(self.model))
+        yield self._elementwise("norm", count, 4 * forward.tokens * hidden_size(self.model))
         local = local_matrices(self.model, self.tensor)
         latent = ("q_down", "q_up", "kv_down", "kv_up")
         for name in latent if architecture_of(self.model).latent else ("qkv",):
@@ -103,7 +104,7 @@ class Shard:
             yield self._product(name, count, forward.tokens, local[name])
         yield self._rope(forward)
         flops, read = self._attention_work(forward)
-        yield self._operator("attention", count, self.prices.attention(flops, read))
+        yield self._operator("attention", count, self.times.attention(flops, read))
         yield from self._cast(count, forward.tokens, local["attention_out"].k)
         yield self._product("attention_out", count, forward.tokens, local["attention_out"])
         yield from self._all_reduce(count, forward)
@@ -114,42 +115,43 @@ class Shard:
         2 operations per head, pair of positions and element of query, key and value. In prefill
         the cache is read once: queries of a tile share it.
         """
-        known = architecture_of(self.model)
-        heads, head = known.heads // self.tensor, 2 * known.head_dim
+        architecture = architecture_of(self.model)
+        heads, head = architecture.heads // self.tensor, 2 * architecture.head_dim
         pairs = forward.tokens * forward.context
-        if known.latent and forward.phase == "decode":
-            head = 2 * known.latent.latent + known.latent.rope
-        elif known.latent:
-            head = known.head_dim + known.latent.rope + known.latent.value
+        if architecture.latent and forward.phase == "decode":
+            head = 2 * architecture.latent.latent + architecture.latent.rope
+        elif architecture.latent:
+            head = architecture.head_dim + architecture.latent.rope + architecture.latent.value
         cached = kv_bytes_per_token_and_layer(self.model, self.tensor)
         positions = pairs if forward.phase == "decode" else forward.tokens
         return 2 * heads * head * pairs, cached * positions
 
     def _rope(self, forward: Pass) -> Operator:
-        """Queries and keys turned in place, keys and values written to the cache."""
-        known = architecture_of(self.model)
-        heads = known.heads // self.tensor
-        if known.latent:
-            turned = (heads + 1) * known.latent.rope
+        """Rotates queries and keys in place, writes keys and values to the cache."""
+        architecture = architecture_of(self.model)
+        heads = architecture.heads // self.tensor
+        if architecture.latent:
+            rotated = (heads + 1) * architecture.latent.rope
         else:
-            turned = (heads + local_kv_heads(known, self.tensor)) * known.head_dim
+            rotated = (heads + local_kv_heads(architecture, self.tensor)) * architecture.head_dim
         cached = kv_bytes_per_token_and_layer(self.model, self.tensor) / BF16_BYTES
-        elements = forward.tokens * (2 * turned + cached)
-        return self._moved("rope and cache", self.layers.count, elements)
+        elements = forward.tokens * (2 * rotated + cached)
+        return self._elementwise("rope and cache", self.layers.count, elements)
 
     def _dense(self, forward: Pass, kind: str) -> Iterator[Operator]:
         local = local_matrices(self.model, self.tensor)
         up, down = local[f"{kind}gate_up"], local[f"{kind}down"]
-        yield self._moved("norm", self.layers.dense, 4 * forward.tokens * hidden_size(self.model))
-        yield from self._network(kind, self.layers.dense, forward.tokens, up, down)
-        yield from self._all_reduce(self.layers.dense, forward)
+        calls, tokens = self.layers.dense, forward.tokens
+        yield self._elementwise("norm", calls, 4 * tokens * hidden_size(self.model))
+        yield from self._feed_forward(kind, calls, tokens, up, down)
+        yield from self._all_reduce(calls, forward)
 
-    def _network(
-        self, kind: str, calls: int, tokens: float, up: Side, down: Side
+    def _feed_forward(
+        self, kind: str, calls: int, tokens: float, up: LocalMatrix, down: LocalMatrix
     ) -> Iterator[Operator]:
         yield from self._cast(calls, tokens, up.k)
         yield self._product(f"{kind}gate_up", calls, tokens, up)
-        yield self._moved("activation", calls, tokens * (up.n + down.k))
+        yield self._elementwise("activation", calls, tokens * (up.n + down.k))
         yield from self._cast(calls, tokens, down.k)
         yield self._product(f"{kind}down", calls, tokens, down)
 
@@ -160,62 +162,63 @@ class Shard:
         calls, tokens, width = self.layers.expert, forward.tokens, hidden_size(self.model)
         local = local_matrices(self.model, self.tensor)
         up, down = local["expert_gate_up"], local["expert_down"]
-        yield self._moved("norm", calls, 4 * tokens * width)
-        router = self.prices.product(_HEAD_RECIPE, tokens, Side(n=experts.count, k=width))
+        yield self._elementwise("norm", calls, 4 * tokens * width)
+        router = self.times.product(_HEAD_RECIPE, tokens, LocalMatrix(n=experts.count, k=width))
         yield self._operator("router", calls, router)
         visited = max(1, round(distinct_experts(experts, tokens)))
         rows = tokens * experts.per_token
-        yield self._moved("dispatch", calls, (tokens + rows) * width)
+        yield self._elementwise("dispatch", calls, (tokens + rows) * width)
         yield from self._cast(calls, rows, up.k)
         yield self._grouped("expert_gate_up", calls, rows, visited, up)
-        yield self._moved("activation", calls, rows * (up.n + down.k))
+        yield self._elementwise("activation", calls, rows * (up.n + down.k))
         yield from self._cast(calls, rows, down.k)
         yield self._grouped("expert_down", calls, rows, visited, down)
-        yield self._moved("combine", calls, (rows + tokens) * width)
+        yield self._elementwise("combine", calls, (rows + tokens) * width)
         if experts.shared:
-            yield from self._network("shared_", calls * experts.shared, tokens, up, down)
+            yield from self._feed_forward("shared_", calls * experts.shared, tokens, up, down)
         yield from self._all_reduce(calls, forward)
 
     def _ends(self, forward: Pass) -> Iterator[Operator]:
-        """Embedding, last norm and output head; the head sees the last token of each request."""
+        """Embedding, last norm and output head, which takes the last token of each request."""
         width = hidden_size(self.model)
-        yield self._moved("embedding", 1, 2 * forward.tokens * width)
-        yield self._moved("norm", 1, 4 * forward.requests * width)
+        yield self._elementwise("embedding", 1, 2 * forward.tokens * width)
+        yield self._elementwise("norm", 1, 4 * forward.requests * width)
         rows = local_vocabulary(self.model, self.tensor)
-        head = self.prices.product(_HEAD_RECIPE, forward.requests, Side(n=rows, k=width))
+        head = self.times.product(_HEAD_RECIPE, forward.requests, LocalMatrix(n=rows, k=width))
         yield self._operator("head", 1, head)
         if self.tensor > 1:
             gathered = BF16_BYTES * forward.requests * rows * self.tensor
-            priced = self.link.collective("all_gather", self.tensor, gathered)
-            yield self._operator("all-gather", 1, priced)
+            exchange = self.link.collective("all_gather", self.tensor, gathered)
+            yield self._operator("all-gather", 1, exchange)
 
-    def _product(self, name: str, calls: int, rows: float, side: Side) -> Operator:
-        return self._operator(name, calls, self.prices.product(self.recipe, rows, side))
+    def _product(self, name: str, calls: int, rows: float, matrix: LocalMatrix) -> Operator:
+        return self._operator(name, calls, self.times.product(self.recipe, rows, matrix))
 
-    def _grouped(self, name: str, calls: int, rows: float, experts: int, side: Side) -> Operator:
-        priced = self.prices.grouped(self.recipe, rows, experts, side)
-        return self._operator(name, calls, priced)
+    def _grouped(
+        self, name: str, calls: int, rows: float, experts: int, matrix: LocalMatrix
+    ) -> Operator:
+        product = self.times.grouped_product(self.recipe, rows, experts, matrix)
+        return self._operator(name, calls, product)
 
     def _cast(self, calls: int, rows: float, cols: int) -> Iterator[Operator]:
-        """Rows of bf16 activations to fp8, where the recipe wants it."""
+        """The cast of bf16 activations to fp8, under recipes that have one."""
         recipe = _CASTS.get(self.recipe)
         if recipe:
-            yield self._operator("cast", calls, self.prices.cast(recipe, rows, cols))
+            yield self._operator("cast", calls, self.times.cast(recipe, rows, cols))
 
     def _all_reduce(self, calls: int, forward: Pass) -> Iterator[Operator]:
         if self.tensor > 1:
-            reduced = self.stream_bytes(forward)
-            priced = self.link.collective("all_reduce", self.tensor, reduced)
-            yield self._operator("all-reduce", calls, priced)
+            exchange = self.link.collective("all_reduce", self.tensor, self.residual_bytes(forward))
+            yield self._operator("all-reduce", calls, exchange)
 
-    def _moved(self, name: str, calls: int, elements: float) -> Operator:
-        return self._operator(name, calls, self.prices.moved(BF16_BYTES * elements))
+    def _elementwise(self, name: str, calls: int, elements: float) -> Operator:
+        return self._operator(name, calls, self.times.elementwise(BF16_BYTES * elements))
 
-    def _operator(self, name: str, calls: int, priced: Priced) -> Operator:
-        return Operator(name=name, calls=calls, duration=priced.duration, bound_by=priced.bound_by)
+    def _operator(self, name: str, calls: int, call: Priced) -> Operator:
+        return Operator(name=name, calls=calls, duration=call.duration, bound_by=call.bound_by)
 
 
-def _together(operators: list[Operator]) -> list[Operator]:
+def _joined_by_name(operators: list[Operator]) -> list[Operator]:
     """One operator per name: seconds of the mean call, the bound of the longest in total."""
     groups: dict[str, list[Operator]] = {}
     for operator in operators:

@@ -6,7 +6,7 @@ import pytest
 
 from roofcal.models.errors import PredictError
 from roofcal.models.link import ASSUMED_LATENCY, ASSUMED_SHARE, Link, Source, link_of
-from tests.roofcal.ask.llm.questions import LINKED, calibrated
+from tests.roofcal.ask.llm.deployments import LINKED, calibrated
 from tests.roofcal.models.runs import SPEC
 
 EIGHT = {

@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 
 from roofcal.ask import breakeven_map
-from roofcal.ask.llm import table as llm
+from roofcal.ask.llm import csv_table as llm
 from roofcal.calibrate import learning
 from roofcal.claims.load import load_claims
 from roofcal.core.records import (

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from roofcal.ask.llm.architecture import (
     Layers,
-    Side,
+    LocalMatrix,
     active_parameters,
     architecture_of,
     check_parallel,
@@ -28,7 +28,7 @@ from roofcal.ask.llm.architecture import (
 )
 from roofcal.core.language_models import Experts
 from roofcal.models.errors import PredictError
-from tests.roofcal.ask.llm.questions import MODELS, model
+from tests.roofcal.ask.llm.deployments import MODELS, model
 
 NAMES = sorted(path.stem for path in MODELS.glob("*.yaml"))
 
@@ -58,9 +58,9 @@ def test_active_parameters_of_deepseek_are_those_published() -> None:
     ("name", "published"), [("qwen3-30b-a3b", 3.3e9), ("qwen3-235b-a22b", 22e9)]
 )
 def test_qwen_counts_the_embedding_among_active_parameters(name: str, published: float) -> None:
-    found = model(name)
-    table = architecture_of(found).vocabulary * hidden_size(found)
-    assert active_parameters(found) + table == pytest.approx(published, rel=0.02)
+    qwen = model(name)
+    table = architecture_of(qwen).vocabulary * hidden_size(qwen)
+    assert active_parameters(qwen) + table == pytest.approx(published, rel=0.02)
 
 
 def test_every_parameter_of_a_dense_model_but_its_embedding_is_active() -> None:
@@ -112,14 +112,14 @@ def test_matrices_are_counted_by_kind_of_layer() -> None:
 
 def test_a_gpu_holds_its_share_of_each_matrix() -> None:
     local = local_matrices(model("llama3-70b"), 8)
-    assert local["qkv"] == Side(n=10240 // 8, k=8192)
-    assert local["down"] == Side(n=8192, k=28672 // 8)
-    assert local_matrices(model("deepseek-v3"), 8)["kv_down"] == Side(n=576, k=7168)
+    assert local["qkv"] == LocalMatrix(n=10240 // 8, k=8192)
+    assert local["down"] == LocalMatrix(n=8192, k=28672 // 8)
+    assert local_matrices(model("deepseek-v3"), 8)["kv_down"] == LocalMatrix(n=576, k=7168)
 
 
 def test_key_value_heads_are_repeated_where_gpus_are_more() -> None:
-    known = architecture_of(model("qwen3-30b-a3b"))
-    assert [local_kv_heads(known, t) for t in (1, 2, 4, 8)] == [4, 2, 1, 1]
+    architecture = architecture_of(model("qwen3-30b-a3b"))
+    assert [local_kv_heads(architecture, t) for t in (1, 2, 4, 8)] == [4, 2, 1, 1]
     assert local_matrices(model("qwen3-30b-a3b"), 8)["qkv"].n == (32 // 8 + 2) * 128
 
 
@@ -129,7 +129,7 @@ def test_the_vocabulary_is_padded() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "tensor", "says"),
+    ("name", "tensor", "message"),
     [
         (
             "llama3-70b",
@@ -141,9 +141,9 @@ def test_the_vocabulary_is_padded() -> None:
     ],
 )
 def test_a_degree_that_does_not_divide_is_named_with_those_that_do(
-    name: str, tensor: int, says: str
+    name: str, tensor: int, message: str
 ) -> None:
-    with pytest.raises(PredictError, match=says):
+    with pytest.raises(PredictError, match=message):
         check_parallel(model(name), tensor, 1)
 
 
@@ -180,7 +180,7 @@ def test_every_degree_that_is_offered_is_accepted_and_no_other(name: str) -> Non
 
 
 def test_bytes_of_a_matrix() -> None:
-    matrix = Side(n=256, k=1024)
+    matrix = LocalMatrix(n=256, k=1024)
     assert matrix_bytes("bf16", matrix) == 2 * 256 * 1024
     assert matrix_bytes("fp8_tensorwise", matrix) == 256 * 1024 + 4
     assert matrix_bytes("fp8_axiswise", matrix) == 256 * 1024 + 4 * 256

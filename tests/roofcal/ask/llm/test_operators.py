@@ -1,16 +1,16 @@
-"""Operators of a pass: which there are, what each is asked to do, what bounds it."""
+"""Operators of a pass: which there are, how much work each has, what bounds it."""
 
 from dataclasses import replace
 
 import pytest
 
-from roofcal.ask.llm.architecture import Side, longest_stage
+from roofcal.ask.llm.architecture import LocalMatrix, longest_stage
+from roofcal.ask.llm.operator_times import OperatorTimes
 from roofcal.ask.llm.operators import Operator, Pass, Shard
-from roofcal.ask.llm.prices import Prices
 from roofcal.models.link import link_of
-from tests.roofcal.ask.llm.questions import LINKED, calibrated, model
+from tests.roofcal.ask.llm.deployments import LINKED, calibrated, model
 
-PRICES = Prices(calibration=calibrated(), spec=LINKED)
+TIMES = OperatorTimes(calibration=calibrated(), spec=LINKED)
 DECODE = Pass(phase="decode", tokens=4, requests=4, context=1000)
 PREFILL = Pass(phase="prefill", tokens=2048, requests=1, context=1024)
 
@@ -21,17 +21,17 @@ def shard(name: str = "llama3-8b", recipe: str = "bf16", tensor: int = 1) -> Sha
         recipe=recipe,
         tensor=tensor,
         layers=longest_stage(model(name), 1),
-        prices=PRICES,
-        link=link_of(PRICES.calibration, LINKED, "auto", tensor, 1),
+        times=TIMES,
+        link=link_of(TIMES.calibration, LINKED, "auto", tensor, 1),
     )
 
 
-def named(found: Shard, forward: Pass = DECODE) -> dict[str, Operator]:
-    return {operator.name: operator for operator in found.operators(forward)}
+def by_name(on_one_gpu: Shard, forward: Pass = DECODE) -> dict[str, Operator]:
+    return {operator.name: operator for operator in on_one_gpu.operators(forward)}
 
 
 def test_a_dense_layer_in_bf16_on_one_gpu() -> None:
-    calls = {name: operator.calls for name, operator in named(shard()).items()}
+    calls = {name: operator.calls for name, operator in by_name(shard()).items()}
     assert calls == {
         "norm": 65, "qkv": 32, "rope and cache": 32, "attention": 32, "attention_out": 32,
         "gate_up": 32, "activation": 32, "down": 32, "embedding": 1, "head": 1,
@@ -39,13 +39,13 @@ def test_a_dense_layer_in_bf16_on_one_gpu() -> None:
 
 
 def test_several_gpus_add_two_all_reduces_a_layer() -> None:
-    calls = {name: operator.calls for name, operator in named(shard(tensor=8)).items()}
+    calls = {name: operator.calls for name, operator in by_name(shard(tensor=8)).items()}
     assert (calls["all-reduce"], calls["all-gather"]) == (64, 1)
 
 
 def test_fp8_adds_a_cast_before_each_product() -> None:
-    assert named(shard(recipe="fp8_tensorwise"))["cast"].calls == 4 * 32
-    assert "cast" not in named(shard(recipe="int4"))
+    assert by_name(shard(recipe="fp8_tensorwise"))["cast"].calls == 4 * 32
+    assert "cast" not in by_name(shard(recipe="int4"))
 
 
 def test_a_cast_reads_bf16_and_writes_fp8() -> None:
@@ -53,11 +53,11 @@ def test_a_cast_reads_bf16_and_writes_fp8() -> None:
     width = 4096 + 4096 + 4096 + 14336  # what the four products read
     bytes_ = 5 * 2048 * width + 4 * 4  # tensorwise reads bf16 twice
     expected = 4 * 1e-6 + bytes_ / 4e12
-    assert named(one, PREFILL)["cast"].total.value_s == pytest.approx(expected)
+    assert by_name(one, PREFILL)["cast"].total.value_s == pytest.approx(expected)
 
 
 def test_a_mixture_of_experts_has_its_own_operators() -> None:
-    names = list(named(shard("deepseek-v3", tensor=8)))
+    names = list(by_name(shard("deepseek-v3", tensor=8)))
     for name in ("q_down", "q_up", "kv_down", "kv_up", "dense_gate_up", "dense_down", "router",
                  "dispatch", "expert_gate_up", "expert_down", "combine", "shared_gate_up",
                  "shared_down"):  # fmt: skip
@@ -67,87 +67,86 @@ def test_a_mixture_of_experts_has_its_own_operators() -> None:
 
 
 def test_calls_by_kind_of_layer() -> None:
-    found = named(shard("deepseek-v3", tensor=8))
-    assert found["attention"].calls == 61
-    assert found["dense_down"].calls == 3
-    assert found["expert_down"].calls == 58
-    assert found["activation"].calls == 3 + 58 + 58
-    assert found["all-reduce"].calls == 2 * 61
+    operators = by_name(shard("deepseek-v3", tensor=8))
+    assert operators["attention"].calls == 61
+    assert operators["dense_down"].calls == 3
+    assert operators["expert_down"].calls == 58
+    assert operators["activation"].calls == 3 + 58 + 58
+    assert operators["all-reduce"].calls == 2 * 61
 
 
-def test_a_model_without_shared_experts_prices_none() -> None:
-    assert "shared_down" not in named(shard("qwen3-30b-a3b"))
+def test_a_model_without_shared_experts_has_no_operator_of_them() -> None:
+    assert "shared_down" not in by_name(shard("qwen3-30b-a3b"))
 
 
 def test_products_are_those_of_the_calibrated_model_on_the_gpus_share() -> None:
-    found = named(shard("llama3-70b", tensor=8))
-    expected = PRICES.product("bf16", 4, Side(n=57344 // 8, k=8192))
-    assert found["gate_up"].duration.value_s == pytest.approx(expected.duration.value_s)
+    operators = by_name(shard("llama3-70b", tensor=8))
+    expected = TIMES.product("bf16", 4, LocalMatrix(n=57344 // 8, k=8192))
+    assert operators["gate_up"].duration.value_s == pytest.approx(expected.duration.value_s)
 
 
-def test_experts_are_priced_by_how_many_a_batch_visits() -> None:
+def test_experts_are_timed_by_how_many_a_batch_visits() -> None:
     one = replace(DECODE, tokens=1, requests=1)
-    found = named(shard("qwen3-30b-a3b"), one)["expert_down"].duration.value_s
-    expected = PRICES.grouped("bf16", 8, 8, Side(n=2048, k=768)).duration.value_s
-    assert found == pytest.approx(expected)
+    down = by_name(shard("qwen3-30b-a3b"), one)["expert_down"].duration.value_s
+    expected = TIMES.grouped_product("bf16", 8, 8, LocalMatrix(n=2048, k=768)).duration.value_s
+    assert down == pytest.approx(expected)
 
 
 def test_decode_attention_reads_the_cache_of_every_request() -> None:
-    found = named(shard())["attention"]
+    attention = by_name(shard())["attention"]
     read = 4 * 1000 * 2 * 8 * 128 * 2
-    assert found.duration.value_s == pytest.approx(1e-6 + read / 4.5e12)
-    assert found.bound_by == "dram"
+    assert attention.duration.value_s == pytest.approx(1e-6 + read / 4.5e12)
+    assert attention.bound_by == "dram"
 
 
 def test_prefill_attention_is_bound_by_math() -> None:
-    found = named(shard(), PREFILL)["attention"]
+    attention = by_name(shard(), PREFILL)["attention"]
     flops = 4 * 32 * 128 * 2048 * 1024
-    assert found.duration.value_s == pytest.approx(1e-6 + flops / (0.55 * 1e15))
-    assert found.bound_by == "math"
+    assert attention.duration.value_s == pytest.approx(1e-6 + flops / (0.55 * 1e15))
+    assert attention.bound_by == "math"
 
 
 def test_latent_attention_reads_one_vector_for_all_heads_and_computes_more() -> None:
     long = replace(DECODE, tokens=256, requests=256, context=4096)
-    found = named(shard("deepseek-v3", tensor=1), long)["attention"]
+    attention = by_name(shard("deepseek-v3", tensor=1), long)["attention"]
     flops = 2 * 128 * (2 * 512 + 64) * 256 * 4096
     read = 256 * 4096 * 576 * 2
     seconds = max(flops / (0.55 * 1e15), read / 4.5e12)
-    assert found.duration.value_s == pytest.approx(1e-6 + seconds)
-    spread = named(shard("deepseek-v3", tensor=8), long)["attention"]
+    assert attention.duration.value_s == pytest.approx(1e-6 + seconds)
+    spread = by_name(shard("deepseek-v3", tensor=8), long)["attention"]
     assert spread.duration.value_s == pytest.approx(1e-6 + read / 4.5e12)
 
 
 def test_latent_prefill_uses_keys_of_192_and_values_of_128() -> None:
-    found = named(shard("deepseek-v3"), PREFILL)["attention"]
+    attention = by_name(shard("deepseek-v3"), PREFILL)["attention"]
     flops = 2 * 128 * (128 + 64 + 128) * 2048 * 1024
-    assert found.duration.value_s == pytest.approx(1e-6 + flops / (0.55 * 1e15))
+    assert attention.duration.value_s == pytest.approx(1e-6 + flops / (0.55 * 1e15))
 
 
 def test_the_head_stays_in_bf16_under_every_recipe() -> None:
-    heads = {named(shard(recipe=r))["head"].duration for r in ("bf16", "fp8_tensorwise", "int4")}
+    heads = {by_name(shard(recipe=r))["head"].duration for r in ("bf16", "fp8_tensorwise", "int4")}
     assert len(heads) == 1
 
 
 def test_an_all_reduce_carries_the_stream() -> None:
-    found = shard(tensor=8)
-    assert found.stream_bytes(DECODE) == 4 * 4096 * 2
-    expected = found.link.collective("all_reduce", 8, 4 * 4096 * 2).duration
-    reduced = named(found)["all-reduce"].duration
+    eighth = shard(tensor=8)
+    assert eighth.residual_bytes(DECODE) == 4 * 4096 * 2
+    expected = eighth.link.collective("all_reduce", 8, 4 * 4096 * 2).duration
+    reduced = by_name(eighth)["all-reduce"].duration
     assert reduced.value_s == pytest.approx(expected.value_s)
 
 
 def test_operators_of_one_name_are_one_row_of_their_mean() -> None:
-    found = [o for o in shard().operators(DECODE) if o.name == "norm"]
-    assert len(found) == 1
-    layer, last = PRICES.moved(2 * 4 * 4 * 4096), PRICES.moved(2 * 4 * 4 * 4096)
+    (norm,) = [o for o in shard().operators(DECODE) if o.name == "norm"]
+    layer, last = TIMES.elementwise(2 * 4 * 4 * 4096), TIMES.elementwise(2 * 4 * 4 * 4096)
     expected = 64 * layer.duration.value_s + last.duration.value_s
-    assert found[0].total.value_s == pytest.approx(expected)
+    assert norm.total.value_s == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("forward", [DECODE, PREFILL])
 def test_more_tokens_take_no_less_time(forward: Pass) -> None:
-    few = named(shard("qwen3-30b-a3b", "fp8_tensorwise"), forward)
+    few = by_name(shard("qwen3-30b-a3b", "fp8_tensorwise"), forward)
     twice = replace(forward, tokens=2 * forward.tokens, requests=2 * forward.requests)
-    many = named(shard("qwen3-30b-a3b", "fp8_tensorwise"), twice)
+    many = by_name(shard("qwen3-30b-a3b", "fp8_tensorwise"), twice)
     for name, operator in few.items():
         assert many[name].duration.value_s >= operator.duration.value_s * 0.999, name

@@ -12,7 +12,7 @@ from roofcal.core.jsonl import write_records
 from roofcal.core.records import Ceiling, Measurement, PlanPoint, Protocol
 from roofcal.models.link import link_of
 from roofcal.ops.probe_link.fit import link_constants
-from tests.roofcal.ask.llm.questions import LINKED
+from tests.roofcal.ask.llm.deployments import LINKED
 from tests.roofcal.calibrate.probe_runs import ENVIRONMENT
 
 SIZES = [4096 * 4**power for power in range(10)]

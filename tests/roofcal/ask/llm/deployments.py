@@ -1,8 +1,8 @@
-"""Questions about the models of config/models on a made-up GPU with a link."""
+"""Deployments of the models of config/models on a made-up GPU with a link."""
 
 from dataclasses import replace
 
-from roofcal.ask.llm.workload import Question, Workload
+from roofcal.ask.llm.deployment import Deployment, Workload
 from roofcal.core.language_models import LanguageModel, load_model
 from roofcal.core.records import Calibration, Ceiling
 from roofcal.models.sources import Sources
@@ -20,19 +20,19 @@ def model(name: str = "llama3-8b") -> LanguageModel:
 
 def calibrated(**links: float) -> Calibration:
     """The made-up calibration with a read bandwidth, and link constants by name."""
-    known = calibration()
-    extra = {"dram_read_bytes_per_s": READ}
-    extra |= {f"link.{name.replace('__', '.')}": exactly(v) for name, v in links.items()}
-    return replace(known, constants={**known.constants, **extra})
+    bare = calibration()
+    constants = {**bare.constants, "dram_read_bytes_per_s": READ}
+    constants |= {f"link.{name.replace('__', '.')}": exactly(v) for name, v in links.items()}
+    return replace(bare, constants=constants)
 
 
 SOURCES = Sources(calibration=calibrated(), spec=LINKED)
 
 
-def question(
+def deployment(
     name: str = "llama3-8b", recipe: str = "bf16", tp: int = 1, pp: int = 1, **load: int
-) -> Question:
+) -> Deployment:
     sizes = {"batch": 1, "prompt": 2048, "output": 256} | load
-    return Question(
+    return Deployment(
         model=model(name), recipe=recipe, tensor=tp, pipeline=pp, workload=Workload(**sizes)
     )

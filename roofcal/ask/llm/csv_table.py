@@ -1,0 +1,177 @@
+"""Estimates as flat records: JSON of one deployment, and the CSV of a run.
+
+The CSV has one row per model of config/models, recipe, cut and batch: batches 1, 4, 16, ... and the
+largest that fits. A cut whose weights leave no room for one request has one row without times. Cuts
+that do not divide a model, and cuts over several GPUs of a device without a link, have no row.
+"""
+
+from collections.abc import Iterator, Mapping
+from io import StringIO
+from pathlib import Path
+from typing import Any, Final
+
+from roofcal.ask.llm.architecture import active_parameters, check_parallel, parameters
+from roofcal.ask.llm.deployment import Deployment, Memory, Workload, memory_of, with_batch
+from roofcal.ask.llm.estimate import Estimate, PhaseTime, estimate
+from roofcal.ask.llm.operator_times import can_estimate, estimable_recipes
+from roofcal.ask.llm.text_report import assumptions
+from roofcal.core.devices import DeviceSpec
+from roofcal.core.language_models import LanguageModel
+from roofcal.models.calibrations import read_calibration
+from roofcal.models.duration import Duration, Rate
+from roofcal.models.errors import PredictError
+from roofcal.models.sources import Sources
+
+PROMPT: Final = 2048
+OUTPUT: Final = 256
+CUTS: Final = ((1, 1), (2, 1), (4, 1), (8, 1), (4, 2))  # tensor parallel, pipeline stages
+_BATCH_FACTOR: Final = 4  # between a batch and the next
+COLUMNS: Final = (
+    *("model", "recipe", "tensor_parallel", "pipeline_parallel"),
+    *("prompt_tokens", "output_tokens", "fits", "batch", "largest_batch"),
+    *("weight_bytes_per_gpu", "needed_bytes_per_gpu", "usable_bytes_per_gpu"),
+    *("first_token_s", "first_token_low_s", "first_token_high_s"),
+    *("decode_step_s", "decode_step_low_s", "decode_step_high_s"),
+    *("decode_tokens_per_s", "decode_tokens_per_s_low", "decode_tokens_per_s_high"),
+    *("output_tokens_per_s", "output_tokens_per_s_low", "output_tokens_per_s_high"),
+    *("prefill_bound_by", "decode_bound_by"),
+)
+
+
+def as_dict(estimate: Estimate, *, operators: bool = True) -> dict[str, Any]:
+    """An estimate as JSON values in SI units; `operators` adds those of both phases."""
+    deployment = estimate.deployment
+    answer: dict[str, Any] = {
+        "model": deployment.model.model,
+        "parameters": parameters(deployment.model),
+        "active_parameters": active_parameters(deployment.model),
+        "device": estimate.device,
+        "environment": estimate.environment,
+        **_deployment_columns(deployment, estimate.memory),
+        "chunk_tokens": deployment.workload.chunk,
+        "kv_cache_bytes_per_gpu": estimate.memory.kv_bytes,
+        "activation_bytes_per_gpu": estimate.memory.activation_bytes,
+        **_duration_columns("first_token", estimate.first_token),
+        **_duration_columns("decode_step", estimate.decode.total),
+        **_rate_columns("request_tokens_per_s", estimate.request_tokens_per_s),
+        **_rate_columns("decode_tokens_per_s", estimate.decode_tokens_per_s),
+        **_rate_columns("output_tokens_per_s", estimate.output_tokens_per_s),
+        "prefill_bound_by": estimate.prefill.bound_by,
+        "decode_bound_by": estimate.decode.bound_by,
+        "prefill_bubble": estimate.prefill.bubble,
+        "decode_bubble": estimate.decode.bubble,
+        "notes": assumptions(estimate),
+    }
+    if operators:
+        answer["prefill"] = _operator_records(estimate.prefill)
+        answer["decode"] = _operator_records(estimate.decode)
+    return answer
+
+
+def _deployment_columns(deployment: Deployment, memory: Memory) -> dict[str, Any]:
+    return {
+        "model": deployment.model.model,
+        "recipe": deployment.recipe,
+        "tensor_parallel": deployment.tensor,
+        "pipeline_parallel": deployment.pipeline,
+        "prompt_tokens": deployment.workload.prompt,
+        "output_tokens": deployment.workload.output,
+        "batch": deployment.workload.batch,
+        "largest_batch": memory.largest_batch,
+        "weight_bytes_per_gpu": memory.weight_bytes,
+        "needed_bytes_per_gpu": memory.needed_bytes,
+        "usable_bytes_per_gpu": memory.usable_bytes,
+    }
+
+
+def _operator_records(phase: PhaseTime) -> list[dict[str, Any]]:
+    return [
+        {
+            "operator": operator.name,
+            "calls": operator.calls,
+            **_duration_columns("call", operator.duration),
+            **_duration_columns("total", operator.total),
+            "bound_by": operator.bound_by,
+        }
+        for operator in phase.operators
+    ]
+
+
+def _duration_columns(name: str, duration: Duration) -> dict[str, float]:
+    return {
+        f"{name}_s": duration.value_s,
+        f"{name}_low_s": duration.low_s,
+        f"{name}_high_s": duration.high_s,
+    }
+
+
+def _rate_columns(name: str, rate: Rate) -> dict[str, float]:
+    return {name: rate.value, f"{name}_low": rate.low, f"{name}_high": rate.high}
+
+
+def run_table(
+    run: Path, calibration: Path, spec: DeviceSpec | None, models: Mapping[str, LanguageModel]
+) -> str:
+    """The table of a run folder as CSV; its header alone where no recipe can be timed.
+
+    Raises PredictError for the calibration of another device, RecordsError for a bad file.
+    """
+    sources = Sources(calibration=read_calibration(calibration, run.parent.name), spec=spec)
+    text = StringIO()
+    text.write(",".join(COLUMNS) + "\n")
+    for row in table_rows(sources, models):
+        text.write(",".join(_cell(row.get(name)) for name in COLUMNS) + "\n")
+    return text.getvalue()
+
+
+def table_rows(sources: Sources, models: Mapping[str, LanguageModel]) -> Iterator[dict[str, Any]]:
+    """Rows of all models that have an architecture, by COLUMNS and more."""
+    if not can_estimate(sources):
+        return
+    for model in models.values():
+        for tensor, pipeline in CUTS if model.architecture else ():
+            if not _has_cut(model, sources, tensor, pipeline):
+                continue
+            for recipe in estimable_recipes(sources):
+                deployment = Deployment(
+                    model=model,
+                    recipe=recipe,
+                    tensor=tensor,
+                    pipeline=pipeline,
+                    workload=Workload(batch=1, prompt=PROMPT, output=OUTPUT),
+                )
+                yield from _rows_by_batch(sources, deployment)
+
+
+def _has_cut(model: LanguageModel, sources: Sources, tensor: int, pipeline: int) -> bool:
+    try:
+        check_parallel(model, tensor, pipeline)
+    except PredictError:
+        return False
+    has_link = sources.spec is not None and sources.spec.link_bytes_per_s is not None
+    return has_link or tensor * pipeline == 1
+
+
+def _rows_by_batch(sources: Sources, deployment: Deployment) -> Iterator[dict[str, Any]]:
+    memory = memory_of(deployment, sources.spec.dram_bytes if sources.spec else 0.0)
+    if not memory.fits:
+        yield _deployment_columns(deployment, memory) | {"fits": "no"}
+        return
+    for batch in _batches(memory.largest_batch):
+        answer = estimate(with_batch(deployment, batch), sources)
+        yield as_dict(answer, operators=False) | {"fits": "yes"}
+
+
+def _batches(largest: int) -> list[int]:
+    """1, 4, 16, ... below the largest, and the largest."""
+    batches, batch = [], 1
+    while batch < largest:
+        batches.append(batch)
+        batch *= _BATCH_FACTOR
+    return [*batches, largest]
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
