@@ -20,7 +20,7 @@ from roofcal.models.sources import Sources
 from roofcal.models.wave import model as wave
 from roofcal.ops import BY_NAME
 from roofcal.ops.all_gather_matmul.spec import GEMM_ONLY
-from roofcal.ops.gemm.fitted import providers
+from roofcal.ops.constants import calibrated_providers
 
 _COLUMNS: Final = ("recipe", "m", "n", "k")
 _MOST_ERRORS: Final = 20
@@ -47,7 +47,8 @@ def _no_answer(point: PlanPoint, model: str, sources: Sources) -> str:
         known = model_named(model).product_recipes(sources)
         why = f"it knows the products {', '.join(known) or 'of no recipe'} there"
         if point.recipe in known and sources.calibration and model == calibrated.MODEL:
-            whose = ", ".join(providers(sources.calibration.constants, point.recipe))
+            constants = sources.calibration.constants
+            whose = ", ".join(calibrated_providers(constants, "gemm", point.recipe))
             why = f"it knows products {point.recipe} by {whose} there"
     if point.op == gathered_points.OP:
         why = _no_link(point, model, sources) or why
@@ -136,7 +137,7 @@ def predict_csv(path: Path, model: str, sources: Sources) -> str:
     """CSV text with predicted_s, predicted_low_s, predicted_high_s, bound_by added to each row.
 
     Columns recipe, m, n, k; others are dropped. The calibrated model answers for its default
-    provider, the library: see roofcal.ops.gemm.fitted. The ends of the interval are empty for a
+    provider, the library: see roofcal.ops.gemm.predict. The ends of the interval are empty for a
     model that states none. Raises PredictError naming file, line and column of up to 20 mistakes at
     once.
     """

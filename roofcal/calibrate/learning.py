@@ -15,22 +15,16 @@ products and eight of casts take 20 s of one core. Narrow weights have one famil
 `calibrate` fits them, 20 ms a fit.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from roofcal.calibrate.calibration import cache_bytes, families_of
-from roofcal.calibrate.probe_records import read_environment, read_probes
+from roofcal.calibrate.calibration import cross_validated_ops
 from roofcal.core.devices import DeviceSpec
-from roofcal.fitting.probes import Probe
-from roofcal.ops.cast import fit as casts
-from roofcal.ops.gemm import fit as products
-from roofcal.ops.mixed_gemm import fit as mixed
-from roofcal.ops.probe_copy.fit import bandwidth_constants
+from roofcal.fitting.cross_validation import Method, judge
+from roofcal.fitting.probes import Device, Probe, by_provider_and_recipe
 
 COLUMNS: Final = (
     *("op", "recipe", "provider", "probes", "repetition", "held_out"),
@@ -39,21 +33,6 @@ COLUMNS: Final = (
 REPETITIONS: Final = 5
 HELD_OUT: Final = 10  # at least so many probes judge
 _STEPS: Final = 6
-
-# (fitted on, judged on) -> log(predicted / measured) of those judged on
-Judge = Callable[[Sequence[Probe], Sequence[Probe]], NDArray[np.float64]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Subject:
-    """A provider's recipe of an op, its probes, the least that its fit takes, how to judge it."""
-
-    op: str
-    recipe: str
-    provider: str
-    probes: Sequence[Probe]
-    least: int
-    judge: Judge
 
 
 def learning_csv(
@@ -66,8 +45,11 @@ def learning_csv(
     without an environment, RecordsError for bad files.
     """
     lines = [",".join(COLUMNS)]
-    for subject in _subjects(run, spec):
-        lines += _rows(subject, repetitions, seed)
+    for op, method, device, probes in cross_validated_ops(run, spec):
+        for provider, recipe, members in by_provider_and_recipe(probes):
+            labels = f"{op.folder},{recipe},{provider}"
+            rows = _rows(members, device, method, repetitions, seed)
+            lines += [f"{labels},{row}" for row in rows]
     return "\n".join(lines) + "\n"
 
 
@@ -82,57 +64,20 @@ def sizes(least: int, count: int) -> list[int]:
     return sorted({round(float(size)) for size in np.geomspace(least, most, _STEPS)})
 
 
-def _rows(subject: _Subject, repetitions: int, seed: int) -> Iterator[str]:
-    labels = [subject.op, subject.recipe, subject.provider]
-    count = len(subject.probes)
+def _rows(
+    probes: Sequence[Probe], device: Device, method: Method[Any], repetitions: int, seed: int
+) -> Iterator[str]:
+    """One row per repetition and number of probes, without the labels of op and recipe."""
+    count = len(probes)
     for repetition in range(repetitions):
         order = np.random.default_rng([seed, repetition]).permutation(count)
-        shuffled = [subject.probes[i] for i in order]
-        for size in sizes(subject.least, count):
-            error = np.abs(np.expm1(subject.judge(shuffled[:size], shuffled[size:])))
+        shuffled = [probes[i] for i in order]
+        for size in sizes(method.least_probes, count):
+            drawn, unseen = (
+                method.problem(probes=members, device=device)
+                for members in (shuffled[:size], shuffled[size:])
+            )
+            error = np.abs(np.expm1(judge(drawn, unseen, method)))
             figures = (error.mean(), np.median(error), np.percentile(error, 95))
-            numbers = [str(size), str(repetition), str(len(error))]
-            yield ",".join([*labels, *numbers, *(f"{figure:.4g}" for figure in figures)])
-
-
-def _subjects(run: Path, spec: DeviceSpec | None) -> Iterator[_Subject]:
-    environment = read_environment(run)
-    cache, source = cache_bytes(environment, spec), np.random.default_rng(0)
-    streams = dict(bandwidth_constants(read_probes(run, "probe_copy"), cache, source))
-    stream = streams.get("dram_read_bytes_per_s")
-    memory, families = stream.value if stream else None, families_of(environment)
-    for provider, recipe, probes in casts.by_pair(read_probes(run, "probe_math")):
-
-        def of_products(
-            chosen: Sequence[Probe], others: Sequence[Probe], recipe: str = recipe
-        ) -> NDArray[np.float64]:
-            units = environment.compute_units
-            return products.judged(recipe, chosen, others, units, memory, families)
-
-        yield _Subject(
-            op="gemm",
-            recipe=recipe,
-            provider=provider,
-            probes=probes,
-            least=products.LEAST_POINTS,
-            judge=of_products,
-        )
-    for provider, recipe, probes in casts.by_pair(read_probes(run, "probe_cast")):
-        yield _Subject(
-            op="cast",
-            recipe=recipe,
-            provider=provider,
-            probes=probes,
-            least=casts.LEAST_POINTS,
-            judge=lambda chosen, others: casts.judged(chosen, others, cache or 0.0),
-        )
-    machine = mixed.Machine.of(environment, memory)
-    for provider, recipe, probes in casts.by_pair(read_probes(run, "probe_mixed_gemm")):
-        yield _Subject(
-            op="mixed_gemm",
-            recipe=recipe,
-            provider=provider,
-            probes=probes,
-            least=mixed.LEAST_POINTS,
-            judge=lambda chosen, others: mixed.judged(chosen, others, machine),
-        )
+            numbers = (size, repetition, len(error), *(f"{figure:.4g}" for figure in figures))
+            yield ",".join(map(str, numbers))

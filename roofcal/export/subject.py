@@ -8,7 +8,8 @@ from typing import Any, Final
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.recipes import GEMM_RECIPES
 from roofcal.core.records import Calibration, Ceiling, Environment
-from roofcal.ops.gemm.fitted import CEILING, OP, default_provider, pairs
+from roofcal.ops.gemm.model import CEILING
+from roofcal.ops.gemm.predict import calibrated_recipes, default_provider
 
 COPY: Final = "dram_copy_bytes_per_s"
 READ: Final = "dram_read_bytes_per_s"
@@ -91,8 +92,8 @@ class Subject:
         """
         constants = self.calibration.constants
         names = [
-            f"{OP}.{default_provider(constants, recipe)}.{recipe}.{CEILING}"
-            for recipe in dict.fromkeys(recipe for _, recipe in pairs(constants))
+            f"gemm.{default_provider(constants, recipe)}.{recipe}.{CEILING}"
+            for recipe in calibrated_recipes(self.calibration)
             if recipe in GEMM_RECIPES and GEMM_RECIPES[recipe].math_dtype == dtype
         ]
         rates = {name: constants[name].value for name in names if name in constants}

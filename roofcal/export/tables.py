@@ -22,7 +22,7 @@ import yaml
 from roofcal.core.records import Ceiling
 from roofcal.core.units import SI_PREFIXES, TERA
 from roofcal.export.subject import ExportError, Format, Subject, comment_lines
-from roofcal.ops.gemm.model import BY_CODE
+from roofcal.ops.constants import family_of_constant
 
 # Units that take a prefix -> how people write them. TFLOP/s are usual, PFLOP/s are not.
 _PREFIXED_UNITS: Final = {u: u for u in ("B/s", "Hz", "s", "s/B", "W")} | {"flop/s": "FLOP/s"}
@@ -67,7 +67,7 @@ def _constant_row(name: str, constant: Ceiling) -> ConstantRow:
         ci95_low=constant.ci95_low,
         ci95_high=constant.ci95_high,
         unit=constant.unit,
-        choice=BY_CODE.get(int(constant.value)) if constant.unit == "code" else None,
+        choice=family_of_constant(name, constant),
         evidence=constant.evidence,
     )
 

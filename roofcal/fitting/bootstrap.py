@@ -1,4 +1,4 @@
-"""95 % intervals by resampling points with replacement (Efron & Tibshirani, 1993, chapter 13)."""
+"""95 % intervals by resampling probes with replacement (Efron & Tibshirani, 1993, chapter 13)."""
 
 from collections.abc import Callable
 
@@ -6,19 +6,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofcal.core.records import Ceiling
+from roofcal.core.times import Array
 
 RESAMPLES = 200
-Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+
+def draw_resamples(count: int, generator: np.random.Generator) -> Index:
+    """Indices of range(count) drawn with replacement, [RESAMPLES, count]."""
+    return generator.integers(0, count, size=(RESAMPLES, count))
+
+
+def interval_ends(values: Array) -> tuple[Array, Array]:
+    """(low, high): 2.5 and 97.5 percentiles over the first axis, that of the resamples."""
+    low, high = np.percentile(values, [2.5, 97.5], axis=0)
+    return low, high
 
 
 def interval(
-    count: int, statistic: Callable[[NDArray[np.int64]], Array], generator: np.random.Generator
+    count: int, statistic: Callable[[Index], Array], generator: np.random.Generator
 ) -> tuple[Array, Array]:
-    """(low, high) 2.5 and 97.5 percentiles of a statistic of indices drawn from range(count)."""
-    draws = generator.integers(0, count, size=(RESAMPLES, count))
-    values = np.array([statistic(draw) for draw in draws])
-    low, high = np.percentile(values, [2.5, 97.5], axis=0)
-    return low, high
+    """(low, high) of a statistic of `count` probes, which takes the indices of a resample."""
+    return interval_ends(np.array([statistic(draw) for draw in draw_resamples(count, generator)]))
 
 
 def ceiling(value: float, low: float, high: float, unit: str, evidence: str) -> Ceiling:
@@ -30,3 +39,8 @@ def ceiling(value: float, low: float, high: float, unit: str, evidence: str) -> 
         unit=unit,
         evidence=evidence,
     )
+
+
+def exact(value: float, unit: str, evidence: str) -> Ceiling:
+    """A constant that has no error: a count, or a choice."""
+    return ceiling(value, value, value, unit, evidence)

@@ -1,9 +1,9 @@
-"""The probe measurements of a run: the only measurements a calibration may see."""
+"""What a fit reads: probe measurements, and what is known of the device that was measured."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from roofcal.core.records import Measurement, PlanPoint
+from roofcal.core.records import Ceiling, Environment, Measurement, PlanPoint
 from roofcal.core.statistics import Summary
 
 
@@ -23,3 +23,51 @@ class Probe:
     def shape(self) -> Mapping[str, int]:
         """Its sizes."""
         return self.point.shape
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Device:
+    """What a fit may know of the device besides the probes of its own op.
+
+    cache_bytes  size of the last-level cache, None where neither machine nor datasheet states it
+    constants    constants that were fitted before: ops are fitted in the order of roofcal.ops.OPS
+    """
+
+    environment: Environment
+    cache_bytes: float | None = None
+    constants: Mapping[str, Ceiling] = field(default_factory=dict)
+
+    @property
+    def compute_units(self) -> int:
+        """Multiprocessors of a GPU, cores of a CPU."""
+        return self.environment.compute_units
+
+    @property
+    def is_cpu(self) -> bool:
+        """Whether it is a processor, whose libraries cut no tiles for multiprocessors."""
+        return self.environment.vendor == "cpu"
+
+    @property
+    def stream_bytes_per_s(self) -> float | None:
+        """Bandwidth at which streams read memory; None where none was measured."""
+        stream = self.constants.get("dram_read_bytes_per_s")
+        return stream.value if stream else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fitted:
+    """What the probes of one op say.
+
+    constants  name in the calibration -> value with interval
+    errors     "<op>.<provider>.<recipe>" -> errors on probes that were left out of the fit
+    """
+
+    constants: dict[str, Ceiling] = field(default_factory=dict)
+    errors: dict[str, dict[str, float]] = field(default_factory=dict)
+
+
+def by_provider_and_recipe(probes: Sequence[Probe]) -> Iterator[tuple[str, str, list[Probe]]]:
+    """(provider, recipe, its probes) in the order of their names."""
+    for provider, recipe in sorted({(p.point.provider, p.point.recipe) for p in probes}):
+        members = [p for p in probes if (p.point.provider, p.point.recipe) == (provider, recipe)]
+        yield provider, recipe, members

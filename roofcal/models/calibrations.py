@@ -1,15 +1,14 @@
 """Calibrations by device: those measured on this machine, else published ones."""
 
-import difflib
+from collections.abc import Sequence
 from pathlib import Path
 
 from roofcal.core.environments import version_key
 from roofcal.core.jsonl import read_records
+from roofcal.core.names import did_you_mean
 from roofcal.core.records import Calibration
 from roofcal.models.errors import PredictError
-from roofcal.ops.cast.model import CONSTANTS
-from roofcal.ops.gemm.fitted import old_names
-from roofcal.ops.mixed_gemm import fitted as narrow
+from roofcal.ops.constants import missing_constants, names_without_provider
 
 
 def find_calibration(
@@ -21,17 +20,22 @@ def find_calibration(
     in its name. Raises PredictError with what there is where nothing matches, and for a file that
     holds no calibration of the device.
     """
-    roots = (published, results / "replay", results)
-    found = [path for root in roots for path in _calibrations(root)]
+    paths = [
+        path
+        for root in (published, results / "replay", results)
+        # later versions of driver, torch and triton last
+        for path in sorted(
+            root.glob("*/*/calibration.jsonl"), key=lambda path: version_key(path.parent.name)
+        )
+    ]
     matching = [
         path
-        for path in found
+        for path in paths
         if path.parent.parent.name == device and environment in (None, path.parent.name)
     ]
     if not matching:
-        raise PredictError(_nothing(device, environment, found))
-    path = matching[-1]
-    return path.parent, read_calibration(path, device)
+        raise PredictError(_no_match(device, environment, paths))
+    return matching[-1].parent, read_calibration(matching[-1], device)
 
 
 def read_calibration(path: Path, device: str | None) -> Calibration:
@@ -41,63 +45,45 @@ def read_calibration(path: Path, device: str | None) -> Calibration:
     that did not tell providers of products apart or knew fewer constants of a model; RecordsError
     for a bad file.
     """
-    found = read_records(path, Calibration)
-    if not found:
+    calibrations = read_records(path, Calibration)
+    if not calibrations:
         raise PredictError(f"{path}: holds no calibration; delete it and run `make study` again")
-    if device not in (None, found[0].device):
+    calibration = calibrations[0]
+    if device not in (None, calibration.device):
         raise PredictError(
-            f"{path} was fitted on {found[0].device}, not on {device}; "
+            f"{path} was fitted on {calibration.device}, not on {device}; "
             "give the calibration of that device"
         )
-    _check_names(path, found[0])
-    _check_complete(path, found[0])
-    return found[0]
+    _check_constants(path, calibration)
+    return calibration
 
 
-def _calibrations(root: Path) -> list[Path]:
-    """Those below a folder, later versions of driver, torch and triton last."""
-    found = root.glob("*/*/calibration.jsonl")
-    return sorted(found, key=lambda path: version_key(path.parent.name))
-
-
-def _check_names(path: Path, calibration: Calibration) -> None:
-    """Raises PredictError for constants of products without the provider they were fitted on."""
-    old = old_names(calibration.constants)
-    if old:
-        raise PredictError(
-            f"{path}: {min(old)} does not say whose products it is of: an older roofcal fitted it. "
-            "Names are gemm.<provider>.<recipe>.<constant> now: run `make study` again, which fits "
-            "what is under results/ from its records, or fit again: "
-            f"python -m roofcal calibrate --run {path.parent} --out FILE"
+def _check_constants(path: Path, calibration: Calibration) -> None:
+    """Raises PredictError for the calibration of an older roofcal, with the way to fit it again."""
+    nameless = names_without_provider(calibration.constants)
+    missing = missing_constants(calibration.constants)
+    if nameless:
+        name = min(nameless)
+        problem = (
+            f"{name} does not say whose products it is of: an older roofcal fitted it. "
+            f"Names are {name.split('.')[0]}.<provider>.<recipe>.<constant> now: run"
         )
+    elif missing:
+        problem = f"{missing[0]} is missing: an older roofcal fitted it. Run"
+    else:
+        return
+    raise PredictError(
+        f"{path}: {problem} `make study` again, which fits what is under results/ from its records,"
+        f" or fit again: python -m roofcal calibrate --run {path.parent} --out FILE"
+    )
 
 
-def _check_complete(path: Path, calibration: Calibration) -> None:
-    """Raises PredictError for a pair without a constant that its equation has by now."""
-    known = calibration.constants
-    pairs = dict.fromkeys(".".join(name.split(".")[:3]) for name in known)
-    wanted = {"cast": CONSTANTS, narrow.OP: (narrow.FAMILY,)}
-    missing = [
-        f"{pair}.{constant}"
-        for pair in pairs
-        for constant in wanted.get(pair.split(".")[0], ())
-        if f"{pair}.{constant}" not in known
-    ]
-    if missing:
-        raise PredictError(
-            f"{path}: {missing[0]} is missing: an older roofcal fitted it. Run `make study` again, "
-            "which fits what is under results/ from its records, or fit again: "
-            f"python -m roofcal calibrate --run {path.parent} --out FILE"
-        )
-
-
-def _nothing(device: str, environment: str | None, found: list[Path]) -> str:
-    devices = sorted({path.parent.parent.name for path in found})
+def _no_match(device: str, environment: str | None, paths: Sequence[Path]) -> str:
+    devices = sorted({path.parent.parent.name for path in paths})
     if not devices:
         return f"no calibration of {device} or any other device; run `make study` first"
     if device not in devices:
-        close = difflib.get_close_matches(device, devices, n=1)
-        hint = f"; did you mean '{close[0]}'?" if close else ""
+        hint = did_you_mean(device, devices)
         return f"no calibration of device '{device}'{hint} There are: {', '.join(devices)}"
-    names = sorted({path.parent.name for path in found if path.parent.parent.name == device})
+    names = sorted({path.parent.name for path in paths if path.parent.parent.name == device})
     return f"{device} has no environment '{environment}'; there are: {', '.join(names)}"

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import pandas as pd
 
-from roofcal.ops.gemm.fitted import LIBRARIES
+from roofcal.ops.gemm.predict import LIBRARIES
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.prediction_errors import ALL, error_of, providers_in
 from roofcal.report.data.tidy import MODEL

@@ -36,8 +36,8 @@ from roofcal.models.errors import PredictError
 from roofcal.models.sources import Sources
 from roofcal.ops import BY_NAME
 from roofcal.ops.gemm import predict as calibrated_products
-from roofcal.ops.gemm.fitted import default_provider
 from roofcal.ops.gemm.model import joined
+from roofcal.ops.gemm.predict import default_provider
 
 ATTENTION_SHARE: Final = Rate(0.55, 0.35, 0.75)
 CACHE_SHARE: Final = 0.8
@@ -118,7 +118,7 @@ class OperatorTimes:
     def _int4(self, m: Array, matrix: LocalMatrix) -> Priced:
         n, k = np.array([float(matrix.n)]), np.array([float(matrix.k)])
         provider = default_provider(self.calibration.constants, "bf16")
-        parts = calibrated_products.parts(self.calibration, provider, "bf16", (m, n, k))
+        parts = calibrated_products.product_parts(self.calibration, provider, "bf16", (m, n, k))
         constants = self.calibration.constants
         rows = float(m[0])
         moved = matrix_bytes("int4", matrix) + 2 * rows * (matrix.k + matrix.n)

@@ -1,159 +1,86 @@
-"""Constants of casts, fitted on probe_cast: by provider and recipe, see ops/cast/model.py.
+"""Constants of casts, fitted on probe_cast by provider and recipe; equations: the model beside."""
 
-The fit minimises soft-clipped logarithms of predicted / measured, as that of products does. The
-family is the one with the smaller error on probes left out in turn.
-"""
-
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.optimize import least_squares
 
-from roofcal.core.records import Ceiling
-from roofcal.fitting.bootstrap import ceiling, interval
-from roofcal.fitting.probes import Probe
-from roofcal.ops.cast.model import CONSTANTS, FAMILIES, evaluate
+from roofcal.core.times import Array
+from roofcal.fitting.bootstrap import Index, ceiling
+from roofcal.fitting.cross_validation import (
+    Method,
+    Problem,
+    SearchSpace,
+    error_summary,
+    fit_problem,
+    p95_of_logs,
+)
+from roofcal.fitting.probes import Device, Fitted, Probe
+from roofcal.ops.cast.model import CONSTANTS, FAMILIES, FAMILY, evaluate
+from roofcal.ops.constants import encode_family
 
-Array = NDArray[np.float64]
-LEAST_POINTS: Final = 8
-_FOLDS: Final = 7
-_QUICK_FOLDS: Final = 3
-_SOFT: Final = 0.1
-_STARTS: Final = ((1.2, 10.0), (2.0, 1000.0))  # misaligned, extra_columns
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CastFit:
-    """Result for one provider and recipe; errors are fractions of the measured time."""
-
-    family: str
-    constants: Mapping[str, Ceiling]
-    errors: Mapping[str, float]
+# Of (misaligned, extra_columns). Two, because there are two minima: slow large casts are put down
+# to narrow matrices or to misaligned rows.
+_STARTS: Final = ((1.2, 10.0), (2.0, 1000.0))
 
 
-def fit_casts(
-    probes: Sequence[Probe], cache_bytes: float, generator: np.random.Generator
-) -> Iterator[tuple[str, CastFit]]:
-    """("<provider>.<recipe>", fit) of every pair with eight probes and more."""
-    for provider, recipe, some in by_pair(probes):
-        if len(some) >= LEAST_POINTS:
-            yield f"{provider}.{recipe}", _fit_one(_Data.of(recipe, some, cache_bytes), generator)
+class Casts(Problem):
+    """Casts of one provider and recipe."""
 
+    @cached_property
+    def _sizes(self) -> Array:
+        """Rows and columns, [2, probes]."""
+        sizes = [[p.shape["rows"], p.shape["cols"]] for p in self.probes]
+        return np.array(sizes, dtype=float).T
 
-def by_pair(probes: Sequence[Probe]) -> Iterator[tuple[str, str, list[Probe]]]:
-    """(provider, recipe, its probes) in the order of their names."""
-    pairs = sorted({(p.point.provider, p.point.recipe) for p in probes})
-    for provider, recipe in pairs:
-        some = [p for p in probes if (p.point.provider, p.point.recipe) == (provider, recipe)]
-        yield provider, recipe, some
+    @property
+    def families(self) -> Sequence[str]:
+        """All: which kernels a provider has, the probes tell."""
+        return list(FAMILIES)
 
-
-def judged(probes: Sequence[Probe], others: Sequence[Probe], cache_bytes: float) -> Array:
-    """log(predicted / measured) of `others` by a fit of `probes` alone, its family included.
-
-    All are of one provider and recipe. The family is chosen by three folds.
-    """
-    recipe = probes[0].point.recipe
-    data = _Data.of(recipe, probes, cache_bytes)
-    family, _ = _chosen(data, _QUICK_FOLDS)
-    found = data.search(family, np.arange(len(probes)))
-    unseen = _Data.of(recipe, others, cache_bytes)
-    return unseen.residual(found, family, np.arange(len(others)))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Data:
-    recipe: str
-    rows: Array
-    cols: Array
-    seconds: Array
-    cache_bytes: float
-
-    @classmethod
-    def of(cls, recipe: str, probes: Sequence[Probe], cache_bytes: float) -> "_Data":
-        return cls(
-            recipe=recipe,
-            rows=np.array([float(p.shape["rows"]) for p in probes]),
-            cols=np.array([float(p.shape["cols"]) for p in probes]),
-            seconds=np.array([p.latency.median for p in probes]),
-            cache_bytes=cache_bytes,
+    def space(self, family: str) -> SearchSpace:
+        """Bounds from the fastest and the shortest cast."""
+        rows, cols = self._sizes
+        rate = float((rows * cols / self.seconds).max())
+        shortest = float(self.seconds.min())
+        starts = [[shortest, 3 * rate, 3 * rate, *start] for start in _STARTS]
+        return SearchSpace(
+            names=tuple(CONSTANTS),
+            low=np.log([0.02 * shortest, 0.05 * rate, 0.05 * rate, 1.0, 0.1]),
+            high=np.log([5 * shortest, 50 * rate, 50 * rate, 6.0, 8000.0]),
+            starts=np.log(starts),
         )
 
-    def residual(self, constants: Array, family: str, index: NDArray[Any]) -> Array:
-        """log(predicted / measured) of the probes of `index`; constants as CONSTANTS has them."""
-        named = dict(zip(CONSTANTS, constants.tolist(), strict=True))
-        rows, cols = self.rows[index], self.cols[index]
-        parts = evaluate(named, self.recipe, rows, cols, family, self.cache_bytes)
-        logarithms: Array = np.log(parts.total / self.seconds[index])
-        return logarithms
+    def predictor(self, family: str, index: Index) -> Callable[[Array], Array]:
+        """Seconds by the equation of the model."""
+        recipe, cache_bytes = self.probes[0].point.recipe, self.device.cache_bytes or 0.0
+        rows, cols = self._sizes[:, index]
 
-    def search(self, family: str, index: NDArray[Any]) -> Array:
-        """Constants of the best fit to the probes of `index`: two starts, as there are two minima.
+        def predict(constants: Array) -> Array:
+            named = dict(zip(CONSTANTS, constants.tolist(), strict=True))
+            return evaluate(named, recipe, rows, cols, family, cache_bytes).total
 
-        Slow large casts are told by narrow matrices, or by misaligned rows.
-        """
-        rate = float((self.rows * self.cols / self.seconds).max())
-        shortest = float(self.seconds.min())
-        low = np.log([0.02 * shortest, 0.05 * rate, 0.05 * rate, 1.0, 0.1])
-        high = np.log([5 * shortest, 50 * rate, 50 * rate, 6.0, 8000.0])
+        return predict
 
-        def residual(x: Array) -> Array:
-            return self.residual(np.exp(x), family, index)
 
-        found = [
-            least_squares(
-                residual,
-                np.clip(np.log([shortest, 3 * rate, 3 * rate, *start]), low + 1e-9, high - 1e-9),
-                bounds=(low, high),
-                loss="soft_l1",
-                f_scale=_SOFT,
+METHOD: Final = Method(
+    problem=Casts, noun="casts", least_probes=8, folds=7, quick_folds=3, soft=0.1
+)
+
+
+def fit(probes: Sequence[Probe], device: Device, generator: np.random.Generator) -> Fitted:
+    """The constants of every provider and recipe with eight casts and more."""
+    fitted = Fitted()
+    for problem in METHOD.problems(probes, device):
+        result = fit_problem(problem, METHOD, generator)
+        name = f"cast.{problem.provider}.{problem.recipe}"
+        evidence = f"probe_cast, {len(problem.probes)} casts, {result.family}"
+        fitted.constants[f"{name}.{FAMILY}"] = encode_family(FAMILIES, result.family)
+        for constant, value in result.constants.items():
+            fitted.constants[f"{name}.{constant}"] = ceiling(
+                value, *result.intervals[constant], CONSTANTS[constant], evidence
             )
-            for start in _STARTS
-        ]
-        return np.exp(min(found, key=lambda one: float(one.cost)).x)
-
-
-def _fit_one(data: _Data, generator: np.random.Generator) -> CastFit:
-    family, residuals = _chosen(data)
-    count = len(data.seconds)
-    best = data.search(family, np.arange(count))
-    low, high = interval(count, lambda index: data.search(family, index), generator)
-    evidence = f"probe_cast, {count} casts, {family}"
-    constants = {
-        name: ceiling(best[i], low[i], high[i], unit, evidence)
-        for i, (name, unit) in enumerate(CONSTANTS.items())
-    }
-    return CastFit(family=family, constants=constants, errors=errors_of(residuals))
-
-
-def _chosen(data: _Data, folds: int = _FOLDS) -> tuple[str, Array]:
-    """The family with the smaller errors on probes left out, and their logarithms."""
-    residuals = {family: _left_out(data, family, folds) for family in FAMILIES}
-    family = min(residuals, key=lambda name: float(np.abs(residuals[name]).mean()))
-    return family, residuals[family]
-
-
-def _left_out(data: _Data, family: str, folds: int) -> Array:
-    """log(predicted / measured) of every probe, fitted on the other folds."""
-    fold = np.arange(len(data.seconds)) % folds
-    residuals = np.empty(len(fold))
-    for number in range(folds):
-        left = np.flatnonzero(fold == number)
-        found = data.search(family, np.flatnonzero(fold != number))
-        residuals[left] = data.residual(found, family, left)
-    return residuals
-
-
-def errors_of(residuals: Array) -> dict[str, float]:
-    """What a calibration says of logarithms of predicted / measured on probes left out."""
-    error = np.abs(np.expm1(residuals))
-    return {
-        "mape": float(error.mean()),
-        "median": float(np.median(error)),
-        "p95": float(np.percentile(error, 95)),
-        "count": float(len(error)),
-        "log_p95": float(np.percentile(np.abs(residuals), 95)),
-    }
+        errors = error_summary(np.abs(np.expm1(result.log_errors)))
+        fitted.errors[name] = errors | {"log_p95": p95_of_logs(result.log_errors)}
+    return fitted

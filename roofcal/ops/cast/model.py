@@ -56,7 +56,8 @@ FAMILIES: Final[dict[str, Family]] = {
     "padded_1024": Family(block=1024),
     "short_columns": Family(short_columns=True),
 }
-BY_CODE: Final = dict(enumerate(FAMILIES))
+FAMILY: Final = "cast_family"  # the constant that holds the choice, see roofcal.ops.constants
+REQUIRED: Final = (FAMILY, *CONSTANTS)  # without these, a calibration is of an older roofcal
 _ALIGNED: Final = 16
 _SHORT: Final = (2048, 1 << 22)  # rows, elements
 _SHORT_RAGGED: Final = (4096, 1 << 24)

@@ -86,7 +86,6 @@ class Family:
     crowds: whether few rows leave tiles empty, see `empty` in the module
     """
 
-    code: int
     tiles: tuple[tuple[int, int], ...]
     splits: tuple[int, ...]
     overlap: float = 1.0
@@ -94,15 +93,16 @@ class Family:
 
 
 FAMILIES: Final[dict[str, Family]] = {
-    "plain": Family(code=0, tiles=(), splits=()),
-    "any_tile_split_k": Family(code=1, tiles=_ALL, splits=(1, 2, 4, 8)),
-    "any_tile": Family(code=2, tiles=_ALL, splits=(1,)),
-    "medium_tile_split_k": Family(code=3, tiles=_MEDIUM, splits=(1, 2, 4, 8)),
-    "medium_tile": Family(code=4, tiles=_MEDIUM, splits=(1,)),
-    "tile_128x128": Family(code=5, tiles=((128, 128),), splits=(1,), crowds=True),
-    "tile_128x128_overlapped": Family(code=6, tiles=((128, 128),), splits=(1,), overlap=2.0),
+    "plain": Family(tiles=(), splits=()),
+    "any_tile_split_k": Family(tiles=_ALL, splits=(1, 2, 4, 8)),
+    "any_tile": Family(tiles=_ALL, splits=(1,)),
+    "medium_tile_split_k": Family(tiles=_MEDIUM, splits=(1, 2, 4, 8)),
+    "medium_tile": Family(tiles=_MEDIUM, splits=(1,)),
+    "tile_128x128": Family(tiles=((128, 128),), splits=(1,), crowds=True),
+    "tile_128x128_overlapped": Family(tiles=((128, 128),), splits=(1,), overlap=2.0),
 }
-BY_CODE: Final = {family.code: name for name, family in FAMILIES.items()}
+FAMILY: Final = "tile_family"  # the constant that holds the choice, see roofcal.ops.constants
+CEILING: Final = "ceiling_flops_per_s"  # the constant of the fastest probe
 
 # name -> unit; the constants of one recipe, each above zero
 CONSTANTS: Final[dict[str, str]] = {
@@ -128,6 +128,7 @@ SLOW_PATHS: Final[dict[str, tuple[str, str]]] = {
     "8_byte": ("tile_flops_8_byte_per_s", "k_latency_8_byte_s_per_byte"),
     "odd": ("tile_flops_odd_per_s", "k_latency_odd_s_per_byte"),
 }
+REQUIRED: Final = (FAMILY,)  # constants without which a calibration is of an older roofcal
 # Constants that some recipes or probes do not have, and the value that leaves them out. A slow path
 # without constants of its own is taken to be as fast as the aligned one.
 NEUTRAL: Final[dict[str, float]] = {

@@ -1,125 +1,115 @@
-"""The calibrated model of matrix products: constants and equations by provider and recipe.
+"""Products by calibrated constants `gemm.<provider>.<recipe>.*`; equations: the model beside.
 
-Constants `gemm.<provider>.<recipe>.*` of a calibration, equations of roofcal.ops.gemm.model. A
-product's interval is prediction * exp(+-e), where e is the 95th percentile of |log error| on probes
-that were left out of the fit (shapes with rows off 16 bytes have an e of their own).
-
-Who multiplies where nobody is named: a point is answered for the fastest provider that was
-calibrated, as casts are. Vectors (`product_times` of the models) are answered for one provider
-throughout, `fitted.default_provider`: recipes that are compared by them then run in one library.
+A point without a provider is answered for the fastest provider that was calibrated. Vectors
+(`product_times` of the models) without a provider are answered for one provider throughout,
+`default_provider`: recipes that are compared by them then run in one library.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from roofcal.core.records import Calibration, PlanPoint, Prediction
-from roofcal.core.times import Times
-from roofcal.ops.gemm.fitted import FAMILY, OP, pairs, providers
+from roofcal.core.records import Calibration, Ceiling, PlanPoint, Prediction
+from roofcal.core.times import Array, Times
+from roofcal.ops.constants import (
+    calibrated_pairs,
+    calibrated_providers,
+    decode_family,
+    values_of_pair,
+)
 from roofcal.ops.gemm.model import (
     ALIGNED_BYTES,
-    BY_CODE,
+    CEILING,
     CONSTANTS,
+    FAMILIES,
+    FAMILY,
     Parts,
     describe,
     evaluate,
     row_alignment,
 )
-from roofcal.ops.mixed_gemm import predict as calibrated_mixed
+from roofcal.ops.gemm.spec import OP
+from roofcal.ops.predictions import Answer, interval_factor, predict_fastest, times_within
 
-Array = NDArray[np.float64]
-_OPS: Final = (OP, calibrated_mixed.OP)  # contenders of the latter are products too
+LIBRARIES: Final = ("cublaslt", "torch_cpu")  # what torch calls for a product, by backend
 _CHUNK: Final = 128  # shapes at once, 250 choices of tile and split each: fits a 256 KiB cache
 
 
-def recipes(calibration: Calibration) -> list[str]:
+def calibrated_recipes(calibration: Calibration) -> list[str]:
     """Recipes of products a calibration has constants of, by any provider."""
-    return list(dict.fromkeys(recipe for _, recipe in pairs(calibration.constants)))
+    pairs = calibrated_pairs(calibration.constants, OP.name)
+    return list(dict.fromkeys(recipe for _, recipe in pairs))
 
 
-def times(
-    calibration: Calibration, provider: str, recipe: str, sizes: tuple[Array, Array, Array]
+def default_provider(constants: Mapping[str, Ceiling], recipe: str) -> str:
+    """The provider that is meant where none is named: the library's, one of LIBRARIES.
+
+    Where the library was not calibrated, the provider of the fastest probe. Raises KeyError for a
+    recipe that was not calibrated.
+    """
+    providers = calibrated_providers(constants, OP.name, recipe)
+    if not providers:
+        raise KeyError(recipe)
+    library = next((name for name in LIBRARIES if name in providers), None)
+    names = {provider: f"{OP.name}.{provider}.{recipe}.{CEILING}" for provider in providers}
+    rates = {p: constants[name].value for p, name in names.items() if name in constants}
+    return library or max(rates, key=lambda provider: rates[provider], default=providers[0])
+
+
+def product_times(
+    calibration: Calibration, provider: str, recipe: str, sizes: Sequence[Array]
 ) -> Times:
     """Seconds of products of sizes (m, n, k) with intervals; KeyError for a pair not calibrated."""
-    found = parts(calibration, provider, recipe, sizes)
-    factors = interval_factors(calibration, provider, recipe, *sizes[1:])
-    total = found.total
-    return Times(total=total, low=total / factors, high=total * factors, bound_by=found.bound_by)
+    return _answer(calibration, provider, recipe, sizes).times
 
 
-def parts(
-    calibration: Calibration, provider: str, recipe: str, sizes: tuple[Array, Array, Array]
+def product_parts(
+    calibration: Calibration, provider: str, recipe: str, sizes: Sequence[Array]
 ) -> Parts:
     """Parts of products of sizes (m, n, k); raises KeyError for a pair that was not calibrated."""
-    prefix, known = f"{OP}.{provider}.{recipe}.", calibration.constants
-    if prefix + FAMILY not in known:
-        raise KeyError(f"{provider}.{recipe}")
-    family = BY_CODE[int(known[prefix + FAMILY].value)]
-    constants = {name: known[prefix + name].value for name in CONSTANTS if prefix + name in known}
-    units = int(known["compute_units"].value)
+    constants = calibration.constants
+    values = values_of_pair(constants, f"{OP.name}.{provider}.{recipe}", (FAMILY, *CONSTANTS))
+    family = decode_family(FAMILIES, values.pop(FAMILY))
+    units = int(constants["compute_units"].value)
     m, n, k = sizes
     chunks = [
-        evaluate(constants, describe(recipe, m[s], n[s], k[s], family, units), family)
+        evaluate(values, describe(recipe, m[s], n[s], k[s], family, units), family)
         for s in (slice(i, i + _CHUNK) for i in range(0, max(1, len(m)), _CHUNK))
     ]
-    joined = {f: np.concatenate([getattr(c, f) for c in chunks]) for f in Parts.__slots__}
-    return Parts(**joined)
+    return Parts(**{f: np.concatenate([getattr(c, f) for c in chunks]) for f in Parts.__slots__})
 
 
 def interval_factors(
     calibration: Calibration, provider: str, recipe: str, n: Array, k: Array
 ) -> Array:
-    """exp(e) of every shape: a prediction times and divided by it is its 95 % interval."""
-    errors = calibration.probe_errors[f"{OP}.{provider}.{recipe}"]
-    fast = errors["log_p95"]
-    slow = errors.get("log_p95_unaligned", fast)
-    factors: Array = np.exp(np.where(row_alignment(recipe, n, k) == ALIGNED_BYTES, fast, slow))
-    return factors
+    """The factor of every shape's interval: rows off 16 bytes have errors of their own."""
+    name = f"{OP.name}.{provider}.{recipe}"
+    errors = calibration.probe_errors[name]
+    unaligned = "log_p95_unaligned" if "log_p95_unaligned" in errors else "log_p95"
+    return np.where(
+        row_alignment(recipe, n, k) == ALIGNED_BYTES,
+        interval_factor(calibration, name),
+        interval_factor(calibration, name, unaligned),
+    )
 
 
-def predict(points: Sequence[PlanPoint], calibration: Calibration, model: str) -> list[Prediction]:
-    """A prediction per product whose provider and recipe were calibrated."""
-    found: list[Prediction] = []
-    for recipe in recipes(calibration):
-        known = providers(calibration.constants, recipe)
-        some = [p for p in points if p.op in _OPS and p.recipe == recipe]
-        for asked in sorted({point.provider for point in some}):
-            own = [point for point in some if point.provider == asked]
-            every = [
-                _of_provider(own, provider, calibration, model)
-                for provider in known
-                if asked in ("", provider)
-            ]
-            found += [min(of_point, key=_seconds) for of_point in zip(*every, strict=True)]
-    return found
-
-
-def _seconds(prediction: Prediction) -> float:
-    return prediction.total_s
-
-
-def _of_provider(
-    points: Sequence[PlanPoint], provider: str, calibration: Calibration, model: str
+def predict_calibrated(
+    points: Sequence[PlanPoint], calibration: Calibration, model: str
 ) -> list[Prediction]:
-    """Predictions of points of one recipe by the constants of a provider."""
-    recipe = points[0].recipe
-    m, n, k = (np.array([float(p.shape[axis]) for p in points]) for axis in "mnk")
-    found = parts(calibration, provider, recipe, (m, n, k))
+    """A prediction per product whose provider and recipe were calibrated."""
+    return predict_fastest(points, calibration, model, OP, _answer)
+
+
+def _answer(calibration: Calibration, provider: str, recipe: str, sizes: Sequence[Array]) -> Answer:
+    parts = product_parts(calibration, provider, recipe, sizes)
+    _, n, k = sizes
     factors = interval_factors(calibration, provider, recipe, n, k)
-    return [
-        Prediction(
-            point_id=point.point_id,
-            model=model,
-            math_s=float(max(found.tiles[i], found.power[i])),
-            dram_s=float(found.dram[i]),
-            link_s=None,
-            launch_s=float(found.launch[i]),
-            total_s=float(found.total[i]),
-            low_s=float(found.total[i] / factors[i]),
-            high_s=float(found.total[i] * factors[i]),
-            bound_by=bound,
-        )
-        for i, (point, bound) in enumerate(zip(points, found.bound_by, strict=True))
-    ]
+    return Answer(
+        times=times_within(parts.total, factors, parts.bound_by),
+        parts={
+            "math_s": np.maximum(parts.tiles, parts.power),
+            "dram_s": parts.dram,
+            "launch_s": parts.launch,
+        },
+    )

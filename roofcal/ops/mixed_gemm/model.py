@@ -65,16 +65,15 @@ class Family:
     splits: of K, from which the best is taken; () for kernels without tiles of rows
     """
 
-    code: int
     blocks: tuple[int, ...]
     splits: tuple[int, ...] = ()
 
 
 FAMILIES: Final[dict[str, Family]] = {
-    "no_blocks": Family(code=0, blocks=()),
-    "tiles": Family(code=1, blocks=(8, 16, 32, 64), splits=(1, 2, 4)),
+    "no_blocks": Family(blocks=()),
+    "tiles": Family(blocks=(8, 16, 32, 64), splits=(1, 2, 4)),
 }
-BY_CODE: Final = {family.code: name for name, family in FAMILIES.items()}
+FAMILY: Final = "narrow_family"  # the constant that holds the choice, see roofcal.ops.constants
 
 # name -> unit; the constants of one provider and recipe, each above zero
 CONSTANTS: Final[dict[str, str]] = {
@@ -84,6 +83,9 @@ CONSTANTS: Final[dict[str, str]] = {
     "flops_per_s": "flop/s",
     "block_columns": "1",
 }
+
+
+REQUIRED: Final = (FAMILY,)  # constants without which a calibration is of an older roofcal
 
 
 def constants_of(family: str) -> tuple[str, ...]:

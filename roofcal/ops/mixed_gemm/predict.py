@@ -1,55 +1,48 @@
-"""The calibrated model for op mixed_gemm: three roofs per provider and recipe.
+"""Products with narrow weights by calibrated constants; equations: the model beside.
 
-Constants `mixed_gemm.<provider>.<recipe>.*` of a calibration, equations of
-roofcal.ops.mixed_gemm.model. bf16 and fp8 contenders are products of op gemm and predicted as
-those are. A point without a provider is answered for the fastest that was calibrated.
+Constants are `mixed_gemm.<provider>.<recipe>.*`. The contenders in bf16 and fp8 are products of op
+gemm and predicted as those are.
 """
 
 from collections.abc import Sequence
-from typing import Final
-
-import numpy as np
 
 from roofcal.core.records import Calibration, PlanPoint, Prediction
-from roofcal.ops.mixed_gemm import fitted
-
-OP: Final = fitted.OP
-
-
-def providers(calibration: Calibration, recipe: str) -> list[str]:
-    """Providers whose products of a recipe of narrow weights were calibrated."""
-    return [provider for provider, found in fitted.pairs(calibration.constants) if found == recipe]
+from roofcal.core.times import Array
+from roofcal.ops.constants import decode_family, values_of_pair
+from roofcal.ops.gemm import predict as gemm
+from roofcal.ops.mixed_gemm.model import CONSTANTS, FAMILIES, FAMILY, Parts, evaluate
+from roofcal.ops.mixed_gemm.spec import CONTENDERS, OP
+from roofcal.ops.predictions import Answer, interval_factor, predict_fastest, times_within
 
 
-def predict(points: Sequence[PlanPoint], calibration: Calibration, model: str) -> list[Prediction]:
-    """A prediction per point of op mixed_gemm whose provider and recipe were calibrated."""
-    found = (_one(point, calibration, model) for point in points if point.op == OP)
-    return [prediction for prediction in found if prediction is not None]
+def narrow_parts(
+    calibration: Calibration, provider: str, recipe: str, sizes: Sequence[Array]
+) -> Parts:
+    """Parts of products of sizes (m, n, k); raises KeyError for a pair that was not calibrated."""
+    constants = calibration.constants
+    name = f"{OP.name}.{provider}.{recipe}"
+    values = values_of_pair(constants, name, (FAMILY, *CONSTANTS))
+    units = int(constants["compute_units"].value)
+    m, n, k = sizes
+    return evaluate(values, decode_family(FAMILIES, values[FAMILY]), units, recipe, (m, n, k))
 
 
-def _one(point: PlanPoint, calibration: Calibration, model: str) -> Prediction | None:
-    known = providers(calibration, point.recipe)
-    m, n, k = (np.array([float(point.shape[axis])]) for axis in "mnk")
-    every = [
-        (fitted.parts(calibration.constants, provider, point.recipe, (m, n, k)), provider)
-        for provider in known
-        if point.provider in ("", provider)
+def predict_calibrated(
+    points: Sequence[PlanPoint], calibration: Calibration, model: str
+) -> list[Prediction]:
+    """A prediction per point whose provider and recipe were calibrated."""
+    contenders = [point for point in points if point.recipe in CONTENDERS]
+    narrow = [point for point in points if point.recipe not in CONTENDERS]
+    return [
+        *gemm.predict_calibrated(contenders, calibration, model),
+        *predict_fastest(narrow, calibration, model, OP, _answer),
     ]
-    if not every:
-        return None
-    best, provider = min(every, key=lambda pair: float(pair[0].total[0]))
-    errors = calibration.probe_errors[f"{OP}.{provider}.{point.recipe}"]
-    factor = float(np.exp(errors["log_p95"]))
-    total = float(best.total[0])
-    return Prediction(
-        point_id=point.point_id,
-        model=model,
-        math_s=float(best.math[0] + best.slots[0]),
-        dram_s=float(best.dram[0]),
-        link_s=None,
-        launch_s=float(best.fixed[0]),
-        total_s=total,
-        low_s=total / factor,
-        high_s=total * factor,
-        bound_by=best.bound_by[0],
+
+
+def _answer(calibration: Calibration, provider: str, recipe: str, sizes: Sequence[Array]) -> Answer:
+    parts = narrow_parts(calibration, provider, recipe, sizes)
+    factor = interval_factor(calibration, f"{OP.name}.{provider}.{recipe}")
+    return Answer(
+        times=times_within(parts.total, factor, parts.bound_by),
+        parts={"math_s": parts.math + parts.slots, "dram_s": parts.dram, "launch_s": parts.fixed},
     )

@@ -6,90 +6,93 @@ so that the cost of starting does not lower the bandwidth of large buffers. The 
 counts: a ceiling is what the device can do, not what one kernel does.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from roofcal.core.records import Ceiling
-from roofcal.fitting.bootstrap import ceiling, interval
-from roofcal.fitting.probes import Probe
-from roofcal.ops import BY_NAME
+from roofcal.core.times import Array
+from roofcal.fitting.bootstrap import Index, ceiling, exact, interval
+from roofcal.fitting.probes import Device, Fitted, Probe
+from roofcal.ops.probe_copy.spec import OP
 
-_LEAST_SIZES = 3
-_LARGE_BYTES = 64 << 20
-_CACHES = 4
-_CACHE_SHARE = 0.5
+_LEAST_SIZES: Final = 3
+_LARGE_BYTES: Final = 64 << 20
+_CACHES: Final = 4
+_CACHE_SHARE: Final = 0.5
 
 
-def bandwidth_constants(
-    probes: Sequence[Probe], cache_bytes: float | None, generator: np.random.Generator
-) -> Iterator[tuple[str, Ceiling]]:
-    """Bandwidth of read, write and copy, from memory and from the cache.
+def fit(probes: Sequence[Probe], device: Device, generator: np.random.Generator) -> Fitted:
+    """Bandwidth of read, write and copy, from memory and from the cache, and the cache's size.
 
     dram_<kind>_bytes_per_s from large cold buffers, cache_<kind>_bytes_per_s from hot ones within
     half the cache; each only where a provider has measured three sizes.
     """
-    for kind in ("read", "write", "copy"):
-        some = [p for p in probes if p.point.recipe == kind]
-        cold = [p for p in some if p.point.protocol.cache == "cold"]
-        hot = [p for p in some if p.point.protocol.cache == "hot"]
-        cached = [p for p in hot if cache_bytes and _touched(p) <= _CACHE_SHARE * cache_bytes]
+    fitted = Fitted()
+    cache_bytes = device.cache_bytes
+    for kind in OP.recipes:
+        streams = [probe for probe in probes if probe.point.recipe == kind]
+        cold = [probe for probe in streams if probe.point.protocol.cache == "cold"]
+        hot = [probe for probe in streams if probe.point.protocol.cache == "hot"]
+        cached = [p for p in hot if cache_bytes and _touched_bytes(p) <= _CACHE_SHARE * cache_bytes]
         for name, members in (("dram", _large(cold, cache_bytes)), ("cache", cached)):
-            found = _fastest(members, generator)
-            if found is not None:
-                yield f"{name}_{kind}_bytes_per_s", found
+            fastest = _fastest_provider(members, generator)
+            if fastest is not None:
+                fitted.constants[f"{name}_{kind}_bytes_per_s"] = fastest
+    if cache_bytes:
+        fitted.constants["cache_bytes"] = exact(cache_bytes, "B", "environment or datasheet")
+    return fitted
 
 
 def _large(cold: Sequence[Probe], cache_bytes: float | None) -> list[Probe]:
     """Buffers of 64 MiB and four times the cache and more, but the three largest sizes at least.
 
     A cold buffer comes from memory whatever its size: its copies rotate through more than the
-    cache. Size is asked for because a long stream hides its start better; a CPU with 480 MiB of
-    cache has no probe that long.
+    cache. A long stream hides its start better; a CPU with 480 MiB of cache has no probe that long.
     """
-    sizes = sorted({_size(probe) for probe in cold})
-    wanted = max(_LARGE_BYTES, _CACHES * (cache_bytes or 0))
-    least = min([wanted, *sizes[-_LEAST_SIZES:]])
-    return [probe for probe in cold if _size(probe) >= least]
+    sizes = sorted({_size_bytes(probe) for probe in cold})
+    long_bytes = max(_LARGE_BYTES, _CACHES * (cache_bytes or 0))
+    least_bytes = min([long_bytes, *sizes[-_LEAST_SIZES:]])
+    return [probe for probe in cold if _size_bytes(probe) >= least_bytes]
 
 
-def _size(probe: Probe) -> int:
+def _size_bytes(probe: Probe) -> int:
     return probe.shape["size_bytes"]
 
 
-def _touched(probe: Probe) -> float:
+def _touched_bytes(probe: Probe) -> float:
     """Bytes of cache the stream occupies: source and destination."""
-    return _size(probe) * (2 if probe.point.recipe == "copy" else 1)
+    return _size_bytes(probe) * (2 if probe.point.recipe == "copy" else 1)
 
 
-def _fastest(probes: Sequence[Probe], generator: np.random.Generator) -> Ceiling | None:
+def _fastest_provider(probes: Sequence[Probe], generator: np.random.Generator) -> Ceiling | None:
     by_provider: dict[str, list[Probe]] = {}
     for probe in probes:
         by_provider.setdefault(probe.point.provider, []).append(probe)
-    fits = [
-        _fit(name, members, generator)
-        for name, members in by_provider.items()
+    bandwidths = [
+        _bandwidth_of_provider(provider, members, generator)
+        for provider, members in by_provider.items()
         if len(members) >= _LEAST_SIZES
     ]
-    return max(fits, key=lambda fit: fit.value, default=None)
+    return max(bandwidths, key=lambda bandwidth: bandwidth.value, default=None)
 
 
-def _fit(provider: str, probes: Sequence[Probe], generator: np.random.Generator) -> Ceiling:
-    work = BY_NAME["probe_copy"].work
-    moved = np.array([work(p.point.recipe, p.shape).dram_bytes for p in probes])
+def _bandwidth_of_provider(
+    provider: str, probes: Sequence[Probe], generator: np.random.Generator
+) -> Ceiling:
+    moved = np.array([OP.work(p.point.recipe, p.shape).dram_bytes for p in probes])
     seconds = np.array([p.latency.median for p in probes])
 
-    def slope(index: NDArray[np.int64]) -> NDArray[np.float64]:
+    def resampled_bandwidth(index: Index) -> Array:
         return np.array(_bandwidth(moved[index], seconds[index]))
 
-    low, high = interval(len(probes), slope, generator)
-    value = _bandwidth(moved, seconds)
+    low, high = interval(len(probes), resampled_bandwidth, generator)
     evidence = f"probe_copy, provider {provider}, {len(probes)} sizes"
-    return ceiling(value, float(low), float(high), "B/s", evidence)
+    return ceiling(_bandwidth(moved, seconds), float(low), float(high), "B/s", evidence)
 
 
-def _bandwidth(moved: NDArray[np.float64], seconds: NDArray[np.float64]) -> float:
+def _bandwidth(moved: Array, seconds: Array) -> float:
     """1 / slope of seconds over bytes, residuals relative to seconds; the start is not negative."""
     weights = 1 / seconds
     columns = np.stack([weights, moved * weights], axis=1)

@@ -1,23 +1,25 @@
 """What a kernel that does nothing costs: within a CUDA graph, and from the host."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from typing import Final
 
-from roofcal.core.records import Ceiling
+import numpy as np
+
 from roofcal.fitting.bootstrap import ceiling
-from roofcal.fitting.probes import Probe
+from roofcal.fitting.probes import Device, Fitted, Probe
 
-_NAMES = {"graph": "launch_graph_s", "wall": "launch_eager_s"}
+_NAMES: Final = {"graph": "launch_graph_s", "wall": "launch_eager_s"}
 
 
-def launch_constants(probes: Sequence[Probe]) -> Iterator[tuple[str, Ceiling]]:
+def fit(probes: Sequence[Probe], device: Device, generator: np.random.Generator) -> Fitted:
     """launch_graph_s and launch_eager_s: the smallest grid's median and its sampling interval."""
+    fitted = Fitted()
     for method, name in _NAMES.items():
-        some = [p for p in probes if p.point.protocol.method == method]
-        if some:
-            least = min(some, key=lambda probe: probe.shape["grid"])
-            evidence = f"probe_launch, method {method}, {least.latency.count} samples"
-            summary = least.latency
-            yield (
-                name,
-                ceiling(summary.median, summary.ci95_low, summary.ci95_high, "s", evidence),
+        timed_so = [probe for probe in probes if probe.point.protocol.method == method]
+        if timed_so:
+            latency = min(timed_so, key=lambda probe: probe.shape["grid"]).latency
+            evidence = f"probe_launch, method {method}, {latency.count} samples"
+            fitted.constants[name] = ceiling(
+                latency.median, latency.ci95_low, latency.ci95_high, "s", evidence
             )
+    return fitted

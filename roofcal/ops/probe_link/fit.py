@@ -1,21 +1,21 @@
 """Latency and rate of collectives and peer copies per world size.
 
-The equation is that of roofcal.ops.probe_link.model, fitted over sizes by relative least
-squares, neither below zero. Names are those that the model of LLMs reads,
-`link.<collective>.<world size>.bytes_per_s` and `.latency_s`; those of symmetric memory have
-`_symm_mem` behind the collective. A peer copy, which symmetric memory alone has, is `send`.
+The equation is that of the model beside, fitted over sizes by relative least squares, neither
+constant below zero. Constants are `link.<collective>.<world size>.bytes_per_s` and `.latency_s`;
+those of symmetric memory have `_symm_mem` behind the collective. A peer copy, which symmetric
+memory alone has, is `send`.
 """
 
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import nnls
 
 from roofcal.core.records import Ceiling
-from roofcal.fitting.bootstrap import Array, ceiling, interval
-from roofcal.fitting.probes import Probe
+from roofcal.core.times import Array
+from roofcal.fitting.bootstrap import Index, ceiling, interval
+from roofcal.fitting.probes import Device, Fitted, Probe
 from roofcal.ops.probe_link.model import COLLECTIVES, share
 
 _LEAST_SIZES: Final = 3
@@ -23,62 +23,58 @@ _LEAST_SIZES: Final = 3
 _METHODS: Final = ("graph", "wall")
 
 
-def link_constants(
-    probes: Sequence[Probe], generator: np.random.Generator
-) -> Iterator[tuple[str, Ceiling]]:
+def fit(probes: Sequence[Probe], device: Device, generator: np.random.Generator) -> Fitted:
     """Rate and latency wherever one method has measured three sizes; graph before wall."""
-    pairs = {(p.point.recipe, p.point.provider, p.point.world_size) for p in probes}
-    for recipe, provider, world_size in sorted(pairs):
-        some = [
-            p
-            for p in probes
-            if (p.point.recipe, p.point.provider, p.point.world_size)
-            == (recipe, provider, world_size)
-        ]
-        members = _of_one_method(some)
+    fitted = Fitted()
+    groups: dict[tuple[str, str, int], list[Probe]] = {}
+    for probe in probes:
+        point = probe.point
+        groups.setdefault((point.recipe, point.provider, point.world_size), []).append(probe)
+    for (recipe, provider, world_size), group in sorted(groups.items(), key=lambda item: item[0]):
+        members = _of_one_method(group)
         if members:
-            name = COLLECTIVES[recipe]
-            suffix = "_symm_mem" if provider == "symm_mem" and name != "send" else ""
-            prefix = f"link.{name}{suffix}.{world_size}"
-            yield from _line(prefix, members, share(name, world_size), generator)
+            collective = COLLECTIVES[recipe]
+            by_symm_mem = provider == "symm_mem" and collective != "send"
+            name = f"{collective}_symm_mem" if by_symm_mem else collective
+            constants = _rate_and_latency(members, share(collective, world_size), generator)
+            for kind, constant in constants:
+                fitted.constants[f"link.{name}.{world_size}.{kind}"] = constant
+    return fitted
 
 
 def _of_one_method(probes: Sequence[Probe]) -> list[Probe]:
     """Those of the first method that has measured enough sizes; [] where none has."""
     for method in _METHODS:
-        some = [p for p in probes if p.point.protocol.method == method]
-        if len({_size(p) for p in some}) >= _LEAST_SIZES:
-            return some
+        timed_so = [probe for probe in probes if probe.point.protocol.method == method]
+        if len({_size_bytes(probe) for probe in timed_so}) >= _LEAST_SIZES:
+            return timed_so
     return []
 
 
-def _size(probe: Probe) -> int:
+def _size_bytes(probe: Probe) -> int:
     return probe.shape["size_bytes"]
 
 
-def _line(
-    prefix: str, probes: Sequence[Probe], part: float, generator: np.random.Generator
+def _rate_and_latency(
+    probes: Sequence[Probe], link_share: float, generator: np.random.Generator
 ) -> Iterator[tuple[str, Ceiling]]:
-    moved = np.array([part * _size(p) for p in probes])
+    moved = np.array([link_share * _size_bytes(p) for p in probes])
     seconds = np.array([p.latency.median for p in probes])
 
-    def fit(index: NDArray[np.int64]) -> Array:
-        return np.array(_rate_and_latency(moved[index], seconds[index]))
+    def resampled_line(index: Index) -> Array:
+        return np.array(_fitted_line(moved[index], seconds[index]))
 
-    low, high = interval(len(probes), fit, generator)
+    low, high = interval(len(probes), resampled_line, generator)
     provider, method = probes[0].point.provider, probes[0].point.protocol.method
-    evidence = (
-        f"probe_link, provider {provider}, method {method}, {len({*map(_size, probes)})} sizes"
-    )
-    names = (("bytes_per_s", "B/s"), ("latency_s", "s"))
-    for (name, unit), value, below, above in zip(
-        names, fit(np.arange(len(probes))), low, high, strict=True
-    ):
-        yield f"{prefix}.{name}", ceiling(value, below, above, unit, evidence)
+    sizes = len({_size_bytes(probe) for probe in probes})
+    evidence = f"probe_link, provider {provider}, method {method}, {sizes} sizes"
+    rate, latency = _fitted_line(moved, seconds)
+    yield "bytes_per_s", ceiling(rate, low[0], high[0], "B/s", evidence)
+    yield "latency_s", ceiling(latency, low[1], high[1], "s", evidence)
 
 
-def _rate_and_latency(moved: Array, seconds: Array) -> tuple[float, float]:
-    """Of seconds = latency + moved / rate, residuals relative to seconds.
+def _fitted_line(moved: Array, seconds: Array) -> tuple[float, float]:
+    """(rate, latency) of seconds = latency + moved / rate, residuals relative to seconds.
 
     Where time does not grow with size (a few small ones drawn by the bootstrap) the rate is the
     highest that was seen.
@@ -86,5 +82,5 @@ def _rate_and_latency(moved: Array, seconds: Array) -> tuple[float, float]:
     scale = moved.max()
     columns = np.stack([1 / seconds, moved / scale / seconds], axis=1)
     (latency, slope), _ = nnls(columns, np.ones_like(seconds))
-    seen = float((moved / seconds).max())
-    return (float(scale / slope) if slope > 0 else seen), float(latency)
+    highest_rate = float((moved / seconds).max())
+    return (float(scale / slope) if slope > 0 else highest_rate), float(latency)

@@ -8,10 +8,7 @@ import pandas as pd
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.recipes import GEMM_RECIPES
 from roofcal.core.records import Calibration, Ceiling
-from roofcal.ops.cast import model as cast_model
-from roofcal.ops.gemm.model import BY_CODE
-from roofcal.ops.mixed_gemm import model as narrow_model
-from roofcal.ops.mixed_gemm.fitted import FAMILY as NARROW_FAMILY
+from roofcal.ops.constants import family_of_constant
 
 COLUMNS: Final = (
     "group",
@@ -131,18 +128,10 @@ def _row(name: str, constant: Ceiling, spec: DeviceSpec | None) -> dict[str, Any
         "unit": constant.unit,
         "datasheet": datasheet,
         "fraction": constant.value / datasheet if datasheet else None,
-        "choice": _choice(tail, constant),
+        "choice": family_of_constant(name, constant),
         "evidence": constant.evidence,
         "headline": said.headline,
     }
-
-
-def _choice(tail: str, constant: Ceiling) -> str | None:
-    """What a constant of unit "code" stands for."""
-    if constant.unit != "code":
-        return None
-    known = {"cast_family": cast_model.BY_CODE, NARROW_FAMILY: narrow_model.BY_CODE}
-    return known.get(tail, BY_CODE).get(int(constant.value))
 
 
 def _datasheet(kind: str | None, recipe: str, spec: DeviceSpec | None) -> float | None:

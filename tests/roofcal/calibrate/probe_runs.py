@@ -3,12 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from roofcal.core.jsonl import write_records
 from roofcal.core.recipes import GEMM_RECIPES
-from roofcal.core.records import Environment, Measurement, PlanPoint, Protocol, Telemetry
+from roofcal.core.records import Ceiling, Environment, Measurement, PlanPoint, Protocol, Telemetry
+from roofcal.fitting.probes import Device
 from roofcal.ops.cast import model as cast_model
 from roofcal.ops.gemm.model import describe, evaluate
 
@@ -50,6 +52,18 @@ ENVIRONMENT = Environment(
     torch="2",
     python="3",
 )
+
+
+def device_with(stream: float | None = None, **changes: Any) -> Device:
+    """What fits know of the made-up GPU: the bandwidth of streams, and changes of its record."""
+    environment = replace(ENVIRONMENT, **changes)
+    known = {} if stream is None else {"dram_read_bytes_per_s": _exactly(stream)}
+    cache_bytes = environment.last_level_cache_bytes
+    return Device(environment=environment, cache_bytes=cache_bytes, constants=known)
+
+
+def _exactly(value: float) -> Ceiling:
+    return Ceiling(value=value, ci95_low=value, ci95_high=value, unit="B/s", evidence="made up")
 
 
 def write_run(folder: Path, *, noise: float = 0.0, family: str = "any_tile_split_k") -> Path:

@@ -43,4 +43,5 @@ def test_the_worst_shapes_are_sorted_and_say_both_times(report: list[str]) -> No
 
 
 def test_the_family_of_tiles_is_named(report: list[str]) -> None:
-    assert "bf16 by made: tile_128x128" in report
+    assert "gemm bf16 by made: tile_128x128" in report
+    assert "cast fp8_rowwise_dim0 by made: plain" in report

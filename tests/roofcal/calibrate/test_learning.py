@@ -14,7 +14,7 @@ from roofcal.core.jsonl import read_records, write_records
 from roofcal.core.records import Measurement
 from roofcal.ops.mixed_gemm import fit as mixed
 from tests.roofcal.calibrate.probe_runs import write_run
-from tests.roofcal.ops.mixed_gemm.test_fit import RECIPE, SLOTS, fitted
+from tests.roofcal.ops.mixed_gemm.test_fit import RECIPE, SLOTS, probes_of
 
 PRODUCTS, CASTS = 64, 28  # probes of a made-up run
 
@@ -116,8 +116,8 @@ def test_sizes_are_geometric_from_the_least_to_all_but_ten() -> None:
 
 def test_narrow_weights_have_curves_by_provider(tmp_path: Path) -> None:
     run = write_run(tmp_path / "made-up/e1")
-    fitted(run, SLOTS, count=24)
+    probes_of(run, {RECIPE: SLOTS}, count=24)
     found = rows(learning_csv(run, repetitions=2), "mixed_gemm")
     assert {(row["recipe"], row["provider"]) for row in found} == {(RECIPE, "made")}
-    assert {row["probes"] for row in found} == set(sizes(mixed.LEAST_POINTS, 24))
+    assert {row["probes"] for row in found} == set(sizes(mixed.METHOD.least_probes, 24))
     assert mean(found, 14) < 0.1

@@ -55,6 +55,14 @@ def test_a_code_says_what_it_stands_for() -> None:
     assert readable_row(coded).value == "tile_128x128"
 
 
+def test_every_family_of_a_published_device_is_named_by_the_table_of_its_own_op() -> None:
+    """cast_family of fp8_rowwise_dim0 once said any_tile_split_k, a family of op gemm."""
+    codes = [row for row in constant_rows(h200()) if row.unit == "code"]
+    assert {code.name.split(".")[0] for code in codes} == {"gemm", "cast", "mixed_gemm"}
+    for code in codes:
+        assert code.evidence == f"cross-validation: {code.choice}", code.name
+
+
 @pytest.mark.parametrize(
     ("value", "unit", "expected"),
     [

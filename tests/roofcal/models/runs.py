@@ -7,6 +7,7 @@ from roofcal.core.records import Calibration, Ceiling, PlanPoint
 from roofcal.core.wave_device import WaveDevice
 from roofcal.models.sources import Sources
 from roofcal.ops.cast import model as cast_model
+from roofcal.ops.constants import encode_family
 from roofcal.ops.gemm.model import CONSTANTS, FAMILIES
 from tests.roofcal.calibrate.probe_runs import CAST_TRUTH, TRUTH, UNITS
 
@@ -36,8 +37,7 @@ def calibration(device: str = "made-up", environment: str = "e1") -> Calibration
     constants["dram_copy_bytes_per_s"] = copy
     for recipe in ("bf16", "fp8_tensorwise"):
         prefix = f"gemm.cublaslt.{recipe}."
-        code = FAMILIES["any_tile_split_k"].code
-        constants[f"{prefix}tile_family"] = exactly(float(code))
+        constants[f"{prefix}tile_family"] = encode_family(FAMILIES, "any_tile_split_k")
         constants |= {prefix + name: exactly(TRUTH[name], CONSTANTS[name]) for name in CONSTANTS}
     errors = {
         f"gemm.cublaslt.{recipe}": {"mape": 0.05, "log_p95": 0.1}

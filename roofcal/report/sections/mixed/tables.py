@@ -14,14 +14,15 @@ from numpy.typing import NDArray
 
 from roofcal.core.recipes import RECIPES
 from roofcal.core.records import Calibration
-from roofcal.ops.mixed_gemm import fitted
+from roofcal.ops.constants import calibrated_pairs
 from roofcal.ops.mixed_gemm.model import Parts
+from roofcal.ops.mixed_gemm.predict import narrow_parts
 from roofcal.report.data.tidy import ok_rows, standard_protocol
 from roofcal.report.kit.blocks import Column
 from roofcal.report.kit.columns import count, ratio, seconds, text
 from roofcal.report.kit.numbers import percent
 
-OP: Final = fitted.OP
+OP: Final = "mixed_gemm"
 CHAINED: Final = "triton_chained"
 OURS: Final = ("triton", CHAINED)
 MODES: Final = ("plain", "chained")
@@ -145,13 +146,13 @@ def _winners(rows: pd.DataFrame, value: str, low: str, high: str) -> Iterator[di
 
 def calibrated(calibration: Calibration | None) -> list[tuple[str, str]]:
     """(provider, recipe) of the narrow weights whose roofs were calibrated."""
-    return [] if calibration is None else fitted.pairs(calibration.constants)
+    return [] if calibration is None else calibrated_pairs(calibration.constants, OP)
 
 
 def roofs_of(calibration: Calibration, provider: str, recipe: str, n: float, k: float) -> Parts:
     """Parts of the calibrated time at 1 to 256 tokens; KeyError for a pair not calibrated."""
     sizes = (TOKENS, np.full_like(TOKENS, n), np.full_like(TOKENS, k))
-    return fitted.parts(calibration.constants, provider, recipe, sizes)
+    return narrow_parts(calibration, provider, recipe, sizes)
 
 
 def roofs_table(frame: pd.DataFrame, calibration: Calibration | None) -> pd.DataFrame:

@@ -1,51 +1,77 @@
-"""The fit of one recipe: errors on probes left out, and a refusal of too few."""
+"""The fit of products: errors on probes left out, families by device, and a refusal of too few."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from roofcal.calibrate.probe_records import read_probes
-from roofcal.fitting.probes import CalibrationError
-from roofcal.ops.gemm.fit import fit_recipe, judged
-from roofcal.ops.gemm.model import FAMILIES, PLAIN_CONSTANTS
-from tests.roofcal.calibrate.probe_runs import TRUTH, UNITS, write_run
+from roofcal.core.records import Ceiling
+from roofcal.fitting.cross_validation import judge
+from roofcal.fitting.probes import CalibrationError, Device, Probe
+from roofcal.ops.gemm.fit import METHOD, Products, fit, sustained_constants
+from roofcal.ops.gemm.model import PLAIN_CONSTANTS
+from tests.roofcal.calibrate import probe_runs
+from tests.roofcal.calibrate.probe_runs import TRUTH, UNITS, device_with, write_run
 
-TILED = [name for name in FAMILIES if name != "plain"]
+GPU = device_with(4.4e12)
+NAME = "gemm.made.bf16"
+
+
+def fitted(probes: Sequence[Probe], device: Device) -> dict[str, Ceiling]:
+    """The constants of the one pair there is, by their last names."""
+    constants = fit(probes, device, np.random.default_rng(0)).constants
+    return {name.removeprefix(f"{NAME}."): constant for name, constant in constants.items()}
+
+
+def log_errors(probes: Sequence[Probe], count: int) -> np.ndarray:
+    """Of all probes but the first `count`, by a fit of these."""
+    drawn, unseen = (Products(probes=p, device=GPU) for p in (probes[:count], probes[count:]))
+    return judge(drawn, unseen, METHOD)
 
 
 def test_left_out_errors_grow_with_the_noise(tmp_path: Path) -> None:
     errors = []
     for noise in (0.0, 0.1):
         probes = read_probes(write_run(tmp_path / str(noise), noise=noise), "probe_math")
-        fit = fit_recipe("bf16", probes, UNITS, 4.4e12, np.random.default_rng(0), families=TILED)
-        errors.append(fit.errors["mape"])
+        errors.append(fit(probes, GPU, np.random.default_rng(0)).errors[NAME]["mape"])
     assert errors[0] < 0.05 < errors[1] < 0.3
 
 
 @pytest.mark.parametrize("cores", [2, 8, 64])
 def test_a_cpu_reaches_the_rate_of_all_its_cores(tmp_path: Path, cores: int) -> None:
     probes = read_probes(write_run(tmp_path, family="plain"), "probe_math")
-    fit = fit_recipe("bf16", probes, cores, None, np.random.default_rng(0), families=["plain"])
-    assert fit.family == "plain"
-    assert set(fit.constants) == set(PLAIN_CONSTANTS)
-    rate = cores * fit.constants["tile_flops_per_s"].value
+    processor = device_with(vendor="cpu", compute_units=cores)
+    result = fit(probes, processor, np.random.default_rng(0))
+    constants = fitted(probes, processor)
+    assert constants["tile_family"].evidence == "cross-validation: plain"
+    assert set(constants) >= set(PLAIN_CONSTANTS)
+    assert "wave_s" not in constants
+    rate = cores * constants["tile_flops_per_s"].value
     assert rate == pytest.approx(UNITS * TRUTH["tile_flops_per_s"], rel=0.05)
-    assert fit.errors["mape"] < 0.02
+    assert result.errors[NAME]["mape"] < 0.02
 
 
 def test_memory_of_a_cpu_may_be_far_below_its_streams(tmp_path: Path) -> None:
     probes = read_probes(write_run(tmp_path, family="plain"), "probe_math")
-    stream = 3 * TRUTH["dram_bytes_per_s"]
-    fit = fit_recipe("bf16", probes, UNITS, stream, np.random.default_rng(0), families=["plain"])
-    found = fit.constants["dram_bytes_per_s"].value
-    assert found == pytest.approx(TRUTH["dram_bytes_per_s"], rel=0.05)
+    processor = device_with(3 * TRUTH["dram_bytes_per_s"], vendor="cpu")
+    rate = fitted(probes, processor)["dram_bytes_per_s"].value
+    assert rate == pytest.approx(TRUTH["dram_bytes_per_s"], rel=0.05)
+
+
+@pytest.mark.parametrize("units", [2, 64])
+def test_a_cpu_of_any_size_has_no_tiles(units: int) -> None:
+    processor = device_with(vendor="cpu", compute_units=units)
+    assert Products(probes=[], device=processor).families == ["plain"]
+    assert "plain" not in Products(probes=[], device=GPU).families
 
 
 def test_eleven_products_are_too_few(tmp_path: Path) -> None:
     probes = read_probes(write_run(tmp_path), "probe_math")[:11]
     with pytest.raises(CalibrationError, match="11 products in probe_math, needs 12"):
-        fit_recipe("bf16", probes, UNITS, 4.4e12, np.random.default_rng(0), families=TILED)
+        fit(probes, GPU, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("family", ["medium_tile_split_k", "tile_128x128"])
@@ -53,12 +79,38 @@ def test_probes_that_were_not_fitted_are_predicted_from_those_that_were(
     tmp_path: Path, family: str
 ) -> None:
     probes = read_probes(write_run(tmp_path, family=family), "probe_math")
-    residuals = judged("bf16", probes[:48], probes[48:], UNITS, 4.4e12, TILED)
-    assert len(residuals) == 16
-    assert np.abs(residuals).mean() < 0.03
+    errors = log_errors(probes, 48)
+    assert len(errors) == 16
+    assert np.abs(errors).mean() < 0.03
 
 
 def test_a_judged_fit_needs_twelve_products_too(tmp_path: Path) -> None:
     probes = read_probes(write_run(tmp_path), "probe_math")
     with pytest.raises(CalibrationError, match="11 products"):
-        judged("bf16", probes[:11], probes[11:], UNITS, 4.4e12, TILED)
+        log_errors(probes, 11)
+
+
+def test_a_slow_path_of_too_few_probes_stays_unknown_in_every_resample(tmp_path: Path) -> None:
+    """A resample that draws one of three probes twice has four, and no start to search from."""
+    rows = probe_runs.products("tile_128x128", count=27)
+    odd = [
+        (replace(point, shape={**point.shape, "n": 8 * i + 1}), 1e-4)
+        for i, (point, _) in enumerate(rows[24:])
+    ]
+    probe_runs.write_products(tmp_path, rows[:24] + odd)
+    constants = fitted(read_probes(tmp_path, "probe_math"), GPU)
+    assert "tile_flops_per_s" in constants
+    assert "tile_flops_odd_per_s" not in constants
+
+
+def test_readings_before_settling_do_not_count(tmp_path: Path) -> None:
+    probes = read_probes(write_run(tmp_path), "probe_math")
+    constants = dict(sustained_constants(probes, np.random.default_rng(0)))
+    assert constants["sustained_sm_clock_hz"].value == 1.4e9
+    assert constants["sustained_power_w"].value == 690.0
+
+
+def test_short_products_say_nothing_about_load(tmp_path: Path) -> None:
+    probes = read_probes(write_run(tmp_path), "probe_math")
+    short = [probe for probe in probes if probe.latency.median < 1e-4]
+    assert list(sustained_constants(short, np.random.default_rng(0))) == []

@@ -88,4 +88,4 @@ def test_a_recipe_that_ours_alone_has_is_answered_by_ours() -> None:
 
 def test_the_parts_of_a_pair_nobody_calibrated_are_a_key_error() -> None:
     with pytest.raises(KeyError, match=r"mkl\.bf16"):
-        calibrated_products.parts(calibration(), "mkl", "bf16", SIZES)
+        calibrated_products.product_parts(calibration(), "mkl", "bf16", SIZES)

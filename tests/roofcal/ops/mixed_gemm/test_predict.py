@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from roofcal.core.records import Calibration, Ceiling, PlanPoint
@@ -10,7 +11,9 @@ from roofcal.models import calibrated, datasheet
 from roofcal.models.sources import Sources
 from roofcal.models.torchao import model as torchao
 from roofcal.models.wave import model as wave
-from roofcal.ops.mixed_gemm import predict as calibrated_mixed
+from roofcal.ops.constants import calibrated_providers
+from roofcal.ops.mixed_gemm.model import FAMILIES, evaluate
+from roofcal.ops.mixed_gemm.predict import narrow_parts
 from roofcal.ops.mixed_gemm.spec import OP
 from tests.roofcal.models.runs import SOURCES, SPEC, WAVE
 
@@ -21,6 +24,7 @@ UNITS = {
     "bytes_per_s": "B/s",
     "weights_per_s": "1/s",
     "flops_per_s": "flop/s",
+    "block_columns": "1",
 }
 FAST = {
     "narrow_family": 0.0,
@@ -88,12 +92,32 @@ def test_without_a_provider_the_fastest_answers() -> None:
 def test_what_was_not_calibrated_has_no_prediction() -> None:
     assert calibrated.predict([point("gemlite")], KNOWN) == []
     assert calibrated.predict([point("triton", "int4_groupwise_g32")], KNOWN) == []
-    assert calibrated_mixed.providers(calibration(triton=FAST), "int4_groupwise_g32") == []
+    fast = calibration(triton=FAST).constants
+    assert calibrated_providers(fast, "mixed_gemm", "int4_groupwise_g32") == []
 
 
 def test_providers_of_similar_names_are_kept_apart() -> None:
     both = calibration(triton=FAST, triton_chained=SLOW)
-    assert calibrated_mixed.providers(both, RECIPE) == ["triton", "triton_chained"]
+    assert calibrated_providers(both.constants, "mixed_gemm", RECIPE) == [
+        "triton",
+        "triton_chained",
+    ]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_times_are_those_of_the_family_that_was_chosen(family: str) -> None:
+    rates = {name: value for name, value in FAST.items() if name != "narrow_family"}
+    rates["block_columns"] = 500.0
+    own = rates | {"narrow_family": float(list(FAMILIES).index(family))}
+    sizes = (np.array([16.0]), np.array([3584.0]), np.array([8192.0]))
+    parts = narrow_parts(calibration(triton=own), "triton", RECIPE, sizes)
+    assert parts.total == evaluate(rates, family, 132, RECIPE, sizes).total
+
+
+def test_a_pair_that_was_not_calibrated_is_refused() -> None:
+    one = np.ones(1)
+    with pytest.raises(KeyError, match="tinygemm"):
+        narrow_parts(calibration(triton=FAST), "tinygemm", RECIPE, (one, one, one))
 
 
 def test_models_with_a_datasheet_count_the_stored_bytes_and_math_in_bf16() -> None:

@@ -11,9 +11,9 @@ from roofcal.calibrate.probe_records import read_probes
 from roofcal.core.jsonl import write_records
 from roofcal.core.records import Ceiling, Measurement, PlanPoint, Protocol
 from roofcal.models.link import link_of
-from roofcal.ops.probe_link.fit import link_constants
+from roofcal.ops.probe_link.fit import fit
 from tests.roofcal.ask.llm.deployments import LINKED
-from tests.roofcal.calibrate.probe_runs import ENVIRONMENT
+from tests.roofcal.calibrate.probe_runs import ENVIRONMENT, device_with
 
 SIZES = [4096 * 4**power for power in range(10)]
 RATE, LATENCY = 3.5e11, 9e-6
@@ -72,7 +72,8 @@ def write(folder: Path, given: list[tuple[PlanPoint, float]]) -> Path:
 
 
 def fitted(folder: Path) -> dict[str, Ceiling]:
-    return dict(link_constants(read_probes(folder, "probe_link"), np.random.default_rng(0)))
+    probes = read_probes(folder, "probe_link")
+    return fit(probes, device_with(), np.random.default_rng(0)).constants
 
 
 @pytest.mark.parametrize(("noise", "within"), [(0.0, 1e-6), (0.03, 0.12)])

@@ -1,0 +1,151 @@
+"""The generic fit: families, stages and index sets of a problem whose truth is known."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from roofcal.core.records import Measurement, PlanPoint
+from roofcal.core.statistics import summarise
+from roofcal.core.times import Array
+from roofcal.fitting.bootstrap import Index
+from roofcal.fitting.cross_validation import (
+    Method,
+    Problem,
+    SearchSpace,
+    Stage,
+    choose_family,
+    fit_problem,
+    judge,
+    search,
+)
+from roofcal.fitting.probes import CalibrationError, Probe
+from tests.roofcal.calibrate.probe_runs import device_with
+
+POWERS = {"linear": 1.0, "square": 2.0}
+
+
+class Powers(Problem):
+    """seconds = start + price * size ** power; sizes beyond 100 have a price of their own."""
+
+    @property
+    def sizes(self) -> Array:
+        return np.array([float(probe.shape["size"]) for probe in self.probes])
+
+    @property
+    def families(self) -> Sequence[str]:
+        return list(POWERS)
+
+    def space(self, family: str) -> SearchSpace:  # noqa: ARG002
+        low, start, high = np.log([[1e-3, 1e-6, 1e-6], [1.0, 1e-3, 1e-3], [1e3, 1.0, 1.0]])
+        names = ("start", "price", "large_price")
+        return SearchSpace(names=names, low=low, high=high, starts=start[None])
+
+    def stages(self, family: str) -> Sequence[Stage]:  # noqa: ARG002
+        small = self.sizes <= 100
+        return [
+            Stage(names=("start", "price"), probes=small),
+            Stage(names=("large_price",), probes=~small, least_probes=3),
+        ]
+
+    def predictor(self, family: str, index: Index) -> Callable[[Array], Array]:
+        sizes = self.sizes[index]
+
+        def predict(constants: Array) -> Array:
+            start, price, large_price = constants
+            own = np.where(sizes > 100, large_price, price) if large_price > 0 else price
+            return np.asarray(start + own * sizes ** POWERS[family])
+
+        return predict
+
+
+METHOD = Method(problem=Powers, noun="sizes", least_probes=6, folds=4, quick_folds=2, soft=0.1)
+
+
+def problem(sizes: Sequence[int], power: float = 1.0, slower: float = 3.0) -> Powers:
+    probes = []
+    for size in sizes:
+        price = 0.01 * (slower if size > 100 else 1.0)
+        seconds = 2.0 + price * size**power
+        point = PlanPoint(
+            op="probe_copy", provider="made", recipe="copy", shape={"size": size}, device="made-up"
+        )
+        measured = Measurement(point_id="p", environment_id="e", session_id="s", status="ok")
+        latency = summarise([seconds] * 6)
+        probes.append(Probe(point=point, measurement=measured, latency=latency))
+    return Powers(probes=probes, device=device_with())
+
+
+SMALL = list(range(5, 100, 5))
+LARGE = [200, 300, 400, 500]
+
+
+@pytest.mark.parametrize("family", POWERS)
+def test_the_family_that_predicts_probes_left_out_is_chosen(family: str) -> None:
+    chosen, log_errors = choose_family(problem(SMALL, POWERS[family]), METHOD)
+    assert chosen == family
+    assert len(log_errors) == len(SMALL)
+    assert np.abs(log_errors).max() < 1e-4
+
+
+def test_a_search_answers_every_index_set_and_leaves_what_they_do_not_tell_unknown() -> None:
+    both = problem([*SMALL, *LARGE])
+    every = both.every_index
+    sets = [every, every[:-2], np.repeat(every, 2)]
+    constants = search(both, "linear", sets, METHOD)
+    assert constants.shape == (3, 3)
+    assert constants[:, :2] == pytest.approx(np.array([[2.0, 0.01]] * 3), rel=1e-3)
+    assert constants[0, 2] == pytest.approx(0.03, rel=1e-3)
+    assert np.isnan(constants[1, 2])  # two large sizes are too few
+    assert constants[2] == pytest.approx(constants[0], rel=1e-6)
+
+
+def test_a_fit_has_intervals_that_hold_its_constants_and_no_unknown_ones() -> None:
+    for sizes, names in (([*SMALL, *LARGE], 3), ([*SMALL, *LARGE[:2]], 2)):
+        result = fit_problem(problem(sizes, slower=1.0), METHOD, np.random.default_rng(0))
+        assert result.family == "linear"
+        assert len(result.constants) == len(result.intervals) == names
+        for name, value in result.constants.items():
+            low, high = result.intervals[name]
+            assert low <= value * (1 + 1e-3)
+            assert high >= value * (1 - 1e-3)
+
+
+def test_resamples_from_the_best_fit_search_no_constant_that_it_left_unknown() -> None:
+    method = replace(METHOD, resample_from_best=True, resample_steps=4)
+    two_large = problem([*SMALL, *LARGE[:2]], slower=1.0)
+    result = fit_problem(two_large, method, np.random.default_rng(0))
+    assert set(result.constants) == {"start", "price"}
+
+
+def test_equal_generators_give_equal_fits() -> None:
+    once, again = (
+        fit_problem(problem([*SMALL, *LARGE]), METHOD, np.random.default_rng(3)) for _ in range(2)
+    )
+    assert (once.constants, once.intervals) == (again.constants, again.intervals)
+
+
+def test_a_fit_is_judged_on_probes_that_it_has_not_seen() -> None:
+    log_errors = judge(problem(SMALL), problem([7, 61]), METHOD)
+    assert np.abs(log_errors).max() < 1e-3
+    wrong = judge(problem(SMALL), problem([7, 61], power=1.5), METHOD)
+    assert np.abs(wrong).max() > 0.1
+
+
+def test_too_few_probes_are_named_and_no_group_of_a_fit() -> None:
+    few = problem(SMALL[:5])
+    with pytest.raises(CalibrationError, match="made copy: 5 sizes in probe_copy, needs 6"):
+        fit_problem(few, METHOD, np.random.default_rng(0))
+    with pytest.raises(CalibrationError, match="needs 6; measure more"):
+        judge(few, few, METHOD)
+    assert list(METHOD.problems(few.probes, few.device)) == []
+
+
+@pytest.mark.parametrize(("joint", "groups"), [(False, [19, 19]), (True, [38])])
+def test_recipes_are_fitted_apart_or_together(joint: bool, groups: list[int]) -> None:
+    probes = list(problem(SMALL).probes)
+    probes += [replace(p, point=replace(p.point, recipe="read")) for p in probes]
+    method = replace(METHOD, joint_recipes=joint)
+    problems = list(method.problems(probes, device_with()))
+    assert [len(group.probes) for group in problems] == groups
