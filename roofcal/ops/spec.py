@@ -31,6 +31,10 @@ class OpSpec:
     shared_axis      of an op that runs on several devices: the axis whose size they share out, so
                      that the world size divides it; None for an op of one device
     partial          providers that do a part of the op alone: its work is no bound of theirs
+    computes         what a point is to models of time that know no op: a product of m, n and k,
+                     or a cast of rows x cols; None for what is neither, or is made of several
+    received_bytes   of an op that gathers: bytes that a device receives over its link, of
+                     (provider, recipe, shape, world size); 0 for a provider that gathers nothing
     calibrates       of a probe that lives with the op whose model it calibrates: that op's name
     """
 
@@ -46,6 +50,8 @@ class OpSpec:
     written_recipe: Callable[[Mapping[str, Any] | str], str] | None = None
     shared_axis: str | None = None
     partial: tuple[str, ...] = ()
+    computes: Literal["product", "cast"] | None = None
+    received_bytes: Callable[[str, str, Shape, int], float] | None = None
     calibrates: str | None = None
 
     @property

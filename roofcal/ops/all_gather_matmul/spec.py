@@ -40,6 +40,13 @@ def work(recipe: str, shape: Shape) -> Work:
     )
 
 
+def received_bytes(provider: str, recipe: str, shape: Shape, world_size: int) -> float:
+    """Bytes of A, with its scales, that a device gets from the others; of gemm_only none."""
+    if provider == GEMM_ONLY:
+        return 0.0
+    return (world_size - 1) / world_size * work(recipe, shape).link_bytes
+
+
 OP = OpSpec(
     name="all_gather_matmul",
     role="study",
@@ -53,5 +60,6 @@ OP = OpSpec(
     regime=gemm.regime,
     baseline_recipe="bf16",
     shared_axis="m",
+    received_bytes=received_bytes,
     partial=(ALL_GATHER_ONLY,),
 )

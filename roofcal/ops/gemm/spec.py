@@ -33,6 +33,7 @@ OP = OpSpec(
     regime=regime,
     layer_shape=layer_shape,
     baseline_recipe="bf16",
+    computes="product",
 )
 # Random log-uniform products per recipe and provider, disjoint from every shape of the study.
 PROBE = replace(

@@ -37,6 +37,7 @@ OP = OpSpec(
     regime=gemm.regime,
     layer_shape=gemm.layer_shape,
     baseline_recipe="bf16",
+    computes="product",
 )
 # Random products of few tokens with narrow weights, disjoint from every shape of the study.
 PROBE = replace(OP, name="probe_mixed_gemm", role="probe", calibrates=OP.name, layer_shape=None)

@@ -34,3 +34,9 @@ def test_probes_come_first_so_that_a_broken_device_shows_early() -> None:
     roles = [op.role for op in OPS]
     assert roles == sorted(roles)
     assert {op.role for op in OPS} == {"probe", "study"}
+
+
+@pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
+def test_products_and_casts_have_the_axes_that_models_of_time_read(op: OpSpec) -> None:
+    axes = {"product": ("m", "n", "k"), "cast": ("rows", "cols")}
+    assert op.computes is None or op.axes == axes[op.computes]

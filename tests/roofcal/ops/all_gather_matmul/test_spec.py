@@ -71,3 +71,12 @@ def test_the_datasheet_says_nothing_of_an_all_gather_alone() -> None:
     ]
     found = {made.point_id for made in datasheet.predict(points, Sources(spec=SPEC))}
     assert found == {p.point_id for p in points if p.provider != "all_gather_only"}
+
+
+def test_a_device_receives_the_rows_of_the_others() -> None:
+    assert OP.received_bytes is not None
+    shape = {"m": 64, "n": 16, "k": 32}
+    rows = 48 * 32  # of three others
+    assert OP.received_bytes("all_gather_only", "bf16", shape, 4) == 2 * rows
+    assert OP.received_bytes("nccl_then_gemm", "fp8_axiswise", shape, 4) == rows + 48 * 4
+    assert OP.received_bytes("gemm_only", "bf16", shape, 4) == 0
