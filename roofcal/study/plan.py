@@ -14,13 +14,13 @@ from itertools import groupby, product
 from pathlib import Path
 from typing import Any
 
+from roofcal.core.csv_files import read_shapes
 from roofcal.core.language_models import LanguageModel
 from roofcal.core.records import Environment, PlanPoint, Protocol
 from roofcal.core.units import format_bytes
 from roofcal.ops import BY_NAME
 from roofcal.ops.spec import OpSpec, Shape
 from roofcal.study.schema import Layers, LogUniform, Sweep
-from roofcal.study.shapes_csv import read_shapes
 
 
 class PlanError(ValueError):
@@ -47,7 +47,7 @@ class _Group:
 def plan_op(plan_slice: Mapping[str, Any], environment: Environment) -> list[PlanPoint]:
     """The points of one op on one device, in order; equal points of several sweeps are one.
 
-    Raises PlanError for an empty plan, shapes_csv.ShapesError for a bad CSV.
+    Raises PlanError for an empty plan, csv_files.CsvError for a bad CSV.
     """
     op = BY_NAME[plan_slice["op"]]
     models = {k: LanguageModel.model_validate(v) for k, v in plan_slice["models"].items()}

@@ -86,7 +86,7 @@ def test_the_longest_rule_decides() -> None:
 
 # Vocabulary of the field: what a dtype, a recipe or a regime is needs no package to say.
 VOCABULARY = (
-    *("dtypes", "environments", "files", "names", "paths", "recipes"),
+    *("dtypes", "csv_files", "environments", "files", "names", "paths", "recipes"),
     *("regimes", "statistics", "units", "work"),
 )
 

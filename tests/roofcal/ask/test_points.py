@@ -1,4 +1,4 @@
-"""Questions of a person: one point, a CSV, and every way to ask wrongly."""
+"""Predictions of one point and of a CSV, and the messages for points that have none."""
 
 import csv
 from io import StringIO
@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from roofcal.ask.points import as_dict, check_point, predict_csv, predict_point
+from roofcal.core.csv_files import CsvError
 from roofcal.core.records import PlanPoint
 from roofcal.models.errors import PredictError
 from roofcal.models.sources import Sources
@@ -26,15 +27,15 @@ def test_a_csv_gets_the_same_answers_as_single_points(tmp_path: Path) -> None:
     for row, point in zip(
         rows, [product(16, 4096, 8192), product(512, 512, 512, "fp8_tensorwise")], strict=True
     ):
-        found = predict_point(point, "calibrated", SOURCES)
-        assert float(row["predicted_s"]) == pytest.approx(found.total_s, rel=1e-5)
-        assert float(row["predicted_low_s"]) == pytest.approx(found.low_s, rel=1e-5)
-        assert row["bound_by"] == found.bound_by
+        alone = predict_point(point, "calibrated", SOURCES)
+        assert float(row["predicted_s"]) == pytest.approx(alone.total_s, rel=1e-5)
+        assert float(row["predicted_low_s"]) == pytest.approx(alone.low_s, rel=1e-5)
+        assert row["bound_by"] == alone.bound_by
         assert int(row["m"]) == point.shape["m"]
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("recipe,m,n\nbf16,1,1\n", r":1: column k is missing; the header has recipe, m, n"),
         ("recipe,m,n,k\n", "has no rows"),
@@ -52,14 +53,14 @@ def test_a_csv_gets_the_same_answers_as_single_points(tmp_path: Path) -> None:
         ("recipe,m,n,k\n\n\nbf16,0,2,3\n", ":4: m='0' is not"),
     ],
 )
-def test_a_bad_csv_is_named_with_its_line(tmp_path: Path, text: str, says: str) -> None:
-    with pytest.raises(PredictError, match=says):
+def test_a_bad_csv_is_named_with_its_line(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(CsvError, match=message):
         predict_csv(written(tmp_path, text), "calibrated", SOURCES)
 
 
 def test_mistakes_are_reported_together_up_to_twenty(tmp_path: Path) -> None:
     path = written(tmp_path, "recipe,m,n,k\n" + "bf16,0,0,0\n" * 50)
-    with pytest.raises(PredictError) as caught:
+    with pytest.raises(CsvError) as caught:
         predict_csv(path, "calibrated", SOURCES)
     lines = str(caught.value).splitlines()
     assert len(lines) == 21
@@ -69,7 +70,7 @@ def test_mistakes_are_reported_together_up_to_twenty(tmp_path: Path) -> None:
 def test_a_csv_that_is_no_text_is_named(tmp_path: Path) -> None:
     path = tmp_path / "points.csv"
     path.write_bytes("recipe,m,n,k\nb\u00e9,1,1,1\n".encode("latin-1"))
-    with pytest.raises(PredictError, match=r"points\.csv: is not a CSV file in UTF-8"):
+    with pytest.raises(CsvError, match=r"points\.csv: is not a CSV file in UTF-8"):
         predict_csv(path, "calibrated", SOURCES)
 
 
@@ -81,7 +82,7 @@ def test_a_csv_of_a_spreadsheet_is_read(tmp_path: Path) -> None:
 
 
 def test_a_missing_csv_is_named(tmp_path: Path) -> None:
-    with pytest.raises(PredictError, match=r"nowhere\.csv: cannot be read"):
+    with pytest.raises(CsvError, match=r"nowhere\.csv: cannot be read"):
         predict_csv(tmp_path / "nowhere.csv", "calibrated", SOURCES)
 
 
@@ -94,7 +95,7 @@ def test_every_model_answers() -> None:
     assert times["datasheet"] < times["wave"]
 
 
-def test_a_model_that_needs_a_datasheet_says_which_file_is_missing() -> None:
+def test_a_model_that_needs_a_datasheet_message_which_file_is_missing() -> None:
     with pytest.raises(PredictError, match=r"config/devices/made-up\.yaml"):
         predict_point(product(64, 64, 64), "datasheet", Sources())
     with pytest.raises(PredictError, match=r"made-up\.yaml has no section 'wave'"):
@@ -115,9 +116,9 @@ def test_a_recipe_that_was_not_calibrated_lists_those_that_were() -> None:
 
 def test_the_answer_for_programs_is_in_si_units() -> None:
     point = product(4096, 4096, 4096)
-    found = predict_point(point, "calibrated", SOURCES)
-    answer = as_dict(point, found, SOURCES)
-    assert answer["predicted_flops_per_s"] == pytest.approx(2 * 4096**3 / found.total_s)
+    prediction = predict_point(point, "calibrated", SOURCES)
+    answer = as_dict(point, prediction, SOURCES)
+    assert answer["predicted_flops_per_s"] == pytest.approx(2 * 4096**3 / prediction.total_s)
     assert answer["environment"] == "e1"
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from roofcal.core.csv_files import CsvError
 from roofcal.core.language_models import LanguageModel
 from roofcal.core.records import Environment
 from roofcal.ops import BY_NAME
@@ -14,7 +15,6 @@ from roofcal.ops.gemm.spec import OP as GEMM
 from roofcal.study.config import load_study
 from roofcal.study.plan import PlanError, plan_op, sweep_shapes
 from roofcal.study.schema import Sweep
-from roofcal.study.shapes_csv import ShapesError
 from tests.paths import ROOT
 
 GPU = Environment(
@@ -161,7 +161,7 @@ def test_a_shape_that_cannot_fit_is_named_with_its_line(tmp_path: Path) -> None:
 def test_a_bad_csv_is_named(tmp_path: Path) -> None:
     path = tmp_path / "s.csv"
     path.write_text("m,n\n64,64\n")
-    with pytest.raises(ShapesError, match="column k is missing"):
+    with pytest.raises(CsvError, match="column k is missing"):
         plan_op(a_slice(sweeps={"csv": {"csv": str(path)}}), GPU)
 
 
