@@ -1,12 +1,14 @@
 """The break-even map of a run: speed-ups of linears over bf16, by M and by square weights K = N.
 
 One row per recipe, pass, casts, M and weight. Weights are cast beforehand in `forward` and in every
-step in `forward_backward`, as in `breakeven`, whose answer for the weight ends the row: it is found
-on all M of GRID, not on those of the map alone. It is empty for never.
+step in `forward_backward`, as in `breakeven`. The row ends with the break-even M of its weight,
+which is found on all M of GRID; it is empty for never.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+import csv
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from io import StringIO
 from itertools import product
 from pathlib import Path
 from typing import Final
@@ -14,16 +16,23 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from roofcal.ask.breakeven import GRID, MULTIPLE, Speedups, lasting, recipes, speedups
+from roofcal.ask.breakeven import (
+    GRID,
+    MULTIPLE,
+    Breakeven,
+    breakeven_of,
+    comparable_recipes,
+    linear_speedups,
+)
 from roofcal.core.records import PlanPoint, Prediction
 from roofcal.core.times import Array, Times
-from roofcal.models import linear as linears_of
 from roofcal.models.calibrations import read_calibration
 from roofcal.models.linear import (
     BF16_GRAD_WEIGHT,
     PASSES,
     Linear,
     cast_providers,
+    cast_times,
     has_casts,
     usual_weights,
 )
@@ -42,73 +51,71 @@ TOKENS: Final = tuple(
     for m in (1 << power, 3 << (power - 1))
     if m % MULTIPLE == 0 and m <= GRID[-1]
 )
-_IN_BLOCKS: Final = "fp8_blockwise_128x128"
-_SHOWN: Final[NDArray[np.int64]] = np.searchsorted(GRID, TOKENS)
+_BLOCK_RECIPE: Final = "fp8_blockwise_128x128"
+_AT_TOKENS: Final[NDArray[np.int64]] = np.searchsorted(GRID, TOKENS)
 
 
 def run_map(run: Path, calibration: Path) -> str:
     """The map of a run folder by the calibrated model, as CSV with the header COLUMNS.
 
-    Nothing but the header for a calibration without products to compare. Raises PredictError for
-    the calibration of another device, RecordsError for a bad file.
+    The header alone for a calibration without products to compare. Raises PredictError for the
+    calibration of another device, RecordsError for a bad file.
     """
     sources = Sources(calibration=read_calibration(calibration, run.parent.name))
     return map_csv(MODELS["calibrated"], sources)
 
 
 def map_csv(model: Model, sources: Sources) -> str:
-    """The map of whatever a model can compare with bf16, as CSV with the header COLUMNS."""
-    remembering = _Remembering(model)
-    lines = [",".join(COLUMNS)]
-    for linear in linears(model, sources):
-        labels = f"{linear.recipe},{linear.passes},{linear.casts}"
+    """The map of all linears that a model can compare with bf16, as CSV with the header COLUMNS."""
+    cached = _CachedModel(model)
+    text = StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(COLUMNS)
+    for linear in mapped_linears(model, sources):
         for side in SIDES:
-            sides = np.full_like(GRID, float(side))
-            found = speedups(remembering, sources, linear, GRID, sides, sides)
-            lines += [f"{labels},{row}" for row in _rows(side, found)]
-    return "\n".join(lines) + "\n"
+            answer = breakeven_of(linear_speedups(cached, sources, linear, side, side))
+            labels = (linear.recipe, linear.passes, linear.casts)
+            table.writerows((*labels, *cells) for cells in _rows_by_tokens(side, answer))
+    return text.getvalue()
 
 
-def linears(model: Model, sources: Sources) -> list[Linear]:
-    """Recipes whose casts are known, in both passes: without casts, and with those of a provider.
+def mapped_linears(model: Model, sources: Sources) -> list[Linear]:
+    """Recipes whose casts are measured, in both passes: without casts, and with a provider's.
 
-    The provider is the first of CASTS that the model knows for the linear. BF16_GRAD_WEIGHT is
-    fp8_axiswise in the forward pass and stands in the other alone. Blocks are left out where no
-    casts of them are known, as in calibrations from before these were measured.
+    The provider is the first of CASTS that the model knows for the linear. BF16_GRAD_WEIGHT has
+    the backward pass alone: forward it is fp8_axiswise. Blocks need casts that the model knows,
+    which calibrations from before those were measured lack.
     """
-    return [
-        replace(linear, casts=casts)
-        for recipe, passes in product(recipes(model, sources), PASSES)
-        if has_casts(recipe) and (recipe, passes) != (BF16_GRAD_WEIGHT, "forward")
-        for linear in [Linear(recipe=recipe, passes=passes, weights=usual_weights(passes))]
-        for known in [cast_providers(model, sources, linear)[:1]]
-        if known or recipe != _IN_BLOCKS
-        for casts in ("none", *known)
+    linears = []
+    for recipe, passes in product(comparable_recipes(model, sources), PASSES):
+        if not has_casts(recipe) or (recipe, passes) == (BF16_GRAD_WEIGHT, "forward"):
+            continue
+        linear = Linear(recipe=recipe, passes=passes, weights=usual_weights(passes))
+        providers = cast_providers(model, sources, linear)[:1]
+        if providers or recipe != _BLOCK_RECIPE:
+            linears += [replace(linear, casts=casts) for casts in ("none", *providers)]
+    return linears
+
+
+def _rows_by_tokens(side: int, answer: Breakeven) -> Iterator[list[str]]:
+    """The row of a weight at each of TOKENS, without its labels; empty cells for None."""
+    speedups = answer.speedups
+    ratios = [
+        [""] * len(TOKENS) if ratio is None else [f"{value:.4g}" for value in ratio[_AT_TOKENS]]
+        for ratio in (speedups.value, speedups.low, speedups.high)
     ]
+    ends = ["" if m is None else str(m) for m in (answer.m, answer.m_low, answer.m_high)]
+    classes = speedups.classes()
+    for m, place, *values in zip(TOKENS, _AT_TOKENS, *ratios, strict=True):
+        yield [str(m), str(side), str(side), *values, classes[place], *ends]
 
 
-def _rows(side: int, found: Speedups) -> Iterator[str]:
-    """The row of a weight at each of TOKENS, without its labels.
-
-    No low and high from a model without intervals.
-    """
-    ratios = (found.value, found.low, found.high)
-    ends = ["" if (m := lasting(ratio)) is None else str(m) for ratio in ratios]
-    unknown = [""] * len(TOKENS)
-    shown = (unknown if r is None else [f"{x:.4g}" for x in r[_SHOWN]] for r in ratios)
-    classes = found.classes()
-    m_best, m_high, m_low = ends  # the low end of the speed-up is the last to pass 1
-    for m, at, *values in zip(TOKENS, _SHOWN, *shown, strict=True):
-        sizes = [str(m), str(side), str(side)]
-        yield ",".join([*sizes, *values, classes[at], m_best, m_low, m_high])
-
-
-class _Remembering:
-    """A model that answers the same products and casts once: linears of a map share most."""
+class _CachedModel:
+    """A model that computes equal products and casts once: linears of a map share most of them."""
 
     def __init__(self, model: Model) -> None:
         self._model, self.MODEL = model, model.MODEL
-        self._known: dict[tuple[object, ...], Times] = {}
+        self._times: dict[tuple[object, ...], Times] = {}
 
     def product_recipes(self, sources: Sources, /) -> tuple[str, ...]:
         return self._model.product_recipes(sources)
@@ -120,17 +127,14 @@ class _Remembering:
         self, sources: Sources, recipe: str, m: Array, n: Array, k: Array, /
     ) -> Times:
         key = (recipe, m.tobytes(), n.tobytes(), k.tobytes())
-        return self._once(key, lambda: self._model.product_times(sources, recipe, m, n, k))
+        if key not in self._times:
+            self._times[key] = self._model.product_times(sources, recipe, m, n, k)
+        return self._times[key]
 
     def cast_times(
         self, sources: Sources, provider: str, recipe: str, rows: Array, cols: Array, /
     ) -> Times:
-        def ask() -> Times:
-            return linears_of.cast_times(self._model, sources, provider, recipe, rows, cols)
-
-        return self._once((provider, recipe, rows.tobytes(), cols.tobytes()), ask)
-
-    def _once(self, key: tuple[object, ...], ask: Callable[[], Times]) -> Times:
-        if key not in self._known:
-            self._known[key] = ask()
-        return self._known[key]
+        key = (provider, recipe, rows.tobytes(), cols.tobytes())
+        if key not in self._times:
+            self._times[key] = cast_times(self._model, sources, provider, recipe, rows, cols)
+        return self._times[key]

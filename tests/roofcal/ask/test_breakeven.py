@@ -1,4 +1,4 @@
-"""Break-even worked out by hand: crossing, interval, never, waves, bad questions."""
+"""Break-even by hand: crossing, interval, never, waves, and linears that are refused."""
 
 import math
 
@@ -11,13 +11,13 @@ from roofcal.ask.breakeven import (
     Breakeven,
     Speedups,
     breakeven,
-    ratio,
-    recipes,
-    speedups,
+    comparable_recipes,
+    linear_speedups,
+    speedup_ratio,
 )
 from roofcal.core.times import Array, Times
 from roofcal.models.errors import PredictError
-from roofcal.models.linear import BF16_GRAD_WEIGHT, Linear
+from roofcal.models.linear import BF16_GRAD_WEIGHT, Linear, linear_times
 from roofcal.models.sources import Sources
 from tests.roofcal.models.stand_in import Seconds, StandIn
 
@@ -37,35 +37,36 @@ def crossing(at: float, factor: float | None = None, wave: Seconds | None = None
     return StandIn(products={"bf16": lambda s: 2 * s[0], "fp8_axiswise": narrow}, factor=factor)
 
 
-def found(model: StandIn, linear: Linear = ALONE) -> Breakeven:
+def answer_of(model: StandIn, linear: Linear = ALONE) -> Breakeven:
     return breakeven(model, NOTHING, linear, 4096, 4096)
 
 
-def test_it_is_the_first_m_beyond_the_crossing() -> None:
-    assert found(crossing(1000)).m == 1008
-    assert found(crossing(1008)).m == 1024  # equal is not faster
-    assert found(crossing(0.5)).m == 16
+def test_break_even_is_the_first_m_beyond_the_crossing() -> None:
+    assert answer_of(crossing(1000)).m == 1008
+    assert answer_of(crossing(1008)).m == 1024  # equal is not faster
+    assert answer_of(crossing(0.5)).m == 16
 
 
-def test_its_interval_is_where_the_ends_of_the_speedup_cross() -> None:
-    answer = found(crossing(1000, FACTOR))
+def test_the_interval_is_where_the_ends_of_the_speedup_cross() -> None:
+    answer = answer_of(crossing(1000, FACTOR))
     # high > 1: 2m / (m + 1000) > 1 / 1.2, m > 714.3; low > 1: 2m / (m + 1000) > 1.2, m > 1500
     assert (answer.m_low, answer.m, answer.m_high) == (720, 1008, 1504)
-    assert answer.stated
+    assert answer.speedups.low is not None
 
 
 def test_a_model_without_intervals_has_one_number() -> None:
-    answer = found(crossing(1000))
-    assert (answer.m_low, answer.m, answer.m_high, answer.stated) == (None, 1008, None, False)
+    answer = answer_of(crossing(1000))
+    assert (answer.m_low, answer.m, answer.m_high) == (None, 1008, None)
+    assert answer.speedups.low is None
 
 
 def test_never_is_none() -> None:
-    assert found(crossing(2 * LARGEST_M)).m is None
-    perhaps = found(crossing(1.1 * LARGEST_M, FACTOR))
+    assert answer_of(crossing(2 * LARGEST_M)).m is None
+    perhaps = answer_of(crossing(1.1 * LARGEST_M, FACTOR))
     assert perhaps.m is None
     assert perhaps.m_high is None
     assert perhaps.m_low is not None
-    unsure = found(crossing(LARGEST_M / 1.3, FACTOR))
+    unsure = answer_of(crossing(LARGEST_M / 1.3, FACTOR))
     assert unsure.m is not None
     assert unsure.m_high is None
 
@@ -74,18 +75,18 @@ def test_faster_and_slower_again_counts_from_the_last_time() -> None:
     def wave(sizes: Array) -> Array:
         return np.where((sizes[0] > 5000) & (sizes[0] <= 6000), 1e6, 0.0)
 
-    assert found(crossing(1000, wave=wave)).m == 6016  # steps of 64 there
+    assert answer_of(crossing(1000, wave=wave)).m == 6016  # steps of 64 there
 
 
-def test_casts_move_it() -> None:
+def test_casts_move_break_even() -> None:
     products: dict[str, Seconds] = {
         "bf16": lambda s: 0.02 * s[0],
         "fp8_axiswise": lambda s: 0.01 * s[0],
     }
     model = StandIn(products=products, casts=("torch_compile",))  # a second for each cast
-    assert found(model).m == 16
-    assert found(model, Linear(recipe="fp8_axiswise")).m == 112
-    assert found(model, Linear(recipe="fp8_axiswise", weights="cast")).m == 208
+    assert answer_of(model).m == 16
+    assert answer_of(model, Linear(recipe="fp8_axiswise")).m == 112
+    assert answer_of(model, Linear(recipe="fp8_axiswise", weights="cast")).m == 208
 
 
 def test_the_grid_has_multiples_of_16_and_small_steps() -> None:
@@ -99,9 +100,12 @@ def test_the_grid_has_multiples_of_16_and_small_steps() -> None:
 
 def test_many_shapes_and_one_agree() -> None:
     model = crossing(1000, FACTOR)
-    together = speedups(model, NOTHING, ALONE, GRID, GRID, GRID)
-    one = GRID[70:71]
-    alone = speedups(model, NOTHING, ALONE, one, one, one)
+    together = linear_speedups(model, NOTHING, ALONE, 4096, 4096)
+    m, side = GRID[70:71], np.array([4096.0])
+    bf16 = Linear(recipe="bf16", casts="none")
+    alone = speedup_ratio(
+        *(linear_times(model, NOTHING, linear, m, side, side) for linear in (bf16, ALONE))
+    )
     assert together.value[70] == alone.value[0]
     assert together.low is not None
     assert alone.low is not None
@@ -114,7 +118,7 @@ def test_half_widths_add_as_squares() -> None:
         return Times(total=np.array([total]), low=low_s, high=high_s, bound_by=["math"])
 
     three, four = math.exp(3), math.exp(4)
-    answer = ratio(times(1.0, 1 / three, four), times(1.0, 1 / three, four))
+    answer = speedup_ratio(times(1.0, 1 / three, four), times(1.0, 1 / three, four))
     assert answer.low is not None
     assert answer.high is not None
     assert answer.high[0] == pytest.approx(math.exp(5))  # bf16 slower by e^4, ours faster by e^3
@@ -133,13 +137,13 @@ def test_a_point_is_faster_slower_or_uncertain() -> None:
     assert point.classes() == ["faster", "uncertain", "slower"]
 
 
-def test_what_can_be_compared() -> None:
-    assert recipes(crossing(1), NOTHING) == ["fp8_axiswise", BF16_GRAD_WEIGHT]
-    assert recipes(StandIn(products={"fp8_axiswise": lambda s: s[0]}), NOTHING) == []
+def test_every_recipe_is_compared_with_bf16_where_bf16_is_there() -> None:
+    assert comparable_recipes(crossing(1), NOTHING) == ["fp8_axiswise", BF16_GRAD_WEIGHT]
+    assert comparable_recipes(StandIn(products={"fp8_axiswise": lambda s: s[0]}), NOTHING) == []
 
 
 @pytest.mark.parametrize(
-    ("linear", "n", "says"),
+    ("linear", "n", "message"),
     [
         (Linear(recipe="bf16"), 16, "--recipe bf16 is what others are compared with"),
         (Linear(recipe="fp8_axiswize"), 16, "did you mean 'fp8_axiswise'"),
@@ -152,13 +156,15 @@ def test_what_can_be_compared() -> None:
             16,
             "knows no casts of fp8_axiswise by torch_compile .* can be none",
         ),
-        (Linear(recipe="int8"), 16, "'int8' has no casts .* --casts none"),
+        (Linear(recipe="int8"), 16, "'int8' has no measured casts; --casts none"),
     ],
 )
-def test_a_question_without_answer_says_what_is_allowed(linear: Linear, n: int, says: str) -> None:
+def test_a_linear_that_cannot_be_compared_says_which_can(
+    linear: Linear, n: int, message: str
+) -> None:
     model = crossing(1)
     model.products["int8"] = model.products["bf16"]
-    with pytest.raises(PredictError, match=says):
+    with pytest.raises(PredictError, match=message):
         breakeven(model, NOTHING, linear, n, 16)
 
 

@@ -1,4 +1,4 @@
-"""The map as CSV: every linear at every point, the same numbers as for one question."""
+"""The map as CSV: every linear at every point, the same numbers as for one linear."""
 
 import csv
 from io import StringIO
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from roofcal.ask.breakeven import GRID, LARGEST_M, breakeven
-from roofcal.ask.breakeven_map import COLUMNS, SIDES, TOKENS, linears, map_csv, run_map
+from roofcal.ask.breakeven_map import COLUMNS, SIDES, TOKENS, map_csv, mapped_linears, run_map
 from roofcal.core.jsonl import write_records
 from roofcal.core.records import Calibration
 from roofcal.core.times import Array
@@ -42,21 +42,21 @@ def test_tokens_are_multiples_of_16_to_the_largest() -> None:
 
 
 def test_every_linear_has_every_point() -> None:
-    found = rows(map_csv(model(casts=("torch_eager",)), NOTHING))
-    assert tuple(found[0]) == COLUMNS
-    kinds = {(row["recipe"], row["pass"], row["casts"]) for row in found}
+    table = rows(map_csv(model(casts=("torch_eager",)), NOTHING))
+    assert tuple(table[0]) == COLUMNS
+    kinds = {(row["recipe"], row["pass"], row["casts"]) for row in table}
     assert kinds == {
         ("fp8_tensorwise", passes, casts)
         for passes in ("forward", "forward_backward")
         for casts in ("none", "torch_eager")
     }
-    assert len(found) == 4 * len(SIDES) * len(TOKENS)
-    assert all(row["n"] == row["k"] for row in found)
+    assert len(table) == 4 * len(SIDES) * len(TOKENS)
+    assert all(row["n"] == row["k"] for row in table)
 
 
 def test_speedup_interval_and_class_stand_beside_each_other() -> None:
-    found = rows(map_csv(model(1.1), NOTHING))
-    forward = [row for row in found if (row["pass"], row["n"]) == ("forward", "512")]
+    table = rows(map_csv(model(1.1), NOTHING))
+    forward = [row for row in table if (row["pass"], row["n"]) == ("forward", "512")]
     by_m = {int(row["m"]): row for row in forward}
     assert [by_m[m]["class"] for m in (64, 1024, 8192)] == ["slower", "uncertain", "faster"]
     assert float(by_m[1024]["speedup"]) == pytest.approx(2048 / 2024, rel=1e-3)
@@ -69,24 +69,24 @@ def test_a_model_without_intervals_leaves_their_cells_empty() -> None:
 
 
 def test_the_provider_is_the_first_that_the_model_knows() -> None:
-    both = linears(model(casts=("torch_eager", "torch_compile")), NOTHING)
+    both = mapped_linears(model(casts=("torch_eager", "torch_compile")), NOTHING)
     assert {linear.casts for linear in both} == {"none", "torch_compile"}
     training = [linear for linear in both if linear.passes == "forward_backward"]
     assert {linear.weights for linear in training} == {"cast"}
 
 
-def test_rows_end_with_the_answer_to_the_question() -> None:
+def test_rows_end_with_the_break_even_of_their_weight() -> None:
     linear = Linear(recipe="fp8_tensorwise", casts="none")
     answer = breakeven(calibrated, SOURCES, linear, 4096, 4096)
-    found = [
+    rows_of_4096 = [
         row
         for row in rows(map_csv(calibrated, SOURCES))
         if (row["pass"], row["casts"], row["n"]) == ("forward", "none", "4096")
     ]
-    ends = {(r["breakeven_m"], r["breakeven_m_low"], r["breakeven_m_high"]) for r in found}
+    ends = {(r["breakeven_m"], r["breakeven_m_low"], r["breakeven_m_high"]) for r in rows_of_4096}
     assert answer.m_high is None  # as far as the interval of the made-up calibration tells
     assert ends == {(str(answer.m), str(answer.m_low), "")}
-    at = {int(row["m"]): float(row["speedup"]) for row in found}
+    at = {int(row["m"]): float(row["speedup"]) for row in rows_of_4096}
     on_grid = dict(zip(GRID.tolist(), answer.speedups.value.tolist(), strict=True))
     assert at == {m: pytest.approx(on_grid[m], rel=1e-3) for m in TOKENS}
 
@@ -96,22 +96,22 @@ def test_never_is_an_empty_cell() -> None:
     assert rows(map_csv(slow, NOTHING))[0]["breakeven_m"] == ""
 
 
-def test_each_product_is_asked_once() -> None:
-    asked: list[str] = []
+def test_each_product_is_computed_once() -> None:
+    calls: list[str] = []
 
     def bf16(sizes: Array) -> Array:
-        asked.append("bf16")
+        calls.append("bf16")
         return np.asarray(2 * sizes[0])
 
     once = StandIn(products={"bf16": bf16, "fp8_tensorwise": lambda s: s[0]})
     map_csv(once, NOTHING)
-    assert len(asked) == 2 * len(SIDES)  # forward; grad_weight (grad_input has the same sizes)
+    assert len(calls) == 2 * len(SIDES)  # forward; grad_weight (grad_input has the same sizes)
 
 
 def test_grad_weight_in_bf16_is_no_recipe_of_the_forward_pass() -> None:
     products: dict[str, Seconds] = {"bf16": lambda s: s[0], "fp8_axiswise": lambda s: s[0]}
-    found = linears(StandIn(products=products), NOTHING)
-    assert [one.passes for one in found if one.recipe == BF16_GRAD_WEIGHT] == ["forward_backward"]
+    linears = mapped_linears(StandIn(products=products), NOTHING)
+    assert [one.passes for one in linears if one.recipe == BF16_GRAD_WEIGHT] == ["forward_backward"]
 
 
 def test_a_run_is_mapped_from_its_calibration_alone(tmp_path: Path) -> None:
