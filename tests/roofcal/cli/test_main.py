@@ -54,13 +54,12 @@ def test_a_folder_that_cannot_be_written_is_named(
     assert "file" in fails(capsys, "calibrate", "--run", str(run), "--out", "file/c.jsonl")
 
 
-@pytest.mark.parametrize("command", ["claims --device nvidia-h200 --ledger deepgemm", "--help"])
-def test_a_reader_that_has_seen_enough_ends_a_command_without_a_word(command: str) -> None:
+def test_a_reader_that_has_seen_enough_ends_a_command_without_a_word() -> None:
     """As in `claims | head -1`. The exit code is the one that a shell shows for `yes | head -1`."""
     reader, writer = os.pipe()
     os.close(reader)
     done = subprocess.run(
-        [sys.executable, "-m", "roofcal", *command.split()],
+        [sys.executable, "-m", "roofcal", "claims", "--device", "nvidia-h200"],
         cwd=ROOT,
         stdout=writer,
         stderr=subprocess.PIPE,
