@@ -12,7 +12,7 @@ import pytest
 from roofcal.cli.main import COMMANDS, main
 from roofcal.core.jsonl import read_records
 from roofcal.core.records import Environment, PlanPoint
-from roofcal.measure.session import _too_few
+from roofcal.measure.session import too_few_devices
 from roofcal.study.plan import PlanError, plan_op
 from tests.paths import ROOT
 
@@ -95,7 +95,7 @@ def test_what_several_devices_refuse_reads_as_the_readme_shows() -> None:
     large = PlanPoint(
         op=op, provider="gemm_only", recipe="bf16", shape={}, device=gpu.device, world_size=8
     )
-    assert f"    {_too_few(large, gpu, 1)}\n" in TEXT
+    assert f"    {too_few_devices(large, gpu, 1)}\n" in TEXT
 
 
 def find_gpu() -> Environment:

@@ -91,6 +91,7 @@ def _measure(options: argparse.Namespace) -> None:
     from roofcal.core.records import Environment
     from roofcal.measure.session import Job, measure
     from roofcal.study.discover import check_environment
+    from roofcal.study.staleness import measure_hash
 
     check_environment(read_single_record(options.environment, Environment), paths.DEVICES)
     # A time limit (timeout, SLURM, Snakemake) ends a session like Ctrl-C: its end is recorded.
@@ -101,6 +102,7 @@ def _measure(options: argparse.Namespace) -> None:
         timing=options.timing,
         journal=options.journal,
         out=options.out,
+        code_hash_of=measure_hash,
         retry=tuple(options.retry),
     )
     measure(job)

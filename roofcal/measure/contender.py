@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 
-from roofcal.core.records import PlanPoint, canonical_json
+from roofcal.core.machine.nvml import Reading, Sensor
+from roofcal.core.records import PlanPoint, Telemetry, canonical_json
 from roofcal.measure.ranks import ALONE, Alone
-from roofcal.measure.telemetry import Recorder
 from roofcal.ops.bench import (
     Inputs,
     arranged,
@@ -25,6 +25,35 @@ from roofcal.ops.bench import (
 )
 
 _MOST_COPIES = 512
+
+
+@dataclass(slots=True)
+class Recorder:
+    """Readings of one GPU beside the samples of one contender; records nothing on a CPU."""
+
+    sample_index: list[int] = field(default_factory=list)
+    readings: list[Reading] = field(default_factory=list)
+
+    def record(self, sensor: Sensor, sample_index: int) -> None:
+        """Take one reading now, while the card works, beside the sample of that index."""
+        reading = sensor.read()
+        if reading is not None:
+            self.sample_index.append(sample_index)
+            self.readings.append(reading)
+
+    def telemetry(self) -> Telemetry:
+        """The readings as a record."""
+        if not self.readings:
+            return Telemetry()
+        sm, memory, power, temperature, reasons = zip(*self.readings, strict=True)
+        return Telemetry(
+            sample_index=tuple(self.sample_index),
+            sm_clock_hz=sm,
+            memory_clock_hz=memory,
+            power_w=power,
+            temperature_c=temperature,
+            throttle_reasons=reasons,
+        )
 
 
 class IncorrectError(Exception):

@@ -10,10 +10,10 @@ import time
 from collections.abc import Callable, Sequence
 from statistics import median
 
+from roofcal.core.machine.nvml import Sensor
 from roofcal.core.statistics import summarise
 from roofcal.core.timing_protocol import Timing
 from roofcal.measure.contender import Contender
-from roofcal.measure.telemetry import Sensor
 from roofcal.measure.timing import Timer
 
 Turn = tuple[Contender, Timer]

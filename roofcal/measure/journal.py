@@ -5,14 +5,22 @@ restart measures only what is missing. A measurement is taken over as long as th
 (ops/<op>, its kernels, measure/) and the timing protocol are the same.
 """
 
+import errno
+import fcntl
 import os
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 from roofcal.core.jsonl import append_record, salvage_records, write_records
 from roofcal.core.records import Measurement, Record, Session
+
+_POLL_S = 1.0
+# What flock says on a file system that has no locks, such as Lustre mounted without -o flock.
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 
 
 class Journal:
@@ -22,18 +30,31 @@ class Journal:
         """Read `path` if it is there; bad lines (a kill, a full disk) are set aside and told."""
         self.path = path
         self.records: list[Record] = []
-        if path.is_file():
-            self.records, bad = salvage_records(path)
-            if bad or not _ends_whole(path):
-                self._set_aside(tell, [str(error) for error in bad])
+        self._tell = tell
+        self._size_read = 0
+        self.read_again()
 
-    def _set_aside(self, tell: Callable[[str], None], errors: list[str]) -> None:
+    def read_again(self) -> None:
+        """Read the file if it has grown since: another session may have measured meanwhile."""
+        if self._size() == self._size_read:
+            return
+        self.records, errors = salvage_records(self.path)
+        if errors or not _ends_with_newline(self.path):
+            self._set_aside([str(error) for error in errors])
+        self._size_read = self._size()
+
+    def _size(self) -> int:
+        """Bytes of the file, 0 without one."""
+        return self.path.stat().st_size if self.path.is_file() else 0
+
+    def _set_aside(self, errors: list[str]) -> None:
+        """Keep a damaged file under another name, and write its good lines anew."""
         damaged = next(path for path in _damaged_names(self.path) if not path.exists())
         self.path.replace(damaged)
         write_records(self.path, self.records)
         errors = errors or [f"{self.path}: the last line has no end"]
-        tell("\n".join(errors))
-        tell(f"kept {len(self.records)} good lines; the damaged file is {damaged}")
+        self._tell("\n".join(errors))
+        self._tell(f"kept {len(self.records)} good lines; the damaged file is {damaged}")
 
     @property
     def sessions(self) -> dict[str, Session]:
@@ -45,7 +66,7 @@ class Journal:
 
         Raises OSError, naming the file, when the disk is full; half a line is taken back.
         """
-        size = self.path.stat().st_size if self.path.is_file() else 0
+        size = self._size()
         try:
             append_record(self.path, record)
         except OSError as error:
@@ -53,19 +74,71 @@ class Journal:
                 os.truncate(self.path, size)
             raise OSError(error.errno, error.strerror, str(self.path)) from error
         self.records.append(record)
+        self._size_read = self._size()
 
     def reusable(self, session: Session, retry: Collection[str] = ()) -> dict[str, Measurement]:
-        """Latest measurement per point that a new session need not take again.
+        """Latest measurement by point id, of the points that a new session need not measure again.
 
         It was taken in the same environment, by the same code and timing protocol, and its status
         is none of `retry`.
         """
-        same = {key for key, other in self.sessions.items() if _basis(other) == _basis(session)}
-        found: dict[str, Measurement] = {}
+        basis = _basis(session)
+        same = {key for key, other in self.sessions.items() if _basis(other) == basis}
+        latest: dict[str, Measurement] = {}
         for record in self.records:
             if isinstance(record, Measurement) and record.session_id in same:
-                found[record.point_id] = record
-        return {key: m for key, m in found.items() if m.status not in retry}
+                latest[record.point_id] = record
+        return {key: m for key, m in latest.items() if m.status not in retry}
+
+
+@contextmanager
+def lock_journal(path: Path, tell: Callable[[str], None]) -> Iterator[None]:
+    """Let one session at a time use a journal; others wait, and are told so.
+
+    The lock is flock on a file beside the journal. It ends with the process, however that ends. It
+    holds between processes of one machine, and between machines on NFS (version 4, or 3 with
+    lockd), where Linux makes a byte-range lock at the server of it. On a file system that has no
+    locks the session says so and goes on: there, one session per journal is up to its user.
+    """
+    lock_file = path.with_name(f".{path.name}.lock")
+    lock_file.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = _locked_descriptor(lock_file, path, tell)
+    try:
+        yield
+    finally:
+        # Whoever waits for the removed file notices that another one is in its place.
+        lock_file.unlink(missing_ok=True)
+        os.close(descriptor)
+
+
+def _locked_descriptor(lock_file: Path, journal: Path, tell: Callable[[str], None]) -> int:
+    """A descriptor that holds the lock of the file that is at `lock_file` now."""
+    has_told = False
+    while True:
+        descriptor = os.open(lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is_file_at(descriptor, lock_file):
+                return descriptor
+        except BlockingIOError:
+            if not has_told:
+                tell(f"waiting: another session measures into {journal}")
+                has_told = True
+            time.sleep(_POLL_S)
+        except OSError as error:
+            if error.errno in _NO_LOCKS:
+                tell(f"{journal}: its file system has no locks; start no second session on it")
+                return descriptor
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+
+
+def _is_file_at(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def _basis(session: Session) -> tuple[str, str, Mapping[str, Any]]:
@@ -79,7 +152,7 @@ def _damaged_names(path: Path) -> Iterator[Path]:
     yield from (path.with_suffix(f".damaged{number}.jsonl") for number in count(2))
 
 
-def _ends_whole(path: Path) -> bool:
+def _ends_with_newline(path: Path) -> bool:
     """Whether the last line ends: the next one would be glued to it otherwise."""
     with path.open("rb") as stream:
         stream.seek(0, os.SEEK_END)

@@ -12,8 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO, Any
 
+from roofcal.core.machine.locks import Lock
 from roofcal.core.records import Status
-from roofcal.measure.locks import Lock
 
 _EXIT_S = 10.0  # between closing its pipe and leaving an exit code, a large process unmaps memory
 

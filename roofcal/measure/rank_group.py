@@ -22,7 +22,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from roofcal.measure.locks import Lock
+from roofcal.core.machine.locks import Lock
 from roofcal.measure.process import Fault, WorkerProcess
 from roofcal.measure.stacks import hanging
 

@@ -1,16 +1,14 @@
-"""Measure a plan: what is known from the journal is taken over, the rest is measured on the device.
+"""Measure a plan: take over what the journal holds, measure the rest on the device.
 
 Every point of the plan ends as a row of the output. The journal is written line by line, so that a
 session which is killed costs the point in flight; the output is written whole, at the end.
 """
 
-import os
 import socket
-import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -20,30 +18,34 @@ from typing import Any
 
 from tqdm import tqdm
 
-from roofcal.core.jsonl import read_records, write_records
+from roofcal.core.jsonl import read_records, read_single_record, write_records
+from roofcal.core.machine.checkout import checkout_commit, checkout_is_dirty
+from roofcal.core.machine.locks import Lock, wait_for_locks
+from roofcal.core.machine.nvml import Gpu, visible_gpus
 from roofcal.core.records import Environment, Measurement, PlanPoint, Session
-from roofcal.measure.journal import Journal
-from roofcal.measure.locks import Lock, wait_for_locks
+from roofcal.measure.journal import Journal, lock_journal
 from roofcal.measure.supervisor import Crew, MeasureError, timing_of
-from roofcal.measure.telemetry import Gpu, visible_gpus
 from roofcal.ops import BY_NAME
-from roofcal.study.staleness import ROOT, code_hash, measure_sources
 
 _CPU_RANKS = 4
 _TOO_FEW = "too few devices"
 
-__all__ = ["Job", "MeasureError", "measure"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What to measure, where the records go, and which statuses to measure again."""
+    """What to measure, and where the records go.
+
+    code_hash_of  op -> hash of the code that measures it; earlier measurements by other code are
+                  not taken over
+    retry         statuses to measure again
+    """
 
     plan: Path
     environment: Path
     timing: Mapping[str, Any]
     journal: Path
     out: Path
+    code_hash_of: Callable[[str], str]
     retry: tuple[str, ...] = ()
 
 
@@ -54,87 +56,93 @@ def measure(job: Job) -> list[Measurement]:
     ValueError for a bad timing protocol, OSError if the disk is full (the journal keeps what was
     measured).
     """
-    points, environment = _what(job)
+    points, environment = _read_job(job)
     session = _new_session(points[0].op, environment, job)
-    journal = Journal(job.journal, _tell)
-    known = journal.reusable(session, job.retry)
-    shared = any(point.world_size > 1 for point in points)
-    here = _device_count(environment) if shared else 1
-    missing = [
-        p for p in points if p.point_id not in known or _fits_now(known[p.point_id], p, here)
-    ]
-    before = len(points) - len(missing)
-    _tell(f"{session.op}: {len(points)} points, {before} of them measured before")
-    if missing:
-        fitting = [p.world_size for p in missing if p.world_size <= here]
-        if len(fitting) < len(missing):
-            few = len(missing) - len(fitting)
-            _tell(
-                f"{session.op}: {few} point(s) need more devices than the {here} of the kind here"
-            )
-        count = max(fitting, default=1)
-        with _devices(environment, count) as (locks, uuids):
-            session = replace(session, device_uuid=uuids)
-            known |= _run(missing, session, environment, journal, _Devices(locks, here))
-    found = [known[point.point_id] for point in points]
-    used = {measurement.session_id for measurement in found}
-    sessions = [s for key, s in journal.sessions.items() if key in used]
-    write_records(job.out, [*sessions, *found])
-    return found
+    is_shared = any(point.world_size > 1 for point in points)
+    here = _device_count(environment) if is_shared else 1
+    with lock_journal(job.journal, _tell):
+        journal = Journal(job.journal, _tell)
+        measurements = journal.reusable(session, job.retry)
+        missing = _missing(points, measurements, here)
+        before = len(points) - len(missing)
+        _tell(f"{session.op}: {len(points)} points, {before} of them measured before")
+        if missing:
+            with _devices(environment, _devices_needed(missing, here)) as (locks, uuids):
+                # Where the file system has no locks, another session on this journal may have
+                # measured while this one waited for the device.
+                journal.read_again()
+                measurements = journal.reusable(session, job.retry)
+                missing = _missing(points, measurements, here)
+                session = replace(session, device_uuid=uuids)
+                devices = _Devices(locks, here)
+                measurements |= _run(missing, session, environment, journal, devices)
+        rows = [measurements[point.point_id] for point in points]
+        used = {measurement.session_id for measurement in rows}
+        sessions = [s for key, s in journal.sessions.items() if key in used]
+        write_records(job.out, [*sessions, *rows])
+    return rows
 
 
-def _what(job: Job) -> tuple[list[PlanPoint], Environment]:
+def _read_job(job: Job) -> tuple[list[PlanPoint], Environment]:
     """Points and environment of a job, checked to belong together."""
-    points, found = read_records(job.plan, PlanPoint), read_records(job.environment, Environment)
-    if not points or not found:
-        path, kind = (job.environment, "Environment") if points else (job.plan, "PlanPoint")
-        raise MeasureError(f"{path}: holds no {kind} record; delete it and let the study make it")
+    points = read_records(job.plan, PlanPoint)
+    environment = read_single_record(job.environment, Environment)
+    if not points:
+        raise MeasureError(f"{job.plan}: holds no PlanPoint; delete it and let the study make it")
     kinds = {(point.op, point.device) for point in points}
-    if kinds != {(points[0].op, found[0].device)}:
-        seen = ", ".join(sorted(f"op {op} on {device}" for op, device in kinds))
+    if kinds != {(points[0].op, environment.device)}:
+        described = ", ".join(sorted(f"op {op} on {device}" for op, device in kinds))
         raise MeasureError(
             f"{job.plan}: a plan is of one op, on the device of {job.environment} "
-            f"({found[0].device}); this one holds {seen}"
+            f"({environment.device}); this one holds {described}"
         )
-    return points, found[0]
+    if points[0].op not in BY_NAME:
+        raise MeasureError(
+            f"{job.plan}: unknown op '{points[0].op}'; allowed: {', '.join(BY_NAME)}"
+        )
+    return points, environment
 
 
 def _new_session(op: str, environment: Environment, job: Job) -> Session:
     timing_of(job.timing)
-    commit, dirty = _git_state()
     return Session(
         session_id=uuid.uuid4().hex[:12],
         environment_id=environment.environment_id,
         op=op,
         host=socket.gethostname(),
         device_uuid=None,
-        git_commit=commit,
-        git_dirty=dirty,
-        code_hash=code_hash(_sources(job, op)),
+        git_commit=checkout_commit(),
+        git_dirty=checkout_is_dirty(),
+        code_hash=job.code_hash_of(op),
         command=" ".join(["python -m roofcal", *sys.argv[1:]]),
         timing=job.timing,
         started_utc=datetime.now(UTC).isoformat(timespec="seconds"),
     )
 
 
-def _sources(job: Job, op: str) -> tuple[Path, ...]:
-    try:
-        return measure_sources(op)
-    except KeyError:
-        allowed = ", ".join(BY_NAME)
-        raise MeasureError(f"{job.plan}: unknown op '{op}'; allowed: {allowed}") from None
+def _missing(
+    points: Sequence[PlanPoint], measurements: Mapping[str, Measurement], here: int
+) -> list[PlanPoint]:
+    """Points without a measurement, and those that lacked devices and find enough `here` now."""
+
+    def is_measured(point: PlanPoint) -> bool:
+        row = measurements.get(point.point_id)
+        if row is None:
+            return False
+        lacked = row.status == "unsupported" and str(row.reason).startswith(_TOO_FEW)
+        return not (lacked and point.world_size <= here)
+
+    return [point for point in points if not is_measured(point)]
 
 
-def _git_state() -> tuple[str | None, bool | None]:
-    """(commit, whether the tree differs from it); (None, None) outside a git checkout."""
-    ask = ["git", "rev-parse", "HEAD"], ["git", "status", "--porcelain"]
-    try:
-        answers = [
-            subprocess.run(q, cwd=ROOT, capture_output=True, text=True, check=True) for q in ask
-        ]
-    except (OSError, subprocess.CalledProcessError):
-        return os.environ.get("ROOFCAL_GIT_COMMIT"), None
-    return answers[0].stdout.strip(), bool(answers[1].stdout.strip())
+def _devices_needed(missing: Sequence[PlanPoint], here: int) -> int:
+    """Devices to lock for the missing points; says how many points need more than are here."""
+    fitting = [point.world_size for point in missing if point.world_size <= here]
+    beyond = len(missing) - len(fitting)
+    if beyond:
+        few = f"need more devices than the {here} of the kind here"
+        _tell(f"{missing[0].op}: {beyond} point(s) {few}")
+    return max(fitting, default=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,11 +159,11 @@ def _devices(environment: Environment, count: int) -> Iterator[tuple[list[Lock],
 
     A CPU has one lock however many processes share it.
     """
-    cpu = environment.vendor == "cpu"
-    names = ["cpu"] if cpu else _matching_gpus(environment)
-    locks = wait_for_locks(names, 1 if cpu else count, _tell)
+    is_cpu = environment.vendor == "cpu"
+    names = ["cpu"] if is_cpu else _matching_gpus(environment)
+    locks = wait_for_locks(names, 1 if is_cpu else count, _tell)
     try:
-        yield locks, None if cpu else ",".join(lock.name for lock in locks)
+        yield locks, None if is_cpu else ",".join(lock.name for lock in locks)
     finally:
         for lock in locks:
             lock.release()
@@ -170,7 +178,7 @@ def _device_count(environment: Environment) -> int:
     return _CPU_RANKS if environment.vendor == "cpu" else len(_matching_gpus(environment))
 
 
-def _too_few(point: PlanPoint, environment: Environment, here: int) -> str:
+def too_few_devices(point: PlanPoint, environment: Environment, here: int) -> str:
     """Why a point of so large a world size is not measured."""
     need = f"{_TOO_FEW}: world size {point.world_size} needs {point.world_size}"
     if environment.vendor == "cpu":
@@ -178,23 +186,17 @@ def _too_few(point: PlanPoint, environment: Environment, here: int) -> str:
     return f"{need} {environment.device_name}, this machine has {here}"
 
 
-def _fits_now(known: Measurement, point: PlanPoint, here: int) -> bool:
-    """Whether a point lacked devices when it was its turn, on a machine with fewer of them."""
-    lacked = known.status == "unsupported" and str(known.reason).startswith(_TOO_FEW)
-    return lacked and point.world_size <= here
-
-
 def _matching_gpus(environment: Environment) -> list[str]:
     """The uuids of the cards the plan is for; raises MeasureError where there is none."""
     gpus = visible_gpus()
-    names = [gpu.uuid for gpu in gpus if _is_device(gpu, environment)]
-    if not names:
-        seen = ", ".join(sorted({gpu.name for gpu in gpus})) or "no NVIDIA GPU"
+    uuids = [gpu.uuid for gpu in gpus if _is_device(gpu, environment)]
+    if not uuids:
+        names_here = ", ".join(sorted({gpu.name for gpu in gpus})) or "no NVIDIA GPU"
         raise MeasureError(
-            f"the plan is for {environment.device}, this machine has {seen}; "
+            f"the plan is for {environment.device}, this machine has {names_here}; "
             "run `python -m roofcal doctor` to see what is here, and plan for that"
         )
-    return names
+    return uuids
 
 
 def _is_device(gpu: Gpu, environment: Environment) -> bool:
@@ -211,24 +213,27 @@ def _run(
     journal: Journal,
     devices: _Devices,
 ) -> dict[str, Measurement]:
+    """Measurements by point id, each in the journal as soon as it is taken."""
+    if not points:
+        return {}
     journal.append(session)
     start = time.perf_counter()
-    found: dict[str, Measurement] = {}
+    rows: dict[str, Measurement] = {}
     with tqdm(total=len(points), desc=session.op, unit="pt", **_progress()) as bar:
         crew = Crew(session, environment, devices.locks, _tell)
         try:
             for _, members in groupby(points, key=lambda point: point.group_key):
                 for measurement in _measured(list(members), crew, environment, devices.here):
                     journal.append(measurement)
-                    found[measurement.point_id] = measurement
+                    rows[measurement.point_id] = measurement
                     bar.update()
         finally:
             crew.stop()
             wall = time.perf_counter() - start
-            timed = sum(sum(m.latency_samples_s) * m.calls_per_sample for m in found.values())
+            timed = sum(sum(m.latency_samples_s) * m.calls_per_sample for m in rows.values())
             end = datetime.now(UTC).isoformat(timespec="seconds")
             journal.append(replace(session, finished_utc=end, wall_s=wall, timed_s=timed))
-    return found
+    return rows
 
 
 def _measured(
@@ -239,7 +244,7 @@ def _measured(
         yield from crew.run_group(members)
         return
     for point in members:
-        yield crew.refuse(point, _too_few(point, environment, here))
+        yield crew.refuse(point, too_few_devices(point, environment, here))
 
 
 def _progress() -> dict[str, Any]:

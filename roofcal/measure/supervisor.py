@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from roofcal.core.jsonl import decode, encode
+from roofcal.core.machine.locks import Lock
 from roofcal.core.records import Environment, Measurement, PlanPoint, Session, Status
 from roofcal.core.timing_protocol import Timing
-from roofcal.measure.locks import Lock
 from roofcal.measure.process import WorkerProcess
 from roofcal.measure.rank_group import RankGroup
 

@@ -27,6 +27,7 @@ from typing import IO, Any
 import torch
 
 from roofcal.core.jsonl import decode, encode
+from roofcal.core.machine.nvml import Sensor
 from roofcal.core.records import Measurement, PlanPoint, Status
 from roofcal.core.timing_protocol import Timing
 from roofcal.measure.contender import Contender, IncorrectError, data_seed, prepare
@@ -34,7 +35,6 @@ from roofcal.measure.failures import is_broken, reason_of, status_of
 from roofcal.measure.interleave import time_group
 from roofcal.measure.rank_timing import make_rank_timer
 from roofcal.measure.ranks import ALONE, Alone, Ranks
-from roofcal.measure.telemetry import Sensor
 from roofcal.measure.timing import Timer, make_timer
 
 _CPU_CACHE_BYTES = 64 << 20

@@ -8,6 +8,7 @@ from typing import Final
 
 from roofcal.core.environments import origin_environment
 from roofcal.core.jsonl import read_records, read_single_record, write_records
+from roofcal.core.machine.checkout import checkout_commit
 from roofcal.core.paths import DERIVED_TABLES, RunFolder
 from roofcal.core.records import (
     Calibration,
@@ -18,7 +19,7 @@ from roofcal.core.records import (
     Session,
 )
 from roofcal.publish.index import claimed_twice, write_index
-from roofcal.publish.manifest import commit_of_checkout, write_manifest
+from roofcal.publish.manifest import write_manifest
 from roofcal.report.write import write_report
 
 
@@ -54,7 +55,7 @@ def publish(folder: Path, published: Path, devices_folder: Path) -> Path:
             shutil.rmtree(target)
         write_report([(fresh.folder, fresh.folder)], fresh.folder / "report.html", devices_folder)
         fresh.folder.replace(target)
-    write_manifest(target, commit_of_checkout())
+    write_manifest(target, checkout_commit())
     write_index(published)
     return target
 

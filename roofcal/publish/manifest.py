@@ -2,14 +2,11 @@
 
 import hashlib
 import json
-import os
-import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from roofcal.core.files import write_bytes
-from roofcal.core.paths import CHECKOUT
 
 NAME: Final = "manifest.json"
 SCHEMA_VERSION: Final = 1
@@ -76,17 +73,6 @@ def differences(folder: Path, manifest: Mapping[str, Any]) -> Iterator[str]:
             yield f"{path}: is in the manifest and not there; {_WAY_OUT}"
         elif _entry(path) != files[name]:
             yield f"{path}: SHA-256 is not that of the manifest: edited or damaged; {_WAY_OUT}"
-
-
-def commit_of_checkout() -> str | None:
-    """The commit of this checkout: ROOFCAL_GIT_COMMIT where it is no git checkout, else None."""
-    try:
-        done = subprocess.run(
-            ["git", "rev-parse", "HEAD"], cwd=CHECKOUT, capture_output=True, text=True, check=True
-        )
-    except (OSError, subprocess.CalledProcessError):
-        return os.environ.get("ROOFCAL_GIT_COMMIT")
-    return done.stdout.strip()
 
 
 def _names(folder: Path) -> list[str]:

@@ -4,14 +4,14 @@ import os
 import platform
 import re
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from importlib import metadata, util
 from pathlib import Path
 
 from roofcal.core.devices import DeviceSpec, load_devices, match_device
+from roofcal.core.machine.nvml import Gpu, visible_gpus
 from roofcal.core.records import Environment
 from roofcal.core.units import GIB
-from roofcal.measure.telemetry import Gpu, visible_gpus
 
 
 class DiscoverError(ValueError):
@@ -19,7 +19,7 @@ class DiscoverError(ValueError):
 
 
 def discover(devices_folder: Path) -> list[Environment]:
-    """One Environment per kind of GPU found, or the CPU's where there is no GPU.
+    """One Environment per kind of GPU of this machine, or the CPU's where there is no GPU.
 
     Raises DiscoverError where torch is missing, devices.DeviceFileError for a bad datasheet.
     """
@@ -27,25 +27,22 @@ def discover(devices_folder: Path) -> list[Environment]:
     if not gpus:
         return [_cpu_environment()]
     specs = load_devices(devices_folder)
-    found: dict[str, Environment] = {}
-    for gpu in gpus:
-        environment = _gpu_environment(gpu, device_id(gpu, specs))
-        found.setdefault(environment.environment_id, environment)
-    return list(found.values())
+    environments = [_gpu_environment(gpu, device_id(gpu, specs)) for gpu in gpus]
+    return list({e.environment_id: e for e in environments}.values())
 
 
 def check_environment(environment: Environment, devices_folder: Path) -> None:
-    """Raise DiscoverError, naming what differs, unless this environment is found here.
+    """Raise DiscoverError, naming what differs, unless this machine has this environment.
 
     Numbers taken under another driver or torch would be filed under the wrong name.
     """
-    found = discover(devices_folder)
-    if environment.environment_id in {other.environment_id for other in found}:
+    here = discover(devices_folder)
+    if environment.environment_id in {other.environment_id for other in here}:
         return
-    same = [other for other in found if other.device == environment.device]
+    same = [other for other in here if other.device == environment.device]
     if not same:
-        here = ", ".join(other.device for other in found)
-        raise DiscoverError(f"the plan is for {environment.device}; here is {here}")
+        devices = ", ".join(other.device for other in here)
+        raise DiscoverError(f"the plan is for {environment.device}; here is {devices}")
     pairs = zip(asdict(environment).items(), asdict(same[0]).values(), strict=True)
     changes = [f"{name} {was} -> {now}" for (name, was), now in pairs if was != now]
     raise DiscoverError(
@@ -72,8 +69,30 @@ def slug(name: str) -> str:
     return "-".join(re.findall(r"[a-z0-9.]+", plain))
 
 
-def _gpu_environment(gpu: Gpu, device: str) -> Environment:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Software:
+    """Versions of what is installed under a study; None where something is not."""
+
+    torch: str
+    cuda: str | None
+    triton: str | None
+    cublas: str | None
+    nccl: str | None
+
+
+def installed_software() -> Software:
+    """Versions by the metadata of installed packages; raises DiscoverError without torch."""
     torch_version, cuda = _torch_versions()
+    return Software(
+        torch=torch_version,
+        cuda=cuda,
+        triton=_version("triton"),
+        cublas=_version("nvidia-cublas", "nvidia-cublas-cu12"),
+        nccl=_version("nvidia-nccl-cu13", "nvidia-nccl-cu12"),
+    )
+
+
+def _gpu_environment(gpu: Gpu, device: str) -> Environment:
     return Environment(
         device=device,
         vendor="nvidia",
@@ -86,17 +105,13 @@ def _gpu_environment(gpu: Gpu, device: str) -> Environment:
         ecc=gpu.ecc,
         mig=gpu.mig,
         driver=gpu.driver,
-        cuda=cuda,
-        torch=torch_version,
-        triton=_version("triton"),
-        cublas=_version("nvidia-cublas", "nvidia-cublas-cu12"),
-        nccl=_version("nvidia-nccl-cu13", "nvidia-nccl-cu12"),
         python=platform.python_version(),
+        **asdict(installed_software()),
     )
 
 
 def _cpu_environment() -> Environment:
-    torch_version, _ = _torch_versions()
+    """The environment of this CPU. Triton and CUDA are left out: no kernel of theirs runs on it."""
     name, threads = cpu_name(), len(os.sched_getaffinity(0))
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return Environment(
@@ -106,7 +121,7 @@ def _cpu_environment() -> Environment:
         compute_units=threads,
         memory_bytes=round(memory / GIB) * GIB,  # the kernel's own share differs from boot to boot
         last_level_cache_bytes=last_level_cache_bytes(Path("/sys/devices/system/cpu/cpu0/cache")),
-        torch=torch_version,
+        torch=installed_software().torch,
         python=platform.python_version(),
         threads=threads,
     )
@@ -115,9 +130,9 @@ def _cpu_environment() -> Environment:
 def cpu_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
     """The model name of the first processor, else the machine's architecture."""
     if cpuinfo.is_file():
-        found = re.search(r"^model name\s*:\s*(.+)$", cpuinfo.read_text(), re.MULTILINE)
-        if found:
-            return found.group(1).strip()
+        model = re.search(r"^model name\s*:\s*(.+)$", cpuinfo.read_text(), re.MULTILINE)
+        if model:
+            return model.group(1).strip()
     return platform.machine()
 
 
@@ -137,8 +152,8 @@ def _torch_versions() -> tuple[str, str | None]:
     text = (Path(spec.origin).parent / "version.py").read_text()
     version = re.search(r"^__version__\s*=\s*'([^']+)'", text, re.MULTILINE)
     cuda = re.search(r"^cuda\b.*=\s*'([^']+)'", text, re.MULTILINE)
-    found = version.group(1) if version else metadata.version("torch")
-    return found, cuda.group(1) if cuda else None
+    installed = version.group(1) if version else metadata.version("torch")
+    return installed, cuda.group(1) if cuda else None
 
 
 def _version(*distributions: str) -> str | None:

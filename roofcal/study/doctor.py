@@ -1,19 +1,21 @@
-"""What was found on this machine, and what a study here can and cannot do."""
+"""What is on this machine, and what a study here can and cannot do."""
 
 import importlib.util
 import os
 import shutil
 from collections.abc import Iterator
+from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
 
 from roofcal.core.devices import DeviceSpec, explain_mismatch, load_devices
 from roofcal.core.jsonl import write_records
+from roofcal.core.machine.locks import lock_name, try_lock
+from roofcal.core.machine.nvml import Gpu, visible_gpus
+from roofcal.core.paths import RunFolder, run_folders
 from roofcal.core.records import Environment
 from roofcal.core.units import GB, format_bytes
-from roofcal.measure.locks import lock_folder, try_lock
-from roofcal.measure.telemetry import Gpu, visible_gpus
-from roofcal.study.discover import discover
+from roofcal.study.discover import discover, installed_software
 
 _LEAST_DISK_BYTES = 200 << 20
 
@@ -48,7 +50,7 @@ def _why_no_gpu() -> str:
 
 
 def _gpu_lines(gpu: Gpu, specs: dict[str, DeviceSpec]) -> Iterator[str]:
-    matched = [spec.device for spec in specs.values() if gpu.name in spec.names]
+    devices = [spec.device for spec in specs.values() if gpu.name in spec.names]
     yield f"  {gpu.name}, {gpu.compute_units} SMs, {format_bytes(gpu.memory_bytes)} ({gpu.uuid})"
     why = explain_mismatch(
         specs,
@@ -57,7 +59,7 @@ def _gpu_lines(gpu: Gpu, specs: dict[str, DeviceSpec]) -> Iterator[str]:
         memory_clock_hz=gpu.memory_clock_hz,
         memory_bus_bits=gpu.memory_bus_bits,
     )
-    yield f"    datasheet: {why or ', '.join(matched)}"
+    yield f"    datasheet: {why or ', '.join(devices)}"
     yield f"    free memory {format_bytes(gpu.memory_free_bytes)}, driver {gpu.driver}"
     yield f"    SM clock {_mhz(gpu.sm_clock_hz)} now, {_mhz(gpu.max_sm_clock_hz)} at most"
     if gpu.process_count:
@@ -73,8 +75,14 @@ def _mhz(hertz: float | None) -> str:
 
 
 def _software_lines(environment: Environment) -> Iterator[str]:
+    """Versions of the environment; what it leaves out on purpose is installed or not needed."""
+    installed = asdict(installed_software())
     for name in ("python", "torch", "triton", "cuda", "cublas", "nccl", "driver"):
-        yield f"  {name}: {getattr(environment, name) or 'not found'}"
+        version = getattr(environment, name)
+        if version is None and environment.vendor == "cpu":
+            unused = installed.get(name)
+            version = f"{unused}, not used on a CPU" if unused else "not needed on a CPU"
+        yield f"  {name}: {version or 'not found'}"
     try:
         metadata.version("kernels")
     except metadata.PackageNotFoundError:
@@ -91,7 +99,7 @@ def _machine_lines() -> Iterator[str]:
     short = "; too little for a study" if free < _LEAST_DISK_BYTES else ""
     yield f"  {len(os.sched_getaffinity(0))} processor cores, load {os.getloadavg()[0]:.1f}"
     yield f"  {free / GB:.1f} GB free in {Path.cwd()}{short}"
-    yield f"  locks in {lock_folder()}"
+    yield f"  locks: sockets {lock_name('<device>')}, listed by `ss -x`"
 
 
 def _study_lines(environments: list[Environment], published: Path) -> Iterator[str]:
@@ -101,9 +109,9 @@ def _study_lines(environments: list[Environment], published: Path) -> Iterator[s
             yield "  cannot measure GPU kernels: their published records are replayed instead"
         else:
             yield f"  measures {environment.device} with every op of config/sweeps"
-    runs = sorted(path.parent for path in published.glob("*/*/environment.jsonl"))
+    runs = run_folders(published)
     for run in runs:
-        yield f"  replays {run.parent.name} ({run.name})"
+        yield f"  replays {run.device} ({run.environment_id})"
     if not runs:
         yield f"  nothing is published under {published} to replay"
 
@@ -115,7 +123,8 @@ def write_environments(devices_folder: Path, results: Path) -> list[Path]:
     """
     paths = []
     for environment in discover(devices_folder):
-        path = results / environment.device / environment.environment_id / "environment.jsonl"
+        folder = results / environment.device / environment.environment_id
+        path = RunFolder.at(folder).environment_file
         write_records(path, [environment])
         paths.append(path)
     return paths

@@ -71,6 +71,11 @@ def measure_sources(op: str) -> tuple[Path, ...]:
     return _closure([*_stage_files("measure"), *_op_files(op)], skip=NOT_DECIDING)
 
 
+def measure_hash(op: str) -> str:
+    """The hash of the code that measures one op; raises as measure_sources."""
+    return code_hash(measure_sources(op))
+
+
 def plan_sources(op: str) -> tuple[Path, ...]:
     """Files that decide which points one op measures; raises as measure_sources."""
     return _closure([*_stage_files("plan"), _folder(op) / "spec.py"], skip=NOT_DECIDING)

@@ -35,7 +35,7 @@ ALLOWED: dict[str, set[str]] = {
     "roofcal.fitting.cross_validation": {"numpy", "scipy"},
     "roofcal.ops.linear.spec": {"kernels"},  # kernels.linear.recipes alone, see pyproject
     "roofcal.measure": {"torch", "triton", "kernels", "numpy", "tqdm", "cuda"},
-    "roofcal.measure.telemetry": {"pynvml"},
+    "roofcal.core.machine.nvml": {"pynvml"},
     "roofcal.calibrate": {"numpy"},
     "roofcal.compare": {"numpy", "scipy"},
     "roofcal.core.times": {"numpy"},
@@ -78,7 +78,7 @@ def test_a_module_imports_only_the_packages_of_its_layer(module: Module) -> None
 
 
 def test_the_longest_rule_decides() -> None:
-    assert allowed("roofcal.measure.telemetry") == {"pynvml"}
+    assert allowed("roofcal.core.machine.nvml") == {"pynvml"}
     assert "torch" in allowed("roofcal.measure.timing")
     assert "torch" in allowed("roofcal.ops.gemm.bench")
     assert allowed("roofcal.ops.gemm.spec") == set()

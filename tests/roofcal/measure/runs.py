@@ -1,5 +1,6 @@
 """Plans, environments and jobs for the tests of measure, and how to put stand-ins in place."""
 
+import hashlib
 import json
 import os
 import tempfile
@@ -13,6 +14,7 @@ import pytest
 from roofcal.core.jsonl import read_records, write_records
 from roofcal.core.records import Environment, Measurement, PlanPoint, Protocol, Session
 from roofcal.measure.session import Job
+from roofcal.study.staleness import measure_hash
 
 STAND_INS = Path(__file__).parent / "stand_ins"
 TIMING = {
@@ -75,7 +77,7 @@ class Run:
             journal=self.folder / "journal.jsonl",
             out=self.folder / "out.jsonl",
             timing=timing,
-            **changes,
+            **({"code_hash_of": measure_hash} | changes),
         )
 
     def command(self, job: Job) -> list[str]:
@@ -89,7 +91,9 @@ class Run:
         names = ("plan", "environment", "journal", "out")
         files = ", ".join(f"{name}=Path({str(getattr(job, name))!r})" for name in names)
         head = "from pathlib import Path; from roofcal.measure.session import Job, measure"
-        return ["-c", f"{head}; measure(Job({files}, timing={dict(job.timing)!r}))"]
+        head += "; from roofcal.study.staleness import measure_hash"
+        rest = f"timing={dict(job.timing)!r}, code_hash_of=measure_hash"
+        return ["-c", f"{head}; measure(Job({files}, {rest}))"]
 
     @property
     def trace(self) -> list[str]:
@@ -111,8 +115,8 @@ class Run:
 def rig(patch: pytest.MonkeyPatch, folder: Path, **files: str) -> Run:
     """A run in `folder` whose processes run the named files of stand_ins instead of modules.
 
-    files: "measure.worker" (with _ for the dot) -> file. Locks are kept in `folder`, so that a
-    test neither waits for a study on this machine nor holds it up.
+    files: "measure.worker" (with _ for the dot) -> file. The locks of devices are the test's own:
+    it neither waits for a study on this machine nor holds it up.
     """
     modules = {
         f"roofcal.{name}".replace("__", "."): str(STAND_INS / f) for name, f in files.items()
@@ -121,6 +125,7 @@ def rig(patch: pytest.MonkeyPatch, folder: Path, **files: str) -> Run:
     patch.setenv("PYTHONPATH", os.pathsep.join([str(STAND_INS), os.environ.get("PYTHONPATH", "")]))
     patch.setenv("TMPDIR", str(folder))
     patch.setattr(tempfile, "tempdir", None)
+    patch.setenv("ROOFCAL_LOCKS", hashlib.sha256(str(folder).encode()).hexdigest()[:16])
     patch.setenv("TRACE", str(folder / "trace"))
     return Run(folder)
 

@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from roofcal.core.machine.nvml import Sensor
 from roofcal.core.timing_protocol import Timing
 from roofcal.measure import interleave
 from roofcal.measure.contender import Contender
 from roofcal.measure.interleave import done, time_group
-from roofcal.measure.telemetry import Sensor
 from tests.roofcal.measure.contenders import Clock, ScriptedTimer, contender
 
 SLICE_S = 0.125  # a power of two: turns add up without rounding

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from roofcal.core.jsonl import encode, read_records
 from roofcal.core.records import Measurement, Record, Session
 from roofcal.measure import journal
-from roofcal.measure.journal import Journal
+from roofcal.measure.journal import Journal, lock_journal
 
 SESSION = Session(
     session_id="s1",
@@ -168,3 +169,65 @@ def test_a_folder_that_cannot_be_made_is_an_error_with_its_name(tmp_path: Path) 
     (tmp_path / "file").touch()
     with pytest.raises(OSError, match=r"file/j\.jsonl"):
         Journal(tmp_path / "file" / "j.jsonl", unheard).append(SESSION)
+
+
+def test_what_another_session_appended_is_read_again(tmp_path: Path) -> None:
+    ours = written(tmp_path / "j.jsonl", SESSION, row("a"))
+    theirs = Journal(tmp_path / "j.jsonl", unheard)
+    theirs.append(row("b"))
+    ours.read_again()
+    assert set(ours.reusable(SESSION)) == {"a", "b"}
+
+
+def test_one_session_at_a_time_uses_a_journal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, told = tmp_path / "new/j.jsonl", list[str]()
+
+    def give_up(_: float) -> None:
+        raise TimeoutError
+
+    monkeypatch.setattr(time, "sleep", give_up)
+    with lock_journal(path, unheard):
+        with pytest.raises(TimeoutError), lock_journal(path, told.append):
+            pass
+        with lock_journal(tmp_path / "other.jsonl", unheard):
+            pass
+    assert told == [f"waiting: another session measures into {path}"]
+    assert list(path.parent.iterdir()) == [], "nothing is left of a lock"
+
+
+def test_a_session_that_waited_takes_the_lock_that_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever held the file that it waited for removes it; another is made in its place."""
+    path = tmp_path / "j.jsonl"
+    first = lock_journal(path, unheard)
+    first.__enter__()
+
+    def end_first(_: float) -> None:
+        first.__exit__(None, None, None)
+
+    def give_up(_: float) -> None:
+        raise TimeoutError
+
+    monkeypatch.setattr(time, "sleep", end_first)
+    with lock_journal(path, lambda _: None):
+        monkeypatch.setattr(time, "sleep", give_up)
+        with pytest.raises(TimeoutError), lock_journal(path, lambda _: None):
+            pass
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP])
+def test_a_file_system_without_locks_is_said_and_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    told = list[str]()
+    monkeypatch.setattr("roofcal.measure.journal.fcntl.flock", refuse)
+    with lock_journal(tmp_path / "j.jsonl", told.append):
+        pass
+    assert len(told) == 1
+    assert f"{tmp_path}/j.jsonl: its file system has no locks" in told[0]

@@ -13,8 +13,8 @@ import pytest
 import torch
 from torch import distributed
 
+from roofcal.core.machine import locks
 from roofcal.core.records import Measurement, PlanPoint
-from roofcal.measure import locks
 from roofcal.measure.ranks import ALONE, Ranks, slowest
 from roofcal.measure.session import measure
 from tests.roofcal.measure.runs import Run, hot, rig

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,12 @@ import psutil
 import pytest
 
 from roofcal.core.jsonl import RecordsError, append_record, read_records
+from roofcal.core.machine import checkout as checkout_module
+from roofcal.core.machine import locks
 from roofcal.core.records import Measurement, PlanPoint, Record, Session
-from roofcal.measure import journal, locks, session
-from roofcal.measure.session import MeasureError, measure
+from roofcal.measure import journal, session
+from roofcal.measure.session import measure
+from roofcal.measure.supervisor import MeasureError
 from roofcal.study.discover import discover
 from roofcal.study.staleness import ROOT
 from tests.roofcal.measure.runs import Run, environment, point, scripted
@@ -69,11 +73,10 @@ def test_a_point_that_left_the_plan_is_in_the_journal_and_not_in_the_output(run:
     assert point("gone").point_id in {m.point_id for m in run.journal()}
 
 
-def test_changed_code_measures_anew(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changed_code_measures_anew(run: Run) -> None:
     plan = [point("a")]
     old = measure(run.job(plan))
-    monkeypatch.setattr(session, "code_hash", lambda _: "edited")
-    new = measure(run.job(plan))
+    new = measure(run.job(plan, code_hash_of=lambda _: "edited"))
     assert new[0].session_id != old[0].session_id
     assert run.sessions()[0].code_hash == "edited"
 
@@ -191,7 +194,7 @@ def test_the_session_says_which_commit_it_ran_and_whether_it_was_edited(
     git(checkout, "commit", "--allow-empty", "-m", "one")
     if dirty:
         (checkout / "edited").touch()
-    monkeypatch.setattr(session, "ROOT", checkout)
+    monkeypatch.setattr(checkout_module, "CHECKOUT", checkout)
     measure(run.job([point("a")]))
     record = run.sessions()[0]
     assert (record.git_commit, record.git_dirty) == (git(checkout, "rev-parse", "HEAD"), dirty)
@@ -200,7 +203,7 @@ def test_the_session_says_which_commit_it_ran_and_whether_it_was_edited(
 def test_outside_a_git_checkout_the_commit_is_unknown(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session, "ROOT", run.folder)
+    monkeypatch.setattr(checkout_module, "CHECKOUT", run.folder)
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(run.folder.parent))
     monkeypatch.delenv("ROOFCAL_GIT_COMMIT", raising=False)
     measure(run.job([point("a")]))
@@ -214,6 +217,39 @@ def test_the_device_is_locked_while_it_is_measured_and_free_afterwards(run: Run)
     lock = locks.try_lock("cpu")
     assert lock is not None
     lock.release()
+
+
+def test_two_sessions_on_one_journal_measure_every_point_once(run: Run) -> None:
+    """The second waits for the first, and finds everything measured."""
+    plan = [point(f"r{i}", repeat=i) for i in range(4)]
+    job = run.job(plan)
+    command = [sys.executable, *run.program(job)]
+    sessions = [subprocess.Popen(command, cwd=ROOT) for _ in range(2)]
+    assert [session.wait() for session in sessions] == [0, 0]
+    assert sorted(run.trace) == [f"r{i} works" for i in range(4)]
+    assert len(run.journal()) == 4
+
+
+def test_what_was_measured_while_a_session_waited_for_the_device_is_taken_over(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where the file system of the journal has no locks."""
+    plan = [point("a"), point("b", repeat=1)]
+    job = run.job(plan)
+    real = locks.wait_for_locks
+    done: list[str] = []
+
+    def wait(*arguments: Any) -> Any:
+        if not done:
+            done.append("the other session runs first")
+            with monkeypatch.context() as patch:
+                patch.setattr(session, "lock_journal", lambda *_: nullcontext())
+                measure(job)
+        return real(*arguments)
+
+    monkeypatch.setattr(session, "wait_for_locks", wait)
+    assert len(measure(job)) == 2
+    assert run.trace == ["a works", "b works"]
 
 
 def test_the_device_is_free_after_a_session_that_failed(

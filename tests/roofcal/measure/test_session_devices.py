@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 
+from roofcal.core.machine import locks
+from roofcal.core.machine.nvml import Gpu
 from roofcal.core.records import Measurement, PlanPoint, Record
-from roofcal.measure import journal, locks, session
-from roofcal.measure.session import MeasureError, measure
-from roofcal.measure.telemetry import Gpu
+from roofcal.measure import journal, session
+from roofcal.measure.session import measure
+from roofcal.measure.supervisor import MeasureError
 from tests.roofcal.measure.runs import Run, environment, point, scripted
 
 

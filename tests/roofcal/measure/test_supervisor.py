@@ -6,8 +6,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from roofcal.core.machine import locks
 from roofcal.core.records import Measurement, PlanPoint, Session
-from roofcal.measure import locks, process, supervisor
+from roofcal.measure import process, supervisor
 from roofcal.measure.supervisor import Crew, MeasureError, timing_of
 from tests.roofcal.measure.runs import SHAPE, TIMING, Run, environment, point, scripted
 

@@ -17,10 +17,11 @@ import pytest
 import torch
 
 from roofcal.core.jsonl import decode, encode
+from roofcal.core.machine import locks
+from roofcal.core.machine.nvml import visible_gpus
 from roofcal.core.records import Measurement, PlanPoint, Protocol
-from roofcal.measure import locks, worker
+from roofcal.measure import worker
 from roofcal.measure.session import measure
-from roofcal.measure.telemetry import visible_gpus
 from roofcal.measure.worker import Worker
 from roofcal.ops import bench
 from roofcal.study.discover import discover

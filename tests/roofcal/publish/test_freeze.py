@@ -10,11 +10,12 @@ import pytest
 
 from roofcal.core.environments import transferred_model
 from roofcal.core.jsonl import append_record, read_records, write_records
+from roofcal.core.machine.checkout import checkout_commit
 from roofcal.core.records import Measurement, PlanPoint, Prediction
 from roofcal.models import calibrated
 from roofcal.models.sources import Sources
 from roofcal.publish.freeze import PublishError, publish
-from roofcal.publish.manifest import commit_of_checkout, read_manifest
+from roofcal.publish.manifest import read_manifest
 from roofcal.report.sections.llm.table import NEEDED
 from tests.paths import ROOT
 from tests.roofcal.calibrate.probe_runs import ENVIRONMENT, write_run
@@ -56,7 +57,7 @@ def test_the_manifest_has_every_file_and_the_index_every_publication(
     manifest = read_manifest(target)
     assert manifest is not None
     assert set(manifest["files"]) == set(content(target)) - {"manifest.json"}
-    assert manifest["commit"] == commit_of_checkout()
+    assert manifest["commit"] == checkout_commit()
     index = json.loads((tmp_path / "published/index.json").read_text())
     assert [row["environment_id"] for row in index["publications"]] == [target.name]
     assert (tmp_path / "published/index.html").is_file()

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from roofcal.publish import manifest as module
 from roofcal.publish.manifest import (
     NAME,
     ManifestError,
@@ -79,14 +78,3 @@ def test_a_newer_manifest_is_refused(folder: Path) -> None:
 
 def test_a_folder_without_a_manifest_has_none(tmp_path: Path) -> None:
     assert read_manifest(tmp_path) is None
-
-
-def test_the_commit_outside_a_checkout_is_the_one_that_is_given(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "CHECKOUT", tmp_path)
-    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    monkeypatch.delenv("ROOFCAL_GIT_COMMIT", raising=False)
-    assert module.commit_of_checkout() is None
-    monkeypatch.setenv("ROOFCAL_GIT_COMMIT", "c0ffee")
-    assert module.commit_of_checkout() == "c0ffee"

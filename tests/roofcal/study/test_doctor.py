@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from roofcal.core.jsonl import read_records
+from roofcal.core.machine.nvml import Gpu
 from roofcal.core.records import Environment
-from roofcal.measure.telemetry import Gpu
 from roofcal.study import doctor
+from roofcal.study.discover import Software
 from tests.paths import ROOT
 
 DEVICES = ROOT / "config/devices"
@@ -63,6 +64,27 @@ def test_without_a_gpu_the_cpu_is_measured_and_nothing_is_replayed_yet(
     assert "no NVIDIA GPU" in text
     assert "measures this CPU" in text
     assert "nothing is published" in text
+
+
+def test_what_a_cpu_does_not_use_is_not_said_to_be_missing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    versions = Software(torch="2.13", cuda=None, triton="3.6.0", cublas=None, nccl=None)
+    for module in ("roofcal.study.doctor", "roofcal.study.discover"):
+        monkeypatch.setattr(f"{module}.installed_software", lambda: versions)
+    text = said(monkeypatch, [], tmp_path)
+    assert "triton: 3.6.0, not used on a CPU" in text
+    assert "cuda: not needed on a CPU" in text
+    assert "not found" not in text
+
+
+def test_what_a_gpu_needs_is_said_to_be_missing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    versions = Software(torch="2.13", cuda="13.0", triton=None, cublas="13", nccl="2")
+    for module in ("roofcal.study.doctor", "roofcal.study.discover"):
+        monkeypatch.setattr(f"{module}.installed_software", lambda: versions)
+    assert "triton: not found" in said(monkeypatch, [H200], tmp_path)
 
 
 def test_a_hidden_gpu_is_explained(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

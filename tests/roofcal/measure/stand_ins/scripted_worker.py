@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from roofcal.core.jsonl import decode, encode
+from roofcal.core.machine.locks import lock_name, try_lock
 from roofcal.core.records import Measurement, PlanPoint
-from roofcal.measure.locks import try_lock
 
 EVENTS: IO[str]
 SETUP: dict[str, Any]
@@ -120,8 +120,11 @@ def waits_for_the_other_rank(point: PlanPoint) -> None:
 
 def tries_the_lock(_: PlanPoint | None) -> None:
     lock = try_lock("cpu")
-    files = [str(entry.resolve()) for entry in Path("/proc/self/fd").iterdir()]
-    inherited = any(file.endswith("cpu.lock") for file in files)
+    sockets = (line.split() for line in Path("/proc/net/unix").read_text().splitlines())
+    inodes = {words[6] for words in sockets if words[7:] == [lock_name("cpu")]}
+    entries = Path("/proc/self/fd").iterdir()  # one of them is gone by now: that of the folder
+    files = [str(entry.readlink()) for entry in entries if os.path.lexists(entry)]
+    inherited = any(f"socket:[{inode}]" in files for inode in inodes)
     note("lock free" if lock else f"lock held, by this process too: {inherited}")
 
 

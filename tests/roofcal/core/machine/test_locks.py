@@ -5,16 +5,18 @@ import subprocess
 import sys
 import tempfile
 import time
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from roofcal.measure.locks import lock_folder, try_lock, wait_for_locks
-from roofcal.study.staleness import ROOT
+from roofcal.core.machine.locks import try_lock, wait_for_locks
+from tests.paths import ROOT
 
-HOLD = "from roofcal.measure.locks import try_lock; lock = try_lock('card'); "
+IMPORT = "from roofcal.core.machine.locks import try_lock; "
+HOLD = f"{IMPORT}lock = try_lock('card'); "
 # Takes the lock, starts a child that inherits it and waits for the end of its input, and dies.
 DIE_BEFORE_CHILD = """
 import os, subprocess, sys
@@ -25,16 +27,15 @@ os._exit(0)
 
 
 @pytest.fixture(autouse=True)
-def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Locks below tmp_path, here and in child processes."""
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr(tempfile, "tempdir", None)
+def own_locks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Locks of this test alone, here and in child processes."""
+    monkeypatch.setenv("ROOFCAL_LOCKS", uuid.uuid4().hex)
 
 
 @contextmanager
-def other_process(code: str) -> Iterator["subprocess.Popen[str]"]:
-    """A process that runs HOLD and `code`; it may wait for its input, which ends with the block."""
-    command = [sys.executable, "-c", HOLD + code]
+def other_process(code: str, *, head: str = HOLD) -> Iterator["subprocess.Popen[str]"]:
+    """A process that runs `head` and `code`; its input ends with the block."""
+    command = [sys.executable, "-c", head + code]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, text=True) as process:
         yield process
@@ -112,28 +113,38 @@ def test_waiting_for_busy_devices_is_told_once(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(time, "sleep", nap)
     (lock,) = wait_for_locks(["a", "b"], 1, told.append)
     assert (lock.name, len(naps), len(told)) == ("b", 3, 1)
-    assert "a, b in use" in told[0]
-    assert str(lock_folder()) in told[0]
+    assert told == ["waiting: another measurement uses a, b"]
     lock.release()
     assert held[0] is not None
     held[0].release()
 
 
-def test_another_user_may_take_the_lock(tmp_path: Path) -> None:
-    """They may add files to the folder, which is not sticky, and read ours: flock needs no more."""
+def test_a_lock_is_the_same_wherever_temporary_files_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with other_process("print(lock is not None, flush=True); input()") as other:
+        assert first_line(other) == "True"
+        monkeypatch.setenv("TMPDIR", str(tmp_path))
+        monkeypatch.setattr(tempfile, "tempdir", None)
+        assert try_lock("card") is None
+        other.kill()
+
+
+def test_a_lock_is_no_file_that_could_be_deleted_under_its_holder() -> None:
     lock = try_lock("card")
     assert lock is not None
+    assert os.readlink(f"/proc/self/fd/{lock.descriptor}").startswith("socket:")  # noqa: PTH115
     lock.release()
-    assert lock_folder() == tmp_path / "roofcal-locks"
-    assert lock_folder().stat().st_mode & 0o7777 == 0o777
-    assert (lock_folder() / "card.lock").stat().st_mode & 0o444 == 0o444
 
 
-def test_a_link_in_the_place_of_a_lock_is_refused(tmp_path: Path) -> None:
-    (lock_folder() / "card.lock").symlink_to(tmp_path / "victim")
-    with pytest.raises(OSError, match=r"card\.lock"):
-        try_lock("card")
-    assert not (tmp_path / "victim").exists()
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_another_user_waits_for_the_same_lock() -> None:
+    lock = try_lock("card")
+    assert lock is not None
+    code = "import os; os.setuid(65534); print(try_lock('card'))"
+    with other_process(code, head=IMPORT) as other:
+        assert first_line(other) == "None"
+    lock.release()
 
 
 def test_several_devices_are_taken_at_once_or_none(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,21 +1,20 @@
-"""What NVML says of NVIDIA GPUs: identity for the environment, state beside the samples.
+"""What NVML says of NVIDIA GPUs: their identity, and their state while samples are taken.
 
-The only module that talks to NVML. Nothing is ever set: clocks and limits stay as found.
+This is the only module that talks to NVML. It never sets anything: clocks and limits stay as they
+are.
 """
 
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pynvml
 
-from roofcal.core.records import Telemetry
-
-# cores per SM by compute capability (CUDA C++ Programming Guide, "Arithmetic Instructions"): NVML
-# counts cores, the study counts SMs
+# NVML counts cores, the study counts SMs: cores per SM by compute capability (CUDA C++ Programming
+# Guide, "Arithmetic Instructions"), 128 where it is not listed.
 _CORES_PER_SM = {(7, 0): 64, (7, 5): 64, (8, 0): 64}
 _THROTTLE_NAMES = {
     pynvml.nvmlClocksEventReasonSwPowerCap: "power_cap",
@@ -68,8 +67,8 @@ def _nvml() -> Iterator[bool]:
 
 def visible_gpus() -> list[Gpu]:
     """The NVIDIA GPUs of this machine that CUDA_VISIBLE_DEVICES shows; [] without a driver."""
-    with _nvml() as found:
-        if not found:
+    with _nvml() as has_driver:
+        if not has_driver:
             return []
         every = [_describe(index) for index in range(pynvml.nvmlDeviceGetCount())]
     return _visible(every, os.environ.get("CUDA_VISIBLE_DEVICES"))
@@ -92,30 +91,26 @@ def _describe(index: int) -> Gpu:
     memory = pynvml.nvmlDeviceGetMemoryInfo(handle)
     capability = tuple(pynvml.nvmlDeviceGetCudaComputeCapability(handle))
     cores = pynvml.nvmlDeviceGetNumGpuCores(handle)
-    processes = _ask(pynvml.nvmlDeviceGetComputeRunningProcesses, handle)
+    processes = _answer_or_none(pynvml.nvmlDeviceGetComputeRunningProcesses, handle)
     return Gpu(
         uuid=pynvml.nvmlDeviceGetUUID(handle),
         name=pynvml.nvmlDeviceGetName(handle),
         compute_units=cores // _CORES_PER_SM.get(capability, 128),
-        memory_clock_hz=_hertz(
-            _ask(pynvml.nvmlDeviceGetMaxClockInfo, handle, pynvml.NVML_CLOCK_MEM)
-        ),
-        memory_bus_bits=_ask(pynvml.nvmlDeviceGetMemoryBusWidth, handle),
+        memory_clock_hz=_clock_hz(pynvml.nvmlDeviceGetMaxClockInfo, handle, pynvml.NVML_CLOCK_MEM),
+        memory_bus_bits=_answer_or_none(pynvml.nvmlDeviceGetMemoryBusWidth, handle),
         memory_bytes=memory.total,
         memory_free_bytes=memory.free,
-        power_limit_w=_watts(_ask(pynvml.nvmlDeviceGetEnforcedPowerLimit, handle)),
-        ecc=_flag(_ask(pynvml.nvmlDeviceGetEccMode, handle)),
-        mig=_flag(_ask(pynvml.nvmlDeviceGetMigMode, handle)),
+        power_limit_w=_watts(_answer_or_none(pynvml.nvmlDeviceGetEnforcedPowerLimit, handle)),
+        ecc=_flag(_answer_or_none(pynvml.nvmlDeviceGetEccMode, handle)),
+        mig=_flag(_answer_or_none(pynvml.nvmlDeviceGetMigMode, handle)),
         driver=pynvml.nvmlSystemGetDriverVersion(),
         process_count=len(processes or ()),
-        sm_clock_hz=_hertz(_ask(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_SM)),
-        max_sm_clock_hz=_hertz(
-            _ask(pynvml.nvmlDeviceGetMaxClockInfo, handle, pynvml.NVML_CLOCK_SM)
-        ),
+        sm_clock_hz=_clock_hz(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_SM),
+        max_sm_clock_hz=_clock_hz(pynvml.nvmlDeviceGetMaxClockInfo, handle, pynvml.NVML_CLOCK_SM),
     )
 
 
-def _ask(query: Any, *arguments: Any) -> Any:
+def _answer_or_none(query: Any, *arguments: Any) -> Any:
     """An NVML answer, None where this card or driver does not support the question."""
     try:
         return query(*arguments)
@@ -123,7 +118,9 @@ def _ask(query: Any, *arguments: Any) -> Any:
         return None
 
 
-def _hertz(megahertz: float | None) -> float | None:
+def _clock_hz(query: Any, handle: Any, kind: int) -> float | None:
+    """The answer of NVML, in MHz, to a question about a clock of some kind."""
+    megahertz = _answer_or_none(query, handle, kind)
     return None if megahertz is None else megahertz * 1e6
 
 
@@ -135,41 +132,12 @@ def _flag(current_and_pending: Any) -> bool | None:
     return None if current_and_pending is None else bool(current_and_pending[0])
 
 
-@dataclass(slots=True)
-class Recorder:
-    """Readings of one GPU beside the samples of one contender; records nothing on a CPU."""
-
-    sample_index: list[int] = field(default_factory=list)
-    readings: list[Reading] = field(default_factory=list)
-
-    def record(self, sensor: "Sensor", sample_index: int) -> None:
-        """Take one reading now, while the card works, beside the sample of that index."""
-        reading = sensor.read()
-        if reading is not None:
-            self.sample_index.append(sample_index)
-            self.readings.append(reading)
-
-    def telemetry(self) -> Telemetry:
-        """The readings as a record."""
-        if not self.readings:
-            return Telemetry()
-        sm, memory, power, temperature, reasons = zip(*self.readings, strict=True)
-        return Telemetry(
-            sample_index=tuple(self.sample_index),
-            sm_clock_hz=sm,
-            memory_clock_hz=memory,
-            power_w=power,
-            temperature_c=temperature,
-            throttle_reasons=reasons,
-        )
-
-
 class Sensor:
     """Clock, power, temperature and throttle reasons of the GPU with `uuid`; None for a CPU."""
 
     def __init__(self, uuid: str | None) -> None:
         self._handle: Any = None
-        self._told = False
+        self._has_warned = False
         if uuid is not None:
             pynvml.nvmlInit()
             self._handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
@@ -181,14 +149,14 @@ class Sensor:
         try:
             return _reading(self._handle)
         except pynvml.NVMLError as error:
-            self._tell_once(error)
+            self._warn_once(error)
             return None
 
-    def _tell_once(self, error: Exception) -> None:
+    def _warn_once(self, error: Exception) -> None:
         """A card that does not answer is still timed; the record shows where readings lack."""
-        if not self._told:
+        if not self._has_warned:
             sys.stderr.write(f"no clock, power or temperature beside some samples: NVML: {error}\n")
-            self._told = True
+            self._has_warned = True
 
 
 def _reading(handle: Any) -> Reading:

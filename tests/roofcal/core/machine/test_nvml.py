@@ -6,8 +6,9 @@ from typing import Any
 import pynvml
 import pytest
 
+from roofcal.core.machine.nvml import Sensor, visible_gpus
 from roofcal.core.records import Telemetry
-from roofcal.measure.telemetry import Recorder, Sensor, visible_gpus
+from roofcal.measure.contender import Recorder
 
 
 class Nvml:

@@ -1,0 +1,78 @@
+"""A lock per device, so that two jobs never time on one card, even if Snakemake dies.
+
+A lock is a Unix socket with an abstract name, "@roofcal/device/<uuid of the card>": Linux lets one
+socket have it at a time. It is no file, so it follows no TMPDIR, nobody can delete it under a
+holder, no permissions keep another user from waiting for it, and nothing is left behind. Workers
+inherit the descriptor: the card stays locked for as long as any process of the measurement lives.
+Processes in containers with a network of their own do not see each other's locks.
+"""
+
+import errno
+import os
+import socket
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+_POLL_S = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lock:
+    """A held lock; release it, or die, to give the device back."""
+
+    name: str
+    socket: socket.socket
+
+    @property
+    def descriptor(self) -> int:
+        """The file descriptor to hand to workers."""
+        return self.socket.fileno()
+
+    def release(self) -> None:
+        """Give the device back, unless a worker still holds the inherited descriptor."""
+        self.socket.close()
+
+
+def lock_name(device: str) -> str:
+    """The name of a device's socket, as /proc/net/unix and `ss -x` list it.
+
+    ROOFCAL_LOCKS names another space of locks: tests neither wait for a study nor hold it up.
+    """
+    return f"@roofcal/{os.environ.get('ROOFCAL_LOCKS', 'device')}/{device}"
+
+
+def try_lock(device: str) -> Lock | None:
+    """The lock of a device, or None while another process holds it."""
+    held = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    try:
+        held.bind("\0" + lock_name(device).removeprefix("@"))
+    except OSError as error:
+        held.close()
+        if error.errno == errno.EADDRINUSE:
+            return None
+        raise
+    held.set_inheritable(True)
+    return Lock(name=device, socket=held)
+
+
+def wait_for_locks(devices: Sequence[str], count: int, tell: Callable[[str], None]) -> list[Lock]:
+    """Locks of the first `count` free devices of `devices`, in their order.
+
+    While too few are free, tells so once and waits, holding none: whoever needs fewer may go first,
+    and two who need all of them never wait for each other.
+    """
+    has_told = False
+    while True:
+        locks: list[Lock] = []
+        for device in devices:
+            lock = try_lock(device) if len(locks) < count else None
+            locks += [lock] if lock is not None else []
+        if len(locks) == count:
+            return locks
+        for lock in locks:
+            lock.release()
+        if not has_told:
+            tell(f"waiting: another measurement uses {', '.join(devices)}")
+            has_told = True
+        time.sleep(_POLL_S)
