@@ -8,64 +8,102 @@
     blockwise_128x128     q [rows, cols]  scale [ceil(rows/128), ceil(cols/128)] fp32
 
 Shapes: x [rows, cols] bf16, fp16 or fp32 with contiguous rows; q e4m3 or e5m2, contiguous; scales
-not swizzled for any matrix unit. Blocks at the edge are cut off. The value that q stands
-for is q * scale. Arithmetic: kernels.common.fp8_scales. Scales per 1x128 lie transposed in memory
+not swizzled for any matrix unit. Blocks at the edge are cut off. The value that q stands for is
+q * scale. Arithmetic: kernels.common.fp8_scales. Scales per 1x128 lie transposed in memory
 (new_block_scales there), all others in rows.
 
 mxfp8 follows the OCP Microscaling Formats specification 1.0 (blocks of 32, scales 2**e); `floor` is
-its conversion, which saturates values above the largest; `ceil` rounds the scale up to where none
-is. Transposing mxfp8 casts use kernels.cast.hopper.mx_by_tma or kernels.cast.hopper.mx_by_threads
-where these fit.
+its conversion, which saturates values above the largest; `ceil` rounds the scale up, so that none
+is above it. Transposing mxfp8 casts are kernels.cast.hopper.mx where that fits.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 import torch
 import triton
 import triton.language as tl
 
-from kernels.cast.hopper import mx_by_threads as cast_mx_hopper
-from kernels.cast.hopper import mx_by_tma as cast_mx_tiles
-from kernels.cast.rows import Cast
-from kernels.common import configs
+from kernels.cast.hopper import mx as hopper_mx
+from kernels.cast.tiles import (
+    FEW_ROWS,
+    Both,
+    Cast,
+    TileConfig,
+    load_tile,
+    multiple_of,
+    row_alignment,
+)
+from kernels.common.checks import check_matrix, largest_fp8_value
 from kernels.common.fp8_scales import (
-    alignment,
-    check_matrix,
-    check_target,
+    BLOCK,
+    MX_BLOCK,
     exponent_and_factor,
     magnitude,
     new_block_scales,
-    place_of_block_scale,
+    offset_of_block_scale,
     scale_and_factor,
 )
 
 Rounding = Literal["floor", "ceil"]
-Both = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
-MX_BLOCK: Final = 32
-BLOCK: Final = 128
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlocksAlongRowsConfig:
+    """Programs of so many elements, whole blocks, counted along the rows."""
+
+    elements: int
+    num_warps: int
+
+    def __post_init__(self) -> None:
+        """A program has whole blocks of either size."""
+        assert self.elements % BLOCK == 0
+
+
+# On an H200 in us. Along the rows 16 elements per thread take 53.1 (mxfp8_dim0 at 8192^2), 8 of
+# them 61.3; programs of 1024 take 32.6 at 4095 x 4097, those of 2048 37.6.
+ALONG_ROWS: Final = BlocksAlongRowsConfig(elements=1024, num_warps=2)
+# Where kernels.cast.hopper.mx does not fit. This tile is the best along the columns alone, 27.1 at
+# 4095 x 4097; both ways it takes 63.0 and the lower one 55.4.
+ALONG_COLUMNS: Final = TileConfig(rows=128, cols=64, num_warps=4)
+ALONG_BOTH: Final = TileConfig(rows=32, cols=128, num_warps=4)
+# Up to so many elements: along rows 2.8 at 1000 x 1000 (ALONG_ROWS 3.2), along columns 4.3
+# (ALONG_COLUMNS 5.1), both 4.7 (ALONG_BOTH 5.4).
+SMALL_MOST_ELEMENTS: Final = 1 << 21
+SMALL_ALONG_ROWS: Final = BlocksAlongRowsConfig(elements=1024, num_warps=4)
+SMALL_TRANSPOSED: Final = TileConfig(rows=32, cols=64, num_warps=2)
+# Tiles as high as the few rows that there are. 1 and 16 rows of 8192: along columns 1.4 and 2.5,
+# both 1.5 and 2.7; filled up with zeros to 32 rows 1.9, 2.5, 2.1 and 3.1.
+FEW_ROWS_TRANSPOSED: Final = TileConfig(rows=32, cols=64, num_warps=2)
+SQUARES_WARPS: Final = 4
+
+
+@triton.constexpr_function
+def _is_mx(SCALES):
+    """Whether scales of this kind are those of mxfp8; the others are "fp32" and "power_of_two"."""
+    return SCALES in ("floor", "ceil")
 
 
 @triton.jit
-def _scales(bits, LARGEST: tl.constexpr, SCALES: tl.constexpr):
+def _scale_of_kind(bits, LARGEST: tl.constexpr, SCALES: tl.constexpr):
     """(scale, factor) of the largest magnitudes, in the kind of scale that SCALES names."""
-    if SCALES == "floor" or SCALES == "ceil":  # noqa: PLR1714 (Triton knows no `in`)
+    if _is_mx(SCALES):
         return exponent_and_factor(bits, LARGEST, SCALES == "ceil")
     else:  # noqa: RET505 (both branches are traced without it)
         return scale_and_factor(bits, LARGEST, SCALES == "power_of_two")
 
 
 @triton.jit
-def _place(row, block, ROWS, across, SCALES: tl.constexpr):
+def _scale_offset(row, block, ROWS, across, SCALES: tl.constexpr):
     """The offset of a block's scale."""
-    if SCALES == "floor" or SCALES == "ceil":  # noqa: PLR1714 (Triton knows no `in`)
+    if _is_mx(SCALES):
         return row.to(tl.int64) * across + block
     else:  # noqa: RET505 (both branches are traced without it)
-        return place_of_block_scale(row, block, ROWS)
+        return offset_of_block_scale(row, block, ROWS)
 
 
 @triton.jit
-def _cast_blocks(
+def store_blocks(
     values,
     q,
     scale,
@@ -82,7 +120,7 @@ def _cast_blocks(
     """Cast a tile in blocks of SIZE along its rows, and store it at (row, col) of q and scale."""
     blocks: tl.constexpr = (BLOCK_M, BLOCK_N // SIZE, SIZE)
     split = tl.reshape(values, blocks)
-    made, factor = _scales(tl.max(magnitude(split), axis=2), LARGEST, SCALES)
+    made_scale, factor = _scale_of_kind(tl.max(magnitude(split), axis=2), LARGEST, SCALES)
     scaled = tl.reshape(split.to(tl.float32) * factor[:, :, None], (BLOCK_M, BLOCK_N))
     if SCALES == "floor":
         scaled = tl.clamp(scaled, -LARGEST, LARGEST, propagate_nan=tl.PropagateNan.ALL)
@@ -93,8 +131,8 @@ def _cast_blocks(
     tl.store(target, scaled.to(q.dtype.element_ty), mask=inside)
     across = tl.cdiv(COLS, SIZE)
     block = col // SIZE + tl.arange(0, BLOCK_N // SIZE)
-    target = scale + _place(m[:, None], block[None, :], ROWS, across, SCALES)
-    tl.store(target, made, mask=(m < ROWS)[:, None] & (block < across)[None, :])
+    target = scale + _scale_offset(m[:, None], block[None, :], ROWS, across, SCALES)
+    tl.store(target, made_scale, mask=(m < ROWS)[:, None] & (block < across)[None, :])
 
 
 @triton.jit
@@ -115,13 +153,9 @@ def _rows_of_blocks_kernel(
     """COUNT blocks per program, counted along the rows and on from row to row.
 
     LONG: a row has COUNT blocks or more, so that a program reaches into two rows at most.
-
-    ALIGN divides COLS and STRIDE: what the compiler cannot see of 1000 (it asks for multiples of
-    16), it sees from the products.
+    ALIGN divides COLS and STRIDE.
     """
-    if ALIGN > 1:
-        COLS = COLS // ALIGN * ALIGN
-        STRIDE = STRIDE // ALIGN * ALIGN
+    COLS, STRIDE = multiple_of(COLS, ALIGN), multiple_of(STRIDE, ALIGN)
     across = tl.cdiv(COLS, SIZE)
     first = tl.program_id(0) * COUNT
     row = first // across
@@ -133,17 +167,17 @@ def _rows_of_blocks_kernel(
     inside = (row < ROWS)[:, None] & (col < COLS)
     source = x + row.to(tl.int64)[:, None] * STRIDE + col
     values = tl.load(source, mask=inside, other=0.0, eviction_policy="evict_first")
-    made, factor = _scales(tl.max(magnitude(values), axis=1), LARGEST, SCALES)
+    made_scale, factor = _scale_of_kind(tl.max(magnitude(values), axis=1), LARGEST, SCALES)
     scaled = values.to(tl.float32) * factor[:, None]
     if SCALES == "floor":
         scaled = tl.clamp(scaled, -LARGEST, LARGEST, propagate_nan=tl.PropagateNan.ALL)
     target = q + row.to(tl.int64)[:, None] * COLS + col
     tl.store(target, scaled.to(q.dtype.element_ty), mask=inside)
-    if SCALES == "floor" or SCALES == "ceil":  # noqa: PLR1714 (Triton knows no `in`)
+    if _is_mx(SCALES):
         place = first + tl.arange(0, COUNT)  # as the compiler sees, neighbours: one wide store
     else:
-        place = place_of_block_scale(row, block, ROWS)
-    tl.store(scale + place, made, mask=row < ROWS)
+        place = offset_of_block_scale(row, block, ROWS)
+    tl.store(scale + place, made_scale, mask=row < ROWS)
 
 
 @triton.jit
@@ -168,25 +202,21 @@ def _blocks_kernel(
     """One tile per program, along its columns and transposed, and with DIM0 along its rows.
 
     DOWN: rows of a block along the columns; SIZE, or less where x has no more rows.
-    ALIGN divides COLS and STRIDE, as in _rows_of_blocks_kernel.
+    ALIGN divides COLS and STRIDE.
     """
-    if ALIGN > 1:
-        COLS = COLS // ALIGN * ALIGN
-        STRIDE = STRIDE // ALIGN * ALIGN
+    COLS, STRIDE = multiple_of(COLS, ALIGN), multiple_of(STRIDE, ALIGN)
     across = tl.cdiv(COLS, BLOCK_N)
     row = tl.program_id(0) // across * BLOCK_M
     col = tl.program_id(0) % across * BLOCK_N
     m = row + tl.arange(0, BLOCK_M)
     n = col + tl.arange(0, BLOCK_N)
-    inside = (m < ROWS)[:, None] & (n < COLS)[None, :]
-    source = x + m.to(tl.int64)[:, None] * STRIDE + n[None, :]
-    values = tl.load(source, mask=inside, other=0.0, eviction_policy="evict_first")
+    values, _ = load_tile(x, m, n, ROWS, COLS, STRIDE)
     if DIM0:
-        _cast_blocks(
+        store_blocks(
             values, q0, scale0, row, col, ROWS, COLS, LARGEST, SCALES, SIZE, BLOCK_M, BLOCK_N
         )
     turned = tl.trans(values)
-    _cast_blocks(turned, q1, scale1, col, row, COLS, ROWS, LARGEST, SCALES, DOWN, BLOCK_N, BLOCK_M)
+    store_blocks(turned, q1, scale1, col, row, COLS, ROWS, LARGEST, SCALES, DOWN, BLOCK_N, BLOCK_M)
 
 
 @triton.jit
@@ -205,14 +235,12 @@ def _squares_kernel(
     across = tl.cdiv(COLS, SIZE)
     m = tl.program_id(0) // across * SIZE + tl.arange(0, SIZE)
     n = tl.program_id(0) % across * SIZE + tl.arange(0, SIZE)
-    inside = (m < ROWS)[:, None] & (n < COLS)[None, :]
-    source = x + m.to(tl.int64)[:, None] * STRIDE + n[None, :]
-    values = tl.load(source, mask=inside, other=0.0, eviction_policy="evict_first")
+    values, inside = load_tile(x, m, n, ROWS, COLS, STRIDE)
     bits = tl.max(tl.max(magnitude(values), axis=1), axis=0)
-    made, factor = _scales(bits, LARGEST, SCALES)
+    made_scale, factor = _scale_of_kind(bits, LARGEST, SCALES)
     target = q + m.to(tl.int64)[:, None] * COLS + n[None, :]
     tl.store(target, (values.to(tl.float32) * factor).to(q.dtype.element_ty), mask=inside)
-    tl.store(scale + tl.program_id(0), made)
+    tl.store(scale + tl.program_id(0), made_scale)
 
 
 def mxfp8_dim0(
@@ -220,9 +248,9 @@ def mxfp8_dim0(
 ) -> Cast:
     """(q [rows, cols], scale [rows, ceil(cols/32)] e8m0), blocks along the rows.
 
-    Raises ValueError for inputs that fp8_scales refuses or an unknown rounding.
+    Raises ValueError for inputs that kernels.common.checks refuses, or an unknown rounding.
     """
-    return _along_rows(x, dtype, _known(rounding), MX_BLOCK)
+    return _cast_along_rows(x, dtype, _checked(rounding), MX_BLOCK)
 
 
 def mxfp8_dim1(
@@ -232,19 +260,20 @@ def mxfp8_dim1(
 
     Raises ValueError as mxfp8_dim0 does.
     """
-    return along_columns(x, dtype, _known(rounding), MX_BLOCK)
+    return cast_along_columns(x, dtype, _checked(rounding), MX_BLOCK)
 
 
 def mxfp8_both(
     x: torch.Tensor, dtype: torch.dtype = torch.float8_e4m3fn, *, rounding: Rounding = "floor"
 ) -> Both:
     """(q and scale of mxfp8_dim0, q and scale of mxfp8_dim1); raises ValueError as they do."""
-    how = _known(rounding)
+    scales = _checked(rounding)
     check_matrix(x)
-    largest = check_target(dtype, x)
-    by_rows, by_columns = _empty(x, dtype, how, MX_BLOCK), _empty(x.t(), dtype, how, MX_BLOCK)
-    _transposing(x, by_rows, by_columns, largest, how)
-    return (*_named(by_rows), *_named(by_columns))
+    largest = largest_fp8_value(dtype, x)
+    by_rows = empty_blocks(x, dtype, scales, MX_BLOCK)
+    by_columns = empty_blocks(x.t(), dtype, scales, MX_BLOCK)
+    _fill_transposing(x, by_rows, by_columns, largest, scales, MX_BLOCK)
+    return (*with_e8m0(by_rows), *with_e8m0(by_columns))
 
 
 def blockwise_1x128(
@@ -252,9 +281,10 @@ def blockwise_1x128(
 ) -> Cast:
     """(q [rows, cols], scale [rows, ceil(cols/128)] fp32), blocks along the rows.
 
-    Raises ValueError for inputs that fp8_scales refuses.
+    `power_of_two` rounds scales up to powers of two. Raises ValueError for inputs that
+    kernels.common.checks refuses.
     """
-    return _along_rows(x, dtype, "power_of_two" if power_of_two else "fp32", BLOCK)
+    return _cast_along_rows(x, dtype, "power_of_two" if power_of_two else "fp32", BLOCK)
 
 
 def blockwise_1x128_dim1(
@@ -262,9 +292,9 @@ def blockwise_1x128_dim1(
 ) -> Cast:
     """(q [cols, rows], scale [cols, ceil(rows/128)] fp32), blocks along the columns, transposed.
 
-    Raises ValueError for inputs that fp8_scales refuses.
+    Arguments and errors are those of blockwise_1x128.
     """
-    return along_columns(x, dtype, "power_of_two" if power_of_two else "fp32", BLOCK)
+    return cast_along_columns(x, dtype, "power_of_two" if power_of_two else "fp32", BLOCK)
 
 
 def blockwise_128x128(
@@ -272,117 +302,134 @@ def blockwise_128x128(
 ) -> Cast:
     """(q [rows, cols], scale [ceil(rows/128), ceil(cols/128)] fp32).
 
-    Raises ValueError for inputs that fp8_scales refuses.
+    Arguments and errors are those of blockwise_1x128.
     """
     check_matrix(x)
-    largest = check_target(dtype, x)
+    largest = largest_fp8_value(dtype, x)
     rows, cols = x.shape
     q = torch.empty((rows, cols), dtype=dtype, device=x.device)
     squares = (triton.cdiv(rows, BLOCK), triton.cdiv(cols, BLOCK))
     scale = torch.empty(squares, dtype=torch.float32, device=x.device)
     if x.numel():
         _squares_kernel[(scale.numel(),)](
-            *(x, q, scale, rows, cols, x.stride(0)),
+            x,
+            q,
+            scale,
+            rows,
+            cols,
+            x.stride(0),
             LARGEST=largest,
             SCALES="power_of_two" if power_of_two else "fp32",
             SIZE=BLOCK,
-            num_warps=configs.SQUARES_WARPS,
+            num_warps=SQUARES_WARPS,
         )
     return q, scale
 
 
-def _along_rows(x: torch.Tensor, dtype: torch.dtype, how: str, size: int) -> Cast:
+def _cast_along_rows(x: torch.Tensor, dtype: torch.dtype, scales: str, size: int) -> Cast:
     check_matrix(x)
-    largest = check_target(dtype, x)
-    made = _empty(x, dtype, how, size)
+    largest = largest_fp8_value(dtype, x)
+    q, scale = empty_blocks(x, dtype, scales, size)
     if x.numel():
+        config = SMALL_ALONG_ROWS if x.numel() <= SMALL_MOST_ELEMENTS else ALONG_ROWS
+        count = config.elements // size
         rows, cols = x.shape
-        small = x.numel() <= configs.BLOCKS_SMALL_MOST
-        cut = configs.BLOCKS_SMALL if small else configs.BLOCKS
-        count = cut.block // size
-        _rows_of_blocks_kernel[(triton.cdiv(made[1].numel(), count),)](
-            *(x, *made, rows, cols, x.stride(0)),
-            ALIGN=alignment(x),
+        _rows_of_blocks_kernel[(triton.cdiv(scale.numel(), count),)](
+            x,
+            q,
+            scale,
+            rows,
+            cols,
+            x.stride(0),
+            ALIGN=row_alignment(x),
             LARGEST=largest,
-            SCALES=how,
+            SCALES=scales,
             SIZE=size,
             COUNT=count,
-            LONG=made[1].shape[1] >= count,
-            num_warps=cut.num_warps,
+            LONG=scale.shape[1] >= count,
+            num_warps=config.num_warps,
         )
-    return _named(made)
+    return with_e8m0((q, scale))
 
 
-def along_columns(x: torch.Tensor, dtype: torch.dtype, how: str, size: int) -> Cast:
-    """(q, scale) in blocks of `size` along the columns, transposed; `how`: SCALES of the kernel."""
+def cast_along_columns(x: torch.Tensor, dtype: torch.dtype, scales: str, size: int) -> Cast:
+    """(q, scale) in blocks of `size` along the columns, transposed.
+
+    scales: "floor" or "ceil" for e8m0, "fp32", or "power_of_two" for such scales in fp32.
+    """
     check_matrix(x)
-    largest = check_target(dtype, x)
-    made = _empty(x.t(), dtype, how, size)
-    _transposing(x, None, made, largest, how, size)
-    return _named(made)
+    largest = largest_fp8_value(dtype, x)
+    by_columns = empty_blocks(x.t(), dtype, scales, size)
+    _fill_transposing(x, None, by_columns, largest, scales, size)
+    return with_e8m0(by_columns)
 
 
-def _transposing(
+def _fill_transposing(
     x: torch.Tensor,
     by_rows: Cast | None,
     by_columns: Cast,
     largest: float,
-    how: str,
-    size: int = MX_BLOCK,
+    scales: str,
+    size: int,
 ) -> None:
     """Fill (q, scale) along the columns, and those along the rows unless they are None."""
     if not x.numel():
         return
-    many = x.shape[0] > configs.FEW_ROWS
-    if size == MX_BLOCK and many and cast_mx_tiles.fits(x):
-        cast_mx_tiles.cast(x, by_rows, by_columns, largest=largest, ceil=how == "ceil")
-        return
-    if size == MX_BLOCK and many and cast_mx_hopper.fits(x):
-        cast_mx_hopper.cast(x, by_rows, by_columns, largest=largest, ceil=how == "ceil")
+    if size == MX_BLOCK and x.shape[0] > FEW_ROWS and hopper_mx.fits(x):
+        hopper_mx.cast(x, by_rows, by_columns, largest=largest, ceil=scales == "ceil")
         return
     rows, cols = x.shape
-    tile = _tile(x, both=by_rows is not None) if size == MX_BLOCK else configs.BLOCKS_TRANSPOSED
+    tile = _mx_tile(x, both=by_rows is not None) if size == MX_BLOCK else ALONG_COLUMNS
+    q0, scale0 = by_rows or (None, None)
+    q1, scale1 = by_columns
     _blocks_kernel[(triton.cdiv(rows, tile.rows) * triton.cdiv(cols, tile.cols),)](
-        *(x, *(by_rows or (None, None)), *by_columns, rows, cols, x.stride(0)),
+        x,
+        q0,
+        scale0,
+        q1,
+        scale1,
+        rows,
+        cols,
+        x.stride(0),
         LARGEST=largest,
-        SCALES=how,
+        SCALES=scales,
         SIZE=size,
         DOWN=min(size, tile.rows),
         DIM0=by_rows is not None,
-        ALIGN=alignment(x),
+        ALIGN=row_alignment(x),
         BLOCK_M=tile.rows,
         BLOCK_N=tile.cols,
         num_warps=tile.num_warps,
     )
 
 
-def _tile(x: torch.Tensor, *, both: bool) -> configs.TileConfig:
-    """For matrices of few rows or elements or many, cast both ways or along columns to mxfp8."""
-    if x.shape[0] <= configs.FEW_ROWS:
-        how = configs.BLOCKS_FEW_ROWS
-        return replace(how, rows=min(how.rows, triton.next_power_of_2(x.shape[0])))
-    if x.numel() <= configs.BLOCKS_SMALL_MOST:
-        return configs.BLOCKS_TRANSPOSED_SMALL
-    return configs.BLOCKS_BOTH if both else configs.BLOCKS_TRANSPOSED
+def _mx_tile(x: torch.Tensor, *, both: bool) -> TileConfig:
+    """The tile in which x is cast to mxfp8 along its columns, or both ways."""
+    if x.shape[0] <= FEW_ROWS:
+        most = FEW_ROWS_TRANSPOSED
+        return replace(most, rows=min(most.rows, triton.next_power_of_2(x.shape[0])))
+    if x.numel() <= SMALL_MOST_ELEMENTS:
+        return SMALL_TRANSPOSED
+    return ALONG_BOTH if both else ALONG_COLUMNS
 
 
-def _empty(x: torch.Tensor, dtype: torch.dtype, how: str, size: int) -> Cast:
-    """(q, scale) to be filled, for blocks along the rows of x; e8m0 as bytes."""
+def empty_blocks(x: torch.Tensor, dtype: torch.dtype, scales: str, size: int) -> Cast:
+    """(q, scale) to be filled, for blocks along the rows of x; scales of mxfp8 as bytes."""
     rows, cols = x.shape
     q = torch.empty((rows, cols), dtype=dtype, device=x.device)
     across = triton.cdiv(cols, size)
-    if how in ("floor", "ceil"):
+    if scales in ("floor", "ceil"):
         return q, torch.empty((rows, across), dtype=torch.uint8, device=x.device)
     return q, new_block_scales(rows, across, x.device)
 
 
-def _named(made: Cast) -> Cast:
-    """The same, bytes of scales as e8m0."""
-    q, scale = made
+def with_e8m0(cast: Cast) -> Cast:
+    """The same cast, with bytes of scales as e8m0."""
+    q, scale = cast
     return q, scale.view(torch.float8_e8m0fnu) if scale.dtype == torch.uint8 else scale
 
 
-def _known(rounding: str) -> str:
+def _checked(rounding: str) -> str:
     if rounding not in ("floor", "ceil"):
         raise ValueError(f"rounding: wanted floor or ceil, got {rounding}")
     return rounding

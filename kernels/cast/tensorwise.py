@@ -1,32 +1,52 @@
 """The cast of a matrix to fp8 with one scale.
 
-    tensorwise     q [rows, cols]   scale []           x read twice; once if small or scale given
+    tensorwise     q [rows, cols]   scale []     x read twice; once if small or with a given scale
 
 Shapes: x [rows, cols] bf16, fp16 or fp32 with contiguous rows; q e4m3 or e5m2, contiguous; scale
 fp32. The value that q stands for is q * scale. Arithmetic: kernels.common.fp8_scales. Offsets of
 rows are 64 bit.
 
-A second pass walks backwards, from what the first left in the cache.
+The first pass takes the largest magnitude. The second one casts, and walks backwards, because the
+end of x is what the first pass left in the cache.
 """
+
+from dataclasses import dataclass
+from typing import Final
 
 import torch
 import triton
 import triton.language as tl
 
-from kernels.common import configs, fp8_scales
-from kernels.common.fp8_scales import (
-    check_matrix,
-    check_target,
-    compute_units,
-    magnitude,
-    scale_and_factor,
-)
+from kernels.cast.tiles import Cast
+from kernels.common.architecture import compute_units
+from kernels.common.checks import check_matrix, check_scale_values, largest_fp8_value
+from kernels.common.fp8_scales import magnitude, scale_and_factor
 
-Cast = tuple[torch.Tensor, torch.Tensor]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassConfig:
+    """How a pass over all elements is cut: programs of `steps` blocks of `block` elements."""
+
+    block: int
+    num_warps: int
+    steps: int = 1
+
+
+# Chosen on an H200 among variants, with 8192^2 and 16384^2 bf16; times are of those two, in us.
+# 8 programs per multiprocessor with blocks of 4096 beat 4 with 8192: 86.1 and 327 against 87.9 and
+# 332, of both passes.
+AMAX: Final = PassConfig(block=4096, num_warps=8)
+AMAX_PROGRAMS_PER_UNIT: Final = 8
+# With a given scale one load of 16 bytes per thread takes 50.3 and 194; as CAST_WITH_MAXIMA it
+# takes 53.0 and 203. That one has few programs, because each reads all partial maxima.
+CAST_WITH_SCALE: Final = PassConfig(block=1024, num_warps=4)
+CAST_WITH_MAXIMA: Final = PassConfig(block=4096, steps=4, num_warps=8)
+# At most so many elements are cast by a single program, which keeps them in registers.
+ONE_PROGRAM: Final = PassConfig(block=8192, num_warps=16)
 
 
 @triton.jit
-def _where(index, COLS, STRIDE, STRIDED: tl.constexpr):
+def _offset(index, COLS, STRIDE, STRIDED: tl.constexpr):
     """Offset of the index-th element of a matrix, in the order of its rows."""
     if STRIDED:
         return (index // COLS).to(tl.int64) * STRIDE + index % COLS
@@ -53,8 +73,8 @@ def _amax_kernel(
 ):
     """Each program: largest magnitude (bits) of every num_programs-th block.
 
-    TAIL: elements beyond the last multiple of 16 are read apart, for a mask that ends elsewhere
-    narrows every access to one element.
+    TAIL: elements beyond the last multiple of 16 are read separately, because a mask that ends
+    elsewhere narrows every access to one element.
     """
     largest = tl.zeros((BLOCK,), dtype=tl.int32)
     whole = COUNT // 16 * 16 if TAIL else COUNT
@@ -62,15 +82,15 @@ def _amax_kernel(
     for block in range(tl.program_id(0), tl.cdiv(COUNT, BLOCK), tl.num_programs(0)):
         index = tl.cast(block, tl.int64) * BLOCK + lanes
         inside = index < whole
-        values = tl.load(x + _where(index, COLS, STRIDE, STRIDED), mask=inside, other=0.0)
+        values = tl.load(x + _offset(index, COLS, STRIDE, STRIDED), mask=inside, other=0.0)
         largest = tl.maximum(largest, magnitude(values))
-    found = tl.max(largest, axis=0)
+    bits = tl.max(largest, axis=0)
     if TAIL:
         index = whole.to(tl.int64) + tl.arange(0, 16)
-        source = x + _where(index, COLS, STRIDE, STRIDED)
+        source = x + _offset(index, COLS, STRIDE, STRIDED)
         values = tl.load(source, mask=index < COUNT, other=0.0)
-        found = tl.maximum(found, tl.max(magnitude(values), axis=0))
-    tl.store(partial + tl.program_id(0), found)
+        bits = tl.maximum(bits, tl.max(magnitude(values), axis=0))
+    tl.store(partial + tl.program_id(0), bits)
 
 
 @triton.jit
@@ -92,25 +112,25 @@ def _cast_kernel(
     STEPS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """STEPS blocks per program, last first; the scale is given, or made of the partial maxima.
+    """STEPS blocks per program, the last one first.
 
-    TAIL as in _amax_kernel.
+    GIVEN: the scale is read; otherwise it is made of the partial maxima. TAIL as in _amax_kernel.
     """
     if GIVEN:
         factor = tl.div_rn(1.0, tl.load(scale))
     else:
         maxima = tl.arange(0, MOST_PARTIALS)
         bits = tl.max(tl.load(partial + maxima, mask=maxima < PARTIALS, other=0), axis=0)
-        made, factor = scale_and_factor(bits, LARGEST, POWER_OF_TWO)
+        made_scale, factor = scale_and_factor(bits, LARGEST, POWER_OF_TWO)
         if tl.program_id(0) == 0:
-            tl.store(scale, made)
+            tl.store(scale, made_scale)
     whole = COUNT // 16 * 16 if TAIL else COUNT
     lanes = tl.arange(0, BLOCK)
     first = (tl.num_programs(0) - 1 - tl.program_id(0)).to(tl.int64) * (STEPS * BLOCK)
     for step in range(STEPS):
         index = first + (STEPS - 1 - step) * BLOCK + lanes
         inside = index < whole
-        source = x + _where(index, COLS, STRIDE, STRIDED)
+        source = x + _offset(index, COLS, STRIDE, STRIDED)
         values = tl.load(source, mask=inside, other=0.0, eviction_policy="evict_first")
         cast = _saturated(values, factor, LARGEST).to(q.dtype.element_ty)
         tl.store(q + index, cast, mask=inside)
@@ -118,7 +138,7 @@ def _cast_kernel(
         if tl.program_id(0) == 0:
             index = whole.to(tl.int64) + tl.arange(0, 16)
             values = tl.load(
-                x + _where(index, COLS, STRIDE, STRIDED), mask=index < COUNT, other=0.0
+                x + _offset(index, COLS, STRIDE, STRIDED), mask=index < COUNT, other=0.0
             )
             cast = _saturated(values, factor, LARGEST).to(q.dtype.element_ty)
             tl.store(q + index, cast, mask=index < COUNT)
@@ -137,15 +157,15 @@ def _few_kernel(
     POWER_OF_TWO: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """A matrix that one program keeps in registers between its amax and its cast."""
+    """One program keeps the whole matrix in registers between its amax and its cast."""
     index = tl.arange(0, BLOCK)
-    source = x + _where(index, COLS, STRIDE, STRIDED)
+    source = x + _offset(index, COLS, STRIDE, STRIDED)
     values = tl.load(source, mask=index < COUNT, other=0.0)
     bits = tl.max(magnitude(values), axis=0)
-    made, factor = scale_and_factor(bits, LARGEST, POWER_OF_TWO)
+    made_scale, factor = scale_and_factor(bits, LARGEST, POWER_OF_TWO)
     cast = _saturated(values, factor, LARGEST).to(q.dtype.element_ty)
     tl.store(q + index, cast, mask=index < COUNT)
-    tl.store(scale, made)
+    tl.store(scale, made_scale)
 
 
 def tensorwise(
@@ -158,84 +178,93 @@ def tensorwise(
 ) -> Cast:
     """(q [rows, cols], scale []): q = x / scale, saturated at the largest fp8 value.
 
-    scale         fp32, one positive value on x's device, used as it is; None: made from x
-    power_of_two  round a scale made from x up to a power of two
-    check_values  refuse a given scale that is NaN, infinite, zero or negative, too: it waits for
-                  the GPU, and cannot be captured in a CUDA graph; on a CPU it always is refused
-    Raises ValueError for inputs that fp8_scales refuses or for a scale of another kind.
+    Args:
+        x: bf16, fp16 or fp32 matrix with contiguous rows.
+        dtype: float8_e4m3fn or float8_e5m2.
+        scale: fp32, one positive value on x's device, used as it is; None: it is made from x.
+        power_of_two: round a scale that is made from x up to a power of two.
+        check_values: refuse a given scale that is NaN, infinite, zero or negative. On a GPU this
+            waits, and a CUDA graph cannot capture it; on a CPU such a scale is always refused.
+
+    Raises:
+        ValueError: for inputs that kernels.common.checks refuses, or a scale of another kind.
     """
     check_matrix(x)
-    largest = check_target(dtype, x)
+    largest = largest_fp8_value(dtype, x)
     if scale is not None:
         _check_scale(scale, x, power_of_two)
-        fp8_scales.check_values("scale", scale, check_values)
-    how = configs.CAST_MADE if scale is None else configs.CAST
+        check_scale_values("scale", scale, wait=check_values)
     q = torch.empty(x.shape, dtype=dtype, device=x.device)
-    if scale is None and 0 < x.numel() <= configs.FEW.block:
-        return q, _cast_few(x, q, largest, power_of_two)
+    if scale is None and 0 < x.numel() <= ONE_PROGRAM.block:
+        return q, _cast_by_one_program(x, q, largest, power_of_two)
+    how = CAST_WITH_MAXIMA if scale is None else CAST_WITH_SCALE
     partial = _partial_maxima(x) if scale is None else None
-    programs = 0 if partial is None else partial.numel()
-    made = scale if scale is not None else _new_scale(x)
+    partials = 0 if partial is None else partial.numel()
+    written = scale if scale is not None else _new_scale(x)
     _cast_kernel[(max(1, triton.cdiv(x.numel(), how.steps * how.block)),)](
         x,
         q,
-        made,
-        partial,  # None beside a given scale: not read then
-        *_layout(x)[:3],
-        programs,
-        STRIDED=_layout(x)[3],
+        written,
+        partial,
+        *_sizes(x),
+        partials,
+        STRIDED=not x.is_contiguous(),
         TAIL=x.numel() % 16 != 0,
         GIVEN=scale is not None,
         LARGEST=largest,
         POWER_OF_TWO=power_of_two,
-        MOST_PARTIALS=triton.next_power_of_2(max(1, programs)),
+        MOST_PARTIALS=triton.next_power_of_2(max(1, partials)),
         STEPS=how.steps,
         BLOCK=how.block,
         num_warps=how.num_warps,
     )
-    return q, made.reshape(())
+    return q, written.reshape(())
 
 
-def _cast_few(x: torch.Tensor, q: torch.Tensor, largest: float, power_of_two: bool) -> torch.Tensor:
-    """Fill q by a single program; returns its scale."""
+def _cast_by_one_program(
+    x: torch.Tensor, q: torch.Tensor, largest: float, power_of_two: bool
+) -> torch.Tensor:
+    """Fill q and return its scale."""
     scale = _new_scale(x)
-    *layout, strided = _layout(x)
     block = max(32, triton.next_power_of_2(x.numel()))
     _few_kernel[(1,)](
-        *(x, q, scale, *layout),
-        STRIDED=strided,
+        x,
+        q,
+        scale,
+        *_sizes(x),
+        STRIDED=not x.is_contiguous(),
         LARGEST=largest,
         POWER_OF_TWO=power_of_two,
         BLOCK=block,
-        num_warps=max(1, min(configs.FEW.num_warps, block // 256)),
+        num_warps=max(1, min(ONE_PROGRAM.num_warps, block // 256)),
     )
     return scale
 
 
-def _new_scale(x: torch.Tensor) -> torch.Tensor:
-    return torch.empty((), dtype=torch.float32, device=x.device)
-
-
-def _layout(x: torch.Tensor) -> tuple[int, int, int, bool]:
-    """(elements, columns, stride of rows, whether rows lie apart) of a matrix."""
-    return x.numel(), max(1, x.shape[1]), x.stride(0), not x.is_contiguous()
-
-
 def _partial_maxima(x: torch.Tensor) -> torch.Tensor:
-    """Bits of the largest magnitude that each program found; without a value to start from."""
-    how = configs.AMAX
-    most = (how.programs_per_unit or 1) * compute_units(x)
-    programs = max(1, min(triton.cdiv(x.numel(), how.block), most))
+    """Bits of the largest magnitude that each program saw, int32 [programs]."""
+    most = AMAX_PROGRAMS_PER_UNIT * compute_units(x)
+    programs = max(1, min(triton.cdiv(x.numel(), AMAX.block), most))
     partial = torch.empty(programs, dtype=torch.int32, device=x.device)
-    *layout, strided = _layout(x)
     _amax_kernel[(programs,)](
-        *(x, partial, *layout),
-        STRIDED=strided,
+        x,
+        partial,
+        *_sizes(x),
+        STRIDED=not x.is_contiguous(),
         TAIL=x.numel() % 16 != 0,
-        BLOCK=how.block,
-        num_warps=how.num_warps,
+        BLOCK=AMAX.block,
+        num_warps=AMAX.num_warps,
     )
     return partial
+
+
+def _sizes(x: torch.Tensor) -> tuple[int, int, int]:
+    """(elements, columns, stride of the rows) of a matrix."""
+    return x.numel(), max(1, x.shape[1]), x.stride(0)
+
+
+def _new_scale(x: torch.Tensor) -> torch.Tensor:
+    return torch.empty((), dtype=torch.float32, device=x.device)
 
 
 def _check_scale(scale: torch.Tensor, x: torch.Tensor, power_of_two: bool) -> None:

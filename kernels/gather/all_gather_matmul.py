@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import torch
 from torch import distributed
 
-from kernels.common.fp8_scales import compute_units
+from kernels.common.architecture import compute_units
 from kernels.gather import configs as all_gather_configs
 from kernels.gather import flags as arrival_flags
 from kernels.gather import product as gathered_matmul

@@ -16,7 +16,7 @@ import torch
 import triton
 import triton.language as tl
 
-from kernels.common.fp8_scales import compute_units
+from kernels.common.architecture import compute_units
 from kernels.gather.configs import FLAG_SPACING, Chunks
 from kernels.gather.flags import wait_until
 from kernels.gemm.configs import GemmConfig

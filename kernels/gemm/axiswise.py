@@ -21,8 +21,8 @@ import torch
 import triton
 import triton.language as tl
 
-from kernels.common import fp8_scales
-from kernels.common.fp8_scales import compute_units
+from kernels.common.architecture import compute_units
+from kernels.common.checks import check_scale_values
 from kernels.gemm import configs as gemm_configs
 from kernels.gemm import few_rows as fp8_gemm_skinny
 from kernels.gemm.configs import AnyConfig, GemmConfig, HopperGemmConfig, PingpongConfig
@@ -135,8 +135,8 @@ def gemm(
     m, n, k = check_operands(a, b)
     check_scale("scale_a", scale_a, a)
     check_scale("scale_b", scale_b, b)
-    fp8_scales.check_values("scale_a", scale_a, check_values)
-    fp8_scales.check_values("scale_b", scale_b, check_values)
+    check_scale_values("scale_a", scale_a, wait=check_values)
+    check_scale_values("scale_b", scale_b, wait=check_values)
     if accumulation not in get_args(Accumulation):
         raise ValueError(f"accumulation: wanted fast or slow, got {accumulation}")
     c = new_output(a, b)

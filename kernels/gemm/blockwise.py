@@ -16,8 +16,8 @@ import torch
 import triton
 import triton.language as tl
 
-from kernels.common import fp8_scales
-from kernels.common.fp8_scales import compute_units
+from kernels.common.architecture import compute_units
+from kernels.common.checks import check_scale_values
 from kernels.gemm import configs as gemm_configs
 from kernels.gemm import few_rows as fp8_gemm_skinny
 from kernels.gemm.axiswise import Candidates, has_large_tiles
@@ -103,8 +103,8 @@ def gemm(
     m, n, k = check_operands(a, b)
     square_a = is_square_scaled("scale_a", scale_a, a, BLOCK.value)
     square_b = is_square_scaled("scale_b", scale_b, b, BLOCK.value)
-    fp8_scales.check_values("scale_a", scale_a, check_values)
-    fp8_scales.check_values("scale_b", scale_b, check_values)
+    check_scale_values("scale_a", scale_a, wait=check_values)
+    check_scale_values("scale_b", scale_b, wait=check_values)
     c = new_output(a, b)
     if not c.numel() or not k:
         return c.zero_()

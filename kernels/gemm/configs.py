@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 import triton
 
-from kernels.common.configs import Architecture
+from kernels.common.architecture import Architecture
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

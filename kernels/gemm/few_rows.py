@@ -15,8 +15,8 @@ import torch
 import triton
 import triton.language as tl
 
+from kernels.common.architecture import compute_units
 from kernels.common.counters import zeroed_counters
-from kernels.common.fp8_scales import compute_units
 from kernels.gemm import configs as gemm_configs
 from kernels.gemm.configs import SkinnyConfig
 from kernels.gemm.operands import BLOCK, block_scales, described

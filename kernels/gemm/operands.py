@@ -18,7 +18,7 @@ import triton
 import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from kernels.common.fp8_scales import check_device
+from kernels.common.checks import check_device
 
 FP8: Final = (torch.float8_e4m3fn, torch.float8_e5m2)
 _ALIGNMENT: Final = 16  # bytes, of addresses and strides that the tensor memory unit takes

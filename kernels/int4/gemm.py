@@ -15,7 +15,7 @@ kernels.int4.plain. Only the former was tuned, on an H200, apart for plain and c
 import torch
 from triton import knobs
 
-from kernels.common.fp8_scales import compute_units
+from kernels.common.architecture import compute_units
 from kernels.int4 import direct as int4_direct
 from kernels.int4 import plain as int4_plain
 from kernels.int4 import plans as int4_plans

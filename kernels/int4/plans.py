@@ -11,7 +11,7 @@ from typing import Final
 import torch
 import triton
 
-from kernels.common.configs import SHARED_MEMORY_LIMIT
+from kernels.common.architecture import SHARED_MEMORY_LIMIT
 from kernels.int4.configs import (
     INT4_PLAIN,
     INT4_TABLE,

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.nn import functional
 
-from kernels.common.fp8_scales import INPUTS, names_of
+from kernels.common.checks import CASTABLE, dtype_names
 from kernels.linear import ops as linear_ops
 from kernels.linear.ops import PRODUCTS
 from kernels.linear.recipes import HIGH_PRECISION, LinearRecipe, recipe_of
@@ -196,11 +196,11 @@ def check(x: torch.Tensor, w: torch.Tensor, plan: Plan, bias: torch.Tensor | Non
 
 def _check_types(x: torch.Tensor, w: torch.Tensor, plan: Plan) -> None:
     """Casts take three types; products without a cast one more."""
-    allowed = INPUTS if any(_granularities(plan)) else (*INPUTS, torch.float64)
+    allowed = CASTABLE if any(_granularities(plan)) else (*CASTABLE, torch.float64)
     for name, tensor in (("x", x), ("w", w)):
         if tensor.dtype not in allowed:
-            wanted = names_of(allowed)
-            raise ValueError(f"{name}: wanted {wanted}, got {names_of((tensor.dtype,))}")
+            wanted = dtype_names(*allowed)
+            raise ValueError(f"{name}: wanted {wanted}, got {dtype_names(tensor.dtype)}")
 
 
 def _granularities(plan: Plan) -> tuple[str, str, str]:

@@ -26,7 +26,6 @@ from kernels.cast import columns as cast_fp8_columns
 from kernels.cast import fused as cast_fused
 from kernels.cast import tensorwise as cast_tensorwise
 from kernels.cast.rows import rowwise_dim0
-from kernels.common import configs
 from kernels.common.fp8_scales import LARGEST, new_block_scales
 from kernels.gemm import axiswise as fp8_gemm
 from kernels.gemm import blockwise as fp8_gemm_blockwise
@@ -80,7 +79,7 @@ def _tensorwise_columns(x: torch.Tensor, rows: Cast | None) -> Cast:
     if amax is None:
         amax = x.abs().amax().float() if x.numel() else x.new_zeros((), dtype=torch.float32)
     bits = amax.reshape(1, 1).view(torch.int32).expand(1, x.shape[1]).contiguous()
-    q, scale = cast_fp8_columns.transposed(x, E4M3, bits, power_of_two=False)
+    q, scale = cast_fp8_columns.transpose_with_maxima(x, E4M3, bits, power_of_two=False)
     return q, scale[0].reshape(()) if len(scale) else amax / largest
 
 
@@ -119,7 +118,7 @@ def layer_norm_cast(
     keep: bool,
 ) -> list[torch.Tensor]:
     """See the module; the norm is taken along the rows of x."""
-    if x.is_cuda and rows in _FUSED and x.shape[1] <= configs.FUSED_MOST_COLUMNS["layer_norm"]:
+    if x.is_cuda and rows in _FUSED and x.shape[1] <= cast_fused.MOST_COLUMNS["layer_norm"]:
         return layer_norm_by_kernels(x, (weight, bias), eps, (rows, columns), keep)
     y = functional.layer_norm(x, x.shape[1:], weight, bias, eps)
     return [*_cast(y, rows, columns), *([y] if keep else [])]
@@ -144,7 +143,7 @@ def sigmoid_grad_cast(
     grad: torch.Tensor, s: torch.Tensor, rows: str, columns: str, keep: bool
 ) -> list[torch.Tensor]:
     """See the module; s is what the sigmoid returned."""
-    if grad.is_cuda and rows in _FUSED and s.shape[1] <= configs.FUSED_MOST_COLUMNS["sigmoid_grad"]:
+    if grad.is_cuda and rows in _FUSED and s.shape[1] <= cast_fused.MOST_COLUMNS["sigmoid_grad"]:
         return sigmoid_grad_by_kernels(grad, s, (rows, columns), keep)
     if grad.is_cuda:
         y: torch.Tensor = torch.ops.aten.sigmoid_backward(grad, s)

@@ -7,11 +7,35 @@
 Shapes: src, dst [COUNT] fp32, contiguous, fewer than 2**31 elements (offsets are 32 bit).
 """
 
+from dataclasses import dataclass
+from typing import Final
+
 import torch
 import triton
 import triton.language as tl
 
-from kernels.common.configs import COPY, FILL, READ
+from kernels.common.architecture import compute_units
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamConfig:
+    """How a stream is cut into programs.
+
+    block              elements a program handles per step
+    programs_per_unit  persistent programs per multiprocessor; None: one program per block
+    """
+
+    block: int
+    num_warps: int
+    programs_per_unit: int | None = None
+
+
+# On an H200 (4 GiB): read 4.43 TB/s, write 4.65 TB/s.
+READ: Final = StreamConfig(block=4096, num_warps=8, programs_per_unit=16)
+FILL: Final = StreamConfig(block=4096, num_warps=8)
+# One 16-byte load and store per thread: 4.28 TB/s at 4 GiB on an H200, torch's own copy 4.30; four
+# per thread (block 4096) reach 4.10, persistent programs less.
+COPY: Final = StreamConfig(block=1024, num_warps=8)
 
 
 @triton.jit
@@ -45,9 +69,9 @@ def read_sum(src: torch.Tensor) -> torch.Tensor:
 
     Raises ValueError unless src is a contiguous fp32 vector of fewer than 2**31 elements.
     """
-    _check(src)
+    _check_vector(src)
     blocks = triton.cdiv(src.numel(), READ.block)
-    programs = max(1, min(blocks, (READ.programs_per_unit or blocks) * _compute_units(src)))
+    programs = max(1, min(blocks, (READ.programs_per_unit or blocks) * compute_units(src)))
     partial = torch.empty(programs, dtype=torch.float32, device=src.device)
     _read_sum_kernel[(programs,)](
         src, partial, src.numel(), BLOCK=READ.block, num_warps=READ.num_warps
@@ -55,14 +79,9 @@ def read_sum(src: torch.Tensor) -> torch.Tensor:
     return partial
 
 
-def read_sum_reference(src: torch.Tensor) -> torch.Tensor:
-    """The sum of src in float64."""
-    return src.double().sum()
-
-
 def fill(dst: torch.Tensor, value: float) -> torch.Tensor:
     """Write `value` to every element of dst [COUNT] fp32, and return dst; raises as read_sum."""
-    _check(dst)
+    _check_vector(dst)
     if dst.numel():
         grid = (triton.cdiv(dst.numel(), FILL.block),)
         _fill_kernel[grid](dst, value, dst.numel(), BLOCK=FILL.block, num_warps=FILL.num_warps)
@@ -74,8 +93,8 @@ def copy(src: torch.Tensor, dst: torch.Tensor) -> torch.Tensor:
 
     Raises ValueError as read_sum does, or if the lengths differ.
     """
-    _check(src)
-    _check(dst)
+    _check_vector(src)
+    _check_vector(dst)
     if src.numel() != dst.numel():
         raise ValueError(f"copy needs equal lengths, got {src.numel()} and {dst.numel()}")
     if src.numel():
@@ -84,15 +103,8 @@ def copy(src: torch.Tensor, dst: torch.Tensor) -> torch.Tensor:
     return dst
 
 
-def _check(x: torch.Tensor) -> None:
+def _check_vector(x: torch.Tensor) -> None:
     if x.dtype != torch.float32 or x.ndim != 1 or not x.is_contiguous():
         raise ValueError(f"needs a contiguous fp32 vector, got {x.dtype} {tuple(x.shape)}")
     if x.numel() >= 2**31:
         raise ValueError(f"needs fewer than 2**31 elements, got {x.numel()}")
-
-
-def _compute_units(x: torch.Tensor) -> int:
-    """SMs of the tensor's GPU; 1 in Triton's interpreter, which runs programs one after another."""
-    if not x.is_cuda:
-        return 1
-    return int(torch.cuda.get_device_properties(x.device).multi_processor_count)

@@ -1,9 +1,23 @@
-"""One kernel to compile ahead of time."""
+"""One kernel to compile ahead of time, and for which architectures kernels are compiled."""
 
 from dataclasses import dataclass, field
 from typing import Any
 
-from kernels.common.configs import ARCHITECTURES, Architecture
+import torch
+
+from kernels.common.architecture import (
+    ARCHITECTURES,
+    WITHOUT_E4M3,
+    WITHOUT_TENSOR_MEMORY_UNIT,
+    Architecture,
+)
+
+WITH_E4M3 = tuple(arch for arch in ARCHITECTURES if arch not in WITHOUT_E4M3)
+FROM_HOPPER_ON = tuple(arch for arch in ARCHITECTURES if arch not in WITHOUT_TENSOR_MEMORY_UNIT)
+NVIDIA_WITH_E4M3 = tuple(arch for arch in WITH_E4M3 if isinstance(arch, int))
+AMD_WITH_E4M3 = tuple(arch for arch in WITH_E4M3 if isinstance(arch, str))
+# fp8 type -> (its name in Triton, in torch)
+FP8 = {"e4m3": ("fp8e4nv", torch.float8_e4m3fn), "e5m2": ("fp8e5", torch.float8_e5m2)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

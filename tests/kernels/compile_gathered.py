@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from kernels.common import configs
-from kernels.common.configs import ARCHITECTURES
+from kernels.common import architecture as configs
+from kernels.common.architecture import ARCHITECTURES
 from kernels.gather import configs as all_gather_configs
 from kernels.gather import flags as arrival_flags
 from kernels.gather import product as gathered_matmul

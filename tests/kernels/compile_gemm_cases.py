@@ -6,8 +6,8 @@ from typing import Any
 
 from triton.experimental.gluon import language as gl
 
-from kernels.common import configs
-from kernels.common.configs import ARCHITECTURES
+from kernels.common import architecture as configs
+from kernels.common.architecture import ARCHITECTURES
 from kernels.gemm import axiswise as fp8_gemm
 from kernels.gemm import blockwise as fp8_gemm_blockwise
 from kernels.gemm import configs as gemm_configs

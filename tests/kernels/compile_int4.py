@@ -17,7 +17,7 @@ import triton.language as tl
 from triton.compiler import ASTSource
 from triton.experimental.gluon._runtime import GluonASTSource
 
-from kernels.common.configs import Architecture
+from kernels.common.architecture import Architecture
 from kernels.int4 import direct as int4_direct
 from kernels.int4 import plain as int4_plain
 from kernels.int4 import plans as int4_plans

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kernels.common.configs import (
+from kernels.common.architecture import (
     ARCHITECTURES,
     SHARED_MEMORY_LIMIT,
     WITHOUT_E4M3,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kernels.common.configs import ARCHITECTURES, SHARED_MEMORY_LIMIT, Architecture
+from kernels.common.architecture import ARCHITECTURES, SHARED_MEMORY_LIMIT, Architecture
 from tests.kernels.compile_int4 import cases
 
 SCRIPT = Path(__file__).with_name("compile_int4.py")

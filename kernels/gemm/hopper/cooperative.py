@@ -29,7 +29,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 )
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
-from kernels.common.fp8_scales import compute_units
+from kernels.common.architecture import compute_units
 from kernels.gemm import configs as gemm_configs
 from kernels.gemm.configs import HopperGemmConfig
 from kernels.gemm.hopper import sums as hopper_sums

@@ -27,7 +27,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 
-from kernels.common.fp8_scales import compute_units
+from kernels.common.architecture import compute_units
 from kernels.gemm import configs as gemm_configs
 from kernels.gemm.configs import PingpongConfig
 from kernels.gemm.hopper.cooperative import in_shared_memory, store, tile_of

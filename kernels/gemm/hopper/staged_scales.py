@@ -31,7 +31,8 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 )
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
-from kernels.common.fp8_scales import ALIGNED, compute_units
+from kernels.common.architecture import compute_units
+from kernels.common.fp8_scales import SCALES_IN_16_BYTES as ALIGNED
 from kernels.gemm.configs import BlocksConfig
 from kernels.gemm.hopper.cooperative import in_shared_memory, store, tile_of
 

@@ -2,10 +2,20 @@
 
 import torch
 
-from kernels.common.fp8_scales import LARGEST
-from kernels.gemm.hopper.staged_scales import takes
+from kernels.common.fp8_scales import LARGEST, lies_in_aligned_columns
 
 E4M3, E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
+
+
+def normal_matrix(rows: int, cols: int, device: torch.device, size: float = 1.0) -> torch.Tensor:
+    """A bf16 matrix of normal values times `size`, the same for the same shape."""
+    generator = torch.Generator().manual_seed(rows * 1000 + cols)
+    return (torch.randn(rows, cols, generator=generator) * size).to(torch.bfloat16).to(device)
+
+
+def transposed(x: torch.Tensor) -> torch.Tensor:
+    """The transpose, contiguous."""
+    return x.t().contiguous()
 
 
 def scale_of(amax: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
@@ -77,24 +87,33 @@ def _split(x: torch.Tensor, size: int) -> torch.Tensor:
     return padded.reshape(x.shape[0], padded.shape[1] // size, size)
 
 
-def assert_equal(found: torch.Tensor, expected: torch.Tensor) -> None:
+def assert_equal(actual: torch.Tensor, expected: torch.Tensor) -> None:
     """Equal to the bit, but for which NaN it is and for zeros' sign.
 
-    In rows, or fp32 as kernels.common.fp8_scales.new_block_scales lays out scales (assert_taken).
+    In rows, or fp32 as kernels.common.fp8_scales.new_block_scales lays out scales. Scales of mxfp8
+    are compared with the bytes that are expected.
     """
-    assert found.dtype == expected.dtype
-    assert found.shape == expected.shape
-    for_blocks = found.dtype == torch.float32 and found.dim() == 2
-    as_scales = for_blocks and found.stride() == (1, len(found) + -len(found) % 4)
-    assert as_scales or found.is_contiguous()
-    a, b = found.float(), expected.float()
+    if actual.dtype == torch.float8_e8m0fnu:
+        actual, expected = actual.view(torch.uint8), expected.view(torch.uint8)
+    assert actual.dtype == expected.dtype
+    assert actual.shape == expected.shape
+    is_fp32_matrix = actual.dtype == torch.float32 and actual.dim() == 2
+    as_scales = is_fp32_matrix and actual.stride() == (1, len(actual) + -len(actual) % 4)
+    assert as_scales or actual.is_contiguous()
+    a, b = actual.float(), expected.float()
     wrong = ~((a == b) | (a.isnan() & b.isnan()))
     assert not wrong.any(), f"{int(wrong.sum())} of {wrong.numel()} differ: {a[wrong][:4]}"
 
 
-def assert_taken(scale: torch.Tensor) -> None:
+def assert_all_equal(outputs: tuple[torch.Tensor, ...], expected: tuple[torch.Tensor, ...]) -> None:
+    """assert_equal of each output."""
+    for output, expected_output in zip(outputs, expected, strict=True):
+        assert_equal(output, expected_output)
+
+
+def assert_read_by_products(scale: torch.Tensor) -> None:
     """Scales per 1 x 128 lie as the tensor memory unit reads them for a product."""
-    assert scale.numel() == 0 or takes(scale)
+    assert scale.numel() == 0 or lies_in_aligned_columns(scale)
 
 
 def assert_stored_as_divided(q: torch.Tensor, scale: torch.Tensor, x: torch.Tensor) -> None:

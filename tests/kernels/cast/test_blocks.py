@@ -6,55 +6,46 @@ from typing import Any
 import pytest
 import torch
 
-from kernels.cast import blocks as cast_blocks
-from kernels.common import configs
+from kernels.cast import blocks
 from tests.kernels.cast.fp8_reference import (
     E4M3,
     E5M2,
+    assert_all_equal,
     assert_equal,
-    assert_taken,
+    assert_read_by_products,
     blockwise,
     mx,
+    normal_matrix,
     squares,
+    transposed,
 )
-from tests.kernels.cast.test_tensorwise_and_rows import drawn
 
 Check = Callable[..., None]
-TILE = configs.BLOCKS_TRANSPOSED
+TILE = blocks.ALONG_COLUMNS
 SHAPES = [(1, 1), (1, 100), (5, 70), (100, 1), (33, 17), (32, 64), (TILE.rows + 1, TILE.cols + 3)]
-
-
-def compare(found: tuple[torch.Tensor, ...], expected: tuple[torch.Tensor, ...]) -> None:
-    for one, wanted in zip(found, expected, strict=True):
-        as_bytes = one.dtype == torch.float8_e8m0fnu
-        assert_equal(one.view(torch.uint8) if as_bytes else one, wanted)
-
-
-def turned(x: torch.Tensor) -> torch.Tensor:
-    return x.t().contiguous()
 
 
 def check_mx(rounding: Any) -> Check:
     def check(x: torch.Tensor, dtype: torch.dtype = E4M3) -> None:
-        by_rows, by_columns = mx(x, dtype, rounding), mx(turned(x), dtype, rounding)
-        compare(cast_blocks.mxfp8_dim0(x, dtype, rounding=rounding), by_rows)
-        compare(cast_blocks.mxfp8_dim1(x, dtype, rounding=rounding), by_columns)
-        compare(cast_blocks.mxfp8_both(x, dtype, rounding=rounding), (*by_rows, *by_columns))
+        by_rows, by_columns = mx(x, dtype, rounding), mx(transposed(x), dtype, rounding)
+        assert_all_equal(blocks.mxfp8_dim0(x, dtype, rounding=rounding), by_rows)
+        assert_all_equal(blocks.mxfp8_dim1(x, dtype, rounding=rounding), by_columns)
+        assert_all_equal(blocks.mxfp8_both(x, dtype, rounding=rounding), (*by_rows, *by_columns))
 
     return check
 
 
 def check_blockwise(x: torch.Tensor, dtype: torch.dtype = E4M3) -> None:
-    by_rows = cast_blocks.blockwise_1x128(x, dtype)
-    by_columns = cast_blocks.blockwise_1x128_dim1(x, dtype)
-    compare(by_rows, blockwise(x, dtype))
-    compare(by_columns, blockwise(turned(x), dtype))
-    assert_taken(by_rows[1])
-    assert_taken(by_columns[1])
+    by_rows = blocks.blockwise_1x128(x, dtype)
+    by_columns = blocks.blockwise_1x128_dim1(x, dtype)
+    assert_all_equal(by_rows, blockwise(x, dtype))
+    assert_all_equal(by_columns, blockwise(transposed(x), dtype))
+    assert_read_by_products(by_rows[1])
+    assert_read_by_products(by_columns[1])
 
 
 def check_squares(x: torch.Tensor, dtype: torch.dtype = E4M3) -> None:
-    compare(cast_blocks.blockwise_128x128(x, dtype), squares(x, dtype))
+    assert_all_equal(blocks.blockwise_128x128(x, dtype), squares(x, dtype))
 
 
 CHECKS = {
@@ -64,12 +55,12 @@ CHECKS = {
     "squares": check_squares,
 }
 CASTS = (
-    cast_blocks.mxfp8_dim0,
-    cast_blocks.mxfp8_dim1,
-    cast_blocks.mxfp8_both,
-    cast_blocks.blockwise_1x128,
-    cast_blocks.blockwise_1x128_dim1,
-    cast_blocks.blockwise_128x128,
+    blocks.mxfp8_dim0,
+    blocks.mxfp8_dim1,
+    blocks.mxfp8_both,
+    blocks.blockwise_1x128,
+    blocks.blockwise_1x128_dim1,
+    blocks.blockwise_128x128,
 )
 
 
@@ -79,33 +70,33 @@ class TestEveryCast:
     def test_is_right_on_ragged_shapes(
         self, check: Check, rows: int, cols: int, device: torch.device
     ) -> None:
-        check(drawn(rows, cols, device))
+        check(normal_matrix(rows, cols, device))
 
     @pytest.mark.parametrize("size", [1e-38, 1e-30, 1e30, 1e38])
     def test_is_right_on_tiny_and_huge_values(
         self, check: Check, size: float, device: torch.device
     ) -> None:
-        check(drawn(40, 40, device, size).clamp(-3e38, 3e38))
+        check(normal_matrix(40, 40, device, size).clamp(-3e38, 3e38))
 
     @pytest.mark.parametrize("source", [torch.float16, torch.float32])
     @pytest.mark.parametrize("dtype", [E4M3, E5M2])
     def test_is_right_on_every_type(
         self, check: Check, source: torch.dtype, dtype: torch.dtype, device: torch.device
     ) -> None:
-        check(drawn(40, 40, device).to(source), dtype)
+        check(normal_matrix(40, 40, device).to(source), dtype)
 
     @pytest.mark.parametrize("odd", [0.0, float("nan"), float("inf")])
     def test_treats_odd_values_as_the_reference_does(
         self, check: Check, odd: float, device: torch.device
     ) -> None:
-        x = drawn(40, 40, device)
+        x = normal_matrix(40, 40, device)
         x[:, 3] = 0
         x[35] = 0
         x[5, 7] = odd
         check(x)
 
     def test_reads_rows_that_lie_apart(self, check: Check, device: torch.device) -> None:
-        check(drawn(32, 70, device)[:, 3:40])
+        check(normal_matrix(32, 70, device)[:, 3:40])
 
 
 def test_scales_rounded_up_saturate_nothing_and_exact_powers_are_kept(
@@ -114,7 +105,7 @@ def test_scales_rounded_up_saturate_nothing_and_exact_powers_are_kept(
     # amax exactly 448, the next float above it, and just below 512, in blocks of their own
     x = torch.zeros(3, 32, device=device)
     x[:, 0] = torch.tensor([448.0, 448.00003, 511.99997])
-    up, down = (cast_blocks.mxfp8_dim0(x, rounding=rounding) for rounding in ("ceil", "floor"))
+    up, down = (blocks.mxfp8_dim0(x, rounding=rounding) for rounding in ("ceil", "floor"))
     assert up[1].view(torch.uint8).flatten().tolist() == [127, 128, 128]
     assert down[1].view(torch.uint8).flatten().tolist() == [127, 127, 127]
     assert up[0][:, 0].float().tolist() == [448.0, 224.0, 256.0]
@@ -147,33 +138,33 @@ def test_an_unknown_rounding_is_refused(cast: Any, device: torch.device) -> None
 
 @pytest.mark.parametrize("cast", CASTS[3:])
 def test_powers_of_two(cast: Any, device: torch.device) -> None:
-    x = drawn(40, 140, device)
+    x = normal_matrix(40, 140, device)
     exact, rounded = cast(x)[1], cast(x, power_of_two=True)[1]
     assert_equal(rounded, torch.exp2(torch.ceil(torch.log2(exact))))
 
 
 def test_a_row_beyond_one_tile(device: torch.device) -> None:
-    x = drawn(2, configs.BLOCKS.block + 40, device)
-    compare(cast_blocks.mxfp8_dim0(x), mx(x, E4M3, "floor"))
-    compare(cast_blocks.blockwise_1x128(x), blockwise(x, E4M3))
+    x = normal_matrix(2, blocks.ALONG_ROWS.elements + 40, device)
+    assert_all_equal(blocks.mxfp8_dim0(x), mx(x, E4M3, "floor"))
+    assert_all_equal(blocks.blockwise_1x128(x), blockwise(x, E4M3))
 
 
 @pytest.mark.parametrize(("rows", "cols"), [(70, 72), (16, 1000)])
 def test_rows_of_less_than_16_byte_units(rows: int, cols: int, device: torch.device) -> None:
-    check_mx("floor")(drawn(rows, cols, device))
-    check_blockwise(drawn(rows, cols, device))
+    check_mx("floor")(normal_matrix(rows, cols, device))
+    check_blockwise(normal_matrix(rows, cols, device))
 
 
 def test_few_rows_may_be_cast_as_many_are(
     monkeypatch: pytest.MonkeyPatch, device: torch.device
 ) -> None:
-    monkeypatch.setattr(configs, "FEW_ROWS", 0)
-    check_mx("floor")(drawn(33, 40, device))
+    monkeypatch.setattr(blocks, "FEW_ROWS", 0)
+    check_mx("floor")(normal_matrix(33, 40, device))
 
 
 @pytest.mark.parametrize("check", CHECKS.values(), ids=CHECKS)
 def test_small_matrices_may_be_cast_as_large_ones_are(
     check: Check, monkeypatch: pytest.MonkeyPatch, device: torch.device
 ) -> None:
-    monkeypatch.setattr(configs, "BLOCKS_SMALL_MOST", 0)
-    check(drawn(TILE.rows + 1, TILE.cols + 3, device))
+    monkeypatch.setattr(blocks, "SMALL_MOST_ELEMENTS", 0)
+    check(normal_matrix(TILE.rows + 1, TILE.cols + 3, device))

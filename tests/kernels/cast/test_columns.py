@@ -6,13 +6,18 @@ from dataclasses import replace
 import pytest
 import torch
 
-from kernels.cast import columns as cast_fp8_columns
-from kernels.common import configs
-from tests.kernels.cast.fp8_reference import E4M3, E5M2, assert_equal, rowwise
-from tests.kernels.cast.test_tensorwise_and_rows import drawn
+from kernels.cast import columns, rows, short_columns
+from tests.kernels.cast.fp8_reference import (
+    E4M3,
+    E5M2,
+    assert_all_equal,
+    normal_matrix,
+    rowwise,
+    transposed,
+)
 
 Check = Callable[..., None]
-TILE = configs.TRANSPOSE
+TILE = columns.TRANSPOSE
 SHAPES = [
     (1, 1),
     (1, 100),
@@ -25,25 +30,23 @@ SHAPES = [
 
 
 def check_dim1(x: torch.Tensor, dtype: torch.dtype = E4M3) -> None:
-    expected = rowwise(x.t().contiguous(), dtype)
-    for found, wanted in zip(cast_fp8_columns.rowwise_dim1(x, dtype), expected, strict=True):
-        assert_equal(found, wanted)
+    assert_all_equal(columns.rowwise_dim1(x, dtype), rowwise(transposed(x), dtype))
 
 
 def check_both(x: torch.Tensor, dtype: torch.dtype = E4M3) -> None:
-    expected = (*rowwise(x, dtype), *rowwise(x.t().contiguous(), dtype))
-    for found, wanted in zip(cast_fp8_columns.rowwise_both(x, dtype), expected, strict=True):
-        assert_equal(found, wanted)
+    expected = (*rowwise(x, dtype), *rowwise(transposed(x), dtype))
+    assert_all_equal(columns.rowwise_both(x, dtype), expected)
+
+
+def forbid_short_columns(patch: pytest.MonkeyPatch) -> None:
+    config = replace(short_columns.SHORT_COLUMNS, most_rows=0, most_ragged_rows=0)
+    patch.setattr(short_columns, "SHORT_COLUMNS", config)
 
 
 def check_two_passes(x: torch.Tensor, dtype: torch.dtype = E4M3) -> None:
     """By the kernels that columns of this length do not need."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            configs,
-            "SHORT_COLUMNS",
-            replace(configs.SHORT_COLUMNS, most_rows=0, most_ragged_rows=0),
-        )
+        forbid_short_columns(patch)
         check_dim1(x, dtype)
         check_both(x, dtype)
 
@@ -51,7 +54,7 @@ def check_two_passes(x: torch.Tensor, dtype: torch.dtype = E4M3) -> None:
 def check_together(x: torch.Tensor, dtype: torch.dtype = E4M3) -> None:
     """By the one kernel that inputs of this size would not be worth."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(configs, "BOTH_LEAST_ELEMENTS", 0)
+        patch.setattr(columns, "BOTH_LEAST_ELEMENTS", 0)
         check_two_passes(x, dtype)
 
 
@@ -65,44 +68,44 @@ CHECKS = {
 
 @pytest.mark.parametrize("check", CHECKS.values(), ids=CHECKS)
 class TestEveryCast:
-    @pytest.mark.parametrize(("rows", "cols"), SHAPES)
+    @pytest.mark.parametrize("shape", SHAPES)
     def test_is_right_on_ragged_shapes(
-        self, check: Check, rows: int, cols: int, device: torch.device
+        self, check: Check, shape: tuple[int, int], device: torch.device
     ) -> None:
-        check(drawn(rows, cols, device))
+        check(normal_matrix(*shape, device))
 
     @pytest.mark.parametrize("size", [1e-30, 1e30])
     def test_is_right_on_tiny_and_huge_values(
         self, check: Check, size: float, device: torch.device
     ) -> None:
-        check(drawn(16, 20, device, size))
+        check(normal_matrix(16, 20, device, size))
 
     @pytest.mark.parametrize("source", [torch.float16, torch.float32])
     @pytest.mark.parametrize("dtype", [E4M3, E5M2])
     def test_is_right_on_every_type(
         self, check: Check, source: torch.dtype, dtype: torch.dtype, device: torch.device
     ) -> None:
-        check(drawn(32, 20, device).to(source), dtype)
+        check(normal_matrix(32, 20, device).to(source), dtype)
 
     @pytest.mark.parametrize("odd", [0.0, float("nan"), float("inf")])
     def test_treats_odd_values_as_torch_does(
         self, check: Check, odd: float, device: torch.device
     ) -> None:
-        x = drawn(16, 20, device)
+        x = normal_matrix(16, 20, device)
         x[:, 3] = 0
         x[5, 7] = odd
         check(x)
 
     def test_reads_rows_that_lie_apart(self, check: Check, device: torch.device) -> None:
-        check(drawn(32, 70, device)[:, 3:40])
+        check(normal_matrix(32, 70, device)[:, 3:40])
 
     def test_casts_nothing(self, check: Check, device: torch.device) -> None:
-        for rows, cols in [(0, 5), (5, 0), (0, 0)]:
-            check(torch.zeros(rows, cols, device=device))
+        for shape in [(0, 5), (5, 0), (0, 0)]:
+            check(torch.zeros(shape, device=device))
 
     def test_refuses_other_inputs(self, check: Check, device: torch.device) -> None:
         name = "rowwise_both" if check is check_both else "rowwise_dim1"
-        cast = getattr(cast_fp8_columns, name)
+        cast = getattr(columns, name)
         with pytest.raises(ValueError, match=r"^x: wanted bfloat16 or .*, got int32"):
             cast(torch.zeros(2, 2, dtype=torch.int32, device=device))
         with pytest.raises(ValueError, match=r"^x: wanted rows without gaps"):
@@ -115,40 +118,42 @@ class TestEveryCast:
 def test_maxima_of_all_steps_and_programs_count(
     most_partials: int, monkeypatch: pytest.MonkeyPatch, device: torch.device
 ) -> None:
-    how = replace(configs.COLUMNS_AMAX, rows=32, programs_per_unit=16, most_partials=most_partials)
-    monkeypatch.setattr(configs, "COLUMNS_AMAX", how)
-    monkeypatch.setattr(cast_fp8_columns, "compute_units", lambda _: 1)
-    rows = 9 * how.rows + 5
-    x = drawn(rows, how.cols + 3, device)
-    for row in (0, how.rows, 4 * how.rows, rows - 1):
+    config = replace(
+        columns.COLUMN_MAXIMA, rows=32, programs_per_unit=16, most_partials=most_partials
+    )
+    monkeypatch.setattr(columns, "COLUMN_MAXIMA", config)
+    monkeypatch.setattr(columns, "compute_units", lambda _: 1)
+    height = 9 * config.rows + 5
+    x = normal_matrix(height, config.cols + 3, device)
+    for row in (0, config.rows, 4 * config.rows, height - 1):
         x[row, 1::50] = 1000.0 + 1000.0 * row
         check_two_passes(x)
 
 
-@pytest.mark.parametrize(("rows", "cols"), [(16, 72), (100, 8), (200, 130)])
+@pytest.mark.parametrize("shape", [(16, 72), (100, 8), (200, 130)])
 def test_several_programs_cast_short_columns(
-    rows: int, cols: int, monkeypatch: pytest.MonkeyPatch, device: torch.device
+    shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch, device: torch.device
 ) -> None:
-    monkeypatch.setattr(cast_fp8_columns, "compute_units", lambda _: 9)
-    check_dim1(drawn(rows, cols, device))
-    check_both(drawn(rows, cols, device))
+    monkeypatch.setattr(short_columns, "compute_units", lambda _: 9)
+    check_dim1(normal_matrix(*shape, device))
+    check_both(normal_matrix(*shape, device))
 
 
 @pytest.mark.parametrize(
-    ("rows", "cols", "expected"),
+    ("shape", "expected"),
     [
-        (1, 8192, (4, 64, 1)),
-        (16, 8192, (16, 64, 1)),
-        (512, 8192, (512, 16, 8)),
-        (1024, 1024, (1024, 8, 8)),
-        (2048, 2048, (2048, 8, 16)),
+        ((1, 8192), (4, 64, 1)),
+        ((16, 8192), (16, 64, 1)),
+        ((512, 8192), (512, 16, 8)),
+        ((1024, 1024), (1024, 8, 8)),
+        ((2048, 2048), (2048, 8, 16)),
     ],
 )
 def test_short_columns_make_programs_for_all_units(
-    rows: int, cols: int, expected: tuple[int, int, int]
+    shape: tuple[int, int], expected: tuple[int, int, int]
 ) -> None:
-    how = replace(
-        configs.SHORT_COLUMNS,
+    config = replace(
+        short_columns.SHORT_COLUMNS,
         least_rows=4,
         least_cols=8,
         most_cols=64,
@@ -156,95 +161,95 @@ def test_short_columns_make_programs_for_all_units(
         elements_per_thread=32,
         most_warps=32,
     )
-    assert cast_fp8_columns.short_tile(rows, cols, 132, how) == expected
+    assert short_columns.short_columns_tile(*shape, 132, config) == expected
 
 
 @pytest.mark.parametrize(
-    ("rows", "cols", "most_partials", "expected"),
+    ("shape", "most_partials", "expected"),
     [
-        (8192, 8192, 32, (4, 16)),
-        (16384, 16384, 32, (4, 32)),
-        (100, 16384, 32, (1, 1)),
-        (300, 100, 32, (4, 1)),
-        (8192, 4096, 32, (8, 8)),
-        (4096, 3072, 32, (8, 4)),
-        (8192, 2048, 32, (16, 4)),
-        (13440, 1024, 32, (32, 4)),
-        (28672, 512, 32, (32, 7)),
-        (13440, 1024, 4, (4, 27)),
-        (8192, 128, 64, (64, 1)),
-        (8192, 128, 1, (1, 64)),
+        ((8192, 8192), 32, (4, 16)),
+        ((16384, 16384), 32, (4, 32)),
+        ((100, 16384), 32, (1, 1)),
+        ((300, 100), 32, (4, 1)),
+        ((8192, 4096), 32, (8, 8)),
+        ((4096, 3072), 32, (8, 4)),
+        ((8192, 2048), 32, (16, 4)),
+        ((13440, 1024), 32, (32, 4)),
+        ((28672, 512), 32, (32, 7)),
+        ((13440, 1024), 4, (4, 27)),
+        ((8192, 128), 64, (64, 1)),
+        ((8192, 128), 1, (1, 64)),
     ],
 )
 def test_few_programs_share_a_column_and_more_where_the_matrix_is_narrow(
-    rows: int, cols: int, most_partials: int, expected: tuple[int, int]
+    shape: tuple[int, int], most_partials: int, expected: tuple[int, int]
 ) -> None:
-    how = replace(configs.COLUMNS_AMAX, wide_partials=4, most_partials=most_partials)
-    assert cast_fp8_columns.columns_grid(rows, cols, 132, how) == expected
+    config = replace(columns.COLUMN_MAXIMA, wide_partials=4, most_partials=most_partials)
+    assert columns.column_maxima_grid(*shape, 132, config) == expected
 
 
 @pytest.mark.parametrize(
     ("load_bytes", "expected"), [(8192, 3), (32768, 3), (65536, 2), (1 << 20, 1)]
 )
 def test_what_is_ahead_fits(load_bytes: int, expected: int) -> None:
-    how = configs.PersistentConfig(warps_per_unit=16, stages=3, most_bytes_ahead=65536)
-    assert cast_fp8_columns.stages_of(load_bytes, how) == expected
+    config = columns.PersistentConfig(warps_per_unit=16, stages=3, most_bytes_ahead=65536)
+    assert columns.stages_ahead(load_bytes, config) == expected
 
 
 def test_each_program_of_both_casts_several_rows(
     monkeypatch: pytest.MonkeyPatch, device: torch.device
 ) -> None:
-    monkeypatch.setattr(configs, "BOTH", replace(configs.BOTH, warps_per_unit=1))
-    monkeypatch.setattr(configs, "BOTH_ROWS", replace(configs.BOTH_ROWS, least_elements=64))
-    check_together(drawn(21, 40, device))
+    one_warp = replace(columns.BOTH_PROGRAMS, warps_per_unit=1)
+    monkeypatch.setattr(columns, "BOTH_PROGRAMS", one_warp)
+    few_elements = replace(columns.BOTH_ROWS, least_elements=64)
+    monkeypatch.setattr(columns, "BOTH_ROWS", few_elements)
+    check_together(normal_matrix(21, 40, device))
 
 
 def test_both_of_rows_beyond_one_block(
     monkeypatch: pytest.MonkeyPatch, device: torch.device
 ) -> None:
-    short = replace(configs.ROWS, largest_block=32, long_block=32)
-    monkeypatch.setattr(configs, "ROWS", short)
-    monkeypatch.setattr(configs, "BOTH_ROWS", short)
-    check_together(drawn(16, 70, device))
+    short = replace(rows.ROWS, largest_block=32)
+    monkeypatch.setattr(rows, "ROWS", short)
+    monkeypatch.setattr(rows, "LONG_ROWS_BLOCK", 32)
+    monkeypatch.setattr(columns, "BOTH_ROWS", short)
+    check_together(normal_matrix(16, 70, device))
 
 
 @pytest.mark.parametrize(("least", "launches"), [(16 * 20, 1), (16 * 20 + 1, 0)])
 def test_small_inputs_are_cast_one_way_after_the_other(
     least: int, launches: int, monkeypatch: pytest.MonkeyPatch, device: torch.device
 ) -> None:
-    seen = []
-    kernel = cast_fp8_columns._rows_and_columns_kernel
+    launches_seen: list[tuple[int, ...]] = []
+    kernel = columns._rows_and_columns_kernel
 
     class Counted:
         def __getitem__(self, grid: tuple[int, ...]) -> Callable[..., object]:
-            seen.append(grid)
+            launches_seen.append(grid)
             return kernel[grid]
 
-    monkeypatch.setattr(configs, "BOTH_LEAST_ELEMENTS", least)
-    monkeypatch.setattr(cast_fp8_columns, "_rows_and_columns_kernel", Counted())
-    monkeypatch.setattr(
-        configs, "SHORT_COLUMNS", replace(configs.SHORT_COLUMNS, most_rows=0, most_ragged_rows=0)
-    )
-    check_both(drawn(16, 20, device))
-    assert len(seen) == launches
+    monkeypatch.setattr(columns, "BOTH_LEAST_ELEMENTS", least)
+    monkeypatch.setattr(columns, "_rows_and_columns_kernel", Counted())
+    forbid_short_columns(monkeypatch)
+    check_both(normal_matrix(16, 20, device))
+    assert len(launches_seen) == launches
 
 
 @pytest.mark.parametrize("least", [0, 1 << 25])
 def test_powers_of_two(least: int, monkeypatch: pytest.MonkeyPatch, device: torch.device) -> None:
-    monkeypatch.setattr(configs, "BOTH_LEAST_ELEMENTS", least)
-    x = drawn(16, 20, device)
-    by_columns = cast_fp8_columns.rowwise_dim1(x, power_of_two=True)
-    by_rows = cast_fp8_columns.rowwise_both(x.t().contiguous(), power_of_two=True)[:2]
-    assert_equal(by_columns[0], by_rows[0])
-    assert_equal(by_columns[1], by_rows[1])
+    monkeypatch.setattr(columns, "BOTH_LEAST_ELEMENTS", least)
+    x = normal_matrix(16, 20, device)
+    by_columns = columns.rowwise_dim1(x, power_of_two=True)
+    by_rows = columns.rowwise_both(x.t().contiguous(), power_of_two=True)[:2]
+    assert_all_equal(by_columns, by_rows)
 
 
 @pytest.mark.parametrize("hopper", [False, True])
 def test_columns_are_short_up_to_more_rows_on_hopper_where_they_are_ragged(
     hopper: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cast_fp8_columns, "_is_hopper", lambda _: hopper)
-    short = {(2048, 2048): True, (4096, 16): False, (2049, 16): hopper, (4095, 4096): hopper}
-    short |= {(4097, 8): False, (2047, 2050): hopper}  # more than 2^22 elements
-    for shape, expected in short.items():
-        assert cast_fp8_columns.short(torch.empty(shape, device="meta")) == expected, shape
+    monkeypatch.setattr(short_columns, "is_hopper", lambda _: hopper)
+    is_short = {(2048, 2048): True, (4096, 16): False, (2049, 16): hopper, (4095, 4096): hopper}
+    is_short |= {(4097, 8): False, (2047, 2050): hopper}  # more than 2^22 elements
+    for shape, expected in is_short.items():
+        assert short_columns.has_short_columns(torch.empty(shape, device="meta")) == expected, shape

@@ -6,16 +6,21 @@ from typing import Any
 import pytest
 import torch
 
-from kernels.cast import fused as cast_fused
+from kernels.cast import fused
 from kernels.cast.blocks import blockwise_1x128, blockwise_1x128_dim1, mxfp8_dim0, mxfp8_dim1
 from kernels.cast.columns import rowwise_dim1
 from kernels.cast.rows import rowwise_dim0
-from kernels.common import configs
-from tests.kernels.cast.fp8_reference import E4M3, E5M2, assert_equal, assert_taken
-from tests.kernels.cast.test_tensorwise_and_rows import drawn
+from tests.kernels.cast.fp8_reference import (
+    E4M3,
+    E5M2,
+    assert_all_equal,
+    assert_equal,
+    assert_read_by_products,
+    normal_matrix,
+)
 
 SHAPES = [(1, 1), (1, 100), (100, 1), (33, 17), (6, 300)]
-OPS = ("rms_norm", "layer_norm", "sigmoid", "silu_mul", "sigmoid_grad")
+OPS = ("rms_norm", "layer_norm", "silu_mul", "sigmoid_grad")
 CASTS: dict[str, Any] = {
     "rowwise": rowwise_dim0,
     "blockwise_1x128": blockwise_1x128,
@@ -32,14 +37,14 @@ COLUMNS: dict[str, Any] = {
 
 
 def vector(cols: int, x: torch.Tensor) -> torch.Tensor:
-    return (1 + drawn(1, cols, x.device, 0.1)[0]).to(x.dtype)
+    return (1 + normal_matrix(1, cols, x.device, 0.1)[0]).to(x.dtype)
 
 
-def fused(op: str, x: torch.Tensor, **more: Any) -> tuple[torch.Tensor, ...]:
+def cast_by(op: str, x: torch.Tensor, **more: Any) -> tuple[torch.Tensor, ...]:
     w = vector(x.shape[1], x)
-    others = {"rms_norm": (w,), "layer_norm": (w, -w), "sigmoid": (), "silu_mul": (x.flip(0),)}
+    others = {"rms_norm": (w,), "layer_norm": (w, -w), "silu_mul": (x.flip(0),)}
     others["sigmoid_grad"] = (between_0_and_1(x),)
-    outputs: tuple[torch.Tensor, ...] = getattr(cast_fused, op)(x, *others[op], **more)
+    outputs: tuple[torch.Tensor, ...] = getattr(fused, op)(x, *others[op], **more)
     return outputs
 
 
@@ -57,7 +62,7 @@ def exact(op: str, x: torch.Tensor) -> torch.Tensor:
     if op == "sigmoid_grad":
         s = between_0_and_1(x).double()
         return a * s * (1 - s)
-    return a.sigmoid() if op == "sigmoid" else a * a.sigmoid() * a.flip(0)
+    return a * a.sigmoid() * a.flip(0)
 
 
 @pytest.mark.parametrize("op", OPS)
@@ -66,13 +71,13 @@ def exact(op: str, x: torch.Tensor) -> torch.Tensor:
 def test_what_is_cast_is_that_of_float64(
     op: str, rows: int, cols: int, size: float, device: torch.device
 ) -> None:
-    x = drawn(rows, cols, device, size)
-    y = fused(op, x, keep=True)[2]
-    wanted = exact(op, x)
+    x = normal_matrix(rows, cols, device, size)
+    y = cast_by(op, x, keep=True)[2]
+    expected = exact(op, x)
     assert y.dtype == x.dtype
     # half a unit in the last place of bf16, and the errors of fp32 before it
-    error = (y.double() - wanted).abs()
-    assert bool((error <= 2.0**-8 * wanted.abs() * 1.01 + 1e-6).all())
+    error = (y.double() - expected).abs()
+    assert bool((error <= 2.0**-8 * expected.abs() * 1.01 + 1e-6).all())
 
 
 @pytest.mark.parametrize("op", OPS)
@@ -81,13 +86,10 @@ def test_what_is_cast_is_that_of_float64(
 def test_it_is_cast_as_if_it_had_been_written(
     op: str, kind: str, rows: int, cols: int, device: torch.device
 ) -> None:
-    q, scale, y = fused(op, drawn(rows, cols, device), kind=kind, keep=True)
-    expected, by = CASTS[kind](y, E4M3)
-    assert_equal(q, expected)
-    assert scale.dtype == by.dtype
-    assert_equal(scale.float(), by.float())
+    q, scale, y = cast_by(op, normal_matrix(rows, cols, device), kind=kind, keep=True)
+    assert_all_equal((q, scale), CASTS[kind](y, E4M3))
     if kind == "blockwise_1x128":
-        assert_taken(scale)
+        assert_read_by_products(scale)
 
 
 @pytest.mark.parametrize("op", OPS)
@@ -102,22 +104,19 @@ def test_both_is_the_cast_along_the_columns_too(
     device: torch.device,
 ) -> None:
     # several rows per program, and several programs
-    few = {
-        room: (replace(rows, most_rows=4), replace(persistent, warps_per_unit=2))
-        for room, (rows, persistent) in configs.FUSED_BOTH.items()
-    }
-    monkeypatch.setattr(configs, "FUSED_BOTH", few)
-    monkeypatch.setattr(configs, "BOTH_MOST_COLUMNS", 50)
-    monkeypatch.setattr(configs, "FUSED_BOTH_LEAST_ELEMENTS", 300)  # of SHAPES, some
-    x = drawn(rows, cols, device)
-    *found, y = fused(op, x, kind=kind, keep=True, both=True)
-    expected = (*CASTS[kind](y, E4M3), *COLUMNS[kind](y, E4M3))
-    for one, wanted in zip(found, expected, strict=True):
-        assert one.dtype == wanted.dtype
-        assert_equal(one.float(), wanted.float())
-    for scale in found[1::2] if kind == "blockwise_1x128" else ():
-        assert_taken(scale)
-    assert len(fused(op, x, kind=kind, both=True)) == 4
+    for name in ("BOTH", "BOTH_WITH_ROWS_AHEAD"):
+        both: fused.BothConfig = getattr(fused, name)
+        few_rows = replace(both.rows, most_rows=4)
+        programs = replace(both.programs, warps_per_unit=2)
+        monkeypatch.setattr(fused, name, replace(both, rows=few_rows, programs=programs))
+    monkeypatch.setattr(fused, "BOTH_MOST_COLUMNS", 50)
+    monkeypatch.setattr(fused, "BOTH_LEAST_ELEMENTS", 300)  # of SHAPES, some
+    x = normal_matrix(rows, cols, device)
+    *casts, y = cast_by(op, x, kind=kind, keep=True, both=True)
+    assert_all_equal(tuple(casts), (*CASTS[kind](y, E4M3), *COLUMNS[kind](y, E4M3)))
+    for scale in casts[1::2] if kind == "blockwise_1x128" else ():
+        assert_read_by_products(scale)
+    assert len(cast_by(op, x, kind=kind, both=True)) == 4
 
 
 @pytest.mark.parametrize("op", OPS)
@@ -132,96 +131,87 @@ def test_scales_that_are_powers_of_two(
     monkeypatch: pytest.MonkeyPatch,
     device: torch.device,
 ) -> None:
-    monkeypatch.setattr(configs, "FUSED_BOTH_LEAST_ELEMENTS", 1000)  # of the shapes, one
-    x = drawn(*shape, device)
+    monkeypatch.setattr(fused, "BOTH_LEAST_ELEMENTS", 1000)  # of the shapes, one
+    x = normal_matrix(*shape, device)
     more = {"kind": kind, "dtype": dtype, "power_of_two": True}
-    *found, y = fused(op, x, **more, keep=True, both=True)
+    *casts, y = cast_by(op, x, **more, keep=True, both=True)
     expected = (
         *CASTS[kind](y, dtype, power_of_two=True),
         *COLUMNS[kind](y, dtype, power_of_two=True),
     )
-    for one, wanted in zip(found, expected, strict=True):
-        assert_equal(one, wanted)
-    for scale in found[1::2]:
+    assert_all_equal(tuple(casts), expected)
+    for scale in casts[1::2]:
         assert bool((torch.frexp(scale).mantissa == 0.5).all())
-    for one, wanted in zip(fused(op, x, **more), found, strict=False):
-        assert_equal(one, wanted)
+    assert_all_equal(cast_by(op, x, **more), tuple(casts[:2]))
 
 
 @pytest.mark.parametrize("op", OPS)
 @pytest.mark.parametrize("kind", ["mxfp8_floor", "mxfp8_ceil"])
 def test_powers_of_two_are_not_asked_of_e8m0(op: str, kind: str, device: torch.device) -> None:
     with pytest.raises(ValueError, match=f"power_of_two: wanted False for {kind} .*, got True"):
-        fused(op, drawn(4, 8, device), kind=kind, power_of_two=True)
+        cast_by(op, normal_matrix(4, 8, device), kind=kind, power_of_two=True)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU: PTX")
 @pytest.mark.parametrize("op", OPS)
 @pytest.mark.parametrize("odd", [0.0, float("nan"), float("inf")])
 def test_ptx_makes_the_same(op: str, odd: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    x = drawn(100, 1000, torch.device("cuda"))
+    x = normal_matrix(100, 1000, torch.device("cuda"))
     x[3, 7] = odd
-    q, scale, y = fused(op, x, keep=True)
-    monkeypatch.setattr(cast_fused, "_has_ptx", lambda _: False)
-    expected = fused(op, x, keep=True)[2]
+    q, scale, y = cast_by(op, x, keep=True)
+    monkeypatch.setattr(fused, "has_ptx", lambda _: False)
+    expected = cast_by(op, x, keep=True)[2]
     if op in ("rms_norm", "layer_norm"):
         assert_equal(y, expected)
     torch.testing.assert_close(y, expected, rtol=2.0**-7, atol=1e-30, equal_nan=True)
-    wanted, by = rowwise_dim0(y)
-    assert_equal(q, wanted)
-    assert_equal(scale, by)
+    assert_all_equal((q, scale), rowwise_dim0(y))
 
 
 @pytest.mark.parametrize("op", OPS)
 @pytest.mark.parametrize("source", [torch.float16, torch.float32])
 @pytest.mark.parametrize("dtype", [E4M3, E5M2])
 def test_every_type(op: str, source: torch.dtype, dtype: torch.dtype, device: torch.device) -> None:
-    x = drawn(5, 48, device).to(source)
-    q, scale, y = fused(op, x, dtype=dtype, keep=True)
-    expected, by = rowwise_dim0(y, dtype)
-    assert_equal(q, expected)
-    assert_equal(scale, by)
+    x = normal_matrix(5, 48, device).to(source)
+    q, scale, y = cast_by(op, x, dtype=dtype, keep=True)
+    assert_all_equal((q, scale), rowwise_dim0(y, dtype))
     assert y.dtype == source
-    without = fused(op, x, dtype=dtype)
+    without = cast_by(op, x, dtype=dtype)
     assert len(without) == 2
     assert_equal(without[0], q)
 
 
 @pytest.mark.parametrize("op", OPS)
 def test_zeros_nan_and_nothing(op: str, device: torch.device) -> None:
-    x = drawn(6, 40, device)
+    x = normal_matrix(6, 40, device)
     x[2] = 0
     x[3, 7] = float("nan")
-    q, scale, y = fused(op, x, keep=True)
-    expected, by = rowwise_dim0(y)
-    assert_equal(q, expected)
-    assert_equal(scale, by)
+    q, scale, y = cast_by(op, x, keep=True)
+    assert_all_equal((q, scale), rowwise_dim0(y))
     assert y[3, 7].isnan()
     for rows, cols in [(0, 5), (5, 0)]:
         x = torch.zeros(rows, cols, device=device)
-        for found, expected in zip(fused(op, x), rowwise_dim0(x), strict=True):
-            assert_equal(found, expected)
+        assert_all_equal(cast_by(op, x), rowwise_dim0(x))
 
 
 @pytest.mark.parametrize("op", OPS)
 def test_refusals_name_the_argument(op: str, device: torch.device) -> None:
-    x = drawn(4, 8, device)
+    x = normal_matrix(4, 8, device)
     with pytest.raises(ValueError, match=r"kind: wanted rowwise, .*, got tensorwise"):
-        fused(op, x, kind="tensorwise")
+        cast_by(op, x, kind="tensorwise")
     with pytest.raises(ValueError, match=r"^dtype: wanted .*, got int8"):
-        fused(op, x, dtype=torch.int8)
-    most = configs.FUSED_MOST_COLUMNS[op]
+        cast_by(op, x, dtype=torch.int8)
+    most = fused.MOST_COLUMNS[op]
     with pytest.raises(ValueError, match=f"x: wanted at most {most} columns for {op}, got "):
-        fused(op, torch.zeros(1, most + 1, device=device))
+        cast_by(op, torch.zeros(1, most + 1, device=device))
 
 
 def test_vectors_and_partners_must_fit(device: torch.device) -> None:
-    x = drawn(4, 8, device)
+    x = normal_matrix(4, 8, device)
     with pytest.raises(ValueError, match=r"weight: wanted .* \[8\] .*, got bfloat16 \[7\]"):
-        cast_fused.rms_norm(x, x[0, :7])
+        fused.rms_norm(x, x[0, :7])
     with pytest.raises(ValueError, match=r"bias: wanted .*, got int64 \[8\]"):
-        cast_fused.layer_norm(x, x[0], torch.zeros(8, dtype=torch.int64, device=device))
+        fused.layer_norm(x, x[0], torch.zeros(8, dtype=torch.int64, device=device))
     with pytest.raises(ValueError, match=r"weight: wanted .*float32 \[8\] .*, got float64 \[8\]"):
-        cast_fused.layer_norm(x, x[0].double(), None)
+        fused.layer_norm(x, x[0].double(), None)
     with pytest.raises(ValueError, match=r"up: wanted bfloat16 \[4, 8\] as gate, got float32"):
-        cast_fused.silu_mul(x, x.float())
+        fused.silu_mul(x, x.float())

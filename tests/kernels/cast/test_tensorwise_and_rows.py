@@ -6,16 +6,16 @@ from dataclasses import replace
 import pytest
 import torch
 
-from kernels.cast import rows as cast_rows
-from kernels.cast import tensorwise as cast_tensorwise
-from kernels.common import configs
+from kernels.cast import rows, tensorwise
 from kernels.common.fp8_scales import LARGEST
 from tests.kernels.cast.fp8_reference import (
     E4M3,
     E5M2,
+    assert_all_equal,
     assert_equal,
     assert_stored_as_divided,
     cast,
+    normal_matrix,
     rowwise,
     scale_of,
     stored,
@@ -23,32 +23,20 @@ from tests.kernels.cast.fp8_reference import (
 
 Check = Callable[..., None]
 SHAPES = [(1, 1), (1, 100), (100, 1), (3, 33), (17, 64), (64, 130)]
-SMALL = replace(configs.ROWS, largest_block=64, long_block=32)
-
-
-def drawn(rows: int, cols: int, device: torch.device, size: float = 1.0) -> torch.Tensor:
-    generator = torch.Generator().manual_seed(rows * 1000 + cols)
-    return (torch.randn(rows, cols, generator=generator) * size).to(torch.bfloat16).to(device)
 
 
 def check_tensorwise(x: torch.Tensor, dtype: torch.dtype = E4M3) -> None:
-    q, scale = cast_tensorwise.tensorwise(x, dtype)
-    expected, by = cast(x, x.abs().amax(), dtype)
-    assert_equal(q, expected)
-    assert_equal(scale, by)
+    assert_all_equal(tensorwise.tensorwise(x, dtype), cast(x, x.abs().amax(), dtype))
 
 
 def check_rowwise(x: torch.Tensor, dtype: torch.dtype = E4M3) -> None:
-    q, scale = cast_rows.rowwise_dim0(x, dtype)
-    expected, by = rowwise(x, dtype)
-    assert_equal(q, expected)
-    assert_equal(scale, by)
+    assert_all_equal(rows.rowwise_dim0(x, dtype), rowwise(x, dtype))
 
 
 def check_two_kernels(x: torch.Tensor, dtype: torch.dtype = E4M3) -> None:
     """Tensorwise, by the kernels of what is too large for one program."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(configs, "FEW", replace(configs.FEW, block=0))
+        patch.setattr(tensorwise, "ONE_PROGRAM", replace(tensorwise.ONE_PROGRAM, block=0))
         check_tensorwise(x, dtype)
 
 
@@ -61,11 +49,11 @@ CHECKS = {
 
 @pytest.mark.parametrize("check", CHECKS.values(), ids=CHECKS)
 class TestEveryCast:
-    @pytest.mark.parametrize(("rows", "cols"), SHAPES)
+    @pytest.mark.parametrize("shape", SHAPES)
     def test_is_right_on_ragged_shapes(
-        self, check: Check, rows: int, cols: int, device: torch.device
+        self, check: Check, shape: tuple[int, int], device: torch.device
     ) -> None:
-        check(drawn(rows, cols, device))
+        check(normal_matrix(*shape, device))
 
     @pytest.mark.parametrize("apart", [100, 1 << 28])
     def test_is_right_on_rows_that_lie_apart(
@@ -74,23 +62,23 @@ class TestEveryCast:
         """Offsets of the second beyond 2^31; on a CPU most of that memory is never touched."""
         memory = torch.empty(8 * apart + 64, dtype=torch.bfloat16, device=device)
         x = memory.as_strided((9, 64), (apart, 1))
-        check(x.copy_(drawn(9, 64, device)))
+        check(x.copy_(normal_matrix(9, 64, device)))
 
     @pytest.mark.parametrize("size", [1e-30, 1e-6, 1e6, 1e30])
     def test_is_right_on_tiny_and_huge_values(
         self, check: Check, size: float, device: torch.device
     ) -> None:
-        check(drawn(5, 48, device, size))
+        check(normal_matrix(5, 48, device, size))
 
     @pytest.mark.parametrize("source", [torch.float16, torch.float32])
     @pytest.mark.parametrize("dtype", [E4M3, E5M2])
     def test_is_right_on_every_type(
         self, check: Check, source: torch.dtype, dtype: torch.dtype, device: torch.device
     ) -> None:
-        check(drawn(5, 48, device).to(source), dtype)
+        check(normal_matrix(5, 48, device).to(source), dtype)
 
     def test_casts_zeros_to_zeros(self, check: Check, device: torch.device) -> None:
-        x = drawn(6, 40, device)
+        x = normal_matrix(6, 40, device)
         x[2] = 0
         check(x)
         check(torch.zeros_like(x))
@@ -99,18 +87,18 @@ class TestEveryCast:
     def test_treats_nan_and_inf_as_torch_does(
         self, check: Check, odd: float, device: torch.device
     ) -> None:
-        x = drawn(6, 40, device)
+        x = normal_matrix(6, 40, device)
         x[3, 7] = odd
         check(x)
 
     def test_keeps_subnormals_of_fp8(self, check: Check, device: torch.device) -> None:
         x = torch.tensor([[448.0] + [2.0**-k for k in range(3, 12)]] * 2, device=device)
         check(x)
-        assert int((cast_rows.rowwise_dim0(x)[0].float() != 0).sum()) >= 2 * 7
+        assert int((rows.rowwise_dim0(x)[0].float() != 0).sum()) >= 2 * 7
 
     @pytest.mark.parametrize("cols", [33, 48])
     def test_reads_rows_that_lie_apart(self, check: Check, cols: int, device: torch.device) -> None:
-        check(drawn(7, 70, device)[:, 3 : 3 + cols])
+        check(normal_matrix(7, 70, device)[:, 3 : 3 + cols])
 
     @pytest.mark.parametrize("bad", ["int", "vector", "transposed"])
     def test_refuses_other_inputs(self, check: Check, bad: str, device: torch.device) -> None:
@@ -119,7 +107,7 @@ class TestEveryCast:
             "vector": torch.zeros(4, device=device),
             "transposed": torch.zeros(4, 3, device=device).t(),
         }[bad]
-        cast = cast_tensorwise.tensorwise if check is check_tensorwise else cast_rows.rowwise_dim0
+        cast = tensorwise.tensorwise if check is check_tensorwise else rows.rowwise_dim0
         with pytest.raises(ValueError, match=r"^x: wanted .*, got "):
             cast(x)
         with pytest.raises(
@@ -129,27 +117,27 @@ class TestEveryCast:
 
 
 def test_casts_of_nothing(device: torch.device) -> None:
-    for rows, cols in [(0, 5), (5, 0), (0, 0)]:
-        x = torch.zeros(rows, cols, device=device)
-        q, scale = cast_tensorwise.tensorwise(x)
-        assert q.shape == (rows, cols)
+    for shape in [(0, 5), (5, 0), (0, 0)]:
+        x = torch.zeros(shape, device=device)
+        q, scale = tensorwise.tensorwise(x)
+        assert q.shape == shape
         assert_equal(scale, scale_of(torch.zeros((), device=device), E4M3))
-        q, scale = cast_rows.rowwise_dim0(x)
-        assert q.shape == (rows, cols)
-        assert_equal(scale, scale_of(torch.zeros(rows, 1, device=device), E4M3))
+        q, scale = rows.rowwise_dim0(x)
+        assert q.shape == shape
+        assert_equal(scale, scale_of(torch.zeros(shape[0], 1, device=device), E4M3))
 
 
 def test_many_blocks_and_steps(device: torch.device) -> None:
-    elements = 3 * configs.CAST_MADE.steps * configs.CAST_MADE.block + 17
-    check_tensorwise(drawn(1, elements, device))
-    check_tensorwise(drawn(elements, 1, device))
+    elements = 3 * tensorwise.CAST_WITH_MAXIMA.steps * tensorwise.CAST_WITH_MAXIMA.block + 17
+    check_tensorwise(normal_matrix(1, elements, device))
+    check_tensorwise(normal_matrix(elements, 1, device))
 
 
 def test_partial_maxima_of_many_programs_are_all_used(
     monkeypatch: pytest.MonkeyPatch, device: torch.device
 ) -> None:
-    monkeypatch.setattr(cast_tensorwise, "compute_units", lambda _: 3)
-    x = drawn(9, configs.AMAX.block, device)
+    monkeypatch.setattr(tensorwise, "compute_units", lambda _: 3)
+    x = normal_matrix(9, tensorwise.AMAX.block, device)
     for row in (0, 4, 8):
         x[row, -1] = 1000.0 * (row + 1)
         check_tensorwise(x)
@@ -159,16 +147,17 @@ def test_partial_maxima_of_many_programs_are_all_used(
 def test_rows_beyond_one_block(
     cols: int, monkeypatch: pytest.MonkeyPatch, device: torch.device
 ) -> None:
-    monkeypatch.setattr(configs, "ROWS", SMALL)
-    check_rowwise(drawn(3, cols, device))
+    monkeypatch.setattr(rows, "ROWS", replace(rows.ROWS, largest_block=64))
+    monkeypatch.setattr(rows, "LONG_ROWS_BLOCK", 32)
+    check_rowwise(normal_matrix(3, cols, device))
     check_rowwise(torch.zeros(2, cols, device=device))
 
 
 @pytest.mark.parametrize("cols", [1, 33, 5000])
 def test_division_would_store_the_same_but_for_rounding(cols: int, device: torch.device) -> None:
-    x = drawn(4, cols, device)
-    assert_stored_as_divided(*cast_rows.rowwise_dim0(x), x)
-    assert_stored_as_divided(*cast_tensorwise.tensorwise(x), x)
+    x = normal_matrix(4, cols, device)
+    assert_stored_as_divided(*rows.rowwise_dim0(x), x)
+    assert_stored_as_divided(*tensorwise.tensorwise(x), x)
 
 
 @pytest.mark.parametrize("dtype", [E4M3, E5M2])
@@ -176,10 +165,10 @@ def test_division_would_store_the_same_but_for_rounding(cols: int, device: torch
 def test_a_given_scale_is_used_and_saturates(
     value: float, dtype: torch.dtype, device: torch.device
 ) -> None:
-    x = drawn(5, 77, device, 1000.0)
+    x = normal_matrix(5, 77, device, 1000.0)
     x[0, :3] = torch.tensor([float("nan"), float("inf"), -float("inf")])
     given = torch.tensor(value, device=device)
-    q, scale = cast_tensorwise.tensorwise(x, dtype, scale=given)
+    q, scale = tensorwise.tensorwise(x, dtype, scale=given)
     assert scale.shape == ()
     assert float(scale) == float(given)
     assert_equal(q, stored(x, 1 / given, dtype))
@@ -189,28 +178,28 @@ def test_a_given_scale_is_used_and_saturates(
 @pytest.mark.parametrize("scale", [torch.ones(2), torch.ones(1, dtype=torch.float64)])
 def test_a_scale_of_another_kind_is_refused(scale: torch.Tensor, device: torch.device) -> None:
     with pytest.raises(ValueError, match=r"scale: wanted one float32 on .*, got torch"):
-        cast_tensorwise.tensorwise(torch.ones(2, 2, device=device), scale=scale.to(device))
+        tensorwise.tensorwise(torch.ones(2, 2, device=device), scale=scale.to(device))
 
 
 def test_a_given_scale_is_not_rounded(device: torch.device) -> None:
     x = torch.ones(2, 2, device=device)
     with pytest.raises(ValueError, match="power_of_two: wanted False"):
-        cast_tensorwise.tensorwise(x, scale=torch.ones(1, device=device), power_of_two=True)
+        tensorwise.tensorwise(x, scale=torch.ones(1, device=device), power_of_two=True)
 
 
 def test_scales_that_are_powers_of_two(device: torch.device) -> None:
-    x = drawn(6, 50, device)
+    x = normal_matrix(6, 50, device)
     x[0] = 448.0
     x[1] = float("inf")
     x[2] = float("nan")
-    q, scale = cast_rows.rowwise_dim0(x, power_of_two=True)
+    q, scale = rows.rowwise_dim0(x, power_of_two=True)
     exact = rowwise(x, E4M3)[1]
     assert_equal(scale[3:], torch.exp2(torch.ceil(torch.log2(exact[3:]))))
     assert float(scale[0]) == 1.0
     assert scale[1].isinf()
     assert scale[2].isnan()
     assert_equal(q[3:], stored(x[3:], 1 / scale[3:], E4M3))
-    one = cast_tensorwise.tensorwise(x[3:], power_of_two=True)[1]
+    one = tensorwise.tensorwise(x[3:], power_of_two=True)[1]
     assert float(one) == float(scale[3:].max())
 
 
@@ -218,4 +207,4 @@ def test_scales_that_are_powers_of_two(device: torch.device) -> None:
     ("cols", "expected"), [(1, (1, 64, 1)), (100, (128, 32, 8)), (16384, (16384, 1, 16))]
 )
 def test_short_rows_share_a_program(cols: int, expected: tuple[int, int, int]) -> None:
-    assert cast_rows.rows_tile(cols, configs.ROWS) == expected
+    assert rows.rows_tile(cols, rows.ROWS) == expected

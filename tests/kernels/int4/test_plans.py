@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from kernels.common.configs import SHARED_MEMORY_LIMIT
+from kernels.common.architecture import SHARED_MEMORY_LIMIT
 from kernels.int4 import plans
 from kernels.int4.configs import (
     INT4_PLAIN,

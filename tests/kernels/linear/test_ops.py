@@ -7,7 +7,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.library import opcheck
 
-from kernels.common import configs
+from kernels.cast.fused import MOST_COLUMNS
 from kernels.linear import ops as linear_ops
 from kernels.linear import reference
 from tests.kernels.linear.test_reference import drawn
@@ -153,7 +153,7 @@ def test_the_fake_of_a_product_of_9_columns_has_its_strides(
 
 
 def test_rows_beyond_what_the_fused_kernels_hold_are_cast_in_two_steps() -> None:
-    assert configs.FUSED_MOST_COLUMNS["layer_norm"] < 1 << 20
-    x = drawn(2, configs.FUSED_MOST_COLUMNS["layer_norm"] + 16)
+    assert MOST_COLUMNS["layer_norm"] < 1 << 20
+    x = drawn(2, MOST_COLUMNS["layer_norm"] + 16)
     made = linear_ops.layer_norm_cast(x, None, None, 1e-5, "axiswise", "", False)
     assert made[0].shape == x.shape

@@ -1,0 +1,93 @@
+"""The second pass of the transposing cast with a scale per column, in Gluon.
+
+    q[n, m] = x[m, n] / scale[n]
+
+How a tile is held, transposed and stored: kernels.cast.hopper.tiles.
+"""
+
+from typing import Final
+
+import torch
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import tma
+
+from kernels.cast.hopper.tiles import TileConfig, fits, start_transposed_store, tile_layout
+from kernels.common.fp8_scales import factor_of_amax, scale_of_amax
+from kernels.common.tiles import tile_at
+
+__all__ = ["fits", "transpose"]
+
+TRANSPOSE: Final = TileConfig(columns_per_thread=4, num_warps=8, group=1)
+
+
+@gluon.jit
+def _transpose_kernel(
+    x,
+    target,
+    scale,
+    largest,
+    ROWS,
+    COLS,
+    STRIDE,
+    LARGEST: gl.constexpr,
+    POWER_OF_TWO: gl.constexpr,
+    PARTIALS: gl.constexpr,
+    EVEN: gl.constexpr,
+    C: gl.constexpr,
+    GROUP: gl.constexpr,
+    num_warps: gl.constexpr,
+):
+    """One tile per program, the last rows first. EVEN: no tile reaches beyond the matrix."""
+    BLOCK_M: gl.constexpr = 32 * num_warps
+    BLOCK_N: gl.constexpr = 32 * C
+    L: gl.constexpr = tile_layout(C, num_warps)
+    tile = gl.num_programs(0) - 1 - gl.program_id(0)
+    down, right = tile_at(tile, gl.cdiv(ROWS, BLOCK_M), gl.cdiv(COLS, BLOCK_N), GROUP)
+    m = gl.arange(0, BLOCK_M, gl.SliceLayout(1, L))
+    n = gl.arange(0, BLOCK_N, gl.SliceLayout(0, L))
+    row, col = down * BLOCK_M, right * BLOCK_N
+    source = x + (row.to(gl.int64) * STRIDE + col) + (m[:, None] * STRIDE + n[None, :])
+    bits = gl.load(largest + col + n, mask=n < COLS - col, other=0)
+    for partial in gl.static_range(1, PARTIALS):
+        more = gl.load(largest + partial * COLS + col + n, mask=n < COLS - col, other=0)
+        bits = gl.maximum(bits, more)
+    # Before the loads: a division branches, and loads ahead of a branch hold their registers.
+    factor = factor_of_amax(bits, LARGEST, POWER_OF_TWO)
+    if EVEN:
+        values = gl.load(source, eviction_policy="evict_first")
+    else:
+        inside = (m < ROWS - row)[:, None] & (n < COLS - col)[None, :]
+        values = gl.load(source, mask=inside, other=0.0, eviction_policy="evict_first")
+    shared = gl.allocate_shared_memory(target.dtype, target.block_type.shape, target.layout)
+    scaled = values.to(gl.float32) * factor[None, :]
+    start_transposed_store(scaled, shared, target, row, col, C, num_warps)
+    tma.store_wait(0)
+    if down == 0:
+        made_scale = scale_of_amax(bits, LARGEST, POWER_OF_TWO)
+        gl.store(scale + col + n, made_scale, mask=n < COLS - col)
+
+
+def transpose(
+    x: torch.Tensor,
+    q: torch.Tensor,
+    scale: torch.Tensor,
+    maxima: torch.Tensor,
+    largest: float,
+    power_of_two: bool,
+) -> None:
+    """Fill q [cols, rows] and scale [cols, 1] from the columns' maxima [partials, cols] (bits)."""
+    rows, cols = x.shape
+    _transpose_kernel[TRANSPOSE.grid(x)](
+        x,
+        TRANSPOSE.transposed_descriptor(q),
+        scale,
+        maxima,
+        rows,
+        cols,
+        x.stride(0),
+        LARGEST=largest,
+        POWER_OF_TWO=power_of_two,
+        PARTIALS=maxima.shape[0],
+        **TRANSPOSE.constants(x),
+    )

@@ -1,0 +1,115 @@
+"""Tiles of the transposing casts in Gluon: who holds what, how they leave, how large they are.
+
+A thread holds 32 rows x C columns of x, loaded along the rows. Seen from the transposed side, those
+are C rows of 32 neighbouring elements: permuting the tile only renames registers, and pairs of rows
+are packed to fp8 in place. The tile leaves through swizzled shared memory (16-byte stores) and the
+tensor memory unit, which writes runs of 32 * warps bytes and clips what lies outside. fp32 -> fp8
+saturates in hardware (cvt.rn.satfinite), so nothing is clamped.
+
+Triton's interpreter knows no Gluon: kernels.cast.columns and kernels.cast.blocks have the same
+casts in plain Triton.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import triton
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, tma
+from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
+
+from kernels.common.architecture import has_tensor_memory_unit
+
+_MOST_STRIDE = 1 << 22  # offsets within a tile are 32 bit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TileConfig:
+    """A tile of 32 rows per warp and 32 * columns_per_thread columns.
+
+    columns_per_thread  1, 2 or 4
+    group               tiles that are walked down before the next column of tiles
+    """
+
+    columns_per_thread: int
+    num_warps: int
+    group: int
+
+    def __post_init__(self) -> None:
+        """Two threads share a block of 32 columns in the cast along the rows."""
+        assert self.columns_per_thread in (1, 2, 4)
+        assert self.num_warps in (1, 2, 4, 8)
+
+    @property
+    def rows(self) -> int:
+        """Rows of a tile."""
+        return 32 * self.num_warps
+
+    @property
+    def cols(self) -> int:
+        """Columns of a tile."""
+        return 32 * self.columns_per_thread
+
+    def grid(self, x: torch.Tensor) -> tuple[int]:
+        """Programs: one per tile."""
+        rows, cols = x.shape
+        return (triton.cdiv(rows, self.rows) * triton.cdiv(cols, self.cols),)
+
+    def constants(self, x: torch.Tensor) -> dict[str, Any]:
+        """What every kernel of such tiles is compiled for; EVEN: no tile reaches beyond x."""
+        return {
+            "EVEN": x.shape[0] % self.rows == 0 and x.shape[1] % self.cols == 0,
+            "C": self.columns_per_thread,
+            "GROUP": self.group,
+            "num_warps": self.num_warps,
+        }
+
+    @property
+    def transposed_layout(self) -> gl.NVMMASharedLayout:
+        """Bytes of q's tile in shared memory: runs of 32 * warps, swizzled as wide as they are."""
+        return gl.NVMMASharedLayout(min(128, 32 * self.num_warps), 8, 2)
+
+    @property
+    def source_layout(self) -> gl.NVMMASharedLayout:
+        """bf16 of x's tile in shared memory, swizzled as wide as its rows are."""
+        return gl.NVMMASharedLayout(min(128, 64 * self.columns_per_thread), 16, 2)
+
+    def transposed_descriptor(self, q: torch.Tensor) -> TensorDescriptor:
+        """The descriptor through which tiles of q [cols, rows] are stored."""
+        return TensorDescriptor.from_tensor(q, [self.cols, self.rows], self.transposed_layout)
+
+    def source_descriptor(self, x: torch.Tensor) -> TensorDescriptor:
+        """The descriptor through which tiles of x [rows, cols] bf16 are loaded."""
+        return TensorDescriptor.from_tensor(x, [self.rows, self.cols], self.source_layout)
+
+
+def fits(x: torch.Tensor) -> bool:
+    """Whether x's GPU and shape allow transposing casts in Gluon.
+
+    Rows of q are multiples of 16 bytes, which the tensor memory unit stores.
+    """
+    return has_tensor_memory_unit(x) and x.shape[0] % 16 == 0 and x.stride(0) < _MOST_STRIDE
+
+
+@triton.constexpr_function
+def tile_layout(C, WARPS):
+    """Elements of a tile: 32 rows x C columns per thread, a warp beside each other."""
+    return gl.BlockedLayout([32, C], [1, 32], [WARPS, 1], [1, 0])
+
+
+@gluon.jit
+def start_transposed_store(
+    values, shared, target, row, col, C: gl.constexpr, num_warps: gl.constexpr
+):
+    """values [BLOCK_M, BLOCK_N] fp32, already scaled -> target [COLS, ROWS] fp8 at (col, row).
+
+    It returns before `shared` has left; tma.store_wait(0) waits for it.
+    """
+    LT: gl.constexpr = gl.BlockedLayout([C, 32], [32, 1], [1, num_warps], [1, 0])
+    turned = gl.convert_layout(gl.permute(values, (1, 0)), LT, assert_trivial=True)
+    shared.store(turned.to(target.dtype))
+    fence_async_shared()
+    gl.thread_barrier()
+    tma.async_copy_shared_to_global(target, [col, row], shared)
