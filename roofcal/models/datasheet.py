@@ -1,11 +1,10 @@
-"""The datasheet's roofline: what no program can beat if the datasheet is right.
+"""The datasheet's roofline: no program is faster, if the datasheet is right.
 
-t = max(flops / peak, bytes / bandwidth)          (Williams, Waterman, Patterson, 2009)
+    t = max(flops / peak, bytes / bandwidth)          (Williams, Waterman, Patterson, 2009)
 
-An all-gather beside a product is a third roof: what a device receives / its link, one direction.
-
-Weights in fewer bits than the activations (op mixed_gemm) count as stored, with scales and zero
-points; their arithmetic runs at the bf16 rate. Turning them to bf16 is not modelled.
+A gather is a third roof: the bytes that a device receives / its link in one direction. Weights in
+fewer bits than the activations count as stored, with scales and zero points; their arithmetic runs
+at the bf16 rate, and their conversion to bf16 is not modelled.
 """
 
 from collections.abc import Sequence
@@ -18,9 +17,7 @@ from roofcal.core.records import PlanPoint, Prediction
 from roofcal.core.times import Array, Times
 from roofcal.models.sources import Sources
 from roofcal.ops import BY_NAME
-from roofcal.ops.all_gather_matmul import spec as all_gather_matmul
 from roofcal.ops.gemm.model import least_work
-from roofcal.ops.probe_link.model import share
 
 MODEL = "datasheet"
 
@@ -47,12 +44,13 @@ def predict(points: Sequence[PlanPoint], sources: Sources) -> list[Prediction]:
     spec = sources.spec
     if spec is None:
         return []
-    return [found for point in points if (found := _one(point, spec)) is not None]
+    predictions = (_prediction(point, spec) for point in points)
+    return [prediction for prediction in predictions if prediction is not None]
 
 
-def _one(point: PlanPoint, spec: DeviceSpec) -> Prediction | None:
+def _prediction(point: PlanPoint, spec: DeviceSpec) -> Prediction | None:
     op = BY_NAME[point.op]
-    work, link = op.work_of(point.provider, point.recipe, point.shape), _link(point, spec)
+    work, link = op.work_of(point.provider, point.recipe, point.shape), _link_seconds(point, spec)
     if point.provider in op.partial and link is None:
         return None
     rate = spec.peak_flops_per_s.get(work.math_dtype) if work.math_dtype else None
@@ -74,11 +72,10 @@ def _one(point: PlanPoint, spec: DeviceSpec) -> Prediction | None:
     )
 
 
-def _link(point: PlanPoint, spec: DeviceSpec) -> float | None:
-    """Seconds of gathering; None where nothing is, or where the datasheet states no link."""
-    if point.op != all_gather_matmul.OP.name or point.provider == all_gather_matmul.GEMM_ONLY:
+def _link_seconds(point: PlanPoint, spec: DeviceSpec) -> float | None:
+    """Seconds of gathering; None where nothing is gathered, or the datasheet states no link."""
+    received_bytes = BY_NAME[point.op].received_bytes
+    if received_bytes is None or spec.link_bytes_per_s is None:
         return None
-    if point.world_size < 2 or spec.link_bytes_per_s is None:
-        return None
-    whole = all_gather_matmul.work(point.recipe, point.shape).link_bytes
-    return share("all_gather", point.world_size) * whole / spec.link_bytes_per_s
+    received = received_bytes(point.provider, point.recipe, point.shape, point.world_size)
+    return received / spec.link_bytes_per_s if received else None

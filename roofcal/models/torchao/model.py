@@ -46,7 +46,7 @@ def product_recipes(sources: Sources) -> tuple[str, ...]:
 
 
 def product_times(sources: Sources, recipe: str, m: Array, n: Array, k: Array) -> Times:
-    """Seconds of products; raises KeyError for a recipe it does not know here."""
+    """Seconds of products; raises KeyError for a recipe that it has no rate of."""
     if sources.spec is None or recipe not in product_recipes(sources):
         raise KeyError(recipe)
     constants, operand = from_datasheet(sources.spec), _operand_format(recipe)
@@ -58,15 +58,17 @@ def product_times(sources: Sources, recipe: str, m: Array, n: Array, k: Array) -
 
 
 def predict(points: Sequence[PlanPoint], sources: Sources) -> list[Prediction]:
-    """A prediction per product or cast in bf16 or fp8; [] without a datasheet."""
+    """A prediction per product or cast in bf16 or fp8; none without a datasheet."""
     if sources.spec is None:
         return []
     constants = from_datasheet(sources.spec)
-    found = (
-        _product(p, constants) if p.op in ("gemm", "mixed_gemm") else _cast(p, constants)
-        for p in points
+    predicted_by = {"product": _product, "cast": _cast}
+    predictions = (
+        predicted_by[computes](point, constants)
+        for point in points
+        if (computes := BY_NAME[point.op].computes) is not None
     )
-    return [prediction for prediction in found if prediction is not None]
+    return [prediction for prediction in predictions if prediction is not None]
 
 
 def _operand_format(recipe: str) -> str:
@@ -77,7 +79,7 @@ def _operand_format(recipe: str) -> str:
 
 def _product(point: PlanPoint, constants: Constants) -> Prediction | None:
     if point.recipe in WEIGHT_ONLY_RECIPES:
-        return _narrow(point, constants)
+        return _narrow_product(point, constants)
     operand = _operand_format(point.recipe)
     if operand not in constants.peak_flops_per_s:
         return None
@@ -86,7 +88,7 @@ def _product(point: PlanPoint, constants: Constants) -> Prediction | None:
     return _prediction(point, math, dram, constants.launch_s)
 
 
-def _narrow(point: PlanPoint, constants: Constants) -> Prediction | None:
+def _narrow_product(point: PlanPoint, constants: Constants) -> Prediction | None:
     """A product whose weights are narrower than its activations."""
     work = BY_NAME[point.op].work(point.recipe, point.shape)
     rate = constants.peak_flops_per_s.get(str(work.math_dtype))
@@ -98,7 +100,7 @@ def _narrow(point: PlanPoint, constants: Constants) -> Prediction | None:
 
 def _cast(point: PlanPoint, constants: Constants) -> Prediction | None:
     widths = _CAST_KERNELS.get(point.recipe)
-    if point.op != "cast" or widths is None:
+    if widths is None:
         return None
     elements = float(point.shape["rows"] * point.shape["cols"])
     total = sum(kernel_s(constants, width * elements, max) for width in widths)

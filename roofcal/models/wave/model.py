@@ -1,16 +1,16 @@
 """The wave model of products and casts: a device description in, seconds out, nothing fitted.
 
-A product is that of roofcal.models.wave.gemm. A cast is a kernel that memory bounds:
+Products are those of roofcal.models.wave.gemm. A cast is a kernel that memory bounds:
 
     t = launch + bytes / achieved bandwidth
 
-A product whose weights have fewer bits than its activations (op mixed_gemm) has the tiles and waves
-of bf16, bound by their arithmetic alone, and other bytes: packed weights, scales, zero points,
-activations and output over the same bandwidth. Caches and turning weights to bf16 are not modelled.
+A product whose weights have fewer bits than its activations has the tiles and waves of bf16, bound
+by arithmetic alone, and its own bytes: packed weights, scales, zero points, activations and output.
+Neither the caches nor the conversion of weights to bf16 are modelled.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -52,37 +52,47 @@ def product_times(sources: Sources, recipe: str, m: Array, n: Array, k: Array) -
     """Seconds of products; raises KeyError for a recipe whose rate the file lacks."""
     if sources.wave is None or recipe not in product_recipes(sources):
         raise KeyError(recipe)
-    found = gemm_times(sources.wave, GEMM_RECIPES[recipe], m, n, k)
-    return Times(total=found.total, bound_by=found.bound_by)
+    times = gemm_times(sources.wave, GEMM_RECIPES[recipe], m, n, k)
+    return Times(total=times.total, bound_by=times.bound_by)
 
 
 def predict(points: Sequence[PlanPoint], sources: Sources) -> list[Prediction]:
-    """A prediction per product of a recipe it knows and per cast, in the order of the points."""
+    """A prediction per product whose recipe has a rate and per cast, in the order of the points."""
     device = sources.wave
     if device is None:
         return []
-    found: dict[str, Prediction] = {}
+    computed = {point.point_id: BY_NAME[point.op].computes for point in points}
+    products = [point for point in points if computed[point.point_id] == "product"]
+    predictions: dict[str, Prediction] = {}
     for recipe in product_recipes(sources):
-        some = [p for p in points if p.op in ("gemm", "mixed_gemm") and p.recipe == recipe]
-        found |= {p.point_id: p for p in _products(some, recipe, device)}
-    if "bf16" in product_recipes(sources):
-        narrow = [p for p in points if p.recipe in WEIGHT_ONLY_RECIPES]
-        arithmetic = replace(device, l2_read_bytes_per_clock=math.inf, lds_bytes_per_clock=math.inf)
-        found |= {p.point_id: p for p in _products(narrow, "bf16", arithmetic)}
-    found |= {p.point_id: _cast(p, device) for p in points if p.op == "cast"}
-    return [found[p.point_id] for p in points if p.point_id in found]
+        of_recipe = [point for point in products if point.recipe == recipe]
+        predictions |= {p.point_id: p for p in _products(of_recipe, recipe, device)}
+    if "bf16" in device.matrix_flops_per_clock:
+        narrow = [point for point in products if point.recipe in WEIGHT_ONLY_RECIPES]
+        predictions |= {p.point_id: p for p in _narrow_products(narrow, device)}
+    casts = [point for point in points if computed[point.point_id] == "cast"]
+    predictions |= {point.point_id: _cast(point, device) for point in casts}
+    return [predictions[p.point_id] for p in points if p.point_id in predictions]
 
 
 def _products(points: Sequence[PlanPoint], recipe: str, device: WaveDevice) -> list[Prediction]:
-    if not points:
-        return []
-    m, n, k = (np.array([float(p.shape[axis]) for p in points]) for axis in "mnk")
-    times = gemm_times(device, GEMM_RECIPES[recipe], m, n, k)
-    if points[0].recipe in WEIGHT_ONLY_RECIPES:
-        moved = [BY_NAME[p.op].work(p.recipe, p.shape).dram_bytes for p in points]
-        rate = device.stream_bytes_per_s * device.product_memory_fraction
-        times = replace(times, dram=np.array(moved) / rate)
+    times = gemm_times(device, GEMM_RECIPES[recipe], *_product_sizes(points))
     return [_product(point, times, i) for i, point in enumerate(points)]
+
+
+def _narrow_products(points: Sequence[PlanPoint], device: WaveDevice) -> list[Prediction]:
+    """Products of packed weights: tiles of bf16 that arithmetic alone bounds, and fewer bytes."""
+    unbounded = replace(device, l2_read_bytes_per_clock=math.inf, lds_bytes_per_clock=math.inf)
+    times = gemm_times(unbounded, GEMM_RECIPES["bf16"], *_product_sizes(points))
+    moved = [BY_NAME[p.op].work(p.recipe, p.shape).dram_bytes for p in points]
+    rate = device.stream_bytes_per_s * device.product_memory_fraction
+    times = replace(times, dram=np.array(moved, dtype=float) / rate)
+    return [_product(point, times, i) for i, point in enumerate(points)]
+
+
+def _product_sizes(points: Sequence[PlanPoint]) -> Iterator[Array]:
+    """M, N and K of the points."""
+    return (np.array([float(p.shape[axis]) for p in points]) for axis in "mnk")
 
 
 def _product(point: PlanPoint, times: ProductTimes, i: int) -> Prediction:
@@ -100,14 +110,14 @@ def _product(point: PlanPoint, times: ProductTimes, i: int) -> Prediction:
 
 def _cast(point: PlanPoint, device: WaveDevice) -> Prediction:
     moved = BY_NAME[point.op].work(point.recipe, point.shape).dram_bytes
-    found = kernel_time(device, {"dram": stream_seconds(device, moved)})
+    time = kernel_time(device, {"dram": stream_seconds(device, moved)})
     return Prediction(
         point_id=point.point_id,
         model=MODEL,
         math_s=None,
-        dram_s=found.parts["dram"],
+        dram_s=time.parts["dram"],
         link_s=None,
         launch_s=device.launch_s,
-        total_s=found.total_s,
-        bound_by=found.bound_by,
+        total_s=time.total_s,
+        bound_by=time.bound_by,
     )
