@@ -106,10 +106,10 @@ def test_every_value_has_a_source_in_words(spec: DeviceSpec) -> None:
 
 def test_halved_rates_say_so_and_are_half() -> None:
     halved = [
-        (float(found.group(1)), item["value"])
+        (float(match.group(1)), item["value"])
         for raw in RAW.values()
         for item in raw["values"].values()
-        if (found := re.match(r"(\d+) with sparsity, halved", item.get("note", "")))
+        if (match := re.match(r"(\d+) with sparsity, halved", item.get("note", "")))
     ]
     assert len(halved) > 10
     assert all(sparse == 2 * dense for sparse, dense in halved)
@@ -163,8 +163,8 @@ def test_a_card_as_its_driver_describes_it_is_matched(
     device: str, name: str, units: int, mhz: int, bits: int
 ) -> None:
     seen: dict[str, Any] = {"memory_clock_hz": mhz * 1e6, "memory_bus_bits": bits}
-    found = match_device(SPECS, name=name, compute_units=units, **seen)
-    assert found is SPECS[device]
+    matched = match_device(SPECS, name=name, compute_units=units, **seen)
+    assert matched is SPECS[device]
 
 
 @pytest.mark.parametrize("unknown", [{}, {"memory_clock_hz": 1e9}, {"memory_bus_bits": 64}])
@@ -185,9 +185,9 @@ def test_a_prefix_or_a_relative_of_a_name_is_not_matched(name: str) -> None:
 def test_another_number_of_compute_units_is_not_matched_and_says_so() -> None:
     seen: dict[str, Any] = {"name": "AMD Instinct MI300X", "compute_units": 38}
     assert match_device(SPECS, **seen) is None
-    said = explain_mismatch(SPECS, **seen)
+    message = explain_mismatch(SPECS, **seen)
     assert (
-        said
+        message
         == "this 'AMD Instinct MI300X' is not amd-mi300x: it has 38 compute units instead of 304"
     )
 
@@ -202,17 +202,17 @@ def test_a_custom_h100_with_slower_memory_is_not_matched_and_says_so() -> None:
 
 def test_two_differences_are_both_named() -> None:
     seen: dict[str, Any] = {"name": "NVIDIA H200", "compute_units": 78}
-    said = explain_mismatch(SPECS, **seen, memory_clock_hz=1e9, memory_bus_bits=6016)
-    assert "78 compute units" in said
-    assert "1504 GB/s" in said
+    message = explain_mismatch(SPECS, **seen, memory_clock_hz=1e9, memory_bus_bits=6016)
+    assert "78 compute units" in message
+    assert "1504 GB/s" in message
 
 
 @pytest.mark.parametrize(
     ("hertz", "matched"), [(3.39e9, True), (3.40e9, False), (3.00e9, True), (2.9e9, False)]
 )
 def test_bandwidth_may_differ_by_six_percent(hertz: float, matched: bool) -> None:
-    found = match_device(SPECS, **H200, memory_clock_hz=hertz, memory_bus_bits=6016)
-    assert (found is not None) == matched
+    card = match_device(SPECS, **H200, memory_clock_hz=hertz, memory_bus_bits=6016)
+    assert (card is not None) == matched
 
 
 # --- mistakes in a file ---------------------------------------------------------------------------
@@ -250,8 +250,8 @@ def test_a_misspelt_key_gets_the_nearest_one(tmp_path: Path) -> None:
     def misspell(raw: dict[str, Any]) -> None:
         raw["values"]["fp8_dense_tflop"] = raw["values"].pop("fp8_dense_tflops")
 
-    (said,) = errors_of(tmp_path, misspell)
-    assert said == "values.fp8_dense_tflop: unknown key; did you mean 'fp8_dense_tflops'?"
+    (message,) = errors_of(tmp_path, misspell)
+    assert message == "values.fp8_dense_tflop: unknown key; did you mean 'fp8_dense_tflops'?"
 
 
 NUMBERS: list[tuple[str, object, str]] = [
@@ -265,11 +265,11 @@ NUMBERS: list[tuple[str, object, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("key", "number", "said"), NUMBERS)
+@pytest.mark.parametrize(("key", "number", "message"), NUMBERS)
 def test_a_value_that_is_no_positive_number_is_named(
-    tmp_path: Path, key: str, number: object, said: str
+    tmp_path: Path, key: str, number: object, message: str
 ) -> None:
-    assert errors_of(tmp_path, value(key, value=number)) == [f"values.{key}.value: {said}"]
+    assert errors_of(tmp_path, value(key, value=number)) == [f"values.{key}.value: {message}"]
 
 
 MISTAKES: list[tuple[Edit, str]] = [
@@ -294,9 +294,9 @@ MISTAKES: list[tuple[Edit, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("edit", "said"), MISTAKES)
-def test_a_mistake_is_named_with_its_place(tmp_path: Path, edit: Edit, said: str) -> None:
-    assert said in "\n".join(errors_of(tmp_path, edit))
+@pytest.mark.parametrize(("edit", "message"), MISTAKES)
+def test_a_mistake_is_named_with_its_place(tmp_path: Path, edit: Edit, message: str) -> None:
+    assert message in "\n".join(errors_of(tmp_path, edit))
 
 
 def test_all_mistakes_of_a_file_are_reported_together(tmp_path: Path) -> None:
@@ -306,9 +306,9 @@ def test_all_mistakes_of_a_file_are_reported_together(tmp_path: Path) -> None:
         raw["values"]["memory_gb"]["value"] = -1
         raw["values"]["fp32_tflops"]["source"] = "hearsay"
 
-    said = errors_of(tmp_path, several)
+    message = errors_of(tmp_path, several)
     keys = {"l2_mib.value", "memory_gb.value", "fp32_tflops.source"}
-    places = {line.split(":")[0] for line in said}
+    places = {line.split(":")[0] for line in message}
     assert places == {"vendr", "vendor", *(f"values.{key}" for key in keys)}
 
 

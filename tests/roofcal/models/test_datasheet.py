@@ -8,20 +8,20 @@ from tests.roofcal.models.runs import SOURCES, cast, product
 
 
 def test_a_large_product_is_bound_by_math() -> None:
-    (found,) = datasheet.predict([product(4096, 4096, 4096)], SOURCES)
-    assert found.total_s == pytest.approx(2 * 4096**3 / 1e15)
-    assert found.bound_by == "math"
+    (prediction,) = datasheet.predict([product(4096, 4096, 4096)], SOURCES)
+    assert prediction.total_s == pytest.approx(2 * 4096**3 / 1e15)
+    assert prediction.bound_by == "math"
 
 
 def test_one_token_is_bound_by_memory() -> None:
-    (found,) = datasheet.predict([product(1, 4096, 4096)], SOURCES)
-    assert found.total_s == pytest.approx(2 * (4096 + 4096 * 4096 + 4096) / 4.8e12)
-    assert found.bound_by == "dram"
+    (prediction,) = datasheet.predict([product(1, 4096, 4096)], SOURCES)
+    assert prediction.total_s == pytest.approx(2 * (4096 + 4096 * 4096 + 4096) / 4.8e12)
+    assert prediction.bound_by == "dram"
 
 
 def test_a_cast_moves_its_bytes() -> None:
-    (found,) = datasheet.predict([cast(1024, 1024, "fp8_rowwise_dim0")], SOURCES)
-    assert found.total_s == pytest.approx((3 * 1024**2 + 4 * 1024) / 4.8e12)
+    (prediction,) = datasheet.predict([cast(1024, 1024, "fp8_rowwise_dim0")], SOURCES)
+    assert prediction.total_s == pytest.approx((3 * 1024**2 + 4 * 1024) / 4.8e12)
 
 
 def test_a_rate_the_datasheet_lacks_has_no_prediction() -> None:

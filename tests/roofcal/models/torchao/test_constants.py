@@ -45,10 +45,10 @@ def test_a_device_that_torchao_does_not_list_has_its_vendors_fractions(
 ) -> None:
     rates = {"bf16": 1e15, "fp8": 2e15, "fp64": 1e13}
     spec = replace(SPEC, vendor=vendor, peak_flops_per_s=rates)  # type: ignore[arg-type]
-    found = from_datasheet(spec)
-    assert (found.math_fraction, found.dram_fraction) == fractions
-    assert found.peak_flops_per_s == {"bf16": 1e15, "fp8": 2e15}
-    assert (found.dram_bytes_per_s, found.device) == (4.8e12, "made-up")
+    constants = from_datasheet(spec)
+    assert (constants.math_fraction, constants.dram_fraction) == fractions
+    assert constants.peak_flops_per_s == {"bf16": 1e15, "fp8": 2e15}
+    assert (constants.dram_bytes_per_s, constants.device) == (4.8e12, "made-up")
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_the_first_set_that_lists_a_device_is_taken_unless_another_is_asked_for(
 
 
 @pytest.mark.parametrize(
-    ("device", "name", "says"),
+    ("device", "name", "message"),
     [
         ("made-up", None, "no config/devices/made-up.yaml; torchao lists amd-mi300x, nvidia-b200"),
         ("nvidia-b200", "torchao-2052", "did you mean 'torchao-2025'.*known: datasheet, torchao"),
@@ -76,9 +76,9 @@ def test_the_first_set_that_lists_a_device_is_taken_unless_another_is_asked_for(
     ],
 )
 def test_an_unknown_set_or_device_lists_what_is_known(
-    device: str, name: str | None, says: str
+    device: str, name: str | None, message: str
 ) -> None:
-    with pytest.raises(PredictError, match=says):
+    with pytest.raises(PredictError, match=message):
         choose_constants(device, name, None)
 
 
@@ -93,8 +93,8 @@ def test_an_allowed_name_passes() -> None:
 
 
 def test_an_unknown_name_gets_the_nearest_and_all() -> None:
-    says = r"^torchao: unknown role 'inptu'; did you mean 'input'\? known: input, weight$"
-    with pytest.raises(PredictError, match=says):
+    message = r"^torchao: unknown role 'inptu'; did you mean 'input'\? known: input, weight$"
+    with pytest.raises(PredictError, match=message):
         check_name("role", "inptu", ["weight", "input"])
 
 

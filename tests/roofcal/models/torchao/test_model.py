@@ -10,26 +10,26 @@ from tests.roofcal.models.runs import SOURCES, SPEC, cast, product
 
 
 def test_a_large_product_reaches_78_percent_of_the_peak() -> None:
-    (found,) = torchao.predict([product(8192, 8192, 8192)], SOURCES)
-    assert found.total_s == pytest.approx(2 * 8192**3 / 1e15 / 0.78, rel=1e-12)
+    (prediction,) = torchao.predict([product(8192, 8192, 8192)], SOURCES)
+    assert prediction.total_s == pytest.approx(2 * 8192**3 / 1e15 / 0.78, rel=1e-12)
 
 
 def test_one_token_in_fp8_reaches_92_percent_of_the_bandwidth() -> None:
-    (found,) = torchao.predict([product(1, 8192, 8192, "fp8_tensorwise")], SOURCES)
+    (prediction,) = torchao.predict([product(1, 8192, 8192, "fp8_tensorwise")], SOURCES)
     moved = 8192 + 8192 * 8192 + 2 * 8192  # e4m3 in, bf16 out, scales not counted
-    assert found.total_s == pytest.approx(moved / 4.8e12 / 0.92, rel=1e-12)
+    assert prediction.total_s == pytest.approx(moved / 4.8e12 / 0.92, rel=1e-12)
 
 
 def test_nothing_is_faster_than_two_microseconds() -> None:
-    (found,) = torchao.predict([product(16, 16, 16)], SOURCES)
-    assert (found.total_s, found.bound_by) == (2e-6, "launch")
+    (prediction,) = torchao.predict([product(16, 16, 16)], SOURCES)
+    assert (prediction.total_s, prediction.bound_by) == (2e-6, "launch")
 
 
 def test_amd_has_its_own_fractions() -> None:
-    (found,) = torchao.predict(
+    (prediction,) = torchao.predict(
         [product(8192, 8192, 8192)], Sources(spec=replace(SPEC, vendor="amd"))
     )
-    assert found.total_s == pytest.approx(2 * 8192**3 / 1e15 / 0.47, rel=1e-12)
+    assert prediction.total_s == pytest.approx(2 * 8192**3 / 1e15 / 0.47, rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -42,8 +42,8 @@ def test_amd_has_its_own_fractions() -> None:
     ],
 )
 def test_a_cast_is_the_sum_of_its_kernels(recipe: str, width: int, idle: float) -> None:
-    (found,) = torchao.predict([cast(16384, 16384, recipe)], SOURCES)
-    assert found.total_s == pytest.approx(width * 16384**2 / 4.8e12 / 0.92 + idle, rel=1e-12)
+    (prediction,) = torchao.predict([cast(16384, 16384, recipe)], SOURCES)
+    assert prediction.total_s == pytest.approx(width * 16384**2 / 4.8e12 / 0.92 + idle, rel=1e-12)
 
 
 def test_formats_torchao_does_not_model_have_no_prediction() -> None:

@@ -49,10 +49,10 @@ def test_a_cast_is_an_expression_in_the_sizes_of_its_tensor() -> None:
 
 
 def test_an_inference_linear_is_an_expression_with_rounded_down_scales() -> None:
-    found = inference_expression(B200, "nvfp4")
-    assert found.has(sympy.floor(K / 16))
+    expression = inference_expression(B200, "nvfp4")
+    assert expression.has(sympy.floor(K / 16))
     expected = inference_linear_s(B200, "nvfp4", SHAPES[0], max)
-    assert evaluate(found, *SHAPES[0]) == pytest.approx(expected, rel=1e-12)
+    assert evaluate(expression, *SHAPES[0]) == pytest.approx(expected, rel=1e-12)
 
 
 def test_what_is_printed_can_be_read_again() -> None:

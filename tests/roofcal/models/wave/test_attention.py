@@ -38,22 +38,22 @@ def products() -> float:
 
 
 def test_one_workgroup_a_unit_hides_nothing() -> None:
-    found = flash_attention(ROWS_128, PROMPT)
+    time = flash_attention(ROWS_128, PROMPT)
     clocks = 8 * (products() + softmax_clocks(WAVE, 128, 256))
-    assert found.total_s == pytest.approx(1e-6 + clocks / 0.5e9)
-    assert found.bound_by == "math"
+    assert time.total_s == pytest.approx(1e-6 + clocks / 0.5e9)
+    assert time.bound_by == "math"
 
 
 def test_two_workgroups_a_unit_hide_the_softmax() -> None:
-    found = flash_attention(ROWS_128, replace(PROMPT, sequences=2))
-    assert found.total_s == pytest.approx(1e-6 + 8 * 2 * products() / 0.5e9)
+    time = flash_attention(ROWS_128, replace(PROMPT, sequences=2))
+    assert time.total_s == pytest.approx(1e-6 + 8 * 2 * products() / 0.5e9)
 
 
 def test_a_slow_exponential_bounds_it() -> None:
     slow = replace(ROWS_128, softmax_per_clock={**WAVE.softmax_per_clock, "exponential": 1.0})
-    found = flash_attention(slow, replace(PROMPT, sequences=2))
-    assert found.bound_by == "softmax"
-    assert found.total_s == pytest.approx(1e-6 + 8 * 2 * softmax_clocks(slow, 128, 256) / 0.5e9)
+    time = flash_attention(slow, replace(PROMPT, sequences=2))
+    assert time.bound_by == "softmax"
+    assert time.total_s == pytest.approx(1e-6 + 8 * 2 * softmax_clocks(slow, 128, 256) / 0.5e9)
 
 
 def test_a_mask_halves_a_long_prompt() -> None:
@@ -66,10 +66,10 @@ def test_decoding_reads_the_cache() -> None:
     step = Attention(
         heads=64, kv_heads=8, head_dim=128, query_tokens=1, kv_tokens=8192, sequences=64
     )
-    found = flash_attention(replace(WAVE, attention_rows=(16,)), step)
+    time = flash_attention(replace(WAVE, attention_rows=(16,)), step)
     assert moved_bytes(step) == 64 * (2 * 8 * 8192 + 2 * 64) * 128 * 2
-    assert found.bound_by == "dram"
-    assert found.total_s == pytest.approx(1e-6 + moved_bytes(step) / 2e12)
+    assert time.bound_by == "dram"
+    assert time.total_s == pytest.approx(1e-6 + moved_bytes(step) / 2e12)
 
 
 def test_few_heads_split_the_cache_among_units() -> None:
@@ -102,7 +102,7 @@ def test_a_longer_context_never_takes_less(heads: int, tokens: int, before: int,
 
 
 @pytest.mark.parametrize(
-    ("changed", "says"),
+    ("changed", "message"),
     [
         ({"heads": 0}, "attention: heads=0"),
         ({"kv_heads": 3}, "100 heads do not divide among 3 kv_heads"),
@@ -111,8 +111,8 @@ def test_a_longer_context_never_takes_less(heads: int, tokens: int, before: int,
         ({"dtype": "int8"}, "attention in 'int8'; allowed: bf16, fp16, fp8_e4m3"),
     ],
 )
-def test_mistakes_are_named(changed: dict[str, Any], says: str) -> None:
-    with pytest.raises(PredictError, match=says):
+def test_mistakes_are_named(changed: dict[str, Any], message: str) -> None:
+    with pytest.raises(PredictError, match=message):
         flash_attention(WAVE, replace(PROMPT, **changed))
 
 

@@ -32,9 +32,9 @@ def test_a_mesh_uses_the_links_among_the_ranks_alone() -> None:
 
 
 def test_an_all_gather_by_hand() -> None:
-    found = all_gather(WAVE, 10**9, 8)
-    assert found.total_s == pytest.approx(3 * 10e-6 + 7 / 8 * 1e9 / 200e9)
-    assert found.bound_by == "link"
+    time = all_gather(WAVE, 10**9, 8)
+    assert time.total_s == pytest.approx(3 * 10e-6 + 7 / 8 * 1e9 / 200e9)
+    assert time.bound_by == "link"
 
 
 def test_a_small_one_is_bound_by_latency() -> None:
@@ -42,10 +42,10 @@ def test_a_small_one_is_bound_by_latency() -> None:
 
 
 def test_a_reduce_scatter_adds_its_share_in_memory() -> None:
-    found = reduce_scatter(WAVE, 10**9, 4)
+    time = reduce_scatter(WAVE, 10**9, 4)
     assert reduction_seconds(WAVE, 10**9, 4) == pytest.approx(5 / 4 * 1e9 / 2e12)
     gathered = all_gather(WAVE, 10**9, 4).total_s
-    assert found.total_s == pytest.approx(gathered + 5 / 4 * 1e9 / 2e12)
+    assert time.total_s == pytest.approx(gathered + 5 / 4 * 1e9 / 2e12)
 
 
 def test_an_all_reduce_is_both() -> None:

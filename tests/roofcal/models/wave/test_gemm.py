@@ -31,9 +31,9 @@ def test_a_tile_by_hand() -> None:
 
 
 def test_one_full_wave_by_hand() -> None:
-    found = product(ONE_TILE, "bf16", 1280, 1280, 1000)  # 100 tiles on 100 units
-    assert found.total_s == pytest.approx(1e-6 + 2 * 128 * 128 * 1000 / 4000 / 0.5e9)
-    assert found.bound_by == "math"
+    time = product(ONE_TILE, "bf16", 1280, 1280, 1000)  # 100 tiles on 100 units
+    assert time.total_s == pytest.approx(1e-6 + 2 * 128 * 128 * 1000 / 4000 / 0.5e9)
+    assert time.bound_by == "math"
 
 
 def test_one_tile_more_is_a_wave_more() -> None:
@@ -49,10 +49,10 @@ def test_smaller_tiles_fill_a_device_that_large_ones_do_not() -> None:
 
 
 def test_one_token_is_bound_by_memory() -> None:
-    found = product(WAVE, "bf16", 1, 8192, 8192)
-    assert found.bound_by == "dram"
+    time = product(WAVE, "bf16", 1, 8192, 8192)
+    assert time.bound_by == "dram"
     moved = 2 * (8192 * 8192 + 2 * 8192)
-    assert found.total_s == pytest.approx(1e-6 + moved / 2e12)
+    assert time.total_s == pytest.approx(1e-6 + moved / 2e12)
 
 
 def test_a_tiny_product_is_bound_by_its_launch() -> None:
@@ -79,9 +79,9 @@ def test_a_larger_product_never_takes_less(m: int, n: int, k: int, axis: int, mo
 
 @given(m=SIDES, n=SIDES, k=SIDES)
 def test_no_product_beats_its_roofline(m: int, n: int, k: int) -> None:
-    found = product(WAVE, "fp8_tensorwise", m, n, k).total_s
-    assert found >= 2 * m * n * k / (8000 * 100 * 1e9) * (1 - 1e-12)
-    assert found >= ((m + n) * k + 2 * m * n) / 4e12
+    seconds = product(WAVE, "fp8_tensorwise", m, n, k).total_s
+    assert seconds >= 2 * m * n * k / (8000 * 100 * 1e9) * (1 - 1e-12)
+    assert seconds >= ((m + n) * k + 2 * m * n) / 4e12
 
 
 @given(m=SIDES, n=SIDES, k=SIDES)
@@ -106,8 +106,8 @@ def test_fewer_strips_than_units_split_k() -> None:
 
 def test_a_strip_by_hand() -> None:
     one = [np.array([float(size)]) for size in (1, 160, 4096)]  # ten strips, 40 workgroups
-    found = skinny_seconds(WAVE, 2.0, *one)
-    assert found == pytest.approx((16 + 1) * 4096 / 4 * 2 / 256 / 0.5e9)
+    seconds = skinny_seconds(WAVE, 2.0, *one)
+    assert seconds == pytest.approx((16 + 1) * 4096 / 4 * 2 / 256 / 0.5e9)
 
 
 def test_the_sides_are_alike() -> None:
@@ -118,5 +118,5 @@ def test_the_sides_are_alike() -> None:
 
 def test_a_longer_side_never_takes_less() -> None:
     n = np.arange(1, 10_000).astype(np.float64)
-    found = skinny_seconds(WAVE, 2.0, np.full_like(n, 8.0), n, np.full_like(n, 1024.0))
-    assert (np.diff(found) >= -1e-18).all()
+    seconds = skinny_seconds(WAVE, 2.0, np.full_like(n, 8.0), n, np.full_like(n, 1024.0))
+    assert (np.diff(seconds) >= -1e-18).all()

@@ -26,7 +26,7 @@ STEP = Pass(sequences=4, tokens=1, context=1025)
 
 
 def test_a_layer_has_its_products() -> None:
-    found = layer_times(WAVE, MODEL, Parallelism(tensor_ranks=2), PROMPT)
+    times = layer_times(WAVE, MODEL, Parallelism(tensor_ranks=2), PROMPT)
     shapes = {
         "qkv": (1024, (32 + 2 * 8) // 2 * 128, 4096),
         "out": (1024, 4096, 2048),
@@ -34,13 +34,13 @@ def test_a_layer_has_its_products() -> None:
         "down": (1024, 4096, 7168),
     }
     for name, shape in shapes.items():
-        assert found[name] == product(WAVE, "bf16", *shape)
-    assert found["mlp_all_reduce"].total_s > 0
+        assert times[name] == product(WAVE, "bf16", *shape)
+    assert times["mlp_all_reduce"].total_s > 0
 
 
 def test_one_rank_exchanges_nothing() -> None:
-    found = layer_times(WAVE, MODEL, Parallelism(), PROMPT)
-    assert found["attention_all_reduce"].total_s == found["mlp_all_reduce"].total_s == 0
+    times = layer_times(WAVE, MODEL, Parallelism(), PROMPT)
+    assert times["attention_all_reduce"].total_s == times["mlp_all_reduce"].total_s == 0
 
 
 def test_a_pass_is_its_layers_and_its_ends() -> None:
@@ -65,7 +65,7 @@ def test_decoding_reads_a_longer_cache_longer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "ways", "step", "says"),
+    ("model", "split", "step", "message"),
     [
         ({}, {"tensor_ranks": 3}, {}, "32 heads do not divide among 3 tensor ranks"),
         ({}, {"tensor_ranks": 16}, {}, "8 key/value heads do not divide among 16"),
@@ -78,7 +78,7 @@ def test_decoding_reads_a_longer_cache_longer() -> None:
     ],
 )
 def test_mistakes_are_named(
-    model: dict[str, Any], ways: dict[str, Any], step: dict[str, Any], says: str
+    model: dict[str, Any], split: dict[str, Any], step: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(PredictError, match=says):
-        pass_seconds(WAVE, replace(MODEL, **model), Parallelism(**ways), replace(PROMPT, **step))
+    with pytest.raises(PredictError, match=message):
+        pass_seconds(WAVE, replace(MODEL, **model), Parallelism(**split), replace(PROMPT, **step))

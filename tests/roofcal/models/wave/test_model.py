@@ -16,19 +16,23 @@ H200 = ROOT / "config" / "devices" / "nvidia-h200.yaml"
 
 
 def test_a_product_has_its_parts() -> None:
-    (found,) = model.predict([product(4096, 4096, 4096)], SOURCES)
+    (prediction,) = model.predict([product(4096, 4096, 4096)], SOURCES)
     alone = gemm(WAVE, "bf16", 4096, 4096, 4096)
-    assert found.total_s == pytest.approx(alone.total_s)
-    parts = (found.math_s, found.dram_s)
+    assert prediction.total_s == pytest.approx(alone.total_s)
+    parts = (prediction.math_s, prediction.dram_s)
     assert parts == pytest.approx((alone.parts[alone.bound_by], alone.parts["dram"]))
-    assert found.launch_s == WAVE.launch_s
-    assert (found.model, found.bound_by, found.low_s) == ("wave", alone.bound_by, None)
+    assert prediction.launch_s == WAVE.launch_s
+    assert (prediction.model, prediction.bound_by, prediction.low_s) == (
+        "wave",
+        alone.bound_by,
+        None,
+    )
 
 
 def test_a_cast_moves_its_bytes() -> None:
-    (found,) = model.predict([cast(4096, 4096, "fp8_rowwise_dim0")], SOURCES)
-    assert found.total_s == pytest.approx(1e-6 + (3 * 4096**2 + 4 * 4096) / 2e12)
-    assert found.bound_by == "dram"
+    (prediction,) = model.predict([cast(4096, 4096, "fp8_rowwise_dim0")], SOURCES)
+    assert prediction.total_s == pytest.approx(1e-6 + (3 * 4096**2 + 4 * 4096) / 2e12)
+    assert prediction.bound_by == "dram"
 
 
 def test_answers_come_in_the_order_of_the_points() -> None:
@@ -38,8 +42,8 @@ def test_answers_come_in_the_order_of_the_points() -> None:
         product(64, 64, 64, "int8"),
         product(64, 64, 64),
     ]
-    found = model.predict(points, SOURCES)
-    assert [p.point_id for p in found] == [points[i].point_id for i in (0, 1, 3)]
+    predictions = model.predict(points, SOURCES)
+    assert [p.point_id for p in predictions] == [points[i].point_id for i in (0, 1, 3)]
 
 
 def test_it_knows_the_recipes_whose_rate_is_listed() -> None:
@@ -66,9 +70,9 @@ def test_an_h200_is_between_its_datasheet_and_three_times_that() -> None:
 
 def test_a_device_without_a_description_is_told_of_those_that_have_one() -> None:
     specs = load_devices(H200.parent)
-    said = model.missing_description("nvidia-h20", specs)
-    assert "no config/devices/nvidia-h20.yaml; did you mean 'nvidia-h200'?" in said
-    assert "knows amd-mi300x, nvidia-h200; describe another" in said
+    message = model.missing_description("nvidia-h20", specs)
+    assert "no config/devices/nvidia-h20.yaml; did you mean 'nvidia-h200'?" in message
+    assert "knows amd-mi300x, nvidia-h200; describe another" in message
     assert "nvidia-b200.yaml has no section 'wave'." in model.missing_description(
         "nvidia-b200", specs
     )

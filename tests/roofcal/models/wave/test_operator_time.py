@@ -14,10 +14,10 @@ from tests.roofcal.models.runs import WAVE
 
 
 def test_a_kernel_is_a_launch_and_its_largest_part() -> None:
-    found = kernel_time(WAVE, {"math": 3e-6, "dram": 5e-6})
-    assert found.total_s == pytest.approx(6e-6)
-    assert found.bound_by == "dram"
-    assert found.parts["launch"] == WAVE.launch_s
+    time = kernel_time(WAVE, {"math": 3e-6, "dram": 5e-6})
+    assert time.total_s == pytest.approx(6e-6)
+    assert time.bound_by == "dram"
+    assert time.parts["launch"] == WAVE.launch_s
     assert kernel_time(WAVE, {"dram": 1e-9}).bound_by == "launch"
 
 

@@ -25,14 +25,14 @@ def test_prefill_prints_what_the_notebook_prints(name: str) -> None:
 
 
 def test_a_decode_layer_prints_what_the_notebook_prints() -> None:
-    found = layer_seconds(NOTEBOOK, DECODED)
-    assert f"{found['qkv'] * 1e3:.4f}" == "0.0132"
-    assert f"{found['out'] * 1e3:.4f}" == "0.0135"
-    assert f"{found['mlp'] * 1e3:.4f}" == "0.0198"
-    assert f"{found['reduce_scatter_reduction'] * 1e3:.4f}" == "0.0174"
-    assert f"{found['total'] * 1e3:.4f}" == "0.0771"
+    layer = layer_seconds(NOTEBOOK, DECODED)
+    assert f"{layer['qkv'] * 1e3:.4f}" == "0.0132"
+    assert f"{layer['out'] * 1e3:.4f}" == "0.0135"
+    assert f"{layer['mlp'] * 1e3:.4f}" == "0.0198"
+    assert f"{layer['reduce_scatter_reduction'] * 1e3:.4f}" == "0.0174"
+    assert f"{layer['total'] * 1e3:.4f}" == "0.0771"
 
 
 def test_the_totals_are_the_notebooks() -> None:
-    found = {name: f"{seconds * 1e3:.3f}" for name, seconds in model_seconds(NOTEBOOK).items()}
-    assert found == {"prefill": "41.746", "decode": "1.542", "total": "43.288"}
+    totals = {name: f"{seconds * 1e3:.3f}" for name, seconds in model_seconds(NOTEBOOK).items()}
+    assert totals == {"prefill": "41.746", "decode": "1.542", "total": "43.288"}

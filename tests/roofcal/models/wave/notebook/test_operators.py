@@ -12,18 +12,18 @@ NOTEBOOK = load_notebook_device()
 
 def test_softmax_and_attention_efficiency_are_the_printed_ones() -> None:
     assert operators.softmax_clocks(NOTEBOOK, 256, 128) == 3168.0
-    found = operators.attention_efficiency(NOTEBOOK, 0.8, 128, 256, 128)
-    assert found == pytest.approx(0.5769014084507043, rel=1e-15)
+    efficiency = operators.attention_efficiency(NOTEBOOK, 0.8, 128, 256, 128)
+    assert efficiency == pytest.approx(0.5769014084507043, rel=1e-15)
 
 
 def test_two_workgroups_a_unit_lose_a_fifth_or_wait_for_the_softmax() -> None:
     scores = 256 * 128 / (2 * 256 * 128 * 128 / 2048)  # per clock; the softmax takes ten
     assert operators.attention_efficiency(NOTEBOOK, 2.0, 128, 256, 128) == 0.8
     slow = {**NOTEBOOK.softmax_per_clock, "exponential": 8.0}  # and now six
-    found = operators.attention_efficiency(
+    efficiency = operators.attention_efficiency(
         replace(NOTEBOOK, softmax_per_clock=slow), 2.0, 128, 256, 128
     )
-    assert found == pytest.approx(6 / scores * 0.8)
+    assert efficiency == pytest.approx(6 / scores * 0.8)
 
 
 def test_between_one_and_two_workgroups_part_of_the_softmax_shows() -> None:
