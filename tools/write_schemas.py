@@ -17,6 +17,7 @@ def schemas() -> dict[str, str]:
     from pydantic import BaseModel  # noqa: PLC0415
 
     from roofcal.claims.schema import Ledger  # noqa: PLC0415
+    from roofcal.core.devices import DeviceFile  # noqa: PLC0415
     from roofcal.core.language_models import LanguageModel  # noqa: PLC0415
     from roofcal.study.schema import StudyFile, SweepFile  # noqa: PLC0415
 
@@ -25,6 +26,7 @@ def schemas() -> dict[str, str]:
         "sweep": SweepFile,
         "model": LanguageModel,
         "claims": Ledger,
+        "device": DeviceFile,
     }
     return {
         f"{name}.schema.json": json.dumps(kind.model_json_schema(), indent=2, sort_keys=True) + "\n"

@@ -75,9 +75,10 @@ def write_or_print(text: str, out: Path | None) -> None:
 
 def datasheet(device: str) -> "DeviceSpec | None":
     """The datasheet of a device id, or None where nobody wrote one."""
-    from roofcal.core.devices import load_devices
+    from roofcal.core.devices import load_device
 
-    return load_devices(paths.DEVICES).get(device)
+    path = paths.DEVICES / f"{device}.yaml"
+    return load_device(path) if path.is_file() else None
 
 
 def device_sources(device: str, environment: str | None, model: str) -> "tuple[Sources, Path]":

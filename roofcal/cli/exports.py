@@ -47,11 +47,11 @@ def _export(options: argparse.Namespace) -> None:
     """Print the file, or write it to --out, and say where the constants come from."""
     from roofcal.core.jsonl import read_single_record
     from roofcal.core.records import Environment
-    from roofcal.export.formats import export, format_named
+    from roofcal.export.formats import check_format, export
     from roofcal.export.subject import Subject
     from roofcal.models.calibrations import find_calibration
 
-    format_named(options.format)
+    check_format(options.format)
     folder, calibration = find_calibration(
         options.device, options.environment, paths.PUBLISHED, paths.RESULTS
     )

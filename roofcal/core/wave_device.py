@@ -81,30 +81,47 @@ class SoftmaxSteps(Strict):
     scale: Positive
 
 
-_Rates = Sourced[Annotated[dict[str, Positive], Field(min_length=1)]]
+class Rates(Sourced[Annotated[dict[str, Positive], Field(min_length=1)]]):
+    """A number by name, of a dtype or a function."""
+
+
+class TileShapes(Sourced[Annotated[list[tuple[Whole, Whole]], Field(min_length=1)]]):
+    """[rows, columns] of each tile."""
+
+
+class RowCounts(Sourced[Annotated[list[Whole], Field(min_length=1)]]):
+    """Numbers of rows."""
+
+
+class OperandReads(Sourced[tuple[Positive, Positive]]):
+    """[reads of A, reads of B]."""
+
+
+class SoftmaxRates(Sourced[SoftmaxSteps]):
+    """Rates of the steps of the softmax."""
 
 
 class WaveSection(Strict):
     """Section `wave` of a device's file; the rest of WaveDevice stands in its section `values`."""
 
     clock_mhz: Number
-    matrix_flops_per_clock: _Rates
+    matrix_flops_per_clock: Rates
     matrix_fraction: Share
     attention_fraction: Share
-    tiles: Sourced[Annotated[list[tuple[Whole, Whole]], Field(min_length=1)]]
-    attention_rows: Sourced[Annotated[list[Whole], Field(min_length=1)]]
+    tiles: TileShapes
+    attention_rows: RowCounts
     lds_bytes_per_clock: Number
     lds_kib: Count
-    lds_reads: Sourced[tuple[Positive, Positive]]
+    lds_reads: OperandReads
     l2_read_bytes_per_clock: Number
     memory_fraction: Share
     product_memory_fraction: Share
     launch_us: Number
     vector_per_clock: Number
-    softmax_per_clock: Sourced[SoftmaxSteps]
+    softmax_per_clock: SoftmaxRates
     reduction_clocks: Number
     normalisation_reduction_clocks: Number
-    activation_clocks_per_element: _Rates
+    activation_clocks_per_element: Rates
     link_fraction: Share
     link_latency_us: Number
     link_peers: Count

@@ -69,9 +69,16 @@ class Sourced(Strict, Generic[T]):
     note: str | None = None
 
 
-Number = Sourced[Positive]
-Share = Sourced[Fraction]
-Count = Sourced[Whole]
+class Number(Sourced[Positive]):
+    """A number above zero."""
+
+
+class Share(Sourced[Fraction]):
+    """A part of a whole, above zero."""
+
+
+class Count(Sourced[Whole]):
+    """A whole number above zero."""
 
 
 class ConfigError(ValueError):

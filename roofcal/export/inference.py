@@ -73,8 +73,8 @@ from roofcal.export.subject import (
     LAUNCH,
     READ,
     ExportError,
-    Format,
     Subject,
+    Writer,
     comment_lines,
     python_literal,
 )
@@ -183,8 +183,8 @@ def write_genz(subject: Subject) -> str:
     return python_literal({subject.device_name: entry}, comments)
 
 
-FORMATS: Final = (
-    Format(name="aiconfigurator", suffix="yaml", write=write_aiconfigurator),
-    Format(name="llm-analysis", suffix="json", write=write_llm_analysis),
-    Format(name="genz", suffix="py", write=write_genz),
-)
+FORMATS: Final[dict[str, Writer]] = {
+    "aiconfigurator": write_aiconfigurator,
+    "llm-analysis": write_llm_analysis,
+    "genz": write_genz,
+}

@@ -3,7 +3,7 @@
 import pprint
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.recipes import GEMM_RECIPES
@@ -161,17 +161,8 @@ class Subject:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Format:
-    """A file format. `write` gives equal text for equal subjects, and raises ExportError.
-
-    name    on the command line
-    suffix  of its files, without the dot
-    """
-
-    name: str
-    suffix: str
-    write: Callable[[Subject], str]
+# A format as text: equal for equal subjects. Raises ExportError where something is missing.
+Writer: TypeAlias = Callable[[Subject], str]
 
 
 def comment_lines(lines: Iterable[str], mark: str = "#") -> str:

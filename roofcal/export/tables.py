@@ -21,7 +21,7 @@ import yaml
 
 from roofcal.core.records import Ceiling
 from roofcal.core.units import SI_PREFIXES, TERA
-from roofcal.export.subject import ExportError, Format, Subject, comment_lines
+from roofcal.export.subject import ExportError, Subject, Writer, comment_lines
 from roofcal.ops.constants import family_of_constant
 
 # Units that take a prefix -> how people write them. TFLOP/s are usual, PFLOP/s are not.
@@ -201,10 +201,10 @@ def _escape_latex(text: str) -> str:
     return re.sub(r"([&%$#_{}])", r"\\\1", text)
 
 
-FORMATS: Final = (
-    Format(name="csv", suffix="csv", write=write_csv),
-    Format(name="json", suffix="json", write=write_json),
-    Format(name="yaml", suffix="yaml", write=write_yaml),
-    Format(name="markdown", suffix="md", write=write_markdown),
-    Format(name="latex", suffix="tex", write=write_latex),
-)
+FORMATS: Final[dict[str, Writer]] = {
+    "csv": write_csv,
+    "json": write_json,
+    "yaml": write_yaml,
+    "markdown": write_markdown,
+    "latex": write_latex,
+}

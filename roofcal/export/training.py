@@ -49,7 +49,7 @@ import json
 from typing import Any, Final
 
 from roofcal.core.units import GB, GIB, TERA
-from roofcal.export.subject import COPY, LAUNCH, Format, Rate, Subject, python_literal
+from roofcal.export.subject import COPY, LAUNCH, Rate, Subject, Writer, python_literal
 
 _GPUS_PER_NODE: Final = 8  # of systems/h100_80g_nvl8.json and a100_80g.json: HGX boards
 _RING: Final = {
@@ -138,7 +138,7 @@ def _calculon_engine(peak: float, fraction: float) -> dict[str, Any]:
     return {"tflops": peak / TERA, "gflops_efficiency": [[0, fraction]]}
 
 
-FORMATS: Final = (
-    Format(name="torchao", suffix="py", write=write_torchao),
-    Format(name="calculon", suffix="json", write=write_calculon),
-)
+FORMATS: Final[dict[str, Writer]] = {
+    "torchao": write_torchao,
+    "calculon": write_calculon,
+}

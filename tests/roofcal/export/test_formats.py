@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from roofcal.export.formats import FORMATS, export, format_named
+from roofcal.export.formats import FORMATS, check_format, export
 from roofcal.export.subject import ExportError
 from tests.roofcal.export.subjects import h200, without, without_link, without_sheet
 
@@ -79,9 +79,9 @@ def test_a_constant_that_is_not_there_is_named(name: str, lost: str) -> None:
 )
 def test_a_typo_gets_the_nearest_name_and_all_that_there_are(typed: str, meant: str) -> None:
     with pytest.raises(ExportError, match=rf"did you mean '{meant}'\? there are torchao, .*latex"):
-        format_named(typed)
+        check_format(typed)
 
 
 def test_what_is_near_nothing_gets_all_that_there_are() -> None:
     with pytest.raises(ExportError, match=r"unknown format '7'; there are torchao"):
-        format_named("7")
+        check_format("7")
