@@ -15,6 +15,7 @@ from roofcal.core.devices import DeviceSpec
 from roofcal.core.recipes import GEMM_RECIPES
 from roofcal.core.records import PlanPoint, Prediction
 from roofcal.core.times import Array, Times
+from roofcal.models.roofline import longest_part
 from roofcal.models.sources import Sources
 from roofcal.ops import BY_NAME
 from roofcal.ops.gemm.model import least_work
@@ -58,18 +59,7 @@ def _prediction(point: PlanPoint, spec: DeviceSpec) -> Prediction | None:
         return None
     math = work.flops / rate if rate else 0.0
     dram = work.dram_bytes / spec.dram_bytes_per_s
-    parts = {"math": math, "dram": dram, "link": link or 0.0}
-    longest = max(parts, key=lambda name: parts[name])
-    return Prediction(
-        point_id=point.point_id,
-        model=MODEL,
-        math_s=math,
-        dram_s=dram,
-        link_s=link,
-        launch_s=None,
-        total_s=parts[longest],
-        bound_by=longest,
-    )
+    return longest_part(point, MODEL, math_s=math, dram_s=dram, link_s=link)
 
 
 def _link_seconds(point: PlanPoint, spec: DeviceSpec) -> float | None:

@@ -18,6 +18,7 @@ import numpy as np
 from roofcal.core.recipes import GEMM_RECIPES, RECIPES, WEIGHT_ONLY_RECIPES
 from roofcal.core.records import PlanPoint, Prediction
 from roofcal.core.times import Array, Times
+from roofcal.models.roofline import longest_part
 from roofcal.models.sources import Sources
 from roofcal.models.torchao.casts import kernel_s, traffic_s
 from roofcal.models.torchao.constants import Constants, from_datasheet
@@ -85,7 +86,7 @@ def _product(point: PlanPoint, constants: Constants) -> Prediction | None:
         return None
     m, n, k = (float(point.shape[axis]) for axis in "mnk")
     math, dram = product_parts(constants, operand, None, (m, k, n))
-    return _prediction(point, math, dram, constants.launch_s)
+    return _prediction(point, constants, math, dram)
 
 
 def _narrow_product(point: PlanPoint, constants: Constants) -> Prediction | None:
@@ -95,7 +96,7 @@ def _narrow_product(point: PlanPoint, constants: Constants) -> Prediction | None
     if rate is None:
         return None
     math = work.flops / rate / constants.math_fraction
-    return _prediction(point, math, traffic_s(constants, work.dram_bytes), constants.launch_s)
+    return _prediction(point, constants, math, traffic_s(constants, work.dram_bytes))
 
 
 def _cast(point: PlanPoint, constants: Constants) -> Prediction | None:
@@ -104,18 +105,9 @@ def _cast(point: PlanPoint, constants: Constants) -> Prediction | None:
         return None
     elements = float(point.shape["rows"] * point.shape["cols"])
     total = sum(kernel_s(constants, width * elements, max) for width in widths)
-    return _prediction(point, 0.0, total, constants.launch_s)
+    return _prediction(point, constants, 0.0, total)
 
 
-def _prediction(point: PlanPoint, math: float, dram: float, launch: float) -> Prediction:
-    parts = {"math": math, "dram": dram, "launch": launch}
-    return Prediction(
-        point_id=point.point_id,
-        model=MODEL,
-        math_s=math,
-        dram_s=dram,
-        link_s=None,
-        launch_s=launch,
-        total_s=max(parts.values()),
-        bound_by=max(parts, key=lambda name: parts[name]),
-    )
+def _prediction(point: PlanPoint, constants: Constants, math_s: float, dram_s: float) -> Prediction:
+    launch = constants.launch_s
+    return longest_part(point, MODEL, math_s=math_s, dram_s=dram_s, launch_s=launch)

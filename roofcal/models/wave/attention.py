@@ -30,8 +30,8 @@ from roofcal.models.errors import PredictError
 from roofcal.models.wave.operator_time import (
     OperatorTime,
     check_sizes,
+    described_value,
     divide,
-    rate_of,
     stream_seconds,
 )
 
@@ -151,7 +151,8 @@ def _steps(shape: Attention, rows: int, cols: int) -> int:
 def _product_clocks(device: WaveDevice, shape: Attention, rows: int, cols: int) -> float:
     """Clocks of QK, and of PV, of one step."""
     flops = 2 * rows * cols * shape.head_dim
-    rate = rate_of(device, _MATH[shape.dtype]) * device.attention_fraction
+    rate = described_value(device, "matrix_flops_per_clock", _MATH[shape.dtype])
+    rate *= device.attention_fraction
     loaded = cols * shape.head_dim * BITS[shape.dtype] / 8
     return max(flops / rate, loaded / device.l2_bytes_per_clock_and_unit)
 

@@ -34,7 +34,7 @@ from roofcal.core.dtypes import BITS
 from roofcal.core.recipes import GEMM_RECIPES, Recipe
 from roofcal.core.times import Array
 from roofcal.core.wave_device import WaveDevice
-from roofcal.models.wave.operator_time import OperatorTime, check_sizes, rate_of
+from roofcal.models.wave.operator_time import OperatorTime, check_sizes, described_value
 from roofcal.ops.gemm.model import least_work
 
 _LIMITS: Final = ("math", "l2", "lds")
@@ -109,7 +109,8 @@ def tile_clocks(device: WaveDevice, recipe: Recipe, k: Array, busy: Array) -> Ar
     rows, cols = _tile_sides(device)
     width, output = _operand_bytes(recipe), BITS[recipe.out] / 8
     reads_of_a, reads_of_b = device.lds_reads
-    math = 2 * rows * cols * k / rate_of(device, recipe.math_dtype)
+    rate = described_value(device, "matrix_flops_per_clock", recipe.math_dtype)
+    math = 2 * rows * cols * k / rate
     cached = (rows + cols) * k * width + rows * cols * output
     stored = ((1 + reads_of_a) * rows + (1 + reads_of_b) * cols) * k * width
     return np.stack(

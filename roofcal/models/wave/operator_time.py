@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
+from roofcal.core.names import did_you_mean_or_all
 from roofcal.core.wave_device import WaveDevice
 from roofcal.models.errors import PredictError
 
@@ -57,12 +59,19 @@ def divide(what: str, size: int, parts: int, among: str) -> int:
     return size // parts
 
 
-def rate_of(device: WaveDevice, dtype: str) -> float:
-    """Matrix operations per clock of a unit; raises PredictError for a dtype without a rate."""
-    rates = device.matrix_flops_per_clock
-    if dtype not in rates:
+def described_value(
+    device: WaveDevice,
+    key: Literal["matrix_flops_per_clock", "activation_clocks_per_element"],
+    name: str,
+) -> float:
+    """The value that a key of section `wave` has for a dtype or function.
+
+    Raises PredictError, naming the file, where it has none.
+    """
+    values: Mapping[str, float] = getattr(device, key)
+    if name not in values:
+        nearest = did_you_mean_or_all(name, values)
         raise PredictError(
-            f"config/devices/{device.device}.yaml: wave.matrix_flops_per_clock has no '{dtype}'; "
-            f"it has {', '.join(rates)}"
+            f"config/devices/{device.device}.yaml: wave.{key} has no '{name}'{nearest}"
         )
-    return rates[dtype]
+    return values[name]

@@ -14,12 +14,11 @@ import math
 from typing import Final
 
 from roofcal.core.dtypes import BITS
-from roofcal.core.names import did_you_mean_or_all
 from roofcal.core.wave_device import WaveDevice
-from roofcal.models.errors import PredictError
 from roofcal.models.wave.operator_time import (
     OperatorTime,
     check_sizes,
+    described_value,
     kernel_time,
     stream_seconds,
 )
@@ -64,19 +63,9 @@ def activation(
     Raises PredictError for elements below 1 and a function that the device's file does not have.
     """
     check_sizes("activation", elements=elements)
-    clocks = elements / device.compute_units * _clocks_per_element(device, function)
-    vector = clocks / device.clock_hz
+    per_element = described_value(device, "activation_clocks_per_element", function)
+    vector = elements / device.compute_units * per_element / device.clock_hz
     if fused:
         return OperatorTime(total_s=vector, bound_by="vector", parts={"vector": vector})
     moved = (3 if gated else 2) * elements * BITS[dtype] / 8
     return kernel_time(device, {"vector": vector, "dram": stream_seconds(device, moved)})
-
-
-def _clocks_per_element(device: WaveDevice, function: str) -> float:
-    clocks = device.activation_clocks_per_element
-    if function not in clocks:
-        raise PredictError(
-            f"config/devices/{device.device}.yaml: wave.activation_clocks_per_element has no "
-            f"'{function}'{did_you_mean_or_all(function, clocks)}"
-        )
-    return clocks[function]

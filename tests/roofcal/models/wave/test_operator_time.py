@@ -5,9 +5,9 @@ import pytest
 from roofcal.models.errors import PredictError
 from roofcal.models.wave.operator_time import (
     check_sizes,
+    described_value,
     divide,
     kernel_time,
-    rate_of,
     stream_seconds,
 )
 from tests.roofcal.models.runs import WAVE
@@ -38,8 +38,8 @@ def test_what_does_not_divide_is_named() -> None:
 
 
 def test_a_dtype_without_a_rate_names_the_file() -> None:
-    assert rate_of(WAVE, "fp8") == 8000
+    assert described_value(WAVE, "matrix_flops_per_clock", "fp8") == 8000
     with pytest.raises(
-        PredictError, match=r"config/devices/made-up\.yaml: wave\.mat.* it has bf16, fp8"
+        PredictError, match=r"config/devices/made-up\.yaml: wave\.mat.*; allowed: bf16, fp8"
     ):
-        rate_of(WAVE, "int8")
+        described_value(WAVE, "matrix_flops_per_clock", "int8")

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from roofcal.models.wave.notebook.deviations import Deviation, deviations
 from roofcal.models.wave.notebook.device import load_notebook_device
 from tests.paths import ROOT
+from tests.roofcal.models.wave.notebook.deviations import Deviation, deviations
 
 PAGE = (ROOT / "docs/models.md").read_text("utf-8")
 DEVIATIONS = deviations(load_notebook_device())
