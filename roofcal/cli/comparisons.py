@@ -33,13 +33,13 @@ def add_compare(commands: Commands) -> None:
 
 def _compare(options: argparse.Namespace) -> int:
     """Print the comparison; 1 for a regression beyond the limit, else 0."""
+    from roofcal.compare.as_text import as_text
     from roofcal.compare.comparison import compare
-    from roofcal.compare.wording import sentences
     from roofcal.study.run_search import run_named
 
     a, b = (run_named(name, (paths.PUBLISHED, paths.RESULTS)) for name in (options.a, options.b))
     comparison = compare(a, b, options.threshold, options.limit)
-    text = json.dumps(comparison, indent=1) if options.json else sentences(comparison)
+    text = json.dumps(comparison, indent=1) if options.json else as_text(comparison)
     write_or_print(text + "\n", options.out)
     return int(bool(comparison["regressions"] or comparison["regressed_groups"]))
 

@@ -1,21 +1,22 @@
-"""A run as compare reads it: of every point its status, and time and clock by turn.
+"""A run as compare reads it: the status of every point, and its time and clock by turn.
 
 Samples within a turn are not independent: they share the clock that the card had in those 20 ms
 (on an H200 at its power limit turns of one point lie 2 % apart, the samples of one turn 0.3 %). So
-the turn is the unit: the time of a point is the mean over its settled turns of each turn's trimmed
-mean of logarithms, and its variance comes from the differences between turns. A mean, for at the
-power limit samples have several modes, between which a median jumps; trimmed, for a hiccup.
+the turn is the unit. The time of a turn is the trimmed mean of the logarithms of its samples, the
+time of a point is the mean over its settled turns, and its variance comes from the differences
+between turns. It is a mean because at the power limit samples have several modes, between which a
+median jumps; it is trimmed because of hiccups.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 
-from roofcal.compare.errors import CompareError
 from roofcal.core.jsonl import read_records, read_single_record
 from roofcal.core.paths import RunFolder
 from roofcal.core.records import Environment, Measurement, PlanPoint, Session
@@ -26,13 +27,17 @@ _TRIMMED: Final = 0.1  # of the samples of a turn, at either end
 _LIMITED: Final = 0.97  # below this share of the run's highest clock something limits the clock
 
 
+class CompareError(ValueError):
+    """A folder that cannot be compared; the message says why."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
     """One point of one run. Logarithms are natural ones of seconds and of Hz.
 
     key           equal for the same point on any device, in any environment
     log_turns_s   per settled turn, its trimmed mean; empty where the point has no time
-    log_clock_hz  of the mean reading of the SM clock in settled turns; None without a reading
+    log_clock_hz  the mean reading of the SM clock in settled turns; None without a reading
     clock_error   standard error of that, a fraction
     median_s      of all settled samples, as the report shows it
     """
@@ -48,7 +53,7 @@ class Observation:
 
     @property
     def mean(self) -> float:
-        """Of the turns."""
+        """The mean over the turns."""
         return float(np.mean(self.log_turns_s))
 
     @property
@@ -57,8 +62,8 @@ class Observation:
         return float(((np.asarray(self.log_turns_s) - self.mean) ** 2).sum())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Observed:
+@dataclass(frozen=True, kw_only=True)
+class ObservedRun:
     """A run: its environment and its observations by key, in the order of its plans."""
 
     folder: Path
@@ -66,10 +71,11 @@ class Observed:
     points: dict[str, Observation]
     cards: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def highest_log_clock(self) -> float | None:
-        """Highest clock of any point; None where no clock was read."""
-        return max((c for o in self.points.values() if (c := o.log_clock_hz)), default=None)
+        """The highest clock of any point; None where no clock was read."""
+        clocks = (observation.log_clock_hz for observation in self.points.values())
+        return max((clock for clock in clocks if clock), default=None)
 
     def is_limited(self, observation: Observation) -> bool:
         """Whether the card ran clearly below its highest clock."""
@@ -77,7 +83,7 @@ class Observed:
         return highest is not None and own is not None and own < highest + np.log(_LIMITED)
 
 
-def observe(run: RunFolder) -> Observed:
+def observe(run: RunFolder) -> ObservedRun:
     """Read a run folder, measured here or published.
 
     Raises CompareError for a folder that is no run, RecordsError for a bad file.
@@ -90,11 +96,11 @@ def observe(run: RunFolder) -> Observed:
         if plan.is_file() and measured.is_file():
             rows = read_records(measured, Session, Measurement)
             cards |= {card for r in rows if isinstance(r, Session) for card in r.cards}
-            found = _observations(read_records(plan, PlanPoint), rows)
-            points |= {observation.key: observation for observation in found}
+            observations = _observations(read_records(plan, PlanPoint), rows)
+            points |= {observation.key: observation for observation in observations}
     if not points:
         raise CompareError(f"{run.folder}: holds no measurement of any op; finish the study first")
-    return Observed(
+    return ObservedRun(
         folder=run.folder, environment=environment, points=points, cards=tuple(sorted(cards))
     )
 
@@ -104,13 +110,13 @@ def _observations(
 ) -> Iterator[Observation]:
     measured = {row.point_id: row for row in rows if isinstance(row, Measurement)}
     for point in plan:
-        found = measured.get(point.point_id)
-        if found is not None:
-            yield observation(point, found)
+        row = measured.get(point.point_id)
+        if row is not None:
+            yield observation(point, row)
 
 
 def observation(point: PlanPoint, row: Measurement) -> Observation:
-    """What a measurement says of a point."""
+    """The time and the clock of a point by its measurement."""
     key = replace(point, device="").point_id  # point_id names the device, not the environment
     settled = row.settled_samples_s
     if row.status != "ok" or not settled:
@@ -156,11 +162,11 @@ def _relative_error(clocks: Sequence[float]) -> float:
     return float(np.std(clocks, ddof=1) / np.sqrt(len(clocks)) / np.mean(clocks))
 
 
-def regime(observed: Observed, observation: Observation) -> str:
-    """What a point drifts with: the regime of its shape, and whether the clock was limited."""
+def drift_regime(run: ObservedRun, observation: Observation) -> str:
+    """Points of one such regime drift together: that of the shape, and if the clock was limited."""
     shape = observation.point.shape
     if {"m", "n", "k"} <= set(shape):
         name = gemm_regime(shape["m"], shape["n"], shape["k"])
     else:
-        name = f"{observation.point.protocol.cache}"
-    return f"{name}, clock limited" if observed.is_limited(observation) else name
+        name = observation.point.protocol.cache
+    return f"{name}, clock limited" if run.is_limited(observation) else name

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from roofcal.compare.observations import Observation, Observed, observation
+from roofcal.compare.observations import Observation, ObservedRun, observation
 from roofcal.core.jsonl import write_records
 from roofcal.core.records import (
     Calibration,
@@ -51,9 +51,9 @@ def measurement(
     )
 
 
-def observed(rows: Sequence[Observation]) -> Observed:
+def observed(rows: Sequence[Observation]) -> ObservedRun:
     points = {row.key: row for row in rows}
-    return Observed(folder=Path("made-up"), environment=ENVIRONMENT, points=points)
+    return ObservedRun(folder=Path("made-up"), environment=ENVIRONMENT, points=points)
 
 
 def many(

@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from roofcal.compare.observations import Observed, observation, settled_turns
+from roofcal.compare.observations import ObservedRun, observation, settled_turns
 from roofcal.core.jsonl import read_records
 from roofcal.core.records import Environment, Measurement, PlanPoint, Telemetry
 from tests.paths import ROOT
@@ -44,7 +44,7 @@ def drawn(
     kind: Kind,
     factors: Mapping[str, float] | None = None,
     turns: int = 1,
-) -> Observed:
+) -> ObservedRun:
     """The H200 measured again. factors: of the time of points by point_id; turns: times as many."""
     source = np.random.default_rng(seed)
     points = {}
@@ -53,7 +53,7 @@ def drawn(
         found = observation(point, again)
         points[found.key] = found
     environment = read_records(published() / "environment.jsonl", Environment)[0]
-    return Observed(folder=published(), environment=environment, points=points)
+    return ObservedRun(folder=published(), environment=environment, points=points)
 
 
 def _redrawn(

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from roofcal.compare.as_text import as_text
 from roofcal.compare.comparison import compare
-from roofcal.compare.wording import sentences
 from roofcal.core.paths import RunFolder
 from roofcal.core.records import Measurement, PlanPoint
 from tests.roofcal.compare.made_up import many, measurement, point, slower, write_run
@@ -55,7 +55,7 @@ def test_a_whole_group_that_is_slower_is_a_regression(tmp_path: Path) -> None:
 
 
 def test_the_text_says_the_same(pair: tuple[RunFolder, RunFolder]) -> None:
-    text = sentences(compare(*pair))
+    text = as_text(compare(*pair))
     assert "60 points after the common shifts, beyond 2.0%: 1 SLOWER, 0 FASTER, 59 SAME" in text
     assert "SLOWER +5.0%" in text
     assert "kernel: gemm cublaslt bf16 512x512x512" in text

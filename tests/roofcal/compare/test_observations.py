@@ -1,4 +1,4 @@
-"""What compare reads of a run: turns, clocks, statuses, and the regime of a point."""
+"""What compare reads of a run: turns, clocks, statuses, and the drift_regime of a point."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -6,8 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from roofcal.compare.errors import CompareError
-from roofcal.compare.observations import observation, observe, regime, settled_turns
+from roofcal.compare.observations import (
+    CompareError,
+    drift_regime,
+    observation,
+    observe,
+    settled_turns,
+)
 from roofcal.core.jsonl import RecordsError, write_records
 from roofcal.core.paths import RunFolder
 from tests.roofcal.compare.made_up import ENVIRONMENT, measurement, observed, point, write_run
@@ -42,13 +47,13 @@ def test_a_point_without_a_time_keeps_its_status() -> None:
     assert (found.status, found.log_turns_s, found.median_s) == ("unsupported", (), None)
 
 
-def test_the_regime_says_whether_the_clock_was_limited() -> None:
+def test_the_drift_regime_says_whether_the_clock_was_limited() -> None:
     rows = [(point(512), 2e9), (point(528), 1.5e9), (point(544), None)]
     run = observed([observation(p, measurement(p, [1.0, 1.0], clock)) for p, clock in rows])
     fast, slow, unknown = run.points.values()
-    assert regime(run, fast) == "small"
-    assert regime(run, slow) == "small, clock limited"
-    assert regime(run, unknown) == "small"
+    assert drift_regime(run, fast) == "small"
+    assert drift_regime(run, slow) == "small, clock limited"
+    assert drift_regime(run, unknown) == "small"
 
 
 def test_a_run_is_read_with_its_cards(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from roofcal.compare.points import PointChange, compare_points
+from roofcal.compare.point_changes import PointChange, compare_points
 from tests.roofcal.compare.resampled import Kind, drawn, planted, slowed
 
 LIMITED = "limited"

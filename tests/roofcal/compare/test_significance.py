@@ -5,16 +5,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofcal.compare import statistics
+from roofcal.compare import significance
 
 PROBABILITIES = st.lists(st.floats(0, 1), min_size=1, max_size=30).map(np.array)
 
 
 @given(PROBABILITIES)
 def test_adjusted_p_values_never_fall_below_the_raw_and_keep_their_order(
-    p: statistics.Array,
+    p: significance.Array,
 ) -> None:
-    q = statistics.adjusted(p)
+    q = significance.adjusted(p)
     assert (q >= p - 1e-12).all()
     assert (q <= 1).all()
     order = np.argsort(p, kind="stable")
@@ -22,7 +22,7 @@ def test_adjusted_p_values_never_fall_below_the_raw_and_keep_their_order(
 
 
 def test_adjusted_p_values_are_those_of_a_worked_example() -> None:
-    q = statistics.adjusted(np.array([0.01, 0.04, 0.03, 0.005]))
+    q = significance.adjusted(np.array([0.01, 0.04, 0.03, 0.005]))
     assert q == pytest.approx([0.02, 0.04, 0.04, 0.02])
 
 
@@ -34,7 +34,7 @@ def test_a_common_shift_is_found_beside_changed_points(between: float) -> None:
     changes[:20] += 0.5
     degrees = np.full(400, 1e4)
 
-    shift, error, found = statistics.common_shift(changes, variances, degrees)
+    shift, error, found = significance.common_shift(changes, variances, degrees)
 
     assert shift == pytest.approx(-0.027, abs=4 * np.sqrt(error))
     assert np.sqrt(found) == pytest.approx(between, abs=0.002)  # 5 % changed widen it
@@ -43,7 +43,7 @@ def test_a_common_shift_is_found_beside_changed_points(between: float) -> None:
 def test_the_width_of_students_distribution_is_not_taken_for_a_change() -> None:
     source = np.random.default_rng(2)
     residuals = source.standard_t(4, 4000) * 1e-3
-    found = statistics.between_variance(residuals, np.full(4000, 1e-6), np.full(4000, 4.0))
+    found = significance.between_variance(residuals, np.full(4000, 1e-6), np.full(4000, 4.0))
     assert found < 0.1e-6
 
 
@@ -52,7 +52,7 @@ def test_points_that_scatter_alike_share_what_they_know() -> None:
     degrees = np.full(500, 6.0)
     variances = source.chisquare(6, 500) / 6 * 4e-6
 
-    pooled, more = statistics.moderated(variances, degrees)
+    pooled, more = significance.moderated(variances, degrees)
 
     assert np.std(pooled) < 0.4 * np.std(variances)
     assert more.min() > 20
@@ -63,7 +63,7 @@ def test_points_that_scatter_in_their_own_ways_keep_most_of_their_own() -> None:
     source = np.random.default_rng(4)
     true = np.exp(source.normal(0, 2, 500)) * 1e-6
     variances = source.chisquare(6, 500) / 6 * true
-    pooled, more = statistics.moderated(variances, np.full(500, 6.0))
+    pooled, more = significance.moderated(variances, np.full(500, 6.0))
     assert more.max() < 8
     assert np.corrcoef(np.log(pooled), np.log(true))[0, 1] > 0.9
 
@@ -72,7 +72,7 @@ def test_verdicts_are_by_evidence_and_by_size() -> None:
     changes = np.array([0.03, -0.03, 0.03, 0.001, 0.015, 0.0])
     half = np.array([0.005, 0.005, 0.005, 0.005, 0.01, 0.05])
     q = np.array([0.01, 0.01, 0.2, 0.9, 0.01, 0.9])
-    found = statistics.verdicts(changes, half, q, 0.02)
+    found = significance.verdicts(changes, half, q, 0.02)
     assert found == ["SLOWER", "FASTER", "AMBIGUOUS", "SAME", "AMBIGUOUS", "AMBIGUOUS"]
 
 
@@ -83,28 +83,28 @@ def test_a_change_and_its_opposite_have_opposite_verdicts(
     changes, half = np.array(values), np.full(len(values), 0.01)
     opposite = {"SLOWER": "FASTER", "FASTER": "SLOWER"}
     for q in (np.zeros(len(values)), np.ones(len(values))):
-        one = statistics.verdicts(changes, half, q, threshold)
-        other = statistics.verdicts(-changes, half, q, threshold)
+        one = significance.verdicts(changes, half, q, threshold)
+        other = significance.verdicts(-changes, half, q, threshold)
         assert [opposite.get(name, name) for name in one] == other
 
 
 def test_the_weighted_median_follows_the_weight() -> None:
     values = np.array([3.0, 1.0, 2.0])
-    assert statistics.weighted_median(values, np.ones(3)) == 2.0
-    assert statistics.weighted_median(values, np.array([5.0, 1.0, 1.0])) == 3.0
+    assert significance.weighted_median(values, np.ones(3)) == 2.0
+    assert significance.weighted_median(values, np.array([5.0, 1.0, 1.0])) == 3.0
 
 
 def test_scatter_leaves_out_what_is_unknown() -> None:
-    assert statistics.scatter(np.array([1.0, 2.0, 3.0, np.nan])) == pytest.approx(1.4826)
-    assert statistics.scatter(np.array([np.nan])) == 0.0
+    assert significance.scatter(np.array([1.0, 2.0, 3.0, np.nan])) == pytest.approx(1.4826)
+    assert significance.scatter(np.array([np.nan])) == 0.0
 
 
 def test_a_known_variance_adds_degrees_of_freedom() -> None:
-    few = statistics.diluted(np.array([4.0]), np.array([1.0]), np.array([2.0]))
+    few = significance.diluted(np.array([4.0]), np.array([1.0]), np.array([2.0]))
     assert few == pytest.approx([16.0])
 
 
 def test_p_values_and_intervals_agree_at_five_percent() -> None:
     errors, degrees = np.array([0.01, 0.02]), np.array([5.0, 500.0])
-    half = statistics.half_widths(errors, degrees)
-    assert statistics.p_values(half, errors, degrees) == pytest.approx([0.05, 0.05])
+    half = significance.half_widths(errors, degrees)
+    assert significance.p_values(half, errors, degrees) == pytest.approx([0.05, 0.05])

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from roofcal.compare.observations import Observation
-from roofcal.compare.points import compare_points, same_measurements
+from roofcal.compare.point_changes import compare_points, same_measurements
 from tests.roofcal.compare.made_up import many, observed
 
 

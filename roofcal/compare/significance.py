@@ -1,13 +1,13 @@
 """Is a change real? Tests on logarithms of ratios of times, many at once.
 
-A change of a point is the difference of two means over turns; its variance within the runs comes
+The change of a point is the difference of two means over turns. Its variance within the runs comes
 from the scatter of turns, pooled over the two runs and moderated by that of the other points of its
-group (`moderated`). Between two runs a point also moves by what no run sees of itself: another
-card, another address of a buffer, another temperature. That variance is taken from the points
-themselves, most of which did not change (the empirical null of Efron, JASA 99, 2004): it is what
-makes half of all changes lie where Student's distribution has its half. Tests of all points
-together are adjusted by Benjamini and Hochberg (J. R. Statist. Soc. B 57, 1995), so that of the
-points called changed at most 5 % are not.
+group (`moderated`). Between two runs a point also moves for reasons that do not vary within a run:
+another card, another address of a buffer, another temperature. That variance is taken from the
+points themselves, most of which did not change (the empirical null of Efron, JASA 99, 2004): it is
+chosen so that half of all changes lie within the quartiles of Student's distribution. Tests of all
+points together are adjusted by Benjamini and Hochberg (J. R. Statist. Soc. B 57, 1995), so that at
+most 5 % of the points that are called changed did not change.
 """
 
 from typing import Final
@@ -20,10 +20,10 @@ from scipy.stats import t as student
 Array = NDArray[np.float64]
 
 FALSE_DISCOVERIES: Final = 0.05
-_LARGEST: Final = 1.0  # variance of a logarithm: points of two runs that differ by factors of e
-_ALIKE: Final = 1e-3  # of the variance of log(variance): points that scatter alike
-_MANY: Final = 2000.0  # degrees of freedom of a prior that all points share
-RESOLUTION: Final = 1e-10  # a point whose turns were equal is not known better than to 0.001 %
+_LARGEST: Final = 1.0  # of a variance between runs: points that differ by factors of e
+_ALIKE: Final = 1e-3  # below this variance of log(variance) points scatter alike
+_SHARED_DEGREES: Final = 2000.0  # degrees of freedom of the prior of points that scatter alike
+RESOLUTION: Final = 1e-10  # variance of a point whose turns were all equal: 0.001 % of its time
 
 
 def weighted_median(values: Array, weights: Array) -> float:
@@ -48,10 +48,9 @@ def common_shift(changes: Array, variances: Array, degrees: Array) -> tuple[floa
 
 
 def between_variance(residuals: Array, variances: Array, degrees: Array) -> float:
-    """Variance that, added to all, makes the residuals as wide as Student's distributions say.
+    """The variance that, added to all, puts half of the residuals within Student's quartiles.
 
-    As wide: half of them within the quartiles. Zero where the variances alone explain the
-    residuals. Found by bisection.
+    Zero where the variances alone explain the residuals. It is found by bisection.
     """
 
     def too_wide(added: float) -> bool:
@@ -69,7 +68,7 @@ def between_variance(residuals: Array, variances: Array, degrees: Array) -> floa
 
 
 def diluted(degrees: Array, variances: Array, total: Array) -> Array:
-    """Degrees of freedom after a variance that is known well was added (Satterthwaite)."""
+    """Degrees of freedom after adding a variance that has many of its own (Satterthwaite)."""
     share = np.maximum(variances, RESOLUTION) / total
     return np.asarray(np.minimum(degrees / share**2, 1e6), dtype=np.float64)
 
@@ -84,7 +83,7 @@ def moderated(variances: Array, degrees: Array) -> tuple[Array, Array]:
     logs = np.log(np.maximum(variances, RESOLUTION))
     centred = logs - digamma(degrees / 2) + np.log(degrees / 2)
     extra = float(np.var(centred, ddof=1) - np.mean(polygamma(1, degrees / 2)))
-    prior = 2 * _trigamma_inverse(extra) if extra > _ALIKE else _MANY
+    prior = 2 * _trigamma_inverse(extra) if extra > _ALIKE else _SHARED_DEGREES
     offset = float(digamma(prior / 2) - np.log(prior / 2))
     value = float(np.exp(np.mean(centred) + offset))
     return (prior * value + degrees * variances) / (prior + degrees), degrees + prior
@@ -100,18 +99,23 @@ def _trigamma_inverse(value: float) -> float:
 
 
 def scatter(values: Array) -> float:
-    """Standard deviation of the middle of values: 1.4826 times their median distance from it."""
-    known = values[~np.isnan(values)]
-    return float(1.4826 * np.median(np.abs(known - np.median(known)))) if len(known) else 0.0
+    """A standard deviation that outliers do not move; values that are not numbers are left out.
+
+    1.4826 times the median distance from the median is that of a normal distribution.
+    """
+    numbers = values[~np.isnan(values)]
+    if not len(numbers):
+        return 0.0
+    return float(1.4826 * np.median(np.abs(numbers - np.median(numbers))))
 
 
 def p_values(changes: Array, errors: Array, degrees: Array) -> Array:
-    """Two-sided, of no change."""
+    """Two-sided p values of no change."""
     return np.asarray(2 * student.sf(np.abs(changes) / errors, degrees), dtype=np.float64)
 
 
 def half_widths(errors: Array, degrees: Array) -> Array:
-    """Half of the 95 % intervals."""
+    """Half of the width of the 95 % intervals."""
     return np.asarray(student.ppf(0.975, degrees) * errors, dtype=np.float64)
 
 

@@ -1,44 +1,45 @@
-"""A comparison for a person."""
+"""A comparison as text for a person."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-Rows = Sequence[Mapping[str, Any]]
-_SHOWN: Final = 10
+Row = Mapping[str, Any]
+Rows = Sequence[Row]
 
 
-def sentences(found: Mapping[str, Any], shown: int = _SHOWN) -> str:
+def as_text(comparison: Mapping[str, Any], shown: int = 10) -> str:
     """The comparison as text: at most `shown` lines of each list, and how many more there are."""
-    return "\n".join(_lines(found, shown))
+    return "\n".join(_lines(comparison, shown))
 
 
-def _lines(found: Mapping[str, Any], shown: int) -> Iterator[str]:
+def _lines(comparison: Mapping[str, Any], shown: int) -> Iterator[str]:
     for name in ("a", "b"):
-        run = found[name]
+        run = comparison[name]
         yield f"{name.upper()}: {run['device']} {run['environment']}"
-    yield from _background(found)
+    yield from _background(comparison)
     yield ""
-    yield from _shifts(found["shifts"])
+    yield from _shifts(comparison["shifts"])
     yield ""
-    yield _points_line(found)
-    moved = [p for p in found["points"] if p["verdict"] in ("SLOWER", "FASTER")]
-    yield from _some(moved, _point, shown)
+    yield _points_line(comparison)
+    moved = [p for p in comparison["points"] if p["verdict"] in ("SLOWER", "FASTER")]
+    yield from _first_rows(moved, _point, shown)
     for title, key, line in _LISTS:
-        yield from _listed(title, found[key], line, shown)
+        yield from _listed(title, comparison[key], line, shown)
     yield ""
-    yield _end(found)
+    yield _end(comparison)
 
 
-def _background(found: Mapping[str, Any]) -> Iterator[str]:
-    for row in found["environment"]:
+def _background(comparison: Mapping[str, Any]) -> Iterator[str]:
+    for row in comparison["environment"]:
         yield f"{row['field']}: {row['a']} -> {row['b']}"
-    if not found["environment"]:
+    if not comparison["environment"]:
         yield "the environments are the same"
-    cards = [set(found[name]["cards"]) for name in ("a", "b")]
+    cards = [set(comparison[name]["cards"]) for name in ("a", "b")]
     if all(cards) and cards[0] != cards[1]:
         yield f"cards: {_cards(cards[0])} -> {_cards(cards[1])}"
-    if found["same_measurements"]:
-        yield f"{found['same_measurements']} points are the same measurements in both: not compared"
+    same = comparison["same_measurements"]
+    if same:
+        yield f"{same} points are the same measurements in both: not compared"
 
 
 def _cards(names: set[str]) -> str:
@@ -60,17 +61,17 @@ def _shifts(rows: Rows) -> Iterator[str]:
         )
 
 
-def _points_line(found: Mapping[str, Any]) -> str:
-    parts = ", ".join(f"{count} {name}" for name, count in found["counts"].items())
-    raw = found["counts_raw"]
+def _points_line(comparison: Mapping[str, Any]) -> str:
+    parts = ", ".join(f"{count} {name}" for name, count in comparison["counts"].items())
+    raw = comparison["counts_raw"]
     return (
-        f"{sum(found['counts'].values())} points after the common shifts, beyond "
-        f"{found['threshold']:.1%}: {parts}\n(before them: {raw['SLOWER']} SLOWER, "
+        f"{sum(comparison['counts'].values())} points after the common shifts, beyond "
+        f"{comparison['threshold']:.1%}: {parts}\n(before them: {raw['SLOWER']} SLOWER, "
         f"{raw['FASTER']} FASTER)"
     )
 
 
-def _point(row: Mapping[str, Any]) -> str:
+def _point(row: Row) -> str:
     interval = f"{_percent(row['low'])} to {_percent(row['high'])}"
     names = "" if row["same_names"] else ", other kernel names"
     return (
@@ -79,7 +80,7 @@ def _point(row: Mapping[str, Any]) -> str:
     )
 
 
-def _name(row: Mapping[str, Any]) -> str:
+def _name(row: Row) -> str:
     who = [row[key] for key in ("op", "provider", "recipe") if key in row]
     sizes = "x".join(str(size) for size in row["shape"].values())
     protocol = "" if row["protocol"] == "graph cold normal" else f" ({row['protocol']})"
@@ -87,53 +88,51 @@ def _name(row: Mapping[str, Any]) -> str:
     return f"{' '.join(who)} {sizes}{protocol}{repeat}"
 
 
-def _listed(
-    title: str, rows: Rows | None, line: Callable[[Mapping[str, Any]], str], shown: int
-) -> Iterator[str]:
+def _listed(title: str, rows: Rows | None, line: Callable[[Row], str], shown: int) -> Iterator[str]:
     if rows is None:
-        yield f"{title}: not to be told, a run has none"
+        yield f"{title}: unknown, because a run has none"
         return
     yield f"{title}: {len(rows) or 'none'}"
-    yield from _some(rows, line, shown)
+    yield from _first_rows(rows, line, shown)
 
 
-def _some(rows: Rows, line: Callable[[Mapping[str, Any]], str], shown: int) -> Iterator[str]:
+def _first_rows(rows: Rows, line: Callable[[Row], str], shown: int) -> Iterator[str]:
     for row in rows[:shown]:
         yield f"  {line(row)}"
     if len(rows) > shown:
         yield f"  ... and {len(rows) - shown} more (--json has all)"
 
 
-def _constant(row: Mapping[str, Any]) -> str:
+def _constant(row: Row) -> str:
     ends = [_ends(row, end) for end in ("a", "b")]
     change = "" if row["change"] is None else f", {_percent(row['change'])}"
     return f"{row['constant']}: {ends[0]} -> {ends[1]} {row['unit']}{change}"
 
 
-def _ends(row: Mapping[str, Any], end: str) -> str:
+def _ends(row: Row, end: str) -> str:
     if row[end] is None:
         return "none"
     return f"{row[end]:.4g} ({row[f'{end}_low']:.4g} to {row[f'{end}_high']:.4g})"
 
 
-def _breakeven(row: Mapping[str, Any]) -> str:
+def _breakeven(row: Row) -> str:
     a, b = ("never" if row[key] is None else f"{row[key]}" for key in ("m_a", "m_b"))
     sure = "" if row["clear"] else " (intervals overlap)"
     linear = f"{row['recipe']} {row['pass']}, casts {row['casts']}, n={row['n']} k={row['k']}"
     return f"{linear}: {a} -> {b}{sure}"
 
 
-def _winner(row: Mapping[str, Any]) -> str:
+def _winner(row: Row) -> str:
     sure = "" if row["clear"] else " (close)"
     return f"{_name(row)}: {row['winner_a']} -> {row['winner_b']}{sure}"
 
 
-def _end(found: Mapping[str, Any]) -> str:
-    count, groups = len(found["regressions"]), found["regressed_groups"]
+def _end(comparison: Mapping[str, Any]) -> str:
+    count, groups = len(comparison["regressions"]), comparison["regressed_groups"]
     if not count and not groups:
-        return f"no regression beyond {found['limit']:.1%}"
+        return f"no regression beyond {comparison['limit']:.1%}"
     whole = f", and the whole of {'; '.join(groups)}" if groups else ""
-    return f"regression beyond {found['limit']:.1%}: {count} points{whole}"
+    return f"regression beyond {comparison['limit']:.1%}: {count} points{whole}"
 
 
 def _percent(fraction: float) -> str:

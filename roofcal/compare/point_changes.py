@@ -1,0 +1,332 @@
+"""Points of two runs held against each other: a verdict and a cause for each, and common shifts.
+
+Two runs differ in two ways. All points of a kind move together: another card, another power limit,
+warmer air (two cards of one H200 host: 1 % slower at the full clock, 2.7 % faster at the power
+limit). And single points move because their kernel changed. A person who looks for the second must
+not be shown the first five hundred times. So points are put into groups that drift together (op,
+regime of the shape, clock limited or not), the shift that most of a group shares is said once, and
+the verdict of a point is on what remains; `verdict_raw` is on the whole change.
+
+The cause compares clock cycles (time times SM clock): the same cycles at another clock is `clock`,
+other cycles are `kernel`. The cause is `unclear` where the readings of the clock do not decide, and
+`unknown` without any (CPUs). NVML's reading lags behind at the power limit, where the time of a
+turn does not even follow it: so the mean over a point's turns is taken, and its scatter over the
+group is its error.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roofcal.compare import significance
+from roofcal.compare.observations import Observation, ObservedRun, drift_regime
+from roofcal.compare.significance import Array
+
+THRESHOLD: Final = 0.02
+_LEAST: Final = 20  # points of a group: fewer join the next wider one
+_TWO_SIDED: Final = 1.96  # standard errors of a 95 % interval
+
+Pair = tuple[Observation, Observation]  # a point in run A and in run B
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PointChange:
+    """One point with a time in both runs. Changes are fractions of A's time; above 0 is slower.
+
+    change      after the common shift of `group`, with the ends of its 95 % interval
+    raw         the whole change
+    clock       change of the SM clock; None without readings
+    cycles      change of time x clock
+    q           adjusted p value of no change after the shift
+    same_names  whether both runs launched kernels of the same names
+    """
+
+    a: Observation
+    b: Observation
+    group: str
+    verdict: str
+    verdict_raw: str
+    cause: str | None
+    change: float
+    low: float
+    high: float
+    raw: float
+    clock: float | None
+    cycles: float | None
+    q: float
+    same_names: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shift:
+    """The change that most points of a group share: a fraction of A's time, with a 95 % interval.
+
+    cause    clock, or cycles: more or fewer of them at the same clock, or unclear, unknown
+    between  standard deviation of points between the runs, beyond their scatter within the runs
+    resolved share of the points whose interval is within the threshold on both sides
+    """
+
+    group: str
+    points: int
+    shift: float
+    low: float
+    high: float
+    clock: float | None
+    cause: str | None
+    between: float
+    resolved: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Columns:
+    """All pairs as arrays.
+
+    groups    name of the group of each
+    change    logarithm of B's time over A's
+    variance  of `change`, from the scatter of turns within the runs, with its degrees of freedom
+    clock     logarithm of B's clock over A's; not a number without readings
+    """
+
+    groups: NDArray[np.str_]
+    change: Array
+    variance: Array
+    degrees: Array
+    clock: Array
+
+    def large_groups(self) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+        """(name, which pairs are in it) of the groups with enough points, as they first occur."""
+        for name in dict.fromkeys(self.groups.tolist()):
+            inside = self.groups == name
+            if inside.sum() >= _LEAST:
+                yield name, inside
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Centres:
+    """Per pair, the shift of its group, the variance of that, and the variance between runs."""
+
+    shift: Array
+    error: Array
+    between: Array
+
+
+def compare_points(
+    a: ObservedRun, b: ObservedRun, threshold: float = THRESHOLD
+) -> tuple[list[PointChange], list[Shift]]:
+    """Points with a time and at least two turns in both runs, and the shifts of their groups.
+
+    threshold: a change below it, a fraction of the time, does not matter.
+    """
+    pairs = [(a.points[key], b.points[key]) for key in a.points if _is_comparable(a, b, key)]
+    if not pairs:
+        return [], []
+    columns = _columns(pairs, _groups(a, b, pairs))
+    shifts, centres = _common_shifts(columns, threshold)
+    return _changes(pairs, columns, centres, threshold), shifts
+
+
+def _is_comparable(a: ObservedRun, b: ObservedRun, key: str) -> bool:
+    if key not in b.points:
+        return False
+    turns = [run.points[key].log_turns_s for run in (a, b)]
+    return min(map(len, turns)) > 1 and turns[0] != turns[1]
+
+
+def same_measurements(a: ObservedRun, b: ObservedRun) -> int:
+    """Points of which both runs hold one and the same measurement, which cannot be compared.
+
+    A study that is extended keeps what was measured before.
+    """
+    shared = (key for key in a.points if key in b.points)
+    pairs = ((a.points[key].log_turns_s, b.points[key].log_turns_s) for key in shared)
+    return sum(bool(of_a) and of_a == of_b for of_a, of_b in pairs)
+
+
+def _groups(a: ObservedRun, b: ObservedRun, pairs: Sequence[Pair]) -> list[str]:
+    """The group of each pair: the narrowest with _LEAST points.
+
+    From op and regime, over op and whether the clock was limited, to all other points of the op.
+    """
+    narrow = [
+        (x.point.op, drift_regime(a, x) if a.is_limited(x) else drift_regime(b, y))
+        for x, y in pairs
+    ]
+    wide = [(op, "clock limited" if "limited" in name else "full clock") for op, name in narrow]
+    names = [n if narrow.count(n) >= _LEAST else w for n, w in zip(narrow, wide, strict=True)]
+    widest = [n if names.count(n) >= _LEAST else (n[0], "all other") for n in names]
+    return [": ".join(name) for name in widest]
+
+
+def _columns(pairs: Sequence[Pair], groups: Sequence[str]) -> _Columns:
+    counts = np.array([[len(x.log_turns_s), len(y.log_turns_s)] for x, y in pairs], dtype=float)
+    degrees = counts.sum(axis=1) - 2
+    columns = _Columns(
+        groups=np.array(groups),
+        change=np.array([y.mean - x.mean for x, y in pairs]),
+        variance=np.array([x.squares + y.squares for x, y in pairs]) / degrees,
+        degrees=degrees,
+        clock=np.array([_clock_change(x, y) for x, y in pairs]),
+    )
+    for _, inside in columns.large_groups():
+        columns.variance[inside], columns.degrees[inside] = significance.moderated(
+            columns.variance[inside], columns.degrees[inside]
+        )
+    columns.variance[:] *= (1 / counts).sum(axis=1)  # of a turn -> of the difference of two means
+    return columns
+
+
+def _clock_change(a: Observation, b: Observation) -> float:
+    """Of the logarithm; not a number without readings."""
+    if a.log_clock_hz is None or b.log_clock_hz is None:
+        return float("nan")
+    return b.log_clock_hz - a.log_clock_hz
+
+
+def _common_shifts(columns: _Columns, threshold: float) -> tuple[list[Shift], _Centres]:
+    """The shifts of the large groups, and what they mean for each pair.
+
+    A group of fewer than _LEAST points has no shift of its own, because its points would be their
+    own null; its variance between the runs is the largest of the other groups.
+    """
+    shifts: list[Shift] = []
+    centres = _Centres(
+        shift=np.zeros(len(columns.groups)),
+        error=np.zeros(len(columns.groups)),
+        between=np.full(len(columns.groups), np.nan),
+    )
+    for name, inside in columns.large_groups():
+        parts = significance.common_shift(
+            columns.change[inside], columns.variance[inside], columns.degrees[inside]
+        )
+        centres.shift[inside], centres.error[inside], centres.between[inside] = parts
+        shifts.append(_shift_of_group(name, parts, columns, inside, threshold))
+    in_small_group = np.isnan(centres.between)
+    centres.between[in_small_group] = centres.between[~in_small_group].max(initial=0.0)
+    return shifts, centres
+
+
+def _shift_of_group(
+    name: str,
+    parts: tuple[float, float, float],
+    columns: _Columns,
+    inside: NDArray[np.bool_],
+    threshold: float,
+) -> Shift:
+    """parts: shift, its variance, and the variance between the runs."""
+    shift, error, between = parts
+    variance, clocks = columns.variance[inside], columns.clock[inside]
+    total = variance + between + error + significance.RESOLUTION
+    degrees = significance.diluted(columns.degrees[inside], variance, total)
+    half = significance.half_widths(np.sqrt(total), degrees)
+    shift_half = _TWO_SIDED * error**0.5
+    clock = _median(clocks)
+    # The variance of a median is pi/2 times that of a mean.
+    clock_error = significance.scatter(clocks) * (np.pi / 2 / inside.sum()) ** 0.5
+    cause = _cause(shift, clock, shift_half, clock_error * _TWO_SIDED, threshold)
+    return Shift(
+        group=name,
+        points=int(inside.sum()),
+        shift=_fraction(shift),
+        low=_fraction(shift - shift_half),
+        high=_fraction(shift + shift_half),
+        clock=None if clock is None else _fraction(clock),
+        cause="cycles" if cause == "kernel" else cause,
+        between=float(np.sqrt(between)),
+        resolved=float((half <= np.log1p(threshold)).mean()),
+    )
+
+
+def _changes(
+    pairs: Sequence[Pair], columns: _Columns, centres: _Centres, threshold: float
+) -> list[PointChange]:
+    """The verdict and the cause of every pair."""
+    rest = columns.change - centres.shift
+    total = columns.variance + centres.between + centres.error + significance.RESOLUTION
+    error = np.sqrt(total)
+    degrees = significance.diluted(columns.degrees, columns.variance, total)
+    half = significance.half_widths(error, degrees)
+    q = significance.adjusted(significance.p_values(rest, error, degrees))
+    raw_q = significance.adjusted(significance.p_values(columns.change, error, degrees))
+    verdicts = significance.verdicts(rest, half, q, threshold)
+    raw_verdicts = significance.verdicts(columns.change, half, raw_q, threshold)
+    clocks, clock_halves = _clocks_within_groups(pairs, columns)
+    changes: list[PointChange] = []
+    for i, (x, y) in enumerate(pairs):
+        cause = None
+        if verdicts[i] in ("SLOWER", "FASTER"):
+            clock = _or_none(clocks[i])
+            cause = _cause(rest[i], clock, half[i], clock_halves[i], threshold)
+        changes.append(
+            PointChange(
+                a=x,
+                b=y,
+                group=str(columns.groups[i]),
+                verdict=verdicts[i],
+                verdict_raw=raw_verdicts[i],
+                cause=cause,
+                change=_fraction(rest[i]),
+                low=_fraction(rest[i] - half[i]),
+                high=_fraction(rest[i] + half[i]),
+                raw=_fraction(columns.change[i]),
+                clock=_fraction_or_none(columns.clock[i]),
+                cycles=_fraction_or_none(columns.change[i] + columns.clock[i]),
+                q=float(q[i]),
+                same_names=x.kernel_names == y.kernel_names,
+            )
+        )
+    return changes
+
+
+def _clocks_within_groups(pairs: Sequence[Pair], columns: _Columns) -> tuple[Array, Array]:
+    """Changes of the clock after that of the group, and half of their 95 % intervals.
+
+    An interval comes from the scatter of the point's own readings or from that of its group,
+    whichever is larger.
+    """
+    rest = columns.clock.copy()
+    half = np.array([_TWO_SIDED * np.hypot(x.clock_error, y.clock_error) for x, y in pairs])
+    for _, inside in columns.large_groups():
+        clocks = columns.clock[inside]
+        rest[inside] -= _median(clocks) or 0.0
+        half[inside] = np.maximum(half[inside], _TWO_SIDED * significance.scatter(clocks))
+    return rest, half
+
+
+def _cause(
+    change: float, clock: float | None, half: float, clock_half: float, threshold: float
+) -> str | None:
+    """Whether a change of time (a logarithm) is one of the clock or of what runs at it.
+
+    half, clock_half: of the 95 % intervals of change and clock. None for a change within its own.
+    """
+    if abs(change) < half:
+        return None
+    if clock is None:
+        return "unknown"
+    cycles, edge = change + clock, float(np.log1p(threshold))
+    if abs(clock) <= edge / 4 or (cycles * change > 0 and abs(cycles) > max(edge, half)):
+        return "kernel"
+    if clock * change < 0 and abs(clock) > clock_half and abs(cycles) <= edge:
+        return "clock"
+    return "unclear"
+
+
+def _median(values: Array) -> float | None:
+    """The median of the values that are numbers; None without any."""
+    numbers = values[~np.isnan(values)]
+    return float(np.median(numbers)) if len(numbers) else None
+
+
+def _fraction(logarithm: float) -> float:
+    return float(np.expm1(logarithm))
+
+
+def _or_none(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)
+
+
+def _fraction_or_none(logarithm: float) -> float | None:
+    return None if np.isnan(logarithm) else _fraction(logarithm)
