@@ -33,7 +33,7 @@ class _Model(BaseModel):
 
 
 class AsSource(_Model):
-    """The same test timed as the source timed it, shown beside the verdict and no part of it.
+    """The same test on points timed as the source timed them; the verdict does not depend on it.
 
     points, against: what differs from those of the test.
     """
@@ -46,16 +46,16 @@ class AsSource(_Model):
 class Expression(_Model):
     """A statement about measured points, or about a constant of the calibration.
 
-    op, points  rows of the op's tidy table; where nothing else is said, those of the standard
-                protocol (graph, cold, normal data, first time, one processor)
+    op, points  rows of the op's tidy table, by default those of the standard protocol (graph,
+                cold, normal data, first time, one processor)
     constant    instead of op and points
     against     for a speed-up: what differs in the points it is over (their time / that of points)
     pick        which of several points: only (there must be one), fastest, or the median of all
     quantity    speedup, time_us, tflops; or a fraction of the datasheet's dense rate, of its
                 bandwidth of memory, or of that of its links in one direction
-    relation    about: within `tolerance` of the value; >= and <=: `tolerance` allows as much less,
-                more
-    value       theirs, in the unit of `quantity`; with `rows` it stands there
+    relation    about: within `tolerance` of the value; >= and <=: at most `tolerance` below it,
+                above it
+    value       their number, in the unit of `quantity`; with `rows` each row has its own
     tolerance   fraction of `value`
     """
 
@@ -71,7 +71,7 @@ class Expression(_Model):
     as_source: AsSource | None = None
 
     @model_validator(mode="after")
-    def _makes_sense(self) -> "Expression":
+    def _parts_fit_together(self) -> "Expression":
         if (self.op is None) == (self.constant is None):
             raise ValueError("a test needs either `op` with `points`, or `constant`")
         if (self.quantity == "speedup") != (self.against is not None):
@@ -82,14 +82,14 @@ class Expression(_Model):
             raise ValueError("`about` needs a tolerance above 0")
         if self.constant and (self.points or self.as_source):
             raise ValueError("a constant is one number: it has neither `points` nor `as_source`")
-        if self.constant and self.quantity != (wanted := _quantity_of(self.constant)):
-            raise ValueError(f"'{self.constant}' is a {wanted}, no {self.quantity}")
+        if self.constant and self.quantity != (quantity := _constant_quantity(self.constant)):
+            raise ValueError(f"'{self.constant}' is a {quantity}, no {self.quantity}")
         if not self.constant and self.quantity == "fraction_of_link":
             raise ValueError("a fraction_of_link is of a constant of links, and of no points")
         return self
 
 
-def _quantity_of(constant: Constant) -> Quantity:
+def _constant_quantity(constant: Constant) -> Quantity:
     if not constant.endswith("bytes_per_s"):
         return "time_us"
     return "fraction_of_link" if constant.startswith("link.") else "fraction_of_bandwidth"
@@ -117,7 +117,7 @@ class Claim(_Model):
     note: str = ""
 
     @model_validator(mode="after")
-    def _can_be_told(self) -> "Claim":
+    def _has_a_test_or_a_reason(self) -> "Claim":
         if (self.test is None) == (self.untestable is None):
             raise ValueError("a claim needs either `test` or `untestable` with the reason")
         missing = [row for row in self.rows or () if "value" not in row]
@@ -131,7 +131,7 @@ class Claim(_Model):
 
 
 class AwaitedOp(_Model):
-    """The names of an op that is not built yet; once it is, its own count."""
+    """The names of an op that is not built yet; they are not used once it is."""
 
     axes: Annotated[list[Text], Field(min_length=1)]
     recipes: Annotated[list[Text], Field(min_length=1)]

@@ -9,7 +9,7 @@ from roofcal.cli.arguments import Commands, datasheet, fraction, write_or_print
 from roofcal.core import paths
 
 if TYPE_CHECKING:
-    from roofcal.claims.load import Entry
+    from roofcal.claims.ledgers import Entry
     from roofcal.core.paths import RunFolder
     from roofcal.report.data.claims import Verdict
 
@@ -72,7 +72,7 @@ def _claims(options: argparse.Namespace) -> None:
 
 def _entries(ledger: str | None) -> "list[Entry]":
     """The claims of one ledger, of all without its name."""
-    from roofcal.claims.load import load_claims
+    from roofcal.claims.ledgers import load_claims
     from roofcal.core.names import did_you_mean_or_all
 
     entries = load_claims(paths.CLAIMS)

@@ -159,7 +159,7 @@ def add_report(commands: Commands) -> None:
 
 
 def _report(options: argparse.Namespace) -> None:
-    from roofcal.claims.load import load_claims
+    from roofcal.claims.ledgers import load_claims
     from roofcal.report.write import write_report
 
     pairs = [folder.partition("=")[::2] for folder in options.folders]

@@ -9,7 +9,7 @@ from typing import Any, Final
 import jinja2
 import pandas as pd
 
-from roofcal.claims.load import Entry
+from roofcal.claims.ledgers import Entry
 from roofcal.core.devices import load_devices
 from roofcal.core.files import write_bytes
 from roofcal.core.paths import CHECKOUT

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from roofcal.claims.load import read_ledgers
+from roofcal.claims.ledgers import read_ledgers
 from roofcal.claims.schema import Ledger
 from roofcal.core.language_models import LanguageModel
 from roofcal.core.names import did_you_mean_or_all, unknown_names

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pandas as pd
 
-from roofcal.claims.load import Entry
+from roofcal.claims.ledgers import Entry
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.records import Session
 from roofcal.ops import BY_NAME

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from roofcal.claims.load import Entry
+from roofcal.claims.ledgers import Entry
 from roofcal.claims.schema import Expression
 from roofcal.report.data.own_numbers import Known, NotHere, Ours, our_number
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pandas as pd
 
-from roofcal.claims.load import Entry
+from roofcal.claims.ledgers import Entry
 from roofcal.claims.schema import Expression, Quantity, Where
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.records import Calibration

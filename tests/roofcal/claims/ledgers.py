@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from roofcal.claims.load import Entry, load_claims
+from roofcal.claims.ledgers import Entry, load_claims
 
 SPEEDUP: dict[str, Any] = {
     "op": "gemm",

@@ -9,7 +9,7 @@ import pytest
 from roofcal.ask import breakeven_map
 from roofcal.ask.llm import csv_table as llm
 from roofcal.calibrate import learning
-from roofcal.claims.load import load_claims
+from roofcal.claims.ledgers import load_claims
 from roofcal.core.records import (
     Calibration,
     Ceiling,

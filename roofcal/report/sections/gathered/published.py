@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import pandas as pd
 
-from roofcal.claims.load import Entry
+from roofcal.claims.ledgers import Entry
 from roofcal.ops.all_gather_matmul import spec
 from roofcal.report.data.claims import Verdict
 from roofcal.report.kit.blocks import Column

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from roofcal.claims.load import Entry, load_claims
+from roofcal.claims.ledgers import Entry, load_claims
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.records import Protocol
 from roofcal.report.data.claims import WORDS, Verdict, as_row, counts, judge

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from roofcal.claims.load import Entry
+from roofcal.claims.ledgers import Entry
 from roofcal.report.data.claims import Verdict
 from roofcal.report.data.own_numbers import Ours
 from roofcal.report.data.verdicts import as_document, as_text, ours, summary, theirs

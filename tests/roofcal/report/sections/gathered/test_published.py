@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from roofcal.claims.load import load_claims
+from roofcal.claims.ledgers import load_claims
 from roofcal.core.devices import DeviceSpec
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.data.loading import load_run

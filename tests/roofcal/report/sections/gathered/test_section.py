@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from roofcal.claims.load import load_claims
+from roofcal.claims.ledgers import load_claims
 from roofcal.core.devices import DeviceSpec
 from roofcal.report.chapter import Writer
 from roofcal.report.data.analysis import Analysis, analyse

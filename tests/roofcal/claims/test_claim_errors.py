@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from roofcal.claims.checks import claim_errors
+from roofcal.claims.ledgers import claim_errors
 from roofcal.claims.schema import AwaitedOp, Claim
 from tests.roofcal.claims.ledgers import SPEEDUP
 

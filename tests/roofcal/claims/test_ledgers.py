@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from roofcal.claims.load import ClaimError, Entry, load_claims, read_ledgers
+from roofcal.claims.ledgers import ClaimError, Entry, load_claims, read_ledgers
 from roofcal.ops import BY_NAME
 from tests.paths import ROOT
 from tests.roofcal.claims.ledgers import SPEEDUP, entries, written
