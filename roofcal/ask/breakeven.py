@@ -21,17 +21,10 @@ from roofcal.core.names import did_you_mean
 from roofcal.core.recipes import GEMM_RECIPES
 from roofcal.core.times import Array, Times
 from roofcal.models.errors import PredictError
-from roofcal.models.linear import (
-    BF16_GRAD_WEIGHT,
-    Linear,
-    cast_providers,
-    has_casts,
-    linear_times,
-    product_recipes,
-)
-from roofcal.models.registry import Model
-from roofcal.models.sources import Sources
 from roofcal.ops import BY_NAME
+from roofcal.ops.linear.model import BF16_GRAD_WEIGHT, Linear, has_casts, product_recipes
+from roofcal.ops.linear.predict import cast_providers, linear_times
+from roofcal.ops.time_models import Model, Sources
 
 BASELINE: Final = str(BY_NAME["gemm"].baseline_recipe)
 MULTIPLE: Final = 16  # torch._scaled_mm refuses fp8 with N or K off it

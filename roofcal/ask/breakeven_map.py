@@ -27,17 +27,10 @@ from roofcal.ask.breakeven import (
 from roofcal.core.records import PlanPoint, Prediction
 from roofcal.core.times import Array, Times
 from roofcal.models.calibrations import read_calibration
-from roofcal.models.linear import (
-    BF16_GRAD_WEIGHT,
-    PASSES,
-    Linear,
-    cast_providers,
-    cast_times,
-    has_casts,
-    usual_weights,
-)
-from roofcal.models.registry import MODELS, Model
-from roofcal.models.sources import Sources
+from roofcal.models.registry import MODELS
+from roofcal.ops.linear.model import BF16_GRAD_WEIGHT, PASSES, Linear, has_casts, usual_weights
+from roofcal.ops.linear.predict import cast_providers
+from roofcal.ops.time_models import Model, Sources, cast_times
 
 COLUMNS: Final = (
     *("recipe", "pass", "casts", "m", "n", "k", "speedup", "low", "high", "class"),

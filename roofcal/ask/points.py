@@ -12,15 +12,14 @@ from roofcal.core.csv_files import Cells, read_rows, size_errors
 from roofcal.core.names import did_you_mean_or_all
 from roofcal.core.records import PlanPoint, Prediction
 from roofcal.core.times import Array
-from roofcal.models import calibrated, composed, gathered_points, linear_points
+from roofcal.models import calibrated
 from roofcal.models.errors import PredictError
-from roofcal.models.fabrics import fabrics_of, world_sizes
-from roofcal.models.registry import model_named
-from roofcal.models.sources import Sources
+from roofcal.models.registry import model_named, predict_points
 from roofcal.models.wave import model as wave
 from roofcal.ops import BY_NAME
-from roofcal.ops.all_gather_matmul.spec import GEMM_ONLY
 from roofcal.ops.constants import calibrated_providers
+from roofcal.ops.parts import load_part
+from roofcal.ops.time_models import Sources
 
 _COLUMNS: Final = ("recipe", "m", "n", "k")
 
@@ -29,7 +28,7 @@ def predict_point(point: PlanPoint, model: str, sources: Sources) -> Prediction:
     """One prediction; raises PredictError where the model has no answer for the point."""
     time_model = model_named(model)
     check_point(point)
-    predictions = composed.predict(time_model, [point], sources)
+    predictions = predict_points(time_model, [point], sources)
     if not predictions:
         raise PredictError(_no_answer(point, model, sources))
     return predictions[0]
@@ -48,27 +47,11 @@ def _no_answer(point: PlanPoint, model: str, sources: Sources) -> str:
             constants = sources.calibration.constants
             names = ", ".join(calibrated_providers(constants, "gemm", point.recipe))
             why = f"it knows products {point.recipe} by {names} there"
-    if point.op == gathered_points.OP:
-        why = _no_link(point, model, sources) or why
-    if point.op == linear_points.OP:
-        why = "it lacks a product or a cast of it there, and a linear is their sum"
+    explain = getattr(load_part(BY_NAME[point.op], "predict"), "why_unanswered", None)
+    if explain is not None:
+        why = explain(model_named(model), point, sources) or why
     what = f"{point.op} {point.recipe}" + (f" by {point.provider}" if point.provider else "")
     return f"model '{model}' has no answer for {what} on {point.device}: {why}"
-
-
-def _no_link(point: PlanPoint, model: str, sources: Sources) -> str | None:
-    """What a model lacks to time the gather of a point; None where it lacks nothing of that."""
-    if point.provider == GEMM_ONLY:
-        return None
-    if fabrics_of(model, sources, point.world_size):
-        return None
-    if sources.calibration is None or model != calibrated.MODEL:
-        return f"it knows no link between {point.world_size} devices there"
-    sizes = ", ".join(map(str, world_sizes(sources.calibration))) or "none"
-    return (
-        f"its calibration has no link constants of world size {point.world_size}; world sizes it "
-        f"has: {sizes}; measure probe_link there, or ask --model wave"
-    )
 
 
 def check_point(point: PlanPoint) -> None:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from roofcal.core.jsonl import read_records
+from roofcal.core.paths import RunFolder
 from roofcal.core.records import Environment, Measurement, PlanPoint
 from roofcal.core.statistics import summarise
 from roofcal.fitting.probes import CalibrationError, Probe
@@ -14,13 +15,14 @@ def read_environment(run: Path) -> Environment:
 
     Raises RecordsError for a bad file, CalibrationError for an empty one.
     """
-    found = read_records(run / "environment.jsonl", Environment)
-    if not found:
+    path = RunFolder.at(run).environment_file
+    environments = read_records(path, Environment)
+    if not environments:
         raise CalibrationError(
-            f"{run}/environment.jsonl: holds no Environment record; run "
+            f"{path}: holds no Environment record; run "
             "`python -m roofcal doctor --write-environment results` on the device's machine"
         )
-    return found[0]
+    return environments[0]
 
 
 def read_probes(run: Path, op: str) -> list[Probe]:
@@ -31,20 +33,13 @@ def read_probes(run: Path, op: str) -> list[Probe]:
     """
     if BY_NAME[op].role != "probe":
         raise CalibrationError(f"{op} is no probe op; a calibration is fitted on probes alone")
-    plan, measured = _file(run, "plan", op), _file(run, "measurements", op)
-    if plan is None or measured is None:
+    files = RunFolder.at(run)
+    plan, measurements = files.plan_file(op), files.measurements_file(op)
+    if not plan.is_file() or not measurements.is_file():
         return []
     points = {point.point_id: point for point in read_records(plan, PlanPoint)}
     return [
         Probe(point=points[m.point_id], measurement=m, latency=summarise(m.settled_samples_s))
-        for m in read_records(measured, Measurement)
+        for m in read_records(measurements, Measurement)
         if m.status == "ok" and m.point_id in points
     ]
-
-
-def _file(run: Path, kind: str, op: str) -> Path | None:
-    for suffix in (".jsonl", ".jsonl.gz"):
-        path = run / kind / f"{op}{suffix}"
-        if path.is_file():
-            return path
-    return None

@@ -11,7 +11,7 @@ from roofcal.core.paths import RunFolder
 
 if TYPE_CHECKING:
     from roofcal.core.devices import DeviceSpec
-    from roofcal.models.sources import Sources
+    from roofcal.ops.time_models import Sources
 
 # What add_subparsers gives; argparse has no public name for it.
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
@@ -91,7 +91,7 @@ def device_sources(device: str, environment: str | None, model: str) -> "tuple[S
     from roofcal.core.devices import load_devices
     from roofcal.models.calibrations import find_calibration
     from roofcal.models.errors import PredictError
-    from roofcal.models.sources import Sources
+    from roofcal.ops.time_models import Sources
 
     if model == "calibrated":
         folder, calibration = find_calibration(device, environment, paths.PUBLISHED, paths.RESULTS)

@@ -16,7 +16,7 @@ from roofcal.cli.arguments import (
 
 if TYPE_CHECKING:
     from roofcal.ask.breakeven import Breakeven
-    from roofcal.models.linear import Linear
+    from roofcal.ops.linear.model import Linear
 
 
 def add_breakeven(commands: Commands) -> None:
@@ -61,8 +61,8 @@ def _breakeven(options: argparse.Namespace) -> None:
 def _one_linear(options: argparse.Namespace) -> None:
     from roofcal.ask.breakeven import breakeven
     from roofcal.models.errors import PredictError
-    from roofcal.models.linear import Linear, usual_weights
     from roofcal.models.registry import model_named
+    from roofcal.ops.linear.model import Linear, usual_weights
 
     require(options, "breakeven", "device", "recipe", "k", "n")
     model = model_named(options.model)

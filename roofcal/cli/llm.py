@@ -16,7 +16,7 @@ from roofcal.core import paths
 
 if TYPE_CHECKING:
     from roofcal.ask.llm.deployment import Deployment
-    from roofcal.models.sources import Sources
+    from roofcal.ops.time_models import Sources
 
 
 def add_llm(commands: Commands) -> None:
@@ -97,7 +97,7 @@ def _deployment(options: argparse.Namespace) -> "Deployment":
 
 def _sources(options: argparse.Namespace) -> "Sources":
     from roofcal.models.calibrations import find_calibration
-    from roofcal.models.sources import Sources
+    from roofcal.ops.time_models import Sources
 
     _, calibration = find_calibration(
         options.device, options.environment, paths.PUBLISHED, paths.RESULTS

@@ -20,7 +20,7 @@ from roofcal.cli.arguments import (
 from roofcal.core.paths import RunFolder
 
 if TYPE_CHECKING:
-    from roofcal.models.sources import Sources
+    from roofcal.ops.time_models import Sources
 
 
 def add_predict(commands: Commands) -> None:

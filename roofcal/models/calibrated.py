@@ -7,12 +7,14 @@ from collections.abc import Sequence
 
 from roofcal.core.records import Calibration, PlanPoint, Prediction
 from roofcal.core.times import Array, Times
-from roofcal.models.sources import Sources
 from roofcal.ops import OPS
 from roofcal.ops.cast import predict as casts
 from roofcal.ops.constants import calibrated_providers
 from roofcal.ops.gemm import predict as products
 from roofcal.ops.parts import load_part
+from roofcal.ops.probe_link.model import Fabrics
+from roofcal.ops.probe_link.predict import calibrated_fabrics
+from roofcal.ops.time_models import Sources
 
 MODEL = "calibrated"
 
@@ -46,6 +48,12 @@ def cast_times(sources: Sources, provider: str, recipe: str, rows: Array, cols: 
     if sources.calibration is None:
         raise KeyError(f"{provider}.{recipe}")
     return casts.cast_times(sources.calibration, provider, recipe, rows, cols)
+
+
+def fabrics(sources: Sources, world_size: int) -> Fabrics | None:
+    """The link among so many devices; None where its all-gather was not calibrated."""
+    calibration = sources.calibration
+    return None if calibration is None else calibrated_fabrics(calibration, world_size)
 
 
 def predict(points: Sequence[PlanPoint], sources: Sources) -> list[Prediction]:

@@ -16,11 +16,12 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from roofcal.core.devices import DeviceSpec
+from roofcal.core.durations import Duration, Priced, Rate
 from roofcal.core.records import Calibration
 from roofcal.core.units import GB
-from roofcal.models.duration import Duration, Priced, Rate
 from roofcal.models.errors import PredictError
 from roofcal.ops.probe_link.model import share
+from roofcal.ops.probe_link.predict import UncertainLine, calibrated_line
 
 Source = Literal["auto", "datasheet", "calibrated"]
 SOURCES: Final[tuple[Source, ...]] = ("auto", "datasheet", "calibrated")
@@ -29,18 +30,10 @@ ASSUMED_LATENCY: Final = Duration(12e-6, 6e-6, 24e-6)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """Rate and latency of one collective in one world size."""
-
-    rate: Rate
-    latency: Duration
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
     """How GPUs are joined: a line per (collective, world size), and where they come from."""
 
-    lines: dict[tuple[str, int], Line]
+    lines: dict[tuple[str, int], UncertainLine]
     says: str | None
 
     def collective(self, name: str, world_size: int, count_bytes: float) -> Priced:
@@ -80,19 +73,6 @@ def link_of(
     return _assumed(spec, keys, calibrated=source != "datasheet")
 
 
-def calibrated_line(calibration: Calibration, collective: str, world_size: int) -> Line | None:
-    """The line of constants `link.<collective>.<world size>.*`; None where they were not fitted."""
-    prefix = f"link.{collective}.{world_size}."
-    rate = calibration.constants.get(f"{prefix}bytes_per_s")
-    latency = calibration.constants.get(f"{prefix}latency_s")
-    if rate is None or latency is None:
-        return None
-    return Line(
-        rate=Rate(rate.value, rate.ci95_low, rate.ci95_high),
-        latency=Duration(latency.value, latency.ci95_low, latency.ci95_high),
-    )
-
-
 def _not_calibrated(calibration: Calibration, missing: list[tuple[str, int]]) -> str:
     wanted = ", ".join(f"{name} of {size} GPUs" for name, size in missing)
     names = [name.split(".") for name in calibration.constants if name.startswith("link.")]
@@ -112,7 +92,7 @@ def _assumed(spec: DeviceSpec, keys: list[tuple[str, int]], *, calibrated: bool)
             f"config/devices/{spec.device}.yaml states no link_gb_per_s; give --tp 1 --pp 1"
         )
     share = ASSUMED_SHARE
-    line = Line(
+    line = UncertainLine(
         rate=Rate(share.value * peak, share.low * peak, share.high * peak), latency=ASSUMED_LATENCY
     )
     why = "not calibrated, " if calibrated else ""

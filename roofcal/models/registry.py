@@ -1,46 +1,17 @@
-"""The models of time by name, and what they read.
-
-A model is a module of this package with
-
-    MODEL                                   its name
-    product_recipes(sources)                recipes of op gemm it can answer from these sources
-    product_times(sources, recipe, m, n, k) Times of C[M,N] = A[M,K] @ B[N,K].T, float64 vectors;
-                                            raises KeyError for a recipe it cannot answer
-    predict(points, sources)                a Prediction per point it can answer, of any op
-"""
+"""The models of time by name: modules of this package, each a roofcal.ops.time_models.Model."""
 
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from roofcal.core.environments import origin_environment
 from roofcal.core.records import PlanPoint, Prediction
-from roofcal.core.times import Array, Times
 from roofcal.models import calibrated, datasheet
 from roofcal.models.errors import PredictError
-from roofcal.models.sources import Sources
 from roofcal.models.torchao import model as torchao
 from roofcal.models.wave import model as wave
-
-
-class Model(Protocol):
-    """What every model of time has; see the module."""
-
-    MODEL: str
-
-    def product_recipes(self, sources: Sources, /) -> tuple[str, ...]:
-        """Recipes of op gemm it can answer."""
-        ...
-
-    def product_times(
-        self, sources: Sources, recipe: str, m: Array, n: Array, k: Array, /
-    ) -> Times:
-        """Seconds of products of one recipe."""
-        ...
-
-    def predict(self, points: Sequence[PlanPoint], sources: Sources, /) -> list[Prediction]:
-        """A prediction per point it can answer."""
-        ...
-
+from roofcal.ops import OPS
+from roofcal.ops.parts import load_part
+from roofcal.ops.time_models import Model, Sources
 
 _ALL: Final[tuple[Model, ...]] = (datasheet, torchao, wave, calibrated)
 MODELS: Final[dict[str, Model]] = {model.MODEL: model for model in _ALL}
@@ -60,3 +31,20 @@ def model_named(name: str) -> Model:
     if name not in MODELS:
         raise PredictError(f"unknown model '{name}'; there are {', '.join(MODELS)}")
     return MODELS[name]
+
+
+def predict_points(model: Model, points: Sequence[PlanPoint], sources: Sources) -> list[Prediction]:
+    """A prediction per point that a model can answer, of any op, in the order of the points.
+
+    Points that a model does not answer by itself are put together from its answers to parts of
+    them, by the ops with a `predict_composed` in their predict.py.
+    """
+    answers = {prediction.point_id: prediction for prediction in model.predict(points, sources)}
+    for op in OPS:
+        part = load_part(op, "predict") if op.role == "study" else None
+        predict_composed = getattr(part, "predict_composed", None)
+        if predict_composed is not None:
+            own = [p for p in points if p.op == op.name and p.point_id not in answers]
+            predictions = predict_composed(model, own, sources)
+            answers |= {prediction.point_id: prediction for prediction in predictions}
+    return [answers[point.point_id] for point in points if point.point_id in answers]

@@ -7,12 +7,13 @@ from pathlib import Path
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.environments import transferred_model
 from roofcal.core.jsonl import read_records
+from roofcal.core.paths import RunFolder
 from roofcal.core.records import Calibration, PlanPoint, Prediction
-from roofcal.models import calibrated, composed
+from roofcal.models import calibrated
 from roofcal.models.calibrations import read_calibration
 from roofcal.models.errors import PredictError
-from roofcal.models.registry import MODELS
-from roofcal.models.sources import Sources
+from roofcal.models.registry import MODELS, predict_points
+from roofcal.ops.time_models import Sources
 
 
 def predict_run(
@@ -31,42 +32,33 @@ def predict_run(
     where there is no plan, a calibration is another device's, or two are of one environment;
     RecordsError for bad files.
     """
-    planned = read_records(plan_file(run, op), PlanPoint)
+    plan = RunFolder.at(run).plan_file(op)
+    if not plan.is_file():
+        raise PredictError(f"{plan}: no such plan; the run has not planned op {op}")
+    planned = read_records(plan, PlanPoint)
     points = [point for point in planned if point.protocol.method != "accuracy"]
     devices = sorted({point.device for point in points})
     if len(devices) > 1:
         raise PredictError(f"{run}/plan: is for several devices: {', '.join(devices)}")
-    fitted = read_calibration(calibration, devices[0] if devices else None)
-    sources = Sources(calibration=fitted, spec=spec)
-    found = [p for model in MODELS.values() for p in composed.predict(model, points, sources)]
-    others = _of_other_environments(also, fitted)
-    return [*found, *(p for other in others for p in _transferred(points, other))]
+    own = read_calibration(calibration, devices[0] if devices else None)
+    sources = Sources(calibration=own, spec=spec)
+    predictions = [p for model in MODELS.values() for p in predict_points(model, points, sources)]
+    for other in _other_calibrations(also, own):
+        name = transferred_model(other.environment_id)
+        transferred = predict_points(calibrated, points, Sources(calibration=other))
+        predictions += (replace(prediction, model=name) for prediction in transferred)
+    return predictions
 
 
-def _of_other_environments(paths: Iterable[Path], own: Calibration) -> Iterator[Calibration]:
+def _other_calibrations(paths: Iterable[Path], own: Calibration) -> Iterator[Calibration]:
     """The calibrations in files: of the device of `own`, each of another environment."""
-    known = {own.environment_id}
+    environments = {own.environment_id}
     for path in paths:
-        found = read_calibration(path, own.device)
-        if found.environment_id in known:
+        calibration = read_calibration(path, own.device)
+        if calibration.environment_id in environments:
             raise PredictError(
-                f"--also {path}: environment {found.environment_id} predicts this run already; "
-                "give calibrations of other environments, one of each"
+                f"--also {path}: environment {calibration.environment_id} predicts this run "
+                "already; give calibrations of other environments, one of each"
             )
-        known.add(found.environment_id)
-        yield found
-
-
-def _transferred(points: Sequence[PlanPoint], calibration: Calibration) -> list[Prediction]:
-    name = transferred_model(calibration.environment_id)
-    made = composed.predict(calibrated, points, Sources(calibration=calibration))
-    return [replace(prediction, model=name) for prediction in made]
-
-
-def plan_file(run: Path, op: str) -> Path:
-    """The plan of an op in a run folder, compressed or not; raises PredictError without one."""
-    for suffix in (".jsonl", ".jsonl.gz"):
-        path = run / "plan" / f"{op}{suffix}"
-        if path.is_file():
-            return path
-    raise PredictError(f"{run}/plan/{op}.jsonl: no such plan; the run has not planned op {op}")
+        environments.add(calibration.environment_id)
+        yield calibration

@@ -30,6 +30,7 @@ ALLOWED: dict[str, set[str]] = {
     "roofcal.ops.*.fit": {"numpy", "scipy"},
     "roofcal.ops.parts": {"numpy"},  # for types alone
     "roofcal.ops.predictions": {"numpy"},
+    "roofcal.ops.time_models": {"numpy"},
     "roofcal.ops.*.predict": {"numpy"},
     "roofcal.fitting": {"numpy"},
     "roofcal.fitting.cross_validation": {"numpy", "scipy"},

@@ -27,17 +27,17 @@ import numpy as np
 
 from roofcal.ask.llm.architecture import RECIPES, LocalMatrix, matrix_bytes
 from roofcal.core.devices import DeviceSpec
+from roofcal.core.durations import Duration, Priced, Rate
 from roofcal.core.recipes import GEMM_RECIPES
 from roofcal.core.records import Calibration, Ceiling
 from roofcal.core.times import Array, Times
 from roofcal.models import calibrated
-from roofcal.models.duration import Duration, Priced, Rate
 from roofcal.models.errors import PredictError
-from roofcal.models.sources import Sources
 from roofcal.ops import BY_NAME
 from roofcal.ops.gemm import predict as calibrated_products
 from roofcal.ops.gemm.model import joined
 from roofcal.ops.gemm.predict import default_provider
+from roofcal.ops.time_models import Sources
 
 ATTENTION_SHARE: Final = Rate(0.55, 0.35, 0.75)
 CACHE_SHARE: Final = 0.8

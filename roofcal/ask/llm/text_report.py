@@ -7,8 +7,8 @@ from roofcal.ask.llm.architecture import active_parameters, parameters
 from roofcal.ask.llm.deployment import RESERVE
 from roofcal.ask.llm.estimate import Estimate, PhaseTime
 from roofcal.ask.llm.operator_times import ATTENTION_SHARE
+from roofcal.core.durations import Duration, Rate
 from roofcal.core.units import GB, format_seconds
-from roofcal.models.duration import Duration, Rate
 
 _HEADER: Final = ("ms", "95 %", "share", "bound by")
 _BATCH_HEADER: Final = (

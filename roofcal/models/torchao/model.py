@@ -19,11 +19,11 @@ from roofcal.core.recipes import GEMM_RECIPES, RECIPES, WEIGHT_ONLY_RECIPES
 from roofcal.core.records import PlanPoint, Prediction
 from roofcal.core.times import Array, Times
 from roofcal.models.roofline import longest_part
-from roofcal.models.sources import Sources
 from roofcal.models.torchao.casts import kernel_s, traffic_s
 from roofcal.models.torchao.constants import Constants, from_datasheet
 from roofcal.models.torchao.linears import product_parts
 from roofcal.ops import BY_NAME
+from roofcal.ops.time_models import Sources
 
 MODEL = "torchao"
 _FORMATS: Final = {"bf16": "bf16", "fp8_e4m3": "fp8"}  # our dtype of an operand -> torchao's

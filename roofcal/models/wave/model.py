@@ -21,11 +21,13 @@ from roofcal.core.recipes import GEMM_RECIPES, WEIGHT_ONLY_RECIPES
 from roofcal.core.records import PlanPoint, Prediction
 from roofcal.core.times import Array, Times
 from roofcal.core.wave_device import WaveDevice
-from roofcal.models.sources import Sources
+from roofcal.models.wave.collectives import used_bytes_per_s
 from roofcal.models.wave.gemm import ProductTimes
 from roofcal.models.wave.gemm import product_times as gemm_times
 from roofcal.models.wave.operator_time import kernel_time, stream_seconds
 from roofcal.ops import BY_NAME
+from roofcal.ops.probe_link.model import Fabric, Fabrics, Line
+from roofcal.ops.time_models import Sources
 
 MODEL = "wave"
 
@@ -54,6 +56,24 @@ def product_times(sources: Sources, recipe: str, m: Array, n: Array, k: Array) -
         raise KeyError(recipe)
     times = gemm_times(sources.wave, GEMM_RECIPES[recipe], m, n, k)
     return Times(total=times.total, bound_by=times.bound_by)
+
+
+def fabrics(sources: Sources, world_size: int) -> Fabrics | None:
+    """The described link, for NCCL and symmetric memory alike; None for too many devices."""
+    device = sources.wave
+    if device is None or world_size > device.link_ranks:
+        return None
+    line = Line(
+        latency_s=device.link_latency_s * math.log2(world_size),
+        bytes_per_s=used_bytes_per_s(device, world_size),
+    )
+    fabric = Fabric(
+        library=line,
+        direct=line,
+        copy_latency_s=device.link_latency_s,
+        dram_bytes_per_s=device.stream_bytes_per_s,
+    )
+    return Fabrics(likely=fabric)
 
 
 def predict(points: Sequence[PlanPoint], sources: Sources) -> list[Prediction]:

@@ -27,9 +27,9 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from roofcal.core.recipes import RECIPES
+from roofcal.core.times import Array
 from roofcal.ops.all_gather_matmul.spec import (
     ALL_GATHER_ONLY,
     GEMM_ONLY,
@@ -37,37 +37,9 @@ from roofcal.ops.all_gather_matmul.spec import (
     OURS,
     TORCH,
 )
+from roofcal.ops.probe_link.model import Fabric, Line
 
 CHUNKS: Final = (1, 2, 4)  # of a shard: those that kernels.gather.plans chooses from
-Array = NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """Latency and rate of a transfer: seconds = latency_s + bytes / bytes_per_s."""
-
-    latency_s: float
-    bytes_per_s: float
-
-    def seconds(self, moved: Array, times: int = 1) -> Array:
-        """Of so many bytes over a device's link, in so many transfers."""
-        return times * self.latency_s + moved / self.bytes_per_s
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fabric:
-    """What joins the devices of one world size.
-
-    library            all-gather of NCCL or gloo, by bytes that a device receives
-    direct             all-gather by symmetric memory; None where unknown
-    copy_latency_s     of one copy to a peer
-    dram_bytes_per_s   of a copy within a device, bytes read and written both counted
-    """
-
-    library: Line
-    direct: Line | None = None
-    copy_latency_s: float = 0.0
-    dram_bytes_per_s: float = float("inf")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

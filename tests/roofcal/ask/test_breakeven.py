@@ -17,8 +17,9 @@ from roofcal.ask.breakeven import (
 )
 from roofcal.core.times import Array, Times
 from roofcal.models.errors import PredictError
-from roofcal.models.linear import BF16_GRAD_WEIGHT, Linear, linear_times
-from roofcal.models.sources import Sources
+from roofcal.ops.linear.model import BF16_GRAD_WEIGHT, Linear
+from roofcal.ops.linear.predict import linear_times
+from roofcal.ops.time_models import Sources
 from tests.roofcal.models.stand_in import Seconds, StandIn
 
 NOTHING = Sources()

@@ -14,8 +14,8 @@ from roofcal.core.records import Calibration
 from roofcal.core.times import Array
 from roofcal.models import calibrated
 from roofcal.models.errors import PredictError
-from roofcal.models.linear import BF16_GRAD_WEIGHT, Linear
-from roofcal.models.sources import Sources
+from roofcal.ops.linear.model import BF16_GRAD_WEIGHT, Linear
+from roofcal.ops.time_models import Sources
 from tests.roofcal.models.runs import SOURCES, calibration
 from tests.roofcal.models.stand_in import Seconds, StandIn
 

@@ -10,7 +10,7 @@ from roofcal.ask.points import as_dict, check_point, predict_csv, predict_point
 from roofcal.core.csv_files import CsvError
 from roofcal.core.records import PlanPoint
 from roofcal.models.errors import PredictError
-from roofcal.models.sources import Sources
+from roofcal.ops.time_models import Sources
 from tests.roofcal.models.runs import SOURCES, SPEC, product
 
 

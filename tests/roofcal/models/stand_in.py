@@ -9,7 +9,7 @@ import numpy as np
 
 from roofcal.core.records import PlanPoint, Prediction
 from roofcal.core.times import Array, Times
-from roofcal.models.sources import Sources
+from roofcal.ops.time_models import Sources
 
 Seconds = Callable[[Array], Array]  # of the rows m, n, k of one array
 

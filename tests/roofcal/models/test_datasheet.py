@@ -3,7 +3,7 @@
 import pytest
 
 from roofcal.models import datasheet
-from roofcal.models.sources import Sources
+from roofcal.ops.time_models import Sources
 from tests.roofcal.models.runs import SOURCES, cast, product
 
 

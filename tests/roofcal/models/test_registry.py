@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
+from roofcal.core.records import PlanPoint
 from roofcal.models.errors import PredictError
-from roofcal.models.registry import MODELS, model_named
-from roofcal.models.sources import Sources
+from roofcal.models.registry import MODELS, model_named, predict_points
+from roofcal.ops.time_models import Sources
+from tests.roofcal.models.links import LINKED, gathered
 from tests.roofcal.models.runs import SOURCES, product
 
 SIZES = [(1, 4096, 8192), (300, 512, 640), (4096, 4096, 4096), (33, 1000, 77)]
@@ -51,3 +53,12 @@ def test_an_unknown_model_lists_those_there_are() -> None:
 def test_a_name_from_the_error_table_says_how_to_ask_for_it() -> None:
     with pytest.raises(PredictError, match=r"--environment driver580-torch2\.10$"):
         model_named("calibrated@driver580-torch2.10")
+
+
+def test_answers_of_all_ops_stand_in_the_order_of_the_points() -> None:
+    shape = {"m": 512, "n": 1024, "k": 2048}
+    linear = PlanPoint(op="linear", provider="x", recipe="bf16", shape=shape, device="made-up")
+    points = [gathered("nccl_then_gemm"), linear, product(64, 64, 64), gathered("torch_fused", 4)]
+    answers = predict_points(MODELS["calibrated"], points, LINKED)
+    assert [answer.point_id for answer in answers] == [point.point_id for point in points[:3]]
+    assert predict_points(MODELS["calibrated"], [], LINKED) == []

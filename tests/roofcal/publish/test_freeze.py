@@ -13,7 +13,7 @@ from roofcal.core.jsonl import append_record, read_records, write_records
 from roofcal.core.machine.checkout import checkout_commit
 from roofcal.core.records import Measurement, PlanPoint, Prediction
 from roofcal.models import calibrated
-from roofcal.models.sources import Sources
+from roofcal.ops.time_models import Sources
 from roofcal.publish.freeze import PublishError, publish
 from roofcal.publish.manifest import read_manifest
 from roofcal.report.sections.llm.table import NEEDED

@@ -5,7 +5,7 @@ from dataclasses import replace
 from roofcal.ask.llm.deployment import Deployment, Workload
 from roofcal.core.language_models import LanguageModel, load_model
 from roofcal.core.records import Calibration, Ceiling
-from roofcal.models.sources import Sources
+from roofcal.ops.time_models import Sources
 from tests.paths import ROOT
 from tests.roofcal.models.runs import SPEC, calibration, exactly
 

@@ -12,7 +12,7 @@ from roofcal.ask.llm.csv_table import COLUMNS, CUTS, as_dict, run_table, table_r
 from roofcal.ask.llm.estimate import estimate
 from roofcal.core.jsonl import write_records
 from roofcal.models.errors import PredictError
-from roofcal.models.sources import Sources
+from roofcal.ops.time_models import Sources
 from tests.roofcal.ask.llm.deployments import LINKED, SOURCES, calibrated, deployment, model
 from tests.roofcal.models.runs import SPEC, calibration
 

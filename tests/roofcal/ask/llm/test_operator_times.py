@@ -16,7 +16,7 @@ from roofcal.ask.llm.operator_times import (
 )
 from roofcal.models import calibrated as calibrated_model
 from roofcal.models.errors import PredictError
-from roofcal.models.sources import Sources
+from roofcal.ops.time_models import Sources
 from tests.roofcal.ask.llm.deployments import LINKED, SOURCES, calibrated
 from tests.roofcal.models.runs import calibration
 

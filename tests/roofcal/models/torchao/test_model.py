@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from roofcal.models.sources import Sources
 from roofcal.models.torchao import model as torchao
+from roofcal.ops.time_models import Sources
 from tests.roofcal.models.runs import SOURCES, SPEC, cast, product
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from roofcal.core.devices import load_device, load_devices
-from roofcal.models.sources import Sources
 from roofcal.models.wave import model
 from roofcal.models.wave.gemm import product as gemm
+from roofcal.ops.time_models import Sources
 from tests.paths import ROOT
 from tests.roofcal.models.runs import DESCRIBED, SOURCES, SPEC, WAVE, cast, product
 

@@ -5,8 +5,6 @@ import pytest
 
 from roofcal.ops.all_gather_matmul.model import (
     CHUNKS,
-    Fabric,
-    Line,
     Parts,
     collectives,
     evaluate,
@@ -14,6 +12,7 @@ from roofcal.ops.all_gather_matmul.model import (
     received_bytes,
 )
 from roofcal.ops.all_gather_matmul.spec import OP
+from roofcal.ops.probe_link.model import Fabric, Line
 
 LIBRARY = Line(latency_s=30e-6, bytes_per_s=250e9)
 DIRECT = Line(latency_s=16e-6, bytes_per_s=400e9)

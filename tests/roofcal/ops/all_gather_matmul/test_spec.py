@@ -6,9 +6,9 @@ from roofcal.core.language_models import load_models
 from roofcal.core.records import PlanPoint
 from roofcal.core.work import Work
 from roofcal.models import datasheet
-from roofcal.models.sources import Sources
 from roofcal.ops.all_gather_matmul.spec import OP
 from roofcal.ops.gemm.spec import OP as GEMM
+from roofcal.ops.time_models import Sources
 from roofcal.study.config import load_study
 from roofcal.study.schema import Backend
 from tests.paths import ROOT

@@ -8,13 +8,13 @@ import pytest
 
 from roofcal.core.records import Calibration, Ceiling, PlanPoint
 from roofcal.models import calibrated, datasheet
-from roofcal.models.sources import Sources
 from roofcal.models.torchao import model as torchao
 from roofcal.models.wave import model as wave
 from roofcal.ops.constants import calibrated_providers
 from roofcal.ops.mixed_gemm.model import FAMILIES, evaluate
 from roofcal.ops.mixed_gemm.predict import narrow_parts
 from roofcal.ops.mixed_gemm.spec import OP
+from roofcal.ops.time_models import Sources
 from tests.roofcal.models.runs import SOURCES, SPEC, WAVE
 
 RECIPE = "int4_groupwise_g128"

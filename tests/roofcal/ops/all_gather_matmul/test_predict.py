@@ -6,58 +6,20 @@ import numpy as np
 import pytest
 
 from roofcal.ask.points import as_dict, predict_point
-from roofcal.core.records import Ceiling, PlanPoint, Prediction
-from roofcal.models import calibrated, composed, datasheet
+from roofcal.core.records import PlanPoint, Prediction
+from roofcal.models import calibrated, datasheet
 from roofcal.models.errors import PredictError
-from roofcal.models.gathered_points import predict
-from roofcal.models.registry import MODELS, Model
-from roofcal.models.sources import Sources
+from roofcal.models.registry import MODELS, predict_points
 from roofcal.models.torchao import model as torchao
 from roofcal.models.wave import model as wave
-from tests.roofcal.models.runs import DESCRIBED, SOURCES, calibration, product
-
-M, N, K = 8192, 3584, 8192
-GATHERED = M * K * 2
-LINES = {
-    "all_gather": (250e9, 30e-6),
-    "all_gather_symm_mem": (400e9, 16e-6),
-    "send": (400e9, 5e-6),
-}
-
-
-def near(value: float, unit: str) -> Ceiling:
-    ends = (0.9 * value, 1.1 * value)
-    return Ceiling(value=value, ci95_low=ends[0], ci95_high=ends[1], unit=unit, evidence="made up")
-
-
-def linked(*names: str, world_sizes: tuple[int, ...] = (2, 8)) -> Sources:
-    """The made-up device with lines of some collectives."""
-    own = calibration()
-    made = {
-        f"link.{name}.{size}.{tail}": near(value, unit)
-        for name in names
-        for size in world_sizes
-        for (tail, unit), value in zip(
-            (("bytes_per_s", "B/s"), ("latency_s", "s")), LINES[name], strict=True
-        )
-    }
-    fitted = replace(own, constants={**own.constants, **made})
-    return replace(SOURCES, calibration=fitted, spec=replace(DESCRIBED, link_bytes_per_s=450e9))
-
-
-LINKED = linked(*LINES)
-
-
-def gathered(provider: str, world_size: int = 2, recipe: str = "bf16", m: int = M) -> PlanPoint:
-    shape = {"m": m, "n": N, "k": K}
-    return PlanPoint(
-        op="all_gather_matmul", provider=provider, recipe=recipe, shape=shape, device="made-up",
-        world_size=world_size,
-    )  # fmt: skip
+from roofcal.ops.all_gather_matmul.predict import predict_composed
+from roofcal.ops.time_models import Model, Sources
+from tests.roofcal.models.links import GATHERED, LINKED, K, M, N, gathered, linked
+from tests.roofcal.models.runs import SOURCES, product
 
 
 def one(point: PlanPoint, sources: Sources = LINKED, model: Model = calibrated) -> Prediction:
-    (found,) = composed.predict(model, [point], sources)
+    (found,) = predict_points(model, [point], sources)
     return found
 
 
@@ -107,7 +69,7 @@ def test_a_point_without_a_provider_is_the_fastest_that_is_no_bound() -> None:
 
 def test_a_world_size_that_was_not_calibrated_has_no_prediction_and_no_crash() -> None:
     points = [gathered("nccl_then_gemm", size) for size in (2, 4, 8)]
-    found = composed.predict(calibrated, points, LINKED)
+    found = predict_points(calibrated, points, LINKED)
     assert [p.point_id for p in found] == [points[0].point_id, points[2].point_id]
     assert one(gathered("gemm_only", 4)).total_s == alone().total_s
 
@@ -116,13 +78,12 @@ def test_without_symmetric_memory_only_the_sequence_is_predicted() -> None:
     sources = linked("all_gather")
     assert one(gathered("nccl_then_gemm"), sources).total_s > 0
     for name in ("torch_fused", "symm_mem_fused"):
-        assert predict(calibrated, [gathered(name)], sources) == []
+        assert predict_composed(calibrated, [gathered(name)], sources) == []
 
 
-def test_recipes_and_ops_it_does_not_know_have_no_prediction() -> None:
-    points = [gathered("nccl_then_gemm", recipe="fp8_axiswise"), product(64, 64, 64)]
-    assert predict(calibrated, points, LINKED) == []
-    assert predict(calibrated, [gathered("gemm_only", 1)], LINKED) == []
+def test_recipes_and_devices_it_does_not_know_have_no_prediction() -> None:
+    points = [gathered("nccl_then_gemm", recipe="fp8_axiswise"), gathered("gemm_only", 1)]
+    assert predict_composed(calibrated, points, LINKED) == []
 
 
 def test_the_wave_model_knows_links_and_states_no_interval() -> None:
@@ -133,7 +94,7 @@ def test_the_wave_model_knows_links_and_states_no_interval() -> None:
     assert found.total_s == pytest.approx(device.link_latency_s + GATHERED / 2 / rate)
     assert (found.low_s, found.high_s) == (None, None)
     beyond = 2 * device.link_ranks
-    assert composed.predict(wave, [gathered("nccl_then_gemm", beyond)], LINKED) == []
+    assert predict_points(wave, [gathered("nccl_then_gemm", beyond)], LINKED) == []
 
 
 def test_the_datasheet_has_the_link_as_a_third_roof() -> None:
@@ -149,14 +110,14 @@ def test_the_datasheet_has_the_link_as_a_third_roof() -> None:
     assert gather.total_s == pytest.approx(link)
     assert gather.bound_by == "link"
     assert one(gathered("gemm_only"), model=datasheet).link_s is None
-    assert composed.predict(datasheet, [gathered("all_gather_only")], SOURCES) == []
+    assert predict_points(datasheet, [gathered("all_gather_only")], SOURCES) == []
 
 
 def test_torchao_answers_for_the_product_alone() -> None:
     answered = [
         name
         for name in ("nccl_then_gemm", "symm_mem_fused", "gemm_only", "all_gather_only")
-        if composed.predict(torchao, [gathered(name)], LINKED)
+        if predict_points(torchao, [gathered(name)], LINKED)
     ]
     assert answered == ["gemm_only"]
 
@@ -194,13 +155,11 @@ def test_an_answer_says_for_how_many_devices_it_is() -> None:
 
 def test_vectors_of_many_shapes_are_those_of_each() -> None:
     points = [gathered("symm_mem_fused", 2, m=m) for m in (512, 4096, 8192)]
-    together = composed.predict(calibrated, points, LINKED)
+    together = predict_points(calibrated, points, LINKED)
     assert [p.total_s for p in together] == [one(point).total_s for point in points]
     assert np.all(np.diff([p.total_s for p in together]) > 0)
 
 
 def test_every_model_is_asked() -> None:
-    found = [
-        p for m in MODELS.values() for p in composed.predict(m, [gathered("gemm_only")], LINKED)
-    ]
+    found = [p for m in MODELS.values() for p in predict_points(m, [gathered("gemm_only")], LINKED)]
     assert {p.model for p in found} == set(MODELS)

@@ -2,10 +2,17 @@
 
 import pytest
 
-from roofcal.models.fabrics import NO_LINK, fabrics_of, world_sizes
-from roofcal.models.sources import Sources
+from roofcal.models.registry import MODELS
+from roofcal.ops.probe_link.model import NO_LINK, Fabrics
+from roofcal.ops.probe_link.predict import calibrated_world_sizes
+from roofcal.ops.time_models import KnowsLinks, Sources
+from tests.roofcal.models.links import LINES, LINKED, linked
 from tests.roofcal.models.runs import calibration
-from tests.roofcal.models.test_gathered_points import LINES, LINKED, linked
+
+
+def fabrics_of(name: str, sources: Sources, world_size: int) -> Fabrics | None:
+    model = MODELS[name]
+    return model.fabrics(sources, world_size) if isinstance(model, KnowsLinks) else None
 
 
 def test_fast_ends_have_the_least_latency_and_the_highest_rate() -> None:
@@ -37,10 +44,10 @@ def test_without_sources_or_a_link_nothing_is_known(model: str) -> None:
 
 def test_world_sizes_are_those_of_the_all_gather() -> None:
     assert LINKED.calibration is not None
-    assert world_sizes(LINKED.calibration) == [2, 8]
+    assert calibrated_world_sizes(LINKED.calibration, "all_gather") == [2, 8]
     only = linked("send").calibration
     assert only is not None
-    assert world_sizes(only) == []
+    assert calibrated_world_sizes(only, "all_gather") == []
     assert set(LINES) > {"send"}
 
 

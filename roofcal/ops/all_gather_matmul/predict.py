@@ -1,0 +1,110 @@
+"""All-gather and product by models that know a link; equations: the model beside.
+
+Products are those of the model, of the library where it tells providers apart; the link is what
+the model knows of it. Both mean a captured graph: what the host does in eager calls is in no part.
+The datasheet's model answers by itself, torchao's for the product alone. Intervals are times with
+all parts at the fast and all at the slow ends of theirs. On a CPU the ranks share the cores that
+the constants of products were fitted on, so products are predicted faster than they are. A point
+without a provider is that of the fastest that can be answered, bounds left out.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from roofcal.core.environments import CALIBRATED
+from roofcal.core.records import PlanPoint, Prediction
+from roofcal.core.times import Array, Times
+from roofcal.ops.all_gather_matmul import spec
+from roofcal.ops.all_gather_matmul.model import evaluate, pieces
+from roofcal.ops.predictions import Answer, predictions_of, sizes_of
+from roofcal.ops.probe_link.model import NO_LINK, Fabrics
+from roofcal.ops.probe_link.predict import calibrated_world_sizes
+from roofcal.ops.time_models import KnowsLinks, Model, Sources, product_times
+
+
+def predict_composed(
+    model: Model, points: Sequence[PlanPoint], sources: Sources
+) -> list[Prediction]:
+    """A prediction per point of several devices that the model can answer."""
+    groups: dict[tuple[str, str, int], list[PlanPoint]] = {}
+    for point in points:
+        if point.world_size > 1:
+            key = (point.provider, point.recipe, point.world_size)
+            groups.setdefault(key, []).append(point)
+    predictions: list[Prediction] = []
+    for (provider, _, _), members in groups.items():
+        candidates = (provider,) if provider else _whole_providers()
+        answers = [_predict_group(model, name, members, sources) for name in candidates]
+        answered = [answer for answer in answers if answer]
+        predictions += (
+            min(of_point, key=lambda prediction: prediction.total_s)
+            for of_point in zip(*answered, strict=True)
+        )
+    return predictions
+
+
+def why_unanswered(model: Model, point: PlanPoint, sources: Sources) -> str | None:
+    """Why a model cannot say how long a gather takes; None where that is not what it lacks."""
+    world_size = point.world_size
+    if point.provider == spec.GEMM_ONLY or _fabrics(model, sources, world_size) is not None:
+        return None
+    if sources.calibration is None or model.MODEL != CALIBRATED:
+        return f"it knows no link between {world_size} devices there"
+    calibrated = calibrated_world_sizes(sources.calibration, "all_gather")
+    return (
+        f"its calibration has no link constants of world size {world_size}; world sizes it has: "
+        f"{', '.join(map(str, calibrated)) or 'none'}; measure probe_link there, or ask --model "
+        "wave"
+    )
+
+
+def _fabrics(model: Model, sources: Sources, world_size: int) -> Fabrics | None:
+    return model.fabrics(sources, world_size) if isinstance(model, KnowsLinks) else None
+
+
+def _whole_providers() -> list[str]:
+    """All providers that gather and multiply."""
+    every = [name for names in spec.OP.providers.values() for name in names]
+    return [name for name in every if name not in spec.BOUNDS]
+
+
+def _predict_group(
+    model: Model, provider: str, points: Sequence[PlanPoint], sources: Sources
+) -> list[Prediction]:
+    """Predictions of points of one recipe and world size by a provider; [] if it is unknown."""
+    recipe, world_size = points[0].recipe, points[0].world_size
+    alone = provider == spec.GEMM_ONLY
+    link = NO_LINK if alone else _fabrics(model, sources, world_size)
+    if link is None:
+        return []
+    m, n, k = sizes_of(points, "mnk")
+    try:
+        rows = m / pieces(provider, world_size)
+        product = _product_times(model, sources, provider, recipe, (rows, n, k))
+        likely = evaluate(provider, recipe, link.likely, (m, k), product.total, world_size)
+        low, high = (
+            None
+            if fabric is None or piece_s is None
+            else evaluate(provider, recipe, fabric, (m, k), piece_s, world_size).total
+            for fabric, piece_s in ((link.fast, product.low), (link.slow, product.high))
+        )
+    except KeyError:  # a product, or a way of gathering, that the model does not know
+        return []
+    gather_decides = (likely.gather > likely.product).tolist()
+    bound_by = [
+        "link" if by_link else by_product
+        for by_link, by_product in zip(gather_decides, product.bound_by, strict=True)
+    ]
+    times = Times(total=likely.total, low=low, high=high, bound_by=bound_by)
+    return predictions_of(points, model.MODEL, Answer(times=times, parts={"link_s": likely.gather}))
+
+
+def _product_times(
+    model: Model, sources: Sources, provider: str, recipe: str, sizes: tuple[Array, Array, Array]
+) -> Times:
+    """Seconds of products; of a gather alone exactly none."""
+    if provider != spec.ALL_GATHER_ONLY:
+        return product_times(model, sources, "", recipe, sizes)
+    nothing = np.zeros_like(sizes[0])
+    return Times(total=nothing, low=nothing, high=nothing, bound_by=["link"] * len(nothing))

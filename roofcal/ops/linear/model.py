@@ -1,0 +1,217 @@
+"""What a linear layer consists of: its matrix products, and the casts of its tensors.
+
+y[M,N] = x[M,K] @ w[N,K].T has up to three products, every one C[m,n] = A[m,k] @ B[n,k].T:
+
+    output        m=M, n=N, k=K     x @ w.T
+    grad_input    m=M, n=K, k=N     grad_out @ w
+    grad_weight   m=N, n=K, k=M     grad_out.T @ x
+
+`forward` has the first, `forward_backward` all three. One product reads a tensor along its rows,
+another along its columns, each with the granularity of scales that the recipe asks of it:
+
+                along its rows     along its columns
+    x           output             grad_weight
+    w           output             grad_input
+    grad_out    grad_input         grad_weight
+
+_OUR_CASTS says what kernels.float8_linear casts for such a pair, and _TORCHAO_CASTS where torchao's
+float8 training casts otherwise (torchao_roofline_utils and torchao pull request 940):
+
+- tensorwise: a tensor is needed in both layouts by the backward pass. Ours writes a transposed
+  copy, which reads and writes as fp8_rowwise_dim0. Of torchao, the cast that is measured writes one
+  layout (5 of its 6 bytes an element of x and grad_out, 5 of 8 of w), and the rest is left out.
+- axiswise, w: torchao casts it in the forward and again in the backward pass, ours once for both.
+- fp8_axiswise_bf16_grad_weight, w: torchao's tensorwise cast for grad_input takes its amax from the
+  scales of dim0, reads 2 and writes 1 byte an element, as fp8_rowwise_dim1 does.
+- blocks, w: torchao casts squares in both passes; ours turns them around in the backward pass,
+  which counts as another transposing cast, fp8_blockwise_1x128_dim1, which reads bf16.
+
+`..._slow_accum` has the casts of its recipe. With cached weights, as in inference, w is not cast.
+bf16 has no casts, and nothing is fused: norms and activations beside the linear are not counted.
+
+A product whose operands are scaled differently is timed as axiswise. One of two operands scaled per
+1 x 128 (grad_weight in blocks) is timed as the product of op gemm, which has squares of one.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from roofcal.ops.linear import spec
+
+Passes = Literal["forward", "forward_backward"]
+Casts = Literal["none", "torch_compile", "torch_eager", "triton"]
+Weights = Literal["cached", "cast"]
+PASSES: Final[tuple[Passes, ...]] = ("forward", "forward_backward")
+CASTS: Final[tuple[Casts, ...]] = ("none", "torch_compile", "torch_eager", "triton")
+WEIGHTS: Final[tuple[Weights, ...]] = ("cached", "cast")
+
+BF16_GRAD_WEIGHT: Final = "fp8_axiswise_bf16_grad_weight"
+BLOCKS: Final = "fp8_blockwise_128x128"
+OURS: Final = ("triton", "triton_products")  # providers that cast as _OUR_CASTS says
+_SLOW: Final = "_slow_accum"
+_ACCUMULATION: Final = {"fast": "", "two_level": _SLOW}
+
+_TENSORWISE: Final = "fp8_tensorwise"
+_DIM0: Final = "fp8_rowwise_dim0"
+_DIM1: Final = "fp8_rowwise_dim1"
+_STRIPS: Final = "fp8_blockwise_1x128"
+_STRIPS_DIM1: Final = "fp8_blockwise_1x128_dim1"
+# granularity along the rows of a tensor -> recipe of op cast; squares: blocks of w
+_BY_ROWS: Final = {
+    "tensorwise": _TENSORWISE,
+    "axiswise": _DIM0,
+    "blockwise": _STRIPS,
+    "squares": BLOCKS,
+}
+# granularity along its columns -> recipes of op cast beside the cast along its rows
+_BY_COLUMNS: Final = {
+    "tensorwise": (_TENSORWISE,),
+    "axiswise": (_DIM1,),
+    "blockwise": (_STRIPS_DIM1,),
+    "squares": (BLOCKS, _STRIPS_DIM1),
+}
+# (along rows, along columns) -> recipes of op cast, where a cast serves both
+_OUR_CASTS: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
+    ("axiswise", "axiswise"): ("fp8_rowwise_both",),
+    ("tensorwise", "tensorwise"): (_TENSORWISE, _DIM0),
+    ("axiswise", "tensorwise"): (_DIM0, _DIM0),
+    ("squares", "squares"): (BLOCKS, _STRIPS_DIM1),
+}
+_TORCHAO_CASTS: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
+    ("tensorwise", "tensorwise"): (_TENSORWISE,),
+    ("axiswise", "tensorwise"): (_DIM0, _DIM1),
+    ("squares", "squares"): (BLOCKS, BLOCKS),
+}
+_TORCHAO_WEIGHT_CASTS: Final = {("axiswise", "axiswise"): (_DIM0, _DIM1)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Linear:
+    """What of a linear is timed.
+
+    recipe    of op gemm, or BF16_GRAD_WEIGHT
+    casts     the provider of op cast that casts; none: the products alone
+    weights   whether they are cast in every pass, or were before; without effect if casts is none
+    """
+
+    recipe: str
+    passes: Passes = "forward"
+    casts: Casts = "torch_compile"
+    weights: Weights = "cached"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinearParts:
+    """What the time of a linear is the sum of.
+
+    products   product -> its recipe of op gemm
+    casts_by   the provider of the casts
+    casts      (tensor, recipe of op cast) of every cast
+    """
+
+    products: Mapping[str, str]
+    casts_by: str
+    casts: list[tuple[str, str]]
+
+
+def usual_weights(passes: Passes) -> Weights:
+    """Weights change between the steps of training, and never in inference."""
+    return "cast" if passes == "forward_backward" else "cached"
+
+
+def has_casts(recipe: str) -> bool:
+    """Whether it is known what torchao casts for a linear of the recipe."""
+    name = recipe.removesuffix(_SLOW)
+    return name in spec.RECIPES and name != "mxfp8"
+
+
+def product_recipes(recipe: str, passes: Passes) -> dict[str, str]:
+    """Product of the linear -> its recipe of op gemm.
+
+    recipe: of op linear, or one of op gemm that all products have. Raises KeyError for a recipe of
+    op linear with a product that op gemm does not have.
+    """
+    names = spec.OUTPUTS if passes == "forward_backward" else spec.OUTPUTS[:1]
+    try:
+        products = spec.recipe(recipe).products
+    except KeyError:
+        return dict.fromkeys(names, recipe)
+    recipes = {}
+    for name in names:
+        product = products[name]
+        granularities = {product.a, product.b}
+        if not product.is_fp8:
+            recipes[name] = "bf16"
+        elif granularities == {"blockwise"}:
+            recipes[name] = BLOCKS
+        elif granularities <= {"tensorwise", "axiswise"}:
+            kind = "tensorwise" if granularities == {"tensorwise"} else "axiswise"
+            recipes[name] = f"fp8_{kind}{_ACCUMULATION[product.summed]}"
+        else:
+            raise KeyError(recipe)
+    return recipes
+
+
+def cast_recipes(linear: Linear) -> list[tuple[str, str]]:
+    """(tensor, recipe of op cast) of every cast of torchao; KeyError unless has_casts(recipe)."""
+    if linear.casts == "none":
+        return []
+    if not has_casts(linear.recipe):
+        raise KeyError(linear.recipe)
+    return [
+        (tensor, cast)
+        for tensor, ends in _ends(linear.recipe.removesuffix(_SLOW), linear.passes).items()
+        if tensor != "w" or linear.weights == "cast"
+        for cast in _torchao_casts(tensor, ends)
+    ]
+
+
+def parts_of(provider: str, recipe: str) -> LinearParts:
+    """What a linear, forward and backward, of a provider of op linear consists of.
+
+    Raises KeyError for what has no such parts: recipes in mxfp8, whose products nobody has, and
+    blockwise by torchao, whose casts there are kernels of its own.
+    """
+    if recipe == "bf16":
+        products = product_recipes(recipe, "forward_backward")
+        return LinearParts(products=products, casts_by="none", casts=[])
+    if provider in OURS:
+        products = product_recipes(recipe, "forward_backward")
+        ends = _ends(recipe, "forward_backward")
+        casts = [(tensor, cast) for tensor, pair in ends.items() for cast in _our_casts(pair)]
+        return LinearParts(products=products, casts_by="triton", casts=casts)
+    if provider != "torchao" or not has_casts(recipe) or recipe == BLOCKS:
+        raise KeyError(f"{provider} {recipe}")
+    linear = Linear(recipe=recipe, passes="forward_backward", weights="cast")
+    products = product_recipes(recipe, linear.passes)
+    return LinearParts(products=products, casts_by=linear.casts, casts=cast_recipes(linear))
+
+
+def _ends(recipe: str, passes: Passes) -> dict[str, tuple[str, str]]:
+    """Tensor -> granularity of its scales along its rows and along its columns."""
+    linear = spec.recipe(recipe)
+    weight = {"blockwise": "squares"}  # the scales of w are per 128 x 128
+    rows = {"x": linear.output.a, "w": weight.get(linear.output.b, linear.output.b)}
+    if passes == "forward":
+        return {tensor: (granularity, "none") for tensor, granularity in rows.items()}
+    columns = weight.get(linear.grad_input.b, linear.grad_input.b)
+    return {
+        "x": (rows["x"], linear.grad_weight.b),
+        "w": (rows["w"], columns),
+        "grad_out": (linear.grad_input.a, linear.grad_weight.a),
+    }
+
+
+def _our_casts(ends: tuple[str, str]) -> tuple[str, ...]:
+    if ends in _OUR_CASTS:
+        return _OUR_CASTS[ends]
+    rows, columns = ends
+    by_rows = (_BY_ROWS[rows],) if rows in _BY_ROWS else ()
+    return (*by_rows, *_BY_COLUMNS.get(columns, ()))
+
+
+def _torchao_casts(tensor: str, ends: tuple[str, str]) -> tuple[str, ...]:
+    if tensor == "w" and ends in _TORCHAO_WEIGHT_CASTS:
+        return _TORCHAO_WEIGHT_CASTS[ends]
+    return _TORCHAO_CASTS.get(ends) or _our_casts(ends)

@@ -1,0 +1,132 @@
+"""Linears by any model of time: the sum of their products and casts, see the model beside.
+
+Products are those of the library, also beside provider `triton_products`, but products in blocks
+are ours, as these linears multiply. The datasheet's model answers by the least work of the whole
+op. A point without a provider is that of our kernels, or of torchao where the casts of ours are not
+known.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Final
+
+import numpy as np
+
+from roofcal.core.records import PlanPoint, Prediction
+from roofcal.core.times import Array, Times
+from roofcal.ops.linear.model import (
+    BLOCKS,
+    CASTS,
+    Casts,
+    Linear,
+    LinearParts,
+    cast_recipes,
+    parts_of,
+    product_recipes,
+)
+from roofcal.ops.predictions import Answer, predictions_of, sizes_of
+from roofcal.ops.time_models import (
+    Model,
+    Sources,
+    cast_times,
+    product_times,
+    sum_of_times,
+)
+
+_ANY_PROVIDER: Final = ("triton", "torchao")  # tried in turn for a point without a provider
+_MULTIPLIERS: Final = {BLOCKS: "triton"}
+
+
+def linear_times(
+    model: Model, sources: Sources, linear: Linear, m: Array, n: Array, k: Array
+) -> Times:
+    """Seconds of y[M,N] = x[M,K] @ w[N,K].T, vectors of M, N and K.
+
+    bound_by is `output`, `grad_input`, `grad_weight` or `casts`. Raises KeyError for a product or a
+    cast that the model does not know.
+    """
+    parts = LinearParts(
+        products=product_recipes(linear.recipe, linear.passes),
+        casts_by=linear.casts,
+        casts=cast_recipes(linear),
+    )
+    return times_of_parts(model, sources, parts, (m, n, k))
+
+
+def times_of_parts(
+    model: Model,
+    sources: Sources,
+    parts: LinearParts,
+    sizes: tuple[Array, Array, Array],
+    multipliers: Mapping[str, str] = MappingProxyType({}),
+) -> Times:
+    """Seconds of products and casts, as linear_times.
+
+    multipliers: recipe of op gemm -> provider of its products, where it is not the model's default.
+    """
+    m, n, k = sizes
+    sides = {"output": (m, n, k), "grad_input": (m, k, n), "grad_weight": (n, k, m)}
+    times = {
+        name: product_times(model, sources, multipliers.get(recipe, ""), recipe, sides[name])
+        for name, recipe in parts.products.items()
+    }
+    shapes = {"x": (m, k), "w": (n, k), "grad_out": (m, n)}
+    casts = {
+        f"{i}": cast_times(model, sources, parts.casts_by, recipe, *shapes[tensor])
+        for i, (tensor, recipe) in enumerate(parts.casts)
+    }
+    return sum_of_times(times | {"casts": sum_of_times(casts)} if casts else times)
+
+
+def cast_providers(model: Model, sources: Sources, linear: Linear) -> list[Casts]:
+    """Providers, of CASTS, by which a model knows all that a linear casts."""
+    recipes = dict.fromkeys(recipe for _, recipe in cast_recipes(replace(linear, casts=CASTS[1])))
+    return [
+        provider
+        for provider in CASTS[1:]
+        if all(_knows_cast(model, sources, provider, recipe) for recipe in recipes)
+    ]
+
+
+def _knows_cast(model: Model, sources: Sources, provider: str, recipe: str) -> bool:
+    side = np.array([1024.0])
+    try:
+        cast_times(model, sources, provider, recipe, side, side)
+    except KeyError:
+        return False
+    return True
+
+
+def predict_composed(
+    model: Model, points: Sequence[PlanPoint], sources: Sources
+) -> list[Prediction]:
+    """A prediction per point of op linear whose products and casts the model knows."""
+    groups: dict[tuple[str, str], list[PlanPoint]] = {}
+    for point in points:
+        groups.setdefault((point.provider, point.recipe), []).append(point)
+    predictions: list[Prediction] = []
+    for (provider, recipe), members in groups.items():
+        for candidate in (provider,) if provider else _ANY_PROVIDER:
+            answers = _predict_group(model, candidate, recipe, members, sources)
+            predictions += answers
+            if answers:
+                break
+    return predictions
+
+
+def why_unanswered(model: Model, point: PlanPoint, sources: Sources) -> str:  # noqa: ARG001
+    """What to say where a model has no answer for a linear."""
+    return "it lacks a product or a cast of it there, and a linear is their sum"
+
+
+def _predict_group(
+    model: Model, provider: str, recipe: str, points: Sequence[PlanPoint], sources: Sources
+) -> list[Prediction]:
+    m, n, k = sizes_of(points, "mnk")
+    try:
+        parts = parts_of(provider, recipe)
+        times = times_of_parts(model, sources, parts, (m, n, k), _MULTIPLIERS)
+    except KeyError:  # a product or cast that the model does not know
+        return []
+    return predictions_of(points, model.MODEL, Answer(times=times, parts={}))

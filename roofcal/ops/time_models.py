@@ -1,0 +1,149 @@
+"""What a model of time reads and answers. Ops that are made of others ask it for their parts.
+
+The models are modules of roofcal.models, listed in roofcal.models.registry.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from roofcal.core.devices import DeviceSpec
+from roofcal.core.records import Calibration, PlanPoint, Prediction
+from roofcal.core.times import Array, Times
+from roofcal.core.wave_device import WaveDevice
+from roofcal.ops.probe_link.model import Fabrics
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """A device as the models know it; each of its files may be missing.
+
+    calibration   constants fitted on its probes in one environment
+    spec          its file config/devices/<device>.yaml: datasheet and, for some, `wave`
+    """
+
+    calibration: Calibration | None = None
+    spec: DeviceSpec | None = None
+
+    @property
+    def wave(self) -> WaveDevice | None:
+        """What the wave model knows of the device; None where its file does not describe it."""
+        return self.spec.wave if self.spec else None
+
+
+class Model(Protocol):
+    """What every model of time has; a module or an object. MODEL is its name."""
+
+    MODEL: str
+
+    def product_recipes(self, sources: Sources, /) -> tuple[str, ...]:
+        """Recipes of op gemm it can answer from these sources."""
+        ...
+
+    def product_times(
+        self, sources: Sources, recipe: str, m: Array, n: Array, k: Array, /
+    ) -> Times:
+        """Seconds of C[M,N] = A[M,K] @ B[N,K].T; raises KeyError for a recipe it cannot answer."""
+        ...
+
+    def predict(self, points: Sequence[PlanPoint], sources: Sources, /) -> list[Prediction]:
+        """A prediction per point it can answer by itself, of any op."""
+        ...
+
+
+@runtime_checkable
+class TimesCasts(Protocol):
+    """A model that times casts by vectors; others are asked through `predict`."""
+
+    def cast_times(
+        self, sources: Sources, provider: str, recipe: str, rows: Array, cols: Array, /
+    ) -> Times:
+        """Seconds of casts of rows x cols; raises KeyError for one that it does not know."""
+        ...
+
+
+@runtime_checkable
+class KnowsLinks(Protocol):
+    """A model that knows what joins the devices of one machine."""
+
+    def fabrics(self, sources: Sources, world_size: int, /) -> Fabrics | None:
+        """The link among so many devices; None where it knows none."""
+        ...
+
+
+def product_times(
+    model: Model, sources: Sources, provider: str, recipe: str, sizes: Sequence[Array]
+) -> Times:
+    """Seconds of products of sizes (m, n, k) by any model.
+
+    provider: "" is the one that the model means by default. Raises KeyError for a product that the
+    model does not know.
+    """
+    if not provider:
+        m, n, k = sizes
+        return model.product_times(sources, recipe, m, n, k)
+    sides = dict(zip("mnk", sizes, strict=True))
+    return _predicted_times(model, sources, "gemm", (provider, recipe), sides)
+
+
+def cast_times(
+    model: Model, sources: Sources, provider: str, recipe: str, rows: Array, cols: Array
+) -> Times:
+    """Seconds of casts by any model; raises KeyError for one that it does not know."""
+    if isinstance(model, TimesCasts):
+        return model.cast_times(sources, provider, recipe, rows, cols)
+    sides = {"rows": rows, "cols": cols}
+    return _predicted_times(model, sources, "cast", (provider, recipe), sides)
+
+
+def sum_of_times(parts: Mapping[str, Times]) -> Times:
+    """The sum of named parts, bound by the largest.
+
+    Lows and highs are added: a model that is off on one product of a recipe is off the same way on
+    the others, so their errors do not cancel. They are None where a part has none.
+    """
+    names = list(parts)
+    totals = np.stack([part.total for part in parts.values()])
+    lows = [part.low for part in parts.values() if part.low is not None]
+    highs = [part.high for part in parts.values() if part.high is not None]
+    has_interval = len(lows) == len(highs) == len(names)
+    return Times(
+        total=totals.sum(axis=0),
+        low=np.stack(lows).sum(axis=0) if has_interval else None,
+        high=np.stack(highs).sum(axis=0) if has_interval else None,
+        bound_by=[names[index] for index in totals.argmax(axis=0)],
+    )
+
+
+def _predicted_times(
+    model: Model, sources: Sources, op: str, pair: tuple[str, str], sides: Mapping[str, Array]
+) -> Times:
+    """Seconds by `predict`, one point per element of the vectors in `sides`, by axis."""
+    provider, recipe = pair
+    columns = [side.astype(int).tolist() for side in sides.values()]
+    points = [
+        PlanPoint(
+            op=op,
+            provider=provider,
+            recipe=recipe,
+            shape=dict(zip(sides, sizes, strict=True)),
+            device="",  # models know the device by their sources
+        )
+        for sizes in zip(*columns, strict=True)
+    ]
+    predictions = model.predict(points, sources)
+    if len(predictions) != len(points):
+        raise KeyError(recipe)
+    return Times(
+        total=np.array([prediction.total_s for prediction in predictions], dtype=float),
+        low=_vector_or_none([prediction.low_s for prediction in predictions]),
+        high=_vector_or_none([prediction.high_s for prediction in predictions]),
+        bound_by=[prediction.bound_by for prediction in predictions],
+    )
+
+
+def _vector_or_none(values: Sequence[float | None]) -> Array | None:
+    stated = [value for value in values if value is not None]
+    return np.array(stated, dtype=float) if len(stated) == len(values) else None

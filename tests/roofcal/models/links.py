@@ -1,0 +1,46 @@
+"""The made-up GPU with links between several of it, and points that gather over them."""
+
+from dataclasses import replace
+
+from roofcal.core.records import Ceiling, PlanPoint
+from roofcal.ops.time_models import Sources
+from tests.roofcal.models.runs import DESCRIBED, SOURCES, calibration
+
+M, N, K = 8192, 3584, 8192
+GATHERED = M * K * 2
+LINES = {
+    "all_gather": (250e9, 30e-6),
+    "all_gather_symm_mem": (400e9, 16e-6),
+    "send": (400e9, 5e-6),
+}
+
+
+def near(value: float, unit: str) -> Ceiling:
+    ends = (0.9 * value, 1.1 * value)
+    return Ceiling(value=value, ci95_low=ends[0], ci95_high=ends[1], unit=unit, evidence="made up")
+
+
+def linked(*names: str, world_sizes: tuple[int, ...] = (2, 8)) -> Sources:
+    """The made-up device with lines of some collectives."""
+    own = calibration()
+    constants = {
+        f"link.{name}.{size}.{tail}": near(value, unit)
+        for name in names
+        for size in world_sizes
+        for (tail, unit), value in zip(
+            (("bytes_per_s", "B/s"), ("latency_s", "s")), LINES[name], strict=True
+        )
+    }
+    fitted = replace(own, constants={**own.constants, **constants})
+    return replace(SOURCES, calibration=fitted, spec=replace(DESCRIBED, link_bytes_per_s=450e9))
+
+
+LINKED = linked(*LINES)
+
+
+def gathered(provider: str, world_size: int = 2, recipe: str = "bf16", m: int = M) -> PlanPoint:
+    shape = {"m": m, "n": N, "k": K}
+    return PlanPoint(
+        op="all_gather_matmul", provider=provider, recipe=recipe, shape=shape, device="made-up",
+        world_size=world_size,
+    )  # fmt: skip
