@@ -1,4 +1,9 @@
-"""What a model of time answers for many points at once."""
+"""Seconds with their intervals: of many points at once, and of one call.
+
+Ends of intervals add up as the values do: as if every part erred the same way at once. Parts share
+constants (one bandwidth, one link), so their errors do go together; where they do not, the interval
+of a sum is too wide, never too narrow.
+"""
 
 from dataclasses import dataclass
 
@@ -10,7 +15,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Times:
-    """Seconds of many points, vectors of equal length.
+    """What a model of time answers: seconds of many points, vectors of equal length.
 
     low, high   ends of the 95 % interval; None for a model that states none
     bound_by    the name of the largest part of each
@@ -20,3 +25,56 @@ class Times:
     low: Array | None = None
     high: Array | None = None
     bound_by: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Duration:
+    """Seconds of one call: value and ends of the 95 % interval."""
+
+    value_s: float
+    low_s: float
+    high_s: float
+
+    def __add__(self, other: "Duration") -> "Duration":
+        return Duration(
+            self.value_s + other.value_s, self.low_s + other.low_s, self.high_s + other.high_s
+        )
+
+    def __mul__(self, factor: float) -> "Duration":
+        return Duration(self.value_s * factor, self.low_s * factor, self.high_s * factor)
+
+    def rate(self, amount: float) -> "Rate":
+        """An amount per so many seconds."""
+        return Rate(amount / self.value_s, amount / self.high_s, amount / self.low_s)
+
+    def longer(self, other: "Duration") -> "Duration":
+        """The longer of two that run at the same time, end by end."""
+        return Duration(
+            max(self.value_s, other.value_s),
+            max(self.low_s, other.low_s),
+            max(self.high_s, other.high_s),
+        )
+
+
+NOTHING = Duration(0.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """Something per second: value and ends of the 95 % interval, all above zero."""
+
+    value: float
+    low: float
+    high: float
+
+    def seconds(self, amount: float) -> Duration:
+        """How long an amount takes."""
+        return Duration(amount / self.value, amount / self.high, amount / self.low)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Priced:
+    """Seconds of one call, and the name of the part that takes longest."""
+
+    duration: Duration
+    bound_by: str

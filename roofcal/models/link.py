@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from roofcal.core.devices import DeviceSpec
-from roofcal.core.durations import Duration, Priced, Rate
 from roofcal.core.records import Calibration
+from roofcal.core.times import Duration, Priced, Rate
 from roofcal.core.units import GB
 from roofcal.models.errors import PredictError
 from roofcal.ops.probe_link.model import share

@@ -16,8 +16,8 @@ from roofcal.ask.llm.estimate import Estimate, PhaseTime, estimate
 from roofcal.ask.llm.operator_times import can_estimate, estimable_recipes
 from roofcal.ask.llm.text_report import assumptions
 from roofcal.core.devices import DeviceSpec
-from roofcal.core.durations import Duration, Rate
 from roofcal.core.language_models import LanguageModel
+from roofcal.core.times import Duration, Rate
 from roofcal.models.calibrations import read_calibration
 from roofcal.models.errors import PredictError
 from roofcal.ops.time_models import Sources

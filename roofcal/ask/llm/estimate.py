@@ -8,7 +8,7 @@ decode   the batch is divided into min(p, batch) groups that follow one another 
          context is the mean one, prompt + output / 2
 A request's first token comes from prefill, the others from output - 1 steps of decode.
 
-The ends of intervals add up (roofcal.core.durations). They hold the errors of the calibrated
+The ends of intervals add up (roofcal.core.times). They hold the errors of the calibrated
 model, of its constants and of the stated assumptions on link and attention, but not what a serving
 engine adds.
 """
@@ -20,7 +20,7 @@ from roofcal.ask.llm.architecture import check_parallel, longest_stage
 from roofcal.ask.llm.deployment import Deployment, Memory, checked_memory, with_batch
 from roofcal.ask.llm.operator_times import operator_times
 from roofcal.ask.llm.operators import Operator, Pass, Shard
-from roofcal.core.durations import NOTHING, Duration, Rate
+from roofcal.core.times import NOTHING, Duration, Rate
 from roofcal.models.link import link_of
 from roofcal.ops.time_models import Sources
 

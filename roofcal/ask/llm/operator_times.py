@@ -27,10 +27,9 @@ import numpy as np
 
 from roofcal.ask.llm.architecture import RECIPES, LocalMatrix, matrix_bytes
 from roofcal.core.devices import DeviceSpec
-from roofcal.core.durations import Duration, Priced, Rate
 from roofcal.core.recipes import GEMM_RECIPES
 from roofcal.core.records import Calibration, Ceiling
-from roofcal.core.times import Array, Times
+from roofcal.core.times import Array, Duration, Priced, Rate, Times
 from roofcal.models import calibrated
 from roofcal.models.errors import PredictError
 from roofcal.ops import BY_NAME

@@ -29,8 +29,8 @@ from roofcal.ask.llm.architecture import (
     local_vocabulary,
 )
 from roofcal.ask.llm.operator_times import OperatorTimes
-from roofcal.core.durations import NOTHING, Duration, Priced
 from roofcal.core.language_models import LanguageModel
+from roofcal.core.times import NOTHING, Duration, Priced
 from roofcal.models.link import Link
 
 Phase = Literal["prefill", "decode"]

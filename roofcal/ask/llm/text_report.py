@@ -7,7 +7,7 @@ from roofcal.ask.llm.architecture import active_parameters, parameters
 from roofcal.ask.llm.deployment import RESERVE
 from roofcal.ask.llm.estimate import Estimate, PhaseTime
 from roofcal.ask.llm.operator_times import ATTENTION_SHARE
-from roofcal.core.durations import Duration, Rate
+from roofcal.core.times import Duration, Rate
 from roofcal.core.units import GB, format_seconds
 
 _HEADER: Final = ("ms", "95 %", "share", "bound by")

@@ -3,8 +3,8 @@
 import math
 from dataclasses import dataclass
 
-from roofcal.core.durations import Duration, Rate
 from roofcal.core.records import Calibration
+from roofcal.core.times import Duration, Rate
 from roofcal.ops.probe_link.model import Fabric, Fabrics, Line
 
 

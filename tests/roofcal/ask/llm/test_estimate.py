@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from roofcal.ask.llm.estimate import BUBBLE, Estimate, estimate, estimates_by_batch
-from roofcal.core.durations import NOTHING
+from roofcal.core.times import NOTHING
 from roofcal.models.errors import PredictError
 from tests.roofcal.ask.llm.deployments import SOURCES, deployment
 

@@ -1,6 +1,6 @@
 """Durations and rates: ends of intervals go where they belong."""
 
-from roofcal.core.durations import NOTHING, Duration, Rate
+from roofcal.core.times import NOTHING, Duration, Rate
 
 SHORT, LONG = Duration(2.0, 1.0, 4.0), Duration(3.0, 0.5, 3.5)
 
