@@ -20,6 +20,7 @@ from pydantic import Field
 from roofcal.core.units import GB
 from roofcal.core.wave_device import WaveDevice, WaveSection
 from roofcal.core.yaml_files import (
+    ConfigError,
     Count,
     Number,
     Source,
@@ -32,10 +33,6 @@ from roofcal.core.yaml_files import (
 
 _TRANSFERS_PER_CLOCK: Final = {"nvidia": 2, "amd": 4}
 _TOLERANCE: Final = 0.06  # datasheets round, drivers differ by a disabled channel (7680, 8192 bit)
-
-
-class DeviceFileError(ValueError):
-    """Everything wrong with the files of config/devices, one line per file and YAML path."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,25 +102,25 @@ class DeviceFile(Strict):
 
 
 def load_device(path: Path) -> DeviceSpec:
-    """The device of one file. Raises DeviceFileError with every error of the file."""
+    """The device of one file. Raises ConfigError with every error of the file."""
     errors: list[str] = []
     spec = _load(path, errors)
     if spec is None:
-        raise DeviceFileError("\n".join(errors))
+        raise ConfigError("\n".join(errors))
     return spec
 
 
 def load_devices(folder: Path) -> dict[str, DeviceSpec]:
     """The devices of all *.yaml files of a folder by name of the file; {} where there is none.
 
-    Raises DeviceFileError with every error of every file, and with names that two files claim.
+    Raises ConfigError with every error of every file, and with names that two files claim.
     """
     errors: list[str] = []
     loaded = {path: _load(path, errors) for path in sorted(folder.glob("*.yaml"))}
     specs = {path: spec for path, spec in loaded.items() if spec is not None}
     errors += _names_claimed_twice(specs)
     if errors:
-        raise DeviceFileError("\n".join(errors))
+        raise ConfigError("\n".join(errors))
     return {spec.device: spec for spec in specs.values()}
 
 

@@ -3,27 +3,21 @@
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from roofcal.core.names import did_you_mean_or_all
-from roofcal.core.yaml_files import ConfigError, read_yaml, validated
-
-Positive = Annotated[int, Field(strict=True, gt=0)]
+from roofcal.core.yaml_files import ConfigError, Strict, Whole, read_yaml, validated
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Matrix(_Model):
+class Matrix(Strict):
     """Weights of n x k; `shard` names the axis that tensor parallelism divides."""
 
-    n: Positive
-    k: Positive
+    n: Whole
+    k: Whole
     shard: Literal["n", "k", "none"]
 
 
-class LatentAttention(_Model):
+class LatentAttention(Strict):
     """Multi-head latent attention (DeepSeek-V2, 2024-05): what a token leaves in the cache.
 
     latent  rank of the compressed keys and values, one vector for all heads
@@ -31,12 +25,12 @@ class LatentAttention(_Model):
     value   size of one head's value
     """
 
-    latent: Positive
-    rope: Positive
-    value: Positive
+    latent: Whole
+    rope: Whole
+    value: Whole
 
 
-class Experts(_Model):
+class Experts(Strict):
     """Routed feed-forward networks; the matrices expert_* are those of one expert.
 
     per_token     routed experts that each token visits
@@ -44,8 +38,8 @@ class Experts(_Model):
     dense_layers  first layers, which have the matrices dense_* instead of experts
     """
 
-    count: Positive
-    per_token: Positive
+    count: Whole
+    per_token: Whole
     shared: Annotated[int, Field(strict=True, ge=0)] = 0
     dense_layers: Annotated[int, Field(strict=True, ge=0)] = 0
 
@@ -56,19 +50,19 @@ class Experts(_Model):
         return self
 
 
-class Architecture(_Model):
-    """What the matrices of a layer do not say; sizes they do say are not repeated here.
+class Architecture(Strict):
+    """What the matrices of a layer do not say; sizes that follow from them are left out.
 
     kv_heads         heads whose keys and values are cached (not used with `latent`)
     head_dim         size of one head's query and key, without the part `latent.rope`
     tied_embeddings  the output head is the embedding table
     """
 
-    layers: Positive
-    vocabulary: Positive
-    heads: Positive
-    kv_heads: Positive
-    head_dim: Positive
+    layers: Whole
+    vocabulary: Whole
+    heads: Whole
+    kv_heads: Whole
+    head_dim: Whole
     tied_embeddings: bool = False
     latent: LatentAttention | None = None
     experts: Experts | None = None
@@ -107,8 +101,8 @@ class Architecture(_Model):
         }
 
 
-class LanguageModel(_Model):
-    """config/models/<model>.yaml: the matrices of one layer, and what makes them a model.
+class LanguageModel(Strict):
+    """config/models/<model>.yaml: the matrices of one layer, and the architecture around them.
 
     Studies read the matrices alone; `architecture` is for `python -m roofcal llm`.
     """
@@ -122,18 +116,18 @@ class LanguageModel(_Model):
     def _matrices_fit_the_architecture(self) -> "LanguageModel":
         if self.architecture is None:
             return self
-        wanted, given = set(self.architecture.matrix_names), set(self.matrices)
-        if wanted != given:
-            missing, extra = sorted(wanted - given), sorted(given - wanted)
+        needed, listed = set(self.architecture.matrix_names), set(self.matrices)
+        if needed != listed:
+            missing, unknown = sorted(needed - listed), sorted(listed - needed)
             raise ValueError(
                 f"its architecture needs the matrices {', '.join(self.architecture.matrix_names)}; "
-                f"missing: {', '.join(missing) or 'none'}, not known: {', '.join(extra) or 'none'}"
+                f"missing: {', '.join(missing) or 'none'}, unknown: {', '.join(unknown) or 'none'}"
             )
         for name, size in self.architecture.implied_sizes.items():
             matrix, axis = name.split(".")
-            found = getattr(self.matrices[matrix], axis)
-            if found != size:
-                raise ValueError(f"matrices.{name} is {found}, and its heads make it {size}")
+            listed_size = getattr(self.matrices[matrix], axis)
+            if listed_size != size:
+                raise ValueError(f"matrices.{name} is {listed_size}, and its heads make it {size}")
         return self
 
 
@@ -142,9 +136,9 @@ def load_model(folder: Path, name: str) -> LanguageModel:
 
     Raises ConfigError for a name without a file, with the nearest one, and for what is wrong in it.
     """
-    known = sorted(path.stem for path in folder.glob("*.yaml"))
-    if name not in known:
-        hint = did_you_mean_or_all(name, known)
+    names = sorted(path.stem for path in folder.glob("*.yaml"))
+    if name not in names:
+        hint = did_you_mean_or_all(name, names)
         raise ConfigError(f"unknown model '{name}'{hint}; models are files of {folder}")
     errors: list[str] = []
     path = folder / f"{name}.yaml"

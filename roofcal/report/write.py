@@ -45,7 +45,7 @@ def write_report(
     ledger grows on.
     figures: folder for every figure as an SVG file, <question>/<chapter>/<figure>.<op>.svg.
     GPUs come first. Raises ReportError without a run or for a calibration of another device,
-    RecordsError and DeviceFileError for bad files, OSError; then no page was changed.
+    RecordsError and ConfigError for bad files, OSError; then no page was changed.
     """
     if not runs:
         raise ReportError("no run to report: give at least one run folder")

@@ -21,7 +21,7 @@ class DiscoverError(ValueError):
 def discover(devices_folder: Path) -> list[Environment]:
     """One Environment per kind of GPU of this machine, or the CPU's where there is no GPU.
 
-    Raises DiscoverError where torch is missing, devices.DeviceFileError for a bad datasheet.
+    Raises DiscoverError where torch is missing, ConfigError for a bad datasheet.
     """
     gpus = visible_gpus()
     if not gpus:

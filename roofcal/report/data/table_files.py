@@ -22,7 +22,7 @@ def write_table(
     """The tidy frame of one op as CSV (full precision), JSON (a list of rows) or Markdown.
 
     Raises ReportError where the run has no plan of the op or the format is unknown, RecordsError
-    for bad files, DeviceFileError for a bad datasheet.
+    for bad files, ConfigError for a bad datasheet.
     """
     run = load_run(run_dir, derived_dir)
     if op not in run.ops:

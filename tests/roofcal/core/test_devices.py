@@ -10,13 +10,13 @@ import pytest
 import yaml
 
 from roofcal.core.devices import (
-    DeviceFileError,
     DeviceSpec,
     explain_mismatch,
     load_device,
     load_devices,
     match_device,
 )
+from roofcal.core.yaml_files import ConfigError
 from tests.paths import ROOT
 
 FOLDER = ROOT / "config" / "devices"
@@ -231,7 +231,7 @@ def write(folder: Path, name: str = "nvidia-h200", edit: Edit = lambda _raw: Non
 
 def errors_of(folder: Path, edit: Edit) -> list[str]:
     path = write(folder, edit=edit)
-    with pytest.raises(DeviceFileError) as raised:
+    with pytest.raises(ConfigError) as raised:
         load_device(path)
     lines = str(raised.value).splitlines()
     assert all(line.startswith(f"{path}: ") for line in lines)
@@ -316,19 +316,19 @@ def test_all_mistakes_of_a_file_are_reported_together(tmp_path: Path) -> None:
 def test_a_file_that_is_no_datasheet_is_named(tmp_path: Path, text: str) -> None:
     path = tmp_path / "nvidia-h200.yaml"
     path.write_text(text)
-    with pytest.raises(DeviceFileError, match=re.escape(str(path))):
+    with pytest.raises(ConfigError, match=re.escape(str(path))):
         load_device(path)
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DeviceFileError, match=r"nvidia-none\.yaml: cannot be read"):
+    with pytest.raises(ConfigError, match=r"nvidia-none\.yaml: cannot be read"):
         load_device(tmp_path / "nvidia-none.yaml")
 
 
 def test_mistakes_of_all_files_are_reported_together(tmp_path: Path) -> None:
     write(tmp_path, "a", value("l2_mib", value=-1))
     write(tmp_path, "b", value("memory_gb", value="many"))
-    with pytest.raises(DeviceFileError) as raised:
+    with pytest.raises(ConfigError) as raised:
         load_devices(tmp_path)
     assert [Path(line.split(":")[0]).name for line in str(raised.value).splitlines()] == [
         "a.yaml",
@@ -340,7 +340,7 @@ def test_a_name_in_two_files_is_refused(tmp_path: Path) -> None:
     write(tmp_path, "a")
     write(tmp_path, "b")
     with pytest.raises(
-        DeviceFileError, match=r"b\.yaml: names: 'NVIDIA H200' is a name in a\.yaml too"
+        ConfigError, match=r"b\.yaml: names: 'NVIDIA H200' is a name in a\.yaml too"
     ):
         load_devices(tmp_path)
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from roofcal.core.devices import DeviceFileError, load_device, load_devices
+from roofcal.core.devices import load_device, load_devices
+from roofcal.core.yaml_files import ConfigError
 from tests.paths import ROOT
 from tests.roofcal.models.runs import WAVE
 
@@ -84,7 +85,7 @@ def test_a_description_without_a_link_is_refused(tmp_path: Path) -> None:
 def refused(folder: Path, content: object) -> str:
     path = folder / "nvidia-h200.yaml"
     path.write_text(yaml.safe_dump(content))
-    with pytest.raises(DeviceFileError) as caught:
+    with pytest.raises(ConfigError) as caught:
         load_device(path)
     assert all(line.startswith(f"{path}: ") for line in str(caught.value).splitlines())
     return str(caught.value)

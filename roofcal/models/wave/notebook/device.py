@@ -10,9 +10,9 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from roofcal.core.devices import DeviceFileError
 from roofcal.core.wave_device import WaveDevice, WaveSection
 from roofcal.core.yaml_files import (
+    ConfigError,
     Count,
     Number,
     Share,
@@ -72,9 +72,9 @@ class _File(Strict):
 
 
 def load_notebook_device(path: Path = FILE) -> NotebookDevice:
-    """The notebook's device; raises DeviceFileError with everything wrong with the file."""
+    """The notebook's device; raises ConfigError with everything wrong with the file."""
     errors: list[str] = []
     file = read_sourced(_File, path, ("values", "notebook"), errors)
     if file is None:
-        raise DeviceFileError("\n".join(errors))
+        raise ConfigError("\n".join(errors))
     return NotebookDevice(device=file.device, **si_fields(file.values), **si_fields(file.notebook))

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from roofcal.core.devices import DeviceFileError
+from roofcal.core.yaml_files import ConfigError
 from roofcal.models.wave.notebook.device import FILE, load_notebook_device
 
 
@@ -24,7 +24,7 @@ def test_mistakes_are_named_with_their_place(tmp_path: Path) -> None:
     content["notebook"]["launch_loss"]["source"] = "sistem"
     path = tmp_path / "x.yaml"
     path.write_text(yaml.safe_dump(content))
-    with pytest.raises(DeviceFileError) as caught:
+    with pytest.raises(ConfigError) as caught:
         load_notebook_device(path)
     range_error, source_error = str(caught.value).splitlines()
     assert range_error.startswith(f"{path}: notebook.write_fraction.value: Input should be less")
