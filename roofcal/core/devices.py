@@ -1,11 +1,12 @@
-"""config/devices/*.yaml -> DeviceSpec: vendor's units -> SI, the only such conversion.
+"""config/devices/*.yaml -> DeviceSpec: a GPU in SI, and which of them a card is.
 
 A card is matched by exact identity: name, number of compute units, and memory bandwidth as its
-driver's clock and bus width give it. The driver's clock is no rate of transfer:
-- NVML and CUDA: half the rate, so x 2, for HBM and for GDDR alike (RTX 4090: 10501 MHz for
-  21 Gbit/s per pin). Data bases of GPUs list GDDR's command clock instead (1313 MHz there): do not
-  copy it into memory_clock_mhz.
-- HIP on gfx942 and gfx950: the command clock of HBM3, so x 4 (MI300X: 1300 MHz for 5.2 Gbit/s).
+driver's clock and bus width give it. The driver's clock is not the rate of transfer:
+- NVML and CUDA report half the rate, so x 2, for HBM and for GDDR alike (RTX 4090: 10501 MHz for
+  21 Gbit/s per pin). Databases of GPUs list GDDR's command clock (1313 MHz there), which does not
+  belong into memory_clock_mhz.
+- HIP on gfx942 and gfx950 reports the command clock of HBM3, so x 4 (MI300X: 1300 MHz for
+  5.2 Gbit/s).
 """
 
 import math
@@ -37,9 +38,9 @@ _TOLERANCE: Final = 0.06  # datasheets round, drivers differ by a disabled chann
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceSpec:
-    """One device as its vendor describes it, in SI; None where the vendor says nothing.
+    """One device as its vendor describes it, in SI; None for what the vendor does not print.
 
-    names             exactly what torch.cuda.get_device_name() prints, one of them
+    names             the names that torch.cuda.get_device_name() may print
     compute_units     SMs (NVIDIA) or CUs (AMD)
     peak_flops_per_s  dense rates by math dtype: bf16 fp16 fp8 int8 fp4 fp32 tf32 fp64
     link_bytes_per_s  to all other GPUs, one direction (vendors add both: halved here)
@@ -132,9 +133,9 @@ def match_device(
     memory_clock_hz: float | None = None,
     memory_bus_bits: int | None = None,
 ) -> DeviceSpec | None:
-    """The device that a card is, None where none is it exactly (explain_mismatch says why).
+    """The device that a card is exactly; None where there is none (explain_mismatch says why).
 
-    Bandwidth counts where the driver tells both clock and bus width; see the top of this module.
+    Bandwidth counts where the driver reports both clock and bus width.
     """
     for spec in _named(specs, name):
         if not _differences(spec, compute_units, memory_clock_hz, memory_bus_bits):
@@ -160,7 +161,7 @@ def explain_mismatch(
 
 
 def _named(specs: Mapping[str, DeviceSpec], name: str) -> list[DeviceSpec]:
-    """[the device of that name] or []: load_devices lets no two files claim one."""
+    """[the device of that name] or []: load_devices refuses names that two files claim."""
     return [spec for spec in specs.values() if name in spec.names]
 
 
