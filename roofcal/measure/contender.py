@@ -1,4 +1,4 @@
-"""A plan point made ready to be timed: inputs in rotating copies, checked, and its samples."""
+"""A point of a plan, ready to be timed: its inputs in rotating copies, its check, its samples."""
 
 import hashlib
 import math
@@ -13,7 +13,7 @@ import torch
 
 from roofcal.core.machine.nvml import Reading, Sensor
 from roofcal.core.records import PlanPoint, Telemetry, canonical_json
-from roofcal.measure.ranks import ALONE, Alone
+from roofcal.measure.ranks import SINGLE_RANK, SingleRank
 from roofcal.ops.bench import (
     Inputs,
     arranged,
@@ -57,7 +57,7 @@ class Recorder:
 
 
 class IncorrectError(Exception):
-    """An output that is further from the reference than the op tolerates; carries the error."""
+    """An output is further from the reference than the op tolerates."""
 
     def __init__(self, relative_error: float, tolerance: float) -> None:
         super().__init__(f"relative error {relative_error:.3g} exceeds {tolerance:.3g}")
@@ -66,10 +66,11 @@ class IncorrectError(Exception):
 
 @dataclass(slots=True, kw_only=True)
 class Contender:
-    """What timing needs of a point. `copies` are input sets at different addresses.
+    """What timing needs of a point, and what it collects.
 
-    samples, fastest_samples, own_samples: on several devices those of the slowest, of the fastest
-    and of this rank.
+    copies   sets of inputs at different addresses
+    samples, fastest_samples, own_samples
+             seconds per call; on several devices those of the slowest, the fastest and this rank
     """
 
     point: PlanPoint
@@ -100,40 +101,52 @@ class Contender:
 
 
 def prepare(
-    point: PlanPoint, device: torch.device, seed: int, cache_bytes: int, team: Alone = ALONE
+    point: PlanPoint,
+    device: torch.device,
+    seed: int,
+    cache_bytes: int,
+    team: SingleRank = SINGLE_RANK,
 ) -> Contender:
-    """Inputs, provider, correctness check, rotating copies.
+    """The contender of a point: inputs are made, its output is checked, inputs are copied.
 
-    cache_bytes: size of the last-level cache; cold copies exceed twice of it together.
-    team: the ranks that share the point; each has data of its own, the largest error counts.
-    Raises ops.spec.Unsupported, IncorrectError, torch.OutOfMemoryError, failures.RankError, or what
-    a provider raises.
+    Args:
+        point: what to measure.
+        device: where to run it.
+        seed: of the study; equal seeds give equal data.
+        cache_bytes: size of the last-level cache; cold copies together exceed twice of it.
+        team: the ranks that share the point. Each has data of its own; the largest error counts.
+
+    Raises:
+        Unsupported: the provider refuses the point.
+        IncorrectError: the output is too far from the reference.
+        RankError: some ranks failed and others did not.
+        Exception: what a provider raises, torch.OutOfMemoryError among it.
     """
     bench = load_bench(point.op)
     timed = point.protocol.method != "accuracy"
     generator = torch.Generator(device=device).manual_seed(data_seed(point, seed) + team.rank)
-    with team.together():
+    with team.failing_together():
         inputs = bench.make_inputs(
             point.recipe, point.shape, generator, point.protocol.distribution
         )
         call = bench.build(point.provider, point.recipe, point.shape)
         own = arranged(bench, point.provider, point.recipe, inputs)
-    with team.together(), _as_measured(timed):
+    with team.failing_together(), _as_measured(timed):
         output = call(own)
         error, by_output = errors_of(bench, point.recipe, inputs, output)
-    error = worst(*team.every(error))
-    # Where the error is what is measured, any that is a number will do.
+    error = worst(*team.all_gather(error))
+    # Method `accuracy` measures the error: every error that is a number is a result.
     allowed = largest_error(bench, point.provider, point.recipe) if timed else sys.float_info.max
-    if not error <= allowed:  # a NaN error is never within it
+    if not error <= allowed:  # true for NaN too
         raise IncorrectError(error, allowed)
-    with team.together():
+    with team.failing_together():
         drawn = partial(_drawn, point, device, seed)
         rounded = quantisation_error(point.op, bench, point.recipe, inputs, drawn)
     size = distinct_bytes([own, output])
     del inputs, output
     count = copy_count(size, cache_bytes) if timed and point.protocol.cache == "cold" else 1
     copies: list[Inputs] = [own]
-    with team.together():
+    with team.failing_together():
         copies += ({k: v.clone() for k, v in own.items()} for _ in range(count - 1))
     return Contender(
         point=point,
@@ -147,12 +160,15 @@ def prepare(
 
 
 def _as_measured(timed: bool) -> AbstractContextManager[object]:
-    """Compiled where it is timed; a call for its errors alone runs as it is written."""
+    """A call that is timed may compile; a call for its errors alone runs eagerly.
+
+    Compiling costs seconds per point and computes the same.
+    """
     return nullcontext() if timed else torch.compiler.set_stance("force_eager")
 
 
 def _drawn(point: PlanPoint, device: torch.device, seed: int) -> Inputs:
-    """The point's operands before they were quantised: those of its contender in bf16."""
+    """The operands of a point before they were quantised: those of the contender in bf16."""
     generator = torch.Generator(device=device).manual_seed(data_seed(point, seed))
     bench = load_bench(point.op)
     return bench.make_inputs("bf16", point.shape, generator, point.protocol.distribution)
@@ -173,7 +189,7 @@ def data_seed(point: PlanPoint, seed: int) -> int:
 
 def distinct_bytes(value: Any) -> int:
     """Bytes of all tensors in a nest of containers; an output that is an input counts once."""
-    return sum({_place(tensor): _nbytes(tensor) for tensor in _tensors(value)}.values())
+    return sum({_address(tensor): _nbytes(tensor) for tensor in _tensors(value)}.values())
 
 
 def _tensors(value: Any) -> Iterator[torch.Tensor]:
@@ -186,7 +202,7 @@ def _tensors(value: Any) -> Iterator[torch.Tensor]:
             yield from _tensors(item)
 
 
-def _place(tensor: torch.Tensor) -> int:
+def _address(tensor: torch.Tensor) -> int:
     return tensor.untyped_storage().data_ptr()
 
 

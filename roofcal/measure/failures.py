@@ -1,4 +1,4 @@
-"""What an error of a provider means: the status of its point, and whether the device survives."""
+"""What an error of a provider means: the status of its point, and whether the process survives."""
 
 from collections.abc import Iterator
 
@@ -18,7 +18,7 @@ _REFUSALS = ("not implemented", "cublas_status_not_supported")
 
 
 class RankError(Exception):
-    """Some ranks failed where others did not; the message names the first, `status` is its."""
+    """Some ranks failed and others did not; message and `status` are those of the first."""
 
     def __init__(self, status: Status, reason: str) -> None:
         super().__init__(reason)
@@ -34,11 +34,11 @@ def status_of(error: BaseException | None) -> Status:
     """
     if isinstance(error, RankError):
         return error.status
-    kinds = [_kind(link) for link in _chain(error)]
+    kinds = [_kind(link) for link in _with_causes(error)]
     return next((kind for kind in kinds if kind == "out_of_memory"), kinds[0])
 
 
-def _chain(error: BaseException | None) -> Iterator[BaseException]:
+def _with_causes(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
@@ -62,7 +62,7 @@ def is_broken(error: BaseException) -> bool:
 
 
 def reason_of(error: Exception) -> str:
-    """One line of what happened; refusals and failures elsewhere keep their own words."""
+    """What happened, in one line: refusals in their own words, other errors with their type."""
     if isinstance(error, Unsupported | RankError):
         return str(error)
     text = str(error).strip().splitlines()

@@ -1,6 +1,6 @@
-"""Time contenders in turns until each is known well enough.
+"""Time contenders in turns until the median of each has a narrow interval.
 
-A group is warmed up in turns until the medians of two rounds agree, then measured in turns, in an
+A group is warmed up in turns until the medians of three rounds agree, then measured in turns, in an
 order drawn anew each round, until the interval of the median is narrow or the budget is spent. The
 warm-up is kept: its first samples are what a short burst on a cool card would have shown.
 """
@@ -27,9 +27,15 @@ def time_group(
     tell: Callable[[Contender], None],
     now: Callable[[], float] | None = None,
 ) -> None:
-    """Fill the samples of every contender; `tell` is called before each turn (who is running).
+    """Fill the samples of every contender.
 
-    now: the clock in seconds by which to decide; several ranks read that of one of them.
+    Args:
+        turns: contenders with their timers.
+        timing: how long to warm up and to measure.
+        sensor: reads clock, power and temperature beside the samples.
+        seed: of the order within a round.
+        tell: called with the contender before each of its turns.
+        now: the clock in seconds by which to decide; several ranks read the clock of one of them.
     """
     now = now or time.perf_counter
     order = random.Random(seed)
@@ -46,7 +52,7 @@ def time_group(
             start = now()
             _take(turn, timing.slice_s, sensor, tell)
             spent[id(turn[0])] += now() - start
-        waiting = [turn for turn in waiting if not done(turn[0], spent[id(turn[0])], timing)]
+        waiting = [turn for turn in waiting if not is_done(turn[0], spent[id(turn[0])], timing)]
 
 
 def _settle(
@@ -56,10 +62,10 @@ def _settle(
     tell: Callable[[Contender], None],
     now: Callable[[], float],
 ) -> None:
-    """Rounds until the medians of three in a row agree for all, or settle_max_s per contender.
+    """Take turns until the medians of three rounds agree, or for settle_max_s per contender.
 
-    An H200 at its power limit needs about two seconds to find its clock (from 1965 to 1410 MHz);
-    two rounds in a row can agree by chance on the way down.
+    An H200 at its power limit needs about two seconds to come down from 1965 to 1410 MHz; two
+    rounds in a row can agree by chance on the way down.
     """
     start = now()
     rounds = [[median(contender.samples) for contender, _ in turns]]
@@ -87,10 +93,14 @@ def _take(
     return samples
 
 
-def done(contender: Contender, spent_s: float, timing: Timing) -> bool:
-    """Enough settled samples from enough turns and a narrow interval, or the budget is spent."""
+def is_done(contender: Contender, spent_s: float, timing: Timing) -> bool:
+    """Whether a contender needs no further turn, after so many seconds of turns.
+
+    It has enough settled samples from enough turns, and a narrow interval or a spent budget.
+    """
     settled = contender.settled
     if len(settled) >= timing.min_samples and contender.settled_rounds >= timing.min_rounds:
-        narrow = summarise(settled).half_width_fraction <= timing.target_interval
-        return narrow or spent_s >= timing.budget_s
+        is_narrow = summarise(settled).half_width_fraction <= timing.target_interval
+        return is_narrow or spent_s >= timing.budget_s
+    # A slow contender with few samples gets three budgets, then what it has must do.
     return spent_s >= 3 * timing.budget_s and len(settled) >= 1

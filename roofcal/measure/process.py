@@ -20,7 +20,10 @@ _EXIT_S = 10.0  # between closing its pipe and leaving an exit code, a large pro
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """Why a worker says no more. `last`: the point that the rank at fault had named, of several."""
+    """Why a worker sends no more events.
+
+    last  of several ranks: the id of the point that the rank at fault was working on
+    """
 
     status: Status
     reason: str
@@ -74,16 +77,16 @@ class WorkerProcess:
         deadline = time.monotonic() + timeout
         with selectors.DefaultSelector() as selector:
             selector.register(self, selectors.EVENT_READ)
-            while (event := self.buffered()) is None:
+            while (event := self.buffered_event()) is None:
                 if not selector.select(max(0.0, deadline - time.monotonic())):
                     return None
-                self.fill()
+                self.read_pipe()
                 if not self.open:
                     return None
         return event
 
-    def buffered(self) -> dict[str, Any] | None:
-        """The next event that has come whole, without waiting."""
+    def buffered_event(self) -> dict[str, Any] | None:
+        """The next event of which the whole line has been read; None without one."""
         line, end, rest = self._buffer.partition(b"\n")
         if not end:
             return None
@@ -91,38 +94,37 @@ class WorkerProcess:
         event: dict[str, Any] = json.loads(line)
         return event
 
-    def fill(self) -> None:
-        """Read what has come; without any of it, the worker has closed the pipe."""
+    def read_pipe(self) -> None:
+        """Read what is in the pipe; nothing means that the worker has closed it."""
         part = os.read(self.fileno(), 1 << 20)
         self.open = bool(part)
         self._buffer += part
 
     def fault(self, timeout: float) -> Fault:
-        """Why it says no more after so long a silence: it hangs, or it is dead."""
-        if self.open and self.running():
+        """Why it was silent for so long: it hangs, or it is dead."""
+        if self.open and self.is_running():
             reason = f"no sign of life for {timeout:g} s; the worker was killed"
             return Fault(status="timeout", reason=reason)
-        return Fault(status="failed", reason=self.bury(_EXIT_S))
+        return Fault(status="failed", reason=self.describe_end(_EXIT_S))
 
-    def bury(self, seconds: float) -> str:
-        """How it ended, in words. One that does not end in so many seconds is killed: by us."""
-        self.wait(seconds)
-        if self.running():
+    def describe_end(self, seconds: float) -> str:
+        """How it ended, in words. A worker that does not end in so many seconds is killed."""
+        self._wait_for_exit(seconds)
+        if self.is_running():
             self.kill()
             return f"the worker fell silent, did not end in {seconds:g} s, and was killed"
         return f"the worker died ({describe_exit(self.kill())})"
 
-    def running(self) -> bool:
-        """Whether the process lives. Its exit code stays unread: so its number stays its own."""
+    def is_running(self) -> bool:
+        """Whether the process lives. Its exit code stays unread, so that its pid is not reused."""
         if self._process.returncode is not None:
             return False
         how = os.WEXITED | os.WNOHANG | os.WNOWAIT
         return os.waitid(os.P_PID, self.pid, how) is None
 
-    def wait(self, seconds: float) -> None:
-        """Give an ending process a moment to leave its exit code."""
+    def _wait_for_exit(self, seconds: float) -> None:
         end = time.monotonic() + seconds
-        while self.running() and time.monotonic() < end:
+        while self.is_running() and time.monotonic() < end:
             time.sleep(0.02)
 
     def kill(self) -> int:
@@ -139,7 +141,7 @@ class WorkerProcess:
 
 
 def describe_exit(code: int) -> str:
-    """What an exit code says, negative for a signal."""
+    """An exit code in words; negative ones are signals."""
     if code == -signal.SIGKILL:
         return "signal SIGKILL; the kernel sends it when memory runs out"
     return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"

@@ -1,11 +1,11 @@
 """Timers of a point on several devices: the ranks meet before each sample, the slowest one counts.
 
-Beside the traps of roofcal.measure.timing:
-- ranks that start apart measure each other's delay: a barrier on the device stands before each
+Traps beside those of roofcal.measure.timing:
+- ranks that start apart measure each other's delay: a barrier on the device comes before each
   sample, behind a kernel that spins for as long as the host needs to queue the first one;
-- a rank that runs one more call than the others waits for ever: counts are agreed upon;
-- a graph of an odd number of calls ends on the buffer it starts with, where calls alternate between
-  two: graphs hold an even number.
+- a rank that runs one more call than the others waits for ever: rank 0 decides on counts;
+- calls that alternate between two buffers end an odd graph on the buffer that the next replay
+  starts with: graphs hold an even number of calls.
 """
 
 import time
@@ -16,7 +16,7 @@ import torch
 
 from roofcal.measure.contender import Contender
 from roofcal.measure.failures import reason_of, status_of
-from roofcal.measure.ranks import Alone, slowest
+from roofcal.measure.ranks import SingleRank, slowest_and_fastest
 from roofcal.measure.timing import (
     MOST_NODES,
     MOST_QUEUED,
@@ -27,13 +27,13 @@ from roofcal.measure.timing import (
 )
 from roofcal.ops.spec import Unsupported
 
-_LEAST = 2
+_LEAST_SAMPLES = 2
 
 
 def make_rank_timer(
-    contender: Contender, device: torch.device, sample_s: float, flush_bytes: int, ranks: Alone
+    contender: Contender, device: torch.device, sample_s: float, flush_bytes: int, ranks: SingleRank
 ) -> Timer:
-    """The timer of the contender's protocol; raises Unsupported for a method it has not."""
+    """The timer of the contender's protocol; raises Unsupported for a method that there is not."""
     method = contender.point.protocol.method
     if device.type == "cpu":
         if method not in ("graph", "wall"):
@@ -48,39 +48,41 @@ def make_rank_timer(
     raise Unsupported(f"method '{method}' is for one device; several have graph and events_flush")
 
 
-class _Samples(Protocol):
-    """How one rank takes samples; `calls` says how many calls each averages over."""
+class _Sampler(Protocol):
+    """How one rank takes samples; `calls` is the number of calls that each averages over."""
 
     calls: int
 
     def take(self, count: int, while_busy: Callable[[], None]) -> list[float]:
-        """Seconds per call of `count` samples, each begun when all ranks were there."""
+        """Seconds per call of `count` samples, each begun after a barrier of all ranks."""
 
 
 class SharedTimer:
-    """As many samples on every rank as rank 0 says; of each the time of the slowest rank."""
+    """Takes as many samples on every rank as rank 0 says; the time of the slowest rank counts."""
 
-    def __init__(self, contender: Contender, ranks: Alone, own: _Samples, sample_s: float) -> None:
+    def __init__(
+        self, contender: Contender, ranks: SingleRank, own: _Sampler, sample_s: float
+    ) -> None:
         self._contender, self._ranks, self._own = contender, ranks, own
-        one = self._shared(3, lambda: None)[0]
+        first = self._take_together(3, lambda: None)[0]
         if sample_s:
-            self._own.calls = max(1, min(MOST_NODES, round(sample_s / max(min(one), 1e-7))))
-            self._shared(1, lambda: None)
+            self._own.calls = max(1, min(MOST_NODES, round(sample_s / max(min(first), 1e-7))))
+            self._take_together(1, lambda: None)
         contender.calls_per_sample = self._own.calls
 
-    def _shared(
+    def _take_together(
         self, count: int, while_busy: Callable[[], None]
     ) -> tuple[list[float], list[float], list[float]]:
-        """(slowest, fastest, own) samples; notes how long one takes with all that is around it."""
+        """(slowest, fastest, own) samples; notes how long one takes, barrier and all."""
         start = time.perf_counter()
         own = self._own.take(count, while_busy)
-        self._estimate = self._ranks.agree((time.perf_counter() - start) / count)
-        return (*slowest(self._ranks, own), own)
+        self._estimate = self._ranks.broadcast((time.perf_counter() - start) / count)
+        return (*slowest_and_fastest(self._ranks, own), own)
 
     def take(self, seconds: float, while_busy: Callable[[], None]) -> list[float]:
         """See Timer."""
-        count = min(MOST_QUEUED, max(_LEAST, round(seconds / self._estimate)))
-        samples, fastest, own = self._shared(count, while_busy)
+        count = min(MOST_QUEUED, max(_LEAST_SAMPLES, round(seconds / self._estimate)))
+        samples, fastest, own = self._take_together(count, while_busy)
         self._contender.fastest_samples += fastest
         self._contender.own_samples += own
         return samples
@@ -89,17 +91,17 @@ class SharedTimer:
 class _Loop:
     """Host clock around calls on a CPU."""
 
-    def __init__(self, contender: Contender, ranks: Alone) -> None:
+    def __init__(self, contender: Contender, ranks: SingleRank) -> None:
         self._call, self._ranks, self.calls = rotation(contender), ranks, 1
 
     def take(self, count: int, while_busy: Callable[[], None]) -> list[float]:
-        """See _Samples."""
+        """See _Sampler."""
         samples = [self._one() for _ in range(count)]
         while_busy()
         return samples
 
     def _one(self) -> float:
-        self._ranks.align()
+        self._ranks.barrier()
         start = time.perf_counter()
         for _ in range(self.calls):
             self._call()
@@ -110,15 +112,15 @@ Events = list[tuple[torch.cuda.Event, torch.cuda.Event]]
 
 
 class _Eager:
-    """Events around one eager call after the cache was overwritten: launches count, as they do."""
+    """Events around one eager call, launch included, after the cache was overwritten."""
 
     calls = 1
 
-    def __init__(self, contender: Contender, scratch: torch.Tensor, ranks: Alone) -> None:
+    def __init__(self, contender: Contender, scratch: torch.Tensor, ranks: SingleRank) -> None:
         self._call, self._scratch, self._ranks = rotation(contender), scratch, ranks
 
     def take(self, count: int, while_busy: Callable[[], None]) -> list[float]:
-        """See _Samples."""
+        """See _Sampler."""
         pairs: Events = []
         for _ in range(count):
             self._scratch.zero_()
@@ -132,7 +134,7 @@ class _Graph(GraphTimer):
     # Other threads (NCCL's watchdog) may ask CUDA something meanwhile.
     capture_mode = "thread_local"
 
-    def __init__(self, contender: Contender, sample_s: float, ranks: Alone) -> None:
+    def __init__(self, contender: Contender, sample_s: float, ranks: SingleRank) -> None:
         self._ranks = ranks
         super().__init__(contender, sample_s)
         self.calls = self._calls
@@ -140,10 +142,10 @@ class _Graph(GraphTimer):
     def _one_call_s(self) -> float:
         calls = _even(max(4, self._keep))
         graph, _outputs = self._capture(calls)
-        return self._ranks.agree(self._replay(graph, 3)[-1] / calls)
+        return self._ranks.broadcast(self._replay(graph, 3)[-1] / calls)
 
     def _calls_for(self, one: float, sample_s: float) -> int:
-        """Whole rotations, so that no replay begins with the copy that the last one ended with."""
+        """An even number of whole rotations: a replay does not begin with the last one's copy."""
         calls = super()._calls_for(one, sample_s)
         return calls + calls % 2 * self._keep
 
@@ -161,7 +163,7 @@ class _Graph(GraphTimer):
         return seconds_of(pairs, self._after_queueing)
 
     def take(self, count: float, while_busy: Callable[[], None]) -> list[float]:
-        """See _Samples."""
+        """See _Sampler."""
         self._after_queueing = while_busy
         return [sample / self._calls for sample in self._replay(self._graph, int(count))]
 
@@ -170,10 +172,10 @@ def _even(calls: int) -> int:
     return calls + calls % 2
 
 
-def timed(run: Callable[[], Any], ranks: Alone) -> tuple[torch.cuda.Event, torch.cuda.Event]:
+def timed(run: Callable[[], Any], ranks: SingleRank) -> tuple[torch.cuda.Event, torch.cuda.Event]:
     """Events around `run`, recorded behind a barrier of all ranks' devices."""
     start, stop = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    ranks.align()
+    ranks.barrier()
     start.record()
     run()
     stop.record()

@@ -1,7 +1,7 @@
 """Keep a worker measuring: replace it when it dies, and give every point of a group its row.
 
 The supervisor never touches the device. A worker that crashes, hangs, runs out of memory or is
-killed costs one point, the one it had named last; a new worker goes on behind it. Only a worker
+killed costs one point, the one it had named last; a new worker goes on with the next. Only a worker
 that does not even start ends the session: then no point can be measured.
 """
 
@@ -28,10 +28,10 @@ class MeasureError(ValueError):
 
 
 class Crew:
-    """The worker of the moment, or the workers of all ranks; replaced whenever they die.
+    """The current worker, or the workers of all ranks; replaced whenever they die.
 
-    locks: of the devices, rank r of a point works on device r. The worker of a point on one device
-    has the first.
+    locks: of the devices. Rank r of a point works on device r; the worker of a point on one device
+    works on the first.
     """
 
     def __init__(
@@ -47,35 +47,35 @@ class Crew:
         self._epoch = time.time()
         self._worker: _Workers | None = None
         self._world_size = 1
-        self._unable: dict[int, str] = {}
+        self._start_failures: dict[int, str] = {}  # world size -> why its ranks do not start
 
     def run_group(self, points: list[PlanPoint]) -> Iterator[Measurement]:
-        """A measurement of every point, in the order they become known; raises MeasureError.
+        """A measurement of every point, in the order they are taken; raises MeasureError.
 
         All points of a group have one world size. Where the ranks of a world size do not start, its
         points fail; where the worker of a single device does not, nothing can be measured.
         """
         waiting = {point.point_id: point for point in points}
-        excused = False
+        was_excused = False
         while waiting:
             worker = self._ready_worker(points[0].world_size)
             if worker is None:
-                reason = self._unable[points[0].world_size]
+                reason = self._start_failures[points[0].world_size]
                 yield from (self._fault(p, _End(fault=reason)) for p in waiting.values())
                 return
             end = yield from self._drain(worker, waiting)
             if end.fault is not None:
                 self.stop()
-            guilty = _guilty(end, waiting, excused)
+            guilty = _guilty_point(end, waiting, was_excused)
             if guilty is not None:
                 yield self._fault(waiting.pop(guilty), end)
-            excused = end.last is None
+            was_excused = end.last is None
 
     def _ready_worker(self, world_size: int) -> _Workers | None:
         """The workers for a world size, started where need be; None if its ranks do not start."""
         if world_size != self._world_size:
             self.stop()
-        if self._worker is None and world_size not in self._unable:
+        if self._worker is None and world_size not in self._start_failures:
             self._world_size = world_size
             self._worker = self._new_worker(world_size)
             patience = _START_S + self._timing.warm_card_s
@@ -85,13 +85,13 @@ class Crew:
         return self._worker
 
     def _not_started(self, worker: _Workers, world_size: int, patience: float) -> None:
-        """Note why; raises MeasureError for the worker of a single device."""
+        """Note why ranks do not start; raises MeasureError for the worker of a single device."""
         self._worker = None
-        if isinstance(worker, RankGroup):
-            said = f"the {world_size} measuring processes did not start: "
-            self._unable[world_size] = said + worker.fault(patience).reason
-            return
         reason = worker.fault(patience).reason
+        if isinstance(worker, RankGroup):
+            failure = f"the {world_size} measuring processes did not start: {reason}"
+            self._start_failures[world_size] = failure
+            return
         worker.kill()
         raise MeasureError(
             f"the measuring process did not start: {reason}; its messages are above, and "
@@ -114,7 +114,7 @@ class Crew:
         return RankGroup(setups, self._locks)
 
     def _setup(self, device: str, uuid: str | None, visible: str | None) -> dict[str, Any]:
-        """What a worker is told: its device, whose sensor it reads, and which devices it sees."""
+        """The set-up of a worker: its device, whose sensor it reads, and which devices it sees."""
         return {
             "torch_device": device,
             "uuid": uuid,
@@ -132,7 +132,7 @@ class Crew:
     def _drain(
         self, worker: _Workers, waiting: dict[str, PlanPoint]
     ) -> Generator[Measurement, None, "_End"]:
-        """Measurements as they come; returns how it ended."""
+        """Yields measurements and takes their points out of `waiting`; returns how it ended."""
         worker.send(json.dumps([encode(point) for point in waiting.values()]))
         last: str | None = None
         while (event := worker.next_event(self._timing.point_timeout_s)) is not None:
@@ -148,7 +148,7 @@ class Crew:
                 waiting.pop(measurement.point_id, None)
                 yield measurement
         fault = worker.fault(self._timing.point_timeout_s)
-        if isinstance(worker, RankGroup):  # the rank at fault may have named another point, or none
+        if isinstance(worker, RankGroup):  # `last` is rank 0's; another rank may be at fault
             last = fault.last
         return _End(last=last, status=fault.status, fault=fault.reason)
 
@@ -184,20 +184,24 @@ def timing_of(values: Mapping[str, Any]) -> Timing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _End:
-    """How a group ended: whole (fault is None), or why not. `last`: the point named last."""
+    """How a group ended: `fault` is None where every point was measured.
+
+    last  id of the point that the worker named last
+    """
 
     last: str | None = None
     status: Status = "failed"
     fault: str | None = None
 
 
-def _guilty(end: _End, waiting: Mapping[str, PlanPoint], excused: bool) -> str | None:
-    """The point that pays for the end of a worker, None where no point is to blame.
+def _guilty_point(end: _End, waiting: Mapping[str, PlanPoint], was_excused: bool) -> str | None:
+    """The point that gets the fault of a worker as its result; None where no point is to blame.
 
     A worker that had reported its last point before it died (a lost CUDA context) made progress:
-    the rest is tried again. One that named no point may have died of idleness: it is excused once.
+    the rest is tried again. A worker that named no point may have died while it was idle: that is
+    excused once.
     """
-    if end.fault is None or (end.last is None and not excused):
+    if end.fault is None or (end.last is None and not was_excused):
         return None
     if end.last is None:
         return next(iter(waiting), None)

@@ -1,13 +1,13 @@
-"""Timers: seconds per call of a contender, by four methods that do not agree.
+"""Timers: seconds per call of a contender, by methods that do not agree.
 
-Traps, each of which once produced a wrong number:
+These traps once produced wrong numbers:
 - one buffer timed again and again measures the cache: inputs and outputs rotate over copies that
   exceed twice the last-level cache, unless the protocol says hot;
 - eager launches of short kernels measure Python: a CUDA graph holds enough calls for one sample to
   last `sample_s`, and slices are queued whole before the host waits;
 - an event recorded on an idle GPU waits for the host: each slice starts behind a spinning kernel;
-- a kernel that starts while its predecessor drains is faster than alone: that is what a chain of
-  layers sees, and `events_flush` and `profiler` show the other number.
+- a kernel that starts while its predecessor drains is faster than alone. A chain of layers sees the
+  first number, which `graph` shows; `events_flush` and `profiler` show the second.
 """
 
 import time
@@ -23,8 +23,8 @@ from roofcal.measure.contender import Contender
 from roofcal.measure.kernel_names import CaptureMode, graph_kernel_names
 
 SPIN_CYCLES = 200_000  # 0.1 ms at 2 GHz: longer than the host needs to queue the first replay
-MOST_NODES = 2000
-MOST_QUEUED = 256
+MOST_NODES = 2000  # of one graph
+MOST_QUEUED = 256  # replays before the host waits
 
 
 class Timer(Protocol):
@@ -97,7 +97,7 @@ class GraphTimer:
         return rounds * self._keep
 
     def _capture(self, calls: int) -> tuple[torch.cuda.CUDAGraph, Any]:
-        """(graph of `calls` calls, outputs); as many outputs as copies live on: they rotate too."""
+        """(graph of `calls` calls, outputs). Outputs rotate like inputs: one per copy is kept."""
         stream = _side_stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
@@ -190,7 +190,7 @@ class ProfilerTimer:
 
 
 class WallTimer:
-    """Host clock around one eager call and a synchronisation: what a Python loop would see."""
+    """Host clock around one eager call and a synchronisation, as in a Python loop."""
 
     def __init__(self, contender: Contender) -> None:
         self._call = rotation(contender)

@@ -1,14 +1,14 @@
 """The process that touches the device: reads groups of points, writes measurements.
 
-One JSON line in is one group; lines out on a pipe of its own: {"ready": true} once,
+It reads one JSON line per group, and writes lines to a pipe of its own: {"ready": true} once,
 {"at": point_id} before anything that may crash or hang, {"measurement": ...} per point,
 {"done": true} per group, {"fatal": reason, "status": ...} before it gives up. When this process
-dies, the supervisor knows from the last "at" which point did it; when the supervisor dies, however
-it dies, Linux kills this process, so that no hung kernel keeps the device and its lock.
+dies, the last "at" tells the supervisor which point did it; when the supervisor dies, however it
+dies, Linux kills this process, so that no hung kernel keeps the device and its lock.
 
-Of a point on several devices every rank is such a process, see roofcal.measure.rank_group: all read
-the same lines, rank 0 reports the measurements, and the others say {"trouble": reason} when a step
-of theirs failed (null when all ranks have heard of it).
+For a point on several devices every rank is such a process, see roofcal.measure.rank_group. All
+read the same lines, rank 0 reports the measurements, and each writes {"trouble": reason} when a
+step of its own failed (null when all ranks know of it).
 """
 
 import ctypes
@@ -34,7 +34,7 @@ from roofcal.measure.contender import Contender, IncorrectError, data_seed, prep
 from roofcal.measure.failures import is_broken, reason_of, status_of
 from roofcal.measure.interleave import time_group
 from roofcal.measure.rank_timing import make_rank_timer
-from roofcal.measure.ranks import ALONE, Alone, Ranks
+from roofcal.measure.ranks import SINGLE_RANK, Ranks, SingleRank
 from roofcal.measure.timing import Timer, make_timer
 
 _CPU_CACHE_BYTES = 64 << 20
@@ -42,7 +42,7 @@ _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 class Worker:
-    """Times groups on one device, or as one rank of several; `events` receives what it says."""
+    """Times groups on one device, or as one rank of several; `events` takes its events."""
 
     def __init__(self, setup: Mapping[str, Any], events: IO[str]) -> None:
         if setup.get("threads"):
@@ -57,27 +57,29 @@ class Worker:
         self._events = events
         self._sensor = Sensor(setup["uuid"])
         self._cache_bytes = self._last_level_cache(setup["cache_bytes"])
-        self._team: Alone = ALONE
+        self._team: SingleRank = SINGLE_RANK
         if setup.get("world_size", 1) > 1:
-            self._team = Ranks(setup, self._device, self._say)
+            self._team = Ranks(setup, self._device, self._send_event)
 
-    def _last_level_cache(self, known: int | None) -> int:
+    def _last_level_cache(self, of_cpu: int | None) -> int:
         if self._device.type == "cuda":
             return int(torch.cuda.get_device_properties(self._device).L2_cache_size)
-        return known or _CPU_CACHE_BYTES
+        return of_cpu or _CPU_CACHE_BYTES
 
     def run(self, lines: IO[str]) -> None:
         """Warm the card, then time one group per line until the input ends."""
         self._warm_card()
-        self._say(ready=True)
+        self._send_event(ready=True)
         for line in lines:
             points = [decode(text) for text in json.loads(line)]
             try:
                 self.run_group([point for point in points if isinstance(point, PlanPoint)])
             except Exception as error:
-                self._say(fatal=reason_of(error), status=status_of(error), now_s=time.monotonic())
+                self._send_event(
+                    fatal=reason_of(error), status=status_of(error), now_s=time.monotonic()
+                )
                 raise
-            self._say(done=True)
+            self._send_event(done=True)
 
     def _warm_card(self) -> None:
         """Matrix products until the card is at working temperature: cool cards boost for longer."""
@@ -91,7 +93,7 @@ class Worker:
                 torch.cuda.synchronize()
 
     def run_group(self, points: Sequence[PlanPoint]) -> None:
-        """Prepare every contender, time them in turns, report each; none is ever left out.
+        """Prepare every contender, time them in turns, report each of them.
 
         Contenders that find no memory beside the others are timed alone, after them.
         """
@@ -123,22 +125,22 @@ class Worker:
         seed = data_seed(turns[0][0].point, self._seed)
 
         def tell(contender: Contender) -> None:
-            self._say(at=contender.point.point_id)
+            self._send_event(at=contender.point.point_id)
 
         time_group(turns, self._timing, self._sensor, seed, tell, self._now)
 
     def _now(self) -> float:
         """Seconds on the clock of rank 0, by which all ranks decide."""
-        return self._team.agree(time.perf_counter())
+        return self._team.broadcast(time.perf_counter())
 
     def _ready(
         self, point: PlanPoint, crowded: list[PlanPoint] | None
     ) -> tuple[Contender, Timer] | None:
-        """The contender and its timer, or None after it was reported: it failed, or is not timed.
+        """The contender and its timer; None where it failed or is not timed, after its report.
 
-        crowded: where others hold memory, takes the point if there is too little left for it.
+        crowded: where others hold memory, a point that finds too little is added here instead.
         """
-        self._say(at=point.point_id)
+        self._send_event(at=point.point_id)
         start = time.perf_counter()
         try:
             contender = prepare(point, self._device, self._seed, self._cache_bytes, self._team)
@@ -161,7 +163,7 @@ class Worker:
         sample_s, flush = self._timing.sample_s, 4 * self._cache_bytes
         if self._team.world_size == 1:
             return make_timer(contender, self._device, sample_s, flush)
-        with self._team.together():
+        with self._team.failing_together():
             return make_rank_timer(contender, self._device, sample_s, flush, self._team)
 
     def _stop_if_broken(self, error: Exception) -> None:
@@ -177,7 +179,7 @@ class Worker:
         start: float,
         error: float = math.nan,
     ) -> None:
-        self._send(
+        self._send_measurement(
             Measurement(
                 point_id=point.point_id,
                 status=status,
@@ -192,7 +194,7 @@ class Worker:
     def _report(self, contender: Contender, start: float) -> None:
         elapsed = time.perf_counter() - start
         own = contender.own_samples[contender.warmup_samples :]
-        self._send(
+        self._send_measurement(
             Measurement(
                 point_id=contender.point.point_id,
                 status="ok",
@@ -210,16 +212,16 @@ class Worker:
                 started_s=time.time() - self._epoch - elapsed,
                 elapsed_s=elapsed,
                 fastest_rank_s=_rounded(contender.fastest_samples),
-                rank_medians_s=_rounded(self._team.every(median(own))) if own else (),
+                rank_medians_s=_rounded(self._team.all_gather(median(own))) if own else (),
                 **self._ids,
             )
         )
 
-    def _send(self, measurement: Measurement) -> None:
+    def _send_measurement(self, measurement: Measurement) -> None:
         if self._team.rank == 0:
-            self._say(measurement=encode(measurement))
+            self._send_event(measurement=encode(measurement))
 
-    def _say(self, **event: Any) -> None:
+    def _send_event(self, **event: Any) -> None:
         self._events.write(json.dumps(event) + "\n")
         self._events.flush()
 
@@ -240,7 +242,7 @@ def main() -> None:
 
 
 def _run_rank(setup: Mapping[str, Any], events: IO[str]) -> None:
-    """One rank: its stack is asked for where all are silent, and why it did not start is told."""
+    """Run one rank: it writes its stack on SIGUSR1, and reports why it does not start."""
     with Path(setup["stack"]).open("w") as stack:
         faulthandler.register(signal.SIGUSR1, file=stack)
         try:
@@ -253,7 +255,7 @@ def _run_rank(setup: Mapping[str, Any], events: IO[str]) -> None:
 
 
 def _die_with(supervisor: int) -> None:
-    """Have Linux kill this process when its parent ends; elsewhere a closed pipe has to do."""
+    """Have Linux kill this process when its parent ends, however that ends."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != supervisor:

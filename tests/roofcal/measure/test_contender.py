@@ -20,7 +20,7 @@ from roofcal.measure.contender import (
     distinct_bytes,
     prepare,
 )
-from roofcal.measure.ranks import Alone
+from roofcal.measure.ranks import SingleRank
 from roofcal.ops.bench import load_bench
 from tests.roofcal.measure.runs import hot, point
 
@@ -58,13 +58,13 @@ def test_cold_copies_are_equal_data_at_different_addresses() -> None:
     assert len(found.copies) * found.bytes_per_copy > 2 * 4 * KIB
 
 
-class Watched(Alone):
+class Watched(SingleRank):
     """A rank that notes whether it is in a step of all ranks."""
 
     inside = False
 
     @contextmanager
-    def together(self) -> Iterator[None]:
+    def failing_together(self) -> Iterator[None]:
         self.inside = True
         yield
         self.inside = False

@@ -8,7 +8,7 @@ from roofcal.core.machine.nvml import Sensor
 from roofcal.core.timing_protocol import Timing
 from roofcal.measure import interleave
 from roofcal.measure.contender import Contender
-from roofcal.measure.interleave import done, time_group
+from roofcal.measure.interleave import is_done, time_group
 from tests.roofcal.measure.contenders import Clock, ScriptedTimer, contender
 
 SLICE_S = 0.125  # a power of two: turns add up without rounding
@@ -104,13 +104,13 @@ def noisy(clock: Clock, turns: int) -> ScriptedTimer:
 def test_a_wide_interval_is_narrowed_by_more_turns(clock: Clock) -> None:
     (found,) = run(noisy(clock, 6), timing=changed(budget_s=1000.0))
     assert found.settled_rounds > TIMING.min_rounds
-    assert done(found, 0.0, TIMING)
+    assert is_done(found, 0.0, TIMING)
 
 
 def test_a_contender_that_stays_wide_ends_with_its_budget(clock: Clock) -> None:
     (found,) = run(noisy(clock, 10_000))
     assert found.settled_rounds == 10
-    assert not done(found, 0.0, TIMING)
+    assert not is_done(found, 0.0, TIMING)
 
 
 def test_a_contender_too_slow_for_enough_samples_ends_after_three_budgets(clock: Clock) -> None:

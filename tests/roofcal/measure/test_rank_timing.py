@@ -10,7 +10,7 @@ import torch
 from roofcal.core.records import Protocol
 from roofcal.measure import kernel_names, rank_timing, timing
 from roofcal.measure.rank_timing import SharedTimer, make_rank_timer
-from roofcal.measure.ranks import Alone
+from roofcal.measure.ranks import SingleRank
 from roofcal.ops.spec import Unsupported
 from tests.roofcal.measure.contenders import contender
 from tests.roofcal.measure.runs import point
@@ -19,7 +19,7 @@ from tests.roofcal.measure.stand_in_cuda import StandInCuda
 CPU = torch.device("cpu")
 
 
-class Pair(Alone):
+class Pair(SingleRank):
     """Two ranks in one process: the other is twice as fast, and rank 0 decides what it is told."""
 
     world_size = 2
@@ -28,13 +28,13 @@ class Pair(Alone):
         self.decided = decided
         self.meetings = 0
 
-    def agree(self, value: float) -> float:
+    def broadcast(self, value: float) -> float:
         return value if self.decided is None else self.decided
 
-    def every(self, value: Any) -> list[Any]:
+    def all_gather(self, value: Any) -> list[Any]:
         return [value, [sample / 2 for sample in value]]
 
-    def align(self) -> None:
+    def barrier(self) -> None:
         self.meetings += 1
 
 

@@ -15,7 +15,7 @@ from torch import distributed
 
 from roofcal.core.machine import locks
 from roofcal.core.records import Measurement, PlanPoint
-from roofcal.measure.ranks import ALONE, Ranks, slowest
+from roofcal.measure.ranks import SINGLE_RANK, Ranks, slowest_and_fastest
 from roofcal.measure.session import measure
 from tests.roofcal.measure.runs import Run, hot, rig
 
@@ -122,10 +122,10 @@ def test_ranks_that_do_not_start_fail_their_points_and_no_others(
 
 
 def test_one_rank_alone_agrees_with_itself_and_waits_for_nobody() -> None:
-    assert ALONE.agree(2.5) == 2.5
-    assert slowest(ALONE, [1.0, 3.0]) == ([1.0, 3.0], [1.0, 3.0])
-    ALONE.align()
-    with pytest.raises(ValueError, match="mine"), ALONE.together():
+    assert SINGLE_RANK.broadcast(2.5) == 2.5
+    assert slowest_and_fastest(SINGLE_RANK, [1.0, 3.0]) == ([1.0, 3.0], [1.0, 3.0])
+    SINGLE_RANK.barrier()
+    with pytest.raises(ValueError, match="mine"), SINGLE_RANK.failing_together():
         raise ValueError("mine")
 
 

@@ -3,34 +3,34 @@
 from typing import Any
 
 
-class Alone:
+class SingleRank:
     """One rank, as the real one."""
 
     rank = 0
     world_size = 1
 
-    def agree(self, value: float) -> float:
+    def broadcast(self, value: float) -> float:
         return value
 
-    def every(self, value: Any) -> list[Any]:
+    def all_gather(self, value: Any) -> list[Any]:
         return [value]
 
-    def align(self) -> None:
+    def barrier(self) -> None:
         """Nobody to wait for."""
 
-    def together(self) -> Any:
+    def failing_together(self) -> Any:
         from contextlib import nullcontext
 
         return nullcontext()
 
 
-ALONE = Alone()
+SINGLE_RANK = SingleRank()
 
 
-class Ranks(Alone):
+class Ranks(SingleRank):
     def __init__(self, *_: Any) -> None:
         raise OSError("no network")
 
 
-def slowest(*_: Any) -> None:
+def slowest_and_fastest(*_: Any) -> None:
     raise AssertionError("no ranks, no samples")

@@ -3,7 +3,7 @@
 import faulthandler
 from pathlib import Path
 
-from roofcal.measure.stacks import hanging, innermost
+from roofcal.measure.rank_group import hanging_rank, innermost_call
 
 WAITS = """Thread 0x01 (most recent call first):
   File "/usr/lib/python3.12/threading.py", line 359 in wait
@@ -19,15 +19,15 @@ WORKS = """Current thread 0x02 (most recent call first):
 
 
 def test_the_rank_that_does_not_wait_is_the_one_that_hangs() -> None:
-    assert hanging([WAITS, WORKS, WAITS]) == (1, "call at gemm/bench.py:7")
+    assert hanging_rank([WAITS, WORKS, WAITS]) == (1, "call at gemm/bench.py:7")
 
 
 def test_a_process_without_an_answer_hangs() -> None:
-    assert hanging([WAITS, ""]) == (1, "gives no answer")
+    assert hanging_rank([WAITS, ""]) == (1, "gives no answer")
 
 
 def test_where_all_wait_nobody_is_blamed() -> None:
-    rank, where = hanging([WAITS, WAITS])
+    rank, where = hanging_rank([WAITS, WAITS])
     assert rank is None
     assert where.startswith("rank 0: barrier at distributed/distributed_c10d.py:88; rank 1: ")
 
@@ -36,6 +36,6 @@ def test_a_stack_of_this_python_is_read(tmp_path: Path) -> None:
     path = tmp_path / "stack"
     with path.open("w") as stream:
         faulthandler.dump_traceback(stream)
-    where, waits = innermost(path.read_text())
-    assert where.startswith("test_a_stack_of_this_python_is_read at measure/test_stacks.py:")
+    where, waits = innermost_call(path.read_text())
+    assert where.startswith("test_a_stack_of_this_python_is_read at measure/test_hanging_rank.py:")
     assert not waits
