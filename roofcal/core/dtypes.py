@@ -1,6 +1,8 @@
 """Element formats and their width in bits."""
 
-from typing import Final
+from typing import Any, Final
+
+Size = Any  # an int, or a NumPy vector of whole numbers: bytes are then a vector too
 
 BITS: Final[dict[str, int]] = {
     "fp64": 64,
@@ -16,9 +18,9 @@ BITS: Final[dict[str, int]] = {
 }
 
 
-def nbytes(dtype: str, elements: int) -> int:
+def nbytes(dtype: str, elements: Size) -> Size:
     """Bytes of `elements` packed elements of `dtype`, rounded up to a whole byte.
 
     Raises KeyError for a dtype that is not in BITS.
     """
-    return (BITS[dtype] * elements + 7) // 8
+    return -(-BITS[dtype] * elements // 8)

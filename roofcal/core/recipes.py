@@ -1,16 +1,21 @@
-"""Recipes: in which format each operand of a matrix product or a cast lives, and how it is scaled.
+"""Recipes: in which format each operand of a product lives, what a cast writes, how it is scaled.
 
-`axiswise` is what torch calls `rowwise`: one scale per row of A and one per row of B, i.e. one
-scale per output row and column. `blockwise_128x128` has one per 1 x 128 of A and per 128 x 128 of
-B; its partial sums leave the matrix unit to be scaled, so there is no `fast` one. `fast`
-accumulation is `use_fast_accum=True` of torch's scaled product. `groupwise_g64`: one scale per 64
-neighbours of a row of the weights; `asymmetric`: and one zero point.
+Products (RECIPES): `axiswise` is what torch calls `rowwise`: one scale per row of A and one per row
+of B, i.e. one scale per output row and column. `blockwise_128x128` has one per 1 x 128 of A and per
+128 x 128 of B; its partial sums leave the matrix unit to be scaled, so there is no `fast` one.
+`fast` accumulation is `use_fast_accum=True` of torch's scaled product. `groupwise_g64`: one scale
+per 64 neighbours of a row of the weights; `asymmetric`: and one zero point.
+
+Casts (CAST_RECIPES): one output per scale, written from one read of the input. Where a scale is one
+per column or per block of a column (`dim1`), the output is transposed.
+
+Sizes may be ints or NumPy vectors of whole numbers.
 """
 
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from roofcal.core.dtypes import nbytes
+from roofcal.core.dtypes import Size, nbytes
 
 Accumulation = Literal["fast", "slow"]
 
@@ -23,9 +28,14 @@ class Scale:
     rows: int | None
     cols: int | None
 
-    def count(self, rows: int, cols: int) -> int:
+    def count(self, rows: Size, cols: Size) -> Size:
         """Number of scales of a matrix of `rows` x `cols` elements."""
         return _blocks(rows, self.rows) * _blocks(cols, self.cols)
+
+    @property
+    def is_transposed(self) -> bool:
+        """Whether a cast with this scale writes its output transposed."""
+        return self.cols == 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +49,7 @@ class Operand:
     scale: Scale | None = None
     zero_point: bool = False
 
-    def nbytes(self, rows: int, cols: int) -> int:
+    def nbytes(self, rows: Size, cols: Size) -> Size:
         """Bytes of a `rows` x `cols` matrix INCLUDING its scales and zero points."""
         elements = nbytes(self.dtype, rows * cols)
         if self.scale is None:
@@ -60,8 +70,9 @@ class Recipe:
     accumulation: Accumulation = "slow"
 
 
-def _blocks(extent: int, block: int | None) -> int:
-    return 1 if block is None else -(-extent // block)
+def _blocks(extent: Size, block: int | None) -> Size:
+    whole = 0 * extent + 1
+    return whole if block is None else -(-extent // block)
 
 
 _TENSOR: Final = Scale(dtype="fp32", rows=None, cols=None)
@@ -130,3 +141,26 @@ WEIGHT_ONLY_RECIPES: Final[dict[str, Recipe]] = {
     )
 }
 RECIPES: Final[dict[str, Recipe]] = GEMM_RECIPES | WEIGHT_ONLY_RECIPES
+
+
+_COLUMN: Final = Scale(dtype="fp32", rows=None, cols=1)
+
+
+def _mx(rows: int, cols: int) -> Scale:
+    """A scale per 32 neighbours, a power of two."""
+    return Scale(dtype="e8m0", rows=rows, cols=cols)
+
+
+# Recipe of a cast to fp8 -> the scale of each output.
+CAST_RECIPES: Final[dict[str, tuple[Scale, ...]]] = {
+    "fp8_tensorwise": (_TENSOR,),
+    "fp8_rowwise_dim0": (_ROW,),
+    "fp8_rowwise_dim1": (_COLUMN,),
+    "fp8_rowwise_both": (_ROW, _COLUMN),
+    "mxfp8_dim0": (_mx(1, 32),),
+    "mxfp8_dim1": (_mx(32, 1),),
+    "mxfp8_both": (_mx(1, 32), _mx(32, 1)),
+    "fp8_blockwise_1x128": (_STRIP,),
+    "fp8_blockwise_1x128_dim1": (Scale(dtype="fp32", rows=128, cols=1),),
+    "fp8_blockwise_128x128": (_SQUARE,),
+}

@@ -56,9 +56,8 @@ class Parts:
 
 def received_bytes(recipe: str, m: Array, k: Array, world_size: int) -> Array:
     """Rows of A, with their scales, that a device gets from the others; KeyError for a recipe."""
-    operand = RECIPES[recipe].a
-    whole = np.array([operand.nbytes(int(r), int(c)) for r, c in zip(m, k, strict=True)])
-    return whole * (world_size - 1) / world_size
+    received: Array = RECIPES[recipe].a.nbytes(m, k) * (world_size - 1) / world_size
+    return received
 
 
 def collectives(recipe: str) -> int:

@@ -5,11 +5,13 @@ from typing import Final
 
 import torch
 
+from roofcal.core.recipes import CAST_RECIPES
 from roofcal.ops.bench import Call, Inputs, draw, norm_error, worst
-from roofcal.ops.cast.spec import BLOCK, MX_BLOCK
 from roofcal.ops.spec import Unsupported
 
 E4M3_MAX: Final = 448.0
+MX_BLOCK: Final = 32
+BLOCK: Final = 128
 _E4M3_MAX_EXPONENT: Final = 8
 _ROWS_AT_ONCE: Final = 2048  # of a reference in float64
 Outputs = tuple[torch.Tensor, ...]
@@ -170,29 +172,22 @@ def relative_error(recipe: str, inputs: Inputs, output: Outputs) -> float:
 
     The reference is x quantised in float64 with exact scales.
     """
-    x = inputs["x"]
-    if recipe == "fp8_tensorwise":
-        return _stored_error(output[0], output[1], x, x.abs().amax())
-    if recipe == "fp8_blockwise_128x128":
-        return _blocks_error(output[0], output[1], x, high=BLOCK)
-    by_rows, by_columns = (0, x), (0, x.t())
-    along = {
-        "dim0": (by_rows,),
-        "1x128": (by_rows,),
-        "dim1": (by_columns,),
-        "both": (by_rows, (2, x.t())),
-    }
-    kinds = {"mxfp8": _mx_error, "fp8_blockwise": _blocks_error}
-    found = [error for kind, error in kinds.items() if recipe.startswith(kind)]
-    (stored_error,) = found or [_rows_error]
-    errors = [
-        stored_error(output[i], output[i + 1], y) for i, y in along[recipe.rpartition("_")[2]]
-    ]
+    errors = []
+    for i, scale in enumerate(CAST_RECIPES[recipe]):
+        q, scales = output[2 * i], output[2 * i + 1]
+        if scale.is_transposed:
+            x, rows, cols = inputs["x"].t(), scale.cols, scale.rows
+        else:
+            x, rows, cols = inputs["x"], scale.rows, scale.cols
+        if scale.dtype == "e8m0":
+            errors.append(_mx_error(q, scales, x))
+        elif cols is not None:
+            errors.append(_blocks_error(q, scales, x, block_rows=rows or 1))
+        elif rows is not None:
+            errors.append(_scaled_error(q, scales, x, x.abs().amax(dim=1, keepdim=True)))
+        else:
+            errors.append(_scaled_error(q, scales, x, x.abs().amax()))
     return worst(*errors)
-
-
-def _rows_error(q: torch.Tensor, scale: torch.Tensor, x: torch.Tensor) -> float:
-    return _stored_error(q, scale, x, x.abs().amax(dim=1, keepdim=True))
 
 
 def _mx_error(q: torch.Tensor, scale: torch.Tensor, x: torch.Tensor) -> float:
@@ -203,47 +198,48 @@ def _mx_error(q: torch.Tensor, scale: torch.Tensor, x: torch.Tensor) -> float:
         amax = blocks.abs().amax(dim=2)
         exponent = torch.frexp(amax).exponent - 1 - _E4M3_MAX_EXPONENT
         exact = torch.exp2(torch.where(amax > 0, exponent, -127).clamp(min=-127).double())
-        expected = (blocks / exact[:, :, None]).float().clamp(-E4M3_MAX, E4M3_MAX)
-        stored = expected.to(torch.float8_e4m3fn).double() * exact[:, :, None]
-        got = _in_blocks(q[part].double(), MX_BLOCK) * scale[part].double()[:, :, None]
-        errors += [norm_error(scale[part].double(), exact), norm_error(got, stored)]
+        rounded = (blocks / exact[:, :, None]).float().clamp(-E4M3_MAX, E4M3_MAX)
+        expected = rounded.to(torch.float8_e4m3fn).double() * exact[:, :, None]
+        values = _in_blocks(q[part].double(), MX_BLOCK) * scale[part].double()[:, :, None]
+        errors += [norm_error(scale[part].double(), exact), norm_error(values, expected)]
     return worst(*errors)
 
 
-def _blocks_error(q: torch.Tensor, scale: torch.Tensor, x: torch.Tensor, high: int = 1) -> float:
-    """Of blocks of `high` rows, a divisor of _ROWS_AT_ONCE, and 128 columns."""
+def _blocks_error(q: torch.Tensor, scale: torch.Tensor, x: torch.Tensor, block_rows: int) -> float:
+    """Of blocks of `block_rows` rows, a divisor of _ROWS_AT_ONCE, and 128 columns."""
     errors = []
     for start in range(0, x.shape[0], _ROWS_AT_ONCE):
         part = slice(start, start + _ROWS_AT_ONCE)
         blocks = _in_blocks(x[part], BLOCK).double()
-        amax = _filled(blocks.abs().amax(dim=2), high).unflatten(0, (-1, high)).amax(dim=1)
-        exact = amax.clamp(min=1e-12) / E4M3_MAX
-        given = scale[start // high :][: len(exact)].double()
-        by, got = (_spread(s, high, len(blocks)) for s in (exact, given))
-        expected = (blocks / by).float().clamp(-E4M3_MAX, E4M3_MAX)
-        stored = expected.to(torch.float8_e4m3fn).double() * by
-        made = _in_blocks(q[part].double(), BLOCK) * got
-        errors += [norm_error(given, exact), norm_error(made, stored)]
+        row_amax = _filled(blocks.abs().amax(dim=2), block_rows)
+        exact = row_amax.unflatten(0, (-1, block_rows)).amax(dim=1).clamp(min=1e-12) / E4M3_MAX
+        own = scale[start // block_rows :][: len(exact)].double()
+        exact_of_row, own_of_row = (_spread(s, block_rows, len(blocks)) for s in (exact, own))
+        rounded = (blocks / exact_of_row).float().clamp(-E4M3_MAX, E4M3_MAX)
+        expected = rounded.to(torch.float8_e4m3fn).double() * exact_of_row
+        values = _in_blocks(q[part].double(), BLOCK) * own_of_row
+        errors += [norm_error(own, exact), norm_error(values, expected)]
     return worst(*errors)
 
 
-def _spread(scale: torch.Tensor, high: int, rows: int) -> torch.Tensor:
-    """Scales of blocks of `high` rows -> [rows, blocks, 1]."""
-    return scale.repeat_interleave(high, dim=0)[:rows, :, None]
+def _spread(scale: torch.Tensor, block_rows: int, rows: int) -> torch.Tensor:
+    """Scales of blocks of `block_rows` rows -> [rows, blocks, 1]."""
+    return scale.repeat_interleave(block_rows, dim=0)[:rows, :, None]
 
 
-def _stored_error(
+def _scaled_error(
     q: torch.Tensor, scale: torch.Tensor, x: torch.Tensor, amax: torch.Tensor
 ) -> float:
+    """Of one scale in all, or one per row."""
     exact = amax.double().clamp(min=1e-12) / E4M3_MAX
     errors = [norm_error(scale, exact)]
     for start in range(0, x.shape[0], _ROWS_AT_ONCE):
         part = slice(start, start + _ROWS_AT_ONCE)
-        by = exact[part] if exact.ndim == 2 else exact
-        got = scale[part] if scale.ndim == 2 else scale
-        expected = (x[part].double() / by).float().clamp(-E4M3_MAX, E4M3_MAX)
-        stored = expected.to(torch.float8_e4m3fn).double() * by
-        errors.append(norm_error(q[part].double() * got.double(), stored))
+        exact_of_rows = exact[part] if exact.ndim == 2 else exact
+        own_of_rows = scale[part] if scale.ndim == 2 else scale
+        rounded = (x[part].double() / exact_of_rows).float().clamp(-E4M3_MAX, E4M3_MAX)
+        expected = rounded.to(torch.float8_e4m3fn).double() * exact_of_rows
+        errors.append(norm_error(q[part].double() * own_of_rows.double(), expected))
     return worst(*errors)
 
 

@@ -28,10 +28,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from roofcal.core.dtypes import BITS
-from roofcal.ops.cast.spec import PASSES, scale_bytes
-
-Array = NDArray[np.float64]
+from roofcal.core.times import Array
+from roofcal.ops.cast.spec import read_bytes, written_bytes
 
 # name -> unit; the constants of one provider and recipe, each above zero
 CONSTANTS: Final[dict[str, str]] = {
@@ -86,11 +84,8 @@ class Parts:
 
 def least_bytes(recipe: str, rows: Array, cols: Array) -> Array:
     """Bytes of roofcal.ops.cast.spec.work for vectors; raises KeyError for an unknown recipe."""
-    reads, outputs = PASSES[recipe]
-    scales = scale_bytes(recipe, rows, cols)
-    width = reads * BITS["bf16"] / 8 + outputs * BITS["fp8_e4m3"] / 8
-    found: Array = width * rows * cols + scales
-    return found
+    moved: Array = read_bytes(recipe, rows, cols) + written_bytes(recipe, rows, cols)
+    return moved
 
 
 def _long(rows: Array, cols: Array) -> NDArray[np.bool_]:

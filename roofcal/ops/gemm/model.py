@@ -56,10 +56,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from roofcal.core.dtypes import BITS
-from roofcal.core.recipes import GEMM_RECIPES, Operand
-
-Array = NDArray[np.float64]
+from roofcal.core.dtypes import BITS, nbytes
+from roofcal.core.recipes import GEMM_RECIPES
+from roofcal.core.times import Array
 
 P: Final = 4.0
 Q: Final = 2.5
@@ -241,25 +240,9 @@ def row_alignment(recipe: str, n: Array, k: Array) -> NDArray[np.int64]:
 
 
 def least_work(recipe: str, m: Array, n: Array, k: Array) -> tuple[Array, Array]:
-    """(flops, bytes) of model.work.gemm_work for vectors of sizes; a test compares the two.
-
-    Raises KeyError for an unknown recipe.
-    """
+    """(flops, bytes) of roofcal.core.work.gemm_work for vectors of sizes; KeyError for a recipe."""
     spec = GEMM_RECIPES[recipe]
-    read = _operand_bytes(spec.a, m, k) + _operand_bytes(spec.b, n, k)
-    return 2 * m * n * k, read + BITS[spec.out] / 8 * m * n
-
-
-def _operand_bytes(operand: Operand, rows: Array, cols: Array) -> Array:
-    elements = BITS[operand.dtype] / 8 * rows * cols
-    if operand.scale is None:
-        return elements
-    scales = _blocks(rows, operand.scale.rows) * _blocks(cols, operand.scale.cols)
-    return elements + BITS[operand.scale.dtype] / 8 * scales
-
-
-def _blocks(extent: Array, block: int | None) -> Array:
-    return np.ones_like(extent) if block is None else np.ceil(extent / block)
+    return 2 * m * n * k, spec.a.nbytes(m, k) + spec.b.nbytes(n, k) + nbytes(spec.out, m * n)
 
 
 def evaluate(constants: Mapping[str, float], shapes: Shapes, family: str) -> Parts:

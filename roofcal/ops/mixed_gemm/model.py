@@ -45,12 +45,10 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from roofcal.core.dtypes import BITS
-from roofcal.core.recipes import WEIGHT_ONLY_RECIPES, Operand
-
-Array = NDArray[np.float64]
+from roofcal.core.dtypes import nbytes
+from roofcal.core.recipes import WEIGHT_ONLY_RECIPES
+from roofcal.core.times import Array
 
 _POWER: Final = 4
 _ROWS: Final = 64  # of a tile
@@ -128,17 +126,8 @@ def least_bytes(recipe: str, m: Array, n: Array, k: Array) -> Array:
     Raises KeyError for a recipe that is not one of narrow weights.
     """
     spec = WEIGHT_ONLY_RECIPES[recipe]
-    found: Array = _bytes(spec.a, m, k) + _bytes(spec.b, n, k) + BITS[spec.out] / 8 * m * n
-    return found
-
-
-def _bytes(operand: Operand, rows: Array, cols: Array) -> Array:
-    elements: Array = BITS[operand.dtype] / 8 * rows * cols
-    if operand.scale is None:
-        return elements
-    across = 1.0 if operand.scale.cols is None else np.ceil(cols / operand.scale.cols)
-    each = (2 if operand.zero_point else 1) * BITS[operand.scale.dtype] / 8
-    return elements + each * rows * across
+    moved: Array = spec.a.nbytes(m, k) + spec.b.nbytes(n, k) + nbytes(spec.out, m * n)
+    return moved
 
 
 def evaluate(
