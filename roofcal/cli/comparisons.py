@@ -56,7 +56,7 @@ def add_claims(commands: Commands) -> None:
 
 def _claims(options: argparse.Namespace) -> None:
     """Print the verdicts, device by device."""
-    from roofcal.report.data.verdicts import as_document, as_text
+    from roofcal.report.data.claims import as_document, as_text
     from roofcal.study.run_search import find_run
 
     if options.environment and not options.device:
@@ -99,8 +99,8 @@ def _devices(device: str | None) -> list[str]:
 
 def _verdicts(run: "RunFolder", entries: "list[Entry]") -> "list[Verdict]":
     from roofcal.report.data.claims import judge
+    from roofcal.report.data.evidence import evidence_of_run
     from roofcal.report.data.loading import load_run
-    from roofcal.report.data.own_numbers import known_of
 
     loaded = load_run(run.folder, run.derived)
-    return judge(entries, known_of(loaded, datasheet(loaded.environment.device)))
+    return judge(entries, evidence_of_run(loaded, datasheet(loaded.environment.device)))

@@ -20,11 +20,11 @@ def add_table(commands: Commands) -> None:
 
 
 def _table(options: argparse.Namespace) -> None:
-    from roofcal.report.data.table_files import write_table
+    from roofcal.report.data.table_files import tidy_table_text
     from roofcal.study.run_search import find_run
 
     run = find_run(options.device, options.environment)
-    text = write_table(run.folder, run.derived, options.op, paths.DEVICES, options.format)
+    text = tidy_table_text(run.folder, run.derived, options.op, paths.DEVICES, options.format)
     sys.stdout.write(text)
 
 

@@ -16,7 +16,7 @@ from roofcal.core.language_models import load_models
 from roofcal.core.paths import RunFolder
 from roofcal.core.records import Prediction
 from roofcal.models.run import predict_run
-from roofcal.report.write import tables_of
+from roofcal.report.write import tables_of_run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +72,7 @@ def derivations(
 
 def report_tables(run: RunFolder, devices: Path) -> dict[str, bytes]:
     """tables/*.csv of a run by path in its folder, from its records and derived files."""
-    tables = tables_of(run.folder, devices)
+    tables = tables_of_run(run.folder, devices)
     return {f"tables/{name}": text.encode() for name, text in tables.items()}
 
 

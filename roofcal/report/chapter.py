@@ -1,82 +1,150 @@
-"""The chapter of one device: which sections it has, in which order, and what stands before them."""
+"""The chapter of one run: its questions with their sections, and what the first page says of it."""
 
-from collections.abc import Callable, Iterator
-from typing import Final
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from roofcal.ops import BY_NAME
-from roofcal.report import blocks
+from roofcal.report.checks import Check, all_checks
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.provenance import environment_facts
-from roofcal.report.kit.blocks import Block, Chapter, Section, Table
-from roofcal.report.kit.writer import Pen
-from roofcal.report.matrices import error_table, gain_table
-from roofcal.report.questions import questions
-from roofcal.report.sections.claims import section as claims_section
-from roofcal.report.sections.gathered import section as gathered_blocks
-from roofcal.report.sections.health import section as health_section
-from roofcal.report.summary import checks, sentences
-
-# key, title, what stands there; a section without blocks is left out. Which question a section
-# answers, and so where in the chapter it stands, says questions.py.
-SECTIONS: Final[tuple[tuple[str, str, Callable[[Pen], Iterator[Block]]], ...]] = (
-    ("health", "Against the published distribution", health_section.blocks),
-    ("constants", "Calibrated constants", blocks.constants),
-    ("roofline", "Roofline", blocks.roofline),
-    ("accuracy", "Measured against predicted", blocks.accuracy),
-    ("learning", "Learning curve", blocks.learning),
-    ("transfer", "Calibrations of other environments", blocks.transfer),
-    ("moved", "What moved", blocks.moved),
-    ("speedup", "Speed-up against the baseline", blocks.speedup),
-    ("mixed", "Mixed precision: int4 weights", blocks.mixed),
-    ("linear-accuracy", "Accuracy of float8 linears", blocks.linear_accuracy),
-    ("gathered", gathered_blocks.TITLE, gathered_blocks.blocks),
-    ("breakeven", "Break-even of linears in fp8", blocks.breakeven),
-    ("bandwidth", "Bandwidth", blocks.bandwidth),
-    ("llm", "Language models", blocks.llm),
-    ("claims", claims_section.TITLE, lambda pen: claims_section.blocks(pen.a, pen.anchor)),
-    ("audit", "Violation audit", blocks.audit),
-    ("methods", "Method panel", blocks.methods),
-    ("missing", "Points without a result", blocks.missing),
-    ("quality", "Quality of the measurement", blocks.quality),
-    ("points", "All points", blocks.points),
-    ("provenance", "Provenance", blocks.provenance),
-)
+from roofcal.report.data.op_pages import caption_words
+from roofcal.report.data.provenance import environment_facts, table_command
+from roofcal.report.kit.blocks import Block, FigureBlock, Table
+from roofcal.report.kit.writer import OpSource, SectionWriter, figure_prefixes
+from roofcal.report.page import sections_by_question
+from roofcal.report.section import CsvTable, FilledSection, Section
+from roofcal.report.summary import summary_sentences, summary_tables
 
 
-class Writer:
-    """Turns the tables of a run into a chapter."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChapterSection:
+    """A section as the page shows it."""
 
-    def __init__(self, analysis: Analysis, anchor: str, number: int) -> None:
-        """`number` tells the figures of one chapter from those of another."""
-        self.a, self.anchor = analysis, anchor
-        self._pen = Pen(analysis, anchor, number)
+    id: str
+    title: str
+    blocks: Sequence[Block]
 
-    def chapter(self) -> Chapter:
-        """The whole chapter."""
-        environment = self.a.run.environment
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChapterQuestion:
+    """A question, its answer in a sentence, and the sections that show why."""
+
+    id: str
+    title: str
+    answer: str
+    sections: Sequence[ChapterSection]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chapter:
+    """One device in one environment, ready for the template."""
+
+    id: str
+    name: str
+    short: str
+    origin: str
+    facts: Sequence[tuple[str, str]]
+    summary: Sequence[str]
+    tables: Sequence[Table]
+    checks: Sequence[Check]
+    questions: Sequence[ChapterQuestion]
+
+    @property
+    def sections(self) -> list[ChapterSection]:
+        """All sections of the chapter, in order."""
+        return [section for question in self.questions for section in question.sections]
+
+    @property
+    def blocks(self) -> list[Block]:
+        """All blocks of the chapter, in order."""
+        return [block for section in self.sections for block in section.blocks]
+
+    @property
+    def figures(self) -> list[FigureBlock]:
+        """All figures of the chapter, in order."""
+        return [block for block in self.blocks if isinstance(block, FigureBlock)]
+
+
+class ChapterBuilder:
+    """Fills the sections with one run, once, and makes the chapter and the tables of them."""
+
+    def __init__(self, analysis: Analysis) -> None:
+        self.analysis = analysis
+        self._questions = [
+            (question, [section.fill(analysis) for section in sections])
+            for question, sections in sections_by_question()
+        ]
+
+    def tables(self) -> list[CsvTable]:
+        """Every CSV file of the run."""
+        filled = [section for _, sections in self._questions for section in sections]
+        return [table for section in filled for table in section.tables()]
+
+    def chapter(self, anchor: str, number: int) -> Chapter:
+        """The chapter.
+
+        Args:
+            anchor: its id; ids in it begin with this.
+            number: its place among the chapters, which tells its figures from those of others.
+        """
+        prefixes = figure_prefixes(number)
+        environment = self.analysis.run.environment
         return Chapter(
-            id=self.anchor,
+            id=anchor,
             name=environment.device_name,
             short=environment.device,
-            origin=self.a.run.origin,
+            origin=self.analysis.run.origin,
             facts=environment_facts(environment),
-            summary=sentences(self.a),
-            tables=list(self._matrices()),
-            checks=checks(self.a),
-            questions=questions(self.a, self.anchor, list(self._sections())),
+            summary=summary_sentences(self.analysis),
+            tables=list(summary_tables(self.analysis, anchor)),
+            checks=all_checks(self.analysis),
+            questions=[
+                ChapterQuestion(
+                    id=f"{anchor}-{question.key}",
+                    title=question.title,
+                    answer=_answer(sections),
+                    sections=self._written(sections, anchor, prefixes),
+                )
+                for question, sections in self._questions
+            ],
         )
 
-    def _sections(self) -> Iterator[tuple[str, Section]]:
-        for key, title, made in SECTIONS:
-            blocks_there = list(made(self._pen))
-            if blocks_there:
-                yield key, Section(id=f"{self.anchor}-{key}", title=title, blocks=blocks_there)
+    def _written(
+        self, sections: Sequence[FilledSection[Any]], anchor: str, prefixes: Iterator[str]
+    ) -> list[ChapterSection]:
+        written = []
+        for filled in sections:
+            section = filled.section
+            blocks = filled.blocks(section_writer(self.analysis, section, anchor, prefixes))
+            if blocks:
+                key = f"{anchor}-{section.key}"
+                written.append(ChapterSection(id=key, title=section.title, blocks=blocks))
+        return written
 
-    def _matrices(self) -> Iterator[Table]:
-        """The small tables of the summary, for ops with a baseline."""
-        for op, table in self.a.speedups.items():
-            if len(table):
-                yield gain_table(table, id=f"{self.anchor}-gain-{op}")
-        for op in dict.fromkeys(self.a.errors["op"]) if len(self.a.errors) else ():
-            if BY_NAME[op].baseline_recipe:
-                yield error_table(self._pen.errors(op), op, id=f"{self.anchor}-error-{op}")
+
+def section_writer(
+    analysis: Analysis, section: Section[Any], anchor: str, prefixes: Iterator[str]
+) -> SectionWriter:
+    """What a section writes its blocks with.
+
+    Args:
+        analysis: the run.
+        section: the section, for its captions.
+        anchor: id of the chapter.
+        prefixes: of the figures of the chapter.
+    """
+
+    def source_of(op: str) -> OpSource:
+        return OpSource(
+            csv=f"{analysis.device}_{op}.csv",
+            command=table_command(analysis.run, op),
+            words=caption_words(op),
+        )
+
+    return SectionWriter(
+        anchor=anchor, prefixes=prefixes, captions=section.folder, source_of=source_of
+    )
+
+
+def _answer(sections: Sequence[FilledSection[Any]]) -> str:
+    (answer,) = (text for section in sections if (text := section.answer()) is not None)
+    return answer

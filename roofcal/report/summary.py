@@ -1,162 +1,225 @@
-"""The first page: plain sentences with numbers that come from the tables."""
+"""The first page: sentences with numbers that come from the tables, and a line per device."""
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import pandas as pd
 
-from roofcal.core.dtypes import BITS
 from roofcal.core.recipes import RECIPES
 from roofcal.ops import BY_NAME
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.audit import worst_factor
-from roofcal.report.data.prediction_errors import ALL, error_of, judged, providers_in
+from roofcal.report.data.claims import counts_text
+from roofcal.report.data.comparisons import (
+    best_gain,
+    fastest_pair,
+    large_or_all,
+    narrower_recipes,
+)
+from roofcal.report.data.op_pages import headline_op, page_of
+from roofcal.report.data.prediction_errors import (
+    ALL,
+    error_of,
+    judged,
+    providers_in,
+    with_model_labels,
+)
 from roofcal.report.data.quality import busy_fraction, wall_seconds
-from roofcal.report.data.tidy import MODEL, ok_rows
-from roofcal.report.data.verdicts import summary
-from roofcal.report.kit.blocks import Check
+from roofcal.report.data.regime_matrices import error_table, gain_table
+from roofcal.report.data.roofs import COPY, ceilings, constants_of
+from roofcal.report.data.tidy import MODEL
+from roofcal.report.kit.blocks import Column, Table, make_table
+from roofcal.report.kit.columns import code, count, fraction, number, text
 from roofcal.report.kit.numbers import count_of, duration, is_missing, percent, scaled, times
 
-_ALARMING: Final = ("failed", "timeout", "incorrect", "out_of_memory", "not_reached")
-_DRIFT: Final = 0.02
-_LONG_S: Final = 1e-4
+_OTHER_MODELS: Final = {
+    "torchao": "torchao's formula",
+    "wave": "the wave model",
+    "datasheet": "the datasheet's roofline",
+}
+_DEVICE_COLUMNS: Final = (
+    text("device", "device"),
+    text("records", "records"),
+    count("points", "points"),
+    count("ok", "ok"),
+    number("bf16", "bf16", "TFLOP/s", 1e-12),
+    number("best", "fastest", "TFLOP/s", 1e-12),
+    number("memory", "copy", "TB/s", 1e-12),
+    Column(
+        key="gain",
+        label="best gain",
+        kind="number",
+        sort_key="gain_ratio",
+        about="highest median speed-up over large products, and its recipe",
+    ),
+    fraction("mape", "MAPE"),
+    count("beyond", "over datasheet"),
+    code("environment", "environment"),
+)
 
 
-def sentences(a: Analysis) -> list[str]:
+def device_line(analysis: Analysis) -> dict[str, Any]:
+    """The numbers of one run that a reader looks for first; None for a number that it lacks."""
+    op, table = headline_op(), analysis.violations
+    rates = ceilings(analysis.run.calibration)
+    gain = best_gain(analysis.speedups.get(op), op)
+    error = _library_error(analysis, op)
+    copy = constants_of(analysis.run.calibration).get(COPY)
+    beyond = int((table["bound"] == "datasheet").sum()) if len(table) else 0
+    return {
+        "device": analysis.run.environment.device_name,
+        "environment": analysis.environment_id,
+        "records": analysis.run.origin,
+        "points": analysis.points,
+        "ok": analysis.ok,
+        "bf16": rates.get("bf16"),
+        "best": max(rates.values(), default=None),
+        "memory": copy.value if copy else None,
+        "gain": f"{times(gain[0])} {gain[1]}" if gain else None,
+        "gain_ratio": gain[0] if gain else None,
+        "mape": None if error is None else float(error["mape"]),
+        "beyond": beyond if analysis.spec is not None else None,
+    }
+
+
+def device_table(lines: Sequence[Mapping[str, Any]]) -> Table:
+    """The lines of all devices as the first table of the page."""
+    frame = pd.DataFrame(list(lines))
+    return make_table(frame, _DEVICE_COLUMNS, id="devices", caption="Devices at a glance")
+
+
+def _library_error(analysis: Analysis, op: str) -> "pd.Series[Any] | None":
+    """The error of the op's library, of all providers where they are not told apart."""
+    if analysis.errors.empty:
+        return None
+    providers = providers_in(analysis.errors, op)
+    libraries = [name for name in page_of(op).library_providers if name in providers]
+    return error_of(analysis.errors, MODEL, op=op, provider=next(iter(libraries), ALL))
+
+
+def summary_tables(analysis: Analysis, anchor: str) -> Iterator[Table]:
+    """Speed-ups and errors by regime, of ops with a baseline; `anchor` begins their ids."""
+    for op, table in analysis.speedups.items():
+        if len(table):
+            yield gain_table(table, id=f"{anchor}-gain-{op}")
+    for op in analysis.predicted_ops:
+        if BY_NAME[op].baseline_recipe:
+            errors = with_model_labels(analysis.errors, analysis.labels)
+            yield error_table(errors, op, id=f"{anchor}-error-{op}")
+
+
+def summary_sentences(analysis: Analysis) -> list[str]:
     """What was measured, what it does, what low precision buys, how wrong models and claims are."""
-    return [s for part in (_measured, _ceilings, _gains, _errors, _claims) for s in part(a)]
+    parts = (_measured, _ceilings, _gains, _errors, _claims)
+    return [sentence for part in parts for sentence in part(analysis)]
 
 
-def _measured(a: Analysis) -> Iterator[str]:
-    ops = [op for op, frame in a.frames.items() if len(frame)]
-    where = "Published records" if a.run.origin == "published" else "Measured"
-    seconds, busy = wall_seconds(a.every_session), busy_fraction(a.every_session)
+def _measured(analysis: Analysis) -> Iterator[str]:
+    ops = [op for op, frame in analysis.frames.items() if len(frame)]
+    origin = "Published records" if analysis.run.origin == "published" else "Measured"
+    sessions = analysis.all_sessions
+    seconds, busy = wall_seconds(sessions), busy_fraction(sessions)
     took = f" in {duration(seconds)}" if seconds else ""
     device = f", the device busy {percent(busy, 0)} of it" if busy is not None else ""
-    untimed = f", {a.ok - a.timed:,} an accuracy without one" if a.ok > a.timed else ""
+    accuracy_only = analysis.ok - analysis.timed
+    untimed = f", {accuracy_only:,} an accuracy without one" if accuracy_only else ""
     yield (
-        f"{where}: {count_of(a.points, 'point')} of {count_of(len(ops), 'op')} "
-        f"({', '.join(ops)}){took}{device}. {a.timed:,} have a time{untimed}."
+        f"{origin}: {count_of(analysis.points, 'point')} of {count_of(len(ops), 'op')} "
+        f"({', '.join(ops)}){took}{device}. {analysis.timed:,} have a time{untimed}."
     )
 
 
-def _claims(a: Analysis) -> Iterator[str]:
-    if a.claims:
-        yield f"Of {count_of(len(a.claims), 'published claim')} {summary(a.claims)}."
+def _claims(analysis: Analysis) -> Iterator[str]:
+    claims = analysis.claims
+    if claims:
+        yield f"Of {count_of(len(claims), 'published claim')} {counts_text(claims)}."
 
 
-def _ceilings(a: Analysis) -> Iterator[str]:
-    calibration = a.run.calibration
-    if calibration is None:
+def _ceilings(analysis: Analysis) -> Iterator[str]:
+    if analysis.run.calibration is None:
         yield "Nothing is calibrated: the run has no calibration.jsonl, so no model is judged here."
         return
-    rows = a.constants[a.constants["name"].str.endswith(".ceiling_flops_per_s")]
+    constants = analysis.constants
+    rows = constants[constants["name"].str.endswith(".ceiling_flops_per_s")]
     ordered = rows.sort_values("value", ascending=False).to_dict("records")
-    named = [r for n, r in enumerate(ordered) if n == 0 or r["name"].split(".")[-2] == "bf16"]
+    shown = [r for n, r in enumerate(ordered) if n == 0 or r["name"].split(".")[-2] == "bf16"]
     parts = [
-        f"{scaled(row['value'], 'flop/s')} in {_recipe_of(row)}{_of_datasheet(row['fraction'])}"
-        for row in named
+        f"{scaled(row['value'], 'flop/s')} in {_recipe_text(row)}{_datasheet_text(row)}"
+        for row in shown
     ]
     if parts:
         yield f"Its fastest probe, settled, ran at {'; '.join(parts)}."
-    copy = a.constants[a.constants["name"] == "dram_copy_bytes_per_s"]
-    for row in copy.to_dict("records"):
-        yield f"Memory copies at {scaled(row['value'], 'B/s')}{_of_datasheet(row['fraction'])}."
+    for row in constants[constants["name"] == COPY].to_dict("records"):
+        yield f"Memory copies at {scaled(row['value'], 'B/s')}{_datasheet_text(row)}."
 
 
-def _recipe_of(row: Mapping[Any, Any]) -> str:
+def _recipe_text(constant: Mapping[Any, Any]) -> str:
     """`bf16 by cublaslt`, of a constant `gemm.<provider>.<recipe>.<constant>`."""
-    _, *provider, recipe, _ = str(row["name"]).split(".")
+    _, *provider, recipe, _ = str(constant["name"]).split(".")
     return " by ".join([recipe, *provider])
 
 
-def _of_datasheet(fraction: float) -> str:
-    return "" if is_missing(fraction) else f" ({percent(fraction, 0)} of the datasheet)"
+def _datasheet_text(constant: Mapping[Any, Any]) -> str:
+    share = constant["fraction"]
+    return "" if is_missing(share) else f" ({percent(share, 0)} of the datasheet)"
 
 
-def narrower(op: str) -> list[str]:
-    """Recipes of an op whose weights have fewer bits than those of its baseline."""
-    baseline = BY_NAME[op].baseline_recipe
-    several_products = BY_NAME[op].written_recipe is not None  # a linear: and its casts count
-    if baseline is None or baseline not in RECIPES or several_products:
-        return []
-    bits = BITS[RECIPES[baseline].b.dtype]
-    return [r for r in BY_NAME[op].recipes if BITS[RECIPES[r].b.dtype] < bits]
-
-
-def _gains(a: Analysis) -> Iterator[str]:
+def _gains(analysis: Analysis) -> Iterator[str]:
     """One sentence per narrow number format: the recipe that gains most, and where it loses.
 
-    Not of points that several devices share: their providers are compared in a part of their own.
+    Ops that several devices share are left out: their section compares their providers.
     """
-    for op, table in a.speedups.items():
+    for op, table in analysis.speedups.items():
         if BY_NAME[op].shared_axis:
             continue
         formats: dict[str, list[str]] = {}
-        for recipe in narrower(op):
-            formats.setdefault(_format(recipe), []).append(recipe)
-        for name, recipes in formats.items():
+        for recipe in narrower_recipes(op):
+            number_format = RECIPES[recipe].b.dtype.partition("_")[0]  # fp8, int4
+            formats.setdefault(number_format, []).append(recipe)
+        for number_format, recipes in formats.items():
             rows = table[table["recipe"].isin(recipes)]
             if len(rows):
-                yield _gain(op, rows, name, str(BY_NAME[op].baseline_recipe))
+                yield _gain(op, rows, number_format)
 
 
-def _format(recipe: str) -> str:
-    """The number format of a recipe's weights, without its variant: fp8, int4."""
-    return RECIPES[recipe].b.dtype.partition("_")[0]
-
-
-def fastest(speedups: pd.DataFrame) -> tuple[str, str, float]:
-    """(recipe, provider, median speed-up) of the pair with the highest median.
-
-    Of pairs on half as many shapes as the one with most of them, at least: others are compared at
-    shapes chosen for them.
-    """
-    pairs = speedups.groupby(["recipe", "provider"])["speedup"]
-    medians = pairs.median()[2 * pairs.count() >= pairs.count().max()]
-    recipe, provider = list(medians.index)[int(medians.to_numpy().argmax())]
-    return str(recipe), str(provider), float(medians.max())
-
-
-def _gain(op: str, rows: pd.DataFrame, name: str, baseline: str) -> str:
-    large = rows[rows["regime"] == "large"]
-    recipe, provider, _ = fastest(large if len(large) else rows)
+def _gain(op: str, rows: pd.DataFrame, number_format: str) -> str:
+    baseline, note = BY_NAME[op].baseline_recipe, page_of(op).time_note
+    recipe, provider, _ = fastest_pair(large_or_all(rows))
     best = rows[(rows["recipe"] == recipe) & (rows["provider"] == provider)]
     whose = f" by {provider}" if rows["provider"].nunique() > 1 else ""
     parts = []
     for regime in ("large", "decode"):
-        some = best.loc[best["regime"] == regime, "speedup"]
-        if len(some):
-            products = count_of(len(some), f"{regime} product")
-            parts.append(f"{float(some.median()):.2f} times at {products}")
+        gains = best.loc[best["regime"] == regime, "speedup"]
+        if len(gains):
+            products = count_of(len(gains), f"{regime} product")
+            parts.append(f"{float(gains.median()):.2f} times at {products}")
     if not parts:
         parts.append(f"{float(best['speedup'].median()):.2f} times")
     slower = int((best["speedup_high"] < 1).sum())
     return (
-        f"In {name} the best recipe of {op} is {recipe}{whose}, with the speed of {baseline} "
-        f"{' and '.join(parts)} (medians, casts not counted); it is slower than {baseline} at "
-        f"{slower} of {count_of(len(best), 'shape')}."
+        f"In {number_format} the best recipe of {op} is {recipe}{whose}, with the speed of "
+        f"{baseline} {' and '.join(parts)} (medians{f', {note}' if note else ''}); it is slower "
+        f"than {baseline} at {slower} of {count_of(len(best), 'shape')}."
     )
 
 
-def _errors(a: Analysis) -> Iterator[str]:
-    for op in dict.fromkeys(a.errors["op"]) if len(a.errors) else ():
-        row = error_of(a.errors, MODEL, op=op)
+def _errors(analysis: Analysis) -> Iterator[str]:
+    for op in analysis.predicted_ops:
+        row = error_of(analysis.errors, MODEL, op=op)
         if row is None:
             continue
-        if not (a.frames[op]["flops"] > 0).any():
-            yield _of_roof(a.frames[op], op)
+        if not (analysis.frames[op]["flops"] > 0).any():
+            yield _share_of_roof(analysis.frames[op], op)
         yield (
             f"The calibrated model's time of {op} is off by {percent(row['mape'])} on average over "
             f"{count_of(int(row['count']), 'point')} (median {percent(row['median_abs_error'])}, "
             f"95th percentile {percent(row['p95_abs_error'])}; "
-            f"{percent(row['coverage'], 0)} inside their 95 % intervals); {_worst_regime(a, op)}"
-            f"{_by_provider(a, op)}{_others(a, op)}."
+            f"{percent(row['coverage'], 0)} inside their 95 % intervals); "
+            f"{_worst_regime(analysis, op)}{_errors_by_provider(analysis, op)}"
+            f"{_errors_of_other_models(analysis, op)}."
         )
 
 
-def _of_roof(frame: pd.DataFrame, op: str) -> str:
+def _share_of_roof(frame: pd.DataFrame, op: str) -> str:
     """How close the providers of an op that computes nothing come to the memory roof."""
     rows = judged(frame)
     share = (rows["calibrated_bound_s"] / rows["median_s"]).groupby(rows["provider"]).median()
@@ -164,130 +227,23 @@ def _of_roof(frame: pd.DataFrame, op: str) -> str:
     return f"Of the calibrated memory roof, {op} reaches {', '.join(parts)} (medians)."
 
 
-def _worst_regime(a: Analysis, op: str) -> str:
-    chosen = (a.errors["op"] == op) & (a.errors["model"] == MODEL)
-    chosen &= (a.errors["recipe"] == ALL) & (a.errors["regime"] != ALL)
-    chosen &= a.errors["provider"] == ALL
-    rows = a.errors[chosen].sort_values("mape")
-    last = rows.iloc[-1]
-    return f"worst regime {last['regime']}, {percent(last['mape'])}"
+def _worst_regime(analysis: Analysis, op: str) -> str:
+    errors = analysis.errors
+    chosen = (errors["op"] == op) & (errors["model"] == MODEL) & (errors["provider"] == ALL)
+    chosen &= (errors["recipe"] == ALL) & (errors["regime"] != ALL)
+    worst = errors[chosen].sort_values("mape").iloc[-1]
+    return f"worst regime {worst['regime']}, {percent(worst['mape'])}"
 
 
-def _by_provider(a: Analysis, op: str) -> str:
-    """Its error by provider, where an op has several."""
-    rows = {p: error_of(a.errors, MODEL, op=op, provider=p) for p in providers_in(a.errors, op)}
+def _errors_by_provider(analysis: Analysis, op: str) -> str:
+    errors = analysis.errors
+    rows = {p: error_of(errors, MODEL, op=op, provider=p) for p in providers_in(errors, op)}
     parts = [f"{name} {percent(row['mape'])}" for name, row in rows.items() if row is not None]
     return f"; by provider: {', '.join(parts)}" if parts else ""
 
 
-def _others(a: Analysis, op: str) -> str:
-    names = {
-        "torchao": "torchao's formula",
-        "wave": "the wave model",
-        "datasheet": "the datasheet's roofline",
-    }
-    names |= {model: f"the model {label}" for model, label in a.labels.items()}
-    found = {name: error_of(a.errors, model, op=op) for model, name in names.items()}
-    parts = [f"{name} {percent(row['mape'])}" for name, row in found.items() if row is not None]
+def _errors_of_other_models(analysis: Analysis, op: str) -> str:
+    names = _OTHER_MODELS | {m: f"the model {label}" for m, label in analysis.labels.items()}
+    rows = {name: error_of(analysis.errors, model, op=op) for model, name in names.items()}
+    parts = [f"{name} {percent(row['mape'])}" for name, row in rows.items() if row is not None]
     return f". For comparison: {', '.join(parts)}" if parts else ""
-
-
-def checks(a: Analysis) -> list[Check]:
-    """Everything that could be suspicious, and whether it is."""
-    parts = (_roof_checks, _status_checks, _drift_checks, _clock_checks, _provenance_checks)
-    return [check for part in parts for check in part(a)]
-
-
-def _roof_checks(a: Analysis) -> Iterator[Check]:
-    table = a.violations
-    normal = table[table["distribution"] == "normal"] if len(table) else table
-    hard = worst_factor(table, "datasheet") if len(table) else None
-    soft = worst_factor(normal, "calibrated") if len(normal) else None
-    if a.spec is None:
-        yield Check(
-            state="note", text=f"There is no datasheet of {a.device} to hold times against."
-        )
-    elif hard is None:
-        yield Check(state="ok", text="No cold point is faster than its datasheet allows.")
-    else:
-        count = int((table["bound"] == "datasheet").sum())
-        text = f"{count_of(count, 'point is', 'points are')} faster than the datasheet allows, "
-        yield Check(state="look", text=f"{text}by up to {times(hard)}: see the violation audit.")
-    if soft is not None:
-        count = int((normal["bound"] == "calibrated").sum())
-        yield Check(
-            state="look" if soft > 1.1 else "note",
-            text=f"{count_of(count, 'point')} ran faster than the calibrated ceilings, by up to "
-            f"{times(soft)}: the probes did not reach what these shapes reach.",
-        )
-    elif a.run.calibration is not None:
-        yield Check(state="ok", text="No cold point is faster than the calibrated ceilings.")
-
-
-def _status_checks(a: Analysis) -> Iterator[Check]:
-    counts = a.missing["status"].value_counts().to_dict() if len(a.missing) else {}
-    if not counts:
-        yield Check(state="ok", text="Every planned point was measured.")
-        return
-    words = ", ".join(f"{count:,} {str(name).replace('_', ' ')}" for name, count in counts.items())
-    alarming = any(name in counts for name in _ALARMING)
-    text = f"{count_of(len(a.missing), 'point has', 'points have')} no time: {words}."
-    yield Check(state="look" if alarming else "note", text=text)
-
-
-def _drift_checks(a: Analysis) -> Iterator[Check]:
-    for row in a.quality.to_dict("records"):
-        drift = row["drift_fraction"]
-        if not is_missing(drift):
-            text = f"The repeated sentinel of {row['op']} stayed within {percent(drift)}."
-            yield Check(state="look" if drift > _DRIFT else "ok", text=text)
-        narrow = row["narrow_fraction"]
-        if not is_missing(narrow) and narrow < 0.9:
-            yield Check(
-                state="note",
-                text=f"Of {row['op']}, {percent(1 - narrow, 0)} of the medians are known less well "
-                "than to 1 %.",
-            )
-
-
-def _clock_checks(a: Analysis) -> Iterator[Check]:
-    """What the power limit does: burst against settled, and how often the card said so."""
-    frame = a.frames.get("gemm")
-    rows = ok_rows(frame) if frame is not None else pd.DataFrame()
-    if rows.empty or not rows["sm_clock_hz"].notna().any():
-        return
-    long = rows[(rows["median_s"] >= _LONG_S) & rows["burst_median_s"].notna()]
-    throttled = float(rows["throttle_reasons"].notna().mean())
-    text = (
-        f"The card named a reason to clock down during {percent(throttled, 0)} of the gemm points."
-    )
-    if len(long):
-        slower = float((long["median_s"] / long["burst_median_s"] - 1).median())
-        text += (
-            f" Products of 100 \N{MICRO SIGN}s and more are {percent(slower)} slower once settled "
-            "than in their first milliseconds (median); all times here are settled ones."
-        )
-    yield Check(state="note", text=text)
-
-
-def _provenance_checks(a: Analysis) -> Iterator[Check]:
-    if any(session.git_dirty for session in a.every_session):
-        yield Check(state="look", text="Measured from a checkout with uncommitted changes.")
-    cards = [
-        tuple(op for op, some in a.sessions.items() if any(card in s.cards for s in some))
-        for card in dict.fromkeys(card for s in a.every_session for card in s.cards)
-    ]
-    if len(cards) > 1:
-        ops = "; ".join(
-            f"{', '.join(names)} on {'one' if count == 1 else count}"
-            for names, count in Counter(cards).items()
-        )
-        yield Check(
-            state="look",
-            text=f"Measured on {len(cards)} cards of this model ({ops}): cards differ by a few %, "
-            "which the error of the predictions contains.",
-        )
-    hashes = {(session.op, session.code_hash) for session in a.every_session}
-    if len(hashes) > len({op for op, _ in hashes}):
-        text = "The sessions of one op ran different measuring code."
-        yield Check(state="look", text=text)

@@ -4,10 +4,7 @@
 # They have one label: the built-in report turns a second one with two values into a switch, and
 # breaks where a figure has one position of it alone.
 # What the ledgers of claims say is a parameter, so that a comment in one runs nothing.
-CAPTIONS = {
-    path.stem: path.read_text(encoding="utf-8").removeprefix("# ").partition("\n")
-    for path in Path("reports/captions").glob("*.md")
-}
+from roofcal.report.figure_captions import all_captions, figure_title
 
 
 rule report:
@@ -35,7 +32,7 @@ rule report:
             category=lambda wildcards: f"{wildcards.question.replace('_', ' ')}?",
             subcategory="{device}",
             labels=lambda wildcards: {
-                "figure": f"{CAPTIONS[wildcards.figure][0]} ({wildcards.op})"
+                "figure": f"{figure_title(wildcards.figure, wildcards.op)} ({wildcards.op})"
             },
         ),
         tables=directory("results/report/tables"),
@@ -45,9 +42,7 @@ rule report:
         "../../environment.yml"
     params:
         # Functions, because what a string has in braces ({value}) Snakemake takes for wildcards.
-        captions=lambda _: {
-            key: text.replace("`", "``") for key, (_, _, text) in CAPTIONS.items()
-        },
+        captions=lambda _: all_captions(),
         claims=lambda _: json.dumps(
             [ledger.model_dump(mode="json") for ledger in STUDY.ledgers],
             sort_keys=True,

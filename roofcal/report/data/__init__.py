@@ -1,1 +1,1 @@
-"""Run folders as tables: what several sections show."""
+"""Run folders as tables, and what several sections show of them; knows no section."""

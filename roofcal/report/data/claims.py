@@ -1,41 +1,82 @@
-"""Do published claims hold? Each claim of the ledger against the tidy tables of one run.
+"""Do published claims hold? Each claim of the ledger against the records of one run.
 
-A claim does not hold where the whole 95 % interval of our number lies outside of what the claim
-allows (its value and tolerance, see roofcal.claims.schema); else it holds. Where records, a
-datasheet or a calibration are missing it cannot be tested, and the reason says what is.
+A claim does not hold if the whole 95 % interval of our number lies outside of what the claim allows
+(its value and tolerance, see roofcal.claims.schema); otherwise it holds. It cannot be tested if
+records, a datasheet or a calibration are missing, and the reason names what is.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, Final, Literal
 
 from roofcal.claims.ledgers import Entry
 from roofcal.claims.schema import Expression
-from roofcal.report.data.own_numbers import Known, NotHere, Ours, our_number
+from roofcal.report.data.evidence import Evidence, OwnNumber, Untestable, own_number
 
 Word = Literal["holds", "does not hold", "cannot be tested"]
 WORDS: Final[tuple[Word, ...]] = ("holds", "does not hold", "cannot be tested")
 UNITS: Final = {"time_us": "us", "tflops": "TFLOP/s", "speedup": "x"}
+_SIGNS: Final = {"about": "", ">=": "at least ", "<=": "at most "}
+_MARGINS: Final = {"about": "+-", ">=": "-", "<=": "+"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """What the records of one device say of a claim.
 
-    reason     why it cannot be tested; "" where it can
-    as_source  the number timed as the source timed it, where the claim says how and it was measured
+    ours       our number, None for a claim that cannot be tested
+    as_source  our number timed as the source timed it, if the claim says how and it was measured
+    reason     why the claim cannot be tested, "" for one that can
     """
 
     entry: Entry
     word: Word
-    ours: Ours | None = None
-    as_source: Ours | None = None
+    ours: OwnNumber | None = None
+    as_source: OwnNumber | None = None
     reason: str = ""
 
 
-def judge(entries: Iterable[Entry], known: Known) -> list[Verdict]:
+def judge(entries: Iterable[Entry], evidence: Evidence) -> list[Verdict]:
     """A verdict on every claim, in their order; raises what reading the tables raises."""
-    return [_verdict(entry, known) for entry in entries]
+    return [_verdict(entry, evidence) for entry in entries]
+
+
+def _verdict(entry: Entry, evidence: Evidence) -> Verdict:
+    test = entry.test
+    if test is None or entry.value is None:
+        return Verdict(entry=entry, word="cannot be tested", reason=str(entry.untestable))
+    try:
+        base = {**entry.points, **(test.against or {})}
+        ours = own_number(entry, test, evidence, entry.points, base)
+    except Untestable as reason:
+        return Verdict(entry=entry, word="cannot be tested", reason=str(reason))
+    word: Word = "holds" if _allows(test, entry.value, ours) else "does not hold"
+    as_source = _as_source(entry, test, evidence)
+    return Verdict(entry=entry, word=word, ours=ours, as_source=as_source)
+
+
+def _allows(test: Expression, value: float, ours: OwnNumber) -> bool:
+    """Whether any part of our interval lies within what the claim allows."""
+    enough = test.relation == "<=" or ours.high >= value * (1 - test.tolerance)
+    not_too_much = test.relation == ">=" or ours.low <= value * (1 + test.tolerance)
+    return enough and not_too_much
+
+
+def _as_source(entry: Entry, test: Expression, evidence: Evidence) -> OwnNumber | None:
+    """Our number timed as the source timed it.
+
+    What `as_source.points` changes holds for the points alone: the points of `against` change only
+    as `as_source.against` says.
+    """
+    source = test.as_source
+    if source is None:
+        return None
+    base = {**entry.points, **(test.against or {}), **source.against}
+    try:
+        return own_number(entry, test, evidence, {**entry.points, **source.points}, base)
+    except Untestable:
+        return None
 
 
 def counts(verdicts: Iterable[Verdict]) -> dict[Word, int]:
@@ -44,43 +85,44 @@ def counts(verdicts: Iterable[Verdict]) -> dict[Word, int]:
     return {word: words.count(word) for word in WORDS}
 
 
-def _verdict(entry: Entry, known: Known) -> Verdict:
-    test = entry.test
-    if test is None or entry.value is None:
-        return Verdict(entry=entry, word="cannot be tested", reason=str(entry.untestable))
-    try:
-        base = {**entry.points, **(test.against or {})}
-        ours = our_number(entry, test, known, entry.points, base)
-    except NotHere as reason:
-        return Verdict(entry=entry, word="cannot be tested", reason=str(reason))
-    word: Word = "holds" if _allows(test, entry.value, ours) else "does not hold"
-    return Verdict(entry=entry, word=word, ours=ours, as_source=_as_source(entry, test, known))
+def counts_text(verdicts: Sequence[Verdict]) -> str:
+    """'3 hold, 1 does not hold, 2 cannot be tested here'."""
+    number = counts(verdicts)
+    holds, fails, untested = (number[word] for word in WORDS)
+    return (
+        f"{holds} {'holds' if holds == 1 else 'hold'}, "
+        f"{fails} {'does' if fails == 1 else 'do'} not hold, {untested} cannot be tested here"
+    )
 
 
-def _allows(test: Expression, value: float, ours: Ours) -> bool:
-    """Whether some of our interval lies in what the claim allows."""
-    enough = test.relation == "<=" or ours.high >= value * (1 - test.tolerance)
-    not_too_much = test.relation == ">=" or ours.low <= value * (1 + test.tolerance)
-    return enough and not_too_much
+def source_text(verdict: Verdict) -> str:
+    """The source's number with its unit, `at least` or `at most` for a bound, and its tolerance."""
+    test, value = verdict.entry.test, verdict.entry.value
+    if value is None:
+        return "-"
+    number = _with_unit(value, verdict)
+    if test is None:
+        return number
+    margin = f" {_MARGINS[test.relation]}{test.tolerance:.0%}" if test.tolerance else ""
+    return f"{_SIGNS[test.relation]}{number}{margin}"
 
 
-def _as_source(entry: Entry, test: Expression, known: Known) -> Ours | None:
-    """The number timed as the source timed it.
+def own_text(number: OwnNumber | None, verdict: Verdict) -> str:
+    """A number of ours with its unit and interval, '-' without one."""
+    if number is None:
+        return "-"
+    low, high = (f"{end:.4g}" for end in (number.low, number.high))
+    return f"{_with_unit(number.value, verdict)} ({low} to {high})"
 
-    What its points alone differ in is not carried over to what they are compared with.
-    """
-    other = test.as_source
-    if other is None:
-        return None
-    base = {**entry.points, **(test.against or {}), **other.against}
-    try:
-        return our_number(entry, test, known, {**entry.points, **other.points}, base)
-    except NotHere:
-        return None
+
+def _with_unit(value: float, verdict: Verdict) -> str:
+    quantity = verdict.entry.test.quantity if verdict.entry.test else ""
+    unit = {"speedup": "x", "time_us": " us", "tflops": " TFLOP/s"}.get(quantity, "")
+    return f"{value:.4g}{unit}"
 
 
 def as_row(verdict: Verdict) -> Mapping[str, Any]:
-    """A verdict as a row of a table: numbers in the unit of the quantity, None where missing."""
+    """A verdict as a row of a table: numbers in the unit of the quantity, None if missing."""
     entry, ours, other = verdict.entry, verdict.ours, verdict.as_source
     test = entry.test
     quantity = test.quantity if test else None
@@ -109,4 +151,42 @@ def as_row(verdict: Verdict) -> Mapping[str, Any]:
         "date": str(entry.ledger.date),
         "hardware": entry.hardware,
         "printed": "; ".join(f"{key} {number:g}" for key, number in entry.printed.items()) or None,
+    }
+
+
+def as_text(device: str, environment: str, verdicts: Sequence[Verdict]) -> str:
+    """The verdicts of one device by source, for the terminal."""
+    lines = [f"{device}, {environment}", f"  {counts_text(verdicts)}"]
+    for _, group in groupby(verdicts, key=lambda verdict: verdict.entry.ledger.ledger):
+        lines += ["", *_lines_of_source(list(group))]
+    return "\n".join(lines)
+
+
+def _lines_of_source(verdicts: Sequence[Verdict]) -> Iterator[str]:
+    ledger = verdicts[0].entry.ledger
+    yield f"{ledger.title} ({ledger.date})"
+    yield f"  {ledger.url or 'no public address'}; made on {ledger.hardware}"
+    width = max(len(source_text(verdict)) for verdict in verdicts)
+    for verdict in verdicts:
+        yield f"  {verdict.word:<16}  {source_text(verdict):>{width}}  {verdict.entry.says}"
+        explanation = verdict.reason or f"ours {own_text(verdict.ours, verdict)}"
+        yield f"  {'':<16}  {'':>{width}}    {explanation}{_as_source_text(verdict)}"
+
+
+def _as_source_text(verdict: Verdict) -> str:
+    test = verdict.entry.test
+    if verdict.as_source is None or test is None or test.as_source is None:
+        return ""
+    return f"; {test.as_source.label}: {own_text(verdict.as_source, verdict)}"
+
+
+def as_document(device: str, environment: str, verdicts: Sequence[Verdict]) -> dict[str, Any]:
+    """The same for programs: JSON values alone."""
+    return {
+        "device": device,
+        "environment_id": environment,
+        "counts": dict(counts(verdicts)),
+        "claims": [
+            dict(as_row(verdict)) | {"printed": dict(verdict.entry.printed)} for verdict in verdicts
+        ],
     }

@@ -1,34 +1,32 @@
-"""Ratios between points that differ in one thing: the recipe, or the method of timing."""
-
-from typing import Any, Final
+"""Speed-ups: the time of a baseline recipe over that of another recipe of the same op."""
 
 import pandas as pd
 
-from roofcal.report.data.tidy import axes_of, ok_rows, standard_protocol
-
-_PROTOCOL: Final = ["method", "cache", "distribution"]
+from roofcal.core.dtypes import BITS
+from roofcal.core.recipes import RECIPES
+from roofcal.ops import BY_NAME
+from roofcal.report.data.tidy import axes_of, standard_rows
 
 
 def speedups(frame: pd.DataFrame, baseline_recipe: str) -> pd.DataFrame:
     """Time of the baseline recipe over that of every other: same provider, shape, protocol.
 
     A provider that never runs the baseline (one for int4 weights alone) is compared with the
-    fastest provider that does.
-    Above 1 is faster than the baseline. speedup_low and speedup_high divide the far ends of the two
-    95 % intervals, so they cover the ratio at least as often. Ops of several devices have a column
-    world_size.
+    fastest provider that does. Above 1 is faster than the baseline. speedup_low and speedup_high
+    divide the far ends of the two 95 % intervals, so they cover the ratio at least as often. Ops of
+    several devices have a column world_size.
     """
     axes = axes_of(frame)
-    rows = ok_rows(frame[standard_protocol(frame)])
+    rows = standard_rows(frame)
     keys = ["op", "provider", *axes, "world_size"]
     times = ["median_s", "ci95_low_s", "ci95_high_s"]
     base = rows.loc[rows["recipe"] == baseline_recipe, [*keys, *times]].drop_duplicates(keys)
     others = rows[rows["recipe"] != baseline_recipe]
-    alone = ~others["provider"].isin(base["provider"])
-    own = others[~alone].merge(base, on=keys, suffixes=("", "_baseline"))
+    lacks_baseline = ~others["provider"].isin(base["provider"])
+    own = others[~lacks_baseline].merge(base, on=keys, suffixes=("", "_baseline"))
     shared = [key for key in keys if key != "provider"]
     fastest = base.sort_values("median_s").drop_duplicates(shared).drop(columns="provider")
-    foreign = others[alone].merge(fastest, on=shared, suffixes=("", "_baseline"))
+    foreign = others[lacks_baseline].merge(fastest, on=shared, suffixes=("", "_baseline"))
     both = pd.concat([own, foreign]) if len(foreign) else own
     both["speedup"] = both["median_s_baseline"] / both["median_s"]
     both["speedup_low"] = both["ci95_low_s_baseline"] / both["ci95_high_s"]
@@ -40,36 +38,47 @@ def speedups(frame: pd.DataFrame, baseline_recipe: str) -> pd.DataFrame:
     return both[[*head, *ratios]].reset_index(drop=True)
 
 
-def method_panel(frame: pd.DataFrame) -> pd.DataFrame:
-    """The panel's points by every method, and their time over that of graph replay, cold, normal.
+def narrower_recipes(op: str) -> list[str]:
+    """Recipes of an op whose weights have fewer bits than those of its baseline.
 
-    One row per point of a shape and recipe that was timed in more than one way; `ratio` is empty
-    where the graph/cold/normal point has no time.
+    None of a linear: its recipes name three products and casts, which have no one format.
     """
-    axes = axes_of(frame)
-    every = ok_rows(frame)
-    keys = ["op", "provider", "recipe", *axes, "world_size"]
-    base = every.loc[standard_protocol(every), [*keys, "median_s"]].drop_duplicates(keys)
-    rows = every[every["sweeps"].map(_in_panel).astype(bool) & (every["repeat"] == 0)]
-    both = rows.merge(base, on=keys, how="left", suffixes=("", "_graph"))
-    for name in ("median", "ci95_low", "ci95_high"):
-        both[_RATIOS[name]] = both[f"{name}_s"] / both["median_s_graph"]
-    columns = ["op", "provider", "recipe", *axes, *_PROTOCOL, "median_s", *_RATIOS.values()]
-    columns += ["sm_clock_hz", "power_w", "point_id"]
-    return both[columns].sort_values([*axes, "recipe", *_PROTOCOL]).reset_index(drop=True)
+    spec = BY_NAME[op]
+    baseline = spec.baseline_recipe
+    if baseline not in RECIPES or spec.written_recipe is not None:
+        return []
+    bits = BITS[RECIPES[baseline].b.dtype]
+    return [recipe for recipe in spec.recipes if BITS[RECIPES[recipe].b.dtype] < bits]
 
 
-_RATIOS: Final = {"median": "ratio", "ci95_low": "ratio_low", "ci95_high": "ratio_high"}
+def fastest_pair(speedups: pd.DataFrame) -> tuple[str, str, float]:
+    """(recipe, provider, median speed-up) of the pair with the highest median.
+
+    A pair has to be measured on at least half as many shapes as the pair with most of them: one on
+    few shapes is compared at shapes that were chosen for it.
+    """
+    pairs = speedups.groupby(["recipe", "provider"])["speedup"]
+    medians = pairs.median()[2 * pairs.count() >= pairs.count().max()]
+    recipe, provider = list(medians.index)[int(medians.to_numpy().argmax())]
+    return str(recipe), str(provider), float(medians.max())
 
 
-def _in_panel(sweeps: Any) -> bool:
-    return any(name.startswith("panel") for name in str(sweeps).split(";"))
+def large_or_all(speedups: pd.DataFrame) -> pd.DataFrame:
+    """Rows of large products; all rows if there is no large one."""
+    large = speedups[speedups["regime"] == "large"]
+    return large if len(large) else speedups
 
 
-def protocol_name(row: Any) -> str:
-    """A protocol in words: 'graph, cold', 'graph, cold, zeros' or 'not timed, heavy tails'."""
-    timed = row["method"] != "accuracy"
-    parts = [row["method"].replace("_", " + "), row["cache"]] if timed else ["not timed"]
-    if row["distribution"] != "normal":
-        parts.append(row["distribution"].replace("_", " "))
-    return ", ".join(parts)
+def best_gain(speedups: pd.DataFrame | None, op: str) -> tuple[float, str] | None:
+    """(ratio, recipe) of the highest median speed-up of an op over large products.
+
+    The provider stands behind the recipe where there are several. None without a narrower recipe.
+    """
+    if speedups is None:
+        return None
+    rows = speedups[speedups["recipe"].isin(narrower_recipes(op))]
+    if rows.empty:
+        return None
+    recipe, provider, gain = fastest_pair(large_or_all(rows))
+    several = rows["provider"].nunique() > 1
+    return gain, f"{recipe} ({provider})" if several else recipe

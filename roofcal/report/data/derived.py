@@ -1,29 +1,54 @@
-"""CSV files that a stage derives beside the records of a run, as the report reads them."""
+"""Files that a stage derives beside the records of a run, as the report reads them."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
-from roofcal.report.data.loading import ReportError
+from roofcal.report.data.loading import ReportError, Run
+from roofcal.report.data.provenance import derived_command
 
 
-def read_derived(path: Path, needed: Sequence[str], numbers: Sequence[str]) -> pd.DataFrame:
-    """The rows of a CSV file; empty where there is none.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DerivedTable:
+    """A derived CSV file of a run: its rows, none without the file, and what prints them."""
 
-    Raises ReportError for a file without the columns `needed`, or with text in those of `numbers`.
+    name: str
+    rows: pd.DataFrame
+    command: str
+
+
+def derived_table(
+    run: Run, name: str, columns: Sequence[str], numbers: Sequence[str]
+) -> DerivedTable:
+    """The file `name` of a run; raises as read_derived."""
+    rows = read_derived(run.derived / name, columns, numbers)
+    return DerivedTable(name=name, rows=rows, command=derived_command(run, name))
+
+
+def read_derived(path: Path, columns: Sequence[str], numbers: Sequence[str]) -> pd.DataFrame:
+    """The rows of a CSV file; empty without the file.
+
+    Args:
+        path: the file.
+        columns: the columns that it must have.
+        numbers: those of them that must hold numbers alone.
+
+    Raises:
+        ReportError: the file lacks a column, or holds text among numbers.
     """
     if not path.is_file():
-        return pd.DataFrame(columns=list(needed))
-    again = "delete it and run `make study` again"
+        return pd.DataFrame(columns=list(columns))
+    way_out = "delete it and run `make study` again"
     try:
         table = pd.read_csv(path, keep_default_na=False, na_values=[""])
     except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
-        raise ReportError(f"{path}: is no CSV file ({error}); {again}") from None
-    missing = [name for name in needed if name not in table.columns]
+        raise ReportError(f"{path}: is no CSV file ({error}); {way_out}") from None
+    missing = [name for name in columns if name not in table.columns]
     if missing:
-        raise ReportError(f"{path}: column {', '.join(missing)} is missing; {again}")
+        raise ReportError(f"{path}: column {', '.join(missing)} is missing; {way_out}")
     for name in numbers:
         if len(table) and not pd.api.types.is_numeric_dtype(table[name]):
-            raise ReportError(f"{path}: column {name} holds something else than numbers; {again}")
+            raise ReportError(f"{path}: column {name} holds something else than numbers; {way_out}")
     return table

@@ -40,7 +40,7 @@ class OpRecords:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One device in one environment, as found in its folder.
+    """One device in one environment, as its folder has it.
 
     folder   plan and measurements
     derived  calibration and predictions; the same folder unless the run is replayed
@@ -59,41 +59,46 @@ class Run:
         """The records of one op; an op without a file has no records. Raises RecordsError."""
         rows = _read(self.folder, f"measurements/{op}")
         predictions: dict[str, dict[str, Prediction]] = {}
-        for record in _only(Prediction, _read(self.derived, f"predictions/{op}")):
+        for record in _records_of(Prediction, _read(self.derived, f"predictions/{op}")):
             predictions.setdefault(record.model, {})[record.point_id] = record
         return OpRecords(
             op=BY_NAME[op],
-            points=tuple(_only(PlanPoint, _read(self.folder, f"plan/{op}"))),
-            sessions=tuple(_observed(s, rows) for s in _only(Session, rows)),
-            measurements={row.point_id: row for row in _only(Measurement, rows)},
+            points=tuple(_records_of(PlanPoint, _read(self.folder, f"plan/{op}"))),
+            sessions=tuple(_with_duration(s, rows) for s in _records_of(Session, rows)),
+            measurements={row.point_id: row for row in _records_of(Measurement, rows)},
             predictions=predictions,
         )
 
 
-def _observed(session: Session, rows: Sequence[Record]) -> Session:
-    """A session with its wall and timed seconds; one that was killed has them from its rows.
+def _with_duration(session: Session, rows: Sequence[Record]) -> Session:
+    """A session with its wall and timed seconds; those of a killed session come from its rows.
 
-    What it did after its last row is lost, so its wall time is the least it can have been.
+    What it did after its last row is lost, so its wall time is a lower bound.
     """
     if session.wall_s is not None:
         return session
-    own = [m for m in _only(Measurement, rows) if m.session_id == session.session_id]
+    own = [m for m in _records_of(Measurement, rows) if m.session_id == session.session_id]
     wall = max((m.started_s + m.elapsed_s for m in own), default=0.0)
     timed = sum(sum(m.latency_samples_s) * m.calls_per_sample for m in own)
     return replace(session, wall_s=wall, timed_s=timed)
 
 
 def load_run(run_dir: Path, derived_dir: Path | None = None) -> Run:
-    """The run of a folder, with calibration and predictions from `derived_dir` (default: itself).
+    """The run of a folder.
 
-    Raises RecordsError for a bad or missing file, ReportError for a folder without environment or
-    with the calibration of something else.
+    Args:
+        run_dir: folder of its plan and measurements.
+        derived_dir: folder of its calibration and predictions; default: `run_dir`.
+
+    Raises:
+        RecordsError: a file is bad or missing.
+        ReportError: the folder has no environment, or the calibration of something else.
     """
     environments = read_records(run_dir / "environment.jsonl", Environment)
     if not environments:
         raise ReportError(f"{run_dir}/environment.jsonl: no Environment record; measure again")
     derived = derived_dir or run_dir
-    plans = {path.name.split(".")[0]: path for path in _plans(run_dir)}
+    plans = {path.name.split(".")[0]: path for path in _plan_files(run_dir)}
     return Run(
         folder=run_dir,
         derived=derived,
@@ -104,25 +109,26 @@ def load_run(run_dir: Path, derived_dir: Path | None = None) -> Run:
     )
 
 
-def _plans(folder: Path) -> list[Path]:
+def _plan_files(folder: Path) -> list[Path]:
     return [path for path in (folder / "plan").glob("*.jsonl*") if not path.name.startswith(".")]
 
 
 def _calibration(derived: Path, environment: Environment) -> Calibration | None:
-    found = _only(Calibration, _read(derived, "calibration"))
-    if not found:
+    calibrations = _records_of(Calibration, _read(derived, "calibration"))
+    if not calibrations:
         return None
-    theirs = (found[0].device, found[0].environment_id)
-    if theirs != (environment.device, environment.environment_id):
+    calibration = calibrations[0]
+    owner = (calibration.device, calibration.environment_id)
+    if owner != (environment.device, environment.environment_id):
         raise ReportError(
-            f"{derived}/calibration.jsonl is of {' in '.join(theirs)}, the run is of "
+            f"{derived}/calibration.jsonl is of {' in '.join(owner)}, the run is of "
             f"{environment.device} in {environment.environment_id}; calibrate this run"
         )
-    return found[0]
+    return calibration
 
 
 def _read(folder: Path, name: str) -> Sequence[Record]:
-    """Records of `name`.jsonl or `name`.jsonl.gz, [] where there is neither."""
+    """Records of `name`.jsonl or `name`.jsonl.gz, [] without either file."""
     for suffix in (".jsonl", ".jsonl.gz"):
         path = folder / f"{name}{suffix}"
         if path.is_file():
@@ -130,5 +136,5 @@ def _read(folder: Path, name: str) -> Sequence[Record]:
     return []
 
 
-def _only(kind: type[R], records: Iterable[Record]) -> list[R]:
+def _records_of(kind: type[R], records: Iterable[Record]) -> list[R]:
     return [record for record in records if isinstance(record, kind)]

@@ -1,25 +1,19 @@
 """How wrong the models of time are: |predicted / measured - 1| over the points they are judged on.
 
 Judged are points of study ops that were measured as the study measures (graph replay, cold cache,
-normal data, no repetition): the panel's other methods give other numbers, and a sentinel measured
+normal data, no repetition): other methods of the panel give other numbers, and a sentinel measured
 twenty times would count twenty times.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
-from roofcal.core.regimes import REGIMES
-from roofcal.report.data.tidy import (
-    interval_columns,
-    models_in,
-    ok_rows,
-    role_of,
-    standard_protocol,
-)
+from roofcal.core.environments import origin_labels
+from roofcal.report.data.tidy import interval_columns, models_in, role_of, standard_rows
 
 ALL: Final = "all"
 _STATISTICS: Final = (
@@ -32,39 +26,49 @@ _STATISTICS: Final = (
     "coverage",
     "violations",
 )
-COLUMNS: Final = ("op", "model", "regime", "recipe", "provider", *_STATISTICS)
 _KEYS: Final = ["op", "model", "regime", "recipe", "provider"]
+COLUMNS: Final = (*_KEYS, *_STATISTICS)
+# Regimes of products by their size; regimes of other ops follow by name.
+_REGIME_ORDER: Final = (ALL, "decode", "small", "mid", "large", "skinny_k", "ragged")
 
 
 def judged(frame: pd.DataFrame) -> pd.DataFrame:
     """Rows on which predictions are judged; none of a probe op, whose points were fitted on."""
-    if role_of(frame) != "study":
-        return frame.iloc[:0]
-    return ok_rows(frame[standard_protocol(frame)])
+    return standard_rows(frame) if role_of(frame) == "study" else frame.iloc[:0]
 
 
 def residuals(frame: pd.DataFrame) -> pd.DataFrame:
-    """One row per judged point and model that predicts it: the frame's columns, `model`, `error`.
+    """One row per judged point and model that predicts it: the columns of the frame, and more.
 
-    `model_s` is what the model says, `error` is model_s / median_s - 1, `inside` whether the median
-    lies in the interval of the prediction: 1.0, 0.0, or NaN for a model that states none. `faster`:
-    the whole interval of the measurement lies below what the model says, its interval included.
+    model    name of the model
+    model_s  its prediction, s
+    error    model_s / median_s - 1
+    inside   1.0 if the median lies in the interval of the prediction, else 0.0; NaN for a model
+             that states no interval
+    faster   whether the whole interval of the measurement lies below the prediction and its
+             interval
     """
     rows = judged(frame)
-    parts = [_of_model(rows, model, column) for model, column in models_in(frame).items()]
-    found = [part for part in parts if not part.empty]
-    if not found:
+    parts = [_residuals_of(rows, model, column) for model, column in models_in(frame).items()]
+    filled = [part for part in parts if not part.empty]
+    if not filled:
         return rows.iloc[:0].assign(
             model=pd.Series(dtype=object), model_s=np.nan, error=np.nan, inside=np.nan, faster=False
         )
-    return pd.concat(found, ignore_index=True)
+    return pd.concat(filled, ignore_index=True)
 
 
-def _of_model(rows: pd.DataFrame, model: str, column: str) -> pd.DataFrame:
-    some = rows[rows[column].notna()]
-    said = some.assign(model=model, model_s=some[column], error=some[column] / some["median_s"] - 1)
+def _residuals_of(rows: pd.DataFrame, model: str, column: str) -> pd.DataFrame:
+    predicted = rows[rows[column].notna()]
+    seconds = predicted[column]
     low, high = interval_columns(model)
-    return said.assign(inside=_inside(some, low, high), faster=_faster(some, column, low))
+    return predicted.assign(
+        model=model,
+        model_s=seconds,
+        error=seconds / predicted["median_s"] - 1,
+        inside=_inside(predicted, low, high),
+        faster=_faster(predicted, column, low),
+    )
 
 
 def _inside(rows: pd.DataFrame, low_column: str, high_column: str) -> "pd.Series[float]":
@@ -83,61 +87,53 @@ def _faster(rows: pd.DataFrame, column: str, low_column: str) -> "pd.Series[bool
 
 
 def error_by_regime(frame: pd.DataFrame) -> pd.DataFrame:
-    """Errors per model, regime, recipe and provider, and over all of any of them.
+    """Errors per model, regime, recipe and provider; `all` sums up any of the last three.
 
-    An op with one provider has no rows of it: they would say what those over all say.
+    An op with one provider has rows of `all` providers alone.
 
     Fractions of the measured time: mape (mean of |error|), median and 95th percentile of |error|,
     median of the signed error (a bias), the signed error that is furthest from zero, and coverage:
-    the share of points inside the 95 % interval of their prediction. Violations are the points that
-    were faster than the model says they can be.
+    the share of points inside the 95 % interval of their prediction. `violations` counts the points
+    that were faster than the model allows.
     """
-    return summarise_errors(residuals(frame))
-
-
-def summarise_errors(errors: pd.DataFrame) -> pd.DataFrame:
-    """As error_by_regime, from the rows of `residuals`."""
-    rows = [row for group in _groups(errors) for row in _margins(group)]
+    errors = residuals(frame)
+    groups = (group for _, group in errors.groupby(["op", "model"], sort=True))
+    rows = [row for group in groups for row in _rows_of_model(group)]
     table = pd.DataFrame(rows, columns=list(COLUMNS))
+    if not rows:
+        return table
     order = table[_KEYS].copy()
-    order["regime"] = [rank_of_regime(str(name)) for name in order["regime"]]
+    order["regime"] = [regime_rank(str(name)) for name in order["regime"]]
     for key in ("recipe", "provider"):
         order[key] = [(name != ALL, name) for name in order[key]]
     ranked = order.apply(tuple, axis=1)
-    return table.loc[ranked.sort_values().index].reset_index(drop=True) if rows else table
+    return table.loc[ranked.sort_values().index].reset_index(drop=True)
 
 
-def rank_of_regime(name: str) -> tuple[int, str]:
+def regime_rank(name: str) -> tuple[int, str]:
     """Sorting key: all, then the regimes of products by size, then others by name."""
-    if name == ALL:
-        return -1, name
-    known = ("decode", "small", "mid", "large", "skinny_k", "ragged")
-    assert set(known) == set(REGIMES)
-    return (known.index(name), name) if name in known else (len(known), name)
+    rank = _REGIME_ORDER.index(name) if name in _REGIME_ORDER else len(_REGIME_ORDER)
+    return rank, name
 
 
-def providers_in(table: pd.DataFrame, op: str) -> list[str]:
-    """Providers of an op that error_by_regime tells apart: two and more, or none."""
-    return [str(p) for p in dict.fromkeys(table.loc[table["op"] == op, "provider"]) if p != ALL]
+def providers_in(errors: pd.DataFrame, op: str) -> list[str]:
+    """Providers that error_by_regime tells apart for an op: two or more, or none."""
+    providers = dict.fromkeys(errors.loc[errors["op"] == op, "provider"])
+    return [str(name) for name in providers if name != ALL]
 
 
-def _groups(errors: pd.DataFrame) -> Iterator[pd.DataFrame]:
-    for _, group in errors.groupby(["op", "model"], sort=True):
-        yield group
-
-
-def _margins(group: pd.DataFrame) -> Iterator[dict[str, Any]]:
+def _rows_of_model(group: pd.DataFrame) -> Iterator[dict[str, Any]]:
     regimes = [ALL, *sorted(set(group["regime"]))]
     recipes = [ALL, *sorted(set(group["recipe"]))]
-    known = sorted(set(group["provider"]))
-    providers = [ALL, *(known if len(known) > 1 else ())]
+    several = sorted(set(group["provider"]))
+    providers = [ALL, *(several if len(several) > 1 else ())]
+    head = {"op": group["op"].iloc[0], "model": group["model"].iloc[0]}
     for cell in product(regimes, recipes, providers):
         keys = dict(zip(("regime", "recipe", "provider"), cell, strict=True))
         chosen = pd.Series(data=True, index=group.index)
         for key, value in keys.items():
             chosen &= (group[key] == value) | (value == ALL)
         if chosen.any():
-            head = {"op": group["op"].iloc[0], "model": group["model"].iloc[0]}
             yield head | keys | _statistics(group[chosen])
 
 
@@ -158,15 +154,30 @@ def _statistics(rows: pd.DataFrame) -> dict[str, float]:
 
 
 def error_of(
-    table: pd.DataFrame,
+    errors: pd.DataFrame,
     model: str,
     *,
-    op: str = "gemm",
+    op: str,
     regime: str = ALL,
     recipe: str = ALL,
     provider: str = ALL,
 ) -> "pd.Series[Any] | None":
-    """One row of error_by_regime, None where there is none."""
-    chosen = (table["op"] == op) & (table["model"] == model) & (table["provider"] == provider)
-    chosen &= (table["regime"] == regime) & (table["recipe"] == recipe)
-    return table[chosen].iloc[0] if chosen.any() else None
+    """One row of error_by_regime, None if it has no such row."""
+    chosen = (errors["op"] == op) & (errors["model"] == model) & (errors["provider"] == provider)
+    chosen &= (errors["regime"] == regime) & (errors["recipe"] == recipe)
+    return errors[chosen].iloc[0] if chosen.any() else None
+
+
+def model_labels(environment_id: str, errors: pd.DataFrame) -> dict[str, str]:
+    """Model -> what people read, for models with the constants of another environment.
+
+    environment_id: of the run whose points they predict.
+    """
+    models = errors["model"] if len(errors) else ()
+    labels = origin_labels(environment_id, models)
+    return {model: f"calibrated of {label}" for model, label in labels.items()}
+
+
+def with_model_labels(frame: pd.DataFrame, labels: Mapping[str, str]) -> pd.DataFrame:
+    """A frame whose column `model` holds what people read."""
+    return frame.assign(model=frame["model"].replace(dict(labels))) if labels else frame

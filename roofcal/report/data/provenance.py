@@ -1,14 +1,10 @@
-"""Where the numbers come from and how to get them again: environment, sessions, commands."""
+"""Where the numbers come from and how to get them again: environment, folders, commands."""
 
-import json
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-import pandas as pd
-
 from roofcal.core.environments import origin_environment
-from roofcal.core.records import Environment, Session
+from roofcal.core.records import Environment
 from roofcal.core.units import format_bytes
 from roofcal.ops import BY_NAME
 from roofcal.report.data.analysis import Analysis
@@ -35,16 +31,25 @@ _LABELS: Final = {
     "python": "Python",
 }
 _UNITS: Final = {"memory_clock_hz": "Hz", "power_limit_w": "W"}
+# File that a stage derives beside the records -> the arguments that derive it again
+_DERIVED: Final = {
+    "learning.csv": "learning --run {run}",
+    "breakeven.csv": "breakeven --run {run} --calibration {calibration}",
+    "llm.csv": "llm --run {run} --calibration {calibration}",
+}
 
 
 def environment_facts(environment: Environment) -> list[tuple[str, str]]:
-    """(label, value) of all that is known of an environment."""
+    """(label, value) of every field of an environment that has a value."""
     values = asdict(environment)
-    known = [(key, label) for key, label in _LABELS.items() if values[key] is not None]
-    return [(label, _shown(key, values[key])) for key, label in known]
+    return [
+        (label, _fact(key, values[key]))
+        for key, label in _LABELS.items()
+        if values[key] is not None
+    ]
 
 
-def _shown(key: str, value: Any) -> str:
+def _fact(key: str, value: Any) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
     if key.endswith("_bytes"):
@@ -54,48 +59,22 @@ def _shown(key: str, value: Any) -> str:
     return f"{value} bit" if key == "memory_bus_bits" else str(value)
 
 
-def sessions_table(sessions: Sequence[Session]) -> pd.DataFrame:
-    """One row per session: when, where, of which code, by which command."""
-    rows = [
-        {
-            "op": session.op,
-            "started_utc": _utc(session.started_utc),
-            "finished_utc": _utc(session.finished_utc),
-            "host": session.host,
-            "commit": session.git_commit[:12] if session.git_commit else None,
-            "dirty": {True: "yes", False: "no", None: "unknown"}[session.git_dirty],
-            "code": session.code_hash[:12],
-            "session_id": session.session_id,
-            "device_uuid": session.device_uuid,
-            "command": session.command,
-            "timing": json.dumps(dict(session.timing), sort_keys=True),
-        }
-        for session in sessions
-    ]
-    return pd.DataFrame(rows)
-
-
-def _utc(time: str | None) -> str | None:
-    """'2026-11-21T04:00:06+00:00' -> '2026-11-21 04:00:06'."""
-    return time.replace("T", " ").removesuffix("+00:00") if time else None
-
-
-def home(run: Run) -> str:
+def run_path(run: Run) -> str:
     """The folder of a run in any checkout: what the commands in the page name."""
     root = "reports/published" if run.origin == "published" else "results"
     return f"{root}/{run.environment.device}/{run.environment.environment_id}"
 
 
-def derived_home(run: Run) -> str:
+def derived_path(run: Run) -> str:
     """Where calibration and predictions of a run go in any checkout."""
     if run.derived == run.folder:
-        return home(run)
+        return run_path(run)
     return f"results/replay/{run.environment.device}/{run.environment.environment_id}"
 
 
-def calibration_home(run: Run) -> str:
+def calibration_path(run: Run) -> str:
     """The calibration of a run in any checkout."""
-    return f"{derived_home(run)}/calibration.jsonl"
+    return f"{derived_path(run)}/calibration.jsonl"
 
 
 def table_command(run: Run, op: str) -> str:
@@ -107,53 +86,46 @@ def table_command(run: Run, op: str) -> str:
     )
 
 
-def map_command(run: Run) -> str:
-    """The command that prints the break-even map of a run."""
-    return f"python -m roofcal breakeven --run {home(run)} --calibration {calibration_home(run)}"
+def derived_command(run: Run, file: str) -> str:
+    """The command that prints a derived file of a run; raises KeyError for another file."""
+    arguments = _DERIVED[file].format(run=run_path(run), calibration=calibration_path(run))
+    return f"python -m roofcal {arguments}"
 
 
-def learning_command(run: Run) -> str:
-    """The command that prints the learning curves of a run."""
-    return f"python -m roofcal learning --run {home(run)}"
-
-
-def llm_command(run: Run) -> str:
-    """The command that prints the estimates of language models of a run."""
-    return f"python -m roofcal llm --run {home(run)} --calibration {calibration_home(run)}"
-
-
-def commands(a: Analysis) -> list[str]:
+def commands(analysis: Analysis) -> list[str]:
     """What a person types to get the numbers of a run again, in order."""
-    place, derived = home(a.run), derived_home(a.run)
-    studies = [op for op in a.run.ops if BY_NAME[op].role == "study"]
-    commits = {s.git_commit for s in a.every_session if s.git_commit}
+    run = analysis.run
+    place, derived, calibration = run_path(run), derived_path(run), calibration_path(run)
+    commits = {s.git_commit for s in analysis.all_sessions if s.git_commit}
     lines = [f"git checkout {commit}" for commit in sorted(commits)] if len(commits) == 1 else []
-    if a.run.origin == "measured":
+    if run.origin == "measured":
         lines.append("make study  # measures what is missing, then the rest of this list")
-    fitted, also = calibration_home(a.run), _also(a)
-    lines.append(f"python -m roofcal calibrate --run {place} --out {fitted}")
+    lines.append(f"python -m roofcal calibrate --run {place} --out {calibration}")
+    also = _other_calibrations(analysis)
     lines += [
-        f"python -m roofcal predict --run {place} --calibration {fitted} "
+        f"python -m roofcal predict --run {place} --calibration {calibration} "
         f"--op {op}{also} --out {derived}/predictions/{op}.jsonl"
-        for op in studies
+        for op in run.ops
+        if BY_NAME[op].role == "study"
     ]
-    if len(a.learning):
-        lines.append(f"{learning_command(a.run)} --out {derived}/learning.csv")
-    if len(a.breakeven):
-        lines.append(f"{map_command(a.run)} --out {derived}/breakeven.csv")
-    if len(a.llm):
-        lines.append(f"{llm_command(a.run)} --out {derived}/llm.csv")
+    lines += [
+        f"{derived_command(run, file)} --out {derived}/{file}"
+        for file in _DERIVED
+        if (run.derived / file).is_file()
+    ]
     pair = place if derived == place else f"{place}={derived}"
     lines.append(f"python -m roofcal report --run {pair} --out results/report/report.html")
     return lines
 
 
-def _also(a: Analysis) -> str:
-    """The argument of `predict` that gives calibrations of other environments, '' without any.
+def _other_calibrations(analysis: Analysis) -> str:
+    """The argument of `predict` with calibrations of other environments, '' without any.
 
-    One that is not among the runs of the report was published beside this run.
+    A calibration that is not among the runs of the report was published beside this run.
     """
-    names = sorted({name for model in a.labels if (name := origin_environment(model))})
-    published = f"reports/published/{a.device}"
-    files = [a.others.get(name, f"{published}/{name}/calibration.jsonl") for name in names]
+    origins = sorted({env for model in analysis.labels if (env := origin_environment(model))})
+    published = f"reports/published/{analysis.device}"
+    files = [
+        analysis.calibrations.get(env, f"{published}/{env}/calibration.jsonl") for env in origins
+    ]
     return f" --also {' '.join(files)}" if files else ""

@@ -16,11 +16,11 @@ TARGET_INTERVAL: Final = 0.01
 def sentinel_drift(frame: pd.DataFrame) -> pd.DataFrame:
     """The repeated point in the order of measuring; `ratio` is its time over the median of all.
 
-    Empty where the op has no sentinel or none of its repetitions has a time.
+    Empty if the op has no sentinel or no repetition of it has a time.
     """
     rows = ok_rows(frame)
-    named = rows["sweeps"].map(lambda sweeps: "sentinel" in str(sweeps).split(";"))
-    rows = rows[named.astype(bool)].sort_values("repeat")
+    is_sentinel = rows["sweeps"].map(lambda sweeps: "sentinel" in str(sweeps).split(";"))
+    rows = rows[is_sentinel.astype(bool)].sort_values("repeat")
     columns = ["op", "provider", "recipe", *axes_of(frame), "repeat", "session_id", "started_s"]
     columns += ["median_s", "ci95_low_s", "ci95_high_s", "ratio"]
     columns += ["sm_clock_hz", "power_w", "temperature_c"]
@@ -49,7 +49,7 @@ def wall_seconds(sessions: Sequence[Session]) -> float:
 
 
 def points_per_minute(points: int, sessions: Sequence[Session]) -> float | None:
-    """Points over the wall time of their sessions; None where no session has ended."""
+    """Points over the wall time of their sessions; None if no session has ended."""
     seconds = wall_seconds(sessions)
     return points / seconds * 60 if seconds else None
 
@@ -91,14 +91,13 @@ def minutes_since_start(frame: pd.DataFrame, sessions: Sequence[Session]) -> "pd
     `started_s` of a measurement counts from the start of its own session.
     """
     starts = {s.session_id: _seconds(s.started_utc) for s in sessions}
-    known = [start for start in starts.values() if start is not None]
-    first = min(known, default=0.0)
+    first = min((start for start in starts.values() if start is not None), default=0.0)
     offset = {key: (start or first) - first for key, start in starts.items()}
     return (frame["session_id"].map(offset).astype(float) + frame["started_s"]) / 60
 
 
 def _seconds(utc: str) -> float | None:
-    """Seconds since the epoch of an ISO time, None for a text that is none."""
+    """Seconds since the epoch of an ISO time, None for any other text."""
     try:
         return datetime.fromisoformat(utc).timestamp()
     except ValueError:

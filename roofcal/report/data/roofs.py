@@ -3,36 +3,57 @@
 Both are max(flops / rate, bytes / bandwidth) (Williams, Waterman, Patterson, 2009).
 """
 
+from collections.abc import Mapping
+from typing import Final, Literal
+
 from roofcal.core.devices import DeviceSpec
-from roofcal.core.records import Calibration
+from roofcal.core.records import Calibration, Ceiling
 from roofcal.core.work import Work
 
-_CEILING = ".ceiling_flops_per_s"
-_STREAMS = ("dram_read_bytes_per_s", "dram_write_bytes_per_s", "dram_copy_bytes_per_s")
+COPY: Final = "dram_copy_bytes_per_s"
+_CEILING: Final = ".ceiling_flops_per_s"
+_STREAMS: Final = ("dram_read_bytes_per_s", "dram_write_bytes_per_s", COPY)
+
+
+def constants_of(calibration: Calibration | None) -> Mapping[str, Ceiling]:
+    """The constants of a calibration, none without one."""
+    return calibration.constants if calibration else {}
+
+
+def ceilings(
+    calibration: Calibration | None, end: Literal["value", "ci95_high"] = "value"
+) -> dict[str, float]:
+    """Recipe -> the highest calibrated rate, FLOP/s, of its fastest provider.
+
+    end: the constant itself, or the upper end of its interval.
+    """
+    rates: dict[str, float] = {}
+    for name, constant in constants_of(calibration).items():
+        if name.endswith(_CEILING):
+            recipe = name.removesuffix(_CEILING).rpartition(".")[2]
+            rates[recipe] = max(rates.get(recipe, 0.0), getattr(constant, end))
+    return rates
+
+
+def stream_rates(calibration: Calibration | None) -> list[Ceiling]:
+    """Calibrated rates of reading, writing and copying memory, bytes per second."""
+    constants = constants_of(calibration)
+    return [constants[name] for name in _STREAMS if name in constants]
 
 
 class CalibratedRoof:
-    """The most that the calibration says a device does: upper ends of its intervals."""
+    """The most that the calibration allows a device: upper ends of the intervals."""
 
     def __init__(self, calibration: Calibration | None) -> None:
-        constants = calibration.constants if calibration else {}
-        self.flops_per_s: dict[str, float] = {}  # by recipe, of its fastest provider
-        for name, constant in constants.items():
-            if name.endswith(_CEILING):
-                recipe = name.removesuffix(_CEILING).rpartition(".")[2]
-                known = self.flops_per_s.get(recipe, 0.0)
-                self.flops_per_s[recipe] = max(known, constant.ci95_high)
-        self.bytes_per_s = max(
-            (constants[name].ci95_high for name in _STREAMS if name in constants), default=None
-        )
+        self.flops_per_s = ceilings(calibration, "ci95_high")
+        self.bytes_per_s = max((r.ci95_high for r in stream_rates(calibration)), default=None)
 
     def seconds(self, recipe: str, work: Work) -> float | None:
-        """Least time of some work; None where a part of it has no ceiling."""
+        """Least time of some work; None if a part of it has no ceiling."""
         rate = self.flops_per_s.get(recipe)
         if self.bytes_per_s is None or (work.flops and rate is None):
             return None
-        math = work.flops / rate if rate else 0.0
-        return max(math, work.dram_bytes / self.bytes_per_s)
+        return _least_seconds(work, rate, self.bytes_per_s)
 
 
 def datasheet_seconds(work: Work, spec: DeviceSpec | None) -> float | None:
@@ -42,5 +63,9 @@ def datasheet_seconds(work: Work, spec: DeviceSpec | None) -> float | None:
     rate = spec.peak_flops_per_s.get(work.math_dtype) if work.math_dtype else None
     if work.flops and rate is None:
         return None
-    math = work.flops / rate if rate else 0.0
-    return max(math, work.dram_bytes / spec.dram_bytes_per_s) or None
+    return _least_seconds(work, rate, spec.dram_bytes_per_s) or None
+
+
+def _least_seconds(work: Work, flops_per_s: float | None, bytes_per_s: float) -> float:
+    math = work.flops / flops_per_s if flops_per_s else 0.0
+    return max(math, work.dram_bytes / bytes_per_s)

@@ -1,1 +1,1 @@
-"""What every section draws and writes with; it knows no section and no op."""
+"""What every section draws and writes with; it knows no section, no op and no record."""

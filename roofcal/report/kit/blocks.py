@@ -1,28 +1,29 @@
-"""What a page is made of: prose, tables and figures in sections. The templates lay them out."""
+"""What a section is made of: prose, tables, figures and commands. The templates lay them out."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from html import escape
 from typing import Any, Final, Literal
 
 import pandas as pd
 
 from roofcal.report.kit.numbers import MISSING, is_missing
+from roofcal.report.kit.templates import render
 
 PAGED_FROM: Final = 31  # rows: longer tables get a filter and pages
-MOST_ROWS: Final = 3000  # in the page; the CSV beside it has all
+MOST_ROWS: Final = 3000  # rows of a table in the page; its CSV file has all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
     """A column of a table: the frame's column `key` under `label`.
 
-    show   value -> text, never called for a missing value
-    kind   number: right-aligned, sorted by value; text; code; wide: text that may break;
-           verdict: a word with a sign
-    unit   stands behind the label
-    about  what the column means, where the label does not say it
-    by     column of the frame that a number is sorted by, where `key` holds its text
+    show      value -> text, never called for a missing value
+    kind      number: right-aligned, sorted by value; text; code; wide: text that may break;
+              verdict: a word with a sign in front
+    unit      unit of the shown number, printed behind the label
+    about     what the column means, where the label does not say it
+    sort_key  column of the frame that holds the number to sort by, where `key` holds a text
+    signs     for verdicts: word -> class of the style sheet that gives it a sign and a colour
     """
 
     key: str
@@ -31,15 +32,16 @@ class Column:
     kind: Literal["number", "text", "code", "wide", "verdict"] = "text"
     unit: str = ""
     about: str = ""
-    by: str = ""
+    sort_key: str = ""
+    signs: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
     """A table ready for the page.
 
-    body   its rows in HTML, escaped
-    total  rows, those that were left out as well
+    body   its rows as HTML
+    shown  rows in `body`; `total` counts those that were left out as well
     """
 
     id: str
@@ -61,8 +63,8 @@ class Table:
 class FigureBlock:
     """A figure with the table it was drawn from and the command that prints that table.
 
-    key: of its caption, reports/captions/<key>.md;
-    svg and the paragraphs of `caption` are HTML, escaped.
+    key   its caption is <section folder>/<key>.md
+    svg   the drawing; `caption` are paragraphs. Both are HTML.
     """
 
     id: str
@@ -79,7 +81,7 @@ class FigureBlock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prose:
-    """A paragraph, or a remark that something is not there; it may begin with a link."""
+    """A paragraph; `quiet` for a remark that something is missing. It may begin with a link."""
 
     text: str
     quiet: bool = False
@@ -99,57 +101,9 @@ class Commands:
 Block = Table | FigureBlock | Prose | Commands
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
-    """A part of a device's chapter."""
-
-    id: str
-    title: str
-    blocks: Sequence[Block]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """One of the six questions: its answer in a sentence, and the sections that show why."""
-
-    id: str
-    title: str
-    answer: str
-    sections: Sequence[Section] = field(default_factory=tuple)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
-    """A sentence on whether something is as it should be: ok, look (at it), or note."""
-
-    state: Literal["ok", "look", "note"]
-    text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chapter:
-    """One device in one environment."""
-
-    id: str
-    name: str
-    short: str
-    origin: str
-    facts: Sequence[tuple[str, str]]
-    summary: Sequence[str]
-    tables: Sequence[Table]
-    checks: Sequence[Check]
-    questions: Sequence[Question] = field(default_factory=tuple)
-
-    @property
-    def sections(self) -> list[Section]:
-        """All sections of the chapter, in order."""
-        return [section for question in self.questions for section in question.sections]
-
-    @property
-    def figures(self) -> list[FigureBlock]:
-        """All figures of the chapter, in order."""
-        blocks = (block for section in self.sections for block in section.blocks)
-        return [block for block in blocks if isinstance(block, FigureBlock)]
+def absence(text: str) -> Prose:
+    """A remark that something is missing."""
+    return Prose(text=text, quiet=True)
 
 
 def make_table(
@@ -160,39 +114,33 @@ def make_table(
     caption: str,
     source: str = "",
 ) -> Table:
-    """A table of those `columns` that have a value in the frame, in the frame's order of rows."""
-    present = [c for c in columns if c.key in frame.columns and frame[c.key].notna().any()]
-    used = present or [c for c in columns if c.key in frame.columns]
+    """A table of those `columns` that have a value in the frame; rows keep their order.
+
+    An empty frame gives a table of all its columns without rows.
+    """
+    present = [c for c in columns if c.key in frame.columns]
+    filled = [c for c in present if frame[c.key].notna().any()] or present
     shown = frame.iloc[:MOST_ROWS]
-    cells = [_cells(shown, column) for column in used]
-    rows = "".join(f"<tr>{''.join(row)}</tr>" for row in zip(*cells, strict=True))
+    rows = zip(*(_cells(shown, column) for column in filled), strict=True)
     return Table(
         id=id,
         caption=caption,
-        columns=used,
-        body=rows,
+        columns=filled,
+        body=render("rows.html.j2", rows=rows),
         shown=len(shown),
         total=len(frame),
         source=source,
     )
 
 
-def _cells(frame: pd.DataFrame, column: Column) -> list[str]:
+def _cells(frame: pd.DataFrame, column: Column) -> Iterator[tuple[str, str, str]]:
+    """(kind, text, mark) of each value: the mark is the number to sort by, or a verdict's class."""
     values = frame[column.key].tolist()
-    if column.kind == "number":
-        numbers = frame[column.by].tolist() if column.by else values
-        return [_number(v, x, column) for v, x in zip(values, numbers, strict=True)]
-    if column.kind == "verdict":
-        return [f'<td class="v {_VERDICTS[v]}">{escape(column.show(v))}</td>' for v in values]
-    tag = {"code": "<td class=c>", "wide": "<td class=w>"}.get(column.kind, "<td>")
-    return [f"{tag}{MISSING if is_missing(v) else escape(column.show(v))}</td>" for v in values]
-
-
-# class by word: the style sheet gives each a sign and a colour beside the word
-_VERDICTS: Final = {"holds": "yes", "does not hold": "no", "cannot be tested": "none"}
-
-
-def _number(value: Any, number: float, column: Column) -> str:
-    if is_missing(value):
-        return f"<td class=n>{MISSING}</td>"
-    return f'<td class=n data-v="{number:.6g}">{escape(column.show(value))}</td>'
+    numbers = frame[column.sort_key or column.key].tolist()
+    for value, number in zip(values, numbers, strict=True):
+        if is_missing(value):
+            yield column.kind, MISSING, ""
+        elif column.kind == "number":
+            yield column.kind, column.show(value), f"{number:.6g}"
+        else:
+            yield column.kind, column.show(value), column.signs.get(value, "")

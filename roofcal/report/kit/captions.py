@@ -1,30 +1,44 @@
-"""reports/captions/<figure>.md: what a figure shows, how it was measured, with what spread.
+"""<section folder>/<figure>.md: what a figure shows, how it was measured, with what spread.
 
-A caption is a heading and plain paragraphs; `code` is the only mark-up.
+A caption is a heading and plain paragraphs; `code` is the only mark-up. It may name what differs
+between ops in braces: `{{ time_includes }}`. The op's page has the words.
 """
 
 import re
-from functools import cache
+from collections.abc import Mapping
 from html import escape
 from pathlib import Path
-from typing import Final
 
-from roofcal.core.paths import CHECKOUT
-from roofcal.report.data.loading import ReportError
-
-FOLDER: Final = CHECKOUT / "reports" / "captions"
+from roofcal.report.kit.templates import render_file
 
 
-@cache
-def caption(key: str, folder: Path = FOLDER) -> tuple[str, tuple[str, ...]]:
-    """(title, paragraphs in HTML) of a figure; ReportError for a missing or headless file."""
-    path = folder / f"{key}.md"
+class CaptionError(ValueError):
+    """A caption that is missing or has no heading; the message says how to write it."""
+
+
+def read_caption(path: Path, words: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
+    """(title, paragraphs as HTML) of a figure; raises as caption_text."""
+    title, text = caption_text(path, words)
+    return title, tuple(map(_paragraph, re.split(r"\n\s*\n", text)))
+
+
+def caption_text(path: Path, words: Mapping[str, str]) -> tuple[str, str]:
+    """(title, text below it) of a figure, as plain Markdown.
+
+    Args:
+        path: the Markdown file.
+        words: what the names in braces stand for.
+
+    Raises:
+        CaptionError: the file is missing or does not begin with a heading.
+    """
     if not path.is_file():
-        raise ReportError(f"{path} is missing: every figure has a caption")
-    head, *rest = re.split(r"\n\s*\n", path.read_text(encoding="utf-8").strip())
-    if not head.startswith("# ") or not rest:
-        raise ReportError(f"{path}: write '# title', an empty line, and what the figure shows")
-    return head.removeprefix("# ").strip(), tuple(_paragraph(text) for text in rest)
+        raise CaptionError(f"{path} is missing: every figure has a caption")
+    text = render_file(path, **words).strip()
+    head, _, rest = text.partition("\n")
+    if not head.startswith("# ") or not rest.strip():
+        raise CaptionError(f"{path}: write '# title', an empty line, and what the figure shows")
+    return head.removeprefix("# ").strip(), rest.strip()
 
 
 def _paragraph(text: str) -> str:

@@ -1,4 +1,4 @@
-"""A figure with all that must stand beside it in words."""
+"""A drawn figure with all that must stand beside it in words."""
 
 from dataclasses import dataclass
 
@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 class Picture:
     """A drawn figure.
 
-    key    reports/captions/<key>.md says what it shows and how that was measured
-    alt    what a reader who cannot see it should know
+    key    <section folder>/<key>.md says what it shows and how that was measured
+    alt    what a reader who cannot see it should know; `facts` follow it
     facts  numbers of this very figure, one or two sentences
     op     the op whose tidy table it was drawn from
     """
@@ -24,13 +24,12 @@ class Picture:
 
 
 def thinned(rows: pd.DataFrame, most: int) -> pd.DataFrame:
-    """At most so many rows, evenly spaced in the order of measuring; drawing more hides them."""
+    """At most so many rows, evenly spaced in the order of measuring; more dots hide each other."""
     if len(rows) <= most:
         return rows
-    picks = [index * len(rows) // most for index in range(most)]
-    return rows.iloc[picks]
+    return rows.iloc[[index * len(rows) // most for index in range(most)]]
 
 
 def thinning_note(drawn: int, total: int) -> str:
-    """A sentence where not every point is drawn."""
+    """A sentence for a figure that leaves points out, "" for one that draws all."""
     return f" {drawn:,} of {total:,} points are drawn, evenly chosen." if drawn < total else ""

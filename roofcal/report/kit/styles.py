@@ -1,8 +1,8 @@
-"""How every figure looks: colours, markers, axes. A recipe has one colour throughout the report.
+"""How every figure looks: colours, sizes, axes.
 
-Series colours are those of Okabe and Ito, and two of Tol's `muted` where an op has more than eight
-recipes, told apart with any colour vision. In the page, each
-colour below is a CSS variable, so that figures follow a dark colour scheme.
+Series colours are those of Okabe and Ito, and two of Tol's `muted` for ops with more than eight
+recipes; they are told apart with any colour vision. In the page each colour below is a CSS
+variable, so that figures follow a dark colour scheme.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,13 +10,19 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 import matplotlib as mpl
+import numpy as np
 import seaborn as sns
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.collections import LineCollection
+from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
+from numpy.typing import NDArray
 
-from roofcal.ops import BY_NAME
-from roofcal.report.kit.numbers import fitting
+from roofcal.report.kit.numbers import TIMES, binary, tick_text
 
 INK: Final = "#1c2024"
 MUTED: Final = "#67707b"
@@ -32,77 +38,33 @@ WINE: Final = "#882255"
 OLIVE: Final = "#999933"
 GREY: Final = "#7f868e"
 
-# Colour -> name of its CSS variable in reports/templates/style.css
-VARIABLES: Final = {
-    INK: "ink",
-    MUTED: "muted",
-    GRID: "grid",
-    PAPER: "paper",
-    BLUE: "blue",
-    VERMILLION: "vermillion",
-    GREEN: "green",
-    PURPLE: "purple",
-    ORANGE: "orange",
-    SKY: "sky",
-    WINE: "wine",
-    OLIVE: "olive",
-    GREY: "grey",
+# Name of a colour, and of its CSS variable in reports/templates/style.css -> colour
+COLOURS: Final = {
+    "ink": INK,
+    "muted": MUTED,
+    "grid": GRID,
+    "paper": PAPER,
+    "blue": BLUE,
+    "vermillion": VERMILLION,
+    "green": GREEN,
+    "purple": PURPLE,
+    "orange": ORANGE,
+    "sky": SKY,
+    "wine": WINE,
+    "olive": OLIVE,
+    "grey": GREY,
 }
-_RECIPES: Final = {
-    "bf16": BLUE,
-    "fp32": GREY,
-    "int8": PURPLE,
-    "fp8_tensorwise": VERMILLION,
-    "fp8_tensorwise_slow_accum": ORANGE,
-    "fp8_axiswise": GREEN,
-    "fp8_axiswise_slow_accum": SKY,
-    "fp8_blockwise_128x128": INK,
-    "fp8_axiswise_bf16_grad_weight": SKY,
-    "mxfp8": PURPLE,
-    "int4": PURPLE,
-    "fp8_weight_only": GREY,
-    "int4_groupwise_g32": ORANGE,
-    "int4_groupwise_g64": SKY,
-    "int4_groupwise_g128": PURPLE,
-    "int4_groupwise_g64_asymmetric": INK,  # black: the eighth of Okabe and Ito
-    "fp8_rowwise_dim0": GREEN,
-    "fp8_rowwise_dim1": SKY,
-    "fp8_rowwise_both": PURPLE,
-    "mxfp8_dim0": BLUE,
-    "mxfp8_dim1": ORANGE,
-    "mxfp8_both": GREY,
-    "fp8_blockwise_1x128": OLIVE,
-    "fp8_blockwise_1x128_dim1": WINE,
-    "read": BLUE,
-    "write": VERMILLION,
-    "copy": GREEN,
-    "all_gather": BLUE,
-    "reduce_scatter": VERMILLION,
-    "all_reduce": GREEN,
-    "copy_engine_peer": GREY,
-}
-_SPARE: Final = (PURPLE, ORANGE, SKY, GREY, GREEN, VERMILLION, BLUE)
+SPARE_COLOURS: Final = (PURPLE, ORANGE, SKY, GREY, GREEN, VERMILLION, BLUE)
+SPARE_MARKERS: Final = ("^", "v", "P", "X", "<", ">")
+DASHED: Final = (0, (5, 2))
+DASHED_LEVEL: Final = (0, (5, 2.5))
+DOTTED: Final = (0, (1, 1.6))
+DASH_DOTTED: Final = (0, (5, 1.5, 1, 1.5))
 _MODELS: Final = {"calibrated": BLUE, "torchao": VERMILLION, "wave": GREEN, "datasheet": GREY}
-_PROVIDERS: Final = {
-    "cublaslt": "o",
-    "torch_cpu": "o",
-    "torch_eager": "s",
-    "torch_compile": "D",
-    "triton": "^",
-    "triton_chained": "*",
-    "triton_products": "<",
-    "torchao": "X",
-    "bf16_compile": "o",
-    "tinygemm": "v",
-    "gemlite": "P",
-    "symm_mem_fused": "^",
-    "torch_fused": "X",
-    "nccl": "o",
-    "symm_mem": "^",
-    "gloo": "o",
-}
-_SPARE_MARKERS: Final = ("^", "v", "P", "X", "<", ">")
-_OPS: Final = (BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY, GREY)
+# Slower than a baseline: vermillion; equal: paper; faster: blue. Symmetric in log2.
+SLOWER_FASTER: Final = LinearSegmentedColormap.from_list(
+    "slower_faster", ["#a63d00", "#d98a56", "#f3efe9", "#6aa5cf", "#0a5592"]
+)
 
 _RC: Final[Any] = {
     "svg.fonttype": "none",
@@ -157,14 +119,14 @@ def look() -> Iterator[None]:
 
 
 class _Canvas(FigureCanvasSVG):
-    """Tells how wide a label is without painting pixels for it, as the default canvas does.
+    """Measures the width of a label without painting pixels, as the default canvas does.
 
-    Seaborn asks that of every label of a heat map: the report of 20,000 measurements took 6.8 GB,
-    with this canvas 0.7 GB.
+    Seaborn measures every label of a heat map: with the default canvas the report of 20,000
+    measurements took 6.8 GB, with this one 0.7 GB.
     """
 
     def draw(self, *_: Any, **__: Any) -> None:
-        """Nothing: seaborn draws figures that are not finished, whose layout cannot be made."""
+        """Draw nothing: seaborn calls this for unfinished figures, which have no layout yet."""
 
 
 def new_figure(height_px: float, width_px: float = WIDTH_PX) -> Figure:
@@ -174,38 +136,66 @@ def new_figure(height_px: float, width_px: float = WIDTH_PX) -> Figure:
     return figure
 
 
-def recipe_colour(recipe: str) -> str:
-    """The colour of a recipe; a recipe that has none yet always gets the same spare one."""
-    return _RECIPES.get(recipe) or _SPARE[_number(recipe) % len(_SPARE)]
+def panel_grid(figure: Figure, count: int, across: int, **shared: Any) -> list[Axes]:
+    """`count` panels of a grid that is `across` panels wide; the places left over stay empty."""
+    lines = -(-count // across)
+    grid = figure.subplots(lines, min(across, count), squeeze=False, **shared)
+    panels = list(grid.flat)
+    for axes in panels[count:]:
+        axes.set_visible(False)
+    return panels[:count]
+
+
+# --- choosing colours and markers --------------------------------------------------------------
+
+
+def spare_choice(name: str, choices: Sequence[str]) -> str:
+    """One of `choices` for a name without a choice of its own: always the same one."""
+    # the sum of bytes: a hash would differ from process to process
+    return choices[sum(name.encode()) % len(choices)]
 
 
 def model_colours(models: Iterable[str]) -> dict[str, str]:
-    """The colour of each of several models of time; those that have none yet get spare ones."""
-    found = list(models)
-    new = sorted(model for model in found if model not in _MODELS)
-    spare = {model: _SPARE[index % len(_SPARE)] for index, model in enumerate(new)}
-    return {model: _MODELS.get(model) or spare[model] for model in found}
+    """The colour of each of several models of time; models without their own get spare ones."""
+    names = list(models)
+    unlisted = sorted(model for model in names if model not in _MODELS)
+    spare = {m: SPARE_COLOURS[index % len(SPARE_COLOURS)] for index, m in enumerate(unlisted)}
+    return {model: _MODELS.get(model) or spare[model] for model in names}
 
 
-def op_colour(op: str) -> str:
-    """The colour of an op, by its place in the study."""
-    return _OPS[list(BY_NAME).index(op) % len(_OPS)]
+# --- legends -----------------------------------------------------------------------------------
 
 
-def provider_marker(provider: str) -> str:
-    """The marker of a provider."""
-    return _PROVIDERS.get(provider) or _SPARE_MARKERS[_number(provider) % len(_SPARE_MARKERS)]
+def legend(figure: Any, handles: Sequence[Any], columns: int = 5, length: float = 0.9) -> None:
+    """The legend above the panels; length: of a handle, in letters."""
+    figure.legend(handles=handles, loc="outside upper left", ncols=columns, handlelength=length)
 
 
-def _number(name: str) -> int:
-    """A number that depends on a name alone, and on no process's hash seed."""
-    return sum(name.encode())
+def colour_lines(colours: dict[str, str]) -> list[Line2D]:
+    """Handles: a thick stroke of a colour for each label."""
+    return [Line2D([], [], color=c, label=label, linewidth=4) for label, c in colours.items()]
 
 
-def by_recipe_order(recipes: Sequence[str], op: str) -> list[str]:
-    """Recipes in the order in which their op declares them."""
-    declared = BY_NAME[op].recipes
-    return sorted(recipes, key=lambda name: declared.index(name) if name in declared else 99)
+def colour_patches(colours: dict[str, str]) -> list[Patch]:
+    """Handles: a square of a colour for each label."""
+    return [Patch(color=colour, label=label) for label, colour in colours.items()]
+
+
+def marker_dot(label: str, marker: str, colour: str = INK, *, filled: bool = True) -> Line2D:
+    """A handle: one marker without a line."""
+    return Line2D(
+        [],
+        [],
+        color=colour,
+        markerfacecolor=colour if filled else "none",
+        marker=marker,
+        linestyle="",
+        markersize=7,
+        label=label,
+    )
+
+
+# --- axes --------------------------------------------------------------------------------------
 
 
 def log_axis(axis: Any, unit: str, *, base: float = 10) -> None:
@@ -213,14 +203,72 @@ def log_axis(axis: Any, unit: str, *, base: float = 10) -> None:
     axis.set_major_locator(LogLocator(base=base, numticks=12))
     axis.set_minor_locator(NullLocator())
     axis.set_minor_formatter(NullFormatter())
-    axis.set_major_formatter(FuncFormatter(lambda value, _: _tick(value, unit)))
+    axis.set_major_formatter(
+        FuncFormatter(lambda value, _: tick_text(value, unit) if value > 0 else "")
+    )
 
 
-def _tick(value: float, unit: str) -> str:
-    return tick_text(value, unit) if value > 0 else ""
+def unit_axis(axis: Any, unit: str) -> None:
+    """Ticks of an axis in SI prefixes, at the places that the axis has."""
+    axis.set_major_formatter(FuncFormatter(lambda value, _: tick_text(value, unit)))
 
 
-def tick_text(value: float, unit: str) -> str:
-    """A tick with its unit and no idle zeros: (5e12, 'B/s') -> '5 TB/s'."""
-    factor, shown = fitting(value, unit)
-    return f"{value / factor:,.5g}\N{NO-BREAK SPACE}{shown}".replace("-", "\N{MINUS SIGN}").strip()
+def fixed_ticks(axis: Any, ticks: Sequence[float], suffix: str = "") -> None:
+    """Ticks of a logarithmic axis at given numbers, each with a suffix behind it."""
+    axis.set_major_locator(FixedLocator(ticks))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}{suffix}"))
+
+
+def ratio_ticks(axis: Any, ticks: Sequence[float]) -> None:
+    """Ticks of a logarithmic axis of ratios: '0.5x', '2x'."""
+    fixed_ticks(axis, ticks, TIMES)
+
+
+def byte_axis(axis: Any, ticks: int) -> None:
+    """At most so many ticks of an axis of powers of two, labelled as bytes: '1 MiB'."""
+    axis.set_major_locator(LogLocator(base=2, numticks=ticks))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda value, _: binary(value)))
+
+
+def level_line(
+    panels: Sequence[Axes], level: float, text: str, *, dashed: bool, above: bool = True
+) -> None:
+    """A level line through every panel, named above or below it in the first one."""
+    for axes in panels:
+        axes.axhline(level, color=MUTED, linewidth=1, linestyle=DASHED_LEVEL if dashed else "-")
+    panels[0].annotate(
+        text,
+        xy=(0, level),
+        xycoords=("axes fraction", "data"),
+        xytext=(4, 3 if above else -3),
+        textcoords="offset points",
+        va="bottom" if above else "top",
+        color=MUTED,
+        fontsize=10,
+    )
+
+
+# --- heat maps ---------------------------------------------------------------------------------
+
+
+def ratio_heat_map(axes: Axes, ratios: NDArray[np.float64], **options: Any) -> None:
+    """Cells coloured by SLOWER_FASTER from 1/2 to 2; `options` are those of seaborn's heatmap."""
+    sns.heatmap(
+        np.log2(ratios), cmap=SLOWER_FASTER, vmin=-1, vmax=1, cbar=False, ax=axes, **options
+    )
+    axes.grid(visible=False)
+    axes.tick_params(length=0)
+
+
+def hatching(cells: NDArray[np.bool_]) -> LineCollection:
+    """A stroke through every true cell of a matrix, and a line around each area of them."""
+    rows, columns = np.nonzero(cells)
+    segments = [[(c, r + 1.0), (c + 1.0, r)] for r, c in zip(rows, columns, strict=True)]
+    padded = np.pad(cells, 1)
+    for r, c in zip(*np.nonzero(padded[1:, 1:-1] != padded[:-1, 1:-1]), strict=True):
+        segments.append([(c, r), (c + 1.0, r)])
+    for r, c in zip(*np.nonzero(padded[1:-1, 1:] != padded[1:-1, :-1]), strict=True):
+        segments.append([(c, r), (c, r + 1.0)])
+    return LineCollection(segments, colors=INK, linewidths=0.7)

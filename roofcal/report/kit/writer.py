@@ -1,76 +1,89 @@
-"""Draws the tables and figures of one chapter: their ids, sources and commands."""
+"""Tables and figures of one section as blocks: their ids, their captions, and their sources."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import count
+from pathlib import Path
 
 import pandas as pd
 
-from roofcal.ops import BY_NAME
-from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.provenance import table_command
-from roofcal.report.kit.blocks import Block, Column, FigureBlock, Prose, Table, make_table
-from roofcal.report.kit.captions import caption
+from roofcal.report.kit.blocks import Block, Column, FigureBlock, Table, make_table
+from roofcal.report.kit.captions import read_caption
 from roofcal.report.kit.pictures import Picture
 from roofcal.report.kit.svg import inline_svg
-from roofcal.report.sections.transfer.table import with_labels
 
 
-class Pen:
-    """Knows the run that a chapter is about, and how the chapter names things."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpSource:
+    """Where the numbers of an op come from.
 
-    def __init__(self, analysis: Analysis, anchor: str, number: int) -> None:
-        """`number` tells the figures of one chapter from those of another."""
-        self.a, self.anchor = analysis, anchor
-        self._prefix = f"f{number}x"
-        self._figures = count(1)
+    csv      name of its tidy table
+    command  prints that table
+    words    what captions say of the op, by name
+    """
 
-    def studies(self) -> list[str]:
-        """Study ops with at least one point."""
-        found = self.a.frames.items()
-        return [op for op, frame in found if BY_NAME[op].role == "study" and len(frame)]
+    csv: str
+    command: str
+    words: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SectionWriter:
+    """Turns the frames and pictures of a section into blocks.
+
+    anchor     id of the chapter: ids in it begin with this
+    prefixes   prefix of each further figure's ids, unlike that of any other figure on the page
+    captions   folder of the captions: that of the section
+    source_of  op -> where its numbers come from
+    """
+
+    anchor: str
+    prefixes: Iterator[str]
+    captions: Path
+    source_of: Callable[[str], OpSource]
 
     def csv(self, op: str) -> str:
         """Name of the tidy table of an op."""
-        return f"{self.a.device}_{op}.csv"
-
-    def errors(self, op: str) -> pd.DataFrame:
-        """Errors of one op under the names that people read."""
-        some = self.a.errors[self.a.errors["op"] == op]
-        return with_labels(some, self.a.labels)
+        return self.source_of(op).csv
 
     def table(
         self,
         name: str,
         title: str,
         frame: pd.DataFrame,
-        wanted: Sequence[Column],
+        columns: Sequence[Column],
         source: str = "",
     ) -> Table:
-        """A table of this chapter; `name` is its own within it."""
-        return make_table(frame, wanted, id=f"{self.anchor}-{name}", caption=title, source=source)
+        """A table; `name` is its id within the chapter, `source` the CSV file that has it whole."""
+        return make_table(frame, columns, id=f"{self.anchor}-{name}", caption=title, source=source)
 
-    def drawn(
-        self, pictures: Sequence[Picture | None], source: str = "", command: str = ""
-    ) -> Iterator[Block]:
-        """Figures; source and command: of the data, where it is not the tidy table of the op."""
+    def figures(
+        self, *pictures: Picture | None, source: str = "", command: str = ""
+    ) -> Iterable[Block]:
+        """Figures of the pictures that were drawn.
+
+        source, command: of the data, where it is not the tidy table of the picture's op.
+        """
         for picture in pictures:
             if picture is None:
                 continue
-            prefix = f"{self._prefix}{next(self._figures)}x"
-            title, paragraphs = caption(picture.key)
+            origin = self.source_of(picture.op)
+            caption = self.captions / f"{picture.key}.md"
+            title, paragraphs = read_caption(caption, origin.words)
+            alt = f"{picture.alt} {picture.facts}"
             yield FigureBlock(
                 id=f"{self.anchor}-figure-{picture.key}-{picture.op}",
                 key=picture.key,
                 title=title,
                 op=picture.op,
-                svg=inline_svg(picture.figure, prefix, picture.alt),
+                svg=inline_svg(picture.figure, next(self.prefixes), alt),
                 caption=paragraphs,
                 facts=picture.facts,
-                source=source or self.csv(picture.op),
-                command=command or table_command(self.a.run, picture.op),
+                source=source or origin.csv,
+                command=command or origin.command,
             )
 
 
-def absent(text: str) -> Prose:
-    """A remark that something is not there."""
-    return Prose(text=text, quiet=True)
+def figure_prefixes(chapter: int) -> Iterator[str]:
+    """Prefixes of the figures of one chapter, numbered within the page."""
+    return (f"f{chapter}x{number}x" for number in count(1))

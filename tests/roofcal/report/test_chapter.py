@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from roofcal.report.chapter import SECTIONS, Writer
+from roofcal.report.chapter import Chapter, ChapterBuilder
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.data.loading import load_run
-from roofcal.report.kit.blocks import Chapter, FigureBlock, Table
-from roofcal.report.questions import QUESTIONS
+from roofcal.report.kit.blocks import FigureBlock, Prose, Table
+from roofcal.report.page import SECTIONS
 
 FIGURES = {
     "roofline",
@@ -28,12 +28,12 @@ FIGURES = {
 
 @pytest.fixture(scope="module")
 def chapter(analysis: Analysis) -> Chapter:
-    return Writer(analysis, "h200", 0).chapter()
+    return ChapterBuilder(analysis).chapter("h200", 0)
 
 
 @pytest.fixture(scope="module")
 def bare_chapter(bare: Path) -> Chapter:
-    return Writer(analyse(load_run(bare), None), "cpu", 1).chapter()
+    return ChapterBuilder(analyse(load_run(bare), None)).chapter("cpu", 1)
 
 
 def test_every_kind_of_figure_is_there(chapter: Chapter) -> None:
@@ -64,10 +64,23 @@ def test_a_bare_run_still_has_its_figures(bare_chapter: Chapter) -> None:
 
 def test_sections_stand_in_their_order_and_empty_ones_are_left_out(chapter: Chapter) -> None:
     keys = [section.id.removeprefix("h200-") for section in chapter.sections]
-    order = [key for _, _, named in QUESTIONS for key in named]
-    assert keys == [key for key in order if key in keys]
-    assert set(keys) <= {key for key, _, _ in SECTIONS}
+    assert keys == [section.key for section in SECTIONS if section.key in keys]
     assert {"constants", "provenance"} <= set(keys)
     assert "mixed" not in keys
     assert len(chapter.questions) == 6
     assert all(section.blocks for section in chapter.sections)
+
+
+def test_a_bare_run_says_what_it_lacks(bare_chapter: Chapter) -> None:
+    said = {
+        section.id: [b.text for b in section.blocks if isinstance(b, Prose)]
+        for section in bare_chapter.sections
+    }
+
+    assert said["cpu-constants"] == ["This run is not calibrated: it has no calibration.jsonl."]
+    assert said["cpu-prediction-errors"] == ["Nothing was predicted in this run."]
+    assert said["cpu-bandwidth"] == ["The memory probe was not measured."]
+    assert said["cpu-audit"][-1] == "There is none."
+    assert said["cpu-method-panel"] == ["This run has no method panel."]
+    assert said["cpu-missing"] == ["Every planned point was measured."]
+    assert "The plan of cast is empty." in said["cpu-points"]

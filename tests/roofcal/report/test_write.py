@@ -13,7 +13,7 @@ import pytest
 
 from roofcal.core.jsonl import write_records
 from roofcal.report.data.loading import ReportError
-from roofcal.report.kit.captions import FOLDER as CAPTIONS
+from roofcal.report.figure_captions import caption_files
 from roofcal.report.write import write_report
 from tests.roofcal.report.conftest import DEVICES
 from tests.roofcal.report.synthetic import GPU, MadeUpRun, product, whole_run
@@ -223,6 +223,4 @@ def test_figures_are_files_too_where_a_folder_is_named(tmp_path: Path, folder: P
     files = sorted(path.relative_to(tmp_path / "svg") for path in (tmp_path / "svg").rglob("*.svg"))
     assert len(files) == text.count("<figure")
     assert Path("Which_recipe_for_my_layer/nvidia-h200/roofline.gemm.svg") in files
-    assert {path.stem.partition(".")[0] for path in files} <= {
-        path.stem for path in CAPTIONS.glob("*.md")
-    }
+    assert {path.stem.partition(".")[0] for path in files} <= set(caption_files())

@@ -7,25 +7,32 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.records import Calibration
-from roofcal.report.data.tidy import ok_rows, row_of_largest, standard_protocol
+from roofcal.report.data.drawing import (
+    draw_bandwidth_levels,
+    in_recipe_order,
+    provider_marker,
+    recipe_colour,
+    recipe_colours,
+)
+from roofcal.report.data.tidy import ok_rows, row_of_largest, standard_rows
 from roofcal.report.kit.numbers import binary, count_of, scaled
 from roofcal.report.kit.pictures import Picture, thinned
 from roofcal.report.kit.styles import (
     MUTED,
-    by_recipe_order,
+    byte_axis,
+    colour_lines,
+    legend,
     look,
     new_figure,
-    provider_marker,
-    recipe_colour,
-    tick_text,
+    panel_grid,
+    unit_axis,
 )
 
 _DASHES: Final[tuple[Any, ...]] = ("", (3, 2), (1, 1.5))  # "": seaborn's word for solid
-_MOST: Final = 1500
+_MOST_DOTS: Final = 1500
 _MOST_ABREAST: Final = 5  # names in a line of the legend
 _TITLES: Final = {
     "cold": "cold: the data comes from memory",
@@ -48,8 +55,9 @@ def draw_streams(
         return None
     rows = rows.assign(size=rows["size_bytes"])
     panels = [(title, rows[rows["cache"] == name]) for name, title in _TITLES.items()]
-    picture = _draw("streams", [p for p in panels if len(p[1])], "buffer size", _lines)
-    levels(picture.figure.axes, calibration, spec)
+    filled = [(title, group) for title, group in panels if len(group)]
+    picture = _draw("streams", filled, "buffer size", _lines)
+    draw_bandwidth_levels(picture.figure.axes, calibration, spec)
     for axes in picture.figure.axes:
         _mark_cache(axes, cache_bytes)
     return picture
@@ -59,31 +67,33 @@ def draw_casts(
     frame: pd.DataFrame, calibration: Calibration | None, spec: DeviceSpec | None
 ) -> Picture | None:
     """One panel per provider; None for an op that computes, or without a point with a time."""
-    rows = ok_rows(frame[standard_protocol(frame)])
+    rows = standard_rows(frame)
     rows = rows[(rows["dram_bytes"] > 0) & (rows["flops"] == 0)]
     if rows.empty:
         return None
     rows = rows.assign(size=rows["dram_bytes"])
     panels = [(str(name), group) for name, group in rows.groupby("provider")]
     picture = _draw("cast_bandwidth", panels, "least bytes moved", _dots)
-    levels(picture.figure.axes, calibration, spec)
+    draw_bandwidth_levels(picture.figure.axes, calibration, spec)
     return picture
 
 
 def _draw(
     key: str, panels: Panels, x: str, plot: Callable[[Axes, pd.DataFrame, str], None]
 ) -> Picture:
-    rows = pd.concat([some for _, some in panels])
+    rows = pd.concat([group for _, group in panels])
     op = str(rows["op"].iloc[0])
     with look():
         figure = new_figure(340)
-        grid = figure.subplots(1, len(panels), squeeze=False, sharey=True, sharex=True)[0]
-        for axes, (title, some) in zip(grid, panels, strict=True):
+        grid = panel_grid(figure, len(panels), len(panels), sharey=True, sharex=True)
+        for axes, (title, group) in zip(grid, panels, strict=True):
             axes.set_xscale("log", base=2)
-            plot(axes, some, op)
+            plot(axes, group, op)
             axes.set_title(title)
             axes.set(xlabel=x, ylabel="")
-            _size_axes(axes, ticks=18 // (1 + len(panels)))
+            axes.set_ylim(bottom=0)
+            byte_axis(axes.xaxis, ticks=18 // (1 + len(panels)))
+            unit_axis(axes.yaxis, "B/s")
         grid[0].set_ylabel("least bytes / time")
         _legend(figure, rows, op, lines=plot is _lines)
     best = row_of_largest(rows, "achieved_bytes_per_s")
@@ -92,13 +102,12 @@ def _draw(
         f"{binary(float(best['size']))}, {scaled(float(best['achieved_bytes_per_s']), 'B/s')} "
         f"({best['cache']})."
     )
-    alt = f"Achieved bandwidth of {op} against size. {facts}"
+    alt = f"Achieved bandwidth of {op} against size."
     return Picture(key=key, figure=figure, op=op, alt=alt, facts=facts)
 
 
 def _lines(axes: Axes, rows: pd.DataFrame, op: str) -> None:
-    recipes = by_recipe_order([str(r) for r in set(rows["recipe"])], op)
-    providers = _providers(rows)
+    recipes, providers = in_recipe_order(rows["recipe"], op), _providers(rows)
     sns.lineplot(
         data=rows,
         x="size",
@@ -107,7 +116,7 @@ def _lines(axes: Axes, rows: pd.DataFrame, op: str) -> None:
         hue_order=recipes,
         style="provider",
         style_order=providers,
-        palette={recipe: recipe_colour(recipe) for recipe in recipes},
+        palette=recipe_colours(recipes),
         markers={provider: provider_marker(provider) for provider in providers},
         dashes={provider: _dash(number) for number, provider in enumerate(providers)},
         estimator="median",
@@ -120,11 +129,11 @@ def _lines(axes: Axes, rows: pd.DataFrame, op: str) -> None:
 
 
 def _dots(axes: Axes, rows: pd.DataFrame, op: str) -> None:
-    """No lines: shapes of equal bytes and another aspect are other points."""
-    some = thinned(rows, _MOST)
-    for recipe in by_recipe_order([str(r) for r in set(rows["recipe"])], op):
+    """Dots without lines: shapes of equal bytes and another aspect are other points."""
+    drawn = thinned(rows, _MOST_DOTS)
+    for recipe in in_recipe_order(rows["recipe"], op):
         sns.scatterplot(
-            data=some[some["recipe"] == recipe],
+            data=drawn[drawn["recipe"] == recipe],
             x="size",
             y="achieved_bytes_per_s",
             ax=axes,
@@ -143,45 +152,6 @@ def _dash(number: int) -> Any:
     return _DASHES[number % len(_DASHES)]
 
 
-def _size_axes(axes: Axes, ticks: int) -> None:
-    axes.set_ylim(bottom=0)
-    axes.xaxis.set_major_locator(LogLocator(base=2, numticks=ticks))
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: binary(value)))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: tick_text(value, "B/s")))
-
-
-def levels(
-    panels: Sequence[Axes], calibration: Calibration | None, spec: DeviceSpec | None
-) -> None:
-    """The datasheet's bandwidth and the calibrated copy bandwidth; named in the first panel."""
-    constants = calibration.constants if calibration else {}
-    copy = constants.get("dram_copy_bytes_per_s")
-    levels = {
-        "datasheet": spec.dram_bytes_per_s if spec else None,
-        "calibrated copy": copy.value if copy else None,
-    }
-    known = {name: value for name, value in levels.items() if value is not None}
-    for name, value in known.items():
-        for axes in panels:
-            dashed = (0, (5, 2.5)) if name == "datasheet" else "-"
-            axes.axhline(value, color=MUTED, linewidth=1, linestyle=dashed)
-        above = name == "datasheet"
-        panels[0].annotate(
-            f"{name} {scaled(value, 'B/s')}",
-            xy=(0, value),
-            xycoords=("axes fraction", "data"),
-            xytext=(4, 3 if above else -3),
-            textcoords="offset points",
-            va="bottom" if above else "top",
-            color=MUTED,
-            fontsize=10,
-        )
-    top = 1.12 * max(known.values(), default=0.0)
-    if top > panels[0].get_ylim()[1]:
-        panels[0].set_ylim(top=top)
-
-
 def _mark_cache(axes: Axes, cache_bytes: float | None) -> None:
     if not cache_bytes:
         return
@@ -198,8 +168,7 @@ def _mark_cache(axes: Axes, cache_bytes: float | None) -> None:
 
 
 def _legend(figure: Any, rows: pd.DataFrame, op: str, *, lines: bool) -> None:
-    recipes = by_recipe_order([str(r) for r in set(rows["recipe"])], op)
-    handles = [Line2D([], [], color=recipe_colour(r), label=r, linewidth=4) for r in recipes]
+    handles = colour_lines(recipe_colours(in_recipe_order(rows["recipe"], op)))
     providers = _providers(rows)
     if lines and len(providers) > 1:
         handles += [
@@ -213,9 +182,4 @@ def _legend(figure: Any, rows: pd.DataFrame, op: str, *, lines: bool) -> None:
             )
             for number, provider in enumerate(providers)
         ]
-    figure.legend(
-        handles=handles,
-        loc="outside upper left",
-        ncols=min(len(handles), _MOST_ABREAST),
-        handlelength=2.6 if lines else 0.9,
-    )
+    legend(figure, handles, min(len(handles), _MOST_ABREAST), 2.6 if lines else 0.9)

@@ -1,20 +1,18 @@
-"""The break-even map: speed-up of fp8 linears over bf16 by M and weight, the uncertain hatched."""
+"""The break-even map: speed-up of fp8 linears over bf16 by m and weight, the uncertain hatched."""
 
 from typing import Any, Final
 
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
+from roofcal.report.data.drawing import in_recipe_order
+from roofcal.report.data.op_pages import headline_op
 from roofcal.report.data.tidy import row_of_largest
-from roofcal.report.kit.numbers import count_of, percent, times
+from roofcal.report.kit.numbers import TIMES, count_of, percent, times
 from roofcal.report.kit.pictures import Picture
-from roofcal.report.kit.styles import INK, by_recipe_order, look, new_figure
-from roofcal.report.sections.speedup.figures import SLOWER_FASTER
+from roofcal.report.kit.styles import hatching, look, new_figure, ratio_heat_map
 
 _ROW_PX: Final = 17
 _LABEL_EVERY: Final = 4  # a label at every power of 4
@@ -22,27 +20,25 @@ _PASSES: Final = ("forward", "forward_backward")
 
 
 def draw_breakeven(table: pd.DataFrame) -> Picture | None:
-    """One panel per recipe and pass of `breakeven_section.read_map`: k = n down, m across.
+    """One panel per recipe and pass of the map: k = n down, m across; None for an empty map.
 
-    With the casts of the provider that the map has, without casts where it has none; None for an
-    empty map.
+    With the casts of the first provider in the map, without casts if it has none.
     """
     if table.empty:
         return None
-    providers = [name for name in dict.fromkeys(table["casts"]) if name != "none"]
-    casts = str(providers[0]) if providers else "none"
+    providers = [str(name) for name in dict.fromkeys(table["casts"]) if name != "none"]
+    casts = providers[0] if providers else "none"
     rows = table[table["casts"] == casts]
-    recipes = by_recipe_order([str(recipe) for recipe in dict.fromkeys(rows["recipe"])], "gemm")
+    recipes = in_recipe_order(rows["recipe"], headline_op())
     passes = [name for name in _PASSES if (rows["pass"] == name).any()]
     with look():
         figure = _panels(rows, recipes, passes)
-    facts = _facts(rows, casts)
     return Picture(
         key="breakeven",
         figure=figure,
-        op="gemm",
-        alt=f"Maps of the predicted speed-up over bf16 by tokens and weight. {facts}",
-        facts=facts,
+        op=headline_op(),
+        alt="Maps of the predicted speed-up over bf16 by tokens and weight.",
+        facts=_facts(rows, casts),
     )
 
 
@@ -52,65 +48,44 @@ def _panels(rows: pd.DataFrame, recipes: list[str], passes: list[str]) -> Figure
     grid = figure.subplots(len(recipes), len(passes), squeeze=False, sharex=True, sharey=True)
     for line, recipe in zip(grid, recipes, strict=True):
         for axes, name in zip(line, passes, strict=True):
-            some = rows[(rows["recipe"] == recipe) & (rows["pass"] == name)]
-            axes.set_visible(len(some) > 0)
-            if len(some):
-                _panel(axes, some)
+            cells = rows[(rows["recipe"] == recipe) & (rows["pass"] == name)]
+            axes.set_visible(len(cells) > 0)
+            if len(cells):
+                _panel(axes, cells)
                 axes.set_title(f"{recipe}, {name.replace('_', ' + ')}")
     for axes in grid[-1]:
         axes.set_xlabel("m")
     for axes in grid[:, 0]:
         axes.set_ylabel("n = k")
-    _scale(figure, grid)
+    _colour_scale(figure, grid)
     return figure
 
 
 def _panel(axes: Axes, rows: pd.DataFrame) -> None:
     speedup = rows.pivot_table(index="n", columns="m", values="speedup", sort=True)
     classes = rows.pivot_table(index="n", columns="m", values="class", aggfunc="first", sort=True)
-    sns.heatmap(
-        np.log2(speedup.to_numpy(dtype=float)),
-        cmap=SLOWER_FASTER,
-        vmin=-1,
-        vmax=1,
-        cbar=False,
-        ax=axes,
-        linewidths=0,
-    )
+    ratio_heat_map(axes, speedup.to_numpy(dtype=float), linewidths=0)
     axes.add_collection(hatching((classes == "uncertain").to_numpy()))
-    axes.grid(visible=False)
-    axes.tick_params(length=0)
     axes.set(xlabel="", ylabel="")
     axes.set_yticks(np.arange(len(speedup)) + 0.5, [f"{n:,}" for n in speedup.index], rotation=0)
-    shown = [i for i, m in enumerate(speedup.columns) if _labelled(int(m))]
+    labelled = [i for i, m in enumerate(speedup.columns) if _has_label(int(m))]
     axes.set_xticks(
-        [i + 0.5 for i in shown], [f"{speedup.columns[i]:,}" for i in shown], rotation=0
+        [i + 0.5 for i in labelled], [f"{speedup.columns[i]:,}" for i in labelled], rotation=0
     )
 
 
-def _labelled(m: int) -> bool:
+def _has_label(m: int) -> bool:
     """Whether m is a power of _LABEL_EVERY."""
     return bool(np.log(m) / np.log(_LABEL_EVERY) % 1 < 1e-9)
 
 
-def hatching(cells: NDArray[np.bool_]) -> LineCollection:
-    """A stroke through every true cell of a matrix, and a line around each area of them."""
-    rows, columns = np.nonzero(cells)
-    segments = [[(c, r + 1.0), (c + 1.0, r)] for r, c in zip(rows, columns, strict=True)]
-    padded = np.pad(cells, 1)
-    for r, c in zip(*np.nonzero(padded[1:, 1:-1] != padded[:-1, 1:-1]), strict=True):
-        segments.append([(c, r), (c + 1.0, r)])
-    for r, c in zip(*np.nonzero(padded[1:-1, 1:] != padded[1:-1, :-1]), strict=True):
-        segments.append([(c, r), (c, r + 1.0)])
-    return LineCollection(segments, colors=INK, linewidths=0.7)
-
-
-def _scale(figure: Figure, grid: Any) -> None:
-    """The colours, and what they stand for."""
+def _colour_scale(figure: Figure, grid: Any) -> None:
+    """The bar that says which colour stands for which ratio."""
     bar = figure.colorbar(grid[0, 0].collections[0], ax=grid, fraction=0.02, aspect=40, pad=0.01)
     ticks = (0.5, 0.7, 1.0, 1.4, 2.0)
-    labels = [f"{tick:g}\N{MULTIPLICATION SIGN}" for tick in ticks]
-    bar.set_ticks([float(np.log2(tick)) for tick in ticks], labels=labels)
+    bar.set_ticks(
+        [float(np.log2(tick)) for tick in ticks], labels=[f"{tick:g}{TIMES}" for tick in ticks]
+    )
     bar.ax.tick_params(length=0)
     bar.outline.set_visible(False)
 
@@ -121,9 +96,9 @@ def _facts(rows: pd.DataFrame, casts: str) -> str:
         for name in ("faster", "uncertain", "slower")
     ]
     best = row_of_largest(rows, "speedup")
-    by = "without casts" if casts == "none" else f"with casts by {casts}"
+    casting = "without casts" if casts == "none" else f"with casts by {casts}"
     return (
-        f"{count_of(len(rows), 'linear')} {by}: {', '.join(shares)} than bf16; highest "
+        f"{count_of(len(rows), 'linear')} {casting}: {', '.join(shares)} than bf16; highest "
         f"{times(float(best['speedup']))} ({best['recipe']} {best['pass'].replace('_', ' + ')} at "
         f"m = {best['m']:,}, n = k = {best['n']:,})."
     )

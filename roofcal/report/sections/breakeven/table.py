@@ -1,54 +1,33 @@
-"""The break-even map of a run as the report reads it, and the break-even M of each weight."""
+"""The break-even map of a run, and the break-even m of each weight."""
 
-from pathlib import Path
 from typing import Final
 
 import pandas as pd
 
-from roofcal.report.data.derived import read_derived
-from roofcal.report.kit.blocks import Column
-from roofcal.report.kit.columns import count, text
+from roofcal.report.kit.columns import count, counts, ratio, text
 
+FILE: Final = "breakeven.csv"
 _LABELS: Final = ("recipe", "pass", "casts")
 _SIZES: Final = ("m", "n", "k")
 _RATIOS: Final = ("speedup", "low", "high")
 _ENDS: Final = ("breakeven_m_low", "breakeven_m", "breakeven_m_high")
 NEEDED: Final = (*_LABELS, *_SIZES, *_RATIOS, "class", *_ENDS)
-SOURCE: Final = "breakeven.csv"
+NUMBERS: Final = (*_SIZES, *_RATIOS, *_ENDS)
 
-COLUMNS: Final[tuple[Column, ...]] = (
+COLUMNS: Final = (
     text("recipe", "recipe"),
     text("pass", "pass"),
     text("casts", "casts by"),
-    count("n", "n"),
-    count("k", "k"),
-    Column(
-        key="breakeven_m_low",
-        label="perhaps from m",
-        kind="number",
-        show=lambda v: f"{int(v):,}",
-        about="from here on the high end of the 95 % interval of the speed-up is above 1",
+    *counts("n", "k"),
+    count(
+        "breakeven_m_low",
+        "perhaps from m",
+        "from here on the high end of the 95 % interval of the speed-up is above 1",
     ),
     count("breakeven_m", "best estimate"),
-    Column(
-        key="breakeven_m_high",
-        label="surely from m",
-        kind="number",
-        show=lambda v: f"{int(v):,}",
-        about="from here on the low end is above 1",
-    ),
-    Column(
-        key="best",
-        label="best speed-up",
-        kind="number",
-        show=lambda v: f"{v:.2f}\N{MULTIPLICATION SIGN}",
-    ),
+    count("breakeven_m_high", "surely from m", "from here on the low end is above 1"),
+    ratio("best", "best speed-up"),
 )
-
-
-def read_map(derived: Path) -> pd.DataFrame:
-    """The rows of breakeven.csv of a run; empty where it has none. Raises as read_derived."""
-    return read_derived(derived / SOURCE, NEEDED, (*_SIZES, *_RATIOS, *_ENDS))
 
 
 def smallest_m(table: pd.DataFrame) -> pd.DataFrame:

@@ -1,1 +1,110 @@
-"""The section `claims`."""
+"""Do published claims hold? The verdicts of one device, source by source."""
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any, Final
+
+import pandas as pd
+
+from roofcal.report.data.analysis import Analysis
+from roofcal.report.data.claims import Verdict, as_row, counts_text, own_text, source_text
+from roofcal.report.kit.blocks import Block, Column, Prose
+from roofcal.report.kit.columns import ratio, wide
+from roofcal.report.kit.numbers import count_of
+from roofcal.report.kit.writer import SectionWriter
+from roofcal.report.section import CsvTable, Section, filled_table, whole_run
+
+FILE: Final = "claims.csv"
+COLUMNS: Final = (
+    Column(
+        key="verdict",
+        label="verdict",
+        kind="verdict",
+        signs={"holds": "yes", "does not hold": "no", "cannot be tested": "none"},
+    ),
+    wide("says", "claim"),
+    Column(key="theirs_shown", label="theirs", kind="number", sort_key="theirs"),
+    Column(
+        key="ours_shown",
+        label="ours",
+        kind="number",
+        sort_key="ours",
+        about="and its 95 % interval; a claim does not hold if all of it is outside of what the "
+        "claim allows",
+    ),
+    ratio("ours_over_theirs", "ours / theirs"),
+    Column(
+        key="as_source_shown",
+        label="as the source",
+        kind="number",
+        sort_key="as_source",
+        about="ours, timed as the source timed it",
+    ),
+    wide("remark", "note"),
+)
+
+
+def claims_table(verdicts: Sequence[Verdict]) -> pd.DataFrame:
+    """Every claim with its verdict, their numbers and ours: the CSV beside the page."""
+    return pd.DataFrame([as_row(verdict) for verdict in verdicts])
+
+
+def _answer(analysis: Analysis) -> str:
+    claims = analysis.claims
+    if not claims:
+        return "Not judged on this page; `python -m roofcal claims` tests them on the records."
+    return f"Of {count_of(len(claims), 'published claim')}, {counts_text(claims)}."
+
+
+def _blocks(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:
+    claims, name = analysis.claims, analysis.run.environment.device_name
+    if not claims:
+        return
+    yield Prose(
+        text=f"Of {len(claims)} published claims: {counts_text(claims)}. A claim is tested on the "
+        f"records of this {name}, also if it was made on other hardware: the verdict says "
+        "whether to argue from it here, not whether it was true there."
+    )
+    for ledger, group in groupby(claims, key=lambda verdict: verdict.entry.ledger):
+        verdicts = list(group)
+        about = _about_ledger(verdicts, analysis.device)
+        yield Prose(text=about, link=ledger.title, url=ledger.url or "")
+        title = f"{ledger.ledger}: {counts_text(verdicts)}"
+        frame = pd.DataFrame([dict(as_row(verdict)) | _texts(verdict) for verdict in verdicts])
+        yield writer.table(f"claims-{ledger.ledger}", title, frame, COLUMNS, FILE)
+
+
+def _about_ledger(verdicts: Sequence[Verdict], device: str) -> str:
+    ledger = verdicts[0].entry.ledger
+    other = "" if ledger.device == device else ": other hardware than this"
+    title = "" if ledger.url else f"{ledger.title}. "  # a link begins with it
+    caveat = f" {ledger.caveat.strip()}" if ledger.caveat else ""
+    return f"{title}Made on {ledger.hardware}, {ledger.date}{other}.{caveat}"
+
+
+def _texts(verdict: Verdict) -> dict[str, Any]:
+    entry = verdict.entry
+    other = "" if entry.hardware == entry.ledger.hardware else f"made on {entry.hardware}"
+    remarks = (verdict.reason, verdict.ours.basis if verdict.ours else "", entry.note, other)
+    as_source = verdict.as_source
+    return {
+        "theirs_shown": source_text(verdict),
+        "ours_shown": own_text(verdict.ours, verdict) if verdict.ours else None,
+        "as_source_shown": own_text(as_source, verdict) if as_source else None,
+        "remark": "; ".join(remark.strip() for remark in remarks if remark),
+    }
+
+
+def _tables(analysis: Analysis) -> Iterator[CsvTable]:
+    return filled_table(FILE, claims_table(analysis.claims))
+
+
+SECTION = Section(
+    key="claims",
+    title="Do published claims hold?",
+    question="ledger",
+    contents=whole_run,
+    blocks=_blocks,
+    tables=_tables,
+    answer=_answer,
+)

@@ -1,1 +1,117 @@
-"""The section `constants`."""
+"""Calibrated constants in units that people read, and what the fit misses on probes left out."""
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pandas as pd
+
+from roofcal.core.records import Calibration
+from roofcal.report.data.analysis import Analysis
+from roofcal.report.kit.blocks import Block, Column, Prose, absence
+from roofcal.report.kit.columns import code, count, fraction, text, wide
+from roofcal.report.kit.numbers import fitting_unit, is_missing, significant
+from roofcal.report.kit.writer import SectionWriter
+from roofcal.report.section import CsvTable, Section, filled_table, whole_run
+
+FILE: Final = "constants.csv"
+HEADLINE: Final = (
+    text("of", "of"),
+    text("label", "constant"),
+    Column(key="value", label="calibrated", kind="number", sort_key="value_si"),
+    text("unit", "unit"),
+    text("interval", "95 % interval"),
+    Column(key="datasheet", label="datasheet", kind="number", sort_key="datasheet_si"),
+    fraction("fraction", "of datasheet"),
+    wide("evidence", "fitted on"),
+)
+FULL: Final = (*HEADLINE[:-1], code("name", "name"), text("evidence", "fitted on"))
+PROBE_ERRORS: Final = (
+    text("op", "op"),
+    text("provider", "provider"),
+    text("recipe", "recipe"),
+    count("count", "probes"),
+    fraction("mape", "MAPE"),
+    fraction("median", "median"),
+    fraction("p95", "95th percentile"),
+)
+
+
+def readable_constants(constants: pd.DataFrame) -> pd.DataFrame:
+    """A constants_table as text, each row in a unit that fits it; `*_si` columns sort it."""
+    return pd.DataFrame([_readable(row) for row in constants.to_dict("records")])
+
+
+def _readable(row: dict[Any, Any]) -> dict[str, Any]:
+    factor, unit = fitting_unit(row["value"], row["unit"])
+    exact = row["ci95_low"] == row["ci95_high"]
+
+    def shown(value: float) -> str | None:
+        if is_missing(value):
+            return None
+        is_count = exact and float(value).is_integer()
+        return f"{value:.0f}" if is_count else significant(value / factor, 4)
+
+    return {
+        "of": row["group"],
+        "label": row["label"],
+        "value": shown(row["value"]) if is_missing(row["choice"]) else row["choice"],
+        "value_si": row["value"],
+        "interval": None if exact else f"{shown(row['ci95_low'])} to {shown(row['ci95_high'])}",
+        "datasheet": shown(row["datasheet"]),
+        "datasheet_si": row["datasheet"],
+        "fraction": row["fraction"],
+        "unit": unit,
+        "evidence": re.sub(r"[{}']", "", row["evidence"]),  # a shape in Python's spelling
+        "name": row["name"],
+    }
+
+
+def probe_errors_table(calibration: Calibration) -> pd.DataFrame:
+    """Error of the fit on probes left out of it; fractions of the measured time.
+
+    Rows are named as the constants are: op, provider and recipe.
+    """
+    columns = [column.key for column in PROBE_ERRORS]
+    rows = [
+        dict(zip(columns, name.split("."), strict=False)) | dict(errors)
+        for name, errors in calibration.probe_errors.items()
+    ]
+    return pd.DataFrame(rows).reindex(columns=columns)
+
+
+def _blocks(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:
+    calibration, constants = analysis.run.calibration, analysis.constants
+    if calibration is None:
+        yield absence("This run is not calibrated: it has no calibration.jsonl.")
+        return
+    yield Prose(
+        text=f"Fitted on {calibration.probe_points:,} probe points alone; intervals are "
+        "95 % bootstrap intervals. No constant is taken from a datasheet."
+    )
+    is_headline = constants["headline"].astype(bool)
+    headline = readable_constants(constants[is_headline])
+    yield writer.table("headline", "What the device does", headline, HEADLINE, FILE)
+    others = readable_constants(constants[~is_headline])
+    if len(others):
+        name = "Constants of the models of products and casts"
+        yield writer.table("constants-all", name, others, FULL, FILE)
+    errors = probe_errors_table(calibration)
+    if len(errors):
+        name = "Error on probes that were left out of the fit"
+        yield writer.table("probe-errors", name, errors, PROBE_ERRORS)
+
+
+def _tables(analysis: Analysis) -> Iterator[CsvTable]:
+    constants = analysis.constants
+    return filled_table(FILE, constants.drop(columns="headline") if len(constants) else constants)
+
+
+SECTION = Section(
+    key="constants",
+    title="Calibrated constants",
+    question="trust",
+    contents=whole_run,
+    blocks=_blocks,
+    tables=_tables,
+)

@@ -1,4 +1,4 @@
-"""Links between devices in the report: measured size -> bandwidth, and what was fitted to it."""
+"""Links between devices: bandwidth by size as measured, and what was fitted to it."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -8,65 +8,58 @@ import pandas as pd
 from roofcal.core.records import Calibration
 from roofcal.ops.probe_link.model import COLLECTIVES, share
 from roofcal.ops.probe_link.spec import OP as PROBE
+from roofcal.report.data.roofs import constants_of
 from roofcal.report.data.tidy import ok_rows
-from roofcal.report.kit.blocks import Column
-from roofcal.report.kit.columns import count, in_unit, text
+from roofcal.report.kit.columns import count, number, text
+from roofcal.report.kit.numbers import MICROSECONDS
 
 OP: Final = PROBE.name
 SYMMETRIC: Final = "symm_mem"
-_TAIL: Final = f"_{SYMMETRIC}"
-_METHODS: Final = ("graph", "wall")  # as roofcal.ops.probe_link.fit prefers them
+_SYMMETRIC_SUFFIX: Final = f"_{SYMMETRIC}"
+_METHODS: Final = ("graph", "wall")  # the first that was measured, as roofcal.ops.probe_link.fit
 
-
-def _rate(key: str, label: str) -> Column:
-    return Column(key=key, label=label, kind="number", unit="GB/s", show=in_unit(1e-9, 3))
-
-
-def _latency(key: str, label: str) -> Column:
-    return Column(key=key, label=label, kind="number", unit="\N{MICRO SIGN}s", show=in_unit(1e6, 3))
-
-
-CONSTANTS: Final[tuple[Column, ...]] = (
+LINK_CONSTANTS: Final = (
     text("collective", "collective"),
     text("by", "by"),
     count("world_size", "devices"),
-    _rate("rate", "rate"),
-    _rate("rate_low", "low"),
-    _rate("rate_high", "high"),
-    _latency("latency", "latency"),
-    _latency("latency_low", "low"),
-    _latency("latency_high", "high"),
+    number("rate", "rate", "GB/s", 1e-9),
+    number("rate_low", "low", "GB/s", 1e-9),
+    number("rate_high", "high", "GB/s", 1e-9),
+    number("latency", "latency", MICROSECONDS, 1e6),
+    number("latency_low", "low", MICROSECONDS, 1e6),
+    number("latency_high", "high", MICROSECONDS, 1e6),
 )
+_KINDS: Final = {"bytes_per_s": "rate", "latency_s": "latency"}
+_KEYS: Final = ("collective", "by", "world_size")
 
 
-def constants(calibration: Calibration | None) -> pd.DataFrame:
+def link_constants(calibration: Calibration | None) -> pd.DataFrame:
     """One row per collective, provider and world size: rate and latency with their intervals."""
-    known = calibration.constants if calibration else {}
     rows: dict[tuple[str, str, int], dict[str, Any]] = {}
-    for name, constant in known.items():
-        parts = name.split(".")
-        if parts[0] != "link" or len(parts) != 4:
+    for name, constant in constants_of(calibration).items():
+        prefix, *parts = name.split(".")
+        if prefix != "link" or len(parts) != 3 or parts[2] not in _KINDS:
             continue
-        key = (parts[1].removesuffix(_TAIL), _by(parts[1], constant.evidence), int(parts[2]))
-        kind = {"bytes_per_s": "rate", "latency_s": "latency"}.get(parts[3])
-        if kind is None:
-            continue
-        row = rows.setdefault(key, dict(zip(("collective", "by", "world_size"), key, strict=True)))
-        ends = ("", constant.value), ("_low", constant.ci95_low), ("_high", constant.ci95_high)
-        row |= {f"{kind}{end}": value for end, value in ends}
+        collective, size, kind = parts[0], int(parts[1]), _KINDS[parts[2]]
+        provider = _provider(collective, constant.evidence)
+        key = (collective.removesuffix(_SYMMETRIC_SUFFIX), provider, size)
+        row = rows.setdefault(key, dict(zip(_KEYS, key, strict=True)))
+        row[kind] = constant.value
+        row[f"{kind}_low"], row[f"{kind}_high"] = constant.ci95_low, constant.ci95_high
     order = list(COLLECTIVES.values())
     ordered = sorted(rows, key=lambda key: (order.index(key[0]), key[1], key[2]))
-    return pd.DataFrame([rows[key] for key in ordered], columns=[c.key for c in CONSTANTS])
+    columns = [column.key for column in LINK_CONSTANTS]
+    return pd.DataFrame([rows[key] for key in ordered], columns=columns)
 
 
-def _by(name: str, evidence: str) -> str:
-    """The provider: symmetric memory by name, the library's as the evidence has it."""
-    if name.endswith(_TAIL) or name == "send":
+def _provider(collective: str, evidence: str) -> str:
+    """Symmetric memory is in the name of a constant, the library in its evidence."""
+    if collective.endswith(_SYMMETRIC_SUFFIX) or collective == "send":
         return SYMMETRIC
     return "gloo" if "provider gloo" in evidence else "nccl"
 
 
-def curves(frame: pd.DataFrame | None) -> pd.DataFrame:
+def link_curves(frame: pd.DataFrame | None) -> pd.DataFrame:
     """Timed rows of the probe by one method, with `moved_bytes` over a link and `rate` of them."""
     if frame is None or frame.empty:
         return pd.DataFrame()
@@ -81,13 +74,13 @@ def curves(frame: pd.DataFrame | None) -> pd.DataFrame:
     return rows.assign(moved_bytes=moved, rate=moved / rows["median_s"])
 
 
-def fit_of(
-    fitted: pd.DataFrame, recipe: str, provider: str, world_size: int
+def fit_of_curve(
+    constants: pd.DataFrame, recipe: str, provider: str, world_size: int
 ) -> Mapping[str, float] | None:
-    """The row of `constants` behind a curve; None where it was not fitted."""
-    some = fitted[
-        (fitted["collective"] == COLLECTIVES[recipe])
-        & (fitted["by"] == provider)
-        & (fitted["world_size"] == world_size)
+    """The row of `link_constants` behind a curve; None for a curve that was not fitted."""
+    rows = constants[
+        (constants["collective"] == COLLECTIVES[recipe])
+        & (constants["by"] == provider)
+        & (constants["world_size"] == world_size)
     ]
-    return None if some.empty else dict(some.iloc[0])
+    return None if rows.empty else dict(rows.iloc[0])

@@ -1,1 +1,92 @@
-"""The section `health`."""
+"""Is my GPU healthy? The answer, what it rests on, and the tables behind it."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from roofcal.report.data.analysis import Analysis
+from roofcal.report.kit.blocks import Block, Prose
+from roofcal.report.kit.columns import code, count, fraction, ratio, seconds, text
+from roofcal.report.kit.numbers import percent
+from roofcal.report.kit.writer import SectionWriter
+from roofcal.report.section import CsvTable, Section, filled_table
+from roofcal.report.sections.health.comparison import FEWEST, TOLERANCE, Health, health_of_run
+
+FILE: Final = "health.csv"
+_TIME: Final = ratio("ratio", "time", "here over published, median over points", digits=3)
+KINDS: Final = (
+    text("kind", "kind of work"),
+    count("points", "shared points"),
+    _TIME,
+    ratio("low", "95 % from", digits=3),
+    ratio("high", "to", digits=3),
+    ratio("p5", "5th percentile", digits=3),
+    ratio("p95", "95th", digits=3),
+    ratio("clock", "SM clock"),
+    ratio("power", "power"),
+    fraction("throttled", "clocked down", digits=0),
+    fraction("throttled_published", "published", digits=0),
+    text("reasons", "reasons named here"),
+)
+POINTS: Final = (
+    text("kind", "kind of work"),
+    text("provider", "provider"),
+    text("recipe", "recipe"),
+    text("shape", "shape"),
+    _TIME,
+    seconds("median_s", "here"),
+    seconds("median_s_published", "published"),
+    ratio("clock", "SM clock"),
+    code("point_id", "point"),
+)
+
+
+def _contents(analysis: Analysis) -> Health:
+    return health_of_run(analysis.run, analysis.frames, analysis.peers)
+
+
+def _answer(health: Health) -> str:
+    return health.answer
+
+
+def _blocks(health: Health, writer: SectionWriter) -> Iterator[Block]:
+    if health.against is None:
+        return
+    yield Prose(text=_explanation(health))
+    if health.kinds.empty:
+        return
+    title = "Times here over times published"
+    yield writer.table("health-kinds", title, health.kinds, KINDS, FILE)
+    points = health.points.assign(
+        clock=health.points["sm_clock_hz"] / health.points["sm_clock_hz_published"]
+    ).sort_values("ratio", ascending=False, kind="stable")
+    yield writer.table("health-points", "Every shared point, slowest first", points, POINTS, FILE)
+
+
+def _explanation(health: Health) -> str:
+    software = (
+        "It is of the same environment."
+        if health.same_environment
+        else "It has another driver, torch or other settings, which may cause a difference: see "
+        "What moved."
+    )
+    return (
+        f"Compared with the publication {health.against}. {software} A kind of work is slower if "
+        f"the 95 % interval of its median ratio lies above {percent(TOLERANCE, 0)}, healthy if "
+        f"it lies below; kinds of fewer than {FEWEST} points do not count. Two healthy cards of "
+        "one model differ by almost as much at the power limit."
+    )
+
+
+def _tables(health: Health) -> Iterator[CsvTable]:
+    return filled_table(FILE, health.points)
+
+
+SECTION = Section(
+    key="health",
+    title="Against the published distribution",
+    question="healthy",
+    contents=_contents,
+    blocks=_blocks,
+    tables=_tables,
+    answer=_answer,
+)

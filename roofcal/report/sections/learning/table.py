@@ -1,21 +1,19 @@
-"""The learning curves of a run as the report reads them, and their repetitions in one row."""
+"""The learning curves of a run, and the repetitions of each point of a curve as one row."""
 
-from pathlib import Path
 from typing import Final
 
 import pandas as pd
 
-from roofcal.report.data.derived import read_derived
-from roofcal.report.kit.blocks import Column
 from roofcal.report.kit.columns import count, fraction, text
 
+FILE: Final = "learning.csv"
 _CURVE: Final = ("op", "recipe", "provider")
 _COUNTS: Final = ("probes", "repetition", "held_out")
 _ERRORS: Final = ("mape", "median", "p95")
 NEEDED: Final = (*_CURVE, *_COUNTS, *_ERRORS)
-SOURCE: Final = "learning.csv"
+NUMBERS: Final = (*_COUNTS, *_ERRORS)
 
-COLUMNS: Final[tuple[Column, ...]] = (
+COLUMNS: Final = (
     text("op", "op"),
     text("recipe", "recipe"),
     text("provider", "provider"),
@@ -30,14 +28,9 @@ COLUMNS: Final[tuple[Column, ...]] = (
 )
 
 
-def read_curves(derived: Path) -> pd.DataFrame:
-    """The rows of learning.csv of a run; empty where it has none. Raises as read_derived."""
-    return read_derived(derived / SOURCE, NEEDED, (*_COUNTS, *_ERRORS))
-
-
-def by_probes(table: pd.DataFrame) -> pd.DataFrame:
+def middle_repetitions(curves: pd.DataFrame) -> pd.DataFrame:
     """One row per curve and number of probes: the middle repetition of each error, MAPE's range."""
-    rows = table.groupby([*_CURVE, "probes"], sort=False, as_index=False)
+    rows = curves.groupby([*_CURVE, "probes"], sort=False, as_index=False)
     return rows.agg(
         held_out=("held_out", "first"),
         repetitions=("repetition", "nunique"),

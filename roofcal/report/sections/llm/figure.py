@@ -6,46 +6,46 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator
 
+from roofcal.report.data.drawing import recipe_colour
 from roofcal.report.data.tidy import row_of_largest
 from roofcal.report.kit.numbers import count_of, scaled
 from roofcal.report.kit.pictures import Picture
-from roofcal.report.kit.styles import log_axis, look, new_figure, recipe_colour
+from roofcal.report.kit.styles import PURPLE, log_axis, look, new_figure, panel_grid
 
-_COLUMNS: Final = 3
-_LEAST_POINTS: Final = 2  # a line needs two
+_ACROSS: Final = 3
+_COLOURS: Final = {"int4": PURPLE}  # of recipes that no op has; others have those of their ops
 
 
 def draw_llm(table: pd.DataFrame) -> Picture | None:
-    """Lines over the batches of `llm_section.read_estimates`; None where no model fits.
+    """Lines over the batches of llm.csv; None if no model fits.
 
-    Each model on as few GPUs as hold most of its recipes (pipelines are left to the table).
+    Each model runs on as few GPUs as hold most of its recipes; pipelines stand in the table alone.
     """
     rows = _drawn_rows(table)
     if rows.empty:
         return None
     models = sorted(set(rows["model"]))
-    lines = -(-len(models) // _COLUMNS)
     with look():
-        figure = new_figure(250 * lines + 30)
-        across = min(_COLUMNS, len(models))
-        grid = figure.subplots(lines, across, squeeze=False)
-        for axes, model in zip(grid.flat, models, strict=False):
+        figure = new_figure(250 * -(-len(models) // _ACROSS) + 30)
+        panels = panel_grid(figure, len(models), _ACROSS)
+        for axes, model in zip(panels, models, strict=True):
             _panel(axes, rows[rows["model"] == model])
-        for axes in grid.flat[len(models) :]:
-            axes.set_visible(False)
-        named = {
+        handles = {
             label: handle
-            for axes in grid.flat
+            for axes in panels
             for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
         }
-        shown = [recipe for recipe in dict.fromkeys(table["recipe"]) if recipe in named]
-        handles = [named[recipe] for recipe in shown]
-        figure.legend(handles, shown, loc="outside upper center", ncols=len(shown))
+        recipes = [recipe for recipe in dict.fromkeys(table["recipe"]) if recipe in handles]
+        figure.legend(
+            [handles[recipe] for recipe in recipes],
+            recipes,
+            loc="outside upper center",
+            ncols=len(recipes),
+        )
         figure.supxlabel("time per token of one request", fontsize=11)
         figure.supylabel("tokens per second of all requests", fontsize=11)
-    facts = _facts(rows)
-    alt = f"Throughput against time per token, one panel per model. {facts}"
-    return Picture(key="llm", figure=figure, alt=alt, facts=facts, op="llm")
+    alt = "Throughput against time per token, one panel per model."
+    return Picture(key="llm", figure=figure, alt=alt, facts=_facts(rows), op="llm")
 
 
 def _drawn_rows(table: pd.DataFrame) -> pd.DataFrame:
@@ -67,18 +67,18 @@ def _degree(rows: pd.DataFrame) -> int:
 
 
 def _panel(axes: Axes, rows: pd.DataFrame) -> None:
-    for recipe in dict.fromkeys(rows["recipe"]):
+    for recipe in dict.fromkeys(map(str, rows["recipe"])):
         line = rows[rows["recipe"] == recipe].sort_values("batch")
-        colour, times = recipe_colour(str(recipe)), line["decode_step_s"]
+        colour, times = _COLOURS.get(recipe) or recipe_colour(recipe), line["decode_step_s"]
         axes.plot(
             times,
             line["decode_tokens_per_s"],
             color=colour,
             marker="o",
             markersize=3.5,
-            label=str(recipe),
+            label=recipe,
         )
-        if len(line) >= _LEAST_POINTS:
+        if len(line) > 1:  # one point has no line to put a band around
             axes.fill_between(
                 times,
                 line["decode_tokens_per_s_low"],

@@ -12,6 +12,7 @@ import pandas as pd
 
 from roofcal.core.records import Calibration
 from roofcal.ops import BY_NAME
+from roofcal.report.data.roofs import COPY, constants_of
 from roofcal.report.kit.numbers import scaled, times
 from roofcal.report.sections.mixed.tables import (
     CHAINED,
@@ -19,123 +20,121 @@ from roofcal.report.sections.mixed.tables import (
     OURS,
     ROOFS,
     TOKENS,
-    calibrated,
-    roofs_of,
-    timed,
+    pairs_with_roofs,
+    roofs_of_pair,
+    rows_with_format,
 )
 
 SHAPE: Final = {"m": 16, "n": 3584, "k": 8192}
 RECIPE: Final = "int4_groupwise_g64"
 _FP8: Final = "fp8_tensorwise"
 _AT: Final = "weights [3,584, 8,192] in groups of 64 and 16 tokens"
-
-Row = Mapping[Hashable, Any]
-
-
-def answer(frame: pd.DataFrame, calibration: Calibration | None) -> list[str]:
-    """Bytes against time, the roof that other kernels meet, and what ours do about it.
-
-    A sentence says what was not measured where the records lack it.
-    """
-    rows = _at_the_point(frame)
-    return [_bytes(rows, calibration), _why(rows, calibration), _ours(rows, calibration)]
-
-
-def _at_the_point(frame: pd.DataFrame) -> Sequence[Row]:
-    rows = timed(frame)
-    here = (rows["m"] == SHAPE["m"]) & (rows["n"] == SHAPE["n"]) & (rows["k"] == SHAPE["k"])
-    return rows[here].sort_values("median_s", kind="stable").to_dict("records")
-
-
-def _fastest(rows: Sequence[Row], recipe: str, *, ours: bool | None = None) -> Row | None:
-    """The fastest plain launch of a recipe; of our kernels or of the others where `ours` is set."""
-    plain = (row for row in rows if row["recipe"] == recipe and row["provider"] != CHAINED)
-    fitting = (row for row in plain if ours is None or (row["provider"] in OURS) == ours)
-    return next(fitting, None)
-
-
-def _bytes(rows: Sequence[Row], calibration: Calibration | None) -> str:
-    fp8 = _fastest(rows, _FP8)
-    others = [_fastest(rows, RECIPE, ours=False), _fastest(rows, "bf16")]
-    if fp8 is None:
-        return f"Not measured: {_FP8} at {_AT}, so there is nothing to compare int4 with."
-    share = _least(RECIPE) / _least(_FP8)
-    said = [f"fp8 by {fp8['provider']} took {_us(fp8['median_s'])}"]
-    for name, row in zip(("int4", "bf16"), others, strict=True):
-        if row is not None:
-            versus = times(row["median_s"] / fp8["median_s"])
-            said.append(f"{name} by {row['provider']} {_us(row['median_s'])} ({versus} as long)")
-    missing = "" if others[0] else "; int4 by another library was not measured"
-    bytes_of = f"int4 moves {times(share)} the bytes of fp8{_floor(calibration)}"
-    return f"At {_AT} {', '.join(said)}{missing}; {bytes_of}."
-
-
-def _floor(calibration: Calibration | None) -> str:
-    copy = calibration.constants.get("dram_copy_bytes_per_s") if calibration else None
-    if copy is None:
-        return ""
-    return f", {_us(_least(RECIPE) / copy.value)} at the calibrated copy bandwidth"
-
-
-def _why(rows: Sequence[Row], calibration: Calibration | None) -> str:
-    known = [p for p, recipe in calibrated(calibration) if recipe == RECIPE and p not in OURS]
-    some = [row for row in rows if row["recipe"] == RECIPE and row["provider"] in known]
-    if calibration is None or not some:
-        return (
-            "Which roof other int4 kernels meet is not known here: none was both measured at this "
-            "point and calibrated on probes."
-        )
-    said = [_roofs(calibration, str(row["provider"])) for row in some]
-    return f"The calibrated roofs say what holds it there: {'; '.join(said)}."
-
-
-def _roofs(calibration: Calibration, provider: str) -> str:
-    sizes = (float(SHAPE["n"]), float(SHAPE["k"]))
-    parts = roofs_of(calibration, provider, RECIPE, *sizes)
-    index = int(np.searchsorted(TOKENS, SHAPE["m"]))
-    return (
-        f"{provider} is bound by {_ROOF_WORDS[parts.bound_by[index]]} (memory "
-        f"{_us(parts.dram[index])}, issue slots of dequantisation {_us(parts.slots[index])}, "
-        f"matrix unit and activations {_us(parts.math[index])}, launch {_us(parts.fixed[index])})"
-    )
-
-
-_ROOF_WORDS: Final = ROOFS | {
+_ROOFS: Final = ROOFS | {
     "slots": "the issue slots of dequantisation",
     "math": "the matrix unit and its activations",
 }
 
+Row = Mapping[Hashable, Any]
 
-def _ours(rows: Sequence[Row], calibration: Calibration | None) -> str:
+
+def answer_sentences(frame: pd.DataFrame, calibration: Calibration | None) -> list[str]:
+    """Bytes against time, the roof that other kernels meet, and what ours do about it.
+
+    If the records lack the points of a sentence, it says what was not measured.
+    """
+    timed = rows_with_format(frame)
+    at_shape = timed[(timed[list(SHAPE)] == pd.Series(SHAPE)).all(axis=1)]
+    rows = at_shape.sort_values("median_s", kind="stable").to_dict("records")
+    return [
+        _time_sentence(rows, calibration),
+        _roof_sentence(rows, calibration),
+        _own_sentence(rows, calibration),
+    ]
+
+
+def _fastest(rows: Sequence[Row], recipe: str, *, ours: bool | None = None) -> Row | None:
+    """The fastest plain launch of a recipe: of our kernels, of the others, or (None) of all."""
+    plain = (row for row in rows if row["recipe"] == recipe and row["provider"] != CHAINED)
+    return next((row for row in plain if ours is None or (row["provider"] in OURS) == ours), None)
+
+
+def _time_sentence(rows: Sequence[Row], calibration: Calibration | None) -> str:
+    fp8 = _fastest(rows, _FP8)
+    others = {"int4": _fastest(rows, RECIPE, ours=False), "bf16": _fastest(rows, "bf16")}
+    if fp8 is None:
+        return f"Not measured: {_FP8} at {_AT}, so there is nothing to compare int4 with."
+    parts = [f"fp8 by {fp8['provider']} took {_time_text(fp8['median_s'])}"]
+    for name, row in others.items():
+        if row is not None:
+            ratio = times(row["median_s"] / fp8["median_s"])
+            parts.append(
+                f"{name} by {row['provider']} {_time_text(row['median_s'])} ({ratio} as long)"
+            )
+    missing = "" if others["int4"] else "; int4 by another library was not measured"
+    share = times(_least_bytes(RECIPE) / _least_bytes(_FP8))
+    copy = constants_of(calibration).get(COPY)
+    floor = (
+        f", {_time_text(_least_bytes(RECIPE) / copy.value)} at the calibrated copy bandwidth"
+        if copy
+        else ""
+    )
+    return f"At {_AT} {', '.join(parts)}{missing}; int4 moves {share} the bytes of fp8{floor}."
+
+
+def _roof_sentence(rows: Sequence[Row], calibration: Calibration | None) -> str:
+    pairs = pairs_with_roofs(calibration)
+    foreign = [provider for provider, recipe in pairs if recipe == RECIPE and provider not in OURS]
+    chosen = [row for row in rows if row["recipe"] == RECIPE and row["provider"] in foreign]
+    if calibration is None or not chosen:
+        return (
+            "Which roof other int4 kernels meet is not known here: none was both measured at this "
+            "point and calibrated on probes."
+        )
+    parts = [_roofs_text(calibration, str(row["provider"])) for row in chosen]
+    return f"The calibrated roofs say what holds it there: {'; '.join(parts)}."
+
+
+def _roofs_text(calibration: Calibration, provider: str, subject: str = "") -> str:
+    """Which roof binds a provider, and the time of each; `subject` stands for its name."""
+    parts = roofs_of_pair(calibration, provider, RECIPE, float(SHAPE["n"]), float(SHAPE["k"]))
+    index = int(np.searchsorted(TOKENS, SHAPE["m"]))
+    return (
+        f"{subject or provider} is bound by {_ROOFS[parts.bound_by[index]]} (memory "
+        f"{_time_text(parts.dram[index])}, issue slots of dequantisation "
+        f"{_time_text(parts.slots[index])}, matrix unit and activations "
+        f"{_time_text(parts.math[index])}, launch {_time_text(parts.fixed[index])})"
+    )
+
+
+def _own_sentence(rows: Sequence[Row], calibration: Calibration | None) -> str:
     fp8, plain = _fastest(rows, _FP8), _fastest(rows, RECIPE, ours=True)
     if plain is None:
         return f"Not measured: kernels.int4_gemm at {_AT}."
     chained = next((r for r in rows if r["recipe"] == RECIPE and r["provider"] == CHAINED), None)
-    said = [f"Our kernels.int4_gemm took {_gain(plain, fp8)} by a plain launch"]
-    if chained is None:
-        said.append("and was not measured by chained launches")
-    else:
-        said.append(
-            f"and, apart from that, {_gain(chained, fp8)} by chained ones, which start under the "
-            "end of the kernel before"
-        )
+    chaining = (
+        "and was not measured by chained launches"
+        if chained is None
+        else f"and, apart from that, {_gain_text(chained, fp8)} by chained ones, which start under "
+        "the end of the kernel before"
+    )
     bound = ""
-    if calibration is not None and ("triton", RECIPE) in calibrated(calibration):
-        bound = f"; {_roofs(calibration, 'triton').replace('triton', 'it', 1)}"
-    return f"{' '.join(said)}{bound}."
+    if calibration is not None and ("triton", RECIPE) in pairs_with_roofs(calibration):
+        bound = f"; {_roofs_text(calibration, 'triton', 'it')}"
+    return (
+        f"Our kernels.int4_gemm took {_gain_text(plain, fp8)} by a plain launch {chaining}{bound}."
+    )
 
 
-def _gain(row: Row, fp8: Row | None) -> str:
+def _gain_text(row: Row, fp8: Row | None) -> str:
     if fp8 is None:
-        return _us(row["median_s"])
-    ratio = fp8["median_s"] / row["median_s"]
-    faster = times(ratio) + " as fast as fp8"
-    return f"{_us(row['median_s'])} ({faster})"
+        return _time_text(row["median_s"])
+    ratio = times(fp8["median_s"] / row["median_s"])
+    return f"{_time_text(row['median_s'])} ({ratio} as fast as fp8)"
 
 
-def _least(recipe: str) -> float:
+def _least_bytes(recipe: str) -> float:
     return BY_NAME[OP].work(recipe, SHAPE).dram_bytes
 
 
-def _us(seconds: float) -> str:
+def _time_text(seconds: float) -> str:
     return scaled(float(seconds), "s")

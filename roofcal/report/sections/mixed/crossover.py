@@ -3,7 +3,8 @@
 Cells have colours and words of their own in any colour scheme: a name is dark on a light tint.
 """
 
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 import pandas as pd
@@ -12,56 +13,56 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from roofcal.report.kit.numbers import count_of, percent
+from roofcal.report.kit.numbers import TIMES, count_of, percent, shape_text
 from roofcal.report.kit.pictures import Picture
-from roofcal.report.kit.styles import MUTED, look, new_figure
-from roofcal.report.sections.breakeven.figure import hatching
+from roofcal.report.kit.styles import MUTED, hatching, legend, look, new_figure
 from roofcal.report.sections.mixed.tables import FORMATS, KINDS, MODES, OP
 
 _TINTS: Final = {"bf16": "#a8cbe6", "fp8": "#f0b795", "int4": "#e4bdd2"}
-_NAME: Final = "#14181c"
+_NAME_COLOUR: Final = "#14181c"
 _ROW_PX: Final = 19
 _TITLES: Final = {"plain": "plain launches", "chained": "int4 chained, others plain"}
 
-Pair = tuple[str, str]
-
 
 def draw_crossover(table: pd.DataFrame) -> Picture | None:
-    """One panel per mode and kind of `mixed_section.winners`; None for an empty table."""
+    """One panel per mode and kind of the table of winners; None for an empty table."""
     if table.empty:
         return None
     modes = [mode for mode in MODES if (table["mode"] == mode).any()]
     kinds = [kind for kind in KINDS if (table["kind"] == kind).any()]
     with look():
         figure = _panels(table, modes, kinds)
-    facts = _facts(table)
     return Picture(
         key="mixed_crossover",
         figure=figure,
         op=OP,
-        alt=f"Maps of the fastest format of the weights by tokens and shape. {facts}",
-        facts=facts,
+        alt="Maps of the fastest format of the weights by tokens and shape.",
+        facts=_facts(table),
     )
 
 
-def _panels(table: pd.DataFrame, modes: list[str], kinds: list[str]) -> Figure:
+def _panels(table: pd.DataFrame, modes: Sequence[str], kinds: Sequence[str]) -> Figure:
     tokens = sorted(set(table["m"]))
-    shapes = [_weights(table[table["mode"] == mode]) for mode in modes]
-    heights = [len(weights) for weights in shapes]
+    weights = {mode: _weights(table[table["mode"] == mode]) for mode in modes}
+    heights = [len(weights[mode]) for mode in modes]
     figure = new_figure(60 + sum(52 + _ROW_PX * height for height in heights))
     ratios = [height + 1.5 for height in heights]
     grid = figure.subplots(
-        *(len(modes), len(kinds)), squeeze=False, sharey="row", height_ratios=ratios
+        len(modes), len(kinds), squeeze=False, sharey="row", height_ratios=ratios
     )
-    for line, mode, weights in zip(grid, modes, shapes, strict=True):
+    for line, mode in zip(grid, modes, strict=True):
         for axes, kind in zip(line, kinds, strict=True):
-            some = table[(table["mode"] == mode) & (table["kind"] == kind)]
-            _panel(axes, some, weights, tokens)
+            cells = table[(table["mode"] == mode) & (table["kind"] == kind)]
+            _panel(axes, cells, weights[mode], tokens)
             axes.set_title(f"{kind}, {_TITLES[mode]}")
-        line[0].set_ylabel("n \N{MULTIPLICATION SIGN} k")
+        line[0].set_ylabel(f"n {TIMES} k")
     for axes in grid[-1]:
         axes.set_xlabel("m")
-    _legend(figure)
+    handles = [Patch(facecolor=_TINTS[name], label=name) for name in FORMATS]
+    handles.append(
+        Patch(facecolor="none", edgecolor=MUTED, hatch="///", label="hatched, with ?: uncertain")
+    )
+    legend(figure, handles, 4, 1.2)
     return figure
 
 
@@ -71,53 +72,52 @@ def _weights(table: pd.DataFrame) -> list[tuple[int, int]]:
     return sorted(sizes, key=lambda size: (size[0] * size[1], size))
 
 
-def _panel(axes: Axes, rows: pd.DataFrame, weights: list[Any], tokens: list[int]) -> None:
+def _panel(
+    axes: Axes, rows: pd.DataFrame, weights: Sequence[tuple[int, int]], tokens: Sequence[int]
+) -> None:
     colours = np.full((len(weights), len(tokens)), np.nan)
-    unsure = np.zeros(colours.shape, dtype=bool)
+    uncertain = np.zeros(colours.shape, dtype=bool)
     for row in rows.to_dict("records"):
-        at = weights.index((row["n"], row["k"])), tokens.index(row["m"])
-        colours[at] = FORMATS.index(row["format"])
-        unsure[at] = row["class"] == "uncertain"
-        name = f"{row['format']}{'?' if unsure[at] else ''}"
-        x, y = at[1] + 0.5, at[0] + 0.5
-        axes.text(x, y, name, color=_NAME, fontsize=9.5, ha="center", va="center_baseline")
+        cell = weights.index((row["n"], row["k"])), tokens.index(row["m"])
+        colours[cell] = FORMATS.index(row["format"])
+        uncertain[cell] = row["class"] == "uncertain"
+        axes.text(
+            cell[1] + 0.5,
+            cell[0] + 0.5,
+            f"{row['format']}{'?' if uncertain[cell] else ''}",
+            color=_NAME_COLOUR,
+            fontsize=9.5,
+            ha="center",
+            va="center_baseline",
+        )
     axes.pcolormesh(
         colours,  # NaN: no cell
         cmap=ListedColormap([_TINTS[name] for name in FORMATS]),
         vmin=-0.5,
         vmax=len(FORMATS) - 0.5,
     )
-    strokes = hatching(unsure)
-    strokes.set(color=_NAME, alpha=0.4, zorder=2)
+    strokes = hatching(uncertain)
+    strokes.set(color=_NAME_COLOUR, alpha=0.4, zorder=2)
     axes.add_collection(strokes)
     axes.grid(visible=False)
     axes.tick_params(length=0)
     axes.set_xticks(np.arange(len(tokens)) + 0.5, [f"{m:,}" for m in tokens])
-    names = [f"{n:,} \N{MULTIPLICATION SIGN} {k:,}" for n, k in weights]
-    axes.set_yticks(np.arange(len(weights)) + 0.5, names)
+    axes.set_yticks(np.arange(len(weights)) + 0.5, [shape_text(sizes) for sizes in weights])
     axes.set(xlim=(0, len(tokens)), ylim=(len(weights), 0))
-
-
-def _legend(figure: Figure) -> None:
-    handles = [Patch(facecolor=_TINTS[name], label=name) for name in FORMATS]
-    handles.append(
-        Patch(facecolor="none", edgecolor=MUTED, hatch="///", label="hatched, with ?: uncertain")
-    )
-    figure.legend(handles=handles, loc="outside upper left", ncols=4, handlelength=1.2)
 
 
 def _facts(table: pd.DataFrame) -> str:
     """Per kind and mode: how often each format wins, and how much of that is uncertain."""
-    said = []
-    for (kind, mode), some in table.groupby(["kind", "mode"], sort=False):
+    parts = []
+    for (kind, mode), rows in table.groupby(["kind", "mode"], sort=False):
         shares = [
-            f"{name} {percent(float((some['format'] == name).mean()), 0)}"
+            f"{name} {percent(float((rows['format'] == name).mean()), 0)}"
             for name in FORMATS
-            if (some["format"] == name).any()
+            if (rows["format"] == name).any()
         ]
-        unsure = percent(float((some["class"] == "uncertain").mean()), 0)
-        said.append(
-            f"{kind}, {_TITLES[str(mode)]}: {', '.join(shares)} of {count_of(len(some), 'shape')}, "
-            f"{unsure} uncertain"
+        uncertain = percent(float((rows["class"] == "uncertain").mean()), 0)
+        parts.append(
+            f"{kind}, {_TITLES[str(mode)]}: {', '.join(shares)} of {count_of(len(rows), 'shape')}, "
+            f"{uncertain} uncertain"
         )
-    return f"Fastest: {'; '.join(said)}."
+    return f"Fastest: {'; '.join(parts)}."

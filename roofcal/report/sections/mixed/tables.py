@@ -1,8 +1,8 @@
-"""Products with narrow weights in the report: which format wins where, the roofs, the two errors.
+"""Products with narrow weights: which format wins where, the roofs, the two errors.
 
-Launches that are chained (programmatic dependent launch) start under the end of the kernel before;
-they stand apart from plain ones: `mode` is "plain", or "chained" where int4 kernels are chained and
-the other formats, which have no such launch here, are plain.
+A chained launch (programmatic dependent launch) starts under the end of the kernel before, so it is
+kept apart from plain ones: `mode` is "plain", or "chained" for int4 kernels that are chained beside
+plain launches of the other formats, which have no chained launch here.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,12 +17,12 @@ from roofcal.core.records import Calibration
 from roofcal.ops.constants import calibrated_pairs
 from roofcal.ops.mixed_gemm.model import Parts
 from roofcal.ops.mixed_gemm.predict import narrow_parts
-from roofcal.report.data.tidy import ok_rows, standard_protocol
+from roofcal.ops.mixed_gemm.spec import OP as MIXED_GEMM
+from roofcal.report.data.tidy import standard_rows
 from roofcal.report.kit.blocks import Column
-from roofcal.report.kit.columns import count, ratio, seconds, text
-from roofcal.report.kit.numbers import percent
+from roofcal.report.kit.columns import count, counts, fraction, ratio, seconds, text
 
-OP: Final = "mixed_gemm"
+OP: Final = MIXED_GEMM.name
 CHAINED: Final = "triton_chained"
 OURS: Final = ("triton", CHAINED)
 MODES: Final = ("plain", "chained")
@@ -35,27 +35,19 @@ ROOFS: Final = {
     "math": "matrix unit and activations",
     "launch": "launch",
 }
-WINNERS_SOURCE: Final = "mixed_winners.csv"
-ROOFS_SOURCE: Final = "mixed_roofs.csv"
-ERRORS_SOURCE: Final = "mixed_errors.csv"
-_SIZES: Final = ("m", "n", "k")
-_NUMBERS: Final = {
+WINNERS_FILE: Final = "mixed_winners.csv"
+ROOFS_FILE: Final = "mixed_roofs.csv"
+ERRORS_FILE: Final = "mixed_errors.csv"
+_FEWEST_TOKENS: Final = 4  # numbers of tokens that make a curve
+_TIMES: Final = {
     "measured": ("median_s", "ci95_low_s", "ci95_high_s"),
     "predicted": ("predicted_s", "predicted_low_s", "predicted_high_s"),
 }
 
-
-def _error(key: str, label: str, about: str = "") -> Column:
-    def show(value: float) -> str:
-        return percent(value, 2)
-
-    return Column(key=key, label=label, kind="number", show=show, about=about)
-
-
-WINNERS: Final[tuple[Column, ...]] = (
+WINNERS: Final = (
     text("kind", "by"),
     text("mode", "launches", about="chained: those of int4 kernels, with dependent launch"),
-    *(count(axis, axis) for axis in ("n", "k", "m")),
+    *counts("n", "k", "m"),
     text("format", "fastest"),
     text("class", "certainty", about="uncertain: its 95 % interval overlaps another's"),
     text("recipe", "recipe"),
@@ -69,8 +61,7 @@ WINNERS: Final[tuple[Column, ...]] = (
 ROOF_COLUMNS: Final[tuple[Column, ...]] = (
     text("provider", "provider"),
     text("recipe", "recipe"),
-    count("n", "n"),
-    count("k", "k"),
+    *counts("n", "k"),
     count("m_from", "from m"),
     count("m_to", "to m"),
     text("bound_by", "bound by", about="largest part of the calibrated model's time"),
@@ -79,10 +70,17 @@ ERRORS: Final[tuple[Column, ...]] = (
     text("recipe", "recipe"),
     text("provider", "provider"),
     count("points", "points"),
-    _error("kernel_median", "kernel, median", "against float64 of the stored weights"),
-    _error("kernel_worst", "kernel, worst"),
-    _error("quantisation_median", "format, median", "stored operands against those before"),
-    _error("quantisation_worst", "format, worst"),
+    fraction(
+        "kernel_median", "kernel, median", digits=2, about="against float64 of the stored weights"
+    ),
+    fraction("kernel_worst", "kernel, worst", digits=2),
+    fraction(
+        "quantisation_median",
+        "format, median",
+        digits=2,
+        about="stored operands against those before",
+    ),
+    fraction("quantisation_worst", "format, worst", digits=2),
 )
 
 
@@ -91,37 +89,36 @@ def weight_format(recipe: str) -> str:
     return RECIPES[recipe].b.dtype.removesuffix("_e4m3")
 
 
-def timed(frame: pd.DataFrame) -> pd.DataFrame:
+def rows_with_format(frame: pd.DataFrame) -> pd.DataFrame:
     """Points with a time, measured as the study does, and their column `format`."""
-    rows = ok_rows(frame[standard_protocol(frame)])
+    rows = standard_rows(frame)
     return rows.assign(format=[weight_format(str(recipe)) for recipe in rows["recipe"]])
 
 
-def winners(frame: pd.DataFrame) -> pd.DataFrame:
+def winners_table(frame: pd.DataFrame) -> pd.DataFrame:
     """Per kind, mode and shape the fastest format, the fastest other one, and whether it is sure.
 
-    Shapes with a time in one format alone are left out.
+    Shapes with a time in one format alone are left out, and so are those without int4.
     """
-    rows = timed(frame)
-    found = [
+    rows = rows_with_format(frame)
+    winners = [
         {"kind": kind, "mode": mode} | winner
         for kind in KINDS
         for mode in MODES
-        for winner in _winners(_of_mode(rows, mode), *_NUMBERS[kind])
+        for winner in _winners(_rows_of_mode(rows, mode), *_TIMES[kind])
     ]
     keys = [column.key for column in WINNERS]
-    return pd.DataFrame(found, columns=[*keys, "low_s", "high_s"])
+    return pd.DataFrame(winners, columns=[*keys, "low_s", "high_s"])
 
 
-def _of_mode(rows: pd.DataFrame, mode: str) -> pd.DataFrame:
-    chained = rows["provider"] == CHAINED
-    return rows[~chained] if mode == "plain" else rows[chained | (rows["format"] != "int4")]
+def _rows_of_mode(rows: pd.DataFrame, mode: str) -> pd.DataFrame:
+    is_chained = rows["provider"] == CHAINED
+    return rows[~is_chained] if mode == "plain" else rows[is_chained | (rows["format"] != "int4")]
 
 
-def _winners(rows: pd.DataFrame, value: str, low: str, high: str) -> Iterator[dict[str, Any]]:
-    known = rows[rows[value].notna()]
-    for (n, k, m), some in known.groupby(["n", "k", "m"]):
-        best = some.loc[some.groupby("format")[value].idxmin()].sort_values(value, kind="stable")
+def _winners(rows: pd.DataFrame, time: str, low: str, high: str) -> Iterator[dict[str, Any]]:
+    for (n, k, m), timed in rows[rows[time].notna()].groupby(["n", "k", "m"]):
+        best = timed.loc[timed.groupby("format")[time].idxmin()].sort_values(time, kind="stable")
         if len(best) < 2 or "int4" not in set(best["format"]):
             continue
         first, second = best.iloc[0], best.iloc[1]
@@ -134,22 +131,24 @@ def _winners(rows: pd.DataFrame, value: str, low: str, high: str) -> Iterator[di
             "class": "uncertain" if overlapped else "sure",
             "recipe": first["recipe"],
             "provider": first["provider"],
-            "seconds": first[value],
+            "seconds": first[time],
             "next_recipe": second["recipe"],
             "next_provider": second["provider"],
-            "next_s": second[value],
-            "ratio": second[value] / first[value],
+            "next_s": second[time],
+            "ratio": second[time] / first[time],
             "low_s": first[low],
             "high_s": first[high],
         }
 
 
-def calibrated(calibration: Calibration | None) -> list[tuple[str, str]]:
+def pairs_with_roofs(calibration: Calibration | None) -> list[tuple[str, str]]:
     """(provider, recipe) of the narrow weights whose roofs were calibrated."""
     return [] if calibration is None else calibrated_pairs(calibration.constants, OP)
 
 
-def roofs_of(calibration: Calibration, provider: str, recipe: str, n: float, k: float) -> Parts:
+def roofs_of_pair(
+    calibration: Calibration, provider: str, recipe: str, n: float, k: float
+) -> Parts:
     """Parts of the calibrated time at 1 to 256 tokens; KeyError for a pair not calibrated."""
     sizes = (TOKENS, np.full_like(TOKENS, n), np.full_like(TOKENS, k))
     return narrow_parts(calibration, provider, recipe, sizes)
@@ -158,47 +157,50 @@ def roofs_of(calibration: Calibration, provider: str, recipe: str, n: float, k: 
 def roofs_table(frame: pd.DataFrame, calibration: Calibration | None) -> pd.DataFrame:
     """The ranges of m in which each roof binds, by provider, recipe and shape of many m."""
     rows = [
-        {"provider": provider, "recipe": recipe, "n": n, "k": k} | span
-        for provider, recipe in calibrated(calibration)
-        for n, k in curves(timed(frame))
+        {"provider": provider, "recipe": recipe, "n": n, "k": k}
+        | {"m_from": int(TOKENS[first]), "m_to": int(TOKENS[last]), "bound_by": ROOFS[roof]}
+        for provider, recipe in pairs_with_roofs(calibration)
+        for n, k in weights_with_curves(rows_with_format(frame))
         if calibration is not None
-        for span in _spans(roofs_of(calibration, provider, recipe, n, k).bound_by)
+        for first, last, roof in runs_of_equal(
+            roofs_of_pair(calibration, provider, recipe, n, k).bound_by
+        )
     ]
     return pd.DataFrame(rows, columns=[column.key for column in ROOF_COLUMNS])
 
 
-def _spans(bound_by: Sequence[str]) -> Iterator[dict[str, Any]]:
-    start = 0
-    for index in range(1, len(bound_by) + 1):
-        if index == len(bound_by) or bound_by[index] != bound_by[start]:
-            span = {"m_from": int(TOKENS[start]), "m_to": int(TOKENS[index - 1])}
-            yield span | {"bound_by": ROOFS[bound_by[start]]}
-            start = index
+def runs_of_equal(values: Sequence[str]) -> Iterator[tuple[int, int, str]]:
+    """(first index, last index, value) of every run of equal neighbours."""
+    first = 0
+    for index in range(1, len(values) + 1):
+        if index == len(values) or values[index] != values[first]:
+            yield first, index - 1, values[first]
+            first = index
 
 
-def curves(rows: pd.DataFrame) -> list[tuple[int, int]]:
-    """Weights n x k that were timed at four numbers of tokens and more, smallest first."""
-    counts = rows.groupby(["n", "k"])["m"].nunique()
-    found = [(int(n), int(k)) for n, k in counts[counts >= 4].index]
-    return sorted(found, key=lambda sizes: (sizes[0] * sizes[1], sizes))
+def weights_with_curves(rows: pd.DataFrame) -> list[tuple[int, int]]:
+    """Weights n x k that were timed at several numbers of tokens, smallest first."""
+    tokens = rows.groupby(["n", "k"])["m"].nunique()
+    weights = [(int(n), int(k)) for n, k in tokens[tokens >= _FEWEST_TOKENS].index]
+    return sorted(weights, key=lambda sizes: (sizes[0] * sizes[1], sizes))
 
 
 def errors_table(frame: pd.DataFrame) -> pd.DataFrame:
     """Error of the kernel and of the format, by recipe and provider."""
-    rows = timed(frame)
-    found = [
+    groups = rows_with_format(frame).groupby(["recipe", "provider"], sort=False)
+    rows = [
         {
             "recipe": recipe,
             "provider": provider,
-            "points": len(some),
-            "kernel_median": some["numeric_error"].median(),
-            "kernel_worst": some["numeric_error"].max(),
-            "quantisation_median": some["quantisation_error"].median(),
-            "quantisation_worst": some["quantisation_error"].max(),
+            "points": len(rows),
+            "kernel_median": rows["numeric_error"].median(),
+            "kernel_worst": rows["numeric_error"].max(),
+            "quantisation_median": rows["quantisation_error"].median(),
+            "quantisation_worst": rows["quantisation_error"].max(),
         }
-        for (recipe, provider), some in rows.groupby(["recipe", "provider"], sort=False)
+        for (recipe, provider), rows in groups
     ]
-    table = pd.DataFrame(found, columns=[column.key for column in ERRORS])
+    table = pd.DataFrame(rows, columns=[column.key for column in ERRORS])
     order = [list(RECIPES).index(recipe) for recipe in table["recipe"]]
-    keyed = table.assign(order=order).sort_values(["order", "provider"], kind="stable")
-    return keyed.drop(columns="order").reset_index(drop=True)
+    ordered = table.assign(order=order).sort_values(["order", "provider"], kind="stable")
+    return ordered.drop(columns="order").reset_index(drop=True)

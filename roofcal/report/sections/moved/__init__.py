@@ -1,1 +1,170 @@
-"""The section `moved`."""
+"""What moved since the environment before: what `compare` wrote of it, as sentences and tables."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pandas as pd
+
+from roofcal.report.data.analysis import Analysis
+from roofcal.report.data.loading import ReportError
+from roofcal.report.kit.blocks import Block, Column, Commands, Prose
+from roofcal.report.kit.columns import code, count, counts, fraction, seconds, text, wide
+from roofcal.report.kit.numbers import count_of, shape_text
+from roofcal.report.kit.writer import SectionWriter
+from roofcal.report.section import Section
+
+FILE: Final = "moved.json"
+_KEYS: Final = ("a", "b", "threshold", "shifts", "counts", "points", "kernels", "winners")
+
+_POINT: Final = (text("point", "point"), text("protocol", "protocol"))
+_INTERVAL: Final = (
+    fraction("low", "95 % from", signed=True),
+    fraction("high", "to", signed=True),
+)
+_SHIFTS: Final = (
+    text("group", "group"),
+    count("points", "points"),
+    fraction("shift", "time", signed=True),
+    *_INTERVAL,
+    fraction("clock", "SM clock", signed=True),
+    text("cause", "cause", about="clock, or more or fewer cycles at the same clock"),
+    fraction("resolved", "resolved", digits=0),
+)
+_MOVED: Final = (
+    text("verdict", "verdict"),
+    *_POINT,
+    fraction("change", "change", signed=True),
+    *_INTERVAL,
+    fraction("raw", "with the shift", signed=True),
+    text("cause", "cause"),
+    seconds("median_a_s", "before"),
+    seconds("median_b_s", "now"),
+)
+_WINNERS: Final = (
+    *_POINT,
+    text("winner_a", "before"),
+    text("winner_b", "now"),
+    fraction("lead_a", "lead before"),
+    fraction("lead_b", "lead now"),
+)
+_KERNELS: Final = (*_POINT, wide("kernels_a", "before"), wide("kernels_b", "now"))
+_STATUSES: Final = (*_POINT, text("status_a", "before"), text("status_b", "now"))
+_CONSTANTS: Final = (
+    code("constant", "constant"),
+    Column(key="a", label="before", kind="number", show=lambda v: f"{v:.4g}"),
+    Column(key="b", label="now", kind="number", show=lambda v: f"{v:.4g}"),
+    text("unit", "unit"),
+    fraction("change", "change", signed=True),
+)
+_BREAKEVEN: Final = (
+    *(text(key, key) for key in ("recipe", "pass", "casts")),
+    *counts("n", "k"),
+    count("m_a", "m before"),
+    count("m_b", "m now"),
+    text("clear", "intervals apart"),
+)
+
+Comparison = Mapping[str, Any]
+
+
+def read_comparison(derived: Path) -> Comparison | None:
+    """moved.json of a run; None without the file. Raises ReportError for another content."""
+    path = derived / FILE
+    if not path.is_file():
+        return None
+    try:
+        comparison: Comparison = json.loads(path.read_text(encoding="utf-8"))
+        missing = [key for key in _KEYS if key not in comparison]
+    except (ValueError, TypeError) as error:
+        missing = [str(error)]
+    if missing:
+        raise ReportError(f"{path}: is no comparison ({', '.join(missing)}); delete it, run again")
+    return comparison
+
+
+def summary_sentences(comparison: Comparison) -> Iterator[str]:
+    """What changed: versions, then how many points moved."""
+    changed = [f"{row['field']} {row['a']} to {row['b']}" for row in comparison["environment"]]
+    yield (
+        f"Compared with the environment {comparison['a']['environment']}, measured before: "
+        f"{'; '.join(changed) or 'no field of the environment differs'}."
+    )
+    counted = comparison["counts"]
+    yield (
+        f"Of {sum(counted.values()):,} points with times in both, {counted['SLOWER']:,} are slower "
+        f"and {counted['FASTER']:,} faster by more than {comparison['threshold']:.0%} after the "
+        f"shift that most points of their kind share; {counted['SAME']:,} are the same within "
+        f"that, and the samples of {counted['AMBIGUOUS']:,} do not decide."
+    )
+
+
+def comparison_tables(
+    comparison: Comparison,
+) -> Iterator[tuple[str, str, pd.DataFrame, Sequence[Column]]]:
+    """(name, title, rows, columns) of every list of the comparison."""
+    shifts = pd.DataFrame(comparison["shifts"])
+    yield "shifts", "What most points of a kind share", shifts, _SHIFTS
+    points = [row for row in comparison["points"] if row["verdict"] in ("SLOWER", "FASTER")]
+    yield "points", "Points that became slower or faster", _with_point(points), _MOVED
+    yield "winners", "Other winner", _with_point(comparison["winners"]), _WINNERS
+    kernels = [
+        dict(row) | {name: "; ".join(row[name]) for name in ("kernels_a", "kernels_b")}
+        for row in comparison["kernels"]
+    ]
+    yield "kernels", "Kernels with other names", _with_point(kernels), _KERNELS
+    yield "statuses", "Other status", _with_point(comparison["statuses"]), _STATUSES
+    constants = [row for row in comparison["constants"] or () if row["change"] is not None]
+    yield "constants", "Constants that moved", pd.DataFrame(constants), _CONSTANTS
+    maps = [
+        row | {"clear": "yes" if row["clear"] else "no"} for row in comparison["breakeven"] or ()
+    ]
+    yield "breakeven", "Break-even points that moved", pd.DataFrame(maps), _BREAKEVEN
+    for name, title in (("appeared", "Only measured now"), ("disappeared", "Measured before only")):
+        yield name, title, _with_point(comparison[name]), (*_POINT, text("status", "status"))
+
+
+def _with_point(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    return pd.DataFrame([dict(row) | {"point": _point_text(row)} for row in rows])
+
+
+def _point_text(row: Mapping[str, Any]) -> str:
+    words = [row[key] for key in ("op", "provider", "recipe") if key in row]
+    return " ".join([*words, shape_text(row["shape"].values())])
+
+
+def _contents(analysis: Analysis) -> Comparison | None:
+    return read_comparison(analysis.run.derived)
+
+
+def _answer(comparison: Comparison | None) -> str:
+    if comparison is None:
+        return "Nothing to compare with: this is the only or the first environment of the device."
+    counted = comparison["counts"]
+    return (
+        f"{counted['SLOWER']:,} of {count_of(sum(counted.values()), 'point')} became slower and "
+        f"{counted['FASTER']:,} faster than in the environment before."
+    )
+
+
+def _blocks(comparison: Comparison | None, writer: SectionWriter) -> Iterator[Block]:
+    if comparison is None:
+        return
+    for sentence in summary_sentences(comparison):
+        yield Prose(text=sentence)
+    for name, title, frame, columns in comparison_tables(comparison):
+        if len(frame):
+            yield writer.table(f"moved-{name}", title, frame, columns)
+    folders = f"{comparison['a']['folder']} {comparison['b']['folder']}"
+    yield Commands(lines=[f"python -m roofcal compare {folders}"])
+
+
+SECTION = Section(
+    key="moved",
+    title="What moved",
+    question="changed",
+    contents=_contents,
+    blocks=_blocks,
+    answer=_answer,
+)

@@ -1,6 +1,6 @@
 """Measured against predicted: every judged point of every model, and the errors by regime."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from textwrap import fill
 from typing import Any, Final
 
@@ -10,31 +10,34 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from roofcal.core.environments import origin_environment
-from roofcal.report.data.prediction_errors import rank_of_regime, residuals
+from roofcal.report.data.drawing import in_recipe_order, recipe_colour, recipe_colours
+from roofcal.report.data.prediction_errors import regime_rank, residuals
 from roofcal.report.kit.numbers import count_of, percent
 from roofcal.report.kit.pictures import Picture, thinned, thinning_note
 from roofcal.report.kit.styles import (
     GRID,
     MUTED,
     PAPER,
-    by_recipe_order,
+    colour_patches,
+    fixed_ticks,
+    legend,
     log_axis,
     look,
     model_colours,
     new_figure,
-    recipe_colour,
 )
 
-_MOST: Final = 1200  # per panel
+_MOST_DOTS: Final = 1200  # per panel
+_MOST_STRIP_DOTS: Final = 300  # per regime and model
 _ABREAST: Final = 5  # models side by side
 _LETTERS: Final = 118  # of a line of text, over the whole width
 _BAND: Final = 0.1
 _RATIO_LOW: Final = 0.25
 _RATIO_HIGH: Final = 2.5
 _TICKS: Final = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5)
+_STRIP_WIDTH: Final = 0.78  # of the boxes of all models beside each other
 
 
 def models_by_error(errors: pd.DataFrame) -> list[str]:
@@ -46,7 +49,7 @@ def models_by_error(errors: pd.DataFrame) -> list[str]:
 def best_model(errors: pd.DataFrame) -> str:
     """The most accurate model of `residuals` that needs no other environment's calibration.
 
-    One that does, where there is no other model.
+    If all models need one, the most accurate of them.
     """
     models = models_by_error(errors)
     own = [model for model in models if origin_environment(model) is None]
@@ -56,7 +59,7 @@ def best_model(errors: pd.DataFrame) -> str:
 def draw_measured_against_predicted(
     frame: pd.DataFrame, labels: Mapping[str, str] | None = None
 ) -> Picture | None:
-    """Two panels per model: both times, and their ratio; None where nothing was predicted.
+    """Two panels per model: both times, and their ratio; None if nothing was predicted.
 
     labels: what people read for a model whose name is long.
     """
@@ -72,35 +75,37 @@ def draw_measured_against_predicted(
         panels = _panels(figure, len(models), columns, bands)
         span = np.array([errors["median_s"].min() / 1.6, errors["median_s"].max() * 1.6])
         for column, model in zip(panels, models, strict=True):
-            some = errors[errors["model"] == model]
-            _times(column[0], some, span)
-            _ratios(column[1], some, span)
-            mape = percent(float(some["error"].abs().mean()))
+            rows = errors[errors["model"] == model]
+            _times(column[0], rows, span)
+            _ratios(column[1], rows, span)
+            mape = percent(float(rows["error"].abs().mean()))
             column[0].set_title(_title(names[model], mape, _LETTERS // columns))
             if columns == _ABREAST:
                 log_axis(column[1].xaxis, "s", base=100)
         for times, ratios in panels[::_ABREAST]:
             times.set_ylabel("predicted time")
             ratios.set_ylabel("predicted / measured")
-        _legend(figure, errors, op)
+        recipes = in_recipe_order(errors["recipe"], op)
+        legend(figure, colour_patches(recipe_colours(recipes)), 5, 0.8)
     sizes = [int((errors["model"] == model).sum()) for model in models]
-    inside = [
-        f"{names[model]} {percent(_within(errors, model), 0)} of {count_of(size, 'point')}"
+    within = [
+        f"{names[model]} {percent(_share_within_band(errors, model), 0)} of "
+        f"{count_of(size, 'point')}"
         for model, size in zip(models, sizes, strict=True)
     ]
-    facts = f"Within 10 % of the measured time: {', '.join(inside)}.{_whose(errors)}"
-    note = thinning_note(min(_MOST, max(sizes)), max(sizes))
+    note = thinning_note(min(_MOST_DOTS, max(sizes)), max(sizes))
     return Picture(
         key="measured_against_predicted",
         figure=figure,
         op=op,
-        alt=f"Predicted against measured time of {op}, one panel per model. {facts}",
-        facts=facts + note,
+        alt=f"Predicted against measured time of {op}, one panel per model.",
+        facts=f"Within 10 % of the measured time: {', '.join(within)}.{_providers_text(errors)}"
+        f"{note}",
     )
 
 
 def _title(name: str, mape: str, letters: int) -> str:
-    """One line where it fits."""
+    """One line if it fits."""
     title = f"{name}: MAPE {mape}"
     return title if len(title) <= letters else f"{fill(f'{name}:', letters)}\nMAPE {mape}"
 
@@ -120,7 +125,7 @@ def _panels(figure: Figure, models: int, columns: int, bands: int) -> list[tuple
     return panels[:models]
 
 
-def _within(errors: pd.DataFrame, model: str) -> float:
+def _share_within_band(errors: pd.DataFrame, model: str) -> float:
     return float((errors.loc[errors["model"] == model, "error"].abs() <= _BAND).mean())
 
 
@@ -136,19 +141,26 @@ def _times(axes: Axes, rows: pd.DataFrame, span: Any) -> None:
 
 def _ratios(axes: Axes, rows: pd.DataFrame, span: Any) -> None:
     axes.set_xscale("log")
-    axes.axhspan(1 - _BAND, 1 + _BAND, color=GRID, linewidth=0)
-    axes.axhline(1, color=MUTED, linewidth=0.8)
-    clipped = rows.assign(ratio=(1 + rows["error"]).clip(_RATIO_LOW, _RATIO_HIGH))
-    _scatter(axes, clipped, "ratio")
-    ratio_axis(axes.yaxis, axes.set_yscale, axes.set_ylim)
+    _perfect_band(axes)
+    _scatter(axes, rows.assign(ratio=_clipped_ratio(rows)), "ratio")
+    _ratio_axis(axes)
     log_axis(axes.xaxis, "s")
     axes.set_xlim(*span)
     axes.set_xlabel("measured time")
 
 
+def _perfect_band(axes: Axes) -> None:
+    axes.axhspan(1 - _BAND, 1 + _BAND, color=GRID, linewidth=0)
+    axes.axhline(1, color=MUTED, linewidth=0.8)
+
+
+def _clipped_ratio(errors: pd.DataFrame) -> "pd.Series[float]":
+    """Predicted over measured; ratios beyond the axis lie on its edge."""
+    return (1 + errors["error"]).clip(_RATIO_LOW, _RATIO_HIGH)
+
+
 def _scatter(axes: Axes, rows: pd.DataFrame, y: str) -> None:
-    some = thinned(rows, _MOST)
-    for recipe, group in some.groupby("recipe"):
+    for recipe, group in thinned(rows, _MOST_DOTS).groupby("recipe"):
         sns.scatterplot(
             data=group,
             x="median_s",
@@ -164,42 +176,33 @@ def _scatter(axes: Axes, rows: pd.DataFrame, y: str) -> None:
     axes.set_ylabel("")
 
 
-def ratio_axis(axis: Any, set_scale: Any, set_limits: Any) -> None:
+def _ratio_axis(axes: Axes) -> None:
     """A logarithmic axis of predicted / measured with ticks that people read."""
-    set_scale("log")
-    set_limits(_RATIO_LOW / 1.05, _RATIO_HIGH * 1.05)
-    axis.set_major_locator(FixedLocator(_TICKS))
-    axis.set_minor_locator(NullLocator())
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-
-
-def _legend(figure: Any, errors: pd.DataFrame, op: str) -> None:
-    recipes = by_recipe_order([str(r) for r in set(errors["recipe"])], op)
-    handles = [Patch(color=recipe_colour(recipe), label=recipe) for recipe in recipes]
-    figure.legend(handles=handles, loc="outside upper left", ncols=5, handlelength=0.8)
+    axes.set_yscale("log")
+    axes.set_ylim(_RATIO_LOW / 1.05, _RATIO_HIGH * 1.05)
+    fixed_ticks(axes.yaxis, _TICKS)
 
 
 def draw_error_by_regime(
     frame: pd.DataFrame, labels: Mapping[str, str] | None = None
 ) -> Picture | None:
-    """A box and every point per regime and model; None where nothing was predicted.
+    """A box and every point per regime and model; None if nothing was predicted.
 
     labels: what people read for a model whose name is long.
     """
     errors = residuals(frame)
     if errors.empty:
         return None
-    regimes = sorted({str(r) for r in errors["regime"]}, key=rank_of_regime)
+    regimes = sorted({str(r) for r in errors["regime"]}, key=regime_rank)
     models, best = models_by_error(errors), best_model(errors)
-    errors = errors.assign(ratio=(1 + errors["error"]).clip(_RATIO_LOW, _RATIO_HIGH))
+    errors = errors.assign(ratio=_clipped_ratio(errors))
     with look():
         figure = new_figure(400)
         axes = figure.subplots()
-        axes.axhspan(1 - _BAND, 1 + _BAND, color=GRID, linewidth=0)
-        axes.axhline(1, color=MUTED, linewidth=0.8)
+        _perfect_band(axes)
         _strips(axes, errors, regimes, models)
         _boxes(axes, errors, regimes, models)
-        ratio_axis(axes.yaxis, axes.set_yscale, axes.set_ylim)
+        _ratio_axis(axes)
         counts = [int(((errors["regime"] == r) & (errors["model"] == best)).sum()) for r in regimes]
         ticks = [
             f"{name}\n{count_of(count, 'point')}"
@@ -215,31 +218,30 @@ def draw_error_by_regime(
         key="error_by_regime",
         figure=figure,
         op=str(errors["op"].iloc[0]),
-        alt=f"Predicted over measured time by regime and model. {_worst(errors)}",
-        facts=_worst(errors) + edge,
+        alt="Predicted over measured time by regime and model.",
+        facts=_worst_regime(errors, best) + edge,
     )
 
 
-def _models_legend(figure: Figure, models: list[str], labels: Mapping[str, str]) -> None:
+def _models_legend(figure: Figure, models: Sequence[str], labels: Mapping[str, str]) -> None:
     names = {model: labels.get(model, model) for model in models}
     columns = min(6, max(1, _LETTERS // (max(map(len, names.values())) + 4)))
     colours = model_colours(models)
     handles = [Patch(edgecolor=colours[m], fill=False, label=names[m]) for m in models]
-    figure.legend(handles=handles, loc="outside upper left", ncols=columns, handlelength=0.9)
+    legend(figure, handles, columns)
 
 
-def _worst(errors: pd.DataFrame) -> str:
-    best = best_model(errors)
-    some = errors[errors["model"] == best]
-    mean = some["error"].abs().groupby(some["regime"]).mean()
+def _worst_regime(errors: pd.DataFrame, best: str) -> str:
+    rows = errors[errors["model"] == best]
+    mean = rows["error"].abs().groupby(rows["regime"]).mean()
     return (
         f"The model with the least error is {best}; its MAPE is highest in regime "
-        f"{mean.idxmax()}, {percent(float(mean.max()))}.{_whose(errors)}"
+        f"{mean.idxmax()}, {percent(float(mean.max()))}.{_providers_text(errors)}"
     )
 
 
-def _whose(errors: pd.DataFrame) -> str:
-    """Which providers are drawn together, where there are several."""
+def _providers_text(errors: pd.DataFrame) -> str:
+    """Which providers are drawn together, if there are several."""
     names = sorted({str(name) for name in errors["provider"]})
     return f" Drawn together: {', '.join(names)}." if len(names) > 1 else ""
 
@@ -254,7 +256,7 @@ def _boxes(axes: Axes, errors: pd.DataFrame, regimes: list[str], models: list[st
         hue_order=models,
         palette=model_colours(models),
         ax=axes,
-        width=0.78,
+        width=_STRIP_WIDTH,
         gap=0.25,
         fill=False,
         showfliers=False,
@@ -266,11 +268,11 @@ def _boxes(axes: Axes, errors: pd.DataFrame, regimes: list[str], models: list[st
 
 def _strips(axes: Axes, errors: pd.DataFrame, regimes: list[str], models: list[str]) -> None:
     """Every point beside its box; seaborn's stripplot would jitter at random, a page must not."""
-    width, colours = 0.78 / len(models), model_colours(models)
+    width, colours = _STRIP_WIDTH / len(models), model_colours(models)
     for number, model in enumerate(models):
         for place, regime in enumerate(regimes):
-            some = errors[(errors["model"] == model) & (errors["regime"] == regime)]
-            ratio = thinned(some, 300)["ratio"].to_numpy(dtype=float)
+            rows = errors[(errors["model"] == model) & (errors["regime"] == regime)]
+            ratio = thinned(rows, _MOST_STRIP_DOTS)["ratio"].to_numpy(dtype=float)
             jitter = (np.arange(len(ratio)) * 0.618034) % 1 - 0.5  # golden section: spreads evenly
             centre = place + (number - (len(models) - 1) / 2) * width
             axes.scatter(

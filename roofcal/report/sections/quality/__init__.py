@@ -1,1 +1,65 @@
-"""The section `quality`."""
+"""How well each op was measured: pace, intervals, drift, and what settling does to a time."""
+
+from collections.abc import Iterator
+from typing import Final
+
+import pandas as pd
+
+from roofcal.report.data.analysis import Analysis
+from roofcal.report.kit.blocks import Block
+from roofcal.report.kit.columns import count, fraction, number, text
+from roofcal.report.kit.numbers import count_of, percent
+from roofcal.report.kit.writer import SectionWriter
+from roofcal.report.section import CsvTable, Section, whole_run
+from roofcal.report.sections.quality.figures import draw_burst, draw_session
+
+FILE: Final = "quality.csv"
+COLUMNS: Final = (
+    text("op", "op"),
+    count("points", "points"),
+    count("ok", "with a time"),
+    number("wall_s", "wall time", "s", 1),
+    fraction("busy_fraction", "busy", digits=0),
+    number("points_per_minute", "points/min", "", 1),
+    count("samples", "samples, median"),
+    fraction("half_width_fraction", "interval, median", digits=2),
+    fraction("narrow_fraction", "known to 1 %", digits=0),
+    fraction("throttled_fraction", "clocked down", digits=0),
+    fraction("drift_fraction", "sentinel drift", digits=2),
+)
+
+
+def _answer(analysis: Analysis) -> str:
+    quality = analysis.quality
+    widths = quality["half_width_fraction"].astype(float) if len(quality) else pd.Series()
+    widths = widths.dropna()
+    spread = (
+        f"; half the 95 % interval of a median is {percent(float(widths.median()), 2)} (middle op)"
+        if len(widths)
+        else ""
+    )
+    sessions = count_of(len(analysis.all_sessions), "session")
+    return f"{count_of(analysis.timed, 'point')} timed by {sessions}, every sample kept{spread}."
+
+
+def _blocks(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:
+    name = "How each op was measured"
+    yield writer.table("quality-ops", name, analysis.quality, COLUMNS, FILE)
+    yield from writer.figures(draw_session(analysis.frames, analysis.sessions))
+    for op in analysis.studies:
+        yield from writer.figures(draw_burst(analysis.frames[op]))
+
+
+def _tables(analysis: Analysis) -> Iterator[CsvTable]:
+    yield CsvTable(name=FILE, frame=analysis.quality)
+
+
+SECTION = Section(
+    key="quality",
+    title="Quality of the measurement",
+    question="how",
+    contents=whole_run,
+    blocks=_blocks,
+    tables=_tables,
+    answer=_answer,
+)

@@ -5,27 +5,27 @@ from typing import Any, Final
 
 import pandas as pd
 import seaborn as sns
-from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from roofcal.core.records import Session
+from roofcal.report.data.drawing import in_recipe_order, op_colour, recipe_colour, recipe_colours
 from roofcal.report.data.quality import drift_fraction, minutes_since_start, sentinel_drift
 from roofcal.report.data.tidy import ok_rows
-from roofcal.report.kit.numbers import count_of, percent, scaled
+from roofcal.report.kit.numbers import MICROSECONDS, count_of, percent, scaled
 from roofcal.report.kit.pictures import Picture, thinned, thinning_note
 from roofcal.report.kit.styles import (
     MUTED,
     PAPER,
-    by_recipe_order,
+    colour_patches,
+    legend,
     log_axis,
     look,
     new_figure,
-    op_colour,
-    recipe_colour,
-    tick_text,
+    unit_axis,
 )
 
-_MOST: Final = 500  # per op and panel
+_MOST_READINGS: Final = 500  # per op and panel
+_MOST_DOTS: Final = 1500
 _READINGS: Final = (
     ("sm_clock_hz", "SM clock", "Hz"),
     ("power_w", "power", "W"),
@@ -38,19 +38,20 @@ def draw_session(
 ) -> Picture | None:
     """Sentinel, clock, power and temperature over the time of a run; None without any of them.
 
-    frames and sessions by op.
+    frames, sessions: by op.
     """
-    every = [session for of_op in sessions.values() for session in of_op]
+    all_sessions = [session for of_op in sessions.values() for session in of_op]
     timed = {
-        op: ok_rows(frame).assign(minute=minutes_since_start(ok_rows(frame), every))
-        for op, frame in frames.items()
+        op: rows.assign(minute=minutes_since_start(rows, all_sessions))
+        for op, rows in ((op, ok_rows(frame)) for op, frame in frames.items())
     }
-    drift = {op: sentinel_drift(frame) for op, frame in frames.items()}
     drift = {
-        op: d.assign(minute=minutes_since_start(d, every)) for op, d in drift.items() if len(d) > 1
+        op: rows.assign(minute=minutes_since_start(rows, all_sessions))
+        for op, rows in ((op, sentinel_drift(frame)) for op, frame in frames.items())
+        if len(rows) > 1
     }
-    seen = [r for r in _READINGS if any(f[r[0]].notna().any() for f in timed.values())]
-    panels = (1 if drift else 0) + len(seen)
+    readings = [r for r in _READINGS if any(rows[r[0]].notna().any() for rows in timed.values())]
+    panels = (1 if drift else 0) + len(readings)
     if not panels:
         return None
     with look():
@@ -58,29 +59,26 @@ def draw_session(
         stack = list(figure.subplots(panels, 1, sharex=True, squeeze=False)[:, 0])
         if drift:
             _sentinel(stack[0], drift)
-        for axes, reading in zip(stack[1 if drift else 0 :], seen, strict=True):
+        for axes, reading in zip(stack[1 if drift else 0 :], readings, strict=True):
             _reading(axes, timed, *reading)
         stack[-1].set_xlabel("minutes since the first session began")
-        ops = [op for op in timed if len(timed[op])] if seen else list(drift)
-        handles = [Patch(color=op_colour(op), label=op) for op in ops]
-        figure.legend(handles=handles, loc="outside upper left", ncols=6, handlelength=0.8)
+        ops = [op for op in timed if len(timed[op])] if readings else list(drift)
+        legend(figure, colour_patches({op: op_colour(op) for op in ops}), 6, 0.8)
         figure.align_ylabels()
-    facts = " ".join([*_drift_facts(drift), *_reading_facts(timed)])
     return Picture(
         key="session",
         figure=figure,
         op=max(timed, key=lambda op: len(timed[op])),
-        alt=f"State of the device over the session. {facts}",
-        facts=facts,
+        alt="State of the device over the session.",
+        facts=" ".join([*_drift_facts(drift), *_reading_facts(timed)]),
     )
 
 
 def _sentinel(axes: Any, drift: Mapping[str, pd.DataFrame]) -> None:
     axes.axhline(0, color=MUTED, linewidth=0.8)
     for op, rows in drift.items():
-        shown = rows.assign(percent=100 * (rows["ratio"] - 1))
         sns.lineplot(
-            data=shown,
+            data=rows.assign(percent=100 * (rows["ratio"] - 1)),
             x="minute",
             y="percent",
             ax=axes,
@@ -94,7 +92,7 @@ def _sentinel(axes: Any, drift: Mapping[str, pd.DataFrame]) -> None:
     axes.set(xlabel="", ylabel="sentinel, %")
     axes.yaxis.set_major_locator(MaxNLocator(4))
     axes.yaxis.set_major_formatter(
-        FuncFormatter(lambda value, _: f"{value:+.1f}".replace("-", "\u2212"))
+        FuncFormatter(lambda value, _: f"{value:+.1f}".replace("-", "\N{MINUS SIGN}"))
     )
 
 
@@ -102,11 +100,11 @@ def _reading(
     axes: Any, timed: Mapping[str, pd.DataFrame], column: str, name: str, unit: str
 ) -> None:
     for op, rows in timed.items():
-        some = thinned(rows[rows[column].notna()], _MOST)
-        axes.scatter(some["minute"], some[column], s=5, color=op_colour(op), linewidth=0)
+        drawn = thinned(rows[rows[column].notna()], _MOST_READINGS)
+        axes.scatter(drawn["minute"], drawn[column], s=5, color=op_colour(op), linewidth=0)
     axes.set(xlabel="", ylabel=name)
     axes.yaxis.set_major_locator(MaxNLocator(4))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: tick_text(value, unit)))
+    unit_axis(axes.yaxis, unit)
 
 
 def _drift_facts(drift: Mapping[str, pd.DataFrame]) -> list[str]:
@@ -131,15 +129,14 @@ def _reading_facts(timed: Mapping[str, pd.DataFrame]) -> list[str]:
 def draw_burst(frame: pd.DataFrame) -> Picture | None:
     """Settled time over that of the first turn, against time; None without any warm-up."""
     rows = ok_rows(frame)
-    rows = rows[
-        rows["burst_median_s"].notna() & (rows["repeat"] == 0) & (rows["method"] == "graph")
-    ]
+    has_burst = rows["burst_median_s"].notna() & (rows["repeat"] == 0) & (rows["method"] == "graph")
+    rows = rows[has_burst]
     if rows.empty:
         return None
     rows = rows.assign(slower=100 * (rows["median_s"] / rows["burst_median_s"] - 1))
     op = str(rows["op"].iloc[0])
-    some = thinned(rows, 1500)
-    recipes = by_recipe_order([str(r) for r in set(rows["recipe"])], op)
+    drawn = thinned(rows, _MOST_DOTS)
+    recipes = in_recipe_order(rows["recipe"], op)
     with look():
         figure = new_figure(320)
         axes = figure.subplots()
@@ -147,7 +144,7 @@ def draw_burst(frame: pd.DataFrame) -> Picture | None:
         axes.axhline(0, color=MUTED, linewidth=0.8)
         for recipe in recipes:
             sns.scatterplot(
-                data=some[some["recipe"] == recipe],
+                data=drawn[drawn["recipe"] == recipe],
                 x="median_s",
                 y="slower",
                 ax=axes,
@@ -159,15 +156,13 @@ def draw_burst(frame: pd.DataFrame) -> Picture | None:
             )
         log_axis(axes.xaxis, "s")
         axes.set(xlabel="settled time", ylabel="settled over burst, %")
-        handles = [Patch(color=recipe_colour(recipe), label=recipe) for recipe in recipes]
-        figure.legend(handles=handles, loc="outside upper left", ncols=5, handlelength=0.8)
-    facts = _burst_facts(rows) + thinning_note(len(some), len(rows))
+        legend(figure, colour_patches(recipe_colours(recipes)), 5, 0.8)
     return Picture(
         key="burst_against_settled",
         figure=figure,
         op=op,
-        alt=f"How much slower a settled device is than a burst. {facts}",
-        facts=facts,
+        alt="How much slower a settled device is than a burst.",
+        facts=_burst_facts(rows) + thinning_note(len(drawn), len(rows)),
     )
 
 
@@ -175,9 +170,8 @@ def _burst_facts(rows: pd.DataFrame) -> str:
     long = rows[rows["median_s"] >= 1e-4]
     if long.empty:
         return f"Median change {percent(float(rows['slower'].median()) / 100, signed=True)}."
-    low, high = (float(long["slower"].quantile(q)) / 100 for q in (0.5, 0.95))
+    middle, high = (float(long["slower"].quantile(q)) / 100 for q in (0.5, 0.95))
     return (
-        f"Of {count_of(len(long), 'point')} of 100 \N{MICRO SIGN}s and more, the median is "
-        f"{percent(low)} slower once settled, the 95th percentile "
-        f"{percent(high)}."
+        f"Of {count_of(len(long), 'point')} of 100 {MICROSECONDS} and more, the median is "
+        f"{percent(middle)} slower once settled, the 95th percentile {percent(high)}."
     )

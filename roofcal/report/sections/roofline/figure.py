@@ -10,57 +10,53 @@ from matplotlib.axes import Axes
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.records import Calibration
 from roofcal.ops import BY_NAME
-from roofcal.report.data.tidy import axes_of, ok_rows, row_of_largest, standard_protocol
-from roofcal.report.kit.numbers import count_of, scaled
+from roofcal.report.data.drawing import in_recipe_order, provider_marker, recipe_colour
+from roofcal.report.data.roofs import ceilings, stream_rates
+from roofcal.report.data.tidy import axes_of, row_of_largest, standard_rows
+from roofcal.report.kit.numbers import count_of, scaled, shape_text
 from roofcal.report.kit.pictures import Picture, thinned, thinning_note
 from roofcal.report.kit.styles import (
+    DASHED_LEVEL,
     MUTED,
     PAPER,
-    by_recipe_order,
     log_axis,
     look,
     new_figure,
-    provider_marker,
-    recipe_colour,
+    panel_grid,
 )
 
-_MOST: Final = 1200  # per panel
-_COLUMNS: Final = 2
+_MOST_DOTS: Final = 1200  # per panel
+_ACROSS: Final = 2
 
 
-def draw(
+def draw_roofline(
     frame: pd.DataFrame, calibration: Calibration | None, spec: DeviceSpec | None
 ) -> Picture | None:
     """One panel per math dtype; None for an op that computes nothing, or without any time."""
-    rows = ok_rows(frame[standard_protocol(frame)])
+    rows = standard_rows(frame)
     rows = rows[rows["flops"] > 0]
     if rows.empty:
         return None
     op = str(rows["op"].iloc[0])
     rows = rows.assign(math_dtype=_math_dtypes(rows), intensity=rows["flops"] / rows["dram_bytes"])
     dtypes = [str(d) for d in dict.fromkeys(rows.sort_values("recipe")["math_dtype"])]
-    lines = -(-len(dtypes) // _COLUMNS)
     with look():
-        figure = new_figure(360 * lines + 20)
-        grid = figure.subplots(
-            lines, min(len(dtypes), _COLUMNS), squeeze=False, sharex=True, sharey=True
-        )
-        panels = list(grid.flat)
-        for axes, dtype in zip(panels, dtypes, strict=False):
+        figure = new_figure(360 * -(-len(dtypes) // _ACROSS) + 20)
+        panels = panel_grid(figure, len(dtypes), _ACROSS, sharex=True, sharey=True)
+        for axes, dtype in zip(panels, dtypes, strict=True):
             _panel(axes, rows[rows["math_dtype"] == dtype], dtype, calibration, spec)
-        for axes in panels[len(dtypes) :]:
-            axes.set_visible(False)
-        _name_axes(grid, rows)
-    drawn = sum(min(_MOST, int((rows["math_dtype"] == dtype).sum())) for dtype in dtypes)
+        _name_axes(panels, rows)
+    drawn = sum(min(_MOST_DOTS, int((rows["math_dtype"] == dtype).sum())) for dtype in dtypes)
     best = row_of_largest(rows, "achieved_flops_per_s")
     rate = scaled(float(best["achieved_flops_per_s"]), "flop/s")
-    fastest = f"The fastest point is {best['recipe']} at {rate} ({_shape(best)})."
+    shape = shape_text(best[axis] for axis in axes_of(rows))
     return Picture(
         key="roofline",
         figure=figure,
         op=op,
-        alt=f"Roofline plot of {len(rows):,} {op} points, one panel per number format. {fastest}",
-        facts=f"{count_of(len(rows), 'point')}. {fastest}{thinning_note(drawn, len(rows))}",
+        alt=f"Roofline plot of {op}, one panel per number format.",
+        facts=f"{count_of(len(rows), 'point')}. The fastest point is {best['recipe']} at {rate} "
+        f"({shape}).{thinning_note(drawn, len(rows))}",
     )
 
 
@@ -68,17 +64,11 @@ def _math_dtypes(rows: pd.DataFrame) -> list[str]:
     """The dtype whose datasheet rate each row runs at."""
     op, axes = BY_NAME[str(rows["op"].iloc[0])], axes_of(rows)
     first = rows.drop_duplicates("recipe").set_index("recipe")
-    known = {
+    dtypes = {
         str(recipe): op.work(str(recipe), {axis: int(row[axis]) for axis in axes}).math_dtype
         for recipe, row in first.iterrows()
     }
-    return [known[recipe] or "" for recipe in rows["recipe"]]
-
-
-def _shape(row: "pd.Series[Any]") -> str:
-    names = list(row.index)
-    axes = names[names.index("recipe") + 1 : names.index("world_size")]
-    return " \N{MULTIPLICATION SIGN} ".join(f"{row[axis]:,}" for axis in axes)
+    return [dtypes[recipe] or "" for recipe in rows["recipe"]]
 
 
 def _panel(
@@ -92,17 +82,17 @@ def _panel(
     axes.set_yscale("log")
     span = np.geomspace(rows["intensity"].min() / 2, rows["intensity"].max() * 2, 200)
     _datasheet_roof(axes, span, dtype, spec)
-    some = thinned(rows, _MOST)
-    for recipe in by_recipe_order([str(r) for r in set(rows["recipe"])], str(rows["op"].iloc[0])):
+    drawn = thinned(rows, _MOST_DOTS)
+    for recipe in in_recipe_order(rows["recipe"], str(rows["op"].iloc[0])):
         _calibrated_roof(axes, span, recipe, calibration)
-        _points(axes, some[some["recipe"] == recipe], recipe)
+        _points(axes, drawn[drawn["recipe"] == recipe], recipe)
     axes.set_title(dtype)
     axes.legend(loc="lower right", handletextpad=0.1)
 
 
 def _points(axes: Axes, rows: pd.DataFrame, recipe: str) -> None:
+    several = rows["provider"].nunique() > 1
     for provider, group in rows.groupby("provider"):
-        several = rows["provider"].nunique() > 1
         sns.scatterplot(
             data=group,
             x="intensity",
@@ -123,15 +113,10 @@ def _datasheet_roof(axes: Axes, span: Any, dtype: str, spec: DeviceSpec | None) 
     if spec is None or peak is None:
         return
     line = np.minimum(peak, span * spec.dram_bytes_per_s)
-    axes.plot(span, line, color=MUTED, linestyle=(0, (5, 2.5)), linewidth=1.1)
-    text = f"datasheet {scaled(peak, 'flop/s')}, {scaled(spec.dram_bytes_per_s, 'B/s')}"
-    _beside(axes, text, span[-1], peak)
-
-
-def _beside(axes: Axes, text: str, x: float, y: float) -> None:
+    axes.plot(span, line, color=MUTED, linestyle=DASHED_LEVEL, linewidth=1.1)
     axes.annotate(
-        text,
-        xy=(x, y),
+        f"datasheet {scaled(peak, 'flop/s')}, {scaled(spec.dram_bytes_per_s, 'B/s')}",
+        xy=(span[-1], peak),
         xytext=(-2, 4),
         textcoords="offset points",
         ha="right",
@@ -142,25 +127,19 @@ def _beside(axes: Axes, text: str, x: float, y: float) -> None:
 
 
 def _calibrated_roof(axes: Axes, span: Any, recipe: str, calibration: Calibration | None) -> None:
-    constants = calibration.constants if calibration else {}
-    peaks = [c.value for n, c in constants.items() if n.endswith(f".{recipe}.ceiling_flops_per_s")]
-    kinds = [f"dram_{kind}_bytes_per_s" for kind in ("read", "write", "copy")]
-    slopes = [constants[name].value for name in kinds if name in constants]
-    if peaks and slopes:
-        line = np.minimum(max(peaks), span * max(slopes))
+    peak = ceilings(calibration).get(recipe)
+    slope = max((rate.value for rate in stream_rates(calibration)), default=None)
+    if peak and slope:
+        line = np.minimum(peak, span * slope)
         axes.plot(span, line, color=recipe_colour(recipe), linewidth=1.3)
 
 
-def _name_axes(grid: Any, rows: pd.DataFrame) -> None:
-    for axes in grid[-1]:
-        axes.set_xlabel("arithmetic intensity, FLOP per byte of least traffic")
-    for axes in grid[:, 0]:
-        axes.set_ylabel("achieved rate")
-    for axes in grid.flat:
+def _name_axes(panels: list[Axes], rows: pd.DataFrame) -> None:
+    for number, axes in enumerate(panels):
         log_axis(axes.yaxis, "flop/s")
         log_axis(axes.xaxis, "", base=4)
         axes.set_ylim(bottom=rows["achieved_flops_per_s"].min() / 1.6)
-        if axes not in grid[-1]:
-            axes.set_xlabel("")
-        if axes not in grid[:, 0]:
-            axes.set_ylabel("")
+        in_last_line = number // _ACROSS == (len(panels) - 1) // _ACROSS
+        intensity = "arithmetic intensity, FLOP per byte of least traffic"
+        axes.set_xlabel(intensity if in_last_line else "")
+        axes.set_ylabel("achieved rate" if number % _ACROSS == 0 else "")

@@ -2,16 +2,14 @@
 
 from pathlib import Path
 
-import pandas as pd
-
-from roofcal.report.data.analysis import Analysis, analyse, with_shape
+from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.data.loading import load_run
 
 
 def test_points_and_sessions_are_counted_over_all_ops(analysis: Analysis) -> None:
     assert analysis.points == sum(len(frame) for frame in analysis.frames.values())
     assert analysis.ok == analysis.timed == analysis.points - 4
-    assert len(analysis.every_session) == len(analysis.frames) == 4
+    assert len(analysis.all_sessions) == len(analysis.frames) == 4
 
 
 def test_tables_of_several_ops_name_sizes_in_one_column(analysis: Analysis) -> None:
@@ -32,7 +30,6 @@ def test_a_run_with_next_to_nothing_has_empty_tables(bare: Path) -> None:
 
     tables = (bare_analysis.errors, bare_analysis.violations, bare_analysis.missing)
     assert all(table.empty for table in tables)
-    assert bare_analysis.panel.empty
     assert bare_analysis.constants.empty
     assert list(bare_analysis.quality["op"]) == ["gemm", "cast"]
 
@@ -45,11 +42,3 @@ def test_a_run_without_any_plan_is_empty(bare: Path, tmp_path: Path) -> None:
     assert nothing.points == nothing.ok == 0
     assert nothing.errors.empty
     assert nothing.quality.empty
-
-
-def test_shapes_of_a_tidy_frame_stand_behind_the_recipe(analysis: Analysis) -> None:
-    shaped = with_shape(analysis.frames["cast"])
-    assert list(shaped.columns[:4]) == ["op", "provider", "recipe", "shape"]
-    assert shaped["shape"].iloc[0] == "1,024 \N{MULTIPLICATION SIGN} 8,192"
-    assert with_shape(analysis.frames["cast"].iloc[:0]).empty
-    assert isinstance(shaped, pd.DataFrame)

@@ -7,8 +7,8 @@ import pytest
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.records import Protocol
-from roofcal.report.data.analysis import Analysis, with_shape
-from roofcal.report.data.audit import not_ok, reasons, roofs_beaten, violations, worst_factor
+from roofcal.report.data.analysis import Analysis
+from roofcal.report.data.audit import not_ok, violations, worst_factor
 from roofcal.report.data.loading import load_run
 from roofcal.report.data.tidy import tidy_frame
 from tests.roofcal.report.synthetic import (
@@ -101,34 +101,6 @@ def test_without_a_datasheet_the_calibrated_roof_is_held_against(tmp_path: Path)
     assert "ceiling too low" in table["cause"][0]
 
 
-def test_violations_are_counted_by_roof_and_cause(tmp_path: Path, h200: DeviceSpec) -> None:
-    made = MadeUpRun()
-    for m, factor in ((8192, 1.1), (4096, 1.3)):
-        time = 2 * m * 8192 * 8192 / 989.5e12 / factor
-        made.measure(product(m, 8192, 8192), seconds=time)
-
-    counted = roofs_beaten(audit(tmp_path, h200, made))
-
-    first = counted.iloc[0]
-    assert (first["bound"], first["points"]) == ("datasheet", 2)
-    assert first["worst"] == pytest.approx(1.3)
-
-
 def test_every_point_without_a_time_is_listed(analysis: Analysis) -> None:
     missing = not_ok(analysis.frames["gemm"])
     assert sorted(missing["status"]) == ["failed", "not_reached", "unsupported", "unsupported"]
-
-
-def test_reasons_that_differ_in_numbers_alone_are_counted_together(tmp_path: Path) -> None:
-    made = MadeUpRun()
-    for n in (17, 555, 1001):
-        made.fail(product(64, n, 64), "unsupported", f"n={n} is no multiple of 16")
-    made.fail(product(64, 64, 64), "failed", "out of luck")
-    missing = not_ok(tidy_frame(load_run(made.write(tmp_path)), "gemm", None))
-
-    counted = reasons(with_shape(missing))
-
-    assert list(counted["count"]) == [3, 1]
-    assert counted["reason"][0] == "n=17 is no multiple of 16"
-    assert counted["example"][0] == "64 \N{MULTIPLICATION SIGN} 17 \N{MULTIPLICATION SIGN} 64"
-    assert list(reasons(missing)["example"]) == ["64 x 17 x 64", "64 x 64 x 64"]

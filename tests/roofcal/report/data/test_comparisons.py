@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
-from roofcal.core.records import Protocol
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.comparisons import method_panel, protocol_name, speedups
+from roofcal.report.data.comparisons import fastest_pair, narrower_recipes, speedups
 from roofcal.report.data.loading import load_run
 from roofcal.report.data.tidy import tidy_frame
 from tests.roofcal.report.synthetic import MadeUpRun, product, true_seconds
@@ -60,42 +60,14 @@ def test_a_provider_without_the_baseline_is_compared_with_the_fastest_that_has_i
     assert list(zip(table["provider"], table["speedup"], strict=True)) == [("triton", 2.0)]
 
 
-def test_the_panel_holds_each_method_against_graph_replay(analysis: Analysis) -> None:
-    ratios = {protocol_name(row): row["ratio"] for row in analysis.panel.to_dict("records")}
-
-    assert ratios == pytest.approx(
-        {
-            "graph, hot": 1.0,
-            "graph, cold, zeros": 0.9,
-            "events + flush, cold": 1.5,
-            "profiler, cold": 1.2,
-            "wall, cold": 3.0,
-            "graph, cold": 1.0,
-        }
-    )
+def test_a_pair_on_few_shapes_is_not_the_fastest() -> None:
+    rows = [("often", 1.5)] * 4 + [("half", 2.0)] * 2 + [("once", 3.0)]
+    table = pd.DataFrame(rows, columns=["recipe", "speedup"]).assign(provider="made")
+    assert fastest_pair(table) == ("half", "made", 2.0)
 
 
-def test_a_panel_point_without_its_standard_time_has_no_ratio(tmp_path: Path) -> None:
-    made = MadeUpRun()
-    made.measure(product(64, 64, 64, protocol=Protocol(method="wall"), sweeps=("panel_cpu",)))
-    made.fail(product(64, 64, 64, sweeps=("panel_cpu",)), "failed", "x")
-
-    panel = method_panel(tidy_frame(load_run(made.write(tmp_path)), "gemm", None))
-
-    assert len(panel) == 1
-    assert panel["ratio"].isna().all()
-
-
-@pytest.mark.parametrize(
-    ("method", "distribution", "words"),
-    [
-        ("graph", "normal", "graph, cold"),
-        ("events_flush", "zeros", "events + flush, cold, zeros"),
-        ("graph", "heavy_tails", "graph, cold, heavy tails"),
-        ("accuracy", "normal", "not timed"),
-        ("accuracy", "outlier_channels", "not timed, outlier channels"),
-    ],
-)
-def test_a_protocol_has_words(method: str, distribution: str, words: str) -> None:
-    row = {"method": method, "cache": "cold", "distribution": distribution}
-    assert protocol_name(row) == words
+def test_the_recipes_that_save_bits() -> None:
+    assert "fp8_axiswise" in narrower_recipes("gemm")
+    assert not {"bf16", "fp32"} & set(narrower_recipes("gemm"))
+    assert narrower_recipes("cast") == []
+    assert narrower_recipes("linear") == []

@@ -3,7 +3,7 @@
 import pytest
 
 from roofcal.core.devices import DeviceSpec
-from roofcal.report.data.constants import COLUMNS, constants_table, probe_errors_table
+from roofcal.report.data.constants import COLUMNS, constants_table
 from tests.roofcal.report.synthetic import COPY, MadeUpRun, add_constants
 
 
@@ -67,9 +67,3 @@ def test_an_empty_calibration_is_an_empty_table() -> None:
     table = constants_table(MadeUpRun().calibration(), None)
     assert table.empty
     assert tuple(table.columns) == COLUMNS
-
-
-def test_errors_of_the_fit_are_listed_by_recipe(made: MadeUpRun) -> None:
-    (row,) = probe_errors_table(made.calibration()).to_dict("records")
-    whose = {"op": "gemm", "provider": "cublaslt", "recipe": "bf16"}
-    assert row == whose | {"count": 64.0, "mape": 0.05, "median": 0.04, "p95": 0.12}

@@ -1,11 +1,14 @@
 """Errors by model, regime and recipe, against errors that the made-up run was given."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from roofcal.core.devices import DeviceSpec
+from roofcal.core.regimes import REGIMES
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.loading import Run, load_run
 from roofcal.report.data.prediction_errors import (
@@ -15,10 +18,11 @@ from roofcal.report.data.prediction_errors import (
     error_of,
     judged,
     providers_in,
-    rank_of_regime,
+    regime_rank,
     residuals,
 )
 from roofcal.report.data.tidy import tidy_frame
+from tests.paths import ROOT
 from tests.roofcal.report.synthetic import (
     MODEL_ERROR,
     RECIPES,
@@ -44,7 +48,7 @@ def test_probes_are_never_judged(run: Run, h200: DeviceSpec) -> None:
 
 @pytest.mark.parametrize("regime", ["decode", "mid", "large", "skinny_k"])
 def test_the_error_of_a_regime_is_the_one_it_was_given(analysis: Analysis, regime: str) -> None:
-    row = error_of(analysis.errors, "calibrated", regime=regime)
+    row = error_of(analysis.errors, "calibrated", op="gemm", regime=regime)
 
     assert row is not None
     assert row["mape"] == pytest.approx(abs(MODEL_ERROR[regime]))
@@ -57,12 +61,12 @@ def test_the_overall_error_weighs_every_point_alike(analysis: Analysis, run: Run
     frame = judged(tidy_frame(run, "gemm", None))
     expected = [abs(MODEL_ERROR[regime]) for regime in frame["regime"]]
 
-    row = error_of(analysis.errors, "calibrated")
+    row = error_of(analysis.errors, "calibrated", op="gemm")
 
     assert row is not None
     assert row["count"] == len(expected)
     assert row["mape"] == pytest.approx(sum(expected) / len(expected))
-    other = error_of(analysis.errors, "torchao")
+    other = error_of(analysis.errors, "torchao", op="gemm")
     assert other is not None
     assert other["mape"] == pytest.approx(0.3)
 
@@ -87,7 +91,7 @@ def test_the_95th_percentile_and_the_worst_are_of_the_errors(tmp_path: Path) -> 
         made.predict(point, "calibrated", true_seconds(point) * (1 + error))
     frame = tidy_frame(load_run(made.write(tmp_path)), "gemm", None)
 
-    row = error_of(error_by_regime(frame), "calibrated")
+    row = error_of(error_by_regime(frame), "calibrated", op="gemm")
 
     assert row is not None
     assert row["worst_error"] == pytest.approx(-0.5)
@@ -105,7 +109,10 @@ def test_points_inside_their_interval_and_those_faster_than_it_are_counted(tmp_p
         made.predict(point, "calibrated", guess, low_s=0.9 * guess, high_s=1.1 * guess)
         made.predict(point, "torchao", guess)
     errors = error_by_regime(tidy_frame(load_run(made.write(tmp_path)), "gemm", None))
-    calibrated, torchao = error_of(errors, "calibrated"), error_of(errors, "torchao")
+    calibrated, torchao = (
+        error_of(errors, "calibrated", op="gemm"),
+        error_of(errors, "torchao", op="gemm"),
+    )
     assert calibrated is not None
     assert torchao is not None
     assert calibrated["coverage"] == 0.75
@@ -129,16 +136,16 @@ def test_a_model_is_judged_on_the_points_it_predicts(tmp_path: Path) -> None:
     made.predict(product(64, 64, 64), "torchao", 2 * true_seconds(product(64, 64, 64)))
     frame = tidy_frame(load_run(made.write(tmp_path)), "gemm", None)
 
-    row = error_of(error_by_regime(frame), "torchao")
+    row = error_of(error_by_regime(frame), "torchao", op="gemm")
 
     assert row is not None
     assert (row["count"], row["mape"]) == (1, pytest.approx(1.0))
-    assert error_of(error_by_regime(frame), "calibrated") is None
+    assert error_of(error_by_regime(frame), "calibrated", op="gemm") is None
 
 
 def test_regimes_come_in_the_order_of_size() -> None:
     names = ["ragged", "other", "large", ALL, "decode", "mid"]
-    assert sorted(names, key=rank_of_regime) == [ALL, "decode", "mid", "large", "ragged", "other"]
+    assert sorted(names, key=regime_rank) == [ALL, "decode", "mid", "large", "ragged", "other"]
 
 
 def test_rows_of_the_table_are_sorted_for_reading(analysis: Analysis) -> None:
@@ -157,7 +164,7 @@ def test_providers_are_judged_together_and_apart(tmp_path: Path) -> None:
     found = {
         name: row["mape"]
         for name in (ALL, "cublaslt", "triton")
-        if (row := error_of(table, "calibrated", provider=name)) is not None
+        if (row := error_of(table, "calibrated", op="gemm", provider=name)) is not None
     }
     assert found == pytest.approx({ALL: 0.2, "cublaslt": 0.1, "triton": 0.3})
     assert providers_in(table, "gemm") == ["cublaslt", "triton"]
@@ -165,3 +172,21 @@ def test_providers_are_judged_together_and_apart(tmp_path: Path) -> None:
 
 def test_one_provider_is_not_told_apart(analysis: Analysis) -> None:
     assert providers_in(analysis.errors, "gemm") == []
+
+
+def test_every_regime_of_products_has_its_place() -> None:
+    last, _ = regime_rank("no regime of products")
+    assert all(regime_rank(regime)[0] < last for regime in REGIMES)
+
+
+def test_a_regime_that_is_new_comes_last_and_stops_no_report() -> None:
+    """The sorting key asserted that it knows every regime: a new one ended in AssertionError."""
+    program = (
+        "import roofcal.core.regimes as regimes; regimes.REGIMES += ('huge',);"
+        "from roofcal.report.data.prediction_errors import regime_rank;"
+        "print(sorted(['huge', 'ragged', 'all'], key=regime_rank))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "['all', 'ragged', 'huge']"

@@ -6,13 +6,12 @@ from pathlib import Path
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.provenance import (
     commands,
-    derived_home,
+    derived_path,
     environment_facts,
-    home,
-    sessions_table,
+    run_path,
     table_command,
 )
-from tests.roofcal.report.synthetic import CPU, GPU, MadeUpRun
+from tests.roofcal.report.synthetic import CPU, GPU
 
 RUN = f"nvidia-h200/{GPU.environment_id}"
 
@@ -34,27 +33,12 @@ def test_what_is_unknown_is_left_out() -> None:
     assert dict(environment_facts(CPU))["last-level cache"] == "32 MiB"
 
 
-def test_sessions_say_when_where_and_by_which_command() -> None:
-    (row,) = sessions_table([MadeUpRun().session("gemm")]).to_dict("records")
-
-    assert row["started_utc"] == "2026-11-21 04:00:00"
-    assert (row["commit"], row["code"], row["dirty"]) == ("0123456789ab", "fedcba987654", "no")
-    assert row["command"] == "python -m roofcal measure --plan plan/gemm.jsonl"
-    assert row["timing"] == '{"budget_s": 0.4}'
-
-
-def test_a_checkout_without_git_is_unknown() -> None:
-    session = replace(MadeUpRun().session("gemm"), git_commit=None, git_dirty=None)
-    (row,) = sessions_table([session]).to_dict("records")
-    assert (row["commit"], row["dirty"]) == (None, "unknown")
-
-
 def test_folders_are_named_as_in_any_checkout(analysis: Analysis) -> None:
     run = analysis.run
-    assert home(run) == derived_home(run) == f"results/{RUN}"
+    assert run_path(run) == derived_path(run) == f"results/{RUN}"
     published = replace(run, origin="published", derived=Path("elsewhere"))
-    assert home(published) == f"reports/published/{RUN}"
-    assert derived_home(published) == f"results/replay/{RUN}"
+    assert run_path(published) == f"reports/published/{RUN}"
+    assert derived_path(published) == f"results/replay/{RUN}"
 
 
 def test_the_commands_lead_from_records_to_page(analysis: Analysis) -> None:

@@ -11,6 +11,7 @@ from roofcal.core.devices import DeviceSpec
 from roofcal.core.statistics import summarise
 from roofcal.ops import BY_NAME
 from roofcal.ops.linear.spec import OUTPUTS
+from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.loading import Run, load_run
 from roofcal.report.data.tidy import (
     NOT_REACHED,
@@ -19,12 +20,14 @@ from roofcal.report.data.tidy import (
     interval_columns,
     models_in,
     ok_rows,
+    protocol_name,
     role_of,
     row_of_largest,
     sqnr_column,
     sqnr_columns,
     standard_protocol,
     tidy_frame,
+    with_shape,
 )
 from tests.roofcal.report.linears import linear_run, true_db
 from tests.roofcal.report.synthetic import (
@@ -273,3 +276,26 @@ def test_a_point_of_accuracy_is_ok_without_a_time(tmp_path: Path) -> None:
 
 def test_ops_with_one_output_have_no_columns_of_outputs(gemm: pd.DataFrame) -> None:
     assert sqnr_columns(gemm) == []
+
+
+def test_shapes_of_a_tidy_frame_stand_behind_the_recipe(analysis: Analysis) -> None:
+    shaped = with_shape(analysis.frames["cast"])
+    assert list(shaped.columns[:4]) == ["op", "provider", "recipe", "shape"]
+    assert shaped["shape"].iloc[0] == "1,024 \N{MULTIPLICATION SIGN} 8,192"
+    assert with_shape(analysis.frames["cast"].iloc[:0]).empty
+    assert isinstance(shaped, pd.DataFrame)
+
+
+@pytest.mark.parametrize(
+    ("method", "distribution", "words"),
+    [
+        ("graph", "normal", "graph, cold"),
+        ("events_flush", "zeros", "events + flush, cold, zeros"),
+        ("graph", "heavy_tails", "graph, cold, heavy tails"),
+        ("accuracy", "normal", "not timed"),
+        ("accuracy", "outlier_channels", "not timed, outlier channels"),
+    ],
+)
+def test_a_protocol_has_words(method: str, distribution: str, words: str) -> None:
+    row = {"method": method, "cache": "cold", "distribution": distribution}
+    assert protocol_name(row) == words

@@ -49,7 +49,7 @@ def test_an_empty_table_keeps_its_heads() -> None:
 
 
 def test_a_text_can_be_sorted_by_the_number_behind_it() -> None:
-    column = Column(key="shown", label="x", kind="number", by="si")
+    column = Column(key="shown", label="x", kind="number", sort_key="si")
     body = body_of(pd.DataFrame({"shown": ["4.0 TB/s"], "si": [4e12]}), column)
     assert body == '<tr><td class=n data-v="4e+12">4.0 TB/s</td></tr>'
 

@@ -1,47 +1,68 @@
-"""Tables and figures of a chapter get ids, sources and commands of their own."""
+"""Tables and figures of a section get ids, sources and captions of their own."""
 
+from pathlib import Path
+
+import pandas as pd
 import pytest
 
-from roofcal.report.data.analysis import Analysis
-from roofcal.report.kit.blocks import FigureBlock
+from roofcal.report.kit.blocks import FigureBlock, absence
+from roofcal.report.kit.captions import CaptionError
 from roofcal.report.kit.columns import text
-from roofcal.report.kit.writer import Pen, absent
-from roofcal.report.sections.roofline.figure import draw
+from roofcal.report.kit.pictures import Picture
+from roofcal.report.kit.styles import look, new_figure
+from roofcal.report.kit.writer import OpSource, SectionWriter, figure_prefixes
 
 
 @pytest.fixture
-def pen(analysis: Analysis) -> Pen:
-    return Pen(analysis, "h200", 3)
+def writer(tmp_path: Path) -> SectionWriter:
+    (tmp_path / "dots.md").write_text("# Dots of {{ title }}\n\nWhat they show.\n")
+    return SectionWriter(
+        anchor="h200",
+        prefixes=figure_prefixes(3),
+        captions=tmp_path,
+        source_of=lambda op: OpSource(
+            csv=f"{op}.csv", command=f"print --op {op}", words={"title": op.upper()}
+        ),
+    )
 
 
-def test_studies_are_the_study_ops_with_points(pen: Pen) -> None:
-    assert set(pen.studies()) == {"gemm", "cast"}
-    assert "probe_copy" in pen.a.frames
+def picture(key: str = "dots") -> Picture:
+    with look():
+        figure = new_figure(100)
+        figure.subplots().scatter([1, 2], [1, 2])
+    return Picture(key=key, figure=figure, op="gemm", alt="Two dots.", facts="There are 2.")
 
 
-def test_a_table_is_named_after_the_chapter(pen: Pen) -> None:
-    table = pen.table("x", "A table", pen.a.frames["gemm"], [text("recipe", "recipe")], "x.csv")
+def test_a_table_is_named_after_the_chapter(writer: SectionWriter) -> None:
+    frame = pd.DataFrame({"recipe": ["a", "b"]})
+    table = writer.table("x", "A table", frame, [text("recipe", "recipe")], "x.csv")
     assert (table.id, table.caption, table.source) == ("h200-x", "A table", "x.csv")
-    assert table.total == len(pen.a.frames["gemm"])
+    assert table.total == 2
 
 
-def test_figures_are_told_apart_and_name_their_data(pen: Pen) -> None:
-    picture = draw(pen.a.frames["gemm"], pen.a.run.calibration, pen.a.spec)
-    first, second = pen.drawn([picture, None, picture], command="a command")
+def test_figures_are_told_apart_and_name_their_data(writer: SectionWriter) -> None:
+    first, second = writer.figures(picture(), None, picture(), command="a command")
     assert isinstance(first, FigureBlock)
     assert isinstance(second, FigureBlock)
-    assert first.source == pen.csv("gemm") == "nvidia-h200_gemm.csv"
+    assert first.source == writer.csv("gemm") == "gemm.csv"
     assert first.command == "a command"
     assert "f3x1x" in first.svg
     assert "f3x2x" in second.svg
-    (usual,) = pen.drawn([picture])
+    (usual,) = writer.figures(picture(), source="other.csv")
     assert isinstance(usual, FigureBlock)
-    assert usual.command.endswith("--op gemm")
+    assert (usual.source, usual.command) == ("other.csv", "print --op gemm")
 
 
-def test_errors_are_those_of_the_op(pen: Pen) -> None:
-    assert set(pen.errors("gemm")["op"]) == {"gemm"}
+def test_a_figure_has_the_caption_beside_its_section_in_the_words_of_its_op(
+    writer: SectionWriter,
+) -> None:
+    (figure,) = writer.figures(picture())
+    assert isinstance(figure, FigureBlock)
+    assert (figure.title, figure.caption) == ("Dots of GEMM", ("What they show.",))
+    assert 'aria-label="Two dots. There are 2."' in figure.svg
+    with pytest.raises(CaptionError, match=r"none\.md is missing"):
+        list(writer.figures(picture("none")))
 
 
 def test_what_is_absent_is_said_quietly() -> None:
-    assert absent("Nothing here.").quiet
+    assert absence("Nothing here.").quiet

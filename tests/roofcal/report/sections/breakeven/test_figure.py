@@ -7,7 +7,8 @@ import pytest
 from matplotlib.collections import LineCollection
 
 from roofcal.report.kit.pictures import Picture
-from roofcal.report.sections.breakeven.figure import draw_breakeven, hatching
+from roofcal.report.kit.styles import hatching
+from roofcal.report.sections.breakeven.figure import draw_breakeven
 from tests.roofcal.report.break_evens import made_up_map
 
 

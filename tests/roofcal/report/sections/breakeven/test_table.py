@@ -7,14 +7,14 @@ import pandas as pd
 import pytest
 
 from roofcal.core.devices import DeviceSpec
-from roofcal.report.chapter import Writer
 from roofcal.report.data.analysis import Analysis, analyse
+from roofcal.report.data.derived import read_derived
 from roofcal.report.data.loading import ReportError, load_run
 from roofcal.report.data.provenance import commands
 from roofcal.report.kit.blocks import FigureBlock, Prose, Table
-from roofcal.report.sections.breakeven.table import COLUMNS, NEEDED, read_map, smallest_m
-from roofcal.report.write import csv_tables
+from roofcal.report.sections.breakeven.table import COLUMNS, FILE, NEEDED, NUMBERS, smallest_m
 from tests.roofcal.report.break_evens import made_up_map, write_map
+from tests.roofcal.report.chapters import blocks_of, csv_tables
 
 
 @pytest.fixture(scope="module")
@@ -28,13 +28,13 @@ def mapped(folder: Path, h200: DeviceSpec, tmp_path_factory: pytest.TempPathFact
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:
     write_map(tmp_path)
-    pd.testing.assert_frame_equal(read_map(tmp_path), made_up_map())
+    pd.testing.assert_frame_equal(read_derived(tmp_path / FILE, NEEDED, NUMBERS), made_up_map())
 
 
 def test_no_file_and_a_header_alone_are_an_empty_map(tmp_path: Path) -> None:
-    assert read_map(tmp_path).empty
+    assert read_derived(tmp_path / FILE, NEEDED, NUMBERS).empty
     (tmp_path / "breakeven.csv").write_text(",".join(NEEDED) + "\n")
-    assert read_map(tmp_path).empty
+    assert read_derived(tmp_path / FILE, NEEDED, NUMBERS).empty
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_no_file_and_a_header_alone_are_an_empty_map(tmp_path: Path) -> None:
 def test_a_damaged_map_is_named(tmp_path: Path, text: str, says: str) -> None:
     (tmp_path / "breakeven.csv").write_text(text)
     with pytest.raises(ReportError, match=rf"breakeven\.csv: {says}.* run `make study` again"):
-        read_map(tmp_path)
+        read_derived(tmp_path / FILE, NEEDED, NUMBERS)
 
 
 def test_each_weight_has_one_answer() -> None:
@@ -62,9 +62,8 @@ def test_each_weight_has_one_answer() -> None:
 
 
 def test_the_section_has_figure_table_and_command(mapped: Analysis) -> None:
-    chapter = Writer(mapped, "h200", 0).chapter()
-    (section,) = [s for s in chapter.sections if s.id == "h200-breakeven"]
-    figure, table = section.blocks
+    blocks = blocks_of(mapped, "breakeven")
+    figure, table = blocks
     assert isinstance(figure, FigureBlock)
     assert figure.source == "breakeven.csv"
     assert "python -m roofcal breakeven --run results/nvidia-h200/" in figure.command
@@ -75,7 +74,6 @@ def test_the_section_has_figure_table_and_command(mapped: Analysis) -> None:
 
 
 def test_a_run_without_a_map_says_so(analysis: Analysis) -> None:
-    chapter = Writer(analysis, "h200", 0).chapter()
-    (section,) = [s for s in chapter.sections if s.id == "h200-breakeven"]
-    assert section.blocks == [Prose(text="This run has no break-even map of linears.", quiet=True)]
+    blocks = blocks_of(analysis, "breakeven")
+    assert blocks == [Prose(text="This run has no break-even map of linears.", quiet=True)]
     assert not any("roofcal breakeven" in line for line in commands(analysis))

@@ -8,7 +8,7 @@ from roofcal.core.devices import DeviceSpec
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.data.loading import load_run
 from roofcal.report.sections.gathered.figures import draw_hidden, draw_ranks, draw_speedup
-from roofcal.report.sections.gathered.overlap import FUSED, OP, overlap
+from roofcal.report.sections.gathered.overlap import FUSED, OP, overlap_table
 from tests.roofcal.report.drawn import dots
 from tests.roofcal.report.gathers import APART, NINE, WORLD_SIZES, gathered_run
 
@@ -20,7 +20,7 @@ def gathers(tmp_path_factory: pytest.TempPathFactory, h200: DeviceSpec) -> Analy
 
 @pytest.fixture(scope="module")
 def table(gathers: Analysis) -> pd.DataFrame:
-    return overlap(gathers.frames[OP])
+    return overlap_table(gathers.frames[OP])
 
 
 def test_a_panel_per_world_size_and_recipe_has_every_ratio_and_the_ideal(

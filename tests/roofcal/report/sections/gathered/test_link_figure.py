@@ -8,7 +8,7 @@ from roofcal.ops.probe_link.spec import RECIPES
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.data.loading import load_run
 from roofcal.report.sections.gathered.link_figure import draw_links
-from roofcal.report.sections.gathered.links import OP, constants, curves
+from roofcal.report.sections.gathered.links import OP, link_constants, link_curves
 from tests.roofcal.report.drawn import dots
 from tests.roofcal.report.gathers import DIRECT, SIZES, WORLD_SIZES, gathered_run
 
@@ -19,7 +19,7 @@ def linked(tmp_path_factory: pytest.TempPathFactory, h200: DeviceSpec) -> Analys
 
 
 def test_a_panel_per_collective_has_dots_on_the_fitted_lines(linked: Analysis) -> None:
-    rows, fitted = curves(linked.frames[OP]), constants(linked.run.calibration)
+    rows, fitted = link_curves(linked.frames[OP]), link_constants(linked.run.calibration)
     picture = draw_links(rows, fitted, linked.spec)
     assert picture is not None
     titles = [axes.get_title(loc="left") for axes in picture.figure.axes]
@@ -37,12 +37,12 @@ def test_a_panel_per_collective_has_dots_on_the_fitted_lines(linked: Analysis) -
 
 
 def test_three_collectives_leave_a_panel_empty(linked: Analysis) -> None:
-    rows = curves(linked.frames[OP])
-    picture = draw_links(rows[rows["recipe"] != "copy_engine_peer"], constants(None), None)
+    rows = link_curves(linked.frames[OP])
+    picture = draw_links(rows[rows["recipe"] != "copy_engine_peer"], link_constants(None), None)
     assert picture is not None
     assert [axes.get_visible() for axes in picture.figure.axes] == [True, True, True, False]
     assert not [line for axes in picture.figure.axes for line in axes.lines]
 
 
 def test_without_probes_nothing_is_drawn(linked: Analysis) -> None:
-    assert draw_links(curves(None), constants(linked.run.calibration), None) is None
+    assert draw_links(link_curves(None), link_constants(linked.run.calibration), None) is None

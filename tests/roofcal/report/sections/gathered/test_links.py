@@ -18,8 +18,8 @@ def linked(tmp_path_factory: pytest.TempPathFactory, h200: DeviceSpec) -> Analys
 
 
 def test_a_row_has_rate_and_latency_of_a_collective_with_intervals(linked: Analysis) -> None:
-    table = section.constants(linked.run.calibration)
-    assert [column.key for column in section.CONSTANTS] == list(table.columns)
+    table = section.link_constants(linked.run.calibration)
+    assert [column.key for column in section.LINK_CONSTANTS] == list(table.columns)
     assert len(table) == len(WORLD_SIZES) * (2 * len(COLLECTIVES) - 1)
     some = table[(table["collective"] == "all_gather") & (table["world_size"] == 4)]
     assert some["by"].tolist() == ["nccl", "symm_mem"]
@@ -31,12 +31,12 @@ def test_a_row_has_rate_and_latency_of_a_collective_with_intervals(linked: Analy
 
 
 def test_gloo_is_known_by_its_evidence_and_no_calibration_by_no_rows() -> None:
-    assert list(section.constants(gloo_run().calibration())["by"]) == ["gloo"]
-    assert section.constants(None).empty
+    assert list(section.link_constants(gloo_run().calibration())["by"]) == ["gloo"]
+    assert section.link_constants(None).empty
 
 
 def test_curves_are_bytes_over_a_link(linked: Analysis) -> None:
-    rows = section.curves(linked.frames[section.OP])
+    rows = section.link_curves(linked.frames[section.OP])
     assert len(rows) == len(WORLD_SIZES) * (2 * len(COLLECTIVES) - 1) * len(SIZES)
     some = rows[(rows["recipe"] == "all_reduce") & (rows["provider"] == "nccl")]
     row = some[(some["world_size"] == 8) & (some["size_bytes"] == SIZES[-1])].iloc[0]
@@ -48,16 +48,16 @@ def test_curves_are_bytes_over_a_link(linked: Analysis) -> None:
 def test_one_method_makes_the_curves_graph_before_the_clock(linked: Analysis) -> None:
     frame = linked.frames[section.OP]
     twice = pd.concat([frame, frame.assign(method="wall")])
-    assert len(section.curves(twice)) == len(frame)
-    assert len(section.curves(frame.assign(method="wall"))) == len(frame)
-    assert section.curves(frame[:0]).empty
-    assert section.curves(None).empty
+    assert len(section.link_curves(twice)) == len(frame)
+    assert len(section.link_curves(frame.assign(method="wall"))) == len(frame)
+    assert section.link_curves(frame[:0]).empty
+    assert section.link_curves(None).empty
 
 
 def test_a_fit_belongs_to_collective_provider_and_world_size(linked: Analysis) -> None:
-    table = section.constants(linked.run.calibration)
-    found = section.fit_of(table, "copy_engine_peer", "symm_mem", 2)
+    table = section.link_constants(linked.run.calibration)
+    found = section.fit_of_curve(table, "copy_engine_peer", "symm_mem", 2)
     assert found is not None
     assert found["rate"] == DIRECT[1]
-    assert section.fit_of(table, "all_gather", "nccl", 16) is None
-    assert section.fit_of(table, "copy_engine_peer", "nccl", 2) is None
+    assert section.fit_of_curve(table, "all_gather", "nccl", 16) is None
+    assert section.fit_of_curve(table, "copy_engine_peer", "nccl", 2) is None

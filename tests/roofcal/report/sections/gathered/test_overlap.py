@@ -11,8 +11,8 @@ from roofcal.ops.all_gather_matmul.spec import BOUNDS
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.data.loading import load_run
 from roofcal.report.sections.gathered import overlap as section
-from roofcal.report.summary import sentences
-from roofcal.report.write import csv_tables
+from roofcal.report.summary import summary_sentences
+from tests.roofcal.report.chapters import csv_tables
 from tests.roofcal.report.gathers import (
     APART,
     NINE,
@@ -36,7 +36,7 @@ def gathers(tmp_path_factory: pytest.TempPathFactory, h200: DeviceSpec) -> Analy
 
 @pytest.fixture(scope="module")
 def table(gathers: Analysis) -> pd.DataFrame:
-    return section.overlap(gathers.frames[section.OP])
+    return section.overlap_table(gathers.frames[section.OP])
 
 
 def row_of(
@@ -82,30 +82,30 @@ def test_eager_calls_compare_with_eager_calls_and_have_no_prediction(table: pd.D
 
 def test_without_bounds_there_is_a_speedup_and_no_ideal(gathers: Analysis) -> None:
     frame = gathers.frames[section.OP]
-    bare = section.overlap(frame[~frame["provider"].isin(BOUNDS)])
+    bare = section.overlap_table(frame[~frame["provider"].isin(BOUNDS)])
     assert bare["speedup"].notna().all()
     assert bare[["ideal", "hidden", "over_product"]].isna().all(axis=None)
-    assert "perfect" not in " ".join(section.answer(bare))
+    assert "perfect" not in " ".join(section.answer_sentences(bare))
 
 
 def test_where_nothing_is_fused_the_row_is_that_in_sequence(gathers: Analysis) -> None:
     frame = gathers.frames[section.OP]
-    plain = section.overlap(frame[~frame["provider"].isin(section.FUSED)])
+    plain = section.overlap_table(frame[~frame["provider"].isin(section.FUSED)])
     assert set(plain["provider"]) == {"nccl_then_gemm"}
     assert set(plain["speedup"]) == {1.0}
     assert plain["hidden"].isna().all()
-    assert section.summary(plain).empty
-    assert list(section.answer(plain)) == []
+    assert section.overlap_summary(plain).empty
+    assert list(section.answer_sentences(plain)) == []
 
 
 def test_without_a_sequence_nothing_is_compared(gathers: Analysis) -> None:
     frame = gathers.frames[section.OP]
-    assert section.overlap(frame[frame["provider"] != "nccl_then_gemm"]).empty
-    assert section.overlap(frame[:0]).empty
+    assert section.overlap_table(frame[frame["provider"] != "nccl_then_gemm"]).empty
+    assert section.overlap_table(frame[:0]).empty
 
 
 def test_means_are_geometric_and_told_once_per_world_size(table: pd.DataFrame) -> None:
-    summed = section.summary(table)
+    summed = section.overlap_summary(table)
     assert [column.key for column in section.SUMMARY] == list(summed.columns)
     eight = summed[(summed["world_size"] == 8) & (summed["provider"] == "symm_mem_fused")]
     row = eight[(eight["mode"] == "graph") & (eight["recipe"] == "bf16")].iloc[0]
@@ -115,7 +115,7 @@ def test_means_are_geometric_and_told_once_per_world_size(table: pd.DataFrame) -
     ]
     assert row["speedup"] == pytest.approx(section.geometric_mean(pd.Series(times)))
     assert (row["least"], row["most"]) == pytest.approx((min(times), max(times)))
-    told = list(section.answer(table))
+    told = list(section.answer_sentences(table))
     assert len(told) == len(WORLD_SIZES)
     assert told[-1].startswith("On 8 GPUs symm_mem_fused is ")
     assert "perfect overlap would be" in told[-1]
@@ -132,21 +132,21 @@ def test_ranks_are_kept_apart_by_world_size_and_provider(gathers: Analysis) -> N
 
 def test_world_sizes_without_link_constants_are_named(gathers: Analysis, tmp_path: Path) -> None:
     frame, calibration = gathers.frames[section.OP], gathers.run.calibration
-    assert section.unpredicted(frame, calibration) == ""
-    assert section.unpredicted(frame, None) == ""
+    assert section.unpredicted_sentence(frame, calibration) == ""
+    assert section.unpredicted_sentence(frame, None) == ""
     some = MadeUpRun(GPU)
     some.constant("link.all_gather.2.bytes_per_s", 1e9, "B/s")
-    said = section.unpredicted(frame, some.calibration())
+    said = section.unpredicted_sentence(frame, some.calibration())
     assert said.startswith("Not predicted on 4 and 8 devices")
 
 
 def test_the_csv_beside_the_page_has_every_row(gathers: Analysis, table: pd.DataFrame) -> None:
     files = dict(csv_tables(gathers))
-    assert len(files[section.SOURCE]) == len(table)
+    assert len(files[section.FILE]) == len(table)
 
 
 def test_the_summary_names_no_best_recipe_of_what_several_devices_share(
     gathers: Analysis,
 ) -> None:
     assert not gathers.speedups[section.OP].empty
-    assert f"best recipe of {section.OP}" not in " ".join(sentences(gathers))
+    assert f"best recipe of {section.OP}" not in " ".join(summary_sentences(gathers))

@@ -8,7 +8,7 @@ from roofcal.core.devices import DeviceSpec
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.data.loading import load_run
 from roofcal.report.sections.gathered import published as section
-from roofcal.report.sections.gathered.overlap import OP, overlap
+from roofcal.report.sections.gathered.overlap import OP, overlap_table
 from tests.roofcal.report.conftest import DEVICES
 from tests.roofcal.report.gathers import NINE, WORLD_SIZES, gathered, gathered_run, true_time
 
@@ -17,16 +17,16 @@ from tests.roofcal.report.gathers import NINE, WORLD_SIZES, gathered, gathered_r
 def gathers(tmp_path_factory: pytest.TempPathFactory, h200: DeviceSpec) -> Analysis:
     """The made-up run of gathers, judged by the real ledger."""
     run = load_run(gathered_run().write(tmp_path_factory.mktemp("gathers")))
-    return analyse(run, h200, {}, load_claims(DEVICES.parent / "claims"))
+    return analyse(run, h200, claims=load_claims(DEVICES.parent / "claims"))
 
 
 @pytest.fixture(scope="module")
 def table(gathers: Analysis) -> pd.DataFrame:
-    return overlap(gathers.frames[OP])
+    return overlap_table(gathers.frames[OP])
 
 
 def test_the_ledger_has_the_nine_rows_with_their_times(gathers: Analysis) -> None:
-    found = section.published(gathers.claims)
+    found = section.published_entries(gathers.claims)
     shapes = [tuple(entry.points[axis] for axis in "mnk") for entry in found]
     assert sorted(shapes) == sorted(NINE)
     assert all(entry.points["recipe"] == "bf16" for entry in found)
@@ -35,8 +35,8 @@ def test_the_ledger_has_the_nine_rows_with_their_times(gathers: Analysis) -> Non
 def test_theirs_stand_beside_ours_of_every_world_size(
     gathers: Analysis, table: pd.DataFrame
 ) -> None:
-    made = section.beside(gathers.claims, table)
-    assert [column.key for column in section.columns_of(table)] == list(made.columns)
+    made = section.beside_published(gathers.claims, table)
+    assert [column.key for column in section.columns_beside(table)] == list(made.columns)
     row = made[(made["m"] == 8192) & (made["n"] == 3584)].iloc[0]
     assert (row["theirs_unfused_us"], row["theirs_fused_us"]) == (1291, 948)
     assert row["theirs"] == pytest.approx(1291 / 948, rel=1e-3)
@@ -51,22 +51,22 @@ def test_shapes_that_were_not_measured_have_theirs_alone(
     gathers: Analysis, table: pd.DataFrame
 ) -> None:
     some = table[table["m"] != 4096]
-    made = section.beside(gathers.claims, some)
+    made = section.beside_published(gathers.claims, some)
     assert len(made) == len(NINE)
     assert made["speedup_8"].isna().sum() == 3
-    said = list(section.sentences(gathers.claims, made, some))
+    said = list(section.published_sentences(gathers.claims, made, some))
     assert said[-1].startswith("Ours on 8 GPUs, the same 6 shapes: ")
 
 
 def test_both_means_are_told(gathers: Analysis, table: pd.DataFrame) -> None:
-    made = section.beside(gathers.claims, table)
-    first, *ours = section.sentences(gathers.claims, made, table)
+    made = section.beside_published(gathers.claims, table)
+    first, *ours = section.published_sentences(gathers.claims, made, table)
     assert "8 x NVIDIA H100" in first
     assert "1.27\N{MULTIPLICATION SIGN} in geometric mean" in first
     assert len(ours) == len(WORLD_SIZES)
 
 
 def test_without_claims_there_is_nothing(table: pd.DataFrame) -> None:
-    made = section.beside([], table)
+    made = section.beside_published([], table)
     assert made.empty
-    assert list(section.sentences([], made, table)) == []
+    assert list(section.published_sentences([], made, table)) == []

@@ -15,10 +15,10 @@ from roofcal.report.sections.health.comparison import (
     FEWEST,
     TOLERANCE,
     Health,
-    by_kind,
-    health_of,
-    judge,
-    peer_of,
+    health_of_run,
+    judge_kinds,
+    publication_for,
+    summarise_kinds,
 )
 from tests.roofcal.report.synthetic import (
     CPU,
@@ -48,7 +48,7 @@ def made(root: Path, *, slower: float = 1.0, clock: float = 1.4e9, **changes: An
 
 
 def health(run: Run, *peers: Run) -> Health:
-    return health_of(run, {op: tidy_frame(run, op, None) for op in run.ops}, peers)
+    return health_of_run(run, {op: tidy_frame(run, op, None) for op in run.ops}, peers)
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +111,7 @@ def test_an_interval_across_the_limit_decides_nothing() -> None:
         | dict.fromkeys(("sm_clock_hz", "power_w", "throttle_reasons"))
         | {f"{n}_published": None for n in ("sm_clock_hz", "power_w", "throttle_reasons")}
     )
-    state, answer = judge(by_kind(points), "somewhere")
+    state, answer = judge_kinds(summarise_kinds(points), "somewhere")
     assert state == "cannot be told"
     assert f"{TOLERANCE:.0%}".replace("%", "\N{NO-BREAK SPACE}%") in answer
 
@@ -128,9 +128,9 @@ def test_the_publication_of_the_same_environment_is_chosen(tmp_path: Path) -> No
         of("published", {"torch": "2.12.0"}),
         of("published", {"torch": "2.9.0"}),
     )
-    assert peer_of(own, [later, same, earlier]) is same
-    assert peer_of(own, [later, earlier]) is later
+    assert publication_for(own, [later, same, earlier]) is same
+    assert publication_for(own, [later, earlier]) is later
     cpu: Environment = CPU
     bare = MadeUpRun(cpu)
     bare.measure(product(64, 64, 64, device=cpu.device))
-    assert peer_of(load_run(bare.write(tmp_path / "cpu")), [same, later]) is None
+    assert publication_for(load_run(bare.write(tmp_path / "cpu")), [same, later]) is None

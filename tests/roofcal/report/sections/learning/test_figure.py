@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from roofcal.report.data.drawing import recipe_colour
 from roofcal.report.kit.pictures import Picture
-from roofcal.report.kit.styles import recipe_colour
 from roofcal.report.sections.learning.figure import draw_learning
 from tests.roofcal.report.curves import made_up_curves
 

@@ -7,13 +7,19 @@ import pandas as pd
 import pytest
 
 from roofcal.core.devices import DeviceSpec
-from roofcal.report.chapter import Writer
 from roofcal.report.data.analysis import Analysis, analyse
+from roofcal.report.data.derived import read_derived
 from roofcal.report.data.loading import ReportError, load_run
 from roofcal.report.data.provenance import commands
 from roofcal.report.kit.blocks import FigureBlock, Table
-from roofcal.report.sections.learning.table import COLUMNS, NEEDED, by_probes, read_curves
-from roofcal.report.write import csv_tables
+from roofcal.report.sections.learning.table import (
+    COLUMNS,
+    FILE,
+    NEEDED,
+    NUMBERS,
+    middle_repetitions,
+)
+from tests.roofcal.report.chapters import blocks_of, csv_tables
 from tests.roofcal.report.curves import made_up_curves, write_curves
 
 
@@ -27,9 +33,9 @@ def learned(folder: Path, h200: DeviceSpec, tmp_path_factory: pytest.TempPathFac
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:
-    assert read_curves(tmp_path).empty
+    assert read_derived(tmp_path / FILE, NEEDED, NUMBERS).empty
     write_curves(tmp_path)
-    pd.testing.assert_frame_equal(read_curves(tmp_path), made_up_curves())
+    pd.testing.assert_frame_equal(read_derived(tmp_path / FILE, NEEDED, NUMBERS), made_up_curves())
 
 
 def test_the_columns_are_those_that_calibrate_writes() -> None:
@@ -41,11 +47,11 @@ def test_the_columns_are_those_that_calibrate_writes() -> None:
 def test_damaged_curves_are_named(tmp_path: Path) -> None:
     (tmp_path / "learning.csv").write_text("op,recipe\n")
     with pytest.raises(ReportError, match=r"learning\.csv: column provider, .*p95 is missing"):
-        read_curves(tmp_path)
+        read_derived(tmp_path / FILE, NEEDED, NUMBERS)
 
 
 def test_repetitions_become_their_middle_and_their_range() -> None:
-    found = by_probes(made_up_curves())
+    found = middle_repetitions(made_up_curves())
     assert [column.key for column in COLUMNS] == list(found.columns)
     assert list(found["probes"]) == [12, 48, 12, 48, 8]
     assert list(found["repetitions"]) == [3] * 5
@@ -55,9 +61,8 @@ def test_repetitions_become_their_middle_and_their_range() -> None:
 
 
 def test_the_section_has_figure_table_and_command(learned: Analysis) -> None:
-    chapter = Writer(learned, "h200", 0).chapter()
-    (section,) = [s for s in chapter.sections if s.id == "h200-learning"]
-    figure, table = section.blocks
+    blocks = blocks_of(learned, "learning")
+    figure, table = blocks
     assert isinstance(figure, FigureBlock)
     assert figure.source == "learning.csv"
     assert figure.command.startswith("python -m roofcal learning --run results/nvidia-h200/")
@@ -68,7 +73,6 @@ def test_the_section_has_figure_table_and_command(learned: Analysis) -> None:
 
 
 def test_a_run_without_curves_has_no_such_section(analysis: Analysis) -> None:
-    chapter = Writer(analysis, "h200", 0).chapter()
-    assert "h200-learning" not in [section.id for section in chapter.sections]
+    assert blocks_of(analysis, "learning") == []
     assert "learning.csv" not in dict(csv_tables(analysis))
     assert not any("roofcal learning" in line for line in commands(analysis))

@@ -9,7 +9,7 @@ from roofcal.ops.linear.spec import OUTPUTS
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.data.loading import load_run
 from roofcal.report.sections.linear_accuracy.figures import draw_dots, draw_matrix, draw_speed
-from roofcal.report.sections.linear_accuracy.tables import beside_speed, measured
+from roofcal.report.sections.linear_accuracy.tables import accuracy_rows, speed_and_accuracy
 from tests.roofcal.report.drawn import dots
 from tests.roofcal.report.linears import CUBE, DATA, LONG, RECIPES, linear, linear_run, true_db
 
@@ -21,7 +21,7 @@ def linears(tmp_path_factory: pytest.TempPathFactory, h200: DeviceSpec) -> Analy
 
 @pytest.fixture(scope="module")
 def rows(linears: Analysis) -> pd.DataFrame:
-    return measured(linears.frames["linear"])
+    return accuracy_rows(linears.frames["linear"])
 
 
 def test_a_cell_has_the_lowest_of_all_shapes_as_a_number(rows: pd.DataFrame) -> None:
@@ -70,7 +70,7 @@ def test_a_dot_is_the_sqnr_of_a_shape(rows: pd.DataFrame) -> None:
 
 
 def test_speed_and_accuracy_are_the_two_axes(linears: Analysis) -> None:
-    table = beside_speed(linears.frames["linear"], linears.speedups["linear"])
+    table = speed_and_accuracy(linears.frames["linear"], linears.speedups["linear"])
     picture = draw_speed(table)
     assert picture is not None
     assert [axes.get_title(loc="left") for axes in picture.figure.axes] == list(OUTPUTS)

@@ -1,18 +1,18 @@
 """Accuracy of float8 linears in the report: every point once, what fast sums cost, and speed."""
 
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.ops.linear.spec import OUTPUTS
-from roofcal.report.chapter import Writer
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.data.loading import load_run
 from roofcal.report.kit.blocks import FigureBlock, Prose, Table
 from roofcal.report.sections.linear_accuracy import tables as section
-from roofcal.report.write import csv_tables
+from tests.roofcal.report.chapters import blocks_of, csv_tables
 from tests.roofcal.report.linears import (
     CUBE,
     DATA,
@@ -26,8 +26,6 @@ from tests.roofcal.report.linears import (
     true_db,
 )
 
-Blocks = list[object]
-
 
 @pytest.fixture(scope="module")
 def linears(tmp_path_factory: pytest.TempPathFactory, h200: DeviceSpec) -> Analysis:
@@ -37,13 +35,11 @@ def linears(tmp_path_factory: pytest.TempPathFactory, h200: DeviceSpec) -> Analy
 
 @pytest.fixture(scope="module")
 def rows(linears: Analysis) -> pd.DataFrame:
-    return section.measured(linears.frames["linear"])
+    return section.accuracy_rows(linears.frames["linear"])
 
 
-def blocks(analysis: Analysis) -> Blocks:
-    chapter = Writer(analysis, "h200", 0).chapter()
-    (found,) = [s for s in chapter.sections if s.id == "h200-linear-accuracy"]
-    return list(found.blocks)
+def blocks(analysis: Analysis) -> list[Any]:
+    return blocks_of(analysis, "linear-accuracy")
 
 
 def test_every_point_has_the_decibels_of_its_outputs(rows: pd.DataFrame) -> None:
@@ -66,8 +62,8 @@ def test_a_point_counts_once_and_those_without_a_result_do_not(rows: pd.DataFram
 
 def test_recipes_and_data_stand_in_their_order(rows: pd.DataFrame) -> None:
     assert list(dict.fromkeys(rows["recipe"])) == [*RECIPES, *TWO_LEVEL.values()]
-    assert section.kinds_of(rows) == [name.replace("_", " ") for name in DATA]
-    assert section.kinds_of(rows[rows["k"] == 1024][:1]) == ["normal"]
+    assert section.data_kinds(rows) == [name.replace("_", " ") for name in DATA]
+    assert section.data_kinds(rows[rows["k"] == 1024][:1]) == ["normal"]
 
 
 @pytest.mark.parametrize(
@@ -90,7 +86,7 @@ def test_a_recipe_is_named_by_what_it_has_beside_a_named_one(name: str, label: s
 
 
 def test_what_fast_accumulation_costs_depends_on_the_product_alone(linears: Analysis) -> None:
-    pairs = section.accumulation(linears.frames["linear"])
+    pairs = section.accumulation_table(linears.frames["linear"])
     assert [column.key for column in section.ACCUMULATION] == list(pairs.columns)
     assert len(pairs) == len(LONG) * len(OUTPUTS) * len(TWO_LEVEL)
     assert pairs["lost_db"].tolist() == pytest.approx((pairs["terms"] * LOST_PER_TERM).tolist())
@@ -102,13 +98,13 @@ def test_what_fast_accumulation_costs_depends_on_the_product_alone(linears: Anal
 
 def test_emulated_sums_say_nothing_of_accumulation_or_speed(linears: Analysis) -> None:
     frame = linears.frames["linear"].assign(provider=section.EMULATED)
-    assert section.accumulation(frame).empty
+    assert section.accumulation_table(frame).empty
     speedups = linears.speedups["linear"].assign(provider=section.EMULATED)
-    assert section.beside_speed(frame, speedups).empty
+    assert section.speed_and_accuracy(frame, speedups).empty
 
 
 def test_speed_stands_beside_accuracy_of_the_same_shape(linears: Analysis) -> None:
-    table = section.beside_speed(linears.frames["linear"], linears.speedups["linear"])
+    table = section.speed_and_accuracy(linears.frames["linear"], linears.speedups["linear"])
     assert {column.key for column in section.SPEED} <= set(table.columns)
     assert len(table) == 2 * (len(RECIPES) - 1)
     found = table[table["m"] == CUBE[0]].set_index("recipe")
@@ -119,7 +115,9 @@ def test_speed_stands_beside_accuracy_of_the_same_shape(linears: Analysis) -> No
 def test_the_answer_is_in_decibels_by_data_and_product(
     linears: Analysis, rows: pd.DataFrame
 ) -> None:
-    data, fast = section.answer(rows, section.accumulation(linears.frames["linear"]))
+    data, fast = section.answer_sentences(
+        rows, section.accumulation_table(linears.frames["linear"])
+    )
     assert "28.5 to 29.5 dB on normal data, 29.5 to 30.5 dB on outlier channels data" in data
     assert "38.0 to 51.0 dB on all positive data; bf16 has 55.0 dB." in data
     assert fast == (
@@ -130,8 +128,8 @@ def test_the_answer_is_in_decibels_by_data_and_product(
 
 
 def test_an_answer_without_pairs_or_fp8_says_so(rows: pd.DataFrame) -> None:
-    nothing = section.accumulation(rows[:0])
-    (fast,) = section.answer(rows[rows["recipe"] == "bf16"], nothing)
+    nothing = section.accumulation_table(rows[:0])
+    (fast,) = section.answer_sentences(rows[rows["recipe"] == "bf16"], nothing)
     assert "was not measured here: that takes a GPU" in fast
     assert list(nothing.columns) == [column.key for column in section.ACCUMULATION]
 
@@ -141,7 +139,7 @@ def test_the_section_has_answer_figures_and_tables(linears: Analysis) -> None:
     assert [b.quiet for b in found if isinstance(b, Prose)] == [False, False]
     figures = [b.id for b in found if isinstance(b, FigureBlock)]
     names = ("accuracy", "accuracy_by_shape", "accuracy_and_speed")
-    assert figures == [f"h200-figure-linear_{name}-linear" for name in names]
+    assert figures == [f"x-figure-linear_{name}-linear" for name in names]
     tables = [b.source for b in found if isinstance(b, Table)]
     assert tables == ["linear_accumulation.csv", "nvidia-h200_linear.csv"]
     sources = {b.source for b in found if isinstance(b, FigureBlock)}
@@ -167,6 +165,6 @@ def test_where_nothing_was_measured_one_sentence_says_what_to_run(analysis: Anal
 
 def test_records_of_linears_from_before_have_no_such_columns(linears: Analysis) -> None:
     frame = linears.frames["linear"].drop(columns=list(section.SQNR))
-    assert section.measured(frame).empty
-    assert section.accumulation(frame).empty
-    assert section.beside_speed(frame, linears.speedups["linear"]).empty
+    assert section.accuracy_rows(frame).empty
+    assert section.accumulation_table(frame).empty
+    assert section.speed_and_accuracy(frame, linears.speedups["linear"]).empty

@@ -7,13 +7,13 @@ import pandas as pd
 import pytest
 
 from roofcal.core.devices import DeviceSpec
-from roofcal.report.chapter import Writer
 from roofcal.report.data.analysis import Analysis, analyse
+from roofcal.report.data.derived import read_derived
 from roofcal.report.data.loading import ReportError, load_run
 from roofcal.report.data.provenance import commands
 from roofcal.report.kit.blocks import FigureBlock, Prose, Table
-from roofcal.report.sections.llm.table import COLUMNS, NEEDED, by_cut, read_estimates
-from roofcal.report.write import csv_tables
+from roofcal.report.sections.llm.table import COLUMNS, FILE, NEEDED, NUMBERS, one_row_per_cut
+from tests.roofcal.report.chapters import blocks_of, csv_tables
 from tests.roofcal.report.estimates import made_up_estimates, write_estimates
 
 
@@ -28,13 +28,15 @@ def estimated(folder: Path, h200: DeviceSpec, tmp_path_factory: pytest.TempPathF
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:
     write_estimates(tmp_path)
-    pd.testing.assert_frame_equal(read_estimates(tmp_path), made_up_estimates())
+    pd.testing.assert_frame_equal(
+        read_derived(tmp_path / FILE, NEEDED, NUMBERS), made_up_estimates()
+    )
 
 
 def test_no_file_and_a_header_alone_are_no_estimates(tmp_path: Path) -> None:
-    assert read_estimates(tmp_path).empty
+    assert read_derived(tmp_path / FILE, NEEDED, NUMBERS).empty
     (tmp_path / "llm.csv").write_text(",".join(NEEDED) + "\n")
-    assert read_estimates(tmp_path).empty
+    assert read_derived(tmp_path / FILE, NEEDED, NUMBERS).empty
 
 
 @pytest.mark.parametrize(
@@ -51,11 +53,11 @@ def test_no_file_and_a_header_alone_are_no_estimates(tmp_path: Path) -> None:
 def test_a_damaged_file_is_named(tmp_path: Path, text: str, says: str) -> None:
     (tmp_path / "llm.csv").write_text(text)
     with pytest.raises(ReportError, match=rf"llm\.csv: {says}.* run `make study` again"):
-        read_estimates(tmp_path)
+        read_derived(tmp_path / FILE, NEEDED, NUMBERS)
 
 
 def test_each_cut_is_one_row_with_its_largest_batch() -> None:
-    found = by_cut(made_up_estimates())
+    found = one_row_per_cut(made_up_estimates())
     assert len(found) == 7
     first, without = found.iloc[0], found.iloc[3]
     assert first["decode_step_s"] == pytest.approx(1e-3 * 1.05)
@@ -67,9 +69,8 @@ def test_each_cut_is_one_row_with_its_largest_batch() -> None:
 
 
 def test_the_section_has_figure_table_and_command(estimated: Analysis) -> None:
-    chapter = Writer(estimated, "h200", 0).chapter()
-    (section,) = [s for s in chapter.sections if s.id == "h200-llm"]
-    figure, table = section.blocks
+    blocks = blocks_of(estimated, "llm")
+    figure, table = blocks
     assert isinstance(figure, FigureBlock)
     assert figure.source == "llm.csv"
     assert "python -m roofcal llm --run results/nvidia-h200/" in figure.command
@@ -80,8 +81,7 @@ def test_the_section_has_figure_table_and_command(estimated: Analysis) -> None:
 
 
 def test_a_run_without_estimates_says_so(analysis: Analysis) -> None:
-    chapter = Writer(analysis, "h200", 0).chapter()
-    (section,) = [s for s in chapter.sections if s.id == "h200-llm"]
+    blocks = blocks_of(analysis, "llm")
     quiet = Prose(text="This run has no estimates of language models.", quiet=True)
-    assert section.blocks == [quiet]
+    assert blocks == [quiet]
     assert not any("roofcal llm" in line for line in commands(analysis))

@@ -4,12 +4,17 @@ import pandas as pd
 import pytest
 
 from roofcal.report.data.analysis import Analysis
+from roofcal.report.sections.method_panel import SECTION
 from roofcal.report.sections.method_panel.figure import draw_panel
 from tests.roofcal.report.drawn import marks
 
 
+def panel_of(analysis: Analysis) -> pd.DataFrame:
+    return SECTION.contents(analysis)
+
+
 def test_every_method_has_a_mark_at_its_ratio(analysis: Analysis) -> None:
-    picture = draw_panel(analysis.panel)
+    picture = draw_panel(panel_of(analysis))
 
     assert picture is not None
     (axes,) = picture.figure.axes
@@ -21,12 +26,12 @@ def test_every_method_has_a_mark_at_its_ratio(analysis: Analysis) -> None:
 
 
 def test_the_standard_comes_first_in_the_legend(analysis: Analysis) -> None:
-    picture = draw_panel(analysis.panel)
+    picture = draw_panel(panel_of(analysis))
     assert picture is not None
     assert picture.figure.legends[0].get_texts()[0].get_text() == "graph, cold"
 
 
 def test_one_method_is_no_panel(analysis: Analysis) -> None:
-    assert draw_panel(analysis.panel[analysis.panel["method"] == "wall"]) is None
-    assert draw_panel(analysis.panel.assign(ratio=float("nan"))) is None
-    assert isinstance(analysis.panel, pd.DataFrame)
+    assert draw_panel(panel_of(analysis)[panel_of(analysis)["method"] == "wall"]) is None
+    assert draw_panel(panel_of(analysis).assign(ratio=float("nan"))) is None
+    assert isinstance(panel_of(analysis), pd.DataFrame)

@@ -8,13 +8,13 @@ from roofcal.core.devices import DeviceSpec
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.data.loading import load_run
 from roofcal.report.kit.numbers import scaled
-from roofcal.report.sections.mixed.answer import answer
+from roofcal.report.sections.mixed.answer import answer_sentences
 from tests.roofcal.report.narrow import G64, narrow, narrow_run, true_time
 
 
-def asked(folder: Path, spec: DeviceSpec, *without: str, roofs: bool = True) -> list[str]:
+def answered(folder: Path, spec: DeviceSpec, *without: str, roofs: bool = True) -> list[str]:
     found: Analysis = analyse(load_run(narrow_run(without, roofs=roofs).write(folder)), spec)
-    return answer(found.frames["mixed_gemm"], found.run.calibration)
+    return answer_sentences(found.frames["mixed_gemm"], found.run.calibration)
 
 
 def shown(recipe: str, provider: str) -> str:
@@ -22,7 +22,7 @@ def shown(recipe: str, provider: str) -> str:
 
 
 def test_the_sentences_hold_the_records_of_the_point(tmp_path: Path, h200: DeviceSpec) -> None:
-    first, second, third = asked(tmp_path, h200)
+    first, second, third = answered(tmp_path, h200)
     for recipe, provider in (
         ("fp8_tensorwise", "cublaslt"),
         (G64, "tinygemm"),
@@ -53,10 +53,10 @@ def test_the_sentences_hold_the_records_of_the_point(tmp_path: Path, h200: Devic
 def test_what_the_records_lack_is_said(
     tmp_path: Path, h200: DeviceSpec, without: str, number: int, says: str
 ) -> None:
-    assert says in asked(tmp_path, h200, without)[number]
+    assert says in answered(tmp_path, h200, without)[number]
 
 
 def test_without_roofs_no_cause_is_given(tmp_path: Path, h200: DeviceSpec) -> None:
-    _, second, third = asked(tmp_path, h200, roofs=False)
+    _, second, third = answered(tmp_path, h200, roofs=False)
     assert second.startswith("Which roof other int4 kernels meet is not known here")
     assert "bound by" not in third

@@ -10,14 +10,14 @@ from roofcal.report.data.analysis import analyse
 from roofcal.report.data.loading import load_run
 from roofcal.report.kit.pictures import Picture
 from roofcal.report.sections.mixed.crossover import draw_crossover
-from roofcal.report.sections.mixed.tables import winners
+from roofcal.report.sections.mixed.tables import winners_table
 from tests.roofcal.report.narrow import narrow_run
 
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory, h200: DeviceSpec) -> Any:
     folder = narrow_run().write(tmp_path_factory.mktemp("narrow"))
-    return winners(analyse(load_run(folder), h200).frames["mixed_gemm"])
+    return winners_table(analyse(load_run(folder), h200).frames["mixed_gemm"])
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,6 @@ import pandas as pd
 import pytest
 
 from roofcal.core.devices import DeviceSpec
-from roofcal.report.chapter import Writer
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.data.loading import load_run
 from roofcal.report.kit.blocks import FigureBlock, Prose, Table
@@ -14,13 +13,13 @@ from roofcal.report.sections.mixed.tables import (
     ERRORS,
     ROOF_COLUMNS,
     WINNERS,
-    calibrated,
     errors_table,
+    pairs_with_roofs,
     roofs_table,
     weight_format,
-    winners,
+    winners_table,
 )
-from roofcal.report.write import csv_tables
+from tests.roofcal.report.chapters import blocks_of, csv_tables
 from tests.roofcal.report.narrow import G64, G128, SIZES, TOKENS, narrow_run
 
 
@@ -36,7 +35,7 @@ def test_formats_are_those_of_the_weights() -> None:
 
 
 def test_the_fastest_format_of_each_shape_is_found_and_the_unsure_said(narrowed: Analysis) -> None:
-    table = winners(narrowed.frames["mixed_gemm"])
+    table = winners_table(narrowed.frames["mixed_gemm"])
     assert [column.key for column in WINNERS] == [c for c in table if c not in ("low_s", "high_s")]
     measured = table[(table["kind"] == "measured") & (table["n"] == 3584)]
     plain = measured[measured["mode"] == "plain"].set_index("m")
@@ -48,7 +47,7 @@ def test_the_fastest_format_of_each_shape_is_found_and_the_unsure_said(narrowed:
 
 
 def test_chained_launches_are_a_mode_of_their_own(narrowed: Analysis) -> None:
-    table = winners(narrowed.frames["mixed_gemm"])
+    table = winners_table(narrowed.frames["mixed_gemm"])
     assert "triton_chained" not in set(table.loc[table["mode"] == "plain", "provider"])
     chained = table[(table["mode"] == "chained") & (table["kind"] == "measured")]
     assert len(chained) == len(SIZES) * len(TOKENS)
@@ -58,7 +57,7 @@ def test_chained_launches_are_a_mode_of_their_own(narrowed: Analysis) -> None:
 
 
 def test_overlapping_predictions_are_uncertain(narrowed: Analysis) -> None:
-    table = winners(narrowed.frames["mixed_gemm"])
+    table = winners_table(narrowed.frames["mixed_gemm"])
     some = table[(table["kind"] == "predicted") & (table["mode"] == "plain")]
     assert set(some.loc[some["m"] == 64, "class"]) == {"uncertain"}
     assert set(some.loc[some["m"] == 1, "class"]) == {"sure"}
@@ -69,7 +68,7 @@ def test_overlapping_predictions_are_uncertain(narrowed: Analysis) -> None:
 
 def test_each_roof_has_its_range_of_tokens(narrowed: Analysis) -> None:
     calibration = narrowed.run.calibration
-    assert calibrated(calibration) == [("triton", G64), ("tinygemm", G64)]
+    assert pairs_with_roofs(calibration) == [("triton", G64), ("tinygemm", G64)]
     table = roofs_table(narrowed.frames["mixed_gemm"], calibration)
     assert [column.key for column in ROOF_COLUMNS] == list(table.columns)
     large = table[table["n"] == 28672]
@@ -94,24 +93,22 @@ def test_kernel_and_format_have_errors_of_their_own(narrowed: Analysis) -> None:
 
 
 def test_the_section_has_answer_figures_and_tables(narrowed: Analysis) -> None:
-    chapter = Writer(narrowed, "h200", 0).chapter()
-    (section,) = [s for s in chapter.sections if s.id == "h200-mixed"]
-    prose = [block for block in section.blocks if isinstance(block, Prose)]
+    blocks = blocks_of(narrowed, "mixed")
+    prose = [block for block in blocks if isinstance(block, Prose)]
     assert len(prose) == 4
     assert not any(block.quiet for block in prose)
-    figures = [block.id for block in section.blocks if isinstance(block, FigureBlock)]
+    figures = [block.id for block in blocks if isinstance(block, FigureBlock)]
     names = ("crossover", "bandwidth", "roofs")
-    assert figures == [f"h200-figure-mixed_{name}-mixed_gemm" for name in names]
-    tables = [block.source for block in section.blocks if isinstance(block, Table)]
+    assert figures == [f"x-figure-mixed_{name}-mixed_gemm" for name in names]
+    tables = [block.source for block in blocks if isinstance(block, Table)]
     assert tables == ["mixed_winners.csv", "mixed_roofs.csv", "mixed_errors.csv"]
     assert set(tables) <= set(dict(csv_tables(narrowed)))
 
 
 def test_what_was_not_measured_is_said(tmp_path: Path, h200: DeviceSpec) -> None:
     run = narrow_run(("cublaslt",), roofs=False).write(tmp_path)
-    chapter = Writer(analyse(load_run(run), h200), "h200", 0).chapter()
-    (section,) = [s for s in chapter.sections if s.id == "h200-mixed"]
-    quiet = [b.text for b in section.blocks if isinstance(b, Prose) and b.quiet]
+    blocks = blocks_of(analyse(load_run(run), h200), "mixed")
+    quiet = [b.text for b in blocks if isinstance(b, Prose) and b.quiet]
     assert quiet == [
         "No shape has a time in int4 and in another format: no crossover map.",
         "No roofs of narrow weights: probe_mixed_gemm was not calibrated.",
@@ -119,15 +116,14 @@ def test_what_was_not_measured_is_said(tmp_path: Path, h200: DeviceSpec) -> None
 
 
 def test_a_run_without_narrow_weights_has_no_such_section(analysis: Analysis) -> None:
-    chapter = Writer(analysis, "h200", 0).chapter()
-    assert "h200-mixed" not in [section.id for section in chapter.sections]
+    assert blocks_of(analysis, "mixed") == []
     assert not any(name.startswith("mixed") for name, _ in csv_tables(analysis))
 
 
 def test_points_without_a_time_win_nothing(narrowed: Analysis) -> None:
     frame = narrowed.frames["mixed_gemm"]
     hot = frame.assign(cache="hot")
-    assert winners(hot).empty
+    assert winners_table(hot).empty
     assert errors_table(hot).empty
     assert isinstance(roofs_table(hot, None), pd.DataFrame)
 

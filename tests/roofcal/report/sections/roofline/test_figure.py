@@ -9,12 +9,12 @@ from roofcal.core.devices import DeviceSpec
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.loading import load_run
 from roofcal.report.data.tidy import tidy_frame
-from roofcal.report.sections.roofline import figure as roofline
+from roofcal.report.sections.roofline.figure import draw_roofline
 from tests.roofcal.report.drawn import dots
 
 
 def test_a_panel_per_number_format(analysis: Analysis, h200: DeviceSpec) -> None:
-    picture = roofline.draw(analysis.frames["gemm"], analysis.run.calibration, h200)
+    picture = draw_roofline(analysis.frames["gemm"], analysis.run.calibration, h200)
 
     assert picture is not None
     titles = [axes.get_title(loc="left") for axes in picture.figure.axes]
@@ -23,7 +23,7 @@ def test_a_panel_per_number_format(analysis: Analysis, h200: DeviceSpec) -> None
 
 
 def test_roofs_level_off_at_datasheet_and_ceiling(analysis: Analysis, h200: DeviceSpec) -> None:
-    picture = roofline.draw(analysis.frames["gemm"], analysis.run.calibration, h200)
+    picture = draw_roofline(analysis.frames["gemm"], analysis.run.calibration, h200)
 
     assert picture is not None
     tops = [float(np.max(line.get_ydata())) for line in picture.figure.axes[0].lines]
@@ -31,7 +31,7 @@ def test_roofs_level_off_at_datasheet_and_ceiling(analysis: Analysis, h200: Devi
 
 
 def test_every_point_is_drawn_where_it_belongs(analysis: Analysis, h200: DeviceSpec) -> None:
-    picture = roofline.draw(analysis.frames["gemm"], analysis.run.calibration, h200)
+    picture = draw_roofline(analysis.frames["gemm"], analysis.run.calibration, h200)
 
     assert picture is not None
     drawn = dots(*picture.figure.axes)
@@ -41,11 +41,11 @@ def test_every_point_is_drawn_where_it_belongs(analysis: Analysis, h200: DeviceS
 
 
 def test_without_datasheet_and_calibration_the_points_remain(bare: Path) -> None:
-    picture = roofline.draw(tidy_frame(load_run(bare), "gemm", None), None, None)
+    picture = draw_roofline(tidy_frame(load_run(bare), "gemm", None), None, None)
     assert picture is not None
     assert all(len(axes.lines) == 0 for axes in picture.figure.axes)
 
 
 def test_an_op_that_computes_nothing_has_no_roofline(analysis: Analysis) -> None:
-    assert roofline.draw(analysis.frames["cast"], None, None) is None
-    assert roofline.draw(analysis.frames["gemm"].iloc[:0], None, None) is None
+    assert draw_roofline(analysis.frames["cast"], None, None) is None
+    assert draw_roofline(analysis.frames["gemm"].iloc[:0], None, None) is None

@@ -1,0 +1,31 @@
+"""What the report shows of casts."""
+
+from roofcal.ops.page import ConstantText, OpPage
+
+PAGE = OpPage(
+    meaning="turns bf16 into fp8 with scales from the data",
+    title="Casts to fp8",
+    colours={
+        "fp8_tensorwise": "vermillion",
+        "fp8_rowwise_dim0": "green",
+        "fp8_rowwise_dim1": "sky",
+        "fp8_rowwise_both": "purple",
+        "mxfp8_dim0": "blue",
+        "mxfp8_dim1": "orange",
+        "mxfp8_both": "grey",
+        "fp8_blockwise_1x128": "olive",
+        "fp8_blockwise_1x128_dim1": "wine",
+        "fp8_blockwise_128x128": "ink",
+    },
+    markers={"torch_eager": "s", "torch_compile": "D", "triton": "^"},
+    constants={
+        "cast_family": ConstantText(label="How the provider's kernels block a cast"),
+        "fixed_s": ConstantText(label="Start of a cast"),
+        "bytes_per_s": ConstantText(
+            label="Bandwidth of a large cast", datasheet="dram_bytes_per_s"
+        ),
+        "cached_bytes_per_s": ConstantText(label="Bandwidth of a cached cast"),
+        "misaligned": ConstantText(label="Slow-down of rows or columns off 16 elements"),
+        "extra_columns": ConstantText(label="Columns that narrow matrices seem to have more"),
+    },
+)

@@ -1,0 +1,20 @@
+"""What the report shows of memory streams."""
+
+from roofcal.ops.page import ConstantText, OpPage
+
+PAGE = OpPage(
+    title="Memory streams",
+    health=True,
+    colours={"read": "blue", "write": "vermillion", "copy": "green"},
+    markers={"triton": "^", "torch_eager": "s"},
+    constants_prefix="",
+    constants={
+        f"{place}_{kind}_bytes_per_s": ConstantText(
+            label=f"{name} bandwidth, {kind}",
+            datasheet="dram_bytes_per_s" if place == "dram" else None,
+            headline=True,
+        )
+        for place, name in (("dram", "Memory"), ("cache", "Cache"))
+        for kind in ("read", "write", "copy")
+    },
+)

@@ -1,0 +1,131 @@
+"""Everything about a run that could be suspicious, and whether it is."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import pandas as pd
+
+from roofcal.report.data.analysis import Analysis
+from roofcal.report.data.audit import worst_factor
+from roofcal.report.data.op_pages import headline_op
+from roofcal.report.data.tidy import ok_rows
+from roofcal.report.kit.numbers import MICROSECONDS, count_of, is_missing, percent, times
+
+_ALARMING: Final = ("failed", "timeout", "incorrect", "out_of_memory", "not_reached")
+_MOST_DRIFT: Final = 0.02
+_LONG_S: Final = 1e-4
+_FAR_BEYOND_CEILING: Final = 1.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """A sentence on whether something is as it should be: ok, look (at it), or note."""
+
+    state: Literal["ok", "look", "note"]
+    text: str
+
+
+def all_checks(analysis: Analysis) -> list[Check]:
+    """All checks of a run, in the order of the page."""
+    parts = (_roof_checks, _status_checks, _drift_checks, _clock_checks, _provenance_checks)
+    return [check for part in parts for check in part(analysis)]
+
+
+def _roof_checks(analysis: Analysis) -> Iterator[Check]:
+    table = analysis.violations
+    # zeros draw less power than the random data of the calibration, so only normal data counts
+    normal = table[table["distribution"] == "normal"] if len(table) else table
+    beyond_datasheet = worst_factor(table, "datasheet") if len(table) else None
+    beyond_ceiling = worst_factor(normal, "calibrated") if len(normal) else None
+    if analysis.spec is None:
+        text = f"There is no datasheet of {analysis.device} to compare times with."
+        yield Check(state="note", text=text)
+    elif beyond_datasheet is None:
+        yield Check(state="ok", text="No cold point is faster than its datasheet allows.")
+    else:
+        count = int((table["bound"] == "datasheet").sum())
+        yield Check(
+            state="look",
+            text=f"{count_of(count, 'point is', 'points are')} faster than the datasheet allows, "
+            f"by up to {times(beyond_datasheet)}: see the violation audit.",
+        )
+    if beyond_ceiling is not None:
+        count = int((normal["bound"] == "calibrated").sum())
+        yield Check(
+            state="look" if beyond_ceiling > _FAR_BEYOND_CEILING else "note",
+            text=f"{count_of(count, 'point')} ran faster than the calibrated ceilings, by up to "
+            f"{times(beyond_ceiling)}: the probes did not reach what these shapes reach.",
+        )
+    elif analysis.run.calibration is not None:
+        yield Check(state="ok", text="No cold point is faster than the calibrated ceilings.")
+
+
+def _status_checks(analysis: Analysis) -> Iterator[Check]:
+    missing = analysis.missing
+    if missing.empty:
+        yield Check(state="ok", text="Every planned point was measured.")
+        return
+    counts = missing["status"].value_counts().to_dict()
+    words = ", ".join(f"{count:,} {str(name).replace('_', ' ')}" for name, count in counts.items())
+    text = f"{count_of(len(missing), 'point has', 'points have')} no time: {words}."
+    alarming = any(name in counts for name in _ALARMING)
+    yield Check(state="look" if alarming else "note", text=text)
+
+
+def _drift_checks(analysis: Analysis) -> Iterator[Check]:
+    for row in analysis.quality.to_dict("records"):
+        drift, narrow = row["drift_fraction"], row["narrow_fraction"]
+        if not is_missing(drift):
+            text = f"The repeated sentinel of {row['op']} stayed within {percent(drift)}."
+            yield Check(state="look" if drift > _MOST_DRIFT else "ok", text=text)
+        if not is_missing(narrow) and narrow < 0.9:
+            share = percent(1 - narrow, 0)
+            text = f"Of {row['op']}, {share} of the medians are uncertain by more than 1 %."
+            yield Check(state="note", text=text)
+
+
+def _clock_checks(analysis: Analysis) -> Iterator[Check]:
+    """What the power limit does: burst against settled, and how often the card named a reason."""
+    op = headline_op()
+    frame = analysis.frames.get(op)
+    rows = ok_rows(frame) if frame is not None else pd.DataFrame()
+    if rows.empty or not rows["sm_clock_hz"].notna().any():
+        return
+    throttled = float(rows["throttle_reasons"].notna().mean())
+    text = (
+        f"The card named a reason to clock down during {percent(throttled, 0)} of the {op} points."
+    )
+    long = rows[(rows["median_s"] >= _LONG_S) & rows["burst_median_s"].notna()]
+    if len(long):
+        slower = float((long["median_s"] / long["burst_median_s"] - 1).median())
+        text += (
+            f" Products of 100 {MICROSECONDS} and more are {percent(slower)} slower once settled "
+            "than in their first milliseconds (median); all times here are settled ones."
+        )
+    yield Check(state="note", text=text)
+
+
+def _provenance_checks(analysis: Analysis) -> Iterator[Check]:
+    sessions = analysis.all_sessions
+    if any(session.git_dirty for session in sessions):
+        yield Check(state="look", text="Measured from a checkout with uncommitted changes.")
+    cards = dict.fromkeys(card for session in sessions for card in session.cards)
+    if len(cards) > 1:
+        cards_by_ops = Counter(
+            tuple(op for op, s in analysis.sessions.items() if any(card in one.cards for one in s))
+            for card in cards
+        )
+        usage = "; ".join(
+            f"{', '.join(ops)} on {'one' if count == 1 else count}"
+            for ops, count in cards_by_ops.items()
+        )
+        yield Check(
+            state="look",
+            text=f"Measured on {len(cards)} cards of this model ({usage}): cards differ by a few "
+            "%, which the error of the predictions contains.",
+        )
+    hashes = {(session.op, session.code_hash) for session in sessions}
+    if len(hashes) > len({op for op, _ in hashes}):
+        yield Check(state="look", text="The sessions of one op ran different measuring code.")

@@ -1,0 +1,221 @@
+"""What the records of a run say of the quantity that a claim is about: our number for it.
+
+It comes from the rows of a tidy table that the claim selects, or from the calibration.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+import pandas as pd
+
+from roofcal.claims.ledgers import Entry
+from roofcal.claims.schema import Expression, Quantity, Where
+from roofcal.core.devices import DeviceSpec
+from roofcal.core.records import Calibration
+from roofcal.core.statistics import summarise
+from roofcal.ops import BY_NAME
+from roofcal.report.data.loading import Run
+from roofcal.report.data.roofs import constants_of
+from roofcal.report.data.tidy import ok_rows, tidy_frame
+
+# The standard protocol: it holds for columns that a claim leaves open.
+PROTOCOL: Final[Where] = {
+    "method": "graph",
+    "cache": "cold",
+    "distribution": "normal",
+    "repeat": 0,
+    "world_size": 1,
+}
+Row = dict[str, Any]
+
+
+class Untestable(Exception):  # noqa: N818 (a state of a claim, not an error of the program)
+    """Why a claim cannot be tested on these records."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnNumber:
+    """Our number with its 95 % interval, in the unit of the quantity; `basis` is its origin."""
+
+    value: float
+    low: float
+    high: float
+    basis: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """The records of a run that claims are tested on.
+
+    frame  op -> its tidy table; None for an op without a plan
+    """
+
+    device: str
+    frame: Callable[[str], pd.DataFrame | None]
+    calibration: Calibration | None
+    spec: DeviceSpec | None
+
+    @property
+    def datasheet(self) -> DeviceSpec:
+        """The datasheet; raises Untestable without one."""
+        if self.spec is None:
+            raise Untestable(f"needs a datasheet, and config/devices has none of {self.device}")
+        return self.spec
+
+
+def evidence_of_run(run: Run, spec: DeviceSpec | None) -> Evidence:
+    """The records of a run; each tidy table is made once, when a claim needs it."""
+
+    @cache
+    def frame(op: str) -> pd.DataFrame | None:
+        return tidy_frame(run, op, spec) if op in run.ops else None
+
+    device = run.environment.device
+    return Evidence(device=device, frame=frame, calibration=run.calibration, spec=spec)
+
+
+def own_number(
+    entry: Entry, test: Expression, evidence: Evidence, points: Where, base: Where
+) -> OwnNumber:
+    """Our number for the quantity of a test.
+
+    Args:
+        entry: the claim.
+        test: what it states; that of the claim, or the same as the source timed it.
+        evidence: the records.
+        points: column -> value of the rows that the quantity is about.
+        base: the same for the rows that a speed-up is over.
+
+    Raises:
+        Untestable: records, datasheet or calibration lack something; the message names it.
+    """
+    if test.constant:
+        return _number_of_constant(test.constant, test.quantity, evidence)
+    rows = _rows(entry, evidence, points)
+    if test.quantity == "speedup":
+        return _speedup(_fastest(test, rows), _fastest(test, _rows(entry, evidence, base)))
+    numbers = [_number_of_row(test, row, evidence) for row in rows]
+    if test.pick == "median":
+        middle = summarise([number.value for number in numbers])
+        return OwnNumber(
+            value=middle.median,
+            low=middle.ci95_low,
+            high=middle.ci95_high,
+            basis=f"median of {len(rows)} points",
+        )
+    return numbers[rows.index(_fastest(test, rows))]
+
+
+def _number_of_constant(name: str, quantity: Quantity, evidence: Evidence) -> OwnNumber:
+    constants = constants_of(evidence.calibration)
+    if name not in constants:
+        raise Untestable(f"the calibration of this run has no {name}")
+    constant = constants[name]
+    scale = 1e6 if quantity == "time_us" else 1 / _bandwidth(quantity, evidence.datasheet)
+    return OwnNumber(
+        value=constant.value * scale,
+        low=constant.ci95_low * scale,
+        high=constant.ci95_high * scale,
+        basis=f"calibrated constant {name}",
+    )
+
+
+def _bandwidth(quantity: Quantity, datasheet: DeviceSpec) -> float:
+    if quantity == "fraction_of_bandwidth":
+        return datasheet.dram_bytes_per_s
+    if datasheet.link_bytes_per_s is None:
+        raise Untestable(f"config/devices/{datasheet.device}.yaml states no link_gb_per_s")
+    return datasheet.link_bytes_per_s
+
+
+def _rows(entry: Entry, evidence: Evidence, points: Where) -> list[Row]:
+    """Rows with a time among those that `points` selects; raises Untestable without any."""
+    op = str(entry.test.op if entry.test else None)
+    if entry.awaited:
+        raise Untestable(f"op {op} is not built yet")
+    frame = evidence.frame(op)
+    if frame is None:
+        raise Untestable(f"op {op} is not among the records of this device")
+    chosen = pd.Series(data=True, index=frame.index)
+    for column, value in (PROTOCOL | points).items():
+        chosen &= frame[column] == value
+    selected = frame[chosen]
+    if selected.empty:
+        conditions = ", ".join(f"{column} {value}" for column, value in points.items())
+        raise Untestable(f"no point of {op} with {conditions}")
+    timed = ok_rows(selected)
+    if timed.empty:
+        row = _as_dicts(selected)[0]
+        raise Untestable(f"{_point_text(row)}: {row['status']}: {row['reason']}")
+    return _as_dicts(timed)
+
+
+def _as_dicts(frame: pd.DataFrame) -> list[Row]:
+    return [{str(key): value for key, value in row.items()} for row in frame.to_dict("records")]
+
+
+def _fastest(test: Expression, rows: list[Row]) -> Row:
+    """The only row of a test that means one, the best row of a test that means the best.
+
+    All rows of one shape have the same work, so the highest rate of one is its shortest time.
+    """
+    if len(rows) > 1 and test.pick == "only":
+        which = "; ".join(_point_text(row) for row in rows)
+        raise Untestable(f"the claim means one point, and there are {which}")
+    if test.quantity in ("tflops", "fraction_of_peak"):
+        return max(rows, key=lambda row: float(row["flops"] / row["median_s"]))
+    if test.quantity == "fraction_of_bandwidth":
+        return max(rows, key=lambda row: float(row["dram_bytes"] / row["median_s"]))
+    return min(rows, key=lambda row: float(row["median_s"]))
+
+
+def _speedup(row: Row, base: Row) -> OwnNumber:
+    """Time of `base` over time of `row`; the far ends of both intervals, so it covers as often."""
+    return OwnNumber(
+        value=base["median_s"] / row["median_s"],
+        low=base["ci95_low_s"] / row["ci95_high_s"],
+        high=base["ci95_high_s"] / row["ci95_low_s"],
+        basis=f"{_contender_text(row)} against {_contender_text(base)}, {_size_text(row)}",
+    )
+
+
+def _number_of_row(test: Expression, row: Row, evidence: Evidence) -> OwnNumber:
+    times = (row["median_s"], row["ci95_low_s"], row["ci95_high_s"])
+    if test.quantity == "time_us":
+        value, low, high = (float(seconds) * 1e6 for seconds in times)
+    else:
+        value, high, low = (_work(test, row, evidence) / float(seconds) for seconds in times)
+    return OwnNumber(value=value, low=low, high=high, basis=_point_text(row))
+
+
+def _work(test: Expression, row: Row, evidence: Evidence) -> float:
+    """The work that gives the quantity once it is divided by seconds."""
+    if test.quantity == "tflops":
+        return float(row["flops"]) / 1e12
+    if test.quantity == "fraction_of_bandwidth":
+        return float(row["dram_bytes"]) / evidence.datasheet.dram_bytes_per_s
+    return float(row["flops"]) / _peak(row, evidence)
+
+
+def _peak(row: Row, evidence: Evidence) -> float:
+    op = BY_NAME[row["op"]]
+    dtype = op.work(row["recipe"], {axis: int(row[axis]) for axis in op.axes}).math_dtype
+    rate = evidence.datasheet.peak_flops_per_s.get(str(dtype))
+    if rate is None:
+        raise Untestable(f"the datasheet of {evidence.device} has no rate of {dtype}")
+    return rate
+
+
+def _point_text(row: Row) -> str:
+    return f"{_contender_text(row)}, {_size_text(row)}"
+
+
+def _contender_text(row: Row) -> str:
+    data = "" if row["distribution"] == "normal" else f" on {row['distribution']}"
+    return f"{row['recipe']} by {row['provider']}{data}"
+
+
+def _size_text(row: Row) -> str:
+    return " x ".join(f"{row[axis]:,}" for axis in BY_NAME[row["op"]].axes)

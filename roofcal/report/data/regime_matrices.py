@@ -1,0 +1,96 @@
+"""Two small tables that say most: speed-up by recipe and regime, error by model and regime."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
+
+from roofcal.ops import BY_NAME
+from roofcal.report.data.drawing import in_recipe_order
+from roofcal.report.data.op_pages import page_of
+from roofcal.report.data.prediction_errors import ALL, regime_rank
+from roofcal.report.data.tidy import MODEL
+from roofcal.report.kit.blocks import Column, Table, make_table
+from roofcal.report.kit.columns import count, text
+from roofcal.report.kit.numbers import percent, times
+
+
+def gain_matrix(speedups: pd.DataFrame) -> pd.DataFrame:
+    """Rows: recipes by provider. Columns: medians by regime and `all`, `shapes`, `slower`."""
+    order = in_recipe_order(speedups["recipe"], str(speedups["op"].iloc[0]))
+    pairs = sorted(
+        set(zip(speedups["recipe"], speedups["provider"], strict=True)),
+        key=lambda pair: (order.index(pair[0]), pair[1]),
+    )
+    return pd.DataFrame([_gain_row(recipe, provider, speedups) for recipe, provider in pairs])
+
+
+def _gain_row(recipe: str, provider: str, speedups: pd.DataFrame) -> dict[str, Any]:
+    rows = speedups[(speedups["recipe"] == recipe) & (speedups["provider"] == provider)]
+    medians = rows.groupby("regime")["speedup"].median()
+    return {
+        "recipe": recipe,
+        "provider": provider,
+        ALL: float(rows["speedup"].median()),
+        **{str(regime): float(value) for regime, value in medians.items()},
+        "shapes": len(rows),
+        "slower": int((rows["speedup_high"] < 1).sum()),
+    }
+
+
+def error_matrix(errors: pd.DataFrame, op: str) -> pd.DataFrame:
+    """Rows: models, the calibrated one first, over all providers and by each of several.
+
+    Columns: MAPE by regime and `all`, `points`.
+    """
+    chosen = errors[(errors["op"] == op) & (errors["recipe"] == ALL)]
+    rows = [
+        _error_row(str(model), str(provider), group)
+        for (model, provider), group in chosen.groupby(["model", "provider"])
+    ]
+    rows.sort(key=lambda r: (r["model"] != MODEL, r["model"], r["provider"] != ALL, r["provider"]))
+    return pd.DataFrame(rows)
+
+
+def _error_row(model: str, provider: str, rows: pd.DataFrame) -> dict[str, Any]:
+    points = int(rows.loc[rows["regime"] == ALL, "count"].iloc[0])
+    by_regime = dict(zip(rows["regime"], rows["mape"], strict=True))
+    return {"model": model, "provider": provider, "points": points, **by_regime}
+
+
+def gain_table(speedups: pd.DataFrame, *, id: str) -> Table:
+    """The gain_matrix for the page."""
+    op = str(speedups["op"].iloc[0])
+    columns = (text("recipe", "recipe"), count("shapes", "shapes"), count("slower", "slower"))
+    note = page_of(op).time_note
+    casts = f", {note}" if note else ""
+    caption = f"Speed of {op} against {BY_NAME[op].baseline_recipe}, medians{casts}"
+    return _by_regime(gain_matrix(speedups), columns, times, id=id, caption=caption)
+
+
+def error_table(errors: pd.DataFrame, op: str, *, id: str) -> Table:
+    """The error_matrix for the page."""
+    columns = (text("model", "model"), count("points", "points"))
+    caption = f"Mean error of {op} (MAPE) by regime"
+    return _by_regime(error_matrix(errors, op), columns, percent, id=id, caption=caption)
+
+
+def _by_regime(
+    matrix: pd.DataFrame,
+    columns: tuple[Column, ...],
+    show: Callable[[Any], str],
+    *,
+    id: str,
+    caption: str,
+) -> Table:
+    """The first of `columns`, the provider if there are several, the regimes, the other columns."""
+    fixed = {"provider", *(column.key for column in columns)}
+    regimes = sorted((name for name in matrix.columns if name not in fixed), key=regime_rank)
+    several = matrix["provider"].nunique() > 1
+    shown = [
+        columns[0],
+        *([text("provider", "provider")] if several else []),
+        *(Column(key=name, label=name, kind="number", show=show) for name in regimes),
+        *columns[1:],
+    ]
+    return make_table(matrix, shown, id=id, caption=caption)

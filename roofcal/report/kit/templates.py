@@ -1,0 +1,37 @@
+"""The jinja2 templates in reports/templates; text is escaped, and unknown names are errors."""
+
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import jinja2
+
+from roofcal.core.paths import CHECKOUT
+
+FOLDER: Final = CHECKOUT / "reports" / "templates"
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(FOLDER),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def render(template: str, **values: Any) -> str:
+    """The text of a template; raises jinja2.UndefinedError for a name that `values` lacks."""
+    return _environment().get_template(template).render(**values)
+
+
+def render_file(path: Path, **values: Any) -> str:
+    """The text of a file outside the templates' folder whose `{{ names }}` are filled in.
+
+    Nothing is escaped: the file is plain text. Raises as `render`.
+    """
+    source = path.read_text(encoding="utf-8")
+    text: str = jinja2.Template(source, undefined=jinja2.StrictUndefined).render(**values)
+    return text

@@ -1,0 +1,92 @@
+"""The page: six questions of a reader, and the sections that answer them, in order.
+
+To add a section: its folder in `roofcal/report/sections/`, and its line in ORDER.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Final
+
+from roofcal.report.section import Section
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """A question of a reader; sections name it by its key."""
+
+    key: str
+    title: str
+
+
+QUESTIONS: Final = (
+    Question(key="recipe", title="Which recipe for my layer?"),
+    Question(key="healthy", title="Is my GPU healthy?"),
+    Question(key="changed", title="What moved?"),
+    Question(key="trust", title="Can I trust the prediction?"),
+    Question(key="ledger", title="Do the claims hold?"),
+    Question(key="how", title="How was this measured?"),
+)
+
+# Folders of sections in the order of the page; sections of one question stand together.
+ORDER: Final = (
+    "speedup",
+    "breakeven",
+    "mixed",
+    "linear_accuracy",
+    "gathered",
+    "llm",
+    "roofline",
+    "health",
+    "bandwidth",
+    "moved",
+    "prediction_errors",
+    "constants",
+    "learning",
+    "transfer",
+    "audit",
+    "claims",
+    "quality",
+    "method_panel",
+    "missing",
+    "points",
+    "provenance",
+)
+
+
+def _declared_section(folder: str) -> Section[Any]:
+    """SECTION of a folder, which is imported by name so that one line adds a section."""
+    # no import statement has to show it: every file of roofcal/report counts as its source
+    section: Section[Any] = import_module(f"roofcal.report.sections.{folder}").SECTION
+    return section
+
+
+SECTIONS: Final = tuple(map(_declared_section, ORDER))
+
+
+class PageError(ValueError):
+    """A list of sections that makes no page; the message names the section."""
+
+
+def sections_by_question(
+    sections: Sequence[Section[Any]] = SECTIONS,
+) -> list[tuple[Question, list[Section[Any]]]]:
+    """Every question with its sections, in order.
+
+    Raises:
+        PageError: a section names no question of QUESTIONS, or two sections have one key.
+    """
+    keys = [section.key for section in sections]
+    questions = [question.key for question in QUESTIONS]
+    for section in sections:
+        if section.question not in questions:
+            raise PageError(
+                f"section '{section.key}' stands under no question: '{section.question}' is none "
+                f"of {', '.join(questions)}"
+            )
+        if keys.count(section.key) > 1:
+            raise PageError(f"two sections have the key '{section.key}'")
+    return [
+        (question, [section for section in sections if section.question == question.key])
+        for question in QUESTIONS
+    ]

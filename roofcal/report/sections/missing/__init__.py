@@ -1,0 +1,78 @@
+"""Points without a result, and why each has none."""
+
+from collections.abc import Iterator
+from typing import Final
+
+import pandas as pd
+
+from roofcal.report.data.analysis import Analysis
+from roofcal.report.data.tidy import axes_of, with_protocol
+from roofcal.report.kit.blocks import Block, Prose
+from roofcal.report.kit.columns import count, text, wide
+from roofcal.report.kit.writer import SectionWriter
+from roofcal.report.section import CsvTable, Section, whole_run
+
+FILE: Final = "not_ok.csv"
+REASONS: Final = (
+    count("count", "points"),
+    text("status", "status"),
+    text("op", "op"),
+    text("recipe", "recipe"),
+    text("provider", "provider"),
+    text("example", "for example"),
+    wide("reason", "reason"),
+)
+POINTS: Final = (
+    text("status", "status"),
+    text("op", "op"),
+    text("recipe", "recipe"),
+    text("shape", "shape"),
+    text("provider", "provider"),
+    text("protocol", "timed by"),
+    wide("reason", "reason"),
+)
+_KEYS: Final = ["op", "status", "provider", "recipe"]
+
+
+def counted_reasons(missing: pd.DataFrame) -> pd.DataFrame:
+    """Points without a result by reason, the most frequent first.
+
+    Reasons that differ in their numbers alone count as one, which is shown as the first point has
+    it.
+    """
+    axes = axes_of(missing)
+    kind = missing["reason"].fillna("").str.replace(r"\d[\d.,]*", "#", regex=True)
+    rows = []
+    for values, group in missing.groupby([*_KEYS, kind], sort=True):
+        first = group.iloc[0]
+        example = " x ".join(str(first[axis]) for axis in axes)
+        row = dict(zip(_KEYS, values[:-1], strict=True))
+        rows.append(row | {"reason": first["reason"], "count": len(group), "example": example})
+    table = pd.DataFrame(rows, columns=[*_KEYS, "reason", "count", "example"])
+    ascending = [False, *[True] * len(_KEYS)]
+    ordered = table.sort_values(["count", *_KEYS], ascending=ascending, kind="stable")
+    return ordered.reset_index(drop=True)
+
+
+def _blocks(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:
+    table = analysis.missing
+    if table.empty:
+        yield Prose(text="Every planned point was measured.")
+        return
+    yield writer.table("reasons", "Reasons", counted_reasons(table), REASONS)
+    name = "Every point that is not ok"
+    yield writer.table("missing-all", name, with_protocol(table), POINTS, FILE)
+
+
+def _tables(analysis: Analysis) -> Iterator[CsvTable]:
+    yield CsvTable(name=FILE, frame=analysis.missing)
+
+
+SECTION = Section(
+    key="missing",
+    title="Points without a result",
+    question="how",
+    contents=whole_run,
+    blocks=_blocks,
+    tables=_tables,
+)

@@ -1,0 +1,99 @@
+"""Every point of every op: the tidy frames."""
+
+from collections.abc import Iterator, Sequence
+
+import pandas as pd
+
+from roofcal.report.data.analysis import Analysis
+from roofcal.report.data.quality import half_width
+from roofcal.report.data.tidy import axes_of, sqnr_columns, with_protocol
+from roofcal.report.kit.blocks import Block, Column, absence
+from roofcal.report.kit.columns import (
+    CLOCK,
+    POWER,
+    TBPS,
+    TFLOPS,
+    code,
+    count,
+    counts,
+    decibels,
+    fraction,
+    seconds,
+    text,
+)
+from roofcal.report.kit.writer import SectionWriter
+from roofcal.report.section import CsvTable, Section, whole_run
+
+
+def _relative(key: str, label: str, about: str) -> Column:
+    def show(value: float) -> str:
+        return f"{value:.1e}"
+
+    return Column(key=key, label=label, kind="number", show=show, about=about)
+
+
+def point_columns(axes: Sequence[str], outputs: Sequence[str] = ()) -> list[Column]:
+    """Columns of the table of all points of an op; the page leaves out those without a value.
+
+    Args:
+        axes: columns of the sizes of its shapes.
+        outputs: columns of signal to quantisation noise, see tidy.sqnr_columns.
+    """
+    half_interval = "half the 95 % interval of the median"
+    format_error = "distance of the product of the stored operands from that of those before"
+    return [
+        text("recipe", "recipe"),
+        *counts(*axes),
+        text("provider", "provider"),
+        text("protocol", "timed by"),
+        text("regime", "regime"),
+        text("status", "status"),
+        seconds("median_s", "median"),
+        fraction("half_width", "\N{PLUS-MINUS SIGN}", about=half_interval),
+        TFLOPS,
+        TBPS,
+        seconds("predicted_s", "predicted", about="calibrated model"),
+        fraction("relative_error", "error", signed=True),
+        text("bound_by", "bound by", about="largest part of the calibrated model's time"),
+        seconds("burst_median_s", "burst", about="median of the first turn, before settling"),
+        CLOCK,
+        POWER,
+        _relative("numeric_error", "numeric error", "distance from the reference, relative"),
+        _relative("quantisation_error", "format error", format_error),
+        *(decibels(name) for name in outputs),
+        count("samples", "samples"),
+        text("sweeps", "sweeps"),
+        code("point_id", "point"),
+    ]
+
+
+def readable_points(frame: pd.DataFrame) -> pd.DataFrame:
+    """A tidy frame and two columns for people: `protocol` and `half_width`."""
+    return with_protocol(frame).assign(half_width=half_width(frame))
+
+
+def _blocks(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:
+    for op, frame in analysis.frames.items():
+        if frame.empty:
+            yield absence(f"The plan of {op} is empty.")
+            continue
+        several = ["world_size"] if (frame["world_size"] > 1).any() else []
+        columns = point_columns([*axes_of(frame), *several], sqnr_columns(frame))
+        name = f"Points of {op}"
+        points = readable_points(frame)
+        yield writer.table(f"points-{op}", name, points, columns, writer.csv(op))
+
+
+def _tables(analysis: Analysis) -> Iterator[CsvTable]:
+    for op, frame in analysis.frames.items():
+        yield CsvTable(name=f"{analysis.device}_{op}.csv", frame=frame, labels_last=True)
+
+
+SECTION = Section(
+    key="points",
+    title="All points",
+    question="how",
+    contents=whole_run,
+    blocks=_blocks,
+    tables=_tables,
+)

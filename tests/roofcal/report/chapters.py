@@ -1,0 +1,30 @@
+"""The blocks and the CSV files that a run has in the report."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pandas as pd
+
+from roofcal.report.chapter import Chapter, ChapterBuilder, section_writer
+from roofcal.report.data.analysis import Analysis
+from roofcal.report.kit.writer import figure_prefixes
+from roofcal.report.page import SECTIONS
+
+ANCHOR = "x"
+
+
+def chapter_of(analysis: Analysis) -> Chapter:
+    return ChapterBuilder(analysis).chapter(ANCHOR, 0)
+
+
+def blocks_of(analysis: Analysis, key: str) -> list[Any]:
+    """The blocks of one section, [] where it has nothing to show."""
+    (section,) = [section for section in SECTIONS if section.key == key]
+    writer = section_writer(analysis, section, ANCHOR, figure_prefixes(0))
+    return section.fill(analysis).blocks(writer)
+
+
+def csv_tables(analysis: Analysis) -> Iterator[tuple[str, pd.DataFrame]]:
+    """(file name, table) of all that a run has beside the page."""
+    for table in ChapterBuilder(analysis).tables():
+        yield table.name, table.labelled(analysis)

@@ -1,0 +1,99 @@
+"""The section on claims: counts first, each source with its link, a word and a sign per verdict."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from roofcal.claims.ledgers import load_claims
+from roofcal.core.devices import DeviceSpec
+from roofcal.report.data.analysis import Analysis, analyse
+from roofcal.report.data.loading import Run
+from roofcal.report.kit.blocks import Prose, Table
+from roofcal.report.sections.claims import FILE, claims_table
+from roofcal.report.summary import summary_sentences
+from roofcal.report.write import tables_of_run, write_report
+from tests.paths import ROOT
+from tests.roofcal.claims.ledgers import SPEEDUP, entries
+from tests.roofcal.report.chapters import blocks_of
+
+CLAIMS = ROOT / "config/claims"
+
+
+@pytest.fixture(scope="module")
+def judged(run: Run, h200: DeviceSpec) -> Analysis:
+    return analyse(run, h200, claims=load_claims(CLAIMS))
+
+
+def test_without_a_ledger_there_is_no_section(analysis: Analysis) -> None:
+    assert blocks_of(analysis, "claims") == []
+
+
+def test_the_counts_stand_on_top(judged: Analysis) -> None:
+    assert any(" published claims " in said for said in summary_sentences(judged))
+    first = blocks_of(judged, "claims")[0]
+    assert isinstance(first, Prose)
+    words = [verdict.word for verdict in judged.claims]
+    assert f"Of {len(words)} published claims: {words.count('holds')} hold, " in first.text
+
+
+def test_every_source_has_its_link_and_a_table_of_its_claims(judged: Analysis) -> None:
+    _, *rest = blocks_of(judged, "claims")
+    abouts, tables = rest[::2], rest[1::2]
+    ledgers = {verdict.entry.ledger.ledger: verdict.entry.ledger for verdict in judged.claims}
+    titles = [ledger.title for ledger in ledgers.values()]
+    assert [about.link for about in abouts if isinstance(about, Prose)] == titles
+    urls = [about.url for about in abouts if isinstance(about, Prose) and about.url]
+    assert "https://github.com/pytorch/ao/pull/940" in urls
+    assert sum(t.total for t in tables if isinstance(t, Table)) == len(judged.claims)
+
+
+def test_a_source_says_where_it_was_made_and_what_to_mind(judged: Analysis) -> None:
+    text = {b.link: b.text for b in blocks_of(judged, "claims") if isinstance(b, Prose)}
+    mamf = next(text[link] for link in text if "mamf-finder" in link)
+    assert mamf.startswith("Made on NVIDIA H200 SXM, 2025. Means of 100 calls")
+    gemm = next(said for said in text.values() if "zeros" in said)
+    assert ": other hardware than this. The source timed fp8 on zeros" in gemm
+
+
+def test_a_row_has_word_class_and_both_numbers(run: Run, h200: DeviceSpec, tmp_path: Path) -> None:
+    rows = [{"cube": 8192, "value": 2.0}, {"cube": 8192, "value": 9.0}, {"cube": 64, "value": 1}]
+    claims = [
+        {"id": f"c{number}", "test": SPEEDUP, "rows": [row], "note": "mind", "hardware": "two"}
+        for number, row in enumerate(rows)
+    ]
+    found = analyse(run, h200, claims=entries(tmp_path, *claims))
+    (table,) = [block for block in blocks_of(found, "claims") if isinstance(block, Table)]
+    assert re.findall(r'<td class="v (\w+)">([^<]+)</td>', table.body) == [
+        ("yes", "holds"),
+        ("no", "does not hold"),
+        ("none", "cannot be tested"),
+    ]
+    assert "2x +-10%" in table.body
+    assert re.search(r'data-v="1\.9\d+">1\.9\d+x \(1\.9\d+ to [12][.\d]*\)<', table.body)
+    assert "no point of gemm with recipe fp8_tensorwise" in table.body
+    assert "against bf16 by cublaslt" in table.body
+    assert "; mind; made on two" in table.body
+
+
+def test_the_table_of_a_claim_is_a_csv_beside_the_page_and_in_no_publication(
+    folder: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "report.html"
+    devices = ROOT / "config/devices"
+    claims = load_claims(CLAIMS)
+    write_report([(folder, None)], out, devices, claims)
+    frame = pd.read_csv(tmp_path / "tables" / FILE)
+    assert len(frame) == len(claims)
+    assert set(frame["device"]) == {"nvidia-h200"}
+    assert {"theirs", "ours", "ours_low", "ours_high", "verdict", "url"} <= set(frame.columns)
+    page = out.read_text()
+    assert '<a href="https://github.com/NVIDIA/cutlass/issues/1549">CUTLASS issue 1549' in page
+    assert FILE not in tables_of_run(folder, devices)
+
+
+def test_the_frame_of_verdicts_has_a_row_per_claim(judged: Analysis) -> None:
+    assert len(claims_table(judged.claims)) == len(judged.claims)
+    assert len(claims_table(replace(judged, claims=judged.claims[:2]).claims)) == 2

@@ -1,0 +1,78 @@
+"""The section on what moved since the environment before, made of a comparison's JSON."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from roofcal.compare.comparison import compare
+from roofcal.core.devices import DeviceSpec
+from roofcal.core.paths import RunFolder
+from roofcal.report.data.analysis import analyse
+from roofcal.report.data.loading import ReportError, load_run
+from roofcal.report.sections.moved import (
+    comparison_tables,
+    read_comparison,
+    summary_sentences,
+)
+from roofcal.report.write import write_report
+from tests.roofcal.compare.made_up import many, measurement, slower, write_run
+from tests.roofcal.report.chapters import blocks_of
+from tests.roofcal.report.conftest import DEVICES
+from tests.roofcal.report.synthetic import MadeUpRun
+
+
+@pytest.fixture
+def moved(tmp_path: Path) -> str:
+    """moved.json of a run in which one point became slower."""
+    pair: list[RunFolder] = []
+    for name, factor in (("a", 1.0), ("b", 1.05)):
+        rows = [
+            (o.point, measurement(o.point, [2.718281828**t for t in o.log_turns_s]))
+            for o in many(seed=len(pair))
+        ]
+        rows[0] = (rows[0][0], slower(rows[0][1], factor))
+        folder = write_run(tmp_path / name, rows, m="64" if name == "a" else "")
+        pair.append(RunFolder.at(folder))
+    return json.dumps(compare(pair[0], pair[1]))
+
+
+def test_a_run_without_a_comparison_has_no_section(tmp_path: Path, h200: DeviceSpec) -> None:
+    place = MadeUpRun().write(tmp_path / "run")
+    assert read_comparison(place) is None
+    assert blocks_of(analyse(load_run(place), h200), "moved") == []
+
+
+def test_the_page_shows_what_moved(tmp_path: Path, moved: str) -> None:
+    place = MadeUpRun().write(tmp_path / "run")
+    (place / "moved.json").write_text(moved)
+    write_report([(place, None)], tmp_path / "report.html", DEVICES)
+    page = (tmp_path / "report.html").read_text()
+    assert "<h4>What moved</h4>" in page
+    assert "Of 60 points with times in both, 1 are slower and 0 faster" in page
+    assert "gemm cublaslt bf16 512 \N{MULTIPLICATION SIGN} 512" in page
+    assert "Break-even points that moved" in page
+    assert f"python -m roofcal compare {tmp_path}/a {tmp_path}/b" in page
+
+
+def test_every_list_of_a_comparison_is_a_table(moved: str) -> None:
+    found = {name: len(frame) for name, _, frame, _ in comparison_tables(json.loads(moved))}
+    assert found == {
+        "shifts": 1,
+        "points": 1,
+        "winners": 0,
+        "kernels": 0,
+        "statuses": 0,
+        "constants": 0,
+        "breakeven": 1,
+        "appeared": 0,
+        "disappeared": 0,
+    }
+    assert "no field of the environment differs" in next(summary_sentences(json.loads(moved)))
+
+
+@pytest.mark.parametrize("text", ["{", "{}", "[]"])
+def test_a_file_that_is_no_comparison_is_named(tmp_path: Path, text: str) -> None:
+    (tmp_path / "moved.json").write_text(text)
+    with pytest.raises(ReportError, match=r"moved\.json: is no comparison"):
+        read_comparison(tmp_path)

@@ -1,0 +1,41 @@
+"""All points of all ops are listed, with the columns that only people need."""
+
+import pytest
+
+from roofcal.ops import BY_NAME
+from roofcal.report.data.analysis import Analysis
+from roofcal.report.data.tidy import axes_of
+from roofcal.report.kit.blocks import Table
+from roofcal.report.sections.points import point_columns, readable_points
+from tests.roofcal.report.chapters import blocks_of
+
+NOT_MADE_UP = (
+    *("probe_math", "probe_cast", "probe_mixed_gemm", "mixed_gemm"),
+    *("linear", "norm_linear_sigmoid", "probe_link", "all_gather_matmul"),
+)
+OPS = [op for op in BY_NAME if op not in NOT_MADE_UP]
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_every_column_of_the_points_exists(analysis: Analysis, op: str) -> None:
+    frame = readable_points(analysis.frames[op])
+    keys = {column.key for column in point_columns(axes_of(analysis.frames[op]))}
+    assert keys - set(frame.columns) == set()
+
+
+def test_outputs_have_columns_where_they_are_told_apart() -> None:
+    usual = {column.key for column in point_columns(["m"])}
+    (more,) = (c for c in point_columns(["m"], ["output_sqnr_db"]) if c.key not in usual)
+    assert (more.key, more.label, more.unit) == ("output_sqnr_db", "output", "dB")
+    assert (more.show(28.54), more.show(float("inf"))) == ("28.5", "exact")
+
+
+def test_people_get_protocol_and_interval(analysis: Analysis) -> None:
+    points = readable_points(analysis.frames["gemm"])
+    assert {"graph, cold", "wall, cold", "graph, cold, zeros"} <= set(points["protocol"])
+    assert 0 < points["half_width"].dropna().max() < 0.01
+
+
+def test_all_points_of_all_ops_are_listed(analysis: Analysis) -> None:
+    tables = [block for block in blocks_of(analysis, "points") if isinstance(block, Table)]
+    assert [table.total for table in tables] == [len(f) for f in analysis.frames.values()]

@@ -1,0 +1,62 @@
+"""Six questions, each with its answer; every section stands under exactly one."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from roofcal.report.data.analysis import Analysis, analyse
+from roofcal.report.data.loading import load_run
+from roofcal.report.page import QUESTIONS, SECTIONS, PageError, sections_by_question
+from roofcal.report.section import FOLDER
+from tests.roofcal.report.chapters import chapter_of
+
+
+def test_every_folder_of_a_section_is_in_the_list_and_named_after_its_key() -> None:
+    folders = {path.parent for path in FOLDER.glob("*/__init__.py")}
+    assert {section.folder for section in SECTIONS} == folders
+    assert len(SECTIONS) == len(folders)
+
+
+def test_a_section_that_no_question_names_is_an_error() -> None:
+    lost = replace(SECTIONS[0], key="lost", question="nobody asks this")
+    with pytest.raises(PageError, match="section 'lost' stands under no question: 'nobody asks"):
+        sections_by_question([*SECTIONS, lost])
+
+
+def test_two_sections_of_one_key_are_an_error() -> None:
+    with pytest.raises(PageError, match="two sections have the key 'speedup'"):
+        sections_by_question([*SECTIONS, SECTIONS[0]])
+
+
+def test_all_six_are_there_and_no_section_is_lost() -> None:
+    placed = sections_by_question()
+    assert [question for question, _ in placed] == list(QUESTIONS)
+    assert len(QUESTIONS) == 6
+    assert [section for _, sections in placed for section in sections] == list(SECTIONS)
+
+
+def test_one_section_of_each_question_answers_it() -> None:
+    for _, sections in sections_by_question():
+        assert len([section for section in sections if section.answer]) == 1
+
+
+def answers(analysis: Analysis) -> dict[str, str]:
+    return {q.id.removeprefix("x-"): q.answer for q in chapter_of(analysis).questions}
+
+
+def test_answers_come_from_the_data(analysis: Analysis) -> None:
+    found = answers(analysis)
+    assert "fp8_tensorwise gains most over bf16: 1.9" in found["recipe"]
+    assert "no publication of nvidia-h200" in found["healthy"]
+    assert found["changed"].startswith("Nothing to compare with")
+    assert "Times of gemm are off by" in found["trust"]
+    assert found["ledger"].startswith("Not judged on this page; `python -m roofcal claims`")
+    assert f"{analysis.timed} points timed by {len(analysis.all_sessions)} sessions" in found["how"]
+
+
+def test_a_bare_run_says_what_cannot_be_told(bare: Path) -> None:
+    found = list(answers(analyse(load_run(bare), None)).values())
+    assert all(answer.endswith(".") for answer in found)
+    assert "no publication of cpu-made-up" in found[1]
+    assert "predicted no point" in found[3]

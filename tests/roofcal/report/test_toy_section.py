@@ -1,0 +1,155 @@
+"""The trial: a section is one folder and one line in the list, and nothing else.
+
+A section is written into a copy of the checkout; its table, figure, caption and CSV file come out
+on the page, under its question.
+"""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from roofcal.report.figure_captions import figure_title
+from tests.paths import ROOT
+from tests.roofcal.report.synthetic import whole_run
+
+FILES = {
+    "__init__.py": '''"""How many points each op has."""
+
+from collections.abc import Iterator
+from typing import Final
+
+import pandas as pd
+
+from roofcal.report.data.analysis import Analysis
+from roofcal.report.kit.blocks import Block, Prose
+from roofcal.report.kit.columns import count, text
+from roofcal.report.kit.writer import SectionWriter
+from roofcal.report.section import CsvTable, Section, filled_table
+from roofcal.report.sections.toy.figure import draw_toy
+
+FILE: Final = "toy.csv"
+COLUMNS: Final = (text("op", "op"), count("points", "points"))
+
+
+def _contents(analysis: Analysis) -> pd.DataFrame:
+    rows = [{"op": op, "points": len(frame)} for op, frame in analysis.frames.items()]
+    return pd.DataFrame(rows, columns=["op", "points"])
+
+
+def _blocks(points: pd.DataFrame, writer: SectionWriter) -> Iterator[Block]:
+    yield Prose(text="A toy counts points.")
+    yield from writer.figures(draw_toy(points), source=FILE)
+    yield writer.table("toy", "Points by op", points, COLUMNS, FILE)
+
+
+def _tables(points: pd.DataFrame) -> Iterator[CsvTable]:
+    return filled_table(FILE, points)
+
+
+SECTION = Section(
+    key="toy",
+    title="A toy",
+    question="how",
+    contents=_contents,
+    blocks=_blocks,
+    tables=_tables,
+)
+''',
+    "figure.py": '''"""Points by op as bars."""
+
+import pandas as pd
+
+from roofcal.report.kit.pictures import Picture
+from roofcal.report.kit.styles import look, new_figure
+
+
+def draw_toy(points: pd.DataFrame) -> Picture:
+    with look():
+        figure = new_figure(200)
+        figure.subplots().bar(points["op"], points["points"])
+    facts = f"{points['points'].sum()} points."
+    return Picture(key="toy_bars", figure=figure, op="gemm", alt="Bars.", facts=facts)
+''',
+    "toy_bars.md": """# Points of a toy
+
+One bar per op.
+
+The bar is as high as the op has points in its plan, whatever became of them: points without a time
+count as those with one. Nothing was timed for this figure, so it has no spread.
+""",
+    "toy.csv.md": "# toy.csv\n\nPoints by op.\n\n| column | meaning |\n|---|---|\n"
+    "| `op` | what is computed |\n| `points` | points |\n",
+}
+LAST = '    "provenance",\n'
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of what a report is made of, with the toy in it."""
+    copy = tmp_path_factory.mktemp("checkout")
+    ignored = shutil.ignore_patterns("__pycache__", "published")
+    for folder in ("roofcal", "kernels", "reports", "config", "docs"):
+        shutil.copytree(ROOT / folder, copy / folder, ignore=ignored)
+    toy = copy / "roofcal" / "report" / "sections" / "toy"
+    toy.mkdir()
+    for name, text in FILES.items():
+        (toy / name).write_text(text, encoding="utf-8")
+    page = copy / "roofcal" / "report" / "page.py"
+    order = page.read_text(encoding="utf-8")
+    assert order.count(LAST) == 1
+    page.write_text(order.replace(LAST, f'{LAST}    "toy",\n'), encoding="utf-8")
+    return copy
+
+
+@pytest.fixture(scope="module")
+def report(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = whole_run().write(tmp_path_factory.mktemp("results"))
+    out = checkout / "results" / "report.html"
+    command = [sys.executable, "-m", "roofcal", "report", "--run", str(run), "--out", str(out)]
+    command += ["--figures", str(out.parent / "figures")]
+    subprocess.run(command, cwd=checkout, check=True, capture_output=True)
+    return out
+
+
+@pytest.mark.slow
+def test_the_section_stands_last_under_its_question(report: Path) -> None:
+    page = report.read_text(encoding="utf-8")
+    how = page[page.index('id="nvidia-h200-how"') :]
+    titles = [line for line in how.splitlines() if line.startswith("<h4>")]
+    assert titles[-1] == "<h4>A toy</h4>"
+    assert "<p>A toy counts points.</p>" in how
+
+
+@pytest.mark.slow
+def test_its_table_figure_caption_and_csv_are_there(report: Path) -> None:
+    page = report.read_text(encoding="utf-8")
+    assert '<div class="grid" id="nvidia-h200-toy">' in page
+    assert '<figure id="nvidia-h200-figure-toy_bars-gemm">' in page
+    assert "<h5>Points of a toy " in page
+    assert "<p>One bar per op.</p>" in page
+    assert '<a class="data" href="tables/toy.csv" download="toy.csv">' in page
+    assert 'data-file="toy.csv"' in page
+    csv = (report.parent / "tables" / "toy.csv").read_text()
+    assert csv.splitlines()[0] == "device,environment_id,op,points"
+    figures = report.parent / "figures" / "How_was_this_measured" / "nvidia-h200"
+    assert (figures / "toy_bars.gemm.svg").is_file()
+
+
+@pytest.mark.slow
+def test_the_tests_of_the_list_and_of_the_columns_hold_with_it(checkout: Path) -> None:
+    for folder in ("tests", "requirements"):
+        shutil.copytree(ROOT / folder, checkout / folder, dirs_exist_ok=True)
+    shutil.copy(ROOT / "pyproject.toml", checkout / "pyproject.toml")
+    tests = ["test_page.py", "test_data_dictionary.py", "kit/test_captions.py"]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    command += [f"tests/roofcal/report/{name}" for name in tests]
+    done = subprocess.run(command, cwd=checkout, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-3000:]
+
+
+def test_the_toy_is_not_in_this_checkout() -> None:
+    with pytest.raises(KeyError):
+        figure_title("toy_bars", "gemm")
