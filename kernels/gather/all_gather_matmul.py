@@ -31,9 +31,8 @@ from kernels.gather.operands import check_sizes, check_weights
 from kernels.gather.plans import CHUNKS, Plan, choose
 from kernels.gather.pushes import Pushes
 from kernels.gather.sequence import gather_and_multiply
-from kernels.gemm.axiswise import has_large_tiles
-from kernels.gemm.configs import GemmConfig
 from kernels.gemm.operands import new_output
+from kernels.gemm.tile_choice import GemmConfig, has_large_tiles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

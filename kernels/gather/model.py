@@ -17,7 +17,7 @@ from typing import Final
 import torch
 
 from kernels.gather.configs import Chunks
-from kernels.gemm.configs import GemmConfig
+from kernels.gemm.tile_choice import GemmConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

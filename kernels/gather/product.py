@@ -16,11 +16,12 @@ import torch
 import triton
 import triton.language as tl
 
-from kernels.common.architecture import compute_units
+from kernels.common.architecture import compute_units, has_tensor_memory_unit
+from kernels.common.tiles import tile_at, tile_descriptor
 from kernels.gather.configs import FLAG_SPACING, Chunks
 from kernels.gather.flags import wait_until
-from kernels.gemm.configs import GemmConfig
-from kernels.gemm.operands import described, tile_of
+from kernels.gemm.axiswise import store_tile
+from kernels.gemm.tile_choice import GemmConfig
 
 
 @triton.jit
@@ -28,34 +29,8 @@ def place_of(tile, TILES_M, TILES_N, TILES_EACH, CHUNKS, RANK, WORLD, GROUP: tl.
     """(rank whose shard it is, its chunk, row and column of tiles in the shard) of a tile."""
     in_shard = TILES_M * TILES_N
     source = (tile // in_shard + RANK) % WORLD
-    tile_m, tile_n = tile_of(tile % in_shard, TILES_M, TILES_N, GROUP)
+    tile_m, tile_n = tile_at(tile % in_shard, TILES_M, TILES_N, GROUP)
     return source, tl.minimum(tile_m // TILES_EACH, CHUNKS - 1), tile_m, tile_n
-
-
-@triton.jit
-def _finished(values, scale_b, by_rows, col, N, SCALED: tl.constexpr):
-    """Sums times their scales, in bf16."""
-    if SCALED:
-        n = col + tl.arange(0, values.shape[1])
-        values = values * by_rows * tl.load(scale_b + n, mask=n < N, other=0.0)[None, :]
-    return values.to(tl.bfloat16)
-
-
-@triton.jit
-def _store(c, sums, scale_a, scale_b, row, col, N, SCALED: tl.constexpr, PARTS: tl.constexpr):
-    """A tile, in one part or two: a smaller buffer."""
-    rows: tl.constexpr = sums.shape[0]
-    half: tl.constexpr = sums.shape[1] // 2
-    by_rows = 1.0
-    if SCALED:
-        by_rows = tl.load(scale_a + row + tl.arange(0, rows))[:, None]
-    if PARTS == 2:
-        first, second = tl.split(tl.permute(tl.reshape(sums, (rows, 2, half)), (0, 2, 1)))
-        c.store([row, col], _finished(first, scale_b, by_rows, col, N, SCALED))
-        col += half
-        c.store([row, col], _finished(second, scale_b, by_rows, col, N, SCALED))
-    else:
-        c.store([row, col], _finished(sums, scale_b, by_rows, col, N, SCALED))
 
 
 @triton.jit(do_not_specialize=["RANK", "WORLD", "CHUNKS", "TILES_EACH"])
@@ -106,7 +81,10 @@ def _gathered_kernel(
             if WIDEN:
                 left, right = left.to(tl.float32), right.to(tl.float32)
             sums = tl.dot(left, right, sums)
-        _store(c, sums, scale_a, scale_b, row, col, N, SCALED, PARTS)
+        by_rows = None
+        if SCALED:
+            by_rows = tl.load(scale_a + row + tl.arange(0, BLOCK_M))[:, None]
+        store_tile(c, sums, scale_b, by_rows, row, col, N, SCALED, PARTS)
 
 
 def launch(
@@ -132,11 +110,20 @@ def launch(
     units = compute_units(a)
     scale_a, scale_b = scales or (None, None)
     _gathered_kernel[(min(tiles, units),)](
-        described(a, [config.m, config.k]),
-        described(w, [config.n, config.k]),
-        described(c, [config.m, config.n // config.parts]),
-        *(scale_a, scale_b, flags, state, chunks.shard_rows, n, k),
-        *(rank, world, chunks.count, chunks.tiles_each),
+        tile_descriptor(a, [config.m, config.k]),
+        tile_descriptor(w, [config.n, config.k]),
+        tile_descriptor(c, [config.m, config.n // config.parts]),
+        scale_a,
+        scale_b,
+        flags,
+        state,
+        chunks.shard_rows,
+        n,
+        k,
+        rank,
+        world,
+        chunks.count,
+        chunks.tiles_each,
         SPACING=FLAG_SPACING,
         SCALED=scales is not None,
         # The interpreter holds bf16 as bits and multiplies those; fp32 is exact there.
@@ -146,7 +133,7 @@ def launch(
         BLOCK_N=config.n,
         BLOCK_K=config.k,
         PARTS=config.parts,
-        GROUP=group_of(config, chunks),
+        GROUP=group_within_chunk(config, chunks),
         FLAT=config.flat,
         PROGRAMS=units,
         num_warps=config.num_warps,
@@ -154,7 +141,7 @@ def launch(
     )
 
 
-def group_of(config: GemmConfig, chunks: Chunks) -> int:
+def group_within_chunk(config: GemmConfig, chunks: Chunks) -> int:
     """Tiles walked down before the next column: so many that no group reaches into another chunk.
 
     One that did would wait for the later chunk in the first column of the earlier one.
@@ -162,10 +149,3 @@ def group_of(config: GemmConfig, chunks: Chunks) -> int:
     if chunks.count == 1:
         return config.group
     return max(size for size in range(1, config.group + 1) if chunks.tiles_each % size == 0)
-
-
-def has_tensor_memory_unit(x: torch.Tensor) -> bool:
-    """Whether descriptors of x are read by a tensor memory unit: on NVIDIA GPUs from 9.0 on."""
-    if not x.is_cuda or torch.version.hip is not None:
-        return False
-    return torch.cuda.get_device_capability(x.device) >= (9, 0)

@@ -10,51 +10,50 @@ Accumulation `fast` leaves sums in the matrix unit, which on Hopper keeps about 
 use_fast_accum=False.
 
 Persistent: each program walks over tiles, so that a tile's last stores overlap the next one's
-loads. Scales are applied once, at the end. Products of few rows go to kernels.gemm.few_rows, large
-ones on Hopper to kernels.gemm.hopper.pingpong (fast) or kernels.gemm.hopper.cooperative (slow);
-kernels.gemm.blockwise has scales per block.
+loads. Scales are applied once, at the end. Products of few rows go to kernels.gemm.skinny, large
+ones on Hopper to kernels.gemm.hopper.pingpong (fast) or kernels.gemm.hopper.cooperative (slow).
 """
 
-from typing import Literal, get_args
+from typing import Final, Literal, get_args
 
 import torch
 import triton
 import triton.language as tl
 
-from kernels.common.architecture import compute_units
-from kernels.common.checks import check_scale_values
-from kernels.gemm import configs as gemm_configs
-from kernels.gemm import few_rows as fp8_gemm_skinny
-from kernels.gemm.configs import AnyConfig, GemmConfig, HopperGemmConfig, PingpongConfig
-from kernels.gemm.hopper import cooperative as fp8_gemm_hopper
-from kernels.gemm.hopper import pingpong as fp8_gemm_pingpong
-from kernels.gemm.operands import (
-    check_operands,
-    check_scale,
-    described,
-    new_output,
-    tile_of,
-)
+from kernels.common.architecture import is_hopper
+from kernels.common.tiles import tile_at, tile_descriptor
+from kernels.gemm import skinny
+from kernels.gemm.hopper import cooperative, pingpong
+from kernels.gemm.operands import Product, check_axis_scale, check_operands, new_product
+from kernels.gemm.tile_choice import GemmConfig, choose, has_large_tiles
 
 Accumulation = Literal["fast", "slow"]
-Candidates = tuple[AnyConfig, ...]
+Config = GemmConfig | pingpong.PingpongConfig | cooperative.CooperativeConfig
+
+# NVIDIA Hopper. 128x256 with four stages fits into shared memory only in two parts.
+FAST: Final = (
+    GemmConfig(m=128, n=256, k=128, num_warps=8, num_stages=4, parts=2, rate=1.0),
+    GemmConfig(m=256, n=128, k=128, num_warps=8, num_stages=3, parts=2, rate=0.9),
+    GemmConfig(m=128, n=128, k=128, num_warps=8, num_stages=4, rate=0.9),
+    GemmConfig(m=64, n=128, k=128, num_warps=4, num_stages=5, rate=0.6),
+)
+# Two-level accumulation holds two accumulators: larger tiles spill.
+SLOW: Final = (
+    GemmConfig(m=256, n=128, k=128, num_warps=8, num_stages=3, parts=2, rate=1.0),
+    GemmConfig(m=128, n=128, k=128, num_warps=8, num_stages=4, rate=0.86),
+    GemmConfig(m=64, n=128, k=128, num_warps=4, num_stages=5, rate=0.7),
+)
+# Architectures with less shared memory than Hopper, or without a tensor memory unit: compiled only.
+SMALL: Final = (GemmConfig(m=128, n=128, k=64, num_warps=8, num_stages=3, rate=1.0),)
+# Columns of K after which slow accumulation adds to fp32 registers.
+PROMOTION: Final = 128
 
 
 @triton.jit
-def _scaled(values, scale_b, by_rows, col, N, ROWS_B: tl.constexpr):
-    """Tile times its scales: those of rows are there, those of columns are read."""
-    if ROWS_B:
-        n = col + tl.arange(0, values.shape[1])
-        return values * by_rows * tl.load(scale_b + n, mask=n < N, other=0.0)[None, :]
-    else:  # noqa: RET505 (both branches are traced without it)
-        return values * by_rows
-
-
-@triton.jit
-def _by_rows(
+def load_row_scales(
     scale_a, scale_b, row, M, ROWS_A: tl.constexpr, ROWS_B: tl.constexpr, BLOCK_M: tl.constexpr
 ):
-    """Scales of the rows of a tile [BLOCK_M, 1], or one; times that of B where it has one."""
+    """Scales of the rows of a tile [BLOCK_M, 1], or one; times that of B where B has one."""
     if ROWS_A:
         m = row + tl.arange(0, BLOCK_M)
         by_rows = tl.load(scale_a + m, mask=m < M, other=0.0)[:, None]
@@ -63,6 +62,31 @@ def _by_rows(
     if not ROWS_B:
         by_rows = by_rows * tl.load(scale_b)
     return by_rows
+
+
+@triton.jit
+def _finished(sums, scale_b, by_rows, col, N, ROWS_B: tl.constexpr):
+    """Columns of a tile from `col` on in bf16, times their scales, if there are any."""
+    if ROWS_B:
+        n = col + tl.arange(0, sums.shape[1])
+        sums = sums * by_rows * tl.load(scale_b + n, mask=n < N, other=0.0)[None, :]
+    elif by_rows is not None:
+        sums = sums * by_rows
+    return sums.to(tl.bfloat16)
+
+
+@triton.jit
+def store_tile(c, sums, scale_b, by_rows, row, col, N, ROWS_B: tl.constexpr, PARTS: tl.constexpr):
+    """Store a tile through the descriptor c, in one part or in two, which need half the buffer."""
+    if PARTS == 2:
+        rows: tl.constexpr = sums.shape[0]
+        half: tl.constexpr = sums.shape[1] // 2
+        first, second = tl.split(tl.permute(tl.reshape(sums, (rows, 2, half)), (0, 2, 1)))
+        c.store([row, col], _finished(first, scale_b, by_rows, col, N, ROWS_B))
+        col += half
+        c.store([row, col], _finished(second, scale_b, by_rows, col, N, ROWS_B))
+    else:
+        c.store([row, col], _finished(sums, scale_b, by_rows, col, N, ROWS_B))
 
 
 @triton.jit
@@ -86,12 +110,13 @@ def _gemm_kernel(
     FLAT: tl.constexpr,
     PROGRAMS: tl.constexpr,
 ):
-    """Every PROGRAMS-th tile. a, b and c are descriptors."""
+    """Every PROGRAMS-th tile. a, b and c are descriptors. PROMOTE: columns of K, 0 for never."""
+    tl.static_assert(PROMOTE <= BLOCK_K, "sums are promoted within a step")
     tiles_m = tl.cdiv(M, BLOCK_M)
     tiles_n = tl.cdiv(N, BLOCK_N)
     steps = tl.cdiv(K, BLOCK_K)
     for tile in tl.range(tl.program_id(0), tiles_m * tiles_n, PROGRAMS, flatten=FLAT):
-        tile_m, tile_n = tile_of(tile, tiles_m, tiles_n, GROUP)
+        tile_m, tile_n = tile_at(tile, tiles_m, tiles_n, GROUP)
         row = tile_m * BLOCK_M
         col = tile_n * BLOCK_N
         sums = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
@@ -102,18 +127,8 @@ def _gemm_kernel(
                 sums = tl.dot(left, right, sums, max_num_imprecise_acc=PROMOTE)
             else:
                 sums = tl.dot(left, right, sums)
-        by_rows = _by_rows(scale_a, scale_b, row, M, ROWS_A, ROWS_B, BLOCK_M)
-        if PARTS == 2:
-            halves = tl.permute(tl.reshape(sums, (BLOCK_M, 2, BLOCK_N // 2)), (0, 2, 1))
-            first, second = tl.split(halves)
-            first = _scaled(first, scale_b, by_rows, col, N, ROWS_B)
-            c.store([row, col], first.to(tl.bfloat16))
-            col += BLOCK_N // 2
-            second = _scaled(second, scale_b, by_rows, col, N, ROWS_B)
-            c.store([row, col], second.to(tl.bfloat16))
-        else:
-            sums = _scaled(sums, scale_b, by_rows, col, N, ROWS_B)
-            c.store([row, col], sums.to(tl.bfloat16))
+        by_rows = load_row_scales(scale_a, scale_b, row, M, ROWS_A, ROWS_B, BLOCK_M)
+        store_tile(c, sums, scale_b, by_rows, row, col, N, ROWS_B, PARTS)
 
 
 def gemm(
@@ -129,73 +144,54 @@ def gemm(
 
     check_values   refuse scales that are NaN, infinite, zero or negative, too. It waits for the
                    GPU, and cannot be captured in a CUDA graph; on a CPU they always are refused.
-    Raises ValueError, before anything runs, for operands and scales that fp8_operands refuses or an
-    unknown accumulation.
+    Raises ValueError, before anything runs, for operands and scales that kernels.gemm.operands
+    refuses or an unknown accumulation.
     """
-    m, n, k = check_operands(a, b)
-    check_scale("scale_a", scale_a, a)
-    check_scale("scale_b", scale_b, b)
-    check_scale_values("scale_a", scale_a, wait=check_values)
-    check_scale_values("scale_b", scale_b, wait=check_values)
+    check_operands(a, b)
+    check_axis_scale("scale_a", scale_a, a)
+    check_axis_scale("scale_b", scale_b, b)
     if accumulation not in get_args(Accumulation):
         raise ValueError(f"accumulation: wanted fast or slow, got {accumulation}")
-    c = new_output(a, b)
-    if not c.numel() or not k:
-        return c.zero_()
-    if m <= gemm_configs.SKINNY_ROWS:
-        fp8_gemm_skinny.launch(a, b, c, scale_a, scale_b, slow=accumulation == "slow")
-        return c
-    promote = 128 if accumulation == "slow" else 0
-    config = gemm_configs.choose(_candidates(accumulation, a), m, n, compute_units(a))
-    if isinstance(config, HopperGemmConfig):
-        fp8_gemm_hopper.launch(a, b, c, scale_a, scale_b, config=config)
-    elif isinstance(config, PingpongConfig):
-        fp8_gemm_pingpong.launch(a, b, c, scale_a, scale_b, config=config)
-    elif isinstance(config, GemmConfig):
-        launch(a, b, c, scale_a, scale_b, config, promote=promote)
-    return c
+    product = new_product(a, b, scale_a, scale_b, check_values=check_values)
+    m, n, _ = product.sizes
+    if product.is_empty:
+        return product.c.zero_()
+    slow = accumulation == "slow"
+    if m <= skinny.MOST_ROWS:
+        skinny.launch(product, promote=PROMOTION if slow else 0)
+        return product.c
+    config = choose(candidates(accumulation, a), m, n, product.units)
+    if isinstance(config, GemmConfig):
+        launch(product, config, promote=PROMOTION if slow else 0)
+    elif isinstance(config, pingpong.PingpongConfig):
+        pingpong.launch(product, config)
+    else:
+        cooperative.launch(product, config)
+    return product.c
 
 
-def _candidates(accumulation: Accumulation, x: torch.Tensor) -> Candidates:
+def candidates(accumulation: Accumulation, x: torch.Tensor) -> tuple[Config, ...]:
     """The configs that x's GPU can run."""
     if not has_large_tiles(x):
-        return gemm_configs.SMALL
-    table = gemm_configs.SLOW if accumulation == "slow" else gemm_configs.FAST
-    if not fp8_gemm_hopper.fits(x):
+        return SMALL
+    table = SLOW if accumulation == "slow" else FAST
+    if not is_hopper(x):
         return table
-    slow = accumulation == "slow"
-    return (*table, gemm_configs.HOPPER["slow"] if slow else gemm_configs.PINGPONG)
+    return (*table, cooperative.SLOW if accumulation == "slow" else pingpong.PINGPONG)
 
 
-def has_large_tiles(x: torch.Tensor) -> bool:
-    """Whether x's GPU has the shared memory of large tiles; the interpreter has."""
-    if not x.is_cuda or torch.version.hip is not None:
-        return not x.is_cuda
-    major, minor = torch.cuda.get_device_capability(x.device)
-    return 10 * major + minor in gemm_configs.WITH_LARGE_TILES
-
-
-def launch(
-    a: torch.Tensor,
-    b: torch.Tensor,
-    c: torch.Tensor,
-    scale_a: torch.Tensor,
-    scale_b: torch.Tensor,
-    config: GemmConfig,
-    *,
-    promote: int,
-) -> None:
-    """Fill c with one config; for inputs that `gemm` checked. promote: columns, 0 for never."""
-    m, n, k = a.shape[0], b.shape[0], a.shape[1]
-    tiles = triton.cdiv(m, config.m) * triton.cdiv(n, config.n)
-    units = compute_units(a)
-    _gemm_kernel[(min(tiles, units),)](
-        described(a, [config.m, config.k]),
-        described(b, [config.n, config.k]),
-        described(c, [config.m, config.n // config.parts]),
-        *(scale_a, scale_b, m, n, k),
-        ROWS_A=scale_a.numel() > 1,
-        ROWS_B=scale_b.numel() > 1,
+def launch(product: Product, config: GemmConfig, *, promote: int) -> None:
+    """Fill C in plain Triton. promote: columns of K after which sums go to fp32, 0 for never."""
+    row_scales_a, row_scales_b = product.has_row_scales
+    _gemm_kernel[product.grid(config.m, config.n)](
+        tile_descriptor(product.a, [config.m, config.k]),
+        tile_descriptor(product.b, [config.n, config.k]),
+        tile_descriptor(product.c, [config.m, config.n // config.parts]),
+        product.scale_a,
+        product.scale_b,
+        *product.sizes,
+        ROWS_A=row_scales_a,
+        ROWS_B=row_scales_b,
         PROMOTE=min(promote, config.k),
         BLOCK_M=config.m,
         BLOCK_N=config.n,
@@ -203,7 +199,7 @@ def launch(
         PARTS=config.parts,
         GROUP=config.group,
         FLAT=config.flat,
-        PROGRAMS=units,
+        PROGRAMS=product.units,
         num_warps=config.num_warps,
         num_stages=config.num_stages,
     )

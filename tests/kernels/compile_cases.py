@@ -2,8 +2,8 @@
 
 from tests.kernels.cast.compile_cases import cast_cases
 from tests.kernels.compile_case import Case
-from tests.kernels.compile_gathered import gathered
-from tests.kernels.compile_gemm_cases import gemms
+from tests.kernels.gather.compile_cases import gather_cases
+from tests.kernels.gemm.compile_cases import gemm_cases
 from tests.kernels.streams.compile_cases import stream_cases
 
-CASES: dict[str, Case] = dict((*stream_cases(), *cast_cases(), *gemms(), *gathered()))
+CASES: dict[str, Case] = dict((*stream_cases(), *cast_cases(), *gemm_cases(), *gather_cases()))

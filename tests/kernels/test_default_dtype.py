@@ -9,8 +9,7 @@ import torch
 from kernels.cast import blocks, columns, fused
 from kernels.cast.rows import rowwise_dim0
 from kernels.cast.tensorwise import tensorwise
-from kernels.gemm import axiswise, few_rows
-from kernels.gemm import configs as gemm_configs
+from kernels.gemm import axiswise, operands, skinny
 from kernels.linear import ops
 from kernels.linear.layer import linear, plan_of
 
@@ -24,10 +23,10 @@ def linear_and_gradients(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
 
 def split_product(x: torch.Tensor) -> torch.Tensor:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(few_rows, "compute_units", lambda _: 8)
+        patch.setattr(operands, "compute_units", lambda _: 8)
         one = torch.ones((), dtype=torch.float32, device=x.device)
         wide = x.repeat(1, 8).to(torch.float8_e4m3fn)
-        assert gemm_configs.split_of(gemm_configs.SKINNY, len(x), wide.shape[1], 8) > 1
+        assert skinny.split_of_k(skinny.AXISWISE, len(x), wide.shape[1], 8) > 1
         return axiswise.gemm(wide, wide, one, one)
 
 

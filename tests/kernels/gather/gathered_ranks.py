@@ -18,7 +18,7 @@ from kernels.gather import flags as arrival_flags
 from kernels.gather import product as gathered_matmul
 from kernels.gather.all_gather_matmul import AllGatherMatmul, Tuning
 from kernels.gather.symmetric_memory import SymmetricMemory
-from kernels.gemm.configs import GemmConfig
+from kernels.gemm.tile_choice import GemmConfig
 from tests.kernels.gemm.gemm_reference import assert_close, product
 
 TILE = GemmConfig(m=16, n=32, k=32, num_warps=4, num_stages=2, rate=1.0, group=2)

@@ -10,8 +10,8 @@ import triton.language as tl
 from kernels.gather import configs as all_gather_configs
 from kernels.gather import product as gathered_matmul
 from kernels.gather.configs import FLAG_SPACING, chunks_of
-from kernels.gemm.configs import GemmConfig
-from tests.kernels.gemm.gemm_reference import assert_close, product, scales
+from kernels.gemm.tile_choice import GemmConfig
+from tests.kernels.gemm.gemm_reference import assert_close, product, random_scales
 
 SMALL = GemmConfig(m=16, n=32, k=32, num_warps=4, num_stages=2, rate=1.0, group=2)
 HALVES = replace(SMALL, n=64, parts=2, flat=False, group=1)
@@ -34,7 +34,7 @@ def gathered(
     w = torch.randn(n, k).to(dtype).to(device)
     by = None
     if dtype == E4M3:
-        by = (scales(world * shard, 1, device=device), scales(1, n, device=device))
+        by = (random_scales(world * shard, 1, device=device), random_scales(1, n, device=device))
     cut = chunks_of(shard, config.m, chunks)
     flags = torch.full((world, cut.count, FLAG_SPACING), 7, dtype=torch.int32, device=device)
     flags[-1] += 1
@@ -105,7 +105,7 @@ def test_tiles_follow_arrival_and_none_is_missing(
     world: int, shard: int, columns: int, wanted: int, group: int, device: torch.device
 ) -> None:
     cut = chunks_of(shard, 16, wanted)
-    within = gathered_matmul.group_of(replace(SMALL, group=group), cut)
+    within = gathered_matmul.group_within_chunk(replace(SMALL, group=group), cut)
     assert 1 <= within <= group
     assert within == group or cut.count > 1
     tiles = world * cut.tiles * columns

@@ -7,7 +7,7 @@ import torch
 from torch import distributed
 
 from kernels.gather.sequence import gather_and_multiply
-from tests.kernels.gemm.gemm_reference import assert_close, drawn, product, scales
+from tests.kernels.gemm.gemm_reference import assert_close, normal_fp8, product, random_scales
 
 CPU = torch.device("cpu")
 
@@ -23,8 +23,8 @@ def test_one_rank_multiplies_what_it_has(tmp_path: Path) -> None:
         one = torch.ones(())
         assert_close(gather_and_multiply(group, a, w, None), product(a, w, one, one))
         for columns in (32, 23):  # the library's, and a number it refuses on GPUs
-            a, w = drawn(40, 32, CPU), drawn(columns, 32, CPU)
-            by = (scales(40, device=CPU), scales(1, columns, device=CPU))
+            a, w = normal_fp8(40, 32, CPU), normal_fp8(columns, 32, CPU)
+            by = (random_scales(40, device=CPU), random_scales(1, columns, device=CPU))
             assert_close(gather_and_multiply(group, a, w, by), product(a, w, *by))
     finally:
         distributed.destroy_process_group()

@@ -1,16 +1,27 @@
 """fp8 products in float64, of the values that are stored."""
 
+import pytest
 import torch
+
+from kernels.gemm.operands import Product, new_output
 
 E4M3, E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
 
 
-def drawn(rows: int, cols: int, device: torch.device, dtype: torch.dtype = E4M3) -> torch.Tensor:
+ON_HOPPER = pytest.mark.skipif(
+    not torch.cuda.is_available() or torch.cuda.get_device_capability()[0] != 9,
+    reason="Gluon's products run on Hopper GPUs alone",
+)
+
+
+def normal_fp8(
+    rows: int, cols: int, device: torch.device, dtype: torch.dtype = E4M3
+) -> torch.Tensor:
     """A matrix of normal fp8 values, fresh in every run."""
     return torch.randn(rows, cols).clamp(-200, 200).to(dtype).to(device)
 
 
-def scales(*shape: int, device: torch.device) -> torch.Tensor:
+def random_scales(*shape: int, device: torch.device) -> torch.Tensor:
     """fp32 scales between 0.1 and 1.1."""
     return (torch.rand(*shape) + 0.1).to(device)
 
@@ -32,23 +43,30 @@ def dequantised(x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
     return x.double() * by
 
 
-def assert_close(found: torch.Tensor, expected: torch.Tensor, *, fast_k: int = 128) -> None:
+def assert_close(actual: torch.Tensor, expected: torch.Tensor, *, fast_k: int = 128) -> None:
     """Every element within the rounding of bf16 and of sums; large products in norm as well.
 
     fast_k: length of sums that stay in the matrix unit. Hopper's keeps 13 bits after the leading
     one of the largest term and cuts the rest off, once per 32 terms (DeepSeek-V3 technical report,
     arXiv 2412.19437, 3.3.2); the interpreter sums in fp32, but cuts off what bf16 cannot hold.
     """
-    assert found.dtype == torch.bfloat16
-    assert found.shape == expected.shape
-    error = (found.double() - expected).abs()
+    assert actual.dtype == torch.bfloat16
+    assert actual.shape == expected.shape
+    error = (actual.double() - expected).abs()
     # The sum of what is cut off is 1.5 times that at most: 1.01 times of it was seen once, in a few
     # hundred products of a million and more elements on H200s.
     # bf16 rounds to 2^-9 of the value; sums that nearly cancel keep the error of their terms: among
     # ten million sums some partial sum is eight times as large as their mean.
-    cut_off = 1.5 * 2**-10 * fast_k / 32 if found.is_cuda else 0.0
+    cut_off = 1.5 * 2**-10 * fast_k / 32 if actual.is_cuda else 0.0
     allowed = 2**-8 * expected.abs() + (2e-3 + cut_off) * expected.abs().mean()
     wrong = ~(error <= allowed)
     assert not wrong.any(), f"{int(wrong.sum())} of {wrong.numel()} are off"
-    if found.numel() >= 1000:
+    if actual.numel() >= 1000:
         assert error.norm() <= 4e-3 * expected.norm()
+
+
+def unwritten(
+    a: torch.Tensor, b: torch.Tensor, scale_a: torch.Tensor, scale_b: torch.Tensor
+) -> Product:
+    """A product whose C holds nines, to be filled by a launch."""
+    return Product(a, b, new_output(a, b).fill_(9), scale_a, scale_b)

@@ -1,55 +1,55 @@
-"""Products in Gluon on a Hopper GPU, ragged, and who gets them."""
+"""Products in Gluon on a Hopper GPU whose warpgroups share a tile, and who gets them."""
 
 from typing import Any
 
 import pytest
 import torch
 
-from kernels.gemm import axiswise as fp8_gemm
-from kernels.gemm import blockwise as fp8_gemm_blockwise
-from kernels.gemm import configs as gemm_configs
-from kernels.gemm.hopper import cooperative as fp8_gemm_hopper
+from kernels.gemm import axiswise, blockwise
+from kernels.gemm.hopper import cooperative
 from tests.kernels.gemm.gemm_reference import (
+    E4M3,
     E5M2,
+    ON_HOPPER,
     assert_close,
     dequantised,
-    drawn,
+    normal_fp8,
     product,
-    scales,
+    random_scales,
+    unwritten,
 )
 
-SHAPES = [(65, 1, 16), (130, 300, 272), (1000, 1000, 1008), (300, 333, 560)]
-HOPPER = pytest.mark.skipif(
-    not torch.cuda.is_available() or torch.cuda.get_device_capability()[0] != 9,
-    reason="Gluon's products run on Hopper GPUs alone",
-)
+STAGES = cooperative.SLOW.stages
+RAGGED = [(65, 1, 16), (130, 300, 272), (1000, 1000, 1008), (300, 333, 560)]
+# more tiles than programs; K shorter than the ring of stages, as long, and longer
+STEPS = [(512, 128 * 140, 128 * steps) for steps in (1, STAGES - 1, STAGES, STAGES + 1, 40)]
 
 
 @pytest.mark.gpu
-@HOPPER
-@pytest.mark.parametrize(("m", "n", "k"), SHAPES)
+@ON_HOPPER
+@pytest.mark.parametrize(("m", "n", "k"), RAGGED + STEPS)
 @pytest.mark.parametrize("rowwise", [False, True])
 def test_a_product_is_right(m: int, n: int, k: int, rowwise: bool) -> None:
     device = torch.device("cuda")
-    a, b = drawn(m, k, device), drawn(n, k, device, E5M2)
-    scale_a = scales(m if rowwise else 1, device=device)
-    scale_b = scales(n if rowwise else 1, device=device)
-    c = torch.empty(m, -(-n // 8) * 8, dtype=torch.bfloat16, device=device)[:, :n].fill_(9)
-    fp8_gemm_hopper.launch(a, b, c, scale_a, scale_b)
-    assert_close(c, product(a, b, scale_a, scale_b), fast_k=128)
+    a, b = normal_fp8(m, k, device), normal_fp8(n, k, device, E5M2 if m != 512 else E4M3)
+    scale_a = random_scales(m if rowwise else 1, device=device)
+    scale_b = random_scales(n if rowwise else 1, device=device)
+    filled = unwritten(a, b, scale_a, scale_b)
+    cooperative.launch(filled)
+    assert_close(filled.c, product(a, b, scale_a, scale_b), fast_k=128)
 
 
 @pytest.mark.gpu
-@HOPPER
-@pytest.mark.parametrize(("m", "n", "k"), SHAPES)
+@ON_HOPPER
+@pytest.mark.parametrize(("m", "n", "k"), RAGGED + STEPS)
 def test_a_blockwise_product_is_right(m: int, n: int, k: int) -> None:
     device = torch.device("cuda")
-    a, b = drawn(m, k, device), drawn(n, k, device)
-    scale_a = scales(m, -(-k // 128), device=device)
-    scale_b = scales(-(-n // 128), -(-k // 128), device=device)
-    c = torch.empty(m, -(-n // 8) * 8, dtype=torch.bfloat16, device=device)[:, :n].fill_(9)
-    fp8_gemm_hopper.launch_blockwise(a, b, c, scale_a, scale_b)
-    assert_close(c, dequantised(a, scale_a) @ dequantised(b, scale_b).t())
+    a, b = normal_fp8(m, k, device), normal_fp8(n, k, device)
+    scale_a = random_scales(m, -(-k // 128), device=device)
+    scale_b = random_scales(-(-n // 128), -(-k // 128), device=device)
+    filled = unwritten(a, b, scale_a, scale_b)
+    cooperative.launch_blockwise(filled)
+    assert_close(filled.c, dequantised(a, scale_a) @ dequantised(b, scale_b).t())
 
 
 class LaunchedError(Exception):
@@ -59,23 +59,20 @@ class LaunchedError(Exception):
 def test_on_hopper_it_gets_the_products_that_it_is_rated_best_at(
     monkeypatch: pytest.MonkeyPatch, device: torch.device
 ) -> None:
-    def caught(*arguments: Any, **named: Any) -> None:
+    def catch(*arguments: Any, **named: Any) -> None:
         raise LaunchedError
 
-    monkeypatch.setattr(fp8_gemm_hopper, "fits", lambda _: True)
-    monkeypatch.setattr(fp8_gemm_hopper, "_launch", caught)
-    best = gemm_configs.HOPPER["slow"]
-    monkeypatch.setattr(gemm_configs, "choose", lambda configs, *_: configs[-1])
-    a, b, one = drawn(256, 128, device), drawn(256, 128, device), torch.ones((), device=device)
-    assert best in fp8_gemm._candidates("slow", a)
+    monkeypatch.setattr(cooperative, "_launch", catch)
+    for module in (axiswise, blockwise):
+        monkeypatch.setattr(module, "is_hopper", lambda _: True)
+        monkeypatch.setattr(module, "choose", lambda configs, *_: configs[-1])
+    a, one = normal_fp8(256, 128, device), torch.ones((), device=device)
+    assert cooperative.SLOW in axiswise.candidates("slow", a)
     with pytest.raises(LaunchedError):
-        fp8_gemm.gemm(a, b, one, one, accumulation="slow")
+        axiswise.gemm(a, a, one, one, accumulation="slow")
     squares, strips = torch.ones(2, 1, device=device), torch.ones(256, 1, device=device)
     with pytest.raises(LaunchedError):
-        fp8_gemm_blockwise.gemm(a, b, strips, squares)
+        blockwise.gemm(a, a, strips, squares)
     # it has no scales of B per row
-    assert gemm_configs.HOPPER["blocks"] not in fp8_gemm_blockwise._on_hopper(strips, strips)
-
-
-def test_no_other_device_gets_it(device: torch.device) -> None:
-    assert not fp8_gemm_hopper.fits(torch.zeros(1))
+    both_strips = unwritten(a, a, strips, strips)
+    assert cooperative.BLOCKWISE not in blockwise.candidates(both_strips, (False, False))

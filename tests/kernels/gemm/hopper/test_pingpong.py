@@ -3,13 +3,19 @@
 import pytest
 import torch
 
-from kernels.gemm import axiswise as fp8_gemm
-from kernels.gemm import configs as gemm_configs
-from kernels.gemm.hopper import cooperative as fp8_gemm_hopper
-from kernels.gemm.hopper import pingpong as fp8_gemm_pingpong
-from tests.kernels.gemm.gemm_reference import E5M2, assert_close, drawn, product, scales
+from kernels.gemm import axiswise
+from kernels.gemm.hopper import pingpong
+from tests.kernels.gemm.gemm_reference import (
+    E5M2,
+    ON_HOPPER,
+    assert_close,
+    normal_fp8,
+    product,
+    random_scales,
+    unwritten,
+)
 
-STAGES = gemm_configs.PINGPONG.stages
+STAGES = pingpong.PINGPONG.stages
 SHAPES = [
     *[(65, 1, 16), (130, 300, 272), (1000, 1000, 1008), (300, 333, 560)],
     # more tiles than programs, K shorter than the ring, as long, and longer
@@ -18,30 +24,27 @@ SHAPES = [
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(
-    not torch.cuda.is_available() or torch.cuda.get_device_capability()[0] != 9,
-    reason="Gluon's products run on Hopper GPUs alone",
-)
+@ON_HOPPER
 @pytest.mark.parametrize(("m", "n", "k"), SHAPES)
 @pytest.mark.parametrize("rowwise", [False, True])
 def test_a_product_is_right(m: int, n: int, k: int, rowwise: bool) -> None:
     device = torch.device("cuda")
-    a, b = drawn(m, k, device), drawn(n, k, device, E5M2)
-    scale_a = scales(m if rowwise else 1, device=device)
-    scale_b = scales(n if rowwise else 1, device=device)
-    c = torch.empty(m, -(-n // 8) * 8, dtype=torch.bfloat16, device=device)[:, :n].fill_(9)
-    fp8_gemm_pingpong.launch(a, b, c, scale_a, scale_b)
-    assert_close(c, product(a, b, scale_a, scale_b), fast_k=k)
+    a, b = normal_fp8(m, k, device), normal_fp8(n, k, device, E5M2)
+    scale_a = random_scales(m if rowwise else 1, device=device)
+    scale_b = random_scales(n if rowwise else 1, device=device)
+    filled = unwritten(a, b, scale_a, scale_b)
+    pingpong.launch(filled)
+    assert_close(filled.c, product(a, b, scale_a, scale_b), fast_k=k)
 
 
 def test_fast_accumulation_on_hopper_alone_may_get_it(
     monkeypatch: pytest.MonkeyPatch, device: torch.device
 ) -> None:
     launched = []
-    monkeypatch.setattr(fp8_gemm_hopper, "fits", lambda _: True)
-    monkeypatch.setattr(gemm_configs, "choose", lambda configs, *_: configs[-1])
-    monkeypatch.setattr(fp8_gemm_pingpong, "launch", lambda *_, config: launched.append(config))
-    a, one = drawn(256, 128, device), torch.ones((), device=device)
-    fp8_gemm.gemm(a, a, one, one)
-    assert launched == [gemm_configs.PINGPONG]
-    assert gemm_configs.PINGPONG not in fp8_gemm._candidates("slow", a)
+    monkeypatch.setattr(axiswise, "is_hopper", lambda _: True)
+    monkeypatch.setattr(axiswise, "choose", lambda configs, *_: configs[-1])
+    monkeypatch.setattr(pingpong, "launch", lambda _, config: launched.append(config))
+    a, one = normal_fp8(256, 128, device), torch.ones((), device=device)
+    axiswise.gemm(a, a, one, one)
+    assert launched == [pingpong.PINGPONG]
+    assert pingpong.PINGPONG not in axiswise.candidates("slow", a)

@@ -5,12 +5,15 @@ import itertools
 import pytest
 import torch
 
-from kernels.common import counters as split_counters
-from kernels.gemm import axiswise as fp8_gemm
-from kernels.gemm import blockwise as fp8_gemm_blockwise
-from kernels.gemm import configs as gemm_configs
-from kernels.gemm import few_rows as fp8_gemm_skinny
-from tests.kernels.gemm.gemm_reference import assert_close, dequantised, drawn, product, scales
+from kernels.common.counters import zeroed_counters
+from kernels.gemm import axiswise, blockwise, operands, skinny
+from tests.kernels.gemm.gemm_reference import (
+    assert_close,
+    dequantised,
+    normal_fp8,
+    product,
+    random_scales,
+)
 
 SHAPES = [(1, 1, 16), (1, 70, 1040), (16, 64, 512), (17, 100, 528), (64, 3, 2064)]
 
@@ -22,17 +25,17 @@ SHAPES = [(1, 1, 16), (1, 70, 1040), (16, 64, 512), (17, 100, 528), (64, 3, 2064
 def test_a_product_is_right(
     shape: tuple[int, int, int],
     rowwise: bool,
-    accumulation: fp8_gemm.Accumulation,
+    accumulation: axiswise.Accumulation,
     units: int,
     monkeypatch: pytest.MonkeyPatch,
     device: torch.device,
 ) -> None:
-    monkeypatch.setattr(fp8_gemm_skinny, "compute_units", lambda _: units)
+    monkeypatch.setattr(operands, "compute_units", lambda _: units)
     m, n, k = shape
-    a, b = drawn(m, k, device), drawn(n, k, device)
-    scale_a = scales(m if rowwise else 1, device=device)
-    scale_b = scales(n if rowwise else 1, device=device)
-    c = fp8_gemm.gemm(a, b, scale_a, scale_b, accumulation=accumulation)
+    a, b = normal_fp8(m, k, device), normal_fp8(n, k, device)
+    scale_a = random_scales(m if rowwise else 1, device=device)
+    scale_b = random_scales(n if rowwise else 1, device=device)
+    c = axiswise.gemm(a, b, scale_a, scale_b, accumulation=accumulation)
     assert_close(c, product(a, b, scale_a, scale_b), fast_k=k if accumulation == "fast" else 128)
 
 
@@ -46,14 +49,14 @@ def test_a_product_of_blocks_is_right(
     monkeypatch: pytest.MonkeyPatch,
     device: torch.device,
 ) -> None:
-    monkeypatch.setattr(fp8_gemm_skinny, "compute_units", lambda _: units)
+    monkeypatch.setattr(operands, "compute_units", lambda _: units)
     m, n, k = shape
-    a, b = drawn(m, k, device), drawn(n, k, device)
+    a, b = normal_fp8(m, k, device), normal_fp8(n, k, device)
     scale_a, scale_b = (
-        scales(-(-rows // 128) if square else rows, -(-k // 128), device=device)
+        random_scales(-(-rows // 128) if square else rows, -(-k // 128), device=device)
         for rows, square in zip((m, n), squares, strict=True)
     )
-    c = fp8_gemm_blockwise.gemm(a, b, scale_a, scale_b)
+    c = blockwise.gemm(a, b, scale_a, scale_b)
     assert_close(c, dequantised(a, scale_a) @ dequantised(b, scale_b).t())
 
 
@@ -62,16 +65,20 @@ def test_a_split_product_is_the_same_every_time_and_leaves_its_counters_at_zero(
 ) -> None:
     lent: list[torch.Tensor] = []
 
-    def remembered(count: int, place: torch.device) -> torch.Tensor:
-        lent.append(split_counters.zeroed_counters(count, place))
+    def remember(count: int, place: torch.device) -> torch.Tensor:
+        lent.append(zeroed_counters(count, place))
         return lent[-1]
 
-    monkeypatch.setattr(fp8_gemm_skinny, "compute_units", lambda _: 16)
-    monkeypatch.setattr(fp8_gemm_skinny, "zeroed_counters", remembered)
-    a, b, one = drawn(3, 2048, device), drawn(130, 2048, device), torch.ones((), device=device)
-    first = fp8_gemm.gemm(a, b, one, one)
+    monkeypatch.setattr(operands, "compute_units", lambda _: 16)
+    monkeypatch.setattr(skinny, "zeroed_counters", remember)
+    a, b, one = (
+        normal_fp8(3, 2048, device),
+        normal_fp8(130, 2048, device),
+        torch.ones((), device=device),
+    )
+    first = axiswise.gemm(a, b, one, one)
     for _ in range(3):
-        assert torch.equal(fp8_gemm.gemm(a, b, one, one), first)
+        assert torch.equal(axiswise.gemm(a, b, one, one), first)
     assert len(lent) == 4
     assert all(int(counters.abs().sum()) == 0 for counters in lent)
 
@@ -79,18 +86,18 @@ def test_a_split_product_is_the_same_every_time_and_leaves_its_counters_at_zero(
 @pytest.mark.parametrize("units", [1, 7, 132, 1000])
 @pytest.mark.parametrize(("n", "k"), [(1, 16), (64, 128), (3584, 8192), (28672, 8192), (100, 1040)])
 def test_a_split_leaves_no_program_without_work(n: int, k: int, units: int) -> None:
-    how = gemm_configs.SKINNY
-    split = gemm_configs.split_of(how, n, k, units)
-    steps = -(-k // how.k)
+    config = skinny.AXISWISE
+    split = skinny.split_of_k(config, n, k, units)
+    steps = -(-k // config.k)
     share = -(-steps // split)
     assert split >= 1
     assert (split - 1) * share < steps
-    assert split == 1 or share >= how.least_steps
-    tiles = -(-n // how.n)
-    assert split == 1 or tiles * split <= how.programs_per_unit * units
+    assert split == 1 or share >= config.least_steps
+    tiles = -(-n // config.n)
+    assert split == 1 or tiles * split <= config.programs_per_unit * units
 
 
 def test_a_weight_of_a_layer_is_read_by_all_units() -> None:
-    how = gemm_configs.SKINNY
-    programs = 3584 // how.n * gemm_configs.split_of(how, 3584, 8192, 132)
-    assert 132 <= programs <= 132 * how.programs_per_unit
+    config = skinny.AXISWISE
+    programs = 3584 // config.n * skinny.split_of_k(config, 3584, 8192, 132)
+    assert 132 <= programs <= 132 * config.programs_per_unit
