@@ -1,6 +1,7 @@
 """bf16 -> fp8 e4m3 casts: plain torch, eager and compiled, and the Triton kernels of `kernels`."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 
 import torch
@@ -73,17 +74,17 @@ def mxfp8_both(x: torch.Tensor) -> Outputs:
     return (*mxfp8_dim0(x), *mxfp8_dim1(x))
 
 
-def blockwise_1x128(x: torch.Tensor) -> Outputs:
-    """(q [rows, cols], scale [rows, ceil(cols/128)] transposed in memory)."""
+def in_strips(x: torch.Tensor, size: int) -> Outputs:
+    """(q [rows, cols], scale [rows, ceil(cols/size)] transposed in memory)."""
     rows, cols = x.shape
-    blocks = _in_blocks(x, BLOCK)
+    blocks = _in_blocks(x, size)
     q, scale = _scaled(blocks, blocks.abs().amax(dim=2, keepdim=True))
     return q.reshape(rows, -1)[:, :cols].contiguous(), scale[:, :, 0].t().contiguous().t()
 
 
-def blockwise_1x128_dim1(x: torch.Tensor) -> Outputs:
-    """(q [cols, rows] contiguous, scale [cols, ceil(rows/128)] transposed in memory)."""
-    return blockwise_1x128(x.t().contiguous())
+def in_strips_dim1(x: torch.Tensor, size: int) -> Outputs:
+    """(q [cols, rows] contiguous, scale [cols, ceil(rows/size)] transposed in memory)."""
+    return in_strips(x.t().contiguous(), size)
 
 
 def blockwise_128x128(x: torch.Tensor) -> Outputs:
@@ -113,8 +114,8 @@ _CASTS: Final[dict[str, Callable[[torch.Tensor], Outputs]]] = {
     "mxfp8_dim0": mxfp8_dim0,
     "mxfp8_dim1": mxfp8_dim1,
     "mxfp8_both": mxfp8_both,
-    "fp8_blockwise_1x128": blockwise_1x128,
-    "fp8_blockwise_1x128_dim1": blockwise_1x128_dim1,
+    "fp8_blockwise_1x128": partial(in_strips, size=BLOCK),
+    "fp8_blockwise_1x128_dim1": partial(in_strips_dim1, size=BLOCK),
     "fp8_blockwise_128x128": blockwise_128x128,
 }
 
@@ -135,6 +136,8 @@ def _triton(recipe: str) -> Callable[[torch.Tensor], Outputs]:
         "fp8_blockwise_1x128_dim1": blocks.blockwise_1x128_dim1,
         "fp8_blockwise_128x128": blocks.blockwise_128x128,
     }
+    if recipe not in casts:
+        raise Unsupported(f"provider 'triton' of op cast has no recipe '{recipe}'")
     return casts[recipe]
 
 
@@ -182,7 +185,7 @@ def relative_error(recipe: str, inputs: Inputs, output: Outputs) -> float:
         if scale.dtype == "e8m0":
             errors.append(_mx_error(q, scales, x))
         elif cols is not None:
-            errors.append(_blocks_error(q, scales, x, block_rows=rows or 1))
+            errors.append(_blocks_error(q, scales, x, (rows or 1, cols)))
         elif rows is not None:
             errors.append(_scaled_error(q, scales, x, x.abs().amax(dim=1, keepdim=True)))
         else:
@@ -205,19 +208,22 @@ def _mx_error(q: torch.Tensor, scale: torch.Tensor, x: torch.Tensor) -> float:
     return worst(*errors)
 
 
-def _blocks_error(q: torch.Tensor, scale: torch.Tensor, x: torch.Tensor, block_rows: int) -> float:
-    """Of blocks of `block_rows` rows, a divisor of _ROWS_AT_ONCE, and 128 columns."""
+def _blocks_error(
+    q: torch.Tensor, scale: torch.Tensor, x: torch.Tensor, block: tuple[int, int]
+) -> float:
+    """Of blocks of (rows, columns); the rows divide _ROWS_AT_ONCE."""
     errors = []
+    block_rows, block_cols = block
     for start in range(0, x.shape[0], _ROWS_AT_ONCE):
         part = slice(start, start + _ROWS_AT_ONCE)
-        blocks = _in_blocks(x[part], BLOCK).double()
+        blocks = _in_blocks(x[part], block_cols).double()
         row_amax = _filled(blocks.abs().amax(dim=2), block_rows)
         exact = row_amax.unflatten(0, (-1, block_rows)).amax(dim=1).clamp(min=1e-12) / E4M3_MAX
         own = scale[start // block_rows :][: len(exact)].double()
         exact_of_row, own_of_row = (_spread(s, block_rows, len(blocks)) for s in (exact, own))
         rounded = (blocks / exact_of_row).float().clamp(-E4M3_MAX, E4M3_MAX)
         expected = rounded.to(torch.float8_e4m3fn).double() * exact_of_row
-        values = _in_blocks(q[part].double(), BLOCK) * own_of_row
+        values = _in_blocks(q[part].double(), block_cols) * own_of_row
         errors += [norm_error(own, exact), norm_error(values, expected)]
     return worst(*errors)
 

@@ -1,0 +1,102 @@
+"""An op is one folder, one line in the list and its sweep files: from plan to report on a CPU.
+
+The folder is `transpose` beside this file. The test puts it into a copy of the checkout, touches no
+other file, and runs the study there with the real command line.
+"""
+
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from roofcal.core.jsonl import read_records
+from roofcal.core.records import Calibration, Measurement, Prediction
+from tests.trial.small_checkout import changed_files, checkout_with_sweeps, files_of
+from tests.workflow.checkout import Checkout
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(Path("/dev/nvidiactl").exists(), reason="measures a CPU; this has a GPU"),
+]
+
+HERE = Path(__file__).resolve().parent
+LIST = "roofcal/ops/__init__.py"
+LINE = '    "transpose",\n'
+NAME = "transpose.torch_eager.bf16"
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
+    """A finished study of the toy op, its probe, launches and streams."""
+    checkout = checkout_with_sweeps(tmp_path_factory.mktemp("trial") / "checkout")
+    before = files_of(checkout)
+
+    ignored = shutil.ignore_patterns("__pycache__")
+    op_folder = checkout.folder / "roofcal/ops/transpose"
+    shutil.copytree(HERE / "transpose", op_folder, ignore=ignored)
+    last_line = '    "all_gather_matmul",\n'
+    checkout.replace(LIST, last_line, last_line + LINE)
+    for sweep in (HERE / "sweeps").glob("*.yaml"):
+        shutil.copy2(sweep, checkout.folder / "config/sweeps")
+
+    parts = (path.name for path in (HERE / "transpose").glob("*.py"))
+    sweeps = (path.name for path in (HERE / "sweeps").glob("*.yaml"))
+    assert changed_files(before, checkout) == {
+        LIST,
+        *(f"roofcal/ops/transpose/{name}" for name in parts),
+        *(f"config/sweeps/{name}" for name in sweeps),
+    }
+    checkout.run()
+    return checkout
+
+
+@pytest.fixture
+def run(study: Checkout) -> Path:
+    (folder,) = study.run_folders()
+    return folder
+
+
+def table(study: Checkout, name: str) -> pd.DataFrame:
+    (path,) = study.folder.glob(f"results/report/tables/{name}.csv")
+    return pd.read_csv(path)
+
+
+def test_its_points_and_those_of_its_probe_are_measured(run: Path) -> None:
+    for op, count in (("transpose", 3), ("probe_transpose", 8)):
+        rows = read_records(run / f"measurements/{op}.jsonl", Measurement)
+        assert [row.status for row in rows] == ["ok"] * count, [row.reason for row in rows]
+
+
+def test_its_constants_are_fitted_on_its_probe(run: Path) -> None:
+    (calibration,) = read_records(run / "calibration.jsonl", Calibration)
+    constants = {name for name in calibration.constants if name.startswith(f"{NAME}.")}
+    assert constants == {
+        f"{NAME}.{last}" for last in ("transpose_family", "fixed_s", "bytes_per_s")
+    }
+    assert calibration.probe_errors[NAME]["count"] == 8
+
+
+def test_its_learning_curve_is_there_once_ten_probes_can_judge(run: Path) -> None:
+    assert (run / "learning.csv").read_text(encoding="utf-8").startswith("op,recipe,provider")
+
+
+def test_the_calibrated_model_predicts_it_with_intervals(run: Path) -> None:
+    predictions = read_records(run / "predictions/transpose.jsonl", Prediction)
+    assert [prediction.model for prediction in predictions] == ["calibrated"] * 3
+    for prediction in predictions:
+        assert prediction.low_s is not None
+        assert prediction.low_s < prediction.total_s
+
+
+def test_the_report_has_its_points_its_constants_and_its_figure(study: Checkout) -> None:
+    assert "transpose" in study.text("results/report/report.html")
+    points = table(study, "cpu-*[!e]_transpose")
+    assert set(points["status"]) == {"ok"}
+    assert points["predicted_s"].notna().all()
+    constants = table(study, "constants").set_index("name")
+    assert constants.loc[f"{NAME}.transpose_family", "choice"] in ("streamed", "padded_64")
+    errors = table(study, "error_by_regime")
+    assert set(errors["op"]) == {"transpose"}
+    figures = study.folder / "results/report/figures"
+    assert list(figures.glob("*/*/measured_against_predicted.transpose.svg"))

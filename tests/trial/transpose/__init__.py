@@ -1,0 +1,1 @@
+"""The transpose of a matrix: a toy op, whose folder the trial puts among the others."""

@@ -1,0 +1,24 @@
+"""Time of a transpose: t = fixed + bytes * padding / bytes_per_s.
+
+padding: 1 of family `streamed`; `padded_64` takes rows in blocks of 64 columns, idle on the rest.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+
+from roofcal.core.times import Array
+
+FAMILIES: Final = {"streamed": 1, "padded_64": 64}
+FAMILY: Final = "transpose_family"
+CONSTANTS: Final = {"fixed_s": "s", "bytes_per_s": "B/s"}
+REQUIRED: Final = (FAMILY, *CONSTANTS)
+
+
+def evaluate(constants: Mapping[str, float], rows: Array, cols: Array, family: str) -> Array:
+    """Seconds of transposes of rows x cols."""
+    block = FAMILIES[family]
+    moved = 4 * rows * np.ceil(cols / block) * block
+    seconds: Array = constants["fixed_s"] + moved / constants["bytes_per_s"]
+    return seconds
