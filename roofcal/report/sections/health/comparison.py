@@ -20,7 +20,7 @@ from roofcal.report.data.quality import sentinel_drift
 from roofcal.report.data.tidy import axes_of, ok_rows, tidy_frame, with_shape
 from roofcal.report.kit.numbers import count_of, percent
 
-# Two healthy H200 of one environment were up to 4.6 % apart at the power limit (README, `compare`).
+# Two healthy H200 of one environment were up to 4.6 % apart at the power limit (`compare`).
 TOLERANCE: Final = 0.05
 FEWEST: Final = 6  # points: the fewest whose median has a 95 % interval
 _COMPARED: Final = ("median_s", "sm_clock_hz", "power_w", "throttle_reasons")
