@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -12,9 +12,9 @@ from roofcal.core.devices import DeviceSpec
 from roofcal.core.records import Calibration, Environment
 from roofcal.fitting.bootstrap import exact
 from roofcal.fitting.cross_validation import Method
-from roofcal.fitting.probes import CalibrationError, Device, Fitted, Probe
+from roofcal.fitting.probes import CalibrationError, Device, FitPart, Fitted, Probe
 from roofcal.ops import OPS
-from roofcal.ops.parts import FitPart, load_part
+from roofcal.ops.parts import load_part
 from roofcal.ops.spec import OpSpec
 
 
@@ -75,7 +75,7 @@ def _fits_with_probes(run: Path) -> Iterator[tuple[OpSpec, FitPart, list[Probe]]
     for op in OPS:
         part = load_part(op, "fit") if op.role == "probe" else None
         if part is not None:
-            yield op, part, read_probes(run, op.name)
+            yield op, cast(FitPart, part), read_probes(run, op.name)
 
 
 def _device(environment: Environment, spec: DeviceSpec | None) -> Device:

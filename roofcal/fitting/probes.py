@@ -2,6 +2,9 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
 
 from roofcal.core.records import Ceiling, Environment, Measurement, PlanPoint
 from roofcal.core.statistics import Summary
@@ -64,6 +67,20 @@ class Fitted:
 
     constants: dict[str, Ceiling] = field(default_factory=dict)
     errors: dict[str, dict[str, float]] = field(default_factory=dict)
+
+
+class FitPart(Protocol):
+    """The module `fit.py` of an op.
+
+    One whose families are chosen by cross-validation also has `METHOD`, a
+    roofcal.fitting.cross_validation.Method; with it the op has learning curves.
+    """
+
+    def fit(
+        self, probes: Sequence[Probe], device: Device, generator: np.random.Generator, /
+    ) -> Fitted:
+        """The constants that the probes of the op tell of; no probes, no constants."""
+        ...
 
 
 def by_provider_and_recipe(probes: Sequence[Probe]) -> Iterator[tuple[str, str, list[Probe]]]:

@@ -28,7 +28,6 @@ ALLOWED: dict[str, set[str]] = {
     "roofcal.ops.*.bench": {"torch", "triton", "kernels", "gemlite"},  # gemlite: an optional extra
     "roofcal.ops.*.model": {"numpy"},
     "roofcal.ops.*.fit": {"numpy", "scipy"},
-    "roofcal.ops.parts": {"numpy"},  # for types alone
     "roofcal.ops.predictions": {"numpy"},
     "roofcal.ops.time_models": {"numpy"},
     "roofcal.ops.*.predict": {"numpy"},

@@ -90,12 +90,13 @@ def test_the_calibrated_model_predicts_it_with_intervals(run: Path) -> None:
 
 
 def test_the_report_has_its_points_its_constants_and_its_figure(study: Checkout) -> None:
-    assert "transpose" in study.text("results/report/report.html")
+    assert "turns rows into columns" in study.text("results/report/report.html")
     points = table(study, "cpu-*[!e]_transpose")
     assert set(points["status"]) == {"ok"}
     assert points["predicted_s"].notna().all()
     constants = table(study, "constants").set_index("name")
     assert constants.loc[f"{NAME}.transpose_family", "choice"] in ("streamed", "padded_64")
+    assert constants.loc[f"{NAME}.fixed_s", "label"] == "Start of a transpose"
     errors = table(study, "error_by_regime")
     assert set(errors["op"]) == {"transpose"}
     figures = study.folder / "results/report/figures"

@@ -1,7 +1,9 @@
 """Which modules of an op's folder are found by their names."""
 
+from typing import get_args
+
 from roofcal.ops import BY_NAME, FOLDERS, OPS
-from roofcal.ops.parts import load_part
+from roofcal.ops.parts import Part, load_part
 from tests.paths import ROOT
 
 
@@ -9,6 +11,13 @@ def test_every_folder_of_an_op_is_listed() -> None:
     folders = {path.parent.name for path in (ROOT / "roofcal/ops").glob("*/spec.py")}
 
     assert folders == set(FOLDERS) == {op.folder for op in OPS}
+
+
+def test_the_folder_of_an_op_holds_its_spec_its_bench_and_known_parts_alone() -> None:
+    known = {"__init__", "spec", "bench", *get_args(Part)}
+    for folder in FOLDERS:
+        modules = {path.stem for path in (ROOT / "roofcal/ops" / folder).glob("*.py")}
+        assert {"__init__", "spec", "bench"} <= modules <= known, folder
 
 
 def test_a_probe_shares_the_parts_of_the_op_that_it_calibrates() -> None:
