@@ -56,7 +56,7 @@ class Duration:
         )
 
 
-NOTHING = Duration(0.0, 0.0, 0.0)
+NO_TIME = Duration(0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Rate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Priced:
+class CallTime:
     """Seconds of one call, and the name of the part that takes longest."""
 
     duration: Duration

@@ -16,11 +16,11 @@ from roofcal.core.records import PlanPoint, Telemetry, canonical_json
 from roofcal.measure.ranks import SINGLE_RANK, SingleRank
 from roofcal.ops.bench import (
     Inputs,
-    arranged,
-    errors_of,
+    arranged_inputs,
     largest_error,
     load_bench,
     quantisation_error,
+    relative_errors,
     worst,
 )
 
@@ -130,10 +130,10 @@ def prepare(
             point.recipe, point.shape, generator, point.protocol.distribution
         )
         call = bench.build(point.provider, point.recipe, point.shape)
-        own = arranged(bench, point.provider, point.recipe, inputs)
+        own = arranged_inputs(bench, point.provider, point.recipe, inputs)
     with team.failing_together(), _as_measured(timed):
         output = call(own)
-        error, by_output = errors_of(bench, point.recipe, inputs, output)
+        error, by_output = relative_errors(bench, point.recipe, inputs, output)
     error = worst(*team.all_gather(error))
     # Method `accuracy` measures the error: every error that is a number is a result.
     allowed = largest_error(bench, point.provider, point.recipe) if timed else sys.float_info.max

@@ -1,15 +1,9 @@
-"""Time of collectives between the GPUs of one model.
+"""Time of collectives between the GPUs of one language model.
 
-    all-reduce  2 (w - 1) / w * bytes / rate + latency     (ring; Patarasuk and Yuan, 2009)
-    all-gather    (w - 1) / w * bytes / rate + latency     bytes: of the gathered result
-    send                        bytes / rate + latency
-
-as roofcal.ops.probe_link.model, to which they are calibrated, has it.
-
-Rate and latency come from the constants `link.<collective>.<world size>.bytes_per_s` and
-`.latency_s` of the calibration, collectives being all_reduce, all_gather and send (world size 2).
-Without them a share of the datasheet's rate is assumed: 0.7 and 12 us, the figures of the notebook
-on MI300X inference; 0.5 to 0.9 and 6 to 24 us are our guess of how far that may be off.
+Equation: roofcal.ops.probe_link.model. Rate and latency are the calibrated ones of all_reduce,
+all_gather and send (world size 2). Without them a share of the datasheet's rate is assumed: 0.7 and
+12 us, the figures of the notebook on MI300X inference; 0.5 to 0.9 and 6 to 24 us are our guess of
+how far that may be off.
 """
 
 from dataclasses import dataclass
@@ -17,11 +11,15 @@ from typing import Final, Literal
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.records import Calibration
-from roofcal.core.times import Duration, Priced, Rate
+from roofcal.core.times import CallTime, Duration, Rate
 from roofcal.core.units import GB
 from roofcal.models.errors import PredictError
 from roofcal.ops.probe_link.model import share
-from roofcal.ops.probe_link.predict import UncertainLine, calibrated_line
+from roofcal.ops.probe_link.predict import (
+    UncertainLine,
+    calibrated_line,
+    calibrated_world_sizes,
+)
 
 Source = Literal["auto", "datasheet", "calibrated"]
 SOURCES: Final[tuple[Source, ...]] = ("auto", "datasheet", "calibrated")
@@ -31,24 +29,28 @@ ASSUMED_LATENCY: Final = Duration(12e-6, 6e-6, 24e-6)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """How GPUs are joined: a line per (collective, world size), and where they come from."""
+    """How the GPUs of a model are joined.
+
+    lines       by (collective, world size)
+    provenance  where they come from, in words; None where no GPUs are joined
+    """
 
     lines: dict[tuple[str, int], UncertainLine]
-    says: str | None
+    provenance: str | None
 
-    def collective(self, name: str, world_size: int, count_bytes: float) -> Priced:
+    def collective(self, name: str, world_size: int, count_bytes: float) -> CallTime:
         """all_reduce or all_gather of so many bytes among `world_size` GPUs."""
-        return self._priced((name, world_size), share(name, world_size) * count_bytes)
+        return self._time((name, world_size), share(name, world_size) * count_bytes)
 
-    def send(self, count_bytes: float) -> Priced:
+    def send(self, count_bytes: float) -> CallTime:
         """So many bytes from one GPU to another."""
-        return self._priced(("send", 2), count_bytes)
+        return self._time(("send", 2), count_bytes)
 
-    def _priced(self, key: tuple[str, int], count_bytes: float) -> Priced:
+    def _time(self, key: tuple[str, int], count_bytes: float) -> CallTime:
         line = self.lines[key]
         moving = line.rate.seconds(count_bytes)
         bound = "link" if moving.value_s >= line.latency.value_s else "link latency"
-        return Priced(duration=line.latency + moving, bound_by=bound)
+        return CallTime(duration=line.latency + moving, bound_by=bound)
 
 
 def link_of(
@@ -62,44 +64,42 @@ def link_of(
     keys = [("all_reduce", tensor), ("all_gather", tensor)] if tensor > 1 else []
     keys += [("send", 2)] if pipeline > 1 else []
     if not keys:
-        return Link(lines={}, says=None)
+        return Link(lines={}, provenance=None)
     if source != "datasheet":
-        found = {key: line for key in keys if (line := calibrated_line(calibration, *key))}
-        if len(found) == len(keys):
-            return Link(lines=found, says="link: calibrated")
+        lines = {key: line for key in keys if (line := calibrated_line(calibration, *key))}
+        if len(lines) == len(keys):
+            return Link(lines=lines, provenance="link: calibrated")
         if source == "calibrated":
-            missing = [key for key in keys if key not in found]
+            missing = [key for key in keys if key not in lines]
             raise PredictError(_not_calibrated(calibration, missing))
-    return _assumed(spec, keys, calibrated=source != "datasheet")
+    return _assumed_link(spec, keys, why="" if source == "datasheet" else "not calibrated, ")
 
 
 def _not_calibrated(calibration: Calibration, missing: list[tuple[str, int]]) -> str:
-    wanted = ", ".join(f"{name} of {size} GPUs" for name, size in missing)
-    names = [name.split(".") for name in calibration.constants if name.startswith("link.")]
-    asked = {name for name, _ in missing}
-    known = sorted({(int(size), name) for _, name, size, *_ in names if name in asked})
-    has = ", ".join(f"{size} ({name})" for size, name in known) or "none"
+    lacking = ", ".join(f"{name} of {size} GPUs" for name, size in missing)
+    collectives = dict.fromkeys(name for name, _ in missing)
+    calibrated = sorted(
+        (size, name) for name in collectives for size in calibrated_world_sizes(calibration, name)
+    )
+    known = ", ".join(f"{size} ({name})" for size, name in calibrated) or "none"
     return (
-        f"the calibration of {calibration.device} has no link constants for {wanted}; "
-        f"world sizes it has: {has}; give --link auto to use the datasheet"
+        f"the calibration of {calibration.device} has no link constants for {lacking}; "
+        f"world sizes it has: {known}; give --link auto to use the datasheet"
     )
 
 
-def _assumed(spec: DeviceSpec, keys: list[tuple[str, int]], *, calibrated: bool) -> Link:
+def _assumed_link(spec: DeviceSpec, keys: list[tuple[str, int]], why: str) -> Link:
     peak = spec.link_bytes_per_s
     if peak is None:
         raise PredictError(
             f"config/devices/{spec.device}.yaml states no link_gb_per_s; give --tp 1 --pp 1"
         )
-    share = ASSUMED_SHARE
-    line = UncertainLine(
-        rate=Rate(share.value * peak, share.low * peak, share.high * peak), latency=ASSUMED_LATENCY
-    )
-    why = "not calibrated, " if calibrated else ""
-    latency = ASSUMED_LATENCY
-    says = (
+    share, latency = ASSUMED_SHARE, ASSUMED_LATENCY
+    rate = Rate(share.value * peak, share.low * peak, share.high * peak)
+    provenance = (
         f"link: {why}assumed {share.value:g} ({share.low:g} to {share.high:g}) of the datasheet's "
         f"{peak / GB:.0f} GB/s one way, {latency.value_s * 1e6:.0f} us "
         f"({latency.low_s * 1e6:.0f} to {latency.high_s * 1e6:.0f}) each"
     )
-    return Link(lines=dict.fromkeys(keys, line), says=says)
+    line = UncertainLine(rate=rate, latency=latency)
+    return Link(lines=dict.fromkeys(keys, line), provenance=provenance)

@@ -34,7 +34,7 @@ class Bench(Protocol):
         """Largest relative error that counts as correct."""
 
 
-def arranged(bench: Bench, provider: str, recipe: str, inputs: Inputs) -> Inputs:
+def arranged_inputs(bench: Bench, provider: str, recipe: str, inputs: Inputs) -> Inputs:
     """The inputs in the layout that a provider reads, arranged before anything is timed.
 
     Weights of a layer are packed once and multiplied many times. A bench whose providers all read
@@ -55,32 +55,33 @@ def largest_error(bench: Bench, provider: str, recipe: str) -> float:
 
 
 def quantisation_error(
-    op: str, bench: Bench, recipe: str, inputs: Inputs, drawn: Callable[[], Inputs]
+    op: str, bench: Bench, recipe: str, inputs: Inputs, draw_operands: Callable[[], Inputs]
 ) -> float | None:
-    """What the recipe's formats cost on these inputs, whoever multiplies; None where unknown.
+    """What the recipe's formats cost on these inputs, whatever kernel multiplies them.
 
-    A probe is measured for its time alone: its error is None.
-
-    drawn: the operands before they were quantised, made only when the bench asks for them.
+    None for a bench without a function `quantisation_error`, and for probes: these are measured
+    for their time alone. draw_operands: makes the operands before they were quantised; only a bench
+    that needs them calls it.
     """
     measure = getattr(bench, "quantisation_error", None)
     if measure is None or BY_NAME[op].role == "probe":
         return None
-    return cast(float | None, measure(recipe, inputs, drawn))
+    return cast(float | None, measure(recipe, inputs, draw_operands))
 
 
-def errors_of(
+def relative_errors(
     bench: Bench, recipe: str, inputs: Inputs, output: Any
 ) -> tuple[float, dict[str, float] | None]:
-    """(relative error, that of each output by name); None where the bench does not tell them apart.
+    """(relative error, relative error of each output by name).
 
-    A bench that does has a function `output_errors`; the relative error is then their worst.
+    The second is None for a bench without a function `output_errors`; for one that has it, the
+    first is the worst of the outputs.
     """
     measure = getattr(bench, "output_errors", None)
     if measure is None:
         return bench.relative_error(recipe, inputs, output), None
-    found = cast(dict[str, float], measure(recipe, inputs, output))
-    return worst(*found.values()), found
+    by_output = cast(dict[str, float], measure(recipe, inputs, output))
+    return worst(*by_output.values()), by_output
 
 
 def load_bench(op: str) -> Bench:
@@ -108,21 +109,21 @@ def draw(
     faster on an H200, so the distribution is recorded.
     """
 
-    def normal(*shape: int, like: torch.dtype = dtype) -> torch.Tensor:
-        return torch.randn(*shape, dtype=like, device=generator.device, generator=generator)
+    def normal(as_type: torch.dtype = dtype) -> torch.Tensor:
+        return torch.randn(*sizes, dtype=as_type, device=generator.device, generator=generator)
 
     if distribution == "zeros":
         return torch.zeros(*sizes, dtype=dtype, device=generator.device)
     if distribution == "normal":
-        return normal(*sizes)
+        return normal()
     if distribution == "all_positive":
-        return normal(*sizes).abs_()
+        return normal().abs_()
     if distribution == "outlier_channels":
-        return _with_outliers(normal(*sizes), generator)
+        return _with_outliers(normal(), generator)
     if distribution == "heavy_tails":
-        z, c = normal(*sizes, like=torch.float32), torch.zeros((), device=generator.device)
+        z, c = normal(torch.float32), torch.zeros((), device=generator.device)
         for _ in range(DEGREES_OF_FREEDOM):
-            c = c + normal(*sizes, like=torch.float32).square_()
+            c = c + normal(torch.float32).square_()
         return z.div_(c.div_(DEGREES_OF_FREEDOM).sqrt_()).to(dtype)
     allowed = ", ".join(get_args(Distribution))
     raise ValueError(f"unknown distribution '{distribution}'; allowed: {allowed}")
@@ -140,8 +141,8 @@ def worst(*errors: float) -> float:
     return math.nan if any(math.isnan(error) for error in errors) else max(errors)
 
 
-# torch 2.13 has renamed it, and warns of the old name
-_all_gather = getattr(distributed, "all_gather_single", distributed.all_gather_into_tensor)
+# torch 2.13 has renamed it, and warns of the old name.
+all_gather = getattr(distributed, "all_gather_single", distributed.all_gather_into_tensor)
 
 
 def gathered(x: torch.Tensor) -> torch.Tensor:
@@ -151,8 +152,20 @@ def gathered(x: torch.Tensor) -> torch.Tensor:
     """
     own = x.contiguous().view(torch.uint8)
     rows = own.new_empty(distributed.get_world_size() * own.shape[0], *own.shape[1:])
-    _all_gather(rows, own)
+    all_gather(rows, own)
     return rows.view(x.dtype)
+
+
+def require_e4m3(where: str) -> None:
+    """Raises Unsupported, for the provider that `where` names, without a GPU that has e4m3."""
+    if not torch.cuda.is_available():
+        raise Unsupported(f"{where} needs a GPU; this machine has none")
+    major, minor = torch.cuda.get_device_capability()
+    if torch.version.hip is None and (major, minor) < (8, 9):
+        raise Unsupported(
+            f"{where} needs a GPU with e4m3 (compute capability 8.9 or later); this one has "
+            f"{major}.{minor}"
+        )
 
 
 def require_peer_access(provider: str) -> None:

@@ -20,7 +20,7 @@ from roofcal.ask.llm.architecture import check_parallel, longest_stage
 from roofcal.ask.llm.deployment import Deployment, Memory, checked_memory, with_batch
 from roofcal.ask.llm.operator_times import operator_times
 from roofcal.ask.llm.operators import Operator, Pass, Shard
-from roofcal.core.times import NOTHING, Duration, Rate
+from roofcal.core.times import NO_TIME, Duration, Rate
 from roofcal.models.link import link_of
 from roofcal.ops.time_models import Sources
 
@@ -40,7 +40,7 @@ class PhaseTime:
     @property
     def total(self) -> Duration:
         """Seconds from start to end."""
-        return sum((operator.total for operator in self.operators), NOTHING)
+        return sum((operator.total for operator in self.operators), NO_TIME)
 
     @property
     def bound_by(self) -> str:
@@ -116,7 +116,7 @@ def estimate(deployment: Deployment, sources: Sources) -> Estimate:
         memory=memory,
         prefill=_prefill(deployment, shard),
         decode=_decode(deployment, shard),
-        link=link.says,
+        link=link.provenance,
     )
 
 
@@ -140,7 +140,7 @@ def _prefill(deployment: Deployment, shard: Shard) -> PhaseTime:
     turn = _stage_turn(shard, forward, stages)
     operators = [replace(operator, calls=operator.calls * passes) for operator in turn]
     if stages > 1:
-        stage = sum((operator.total for operator in turn), NOTHING)
+        stage = sum((operator.total for operator in turn), NO_TIME)
         operators.append(
             Operator(name=BUBBLE, calls=stages - 1, duration=stage, bound_by="pipeline")
         )

@@ -29,7 +29,7 @@ from roofcal.ask.llm.architecture import RECIPES, LocalMatrix, matrix_bytes
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.recipes import GEMM_RECIPES
 from roofcal.core.records import Calibration, Ceiling
-from roofcal.core.times import Array, Duration, Priced, Rate, Times
+from roofcal.core.times import Array, CallTime, Duration, Rate, Times
 from roofcal.models import calibrated
 from roofcal.models.errors import PredictError
 from roofcal.ops import BY_NAME
@@ -53,7 +53,7 @@ class OperatorTimes:
     calibration: Calibration
     spec: DeviceSpec
 
-    def product(self, recipe: str, rows: float, matrix: LocalMatrix) -> Priced:
+    def product(self, recipe: str, rows: float, matrix: LocalMatrix) -> CallTime:
         """rows x k activations times n x k weights."""
         m, n, k = (np.array([float(size)]) for size in (rows, matrix.n, matrix.k))
         if recipe == "int4":
@@ -62,7 +62,7 @@ class OperatorTimes:
 
     def grouped_product(
         self, recipe: str, rows: float, experts: int, matrix: LocalMatrix
-    ) -> Priced:
+    ) -> CallTime:
         """`rows` rows in all, spread evenly over `experts` matrices of n x k."""
         rows_per_expert = rows / experts
         wide = LocalMatrix(n=matrix.n * experts, k=matrix.k)
@@ -71,9 +71,9 @@ class OperatorTimes:
         reread = self._read.seconds(width * (rows - rows_per_expert) * matrix.k).high_s
         d = product.duration
         longer = Duration(d.value_s, d.low_s, d.high_s + reread)
-        return Priced(duration=longer, bound_by=product.bound_by)
+        return CallTime(duration=longer, bound_by=product.bound_by)
 
-    def cast(self, recipe: str, rows: float, cols: int) -> Priced:
+    def cast(self, recipe: str, rows: float, cols: int) -> CallTime:
         """rows x cols bf16 activations to fp8; recipes are those of op cast."""
         whole_rows = max(1, round(rows))
         by_provider = self._cast_times(recipe, whole_rows, cols)
@@ -90,13 +90,13 @@ class OperatorTimes:
             for provider in calibrated.cast_providers(self.calibration, recipe)
         ]
 
-    def elementwise(self, count_bytes: float) -> Priced:
+    def elementwise(self, count_bytes: float) -> CallTime:
         """A kernel that reads and writes `count_bytes` in all."""
         moving = self._copy.seconds(count_bytes)
         bound = "dram" if moving.value_s >= self._launch.value_s else "launch"
         d = self._launch + moving
         high = max(d.high_s, self._cast_seconds(count_bytes))
-        return Priced(duration=Duration(d.value_s, d.low_s, high), bound_by=bound)
+        return CallTime(duration=Duration(d.value_s, d.low_s, high), bound_by=bound)
 
     def _cast_seconds(self, count_bytes: float) -> float:
         """Seconds of the fastest calibrated cast by row of as many bytes; 0 without one."""
@@ -104,7 +104,7 @@ class OperatorTimes:
         by_provider = self._cast_times(_ELEMENTWISE_CAST, max(1, round(rows)), _CAST_COLS)
         return min((float(times.total[0]) for times in by_provider), default=0.0)
 
-    def attention(self, flops: float, read_bytes: float) -> Priced:
+    def attention(self, flops: float, read_bytes: float) -> CallTime:
         """Attention of `flops` operations over a cache of `read_bytes`."""
         peak = self.spec.peak_flops_per_s["bf16"]
         math = ATTENTION_SHARE.seconds(flops / peak)
@@ -112,9 +112,9 @@ class OperatorTimes:
         read = Duration(read.value_s, read.low_s, read.high_s / CACHE_SHARE)
         parts = {"launch": self._launch.value_s, "math": math.value_s, "dram": read.value_s}
         bound = max(parts, key=lambda name: parts[name])
-        return Priced(duration=self._launch + math.longer(read), bound_by=bound)
+        return CallTime(duration=self._launch + math.longer(read), bound_by=bound)
 
-    def _int4(self, m: Array, matrix: LocalMatrix) -> Priced:
+    def _int4(self, m: Array, matrix: LocalMatrix) -> CallTime:
         n, k = np.array([float(matrix.n)]), np.array([float(matrix.k)])
         provider = default_provider(self.calibration.constants, "bf16")
         parts = calibrated_products.product_parts(self.calibration, provider, "bf16", (m, n, k))
@@ -128,7 +128,7 @@ class OperatorTimes:
         error = float(factors[0])
         reading, computing = self._read.seconds(moved).low_s, self._least_math_s(rows, matrix)
         roof = launch / error + max(reading, computing)
-        return Priced(
+        return CallTime(
             duration=Duration(value, min(value, roof), value * error),
             bound_by=parts.bound_by[0],
         )
@@ -197,12 +197,12 @@ def estimable_recipes(sources: Sources) -> tuple[str, ...]:
     return tuple(name for name in RECIPES if name in calibrated_recipes or name == "int4")
 
 
-def _first(times: Times) -> Priced:
+def _first(times: Times) -> CallTime:
     """The first of many points; without an interval, its ends are the value."""
     value = float(times.total[0])
     low = value if times.low is None else float(times.low[0])
     high = value if times.high is None else float(times.high[0])
-    return Priced(duration=Duration(value, low, high), bound_by=times.bound_by[0])
+    return CallTime(duration=Duration(value, low, high), bound_by=times.bound_by[0])
 
 
 def _rate(constant: Ceiling) -> Rate:

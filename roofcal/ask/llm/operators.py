@@ -30,7 +30,7 @@ from roofcal.ask.llm.architecture import (
 )
 from roofcal.ask.llm.operator_times import OperatorTimes
 from roofcal.core.language_models import LanguageModel
-from roofcal.core.times import NOTHING, Duration, Priced
+from roofcal.core.times import NO_TIME, CallTime, Duration
 from roofcal.models.link import Link
 
 Phase = Literal["prefill", "decode"]
@@ -214,7 +214,7 @@ class Shard:
     def _elementwise(self, name: str, calls: int, elements: float) -> Operator:
         return self._operator(name, calls, self.times.elementwise(BF16_BYTES * elements))
 
-    def _operator(self, name: str, calls: int, call: Priced) -> Operator:
+    def _operator(self, name: str, calls: int, call: CallTime) -> Operator:
         return Operator(name=name, calls=calls, duration=call.duration, bound_by=call.bound_by)
 
 
@@ -228,7 +228,7 @@ def _joined_by_name(operators: list[Operator]) -> list[Operator]:
 
 def _joined(members: list[Operator]) -> Operator:
     calls = sum(member.calls for member in members)
-    total = sum((member.total for member in members), NOTHING)
+    total = sum((member.total for member in members), NO_TIME)
     longest = max(members, key=lambda member: member.total.value_s)
     return Operator(
         name=longest.name,

@@ -7,7 +7,7 @@ from typing import Final
 import torch
 
 from roofcal.core.recipes import CAST_RECIPES
-from roofcal.ops.bench import Call, Inputs, draw, norm_error, worst
+from roofcal.ops.bench import Call, Inputs, draw, norm_error, require_e4m3, worst
 from roofcal.ops.spec import Unsupported
 
 E4M3_MAX: Final = 448.0
@@ -149,7 +149,7 @@ def build(provider: str, recipe: str, shape: Mapping[str, int]) -> Call:
     """
     cast = _CASTS[recipe]
     if provider == "triton":
-        _refuse_other_devices()
+        require_e4m3("provider 'triton' of op cast")
         cast = _triton(recipe)
     elif provider == "torch_compile":
         torch.compiler.reset()  # one compilation per shape: dynamo would give up after eight
@@ -157,17 +157,6 @@ def build(provider: str, recipe: str, shape: Mapping[str, int]) -> Call:
     elif provider != "torch_eager":
         raise Unsupported(f"unknown provider '{provider}' for op cast")
     return lambda inputs: cast(inputs["x"])
-
-
-def _refuse_other_devices() -> None:
-    if not torch.cuda.is_available():
-        raise Unsupported("provider 'triton' of op cast needs a GPU; this machine has none")
-    found = torch.cuda.get_device_capability()
-    if torch.version.hip is None and found < (8, 9):
-        raise Unsupported(
-            "provider 'triton' of op cast needs a GPU that converts to e4m3 (compute capability "
-            f"8.9 or later); this one has {found[0]}.{found[1]}"
-        )
 
 
 def relative_error(recipe: str, inputs: Inputs, output: Outputs) -> float:

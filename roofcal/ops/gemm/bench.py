@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional
 
 from roofcal.core.recipes import GEMM_RECIPES, Recipe
-from roofcal.ops.bench import Call, Inputs, draw, norm_error, worst
+from roofcal.ops.bench import Call, Inputs, draw, norm_error, require_e4m3, worst
 from roofcal.ops.spec import Unsupported
 
 E4M3_MAX: Final = 448.0
@@ -51,24 +51,24 @@ def _in_blocks(a: torch.Tensor, b: torch.Tensor) -> dict[str, torch.Tensor]:
     scale_a = torch.empty(steps, a.shape[0], dtype=torch.float32, device=a.device).t()
     squares = (-(-b.shape[0] // BLOCK), -(-steps // 4) * 4)
     scale_b = torch.zeros(squares, dtype=torch.float32, device=b.device)
-    made = {"block_scale_a": scale_a, "block_scale_b": scale_b}
-    for name, x, high in (("a", a, 1), ("b", b, BLOCK)):
+    inputs = {"block_scale_a": scale_a, "block_scale_b": scale_b}
+    for name, x, block_rows in (("a", a, 1), ("b", b, BLOCK)):
         quantised = torch.empty(x.shape, dtype=torch.float8_e4m3fn, device=x.device)
         for step in range(steps):
             cols = slice(step * BLOCK, (step + 1) * BLOCK)
             amax = x[:, cols].abs().amax(dim=1).float()
-            amax = functional.pad(amax, (0, -len(amax) % high)).view(-1, high).amax(dim=1)
-            scale = amax.clamp(min=1e-12) / E4M3_MAX
-            made[f"block_scale_{name}"][:, step] = scale
-            values = x[:, cols].float() / _spread(scale, high, x.shape[0])[:, None]
+            padded = functional.pad(amax, (0, -len(amax) % block_rows))
+            scale = padded.view(-1, block_rows).amax(dim=1).clamp(min=1e-12) / E4M3_MAX
+            inputs[f"block_scale_{name}"][:, step] = scale
+            values = x[:, cols].float() / _spread(scale, block_rows, x.shape[0])[:, None]
             quantised[:, cols] = values.clamp(-E4M3_MAX, E4M3_MAX).to(torch.float8_e4m3fn)
-        made[name] = quantised
-    return made
+        inputs[name] = quantised
+    return inputs
 
 
-def _spread(scales: torch.Tensor, high: int, rows: int) -> torch.Tensor:
-    """One scale per `high` rows -> one per row."""
-    return scales.repeat_interleave(high, dim=0)[:rows]
+def _spread(scales: torch.Tensor, block_rows: int, rows: int) -> torch.Tensor:
+    """One scale per `block_rows` rows -> one per row."""
+    return scales.repeat_interleave(block_rows, dim=0)[:rows]
 
 
 def quantise_fp8(x: torch.Tensor, *, rowwise: bool) -> tuple[torch.Tensor, torch.Tensor]:
@@ -128,14 +128,7 @@ def _check_triton(spec: Recipe, shape: Mapping[str, int]) -> None:
             "provider 'triton' of op gemm needs K to be a multiple of 16 (the tensor memory unit "
             f"reads units of 16 bytes); got k={shape['k']}"
         )
-    if not torch.cuda.is_available():
-        raise Unsupported("provider 'triton' of op gemm needs a GPU; this machine has none")
-    found = torch.cuda.get_device_capability()
-    if torch.version.hip is None and found < (8, 9):
-        raise Unsupported(
-            "provider 'triton' of op gemm needs a GPU with e4m3 (compute capability 8.9 or later); "
-            f"this one has {found[0]}.{found[1]}"
-        )
+    require_e4m3("provider 'triton' of op gemm")
 
 
 def _triton_product(spec: Recipe) -> Call:
@@ -203,7 +196,7 @@ def relative_error(recipe: str, inputs: Inputs, output: torch.Tensor) -> float:
     """
     m, n, k = inputs["a"].shape[0], inputs["b"].shape[0], inputs["a"].shape[1]
     if 2.0 * m * n * k <= _FULL_REFERENCE_FLOPS:
-        return norm_error(output, _dequantised(inputs, "a") @ _dequantised(inputs, "b").t())
+        return norm_error(output, dequantised(inputs, "a") @ dequantised(inputs, "b").t())
     count = min(m, _SAMPLED_ROWS)
     rows = torch.linspace(0, m - 1, count, dtype=torch.float32, device=output.device).long()
     sampled = norm_error(output[rows], _rows_reference(inputs, rows))
@@ -213,9 +206,9 @@ def relative_error(recipe: str, inputs: Inputs, output: torch.Tensor) -> float:
 
 
 def _rows_reference(inputs: Inputs, rows: torch.Tensor) -> torch.Tensor:
-    a = _dequantised(inputs, "a", rows)
+    a = dequantised(inputs, "a", rows)
     parts = torch.arange(inputs["b"].shape[0], device=rows.device).split(_CHUNK)
-    return torch.cat([a @ _dequantised(inputs, "b", part).t() for part in parts], dim=1)
+    return torch.cat([a @ dequantised(inputs, "b", part).t() for part in parts], dim=1)
 
 
 def _projection_error(inputs: Inputs, output: torch.Tensor) -> float:
@@ -223,26 +216,21 @@ def _projection_error(inputs: Inputs, output: torch.Tensor) -> float:
     v = torch.sign(torch.randn(n, dtype=torch.float32, device=output.device)).double()
     folded = torch.zeros(k, dtype=torch.float64, device=output.device)
     for part in torch.arange(n, device=output.device).split(_CHUNK):
-        folded += _dequantised(inputs, "b", part).t() @ v[part]
+        folded += dequantised(inputs, "b", part).t() @ v[part]
     parts = torch.arange(output.shape[0], device=output.device).split(_CHUNK)
-    expected = torch.cat([_dequantised(inputs, "a", part) @ folded for part in parts])
-    seen = torch.cat([output[part].double() @ v for part in parts])
-    return norm_error(seen, expected)
+    expected = torch.cat([dequantised(inputs, "a", part) @ folded for part in parts])
+    projected = torch.cat([output[part].double() @ v for part in parts])
+    return norm_error(projected, expected)
 
 
-def _dequantised(inputs: Inputs, name: str, rows: torch.Tensor | None = None) -> torch.Tensor:
-    """Operand `name` (or some of its rows) in float64, scales applied."""
-    raw = inputs[name]
-    values = (
-        raw
-        if rows is None
-        else raw.view(torch.uint8)[rows].view(raw.dtype)
-        if (raw.dtype == torch.float8_e4m3fn)
-        else raw[rows]
-    )
+def dequantised(inputs: Inputs, name: str, rows: torch.Tensor | None = None) -> torch.Tensor:
+    """Operand `name`, or chosen rows of it, in float64 with its scales applied."""
+    operand = inputs[name]
+    values = operand if rows is None else _rows_of(operand, rows)
     blocks = inputs.get(f"block_scale_{name}")
     if blocks is not None:
-        return values.double() * _block_scales(blocks, raw, 1 if name == "a" else BLOCK, rows)
+        block_rows = 1 if name == "a" else BLOCK
+        return values.double() * _block_scales(blocks, operand, block_rows, rows)
     scale = inputs.get(f"scale_{name}")
     if scale is None:
         return values.double()
@@ -250,7 +238,16 @@ def _dequantised(inputs: Inputs, name: str, rows: torch.Tensor | None = None) ->
     return values.double() * (column[rows] if rows is not None and column.shape[0] > 1 else column)
 
 
-def quantisation_error(recipe: str, inputs: Inputs, drawn: Callable[[], Inputs]) -> float | None:
+def _rows_of(operand: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    """Chosen rows; fp8 as bytes, which torch can index."""
+    if operand.dtype == torch.float8_e4m3fn:
+        return operand.view(torch.uint8)[rows].view(operand.dtype)
+    return operand[rows]
+
+
+def quantisation_error(
+    recipe: str, inputs: Inputs, draw_operands: Callable[[], Inputs]
+) -> float | None:
     """||A' B'.T - A B.T|| / ||A B.T|| in float64, A' and B' quantised, A and B as drawn.
 
     On 64 rows of A and 4096 rows of B at most, spread over all of them. 0 for formats that hold
@@ -260,8 +257,8 @@ def quantisation_error(recipe: str, inputs: Inputs, drawn: Callable[[], Inputs])
     if dtype in ("bf16", "fp32", "int8"):
         return None if dtype == "int8" else 0.0
     rows_a, rows_b = spread_rows(inputs)
-    found = _dequantised(inputs, "a", rows_a) @ _dequantised(inputs, "b", rows_b).t()
-    return norm_error(found, product_of(drawn(), rows_a, rows_b))
+    quantised = dequantised(inputs, "a", rows_a) @ dequantised(inputs, "b", rows_b).t()
+    return norm_error(quantised, product_of_rows(draw_operands(), rows_a, rows_b))
 
 
 def spread_rows(inputs: Inputs) -> tuple[torch.Tensor, torch.Tensor]:
@@ -272,17 +269,17 @@ def spread_rows(inputs: Inputs) -> tuple[torch.Tensor, torch.Tensor]:
     return rows_a.round().long(), rows_b.round().long()
 
 
-def product_of(inputs: Inputs, rows_a: torch.Tensor, rows_b: torch.Tensor) -> torch.Tensor:
-    """Some rows of A times some rows of B in float64."""
+def product_of_rows(inputs: Inputs, rows_a: torch.Tensor, rows_b: torch.Tensor) -> torch.Tensor:
+    """Chosen rows of A times chosen rows of B in float64."""
     return inputs["a"][rows_a].double() @ inputs["b"][rows_b].double().t()
 
 
 def _block_scales(
-    scales: torch.Tensor, x: torch.Tensor, high: int, rows: torch.Tensor | None
+    scales: torch.Tensor, x: torch.Tensor, block_rows: int, rows: torch.Tensor | None
 ) -> torch.Tensor:
-    """The scale of every element of x, or of some rows of it, in float64."""
-    of_rows = _spread(scales, high, x.shape[0]) if rows is None else scales[rows // high]
-    return of_rows.double().repeat_interleave(BLOCK, dim=1)[:, : x.shape[1]]
+    """The scale of every element of x, or of chosen rows of it, in float64."""
+    by_row = _spread(scales, block_rows, x.shape[0]) if rows is None else scales[rows // block_rows]
+    return by_row.double().repeat_interleave(BLOCK, dim=1)[:, : x.shape[1]]
 
 
 def tolerance(recipe: str) -> float:

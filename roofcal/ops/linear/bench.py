@@ -11,12 +11,13 @@ hold forward and backward.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 import torch
 from torch.nn import functional
 
-from roofcal.ops.bench import Call, Inputs, draw, norm_error, worst
+from roofcal.ops.bench import Call, Inputs, draw, norm_error, require_e4m3, worst
 from roofcal.ops.linear.spec import OUTPUTS, RECIPES, recipe
 from roofcal.ops.spec import Unsupported
 
@@ -63,36 +64,50 @@ def our_layer(name: str, product: str) -> Layer:
 
 def torchao_module(n: int, k: int) -> torch.nn.Module:
     """The bf16 module that torchao converts."""
-    return torch.nn.Sequential(_bare(n, k))
+    linear = torch.nn.Linear(k, n, bias=False, device="meta", dtype=torch.bfloat16)
+    return torch.nn.Sequential(linear)
 
 
-def _bare(n: int, k: int) -> torch.nn.Linear:
-    return torch.nn.Linear(k, n, bias=False, device="meta", dtype=torch.bfloat16)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variants:
+    """A layer as each kind of provider has it.
+
+    plain           in bf16
+    ours            by name of the recipe and provider of the products, of our kernels
+    torchao_module  by (n, k), the bf16 module that torchao converts
+    """
+
+    op: str
+    plain: Layer
+    ours: Callable[[str, str], Layer]
+    torchao_module: Callable[[int, int], torch.nn.Module]
+
+
+_LINEAR: Final = Variants(
+    op="linear", plain=bf16_layer, ours=our_layer, torchao_module=torchao_module
+)
 
 
 def build(provider: str, name: str, shape: Mapping[str, int]) -> Call:
     """Forward and backward through `provider`; raises Unsupported for what it refuses."""
-    return build_layer("linear", provider, name, shape, (bf16_layer, our_layer, torchao_module))
+    return build_layer(_LINEAR, provider, name, shape)
 
 
-def build_layer(
-    op: str,
-    provider: str,
-    name: str,
-    shape: Mapping[str, int],
-    layers: tuple[Layer, Callable[[str, str], Layer], Callable[[int, int], torch.nn.Module]],
-) -> Call:
-    """As build, of any op; layers: in bf16, ours by recipe and product, torchao's by (n, k)."""
-    plain, ours, module = layers
+def build_layer(variants: Variants, provider: str, name: str, shape: Mapping[str, int]) -> Call:
+    """Forward and backward of a layer of any op, as build."""
     if provider not in ("bf16_compile", "triton", "triton_products", "torchao", "torch_cpu"):
-        raise Unsupported(f"unknown provider '{provider}' for op {op}")
+        raise Unsupported(f"unknown provider '{provider}' for op {variants.op}")
     if provider == "bf16_compile":
-        _check_bf16(op, name)
-        return _trained(_compiled(plain))
-    _check_fp8(op, provider, name, shape)
+        if name != "bf16":
+            raise Unsupported(
+                f"provider 'bf16_compile' of op {variants.op} has no recipe but bf16; got {name}"
+            )
+        return _trained(_compiled(variants.plain))
+    _check_fp8(variants.op, provider, name, shape)
     if provider == "torchao":
-        return _trained(_compiled(_torchao_layer(module(shape["n"], shape["k"]), TORCHAO[name])))
-    layer = ours(name, "triton" if provider == "triton_products" else "cublaslt")
+        module = variants.torchao_module(shape["n"], shape["k"])
+        return _trained(_compiled(_torchao_layer(module, TORCHAO[name])))
+    layer = variants.ours(name, "triton" if provider == "triton_products" else "cublaslt")
     return _trained(layer if provider == "torch_cpu" else _compiled(layer))
 
 
@@ -130,48 +145,35 @@ def _torchao_layer(module: torch.nn.Module, name: str) -> Layer:
     return layer
 
 
-def _check_bf16(op: str, name: str) -> None:
-    if name != "bf16":
-        raise Unsupported(f"provider 'bf16_compile' of op {op} has no recipe but bf16; got {name}")
-
-
 def _check_fp8(op: str, provider: str, name: str, shape: Mapping[str, int]) -> None:
-    if provider == "torchao" and name not in TORCHAO:
-        known = ", ".join(TORCHAO)
-        raise Unsupported(f"provider 'torchao' of op {op} has the recipes {known}; got {name}")
-    bad = [f"{axis}={shape[axis]}" for axis in "nk" if shape[axis] % 16]
-    if bad and name != "bf16":
-        raise Unsupported(f"fp8 products need N and K to be multiples of 16; got {', '.join(bad)}")
-    if provider != "torch_cpu":
-        _check_gpu(op, provider, name)
-
-
-def _check_gpu(op: str, provider: str, name: str) -> None:
     where = f"provider '{provider}' of op {op}"
-    if not torch.cuda.is_available():
-        raise Unsupported(f"{where} needs a GPU; this machine has none")
-    found = torch.cuda.get_device_capability()
-    has = f"this one has {found[0]}.{found[1]}"
-    if torch.version.hip is None and found < (8, 9):
-        raise Unsupported(f"{where} needs a GPU with e4m3 (compute capability 8.9 or later); {has}")
+    if provider == "torchao" and name not in TORCHAO:
+        raise Unsupported(f"{where} has the recipes {', '.join(TORCHAO)}; got {name}")
+    ragged = [f"{axis}={shape[axis]}" for axis in "nk" if shape[axis] % 16]
+    if ragged and name != "bf16":
+        raise Unsupported(
+            f"fp8 products need N and K to be multiples of 16; got {', '.join(ragged)}"
+        )
+    if provider == "torch_cpu":
+        return
+    require_e4m3(where)
     if "mxfp8" in recipe(name).granularities:
+        major, minor = torch.cuda.get_device_capability()
         raise Unsupported(
             "mxfp8 products need matrix instructions that scale blocks of 32 (compute capability "
-            f"10.0 or later; {has}), and op {op} has none of them yet"
+            f"10.0 or later; this one has {major}.{minor}), and op {op} has none of them yet"
         )
 
 
 def errors(plain: Layer, inputs: Inputs, outputs: tuple[torch.Tensor, ...]) -> dict[str, float]:
-    """||got - exact|| / ||exact|| by name of OUTPUTS; exact: `plain` on the same inputs, uncast.
+    """||output - exact|| / ||exact|| by name of OUTPUTS; exact: `plain` on the same inputs, uncast.
 
     In float64, and in float32 beyond 2^25 elements of x.
     """
     wide = torch.float64 if inputs["x"].numel() <= _DOUBLE_ELEMENTS else torch.float32
     exact = _trained(plain)({key: value.to(wide) for key, value in inputs.items()})
-    return {
-        key: norm_error(got, wanted)
-        for key, got, wanted in zip(OUTPUTS, outputs, exact, strict=True)
-    }
+    pairs = zip(OUTPUTS, outputs, exact, strict=True)
+    return {name: norm_error(output, reference) for name, output, reference in pairs}
 
 
 def output_errors(name: str, inputs: Inputs, output: tuple[torch.Tensor, ...]) -> dict[str, float]:
@@ -186,7 +188,6 @@ def relative_error(name: str, inputs: Inputs, output: tuple[torch.Tensor, ...]) 
 
 def tolerance(name: str) -> float:
     """Largest relative error of output and gradients of a correct linear in this recipe."""
-    found = recipe(name).granularities
-    if "mxfp8" in found:
+    if "mxfp8" in recipe(name).granularities:
         return _TOLERANCE["mxfp8"]
     return _TOLERANCE["bf16" if RECIPES.get(name) == "high_precision" else "fp8"]

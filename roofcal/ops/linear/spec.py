@@ -45,22 +45,22 @@ def recipe(name: str) -> LinearRecipe:
     if name in RECIPES:
         return NAMED[RECIPES[name]]
     try:
-        found = recipe_of(name)
+        parsed = recipe_of(name)
     except ValueError as error:
         raise KeyError(str(error)) from None
-    if name != found.text:
+    if name != parsed.text:
         raise KeyError(f"unknown recipe '{name}'")
-    return found
+    return parsed
 
 
-def written_recipe(given: Mapping[str, Any] | str) -> str:
-    """The name of a recipe given as a mapping or a line; raises ValueError, saying what is wrong.
+def written_recipe(source: Mapping[str, Any] | str) -> str:
+    """The name of a recipe that is written as a mapping or a line; its line if it has no name here.
 
-    One that has a name here gets that name.
+    Raises ValueError, saying what is wrong with it.
     """
-    found = recipe_of(given)
-    names = [name for name, known in RECIPES.items() if NAMED[known] == found]
-    return names[0] if names else found.text
+    parsed = recipe_of(source)
+    names = [name for name, kernels_name in RECIPES.items() if NAMED[kernels_name] == parsed]
+    return names[0] if names else parsed.text
 
 
 def work(name: str, shape: Shape) -> Work:

@@ -62,10 +62,10 @@ def make_inputs(
         int4_packing.quantise(part, _group(spec), symmetric=not spec.b.zero_point)
         for part in b.split(_CHUNK)
     ]
-    made = {"a": a, "b": torch.cat([p.q for p in parts])}
-    made["scale_b"] = torch.cat([p.scales for p in parts])
+    inputs = {"a": a, "b": torch.cat([p.q for p in parts])}
+    inputs["scale_b"] = torch.cat([p.scales for p in parts])
     zeros = [p.zeros for p in parts if p.zeros is not None]
-    return made | ({"zeros_b": torch.cat(zeros)} if zeros else {})
+    return inputs | ({"zeros_b": torch.cat(zeros)} if zeros else {})
 
 
 def _group(spec: Recipe) -> int:
@@ -100,9 +100,8 @@ def _packed(provider: str, recipe: str, inputs: Inputs) -> Inputs:
     config = int4_gemm.default_config(inputs["a"], weights, chained=chained)
     if chained and isinstance(config, Int4PlainConfig):
         raise Unsupported("programmatic dependent launch needs sm_90 and a shape of its kernels")
-    own = {"a": inputs["a"], "packed": weights.packed, "scales": weights.scales}
-    own |= {} if weights.zeros is None else {"zeros": weights.zeros}
-    return own
+    packed = {"a": inputs["a"], "packed": weights.packed, "scales": weights.scales}
+    return packed if weights.zeros is None else packed | {"zeros": weights.zeros}
 
 
 def _quantised(recipe: str, inputs: Inputs) -> Quantised:
@@ -148,9 +147,15 @@ def _gemlite_packed(recipe: str, inputs: Inputs) -> Inputs:
     zeros = inputs.get("zeros_b", int4_packing.SYMMETRIC_ZERO)
     layer.pack(inputs["b"], inputs["scale_b"], zeros)
     packed, scales, shift, unused = (tensor.detach() for tensor in layer.get_tensor_args())
-    made = {"a": inputs["a"], "packed": packed, "scales": scales, "shift": shift}
-    # a tensor, because inputs are tensors; on the CPU, where reading it waits for no kernel
-    return made | {"unused": unused, "how": torch.tensor(layer.get_meta_args())}
+    return {
+        "a": inputs["a"],
+        "packed": packed,
+        "scales": scales,
+        "shift": shift,
+        "unused": unused,
+        # A tensor, because inputs are tensors; on the CPU, where reading it waits for no kernel.
+        "how": torch.tensor(layer.get_meta_args()),
+    }
 
 
 def _gemlite() -> Call:
@@ -241,29 +246,32 @@ def relative_error(recipe: str, inputs: Inputs, output: torch.Tensor) -> float:
     if recipe in CONTENDERS:
         return gemm.relative_error(recipe, inputs, output)
     a = inputs["a"].double()
-    apart, whole = (torch.zeros((), dtype=torch.float64, device=a.device) for _ in range(2))
+    zero = torch.zeros((), dtype=torch.float64, device=a.device)
+    difference, reference = zero.clone(), zero.clone()
     for part in torch.arange(inputs["b"].shape[0], device=a.device).split(_CHUNK):
         expected = a @ _dequantised(recipe, inputs, part).t()
-        apart += (output[:, part].double() - expected).square().sum()
-        whole += expected.square().sum()
-    scale = float(whole.sqrt())
-    return float(apart.sqrt()) / scale if scale > 0 else float(apart.sqrt())
+        difference += (output[:, part].double() - expected).square().sum()
+        reference += expected.square().sum()
+    scale = float(reference.sqrt())
+    return float(difference.sqrt()) / scale if scale > 0 else float(difference.sqrt())
 
 
-def quantisation_error(recipe: str, inputs: Inputs, drawn: Callable[[], Inputs]) -> float | None:
+def quantisation_error(
+    recipe: str, inputs: Inputs, draw_operands: Callable[[], Inputs]
+) -> float | None:
     """||A' B'.T - A B.T|| / ||A B.T|| in float64, as in op gemm; with int4, A' is A."""
     if recipe in CONTENDERS:
-        return gemm.quantisation_error(recipe, inputs, drawn)
+        return gemm.quantisation_error(recipe, inputs, draw_operands)
     rows_a, rows_b = gemm.spread_rows(inputs)
-    found = inputs["a"][rows_a].double() @ _dequantised(recipe, inputs, rows_b).t()
-    return norm_error(found, gemm.product_of(drawn(), rows_a, rows_b))
+    quantised = inputs["a"][rows_a].double() @ _dequantised(recipe, inputs, rows_b).t()
+    return norm_error(quantised, gemm.product_of_rows(draw_operands(), rows_a, rows_b))
 
 
 def _dequantised(recipe: str, inputs: Inputs, rows: torch.Tensor) -> torch.Tensor:
-    """Some rows of B in float64."""
+    """Chosen rows of B in float64."""
     if recipe not in CONTENDERS and RECIPES[recipe].b.dtype == "int4":
         return int4_packing.dequantise(_quantised(recipe, inputs), rows)
-    return gemm._dequantised(inputs, "b", rows)
+    return gemm.dequantised(inputs, "b", rows)
 
 
 def tolerance(recipe: str) -> float:

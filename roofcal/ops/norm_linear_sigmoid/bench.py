@@ -4,6 +4,7 @@ The norm has no parameters and the linear no bias, as in torchao's benchmark of 
 """
 
 from collections.abc import Mapping
+from typing import Final
 
 import torch
 from torch.nn import functional
@@ -37,10 +38,14 @@ def torchao_module(n: int, k: int) -> torch.nn.Module:
     return torch.nn.Sequential(norm, linear.torchao_module(n, k), torch.nn.Sigmoid())
 
 
+_BLOCK: Final = linear.Variants(
+    op="norm_linear_sigmoid", plain=bf16_block, ours=our_block, torchao_module=torchao_module
+)
+
+
 def build(provider: str, name: str, shape: Mapping[str, int]) -> Call:
     """Forward and backward through `provider`; raises Unsupported for what it refuses."""
-    layers = (bf16_block, our_block, torchao_module)
-    return linear.build_layer("norm_linear_sigmoid", provider, name, shape, layers)
+    return linear.build_layer(_BLOCK, provider, name, shape)
 
 
 def relative_error(name: str, inputs: Inputs, output: tuple[torch.Tensor, ...]) -> float:

@@ -8,7 +8,7 @@ symm_mem     all_gather: copies from every peer by copy engine, between two barr
 nccl, gloo   torch.distributed. Repeated sums in place would grow beyond all bounds: NCCL's
              all_reduce takes the mean; gloo's sums a copy, and that copy is timed
 
-A call returns {what it is: tensor}, so that a sum is never checked as a mean.
+A call returns {kind of value: tensor}, so that a sum is never checked as a mean.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,13 +17,20 @@ from typing import Any, Final
 import torch
 from torch import distributed
 
-from roofcal.ops.bench import Call, Inputs, draw, gathered, norm_error, require_peer_access
+from roofcal.ops.bench import (
+    Call,
+    Inputs,
+    all_gather,
+    draw,
+    gathered,
+    norm_error,
+    require_peer_access,
+)
 from roofcal.ops.spec import Unsupported
 
 _ONE_SHOT_BYTES: Final = 256 << 10
 _SUM_TOLERANCE: Final = 1e-2  # bf16 sums of up to eight values, rounded at every step of a ring
-# torch 2.13 has renamed them, and warns of the old names
-_all_gather = getattr(distributed, "all_gather_single", distributed.all_gather_into_tensor)
+# torch 2.13 has renamed it, and warns of the old name.
 _reduce_scatter = getattr(distributed, "reduce_scatter_single", distributed.reduce_scatter_tensor)
 
 
@@ -58,7 +65,7 @@ def build(provider: str, recipe: str, shape: Mapping[str, int]) -> Call:
 def _gather(inputs: Inputs) -> dict[str, torch.Tensor]:
     x = inputs["x"]
     out = x.new_empty(distributed.get_world_size() * len(x))
-    _all_gather(out, x)
+    all_gather(out, x)
     return {"gathered": out}
 
 
@@ -96,9 +103,9 @@ class _Symmetric:
         self._x = symmetric.empty(count, dtype=torch.bfloat16, device=own)
         self._memory = symmetric.rendezvous(self._x, group)
         self._filled = recipe == "copy_engine_peer"  # the previous rank fills it
-        self._run = self._way(recipe)
+        self._run = self._collective(recipe)
 
-    def _way(self, recipe: str) -> Callable[[Inputs], dict[str, torch.Tensor]]:
+    def _collective(self, recipe: str) -> Callable[[Inputs], dict[str, torch.Tensor]]:
         if recipe == "copy_engine_peer":
             self._next = self._view((self._rank + 1) % self._world)
             return self._copy_to_next
@@ -155,22 +162,22 @@ def _torch_op(name: str) -> Callable[..., Any]:
 
 
 def relative_error(recipe: str, inputs: Inputs, output: Any) -> float:
-    """Of what the output says it is, against the inputs of all ranks, summed in float32."""
-    ((what, found),) = output.items()
+    """Error against the inputs of all ranks, summed in float32; the key says what was computed."""
+    ((kind, values),) = output.items()
     world, rank = distributed.get_world_size(), distributed.get_rank()
-    every = gathered(inputs.get("drawn", inputs["x"])).view(world, -1)
+    all_rows = gathered(inputs.get("drawn", inputs["x"])).view(world, -1)
     expected = {
-        "gathered": lambda: every.view(-1),
-        "previous rank's": lambda: every[(rank - 1) % world],
-        "sum": lambda: _summed(every),
-        "mean": lambda: _summed(every) / world,
-        "part of sum": lambda: _summed(every).chunk(world)[rank],
-    }[what]()
-    return norm_error(found, expected)
+        "gathered": lambda: all_rows.view(-1),
+        "previous rank's": lambda: all_rows[(rank - 1) % world],
+        "sum": lambda: _sum_of_rows(all_rows),
+        "mean": lambda: _sum_of_rows(all_rows) / world,
+        "part of sum": lambda: _sum_of_rows(all_rows).chunk(world)[rank],
+    }[kind]()
+    return norm_error(values, expected)
 
 
-def _summed(rows: torch.Tensor) -> torch.Tensor:
-    """Their sum, one after the other: eight vectors of 1 GiB in float32 at once are too many."""
+def _sum_of_rows(rows: torch.Tensor) -> torch.Tensor:
+    """One after the other: eight vectors of 1 GiB in float32 at once are too many."""
     total = torch.zeros_like(rows[0], dtype=torch.float32)
     for row in rows:
         total += row

@@ -22,7 +22,7 @@ from roofcal.ops.linear.predict import linear_times
 from roofcal.ops.time_models import Sources
 from tests.roofcal.models.stand_in import Seconds, StandIn
 
-NOTHING = Sources()
+NO_TIME = Sources()
 ALONE = Linear(recipe="fp8_axiswise", casts="none")
 GAP = 1.2  # factor between a speed-up and the ends of its interval
 FACTOR = GAP ** (1 / math.sqrt(2))  # of each time: sqrt(2) ln(FACTOR) = ln(GAP)
@@ -39,7 +39,7 @@ def crossing(at: float, factor: float | None = None, wave: Seconds | None = None
 
 
 def answer_of(model: StandIn, linear: Linear = ALONE) -> Breakeven:
-    return breakeven(model, NOTHING, linear, 4096, 4096)
+    return breakeven(model, NO_TIME, linear, 4096, 4096)
 
 
 def test_break_even_is_the_first_m_beyond_the_crossing() -> None:
@@ -101,11 +101,11 @@ def test_the_grid_has_multiples_of_16_and_small_steps() -> None:
 
 def test_many_shapes_and_one_agree() -> None:
     model = crossing(1000, FACTOR)
-    together = linear_speedups(model, NOTHING, ALONE, 4096, 4096)
+    together = linear_speedups(model, NO_TIME, ALONE, 4096, 4096)
     m, side = GRID[70:71], np.array([4096.0])
     bf16 = Linear(recipe="bf16", casts="none")
     alone = speedup_ratio(
-        *(linear_times(model, NOTHING, linear, m, side, side) for linear in (bf16, ALONE))
+        *(linear_times(model, NO_TIME, linear, m, side, side) for linear in (bf16, ALONE))
     )
     assert together.value[70] == alone.value[0]
     assert together.low is not None
@@ -139,8 +139,8 @@ def test_a_point_is_faster_slower_or_uncertain() -> None:
 
 
 def test_every_recipe_is_compared_with_bf16_where_bf16_is_there() -> None:
-    assert comparable_recipes(crossing(1), NOTHING) == ["fp8_axiswise", BF16_GRAD_WEIGHT]
-    assert comparable_recipes(StandIn(products={"fp8_axiswise": lambda s: s[0]}), NOTHING) == []
+    assert comparable_recipes(crossing(1), NO_TIME) == ["fp8_axiswise", BF16_GRAD_WEIGHT]
+    assert comparable_recipes(StandIn(products={"fp8_axiswise": lambda s: s[0]}), NO_TIME) == []
 
 
 @pytest.mark.parametrize(
@@ -166,16 +166,16 @@ def test_a_linear_that_cannot_be_compared_says_which_can(
     model = crossing(1)
     model.products["int8"] = model.products["bf16"]
     with pytest.raises(PredictError, match=message):
-        breakeven(model, NOTHING, linear, n, 16)
+        breakeven(model, NO_TIME, linear, n, 16)
 
 
 def test_products_that_are_not_fp8_take_any_size() -> None:
     model = crossing(1)
     model.products["int8"] = lambda s: s[0]
     linear = Linear(recipe="int8", casts="none")
-    assert breakeven(model, NOTHING, linear, 100, 7).m == 16
+    assert breakeven(model, NO_TIME, linear, 100, 7).m == 16
 
 
 def test_a_model_without_bf16_has_nothing_to_compare_with() -> None:
     with pytest.raises(PredictError, match="knows no bf16 products"):
-        breakeven(StandIn(products={}), NOTHING, ALONE, 16, 16)
+        breakeven(StandIn(products={}), NO_TIME, ALONE, 16, 16)

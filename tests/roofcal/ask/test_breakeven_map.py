@@ -19,7 +19,7 @@ from roofcal.ops.time_models import Sources
 from tests.roofcal.models.runs import SOURCES, calibration
 from tests.roofcal.models.stand_in import Seconds, StandIn
 
-NOTHING = Sources()
+NO_TIME = Sources()
 
 
 def model(factor: float | None = None, casts: tuple[str, ...] = ()) -> StandIn:
@@ -42,7 +42,7 @@ def test_tokens_are_multiples_of_16_to_the_largest() -> None:
 
 
 def test_every_linear_has_every_point() -> None:
-    table = rows(map_csv(model(casts=("torch_eager",)), NOTHING))
+    table = rows(map_csv(model(casts=("torch_eager",)), NO_TIME))
     assert tuple(table[0]) == COLUMNS
     kinds = {(row["recipe"], row["pass"], row["casts"]) for row in table}
     assert kinds == {
@@ -55,7 +55,7 @@ def test_every_linear_has_every_point() -> None:
 
 
 def test_speedup_interval_and_class_stand_beside_each_other() -> None:
-    table = rows(map_csv(model(1.1), NOTHING))
+    table = rows(map_csv(model(1.1), NO_TIME))
     forward = [row for row in table if (row["pass"], row["n"]) == ("forward", "512")]
     by_m = {int(row["m"]): row for row in forward}
     assert [by_m[m]["class"] for m in (64, 1024, 8192)] == ["slower", "uncertain", "faster"]
@@ -64,12 +64,12 @@ def test_speedup_interval_and_class_stand_beside_each_other() -> None:
 
 
 def test_a_model_without_intervals_leaves_their_cells_empty() -> None:
-    row = rows(map_csv(model(), NOTHING))[0]
+    row = rows(map_csv(model(), NO_TIME))[0]
     assert (row["low"], row["high"], row["class"]) == ("", "", "slower")
 
 
 def test_the_provider_is_the_first_that_the_model_knows() -> None:
-    both = mapped_linears(model(casts=("torch_eager", "torch_compile")), NOTHING)
+    both = mapped_linears(model(casts=("torch_eager", "torch_compile")), NO_TIME)
     assert {linear.casts for linear in both} == {"none", "torch_compile"}
     training = [linear for linear in both if linear.passes == "forward_backward"]
     assert {linear.weights for linear in training} == {"cast"}
@@ -93,7 +93,7 @@ def test_rows_end_with_the_break_even_of_their_weight() -> None:
 
 def test_never_is_an_empty_cell() -> None:
     slow = StandIn(products={"bf16": lambda s: s[0], "fp8_tensorwise": lambda s: 2 * s[0]})
-    assert rows(map_csv(slow, NOTHING))[0]["breakeven_m"] == ""
+    assert rows(map_csv(slow, NO_TIME))[0]["breakeven_m"] == ""
 
 
 def test_each_product_is_computed_once() -> None:
@@ -104,13 +104,13 @@ def test_each_product_is_computed_once() -> None:
         return np.asarray(2 * sizes[0])
 
     once = StandIn(products={"bf16": bf16, "fp8_tensorwise": lambda s: s[0]})
-    map_csv(once, NOTHING)
+    map_csv(once, NO_TIME)
     assert len(calls) == 2 * len(SIDES)  # forward; grad_weight (grad_input has the same sizes)
 
 
 def test_grad_weight_in_bf16_is_no_recipe_of_the_forward_pass() -> None:
     products: dict[str, Seconds] = {"bf16": lambda s: s[0], "fp8_axiswise": lambda s: s[0]}
-    linears = mapped_linears(StandIn(products=products), NOTHING)
+    linears = mapped_linears(StandIn(products=products), NO_TIME)
     assert [one.passes for one in linears if one.recipe == BF16_GRAD_WEIGHT] == ["forward_backward"]
 
 

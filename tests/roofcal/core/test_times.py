@@ -1,6 +1,6 @@
 """Durations and rates: ends of intervals go where they belong."""
 
-from roofcal.core.times import NOTHING, Duration, Rate
+from roofcal.core.times import NO_TIME, Duration, Rate
 
 SHORT, LONG = Duration(2.0, 1.0, 4.0), Duration(3.0, 0.5, 3.5)
 
@@ -9,7 +9,7 @@ def test_ends_add_up_as_the_values_do() -> None:
     together, thrice = SHORT + LONG, SHORT * 3
     assert together == Duration(5.0, 1.5, 7.5)
     assert thrice == Duration(6.0, 3.0, 12.0)
-    assert sum([SHORT, LONG], NOTHING) == SHORT + LONG
+    assert sum([SHORT, LONG], NO_TIME) == SHORT + LONG
 
 
 def test_the_longer_of_two_is_taken_end_by_end() -> None:

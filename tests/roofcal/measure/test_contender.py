@@ -73,7 +73,7 @@ class Watched(SingleRank):
 def test_what_may_fail_on_one_rank_is_a_step_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a rank without memory for the operands in bf16 goes on to the next point alone."""
     team, found = Watched(), dict[str, bool]()
-    for name in ("load_bench", "arranged", "errors_of", "quantisation_error"):
+    for name in ("load_bench", "arranged_inputs", "relative_errors", "quantisation_error"):
         real = getattr(contender, name)
 
         def noted(*given: Any, name: str = name, real: Any = real) -> Any:
@@ -84,8 +84,8 @@ def test_what_may_fail_on_one_rank_is_a_step_of_all(monkeypatch: pytest.MonkeyPa
     prepare(point("fp32"), CPU, 0, 4 * KIB, team)
     assert found == {
         "load_bench": False,
-        "arranged": True,
-        "errors_of": True,
+        "arranged_inputs": True,
+        "relative_errors": True,
         "quantisation_error": True,
     }
 

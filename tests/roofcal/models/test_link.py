@@ -43,16 +43,16 @@ def test_a_send_is_bytes_by_rate_and_a_latency() -> None:
 
 
 def test_calibrated_constants_win_and_are_named() -> None:
-    assert link(EIGHT).says == "link: calibrated"
-    assert "assumed" in str(link(EIGHT, "datasheet").says)
+    assert link(EIGHT).provenance == "link: calibrated"
+    assert "assumed" in str(link(EIGHT, "datasheet").provenance)
 
 
 def test_without_constants_the_assumption_is_said_in_one_line() -> None:
-    says = str(link().says)
-    assert says.startswith(
+    provenance = str(link().provenance)
+    assert provenance.startswith(
         "link: not calibrated, assumed 0.7 (0.5 to 0.9) of the datasheet's 450 G"
     )
-    assert "\n" not in says
+    assert "\n" not in provenance
 
 
 def test_the_assumption_has_an_interval() -> None:
@@ -69,7 +69,7 @@ def test_few_bytes_are_bound_by_latency() -> None:
 
 def test_one_gpu_needs_no_link() -> None:
     alone = link_of(calibrated(), SPEC, "calibrated", 1, 1)
-    assert (alone.lines, alone.says) == ({}, None)
+    assert (alone.lines, alone.provenance) == ({}, None)
 
 
 def test_a_world_size_that_was_not_calibrated_is_named_with_those_that_were() -> None:

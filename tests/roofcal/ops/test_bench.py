@@ -9,10 +9,10 @@ import torch
 from roofcal.core.records import Distribution
 from roofcal.ops.bench import (
     draw,
-    errors_of,
     load_bench,
     norm_error,
     quantisation_error,
+    relative_errors,
     worst,
 )
 
@@ -110,7 +110,7 @@ def test_errors_are_those_of_each_output_where_the_op_tells_them_apart() -> None
         bench = load_bench(op)
         inputs = bench.make_inputs("bf16", shape, generator(), "normal")
         output = bench.build("torch_cpu", "bf16", shape)(inputs)
-        error, by_output = errors_of(bench, "bf16", inputs, output)
+        error, by_output = relative_errors(bench, "bf16", inputs, output)
         assert error == bench.relative_error("bf16", inputs, output)
         assert (by_output and list(by_output)) == names
         assert by_output is None or error == max(by_output.values())

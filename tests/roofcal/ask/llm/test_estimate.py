@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from roofcal.ask.llm.estimate import BUBBLE, Estimate, estimate, estimates_by_batch
-from roofcal.core.times import NOTHING
+from roofcal.core.times import NO_TIME
 from roofcal.models.errors import PredictError
 from tests.roofcal.ask.llm.deployments import SOURCES, deployment
 
@@ -20,7 +20,7 @@ def estimated(
 def test_operators_add_up_to_the_phases() -> None:
     answer = estimated(batch=4)
     for phase in (answer.prefill, answer.decode):
-        assert phase.total == sum((o.total for o in phase.operators), NOTHING)
+        assert phase.total == sum((o.total for o in phase.operators), NO_TIME)
         assert 0 < phase.total.low_s < phase.total.value_s < phase.total.high_s
 
 

@@ -276,7 +276,7 @@ def test_what_a_format_costs_is_measured_on_rows_spread_over_all(
     rows_a, rows_b = bench.spread_rows(inputs)
     assert rows_a.tolist() == [0, 3, 6]
     assert rows_b.tolist() == [0, 5, 10, 14, 19]
-    assert bench.product_of(inputs, rows_a, rows_b).shape == (3, 5)
+    assert bench.product_of_rows(inputs, rows_a, rows_b).shape == (3, 5)
 
 
 @pytest.mark.gpu

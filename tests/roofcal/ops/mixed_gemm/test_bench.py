@@ -10,7 +10,7 @@ import torch
 from kernels.int4 import packing as int4_packing
 from kernels.int4.packing import Quantised
 from roofcal.core.recipes import RECIPES
-from roofcal.ops.bench import arranged, largest_error, load_bench
+from roofcal.ops.bench import arranged_inputs, largest_error, load_bench
 from roofcal.ops.mixed_gemm import bench
 from roofcal.ops.mixed_gemm.spec import OP
 from roofcal.ops.spec import Unsupported
@@ -220,9 +220,9 @@ def test_inputs_that_cannot_be_cut_in_groups_are_unsupported() -> None:
 
 def test_arranging_is_left_to_the_ops_that_need_it() -> None:
     inputs: Any = {"a": torch.zeros(1)}
-    assert arranged(load_bench("gemm"), "cublaslt", "bf16", inputs) is inputs
-    assert arranged(load_bench("mixed_gemm"), "cublaslt", "bf16", inputs) is inputs
-    packed = arranged(
+    assert arranged_inputs(load_bench("gemm"), "cublaslt", "bf16", inputs) is inputs
+    assert arranged_inputs(load_bench("mixed_gemm"), "cublaslt", "bf16", inputs) is inputs
+    packed = arranged_inputs(
         load_bench("mixed_gemm"),
         "tinygemm",
         "int4_groupwise_g64",

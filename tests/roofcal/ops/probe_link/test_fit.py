@@ -98,7 +98,7 @@ def test_known_constants_come_back_within_their_intervals(
 def test_the_model_of_llms_reads_them(tmp_path: Path) -> None:
     calibration = calibrate(write(tmp_path, list(rows(0.0))))
     link = link_of(calibration, LINKED, "calibrated", tensor=8, pipeline=2)
-    assert link.says == "link: calibrated"
+    assert link.provenance == "link: calibrated"
     rate, latency = truth("nccl", 8)
     spent = link.collective("all_reduce", 8, 8e6).duration.value_s
     assert spent == pytest.approx(latency + 7 / 4 * 8e6 / rate)
