@@ -201,7 +201,8 @@ def matrix_bytes(recipe: str, matrix: LocalMatrix) -> float:
     """Bytes of one matrix of weights with its scales; raises KeyError for an unknown recipe."""
     if recipe == "int4":
         return INT4_BITS / 8 * matrix.n * matrix.k
-    return float(GEMM_RECIPES[recipe].b.nbytes(matrix.n, matrix.k))
+    count: int = GEMM_RECIPES[recipe].b.nbytes(matrix.n, matrix.k)
+    return count
 
 
 def kv_bytes_per_token_and_layer(model: LanguageModel, tensor: int) -> int:
