@@ -7,28 +7,16 @@ import pandas as pd
 
 from roofcal.core.recipes import RECIPES
 from roofcal.ops import BY_NAME
+from roofcal.report.data import comparisons, prediction_errors
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.claims import counts_text
-from roofcal.report.data.comparisons import (
-    best_gain,
-    fastest_pair,
-    large_or_all,
-    narrower_recipes,
-)
 from roofcal.report.data.op_pages import headline_op, page_of
-from roofcal.report.data.prediction_errors import (
-    ALL,
-    error_of,
-    judged,
-    providers_in,
-    with_model_labels,
-)
 from roofcal.report.data.quality import busy_fraction, wall_seconds
 from roofcal.report.data.regime_matrices import error_table, gain_table
 from roofcal.report.data.roofs import COPY, ceilings, constants_of
 from roofcal.report.data.tidy import MODEL
 from roofcal.report.kit.blocks import Column, Table, make_table
-from roofcal.report.kit.columns import code, count, fraction, number, text
+from roofcal.report.kit.columns import code, count, fraction, number, texts
 from roofcal.report.kit.numbers import count_of, duration, is_missing, percent, scaled, times
 
 _OTHER_MODELS: Final = {
@@ -37,8 +25,7 @@ _OTHER_MODELS: Final = {
     "datasheet": "the datasheet's roofline",
 }
 _DEVICE_COLUMNS: Final = (
-    text("device", "device"),
-    text("records", "records"),
+    *texts("device", "records"),
     count("points", "points"),
     count("ok", "ok"),
     number("bf16", "bf16", "TFLOP/s", 1e-12),
@@ -61,7 +48,7 @@ def device_line(analysis: Analysis) -> dict[str, Any]:
     """The numbers of one run that a reader looks for first; None for a number that it lacks."""
     op, table = headline_op(), analysis.violations
     rates = ceilings(analysis.run.calibration)
-    gain = best_gain(analysis.speedups.get(op), op)
+    gain = comparisons.best_gain(analysis.speedups.get(op), op)
     error = _library_error(analysis, op)
     copy = constants_of(analysis.run.calibration).get(COPY)
     beyond = int((table["bound"] == "datasheet").sum()) if len(table) else 0
@@ -91,9 +78,11 @@ def _library_error(analysis: Analysis, op: str) -> "pd.Series[Any] | None":
     """The error of the op's library, of all providers where they are not told apart."""
     if analysis.errors.empty:
         return None
-    providers = providers_in(analysis.errors, op)
+    providers = prediction_errors.providers_in(analysis.errors, op)
     libraries = [name for name in page_of(op).library_providers if name in providers]
-    return error_of(analysis.errors, MODEL, op=op, provider=next(iter(libraries), ALL))
+    return prediction_errors.error_of(
+        analysis.errors, MODEL, op=op, provider=next(iter(libraries), prediction_errors.ALL)
+    )
 
 
 def summary_tables(analysis: Analysis, anchor: str) -> Iterator[Table]:
@@ -103,7 +92,7 @@ def summary_tables(analysis: Analysis, anchor: str) -> Iterator[Table]:
             yield gain_table(table, id=f"{anchor}-gain-{op}")
     for op in analysis.predicted_ops:
         if BY_NAME[op].baseline_recipe:
-            errors = with_model_labels(analysis.errors, analysis.labels)
+            errors = prediction_errors.with_model_labels(analysis.errors, analysis.labels)
             yield error_table(errors, op, id=f"{anchor}-error-{op}")
 
 
@@ -172,7 +161,7 @@ def _gains(analysis: Analysis) -> Iterator[str]:
         if BY_NAME[op].shared_axis:
             continue
         formats: dict[str, list[str]] = {}
-        for recipe in narrower_recipes(op):
+        for recipe in comparisons.narrower_recipes(op):
             number_format = RECIPES[recipe].b.dtype.partition("_")[0]  # fp8, int4
             formats.setdefault(number_format, []).append(recipe)
         for number_format, recipes in formats.items():
@@ -183,7 +172,7 @@ def _gains(analysis: Analysis) -> Iterator[str]:
 
 def _gain(op: str, rows: pd.DataFrame, number_format: str) -> str:
     baseline, note = BY_NAME[op].baseline_recipe, page_of(op).time_note
-    recipe, provider, _ = fastest_pair(large_or_all(rows))
+    recipe, provider, _ = comparisons.fastest_pair(comparisons.large_or_all(rows))
     best = rows[(rows["recipe"] == recipe) & (rows["provider"] == provider)]
     whose = f" by {provider}" if rows["provider"].nunique() > 1 else ""
     parts = []
@@ -204,7 +193,7 @@ def _gain(op: str, rows: pd.DataFrame, number_format: str) -> str:
 
 def _errors(analysis: Analysis) -> Iterator[str]:
     for op in analysis.predicted_ops:
-        row = error_of(analysis.errors, MODEL, op=op)
+        row = prediction_errors.error_of(analysis.errors, MODEL, op=op)
         if row is None:
             continue
         if not (analysis.frames[op]["flops"] > 0).any():
@@ -221,7 +210,7 @@ def _errors(analysis: Analysis) -> Iterator[str]:
 
 def _share_of_roof(frame: pd.DataFrame, op: str) -> str:
     """How close the providers of an op that computes nothing come to the memory roof."""
-    rows = judged(frame)
+    rows = prediction_errors.judged(frame)
     share = (rows["calibrated_bound_s"] / rows["median_s"]).groupby(rows["provider"]).median()
     parts = [f"{percent(value, 0)} with {name}" for name, value in share.items()]
     return f"Of the calibrated memory roof, {op} reaches {', '.join(parts)} (medians)."
@@ -229,21 +218,33 @@ def _share_of_roof(frame: pd.DataFrame, op: str) -> str:
 
 def _worst_regime(analysis: Analysis, op: str) -> str:
     errors = analysis.errors
-    chosen = (errors["op"] == op) & (errors["model"] == MODEL) & (errors["provider"] == ALL)
-    chosen &= (errors["recipe"] == ALL) & (errors["regime"] != ALL)
+    chosen = (
+        (errors["op"] == op)
+        & (errors["model"] == MODEL)
+        & (errors["provider"] == prediction_errors.ALL)
+    )
+    chosen &= (errors["recipe"] == prediction_errors.ALL) & (
+        errors["regime"] != prediction_errors.ALL
+    )
     worst = errors[chosen].sort_values("mape").iloc[-1]
     return f"worst regime {worst['regime']}, {percent(worst['mape'])}"
 
 
 def _errors_by_provider(analysis: Analysis, op: str) -> str:
     errors = analysis.errors
-    rows = {p: error_of(errors, MODEL, op=op, provider=p) for p in providers_in(errors, op)}
+    rows = {
+        p: prediction_errors.error_of(errors, MODEL, op=op, provider=p)
+        for p in prediction_errors.providers_in(errors, op)
+    }
     parts = [f"{name} {percent(row['mape'])}" for name, row in rows.items() if row is not None]
     return f"; by provider: {', '.join(parts)}" if parts else ""
 
 
 def _errors_of_other_models(analysis: Analysis, op: str) -> str:
     names = _OTHER_MODELS | {m: f"the model {label}" for m, label in analysis.labels.items()}
-    rows = {name: error_of(analysis.errors, model, op=op) for model, name in names.items()}
+    rows = {
+        name: prediction_errors.error_of(analysis.errors, model, op=op)
+        for model, name in names.items()
+    }
     parts = [f"{name} {percent(row['mape'])}" for name, row in rows.items() if row is not None]
     return f". For comparison: {', '.join(parts)}" if parts else ""

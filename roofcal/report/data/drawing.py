@@ -4,25 +4,20 @@ Colours and markers are those of the pages of the ops. A recipe has one colour t
 report, whichever op it is drawn for.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.records import Calibration
 from roofcal.ops import BY_NAME, FOLDERS
 from roofcal.report.data.op_pages import page_of
 from roofcal.report.data.roofs import COPY, constants_of
+from roofcal.report.kit import styles
 from roofcal.report.kit.numbers import scaled
-from roofcal.report.kit.styles import (
-    COLOURS,
-    SPARE_COLOURS,
-    SPARE_MARKERS,
-    level_line,
-    spare_choice,
-)
 
 _OP_COLOURS: Final = ("blue", "vermillion", "green", "orange", "purple", "sky", "grey")
 
@@ -40,7 +35,7 @@ def _markers() -> dict[str, str]:
 def recipe_colour(recipe: str) -> str:
     """The colour of a recipe; a recipe that no op gives one always gets the same spare one."""
     name = _colour_names().get(recipe)
-    return COLOURS[name] if name else spare_choice(recipe, SPARE_COLOURS)
+    return styles.COLOURS[name] if name else styles.spare_choice(recipe, styles.SPARE_COLOURS)
 
 
 def recipe_colours(recipes: Iterable[str]) -> dict[str, str]:
@@ -50,12 +45,19 @@ def recipe_colours(recipes: Iterable[str]) -> dict[str, str]:
 
 def provider_marker(provider: str) -> str:
     """The marker of a provider; one that no op gives a marker always gets the same spare one."""
-    return _markers().get(provider) or spare_choice(provider, SPARE_MARKERS)
+    return _markers().get(provider) or styles.spare_choice(provider, styles.SPARE_MARKERS)
+
+
+def provider_lines(providers: Iterable[str], dashes: Mapping[str, Any]) -> list[Line2D]:
+    """Handles: a muted line for each provider; providers without `dashes` have solid lines."""
+    return styles.marker_lines(
+        {name: (provider_marker(name), dashes.get(name, "-")) for name in providers}
+    )
 
 
 def op_colour(op: str) -> str:
     """The colour of an op, by its place in the study."""
-    return COLOURS[_OP_COLOURS[list(BY_NAME).index(op) % len(_OP_COLOURS)]]
+    return styles.COLOURS[_OP_COLOURS[list(BY_NAME).index(op) % len(_OP_COLOURS)]]
 
 
 def in_recipe_order(recipes: Iterable[str], op: str) -> list[str]:
@@ -83,7 +85,7 @@ def draw_bandwidth_levels(
     for name, level in drawn.items():
         of_datasheet = name == "datasheet"
         text = f"{name} {scaled(level, 'B/s')}"
-        level_line(panels, level, text, dashed=of_datasheet, above=of_datasheet)
+        styles.level_line(panels, level, text, dashed=of_datasheet, above=of_datasheet)
     top = 1.12 * max(drawn.values(), default=0.0)
     if top > panels[0].get_ylim()[1]:
         panels[0].set_ylim(top=top)

@@ -26,6 +26,11 @@ def text(key: str, label: str, about: str = "") -> Column:
     return Column(key=key, label=label, about=about)
 
 
+def texts(*keys: str) -> tuple[Column, ...]:
+    """Columns of words under their own names."""
+    return tuple(text(key, key.replace("_", " ")) for key in keys)
+
+
 def wide(key: str, label: str) -> Column:
     """A column of sentences."""
     return Column(key=key, label=label, kind="wide")

@@ -5,7 +5,7 @@ recipes; they are told apart with any colour vision. In the page each colour bel
 variable, so that figures follow a dark colour scheme.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -19,7 +19,14 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
+from matplotlib.ticker import (
+    FixedLocator,
+    FuncFormatter,
+    LogLocator,
+    MaxNLocator,
+    NullFormatter,
+    NullLocator,
+)
 from numpy.typing import NDArray
 
 from roofcal.report.kit.numbers import TIMES, binary, tick_text
@@ -74,9 +81,7 @@ _RC: Final[Any] = {
     "font.size": 11,
     "axes.titlesize": 11.5,
     "axes.labelsize": 11,
-    "xtick.labelsize": 10.5,
-    "ytick.labelsize": 10.5,
-    "legend.fontsize": 10.5,
+    **dict.fromkeys(("xtick.labelsize", "ytick.labelsize", "legend.fontsize"), 10.5),
     "axes.titlelocation": "left",
     "axes.titleweight": "bold",
     "axes.titlepad": 8,
@@ -87,22 +92,14 @@ _RC: Final[Any] = {
     "axes.spines.right": False,
     "grid.linewidth": 0.7,
     "grid.color": GRID,
-    "text.color": INK,
-    "axes.labelcolor": INK,
-    "axes.titlecolor": INK,
-    "axes.edgecolor": MUTED,
-    "xtick.color": MUTED,
-    "ytick.color": MUTED,
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
-    "xtick.major.size": 3,
-    "ytick.major.size": 3,
+    **dict.fromkeys(("text.color", "axes.labelcolor", "axes.titlecolor"), INK),
+    **dict.fromkeys(("xtick.labelcolor", "ytick.labelcolor"), INK),
+    **dict.fromkeys(("axes.edgecolor", "xtick.color", "ytick.color"), MUTED),
+    **dict.fromkeys(("xtick.major.size", "ytick.major.size"), 3),
     "legend.frameon": False,
     "legend.handletextpad": 0.4,
     "legend.columnspacing": 1.4,
-    "figure.facecolor": "none",
-    "axes.facecolor": "none",
-    "savefig.facecolor": "none",
+    **dict.fromkeys(("figure.facecolor", "axes.facecolor", "savefig.facecolor"), "none"),
     "figure.constrained_layout.use": True,
     "lines.linewidth": 1.4,
     "lines.markersize": 5,
@@ -146,6 +143,22 @@ def panel_grid(figure: Figure, count: int, across: int, **shared: Any) -> list[A
     return panels[:count]
 
 
+def label_edges(grid: Any, x: str, y: str) -> None:
+    """The labels of a grid of panels: of x below its last line, of y beside its first column."""
+    for axes in grid[-1]:
+        axes.set_xlabel(x)
+    for axes in grid[:, 0]:
+        axes.set_ylabel(y)
+
+
+def dots(
+    axes: Axes, x: Any, y: Any, colour: str, size: float, *, edge: float = 0, **options: Any
+) -> None:
+    """Dots of one colour, with an edge of so many points that tells overlapping dots apart."""
+    edges = {"edgecolor": PAPER} if edge else {}
+    axes.scatter(x, y, color=colour, s=size, linewidth=edge, **edges, **options)
+
+
 # --- choosing colours and markers --------------------------------------------------------------
 
 
@@ -181,6 +194,14 @@ def colour_patches(colours: dict[str, str]) -> list[Patch]:
     return [Patch(color=colour, label=label) for label, colour in colours.items()]
 
 
+def marker_lines(labels: Mapping[str, tuple[str, Any]]) -> list[Line2D]:
+    """Handles: a muted line of a marker and dashes for each label."""
+    return [
+        Line2D([], [], color=MUTED, marker=marker, linestyle=dashes, label=label)
+        for label, (marker, dashes) in labels.items()
+    ]
+
+
 def marker_dot(label: str, marker: str, colour: str = INK, *, filled: bool = True) -> Line2D:
     """A handle: one marker without a line."""
     return Line2D(
@@ -203,21 +224,26 @@ def log_axis(axis: Any, unit: str, *, base: float = 10) -> None:
     axis.set_major_locator(LogLocator(base=base, numticks=12))
     axis.set_minor_locator(NullLocator())
     axis.set_minor_formatter(NullFormatter())
-    axis.set_major_formatter(
-        FuncFormatter(lambda value, _: tick_text(value, unit) if value > 0 else "")
-    )
+    show_ticks(axis, lambda value: tick_text(value, unit) if value > 0 else "")
+
+
+def show_ticks(axis: Any, show: Callable[[float], str], most: int | None = None) -> None:
+    """Ticks of an axis as `show` writes them, at most so many of them."""
+    if most is not None:
+        axis.set_major_locator(MaxNLocator(most))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: show(value)))
 
 
 def unit_axis(axis: Any, unit: str) -> None:
     """Ticks of an axis in SI prefixes, at the places that the axis has."""
-    axis.set_major_formatter(FuncFormatter(lambda value, _: tick_text(value, unit)))
+    show_ticks(axis, lambda value: tick_text(value, unit))
 
 
 def fixed_ticks(axis: Any, ticks: Sequence[float], suffix: str = "") -> None:
     """Ticks of a logarithmic axis at given numbers, each with a suffix behind it."""
     axis.set_major_locator(FixedLocator(ticks))
     axis.set_minor_locator(NullLocator())
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}{suffix}"))
+    show_ticks(axis, lambda value: f"{value:g}{suffix}")
 
 
 def ratio_ticks(axis: Any, ticks: Sequence[float]) -> None:
@@ -229,7 +255,7 @@ def byte_axis(axis: Any, ticks: int) -> None:
     """At most so many ticks of an axis of powers of two, labelled as bytes: '1 MiB'."""
     axis.set_major_locator(LogLocator(base=2, numticks=ticks))
     axis.set_minor_locator(NullLocator())
-    axis.set_major_formatter(FuncFormatter(lambda value, _: binary(value)))
+    show_ticks(axis, binary)
 
 
 def level_line(

@@ -8,7 +8,7 @@ import pandas as pd
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.tidy import with_protocol
 from roofcal.report.kit.blocks import Block, Prose
-from roofcal.report.kit.columns import CLOCK, count, ratio, seconds, text, wide
+from roofcal.report.kit.columns import CLOCK, count, ratio, seconds, text, texts, wide
 from roofcal.report.kit.writer import SectionWriter
 from roofcal.report.section import CsvTable, Section, whole_run
 
@@ -22,10 +22,7 @@ CAUSES: Final = (
 )
 POINTS: Final = (
     text("bound", "roof"),
-    text("op", "op"),
-    text("recipe", "recipe"),
-    text("shape", "shape"),
-    text("provider", "provider"),
+    *texts("op", "recipe", "shape", "provider"),
     text("protocol", "timed by"),
     seconds("median_s", "measured"),
     seconds("bound_s", "least by the roof"),
@@ -58,15 +55,11 @@ def _blocks(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:
     yield writer.table("violations", "Points faster than a roof", points, POINTS, FILE)
 
 
-def _tables(analysis: Analysis) -> Iterator[CsvTable]:
-    yield CsvTable(name=FILE, frame=analysis.violations)
-
-
 SECTION = Section(
     key="audit",
     title="Violation audit",
     question="trust",
     contents=whole_run,
     blocks=_blocks,
-    tables=_tables,
+    tables=lambda analysis: [CsvTable(name=FILE, frame=analysis.violations)],
 )

@@ -6,30 +6,14 @@ from typing import Any, Final
 import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.records import Calibration
-from roofcal.report.data.drawing import (
-    draw_bandwidth_levels,
-    in_recipe_order,
-    provider_marker,
-    recipe_colour,
-    recipe_colours,
-)
+from roofcal.report.data import drawing
 from roofcal.report.data.tidy import ok_rows, row_of_largest, standard_rows
+from roofcal.report.kit import styles
 from roofcal.report.kit.numbers import binary, count_of, scaled
 from roofcal.report.kit.pictures import Picture, thinned
-from roofcal.report.kit.styles import (
-    MUTED,
-    byte_axis,
-    colour_lines,
-    legend,
-    look,
-    new_figure,
-    panel_grid,
-    unit_axis,
-)
 
 _DASHES: Final[tuple[Any, ...]] = ("", (3, 2), (1, 1.5))  # "": seaborn's word for solid
 _MOST_DOTS: Final = 1500
@@ -57,7 +41,7 @@ def draw_streams(
     panels = [(title, rows[rows["cache"] == name]) for name, title in _TITLES.items()]
     filled = [(title, group) for title, group in panels if len(group)]
     picture = _draw("streams", filled, "buffer size", _lines)
-    draw_bandwidth_levels(picture.figure.axes, calibration, spec)
+    drawing.draw_bandwidth_levels(picture.figure.axes, calibration, spec)
     for axes in picture.figure.axes:
         _mark_cache(axes, cache_bytes)
     return picture
@@ -74,7 +58,7 @@ def draw_casts(
     rows = rows.assign(size=rows["dram_bytes"])
     panels = [(str(name), group) for name, group in rows.groupby("provider")]
     picture = _draw("cast_bandwidth", panels, "least bytes moved", _dots)
-    draw_bandwidth_levels(picture.figure.axes, calibration, spec)
+    drawing.draw_bandwidth_levels(picture.figure.axes, calibration, spec)
     return picture
 
 
@@ -83,17 +67,17 @@ def _draw(
 ) -> Picture:
     rows = pd.concat([group for _, group in panels])
     op = str(rows["op"].iloc[0])
-    with look():
-        figure = new_figure(340)
-        grid = panel_grid(figure, len(panels), len(panels), sharey=True, sharex=True)
+    with styles.look():
+        figure = styles.new_figure(340)
+        grid = styles.panel_grid(figure, len(panels), len(panels), sharey=True, sharex=True)
         for axes, (title, group) in zip(grid, panels, strict=True):
             axes.set_xscale("log", base=2)
             plot(axes, group, op)
             axes.set_title(title)
             axes.set(xlabel=x, ylabel="")
             axes.set_ylim(bottom=0)
-            byte_axis(axes.xaxis, ticks=18 // (1 + len(panels)))
-            unit_axis(axes.yaxis, "B/s")
+            styles.byte_axis(axes.xaxis, ticks=18 // (1 + len(panels)))
+            styles.unit_axis(axes.yaxis, "B/s")
         grid[0].set_ylabel("least bytes / time")
         _legend(figure, rows, op, lines=plot is _lines)
     best = row_of_largest(rows, "achieved_bytes_per_s")
@@ -107,7 +91,7 @@ def _draw(
 
 
 def _lines(axes: Axes, rows: pd.DataFrame, op: str) -> None:
-    recipes, providers = in_recipe_order(rows["recipe"], op), _providers(rows)
+    recipes, providers = drawing.in_recipe_order(rows["recipe"], op), _providers(rows)
     sns.lineplot(
         data=rows,
         x="size",
@@ -116,8 +100,8 @@ def _lines(axes: Axes, rows: pd.DataFrame, op: str) -> None:
         hue_order=recipes,
         style="provider",
         style_order=providers,
-        palette=recipe_colours(recipes),
-        markers={provider: provider_marker(provider) for provider in providers},
+        palette=drawing.recipe_colours(recipes),
+        markers={provider: drawing.provider_marker(provider) for provider in providers},
         dashes={provider: _dash(number) for number, provider in enumerate(providers)},
         estimator="median",
         errorbar=None,
@@ -131,17 +115,10 @@ def _lines(axes: Axes, rows: pd.DataFrame, op: str) -> None:
 def _dots(axes: Axes, rows: pd.DataFrame, op: str) -> None:
     """Dots without lines: shapes of equal bytes and another aspect are other points."""
     drawn = thinned(rows, _MOST_DOTS)
-    for recipe in in_recipe_order(rows["recipe"], op):
-        sns.scatterplot(
-            data=drawn[drawn["recipe"] == recipe],
-            x="size",
-            y="achieved_bytes_per_s",
-            ax=axes,
-            color=recipe_colour(recipe),
-            linewidth=0,
-            s=24,
-            legend=False,
-        )
+    for recipe in drawing.in_recipe_order(rows["recipe"], op):
+        points = drawn[drawn["recipe"] == recipe]
+        colour = drawing.recipe_colour(recipe)
+        styles.dots(axes, points["size"], points["achieved_bytes_per_s"], colour, 24)
 
 
 def _providers(rows: pd.DataFrame) -> list[str]:
@@ -155,31 +132,24 @@ def _dash(number: int) -> Any:
 def _mark_cache(axes: Axes, cache_bytes: float | None) -> None:
     if not cache_bytes:
         return
-    axes.axvline(cache_bytes, color=MUTED, linewidth=0.9, linestyle=(0, (1, 2)))
+    axes.axvline(cache_bytes, color=styles.MUTED, linewidth=0.9, linestyle=(0, (1, 2)))
     axes.annotate(
         f"cache {binary(cache_bytes)}",
         xy=(cache_bytes, 0),
         xycoords=("data", "axes fraction"),
         xytext=(3, 4),
         textcoords="offset points",
-        color=MUTED,
+        color=styles.MUTED,
         fontsize=10,
     )
 
 
 def _legend(figure: Any, rows: pd.DataFrame, op: str, *, lines: bool) -> None:
-    handles = colour_lines(recipe_colours(in_recipe_order(rows["recipe"], op)))
+    handles = styles.colour_lines(
+        drawing.recipe_colours(drawing.in_recipe_order(rows["recipe"], op))
+    )
     providers = _providers(rows)
     if lines and len(providers) > 1:
-        handles += [
-            Line2D(
-                [],
-                [],
-                color=MUTED,
-                marker=provider_marker(provider),
-                linestyle=(0, _dash(number)) if _dash(number) else "-",
-                label=provider,
-            )
-            for number, provider in enumerate(providers)
-        ]
-    legend(figure, handles, min(len(handles), _MOST_ABREAST), 2.6 if lines else 0.9)
+        dashes = {p: (0, _dash(n)) for n, p in enumerate(providers) if _dash(n)}
+        handles += drawing.provider_lines(providers, dashes)
+    styles.legend(figure, handles, min(len(handles), _MOST_ABREAST), 2.6 if lines else 0.9)

@@ -12,7 +12,7 @@ from roofcal.report.data.op_pages import headline_op
 from roofcal.report.data.tidy import row_of_largest
 from roofcal.report.kit.numbers import TIMES, count_of, percent, times
 from roofcal.report.kit.pictures import Picture
-from roofcal.report.kit.styles import hatching, look, new_figure, ratio_heat_map
+from roofcal.report.kit.styles import hatching, label_edges, look, new_figure, ratio_heat_map
 
 _ROW_PX: Final = 17
 _LABEL_EVERY: Final = 4  # a label at every power of 4
@@ -53,10 +53,7 @@ def _panels(rows: pd.DataFrame, recipes: list[str], passes: list[str]) -> Figure
             if len(cells):
                 _panel(axes, cells)
                 axes.set_title(f"{recipe}, {name.replace('_', ' + ')}")
-    for axes in grid[-1]:
-        axes.set_xlabel("m")
-    for axes in grid[:, 0]:
-        axes.set_ylabel("n = k")
+    label_edges(grid, "m", "n = k")
     _colour_scale(figure, grid)
     return figure
 

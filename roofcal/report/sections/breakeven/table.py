@@ -4,7 +4,7 @@ from typing import Final
 
 import pandas as pd
 
-from roofcal.report.kit.columns import count, counts, ratio, text
+from roofcal.report.kit.columns import count, counts, ratio, text, texts
 
 FILE: Final = "breakeven.csv"
 _LABELS: Final = ("recipe", "pass", "casts")
@@ -15,8 +15,7 @@ NEEDED: Final = (*_LABELS, *_SIZES, *_RATIOS, "class", *_ENDS)
 NUMBERS: Final = (*_SIZES, *_RATIOS, *_ENDS)
 
 COLUMNS: Final = (
-    text("recipe", "recipe"),
-    text("pass", "pass"),
+    *texts("recipe", "pass"),
     text("casts", "casts by"),
     *counts("n", "k"),
     count(

@@ -12,7 +12,7 @@ from roofcal.report.kit.blocks import Block, Column, Prose
 from roofcal.report.kit.columns import ratio, wide
 from roofcal.report.kit.numbers import count_of
 from roofcal.report.kit.writer import SectionWriter
-from roofcal.report.section import CsvTable, Section, filled_table, whole_run
+from roofcal.report.section import Section, filled_table, whole_run
 
 FILE: Final = "claims.csv"
 COLUMNS: Final = (
@@ -95,16 +95,12 @@ def _texts(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def _tables(analysis: Analysis) -> Iterator[CsvTable]:
-    return filled_table(FILE, claims_table(analysis.claims))
-
-
 SECTION = Section(
     key="claims",
     title="Do published claims hold?",
     question="ledger",
     contents=whole_run,
     blocks=_blocks,
-    tables=_tables,
+    tables=lambda analysis: filled_table(FILE, claims_table(analysis.claims)),
     answer=_answer,
 )

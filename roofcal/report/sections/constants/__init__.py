@@ -9,7 +9,7 @@ import pandas as pd
 from roofcal.core.records import Calibration
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.kit.blocks import Block, Column, Prose, absence
-from roofcal.report.kit.columns import code, count, fraction, text, wide
+from roofcal.report.kit.columns import code, count, fraction, text, texts, wide
 from roofcal.report.kit.numbers import fitting_unit, is_missing, significant
 from roofcal.report.kit.writer import SectionWriter
 from roofcal.report.section import CsvTable, Section, filled_table, whole_run
@@ -27,9 +27,7 @@ HEADLINE: Final = (
 )
 FULL: Final = (*HEADLINE[:-1], code("name", "name"), text("evidence", "fitted on"))
 PROBE_ERRORS: Final = (
-    text("op", "op"),
-    text("provider", "provider"),
-    text("recipe", "recipe"),
+    *texts("op", "provider", "recipe"),
     count("count", "probes"),
     fraction("mape", "MAPE"),
     fraction("median", "median"),

@@ -8,7 +8,7 @@ import pandas as pd
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.kit.blocks import Block, Prose, absence
 from roofcal.report.kit.writer import SectionWriter
-from roofcal.report.section import CsvTable, Section, filled_table
+from roofcal.report.section import Section, filled_table
 from roofcal.report.sections.gathered.figures import draw_hidden, draw_ranks, draw_speedup
 from roofcal.report.sections.gathered.link_figure import draw_links
 from roofcal.report.sections.gathered.links import LINK_CONSTANTS, link_constants, link_curves
@@ -104,15 +104,11 @@ def _published(contents: _Contents, writer: SectionWriter) -> Iterator[Block]:
     yield writer.table("gathered-published", name, beside, columns_beside(table), FILE)
 
 
-def _tables(contents: _Contents) -> Iterator[CsvTable]:
-    return filled_table(FILE, contents.overlap)
-
-
 SECTION = Section(
     key="gathered",
     title="All-gather fused with the product",
     question="recipe",
     contents=_contents,
     blocks=_blocks,
-    tables=_tables,
+    tables=lambda contents: filled_table(FILE, contents.overlap),
 )

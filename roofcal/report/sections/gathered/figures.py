@@ -7,37 +7,18 @@ from typing import Any, Final
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import MaxNLocator
 
 from roofcal.ops.all_gather_matmul import spec
-from roofcal.report.data.drawing import (
-    in_recipe_order,
-    provider_marker,
-    recipe_colour,
-    recipe_colours,
-)
+from roofcal.report.data import drawing
 from roofcal.report.data.tidy import RANK_SPREAD, row_of_largest
+from roofcal.report.kit import styles
 from roofcal.report.kit.numbers import axis_text, count_of, percent, shape_text, times
 from roofcal.report.kit.pictures import Picture
-from roofcal.report.kit.styles import (
-    BLUE,
-    INK,
-    MUTED,
-    PAPER,
-    VERMILLION,
-    colour_lines,
-    fixed_ticks,
-    legend,
-    look,
-    marker_dot,
-    new_figure,
-    panel_grid,
-    ratio_ticks,
-)
 from roofcal.report.sections.gathered.overlap import FUSED, GRAPH, OP, rows_with_ranks
 
 _ROW_PX: Final = 21
-_COLOURS: Final = {spec.OURS: BLUE, spec.TORCH: VERMILLION}
+_COLOURS: Final = {spec.OURS: styles.BLUE, spec.TORCH: styles.VERMILLION}
 _LOWEST_HIDDEN: Final = -2.0  # eager calls of small shapes lie far below; the table has them
 _RATIOS: Final = (0.25, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 5.0)
 
@@ -49,11 +30,11 @@ def draw_speedup(table: pd.DataFrame) -> Picture | None:
     rows = table[table["provider"].isin(FUSED)]
     if rows.empty:
         return None
-    sizes, recipes = _world_sizes(rows), in_recipe_order(rows["recipe"], OP)
+    sizes, recipes = _world_sizes(rows), drawing.in_recipe_order(rows["recipe"], OP)
     shapes = {size: _shapes(rows[rows["world_size"] == size]) for size in sizes}
     heights = [len(shapes[size]) + 2 for size in sizes]
-    with look():
-        figure = new_figure(90 + _ROW_PX * sum(heights))
+    with styles.look():
+        figure = styles.new_figure(90 + _ROW_PX * sum(heights))
         grid = figure.subplots(
             len(sizes), len(recipes), squeeze=False, sharex=True, height_ratios=heights
         )
@@ -62,12 +43,16 @@ def draw_speedup(table: pd.DataFrame) -> Picture | None:
                 cells = rows[(rows["world_size"] == size) & (rows["recipe"] == recipe)]
                 _speedups(axes, cells, shapes[size], with_names=axes is line[0])
                 axes.set_title(f"{size} GPUs, {recipe}")
-        for axes in grid[-1]:
-            axes.set_xlabel("speed-up over NCCL and product")
+        styles.label_edges(grid, "speed-up over NCCL and product", "")
         present = [name for name in FUSED if name in set(rows["provider"])]
-        handles = [marker_dot(name, provider_marker(name), _COLOURS[name]) for name in present]
-        ideal = Line2D([], [], color=INK, marker="|", linestyle="", markersize=11, label="ideal")
-        legend(figure, [*handles, *_mode_handles(rows), ideal], 6, 1.4)
+        handles = [
+            styles.marker_dot(name, drawing.provider_marker(name), _COLOURS[name])
+            for name in present
+        ]
+        ideal = Line2D(
+            [], [], color=styles.INK, marker="|", linestyle="", markersize=11, label="ideal"
+        )
+        styles.legend(figure, [*handles, *_mode_handles(rows), ideal], 6, 1.4)
     best = row_of_largest(rows, "speedup")
     best_ideal = float(best["ideal"])
     beside = "" if isnan(best_ideal) else f", where the ideal is {times(best_ideal)}"
@@ -97,21 +82,21 @@ def _speedups(axes: Axes, rows: pd.DataFrame, shapes: Sequence[Shape], *, with_n
         shapes.index((int(m), int(n), int(k))) for m, n, k in rows[["m", "n", "k"]].to_numpy()
     ]
     placed = rows.assign(place=places)
-    axes.axvline(1, color=MUTED, linewidth=0.9)
+    axes.axvline(1, color=styles.MUTED, linewidth=0.9)
     captured = placed[placed["mode"] == GRAPH]
     ideal = (captured if len(captured) else placed).drop_duplicates("place")
-    axes.scatter(ideal["ideal"], ideal["place"], color=INK, marker="|", s=150, linewidth=1.6)
+    axes.scatter(ideal["ideal"], ideal["place"], color=styles.INK, marker="|", s=150, linewidth=1.6)
     for (provider, mode), dots in placed.groupby(["provider", "mode"], sort=False):
         axes.scatter(
             dots["speedup"],
             dots["place"],
-            marker=provider_marker(str(provider)),
+            marker=drawing.provider_marker(str(provider)),
             s=42,
             zorder=3,
             **_fill(_COLOURS[str(provider)], str(mode)),
         )
     axes.set_xscale("log")
-    ratio_ticks(axes.xaxis, _RATIOS)
+    styles.ratio_ticks(axes.xaxis, _RATIOS)
     names = [shape_text(shape) for shape in shapes]
     axes.set_yticks(range(len(shapes)), names if with_names else [""] * len(shapes))
     axes.set_ylim(len(shapes) - 0.4, -0.6)
@@ -121,7 +106,7 @@ def _speedups(axes: Axes, rows: pd.DataFrame, shapes: Sequence[Shape], *, with_n
 def _fill(colour: str, mode: str) -> dict[str, Any]:
     """Markers of graphs are filled, those of eager calls open."""
     if mode == GRAPH:
-        return {"facecolor": colour, "edgecolor": PAPER, "linewidth": 0.6}
+        return {"facecolor": colour, "edgecolor": styles.PAPER, "linewidth": 0.6}
     return {"facecolor": "none", "edgecolor": colour, "linewidth": 1.2}
 
 
@@ -129,11 +114,14 @@ def _mode_handles(rows: pd.DataFrame) -> list[Line2D]:
     """What filled and open markers mean, if there are both."""
     if len(set(rows["mode"])) < 2:
         return []
-    return [marker_dot("graph", "o", MUTED), marker_dot("eager", "o", MUTED, filled=False)]
+    return [
+        styles.marker_dot("graph", "o", styles.MUTED),
+        styles.marker_dot("eager", "o", styles.MUTED, filled=False),
+    ]
 
 
 def _recipe_handles(rows: pd.DataFrame) -> list[Line2D]:
-    return colour_lines(recipe_colours(in_recipe_order(rows["recipe"], OP)))
+    return styles.colour_lines(drawing.recipe_colours(drawing.in_recipe_order(rows["recipe"], OP)))
 
 
 def draw_hidden(table: pd.DataFrame) -> Picture | None:
@@ -143,17 +131,17 @@ def draw_hidden(table: pd.DataFrame) -> Picture | None:
         return None
     rows = rows.assign(share=rows["gather_s"] / rows["product_s"])
     sizes = _world_sizes(rows)
-    with look():
-        figure = new_figure(330)
-        panels = panel_grid(figure, len(sizes), len(sizes), sharex=True, sharey=True)
+    with styles.look():
+        figure = styles.new_figure(330)
+        panels = styles.panel_grid(figure, len(sizes), len(sizes), sharex=True, sharey=True)
         for axes, size in zip(panels, sizes, strict=True):
             _efficiencies(axes, rows[rows["world_size"] == size])
             axes.set_title(f"{size} GPUs")
             axes.set_xlabel("time of gather / of product")
         panels[0].set_ylabel("of the shorter one hidden")
         present = [name for name in FUSED if name in set(rows["provider"])]
-        markers = [marker_dot(name, provider_marker(name)) for name in present]
-        legend(figure, [*_recipe_handles(rows), *markers, *_mode_handles(rows)], 6, 1.4)
+        markers = [styles.marker_dot(name, drawing.provider_marker(name)) for name in present]
+        styles.legend(figure, [*_recipe_handles(rows), *markers, *_mode_handles(rows)], 6, 1.4)
     medians = rows.groupby("provider")["hidden"].median()
     shares = [f"{name} {percent(float(median), 0)}" for name, median in medians.items()]
     facts = f"{count_of(len(rows), 'point')}; hidden in the median: {', '.join(shares)}."
@@ -163,20 +151,20 @@ def draw_hidden(table: pd.DataFrame) -> Picture | None:
 
 def _efficiencies(axes: Axes, rows: pd.DataFrame) -> None:
     for level in (0, 1):
-        axes.axhline(level, color=MUTED, linewidth=0.9)
+        axes.axhline(level, color=styles.MUTED, linewidth=0.9)
     for (recipe, provider, mode), dots in rows.groupby(["recipe", "provider", "mode"], sort=False):
         axes.scatter(
             dots["share"],
             dots["hidden"],
-            marker=provider_marker(str(provider)),
+            marker=drawing.provider_marker(str(provider)),
             s=42,
             zorder=3,
-            **_fill(recipe_colour(str(recipe)), str(mode)),
+            **_fill(drawing.recipe_colour(str(recipe)), str(mode)),
         )
     axes.set_xscale("log")
-    fixed_ticks(axes.xaxis, (0.1, 0.2, 0.5, 1, 2, 5, 10))
+    styles.fixed_ticks(axes.xaxis, (0.1, 0.2, 0.5, 1, 2, 5, 10))
+    styles.show_ticks(axes.yaxis, lambda value: percent(value, 0))
     axes.yaxis.set_major_locator(MaxNLocator(7, steps=[1, 2, 5, 10]))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: percent(value, 0)))
     if float(rows["hidden"].min()) < _LOWEST_HIDDEN:
         axes.set_ylim(bottom=_LOWEST_HIDDEN)
 
@@ -189,16 +177,16 @@ def draw_ranks(frame: pd.DataFrame) -> Picture | None:
     sizes = _world_sizes(rows)
     declared = [name for providers in spec.OP.providers.values() for name in providers]
     names = [name for name in dict.fromkeys(declared) if name in set(rows["provider"])]
-    with look():
-        figure = new_figure(100 + 26 * len(names))
-        panels = panel_grid(figure, len(sizes), len(sizes), sharex=True, sharey=True)
+    with styles.look():
+        figure = styles.new_figure(100 + 26 * len(names))
+        panels = styles.panel_grid(figure, len(sizes), len(sizes), sharex=True, sharey=True)
         for axes, size in zip(panels, sizes, strict=True):
             _spreads(axes, rows[rows["world_size"] == size], names)
             axes.set_title(f"{size} ranks")
         panels[0].set_xlim(0, 1.08 * max(0.001, float(rows[RANK_SPREAD].max())))
         panels[0].set_yticks(range(len(names)), names)
         panels[0].set_ylim(len(names) - 0.4, -0.6)
-        legend(figure, [*_recipe_handles(rows), *_mode_handles(rows)], 6, 1.4)
+        styles.legend(figure, [*_recipe_handles(rows), *_mode_handles(rows)], 6, 1.4)
     worst = row_of_largest(rows, RANK_SPREAD)
     return Picture(
         key="gathered_ranks",
@@ -218,8 +206,7 @@ def _spreads(axes: Axes, rows: pd.DataFrame, names: Sequence[str]) -> None:
             dots[RANK_SPREAD],
             [names.index(name) for name in dots["provider"]],
             s=34,
-            **_fill(recipe_colour(str(recipe)), str(mode)),
+            **_fill(drawing.recipe_colour(str(recipe)), str(mode)),
         )
     axes.set_xlabel("slowest over fastest rank, less 1")
-    axes.xaxis.set_major_locator(MaxNLocator(5))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.3g} %"))
+    styles.show_ticks(axes.xaxis, lambda value: f"{100 * value:.3g} %", 5)

@@ -6,35 +6,19 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.ops.probe_link.model import COLLECTIVES, share
 from roofcal.ops.probe_link.spec import RECIPES
 from roofcal.report.data.drawing import provider_marker
 from roofcal.report.data.tidy import row_of_largest
+from roofcal.report.kit import styles
 from roofcal.report.kit.numbers import binary, count_of, scaled
 from roofcal.report.kit.pictures import Picture
-from roofcal.report.kit.styles import (
-    BLUE,
-    DASHED,
-    GREEN,
-    GREY,
-    MUTED,
-    VERMILLION,
-    byte_axis,
-    colour_lines,
-    legend,
-    level_line,
-    look,
-    new_figure,
-    panel_grid,
-    unit_axis,
-)
 from roofcal.report.sections.gathered.links import OP, SYMMETRIC, fit_of_curve
 
-_WORLD_SIZE_COLOURS: Final = {2: BLUE, 4: GREEN, 8: VERMILLION}
-_DASHES: Final[dict[str, Any]] = {SYMMETRIC: DASHED}
+_WORLD_SIZE_COLOURS: Final = {2: styles.BLUE, 4: styles.GREEN, 8: styles.VERMILLION}
+_DASHES: Final[dict[str, Any]] = {SYMMETRIC: styles.DASHED}
 _HEADROOM: Final = 1.12
 _ACROSS: Final = 2
 
@@ -52,9 +36,9 @@ def draw_links(
     if rows.empty:
         return None
     recipes = [recipe for recipe in RECIPES if recipe in set(rows["recipe"])]
-    with look():
-        figure = new_figure(270 * -(-len(recipes) // _ACROSS) + 60)
-        panels = panel_grid(figure, len(recipes), _ACROSS, sharex=True, sharey=True)
+    with styles.look():
+        figure = styles.new_figure(270 * -(-len(recipes) // _ACROSS) + 60)
+        panels = styles.panel_grid(figure, len(recipes), _ACROSS, sharex=True, sharey=True)
         for axes, recipe in zip(panels, recipes, strict=True):
             _curves(axes, rows[rows["recipe"] == recipe], constants)
             axes.set_title(recipe.replace("_", " "))
@@ -66,7 +50,7 @@ def draw_links(
         rate = spec.link_bytes_per_s if spec else None
         if rate is not None:
             text = f"datasheet, one way {scaled(rate, 'B/s')}"
-            level_line(panels, rate, text, dashed=True)
+            styles.level_line(panels, rate, text, dashed=True)
             panels[0].set_ylim(top=_HEADROOM * rate)
         _legend(figure, rows)
     best = row_of_largest(rows, "rate")
@@ -82,29 +66,23 @@ def draw_links(
 
 
 def _colour(world_size: int) -> str:
-    return _WORLD_SIZE_COLOURS.get(world_size, GREY)
+    return _WORLD_SIZE_COLOURS.get(world_size, styles.GREY)
 
 
 def _curves(axes: Axes, rows: pd.DataFrame, constants: pd.DataFrame) -> None:
     recipe = str(rows["recipe"].iloc[0])
     for (provider, world_size), curve in rows.groupby(["provider", "world_size"], sort=True):
         size = int(str(world_size))
-        axes.scatter(
-            curve["size_bytes"],
-            curve["rate"],
-            color=_colour(size),
-            marker=provider_marker(str(provider)),
-            s=34,
-            linewidth=0,
-            zorder=3,
-        )
+        marker = provider_marker(str(provider))
+        sizes, rates = curve["size_bytes"], curve["rate"]
+        styles.dots(axes, sizes, rates, _colour(size), 34, marker=marker, zorder=3)
         fit = fit_of_curve(constants, recipe, str(provider), size)
         if fit is not None:
             _fit_line(axes, curve, fit, share(COLLECTIVES[recipe], size), _colour(size))
     axes.set_xscale("log", base=2)
-    byte_axis(axes.xaxis, ticks=8)
+    styles.byte_axis(axes.xaxis, ticks=8)
     axes.set_ylim(bottom=0)
-    unit_axis(axes.yaxis, "B/s")
+    styles.unit_axis(axes.yaxis, "B/s")
 
 
 def _fit_line(
@@ -120,16 +98,7 @@ def _fit_line(
 
 def _legend(figure: Any, rows: pd.DataFrame) -> None:
     sizes = sorted({int(size) for size in rows["world_size"]})
-    handles = colour_lines({f"{size} devices": _colour(size) for size in sizes})
-    handles += [
-        Line2D(
-            [],
-            [],
-            color=MUTED,
-            marker=provider_marker(name),
-            linestyle=_DASHES.get(name, "-"),
-            label=f"{name}, fit",
-        )
-        for name in sorted({str(provider) for provider in rows["provider"]})
-    ]
-    legend(figure, handles, 6, 2.6)
+    handles = styles.colour_lines({f"{size} devices": _colour(size) for size in sizes})
+    names = sorted({str(provider) for provider in rows["provider"]})
+    fits = {f"{name}, fit": (provider_marker(name), _DASHES.get(name, "-")) for name in names}
+    styles.legend(figure, [*handles, *styles.marker_lines(fits)], 6, 2.6)

@@ -10,7 +10,7 @@ from roofcal.ops.probe_link.model import COLLECTIVES, share
 from roofcal.ops.probe_link.spec import OP as PROBE
 from roofcal.report.data.roofs import constants_of
 from roofcal.report.data.tidy import ok_rows
-from roofcal.report.kit.columns import count, number, text
+from roofcal.report.kit.columns import count, number, texts
 from roofcal.report.kit.numbers import MICROSECONDS
 
 OP: Final = PROBE.name
@@ -19,8 +19,7 @@ _SYMMETRIC_SUFFIX: Final = f"_{SYMMETRIC}"
 _METHODS: Final = ("graph", "wall")  # the first that was measured, as roofcal.ops.probe_link.fit
 
 LINK_CONSTANTS: Final = (
-    text("collective", "collective"),
-    text("by", "by"),
+    *texts("collective", "by"),
     count("world_size", "devices"),
     number("rate", "rate", "GB/s", 1e-9),
     number("rate_low", "low", "GB/s", 1e-9),

@@ -19,7 +19,7 @@ from roofcal.core.records import Calibration
 from roofcal.ops.all_gather_matmul import spec
 from roofcal.report.data.roofs import constants_of
 from roofcal.report.data.tidy import RANK_SPREAD, ok_rows
-from roofcal.report.kit.columns import SIZES, count, fraction, ratio, seconds, text
+from roofcal.report.kit.columns import SIZES, count, fraction, ratio, seconds, text, texts
 from roofcal.report.kit.numbers import count_of, times
 
 OP: Final = spec.OP.name
@@ -63,9 +63,7 @@ OVERLAP: Final = (
 )
 SUMMARY: Final = (
     count("world_size", "devices"),
-    text("recipe", "recipe"),
-    text("mode", "mode"),
-    text("provider", "provider"),
+    *texts("recipe", "mode", "provider"),
     count("shapes", "shapes"),
     ratio("speedup", "geometric mean"),
     ratio("least", "least"),

@@ -5,10 +5,10 @@ from typing import Final
 
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.kit.blocks import Block, Prose
-from roofcal.report.kit.columns import code, count, fraction, ratio, seconds, text
+from roofcal.report.kit.columns import code, count, fraction, ratio, seconds, text, texts
 from roofcal.report.kit.numbers import percent
 from roofcal.report.kit.writer import SectionWriter
-from roofcal.report.section import CsvTable, Section, filled_table
+from roofcal.report.section import Section, filled_table
 from roofcal.report.sections.health.comparison import FEWEST, TOLERANCE, Health, health_of_run
 
 FILE: Final = "health.csv"
@@ -29,9 +29,7 @@ KINDS: Final = (
 )
 POINTS: Final = (
     text("kind", "kind of work"),
-    text("provider", "provider"),
-    text("recipe", "recipe"),
-    text("shape", "shape"),
+    *texts("provider", "recipe", "shape"),
     _TIME,
     seconds("median_s", "here"),
     seconds("median_s_published", "published"),
@@ -77,16 +75,12 @@ def _explanation(health: Health) -> str:
     )
 
 
-def _tables(health: Health) -> Iterator[CsvTable]:
-    return filled_table(FILE, health.points)
-
-
 SECTION = Section(
     key="health",
     title="Against the published distribution",
     question="healthy",
     contents=_contents,
     blocks=_blocks,
-    tables=_tables,
+    tables=lambda health: filled_table(FILE, health.points),
     answer=_answer,
 )

@@ -8,16 +8,9 @@ from matplotlib.axes import Axes
 
 from roofcal.report.data.drawing import in_recipe_order, recipe_colour, recipe_colours
 from roofcal.report.data.op_pages import headline_op
+from roofcal.report.kit import styles
 from roofcal.report.kit.numbers import count_of, percent
 from roofcal.report.kit.pictures import Picture
-from roofcal.report.kit.styles import (
-    colour_lines,
-    fixed_ticks,
-    legend,
-    look,
-    new_figure,
-    panel_grid,
-)
 from roofcal.report.sections.learning.table import middle_repetitions
 
 _PROBES: Final = (8, 10, 12, 15, 20, 30, 50, 80, 120, 200, 300, 500)
@@ -36,9 +29,9 @@ def draw_learning(table: pd.DataFrame) -> Picture | None:
     rows = table.assign(percent=100 * table["mape"])
     pairs = list(dict.fromkeys(zip(rows["op"], rows["provider"], strict=True)))
     pairs.sort(key=lambda pair: pair[0] != headline_op())
-    with look():
-        figure = new_figure(80 + 300 * -(-len(pairs) // _ACROSS))
-        panels = panel_grid(figure, len(pairs), _ACROSS, sharey=True)
+    with styles.look():
+        figure = styles.new_figure(80 + 300 * -(-len(pairs) // _ACROSS))
+        panels = styles.panel_grid(figure, len(pairs), _ACROSS, sharey=True)
         for axes, (op, provider) in zip(panels, pairs, strict=True):
             _panel(axes, rows[(rows["op"] == op) & (rows["provider"] == provider)])
             axes.set_title(f"{op}, {provider}")
@@ -46,7 +39,7 @@ def draw_learning(table: pd.DataFrame) -> Picture | None:
             axes.set_ylabel("MAPE of probes left out")
         ops = dict.fromkeys(op for op, _ in pairs)
         recipes = [r for op in ops for r in in_recipe_order(rows[rows["op"] == op]["recipe"], op)]
-        legend(figure, colour_lines(recipe_colours(recipes)))
+        styles.legend(figure, styles.colour_lines(recipe_colours(recipes)))
     return Picture(
         key="learning",
         figure=figure,
@@ -72,9 +65,9 @@ def _panel(axes: Axes, rows: pd.DataFrame) -> None:
             legend=False,
         )
     axes.set_xscale("log")
-    fixed_ticks(axes.xaxis, _PROBES)
+    styles.fixed_ticks(axes.xaxis, _PROBES)
     axes.set_yscale("log")
-    fixed_ticks(axes.yaxis, _PERCENT, "\N{NO-BREAK SPACE}%")
+    styles.fixed_ticks(axes.yaxis, _PERCENT, "\N{NO-BREAK SPACE}%")
     axes.set(xlabel="probes fitted on", ylabel="")
 
 

@@ -4,7 +4,7 @@ from typing import Final
 
 import pandas as pd
 
-from roofcal.report.kit.columns import count, fraction, text
+from roofcal.report.kit.columns import count, fraction, texts
 
 FILE: Final = "learning.csv"
 _CURVE: Final = ("op", "recipe", "provider")
@@ -14,9 +14,7 @@ NEEDED: Final = (*_CURVE, *_COUNTS, *_ERRORS)
 NUMBERS: Final = (*_COUNTS, *_ERRORS)
 
 COLUMNS: Final = (
-    text("op", "op"),
-    text("recipe", "recipe"),
-    text("provider", "provider"),
+    *texts("op", "recipe", "provider"),
     count("probes", "probes fitted on"),
     count("held_out", "judged on"),
     count("repetitions", "repetitions"),

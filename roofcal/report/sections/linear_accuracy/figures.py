@@ -8,26 +8,13 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
-from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from roofcal.ops.linear.spec import OUTPUTS
 from roofcal.report.data.drawing import provider_marker, recipe_colour
 from roofcal.report.data.tidy import row_of_largest
+from roofcal.report.kit import styles
 from roofcal.report.kit.numbers import TIMES, axis_text, count_of, times
 from roofcal.report.kit.pictures import Picture
-from roofcal.report.kit.styles import (
-    BLUE,
-    GREEN,
-    GRID,
-    MUTED,
-    PAPER,
-    VERMILLION,
-    colour_lines,
-    legend,
-    look,
-    marker_dot,
-    new_figure,
-)
 from roofcal.report.sections.linear_accuracy.tables import OP, SQNR, data_kinds
 
 # Few decibels: paper; many: blue. The number stands in every cell.
@@ -37,7 +24,9 @@ _DECIBELS: Final = LinearSegmentedColormap.from_list(
 _RANGE_DB: Final = (15, 60)  # fp8 of 3 bits of mantissa: 28 dB; bf16: 55 dB
 _ROW_PX: Final = 24
 _LINE_PX: Final = 14
-_MARKS: Final = dict(zip(OUTPUTS, ((BLUE, "o"), (VERMILLION, "s"), (GREEN, "^")), strict=True))
+_MARKS: Final = dict(
+    zip(OUTPUTS, ((styles.BLUE, "o"), (styles.VERMILLION, "s"), (styles.GREEN, "^")), strict=True)
+)
 _APART: Final = 0.24  # of the dots of one recipe, in rows
 _BROKEN_FROM: Final = 34  # letters of a recipe
 
@@ -49,8 +38,8 @@ def draw_matrix(rows: pd.DataFrame) -> Picture | None:
     row_names = _row_names(rows)
     kinds, names = data_kinds(rows), list(dict.fromkeys(row_names))
     with_names = rows.assign(name=row_names)
-    with look():
-        figure = new_figure(105 + _row_px(names) * len(names))
+    with styles.look():
+        figure = styles.new_figure(105 + _row_px(names) * len(names))
         grid = figure.subplots(1, len(kinds), squeeze=False, sharey=True)[0]
         for axes, kind in zip(grid, kinds, strict=True):
             of_kind = with_names[with_names["data"] == kind]
@@ -125,18 +114,20 @@ def draw_dots(rows: pd.DataFrame) -> Picture | None:
     row_names = _row_names(rows)
     kinds, names = data_kinds(rows), list(dict.fromkeys(row_names))
     placed = rows.assign(place=[names.index(name) for name in row_names])
-    with look():
-        figure = new_figure(95 + 1.4 * _row_px(names) * len(names))
+    with styles.look():
+        figure = styles.new_figure(95 + 1.4 * _row_px(names) * len(names))
         grid = figure.subplots(1, len(kinds), squeeze=False, sharey=True, sharex=True)[0]
         for axes, kind in zip(grid, kinds, strict=True):
             _dots(axes, placed[placed["data"] == kind])
             axes.set_title(kind)
             axes.set_xlabel("SQNR")
             for between in range(1, len(names)):
-                axes.axhline(between - 0.5, color=GRID, linewidth=0.7, zorder=0)
+                axes.axhline(between - 0.5, color=styles.GRID, linewidth=0.7, zorder=0)
         grid[0].set_yticks(range(len(names)), names)
         grid[0].set_ylim(len(names) - 0.5, -0.5)
-        handles = [marker_dot(name, marker, colour) for name, (colour, marker) in _MARKS.items()]
+        handles = [
+            styles.marker_dot(name, marker, colour) for name, (colour, marker) in _MARKS.items()
+        ]
         figure.legend(handles=handles, loc="outside upper left", ncols=3)
     return Picture(
         key="linear_accuracy_by_shape",
@@ -150,18 +141,9 @@ def draw_dots(rows: pd.DataFrame) -> Picture | None:
 def _dots(axes: Axes, rows: pd.DataFrame) -> None:
     for number, (output, column) in enumerate(zip(OUTPUTS, SQNR, strict=True)):
         colour, marker = _MARKS[output]
-        axes.scatter(
-            rows[column],
-            rows["place"] + (number - 1) * _APART,
-            color=colour,
-            marker=marker,
-            s=34,
-            edgecolor=PAPER,
-            linewidth=0.6,
-            label=output,
-        )
-    axes.xaxis.set_major_locator(MaxNLocator(4))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}\N{NO-BREAK SPACE}dB"))
+        places = rows["place"] + (number - 1) * _APART
+        styles.dots(axes, rows[column], places, colour, 34, edge=0.6, marker=marker)
+    styles.show_ticks(axes.xaxis, _decibel_text, 4)
     axes.grid(visible=False, axis="y")
     axes.tick_params(axis="y", length=0)
 
@@ -183,8 +165,8 @@ def draw_speed(table: pd.DataFrame) -> Picture | None:
     """SQNR against speed-up, a panel per product and a dot per shape; None without rows."""
     if table.empty:
         return None
-    with look():
-        figure = new_figure(330)
+    with styles.look():
+        figure = styles.new_figure(330)
         grid = figure.subplots(1, len(SQNR), sharex=True, sharey=True)
         for axes, output, column in zip(grid, OUTPUTS, SQNR, strict=True):
             _dots_by_speed(axes, table, column)
@@ -192,10 +174,12 @@ def draw_speed(table: pd.DataFrame) -> Picture | None:
             axes.set_xlabel("speed against bf16")
         grid[0].set_ylabel("SQNR")
         labels = dict(zip(table["recipe"], table["label"], strict=True))
-        handles = colour_lines({label: recipe_colour(name) for name, label in labels.items()})
+        handles = styles.colour_lines(
+            {label: recipe_colour(name) for name, label in labels.items()}
+        )
         providers = dict.fromkeys(str(provider) for provider in table["provider"])
-        handles += [marker_dot(name, provider_marker(name)) for name in providers]
-        legend(figure, handles, 4, 1.4)
+        handles += [styles.marker_dot(name, provider_marker(name)) for name in providers]
+        styles.legend(figure, handles, 4, 1.4)
     best = row_of_largest(table, "speedup")
     return Picture(
         key="linear_accuracy_and_speed",
@@ -209,17 +193,13 @@ def draw_speed(table: pd.DataFrame) -> Picture | None:
 
 
 def _dots_by_speed(axes: Axes, table: pd.DataFrame, column: str) -> None:
-    axes.axvline(1, color=MUTED, linewidth=0.8)
+    axes.axvline(1, color=styles.MUTED, linewidth=0.8)
     for (recipe, provider), dots in table.groupby(["recipe", "provider"], sort=False):
-        axes.scatter(
-            dots["speedup"],
-            dots[column],
-            color=recipe_colour(str(recipe)),
-            marker=provider_marker(str(provider)),
-            s=40,
-            edgecolor=PAPER,
-            linewidth=0.6,
-        )
-    axes.xaxis.set_major_locator(MaxNLocator(5))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}{TIMES}"))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}\N{NO-BREAK SPACE}dB"))
+        colour, marker = recipe_colour(str(recipe)), provider_marker(str(provider))
+        styles.dots(axes, dots["speedup"], dots[column], colour, 40, edge=0.6, marker=marker)
+    styles.show_ticks(axes.xaxis, lambda value: f"{value:g}{TIMES}", 5)
+    styles.show_ticks(axes.yaxis, _decibel_text)
+
+
+def _decibel_text(value: float) -> str:
+    return f"{value:g}\N{NO-BREAK SPACE}dB"

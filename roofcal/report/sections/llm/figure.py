@@ -8,12 +8,14 @@ from matplotlib.ticker import LogLocator
 
 from roofcal.report.data.drawing import recipe_colour
 from roofcal.report.data.tidy import row_of_largest
+from roofcal.report.kit import styles
 from roofcal.report.kit.numbers import count_of, scaled
 from roofcal.report.kit.pictures import Picture
-from roofcal.report.kit.styles import PURPLE, log_axis, look, new_figure, panel_grid
 
 _ACROSS: Final = 3
-_COLOURS: Final = {"int4": PURPLE}  # of recipes that no op has; others have those of their ops
+_COLOURS: Final = {
+    "int4": styles.PURPLE
+}  # of recipes that no op has; others have those of their ops
 
 
 def draw_llm(table: pd.DataFrame) -> Picture | None:
@@ -25,9 +27,9 @@ def draw_llm(table: pd.DataFrame) -> Picture | None:
     if rows.empty:
         return None
     models = sorted(set(rows["model"]))
-    with look():
-        figure = new_figure(250 * -(-len(models) // _ACROSS) + 30)
-        panels = panel_grid(figure, len(models), _ACROSS)
+    with styles.look():
+        figure = styles.new_figure(250 * -(-len(models) // _ACROSS) + 30)
+        panels = styles.panel_grid(figure, len(models), _ACROSS)
         for axes, model in zip(panels, models, strict=True):
             _panel(axes, rows[rows["model"] == model])
         handles = {
@@ -89,9 +91,9 @@ def _panel(axes: Axes, rows: pd.DataFrame) -> None:
             )
     axes.set_xscale("log")
     axes.set_yscale("log")
-    log_axis(axes.xaxis, "s")
+    styles.log_axis(axes.xaxis, "s")
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    log_axis(axes.yaxis, "")
+    styles.log_axis(axes.yaxis, "")
     degree = int(rows["tensor_parallel"].iloc[0])
     axes.set_title(f"{rows['model'].iloc[0]}, {count_of(degree, 'GPU')}")
 

@@ -4,7 +4,7 @@ from typing import Final
 
 import pandas as pd
 
-from roofcal.report.kit.columns import count, number, text
+from roofcal.report.kit.columns import count, number, text, texts
 
 FILE: Final = "llm.csv"
 _LABELS: Final = ("model", "recipe", "fits")
@@ -18,8 +18,7 @@ NUMBERS: Final = NEEDED[len(_LABELS) :]
 _END: Final = "end of the 95 % interval"
 
 COLUMNS: Final = (
-    text("model", "model"),
-    text("recipe", "recipe"),
+    *texts("model", "recipe"),
     count("tensor_parallel", "tp"),
     count("pipeline_parallel", "pp"),
     text("fits", "fits"),

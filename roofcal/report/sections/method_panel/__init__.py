@@ -15,15 +15,14 @@ from roofcal.report.data.tidy import (
     with_shape,
 )
 from roofcal.report.kit.blocks import Block, absence
-from roofcal.report.kit.columns import CLOCK, POWER, ratio, seconds, text
+from roofcal.report.kit.columns import CLOCK, POWER, ratio, seconds, text, texts
 from roofcal.report.kit.writer import SectionWriter
-from roofcal.report.section import CsvTable, Section, filled_table
+from roofcal.report.section import Section, filled_table
 from roofcal.report.sections.method_panel.figure import draw_panel
 
 FILE: Final = "method_panel.csv"
 COLUMNS: Final = (
-    text("recipe", "recipe"),
-    text("shape", "shape"),
+    *texts("recipe", "shape"),
     text("protocol", "timed by"),
     seconds("median_s", "median"),
     ratio("ratio", "to graph, cold"),
@@ -73,15 +72,11 @@ def _blocks(panel: pd.DataFrame, writer: SectionWriter) -> Iterator[Block]:
     yield writer.table("panel", "The same points by every method", rows, COLUMNS, FILE)
 
 
-def _tables(panel: pd.DataFrame) -> Iterator[CsvTable]:
-    return filled_table(FILE, with_shape(panel) if len(panel) else panel)
-
-
 SECTION = Section(
     key="method-panel",
     title="Method panel",
     question="how",
     contents=_contents,
     blocks=_blocks,
-    tables=_tables,
+    tables=lambda panel: filled_table(FILE, with_shape(panel) if len(panel) else panel),
 )

@@ -6,31 +6,19 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from roofcal.report.data.tidy import shape_texts, with_protocol
+from roofcal.report.kit import styles
 from roofcal.report.kit.numbers import count_of, times
 from roofcal.report.kit.pictures import Picture
-from roofcal.report.kit.styles import (
-    BLUE,
-    GREEN,
-    GREY,
-    INK,
-    MUTED,
-    ORANGE,
-    PURPLE,
-    VERMILLION,
-    look,
-    new_figure,
-    ratio_ticks,
-)
 
 _MARKS: Final = {
-    "graph, cold": (INK, "|"),
-    "graph, hot": (VERMILLION, "o"),
-    "graph, cold, zeros": (BLUE, "s"),
-    "events + flush, cold": (GREEN, "D"),
-    "profiler, cold": (PURPLE, "^"),
-    "wall, cold": (ORANGE, "v"),
+    "graph, cold": (styles.INK, "|"),
+    "graph, hot": (styles.VERMILLION, "o"),
+    "graph, cold, zeros": (styles.BLUE, "s"),
+    "events + flush, cold": (styles.GREEN, "D"),
+    "profiler, cold": (styles.PURPLE, "^"),
+    "wall, cold": (styles.ORANGE, "v"),
 }
-_SPARE_MARK: Final = (GREY, "P")
+_SPARE_MARK: Final = (styles.GREY, "P")
 _TICKS: Final = (0.5, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 8.0, 16.0, 32.0)
 _MOST_ROWS: Final = 40
 
@@ -45,10 +33,10 @@ def draw_panel(panel: pd.DataFrame) -> Picture | None:
     if rows.groupby("point").size().max() < 2:
         return None
     shown = list(dict.fromkeys(rows["point"]))[:_MOST_ROWS]
-    with look():
-        figure = new_figure(110 + 24 * len(shown))
+    with styles.look():
+        figure = styles.new_figure(110 + 24 * len(shown))
         axes = figure.subplots()
-        axes.axvline(1, color=MUTED, linewidth=0.9)
+        axes.axvline(1, color=styles.MUTED, linewidth=0.9)
         for protocol in _protocols(rows):
             chosen = (rows["protocol"] == protocol) & rows["point"].isin(shown)
             _marks(axes, protocol, rows[chosen], shown)
@@ -91,7 +79,7 @@ def _ratio_axis(axes: Axes, rows: pd.DataFrame) -> None:
     axes.set_xscale("log")
     low, high = min(0.9, float(rows["ratio"].min())), max(1.1, float(rows["ratio"].max()))
     axes.set_xlim(low / 1.06, high * 1.06)
-    ratio_ticks(axes.xaxis, _TICKS)
+    styles.ratio_ticks(axes.xaxis, _TICKS)
 
 
 def _facts(rows: pd.DataFrame) -> str:

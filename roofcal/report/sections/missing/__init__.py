@@ -8,26 +8,19 @@ import pandas as pd
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.tidy import axes_of, with_protocol
 from roofcal.report.kit.blocks import Block, Prose
-from roofcal.report.kit.columns import count, text, wide
+from roofcal.report.kit.columns import count, text, texts, wide
 from roofcal.report.kit.writer import SectionWriter
 from roofcal.report.section import CsvTable, Section, whole_run
 
 FILE: Final = "not_ok.csv"
 REASONS: Final = (
     count("count", "points"),
-    text("status", "status"),
-    text("op", "op"),
-    text("recipe", "recipe"),
-    text("provider", "provider"),
+    *texts("status", "op", "recipe", "provider"),
     text("example", "for example"),
     wide("reason", "reason"),
 )
 POINTS: Final = (
-    text("status", "status"),
-    text("op", "op"),
-    text("recipe", "recipe"),
-    text("shape", "shape"),
-    text("provider", "provider"),
+    *texts("status", "op", "recipe", "shape", "provider"),
     text("protocol", "timed by"),
     wide("reason", "reason"),
 )
@@ -64,15 +57,11 @@ def _blocks(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:
     yield writer.table("missing-all", name, with_protocol(table), POINTS, FILE)
 
 
-def _tables(analysis: Analysis) -> Iterator[CsvTable]:
-    yield CsvTable(name=FILE, frame=analysis.missing)
-
-
 SECTION = Section(
     key="missing",
     title="Points without a result",
     question="how",
     contents=whole_run,
     blocks=_blocks,
-    tables=_tables,
+    tables=lambda analysis: [CsvTable(name=FILE, frame=analysis.missing)],
 )

@@ -11,21 +11,10 @@ from roofcal.report.data.analysis import Analysis
 from roofcal.report.kit.blocks import Block, Prose, absence
 from roofcal.report.kit.writer import SectionWriter
 from roofcal.report.section import CsvTable, Section
+from roofcal.report.sections.mixed import tables
 from roofcal.report.sections.mixed.answer import answer_sentences
 from roofcal.report.sections.mixed.crossover import draw_crossover
 from roofcal.report.sections.mixed.figures import draw_bandwidth, draw_roofs
-from roofcal.report.sections.mixed.tables import (
-    ERRORS,
-    ERRORS_FILE,
-    OP,
-    ROOF_COLUMNS,
-    ROOFS_FILE,
-    WINNERS,
-    WINNERS_FILE,
-    errors_table,
-    roofs_table,
-    winners_table,
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,16 +31,16 @@ class _Contents:
 
 def _contents(analysis: Analysis) -> _Contents | None:
     """None where no product with narrow weights was planned."""
-    frame, calibration = analysis.frames.get(OP), analysis.run.calibration
+    frame, calibration = analysis.frames.get(tables.OP), analysis.run.calibration
     if frame is None or frame.empty:
         return None
     return _Contents(
         frame=frame,
         calibration=calibration,
         spec=analysis.spec,
-        winners=winners_table(frame),
-        roofs=roofs_table(frame, calibration),
-        errors=errors_table(frame),
+        winners=tables.winners_table(frame),
+        roofs=tables.roofs_table(frame, calibration),
+        errors=tables.errors_table(frame),
     )
 
 
@@ -65,26 +54,26 @@ def _blocks(contents: _Contents | None, writer: SectionWriter) -> Iterator[Block
     winners, roofs = contents.winners, contents.roofs
     if winners.empty:
         yield absence("No shape has a time in int4 and in another format: no crossover map.")
-    yield from writer.figures(draw_crossover(winners), source=WINNERS_FILE)
+    yield from writer.figures(draw_crossover(winners), source=tables.WINNERS_FILE)
     if len(winners):
         name = "Fastest format of the weights, and the fastest other one"
-        yield writer.table("mixed-winners", name, winners, WINNERS, WINNERS_FILE)
+        yield writer.table("mixed-winners", name, winners, tables.WINNERS, tables.WINNERS_FILE)
     yield from writer.figures(draw_bandwidth(frame, calibration, contents.spec))
     if roofs.empty:
         yield absence("No roofs of narrow weights: probe_mixed_gemm was not calibrated.")
     yield from writer.figures(draw_roofs(frame, calibration))
     if len(roofs):
         name = "Which roof binds, by tokens"
-        yield writer.table("mixed-roofs", name, roofs, ROOF_COLUMNS, ROOFS_FILE)
+        yield writer.table("mixed-roofs", name, roofs, tables.ROOF_COLUMNS, tables.ROOFS_FILE)
     name = "Error of the kernel and of the format, kept apart"
-    yield writer.table("mixed-errors", name, contents.errors, ERRORS, ERRORS_FILE)
+    yield writer.table("mixed-errors", name, contents.errors, tables.ERRORS, tables.ERRORS_FILE)
 
 
 def _tables(contents: _Contents | None) -> Iterator[CsvTable]:
     if contents is not None:
-        yield CsvTable(name=WINNERS_FILE, frame=contents.winners)
-        yield CsvTable(name=ROOFS_FILE, frame=contents.roofs)
-        yield CsvTable(name=ERRORS_FILE, frame=contents.errors)
+        yield CsvTable(name=tables.WINNERS_FILE, frame=contents.winners)
+        yield CsvTable(name=tables.ROOFS_FILE, frame=contents.roofs)
+        yield CsvTable(name=tables.ERRORS_FILE, frame=contents.errors)
 
 
 SECTION = Section(

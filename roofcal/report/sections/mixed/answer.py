@@ -14,22 +14,13 @@ from roofcal.core.records import Calibration
 from roofcal.ops import BY_NAME
 from roofcal.report.data.roofs import COPY, constants_of
 from roofcal.report.kit.numbers import scaled, times
-from roofcal.report.sections.mixed.tables import (
-    CHAINED,
-    OP,
-    OURS,
-    ROOFS,
-    TOKENS,
-    pairs_with_roofs,
-    roofs_of_pair,
-    rows_with_format,
-)
+from roofcal.report.sections.mixed import tables
 
 SHAPE: Final = {"m": 16, "n": 3584, "k": 8192}
 RECIPE: Final = "int4_groupwise_g64"
 _FP8: Final = "fp8_tensorwise"
 _AT: Final = "weights [3,584, 8,192] in groups of 64 and 16 tokens"
-_ROOFS: Final = ROOFS | {
+_ROOFS: Final = tables.ROOFS | {
     "slots": "the issue slots of dequantisation",
     "math": "the matrix unit and its activations",
 }
@@ -42,7 +33,7 @@ def answer_sentences(frame: pd.DataFrame, calibration: Calibration | None) -> li
 
     If the records lack the points of a sentence, it says what was not measured.
     """
-    timed = rows_with_format(frame)
+    timed = tables.rows_with_format(frame)
     at_shape = timed[(timed[list(SHAPE)] == pd.Series(SHAPE)).all(axis=1)]
     rows = at_shape.sort_values("median_s", kind="stable").to_dict("records")
     return [
@@ -54,8 +45,10 @@ def answer_sentences(frame: pd.DataFrame, calibration: Calibration | None) -> li
 
 def _fastest(rows: Sequence[Row], recipe: str, *, ours: bool | None = None) -> Row | None:
     """The fastest plain launch of a recipe: of our kernels, of the others, or (None) of all."""
-    plain = (row for row in rows if row["recipe"] == recipe and row["provider"] != CHAINED)
-    return next((row for row in plain if ours is None or (row["provider"] in OURS) == ours), None)
+    plain = (row for row in rows if row["recipe"] == recipe and row["provider"] != tables.CHAINED)
+    return next(
+        (row for row in plain if ours is None or (row["provider"] in tables.OURS) == ours), None
+    )
 
 
 def _time_sentence(rows: Sequence[Row], calibration: Calibration | None) -> str:
@@ -82,8 +75,10 @@ def _time_sentence(rows: Sequence[Row], calibration: Calibration | None) -> str:
 
 
 def _roof_sentence(rows: Sequence[Row], calibration: Calibration | None) -> str:
-    pairs = pairs_with_roofs(calibration)
-    foreign = [provider for provider, recipe in pairs if recipe == RECIPE and provider not in OURS]
+    pairs = tables.pairs_with_roofs(calibration)
+    foreign = [
+        provider for provider, recipe in pairs if recipe == RECIPE and provider not in tables.OURS
+    ]
     chosen = [row for row in rows if row["recipe"] == RECIPE and row["provider"] in foreign]
     if calibration is None or not chosen:
         return (
@@ -96,8 +91,10 @@ def _roof_sentence(rows: Sequence[Row], calibration: Calibration | None) -> str:
 
 def _roofs_text(calibration: Calibration, provider: str, subject: str = "") -> str:
     """Which roof binds a provider, and the time of each; `subject` stands for its name."""
-    parts = roofs_of_pair(calibration, provider, RECIPE, float(SHAPE["n"]), float(SHAPE["k"]))
-    index = int(np.searchsorted(TOKENS, SHAPE["m"]))
+    parts = tables.roofs_of_pair(
+        calibration, provider, RECIPE, float(SHAPE["n"]), float(SHAPE["k"])
+    )
+    index = int(np.searchsorted(tables.TOKENS, SHAPE["m"]))
     return (
         f"{subject or provider} is bound by {_ROOFS[parts.bound_by[index]]} (memory "
         f"{_time_text(parts.dram[index])}, issue slots of dequantisation "
@@ -110,7 +107,9 @@ def _own_sentence(rows: Sequence[Row], calibration: Calibration | None) -> str:
     fp8, plain = _fastest(rows, _FP8), _fastest(rows, RECIPE, ours=True)
     if plain is None:
         return f"Not measured: kernels.int4_gemm at {_AT}."
-    chained = next((r for r in rows if r["recipe"] == RECIPE and r["provider"] == CHAINED), None)
+    chained = next(
+        (r for r in rows if r["recipe"] == RECIPE and r["provider"] == tables.CHAINED), None
+    )
     chaining = (
         "and was not measured by chained launches"
         if chained is None
@@ -118,7 +117,7 @@ def _own_sentence(rows: Sequence[Row], calibration: Calibration | None) -> str:
         "the end of the kernel before"
     )
     bound = ""
-    if calibration is not None and ("triton", RECIPE) in pairs_with_roofs(calibration):
+    if calibration is not None and ("triton", RECIPE) in tables.pairs_with_roofs(calibration):
         bound = f"; {_roofs_text(calibration, 'triton', 'it')}"
     return (
         f"Our kernels.int4_gemm took {_gain_text(plain, fp8)} by a plain launch {chaining}{bound}."
@@ -133,7 +132,7 @@ def _gain_text(row: Row, fp8: Row | None) -> str:
 
 
 def _least_bytes(recipe: str) -> float:
-    return BY_NAME[OP].work(recipe, SHAPE).dram_bytes
+    return BY_NAME[tables.OP].work(recipe, SHAPE).dram_bytes
 
 
 def _time_text(seconds: float) -> str:

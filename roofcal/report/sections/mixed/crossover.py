@@ -13,9 +13,9 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from roofcal.report.kit import styles
 from roofcal.report.kit.numbers import TIMES, count_of, percent, shape_text
 from roofcal.report.kit.pictures import Picture
-from roofcal.report.kit.styles import MUTED, hatching, legend, look, new_figure
 from roofcal.report.sections.mixed.tables import FORMATS, KINDS, MODES, OP
 
 _TINTS: Final = {"bf16": "#a8cbe6", "fp8": "#f0b795", "int4": "#e4bdd2"}
@@ -30,7 +30,7 @@ def draw_crossover(table: pd.DataFrame) -> Picture | None:
         return None
     modes = [mode for mode in MODES if (table["mode"] == mode).any()]
     kinds = [kind for kind in KINDS if (table["kind"] == kind).any()]
-    with look():
+    with styles.look():
         figure = _panels(table, modes, kinds)
     return Picture(
         key="mixed_crossover",
@@ -45,7 +45,7 @@ def _panels(table: pd.DataFrame, modes: Sequence[str], kinds: Sequence[str]) -> 
     tokens = sorted(set(table["m"]))
     weights = {mode: _weights(table[table["mode"] == mode]) for mode in modes}
     heights = [len(weights[mode]) for mode in modes]
-    figure = new_figure(60 + sum(52 + _ROW_PX * height for height in heights))
+    figure = styles.new_figure(60 + sum(52 + _ROW_PX * height for height in heights))
     ratios = [height + 1.5 for height in heights]
     grid = figure.subplots(
         len(modes), len(kinds), squeeze=False, sharey="row", height_ratios=ratios
@@ -55,14 +55,17 @@ def _panels(table: pd.DataFrame, modes: Sequence[str], kinds: Sequence[str]) -> 
             cells = table[(table["mode"] == mode) & (table["kind"] == kind)]
             _panel(axes, cells, weights[mode], tokens)
             axes.set_title(f"{kind}, {_TITLES[mode]}")
-        line[0].set_ylabel(f"n {TIMES} k")
-    for axes in grid[-1]:
-        axes.set_xlabel("m")
+    styles.label_edges(grid, "m", f"n {TIMES} k")
     handles = [Patch(facecolor=_TINTS[name], label=name) for name in FORMATS]
     handles.append(
-        Patch(facecolor="none", edgecolor=MUTED, hatch="///", label="hatched, with ?: uncertain")
+        Patch(
+            facecolor="none",
+            edgecolor=styles.MUTED,
+            hatch="///",
+            label="hatched, with ?: uncertain",
+        )
     )
-    legend(figure, handles, 4, 1.2)
+    styles.legend(figure, handles, 4, 1.2)
     return figure
 
 
@@ -96,7 +99,7 @@ def _panel(
         vmin=-0.5,
         vmax=len(FORMATS) - 0.5,
     )
-    strokes = hatching(uncertain)
+    strokes = styles.hatching(uncertain)
     strokes.set(color=_NAME_COLOUR, alpha=0.4, zorder=2)
     axes.add_collection(strokes)
     axes.grid(visible=False)

@@ -12,80 +12,50 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.recipes import RECIPES
 from roofcal.core.records import Calibration
-from roofcal.report.data.drawing import (
-    draw_bandwidth_levels,
-    in_recipe_order,
-    provider_marker,
-    recipe_colour,
-    recipe_colours,
-)
+from roofcal.report.data import drawing
 from roofcal.report.data.tidy import row_of_largest
+from roofcal.report.kit import styles
 from roofcal.report.kit.numbers import count_of, scaled, shape_text
 from roofcal.report.kit.pictures import Picture
-from roofcal.report.kit.styles import (
-    BLUE,
-    DASH_DOTTED,
-    DASHED,
-    DOTTED,
-    GREEN,
-    GREY,
-    INK,
-    MUTED,
-    VERMILLION,
-    colour_lines,
-    legend,
-    log_axis,
-    look,
-    new_figure,
-    panel_grid,
-    unit_axis,
-)
-from roofcal.report.sections.mixed.tables import (
-    CHAINED,
-    OP,
-    OURS,
-    ROOFS,
-    TOKENS,
-    pairs_with_roofs,
-    roofs_of_pair,
-    rows_with_format,
-    runs_of_equal,
-    weights_with_curves,
-)
+from roofcal.report.sections.mixed import tables
 
 _MOST_PANELS: Final = 4
 _ACROSS: Final = 2
 _OTHER_RECIPES: Final = ("bf16", "fp8_tensorwise", "fp8_weight_only")  # drawn beside int4
-_DASHES: Final[dict[str, Any]] = {CHAINED: DASHED, "tinygemm": DOTTED, "gemlite": DASH_DOTTED}
+_DASHES: Final[dict[str, Any]] = {
+    tables.CHAINED: styles.DASHED,
+    "tinygemm": styles.DOTTED,
+    "gemlite": styles.DASH_DOTTED,
+}
 # part -> colour and dashes
 _PARTS: Final[dict[str, tuple[str, Any]]] = {
-    "dram": (BLUE, "-"),
-    "slots": (GREEN, DASHED),
-    "math": (VERMILLION, DOTTED),
-    "launch": (GREY, DASH_DOTTED),
+    "dram": (styles.BLUE, "-"),
+    "slots": (styles.GREEN, styles.DASHED),
+    "math": (styles.VERMILLION, styles.DOTTED),
+    "launch": (styles.GREY, styles.DASH_DOTTED),
 }
 # Colours of memory and launch, which set the lower end of the axis of time: other parts may lie far
 # below them.
-_LOWEST: Final = (BLUE, GREY)
+_LOWEST: Final = (styles.BLUE, styles.GREY)
 
 
 def draw_bandwidth(
     frame: pd.DataFrame, calibration: Calibration | None, spec: DeviceSpec | None
 ) -> Picture | None:
     """One panel per weight with many m; None without such a weight or without int4."""
-    rows = rows_with_format(frame)
-    weights = weights_with_curves(rows)[:_MOST_PANELS]
+    rows = tables.rows_with_format(frame)
+    weights = tables.weights_with_curves(rows)[:_MOST_PANELS]
     recipe = _int4_recipe(rows)
     if not weights or recipe is None:
         return None
     rows = rows[rows["recipe"].isin((*_OTHER_RECIPES, recipe))]
-    with look():
-        figure = new_figure(300 * -(-len(weights) // _ACROSS) + 60)
-        panels = panel_grid(figure, len(weights), _ACROSS, sharex=True, sharey=True)
+    with styles.look():
+        figure = styles.new_figure(300 * -(-len(weights) // _ACROSS) + 60)
+        panels = styles.panel_grid(figure, len(weights), _ACROSS, sharex=True, sharey=True)
         for axes, (n, k) in zip(panels, weights, strict=True):
             _lines(axes, rows[(rows["n"] == n) & (rows["k"] == k)])
             axes.set_title(shape_text((n, k)))
-        draw_bandwidth_levels(panels, calibration, spec)
+        drawing.draw_bandwidth_levels(panels, calibration, spec)
         across = min(_ACROSS, len(weights))
         for axes in panels[::across]:
             axes.set_ylabel("least bytes / time")
@@ -99,12 +69,12 @@ def draw_bandwidth(
         f"{scaled(float(best['achieved_bytes_per_s']), 'B/s')}."
     )
     alt = "Achieved bandwidth against tokens by recipe and provider."
-    return Picture(key="mixed_bandwidth", figure=figure, op=OP, alt=alt, facts=facts)
+    return Picture(key="mixed_bandwidth", figure=figure, op=tables.OP, alt=alt, facts=facts)
 
 
 def _int4_recipe(rows: pd.DataFrame) -> str | None:
     """The int4 recipe with the largest groups that has a time, a symmetric one if there is any."""
-    recipes = in_recipe_order(rows.loc[rows["format"] == "int4", "recipe"], OP)
+    recipes = drawing.in_recipe_order(rows.loc[rows["format"] == "int4", "recipe"], tables.OP)
     symmetric = [recipe for recipe in recipes if not RECIPES[recipe].b.zero_point]
     return next(reversed(symmetric or recipes), None)
 
@@ -115,14 +85,14 @@ def _lines(axes: Axes, rows: pd.DataFrame) -> None:
         axes.plot(
             ordered["m"],
             ordered["achieved_bytes_per_s"],
-            color=recipe_colour(str(recipe)),
-            marker=provider_marker(str(provider)),
+            color=drawing.recipe_colour(str(recipe)),
+            marker=drawing.provider_marker(str(provider)),
             markeredgewidth=0,
             linestyle=_DASHES.get(str(provider), "-"),
         )
     _token_axis(axes)
     axes.set_ylim(bottom=0)
-    unit_axis(axes.yaxis, "B/s")
+    styles.unit_axis(axes.yaxis, "B/s")
 
 
 def _token_axis(axes: Axes) -> None:
@@ -132,49 +102,39 @@ def _token_axis(axes: Axes) -> None:
 
 
 def _legend(figure: Figure, rows: pd.DataFrame) -> None:
-    handles = colour_lines(recipe_colours(in_recipe_order(rows["recipe"], OP)))
-    handles += [
-        Line2D(
-            [],
-            [],
-            color=MUTED,
-            marker=provider_marker(provider),
-            linestyle=_DASHES.get(provider, "-"),
-            label=provider,
-        )
-        for provider in dict.fromkeys(str(p) for p in rows["provider"])
-    ]
-    legend(figure, handles, 5, 2.6)
+    handles = styles.colour_lines(
+        drawing.recipe_colours(drawing.in_recipe_order(rows["recipe"], tables.OP))
+    )
+    handles += drawing.provider_lines(dict.fromkeys(map(str, rows["provider"])), _DASHES)
+    styles.legend(figure, handles, 5, 2.6)
 
 
 def draw_roofs(frame: pd.DataFrame, calibration: Calibration | None) -> Picture | None:
     """One panel per provider and weight; None without calibrated roofs or a weight of many m."""
-    rows = rows_with_format(frame)
-    weights, pairs = weights_with_curves(rows), pairs_with_roofs(calibration)
+    rows = tables.rows_with_format(frame)
+    weights, pairs = tables.weights_with_curves(rows), tables.pairs_with_roofs(calibration)
     recipe = _int4_recipe(rows[rows["recipe"].isin([name for _, name in pairs])])
     providers = [provider for provider, name in pairs if name == recipe]
     if calibration is None or recipe is None or not weights or not providers:
         return None
     drawn = list(dict.fromkeys((weights[0], weights[-1])))
-    with look():
-        figure = new_figure(50 + 280 * len(providers))
+    with styles.look():
+        figure = styles.new_figure(50 + 280 * len(providers))
         grid = figure.subplots(len(providers), len(drawn), squeeze=False, sharex=True, sharey="col")
         for line, provider in zip(grid, providers, strict=True):
-            line[0].set_ylabel("time")
             of_provider = rows[(rows["provider"] == provider) & (rows["recipe"] == recipe)]
             for axes, (n, k) in zip(line, drawn, strict=True):
                 measured = of_provider[(of_provider["n"] == n) & (of_provider["k"] == k)]
                 _roofs(axes, calibration, measured, (provider, recipe, n, k))
-        for axes in grid[-1]:
-            axes.set_xlabel("m")
+        styles.label_edges(grid, "m", "time")
         _cut_low_times(grid)
         _roof_legend(figure)
     dots = rows[(rows["recipe"] == recipe) & rows["provider"].isin(providers)]
-    ours = [name for name in providers if name in OURS]
+    ours = [name for name in providers if name in tables.OURS]
     return Picture(
         key="mixed_roofs",
         figure=figure,
-        op=OP,
+        op=tables.OP,
         alt="Parts of the calibrated time of int4 products against tokens.",
         facts=f"{recipe}, {count_of(len(dots), 'measured point')} by {', '.join(providers)}; our "
         f"kernels among them: {', '.join(ours) or 'none'}.",
@@ -185,28 +145,31 @@ def _roofs(
     axes: Axes, calibration: Calibration, rows: pd.DataFrame, pair: tuple[str, str, int, int]
 ) -> None:
     provider, recipe, n, k = pair
-    parts = roofs_of_pair(calibration, provider, recipe, n, k)
+    parts = tables.roofs_of_pair(calibration, provider, recipe, n, k)
     times = {"dram": parts.dram, "slots": parts.slots, "math": parts.math, "launch": parts.fixed}
     for name, values in times.items():
         colour, dashes = _PARTS[name]
-        axes.plot(TOKENS, values, color=colour, linestyle=dashes)
-    axes.plot(TOKENS, parts.total, color=INK, linewidth=2)
-    axes.plot(rows["m"], rows["median_s"], "o", color=INK, markersize=5)
+        axes.plot(tables.TOKENS, values, color=colour, linestyle=dashes)
+    axes.plot(tables.TOKENS, parts.total, color=styles.INK, linewidth=2)
+    axes.plot(rows["m"], rows["median_s"], "o", color=styles.INK, markersize=5)
     _token_axis(axes)
     axes.set_yscale("log")
-    log_axis(axes.yaxis, "s")
+    styles.log_axis(axes.yaxis, "s")
     _binding_strip(axes, parts.bound_by)
     axes.set_title(f"{provider}, {shape_text((n, k))}")
 
 
 def _binding_strip(axes: Axes, bound_by: Sequence[str]) -> None:
     """The binding part by m along the top of the panel, in words."""
-    for first, last, part in runs_of_equal(bound_by):
-        left, right = float(TOKENS[first]), float(TOKENS[min(last + 1, len(bound_by) - 1)])
+    for first, last, part in tables.runs_of_equal(bound_by):
+        left, right = (
+            float(tables.TOKENS[first]),
+            float(tables.TOKENS[min(last + 1, len(bound_by) - 1)]),
+        )
         axes.axvspan(left, right, ymin=0.985, ymax=1, color=_PARTS[part][0], linewidth=0)
         if right / left >= 2:
             axes.annotate(
-                ROOFS[part],
+                tables.ROOFS[part],
                 xy=((left * right) ** 0.5, 0.975),
                 xycoords=("data", "axes fraction"),
                 ha="center",
@@ -225,9 +188,9 @@ def _cut_low_times(grid: Any) -> None:
 
 def _roof_legend(figure: Figure) -> None:
     handles = [
-        Line2D([], [], color=colour, linestyle=dashes, label=ROOFS[name])
+        Line2D([], [], color=colour, linestyle=dashes, label=tables.ROOFS[name])
         for name, (colour, dashes) in _PARTS.items()
     ]
-    handles.append(Line2D([], [], color=INK, linewidth=2, label="predicted"))
-    handles.append(Line2D([], [], color=INK, marker="o", linestyle="", label="measured"))
-    legend(figure, handles, 6, 2.6)
+    handles.append(Line2D([], [], color=styles.INK, linewidth=2, label="predicted"))
+    handles.append(Line2D([], [], color=styles.INK, marker="o", linestyle="", label="measured"))
+    styles.legend(figure, handles, 6, 2.6)

@@ -20,7 +20,7 @@ from roofcal.ops.mixed_gemm.predict import narrow_parts
 from roofcal.ops.mixed_gemm.spec import OP as MIXED_GEMM
 from roofcal.report.data.tidy import standard_rows
 from roofcal.report.kit.blocks import Column
-from roofcal.report.kit.columns import count, counts, fraction, ratio, seconds, text
+from roofcal.report.kit.columns import count, counts, fraction, ratio, seconds, text, texts
 
 OP: Final = MIXED_GEMM.name
 CHAINED: Final = "triton_chained"
@@ -50,8 +50,7 @@ WINNERS: Final = (
     *counts("n", "k", "m"),
     text("format", "fastest"),
     text("class", "certainty", about="uncertain: its 95 % interval overlaps another's"),
-    text("recipe", "recipe"),
-    text("provider", "provider"),
+    *texts("recipe", "provider"),
     seconds("seconds", "time"),
     text("next_recipe", "fastest of the other formats"),
     text("next_provider", "by"),
@@ -59,16 +58,14 @@ WINNERS: Final = (
     ratio("ratio", "ratio"),
 )
 ROOF_COLUMNS: Final[tuple[Column, ...]] = (
-    text("provider", "provider"),
-    text("recipe", "recipe"),
+    *texts("provider", "recipe"),
     *counts("n", "k"),
     count("m_from", "from m"),
     count("m_to", "to m"),
     text("bound_by", "bound by", about="largest part of the calibrated model's time"),
 )
 ERRORS: Final[tuple[Column, ...]] = (
-    text("recipe", "recipe"),
-    text("provider", "provider"),
+    *texts("recipe", "provider"),
     count("points", "points"),
     fraction(
         "kernel_median", "kernel, median", digits=2, about="against float64 of the stored weights"

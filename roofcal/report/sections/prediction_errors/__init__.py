@@ -8,7 +8,7 @@ from roofcal.report.data.prediction_errors import error_of, judged, with_model_l
 from roofcal.report.data.regime_matrices import error_table
 from roofcal.report.data.tidy import MODEL, with_shape
 from roofcal.report.kit.blocks import Block, absence
-from roofcal.report.kit.columns import code, count, fraction, seconds, text
+from roofcal.report.kit.columns import code, count, fraction, seconds, text, texts
 from roofcal.report.kit.numbers import count_of, percent
 from roofcal.report.kit.writer import SectionWriter
 from roofcal.report.section import CsvTable, Section, whole_run
@@ -20,10 +20,7 @@ from roofcal.report.sections.prediction_errors.figures import (
 FILE: Final = "error_by_regime.csv"
 _MOST_WORST: Final = 20
 ERRORS: Final = (
-    text("model", "model"),
-    text("regime", "regime"),
-    text("recipe", "recipe"),
-    text("provider", "provider"),
+    *texts("model", "regime", "recipe", "provider"),
     count("count", "points"),
     fraction("mape", "MAPE"),
     fraction("median_abs_error", "median"),
@@ -34,10 +31,7 @@ ERRORS: Final = (
     count("violations", "faster than it says"),
 )
 WORST: Final = (
-    text("recipe", "recipe"),
-    text("provider", "provider"),
-    text("shape", "shape"),
-    text("regime", "regime"),
+    *texts("recipe", "provider", "shape", "regime"),
     seconds("median_s", "measured"),
     seconds("predicted_s", "predicted"),
     fraction("relative_error", "error", signed=True),
@@ -87,16 +81,12 @@ def _worst_points(analysis: Analysis, op: str, writer: SectionWriter) -> Iterato
         yield writer.table(f"worst-{op}", name, worst, WORST, writer.csv(op))
 
 
-def _tables(analysis: Analysis) -> Iterator[CsvTable]:
-    yield CsvTable(name=FILE, frame=analysis.errors)
-
-
 SECTION = Section(
     key="prediction-errors",
     title="Measured against predicted",
     question="trust",
     contents=whole_run,
     blocks=_blocks,
-    tables=_tables,
+    tables=lambda analysis: [CsvTable(name=FILE, frame=analysis.errors)],
     answer=_answer,
 )

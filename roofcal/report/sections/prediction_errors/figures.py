@@ -14,20 +14,9 @@ from matplotlib.patches import Patch
 from roofcal.core.environments import origin_environment
 from roofcal.report.data.drawing import in_recipe_order, recipe_colour, recipe_colours
 from roofcal.report.data.prediction_errors import regime_rank, residuals
+from roofcal.report.kit import styles
 from roofcal.report.kit.numbers import count_of, percent
 from roofcal.report.kit.pictures import Picture, thinned, thinning_note
-from roofcal.report.kit.styles import (
-    GRID,
-    MUTED,
-    PAPER,
-    colour_patches,
-    fixed_ticks,
-    legend,
-    log_axis,
-    look,
-    model_colours,
-    new_figure,
-)
 
 _MOST_DOTS: Final = 1200  # per panel
 _MOST_STRIP_DOTS: Final = 300  # per regime and model
@@ -69,9 +58,9 @@ def draw_measured_against_predicted(
     models = models_by_error(errors)
     names = {model: (labels or {}).get(model, model) for model in models}
     op = str(errors["op"].iloc[0])
-    with look():
+    with styles.look():
         columns, bands = min(len(models), _ABREAST), -(-len(models) // _ABREAST)
-        figure = new_figure(560 * bands)
+        figure = styles.new_figure(560 * bands)
         panels = _panels(figure, len(models), columns, bands)
         span = np.array([errors["median_s"].min() / 1.6, errors["median_s"].max() * 1.6])
         for column, model in zip(panels, models, strict=True):
@@ -81,12 +70,12 @@ def draw_measured_against_predicted(
             mape = percent(float(rows["error"].abs().mean()))
             column[0].set_title(_title(names[model], mape, _LETTERS // columns))
             if columns == _ABREAST:
-                log_axis(column[1].xaxis, "s", base=100)
+                styles.log_axis(column[1].xaxis, "s", base=100)
         for times, ratios in panels[::_ABREAST]:
             times.set_ylabel("predicted time")
             ratios.set_ylabel("predicted / measured")
         recipes = in_recipe_order(errors["recipe"], op)
-        legend(figure, colour_patches(recipe_colours(recipes)), 5, 0.8)
+        styles.legend(figure, styles.colour_patches(recipe_colours(recipes)), 5, 0.8)
     sizes = [int((errors["model"] == model).sum()) for model in models]
     within = [
         f"{names[model]} {percent(_share_within_band(errors, model), 0)} of "
@@ -132,10 +121,10 @@ def _share_within_band(errors: pd.DataFrame, model: str) -> float:
 def _times(axes: Axes, rows: pd.DataFrame, span: Any) -> None:
     axes.set_xscale("log")
     axes.set_yscale("log")
-    axes.fill_between(span, span * (1 - _BAND), span * (1 + _BAND), color=GRID, linewidth=0)
-    axes.plot(span, span, color=MUTED, linewidth=0.8)
+    axes.fill_between(span, span * (1 - _BAND), span * (1 + _BAND), color=styles.GRID, linewidth=0)
+    axes.plot(span, span, color=styles.MUTED, linewidth=0.8)
     _scatter(axes, rows, "model_s")
-    log_axis(axes.yaxis, "s")
+    styles.log_axis(axes.yaxis, "s")
     axes.set_xlim(*span)
 
 
@@ -144,14 +133,14 @@ def _ratios(axes: Axes, rows: pd.DataFrame, span: Any) -> None:
     _perfect_band(axes)
     _scatter(axes, rows.assign(ratio=_clipped_ratio(rows)), "ratio")
     _ratio_axis(axes)
-    log_axis(axes.xaxis, "s")
+    styles.log_axis(axes.xaxis, "s")
     axes.set_xlim(*span)
     axes.set_xlabel("measured time")
 
 
 def _perfect_band(axes: Axes) -> None:
-    axes.axhspan(1 - _BAND, 1 + _BAND, color=GRID, linewidth=0)
-    axes.axhline(1, color=MUTED, linewidth=0.8)
+    axes.axhspan(1 - _BAND, 1 + _BAND, color=styles.GRID, linewidth=0)
+    axes.axhline(1, color=styles.MUTED, linewidth=0.8)
 
 
 def _clipped_ratio(errors: pd.DataFrame) -> "pd.Series[float]":
@@ -161,26 +150,15 @@ def _clipped_ratio(errors: pd.DataFrame) -> "pd.Series[float]":
 
 def _scatter(axes: Axes, rows: pd.DataFrame, y: str) -> None:
     for recipe, group in thinned(rows, _MOST_DOTS).groupby("recipe"):
-        sns.scatterplot(
-            data=group,
-            x="median_s",
-            y=y,
-            ax=axes,
-            color=recipe_colour(str(recipe)),
-            edgecolor=PAPER,
-            linewidth=0.25,
-            s=13,
-            legend=False,
-        )
-    axes.set_xlabel("")
-    axes.set_ylabel("")
+        colour = recipe_colour(str(recipe))
+        styles.dots(axes, group["median_s"], group[y], colour, 13, edge=0.25)
 
 
 def _ratio_axis(axes: Axes) -> None:
     """A logarithmic axis of predicted / measured with ticks that people read."""
     axes.set_yscale("log")
     axes.set_ylim(_RATIO_LOW / 1.05, _RATIO_HIGH * 1.05)
-    fixed_ticks(axes.yaxis, _TICKS)
+    styles.fixed_ticks(axes.yaxis, _TICKS)
 
 
 def draw_error_by_regime(
@@ -196,8 +174,8 @@ def draw_error_by_regime(
     regimes = sorted({str(r) for r in errors["regime"]}, key=regime_rank)
     models, best = models_by_error(errors), best_model(errors)
     errors = errors.assign(ratio=_clipped_ratio(errors))
-    with look():
-        figure = new_figure(400)
+    with styles.look():
+        figure = styles.new_figure(400)
         axes = figure.subplots()
         _perfect_band(axes)
         _strips(axes, errors, regimes, models)
@@ -226,9 +204,9 @@ def draw_error_by_regime(
 def _models_legend(figure: Figure, models: Sequence[str], labels: Mapping[str, str]) -> None:
     names = {model: labels.get(model, model) for model in models}
     columns = min(6, max(1, _LETTERS // (max(map(len, names.values())) + 4)))
-    colours = model_colours(models)
+    colours = styles.model_colours(models)
     handles = [Patch(edgecolor=colours[m], fill=False, label=names[m]) for m in models]
-    legend(figure, handles, columns)
+    styles.legend(figure, handles, columns)
 
 
 def _worst_regime(errors: pd.DataFrame, best: str) -> str:
@@ -254,7 +232,7 @@ def _boxes(axes: Axes, errors: pd.DataFrame, regimes: list[str], models: list[st
         hue="model",
         order=regimes,
         hue_order=models,
-        palette=model_colours(models),
+        palette=styles.model_colours(models),
         ax=axes,
         width=_STRIP_WIDTH,
         gap=0.25,
@@ -268,18 +246,12 @@ def _boxes(axes: Axes, errors: pd.DataFrame, regimes: list[str], models: list[st
 
 def _strips(axes: Axes, errors: pd.DataFrame, regimes: list[str], models: list[str]) -> None:
     """Every point beside its box; seaborn's stripplot would jitter at random, a page must not."""
-    width, colours = _STRIP_WIDTH / len(models), model_colours(models)
+    width, colours = _STRIP_WIDTH / len(models), styles.model_colours(models)
     for number, model in enumerate(models):
         for place, regime in enumerate(regimes):
             rows = errors[(errors["model"] == model) & (errors["regime"] == regime)]
             ratio = thinned(rows, _MOST_STRIP_DOTS)["ratio"].to_numpy(dtype=float)
             jitter = (np.arange(len(ratio)) * 0.618034) % 1 - 0.5  # golden section: spreads evenly
             centre = place + (number - (len(models) - 1) / 2) * width
-            axes.scatter(
-                centre + jitter * width * 0.6,
-                ratio,
-                s=6,
-                color=colours[model],
-                alpha=0.45,
-                linewidth=0,
-            )
+            x = centre + jitter * width * 0.6
+            styles.dots(axes, x, ratio, colours[model], 6, alpha=0.45)

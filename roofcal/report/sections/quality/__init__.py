@@ -50,16 +50,12 @@ def _blocks(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:
         yield from writer.figures(draw_burst(analysis.frames[op]))
 
 
-def _tables(analysis: Analysis) -> Iterator[CsvTable]:
-    yield CsvTable(name=FILE, frame=analysis.quality)
-
-
 SECTION = Section(
     key="quality",
     title="Quality of the measurement",
     question="how",
     contents=whole_run,
     blocks=_blocks,
-    tables=_tables,
+    tables=lambda analysis: [CsvTable(name=FILE, frame=analysis.quality)],
     answer=_answer,
 )

@@ -5,24 +5,15 @@ from typing import Any, Final
 
 import pandas as pd
 import seaborn as sns
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import MaxNLocator
 
 from roofcal.core.records import Session
 from roofcal.report.data.drawing import in_recipe_order, op_colour, recipe_colour, recipe_colours
 from roofcal.report.data.quality import drift_fraction, minutes_since_start, sentinel_drift
 from roofcal.report.data.tidy import ok_rows
+from roofcal.report.kit import styles
 from roofcal.report.kit.numbers import MICROSECONDS, count_of, percent, scaled
 from roofcal.report.kit.pictures import Picture, thinned, thinning_note
-from roofcal.report.kit.styles import (
-    MUTED,
-    PAPER,
-    colour_patches,
-    legend,
-    log_axis,
-    look,
-    new_figure,
-    unit_axis,
-)
 
 _MOST_READINGS: Final = 500  # per op and panel
 _MOST_DOTS: Final = 1500
@@ -54,8 +45,8 @@ def draw_session(
     panels = (1 if drift else 0) + len(readings)
     if not panels:
         return None
-    with look():
-        figure = new_figure(50 + 125 * panels + (30 if panels == 1 else 0))
+    with styles.look():
+        figure = styles.new_figure(50 + 125 * panels + (30 if panels == 1 else 0))
         stack = list(figure.subplots(panels, 1, sharex=True, squeeze=False)[:, 0])
         if drift:
             _sentinel(stack[0], drift)
@@ -63,7 +54,7 @@ def draw_session(
             _reading(axes, timed, *reading)
         stack[-1].set_xlabel("minutes since the first session began")
         ops = [op for op in timed if len(timed[op])] if readings else list(drift)
-        legend(figure, colour_patches({op: op_colour(op) for op in ops}), 6, 0.8)
+        styles.legend(figure, styles.colour_patches({op: op_colour(op) for op in ops}), 6, 0.8)
         figure.align_ylabels()
     return Picture(
         key="session",
@@ -75,7 +66,7 @@ def draw_session(
 
 
 def _sentinel(axes: Any, drift: Mapping[str, pd.DataFrame]) -> None:
-    axes.axhline(0, color=MUTED, linewidth=0.8)
+    axes.axhline(0, color=styles.MUTED, linewidth=0.8)
     for op, rows in drift.items():
         sns.lineplot(
             data=rows.assign(percent=100 * (rows["ratio"] - 1)),
@@ -90,10 +81,7 @@ def _sentinel(axes: Any, drift: Mapping[str, pd.DataFrame]) -> None:
             linewidth=1,
         )
     axes.set(xlabel="", ylabel="sentinel, %")
-    axes.yaxis.set_major_locator(MaxNLocator(4))
-    axes.yaxis.set_major_formatter(
-        FuncFormatter(lambda value, _: f"{value:+.1f}".replace("-", "\N{MINUS SIGN}"))
-    )
+    styles.show_ticks(axes.yaxis, lambda value: f"{value:+.1f}".replace("-", "\N{MINUS SIGN}"), 4)
 
 
 def _reading(
@@ -104,7 +92,7 @@ def _reading(
         axes.scatter(drawn["minute"], drawn[column], s=5, color=op_colour(op), linewidth=0)
     axes.set(xlabel="", ylabel=name)
     axes.yaxis.set_major_locator(MaxNLocator(4))
-    unit_axis(axes.yaxis, unit)
+    styles.unit_axis(axes.yaxis, unit)
 
 
 def _drift_facts(drift: Mapping[str, pd.DataFrame]) -> list[str]:
@@ -137,26 +125,17 @@ def draw_burst(frame: pd.DataFrame) -> Picture | None:
     op = str(rows["op"].iloc[0])
     drawn = thinned(rows, _MOST_DOTS)
     recipes = in_recipe_order(rows["recipe"], op)
-    with look():
-        figure = new_figure(320)
+    with styles.look():
+        figure = styles.new_figure(320)
         axes = figure.subplots()
         axes.set_xscale("log")
-        axes.axhline(0, color=MUTED, linewidth=0.8)
+        axes.axhline(0, color=styles.MUTED, linewidth=0.8)
         for recipe in recipes:
-            sns.scatterplot(
-                data=drawn[drawn["recipe"] == recipe],
-                x="median_s",
-                y="slower",
-                ax=axes,
-                color=recipe_colour(recipe),
-                edgecolor=PAPER,
-                linewidth=0.3,
-                s=16,
-                legend=False,
-            )
-        log_axis(axes.xaxis, "s")
+            points, colour = drawn[drawn["recipe"] == recipe], recipe_colour(recipe)
+            styles.dots(axes, points["median_s"], points["slower"], colour, 16, edge=0.3)
+        styles.log_axis(axes.xaxis, "s")
         axes.set(xlabel="settled time", ylabel="settled over burst, %")
-        legend(figure, colour_patches(recipe_colours(recipes)), 5, 0.8)
+        styles.legend(figure, styles.colour_patches(recipe_colours(recipes)), 5, 0.8)
     return Picture(
         key="burst_against_settled",
         figure=figure,

@@ -4,7 +4,6 @@ from typing import Any, Final
 
 import numpy as np
 import pandas as pd
-import seaborn as sns
 from matplotlib.axes import Axes
 
 from roofcal.core.devices import DeviceSpec
@@ -13,17 +12,9 @@ from roofcal.ops import BY_NAME
 from roofcal.report.data.drawing import in_recipe_order, provider_marker, recipe_colour
 from roofcal.report.data.roofs import ceilings, stream_rates
 from roofcal.report.data.tidy import axes_of, row_of_largest, standard_rows
+from roofcal.report.kit import styles
 from roofcal.report.kit.numbers import count_of, scaled, shape_text
 from roofcal.report.kit.pictures import Picture, thinned, thinning_note
-from roofcal.report.kit.styles import (
-    DASHED_LEVEL,
-    MUTED,
-    PAPER,
-    log_axis,
-    look,
-    new_figure,
-    panel_grid,
-)
 
 _MOST_DOTS: Final = 1200  # per panel
 _ACROSS: Final = 2
@@ -40,9 +31,9 @@ def draw_roofline(
     op = str(rows["op"].iloc[0])
     rows = rows.assign(math_dtype=_math_dtypes(rows), intensity=rows["flops"] / rows["dram_bytes"])
     dtypes = [str(d) for d in dict.fromkeys(rows.sort_values("recipe")["math_dtype"])]
-    with look():
-        figure = new_figure(360 * -(-len(dtypes) // _ACROSS) + 20)
-        panels = panel_grid(figure, len(dtypes), _ACROSS, sharex=True, sharey=True)
+    with styles.look():
+        figure = styles.new_figure(360 * -(-len(dtypes) // _ACROSS) + 20)
+        panels = styles.panel_grid(figure, len(dtypes), _ACROSS, sharex=True, sharey=True)
         for axes, dtype in zip(panels, dtypes, strict=True):
             _panel(axes, rows[rows["math_dtype"] == dtype], dtype, calibration, spec)
         _name_axes(panels, rows)
@@ -93,18 +84,15 @@ def _panel(
 def _points(axes: Axes, rows: pd.DataFrame, recipe: str) -> None:
     several = rows["provider"].nunique() > 1
     for provider, group in rows.groupby("provider"):
-        sns.scatterplot(
-            data=group,
-            x="intensity",
-            y="achieved_flops_per_s",
-            ax=axes,
-            color=recipe_colour(recipe),
-            edgecolor=PAPER,
-            linewidth=0.3,
-            s=17,
+        styles.dots(
+            axes,
+            group["intensity"],
+            group["achieved_flops_per_s"],
+            recipe_colour(recipe),
+            17,
+            edge=0.3,
             marker=provider_marker(str(provider)),
             label=f"{recipe}, {provider}" if several else recipe,
-            legend=False,
         )
 
 
@@ -113,7 +101,7 @@ def _datasheet_roof(axes: Axes, span: Any, dtype: str, spec: DeviceSpec | None) 
     if spec is None or peak is None:
         return
     line = np.minimum(peak, span * spec.dram_bytes_per_s)
-    axes.plot(span, line, color=MUTED, linestyle=DASHED_LEVEL, linewidth=1.1)
+    axes.plot(span, line, color=styles.MUTED, linestyle=styles.DASHED_LEVEL, linewidth=1.1)
     axes.annotate(
         f"datasheet {scaled(peak, 'flop/s')}, {scaled(spec.dram_bytes_per_s, 'B/s')}",
         xy=(span[-1], peak),
@@ -121,7 +109,7 @@ def _datasheet_roof(axes: Axes, span: Any, dtype: str, spec: DeviceSpec | None) 
         textcoords="offset points",
         ha="right",
         va="bottom",
-        color=MUTED,
+        color=styles.MUTED,
         fontsize=10,
     )
 
@@ -136,8 +124,8 @@ def _calibrated_roof(axes: Axes, span: Any, recipe: str, calibration: Calibratio
 
 def _name_axes(panels: list[Axes], rows: pd.DataFrame) -> None:
     for number, axes in enumerate(panels):
-        log_axis(axes.yaxis, "flop/s")
-        log_axis(axes.xaxis, "", base=4)
+        styles.log_axis(axes.yaxis, "flop/s")
+        styles.log_axis(axes.xaxis, "", base=4)
         axes.set_ylim(bottom=rows["achieved_flops_per_s"].min() / 1.6)
         in_last_line = number // _ACROSS == (len(panels) - 1) // _ACROSS
         intensity = "arithmetic intensity, FLOP per byte of least traffic"

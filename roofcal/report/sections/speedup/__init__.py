@@ -8,7 +8,7 @@ from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.comparisons import best_gain
 from roofcal.report.data.op_pages import headline_op
 from roofcal.report.kit.blocks import Block, absence
-from roofcal.report.kit.columns import SIZES, count, ratio, seconds, text
+from roofcal.report.kit.columns import SIZES, count, ratio, seconds, text, texts
 from roofcal.report.kit.numbers import times
 from roofcal.report.kit.writer import SectionWriter
 from roofcal.report.section import CsvTable, Section, whole_run
@@ -16,8 +16,7 @@ from roofcal.report.sections.speedup.figures import draw_speedups
 
 FILE: Final = "speedups.csv"
 COLUMNS: Final = (
-    text("recipe", "recipe"),
-    text("provider", "provider"),
+    *texts("recipe", "provider"),
     count("world_size", "devices"),
     *SIZES,
     text("regime", "regime"),

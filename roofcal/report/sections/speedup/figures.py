@@ -10,7 +10,7 @@ from roofcal.report.data.drawing import in_recipe_order
 from roofcal.report.data.tidy import row_of_largest
 from roofcal.report.kit.numbers import TIMES, axis_text, count_of, shape_text, times
 from roofcal.report.kit.pictures import Picture
-from roofcal.report.kit.styles import look, new_figure, ratio_heat_map
+from roofcal.report.kit.styles import label_edges, look, new_figure, ratio_heat_map
 
 _SIZES: Final = ["m", "n", "k"]
 _MOST_ROWS: Final = 72
@@ -76,10 +76,7 @@ def _grid(table: pd.DataFrame, baseline: str, key: str) -> Picture | None:
             axes.set(xlabel="", ylabel="")
         for axes in grid.flat[len(recipes) :]:
             axes.set_visible(False)
-        for axes in grid[:, 0]:
-            axes.set_ylabel(f"n {TIMES} k")
-        for axes in grid[-1]:
-            axes.set_xlabel("m")
+        label_edges(grid, "m", f"n {TIMES} k")
     weight_count, token_count = len(_weights(table)), table["m"].nunique()
     note = ""
     if (len(kept), len(tokens)) != (weight_count, token_count):

@@ -12,7 +12,7 @@ from roofcal.report.data.tidy import MODEL, models_in
 from roofcal.report.kit.blocks import Block, Prose
 from roofcal.report.kit.columns import code, count, fraction, text
 from roofcal.report.kit.writer import SectionWriter
-from roofcal.report.section import CsvTable, Section, filled_table
+from roofcal.report.section import Section, filled_table
 
 FILE: Final = "transfer.csv"
 _STATISTICS: Final = ("mape", "median_error", "coverage")
@@ -92,15 +92,11 @@ def _blocks(table: pd.DataFrame, writer: SectionWriter) -> Iterator[Block]:
     yield writer.table("transfers", name, table, COLUMNS, FILE)
 
 
-def _tables(table: pd.DataFrame) -> Iterator[CsvTable]:
-    return filled_table(FILE, table[list(KEYS)])
-
-
 SECTION = Section(
     key="transfer",
     title="Calibrations of other environments",
     question="trust",
     contents=_contents,
     blocks=_blocks,
-    tables=_tables,
+    tables=lambda table: filled_table(FILE, table[list(KEYS)]),
 )
