@@ -20,32 +20,32 @@ class DerivedTable:
 
 
 def derived_table(
-    run: Run, name: str, columns: Sequence[str], numbers: Sequence[str]
+    run: Run, name: str, labels: Sequence[str], numbers: Sequence[str]
 ) -> DerivedTable:
     """The file `name` of a run; raises as read_derived."""
-    rows = read_derived(run.derived / name, columns, numbers)
+    rows = read_derived(run.derived / name, labels, numbers)
     return DerivedTable(name=name, rows=rows, command=derived_command(run, name))
 
 
-def read_derived(path: Path, columns: Sequence[str], numbers: Sequence[str]) -> pd.DataFrame:
+def read_derived(path: Path, labels: Sequence[str], numbers: Sequence[str]) -> pd.DataFrame:
     """The rows of a CSV file; empty without the file.
 
     Args:
         path: the file.
-        columns: the columns that it must have.
-        numbers: those of them that must hold numbers alone.
+        labels: columns that it must have.
+        numbers: further ones, which must hold numbers alone.
 
     Raises:
         ReportError: the file lacks a column, or holds text among numbers.
     """
     if not path.is_file():
-        return pd.DataFrame(columns=list(columns))
+        return pd.DataFrame(columns=[*labels, *numbers])
     way_out = "delete it and run `make study` again"
     try:
         table = pd.read_csv(path, keep_default_na=False, na_values=[""])
     except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
         raise ReportError(f"{path}: is no CSV file ({error}); {way_out}") from None
-    missing = [name for name in columns if name not in table.columns]
+    missing = [name for name in (*labels, *numbers) if name not in table.columns]
     if missing:
         raise ReportError(f"{path}: column {', '.join(missing)} is missing; {way_out}")
     for name in numbers:

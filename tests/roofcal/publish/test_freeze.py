@@ -16,7 +16,7 @@ from roofcal.models import calibrated
 from roofcal.ops.time_models import Sources
 from roofcal.publish.freeze import PublishError, publish
 from roofcal.publish.manifest import read_manifest
-from roofcal.report.sections.llm.table import NEEDED
+from roofcal.report.sections.llm import LABELS, NUMBERS
 from tests.paths import ROOT
 from tests.roofcal.calibrate.probe_runs import ENVIRONMENT, write_run
 from tests.roofcal.models.runs import calibration, product
@@ -77,7 +77,7 @@ def test_learning_curves_are_frozen_where_there_are_some(run: Path, tmp_path: Pa
 
 def test_the_language_models_are_frozen_where_there_are_any(run: Path, tmp_path: Path) -> None:
     assert "llm.csv" not in content(publish(run, tmp_path / "a", DEVICES))
-    header = (",".join(NEEDED) + "\n").encode()
+    header = (",".join((*LABELS, *NUMBERS)) + "\n").encode()
     (run / "llm.csv").write_bytes(header)
     assert content(publish(run, tmp_path / "b", DEVICES))["llm.csv"] == header
 

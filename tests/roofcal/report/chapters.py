@@ -1,12 +1,16 @@
 """The blocks and the CSV files that a run has in the report."""
 
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from roofcal.core.devices import DeviceSpec
 from roofcal.report.chapter import Chapter, ChapterBuilder, section_writer
-from roofcal.report.data.analysis import Analysis
+from roofcal.report.data.analysis import Analysis, analyse
+from roofcal.report.data.loading import load_run
 from roofcal.report.kit.writer import figure_prefixes
 from roofcal.report.page import SECTIONS
 
@@ -15,6 +19,16 @@ ANCHOR = "x"
 
 def chapter_of(analysis: Analysis) -> Chapter:
     return ChapterBuilder(analysis).chapter(ANCHOR, 0)
+
+
+def analysis_with(
+    write: Callable[[Path], None], run: Path, spec: DeviceSpec, parent: Path
+) -> Analysis:
+    """The analysis of a copy of a run, in `parent`, to which `write` has added a derived file."""
+    copy = parent / run.parent.name / run.name
+    shutil.copytree(run, copy)
+    write(copy)
+    return analyse(load_run(copy), spec)
 
 
 def blocks_of(analysis: Analysis, key: str) -> list[Any]:

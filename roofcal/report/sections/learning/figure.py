@@ -11,11 +11,25 @@ from roofcal.report.data.op_pages import headline_op
 from roofcal.report.kit import styles
 from roofcal.report.kit.numbers import count_of, percent
 from roofcal.report.kit.pictures import Picture
-from roofcal.report.sections.learning.table import middle_repetitions
 
+CURVE: Final = ("op", "recipe", "provider")
 _PROBES: Final = (8, 10, 12, 15, 20, 30, 50, 80, 120, 200, 300, 500)
 _PERCENT: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 _ACROSS: Final = 4
+
+
+def middle_repetitions(curves: pd.DataFrame) -> pd.DataFrame:
+    """One row per curve and number of probes: the middle repetition of each error, MAPE's range."""
+    rows = curves.groupby([*CURVE, "probes"], sort=False, as_index=False)
+    return rows.agg(
+        held_out=("held_out", "first"),
+        repetitions=("repetition", "nunique"),
+        mape=("mape", "median"),
+        mape_low=("mape", "min"),
+        mape_high=("mape", "max"),
+        median=("median", "median"),
+        p95=("p95", "median"),
+    )
 
 
 def draw_learning(table: pd.DataFrame) -> Picture | None:

@@ -7,13 +7,14 @@ import pytest
 from roofcal.report.data.derived import read_derived
 from roofcal.report.data.loading import ReportError
 
-NEEDED = ("recipe", "error")
+LABELS = ("recipe",)
+NUMBERS = ("error",)
 
 
 def test_rows_are_read_and_words_like_none_stay_words(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_text("recipe,error\nnone,0.5\nNA,\n")
-    table = read_derived(path, NEEDED, ("error",))
+    table = read_derived(path, LABELS, NUMBERS)
     assert list(table["recipe"]) == ["none", "NA"]
     assert table["error"].isna().tolist() == [False, True]
 
@@ -21,9 +22,9 @@ def test_rows_are_read_and_words_like_none_stay_words(tmp_path: Path) -> None:
 def test_no_file_and_a_header_alone_are_empty_with_their_columns(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     for _ in range(2):
-        table = read_derived(path, NEEDED, ("error",))
+        table = read_derived(path, LABELS, NUMBERS)
         assert table.empty
-        assert list(table.columns) == list(NEEDED)
+        assert list(table.columns) == ["recipe", "error"]
         path.write_text("recipe,error\n")
 
 
@@ -41,4 +42,4 @@ def test_a_damaged_file_is_named_with_the_way_out(
 ) -> None:
     (tmp_path / "x.csv").write_bytes(content)
     with pytest.raises(ReportError, match=rf"x\.csv: {says}.* run `make study` again"):
-        read_derived(tmp_path / "x.csv", NEEDED, ("error",))
+        read_derived(tmp_path / "x.csv", LABELS, NUMBERS)

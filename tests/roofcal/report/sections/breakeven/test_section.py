@@ -1,64 +1,63 @@
 """The break-even map in the report: read, summed up, drawn with its table and its command."""
 
-import shutil
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from roofcal.core.devices import DeviceSpec
-from roofcal.report.data.analysis import Analysis, analyse
+from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.derived import read_derived
-from roofcal.report.data.loading import ReportError, load_run
+from roofcal.report.data.loading import ReportError
 from roofcal.report.data.provenance import commands
 from roofcal.report.kit.blocks import FigureBlock, Prose, Table
-from roofcal.report.sections.breakeven.table import COLUMNS, FILE, NEEDED, NUMBERS, smallest_m
+from roofcal.report.sections.breakeven import COLUMNS, FILE, LABELS, NUMBERS, smallest_m
 from tests.roofcal.report.break_evens import made_up_map, write_map
-from tests.roofcal.report.chapters import blocks_of, csv_tables
+from tests.roofcal.report.chapters import analysis_with, blocks_of, csv_tables
 
 
 @pytest.fixture(scope="module")
 def mapped(folder: Path, h200: DeviceSpec, tmp_path_factory: pytest.TempPathFactory) -> Analysis:
     """The made-up run with a map."""
-    copy = tmp_path_factory.mktemp("mapped") / folder.parent.name / folder.name
-    shutil.copytree(folder, copy)
-    write_map(copy)
-    return analyse(load_run(copy), h200)
+    return analysis_with(write_map, folder, h200, tmp_path_factory.mktemp("mapped"))
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:
     write_map(tmp_path)
-    pd.testing.assert_frame_equal(read_derived(tmp_path / FILE, NEEDED, NUMBERS), made_up_map())
+    pd.testing.assert_frame_equal(read_derived(tmp_path / FILE, LABELS, NUMBERS), made_up_map())
 
 
 def test_no_file_and_a_header_alone_are_an_empty_map(tmp_path: Path) -> None:
-    assert read_derived(tmp_path / FILE, NEEDED, NUMBERS).empty
-    (tmp_path / "breakeven.csv").write_text(",".join(NEEDED) + "\n")
-    assert read_derived(tmp_path / FILE, NEEDED, NUMBERS).empty
+    assert read_derived(tmp_path / FILE, LABELS, NUMBERS).empty
+    (tmp_path / "breakeven.csv").write_text(",".join((*LABELS, *NUMBERS)) + "\n")
+    assert read_derived(tmp_path / FILE, LABELS, NUMBERS).empty
 
 
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("recipe,pass\n", "column casts, m, n, k, .* is missing"),
+        ("recipe,pass\n", "column casts, class, m, n, .* is missing"),
         ("", "is no CSV file"),
-        (",".join(NEEDED) + "\nfp8,forward,none,x,1,1,1,1,1,slower,1,1,1\n", "column m holds"),
+        (
+            ",".join((*LABELS, *NUMBERS)) + "\nfp8,forward,none,slower,x,1,1,1,1,1,1,1,1\n",
+            "column m holds",
+        ),
     ],
 )
 def test_a_damaged_map_is_named(tmp_path: Path, text: str, says: str) -> None:
     (tmp_path / "breakeven.csv").write_text(text)
     with pytest.raises(ReportError, match=rf"breakeven\.csv: {says}.* run `make study` again"):
-        read_derived(tmp_path / FILE, NEEDED, NUMBERS)
+        read_derived(tmp_path / FILE, LABELS, NUMBERS)
 
 
 def test_each_weight_has_one_answer() -> None:
-    found = smallest_m(made_up_map())
-    assert len(found) == 2 * 2 * 2 * 2
-    small, large = found.to_dict("records")[:2]
+    smallest = smallest_m(made_up_map())
+    assert len(smallest) == 2 * 2 * 2 * 2
+    small, large = smallest.to_dict("records")[:2]
     assert (small["n"], small["breakeven_m_low"], small["breakeven_m"]) == (512, 64, 64)
     assert (small["breakeven_m_high"], small["best"]) == (256, 1.6)
     assert pd.isna(large["breakeven_m_high"])
-    assert [column.key for column in COLUMNS] == list(found.columns)
+    assert [column.key for column in COLUMNS] == list(smallest.columns)
 
 
 def test_the_section_has_figure_table_and_command(mapped: Analysis) -> None:

@@ -1,42 +1,38 @@
 """Language models in the report: read, summed up, drawn with their table and their command."""
 
-import shutil
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from roofcal.core.devices import DeviceSpec
-from roofcal.report.data.analysis import Analysis, analyse
+from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.derived import read_derived
-from roofcal.report.data.loading import ReportError, load_run
+from roofcal.report.data.loading import ReportError
 from roofcal.report.data.provenance import commands
 from roofcal.report.kit.blocks import FigureBlock, Prose, Table
-from roofcal.report.sections.llm.table import COLUMNS, FILE, NEEDED, NUMBERS, one_row_per_cut
-from tests.roofcal.report.chapters import blocks_of, csv_tables
+from roofcal.report.sections.llm import COLUMNS, FILE, LABELS, NUMBERS, one_row_per_cut
+from tests.roofcal.report.chapters import analysis_with, blocks_of, csv_tables
 from tests.roofcal.report.estimates import made_up_estimates, write_estimates
 
 
 @pytest.fixture(scope="module")
 def estimated(folder: Path, h200: DeviceSpec, tmp_path_factory: pytest.TempPathFactory) -> Analysis:
     """The made-up run with estimates."""
-    copy = tmp_path_factory.mktemp("estimated") / folder.parent.name / folder.name
-    shutil.copytree(folder, copy)
-    write_estimates(copy)
-    return analyse(load_run(copy), h200)
+    return analysis_with(write_estimates, folder, h200, tmp_path_factory.mktemp("estimated"))
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:
     write_estimates(tmp_path)
     pd.testing.assert_frame_equal(
-        read_derived(tmp_path / FILE, NEEDED, NUMBERS), made_up_estimates()
+        read_derived(tmp_path / FILE, LABELS, NUMBERS), made_up_estimates()
     )
 
 
 def test_no_file_and_a_header_alone_are_no_estimates(tmp_path: Path) -> None:
-    assert read_derived(tmp_path / FILE, NEEDED, NUMBERS).empty
-    (tmp_path / "llm.csv").write_text(",".join(NEEDED) + "\n")
-    assert read_derived(tmp_path / FILE, NEEDED, NUMBERS).empty
+    assert read_derived(tmp_path / FILE, LABELS, NUMBERS).empty
+    (tmp_path / "llm.csv").write_text(",".join((*LABELS, *NUMBERS)) + "\n")
+    assert read_derived(tmp_path / FILE, LABELS, NUMBERS).empty
 
 
 @pytest.mark.parametrize(
@@ -45,7 +41,7 @@ def test_no_file_and_a_header_alone_are_no_estimates(tmp_path: Path) -> None:
         ("model,recipe\n", "column fits, tensor_parallel, .* is missing"),
         ("", "is no CSV file"),
         (
-            ",".join(NEEDED) + "\nx,bf16,yes,two" + ",1" * (len(NEEDED) - 4) + "\n",
+            ",".join((*LABELS, *NUMBERS)) + "\nx,bf16,yes,two" + ",1" * len(NUMBERS[1:]) + "\n",
             "column tensor_p",
         ),
     ],
@@ -53,19 +49,19 @@ def test_no_file_and_a_header_alone_are_no_estimates(tmp_path: Path) -> None:
 def test_a_damaged_file_is_named(tmp_path: Path, text: str, says: str) -> None:
     (tmp_path / "llm.csv").write_text(text)
     with pytest.raises(ReportError, match=rf"llm\.csv: {says}.* run `make study` again"):
-        read_derived(tmp_path / FILE, NEEDED, NUMBERS)
+        read_derived(tmp_path / FILE, LABELS, NUMBERS)
 
 
 def test_each_cut_is_one_row_with_its_largest_batch() -> None:
-    found = one_row_per_cut(made_up_estimates())
-    assert len(found) == 7
-    first, without = found.iloc[0], found.iloc[3]
+    cuts = one_row_per_cut(made_up_estimates())
+    assert len(cuts) == 7
+    first, without = cuts.iloc[0], cuts.iloc[3]
     assert first["decode_step_s"] == pytest.approx(1e-3 * 1.05)
     assert first["most"] == pytest.approx(20 / 2e-3)
     assert first["most_low"] < first["most"] < first["most_high"]
     assert without["fits"] == "no"
     assert pd.isna(without["most"])
-    assert {column.key for column in COLUMNS} <= set(found.columns)
+    assert {column.key for column in COLUMNS} <= set(cuts.columns)
 
 
 def test_the_section_has_figure_table_and_command(estimated: Analysis) -> None:
