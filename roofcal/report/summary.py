@@ -132,7 +132,7 @@ def _ceilings(analysis: Analysis) -> Iterator[str]:
     ordered = rows.sort_values("value", ascending=False).to_dict("records")
     shown = [r for n, r in enumerate(ordered) if n == 0 or r["name"].split(".")[-2] == "bf16"]
     parts = [
-        f"{scaled(row['value'], 'flop/s')} in {_recipe_text(row)}{_datasheet_text(row)}"
+        f"{scaled(row['value'], 'flop/s')} in {_contender_text(row)}{_datasheet_text(row)}"
         for row in shown
     ]
     if parts:
@@ -141,7 +141,7 @@ def _ceilings(analysis: Analysis) -> Iterator[str]:
         yield f"Memory copies at {scaled(row['value'], 'B/s')}{_datasheet_text(row)}."
 
 
-def _recipe_text(constant: Mapping[Any, Any]) -> str:
+def _contender_text(constant: Mapping[Any, Any]) -> str:
     """`bf16 by cublaslt`, of a constant `gemm.<provider>.<recipe>.<constant>`."""
     _, *provider, recipe, _ = str(constant["name"]).split(".")
     return " by ".join([recipe, *provider])
@@ -203,8 +203,7 @@ def _errors(analysis: Analysis) -> Iterator[str]:
             f"{count_of(int(row['count']), 'point')} (median {percent(row['median_abs_error'])}, "
             f"95th percentile {percent(row['p95_abs_error'])}; "
             f"{percent(row['coverage'], 0)} inside their 95 % intervals); "
-            f"{_worst_regime(analysis, op)}{_errors_by_provider(analysis, op)}"
-            f"{_errors_of_other_models(analysis, op)}."
+            f"{_worst_regime(analysis, op)}{_other_errors(analysis, op)}."
         )
 
 
@@ -230,21 +229,20 @@ def _worst_regime(analysis: Analysis, op: str) -> str:
     return f"worst regime {worst['regime']}, {percent(worst['mape'])}"
 
 
-def _errors_by_provider(analysis: Analysis, op: str) -> str:
-    errors = analysis.errors
-    rows = {
-        p: prediction_errors.error_of(errors, MODEL, op=op, provider=p)
-        for p in prediction_errors.providers_in(errors, op)
+def _other_errors(analysis: Analysis, op: str) -> str:
+    """The MAPE of the calibrated model by provider, and that of the other models."""
+    table = analysis.errors
+    providers = prediction_errors.providers_in(table, op)
+    models = _OTHER_MODELS | {m: f"the model {label}" for m, label in analysis.labels.items()}
+    by_provider = {
+        name: prediction_errors.error_of(table, MODEL, op=op, provider=name) for name in providers
     }
-    parts = [f"{name} {percent(row['mape'])}" for name, row in rows.items() if row is not None]
-    return f"; by provider: {', '.join(parts)}" if parts else ""
-
-
-def _errors_of_other_models(analysis: Analysis, op: str) -> str:
-    names = _OTHER_MODELS | {m: f"the model {label}" for m, label in analysis.labels.items()}
-    rows = {
-        name: prediction_errors.error_of(analysis.errors, model, op=op)
-        for model, name in names.items()
+    by_model = {
+        name: prediction_errors.error_of(table, model, op=op) for model, name in models.items()
     }
-    parts = [f"{name} {percent(row['mape'])}" for name, row in rows.items() if row is not None]
-    return f". For comparison: {', '.join(parts)}" if parts else ""
+    text = ""
+    for start, rows in (("; by provider: ", by_provider), (". For comparison: ", by_model)):
+        errors = {name: row["mape"] for name, row in rows.items() if row is not None}
+        parts = [f"{name} {percent(mape)}" for name, mape in errors.items()]
+        text += f"{start}{', '.join(parts)}" if parts else ""
+    return text

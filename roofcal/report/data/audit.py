@@ -31,20 +31,18 @@ def violations(frame: pd.DataFrame, cache_bytes: float | None = None) -> pd.Data
     rows = ok_rows(frame)
     rows = rows[rows["cache"] == "cold"]
     roofs = {"datasheet": "datasheet_s", "calibrated": "calibrated_bound_s"}
-    parts = [_faster(rows, bound, column, cache_bytes) for bound, column in roofs.items()]
+    parts = []
+    for bound, column in roofs.items():
+        faster = rows[rows["ci95_high_s"] < rows[column]]
+        factor = faster[column] / faster["median_s"]
+        faster = faster.assign(bound=bound, bound_s=faster[column], factor=factor)
+        causes = [_cause(row, bound, cache_bytes) for row in faster.to_dict("records")]
+        parts.append(faster.assign(cause=pd.Series(causes, index=faster.index, dtype=object)))
     head = ["op", "provider", "recipe", *axes_of(frame), *PROTOCOL, "regime"]
     columns = [*head, "median_s", "ci95_high_s", *VIOLATION_COLUMNS, "achieved_flops_per_s"]
     columns += ["achieved_bytes_per_s", "sm_clock_hz", "point_id"]
-    faster = pd.concat([part for part in parts if not part.empty] or [parts[0]], ignore_index=True)
-    return faster.sort_values(["bound", "factor"], ascending=False)[columns].reset_index(drop=True)
-
-
-def _faster(rows: pd.DataFrame, bound: str, column: str, cache_bytes: float | None) -> pd.DataFrame:
-    faster = rows[rows["ci95_high_s"] < rows[column]]
-    least = faster[column]
-    faster = faster.assign(bound=bound, bound_s=least, factor=least / faster["median_s"])
-    causes = [_cause(row, bound, cache_bytes) for row in faster.to_dict("records")]
-    return faster.assign(cause=pd.Series(causes, index=faster.index, dtype=object))
+    both = pd.concat([part for part in parts if not part.empty] or [parts[0]], ignore_index=True)
+    return both.sort_values(["bound", "factor"], ascending=False)[columns].reset_index(drop=True)
 
 
 def _cause(row: dict[Any, Any], bound: str, cache_bytes: float | None) -> str:

@@ -5,7 +5,7 @@ A claim does not hold if the whole 95 % interval of our number lies outside of w
 records, a datasheet or a calibration are missing, and the reason names what is.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final, Literal
@@ -51,16 +51,12 @@ def _verdict(entry: Entry, evidence: Evidence) -> Verdict:
         ours = own_number(entry, test, evidence, entry.points, base)
     except Untestable as reason:
         return Verdict(entry=entry, word="cannot be tested", reason=str(reason))
-    word: Word = "holds" if _allows(test, entry.value, ours) else "does not hold"
+    # it holds if any part of our interval lies within what the claim allows
+    enough = test.relation == "<=" or ours.high >= entry.value * (1 - test.tolerance)
+    not_too_much = test.relation == ">=" or ours.low <= entry.value * (1 + test.tolerance)
+    word: Word = "holds" if enough and not_too_much else "does not hold"
     as_source = _as_source(entry, test, evidence)
     return Verdict(entry=entry, word=word, ours=ours, as_source=as_source)
-
-
-def _allows(test: Expression, value: float, ours: OwnNumber) -> bool:
-    """Whether any part of our interval lies within what the claim allows."""
-    enough = test.relation == "<=" or ours.high >= value * (1 - test.tolerance)
-    not_too_much = test.relation == ">=" or ours.low <= value * (1 + test.tolerance)
-    return enough and not_too_much
 
 
 def _as_source(entry: Entry, test: Expression, evidence: Evidence) -> OwnNumber | None:
@@ -116,9 +112,8 @@ def own_text(number: OwnNumber | None, verdict: Verdict) -> str:
 
 
 def _with_unit(value: float, verdict: Verdict) -> str:
-    quantity = verdict.entry.test.quantity if verdict.entry.test else ""
-    unit = {"speedup": "x", "time_us": " us", "tflops": " TFLOP/s"}.get(quantity, "")
-    return f"{value:.4g}{unit}"
+    unit = UNITS.get(verdict.entry.test.quantity if verdict.entry.test else "", "")
+    return f"{value:.4g}{'' if unit in ('', 'x') else ' '}{unit}"
 
 
 def as_row(verdict: Verdict) -> Mapping[str, Any]:
@@ -157,27 +152,25 @@ def as_row(verdict: Verdict) -> Mapping[str, Any]:
 def as_text(device: str, environment: str, verdicts: Sequence[Verdict]) -> str:
     """The verdicts of one device by source, for the terminal."""
     lines = [f"{device}, {environment}", f"  {counts_text(verdicts)}"]
-    for _, group in groupby(verdicts, key=lambda verdict: verdict.entry.ledger.ledger):
-        lines += ["", *_lines_of_source(list(group))]
+    for ledger, group in groupby(verdicts, key=lambda verdict: verdict.entry.ledger):
+        lines += ["", f"{ledger.title} ({ledger.date})"]
+        lines.append(f"  {ledger.url or 'no public address'}; made on {ledger.hardware}")
+        of_source = list(group)
+        width = max(len(source_text(verdict)) for verdict in of_source)
+        for verdict in of_source:
+            number = f"{source_text(verdict):>{width}}"
+            lines.append(f"  {verdict.word:<16}  {number}  {verdict.entry.says}")
+            lines.append(f"  {'':<16}  {'':>{width}}    {_explanation(verdict)}")
     return "\n".join(lines)
 
 
-def _lines_of_source(verdicts: Sequence[Verdict]) -> Iterator[str]:
-    ledger = verdicts[0].entry.ledger
-    yield f"{ledger.title} ({ledger.date})"
-    yield f"  {ledger.url or 'no public address'}; made on {ledger.hardware}"
-    width = max(len(source_text(verdict)) for verdict in verdicts)
-    for verdict in verdicts:
-        yield f"  {verdict.word:<16}  {source_text(verdict):>{width}}  {verdict.entry.says}"
-        explanation = verdict.reason or f"ours {own_text(verdict.ours, verdict)}"
-        yield f"  {'':<16}  {'':>{width}}    {explanation}{_as_source_text(verdict)}"
-
-
-def _as_source_text(verdict: Verdict) -> str:
+def _explanation(verdict: Verdict) -> str:
+    """Our number, also timed as the source timed it, or why there is none."""
+    text = verdict.reason or f"ours {own_text(verdict.ours, verdict)}"
     test = verdict.entry.test
-    if verdict.as_source is None or test is None or test.as_source is None:
-        return ""
-    return f"; {test.as_source.label}: {own_text(verdict.as_source, verdict)}"
+    if verdict.as_source and test and test.as_source:
+        text += f"; {test.as_source.label}: {own_text(verdict.as_source, verdict)}"
+    return text
 
 
 def as_document(device: str, environment: str, verdicts: Sequence[Verdict]) -> dict[str, Any]:

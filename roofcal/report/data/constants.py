@@ -12,18 +12,8 @@ from roofcal.ops.page import ConstantText
 from roofcal.report.data.op_pages import constant_ranks, constant_texts
 
 COLUMNS: Final = (
-    "group",
-    "name",
-    "label",
-    "value",
-    "ci95_low",
-    "ci95_high",
-    "unit",
-    "datasheet",
-    "fraction",
-    "choice",
-    "evidence",
-    "headline",
+    *("group", "name", "label", "value", "ci95_low", "ci95_high", "unit", "datasheet"),
+    *("fraction", "choice", "evidence", "headline"),
 )
 DEVICE_GROUP: Final = "device"
 

@@ -23,18 +23,10 @@ _OP_COLOURS: Final = ("blue", "vermillion", "green", "orange", "purple", "sky", 
 
 
 @cache
-def _colour_names() -> dict[str, str]:
-    return {recipe: name for op in FOLDERS for recipe, name in page_of(op).colours.items()}
-
-
-@cache
-def _markers() -> dict[str, str]:
-    return {provider: mark for op in FOLDERS for provider, mark in page_of(op).markers.items()}
-
-
 def recipe_colour(recipe: str) -> str:
     """The colour of a recipe; a recipe that no op gives one always gets the same spare one."""
-    name = _colour_names().get(recipe)
+    names = [page_of(op).colours.get(recipe) for op in FOLDERS]
+    name = next(filter(None, reversed(names)), None)
     return styles.COLOURS[name] if name else styles.spare_choice(recipe, styles.SPARE_COLOURS)
 
 
@@ -43,9 +35,12 @@ def recipe_colours(recipes: Iterable[str]) -> dict[str, str]:
     return {recipe: recipe_colour(recipe) for recipe in recipes}
 
 
+@cache
 def provider_marker(provider: str) -> str:
     """The marker of a provider; one that no op gives a marker always gets the same spare one."""
-    return _markers().get(provider) or styles.spare_choice(provider, styles.SPARE_MARKERS)
+    markers = [page_of(op).markers.get(provider) for op in FOLDERS]
+    spare = styles.spare_choice(provider, styles.SPARE_MARKERS)
+    return next(filter(None, reversed(markers)), None) or spare
 
 
 def provider_lines(providers: Iterable[str], dashes: Mapping[str, Any]) -> list[Line2D]:
@@ -65,11 +60,8 @@ def in_recipe_order(recipes: Iterable[str], op: str) -> list[str]:
 
     Recipes that it does not declare come last, in the order of their first appearance.
     """
-    declared = BY_NAME[op].recipes
-    return sorted(
-        dict.fromkeys(map(str, recipes)),
-        key=lambda name: declared.index(name) if name in declared else len(declared),
-    )
+    ranks = {name: rank for rank, name in enumerate(BY_NAME[op].recipes)}
+    return sorted(dict.fromkeys(map(str, recipes)), key=lambda name: ranks.get(name, len(ranks)))
 
 
 def draw_bandwidth_levels(

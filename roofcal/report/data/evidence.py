@@ -28,6 +28,12 @@ PROTOCOL: Final[Where] = {
     "repeat": 0,
     "world_size": 1,
 }
+# Quantity -> column of the work that is done per second
+_WORK: Final = {
+    "tflops": "flops",
+    "fraction_of_peak": "flops",
+    "fraction_of_bandwidth": "dram_bytes",
+}
 Row = dict[str, Any]
 
 
@@ -113,7 +119,14 @@ def _number_of_constant(name: str, quantity: Quantity, evidence: Evidence) -> Ow
     if name not in constants:
         raise Untestable(f"the calibration of this run has no {name}")
     constant = constants[name]
-    scale = 1e6 if quantity == "time_us" else 1 / _bandwidth(quantity, evidence.datasheet)
+    scale = 1e6
+    if quantity != "time_us":
+        datasheet = evidence.datasheet
+        of_memory = quantity == "fraction_of_bandwidth"
+        bandwidth = datasheet.dram_bytes_per_s if of_memory else datasheet.link_bytes_per_s
+        if bandwidth is None:
+            raise Untestable(f"config/devices/{datasheet.device}.yaml states no link_gb_per_s")
+        scale = 1 / bandwidth
     return OwnNumber(
         value=constant.value * scale,
         low=constant.ci95_low * scale,
@@ -122,26 +135,16 @@ def _number_of_constant(name: str, quantity: Quantity, evidence: Evidence) -> Ow
     )
 
 
-def _bandwidth(quantity: Quantity, datasheet: DeviceSpec) -> float:
-    if quantity == "fraction_of_bandwidth":
-        return datasheet.dram_bytes_per_s
-    if datasheet.link_bytes_per_s is None:
-        raise Untestable(f"config/devices/{datasheet.device}.yaml states no link_gb_per_s")
-    return datasheet.link_bytes_per_s
-
-
 def _rows(entry: Entry, evidence: Evidence, points: Where) -> list[Row]:
     """Rows with a time among those that `points` selects; raises Untestable without any."""
     op = str(entry.test.op if entry.test else None)
     if entry.awaited:
         raise Untestable(f"op {op} is not built yet")
-    frame = evidence.frame(op)
-    if frame is None:
+    selected = evidence.frame(op)
+    if selected is None:
         raise Untestable(f"op {op} is not among the records of this device")
-    chosen = pd.Series(data=True, index=frame.index)
     for column, value in (PROTOCOL | points).items():
-        chosen &= frame[column] == value
-    selected = frame[chosen]
+        selected = selected[selected[column] == value]
     if selected.empty:
         conditions = ", ".join(f"{column} {value}" for column, value in points.items())
         raise Untestable(f"no point of {op} with {conditions}")
@@ -164,11 +167,10 @@ def _fastest(test: Expression, rows: list[Row]) -> Row:
     if len(rows) > 1 and test.pick == "only":
         which = "; ".join(_point_text(row) for row in rows)
         raise Untestable(f"the claim means one point, and there are {which}")
-    if test.quantity in ("tflops", "fraction_of_peak"):
-        return max(rows, key=lambda row: float(row["flops"] / row["median_s"]))
-    if test.quantity == "fraction_of_bandwidth":
-        return max(rows, key=lambda row: float(row["dram_bytes"] / row["median_s"]))
-    return min(rows, key=lambda row: float(row["median_s"]))
+    work = _WORK.get(test.quantity)
+    if work is None:
+        return min(rows, key=lambda row: float(row["median_s"]))
+    return max(rows, key=lambda row: float(row[work] / row["median_s"]))
 
 
 def _speedup(row: Row, base: Row) -> OwnNumber:
@@ -186,20 +188,17 @@ def _number_of_row(test: Expression, row: Row, evidence: Evidence) -> OwnNumber:
     if test.quantity == "time_us":
         value, low, high = (float(seconds) * 1e6 for seconds in times)
     else:
-        value, high, low = (_work(test, row, evidence) / float(seconds) for seconds in times)
+        work = float(row[_WORK[test.quantity]]) / _unit_rate(test, row, evidence)
+        value, high, low = (work / float(seconds) for seconds in times)
     return OwnNumber(value=value, low=low, high=high, basis=_point_text(row))
 
 
-def _work(test: Expression, row: Row, evidence: Evidence) -> float:
-    """The work that gives the quantity once it is divided by seconds."""
+def _unit_rate(test: Expression, row: Row, evidence: Evidence) -> float:
+    """The rate that a quantity counts as 1: 1 TFLOP/s, or that of the datasheet."""
     if test.quantity == "tflops":
-        return float(row["flops"]) / 1e12
+        return 1e12
     if test.quantity == "fraction_of_bandwidth":
-        return float(row["dram_bytes"]) / evidence.datasheet.dram_bytes_per_s
-    return float(row["flops"]) / _peak(row, evidence)
-
-
-def _peak(row: Row, evidence: Evidence) -> float:
+        return evidence.datasheet.dram_bytes_per_s
     op = BY_NAME[row["op"]]
     dtype = op.work(row["recipe"], {axis: int(row[axis]) for axis in op.axes}).math_dtype
     rate = evidence.datasheet.peak_flops_per_s.get(str(dtype))

@@ -48,12 +48,12 @@ def health_ops() -> list[str]:
 @cache
 def constant_texts(prefix: str) -> dict[str, ConstantText]:
     """What each constant is, of those whose names begin with `prefix`."""
-    return {
-        name: text
-        for op in FOLDERS
-        if _constants_prefix(op) == prefix
-        for name, text in page_of(op).constants.items()
-    }
+    texts: dict[str, ConstantText] = {}
+    for op in FOLDERS:
+        page = page_of(op)
+        if prefix == (op if page.constants_prefix is None else page.constants_prefix):
+            texts |= page.constants
+    return texts
 
 
 def constant_ranks() -> dict[str, int]:
@@ -63,11 +63,6 @@ def constant_ranks() -> dict[str, int]:
     """
     names = [name for op in FOLDERS for name in page_of(op).constants]
     return {name: rank for rank, name in enumerate(names)}
-
-
-def _constants_prefix(op: str) -> str:
-    prefix = page_of(op).constants_prefix
-    return op if prefix is None else prefix
 
 
 def glossary_ops() -> dict[str, str]:

@@ -17,14 +17,8 @@ from roofcal.report.data.tidy import interval_columns, models_in, role_of, stand
 
 ALL: Final = "all"
 _STATISTICS: Final = (
-    "count",
-    "mape",
-    "median_abs_error",
-    "p95_abs_error",
-    "median_error",
-    "worst_error",
-    "coverage",
-    "violations",
+    *("count", "mape", "median_abs_error", "p95_abs_error", "median_error", "worst_error"),
+    *("coverage", "violations"),
 )
 _KEYS: Final = ["op", "model", "regime", "recipe", "provider"]
 COLUMNS: Final = (*_KEYS, *_STATISTICS)
@@ -60,30 +54,16 @@ def residuals(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _residuals_of(rows: pd.DataFrame, model: str, column: str) -> pd.DataFrame:
     predicted = rows[rows[column].notna()]
-    seconds = predicted[column]
-    low, high = interval_columns(model)
+    seconds, median = predicted[column], predicted["median_s"]
+    unstated = pd.Series(np.nan, index=predicted.index)
+    low, high = (predicted.get(name, unstated) for name in interval_columns(model))
     return predicted.assign(
         model=model,
         model_s=seconds,
-        error=seconds / predicted["median_s"] - 1,
-        inside=_inside(predicted, low, high),
-        faster=_faster(predicted, column, low),
+        error=seconds / median - 1,
+        inside=median.between(low, high).astype(float).where(low.notna() & high.notna()),
+        faster=predicted["ci95_high_s"] < low.fillna(seconds),
     )
-
-
-def _inside(rows: pd.DataFrame, low_column: str, high_column: str) -> "pd.Series[float]":
-    if low_column not in rows.columns:
-        return pd.Series(np.nan, index=rows.index)
-    low, high = rows[low_column], rows[high_column]
-    inside = (rows["median_s"] >= low) & (rows["median_s"] <= high)
-    return inside.astype(float).where(low.notna() & high.notna())
-
-
-def _faster(rows: pd.DataFrame, column: str, low_column: str) -> "pd.Series[bool]":
-    least = rows[column]
-    if low_column in rows.columns:
-        least = rows[low_column].fillna(least)
-    return rows["ci95_high_s"] < least
 
 
 def error_by_regime(frame: pd.DataFrame) -> pd.DataFrame:

@@ -21,12 +21,11 @@ def sentinel_drift(frame: pd.DataFrame) -> pd.DataFrame:
     rows = ok_rows(frame)
     is_sentinel = rows["sweeps"].map(lambda sweeps: "sentinel" in str(sweeps).split(";"))
     rows = rows[is_sentinel.astype(bool)].sort_values("repeat")
+    ratio = rows["median_s"] / rows["median_s"].median()
     columns = ["op", "provider", "recipe", *axes_of(frame), "repeat", "session_id", "started_s"]
     columns += ["median_s", "ci95_low_s", "ci95_high_s", "ratio"]
     columns += ["sm_clock_hz", "power_w", "temperature_c"]
-    return rows.assign(ratio=rows["median_s"] / rows["median_s"].median())[columns].reset_index(
-        drop=True
-    )
+    return rows.assign(ratio=ratio)[columns].reset_index(drop=True)
 
 
 def drift_fraction(drift: pd.DataFrame) -> float | None:

@@ -44,18 +44,13 @@ def error_matrix(errors: pd.DataFrame, op: str) -> pd.DataFrame:
     Columns: MAPE by regime and `all`, `points`.
     """
     chosen = errors[(errors["op"] == op) & (errors["recipe"] == ALL)]
-    rows = [
-        _error_row(str(model), str(provider), group)
-        for (model, provider), group in chosen.groupby(["model", "provider"])
-    ]
+    rows: list[dict[str, Any]] = []
+    for (model, provider), group in chosen.groupby(["model", "provider"]):
+        points = int(group.loc[group["regime"] == ALL, "count"].iloc[0])
+        by_regime = dict(zip(group["regime"], group["mape"], strict=True))
+        rows.append({"model": model, "provider": provider, "points": points, **by_regime})
     rows.sort(key=lambda r: (r["model"] != MODEL, r["model"], r["provider"] != ALL, r["provider"]))
     return pd.DataFrame(rows)
-
-
-def _error_row(model: str, provider: str, rows: pd.DataFrame) -> dict[str, Any]:
-    points = int(rows.loc[rows["regime"] == ALL, "count"].iloc[0])
-    by_regime = dict(zip(rows["regime"], rows["mape"], strict=True))
-    return {"model": model, "provider": provider, "points": points, **by_regime}
 
 
 def gain_table(speedups: pd.DataFrame, *, id: str) -> Table:

@@ -27,43 +27,13 @@ NOT_REACHED: Final = "not_reached"
 
 _HEAD: Final = ("op", "provider", "recipe")
 _MEASURED: Final = (
-    "world_size",
-    "status",
-    "reason",
-    "median_s",
-    "ci95_low_s",
-    "ci95_high_s",
-    "achieved_flops_per_s",
-    "achieved_bytes_per_s",
-    "predicted_s",
-    "relative_error",
-    "method",
-    "cache",
-    "distribution",
-    "repeat",
-    "regime",
-    "sweeps",
-    "datasheet_s",
-    "torchao_s",
-    "predicted_low_s",
-    "predicted_high_s",
-    "bound_by",
-    "burst_median_s",
-    "sm_clock_hz",
-    "power_w",
-    "temperature_c",
-    "throttle_reasons",
-    "numeric_error",
-    "quantisation_error",
-    "kernel_names",
-    "point_id",
-    "samples",
-    "flops",
-    "dram_bytes",
-    "calibrated_bound_s",
-    "rotating_bytes",
-    "session_id",
-    "started_s",
+    *("world_size", "status", "reason", "median_s", "ci95_low_s", "ci95_high_s"),
+    *("achieved_flops_per_s", "achieved_bytes_per_s", "predicted_s", "relative_error"),
+    *("method", "cache", "distribution", "repeat", "regime", "sweeps", "datasheet_s", "torchao_s"),
+    *("predicted_low_s", "predicted_high_s", "bound_by", "burst_median_s", "sm_clock_hz"),
+    *("power_w", "temperature_c", "throttle_reasons", "numeric_error", "quantisation_error"),
+    *("kernel_names", "point_id", "samples", "flops", "dram_bytes", "calibrated_bound_s"),
+    *("rotating_bytes", "session_id", "started_s"),
 )
 _TEXT: Final = frozenset(
     (
@@ -109,7 +79,8 @@ def frame_of_records(
         | _bounds(point, op, spec, roof)
         for point in records.points
     ]
-    outputs = _output_columns(records.measurements)
+    names = (name for m in records.measurements.values() for name in m.output_errors or ())
+    outputs = [sqnr_column(name) for name in dict.fromkeys(names)]
     outputs += [RANK_SPREAD] if any(row.get(RANK_SPREAD) is not None for row in rows) else []
     others = _model_columns(records.predictions)
     columns = list(dict.fromkeys([*columns_of(op), *outputs, *others]))
@@ -117,7 +88,11 @@ def frame_of_records(
     frame["datasheet_s"] = frame["datasheet_s"].fillna(
         pd.Series([row["datasheet_bound_s"] for row in rows], dtype="float64")
     )
-    return _with_rates(frame)
+    seconds = frame["median_s"]
+    frame["achieved_flops_per_s"] = (frame["flops"] / seconds).where(frame["flops"] > 0)
+    frame["achieved_bytes_per_s"] = (frame["dram_bytes"] / seconds).where(frame["dram_bytes"] > 0)
+    frame["relative_error"] = frame["predicted_s"] / seconds - 1
+    return frame
 
 
 def models_in(frame: pd.DataFrame) -> dict[str, str]:
@@ -145,12 +120,6 @@ def _model_columns(predictions: Mapping[str, Mapping[str, Prediction]]) -> list[
             stated = any(p.low_s is not None for p in predictions[model].values())
             columns += interval_columns(model) if stated else ()
     return columns
-
-
-def _output_columns(measurements: Mapping[str, Measurement]) -> list[str]:
-    """One column per output for which any measurement has an error."""
-    names = (name for m in measurements.values() for name in m.output_errors or ())
-    return [sqnr_column(name) for name in dict.fromkeys(names)]
 
 
 def sqnr_column(output: str) -> str:
@@ -218,15 +187,13 @@ def _observed(measurement: Measurement | None) -> dict[str, Any]:
         observed["ci95_low_s"] = summary.ci95_low
         observed["ci95_high_s"] = summary.ci95_high
     if measurement.status == "ok" and measurement.warmup_samples:
-        burst = measurement.latency_samples_s[: _samples_of_first_turn(measurement)]
+        # the first turn: samples taken before the card could warm to this work
+        second_turn = next(
+            (s for s in measurement.slice_starts if s > 0), len(measurement.latency_samples_s)
+        )
+        burst = measurement.latency_samples_s[: min(second_turn, measurement.warmup_samples)]
         observed["burst_median_s"] = median(burst)
     return observed | _telemetry(measurement)
-
-
-def _samples_of_first_turn(measurement: Measurement) -> int:
-    """How many samples were taken before the card could warm to this work."""
-    starts = [start for start in measurement.slice_starts if start > 0]
-    return min(starts[0] if starts else measurement.warmup_samples, measurement.warmup_samples)
 
 
 def _telemetry(measurement: Measurement) -> dict[str, Any]:
@@ -272,14 +239,6 @@ def _bounds(
         "calibrated_bound_s": roof.seconds(point.recipe, work) or None,
         "datasheet_bound_s": datasheet_seconds(work, spec),
     }
-
-
-def _with_rates(frame: pd.DataFrame) -> pd.DataFrame:
-    seconds = frame["median_s"]
-    frame["achieved_flops_per_s"] = (frame["flops"] / seconds).where(frame["flops"] > 0)
-    frame["achieved_bytes_per_s"] = (frame["dram_bytes"] / seconds).where(frame["dram_bytes"] > 0)
-    frame["relative_error"] = frame["predicted_s"] / seconds - 1
-    return frame
 
 
 # --- reading a tidy frame, or a table that was made of one ---------------------------------------

@@ -1,6 +1,6 @@
 """What a section is made of: prose, tables, figures and commands. The templates lay them out."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
@@ -99,6 +99,11 @@ class Commands:
 
 
 Block = Table | FigureBlock | Prose | Commands
+
+
+def paragraphs(sentences: Iterable[str]) -> list[Prose]:
+    """A paragraph for each sentence."""
+    return [Prose(text=sentence) for sentence in sentences]
 
 
 def absence(text: str) -> Prose:

@@ -155,8 +155,9 @@ def dots(
     axes: Axes, x: Any, y: Any, colour: str, size: float, *, edge: float = 0, **options: Any
 ) -> None:
     """Dots of one colour, with an edge of so many points that tells overlapping dots apart."""
-    edges = {"edgecolor": PAPER} if edge else {}
-    axes.scatter(x, y, color=colour, s=size, linewidth=edge, **edges, **options)
+    if edge:
+        options["edgecolor"] = PAPER
+    axes.scatter(x, y, color=colour, s=size, linewidth=edge, **options)
 
 
 # --- choosing colours and markers --------------------------------------------------------------

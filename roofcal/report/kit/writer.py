@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -56,6 +57,10 @@ class SectionWriter:
     ) -> Table:
         """A table; `name` is its id within the chapter, `source` the CSV file that has it whole."""
         return make_table(frame, columns, id=f"{self.anchor}-{name}", caption=title, source=source)
+
+    def filled_table(self, name: str, title: str, frame: pd.DataFrame, *shown: Any) -> list[Table]:
+        """The table, as `table` makes it; nothing for a frame without rows."""
+        return [self.table(name, title, frame, *shown)] if len(frame) else []
 
     def figures(
         self, *pictures: Picture | None, source: str = "", command: str = ""

@@ -31,10 +31,10 @@ from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.data.loading import load_run
 from roofcal.report.data.tidy import columns_of
 from roofcal.report.page import SECTIONS
-from roofcal.report.sections import transfer
+from roofcal.report.sections import learning, transfer
 from roofcal.report.sections.claims import claims_table
 from roofcal.report.sections.gathered import overlap
-from roofcal.report.sections.learning import table as learning
+from roofcal.report.sections.learning.figure import CURVE
 from roofcal.report.sections.linear_accuracy import tables as linear_accuracy
 from roofcal.report.sections.mixed import tables as mixed
 from tests.paths import ROOT
@@ -49,7 +49,7 @@ RECORDS: Final[tuple[Any, ...]] = (
 LABELS: Final = ("device", "environment_id")  # of every table, said once
 DECLARED: Final = {
     "error_by_regime.csv": prediction_errors.COLUMNS,
-    "learning.csv": learning.NEEDED,
+    "learning.csv": (*CURVE, *learning.NUMBERS),
     "breakeven.csv": breakeven_map.COLUMNS,
     "llm.csv": llm.COLUMNS,
     transfer.FILE: transfer.KEYS,

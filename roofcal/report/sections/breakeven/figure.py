@@ -26,8 +26,7 @@ def draw_breakeven(table: pd.DataFrame) -> Picture | None:
     """
     if table.empty:
         return None
-    providers = [str(name) for name in dict.fromkeys(table["casts"]) if name != "none"]
-    casts = providers[0] if providers else "none"
+    casts = next((str(name) for name in table["casts"] if name != "none"), "none")
     rows = table[table["casts"] == casts]
     recipes = in_recipe_order(rows["recipe"], headline_op())
     passes = [name for name in _PASSES if (rows["pass"] == name).any()]
@@ -65,24 +64,18 @@ def _panel(axes: Axes, rows: pd.DataFrame) -> None:
     axes.add_collection(hatching((classes == "uncertain").to_numpy()))
     axes.set(xlabel="", ylabel="")
     axes.set_yticks(np.arange(len(speedup)) + 0.5, [f"{n:,}" for n in speedup.index], rotation=0)
-    labelled = [i for i, m in enumerate(speedup.columns) if _has_label(int(m))]
+    powers = np.log(speedup.columns.to_numpy(dtype=float)) / np.log(_LABEL_EVERY)
+    labelled = np.nonzero(powers % 1 < 1e-9)[0]
     axes.set_xticks(
         [i + 0.5 for i in labelled], [f"{speedup.columns[i]:,}" for i in labelled], rotation=0
     )
 
 
-def _has_label(m: int) -> bool:
-    """Whether m is a power of _LABEL_EVERY."""
-    return bool(np.log(m) / np.log(_LABEL_EVERY) % 1 < 1e-9)
-
-
 def _colour_scale(figure: Figure, grid: Any) -> None:
     """The bar that says which colour stands for which ratio."""
     bar = figure.colorbar(grid[0, 0].collections[0], ax=grid, fraction=0.02, aspect=40, pad=0.01)
-    ticks = (0.5, 0.7, 1.0, 1.4, 2.0)
-    bar.set_ticks(
-        [float(np.log2(tick)) for tick in ticks], labels=[f"{tick:g}{TIMES}" for tick in ticks]
-    )
+    ticks = np.array([0.5, 0.7, 1.0, 1.4, 2.0])
+    bar.set_ticks(np.log2(ticks), labels=[f"{tick:g}{TIMES}" for tick in ticks])
     bar.ax.tick_params(length=0)
     bar.outline.set_visible(False)
 

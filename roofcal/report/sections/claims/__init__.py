@@ -67,19 +67,15 @@ def _blocks(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:
     )
     for ledger, group in groupby(claims, key=lambda verdict: verdict.entry.ledger):
         verdicts = list(group)
-        about = _about_ledger(verdicts, analysis.device)
+        other = "" if ledger.device == analysis.device else ": other hardware than this"
+        caveat = f" {ledger.caveat.strip()}" if ledger.caveat else ""
+        # the paragraph begins with a link of the title, if there is an address
+        about = f"{'' if ledger.url else f'{ledger.title}. '}Made on {ledger.hardware}, "
+        about += f"{ledger.date}{other}.{caveat}"
         yield Prose(text=about, link=ledger.title, url=ledger.url or "")
         title = f"{ledger.ledger}: {counts_text(verdicts)}"
         frame = pd.DataFrame([dict(as_row(verdict)) | _texts(verdict) for verdict in verdicts])
         yield writer.table(f"claims-{ledger.ledger}", title, frame, COLUMNS, FILE)
-
-
-def _about_ledger(verdicts: Sequence[Verdict], device: str) -> str:
-    ledger = verdicts[0].entry.ledger
-    other = "" if ledger.device == device else ": other hardware than this"
-    title = "" if ledger.url else f"{ledger.title}. "  # a link begins with it
-    caveat = f" {ledger.caveat.strip()}" if ledger.caveat else ""
-    return f"{title}Made on {ledger.hardware}, {ledger.date}{other}.{caveat}"
 
 
 def _texts(verdict: Verdict) -> dict[str, Any]:

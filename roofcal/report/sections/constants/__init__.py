@@ -91,13 +91,10 @@ def _blocks(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:
     headline = readable_constants(constants[is_headline])
     yield writer.table("headline", "What the device does", headline, HEADLINE, FILE)
     others = readable_constants(constants[~is_headline])
-    if len(others):
-        name = "Constants of the models of products and casts"
-        yield writer.table("constants-all", name, others, FULL, FILE)
-    errors = probe_errors_table(calibration)
-    if len(errors):
-        name = "Error on probes that were left out of the fit"
-        yield writer.table("probe-errors", name, errors, PROBE_ERRORS)
+    name = "Constants of the models of products and casts"
+    yield from writer.filled_table("constants-all", name, others, FULL, FILE)
+    name, errors = "Error on probes that were left out of the fit", probe_errors_table(calibration)
+    yield from writer.filled_table("probe-errors", name, errors, PROBE_ERRORS)
 
 
 def _tables(analysis: Analysis) -> Iterator[CsvTable]:

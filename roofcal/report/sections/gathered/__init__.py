@@ -6,34 +6,12 @@ from dataclasses import dataclass
 import pandas as pd
 
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.kit.blocks import Block, Prose, absence
+from roofcal.report.kit.blocks import Block, absence, paragraphs
 from roofcal.report.kit.writer import SectionWriter
 from roofcal.report.section import Section, filled_table
+from roofcal.report.sections.gathered import links, overlap, published
 from roofcal.report.sections.gathered.figures import draw_hidden, draw_ranks, draw_speedup
 from roofcal.report.sections.gathered.link_figure import draw_links
-from roofcal.report.sections.gathered.links import LINK_CONSTANTS, link_constants, link_curves
-from roofcal.report.sections.gathered.links import OP as LINK_PROBE
-from roofcal.report.sections.gathered.overlap import (
-    FILE,
-    FUSED,
-    NOT_FUSED,
-    NOT_MEASURED,
-    OP,
-    OVERLAP,
-    RANKS,
-    SUMMARY,
-    answer_sentences,
-    overlap_summary,
-    overlap_table,
-    ranks_table,
-    timed_rows,
-    unpredicted_sentence,
-)
-from roofcal.report.sections.gathered.published import (
-    beside_published,
-    columns_beside,
-    published_sentences,
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,14 +20,14 @@ class _Contents:
 
     analysis: Analysis
     frame: pd.DataFrame | None
-    overlap: pd.DataFrame
+    table: pd.DataFrame
 
 
 def _contents(analysis: Analysis) -> _Contents:
-    frame = analysis.frames.get(OP)
-    if frame is None or timed_rows(frame).empty:
-        return _Contents(analysis=analysis, frame=None, overlap=pd.DataFrame())
-    return _Contents(analysis=analysis, frame=frame, overlap=overlap_table(frame))
+    frame = analysis.frames.get(overlap.OP)
+    if frame is None or overlap.timed_rows(frame).empty:
+        return _Contents(analysis=analysis, frame=None, table=pd.DataFrame())
+    return _Contents(analysis=analysis, frame=frame, table=overlap.overlap_table(frame))
 
 
 def _blocks(contents: _Contents, writer: SectionWriter) -> Iterator[Block]:
@@ -58,50 +36,46 @@ def _blocks(contents: _Contents, writer: SectionWriter) -> Iterator[Block]:
     if contents.frame is not None:
         yield from _gathers(contents, contents.frame, writer)
     elif analysis.run.environment.vendor != "cpu":
-        yield absence(NOT_MEASURED)
-    constants = link_constants(analysis.run.calibration)
-    curves = link_curves(analysis.frames.get(LINK_PROBE))
+        yield absence(overlap.NOT_MEASURED)
+    constants = links.link_constants(analysis.run.calibration)
+    curves = links.link_curves(analysis.frames.get(links.OP))
     yield from writer.figures(draw_links(curves, constants, analysis.spec))
-    if len(constants):
-        name = "Links between devices: rate and latency, fitted per collective and world size"
-        yield writer.table("links", name, constants, LINK_CONSTANTS, "constants.csv")
+    name = "Links between devices: rate and latency, fitted per collective and world size"
+    columns = links.LINK_CONSTANTS
+    yield from writer.filled_table("links", name, constants, columns, "constants.csv")
 
 
 def _gathers(contents: _Contents, frame: pd.DataFrame, writer: SectionWriter) -> Iterator[Block]:
-    table = contents.overlap
-    if not table["provider"].isin(FUSED).any():
-        yield absence(NOT_FUSED)
-    for sentence in answer_sentences(table):
-        yield Prose(text=sentence)
-    unpredicted = unpredicted_sentence(frame, contents.analysis.run.calibration)
+    table = contents.table
+    if not table["provider"].isin(overlap.FUSED).any():
+        yield absence(overlap.NOT_FUSED)
+    yield from paragraphs(overlap.answer_sentences(table))
+    unpredicted = overlap.unpredicted_sentence(frame, contents.analysis.run.calibration)
     if unpredicted:
         yield absence(unpredicted)
-    summary = overlap_summary(table)
-    if len(summary):
-        name = "Speed-up over NCCL and product, captured and eager"
-        yield writer.table("gathered-summary", name, summary, SUMMARY, FILE)
-    yield from writer.figures(draw_speedup(table), draw_hidden(table), source=FILE)
-    if len(table):
-        name = "All-gather and product: in sequence, fused, and what bounds both"
-        yield writer.table("gathered", name, table, OVERLAP, FILE)
+    name, rows = (
+        "Speed-up over NCCL and product, captured and eager",
+        overlap.overlap_summary(table),
+    )
+    yield from writer.filled_table("gathered-summary", name, rows, overlap.SUMMARY, overlap.FILE)
+    yield from writer.figures(draw_speedup(table), draw_hidden(table), source=overlap.FILE)
+    name = "All-gather and product: in sequence, fused, and what bounds both"
+    yield from writer.filled_table("gathered", name, table, overlap.OVERLAP, overlap.FILE)
     yield from _published(contents, writer)
     yield from writer.figures(draw_ranks(frame))
-    ranks = ranks_table(frame)
-    if len(ranks):
-        name = "Slowest rank over the fastest, less 1"
-        yield writer.table("gathered-ranks", name, ranks, RANKS)
+    name, rows = "Slowest rank over the fastest, less 1", overlap.ranks_table(frame)
+    yield from writer.filled_table("gathered-ranks", name, rows, overlap.RANKS)
 
 
 def _published(contents: _Contents, writer: SectionWriter) -> Iterator[Block]:
     """The table of the source that published one, beside ours."""
-    claims, table = contents.analysis.claims, contents.overlap
-    beside = beside_published(claims, table)
-    if beside.empty or not table["provider"].isin(FUSED).any():
+    claims, table = contents.analysis.claims, contents.table
+    beside = published.beside_published(claims, table)
+    if beside.empty or not table["provider"].isin(overlap.FUSED).any():
         return
-    for sentence in published_sentences(claims, beside, table):
-        yield Prose(text=sentence)
-    name = "A published table beside ours, bf16"
-    yield writer.table("gathered-published", name, beside, columns_beside(table), FILE)
+    yield from paragraphs(published.published_sentences(claims, beside, table))
+    name, columns = "A published table beside ours, bf16", published.columns_beside(table)
+    yield writer.table("gathered-published", name, beside, columns, overlap.FILE)
 
 
 SECTION = Section(
@@ -110,5 +84,5 @@ SECTION = Section(
     question="recipe",
     contents=_contents,
     blocks=_blocks,
-    tables=lambda contents: filled_table(FILE, contents.overlap),
+    tables=lambda contents: filled_table(overlap.FILE, contents.table),
 )

@@ -22,8 +22,6 @@ _COLOURS: Final = {spec.OURS: styles.BLUE, spec.TORCH: styles.VERMILLION}
 _LOWEST_HIDDEN: Final = -2.0  # eager calls of small shapes lie far below; the table has them
 _RATIOS: Final = (0.25, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 5.0)
 
-Shape = tuple[int, int, int]
-
 
 def draw_speedup(table: pd.DataFrame) -> Picture | None:
     """A row per shape, a panel per world size and recipe; None if nothing fused has a time."""
@@ -31,7 +29,9 @@ def draw_speedup(table: pd.DataFrame) -> Picture | None:
     if rows.empty:
         return None
     sizes, recipes = _world_sizes(rows), drawing.in_recipe_order(rows["recipe"], OP)
-    shapes = {size: _shapes(rows[rows["world_size"] == size]) for size in sizes}
+    # by weights, then rows of A
+    ordered = rows.assign(weight=rows["n"] * rows["k"]).sort_values(["weight", "n", "k", "m"])
+    shapes = {s: list(dict.fromkeys(_shapes(ordered[ordered["world_size"] == s]))) for s in sizes}
     heights = [len(shapes[size]) + 2 for size in sizes]
     with styles.look():
         figure = styles.new_figure(90 + _ROW_PX * sum(heights))
@@ -71,17 +71,13 @@ def _world_sizes(rows: pd.DataFrame) -> list[int]:
     return sorted({int(size) for size in rows["world_size"]})
 
 
-def _shapes(rows: pd.DataFrame) -> list[Shape]:
-    """Shapes by weights, then rows of A."""
-    shapes = {(int(m), int(n), int(k)) for m, n, k in rows[["m", "n", "k"]].to_numpy()}
-    return sorted(shapes, key=lambda s: (s[1] * s[2], s[1], s[2], s[0]))
+def _shapes(rows: pd.DataFrame) -> list[str]:
+    """The shape of each row."""
+    return [shape_text(sizes) for sizes in rows[["m", "n", "k"]].to_numpy()]
 
 
-def _speedups(axes: Axes, rows: pd.DataFrame, shapes: Sequence[Shape], *, with_names: bool) -> None:
-    places = [
-        shapes.index((int(m), int(n), int(k))) for m, n, k in rows[["m", "n", "k"]].to_numpy()
-    ]
-    placed = rows.assign(place=places)
+def _speedups(axes: Axes, rows: pd.DataFrame, shapes: Sequence[str], *, with_names: bool) -> None:
+    placed = rows.assign(place=[shapes.index(shape) for shape in _shapes(rows)])
     axes.axvline(1, color=styles.MUTED, linewidth=0.9)
     captured = placed[placed["mode"] == GRAPH]
     ideal = (captured if len(captured) else placed).drop_duplicates("place")
@@ -97,8 +93,7 @@ def _speedups(axes: Axes, rows: pd.DataFrame, shapes: Sequence[Shape], *, with_n
         )
     axes.set_xscale("log")
     styles.ratio_ticks(axes.xaxis, _RATIOS)
-    names = [shape_text(shape) for shape in shapes]
-    axes.set_yticks(range(len(shapes)), names if with_names else [""] * len(shapes))
+    axes.set_yticks(range(len(shapes)), shapes if with_names else [""] * len(shapes))
     axes.set_ylim(len(shapes) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
 

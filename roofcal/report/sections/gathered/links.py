@@ -40,7 +40,10 @@ def link_constants(calibration: Calibration | None) -> pd.DataFrame:
         if prefix != "link" or len(parts) != 3 or parts[2] not in _KINDS:
             continue
         collective, size, kind = parts[0], int(parts[1]), _KINDS[parts[2]]
-        provider = _provider(collective, constant.evidence)
+        # symmetric memory is in the name of a constant, the library in its evidence
+        library = "gloo" if "provider gloo" in constant.evidence else "nccl"
+        is_symmetric = collective.endswith(_SYMMETRIC_SUFFIX) or collective == "send"
+        provider = SYMMETRIC if is_symmetric else library
         key = (collective.removesuffix(_SYMMETRIC_SUFFIX), provider, size)
         row = rows.setdefault(key, dict(zip(_KEYS, key, strict=True)))
         row[kind] = constant.value
@@ -49,13 +52,6 @@ def link_constants(calibration: Calibration | None) -> pd.DataFrame:
     ordered = sorted(rows, key=lambda key: (order.index(key[0]), key[1], key[2]))
     columns = [column.key for column in LINK_CONSTANTS]
     return pd.DataFrame([rows[key] for key in ordered], columns=columns)
-
-
-def _provider(collective: str, evidence: str) -> str:
-    """Symmetric memory is in the name of a constant, the library in its evidence."""
-    if collective.endswith(_SYMMETRIC_SUFFIX) or collective == "send":
-        return SYMMETRIC
-    return "gloo" if "provider gloo" in evidence else "nccl"
 
 
 def link_curves(frame: pd.DataFrame | None) -> pd.DataFrame:

@@ -99,20 +99,17 @@ def overlap_table(frame: pd.DataFrame) -> pd.DataFrame:
 
     A shape that nothing fused ran has one row, of the time in sequence.
     """
+    timed = timed_rows(frame)
+    timed = timed.assign(eager=timed["mode"] == EAGER)  # graph before eager
+    timed = timed.sort_values(["world_size", "recipe", "eager", "n", "k", "m"], kind="stable")
     rows = [
         row
-        for keys, group in _ordered(timed_rows(frame)).groupby(_KEYS, sort=False)
+        for keys, group in timed.groupby(_KEYS, sort=False)
         for row in _compared(dict(zip(_KEYS, keys, strict=True)), group)
     ]
     table = pd.DataFrame(rows, columns=[column.key for column in OVERLAP])
     numbers = [c.key for c in OVERLAP if c.kind == "number" and c.key not in _KEYS]
     return table.astype(dict.fromkeys(numbers, "float64"))
-
-
-def _ordered(rows: pd.DataFrame) -> pd.DataFrame:
-    """By world size, recipe, mode (graph before eager), weights and rows of A."""
-    by_mode = rows.assign(eager=rows["mode"] == EAGER)
-    return by_mode.sort_values(["world_size", "recipe", "eager", "n", "k", "m"], kind="stable")
 
 
 def _compared(keys: Mapping[str, Any], group: pd.DataFrame) -> Iterator[dict[str, Any]]:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from typing import Final
 
-from roofcal.report.data.analysis import Analysis
 from roofcal.report.kit.blocks import Block, Prose
 from roofcal.report.kit.columns import code, count, fraction, ratio, seconds, text, texts
 from roofcal.report.kit.numbers import percent
@@ -36,14 +35,6 @@ POINTS: Final = (
     ratio("clock", "SM clock"),
     code("point_id", "point"),
 )
-
-
-def _contents(analysis: Analysis) -> Health:
-    return health_of_run(analysis.run, analysis.frames, analysis.peers)
-
-
-def _answer(health: Health) -> str:
-    return health.answer
 
 
 def _blocks(health: Health, writer: SectionWriter) -> Iterator[Block]:
@@ -79,8 +70,8 @@ SECTION = Section(
     key="health",
     title="Against the published distribution",
     question="healthy",
-    contents=_contents,
+    contents=lambda analysis: health_of_run(analysis.run, analysis.frames, analysis.peers),
     blocks=_blocks,
     tables=lambda health: filled_table(FILE, health.points),
-    answer=_answer,
+    answer=lambda health: health.answer,
 )

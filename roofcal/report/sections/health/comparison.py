@@ -162,6 +162,7 @@ def _kind_row(rows: pd.DataFrame) -> dict[str, Any]:
     ratios = rows["ratio"].to_numpy(dtype=float)
     middle = summarise(ratios.tolist())
     low, high = np.quantile(ratios, [0.05, 0.95])
+    reasons = {r for text in rows["throttle_reasons"].dropna() for r in str(text).split(";")}
     return {
         "points": len(rows),
         "ratio": middle.median,
@@ -173,7 +174,7 @@ def _kind_row(rows: pd.DataFrame) -> dict[str, Any]:
         "power": _median_ratio(rows, "power_w"),
         "throttled": _throttled_share(rows, "throttle_reasons"),
         "throttled_published": _throttled_share(rows, "throttle_reasons_published"),
-        "reasons": _reasons(rows),
+        "reasons": ", ".join(sorted(reasons)) or None,
     }
 
 
@@ -185,11 +186,6 @@ def _median_ratio(rows: pd.DataFrame, name: str) -> float | None:
 def _throttled_share(rows: pd.DataFrame, name: str) -> float | None:
     observed = rows["sm_clock_hz"].notna().any() and rows[name].notna().any()
     return float(rows[name].notna().mean()) if observed else None
-
-
-def _reasons(rows: pd.DataFrame) -> str | None:
-    reasons = {r for text in rows["throttle_reasons"].dropna() for r in str(text).split(";")}
-    return ", ".join(sorted(reasons)) or None
 
 
 def judge_kinds(kinds: pd.DataFrame, against: str) -> tuple[State, str]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.kit.blocks import Block, Prose, absence
+from roofcal.report.kit.blocks import Block, absence, paragraphs
 from roofcal.report.kit.writer import SectionWriter
 from roofcal.report.section import CsvTable, Section, filled_table
 from roofcal.report.sections.linear_accuracy import tables
@@ -39,8 +39,7 @@ def _blocks(contents: _Contents | None, writer: SectionWriter) -> Iterator[Block
         yield absence(tables.NOT_MEASURED)
         return
     rows, pairs = contents.accuracy, contents.accumulation
-    for sentence in tables.answer_sentences(rows, pairs):
-        yield Prose(text=sentence)
+    yield from paragraphs(tables.answer_sentences(rows, pairs))
     yield from writer.figures(draw_matrix(rows), draw_dots(rows))
     if len(pairs):
         name = "Fast against two-level accumulation"

@@ -78,17 +78,13 @@ def _cells(axes: Axes, values: pd.DataFrame) -> None:
 def _row_names(rows: pd.DataFrame) -> list[str]:
     """Recipe of each row, and its provider if the recipe has several."""
     several = rows.groupby("recipe")["provider"].transform("nunique") > 1
-    return [
-        _broken(str(label)) + (f" ({provider})" if more else "")
-        for label, provider, more in zip(rows["label"], rows["provider"], several, strict=True)
-    ]
-
-
-def _broken(label: str) -> str:
-    """A recipe's line of text, broken at its products if it is long."""
-    if len(label) < _BROKEN_FROM:
-        return label
-    return label.replace("+", "+\n").replace(", ", ",\n")
+    names = []
+    for label, provider, more in zip(rows["label"], rows["provider"], several, strict=True):
+        # a long one is broken at its products
+        is_long = len(label) >= _BROKEN_FROM
+        name = label.replace("+", "+\n").replace(", ", ",\n") if is_long else label
+        names.append(f"{name} ({provider})" if more else name)
+    return names
 
 
 def _row_px(names: Sequence[str]) -> float:

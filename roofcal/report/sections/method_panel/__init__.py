@@ -44,17 +44,14 @@ def method_panel(frame: pd.DataFrame) -> pd.DataFrame:
     timed = ok_rows(frame)
     keys = ["op", "provider", "recipe", *axes, "world_size"]
     base = timed.loc[standard_protocol(timed), [*keys, "median_s"]].drop_duplicates(keys)
-    is_in_panel = timed["sweeps"].map(_names_panel).astype(bool) & (timed["repeat"] == 0)
+    names_panel = timed["sweeps"].astype(str).str.contains(r"(?:^|;)panel", regex=True)
+    is_in_panel = names_panel.astype(bool) & (timed["repeat"] == 0)
     rows = timed[is_in_panel].merge(base, on=keys, how="left", suffixes=("", "_graph"))
     for name, seconds_column in _RATIOS.items():
         rows[name] = rows[seconds_column] / rows["median_s_graph"]
     columns = ["op", "provider", "recipe", *axes, *PROTOCOL, "median_s", *_RATIOS]
     columns += ["sm_clock_hz", "power_w", "point_id"]
     return rows[columns].sort_values([*axes, "recipe", *PROTOCOL]).reset_index(drop=True)
-
-
-def _names_panel(sweeps: str) -> bool:
-    return any(name.startswith("panel") for name in str(sweeps).split(";"))
 
 
 def _contents(analysis: Analysis) -> pd.DataFrame:

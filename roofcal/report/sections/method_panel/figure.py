@@ -40,7 +40,10 @@ def draw_panel(panel: pd.DataFrame) -> Picture | None:
         for protocol in _protocols(rows):
             chosen = (rows["protocol"] == protocol) & rows["point"].isin(shown)
             _marks(axes, protocol, rows[chosen], shown)
-        _ratio_axis(axes, rows)
+        axes.set_xscale("log")
+        low, high = min(0.9, float(rows["ratio"].min())), max(1.1, float(rows["ratio"].max()))
+        axes.set_xlim(low / 1.06, high * 1.06)
+        styles.ratio_ticks(axes.xaxis, _TICKS)
         axes.set_yticks(range(len(shown)), shown)
         axes.set_ylim(len(shown) - 0.4, -0.6)
         axes.set_xlabel("time over that of graph replay, cold cache, normal data")
@@ -73,13 +76,6 @@ def _marks(axes: Axes, protocol: str, rows: pd.DataFrame, points: list[str]) -> 
         zorder=3,
         linewidth=1.6 if marker == "|" else 0,
     )
-
-
-def _ratio_axis(axes: Axes, rows: pd.DataFrame) -> None:
-    axes.set_xscale("log")
-    low, high = min(0.9, float(rows["ratio"].min())), max(1.1, float(rows["ratio"].max()))
-    axes.set_xlim(low / 1.06, high * 1.06)
-    styles.ratio_ticks(axes.xaxis, _TICKS)
 
 
 def _facts(rows: pd.DataFrame) -> str:

@@ -8,7 +8,7 @@ import pandas as pd
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.records import Calibration
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.kit.blocks import Block, Prose, absence
+from roofcal.report.kit.blocks import Block, Prose, absence, paragraphs
 from roofcal.report.kit.writer import SectionWriter
 from roofcal.report.section import CsvTable, Section
 from roofcal.report.sections.mixed import tables
@@ -49,8 +49,7 @@ def _blocks(contents: _Contents | None, writer: SectionWriter) -> Iterator[Block
         return
     frame, calibration = contents.frame, contents.calibration
     yield Prose(text="Why is int4 x bf16 decode slower than fp8?")
-    for sentence in answer_sentences(frame, calibration):
-        yield Prose(text=sentence)
+    yield from paragraphs(answer_sentences(frame, calibration))
     winners, roofs = contents.winners, contents.roofs
     if winners.empty:
         yield absence("No shape has a time in int4 and in another format: no crossover map.")

@@ -16,7 +16,7 @@ from matplotlib.patches import Patch
 from roofcal.report.kit import styles
 from roofcal.report.kit.numbers import TIMES, count_of, percent, shape_text
 from roofcal.report.kit.pictures import Picture
-from roofcal.report.sections.mixed.tables import FORMATS, KINDS, MODES, OP
+from roofcal.report.sections.mixed.tables import FORMATS, KINDS, MODES, OP, weights_by_size
 
 _TINTS: Final = {"bf16": "#a8cbe6", "fp8": "#f0b795", "int4": "#e4bdd2"}
 _NAME_COLOUR: Final = "#14181c"
@@ -43,7 +43,7 @@ def draw_crossover(table: pd.DataFrame) -> Picture | None:
 
 def _panels(table: pd.DataFrame, modes: Sequence[str], kinds: Sequence[str]) -> Figure:
     tokens = sorted(set(table["m"]))
-    weights = {mode: _weights(table[table["mode"] == mode]) for mode in modes}
+    weights = {mode: weights_by_size(table[table["mode"] == mode]) for mode in modes}
     heights = [len(weights[mode]) for mode in modes]
     figure = styles.new_figure(60 + sum(52 + _ROW_PX * height for height in heights))
     ratios = [height + 1.5 for height in heights]
@@ -67,12 +67,6 @@ def _panels(table: pd.DataFrame, modes: Sequence[str], kinds: Sequence[str]) -> 
     )
     styles.legend(figure, handles, 4, 1.2)
     return figure
-
-
-def _weights(table: pd.DataFrame) -> list[tuple[int, int]]:
-    """Sizes n x k, smallest first."""
-    sizes = set(zip(table["n"], table["k"], strict=True))
-    return sorted(sizes, key=lambda size: (size[0] * size[1], size))
 
 
 def _panel(

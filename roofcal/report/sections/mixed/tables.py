@@ -177,8 +177,13 @@ def runs_of_equal(values: Sequence[str]) -> Iterator[tuple[int, int, str]]:
 
 def weights_with_curves(rows: pd.DataFrame) -> list[tuple[int, int]]:
     """Weights n x k that were timed at several numbers of tokens, smallest first."""
-    tokens = rows.groupby(["n", "k"])["m"].nunique()
-    weights = [(int(n), int(k)) for n, k in tokens[tokens >= _FEWEST_TOKENS].index]
+    tokens = rows.groupby(["n", "k"])["m"].transform("nunique")
+    return weights_by_size(rows[tokens >= _FEWEST_TOKENS])
+
+
+def weights_by_size(rows: pd.DataFrame) -> list[tuple[int, int]]:
+    """Every n x k among the rows, smallest first."""
+    weights = {(int(n), int(k)) for n, k in rows[["n", "k"]].to_numpy()}
     return sorted(weights, key=lambda sizes: (sizes[0] * sizes[1], sizes))
 
 

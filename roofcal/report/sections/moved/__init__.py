@@ -7,9 +7,8 @@ from typing import Any, Final
 
 import pandas as pd
 
-from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.loading import ReportError
-from roofcal.report.kit.blocks import Block, Column, Commands, Prose
+from roofcal.report.kit.blocks import Block, Column, Commands, paragraphs
 from roofcal.report.kit.columns import code, count, counts, fraction, seconds, text, wide
 from roofcal.report.kit.numbers import count_of, shape_text
 from roofcal.report.kit.writer import SectionWriter
@@ -134,10 +133,6 @@ def _point_text(row: Mapping[str, Any]) -> str:
     return " ".join([*words, shape_text(row["shape"].values())])
 
 
-def _contents(analysis: Analysis) -> Comparison | None:
-    return read_comparison(analysis.run.derived)
-
-
 def _answer(comparison: Comparison | None) -> str:
     if comparison is None:
         return "Nothing to compare with: this is the only or the first environment of the device."
@@ -151,11 +146,9 @@ def _answer(comparison: Comparison | None) -> str:
 def _blocks(comparison: Comparison | None, writer: SectionWriter) -> Iterator[Block]:
     if comparison is None:
         return
-    for sentence in summary_sentences(comparison):
-        yield Prose(text=sentence)
+    yield from paragraphs(summary_sentences(comparison))
     for name, title, frame, columns in comparison_tables(comparison):
-        if len(frame):
-            yield writer.table(f"moved-{name}", title, frame, columns)
+        yield from writer.filled_table(f"moved-{name}", title, frame, columns)
     folders = f"{comparison['a']['folder']} {comparison['b']['folder']}"
     yield Commands(lines=[f"python -m roofcal compare {folders}"])
 
@@ -164,7 +157,7 @@ SECTION = Section(
     key="moved",
     title="What moved",
     question="changed",
-    contents=_contents,
+    contents=lambda analysis: read_comparison(analysis.run.derived),
     blocks=_blocks,
     answer=_answer,
 )

@@ -67,8 +67,11 @@ def draw_measured_against_predicted(
             rows = errors[errors["model"] == model]
             _times(column[0], rows, span)
             _ratios(column[1], rows, span)
-            mape = percent(float(rows["error"].abs().mean()))
-            column[0].set_title(_title(names[model], mape, _LETTERS // columns))
+            mape, letters = percent(float(rows["error"].abs().mean())), _LETTERS // columns
+            title = f"{names[model]}: MAPE {mape}"
+            if len(title) > letters:
+                title = f"{fill(f'{names[model]}:', letters)}\nMAPE {mape}"
+            column[0].set_title(title)
             if columns == _ABREAST:
                 styles.log_axis(column[1].xaxis, "s", base=100)
         for times, ratios in panels[::_ABREAST]:
@@ -76,11 +79,11 @@ def draw_measured_against_predicted(
             ratios.set_ylabel("predicted / measured")
         recipes = in_recipe_order(errors["recipe"], op)
         styles.legend(figure, styles.colour_patches(recipe_colours(recipes)), 5, 0.8)
-    sizes = [int((errors["model"] == model).sum()) for model in models]
+    within_band = (errors["error"].abs() <= _BAND).groupby(errors["model"])
+    shares, sizes = within_band.mean(), within_band.size()
     within = [
-        f"{names[model]} {percent(_share_within_band(errors, model), 0)} of "
-        f"{count_of(size, 'point')}"
-        for model, size in zip(models, sizes, strict=True)
+        f"{names[model]} {percent(float(shares[model]), 0)} of {count_of(sizes[model], 'point')}"
+        for model in models
     ]
     note = thinning_note(min(_MOST_DOTS, max(sizes)), max(sizes))
     return Picture(
@@ -91,12 +94,6 @@ def draw_measured_against_predicted(
         facts=f"Within 10 % of the measured time: {', '.join(within)}.{_providers_text(errors)}"
         f"{note}",
     )
-
-
-def _title(name: str, mape: str, letters: int) -> str:
-    """One line if it fits."""
-    title = f"{name}: MAPE {mape}"
-    return title if len(title) <= letters else f"{fill(f'{name}:', letters)}\nMAPE {mape}"
 
 
 def _panels(figure: Figure, models: int, columns: int, bands: int) -> list[tuple[Axes, Axes]]:
@@ -112,10 +109,6 @@ def _panels(figure: Figure, models: int, columns: int, bands: int) -> list[tuple
     for _, ratios in panels[:models]:
         ratios.tick_params(labelbottom=True)
     return panels[:models]
-
-
-def _share_within_band(errors: pd.DataFrame, model: str) -> float:
-    return float((errors.loc[errors["model"] == model, "error"].abs() <= _BAND).mean())
 
 
 def _times(axes: Axes, rows: pd.DataFrame, span: Any) -> None:
