@@ -1,9 +1,13 @@
 """CSV files that people bring: named columns, every mistake with its file and line."""
 
 import csv
+import io
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
+
+from roofcal.core.files import InputError, read_text
 
 LARGEST_SIZE: Final = 1 << 30  # beyond any matrix that fits a device; products of three stay exact
 _MOST_ERRORS: Final = 20
@@ -54,6 +58,21 @@ def read_shapes(path: Path, axes: Sequence[str]) -> list[tuple[int, dict[str, in
     return [(line, {axis: int(cells[axis]) for axis in axes}) for line, cells in rows]
 
 
+def defused(cell: str) -> str:
+    """A text cell that no spreadsheet takes for a formula: '=1+1 with an apostrophe before it.
+
+    Numbers stay numbers. Records of strangers carry names and reasons, and =cmd|... in one of them
+    runs when somebody opens the table.
+    """
+    if not cell.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return cell
+    try:
+        float(cell)
+    except ValueError:
+        return f"'{cell}"
+    return cell
+
+
 def size_errors(cells: Cells, axes: Iterable[str]) -> Iterator[str]:
     """One line for each axis whose cell is not a size."""
     for axis in axes:
@@ -69,11 +88,15 @@ def _is_size(text: str) -> bool:
 def _read_lines(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
     """(header, (line number, values) of every row that is not blank) of a CSV file."""
     try:
-        with path.open(newline="", encoding="utf-8-sig") as stream:  # spreadsheets write a BOM
-            reader = csv.reader(stream, skipinitialspace=True)
-            header = [name.strip() for name in next(reader, [])]
-            return header, [(reader.line_num, row) for row in reader if any(map(str.strip, row))]
-    except OSError as error:
-        raise CsvError(f"{path}: cannot be read ({error.strerror})") from None
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise CsvError(f"{path}: is not a CSV file in UTF-8 ({error})") from None
+        text = io.StringIO(read_text(path), newline="")
+        reader = csv.reader(text, skipinitialspace=True, strict=True)
+        header = [name.strip() for name in next(reader, [])]
+        rows = [(reader.line_num, row) for row in reader if any(map(str.strip, row))]
+    except InputError as error:
+        raise CsvError(str(error)) from None
+    except csv.Error as error:  # an unclosed quote, a NUL, a value of 128 KiB
+        raise CsvError(f"{path}:{reader.line_num}: is not CSV ({error})") from None
+    for name, count in Counter(header).items():
+        if count > 1:
+            raise CsvError(f"{path}:1: column '{name}' stands {count} times")
+    return header, rows

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, fields
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, TextIO, TypeVar, overload
+from typing import Any, Final, TypeVar, overload
 
 from pydantic import TypeAdapter, ValidationError
 
-from roofcal.core.files import write_bytes
+from roofcal.core.files import InputError, iter_lines, parse_json, write_bytes
+from roofcal.core.paths import RunFolder
 from roofcal.core.records import (
     Calibration,
     Environment,
@@ -20,6 +21,7 @@ from roofcal.core.records import (
     Prediction,
     Record,
     Session,
+    contradiction,
 )
 
 # 2 added Measurement.quantisation_error; records of version 1 mean what they meant.
@@ -27,6 +29,8 @@ SCHEMA_VERSION: Final = 2
 _READABLE: Final = (1, SCHEMA_VERSION)
 # Not written where empty, so that records without them stay as they were.
 _OPTIONAL: Final = ("output_errors", "fastest_rank_s", "rank_medians_s")
+_MOST_SHOWN: Final = 200  # characters of a bad value in a message
+_MOST_BAD_LINES: Final = 10_000  # after so many, a file is no records file
 
 R = TypeVar("R", bound=Record)
 S = TypeVar("S", bound=Record)
@@ -53,37 +57,50 @@ def encode(record: Record) -> str:
     return json.dumps(head | body, default=_plain, separators=(",", ":"))
 
 
-def decode(line: str, where: str = "record") -> Record:
+def decode(line: str | bytes, where: str = "record") -> Record:
     """The record of one JSON line.
 
-    Raises RecordsError, naming `where`, for text that is no JSON, an unknown kind, a newer schema,
-    a missing or misspelt field or a value of the wrong type.
+    Raises RecordsError, naming `where`, for text that is no JSON in UTF-8, an unknown kind, a newer
+    schema, a missing or misspelt field, a value that cannot be (NaN, a negative time), and fields
+    that contradict each other.
     """
     try:
-        body = json.loads(line)
+        text = line.decode("utf-8") if isinstance(line, bytes) else line
+        body = parse_json(text)
         kind = _TYPES[body.pop("record")]
         version = body.pop("schema_version")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise RecordsError(f"{where}: not a record ({type(error).__name__}: {error})") from None
+        reason = _shortened(f"{type(error).__name__}: {error}")
+        raise RecordsError(f"{where}: not a record ({reason})") from None
     if version not in _READABLE:
         raise RecordsError(_version_message(where, version))
-    return _validated(kind, body, where)
+    record = _validated(kind, body, where)
+    problem = contradiction(record)
+    if problem:
+        raise RecordsError(f"{where}: {kind.__name__}.{problem}")
+    return record
 
 
 def _validated(kind: type[Any], body: Any, where: str) -> Record:
     try:
         record: Record = _adapter(kind.__name__).validate_python(body)
     except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
+        first = error.errors(include_input=False)[0]
+        key = _shortened(".".join(str(part) for part in first["loc"]))
         raise RecordsError(f"{where}: {kind.__name__}.{key}: {first['msg']}") from None
+    except (OverflowError, RecursionError) as error:
+        raise RecordsError(f"{where}: {kind.__name__}: {error}") from None
     return record
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
 
 
 def _version_message(where: str, version: Any) -> str:
     return (
-        f"{where}: records of schema version {version!r}, this roofcal reads {SCHEMA_VERSION} and "
-        "older; use the roofcal commit that wrote them, or a newer one"
+        f"{where}: records of schema version {_shortened(repr(version))}, this roofcal reads "
+        f"{SCHEMA_VERSION} and older; use the roofcal commit that wrote them, or a newer one"
     )
 
 
@@ -110,20 +127,16 @@ def append_record(path: Path, record: Record) -> None:
         os.fsync(stream.fileno())
 
 
-def iter_lines(path: Path) -> Iterator[tuple[str, Record | RecordsError]]:
-    """Every line of a file as (where, record or the error of that line), in order."""
-    with _opened(path) as stream:
-        number = 0
-        try:
-            for number, line in enumerate(stream, start=1):
-                where = f"{path}:{number}"
-                try:
-                    yield where, decode(line, where)
-                except RecordsError as error:
-                    yield where, error
-        except (EOFError, OSError, UnicodeDecodeError) as error:
-            where = f"{path}:{number + 1}"
-            yield where, RecordsError(f"{where}: {path.name} is cut off or damaged here ({error})")
+def _decoded_lines(path: Path) -> Iterator[Record | RecordsError]:
+    """The record or the error of every line of a file, in order; blank lines are left out."""
+    for number, line in iter_lines(path):
+        if isinstance(line, InputError):
+            yield RecordsError(str(line))
+        elif line.strip():
+            try:
+                yield decode(line, f"{path}:{number}")
+            except RecordsError as error:
+                yield error
 
 
 @overload
@@ -155,27 +168,43 @@ def read_single_record(path: Path, kind: type[R]) -> R:
     return records[0]
 
 
+def read_plan(run: RunFolder, op: str) -> list[PlanPoint]:
+    """The plan of an op in a run.
+
+    Raises RecordsError for points of another op or of several devices, and as read_records.
+    """
+    path = run.plan_file(op)
+    points = read_records(path, PlanPoint)
+    strange = sorted({point.op for point in points} - {op})
+    if strange:
+        raise RecordsError(f"{path}: holds points of {', '.join(strange)}; a plan is of one op")
+    devices = sorted({point.device for point in points})
+    if len(devices) > 1:
+        raise RecordsError(f"{path}: is for several devices: {', '.join(devices)}")
+    return points
+
+
 _WAY_OUT: Final = "mend or delete the bad line and run again; only that point is measured again"
 
 
 def salvage_records(path: Path) -> tuple[list[Record], list[RecordsError]]:
-    """(good records, errors of the bad lines) of a file; raises RecordsError if it is not there."""
+    """(good records, errors of the bad lines) of a file; raises RecordsError if it is not there.
+
+    One bad byte costs its line, whatever it is: no UTF-8, no JSON, a line of 10 MB.
+    """
     if not path.is_file():
         raise RecordsError(f"{path}: no such records file")
     good: list[Record] = []
     bad: list[RecordsError] = []
-    for _, record in iter_lines(path):
-        if isinstance(record, RecordsError):
-            bad.append(record)
-        else:
+    for record in _decoded_lines(path):
+        if not isinstance(record, RecordsError):
             good.append(record)
+            continue
+        bad.append(record)
+        if len(bad) >= _MOST_BAD_LINES:
+            bad.append(RecordsError(f"{path}: has {len(bad)} bad lines; the rest is not read"))
+            break
     return good, bad
-
-
-def _opened(path: Path) -> TextIO:
-    if _zipped(path):
-        return gzip.open(path, "rt", encoding="utf-8")
-    return path.open(encoding="utf-8")
 
 
 def _zipped(path: Path) -> bool:

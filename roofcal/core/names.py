@@ -1,7 +1,20 @@
-"""Names that people type: which of the allowed ones they probably meant."""
+"""Names: what one may be made of, and which of the allowed ones a person probably meant."""
 
 import difflib
+import re
 from collections.abc import Iterable, Iterator
+from typing import Final
+
+# Devices, environments and ops name folders and files, and stand in commands: letters, digits and
+# . _ + - alone, and no dot at the start. So "..", a space, "$(...)" or "{x}" is no name.
+NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._+-]{0,199}$"
+# A model of time, or the calibrated one with the constants of another environment: calibrated@<id>.
+MODEL_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._+-]{0,99}(@[A-Za-z0-9][A-Za-z0-9._+-]{0,199})?$"
+
+
+def is_name(text: str) -> bool:
+    """Whether a text may name a device, an environment or an op."""
+    return re.fullmatch(NAME_PATTERN, text) is not None and "\n" not in text
 
 
 def did_you_mean(

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from roofcal.core.names import is_name
+
 CHECKOUT: Final = Path(__file__).resolve().parents[2]
 
 CONFIG: Final = Path("config")
@@ -118,9 +120,33 @@ class RunFolder:
         return _ops_in(self.derived / "predictions")
 
 
+class PathError(ValueError):
+    """Folders or files whose names are none that a run may have, one line each."""
+
+
 def run_folders(root: Path) -> list[RunFolder]:
-    """The runs <device>/<environment_id> below a folder such as RESULTS or PUBLISHED, sorted."""
-    return [RunFolder.at(file.parent) for file in sorted(root.glob(f"*/*/{ENVIRONMENT_FILE}"))]
+    """The runs <device>/<environment_id> below a folder such as RESULTS or PUBLISHED, sorted.
+
+    Raises PathError for names that would mean something else in a path or in a command.
+    """
+    runs = [RunFolder.at(file.parent) for file in sorted(root.glob(f"*/*/{ENVIRONMENT_FILE}"))]
+    names = [(run.folder, run.device) for run in runs]
+    names += [(run.folder, run.environment_id) for run in runs]
+    _refuse_bad_names(names)
+    return runs
+
+
+def _refuse_bad_names(names: list[tuple[Path, str]]) -> None:
+    """names: (what to name in the message, the name to check)."""
+    bad = [path for path, name in names if not is_name(name)]
+    if bad:
+        raise PathError("\n".join(f"{str(path)!r}: {_BAD_NAME}" for path in dict.fromkeys(bad)))
+
+
+_BAD_NAME: Final = (
+    "names of devices, environments and ops have letters, digits and . _ + - alone; rename it or "
+    "take it away"
+)
 
 
 def _existing(folder: Path, op: str) -> Path:
@@ -130,5 +156,7 @@ def _existing(folder: Path, op: str) -> Path:
 
 def _ops_in(folder: Path) -> list[str]:
     """Ops by the names of the records files of a folder; hidden files are unfinished."""
-    names = (file.name for file in folder.glob("*.jsonl*") if not file.name.startswith("."))
-    return sorted({name.partition(".")[0] for name in names if name.endswith(_SUFFIXES)})
+    files = [file for file in folder.glob("*.jsonl*") if not file.name.startswith(".")]
+    ops = {file: file.name.partition(".")[0] for file in files if file.name.endswith(_SUFFIXES)}
+    _refuse_bad_names(list(ops.items()))
+    return sorted(set(ops.values()))

@@ -8,15 +8,27 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import ConfigDict, with_config
+from pydantic import ConfigDict, Field, with_config
+
+from roofcal.core.names import MODEL_PATTERN, NAME_PATTERN, is_name
 
 Method = Literal["graph", "events_flush", "profiler", "wall", "accuracy"]
 CacheState = Literal["cold", "hot"]
 Distribution = Literal["normal", "outlier_channels", "heavy_tails", "all_positive", "zeros"]
 Status = Literal["ok", "unsupported", "incorrect", "out_of_memory", "timeout", "failed"]
 _STRICT: Final = ConfigDict(extra="forbid")
+_ROUNDING: Final = 1e-6  # relative
+_MOST: Final = 1 << 53  # the largest whole number up to which floats are exact
+
+# What reading checks; nothing is checked where the code itself makes a record.
+Name = Annotated[str, Field(pattern=NAME_PATTERN)]  # becomes part of a path
+Size = Annotated[int, Field(ge=1, le=_MOST)]
+Count = Annotated[int, Field(ge=0, le=_MOST)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
 def canonical_json(value: Any) -> bytes:
@@ -50,14 +62,14 @@ class Protocol:
 class PlanPoint:
     """One thing to measure. `sweeps` says why it is in the plan and is no part of its identity."""
 
-    op: str
+    op: Name
     provider: str
     recipe: str
-    shape: Mapping[str, int]
-    device: str
-    world_size: int = 1
+    shape: Mapping[str, Size]
+    device: Name
+    world_size: Size = 1
     protocol: Protocol = Protocol()
-    repeat: int = 0
+    repeat: Count = 0
     sweeps: tuple[str, ...] = ()
 
     @property
@@ -83,15 +95,15 @@ class Environment:
     Host name, GPU uuid, commit and time differ between sessions of one environment: see Session.
     """
 
-    device: str
+    device: Name
     vendor: Literal["nvidia", "amd", "cpu"]
     device_name: str
-    compute_units: int
-    memory_clock_hz: float | None = None
-    memory_bus_bits: int | None = None
-    memory_bytes: int | None = None
-    last_level_cache_bytes: int | None = None
-    power_limit_w: float | None = None
+    compute_units: Size
+    memory_clock_hz: Positive | None = None
+    memory_bus_bits: Size | None = None
+    memory_bytes: Size | None = None
+    last_level_cache_bytes: Size | None = None
+    power_limit_w: Positive | None = None
     ecc: bool | None = None
     mig: bool | None = None
     driver: str | None = None
@@ -101,7 +113,7 @@ class Environment:
     cublas: str | None = None
     nccl: str | None = None
     python: str
-    threads: int | None = None
+    threads: Size | None = None
 
     @property
     def backend(self) -> Literal["cuda", "cpu"]:
@@ -126,19 +138,19 @@ class Session:
     """
 
     session_id: str
-    environment_id: str
-    op: str
+    environment_id: Name
+    op: Name
     host: str
     device_uuid: str | None
     git_commit: str | None
     git_dirty: bool | None
     code_hash: str
     command: str
-    timing: Mapping[str, Any]
+    timing: Mapping[str, int | Finite]
     started_utc: str
     finished_utc: str | None = None
-    wall_s: float | None = None
-    timed_s: float | None = None
+    wall_s: NotNegative | None = None
+    timed_s: NotNegative | None = None
 
     @property
     def cards(self) -> tuple[str, ...]:
@@ -151,11 +163,11 @@ class Session:
 class Telemetry:
     """State of the card while samples were taken; parallel lists, one entry per reading."""
 
-    sample_index: tuple[int, ...] = ()
-    sm_clock_hz: tuple[float, ...] = ()
-    memory_clock_hz: tuple[float, ...] = ()
-    power_w: tuple[float, ...] = ()
-    temperature_c: tuple[float, ...] = ()
+    sample_index: tuple[Count, ...] = ()
+    sm_clock_hz: tuple[NotNegative, ...] = ()
+    memory_clock_hz: tuple[NotNegative, ...] = ()
+    power_w: tuple[NotNegative, ...] = ()
+    temperature_c: tuple[Finite, ...] = ()
     throttle_reasons: tuple[tuple[str, ...], ...] = ()
 
 
@@ -180,25 +192,25 @@ class Measurement:
     """
 
     point_id: str
-    environment_id: str
+    environment_id: Name
     session_id: str
     status: Status
     reason: str | None = None
-    latency_samples_s: tuple[float, ...] = ()
-    warmup_samples: int = 0
-    slice_starts: tuple[int, ...] = ()
-    calls_per_sample: int = 1
-    rotating_copies: int = 1
-    rotating_bytes: int = 0
-    relative_error: float | None = None
-    quantisation_error: float | None = None
-    output_errors: Mapping[str, float] | None = None
+    latency_samples_s: tuple[Positive, ...] = ()
+    warmup_samples: Count = 0
+    slice_starts: tuple[Count, ...] = ()
+    calls_per_sample: Size = 1
+    rotating_copies: Size = 1
+    rotating_bytes: Count = 0
+    relative_error: NotNegative | None = None
+    quantisation_error: NotNegative | None = None
+    output_errors: Mapping[str, NotNegative] | None = None
     telemetry: Telemetry = Telemetry()
     kernel_names: tuple[str, ...] = ()
-    started_s: float = 0.0
-    elapsed_s: float = 0.0
-    fastest_rank_s: tuple[float, ...] = ()
-    rank_medians_s: tuple[float, ...] = ()
+    started_s: Finite = 0.0
+    elapsed_s: NotNegative = 0.0
+    fastest_rank_s: tuple[Positive, ...] = ()
+    rank_medians_s: tuple[Positive, ...] = ()
 
     @property
     def settled_samples_s(self) -> tuple[float, ...]:
@@ -211,9 +223,9 @@ class Measurement:
 class Ceiling:
     """A calibrated constant with its 95 % interval and the records it was fitted on."""
 
-    value: float
-    ci95_low: float
-    ci95_high: float
+    value: NotNegative
+    ci95_low: Finite
+    ci95_high: Finite
     unit: str
     evidence: str
 
@@ -223,29 +235,71 @@ class Ceiling:
 class Calibration:
     """Constants of one device in one environment, fitted on probe measurements alone."""
 
-    device: str
-    environment_id: str
+    device: Name
+    environment_id: Name
     constants: Mapping[str, Ceiling]
-    probe_errors: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    probe_points: int = 0
+    probe_errors: Mapping[str, Mapping[str, Finite]] = field(default_factory=dict)
+    probe_points: Count = 0
     seed: int = 0
 
 
 @with_config(_STRICT)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
-    """What a model of time says of a point. Parts are None where the model has no such part."""
+    """The time that a model predicts for a point. Parts that the model does not have are None."""
 
     point_id: str
-    model: str
-    math_s: float | None
-    dram_s: float | None
-    link_s: float | None
-    launch_s: float | None
-    total_s: float
-    low_s: float | None = None
-    high_s: float | None = None
+    model: Annotated[str, Field(pattern=MODEL_PATTERN)]
+    math_s: NotNegative | None
+    dram_s: NotNegative | None
+    link_s: NotNegative | None
+    launch_s: NotNegative | None
+    total_s: Positive
+    low_s: NotNegative | None = None
+    high_s: Positive | None = None
     bound_by: str
 
 
 Record = PlanPoint | Environment | Session | Measurement | Calibration | Prediction
+
+
+def contradiction(record: Record) -> str | None:
+    """Which field of a record does not fit the others, and why; None where all fit together."""
+    match record:
+        case Environment() if not is_name(record.environment_id):
+            return "driver, torch, triton: make an environment id that is no name of a folder"
+        case Measurement():
+            return _measurement_contradiction(record)
+        case Calibration():
+            for name, constant in record.constants.items():
+                if not _is_within(constant.ci95_low, constant.value, constant.ci95_high):
+                    return f"constants.{name}: lies outside of its own interval"
+                if constant.value == 0 and ("/s" in constant.unit or constant.unit in ("Hz", "W")):
+                    return f"constants.{name}: is 0 {constant.unit}; rates are above 0"
+        case Prediction() if record.low_s is not None and record.high_s is not None:
+            if not _is_within(record.low_s, record.total_s, record.high_s):
+                return "total_s: lies outside of its own interval"
+    return None
+
+
+def _is_within(low: float, value: float, high: float) -> bool:
+    """Whether a value lies in its interval, but for the last digits that processors round."""
+    slack = _ROUNDING * abs(value)
+    return low - slack <= value <= high + slack
+
+
+def _measurement_contradiction(row: Measurement) -> str | None:
+    samples, telemetry = len(row.latency_samples_s), row.telemetry
+    readings = {len(getattr(telemetry, name)) for name in telemetry.__slots__}
+    if len(readings) > 1:
+        return f"telemetry: its lists are of different lengths {sorted(readings)}"
+    if any(index > samples for index in telemetry.sample_index):
+        return f"telemetry.sample_index: points behind the {samples} samples"
+    if row.warmup_samples > samples:
+        return f"warmup_samples: is {row.warmup_samples}, of {samples} samples"
+    starts = row.slice_starts
+    if list(starts) != sorted(set(starts)) or (starts and starts[-1] >= samples):
+        return f"slice_starts: does not rise within the {samples} samples"
+    if row.fastest_rank_s and len(row.fastest_rank_s) != samples:
+        return f"fastest_rank_s: has {len(row.fastest_rank_s)} samples instead of {samples}"
+    return None

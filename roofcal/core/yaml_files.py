@@ -15,6 +15,7 @@ from typing import Annotated, Any, Final, Generic, TypeVar
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from roofcal.core.files import MOST_CONFIG_BYTES, InputError, parse_yaml, read_text
 from roofcal.core.names import did_you_mean_or_all
 from roofcal.core.units import GB, KIB, MEGA, MIB, TERA
 
@@ -88,11 +89,11 @@ class ConfigError(ValueError):
 def read_yaml(path: Path, errors: list[str]) -> dict[str, Any]:
     """The mapping of a file; {} after adding to `errors` what is wrong with it."""
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        errors.append(f"{path}: cannot be read ({error.strerror})")
+        content = parse_yaml(read_text(path, MOST_CONFIG_BYTES))
+    except InputError as error:
+        errors.append(str(error))
         return {}
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except yaml.YAMLError as error:
         errors.append(f"{path}: not YAML: {' '.join(str(error).split())}")
         return {}
     if content is None or isinstance(content, dict):

@@ -66,7 +66,7 @@ def device_id(gpu: Gpu, specs: Mapping[str, DeviceSpec]) -> str:
 def slug(name: str) -> str:
     """A device name as a folder name: 'AMD EPYC 9B14 (R)' -> 'amd-epyc-9b14'."""
     plain = re.sub(r"\((r|tm)\)", " ", name.lower())
-    return "-".join(re.findall(r"[a-z0-9.]+", plain))
+    return "-".join(re.findall(r"[a-z0-9]+[a-z0-9.]*", plain)) or "unnamed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

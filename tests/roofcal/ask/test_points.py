@@ -49,7 +49,10 @@ def test_a_csv_gets_the_same_answers_as_single_points(tmp_path: Path) -> None:
         ("recipe,m,n,k\nbf16,1073741825,2,3\n", ":2: m='1073741825' is not"),
         (f"recipe,m,n,k\nbf16,1{'0' * 400},2,3\n", ":2: m='10000"),
         (f"recipe,m,n,k\nbf16,{'1' * 5000},2,3\n", ":2: m='11111"),
-        (f"recipe,m,n,k\n{'x' * 140_000},1,2,3\n", "is not a CSV file in UTF-8"),
+        (
+            f"recipe,m,n,k\n{'x' * 140_000},1,2,3\n",
+            ":2: is not CSV",
+        ),
         ("recipe,m,n,k\n\n\nbf16,0,2,3\n", ":4: m='0' is not"),
     ],
 )
@@ -70,7 +73,7 @@ def test_mistakes_are_reported_together_up_to_twenty(tmp_path: Path) -> None:
 def test_a_csv_that_is_no_text_is_named(tmp_path: Path) -> None:
     path = tmp_path / "points.csv"
     path.write_bytes("recipe,m,n,k\nb\u00e9,1,1,1\n".encode("latin-1"))
-    with pytest.raises(CsvError, match=r"points\.csv: is not a CSV file in UTF-8"):
+    with pytest.raises(CsvError, match=r"points\.csv:2: is not UTF-8"):
         predict_csv(path, "calibrated", SOURCES)
 
 

@@ -31,6 +31,19 @@ def point(m: int = 512, recipe: str = "bf16", **other: Any) -> PlanPoint:
     return PlanPoint(recipe=recipe, shape=shape, **values)
 
 
+def readings(sample_index: tuple[int, ...], clock_hz: float) -> Telemetry:
+    """One reading at each sample, all of them equal."""
+    count = len(sample_index)
+    return Telemetry(
+        sample_index=sample_index,
+        sm_clock_hz=(clock_hz,) * count,
+        memory_clock_hz=(3.2e9,) * count,
+        power_w=(700.0,) * count,
+        temperature_c=(60.0,) * count,
+        throttle_reasons=((),) * count,
+    )
+
+
 def measurement(
     of: PlanPoint, turns_s: Sequence[float], clock_hz: float | None = 1.98e9, **other: Any
 ) -> Measurement:
@@ -46,7 +59,7 @@ def measurement(
         latency_samples_s=tuple(t for t in every for _ in range(5)),
         warmup_samples=5 if every else 0,
         slice_starts=starts,
-        telemetry=Telemetry(sample_index=starts if clocks else (), sm_clock_hz=clocks),
+        telemetry=readings(starts if clocks else (), clock_hz or 0.0),
         **values,
     )
 

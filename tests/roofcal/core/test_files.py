@@ -1,31 +1,210 @@
-"""Files are written whole or not at all."""
+"""Files are there whole or not at all, replace nothing else, and are read within limits."""
 
+import gzip
+import os
+import re
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
+import yaml
 
-from roofcal.core.files import write_bytes
+from roofcal.core import files
+from roofcal.core.files import (
+    InputError,
+    folder_problems,
+    iter_lines,
+    parse_json,
+    parse_yaml,
+    read_json,
+    read_limited,
+    read_text,
+    write_bytes,
+)
+from roofcal.core.units import MIB
 
 
-def test_folders_are_made_and_content_is_replaced(tmp_path: Path) -> None:
-    path = tmp_path / "a" / "b.txt"
+def test_a_file_is_written_whole_with_its_folders(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "b" / "c.txt"
     write_bytes(path, b"one")
     write_bytes(path, b"two")
     assert path.read_bytes() == b"two"
-    assert list(path.parent.iterdir()) == [path]
+    assert [p.name for p in path.parent.iterdir()] == ["c.txt"]
 
 
-def test_a_full_disk_leaves_the_old_file_whole(
+def test_nothing_half_written_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "c.txt"
+    write_bytes(path, b"one")
+    monkeypatch.setattr(os, "fsync", full_disk)
+    with pytest.raises(OSError, match="No space"):
+        write_bytes(path, b"two")
+    assert path.read_bytes() == b"one"
+    assert [p.name for p in tmp_path.iterdir()] == ["c.txt"]
+
+
+def full_disk(_: int) -> None:
+    raise OSError(28, "No space left on device")
+
+
+def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    write_bytes(path, b"text")
+    assert os.read(reader, 10) == b"text"
+    os.close(reader)
+    assert path.is_fifo()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no such device here")
+def test_a_device_is_never_replaced() -> None:
+    with pytest.raises(OSError, match="No space"):
+        write_bytes(Path("/dev/full"), b"text")
+    assert Path("/dev/full").is_char_device()
+
+
+def test_a_link_is_refused_and_what_it_points_to_stays(tmp_path: Path) -> None:
+    (tmp_path / "own").write_text("mine")
+    (tmp_path / "link").symlink_to(tmp_path / "own")
+    (tmp_path / "dangling").symlink_to(tmp_path / "nothing")
+    for name in ("link", "dangling"):
+        with pytest.raises(OSError, match="is a symbolic link") as caught:
+            write_bytes(tmp_path / name, b"theirs")
+        assert caught.value.filename == str(tmp_path / name)
+    assert (tmp_path / "own").read_text() == "mine"
+    assert not (tmp_path / "nothing").exists()
+
+
+def test_no_more_than_the_limit_is_read(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"12345")
+    assert read_limited(tmp_path / "a", 5) == b"12345"
+    with pytest.raises(InputError, match=r"/a: has more than 4 B"):
+        read_limited(tmp_path / "a", 4)
+    with pytest.raises(InputError, match=r"/dev/zero: has more than 1 MiB"):
+        read_limited(Path("/dev/zero"), MIB)
+    with pytest.raises(InputError, match=r"/b: cannot be read \(No such file"):
+        read_limited(tmp_path / "b")
+
+
+def test_text_has_no_byte_order_mark_and_a_bad_byte_is_named_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"\xef\xbb\xbfone\r\ntwo")
+    assert read_text(tmp_path / "a") == "one\r\ntwo"
+    (tmp_path / "a").write_bytes(b"one\ntwo \xff\n")
+    with pytest.raises(InputError, match=r"/a:2: is not UTF-8 \(byte 0xff\)"):
+        read_text(tmp_path / "a")
+
+
+@pytest.mark.parametrize("text", ["", "{", "NaN", "[Infinity]", "[" * 200_000, "1" * 5000, "\x00"])
+def test_what_is_no_json_is_a_value_error(text: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        parse_json(text)
+
+
+def test_a_json_file_that_is_none_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_bytes(b'\xef\xbb\xbf{"a": 1}')
+    assert read_json(tmp_path / "a.json") == {"a": 1}
+    (tmp_path / "a.json").write_text("[" * 200_000)
+    with pytest.raises(InputError, match=r"a\.json: is not JSON \(it is nested too deeply\)"):
+        read_json(tmp_path / "a.json")
+
+
+def lines_of(path: Path) -> list[bytes | str]:
+    """The lines of a file, errors as text."""
+    return [str(line) if isinstance(line, InputError) else line for _, line in iter_lines(path)]
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz"])
+def test_a_line_that_is_too_long_costs_itself_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(files, "MOST_LINE_BYTES", 1000)
+    content = b"\xef\xbb\xbfone\n" + b"x" * 3_000_000 + b"\ntwo\r\n\xff\xfe\nlast"
+    packed = gzip.compress(content) if name.endswith(".gz") else content
+    (tmp_path / name).write_bytes(packed)
+    one, error, *rest = lines_of(tmp_path / name)
+    assert (one, rest) == (b"one", [b"two", b"\xff\xfe", b"last"])
+    assert error == f"{tmp_path / name}:2: has more than 1000 B in a line"
+
+
+@pytest.mark.parametrize("content", [b" " * 50, b"x\n" * 20], ids=["one line", "many lines"])
+def test_a_file_that_unpacks_to_too_much_is_refused_with_the_limit(
+    tmp_path: Path, content: bytes
+) -> None:
+    path = tmp_path / "bomb.jsonl.gz"
+    path.write_bytes(gzip.compress(content * MIB))
+    *_, last = lines_of(path)
+    assert str(last).startswith(f"{path}: unpacks to more than 16 MiB, the most for a file of its")
+
+
+def test_a_file_that_unpacks_to_too_many_values_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "bomb.jsonl.gz"
+    path.write_bytes(gzip.compress((b"1," * MIB + b"\n") * 6))
+    *_, last = lines_of(path)
+    assert re.match(rf"{path}: unpacks to more than \d+ values", str(last))
+
+
+def test_a_packed_file_that_is_cut_or_wrong_keeps_what_came_before(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl.gz"
+    packed = gzip.compress(os.urandom(1000).hex().encode() + b"\n" + b"b\n")
+    for damaged in (packed[:-12], packed[:400] + b"\x00" * 50 + packed[450:], b"no gzip", b""):
+        path.write_bytes(damaged)
+        last = [str(line) for line in lines_of(path)][-1:]
+        assert not last or "cut off or damaged here" in last[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("a: " + "[" * 2000, "more than 50 levels"),
+        ("a: 1\nb: 2\na: 3\n", "the key 'a' stands 2 times"),
+        ("a: &a [1]\nb: &b [*a,*a]\nc: &c [*b,*b]\n", None),
+        ("a: &a [*a]\n", "an alias stands within what it stands for"),
+        ("a: 2024-13-45\n", "month"),
+        ("a: {b: 1, <<: {b: 2, c: 3}}\n", None),
+    ],
+)
+def test_yaml_is_limited(text: str, says: str | None) -> None:
+    if says is None:
+        assert parse_yaml(text)
+    else:
+        with pytest.raises(yaml.YAMLError, match=says):
+            parse_yaml(text)
+
+
+def test_aliases_that_stand_for_millions_of_entries_are_refused() -> None:
+    """320 bytes that would be 10^9 entries."""
+    names = "abcdefghij"
+    lines = [f"a: &a [{', '.join('x' * 10)}]"]
+    for before, name in pairwise(names):
+        lines.append(f"{name}: &{name} [{', '.join([f'*{before}'] * 10)}]")
+    with pytest.raises(yaml.YAMLError, match="more than 100000 entries"):
+        parse_yaml("\n".join(lines))
+
+
+def test_links_and_special_files_in_a_folder_are_named_and_not_opened(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("s3cret")
+    folder = tmp_path / "run"
+    (folder / "tables").mkdir(parents=True)
+    (folder / "tables/a.csv").symlink_to(secret)
+    (folder / "plan").symlink_to(tmp_path)
+    os.mkfifo(folder / "pipe")
+    problems = sorted(folder_problems(folder))
+    assert [problem.split(":")[0] for problem in problems] == [
+        f"{folder}/pipe",
+        f"{folder}/plan",
+        f"{folder}/tables/a.csv",
+    ]
+    assert "s3cret" not in "".join(problems)
+    assert "is no regular file" in problems[0]
+    (tmp_path / "link").symlink_to(folder)
+    assert "is a symbolic link" in next(folder_problems(tmp_path / "link"))
+
+
+def test_a_folder_of_too_many_files_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "r.jsonl"
-    write_bytes(path, b"before")
-
-    def full(_: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("roofcal.core.files.os.fsync", full)
-    with pytest.raises(OSError, match="No space left"):
-        write_bytes(path, b"half")
-    assert path.read_bytes() == b"before"
-    assert list(tmp_path.iterdir()) == [path]
+    monkeypatch.setattr(files, "MOST_FILES", 3)
+    for number in range(5):
+        (tmp_path / str(number)).touch()
+    assert "holds more than 3 files" in next(folder_problems(tmp_path))

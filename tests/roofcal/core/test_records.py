@@ -44,7 +44,14 @@ MEASUREMENT = Measurement(
     latency_samples_s=(3e-6, 1e-6, 2e-6),
     warmup_samples=1,
     slice_starts=(0, 1),
-    telemetry=Telemetry(sample_index=(0,), throttle_reasons=(("power_cap",),)),
+    telemetry=Telemetry(
+        sample_index=(0,),
+        sm_clock_hz=(1.4e9,),
+        memory_clock_hz=(3.2e9,),
+        power_w=(700.0,),
+        temperature_c=(61.0,),
+        throttle_reasons=(("power_cap",),),
+    ),
 )
 RECORDS: list[Record] = [
     POINT,
@@ -214,5 +221,5 @@ def test_appending_adds_one_line(tmp_path: Path) -> None:
 
 def test_a_measurement_on_one_device_is_written_as_before_there_were_several() -> None:
     assert "rank" not in encode(MEASUREMENT)
-    shared = replace(MEASUREMENT, fastest_rank_s=(1e-6,), rank_medians_s=(2e-6, 1e-6))
+    shared = replace(MEASUREMENT, fastest_rank_s=(1e-6,) * 3, rank_medians_s=(2e-6, 1e-6))
     assert decode(encode(shared)) == shared

@@ -157,7 +157,10 @@ class MadeUpRun:
             "telemetry": telemetry(1.4e9, 690.0, ("power_cap",)),
             "kernel_names": ("nvjet_a", "nvjet_a", "reduce"),
         }
-        self._add(point, "ok", None, known | changes)
+        fields = known | changes
+        if not fields["latency_samples_s"]:  # a point of accuracy has neither turns nor readings
+            fields |= {"warmup_samples": 0, "slice_starts": (), "telemetry": Telemetry()}
+        self._add(point, "ok", None, fields)
 
     def fail(self, point: PlanPoint, status: Any, reason: str | None, **changes: Any) -> None:
         """A point with any status."""

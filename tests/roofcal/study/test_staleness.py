@@ -196,8 +196,8 @@ def test_relative_and_nested_imports_are_followed(
     files = {
         "roofcal/ops/cast/bench.py": "from . import inputs\ndef f():\n    import kernels.new\n",
         "roofcal/ops/cast/spec.py": "",
-        "roofcal/ops/cast/inputs.py": "from ...core.units import KIB\n",
-        "roofcal/core/units.py": "KIB = 1024\n",
+        "roofcal/ops/cast/inputs.py": "from ...core.dtypes import BITS\n",
+        "roofcal/core/dtypes.py": "BITS = 8\n",
         "kernels/new.py": "import torch\nfrom kernels import configs\n",
         "kernels/configs.py": "",
         "kernels/other.py": "",
