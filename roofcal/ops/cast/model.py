@@ -1,4 +1,4 @@
-"""The calibrated model of a cast's time: equations, no numbers.
+"""The calibrated equation of a cast's time. See docs/models.md.
 
     t = fixed + bytes * slower * narrow * (cached / cached_bandwidth + (1 - cached) / bandwidth)
 
@@ -12,13 +12,10 @@ slower     `misaligned` where rows or columns are no multiple of 16: loads and s
 narrow     1 + extra_columns / columns: a pass along the columns has a program per some columns, and
            few of them leave multiprocessors idle
 
-A provider's kernels for one recipe share the constants. `padded_1024`: kernels that take rows in
-blocks of 1024 columns and idle on the rest (the reductions that Inductor writes). `short_columns`:
-kernels that keep short columns in registers and are slower off 16 only beyond, as those of
-kernels.cast.columns on Hopper: up to 2048 rows and 2^22 elements, or 4096 and 2^24 where the
-rows are no multiple of 16. Which of these a provider has is chosen by
-cross-validation on the probes. It stands in the op's layer because calibrate and predict both use
-it and may not import each other.
+Families: `padded_1024` are kernels that take rows in blocks of 1024 columns and idle on the rest
+(the reductions that Inductor writes). `short_columns` are kernels that keep short columns in
+registers and are slower off 16 only beyond (kernels.cast.columns on Hopper): up to 2048 rows and
+2^22 elements, or 4096 and 2^24 where the rows are no multiple of 16.
 """
 
 from collections.abc import Mapping

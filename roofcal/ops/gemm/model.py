@@ -1,7 +1,4 @@
-"""The calibrated model of a matrix product's time: equations, no numbers.
-
-It stands in the op's layer because two stages use it that may not import each other: calibrate fits
-its constants on probes, predict evaluates it.
+"""The calibrated equation of a matrix product's time. How it came about: docs/models.md.
 
     t     = (work^r + power^r)^(1/r)                                                       r = 5
     work  = launch + (tiles^q + dram^q)^(1/q)                                              q = 2.5
@@ -15,37 +12,14 @@ its constants on probes, predict evaluates it.
     dram  = least bytes / dram
     power = uneven * flops / sustained_flops      the rate that the power limit leaves
 
-The power limit holds for a whole call, its start included, and the clock falls only where it is
-reached: so power stands beside all of the work, in a norm that is nearly a maximum. Against q for
-all three, probes left out of their fit are 4.8 instead of 5.2 % off in bf16 on an H200, 5.7 instead
-of 5.2 % in axiswise fp8, and 5.9 % over five recipes either way.
-
-empty = share of a tile without rows of A, or without columns, whichever is more. With few tokens
-all units read the same few rows at once, and the cache serves one after another: on an H200,
-axiswise fp8 with slow accumulation takes 580 ns for 128 bytes of K on 72 units and one token, 410
-with 53 tokens, 300 on 16 units. It runs 128 x 128 tiles without clusters; where clusters share what
-they read (fast accumulation) or tiles are narrow, there is no such wait.
-
-waves = ceil(tiles * split / compute units): wave quantisation. A split divides K over `split`
-tiles. o = 1 where a unit ends one tile before it begins the next, 2 where a family overlaps the two
-(persistent kernels whose warp groups take turns: cuBLASLt's axiswise fp8 with fast accumulation).
-
-Alignment of rows: those of A or B that do not start on 32 bytes multiply `load` by `misaligned`,
-those off 256 bytes all work by `uneven` (1.02 to 1.04 on an H200): boxes of the tensor memory unit
-then lie across lines of the cache, we suppose. r, the place of `power` and `uneven` were chosen
-among ten variants whose errors on the study points of the H200 were in sight. Probes left out of
-the fit do not tell them apart (5.9 % with and without `uneven`, too): so the error on those
-study points flatters the model until points are measured that nobody saw before.
-Rows of A, B or C that do not start on 16 bytes cannot be copied by the tensor memory unit of
-Hopper, and cuBLAS falls back to kernels of older GPUs (the names in the records say sm80 on 8
-bytes, sm75 below): those have a tile_flops and a k_latency of their own (`_8_byte`, `_odd`). The
-norms with o, p, q and r are conventions: sums overestimate, maxima underestimate where two parts
-are alike.
-
-Which tiles a library has is a property of the recipe: on an H200, cuBLASLt runs axiswise fp8 on
-128 x 128 tiles alone, without splitting K (kernel names in the probe records). So a `family` of
-tiles is chosen by cross-validation on the probes. `plain` has no tiles: a processor whose whole
-rate is available to any shape (used for CPUs): tiles = flops / (units * tile_flops) and latency.
+waves       ceil(tiles * split / compute units); a split divides K over `split` tiles
+o           1 where a unit ends one tile before it begins the next, 2 where a family overlaps them
+empty       share of a tile without rows of A, or without columns, whichever is more
+misaligned  multiplies `load` where rows of A or B do not start on 32 bytes
+uneven      multiplies all work where they do not start on 256 bytes
+_8_byte, _odd  tile_flops and k_latency of rows of A, B or C that start on 8 bytes, or on fewer
+plain       the family without tiles, for CPUs: any shape has the whole rate of the processor,
+            tiles = (math^p + latency^p)^(1/p) with math = flops / (units * tile_flops)
 """
 
 from collections.abc import Mapping

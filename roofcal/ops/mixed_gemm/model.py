@@ -1,43 +1,28 @@
-"""The calibrated model of a product with narrow weights: three roofs, equations, no numbers.
+"""The calibrated equation of a product with narrow weights: three roofs. See docs/models.md.
 
     t     = fixed + (dram^4 + (slots + math)^4)^(1/4)
     dram  = least bytes / bytes_per_s
     slots = blocks * work / weights_per_s
     math  = 2 * tokens * work / flops_per_s
 
-dram   memory, as everywhere (roofcal.ops.mixed_gemm.spec counts the bytes)
-slots  issue slots: every weight is turned from four or eight bits to a float by instructions of the
-       ordinary units, once per block of tokens
+dram   memory; roofcal.ops.mixed_gemm.spec counts the bytes
+slots  issue slots: ordinary instructions turn every weight from four or eight bits to a float, once
+       per block of tokens
 math   what every token costs beyond: the matrix unit, and the activations that feed it
 
 Memory is read while the multiprocessors work, so the larger of the two decides; near a crossing
 they are in each other's way, which the fourth powers say (1.19 of the larger where two are equal).
-Weights and tokens are the work of the same warps, so slots and math add. Which roof binds a
-provider is the finding, not an assumption: each has rates of its own.
+Weights and tokens are the work of the same warps, so slots and math add.
 
-How a provider cuts a product into blocks is its `Family`, the same for all of its recipes, and
-cross-validation on the probes finds it: `blocks` of tokens, `tokens` of whole blocks, and
+How a provider cuts a product is its `Family`: `blocks` of tokens, `tokens` of whole blocks, and
 
     work = N K                                                  without tiles of rows
     work = units * 64 / blocks * min over split of waves * (K / split + block_columns * block / 64)
     waves = (max(1, q) + ceil q) / 2        q = ceil(N / 64) * blocks * split / units
 
-The second is for kernels that give each multiprocessor a tile of 64 rows and a split of K, as ours
-do. Every block has a start and an end (a ring to fill, sums to add to those of the other splits,
-the output to write) that cost as much as `block_columns` columns of K in a block of 64 tokens, and
-in proportion to the tokens in a smaller one: the sums are [64, tokens]. The last wave is half lost:
-more than one block may share a multiprocessor, and then some of it is not. Measured on an H200 in
-blocks of 64 tokens, one at a time to a multiprocessor: 2 to 4 us per wave and 2.5 ns per column.
-
-Without blocks every token costs the same: tinygemm takes 0.28 ps per weight for one token on an
-H200, 0.67 for 8, 1.14 for 16 and twice that for 32. What torch.compile makes of fp8 weights is a
-pass that turns them to bf16, once, and cuBLASLt's product.
-
-The tiles, the half of a wave and the price of a block were chosen among some sixty variants with
-the errors on the study points of an H200 in sight; so was the rule that our kernels have tiles,
-whatever the probes say. Those errors flatter the model until points are measured that nobody saw
-before. The module stands in the op's layer because calibrate and predict both use it and may not
-import each other.
+The second is for kernels that give each multiprocessor a tile of 64 rows and a split of K. The
+start and the end of a block cost as much as `block_columns` columns of K in a block of 64 tokens,
+and in proportion to the tokens in a smaller one.
 """
 
 from collections.abc import Mapping
