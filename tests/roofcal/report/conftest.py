@@ -49,18 +49,18 @@ def analysis(run: Run, h200: DeviceSpec) -> Analysis:
 @pytest.fixture(scope="session")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A CPU run with next to nothing: no calibration, no prediction, no datasheet, an empty op."""
-    made = MadeUpRun(CPU)
+    made_up = MadeUpRun(CPU)
     for recipe in ("bf16", "int8"):
         point = product(64, 64, 64, recipe, provider="torch_cpu", device=CPU.device)
-        made.measure(
+        made_up.measure(
             point,
             latency_samples_s=samples_around(true_seconds(point)),
             telemetry=Telemetry(),
             warmup_samples=0,
             slice_starts=(0,),
         )
-    made.points["cast"] = []
-    return made.write(tmp_path_factory.mktemp("bare"))
+    made_up.points["cast"] = []
+    return made_up.write(tmp_path_factory.mktemp("bare"))
 
 
 @pytest.fixture(scope="session")

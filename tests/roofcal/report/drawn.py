@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 def dots(*panels: Axes) -> NDArray[np.float64]:
     """(x, y) of all dots of some panels, one row each."""
-    found = [np.asarray(c.get_offsets(), float) for axes in panels for c in axes.collections]
-    return np.concatenate(found) if found else np.empty((0, 2))
+    offsets = [np.asarray(c.get_offsets(), float) for axes in panels for c in axes.collections]
+    return np.concatenate(offsets) if offsets else np.empty((0, 2))
 
 
 def marks(axes: Axes) -> dict[Any, float]:

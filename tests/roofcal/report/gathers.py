@@ -61,7 +61,7 @@ def true_time(point: PlanPoint) -> float:
     product, gather = product_s(point), gather_s(point)
     follows = gather_s(point, DIRECT) - DIRECT[0] + product / point.world_size
     ours = START + max(OWN * product, follows)
-    known = {
+    seconds_of_provider = {
         "gemm_only": product,
         "all_gather_only": gather,
         "nccl_then_gemm": product + gather,
@@ -69,7 +69,7 @@ def true_time(point: PlanPoint) -> float:
         "torch_fused": TORCH * ours,
     }
     eager = point.protocol.method != "graph"
-    return max(known[point.provider], HOST.get(point.provider, 0.0) if eager else 0.0)
+    return max(seconds_of_provider[point.provider], HOST.get(point.provider, 0.0) if eager else 0.0)
 
 
 PROVIDERS = ("nccl_then_gemm", "torch_fused", "symm_mem_fused", "gemm_only", "all_gather_only")
@@ -140,8 +140,8 @@ def gloo_run() -> MadeUpRun:
     """Processes with gloo on a CPU, two and four of them; links of two alone are calibrated."""
     run = MadeUpRun(CPU)
     for size in (2, 4):
-        known = {"gloo_then_gemm": 3e-3, "gemm_only": 1e-3, "all_gather_only": 2e-3}
-        for provider, seconds in known.items():
+        seconds_by_provider = {"gloo_then_gemm": 3e-3, "gemm_only": 1e-3, "all_gather_only": 2e-3}
+        for provider, seconds in seconds_by_provider.items():
             point = replace(
                 gathered(provider, (256, 256, 512), size),
                 device=CPU.device,

@@ -40,11 +40,11 @@ def linear(
 
 def true_db(point: PlanPoint, output: str) -> float:
     """The SQNR of an output in this world."""
-    made = recipe(point.recipe).products[output]
-    if not made.is_fp8:
+    made_up = recipe(point.recipe).products[output]
+    if not made_up.is_fp8:
         return 55.0
-    base = DATA[point.protocol.distribution] + (made.a == "axiswise")
-    fast = made.summed == "fast" and point.protocol.distribution == "all_positive"
+    base = DATA[point.protocol.distribution] + (made_up.a == "axiswise")
+    fast = made_up.summed == "fast" and point.protocol.distribution == "all_positive"
     return base - (LOST_PER_TERM * point.shape[SUMMED[output]] if fast else 0.0)
 
 
@@ -56,8 +56,8 @@ def linear_run(*, timed: bool = True) -> MadeUpRun:
     """Accuracy of all recipes and data at a cube and a long sum, of positive data at all LONG."""
     run = MadeUpRun(GPU)
     planned = [linear(r, s, d) for s in (CUBE, LONG[0]) for d in DATA for r in RECIPES]
-    wanted = ("fp8_tensorwise", "fp8_axiswise", *TWO_LEVEL.values())
-    planned += [linear(r, s, "all_positive") for s in LONG for r in wanted]
+    recipes_by_accumulation = ("fp8_tensorwise", "fp8_axiswise", *TWO_LEVEL.values())
+    planned += [linear(r, s, "all_positive") for s in LONG for r in recipes_by_accumulation]
     for point in {point.point_id: point for point in planned}.values():
         run.measure(
             point,

@@ -77,15 +77,20 @@ DRIFT = 0.01  # the last sentinel over the first, minus 1
 
 def product(m: int, n: int, k: int, recipe: str = "bf16", **changes: Any) -> PlanPoint:
     shape = {"m": m, "n": n, "k": k}
-    known = {"op": "gemm", "provider": "cublaslt", "device": GPU.device, "sweeps": ("made_up",)}
-    return PlanPoint(recipe=recipe, shape=shape, **known | changes)
+    defaults = {"op": "gemm", "provider": "cublaslt", "device": GPU.device, "sweeps": ("made_up",)}
+    return PlanPoint(recipe=recipe, shape=shape, **defaults | changes)
 
 
 def stream(size: int, recipe: str = "copy", cache: str = "cold", **changes: Any) -> PlanPoint:
-    known = {"op": "probe_copy", "provider": "triton", "device": GPU.device, "sweeps": ("sizes",)}
+    defaults = {
+        "op": "probe_copy",
+        "provider": "triton",
+        "device": GPU.device,
+        "sweeps": ("sizes",),
+    }
     protocol = Protocol(cache="hot" if cache == "hot" else "cold")
     return PlanPoint(
-        recipe=recipe, shape={"size_bytes": size}, protocol=protocol, **known | changes
+        recipe=recipe, shape={"size_bytes": size}, protocol=protocol, **defaults | changes
     )
 
 
@@ -148,7 +153,7 @@ class MadeUpRun:
         time = true_seconds(point) if seconds is None else seconds
         burst = changes.pop("burst_s", 0.9 * time)
         settled = changes.pop("samples", samples_around(time))
-        known = {
+        defaults = {
             "latency_samples_s": (*(burst,) * 4, *(time,) * 3, *settled),
             "warmup_samples": 7,
             "slice_starts": (0, 4, 7),
@@ -157,7 +162,7 @@ class MadeUpRun:
             "telemetry": telemetry(1.4e9, 690.0, ("power_cap",)),
             "kernel_names": ("nvjet_a", "nvjet_a", "reduce"),
         }
-        fields = known | changes
+        fields = defaults | changes
         if not fields["latency_samples_s"]:  # a point of accuracy has neither turns nor readings
             fields |= {"warmup_samples": 0, "slice_starts": (), "telemetry": Telemetry()}
         self._add(point, "ok", None, fields)
@@ -171,23 +176,23 @@ class MadeUpRun:
     ) -> None:
         self.plan(point)
         rows = self.rows.setdefault(point.op, [])
-        known: dict[str, Any] = {"started_s": 2.0 * len(rows), "elapsed_s": 1.0}
-        known |= {"session_id": f"session-{point.op}", "status": status, "reason": reason}
+        defaults: dict[str, Any] = {"started_s": 2.0 * len(rows), "elapsed_s": 1.0}
+        defaults |= {"session_id": f"session-{point.op}", "status": status, "reason": reason}
         row = Measurement(
             point_id=point.point_id,
             environment_id=self.environment.environment_id,
-            **known | changes,
+            **defaults | changes,
         )
         rows.append(row)
 
     def predict(self, point: PlanPoint, model: str, seconds: float, **changes: Any) -> None:
         """What a model says of a point."""
-        known = {"math_s": None, "dram_s": None, "link_s": None, "launch_s": None}
+        defaults = {"math_s": None, "dram_s": None, "link_s": None, "launch_s": None}
         prediction = Prediction(
             point_id=point.point_id,
             model=model,
             total_s=seconds,
-            **known | {"bound_by": "tiles"} | changes,
+            **defaults | {"bound_by": "tiles"} | changes,
         )
         self.predictions.setdefault(point.op, []).append(prediction)
 
@@ -219,7 +224,7 @@ class MadeUpRun:
 
     def session(self, op: str) -> Session:
         """The one session of an op: 60 s of which 39 s were timed."""
-        known: dict[str, Any] = {
+        defaults: dict[str, Any] = {
             "host": "node7",
             "device_uuid": "GPU-1",
             "git_commit": "0123456789abcdef",
@@ -236,7 +241,7 @@ class MadeUpRun:
             session_id=f"session-{op}",
             environment_id=self.environment.environment_id,
             op=op,
-            **known | self.sessions.get(op, {}),
+            **defaults | self.sessions.get(op, {}),
         )
 
     def calibration(self) -> Calibration:

@@ -72,15 +72,15 @@ def test_sections_stand_in_their_order_and_empty_ones_are_left_out(chapter: Chap
 
 
 def test_a_bare_run_says_what_it_lacks(bare_chapter: Chapter) -> None:
-    said = {
+    texts = {
         section.id: [b.text for b in section.blocks if isinstance(b, Prose)]
         for section in bare_chapter.sections
     }
 
-    assert said["cpu-constants"] == ["This run is not calibrated: it has no calibration.jsonl."]
-    assert said["cpu-prediction-errors"] == ["Nothing was predicted in this run."]
-    assert said["cpu-bandwidth"] == ["The memory probe was not measured."]
-    assert said["cpu-audit"][-1] == "There is none."
-    assert said["cpu-method-panel"] == ["This run has no method panel."]
-    assert said["cpu-missing"] == ["Every planned point was measured."]
-    assert "The plan of cast is empty." in said["cpu-points"]
+    assert texts["cpu-constants"] == ["This run is not calibrated: it has no calibration.jsonl."]
+    assert texts["cpu-prediction-errors"] == ["Nothing was predicted in this run."]
+    assert texts["cpu-bandwidth"] == ["The memory probe was not measured."]
+    assert texts["cpu-audit"][-1] == "There is none."
+    assert texts["cpu-method-panel"] == ["This run has no method panel."]
+    assert texts["cpu-missing"] == ["Every planned point was measured."]
+    assert "The plan of cast is empty." in texts["cpu-points"]

@@ -40,13 +40,13 @@ from roofcal.report.sections.mixed import tables as mixed
 from tests.paths import ROOT
 from tests.roofcal.report.chapters import csv_tables
 from tests.roofcal.report.narrow import narrow_run
-from tests.roofcal.report.sections.health.test_comparison import made
+from tests.roofcal.report.sections.health.test_comparison import measured_run
 
 RECORDS: Final[tuple[Any, ...]] = (
     *(PlanPoint, Protocol, Environment, Session, Measurement),
     *(Telemetry, Calibration, Ceiling, Prediction),
 )
-LABELS: Final = ("device", "environment_id")  # of every table, said once
+LABELS: Final = ("device", "environment_id")  # every table has them: described once
 DECLARED: Final = {
     "error_by_regime.csv": prediction_errors.COLUMNS,
     "learning.csv": (*CURVE, *learning.NUMBERS),
@@ -82,14 +82,14 @@ DOCUMENTED: Final = headings(DATA)
 def written(analysis: Analysis, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """File name -> columns of the tables that only exist once there is something to put in."""
     root = tmp_path_factory.mktemp("tables")
-    published = made(root / "published", suffix=".jsonl.gz")
-    health = analyse(made(root / "own"), None, peers=[published])
+    published = measured_run(root / "published", suffix=".jsonl.gz")
+    health = analyse(measured_run(root / "own"), None, peers=[published])
     mixed = analyse(load_run(narrow_run().write(root / "narrow")), None)
-    found: dict[str, Any] = {}
+    columns: dict[str, Any] = {}
     for one in (mixed, health, analysis):
-        found |= {name: list(frame.columns) for name, frame in csv_tables(one) if len(frame)}
+        columns |= {name: list(frame.columns) for name, frame in csv_tables(one) if len(frame)}
     judged = analyse(analysis.run, analysis.spec, claims=load_claims(ROOT / "config" / "claims"))
-    return found | {"claims.csv": list(claims_table(judged.claims).columns)}
+    return columns | {"claims.csv": list(claims_table(judged.claims).columns)}
 
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: str(record.__name__))

@@ -86,17 +86,17 @@ def look_at(page: Path, axe: str, place: Path, view: str) -> dict[str, Any]:
     copy.write_text(watched, encoding="utf-8")
     flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=60000"]
     profile = f"--user-data-dir={place / 'profile'}"
-    asked = [str(CHROMIUM), *flags, profile, *VIEWS[view], "--dump-dom", copy.as_uri()]
-    done = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=300)
-    found = re.search(r'<pre id="seen">(.*?)</pre>', done.stdout, re.DOTALL)
-    assert found is not None, f"{done.stdout[:500]}\n{done.stderr[-2000:]}"
-    seen: dict[str, Any] = json.loads(unescape(found.group(1)))
+    command = [str(CHROMIUM), *flags, profile, *VIEWS[view], "--dump-dom", copy.as_uri()]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    report = re.search(r'<pre id="seen">(.*?)</pre>', done.stdout, re.DOTALL)
+    assert report is not None, f"{done.stdout[:500]}\n{done.stderr[-2000:]}"
+    seen: dict[str, Any] = json.loads(unescape(report.group(1)))
     return seen
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("view", VIEWS)
-def test_the_page_is_usable_and_asks_nobody(
+def test_the_page_is_usable_and_fetches_nothing(
     report: Path, axe: str, tmp_path: Path, view: str
 ) -> None:
     seen = look_at(report, axe, tmp_path, view)

@@ -46,17 +46,20 @@ def answers(analysis: Analysis) -> dict[str, str]:
 
 
 def test_answers_come_from_the_data(analysis: Analysis) -> None:
-    found = answers(analysis)
-    assert "fp8_tensorwise gains most over bf16: 1.9" in found["recipe"]
-    assert "no publication of nvidia-h200" in found["healthy"]
-    assert found["changed"].startswith("Nothing to compare with")
-    assert "Times of gemm are off by" in found["trust"]
-    assert found["ledger"].startswith("Not judged on this page; `python -m roofcal claims`")
-    assert f"{analysis.timed} points timed by {len(analysis.all_sessions)} sessions" in found["how"]
+    sentences = answers(analysis)
+    assert "fp8_tensorwise gains most over bf16: 1.9" in sentences["recipe"]
+    assert "no publication of nvidia-h200" in sentences["healthy"]
+    assert sentences["changed"].startswith("Nothing to compare with")
+    assert "Times of gemm are off by" in sentences["trust"]
+    assert sentences["ledger"].startswith("Not judged on this page; `python -m roofcal claims`")
+    assert (
+        f"{analysis.timed} points timed by {len(analysis.all_sessions)} sessions"
+        in sentences["how"]
+    )
 
 
 def test_a_bare_run_says_what_cannot_be_told(bare: Path) -> None:
-    found = list(answers(analyse(load_run(bare), None)).values())
-    assert all(answer.endswith(".") for answer in found)
-    assert "no publication of cpu-made-up" in found[1]
-    assert "predicted no point" in found[3]
+    sentences = list(answers(analyse(load_run(bare), None)).values())
+    assert all(answer.endswith(".") for answer in sentences)
+    assert "no publication of cpu-made-up" in sentences[1]
+    assert "predicted no point" in sentences[3]

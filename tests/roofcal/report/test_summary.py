@@ -21,7 +21,7 @@ from tests.roofcal.report.synthetic import (
 SPACE = "\N{NO-BREAK SPACE}"
 
 
-def told(analysis: Analysis) -> str:
+def summary_text(analysis: Analysis) -> str:
     return " ".join(summary_sentences(analysis)).replace(SPACE, " ")
 
 
@@ -29,19 +29,19 @@ def checked(analysis: Analysis) -> dict[str, str]:
     return {check.text.replace(SPACE, " "): check.state for check in all_checks(analysis)}
 
 
-def look(tmp_path: Path, made: MadeUpRun, spec: DeviceSpec | None = None) -> Analysis:
-    return analyse(load_run(made.write(tmp_path)), spec)
+def look(tmp_path: Path, made_up: MadeUpRun, spec: DeviceSpec | None = None) -> Analysis:
+    return analyse(load_run(made_up.write(tmp_path)), spec)
 
 
 def test_it_says_what_was_measured_and_how_busy_the_device_was(analysis: Analysis) -> None:
-    text = told(analysis)
+    text = summary_text(analysis)
     assert f"Measured: {analysis.points} points of 4 ops" in text
     assert "in 4 min 0 s, the device busy 65 % of it" in text
     assert f"{analysis.ok} have a time" in text
 
 
 def test_it_says_what_the_device_reaches(analysis: Analysis) -> None:
-    text = told(analysis)
+    text = summary_text(analysis)
     assert "1,200 TFLOP/s in fp8_tensorwise by cublaslt (61 % of the datasheet)" in text
     assert "600 TFLOP/s in bf16 by cublaslt (61 % of the datasheet)" in text
     assert "Memory copies at 4.00 TB/s (83 % of the datasheet)" in text
@@ -51,7 +51,7 @@ def test_it_says_what_fp8_buys(analysis: Analysis) -> None:
     table = analysis.speedups["gemm"]
     best = table[(table["recipe"] == "fp8_tensorwise") & (table["regime"] == "large")]
 
-    text = told(analysis)
+    text = summary_text(analysis)
 
     assert "In fp8 the best recipe of gemm is fp8_tensorwise" in text
     assert f"{best['speedup'].median():.2f} times at {len(best)} large products" in text
@@ -59,7 +59,7 @@ def test_it_says_what_fp8_buys(analysis: Analysis) -> None:
 
 
 def test_it_says_how_wrong_each_model_is(analysis: Analysis) -> None:
-    text = told(analysis)
+    text = summary_text(analysis)
     rows = analysis.errors
     mape = rows[(rows["op"] == "gemm") & (rows["model"] == "calibrated")]["mape"].iloc[0]
     assert f"time of gemm is off by {100 * mape:.1f} % on average over 48 points" in text
@@ -69,116 +69,116 @@ def test_it_says_how_wrong_each_model_is(analysis: Analysis) -> None:
 
 def test_published_records_are_called_so(analysis: Analysis) -> None:
     published = replace(analysis, run=replace(analysis.run, origin="published"))
-    assert told(published).startswith("Published records: ")
+    assert summary_text(published).startswith("Published records: ")
 
 
 def test_an_uncalibrated_run_says_so(bare: Path) -> None:
-    text = told(analyse(load_run(bare), None))
+    text = summary_text(analyse(load_run(bare), None))
     assert "Nothing is calibrated" in text
     assert "In int8 the best recipe of gemm is int8" in text
 
 
 def test_checks_of_the_made_up_run(analysis: Analysis) -> None:
-    found = checked(analysis)
+    states = checked(analysis)
 
-    assert found["No cold point is faster than its datasheet allows."] == "ok"
-    assert found["4 points have no time: 2 unsupported, 1 failed, 1 not reached."] == "look"
-    assert found["The repeated sentinel of gemm stayed within 1.0 %."] == "ok"
-    (clock,) = [text for text in found if text.startswith("The card named a reason")]
+    assert states["No cold point is faster than its datasheet allows."] == "ok"
+    assert states["4 points have no time: 2 unsupported, 1 failed, 1 not reached."] == "look"
+    assert states["The repeated sentinel of gemm stayed within 1.0 %."] == "ok"
+    (clock,) = [text for text in states if text.startswith("The card named a reason")]
     assert "during 100 % of the gemm points" in clock
     assert "11.1 % slower once settled" in clock
 
 
 def test_too_fast_points_are_a_reason_to_look(tmp_path: Path, h200: DeviceSpec) -> None:
-    made = MadeUpRun()
-    add_constants(made)
+    made_up = MadeUpRun()
+    add_constants(made_up)
     least = 2 * 8192**3 / 989.5e12
-    made.measure(product(8192, 8192, 8192), seconds=least / 1.25)
+    made_up.measure(product(8192, 8192, 8192), seconds=least / 1.25)
 
-    found = checked(look(tmp_path, made, h200))
+    states = checked(look(tmp_path, made_up, h200))
 
     text = (
         "1 point is faster than the datasheet allows, by up to 1.25\u00d7: see the violation audit."
     )
-    assert found[text] == "look"
+    assert states[text] == "look"
 
 
 def test_zeros_beyond_a_ceiling_are_no_news(tmp_path: Path, h200: DeviceSpec) -> None:
-    made = MadeUpRun()
-    add_constants(made)
+    made_up = MadeUpRun()
+    add_constants(made_up)
     zeros = product(8192, 8192, 8192, protocol=Protocol(distribution="zeros"))
-    made.measure(zeros, seconds=2 * 8192**3 / 700e12)
+    made_up.measure(zeros, seconds=2 * 8192**3 / 700e12)
 
-    found = checked(look(tmp_path, made, h200))
+    states = checked(look(tmp_path, made_up, h200))
 
-    assert found["No cold point is faster than the calibrated ceilings."] == "ok"
+    assert states["No cold point is faster than the calibrated ceilings."] == "ok"
 
 
 def test_a_drifting_device_is_a_reason_to_look(tmp_path: Path) -> None:
-    made = MadeUpRun()
+    made_up = MadeUpRun()
     for repeat, factor in ((1, 1.0), (2, 1.05)):
         point = product(64, 64, 64, repeat=repeat, sweeps=("sentinel",))
-        made.measure(point, true_seconds(point) * factor)
+        made_up.measure(point, true_seconds(point) * factor)
 
     assert (
-        checked(look(tmp_path, made))["The repeated sentinel of gemm stayed within 5.0 %."]
+        checked(look(tmp_path, made_up))["The repeated sentinel of gemm stayed within 5.0 %."]
         == "look"
     )
 
 
 def test_uncommitted_or_changed_code_is_a_reason_to_look(tmp_path: Path) -> None:
-    made = MadeUpRun()
-    made.measure(product(64, 64, 64))
-    made.sessions["gemm"] = {"git_dirty": True}
+    made_up = MadeUpRun()
+    made_up.measure(product(64, 64, 64))
+    made_up.sessions["gemm"] = {"git_dirty": True}
 
     assert (
-        checked(look(tmp_path, made))["Measured from a checkout with uncommitted changes."]
+        checked(look(tmp_path, made_up))["Measured from a checkout with uncommitted changes."]
         == "look"
     )
 
 
 def test_two_cards_in_one_run_are_a_reason_to_look(tmp_path: Path) -> None:
-    made = MadeUpRun()
-    made.measure(product(64, 64, 64))
-    made.measure(replace(product(64, 128, 64), op="probe_math"))
-    one_card = checked(look(tmp_path / "one", made))
+    made_up = MadeUpRun()
+    made_up.measure(product(64, 64, 64))
+    made_up.measure(replace(product(64, 128, 64), op="probe_math"))
+    one_card = checked(look(tmp_path / "one", made_up))
     assert not [text for text in one_card if "cards of this model" in text]
 
-    made.sessions["gemm"] = {"device_uuid": "GPU-2"}
-    found = checked(look(tmp_path / "two", made))
+    made_up.sessions["gemm"] = {"device_uuid": "GPU-2"}
+    states = checked(look(tmp_path / "two", made_up))
 
-    (text,) = [text for text in found if text.startswith("Measured on 2 cards of this model")]
-    assert found[text] == "look"
+    (text,) = [text for text in states if text.startswith("Measured on 2 cards of this model")]
+    assert states[text] == "look"
     assert "probe_math on one; gemm on one" in text or "gemm on one; probe_math on one" in text
 
-    made.sessions["gemm"] = {"device_uuid": "GPU-2,GPU-3"}  # that of a point of two ranks
-    found = checked(look(tmp_path / "three", made))
-    (text,) = [text for text in found if text.startswith("Measured on 3 cards of this model")]
+    made_up.sessions["gemm"] = {"device_uuid": "GPU-2,GPU-3"}  # that of a point of two ranks
+    states = checked(look(tmp_path / "three", made_up))
+    (text,) = [text for text in states if text.startswith("Measured on 3 cards of this model")]
     assert "gemm on 2" in text
 
 
 def test_casts_are_held_against_the_memory_roof(analysis: Analysis) -> None:
     rows = analysis.frames["cast"]
     share = (rows["calibrated_bound_s"] / rows["median_s"]).median()
-    assert f"cast reaches {100 * share:.0f} % with torch_compile" in told(analysis)
-    assert "The calibrated model's time of cast is off by" in told(analysis)
+    assert f"cast reaches {100 * share:.0f} % with torch_compile" in summary_text(analysis)
+    assert "The calibrated model's time of cast is off by" in summary_text(analysis)
 
 
 def test_refusals_alone_are_only_noted(tmp_path: Path) -> None:
-    made = MadeUpRun()
-    made.fail(product(64, 64, 63), "unsupported", "k")
-    assert checked(look(tmp_path, made))["1 point has no time: 1 unsupported."] == "note"
+    made_up = MadeUpRun()
+    made_up.fail(product(64, 64, 63), "unsupported", "k")
+    assert checked(look(tmp_path, made_up))["1 point has no time: 1 unsupported."] == "note"
 
 
-def test_badly_known_medians_are_noted(tmp_path: Path) -> None:
-    made = MadeUpRun()
+def test_medians_with_wide_intervals_are_noted(tmp_path: Path) -> None:
+    made_up = MadeUpRun()
     point = product(64, 64, 64)
-    made.measure(point, samples=samples_around(true_seconds(point), spread=0.2))
+    made_up.measure(point, samples=samples_around(true_seconds(point), spread=0.2))
     text = "Of gemm, 100 % of the medians are uncertain by more than 1 %."
-    assert checked(look(tmp_path, made))[text] == "note"
+    assert checked(look(tmp_path, made_up))[text] == "note"
 
 
 def test_points_of_accuracy_are_counted_apart_from_times(tmp_path: Path) -> None:
     analysis = look(tmp_path, linear_run())
     assert analysis.timed == 10
-    assert f"10 have a time, {analysis.ok - 10} an accuracy without one." in told(analysis)
+    assert f"10 have a time, {analysis.ok - 10} an accuracy without one." in summary_text(analysis)

@@ -97,9 +97,11 @@ def test_links_lead_somewhere_and_ids_are_unique(page: Page, report: Path) -> No
 
 
 def test_the_page_carries_the_data_behind_every_figure_and_table(report: Path, text: str) -> None:
-    found = re.findall(r'<script type="application/gzip" data-file="([^"]+)">(.*?)</script>', text)
-    assert {name for name, _ in found} == set(re.findall(r'href="tables/([^"]+)"', text))
-    for name, held in found:
+    carried = re.findall(
+        r'<script type="application/gzip" data-file="([^"]+)">(.*?)</script>', text
+    )
+    assert {name for name, _ in carried} == set(re.findall(r'href="tables/([^"]+)"', text))
+    for name, held in carried:
         assert gzip.decompress(b64decode(held)) == (report.parent / "tables" / name).read_bytes()
 
 

@@ -36,13 +36,13 @@ AS_SOURCE = {"label": "fp8 on zeros", "points": {"distribution": "zeros"}}
 
 @pytest.fixture(scope="module")
 def evidence(tmp_path_factory: pytest.TempPathFactory, h200: DeviceSpec) -> Evidence:
-    made = MadeUpRun()
-    made.measure(product(2048, 2048, 2048), 40e-6)
+    made_up = MadeUpRun()
+    made_up.measure(product(2048, 2048, 2048), 40e-6)
     fp8 = product(2048, 2048, 2048, "fp8_tensorwise")
-    made.measure(fp8, 20e-6)
+    made_up.measure(fp8, 20e-6)
     zeros = Protocol(distribution="zeros")
-    made.measure(product(2048, 2048, 2048, "fp8_tensorwise", protocol=zeros), 16e-6)
-    run = load_run(made.write(tmp_path_factory.mktemp("claims")))
+    made_up.measure(product(2048, 2048, 2048, "fp8_tensorwise", protocol=zeros), 16e-6)
+    run = load_run(made_up.write(tmp_path_factory.mktemp("claims")))
     frame = tidy_frame(run, "gemm", h200)
     return Evidence(
         device="nvidia-h200",
@@ -54,8 +54,8 @@ def evidence(tmp_path_factory: pytest.TempPathFactory, h200: DeviceSpec) -> Evid
 
 def verdict(evidence: Evidence, tmp_path: Path, value: float, **test: Any) -> Verdict:
     row = {"cube": 2048, "value": value}
-    (found,) = judge(entries(tmp_path, {"test": SPEEDUP | test, "rows": [row]}), evidence)
-    return found
+    (judged,) = judge(entries(tmp_path, {"test": SPEEDUP | test, "rows": [row]}), evidence)
+    return judged
 
 
 @pytest.mark.parametrize(
@@ -77,17 +77,17 @@ def verdict(evidence: Evidence, tmp_path: Path, value: float, **test: Any) -> Ve
 def test_the_interval_decides(
     evidence: Evidence, tmp_path: Path, relation: str, value: float, tolerance: float, word: str
 ) -> None:
-    found = verdict(evidence, tmp_path, value, relation=relation, tolerance=tolerance)
-    assert found.word == word
-    assert found.reason == ""
+    judged = verdict(evidence, tmp_path, value, relation=relation, tolerance=tolerance)
+    assert judged.word == word
+    assert judged.reason == ""
 
 
 def test_the_number_as_the_source_timed_it_stands_beside_and_decides_nothing(
     evidence: Evidence, tmp_path: Path
 ) -> None:
-    found = verdict(evidence, tmp_path, 2.0, as_source=AS_SOURCE)
-    assert found.as_source is not None
-    assert found.as_source.value == pytest.approx(40 / 16)  # bf16 stays on random data
+    judged = verdict(evidence, tmp_path, 2.0, as_source=AS_SOURCE)
+    assert judged.as_source is not None
+    assert judged.as_source.value == pytest.approx(40 / 16)  # bf16 stays on random data
     assert verdict(evidence, tmp_path, 2.5, as_source=AS_SOURCE).word == "does not hold"
     missing = AS_SOURCE | {"points": {"distribution": "zeros", "cache": "hot"}}
     assert verdict(evidence, tmp_path, 2.0, as_source=missing).as_source is None
@@ -98,9 +98,9 @@ def test_the_source_may_differ_in_a_column_that_the_claim_leaves_open(
 ) -> None:
     open_to_all = {"points": {"recipe": "fp8_tensorwise"}}
     as_source = {"label": "by cuBLASLt", "points": {"provider": "cublaslt"}}
-    found = verdict(evidence, tmp_path, 2.0, **open_to_all, as_source=as_source)
-    assert found.as_source is not None
-    assert found.as_source.value == pytest.approx(2.0)
+    judged = verdict(evidence, tmp_path, 2.0, **open_to_all, as_source=as_source)
+    assert judged.as_source is not None
+    assert judged.as_source.value == pytest.approx(2.0)
 
 
 def test_what_cannot_be_tested_has_its_reason(evidence: Evidence, tmp_path: Path) -> None:
@@ -131,20 +131,20 @@ def test_a_row_of_an_untestable_claim_has_no_number_of_ours(tmp_path: Path) -> N
 
 def test_every_claim_of_the_ledger_gets_a_verdict(evidence: Evidence) -> None:
     claims: list[Entry] = load_claims(CLAIMS)
-    found = judge(claims, evidence)
-    assert [v.entry for v in found] == claims
-    assert sum(counts(found).values()) == len(claims)
-    by_id = {v.entry.id: v for v in found}
+    verdicts = judge(claims, evidence)
+    assert [v.entry for v in verdicts] == claims
+    assert sum(counts(verdicts).values()) == len(claims)
+    by_id = {v.entry.id: v for v in verdicts}
     assert by_id["torchao-pr940-gemm-tensorwise-fast-accum-2048"].word == "does not hold"
-    assert all(bool(v.reason) == (v.word == WORDS[2]) for v in found)
+    assert all(bool(v.reason) == (v.word == WORDS[2]) for v in verdicts)
 
 
 def test_published_gathers_are_judged_on_eight_devices(tmp_path: Path, h200: DeviceSpec) -> None:
     run = load_run(gathered_run().write(tmp_path))
-    some = [e for e in load_claims(CLAIMS) if e.ledger.ledger == "symm-mem-all-gather"]
-    found = judge(some, evidence_of_run(run, h200))
-    assert len(found) == len(NINE)
-    for verdict in found:
+    claims_of_paper = [e for e in load_claims(CLAIMS) if e.ledger.ledger == "symm-mem-all-gather"]
+    verdicts = judge(claims_of_paper, evidence_of_run(run, h200))
+    assert len(verdicts) == len(NINE)
+    for verdict in verdicts:
         shape = tuple(int(verdict.entry.points[axis]) for axis in "mnk")
         sizes = (shape[0], shape[1], shape[2])
         fused, sequence = (
@@ -154,22 +154,22 @@ def test_published_gathers_are_judged_on_eight_devices(tmp_path: Path, h200: Dev
         assert verdict.ours.value == pytest.approx(sequence / fused)
         off = abs(sequence / fused / float(verdict.entry.value or 0) - 1)
         assert verdict.word == ("holds" if off < 0.1 else "does not hold")
-    assert {verdict.word for verdict in found} == {"holds", "does not hold"}
+    assert {verdict.word for verdict in verdicts} == {"holds", "does not hold"}
 
 
 def test_published_gathers_are_not_judged_on_fewer_devices(
     tmp_path: Path, h200: DeviceSpec
 ) -> None:
-    made = MadeUpRun()
+    made_up = MadeUpRun()
     for provider in ("symm_mem_fused", "nccl_then_gemm"):
-        made.measure(gathered(provider, NINE[0], 2), 1e-4)
+        made_up.measure(gathered(provider, NINE[0], 2), 1e-4)
         reason = "too few devices: world size 8 needs 8 NVIDIA H200, this machine has 2"
-        made.fail(gathered(provider, NINE[0], 8), "unsupported", reason)
-    evidence = evidence_of_run(load_run(made.write(tmp_path)), h200)
-    some = [e for e in load_claims(CLAIMS) if e.ledger.ledger == "symm-mem-all-gather"]
-    found = judge(some, evidence)
-    assert {verdict.word for verdict in found} == {"cannot be tested"}
-    assert [v.reason for v in found if "too few devices: world size 8" in v.reason]
+        made_up.fail(gathered(provider, NINE[0], 8), "unsupported", reason)
+    evidence = evidence_of_run(load_run(made_up.write(tmp_path)), h200)
+    claims_of_paper = [e for e in load_claims(CLAIMS) if e.ledger.ledger == "symm-mem-all-gather"]
+    verdicts = judge(claims_of_paper, evidence)
+    assert {verdict.word for verdict in verdicts} == {"cannot be tested"}
+    assert [v.reason for v in verdicts if "too few devices: world size 8" in v.reason]
 
 
 def entry(folder: Path, **test: Any) -> Entry:
@@ -196,7 +196,7 @@ def test_verdicts_are_counted_in_words(verdicts: list[Verdict]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("test", "said"),
+    ("test", "text"),
     [
         ({}, "1.5x +-10%"),
         ({"relation": ">="}, "at least 1.5x -10%"),
@@ -207,8 +207,8 @@ def test_verdicts_are_counted_in_words(verdicts: list[Verdict]) -> None:
         ({"quantity": "fraction_of_peak", "against": None}, "1.5 +-10%"),
     ],
 )
-def test_numbers_have_their_unit(tmp_path: Path, test: dict[str, Any], said: str) -> None:
-    assert source_text(Verdict(entry=entry(tmp_path, **test), word="holds")) == said
+def test_numbers_have_their_unit(tmp_path: Path, test: dict[str, Any], text: str) -> None:
+    assert source_text(Verdict(entry=entry(tmp_path, **test), word="holds")) == text
 
 
 def test_ours_has_its_interval(verdicts: list[Verdict]) -> None:

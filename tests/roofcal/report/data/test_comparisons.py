@@ -29,20 +29,20 @@ def test_every_recipe_but_the_baseline_is_compared(analysis: Analysis) -> None:
 
 
 def test_a_shape_without_the_baseline_has_no_ratio(tmp_path: Path) -> None:
-    made = MadeUpRun()
-    made.measure(product(64, 64, 64, "fp8_tensorwise"))
-    made.fail(product(64, 64, 64, "bf16"), "failed", "x")
+    made_up = MadeUpRun()
+    made_up.measure(product(64, 64, 64, "fp8_tensorwise"))
+    made_up.fail(product(64, 64, 64, "bf16"), "failed", "x")
 
-    assert speedups(tidy_frame(load_run(made.write(tmp_path)), "gemm", None), "bf16").empty
+    assert speedups(tidy_frame(load_run(made_up.write(tmp_path)), "gemm", None), "bf16").empty
 
 
 def test_providers_are_compared_with_themselves(tmp_path: Path) -> None:
-    made = MadeUpRun()
+    made_up = MadeUpRun()
     for provider, seconds in (("cublaslt", 4e-6), ("triton", 8e-6)):
-        made.measure(product(64, 64, 64, "bf16", provider=provider), seconds)
-    made.measure(product(64, 64, 64, "fp8_tensorwise", provider="triton"), 2e-6)
+        made_up.measure(product(64, 64, 64, "bf16", provider=provider), seconds)
+    made_up.measure(product(64, 64, 64, "fp8_tensorwise", provider="triton"), 2e-6)
 
-    table = speedups(tidy_frame(load_run(made.write(tmp_path)), "gemm", None), "bf16")
+    table = speedups(tidy_frame(load_run(made_up.write(tmp_path)), "gemm", None), "bf16")
 
     assert list(zip(table["provider"], table["speedup"], strict=True)) == [("triton", 4.0)]
 
@@ -50,12 +50,12 @@ def test_providers_are_compared_with_themselves(tmp_path: Path) -> None:
 def test_a_provider_without_the_baseline_is_compared_with_the_fastest_that_has_it(
     tmp_path: Path,
 ) -> None:
-    made = MadeUpRun()
+    made_up = MadeUpRun()
     for provider, seconds in (("cublaslt", 4e-6), ("torch_compile", 8e-6)):
-        made.measure(product(64, 64, 64, "bf16", provider=provider), seconds)
-    made.measure(product(64, 64, 64, "fp8_tensorwise", provider="triton"), 2e-6)
+        made_up.measure(product(64, 64, 64, "bf16", provider=provider), seconds)
+    made_up.measure(product(64, 64, 64, "fp8_tensorwise", provider="triton"), 2e-6)
 
-    table = speedups(tidy_frame(load_run(made.write(tmp_path)), "gemm", None), "bf16")
+    table = speedups(tidy_frame(load_run(made_up.write(tmp_path)), "gemm", None), "bf16")
 
     assert list(zip(table["provider"], table["speedup"], strict=True)) == [("triton", 2.0)]
 

@@ -27,22 +27,22 @@ RATE: dict[str, Any] = {"op": "gemm", "points": {"recipe": "bf16"}, "value": 1}
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    made = MadeUpRun()
+    made_up = MadeUpRun()
     zeros = Protocol(distribution="zeros")
-    made.measure(product(2048, 2048, 2048), 40e-6)
-    made.measure(product(2048, 2048, 2048, repeat=1), 4e-6)
-    made.measure(product(2048, 2048, 2048, protocol=zeros), 38e-6)
-    made.measure(product(2048, 2048, 2048, "fp8_tensorwise"), 20e-6)
-    made.measure(product(2048, 2048, 2048, "fp8_tensorwise", protocol=zeros), 16e-6)
-    made.measure(product(2048, 2048, 2048, "fp8_axiswise", provider="triton"), 32e-6)
-    made.measure(product(2048, 2048, 2048, "fp8_axiswise"), 25e-6)
-    made.measure(product(4096, 4096, 4096), 200e-6)
-    made.measure(product(1000, 1000, 1000), 10e-6)
-    made.fail(product(1000, 1000, 1000, "fp8_tensorwise"), "unsupported", "no multiple of 16")
-    made.constant("dram_copy_bytes_per_s", 4e12, "B/s")
-    made.constant("launch_graph_s", 2e-6, "s")
-    made.constant("link.all_reduce.8.bytes_per_s", 3e11, "B/s")
-    return load_run(made.write(tmp_path_factory.mktemp("claims")))
+    made_up.measure(product(2048, 2048, 2048), 40e-6)
+    made_up.measure(product(2048, 2048, 2048, repeat=1), 4e-6)
+    made_up.measure(product(2048, 2048, 2048, protocol=zeros), 38e-6)
+    made_up.measure(product(2048, 2048, 2048, "fp8_tensorwise"), 20e-6)
+    made_up.measure(product(2048, 2048, 2048, "fp8_tensorwise", protocol=zeros), 16e-6)
+    made_up.measure(product(2048, 2048, 2048, "fp8_axiswise", provider="triton"), 32e-6)
+    made_up.measure(product(2048, 2048, 2048, "fp8_axiswise"), 25e-6)
+    made_up.measure(product(4096, 4096, 4096), 200e-6)
+    made_up.measure(product(1000, 1000, 1000), 10e-6)
+    made_up.fail(product(1000, 1000, 1000, "fp8_tensorwise"), "unsupported", "no multiple of 16")
+    made_up.constant("dram_copy_bytes_per_s", 4e12, "B/s")
+    made_up.constant("launch_graph_s", 2e-6, "s")
+    made_up.constant("link.all_reduce.8.bytes_per_s", 3e11, "B/s")
+    return load_run(made_up.write(tmp_path_factory.mktemp("claims")))
 
 
 @pytest.fixture
@@ -71,8 +71,8 @@ def test_a_speed_up_is_time_over_time_with_the_far_ends(
     ours = number_of(speedup(**SIZES))
     assert ours.value == pytest.approx(2.0)
     assert 1.98 < ours.low < 2.0 < ours.high < 2.02
-    said = "fp8_tensorwise by cublaslt against bf16 by cublaslt, 2,048 x 2,048 x 2,048"
-    assert ours.basis == said
+    basis = "fp8_tensorwise by cublaslt against bf16 by cublaslt, 2,048 x 2,048 x 2,048"
+    assert ours.basis == basis
 
 
 def test_what_the_points_say_holds_for_what_they_are_compared_with(
@@ -133,12 +133,14 @@ def test_a_median_is_over_points(number_of: NumberOf) -> None:
         ({"constant": "launch_eager_s", "quantity": "time_us"}, "has no launch_eager_s"),
     ],
 )
-def test_what_is_missing_is_said(number_of: NumberOf, test: dict[str, Any], says: str) -> None:
+def test_the_reason_names_what_is_missing(
+    number_of: NumberOf, test: dict[str, Any], says: str
+) -> None:
     with pytest.raises(Untestable, match=says):
         number_of(test)
 
 
-def test_an_op_that_is_awaited_is_said_to_be(number_of: NumberOf) -> None:
+def test_a_claim_on_an_op_that_is_awaited_says_so(number_of: NumberOf) -> None:
     later = {"later": {"axes": ["m"], "recipes": ["bf16"], "providers": ["fused"]}}
     test = {"op": "later", "points": {"recipe": "bf16"}, "quantity": "time_us"}
     with pytest.raises(Untestable, match="op later is not built yet"):

@@ -35,15 +35,15 @@ def test_compressed_records_make_a_published_run(tmp_path: Path) -> None:
 
 
 def test_calibration_and_predictions_come_from_the_derived_folder(tmp_path: Path) -> None:
-    made = whole_run()
-    folder = made.write(tmp_path / "published")
+    made_up = whole_run()
+    folder = made_up.write(tmp_path / "published")
     (folder / "calibration.jsonl").unlink()
     derived = tmp_path / "replay"
-    write_records(derived / "calibration.jsonl", [made.calibration()])
+    write_records(derived / "calibration.jsonl", [made_up.calibration()])
 
     run = load_run(folder, derived)
 
-    assert run.calibration == made.calibration()
+    assert run.calibration == made_up.calibration()
     assert run.read("gemm").predictions == {}
 
 
@@ -74,9 +74,9 @@ def test_a_folder_without_environment_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_damaged_file_is_named_with_its_line(tmp_path: Path) -> None:
-    made = MadeUpRun(CPU)
-    made.measure(product(64, 64, 64, device=CPU.device))
-    folder = made.write(tmp_path)
+    made_up = MadeUpRun(CPU)
+    made_up.measure(product(64, 64, 64, device=CPU.device))
+    folder = made_up.write(tmp_path)
     path = folder / "measurements" / "gemm.jsonl"
     write_bytes(path, path.read_bytes()[:-40])
 

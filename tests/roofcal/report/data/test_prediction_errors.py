@@ -47,7 +47,9 @@ def test_probes_are_never_judged(run: Run, h200: DeviceSpec) -> None:
 
 
 @pytest.mark.parametrize("regime", ["decode", "mid", "large", "skinny_k"])
-def test_the_error_of_a_regime_is_the_one_it_was_given(analysis: Analysis, regime: str) -> None:
+def test_the_error_of_a_regime_is_that_of_the_made_up_predictions(
+    analysis: Analysis, regime: str
+) -> None:
     row = error_of(analysis.errors, "calibrated", op="gemm", regime=regime)
 
     assert row is not None
@@ -73,23 +75,22 @@ def test_the_overall_error_weighs_every_point_alike(analysis: Analysis, run: Run
 
 def test_margins_hold_for_regimes_recipes_and_both(analysis: Analysis) -> None:
     table = analysis.errors[analysis.errors["op"] == "gemm"]
-    some = table[table["model"] == "calibrated"]
-
-    total = some[(some["regime"] == ALL) & (some["recipe"] == ALL)]["count"].sum()
-    by_regime = some[(some["regime"] != ALL) & (some["recipe"] == ALL)]["count"].sum()
-    by_recipe = some[(some["regime"] == ALL) & (some["recipe"] != ALL)]["count"].sum()
-    by_both = some[(some["regime"] != ALL) & (some["recipe"] != ALL)]["count"].sum()
+    rows = table[table["model"] == "calibrated"]
+    total = rows[(rows["regime"] == ALL) & (rows["recipe"] == ALL)]["count"].sum()
+    by_regime = rows[(rows["regime"] != ALL) & (rows["recipe"] == ALL)]["count"].sum()
+    by_recipe = rows[(rows["regime"] == ALL) & (rows["recipe"] != ALL)]["count"].sum()
+    by_both = rows[(rows["regime"] != ALL) & (rows["recipe"] != ALL)]["count"].sum()
     assert total == by_regime == by_recipe == by_both == len(SHAPES) * len(RECIPES)
 
 
 def test_the_95th_percentile_and_the_worst_are_of_the_errors(tmp_path: Path) -> None:
-    made = MadeUpRun()
+    made_up = MadeUpRun()
     errors = [-0.5, *[0.01 * step for step in range(1, 20)]]
     for step, error in enumerate(errors):
         point = product(64 * (step + 1), 4096, 4096)
-        made.measure(point)
-        made.predict(point, "calibrated", true_seconds(point) * (1 + error))
-    frame = tidy_frame(load_run(made.write(tmp_path)), "gemm", None)
+        made_up.measure(point)
+        made_up.predict(point, "calibrated", true_seconds(point) * (1 + error))
+    frame = tidy_frame(load_run(made_up.write(tmp_path)), "gemm", None)
 
     row = error_of(error_by_regime(frame), "calibrated", op="gemm")
 
@@ -101,14 +102,14 @@ def test_the_95th_percentile_and_the_worst_are_of_the_errors(tmp_path: Path) -> 
 
 
 def test_points_inside_their_interval_and_those_faster_than_it_are_counted(tmp_path: Path) -> None:
-    made = MadeUpRun()
+    made_up = MadeUpRun()
     for step, error in enumerate([0.0, 0.05, -0.05, 0.2]):
         point = product(64 * (step + 1), 4096, 4096)
-        made.measure(point)
+        made_up.measure(point)
         guess = true_seconds(point) * (1 + error)
-        made.predict(point, "calibrated", guess, low_s=0.9 * guess, high_s=1.1 * guess)
-        made.predict(point, "torchao", guess)
-    errors = error_by_regime(tidy_frame(load_run(made.write(tmp_path)), "gemm", None))
+        made_up.predict(point, "calibrated", guess, low_s=0.9 * guess, high_s=1.1 * guess)
+        made_up.predict(point, "torchao", guess)
+    errors = error_by_regime(tidy_frame(load_run(made_up.write(tmp_path)), "gemm", None))
     calibrated, torchao = (
         error_of(errors, "calibrated", op="gemm"),
         error_of(errors, "torchao", op="gemm"),
@@ -130,11 +131,11 @@ def test_without_predictions_there_is_an_empty_table(bare: Path) -> None:
 
 
 def test_a_model_is_judged_on_the_points_it_predicts(tmp_path: Path) -> None:
-    made = MadeUpRun()
+    made_up = MadeUpRun()
     for n in (64, 128):
-        made.measure(product(64, n, 64))
-    made.predict(product(64, 64, 64), "torchao", 2 * true_seconds(product(64, 64, 64)))
-    frame = tidy_frame(load_run(made.write(tmp_path)), "gemm", None)
+        made_up.measure(product(64, n, 64))
+    made_up.predict(product(64, 64, 64), "torchao", 2 * true_seconds(product(64, 64, 64)))
+    frame = tidy_frame(load_run(made_up.write(tmp_path)), "gemm", None)
 
     row = error_of(error_by_regime(frame), "torchao", op="gemm")
 
@@ -155,18 +156,18 @@ def test_rows_of_the_table_are_sorted_for_reading(analysis: Analysis) -> None:
 
 
 def test_providers_are_judged_together_and_apart(tmp_path: Path) -> None:
-    made = MadeUpRun()
+    made_up = MadeUpRun()
     for provider, error in (("cublaslt", 0.1), ("triton", 0.3)):
         point = product(64, 4096, 4096, provider=provider)
-        made.measure(point)
-        made.predict(point, "calibrated", true_seconds(point) * (1 + error))
-    table = error_by_regime(tidy_frame(load_run(made.write(tmp_path)), "gemm", None))
-    found = {
+        made_up.measure(point)
+        made_up.predict(point, "calibrated", true_seconds(point) * (1 + error))
+    table = error_by_regime(tidy_frame(load_run(made_up.write(tmp_path)), "gemm", None))
+    mape_by_provider = {
         name: row["mape"]
         for name in (ALL, "cublaslt", "triton")
         if (row := error_of(table, "calibrated", op="gemm", provider=name)) is not None
     }
-    assert found == pytest.approx({ALL: 0.2, "cublaslt": 0.1, "triton": 0.3})
+    assert mape_by_provider == pytest.approx({ALL: 0.2, "cublaslt": 0.1, "triton": 0.3})
     assert providers_in(table, "gemm") == ["cublaslt", "triton"]
 
 

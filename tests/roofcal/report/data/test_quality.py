@@ -29,7 +29,7 @@ from tests.roofcal.report.synthetic import (
 SESSION = MadeUpRun().session("gemm")
 
 
-def test_the_sentinel_drifts_as_it_was_made_to(analysis: Analysis) -> None:
+def test_the_drift_of_the_sentinel_is_that_of_the_made_up_run(analysis: Analysis) -> None:
     drift = sentinel_drift(analysis.frames["gemm"])
 
     assert list(drift["repeat"]) == [1, 2, 3, 4, 5]
@@ -73,11 +73,11 @@ def test_a_quality_row_sums_up_an_op(analysis: Analysis) -> None:
 
 
 def test_a_wide_interval_is_not_narrow(tmp_path: Path) -> None:
-    made = MadeUpRun()
+    made_up = MadeUpRun()
     point = product(64, 64, 64)
     time = true_seconds(point)
-    made.measure(point, samples=samples_around(time, spread=0.2))
-    frame = tidy_frame(load_run(made.write(tmp_path)), "gemm", None)
+    made_up.measure(point, samples=samples_around(time, spread=0.2))
+    frame = tidy_frame(load_run(made_up.write(tmp_path)), "gemm", None)
 
     assert quality_row(frame, [])["narrow_fraction"] == 0.0
     assert 0.05 < half_width(frame).iloc[0] < 0.2
@@ -95,19 +95,19 @@ def test_an_op_that_was_never_measured_has_no_quality(bare: Path) -> None:
 
 
 def test_points_are_placed_in_time_by_session_and_start(tmp_path: Path) -> None:
-    made = MadeUpRun()
-    made.measure(product(64, 64, 64), started_s=30.0)
-    made.measure(product(64, 64, 128), started_s=6.0, session_id="later")
-    frame = tidy_frame(load_run(made.write(tmp_path)), "gemm", None)
+    made_up = MadeUpRun()
+    made_up.measure(product(64, 64, 64), started_s=30.0)
+    made_up.measure(product(64, 64, 128), started_s=6.0, session_id="later")
+    frame = tidy_frame(load_run(made_up.write(tmp_path)), "gemm", None)
     later = replace(SESSION, session_id="later", started_utc="2026-11-21T04:10:00+00:00")
 
     assert list(minutes_since_start(frame, [SESSION, later])) == pytest.approx([0.5, 10.1])
 
 
 def test_a_start_that_is_no_time_counts_from_the_first(tmp_path: Path) -> None:
-    made = MadeUpRun()
-    made.measure(product(64, 64, 64), started_s=30.0)
-    frame = tidy_frame(load_run(made.write(tmp_path)), "gemm", None)
+    made_up = MadeUpRun()
+    made_up.measure(product(64, 64, 64), started_s=30.0)
+    frame = tidy_frame(load_run(made_up.write(tmp_path)), "gemm", None)
 
     nameless = replace(SESSION, started_utc="")
     assert list(minutes_since_start(frame, [nameless])) == pytest.approx([0.5])

@@ -21,8 +21,8 @@ def test_gains_are_medians_by_regime(analysis: Analysis) -> None:
 
     matrix = gain_matrix(table).set_index("recipe")
 
-    some = table[(table["recipe"] == "fp8_axiswise") & (table["regime"] == "decode")]
-    assert matrix.loc["fp8_axiswise", "decode"] == some["speedup"].median()
+    chosen = table[(table["recipe"] == "fp8_axiswise") & (table["regime"] == "decode")]
+    assert matrix.loc["fp8_axiswise", "decode"] == chosen["speedup"].median()
     assert list(matrix.index) == ["fp8_tensorwise", "fp8_axiswise"]
     assert list(matrix["shapes"]) == [16, 16]
     assert list(matrix["slower"]) == [0, 0]
@@ -58,33 +58,33 @@ def test_the_page_shows_regimes_from_all_to_ragged(analysis: Analysis) -> None:
 
 def by_two_providers(tmp_path: Path) -> Analysis:
     """fp8 by a library, off by 10 %, and twice as fast by our kernels, off by 30 %."""
-    made = MadeUpRun()
-    made.measure(product(8192, 8192, 8192), 8e-3)
+    made_up = MadeUpRun()
+    made_up.measure(product(8192, 8192, 8192), 8e-3)
     for provider, seconds, error in (("cublaslt", 4e-3, 0.1), ("triton", 2e-3, 0.3)):
         point = product(8192, 8192, 8192, recipe="fp8_axiswise", provider=provider)
-        made.measure(point, seconds)
-        made.predict(point, "calibrated", seconds * (1 + error))
-    return analyse(load_run(made.write(tmp_path)), None)
+        made_up.measure(point, seconds)
+        made_up.predict(point, "calibrated", seconds * (1 + error))
+    return analyse(load_run(made_up.write(tmp_path)), None)
 
 
 def test_gains_and_errors_of_two_providers_stand_apart(tmp_path: Path) -> None:
-    found = by_two_providers(tmp_path)
-    gains = gain_matrix(found.speedups["gemm"]).set_index("provider")["all"]
+    analysis = by_two_providers(tmp_path)
+    gains = gain_matrix(analysis.speedups["gemm"]).set_index("provider")["all"]
     assert gains.to_dict() == pytest.approx({"cublaslt": 2.0, "triton": 4.0})
-    errors = error_matrix(found.errors, "gemm").set_index("provider")["all"]
+    errors = error_matrix(analysis.errors, "gemm").set_index("provider")["all"]
     assert errors.to_dict() == pytest.approx({"all": 0.2, "cublaslt": 0.1, "triton": 0.3})
     for table in (
-        gain_table(found.speedups["gemm"], id="g"),
-        error_table(found.errors, "gemm", id="e"),
+        gain_table(analysis.speedups["gemm"], id="g"),
+        error_table(analysis.errors, "gemm", id="e"),
     ):
         assert table.columns[1].label == "provider"
 
 
 def test_the_summary_says_whose_gain_and_whose_error_it_is(tmp_path: Path) -> None:
-    found = by_two_providers(tmp_path)
-    text = " ".join(summary_sentences(found)).replace("\N{NO-BREAK SPACE}", " ")
+    analysis = by_two_providers(tmp_path)
+    text = " ".join(summary_sentences(analysis)).replace("\N{NO-BREAK SPACE}", " ")
     assert "the best recipe of gemm is fp8_axiswise by triton" in text
     assert "by provider: cublaslt 10.0 %, triton 30.0 %" in text
-    row = device_line(found)
+    row = device_line(analysis)
     assert str(row["gain"]).endswith("fp8_axiswise (triton)")
     assert row["mape"] == pytest.approx(0.1)  # the library's

@@ -12,9 +12,9 @@ MEMORY = Work(flops=1e6, math_dtype="bf16", dram_read_bytes=3e9, dram_write_byte
 
 
 def roof() -> CalibratedRoof:
-    made = MadeUpRun()
-    add_constants(made, {"bf16": 500e12})
-    return CalibratedRoof(made.calibration())
+    made_up = MadeUpRun()
+    add_constants(made_up, {"bf16": 500e12})
+    return CalibratedRoof(made_up.calibration())
 
 
 def test_the_slower_of_math_and_memory_decides(h200: DeviceSpec) -> None:
@@ -25,12 +25,12 @@ def test_the_slower_of_math_and_memory_decides(h200: DeviceSpec) -> None:
 
 
 def test_the_fastest_provider_of_a_recipe_is_the_roof() -> None:
-    made = MadeUpRun()
-    add_constants(made, {"bf16": 500e12})
+    made_up = MadeUpRun()
+    add_constants(made_up, {"bf16": 500e12})
     for provider, rate in (("ours", 600e12), ("theirs", 400e12)):
-        made.constant(f"gemm.{provider}.bf16.ceiling_flops_per_s", rate, "flop/s")
-    found = CalibratedRoof(made.calibration()).seconds("bf16", MATH)
-    assert found == pytest.approx(1e12 / (600e12 * 1.02))
+        made_up.constant(f"gemm.{provider}.bf16.ceiling_flops_per_s", rate, "flop/s")
+    least = CalibratedRoof(made_up.calibration()).seconds("bf16", MATH)
+    assert least == pytest.approx(1e12 / (600e12 * 1.02))
 
 
 def test_what_is_unknown_bounds_nothing(h200: DeviceSpec) -> None:

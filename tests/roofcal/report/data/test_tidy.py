@@ -53,16 +53,16 @@ def gemm(run: Run, h200: DeviceSpec) -> pd.DataFrame:
     return tidy_frame(run, "gemm", h200)
 
 
-def row_of(frame: pd.DataFrame, **wanted: object) -> Any:
+def row_of(frame: pd.DataFrame, **values: object) -> Any:
     chosen = standard_protocol(frame)
-    for name, value in wanted.items():
+    for name, value in values.items():
         chosen &= frame[name] == value
     (index,) = frame.index[chosen]
     return frame.loc[index]
 
 
-def frame_of_points(tmp_path: Path, made: MadeUpRun, op: str = "gemm") -> pd.DataFrame:
-    return tidy_frame(load_run(made.write(tmp_path)), op, None)
+def frame_of_points(tmp_path: Path, made_up: MadeUpRun, op: str = "gemm") -> pd.DataFrame:
+    return tidy_frame(load_run(made_up.write(tmp_path)), op, None)
 
 
 def test_the_columns_everybody_relies_on_come_first(gemm: pd.DataFrame) -> None:
@@ -87,8 +87,8 @@ def test_median_and_interval_are_those_of_the_settled_samples(gemm: pd.DataFrame
     row = row_of(gemm, m=4096, n=4096, k=4096, recipe="bf16")
 
     summary = summarise(samples_around(truth))
-    found = (row["median_s"], row["ci95_low_s"], row["ci95_high_s"])
-    assert found == (summary.median, summary.ci95_low, summary.ci95_high)
+    shown = (row["median_s"], row["ci95_low_s"], row["ci95_high_s"])
+    assert shown == (summary.median, summary.ci95_low, summary.ci95_high)
     assert row["samples"] == summary.count == 21
 
 
@@ -126,11 +126,11 @@ def test_telemetry_is_the_median_of_settled_readings(gemm: pd.DataFrame) -> None
 
 
 def test_readings_of_the_warm_up_count_where_there_is_no_other(tmp_path: Path) -> None:
-    made = MadeUpRun()
+    made_up = MadeUpRun()
     early = telemetry(1.4e9, 690.0, ("power_cap",))
-    made.measure(product(64, 64, 64), warmup_samples=20, telemetry=early)
+    made_up.measure(product(64, 64, 64), warmup_samples=20, telemetry=early)
 
-    (clock,) = frame_of_points(tmp_path, made)["sm_clock_hz"]
+    (clock,) = frame_of_points(tmp_path, made_up)["sm_clock_hz"]
 
     assert clock == 1.4e9  # of 1.9, 1.4 and 1.4
 
@@ -148,10 +148,12 @@ def test_points_without_a_time_keep_status_and_reason(gemm: pd.DataFrame) -> Non
 
 
 def test_an_incorrect_point_gets_no_time_even_if_it_has_samples(tmp_path: Path) -> None:
-    made = MadeUpRun()
-    made.measure(product(64, 64, 64), status="incorrect", reason="relative error 0.9 exceeds 0.01")
+    made_up = MadeUpRun()
+    made_up.measure(
+        product(64, 64, 64), status="incorrect", reason="relative error 0.9 exceeds 0.01"
+    )
 
-    frame = frame_of_points(tmp_path, made)
+    frame = frame_of_points(tmp_path, made_up)
 
     assert frame["median_s"].isna().all()
     assert list(frame["numeric_error"]) == [0.002]
@@ -173,7 +175,7 @@ def test_an_empty_op_is_an_empty_frame_with_all_columns(bare: Path) -> None:
     assert role_of(frame) is None
 
 
-def test_probes_get_the_bound_of_the_datasheet_although_nobody_predicts_them(
+def test_probes_get_the_bound_of_the_datasheet_although_no_model_predicts_them(
     run: Run, h200: DeviceSpec
 ) -> None:
     frame = tidy_frame(run, "probe_copy", h200)
@@ -196,24 +198,24 @@ def test_a_point_that_does_nothing_has_no_rate_and_no_bound(run: Run, h200: Devi
 
 
 def test_a_new_model_of_time_gets_a_column_of_its_own(tmp_path: Path) -> None:
-    made = MadeUpRun()
+    made_up = MadeUpRun()
     point = product(64, 64, 64)
-    made.measure(point)
-    made.predict(point, "wave", 1.25e-6)
+    made_up.measure(point)
+    made_up.predict(point, "wave", 1.25e-6)
 
-    frame = frame_of_points(tmp_path, made)
+    frame = frame_of_points(tmp_path, made_up)
 
     assert list(frame["wave_s"]) == [1.25e-6]
     assert models_in(frame) == {"wave": "wave_s"}
 
 
 def test_a_model_that_states_intervals_has_columns_of_them(tmp_path: Path) -> None:
-    made = MadeUpRun()
+    made_up = MadeUpRun()
     point = product(64, 64, 64)
-    made.measure(point)
-    made.predict(point, "calibrated@e2", 1.25e-6, low_s=1e-6, high_s=2e-6)
+    made_up.measure(point)
+    made_up.predict(point, "calibrated@e2", 1.25e-6, low_s=1e-6, high_s=2e-6)
 
-    frame = frame_of_points(tmp_path, made)
+    frame = frame_of_points(tmp_path, made_up)
 
     assert models_in(frame) == {"calibrated@e2": "calibrated@e2_s"}
     assert interval_columns("calibrated") == ("predicted_low_s", "predicted_high_s")
@@ -250,11 +252,11 @@ def test_the_row_of_the_largest_ignores_missing_values() -> None:
 
 
 def test_two_streams_of_one_size_are_two_points(tmp_path: Path) -> None:
-    made = MadeUpRun()
-    made.measure(stream(1 << 20, "read", "cold"))
-    made.measure(stream(1 << 20, "read", "hot"))
+    made_up = MadeUpRun()
+    made_up.measure(stream(1 << 20, "read", "cold"))
+    made_up.measure(stream(1 << 20, "read", "hot"))
 
-    assert list(frame_of_points(tmp_path, made, "probe_copy")["cache"]) == ["cold", "hot"]
+    assert list(frame_of_points(tmp_path, made_up, "probe_copy")["cache"]) == ["cold", "hot"]
 
 
 def test_outputs_have_their_decibels_where_they_are_told_apart(tmp_path: Path) -> None:
@@ -263,8 +265,8 @@ def test_outputs_have_their_decibels_where_they_are_told_apart(tmp_path: Path) -
     assert sqnr_columns(frame) == [sqnr_column(name) for name in OUTPUTS]
     for row, point in zip(frame.to_dict("records"), run.points["linear"], strict=True):
         for name in OUTPUTS:
-            wanted = true_db(point, name) if row["status"] == "ok" else np.nan
-            assert row[f"{name}_sqnr_db"] == pytest.approx(wanted, nan_ok=True)
+            expected = true_db(point, name) if row["status"] == "ok" else np.nan
+            assert row[f"{name}_sqnr_db"] == pytest.approx(expected, nan_ok=True)
 
 
 def test_a_point_of_accuracy_is_ok_without_a_time(tmp_path: Path) -> None:

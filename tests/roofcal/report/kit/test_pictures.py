@@ -1,4 +1,4 @@
-"""Thinning: deterministic, and said."""
+"""Thinning is deterministic, and a sentence says so."""
 
 import pandas as pd
 
@@ -11,7 +11,7 @@ def test_few_points_are_all_drawn() -> None:
     assert thinning_note(10, 10) == ""
 
 
-def test_many_points_are_thinned_evenly_and_said_so() -> None:
+def test_many_points_are_thinned_evenly_and_a_sentence_says_so() -> None:
     rows = pd.DataFrame({"a": range(1000)})
     assert list(thinned(rows, 4)["a"]) == [0, 250, 500, 750]
     assert thinning_note(4, 1000) == " 4 of 1,000 points are drawn, evenly chosen."

@@ -9,11 +9,11 @@ from roofcal.report.kit import styles
 
 
 def test_models_beside_each_other_have_colours_of_their_own() -> None:
-    known = ["calibrated", "torchao", "wave", "datasheet"]
-    colours = styles.model_colours([*known, "calibrated@e2", "calibrated@e1", "learned"])
+    declared = ["calibrated", "torchao", "wave", "datasheet"]
+    colours = styles.model_colours([*declared, "calibrated@e2", "calibrated@e1", "learned"])
     assert len(set(colours.values())) == 7
     assert set(colours.values()) <= set(styles.COLOURS.values())
-    assert styles.model_colours(known) == {name: colours[name] for name in known}
+    assert styles.model_colours(declared) == {name: colours[name] for name in declared}
     assert set(styles.model_colours(map(str, range(9)))) == set("012345678")
 
 

@@ -14,12 +14,12 @@ from tests.roofcal.report.synthetic import MadeUpRun, add_constants, product
 
 
 def test_violations_are_counted_by_roof_and_cause(tmp_path: Path, h200: DeviceSpec) -> None:
-    made = MadeUpRun()
+    made_up = MadeUpRun()
     for m, factor in ((8192, 1.1), (4096, 1.3)):
         time = 2 * m * 8192 * 8192 / 989.5e12 / factor
-        made.measure(product(m, 8192, 8192), seconds=time)
-    add_constants(made)
-    analysis = analyse(load_run(made.write(tmp_path)), h200)
+        made_up.measure(product(m, 8192, 8192), seconds=time)
+    add_constants(made_up)
+    analysis = analyse(load_run(made_up.write(tmp_path)), h200)
 
     first = counted_causes(analysis.violations).iloc[0]
 

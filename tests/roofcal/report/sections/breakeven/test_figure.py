@@ -14,9 +14,9 @@ from tests.roofcal.report.break_evens import made_up_map
 
 @pytest.fixture(scope="module")
 def picture() -> Picture:
-    found = draw_breakeven(made_up_map())
-    assert found is not None
-    return found
+    drawn = draw_breakeven(made_up_map())
+    assert drawn is not None
+    return drawn
 
 
 def panels(picture: Picture) -> dict[str, Any]:
@@ -38,9 +38,9 @@ def test_each_recipe_and_pass_has_a_panel(picture: Picture) -> None:
 def test_a_recipe_without_a_pass_leaves_its_place_empty() -> None:
     table = made_up_map()
     both = (table["recipe"] == "fp8_axiswise") & (table["pass"] == "forward")
-    found = draw_breakeven(table[~both])
-    assert found is not None
-    assert "fp8_axiswise, forward" not in panels(found)
+    drawn = draw_breakeven(table[~both])
+    assert drawn is not None
+    assert "fp8_axiswise, forward" not in panels(drawn)
 
 
 def test_colours_are_the_speedups_with_casts(picture: Picture) -> None:
@@ -84,9 +84,9 @@ def test_facts_count_the_classes(picture: Picture) -> None:
 
 def test_a_map_without_casts_is_drawn_without() -> None:
     table = made_up_map()
-    found = draw_breakeven(table[table["casts"] == "none"])
-    assert found is not None
-    assert "without casts" in found.facts
+    drawn = draw_breakeven(table[table["casts"] == "none"])
+    assert drawn is not None
+    assert "without casts" in drawn.facts
 
 
 def test_an_empty_map_is_not_drawn() -> None:

@@ -32,7 +32,7 @@ def test_without_a_ledger_there_is_no_section(analysis: Analysis) -> None:
 
 
 def test_the_counts_stand_on_top(judged: Analysis) -> None:
-    assert any(" published claims " in said for said in summary_sentences(judged))
+    assert any(" published claims " in sentence for sentence in summary_sentences(judged))
     first = blocks_of(judged, "claims")[0]
     assert isinstance(first, Prose)
     words = [verdict.word for verdict in judged.claims]
@@ -54,7 +54,7 @@ def test_a_source_says_where_it_was_made_and_what_to_mind(judged: Analysis) -> N
     text = {b.link: b.text for b in blocks_of(judged, "claims") if isinstance(b, Prose)}
     mamf = next(text[link] for link in text if "mamf-finder" in link)
     assert mamf.startswith("Made on NVIDIA H200 SXM, 2025. Means of 100 calls")
-    gemm = next(said for said in text.values() if "zeros" in said)
+    gemm = next(sentence for sentence in text.values() if "zeros" in sentence)
     assert ": other hardware than this. The source timed fp8 on zeros" in gemm
 
 
@@ -64,8 +64,8 @@ def test_a_row_has_word_class_and_both_numbers(run: Run, h200: DeviceSpec, tmp_p
         {"id": f"c{number}", "test": SPEEDUP, "rows": [row], "note": "mind", "hardware": "two"}
         for number, row in enumerate(rows)
     ]
-    found = analyse(run, h200, claims=entries(tmp_path, *claims))
-    (table,) = [block for block in blocks_of(found, "claims") if isinstance(block, Table)]
+    judged_again = analyse(run, h200, claims=entries(tmp_path, *claims))
+    (table,) = [block for block in blocks_of(judged_again, "claims") if isinstance(block, Table)]
     assert re.findall(r'<td class="v (\w+)">([^<]+)</td>', table.body) == [
         ("yes", "holds"),
         ("no", "does not hold"),

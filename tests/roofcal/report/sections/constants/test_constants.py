@@ -14,9 +14,9 @@ from tests.roofcal.report.synthetic import MadeUpRun, add_constants
 
 
 def test_value_interval_and_datasheet_share_one_unit(h200: DeviceSpec) -> None:
-    made = MadeUpRun()
-    add_constants(made, {"bf16": 600e12})
-    table = readable_constants(constants_table(made.calibration(), h200)).set_index("name")
+    made_up = MadeUpRun()
+    add_constants(made_up, {"bf16": 600e12})
+    table = readable_constants(constants_table(made_up.calibration(), h200)).set_index("name")
 
     copy = table.loc["dram_copy_bytes_per_s"]
     assert (copy["value"], copy["unit"], copy["interval"]) == ("4.000", "TB/s", "3.920 to 4.080")
@@ -25,9 +25,9 @@ def test_value_interval_and_datasheet_share_one_unit(h200: DeviceSpec) -> None:
 
 
 def test_a_count_is_whole_and_has_no_interval(h200: DeviceSpec) -> None:
-    made = MadeUpRun()
-    add_constants(made, {"bf16": 600e12})
-    table = readable_constants(constants_table(made.calibration(), h200)).set_index("name")
+    made_up = MadeUpRun()
+    add_constants(made_up, {"bf16": 600e12})
+    table = readable_constants(constants_table(made_up.calibration(), h200)).set_index("name")
 
     units = table.loc["compute_units"]
     assert (units["value"], units["unit"]) == ("132", "")
@@ -36,16 +36,18 @@ def test_a_count_is_whole_and_has_no_interval(h200: DeviceSpec) -> None:
 
 
 def test_a_shape_in_the_evidence_loses_its_braces() -> None:
-    made = MadeUpRun()
-    made.constant("x", 1.5, "s")
-    table = constants_table(made.calibration(), None).assign(evidence="fastest: {'m': 8, 'n': 16}")
+    made_up = MadeUpRun()
+    made_up.constant("x", 1.5, "s")
+    table = constants_table(made_up.calibration(), None).assign(
+        evidence="fastest: {'m': 8, 'n': 16}"
+    )
     assert list(readable_constants(table)["evidence"]) == ["fastest: m: 8, n: 16"]
 
 
 def test_errors_of_the_fit_are_listed_by_recipe() -> None:
-    made = MadeUpRun()
-    add_constants(made, {"bf16": 600e12})
-    (row,) = probe_errors_table(made.calibration()).to_dict("records")
+    made_up = MadeUpRun()
+    add_constants(made_up, {"bf16": 600e12})
+    (row,) = probe_errors_table(made_up.calibration()).to_dict("records")
     named = {"op": "gemm", "provider": "cublaslt", "recipe": "bf16"}
     assert row == named | {"count": 64.0, "mape": 0.05, "median": 0.04, "p95": 0.12}
 

@@ -31,9 +31,9 @@ def test_a_panel_per_world_size_and_recipe_has_every_ratio_and_the_ideal(
     titles = [axes.get_title(loc="left") for axes in picture.figure.axes]
     assert titles == [f"{n} GPUs, {r}" for n in WORLD_SIZES for r in ("bf16", "fp8_axiswise")]
     drawn = dots(picture.figure.axes[0])
-    some = table[(table["world_size"] == 2) & (table["recipe"] == "bf16")]
-    ideal = some[some["mode"] == "graph"].drop_duplicates(["m", "n", "k"])["ideal"]
-    expected = sorted([*some["speedup"], *ideal])
+    chosen = table[(table["world_size"] == 2) & (table["recipe"] == "bf16")]
+    ideal = chosen[chosen["mode"] == "graph"].drop_duplicates(["m", "n", "k"])["ideal"]
+    expected = sorted([*chosen["speedup"], *ideal])
     assert sorted(drawn[:, 0].tolist()) == pytest.approx(expected)
     assert len(picture.figure.axes[0].get_yticks()) == len(NINE)
     assert "the highest is 2.0" in picture.facts
@@ -44,8 +44,8 @@ def test_a_dot_says_how_much_of_the_shorter_part_is_hidden(table: pd.DataFrame) 
     assert picture is not None
     assert len(picture.figure.axes) == len(WORLD_SIZES)
     drawn = dots(picture.figure.axes[2])
-    some = table[table["world_size"] == 8]
-    assert sorted(drawn[:, 1].tolist()) == pytest.approx(sorted(some["hidden"]))
+    chosen = table[table["world_size"] == 8]
+    assert sorted(drawn[:, 1].tolist()) == pytest.approx(sorted(chosen["hidden"]))
     assert picture.figure.axes[2].get_ylim()[0] == -2
     assert "symm_mem_fused" in picture.facts
 

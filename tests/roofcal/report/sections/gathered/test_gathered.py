@@ -31,16 +31,16 @@ def blocks(analysis: Analysis) -> list[Any]:
 
 
 def test_a_gpu_has_every_figure_and_table(gathers: Analysis) -> None:
-    found = blocks(gathers)
-    assert not [b.text for b in found if isinstance(b, Prose) and b.quiet]
-    figures = [b.id.removeprefix("x-figure-") for b in found if isinstance(b, FigureBlock)]
+    shown = blocks(gathers)
+    assert not [b.text for b in shown if isinstance(b, Prose) and b.quiet]
+    figures = [b.id.removeprefix("x-figure-") for b in shown if isinstance(b, FigureBlock)]
     names = ("gathered_speedup", "gathered_hidden", "gathered_ranks")
     assert figures == [*(f"{n}-all_gather_matmul" for n in names), "links-probe_link"]
-    tables = [b.id.removeprefix("x-") for b in found if isinstance(b, Table)]
+    tables = [b.id.removeprefix("x-") for b in shown if isinstance(b, Table)]
     gathers_tables = ["gathered-summary", "gathered", "gathered-published", "gathered-ranks"]
     assert tables == [*gathers_tables, "links"]
     files = set(dict(csv_tables(gathers)))
-    sources = {b.source for b in found if isinstance(b, FigureBlock | Table) and b.source}
+    sources = {b.source for b in shown if isinstance(b, FigureBlock | Table) and b.source}
     assert sources <= files
 
 
@@ -67,11 +67,11 @@ def test_a_gpu_without_rows_says_what_to_run(analysis: Analysis) -> None:
 
 
 def test_a_cpu_shows_its_gloo_rows_and_what_it_cannot_say(tmp_path: Path) -> None:
-    found = blocks(analyse(load_run(gloo_run().write(tmp_path)), None))
-    quiet = [b.text for b in found if isinstance(b, Prose) and b.quiet]
+    shown = blocks(analyse(load_run(gloo_run().write(tmp_path)), None))
+    quiet = [b.text for b in shown if isinstance(b, Prose) and b.quiet]
     assert quiet[0] == NOT_FUSED
     assert quiet[1].startswith("Not predicted on 4 devices")
-    tables = [b for b in found if isinstance(b, Table)]
+    tables = [b for b in shown if isinstance(b, Table)]
     assert [t.id for t in tables] == ["x-gathered", "x-gathered-ranks", "x-links"]
     assert tables[0].total == 2
     assert "gloo_then_gemm" in tables[0].body

@@ -21,16 +21,16 @@ def test_a_row_has_rate_and_latency_of_a_collective_with_intervals(linked: Analy
     table = section.link_constants(linked.run.calibration)
     assert [column.key for column in section.LINK_CONSTANTS] == list(table.columns)
     assert len(table) == len(WORLD_SIZES) * (2 * len(COLLECTIVES) - 1)
-    some = table[(table["collective"] == "all_gather") & (table["world_size"] == 4)]
-    assert some["by"].tolist() == ["nccl", "symm_mem"]
-    assert some["latency"].tolist() == [NCCL[0], DIRECT[0]]
-    assert some["rate"].tolist() == [NCCL[1], DIRECT[1]]
+    on_four = table[(table["collective"] == "all_gather") & (table["world_size"] == 4)]
+    assert on_four["by"].tolist() == ["nccl", "symm_mem"]
+    assert on_four["latency"].tolist() == [NCCL[0], DIRECT[0]]
+    assert on_four["rate"].tolist() == [NCCL[1], DIRECT[1]]
     assert (table["rate_low"] < table["rate"]).all()
     assert (table["latency_high"] > table["latency"]).all()
     assert set(table.loc[table["collective"] == "send", "by"]) == {"symm_mem"}
 
 
-def test_gloo_is_known_by_its_evidence_and_no_calibration_by_no_rows() -> None:
+def test_gloo_is_recognised_by_its_evidence_and_no_calibration_gives_no_rows() -> None:
     assert list(section.link_constants(gloo_run().calibration())["by"]) == ["gloo"]
     assert section.link_constants(None).empty
 
@@ -38,8 +38,8 @@ def test_gloo_is_known_by_its_evidence_and_no_calibration_by_no_rows() -> None:
 def test_curves_are_bytes_over_a_link(linked: Analysis) -> None:
     rows = section.link_curves(linked.frames[section.OP])
     assert len(rows) == len(WORLD_SIZES) * (2 * len(COLLECTIVES) - 1) * len(SIZES)
-    some = rows[(rows["recipe"] == "all_reduce") & (rows["provider"] == "nccl")]
-    row = some[(some["world_size"] == 8) & (some["size_bytes"] == SIZES[-1])].iloc[0]
+    reduced = rows[(rows["recipe"] == "all_reduce") & (rows["provider"] == "nccl")]
+    row = reduced[(reduced["world_size"] == 8) & (reduced["size_bytes"] == SIZES[-1])].iloc[0]
     moved = share("all_reduce", 8) * SIZES[-1]
     assert row["moved_bytes"] == pytest.approx(moved)
     assert row["rate"] == pytest.approx(moved / (NCCL[0] + moved / NCCL[1]))
@@ -56,8 +56,8 @@ def test_one_method_makes_the_curves_graph_before_the_clock(linked: Analysis) ->
 
 def test_a_fit_belongs_to_collective_provider_and_world_size(linked: Analysis) -> None:
     table = section.link_constants(linked.run.calibration)
-    found = section.fit_of_curve(table, "copy_engine_peer", "symm_mem", 2)
-    assert found is not None
-    assert found["rate"] == DIRECT[1]
+    fit = section.fit_of_curve(table, "copy_engine_peer", "symm_mem", 2)
+    assert fit is not None
+    assert fit["rate"] == DIRECT[1]
     assert section.fit_of_curve(table, "all_gather", "nccl", 16) is None
     assert section.fit_of_curve(table, "copy_engine_peer", "nccl", 2) is None

@@ -42,11 +42,11 @@ def table(gathers: Analysis) -> pd.DataFrame:
 def row_of(
     table: pd.DataFrame, provider: str, mode: str = "graph", recipe: str = "bf16"
 ) -> dict[str, Any]:
-    some = table[(table["provider"] == provider) & (table["mode"] == mode)]
-    some = some[(some["recipe"] == recipe) & (some["world_size"] == 8)]
+    chosen = table[(table["provider"] == provider) & (table["mode"] == mode)]
+    chosen = chosen[(chosen["recipe"] == recipe) & (chosen["world_size"] == 8)]
     for axis, size in zip("mnk", FEW, strict=True):
-        some = some[some[axis] == size]
-    (row,) = some.to_dict("records")
+        chosen = chosen[chosen[axis] == size]
+    (row,) = chosen.to_dict("records")
     return {str(name): value for name, value in row.items()}
 
 
@@ -104,7 +104,7 @@ def test_without_a_sequence_nothing_is_compared(gathers: Analysis) -> None:
     assert section.overlap_table(frame[:0]).empty
 
 
-def test_means_are_geometric_and_told_once_per_world_size(table: pd.DataFrame) -> None:
+def test_each_world_size_has_a_sentence_with_its_geometric_mean(table: pd.DataFrame) -> None:
     summed = section.overlap_summary(table)
     assert [column.key for column in section.SUMMARY] == list(summed.columns)
     eight = summed[(summed["world_size"] == 8) & (summed["provider"] == "symm_mem_fused")]
@@ -115,10 +115,10 @@ def test_means_are_geometric_and_told_once_per_world_size(table: pd.DataFrame) -
     ]
     assert row["speedup"] == pytest.approx(section.geometric_mean(pd.Series(times)))
     assert (row["least"], row["most"]) == pytest.approx((min(times), max(times)))
-    told = list(section.answer_sentences(table))
-    assert len(told) == len(WORLD_SIZES)
-    assert told[-1].startswith("On 8 GPUs symm_mem_fused is ")
-    assert "perfect overlap would be" in told[-1]
+    sentences = list(section.answer_sentences(table))
+    assert len(sentences) == len(WORLD_SIZES)
+    assert sentences[-1].startswith("On 8 GPUs symm_mem_fused is ")
+    assert "perfect overlap would be" in sentences[-1]
 
 
 def test_ranks_are_kept_apart_by_world_size_and_provider(gathers: Analysis) -> None:
@@ -134,10 +134,10 @@ def test_world_sizes_without_link_constants_are_named(gathers: Analysis, tmp_pat
     frame, calibration = gathers.frames[section.OP], gathers.run.calibration
     assert section.unpredicted_sentence(frame, calibration) == ""
     assert section.unpredicted_sentence(frame, None) == ""
-    some = MadeUpRun(GPU)
-    some.constant("link.all_gather.2.bytes_per_s", 1e9, "B/s")
-    said = section.unpredicted_sentence(frame, some.calibration())
-    assert said.startswith("Not predicted on 4 and 8 devices")
+    calibrated_on_two = MadeUpRun(GPU)
+    calibrated_on_two.constant("link.all_gather.2.bytes_per_s", 1e9, "B/s")
+    sentence = section.unpredicted_sentence(frame, calibrated_on_two.calibration())
+    assert sentence.startswith("Not predicted on 4 and 8 devices")
 
 
 def test_the_csv_beside_the_page_has_every_row(gathers: Analysis, table: pd.DataFrame) -> None:

@@ -26,18 +26,18 @@ def table(gathers: Analysis) -> pd.DataFrame:
 
 
 def test_the_ledger_has_the_nine_rows_with_their_times(gathers: Analysis) -> None:
-    found = section.published_entries(gathers.claims)
-    shapes = [tuple(entry.points[axis] for axis in "mnk") for entry in found]
+    published = section.published_entries(gathers.claims)
+    shapes = [tuple(entry.points[axis] for axis in "mnk") for entry in published]
     assert sorted(shapes) == sorted(NINE)
-    assert all(entry.points["recipe"] == "bf16" for entry in found)
+    assert all(entry.points["recipe"] == "bf16" for entry in published)
 
 
 def test_theirs_stand_beside_ours_of_every_world_size(
     gathers: Analysis, table: pd.DataFrame
 ) -> None:
-    made = section.beside_published(gathers.claims, table)
-    assert [column.key for column in section.columns_beside(table)] == list(made.columns)
-    row = made[(made["m"] == 8192) & (made["n"] == 3584)].iloc[0]
+    beside = section.beside_published(gathers.claims, table)
+    assert [column.key for column in section.columns_beside(table)] == list(beside.columns)
+    row = beside[(beside["m"] == 8192) & (beside["n"] == 3584)].iloc[0]
     assert (row["theirs_unfused_us"], row["theirs_fused_us"]) == (1291, 948)
     assert row["theirs"] == pytest.approx(1291 / 948, rel=1e-3)
     for size in WORLD_SIZES:
@@ -47,26 +47,28 @@ def test_theirs_stand_beside_ours_of_every_world_size(
         assert row[f"speedup_{size}"] == pytest.approx(sequence / fused)
 
 
-def test_shapes_that_were_not_measured_have_theirs_alone(
+def test_shapes_that_were_not_measured_have_only_the_published_numbers(
     gathers: Analysis, table: pd.DataFrame
 ) -> None:
-    some = table[table["m"] != 4096]
-    made = section.beside_published(gathers.claims, some)
-    assert len(made) == len(NINE)
-    assert made["speedup_8"].isna().sum() == 3
-    said = list(section.published_sentences(gathers.claims, made, some))
-    assert said[-1].startswith("Ours on 8 GPUs, the same 6 shapes: ")
+    six_shapes = table[table["m"] != 4096]
+    beside = section.beside_published(gathers.claims, six_shapes)
+    assert len(beside) == len(NINE)
+    assert beside["speedup_8"].isna().sum() == 3
+    sentences = list(section.published_sentences(gathers.claims, beside, six_shapes))
+    assert sentences[-1].startswith("Ours on 8 GPUs, the same 6 shapes: ")
 
 
-def test_both_means_are_told(gathers: Analysis, table: pd.DataFrame) -> None:
-    made = section.beside_published(gathers.claims, table)
-    first, *ours = section.published_sentences(gathers.claims, made, table)
+def test_both_geometric_means_stand_in_the_sentences(
+    gathers: Analysis, table: pd.DataFrame
+) -> None:
+    beside = section.beside_published(gathers.claims, table)
+    first, *ours = section.published_sentences(gathers.claims, beside, table)
     assert "8 x NVIDIA H100" in first
     assert "1.27\N{MULTIPLICATION SIGN} in geometric mean" in first
     assert len(ours) == len(WORLD_SIZES)
 
 
 def test_without_claims_there_is_nothing(table: pd.DataFrame) -> None:
-    made = section.beside_published([], table)
-    assert made.empty
-    assert list(section.published_sentences([], made, table)) == []
+    beside = section.beside_published([], table)
+    assert beside.empty
+    assert list(section.published_sentences([], beside, table)) == []

@@ -33,7 +33,7 @@ from tests.roofcal.report.synthetic import (
 SIDES = tuple(1024 + 128 * step for step in range(12))
 
 
-def made(root: Path, *, slower: float = 1.0, clock: float = 1.4e9, **changes: Any) -> Run:
+def measured_run(root: Path, *, slower: float = 1.0, clock: float = 1.4e9, **changes: Any) -> Run:
     """Products, streams and a sentinel; `slower` is the time of products over the true one."""
     run = MadeUpRun(replace(GPU, **changes.pop("environment", {})))
     for side in SIDES:
@@ -53,55 +53,55 @@ def health(run: Run, *peers: Run) -> Health:
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return made(tmp_path_factory.mktemp("published"), suffix=".jsonl.gz")
+    return measured_run(tmp_path_factory.mktemp("published"), suffix=".jsonl.gz")
 
 
-def row(found: Health, kind: str) -> Mapping[Any, Any]:
-    rows: list[dict[Any, Any]] = found.kinds.to_dict("records")
+def row(health_here: Health, kind: str) -> Mapping[Any, Any]:
+    rows: list[dict[Any, Any]] = health_here.kinds.to_dict("records")
     return next(one for one in rows if one["kind"] == kind)
 
 
 def test_the_same_times_are_healthy(tmp_path: Path, published: Run) -> None:
-    found = health(made(tmp_path), published)
-    assert found.state == "healthy"
-    assert found.answer.startswith("Healthy: over 31 shared points")
-    assert set(found.kinds["kind"]) == {"gemm", "gemm sentinel", "probe_copy"}
-    assert row(found, "gemm")["ratio"] == pytest.approx(1.0)
+    health_here = health(measured_run(tmp_path), published)
+    assert health_here.state == "healthy"
+    assert health_here.answer.startswith("Healthy: over 31 shared points")
+    assert set(health_here.kinds["kind"]) == {"gemm", "gemm sentinel", "probe_copy"}
+    assert row(health_here, "gemm")["ratio"] == pytest.approx(1.0)
 
 
 def test_a_slow_card_is_slower_and_its_clock_explains_it(tmp_path: Path, published: Run) -> None:
-    found = health(made(tmp_path, slower=1.25, clock=1.4e9 / 1.25), published)
-    assert found.state == "slower"
-    assert "25.0\N{NO-BREAK SPACE}% longer" in found.answer
-    assert "\N{MINUS SIGN}20.0" in found.answer
-    assert "the card named power_cap, which explains it" in found.answer
-    assert row(found, "gemm")["ratio"] == pytest.approx(1.25)
-    assert row(found, "gemm")["clock"] == pytest.approx(0.8)
-    assert row(found, "probe_copy")["ratio"] == pytest.approx(1.0)
-    assert row(found, "gemm sentinel")["ratio"] == pytest.approx(1.25, rel=0.01)
+    health_here = health(measured_run(tmp_path, slower=1.25, clock=1.4e9 / 1.25), published)
+    assert health_here.state == "slower"
+    assert "25.0\N{NO-BREAK SPACE}% longer" in health_here.answer
+    assert "\N{MINUS SIGN}20.0" in health_here.answer
+    assert "the card named power_cap, which explains it" in health_here.answer
+    assert row(health_here, "gemm")["ratio"] == pytest.approx(1.25)
+    assert row(health_here, "gemm")["clock"] == pytest.approx(0.8)
+    assert row(health_here, "probe_copy")["ratio"] == pytest.approx(1.0)
+    assert row(health_here, "gemm sentinel")["ratio"] == pytest.approx(1.25, rel=0.01)
 
 
 def test_at_the_same_clock_the_clock_does_not_explain_it(tmp_path: Path, published: Run) -> None:
-    found = health(made(tmp_path, slower=1.25), published)
-    assert found.answer.endswith("which does not explain it.")
+    health_here = health(measured_run(tmp_path, slower=1.25), published)
+    assert health_here.answer.endswith("which does not explain it.")
 
 
 def test_without_a_publication_one_sentence_says_so(tmp_path: Path, published: Run) -> None:
-    own = made(tmp_path)
-    found = health(own)
-    assert (found.state, found.against) == ("cannot be told", None)
-    assert "no publication of nvidia-h200" in found.answer
-    assert found.kinds.empty
+    own = measured_run(tmp_path)
+    health_here = health(own)
+    assert (health_here.state, health_here.against) == ("cannot be told", None)
+    assert "no publication of nvidia-h200" in health_here.answer
+    assert health_here.kinds.empty
     assert "are the published ones" in health(published, own, published).answer
 
 
-def test_a_publication_without_shared_points_tells_nothing(tmp_path: Path) -> None:
+def test_a_publication_without_shared_points_decides_nothing(tmp_path: Path) -> None:
     other = MadeUpRun()
     other.measure(product(64, 64, 64))
     few = load_run(other.write(tmp_path / "published", suffix=".jsonl.gz"))
-    found = health(made(tmp_path / "own"), few)
-    assert found.state == "cannot be told"
-    assert f"fewer than {FEWEST} points" in found.answer
+    health_here = health(measured_run(tmp_path / "own"), few)
+    assert health_here.state == "cannot be told"
+    assert f"fewer than {FEWEST} points" in health_here.answer
 
 
 def test_an_interval_across_the_limit_decides_nothing() -> None:

@@ -14,9 +14,9 @@ from tests.roofcal.report.curves import made_up_curves
 
 @pytest.fixture(scope="module")
 def picture() -> Picture:
-    found = draw_learning(made_up_curves())
-    assert found is not None
-    return found
+    drawn = draw_learning(made_up_curves())
+    assert drawn is not None
+    return drawn
 
 
 def panels(picture: Picture) -> dict[str, Any]:
@@ -30,10 +30,10 @@ def test_products_come_first_then_casts_by_provider(picture: Picture) -> None:
 
 def test_lines_are_the_middle_repetition_in_percent(picture: Picture) -> None:
     lines = {line.get_color(): line for line in panels(picture)["gemm, cublaslt"].lines}
-    for recipe, wanted in (("bf16", [20, 10]), ("fp8_axiswise", [8, 6])):
+    for recipe, expected in (("bf16", [20, 10]), ("fp8_axiswise", [8, 6])):
         line = lines[recipe_colour(recipe)]
         assert list(line.get_xdata()) == [12, 48]
-        assert np.allclose(line.get_ydata(), wanted)
+        assert np.allclose(line.get_ydata(), expected)
 
 
 def test_bands_reach_from_the_lowest_repetition_to_the_highest(picture: Picture) -> None:
@@ -56,10 +56,10 @@ def test_the_legend_names_every_recipe(picture: Picture) -> None:
 
 
 def test_facts_are_the_ends_of_the_curves(picture: Picture) -> None:
-    said = picture.facts.replace("\N{NO-BREAK SPACE}", " ")
-    assert "gemm: 14.0 % on average with the fewest probes, 8.0 % with the most" in said
-    assert "over 2 curves; of cast: 4.0 %" in said
-    assert said.endswith("over 1 curve.")
+    facts = picture.facts.replace("\N{NO-BREAK SPACE}", " ")
+    assert "gemm: 14.0 % on average with the fewest probes, 8.0 % with the most" in facts
+    assert "over 2 curves; of cast: 4.0 %" in facts
+    assert facts.endswith("over 1 curve.")
 
 
 def test_no_curves_are_not_drawn() -> None:
@@ -70,8 +70,8 @@ def test_many_curves_stand_in_rows_of_four() -> None:
     table = made_up_curves()
     names = [f"p{number}" for number in range(6)]
     many = pd.concat([table[table["op"] == "cast"].assign(provider=name) for name in names])
-    found = draw_learning(many)
-    assert found is not None
-    shown = [axes for axes in found.figure.axes if axes.get_visible()]
+    drawn = draw_learning(many)
+    assert drawn is not None
+    shown = [axes for axes in drawn.figure.axes if axes.get_visible()]
     assert [axes.get_title(loc="left") for axes in shown] == [f"cast, {name}" for name in names]
     assert [axes.get_ylabel() != "" for axes in shown] == [True, *[False] * 3, True, False]

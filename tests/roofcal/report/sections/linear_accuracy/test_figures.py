@@ -64,8 +64,8 @@ def test_a_dot_is_the_sqnr_of_a_shape(rows: pd.DataFrame) -> None:
     panel = next(a for a in picture.figure.axes if a.get_title(loc="left") == "outlier channels")
     drawn = np.sort(dots(panel)[:, 0])
     points = [linear(r, s, "outlier_channels") for r in RECIPES for s in (CUBE, LONG[0])]
-    wanted = np.sort([true_db(point, output) for point in points for output in OUTPUTS])
-    assert drawn == pytest.approx(wanted)
+    expected = np.sort([true_db(point, output) for point in points for output in OUTPUTS])
+    assert drawn == pytest.approx(expected)
     assert "on all positive data: 38.0 to 49." in picture.facts
 
 

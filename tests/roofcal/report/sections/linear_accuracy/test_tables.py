@@ -96,7 +96,7 @@ def test_what_fast_accumulation_costs_depends_on_the_product_alone(linears: Anal
     assert shapes == {(name, *sizes) for name, sizes in zip(OUTPUTS, LONG, strict=True)}
 
 
-def test_emulated_sums_say_nothing_of_accumulation_or_speed(linears: Analysis) -> None:
+def test_emulated_sums_are_left_out_of_accumulation_and_speed(linears: Analysis) -> None:
     frame = linears.frames["linear"].assign(provider=section.EMULATED)
     assert section.accumulation_table(frame).empty
     speedups = linears.speedups["linear"].assign(provider=section.EMULATED)
@@ -107,9 +107,9 @@ def test_speed_stands_beside_accuracy_of_the_same_shape(linears: Analysis) -> No
     table = section.speed_and_accuracy(linears.frames["linear"], linears.speedups["linear"])
     assert {column.key for column in section.SPEED} <= set(table.columns)
     assert len(table) == 2 * (len(RECIPES) - 1)
-    found = table[table["m"] == CUBE[0]].set_index("recipe")
-    assert found["speedup"].to_dict() == pytest.approx({r: SPEED[r] for r in RECIPES[1:]})
-    assert found.loc["fp8_axiswise_bf16_grad_weight", "grad_weight_sqnr_db"] == pytest.approx(55)
+    at_cube = table[table["m"] == CUBE[0]].set_index("recipe")
+    assert at_cube["speedup"].to_dict() == pytest.approx({r: SPEED[r] for r in RECIPES[1:]})
+    assert at_cube.loc["fp8_axiswise_bf16_grad_weight", "grad_weight_sqnr_db"] == pytest.approx(55)
 
 
 def test_the_answer_is_in_decibels_by_data_and_product(
@@ -135,21 +135,21 @@ def test_an_answer_without_pairs_or_fp8_says_so(rows: pd.DataFrame) -> None:
 
 
 def test_the_section_has_answer_figures_and_tables(linears: Analysis) -> None:
-    found = blocks(linears)
-    assert [b.quiet for b in found if isinstance(b, Prose)] == [False, False]
-    figures = [b.id for b in found if isinstance(b, FigureBlock)]
+    shown = blocks(linears)
+    assert [b.quiet for b in shown if isinstance(b, Prose)] == [False, False]
+    figures = [b.id for b in shown if isinstance(b, FigureBlock)]
     names = ("accuracy", "accuracy_by_shape", "accuracy_and_speed")
     assert figures == [f"x-figure-linear_{name}-linear" for name in names]
-    tables = [b.source for b in found if isinstance(b, Table)]
+    tables = [b.source for b in shown if isinstance(b, Table)]
     assert tables == ["linear_accumulation.csv", "nvidia-h200_linear.csv"]
-    sources = {b.source for b in found if isinstance(b, FigureBlock)}
+    sources = {b.source for b in shown if isinstance(b, FigureBlock)}
     assert sources | set(tables) <= set(dict(csv_tables(linears)))
 
 
 def test_without_times_the_section_says_what_takes_them(tmp_path: Path, h200: DeviceSpec) -> None:
     untimed = analyse(load_run(linear_run(timed=False).write(tmp_path)), h200)
-    found = blocks(untimed)
-    assert [b.text for b in found if isinstance(b, Prose) and b.quiet] == [section.NO_SPEED]
+    shown = blocks(untimed)
+    assert [b.text for b in shown if isinstance(b, Prose) and b.quiet] == [section.NO_SPEED]
     assert "linear_speed_and_accuracy.csv" not in dict(csv_tables(untimed))
     assert untimed.timed == 0
     assert untimed.ok == len(untimed.frames["linear"]) - 1

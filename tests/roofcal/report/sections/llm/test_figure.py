@@ -10,9 +10,9 @@ from tests.roofcal.report.estimates import made_up_estimates
 
 @pytest.fixture(scope="module")
 def picture() -> Picture:
-    found = draw_llm(made_up_estimates())
-    assert found is not None
-    return found
+    drawn = draw_llm(made_up_estimates())
+    assert drawn is not None
+    return drawn
 
 
 def test_each_model_has_a_panel_on_as_few_gpus_as_hold_its_recipes(picture: Picture) -> None:
@@ -43,9 +43,9 @@ def test_facts_name_the_fastest(picture: Picture) -> None:
 def test_a_model_that_fits_one_request_alone_is_a_point() -> None:
     table = made_up_estimates()
     alone = table[(table["batch"] == 1) & (table["model"] == "small")]
-    found = draw_llm(alone)
-    assert found is not None
-    assert len(found.figure.axes[0].collections) == 0
+    drawn = draw_llm(alone)
+    assert drawn is not None
+    assert len(drawn.figure.axes[0].collections) == 0
 
 
 def test_where_nothing_fits_nothing_is_drawn() -> None:

@@ -31,11 +31,11 @@ def test_the_panel_holds_each_method_against_graph_replay(analysis: Analysis) ->
 
 
 def test_a_panel_point_without_its_standard_time_has_no_ratio(tmp_path: Path) -> None:
-    made = MadeUpRun()
-    made.measure(product(64, 64, 64, protocol=Protocol(method="wall"), sweeps=("panel_cpu",)))
-    made.fail(product(64, 64, 64, sweeps=("panel_cpu",)), "failed", "x")
+    made_up = MadeUpRun()
+    made_up.measure(product(64, 64, 64, protocol=Protocol(method="wall"), sweeps=("panel_cpu",)))
+    made_up.fail(product(64, 64, 64, sweeps=("panel_cpu",)), "failed", "x")
 
-    panel = method_panel(tidy_frame(load_run(made.write(tmp_path)), "gemm", None))
+    panel = method_panel(tidy_frame(load_run(made_up.write(tmp_path)), "gemm", None))
 
     assert len(panel) == 1
     assert panel["ratio"].isna().all()

@@ -25,11 +25,11 @@ def test_a_run_without_such_points_says_so(bare: Path) -> None:
 
 
 def test_reasons_that_differ_in_numbers_alone_are_counted_together(tmp_path: Path) -> None:
-    made = MadeUpRun()
+    made_up = MadeUpRun()
     for n in (17, 555, 1001):
-        made.fail(product(64, n, 64), "unsupported", f"n={n} is no multiple of 16")
-    made.fail(product(64, 64, 64), "failed", "out of luck")
-    missing = not_ok(tidy_frame(load_run(made.write(tmp_path)), "gemm", None))
+        made_up.fail(product(64, n, 64), "unsupported", f"n={n} is no multiple of 16")
+    made_up.fail(product(64, 64, 64), "failed", "out of luck")
+    missing = not_ok(tidy_frame(load_run(made_up.write(tmp_path)), "gemm", None))
 
     counted = counted_reasons(with_shape(missing))
 

@@ -13,8 +13,8 @@ from tests.roofcal.report.narrow import G64, narrow, narrow_run, true_time
 
 
 def answered(folder: Path, spec: DeviceSpec, *without: str, roofs: bool = True) -> list[str]:
-    found: Analysis = analyse(load_run(narrow_run(without, roofs=roofs).write(folder)), spec)
-    return answer_sentences(found.frames["mixed_gemm"], found.run.calibration)
+    analysis: Analysis = analyse(load_run(narrow_run(without, roofs=roofs).write(folder)), spec)
+    return answer_sentences(analysis.frames["mixed_gemm"], analysis.run.calibration)
 
 
 def shown(recipe: str, provider: str) -> str:

@@ -22,9 +22,9 @@ def table(tmp_path_factory: pytest.TempPathFactory, h200: DeviceSpec) -> Any:
 
 @pytest.fixture(scope="module")
 def picture(table: Any) -> Picture:
-    found = draw_crossover(table)
-    assert found is not None
-    return found
+    drawn = draw_crossover(table)
+    assert drawn is not None
+    return drawn
 
 
 def panels(picture: Picture) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def test_the_words_beside_it_count_the_winners(picture: Picture) -> None:
 
 
 def test_one_kind_alone_is_drawn_and_nothing_of_an_empty_table(table: Any) -> None:
-    found = draw_crossover(table[(table["kind"] == "measured") & (table["mode"] == "plain")])
-    assert found is not None
-    assert list(panels(found)) == ["measured, plain launches"]
+    drawn = draw_crossover(table[(table["kind"] == "measured") & (table["mode"] == "plain")])
+    assert drawn is not None
+    assert list(panels(drawn)) == ["measured, plain launches"]
     assert draw_crossover(table[:0]) is None

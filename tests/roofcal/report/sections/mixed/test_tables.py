@@ -30,11 +30,13 @@ def narrowed(tmp_path_factory: pytest.TempPathFactory, h200: DeviceSpec) -> Anal
 
 
 def test_formats_are_those_of_the_weights() -> None:
-    found = [weight_format(r) for r in ("bf16", "fp8_weight_only", "fp8_axiswise", G64)]
-    assert found == ["bf16", "fp8", "fp8", "int4"]
+    formats = [weight_format(r) for r in ("bf16", "fp8_weight_only", "fp8_axiswise", G64)]
+    assert formats == ["bf16", "fp8", "fp8", "int4"]
 
 
-def test_the_fastest_format_of_each_shape_is_found_and_the_unsure_said(narrowed: Analysis) -> None:
+def test_each_shape_has_its_fastest_format_and_uncertain_ones_are_marked(
+    narrowed: Analysis,
+) -> None:
     table = winners_table(narrowed.frames["mixed_gemm"])
     assert [column.key for column in WINNERS] == [c for c in table if c not in ("low_s", "high_s")]
     measured = table[(table["kind"] == "measured") & (table["n"] == 3584)]
@@ -58,10 +60,10 @@ def test_chained_launches_are_a_mode_of_their_own(narrowed: Analysis) -> None:
 
 def test_overlapping_predictions_are_uncertain(narrowed: Analysis) -> None:
     table = winners_table(narrowed.frames["mixed_gemm"])
-    some = table[(table["kind"] == "predicted") & (table["mode"] == "plain")]
-    assert set(some.loc[some["m"] == 64, "class"]) == {"uncertain"}
-    assert set(some.loc[some["m"] == 1, "class"]) == {"sure"}
-    assert some.loc[some["m"] == 1, "seconds"].iloc[0] == pytest.approx(
+    plain = table[(table["kind"] == "predicted") & (table["mode"] == "plain")]
+    assert set(plain.loc[plain["m"] == 64, "class"]) == {"uncertain"}
+    assert set(plain.loc[plain["m"] == 1, "class"]) == {"sure"}
+    assert plain.loc[plain["m"] == 1, "seconds"].iloc[0] == pytest.approx(
         1.05 * 1.8e-6 * 3584 * 8192 / 1e7
     )
 

@@ -56,8 +56,8 @@ def test_the_page_shows_what_moved(tmp_path: Path, moved: str) -> None:
 
 
 def test_every_list_of_a_comparison_is_a_table(moved: str) -> None:
-    found = {name: len(frame) for name, _, frame, _ in comparison_tables(json.loads(moved))}
-    assert found == {
+    rows_by_table = {name: len(frame) for name, _, frame, _ in comparison_tables(json.loads(moved))}
+    assert rows_by_table == {
         "shifts": 1,
         "points": 1,
         "winners": 0,

@@ -36,7 +36,7 @@ def test_a_device_without_sensors_or_sentinel_has_no_such_figure(bare: Path) -> 
     assert draw_session(silent.frames, silent.sessions) is None
 
 
-def test_settling_costs_what_it_was_made_to_cost(analysis: Analysis) -> None:
+def test_the_facts_state_how_much_settling_costs_the_made_up_run(analysis: Analysis) -> None:
     picture = draw_burst(analysis.frames["gemm"])
 
     assert picture is not None

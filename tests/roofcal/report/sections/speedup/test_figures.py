@@ -12,8 +12,8 @@ from roofcal.report.sections.speedup.figures import draw_speedups
 
 @pytest.fixture(scope="module")
 def pictures(analysis: Analysis) -> dict[str, Picture]:
-    found = draw_speedups(analysis.speedups["gemm"], "bf16")
-    return {picture.key: picture for picture in found}
+    drawn = draw_speedups(analysis.speedups["gemm"], "bf16")
+    return {picture.key: picture for picture in drawn}
 
 
 def cells(picture: Picture) -> list[str]:

@@ -61,13 +61,13 @@ def test_each_other_environment_is_compared_with_the_own_one(moved: Analysis) ->
 
 
 def test_only_points_that_both_predict_are_compared(tmp_path: Path) -> None:
-    made = MadeUpRun()
+    made_up = MadeUpRun()
     for n, guesses in ((64, {"calibrated": 1.1, TORCH: 1.2}), (96, {TORCH: 9.0}), (128, {})):
         point = product(64, n, 64)
-        made.measure(point)
+        made_up.measure(point)
         for model, factor in guesses.items():
-            made.predict(point, model, factor * true_seconds(point))
-    frame = tidy_frame(load_run(made.write(tmp_path)), "gemm", None)
+            made_up.predict(point, model, factor * true_seconds(point))
+    frame = tidy_frame(load_run(made_up.write(tmp_path)), "gemm", None)
 
     (row,) = transfers(frame).to_dict("records")
 
@@ -76,11 +76,11 @@ def test_only_points_that_both_predict_are_compared(tmp_path: Path) -> None:
     assert pd.isna(row["coverage_other"])
 
 
-def test_nothing_in_common_is_no_row(tmp_path: Path) -> None:
-    made = MadeUpRun()
-    made.measure(product(64, 64, 64))
-    made.predict(product(64, 64, 64), TORCH, 1e-6)
-    assert transfers(tidy_frame(load_run(made.write(tmp_path)), "gemm", None)).empty
+def test_calibrations_without_a_shared_point_have_no_row(tmp_path: Path) -> None:
+    made_up = MadeUpRun()
+    made_up.measure(product(64, 64, 64))
+    made_up.predict(product(64, 64, 64), TORCH, 1e-6)
+    assert transfers(tidy_frame(load_run(made_up.write(tmp_path)), "gemm", None)).empty
 
 
 def test_people_read_what_differs(moved: Analysis) -> None:
@@ -116,8 +116,8 @@ def test_the_section_the_tables_and_the_summary_name_them(moved: Analysis) -> No
     (errors,) = [t for t in summary_tables(moved, "x") if t.id == "x-error-gemm"]
     assert "calibrated of driver123.45" in errors.body
     assert "calibrated@" not in errors.body
-    (told,) = [s for s in summary_sentences(moved) if "time of gemm" in s]
-    assert "the model calibrated of torch2.0.1 2.0" in told
+    (sentence,) = [s for s in summary_sentences(moved) if "time of gemm" in s]
+    assert "the model calibrated of torch2.0.1 2.0" in sentence
     assert "transfer.csv" in dict(csv_tables(moved))
 
 
