@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from roofcal.core.paths import CONFIG, RESULTS
+from roofcal.report.figure_captions import all_captions, figure_title
 from roofcal.study.config import load_study
 from roofcal.study.runs import (
     interrupted_runs,

@@ -4,7 +4,6 @@
 # They have one label: the built-in report turns a second one with two values into a switch, and
 # breaks where a figure has one position of it alone.
 # What the ledgers of claims say is a parameter, so that a comment in one runs nothing.
-from roofcal.report.figure_captions import all_captions, figure_title
 
 
 rule report:
