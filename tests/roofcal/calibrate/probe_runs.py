@@ -57,9 +57,9 @@ ENVIRONMENT = Environment(
 def device_with(stream: float | None = None, **changes: Any) -> Device:
     """What fits know of the made-up GPU: the bandwidth of streams, and changes of its record."""
     environment = replace(ENVIRONMENT, **changes)
-    known = {} if stream is None else {"dram_read_bytes_per_s": _exactly(stream)}
+    stream_constants = {} if stream is None else {"dram_read_bytes_per_s": _exactly(stream)}
     cache_bytes = environment.last_level_cache_bytes
-    return Device(environment=environment, cache_bytes=cache_bytes, constants=known)
+    return Device(environment=environment, cache_bytes=cache_bytes, constants=stream_constants)
 
 
 def _exactly(value: float) -> Ceiling:
@@ -110,8 +110,8 @@ def products(
     m, n, k = shapes(count)
     total = seconds(recipe, family, truth, m, n, k)
     sizes = [{"m": int(a), "n": int(b), "k": int(c)} for a, b, c in zip(m, n, k, strict=True)]
-    made = [_point("probe_math", recipe, size, Protocol()) for size in sizes]
-    return [(replace(p, provider=provider), float(t)) for p, t in zip(made, total, strict=True)]
+    points = [_point("probe_math", recipe, size, Protocol()) for size in sizes]
+    return [(replace(p, provider=provider), float(t)) for p, t in zip(points, total, strict=True)]
 
 
 def write_products(folder: Path, rows: list[tuple[PlanPoint, float]]) -> None:
@@ -128,8 +128,8 @@ def casts(
     rows, cols = np.where(ragged, rows, 128 * np.ceil(rows / 128)), 128 * np.ceil(cols / 128)
     total = cast_seconds(recipe, family, rows, cols)
     sizes = [{"rows": int(r), "cols": int(c)} for r, c in zip(rows, cols, strict=True)]
-    made = [_point("probe_cast", recipe, size, Protocol()) for size in sizes]
-    return list(zip(made, total.tolist(), strict=True))
+    points = [_point("probe_cast", recipe, size, Protocol()) for size in sizes]
+    return list(zip(points, total.tolist(), strict=True))
 
 
 def cast_seconds(recipe: str, family: str, rows: np.ndarray, cols: np.ndarray) -> np.ndarray:

@@ -74,15 +74,15 @@ def test_two_providers_of_a_recipe_are_fitted_apart(tmp_path: Path) -> None:
     write_products(alone, own)
     write_products(both, own + other)
 
-    found = calibrate(both)
+    fitted = calibrate(both)
 
     prefix = "gemm.made."
     expected = {k: v for k, v in calibrate(alone).constants.items() if k.startswith(prefix)}
-    assert {k: v for k, v in found.constants.items() if k.startswith(prefix)} == expected
-    assert value(found, "gemm.slow.bf16.launch_s") == pytest.approx(slower["launch_s"], rel=0.1)
-    assert "tile_128x128" in found.constants["gemm.slow.bf16.tile_family"].evidence
+    assert {k: v for k, v in fitted.constants.items() if k.startswith(prefix)} == expected
+    assert value(fitted, "gemm.slow.bf16.launch_s") == pytest.approx(slower["launch_s"], rel=0.1)
+    assert "tile_128x128" in fitted.constants["gemm.slow.bf16.tile_family"].evidence
     for provider in ("made", "slow"):
-        assert found.probe_errors[f"gemm.{provider}.bf16"]["count"] == 64
+        assert fitted.probe_errors[f"gemm.{provider}.bf16"]["count"] == 64
 
 
 def test_clock_and_power_are_those_after_settling(calibration: Calibration) -> None:
@@ -99,8 +99,8 @@ def test_constants_that_no_probe_depends_on_are_left_out(calibration: Calibratio
 
 
 def test_the_library_that_has_one_tile_is_found_out(tmp_path: Path) -> None:
-    found = calibrate(write_run(tmp_path, family="tile_128x128"))
-    assert "tile_128x128" in found.constants["gemm.made.bf16.tile_family"].evidence
+    fitted = calibrate(write_run(tmp_path, family="tile_128x128"))
+    assert "tile_128x128" in fitted.constants["gemm.made.bf16.tile_family"].evidence
 
 
 def test_equal_records_and_seed_give_equal_numbers(tmp_path: Path) -> None:

@@ -20,11 +20,11 @@ def rows(report: list[str]) -> dict[str, list[float]]:
 
 
 def test_the_regimes_add_up_to_all_probes(report: list[str]) -> None:
-    found = rows(report)
-    counts = {regime: int(figures[0]) for regime, figures in found.items()}
+    by_regime = rows(report)
+    counts = {regime: int(figures[0]) for regime, figures in by_regime.items()}
     assert counts.pop("all") == 64 == sum(counts.values())
-    together = sum(found[regime][0] * found[regime][1] for regime in counts)
-    assert together / 64 == pytest.approx(found["all"][1], abs=0.1)
+    together = sum(by_regime[regime][0] * by_regime[regime][1] for regime in counts)
+    assert together / 64 == pytest.approx(by_regime["all"][1], abs=0.1)
 
 
 def test_the_error_is_about_the_noise_of_the_probes(report: list[str]) -> None:

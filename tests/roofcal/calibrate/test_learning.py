@@ -22,18 +22,18 @@ PRODUCTS, CASTS = 64, 28  # probes of a made-up run
 def rows(text: str, op: str = "gemm") -> list[dict[str, Any]]:
     kinds = dict.fromkeys(("probes", "repetition", "held_out"), int)
     kinds |= dict.fromkeys(("mape", "median", "p95"), float)  # type: ignore[arg-type]
-    found = csv.DictReader(io.StringIO(text))
-    assert found.fieldnames == list(COLUMNS)
+    reader = csv.DictReader(io.StringIO(text))
+    assert reader.fieldnames == list(COLUMNS)
     return [
         {key: kinds.get(key, str)(value) for key, value in row.items()}
-        for row in found
+        for row in reader
         if row["op"] == op
     ]
 
 
-def mean(found: list[dict[str, Any]], probes: int) -> float:
-    some = [row["mape"] for row in found if row["probes"] == probes]
-    return float(np.mean(some))
+def mean(curve: list[dict[str, Any]], probes: int) -> float:
+    mapes = [row["mape"] for row in curve if row["probes"] == probes]
+    return float(np.mean(mapes))
 
 
 def keep(run: Path, op: str, count: int) -> None:
@@ -52,8 +52,8 @@ def text(run: Path) -> str:
 
 
 def test_with_more_probes_the_truth_is_found(text: str) -> None:
-    found = rows(text)
-    few, many = mean(found, 12), mean(found, PRODUCTS - HELD_OUT)
+    curve = rows(text)
+    few, many = mean(curve, 12), mean(curve, PRODUCTS - HELD_OUT)
     assert many < 0.03
     assert many < few / 2
 
@@ -67,9 +67,9 @@ def test_casts_are_told_by_draws_that_hold_all_kinds_of_them(text: str) -> None:
 
 def test_every_size_is_judged_on_all_the_others_in_every_repetition(text: str) -> None:
     for op, least, count in (("gemm", 12, PRODUCTS), ("cast", 8, CASTS)):
-        found = [(r["repetition"], r["probes"], r["held_out"]) for r in rows(text, op)]
-        wanted = itertools.product((0, 1), sizes(least, count))
-        assert found == [(again, size, count - size) for again, size in wanted]
+        judged = [(r["repetition"], r["probes"], r["held_out"]) for r in rows(text, op)]
+        expected = itertools.product((0, 1), sizes(least, count))
+        assert judged == [(again, size, count - size) for again, size in expected]
 
 
 def test_errors_are_in_order_and_the_provider_is_named(text: str) -> None:
@@ -92,9 +92,9 @@ def test_a_recipe_with_too_few_probes_is_left_out(tmp_path: Path) -> None:
     run = write_run(tmp_path / "made-up/e1")
     keep(run, "probe_math", 21)
     keep(run, "probe_cast", 18)
-    found = learning_csv(run, repetitions=1)
-    assert rows(found) == []
-    assert [row["probes"] for row in rows(found, "cast")] == [8]
+    curves = learning_csv(run, repetitions=1)
+    assert rows(curves) == []
+    assert [row["probes"] for row in rows(curves, "cast")] == [8]
     keep(run, "probe_cast", 17)
     assert learning_csv(run, repetitions=1) == ",".join(COLUMNS) + "\n"
 
@@ -117,7 +117,7 @@ def test_sizes_are_geometric_from_the_least_to_all_but_ten() -> None:
 def test_narrow_weights_have_curves_by_provider(tmp_path: Path) -> None:
     run = write_run(tmp_path / "made-up/e1")
     probes_of(run, {RECIPE: SLOTS}, count=24)
-    found = rows(learning_csv(run, repetitions=2), "mixed_gemm")
-    assert {(row["recipe"], row["provider"]) for row in found} == {(RECIPE, "made")}
-    assert {row["probes"] for row in found} == set(sizes(mixed.METHOD.least_probes, 24))
-    assert mean(found, 14) < 0.1
+    curve = rows(learning_csv(run, repetitions=2), "mixed_gemm")
+    assert {(row["recipe"], row["provider"]) for row in curve} == {(RECIPE, "made")}
+    assert {row["probes"] for row in curve} == set(sizes(mixed.METHOD.least_probes, 24))
+    assert mean(curve, 14) < 0.1

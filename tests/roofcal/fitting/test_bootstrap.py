@@ -16,5 +16,5 @@ def test_the_interval_of_a_mean_covers_it_most_of_the_time() -> None:
 
 
 def test_a_ceiling_holds_its_own_value() -> None:
-    found = ceiling(3.0, 3.5, 4.0, "s", "test")
-    assert (found.ci95_low, found.ci95_high) == (3.0, 4.0)
+    constant = ceiling(3.0, 3.5, 4.0, "s", "test")
+    assert (constant.ci95_low, constant.ci95_high) == (3.0, 4.0)

@@ -18,14 +18,14 @@ Seconds = Callable[[Array], Array]  # of the rows m, n, k of one array
 class StandIn:
     """products: recipe -> seconds; factor: of the interval, None for no interval.
 
-    predict answers casts: one second each, for the providers in `casts`; `asked` keeps them.
+    predict answers casts: one second each, for the providers in `casts`; `timed_casts` keeps them.
     """
 
     products: dict[str, Seconds]
     factor: float | None = None
     casts: tuple[str, ...] = ()
     MODEL: str = "stand_in"
-    asked: list[tuple[str, int, int]] = field(default_factory=list)
+    timed_casts: list[tuple[str, int, int]] = field(default_factory=list)
 
     def product_recipes(self, sources: Sources, /) -> tuple[str, ...]:
         return tuple(self.products)
@@ -41,7 +41,7 @@ class StandIn:
 
     def predict(self, points: Sequence[PlanPoint], sources: Sources, /) -> list[Prediction]:
         answered = [point for point in points if point.provider in self.casts]
-        self.asked += [(p.recipe, p.shape["rows"], p.shape["cols"]) for p in answered]
+        self.timed_casts += [(p.recipe, p.shape["rows"], p.shape["cols"]) for p in answered]
         spread = self.factor
         return [
             Prediction(

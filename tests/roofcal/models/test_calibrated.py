@@ -16,15 +16,15 @@ def test_many_points_and_one_point_agree() -> None:
 
 
 def test_it_is_the_equation_with_the_calibrations_constants() -> None:
-    (found,) = calibrated.predict([product(300, 4096, 8192)], SOURCES)
+    (prediction,) = calibrated.predict([product(300, 4096, 8192)], SOURCES)
     sizes = (np.array([x]) for x in (300.0, 4096.0, 8192.0))
-    assert found.total_s == float(seconds("bf16", "any_tile_split_k", TRUTH, *sizes)[0])
+    assert prediction.total_s == float(seconds("bf16", "any_tile_split_k", TRUTH, *sizes)[0])
 
 
 def test_the_interval_is_the_error_on_probes_left_out() -> None:
-    (found,) = calibrated.predict([product(300, 4096, 8192)], SOURCES)
-    assert found.low_s == pytest.approx(found.total_s * np.exp(-0.1))
-    assert found.high_s == pytest.approx(found.total_s * np.exp(0.1))
+    (prediction,) = calibrated.predict([product(300, 4096, 8192)], SOURCES)
+    assert prediction.low_s == pytest.approx(prediction.total_s * np.exp(-0.1))
+    assert prediction.high_s == pytest.approx(prediction.total_s * np.exp(0.1))
 
 
 def test_chunks_do_not_show() -> None:
@@ -39,19 +39,19 @@ def test_chunks_do_not_show() -> None:
 
 def test_no_points_are_no_predictions() -> None:
     nothing = np.array([])
-    found = calibrated.product_times(SOURCES, "bf16", nothing, nothing, nothing)
-    assert len(found.total) == 0
+    answer = calibrated.product_times(SOURCES, "bf16", nothing, nothing, nothing)
+    assert len(answer.total) == 0
     assert calibrated.predict([], SOURCES) == []
 
 
 def test_a_cast_is_its_providers_equation() -> None:
-    (found,) = calibrated.predict([cast(4096, 4096, "fp8_rowwise_dim0")], SOURCES)
+    (prediction,) = calibrated.predict([cast(4096, 4096, "fp8_rowwise_dim0")], SOURCES)
     sizes = np.array([4096.0]), np.array([4096.0])
     truth = float(cast_seconds("fp8_rowwise_dim0", "plain", *sizes)[0])
-    assert found.total_s == pytest.approx(truth)
-    assert found.bound_by == "dram"
-    assert found.low_s == pytest.approx(truth * np.exp(-0.2))
-    assert found.high_s == pytest.approx(truth * np.exp(0.2))
+    assert prediction.total_s == pytest.approx(truth)
+    assert prediction.bound_by == "dram"
+    assert prediction.low_s == pytest.approx(truth * np.exp(-0.2))
+    assert prediction.high_s == pytest.approx(truth * np.exp(0.2))
 
 
 def test_many_casts_and_one_agree() -> None:

@@ -77,9 +77,9 @@ def test_without_any_calibration_it_says_what_to_run(tmp_path: Path) -> None:
 
 def test_constants_of_nobody_in_particular_are_refused_with_the_way_out(tmp_path: Path) -> None:
     folder = tmp_path / "results/made-up/e1"
-    known = calibration("made-up", "e1")
-    old = {k.replace("gemm.cublaslt.", "gemm."): v for k, v in known.constants.items()}
-    write_records(folder / "calibration.jsonl", [replace(known, constants=old)])
+    current = calibration("made-up", "e1")
+    old = {k.replace("gemm.cublaslt.", "gemm."): v for k, v in current.constants.items()}
+    write_records(folder / "calibration.jsonl", [replace(current, constants=old)])
     with pytest.raises(PredictError) as caught:
         find(tmp_path, "made-up")
     assert "gemm.<provider>.<recipe>.<constant> now" in str(caught.value)

@@ -18,28 +18,28 @@ EIGHT = {
 
 
 def link(
-    known: dict[str, float] | None = None,
+    constants: dict[str, float] | None = None,
     source: Source = "auto",
     *,
     tensor: int = 8,
     pipeline: int = 1,
 ) -> Link:
-    return link_of(calibrated(**known or {}), LINKED, source, tensor, pipeline)
+    return link_of(calibrated(**constants or {}), LINKED, source, tensor, pipeline)
 
 
 def test_an_all_reduce_sends_every_byte_almost_twice() -> None:
-    found = link(EIGHT).collective("all_reduce", 8, 8e6).duration
-    assert found.value_s == pytest.approx(1e-5 + 2 * 7 / 8 * 8e6 / 3e11)
+    duration = link(EIGHT).collective("all_reduce", 8, 8e6).duration
+    assert duration.value_s == pytest.approx(1e-5 + 2 * 7 / 8 * 8e6 / 3e11)
 
 
 def test_an_all_gather_sends_every_byte_once() -> None:
-    found = link(EIGHT).collective("all_gather", 8, 8e6).duration
-    assert found.value_s == pytest.approx(2e-5 + 7 / 8 * 8e6 / 2e11)
+    duration = link(EIGHT).collective("all_gather", 8, 8e6).duration
+    assert duration.value_s == pytest.approx(2e-5 + 7 / 8 * 8e6 / 2e11)
 
 
 def test_a_send_is_bytes_by_rate_and_a_latency() -> None:
-    found = link(None, "datasheet", tensor=1, pipeline=2).send(450e9 * 0.7).duration
-    assert found.value_s == pytest.approx(1 + 12e-6)
+    duration = link(None, "datasheet", tensor=1, pipeline=2).send(450e9 * 0.7).duration
+    assert duration.value_s == pytest.approx(1 + 12e-6)
 
 
 def test_calibrated_constants_win_and_are_named() -> None:
@@ -56,10 +56,10 @@ def test_without_constants_the_assumption_is_said_in_one_line() -> None:
 
 
 def test_the_assumption_has_an_interval() -> None:
-    found = link().collective("all_reduce", 8, 8e8).duration
+    duration = link().collective("all_reduce", 8, 8e8).duration
     seconds = 2 * 7 / 8 * 8e8 / 450e9
-    assert found.low_s == pytest.approx(ASSUMED_LATENCY.low_s + seconds / ASSUMED_SHARE.high)
-    assert found.high_s == pytest.approx(ASSUMED_LATENCY.high_s + seconds / ASSUMED_SHARE.low)
+    assert duration.low_s == pytest.approx(ASSUMED_LATENCY.low_s + seconds / ASSUMED_SHARE.high)
+    assert duration.high_s == pytest.approx(ASSUMED_LATENCY.high_s + seconds / ASSUMED_SHARE.low)
 
 
 def test_few_bytes_are_bound_by_latency() -> None:

@@ -20,12 +20,12 @@ def test_vectors_and_points_agree(name: str, recipe: str) -> None:
     assert recipe in model.product_recipes(SOURCES)
     m, n, k = (np.array(axis, dtype=float) for axis in zip(*SIZES, strict=True))
     times = model.product_times(SOURCES, recipe, m, n, k)
-    found = model.predict([product(*size, recipe) for size in SIZES], SOURCES)
-    assert times.total == pytest.approx([p.total_s for p in found], rel=1e-12)
-    assert times.bound_by == [p.bound_by for p in found]
+    predictions = model.predict([product(*size, recipe) for size in SIZES], SOURCES)
+    assert times.total == pytest.approx([p.total_s for p in predictions], rel=1e-12)
+    assert times.bound_by == [p.bound_by for p in predictions]
     for vector, ends in (
-        (times.low, [p.low_s for p in found]),
-        (times.high, [p.high_s for p in found]),
+        (times.low, [p.low_s for p in predictions]),
+        (times.high, [p.high_s for p in predictions]),
     ):
         assert (vector is None) == (ends[0] is None)
         assert vector is None or vector == pytest.approx(ends, rel=1e-12)

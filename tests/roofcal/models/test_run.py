@@ -23,14 +23,14 @@ def folder(tmp_path: Path, suffix: str = ".jsonl") -> tuple[Path, Path]:
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz"])
 def test_each_model_predicts_what_it_can(tmp_path: Path, suffix: str) -> None:
-    found = predict_run(*folder(tmp_path, suffix), "gemm", SPEC)
-    models = [prediction.model for prediction in found]
+    predictions = predict_run(*folder(tmp_path, suffix), "gemm", SPEC)
+    models = [prediction.model for prediction in predictions]
     assert sorted(models) == ["calibrated", "datasheet", "datasheet", "torchao", "torchao"]
 
 
 def test_a_described_device_is_predicted_by_waves_too(tmp_path: Path) -> None:
-    found = predict_run(*folder(tmp_path), "gemm", DESCRIBED)
-    models = [p.model for p in found]
+    predictions = predict_run(*folder(tmp_path), "gemm", DESCRIBED)
+    models = [p.model for p in predictions]
     assert models == [*["datasheet"] * 2, *["torchao"] * 2, *["wave"] * 2, "calibrated"]
 
 
@@ -75,24 +75,24 @@ def test_the_calibration_of_another_environment_is_a_model_of_its_own(tmp_path: 
     run, own = folder(tmp_path)
     alone = predict_run(run, own, "gemm", SPEC)
 
-    found = predict_run(run, own, "gemm", SPEC, also=[other(run, "e2"), other(run, "e3")])
+    predictions = predict_run(run, own, "gemm", SPEC, also=[other(run, "e2"), other(run, "e3")])
 
-    assert [encode(p) for p in found[: len(alone)]] == [encode(p) for p in alone]
-    assert [p.model for p in found[len(alone) :]] == [
+    assert [encode(p) for p in predictions[: len(alone)]] == [encode(p) for p in alone]
+    assert [p.model for p in predictions[len(alone) :]] == [
         transferred_model("e2"),
         transferred_model("e3"),
     ]
     (home,) = [p for p in alone if p.model == "calibrated"]
-    assert {p.point_id for p in found[len(alone) :]} == {home.point_id}
-    assert found[-1].total_s > 2 * home.total_s
-    assert found[-1].low_s is not None
+    assert {p.point_id for p in predictions[len(alone) :]} == {home.point_id}
+    assert predictions[-1].total_s > 2 * home.total_s
+    assert predictions[-1].low_s is not None
 
 
 def test_casts_are_predicted_with_other_calibrations_too(tmp_path: Path) -> None:
     run, own = folder(tmp_path)
     write_records(run / "plan/cast.jsonl", [cast(4096, 4096, "fp8_rowwise_dim0")])
-    found = predict_run(run, own, "cast", None, also=[other(run, "e2")])
-    assert [p.model for p in found] == ["calibrated", transferred_model("e2")]
+    predictions = predict_run(run, own, "cast", None, also=[other(run, "e2")])
+    assert [p.model for p in predictions] == ["calibrated", transferred_model("e2")]
 
 
 def test_another_device_predicts_nothing_here(tmp_path: Path) -> None:

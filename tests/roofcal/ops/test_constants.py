@@ -33,15 +33,15 @@ def constants(**rates: float) -> dict[str, Ceiling]:
 
 
 def test_pairs_are_named_once_and_of_their_op_alone() -> None:
-    known = constants(cublaslt=1e15, triton=2e15)
-    known["cast.triton.fp8_tensorwise.fixed_s"] = exactly(1e-6)
-    known["mixed_gemm.triton.int4_groupwise_g64.narrow_family"] = exactly(0.0)
-    known["launch_graph_s"] = exactly(1e-6)
-    assert calibrated_pairs(known, "gemm") == [("cublaslt", "bf16"), ("triton", "bf16")]
-    assert calibrated_pairs(known, "mixed_gemm") == [("triton", "int4_groupwise_g64")]
+    names = constants(cublaslt=1e15, triton=2e15)
+    names["cast.triton.fp8_tensorwise.fixed_s"] = exactly(1e-6)
+    names["mixed_gemm.triton.int4_groupwise_g64.narrow_family"] = exactly(0.0)
+    names["launch_graph_s"] = exactly(1e-6)
+    assert calibrated_pairs(names, "gemm") == [("cublaslt", "bf16"), ("triton", "bf16")]
+    assert calibrated_pairs(names, "mixed_gemm") == [("triton", "int4_groupwise_g64")]
     assert calibrated_pairs({}, "mixed_gemm") == []
-    assert calibrated_providers(known, "gemm", "bf16") == ["cublaslt", "triton"]
-    assert calibrated_providers(known, "gemm", "fp8_axiswise") == []
+    assert calibrated_providers(names, "gemm", "bf16") == ["cublaslt", "triton"]
+    assert calibrated_providers(names, "gemm", "fp8_axiswise") == []
 
 
 @pytest.mark.parametrize("library", ["cublaslt", "torch_cpu"])
@@ -60,11 +60,11 @@ def test_a_recipe_nobody_has_is_a_key_error() -> None:
 
 
 def test_names_without_a_provider_are_old() -> None:
-    known = constants(triton=1e15)
-    assert names_without_provider(known) == []
-    known["gemm.bf16.launch_s"] = exactly(1e-6)
-    assert names_without_provider(known) == ["gemm.bf16.launch_s"]
-    assert calibrated_pairs(known, "gemm") == [("triton", "bf16")]
+    names = constants(triton=1e15)
+    assert names_without_provider(names) == []
+    names["gemm.bf16.launch_s"] = exactly(1e-6)
+    assert names_without_provider(names) == ["gemm.bf16.launch_s"]
+    assert calibrated_pairs(names, "gemm") == [("triton", "bf16")]
 
 
 def test_values_of_a_pair_are_those_that_were_fitted() -> None:

@@ -14,10 +14,10 @@ def test_every_folder_of_an_op_is_listed() -> None:
 
 
 def test_the_folder_of_an_op_holds_its_spec_its_bench_and_known_parts_alone() -> None:
-    known = {"__init__", "spec", "bench", *get_args(Part)}
+    allowed = {"__init__", "spec", "bench", *get_args(Part)}
     for folder in FOLDERS:
         modules = {path.stem for path in (ROOT / "roofcal/ops" / folder).glob("*.py")}
-        assert {"__init__", "spec", "bench"} <= modules <= known, folder
+        assert {"__init__", "spec", "bench"} <= modules <= allowed, folder
 
 
 def test_a_probe_shares_the_parts_of_the_op_that_it_calibrates() -> None:

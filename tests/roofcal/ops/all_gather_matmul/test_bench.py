@@ -56,31 +56,31 @@ def inputs(recipe: str = "bf16") -> dict[str, torch.Tensor]:
 @pytest.mark.usefixtures("lonely")
 @pytest.mark.parametrize("recipe", OP.recipes)
 def test_rows_and_scales_are_gathered_as_they_are(recipe: str) -> None:
-    given = inputs(recipe)
-    output = bench.build("all_gather_only", recipe, SHAPE)(given)
-    assert set(output) == {name for name in given if name in ("a", "scale_a")}
-    assert all(torch.equal(output[name].float(), given[name].float()) for name in output)
-    assert bench.relative_error(recipe, given, output) == 0.0
+    operands = inputs(recipe)
+    output = bench.build("all_gather_only", recipe, SHAPE)(operands)
+    assert set(output) == {name for name in operands if name in ("a", "scale_a")}
+    assert all(torch.equal(output[name].float(), operands[name].float()) for name in output)
+    assert bench.relative_error(recipe, operands, output) == 0.0
 
 
 @pytest.mark.usefixtures("lonely")
 def test_a_product_of_other_rows_is_wrong() -> None:
-    given = inputs()
-    output = bench.build("gloo_then_gemm", "bf16", SHAPE)(given)
-    assert bench.relative_error("bf16", given, output) < bench.tolerance("bf16")
-    assert bench.relative_error("bf16", given, output.roll(1, 0)) > 1.0
-    rows = {"a": given["a"].roll(1, 0)}
-    assert bench.relative_error("bf16", given, rows) > 1.0
+    operands = inputs()
+    output = bench.build("gloo_then_gemm", "bf16", SHAPE)(operands)
+    assert bench.relative_error("bf16", operands, output) < bench.tolerance("bf16")
+    assert bench.relative_error("bf16", operands, output.roll(1, 0)) > 1.0
+    rows = {"a": operands["a"].roll(1, 0)}
+    assert bench.relative_error("bf16", operands, rows) > 1.0
 
 
 @pytest.mark.usefixtures("lonely")
 def test_gemm_only_multiplies_rows_that_were_gathered_before() -> None:
-    given = inputs()
-    arranged = bench.arrange("gemm_only", "bf16", given)
-    assert torch.equal(arranged["a"], given["a"])
-    assert arranged["a"].data_ptr() != given["a"].data_ptr()
+    operands = inputs()
+    arranged = bench.arrange("gemm_only", "bf16", operands)
+    assert torch.equal(arranged["a"], operands["a"])
+    assert arranged["a"].data_ptr() != operands["a"].data_ptr()
     output = bench.build("gemm_only", "bf16", SHAPE)(arranged)
-    assert bench.relative_error("bf16", given, output) < bench.tolerance("bf16")
+    assert bench.relative_error("bf16", operands, output) < bench.tolerance("bf16")
 
 
 class OurOp:
@@ -120,9 +120,9 @@ def test_the_buffers_of_our_kernel_hold_the_rows_in_every_turn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     stand_in(monkeypatch, OurOp)
-    given, call = inputs(), bench.build("symm_mem_fused", "bf16", SHAPE)
+    operands, call = inputs(), bench.build("symm_mem_fused", "bf16", SHAPE)
     for _ in range(5):
-        assert bench.relative_error("bf16", given, call(given)) < bench.tolerance("bf16")
+        assert bench.relative_error("bf16", operands, call(operands)) < bench.tolerance("bf16")
 
 
 @pytest.mark.usefixtures("lonely")

@@ -20,7 +20,9 @@ FABRIC = Fabric(library=LIBRARY, direct=DIRECT, copy_latency_s=5e-6, dram_bytes_
 K = 1000.0
 
 
-def made(provider: str, product_s: float, world_size: int = 2, fabric: Fabric = FABRIC) -> Parts:
+def parts_of(
+    provider: str, product_s: float, world_size: int = 2, fabric: Fabric = FABRIC
+) -> Parts:
     piece = np.array([product_s / pieces(provider, world_size)])
     rows = 112e6 / (2 * K) * world_size / (world_size - 1)  # so that 112 MB are received
     return evaluate(provider, "bf16", fabric, (np.array([rows]), np.array([K])), piece, world_size)
@@ -36,54 +38,54 @@ def test_rows_travel_with_their_scales() -> None:
 
 @pytest.mark.parametrize("provider", ["nccl_then_gemm", "gloo_then_gemm"])
 def test_in_sequence_is_the_sum_of_both_bounds(provider: str) -> None:
-    alone = made("gemm_only", 1e-3).total[0] + made("all_gather_only", 1e-3).total[0]
-    assert made(provider, 1e-3).total[0] == pytest.approx(alone)
+    alone = parts_of("gemm_only", 1e-3).total[0] + parts_of("all_gather_only", 1e-3).total[0]
+    assert parts_of(provider, 1e-3).total[0] == pytest.approx(alone)
     assert alone == pytest.approx(1e-3 + 30e-6 + 448e-6)
 
 
 def test_scales_are_a_collective_of_their_own() -> None:
     assert [collectives(recipe) for recipe in ("bf16", "fp8_axiswise")] == [1, 2]
     sizes = (np.array([512.0]), np.array([K]))
-    found = evaluate("all_gather_only", "fp8_axiswise", FABRIC, sizes, np.array([0.0]), 2)
-    assert found.total[0] == pytest.approx(2 * 30e-6 + 256 * (K + 4) / 250e9)
+    fused = evaluate("all_gather_only", "fp8_axiswise", FABRIC, sizes, np.array([0.0]), 2)
+    assert fused.total[0] == pytest.approx(2 * 30e-6 + 256 * (K + 4) / 250e9)
 
 
 def test_a_long_product_hides_all_but_the_start() -> None:
-    found = made("symm_mem_fused", 2e-3)
-    assert found.total[0] == pytest.approx(16e-6 + 2e-3)
-    assert found.gather[0] == pytest.approx(16e-6 + 280e-6)
+    fused = parts_of("symm_mem_fused", 2e-3)
+    assert fused.total[0] == pytest.approx(16e-6 + 2e-3)
+    assert fused.gather[0] == pytest.approx(16e-6 + 280e-6)
 
 
 def test_a_long_gather_is_followed_by_the_last_piece_of_the_best_cut() -> None:
     by_cut = [16e-6 + 280e-6 + 200e-6 / (2 * cut) + (cut - 1) * 5e-6 for cut in CHUNKS]
-    assert made("symm_mem_fused", 200e-6).total[0] == pytest.approx(min(by_cut))
+    assert parts_of("symm_mem_fused", 200e-6).total[0] == pytest.approx(min(by_cut))
     assert min(by_cut) == by_cut[2]
     dear = Fabric(library=LIBRARY, direct=DIRECT, copy_latency_s=1e-3)
-    assert made("symm_mem_fused", 200e-6, fabric=dear).total[0] == pytest.approx(by_cut[0])
+    assert parts_of("symm_mem_fused", 200e-6, fabric=dear).total[0] == pytest.approx(by_cut[0])
 
 
 def test_ours_falls_back_to_the_sequence_where_that_is_faster() -> None:
     slow = Fabric(library=LIBRARY, direct=Line(latency_s=1.0, bytes_per_s=1e9))
-    sequence = made("nccl_then_gemm", 1e-3).total[0]
-    assert made("symm_mem_fused", 1e-3, fabric=slow).total[0] == pytest.approx(sequence)
+    sequence = parts_of("nccl_then_gemm", 1e-3).total[0]
+    assert parts_of("symm_mem_fused", 1e-3, fabric=slow).total[0] == pytest.approx(sequence)
 
 
 def test_torch_copies_its_rows_and_multiplies_by_shards() -> None:
     assert pieces("torch_fused", 8) == 8
     own = 2 * 112e6 / 7 / 4e12
-    assert made("torch_fused", 2e-3, 8).total[0] == pytest.approx(own + 16e-6 + 2e-3)
-    short = made("torch_fused", 200e-6, 8).total[0]
+    assert parts_of("torch_fused", 2e-3, 8).total[0] == pytest.approx(own + 16e-6 + 2e-3)
+    short = parts_of("torch_fused", 200e-6, 8).total[0]
     assert short == pytest.approx(own + 16e-6 + 280e-6 + 200e-6 / 8)
 
 
 @pytest.mark.parametrize("provider", ["torch_fused", "symm_mem_fused"])
 def test_nothing_is_fused_without_symmetric_memory(provider: str) -> None:
     with pytest.raises(KeyError):
-        made(provider, 1e-3, fabric=Fabric(library=LIBRARY))
+        parts_of(provider, 1e-3, fabric=Fabric(library=LIBRARY))
 
 
 def test_every_provider_has_a_time_and_others_have_none() -> None:
     for names in OP.providers.values():
-        assert all(made(name, 1e-3).total[0] > 0 for name in names)
+        assert all(parts_of(name, 1e-3).total[0] > 0 for name in names)
     with pytest.raises(KeyError):
-        made("magic", 1e-3)
+        parts_of("magic", 1e-3)

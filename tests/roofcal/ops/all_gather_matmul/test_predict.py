@@ -19,13 +19,13 @@ from tests.roofcal.models.runs import SOURCES, product
 
 
 def one(point: PlanPoint, sources: Sources = LINKED, model: Model = calibrated) -> Prediction:
-    (found,) = predict_points(model, [point], sources)
-    return found
+    (prediction,) = predict_points(model, [point], sources)
+    return prediction
 
 
 def alone(m: int = M) -> Prediction:
-    (found,) = calibrated.predict([product(m, N, K)], LINKED)
-    return found
+    (prediction,) = calibrated.predict([product(m, N, K)], LINKED)
+    return prediction
 
 
 def test_bounds_are_the_product_and_the_calibrated_gather() -> None:
@@ -44,10 +44,10 @@ def test_bounds_are_the_product_and_the_calibrated_gather() -> None:
 
 def test_in_sequence_adds_times_and_the_ends_of_intervals() -> None:
     parts = [one(gathered(name)) for name in ("gemm_only", "all_gather_only")]
-    found = one(gathered("nccl_then_gemm"))
+    in_sequence = one(gathered("nccl_then_gemm"))
     for end in ("total_s", "low_s", "high_s"):
         expected = sum(getattr(part, end) for part in parts)
-        assert getattr(found, end) == pytest.approx(expected)
+        assert getattr(in_sequence, end) == pytest.approx(expected)
 
 
 def test_fused_hides_the_gather_behind_the_product() -> None:
@@ -69,8 +69,8 @@ def test_a_point_without_a_provider_is_the_fastest_that_is_no_bound() -> None:
 
 def test_a_world_size_that_was_not_calibrated_has_no_prediction_and_no_crash() -> None:
     points = [gathered("nccl_then_gemm", size) for size in (2, 4, 8)]
-    found = predict_points(calibrated, points, LINKED)
-    assert [p.point_id for p in found] == [points[0].point_id, points[2].point_id]
+    predictions = predict_points(calibrated, points, LINKED)
+    assert [p.point_id for p in predictions] == [points[0].point_id, points[2].point_id]
     assert one(gathered("gemm_only", 4)).total_s == alone().total_s
 
 
@@ -88,11 +88,11 @@ def test_recipes_and_devices_it_does_not_know_have_no_prediction() -> None:
 
 def test_the_wave_model_knows_links_and_states_no_interval() -> None:
     assert LINKED.wave is not None
-    found = one(gathered("all_gather_only"), model=wave)
+    answer = one(gathered("all_gather_only"), model=wave)
     device = LINKED.wave
     rate = device.link_bytes_per_s * device.link_fraction / device.link_peers
-    assert found.total_s == pytest.approx(device.link_latency_s + GATHERED / 2 / rate)
-    assert (found.low_s, found.high_s) == (None, None)
+    assert answer.total_s == pytest.approx(device.link_latency_s + GATHERED / 2 / rate)
+    assert (answer.low_s, answer.high_s) == (None, None)
     beyond = 2 * device.link_ranks
     assert predict_points(wave, [gathered("nccl_then_gemm", beyond)], LINKED) == []
 
@@ -100,10 +100,10 @@ def test_the_wave_model_knows_links_and_states_no_interval() -> None:
 def test_the_datasheet_has_the_link_as_a_third_roof() -> None:
     math = 2 * M * N * K / 1e15
     link = GATHERED / 2 / 450e9
-    found = one(gathered("symm_mem_fused"), model=datasheet)
-    assert (found.link_s, found.math_s) == pytest.approx((link, math))
-    assert found.total_s == pytest.approx(max(link, math))
-    assert found.bound_by == "math"
+    whole = one(gathered("symm_mem_fused"), model=datasheet)
+    assert (whole.link_s, whole.math_s) == pytest.approx((link, math))
+    assert whole.total_s == pytest.approx(max(link, math))
+    assert whole.bound_by == "math"
     (narrow,) = datasheet.predict([gathered("nccl_then_gemm", m=8)], LINKED)
     assert narrow.bound_by == "dram"
     gather = one(gathered("all_gather_only"), model=datasheet)
@@ -161,5 +161,7 @@ def test_vectors_of_many_shapes_are_those_of_each() -> None:
 
 
 def test_every_model_is_asked() -> None:
-    found = [p for m in MODELS.values() for p in predict_points(m, [gathered("gemm_only")], LINKED)]
-    assert {p.model for p in found} == set(MODELS)
+    predictions = [
+        p for m in MODELS.values() for p in predict_points(m, [gathered("gemm_only")], LINKED)
+    ]
+    assert {p.model for p in predictions} == set(MODELS)

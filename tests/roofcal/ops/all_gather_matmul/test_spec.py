@@ -30,7 +30,7 @@ def test_work_is_the_product_of_all_rows_and_the_rows_that_travel(recipe: str, l
 @pytest.mark.parametrize("world_size", [2, 4, 8])
 def test_the_layers_are_those_of_the_models_by_columns(world_size: int) -> None:
     models = load_models(CONFIG / "models")
-    wanted = [
+    expected = [
         [matrix.n // world_size, matrix.k]
         for name in ("llama3-8b", "llama3-70b", "llama3-405b")
         for matrix in models[name].matrices.values()
@@ -38,7 +38,7 @@ def test_the_layers_are_those_of_the_models_by_columns(world_size: int) -> None:
     ]
     sweep = load_study(CONFIG).sweep_files[OP.name].sweeps[f"layers_{world_size}"]
     assert sweep.grid is not None
-    assert sweep.grid["n,k"] == wanted
+    assert sweep.grid["n,k"] == expected
     assert sweep.world_sizes == [world_size]
 
 
@@ -69,8 +69,10 @@ def test_the_datasheet_says_nothing_of_an_all_gather_alone() -> None:
         PlanPoint(op=OP.name, provider=name, recipe="bf16", shape=SHAPE, device="d", world_size=8)
         for name in OP.providers_on("cuda")
     ]
-    found = {made.point_id for made in datasheet.predict(points, Sources(spec=SPEC))}
-    assert found == {p.point_id for p in points if p.provider != "all_gather_only"}
+    predictions = {
+        predictions.point_id for predictions in datasheet.predict(points, Sources(spec=SPEC))
+    }
+    assert predictions == {p.point_id for p in points if p.provider != "all_gather_only"}
 
 
 def test_a_device_receives_the_rows_of_the_others() -> None:

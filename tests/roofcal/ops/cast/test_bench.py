@@ -15,7 +15,7 @@ from tests.paths import ROOT
 SHAPES = [(64, 64), (1, 100), (100, 1), (33, 77), (130, 259)]
 
 
-def made(recipe: str, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+def cast_by_torch(recipe: str, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
     shape = {"rows": x.shape[0], "cols": x.shape[1]}
     outputs: tuple[torch.Tensor, ...] = bench.build("torch_eager", recipe, shape)({"x": x})
     return outputs
@@ -33,14 +33,14 @@ def larger(scale: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])
 def test_a_cast_is_right(recipe: str, rows: int, cols: int, size: float) -> None:
     x = (torch.randn(rows, cols) * size).to(torch.bfloat16)
-    error = bench.relative_error(recipe, {"x": x}, made(recipe, x))
+    error = bench.relative_error(recipe, {"x": x}, cast_by_torch(recipe, x))
     assert error <= bench.tolerance(recipe)
 
 
 @pytest.mark.parametrize("recipe", OP.recipes)
 def test_rows_of_zeros_are_cast_to_zeros(recipe: str) -> None:
     x = torch.zeros(8, 8, dtype=torch.bfloat16)
-    outputs = made(recipe, x)
+    outputs = cast_by_torch(recipe, x)
     assert not outputs[0].float().any()
     assert bench.relative_error(recipe, {"x": x}, outputs) <= bench.tolerance(recipe)
 
@@ -49,7 +49,7 @@ def test_rows_of_zeros_are_cast_to_zeros(recipe: str) -> None:
 @pytest.mark.parametrize("which", ["value", "nan", "scale", "last"])
 def test_a_wrong_cast_is_caught(recipe: str, which: str) -> None:
     x = torch.randn(64, 48).to(torch.bfloat16)
-    outputs = [output.clone() for output in made(recipe, x)]
+    outputs = [output.clone() for output in cast_by_torch(recipe, x)]
     if which == "value":
         wrong = outputs[0].float()
         wrong[:8] = 0
@@ -68,23 +68,23 @@ def test_a_wrong_cast_is_caught(recipe: str, which: str) -> None:
 
 def test_the_transposed_output_is_contiguous() -> None:
     x = torch.randn(6, 10).to(torch.bfloat16)
-    q, scale = made("fp8_rowwise_dim1", x)
+    q, scale = cast_by_torch("fp8_rowwise_dim1", x)
     assert q.shape == (10, 6)
     assert q.is_contiguous()
     assert scale.shape == (10, 1)
-    assert len(made("fp8_rowwise_both", x)) == 4
+    assert len(cast_by_torch("fp8_rowwise_both", x)) == 4
 
 
 def test_scales_of_blocks_are_of_blocks_and_lie_as_products_read_them() -> None:
     x = torch.zeros(130, 300).to(torch.bfloat16)
     x[0, 0], x[129, 129], x[5, 299] = 448, 896, 224
-    q, scale = made("fp8_blockwise_1x128", x)
+    q, scale = cast_by_torch("fp8_blockwise_1x128", x)
     assert (q.shape, scale.shape, scale.stride(0)) == ((130, 300), (130, 3), 1)
     assert [float(scale[0, 0]), float(scale[129, 1]), float(scale[5, 2])] == [1.0, 2.0, 0.5]
-    q, scale = made("fp8_blockwise_1x128_dim1", x)
+    q, scale = cast_by_torch("fp8_blockwise_1x128_dim1", x)
     assert (q.shape, scale.shape, scale.stride(0)) == ((300, 130), (300, 2), 1)
     assert [float(scale[0, 0]), float(scale[129, 1]), float(scale[299, 0])] == [1.0, 2.0, 0.5]
-    q, scale = made("fp8_blockwise_128x128", x)
+    q, scale = cast_by_torch("fp8_blockwise_128x128", x)
     assert (q.shape, scale.shape) == ((130, 300), (2, 3))
     assert [float(scale[0, 0]), float(scale[1, 1]), float(scale[0, 2])] == [1.0, 2.0, 0.5]
     assert q[129, 129].float() == 448
@@ -92,7 +92,7 @@ def test_scales_of_blocks_are_of_blocks_and_lie_as_products_read_them() -> None:
 
 def test_a_wrong_square_is_caught_beyond_the_first_rows() -> None:
     x = torch.randn(2200, 130).to(torch.bfloat16)
-    q, scale = (part.clone() for part in made("fp8_blockwise_128x128", x))
+    q, scale = (part.clone() for part in cast_by_torch("fp8_blockwise_128x128", x))
     assert bench.relative_error("fp8_blockwise_128x128", {"x": x}, (q, scale)) <= 1e-2
     scale[17] = scale[17].roll(1)
     assert not bench.relative_error("fp8_blockwise_128x128", {"x": x}, (q, scale)) <= 1e-2

@@ -26,9 +26,9 @@ def seconds(
 
 @pytest.mark.parametrize("recipe", OP.recipes)
 def test_bytes_are_those_of_the_op(recipe: str) -> None:
-    found = least_bytes(recipe, np.array([3.0, 100.0]), np.array([7.0, 64.0]))
-    assert found[0] == work(recipe, {"rows": 3, "cols": 7}).dram_bytes
-    assert found[1] == work(recipe, {"rows": 100, "cols": 64}).dram_bytes
+    by_shape = least_bytes(recipe, np.array([3.0, 100.0]), np.array([7.0, 64.0]))
+    assert by_shape[0] == work(recipe, {"rows": 3, "cols": 7}).dram_bytes
+    assert by_shape[1] == work(recipe, {"rows": 100, "cols": 64}).dram_bytes
 
 
 def test_a_large_cast_runs_at_the_bandwidth_of_memory() -> None:
@@ -66,8 +66,8 @@ def test_short_columns_are_not_slower_off_16_elements_and_long_ones_are() -> Non
     slow = {(4095, 4096): False, (4097, 4096): True, (2047, 65536): True}
     slow |= {(4096, 4097): True, (2048, 2001): False, (2048, 2049): True}  # whole rows of 16
     for (rows, cols), slower in slow.items():
-        found, plain = (seconds(rows, cols, family) for family in ("short_columns", "plain"))
-        assert (found == pytest.approx(plain)) == slower, (rows, cols)
+        short, plain = (seconds(rows, cols, family) for family in ("short_columns", "plain"))
+        assert (short == pytest.approx(plain)) == slower, (rows, cols)
 
 
 @pytest.mark.parametrize("family", ["plain", "padded_1024"])

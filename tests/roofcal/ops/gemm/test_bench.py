@@ -18,7 +18,7 @@ CPU_RECIPES = ("fp32", "bf16", "int8", "fp8_tensorwise")
 SHAPES = [(64, 64, 64), (1, 48, 80), (33, 1, 17), (100, 70, 130), (5, 7, 3)]
 
 
-def made(
+def inputs_and_output(
     recipe: str, m: int, n: int, k: int, distribution: str = "normal"
 ) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
     shape = {"m": m, "n": n, "k": k}
@@ -34,7 +34,7 @@ def test_a_product_is_right_by_both_checks(
     recipe: str, m: int, n: int, k: int, whole: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bench, "_FULL_REFERENCE_FLOPS", 1e18 if whole else 0)
-    inputs, output = made(recipe, m, n, k)
+    inputs, output = inputs_and_output(recipe, m, n, k)
     assert bench.relative_error(recipe, inputs, output) <= bench.tolerance(recipe)
 
 
@@ -48,7 +48,7 @@ def test_a_wrong_product_is_caught_by_both_checks(
         pytest.skip("int32 has no NaN")
     monkeypatch.setattr(bench, "_FULL_REFERENCE_FLOPS", 1e18 if whole else 0)
     monkeypatch.setattr(bench, "_SAMPLED_ROWS", 4)
-    inputs, output = made(recipe, 256, 256, 128)
+    inputs, output = inputs_and_output(recipe, 256, 256, 128)
     wrong = output.clone()
     if mistake == "tile":
         wrong[96:128, 32:64] = 0  # between the sampled rows
@@ -63,10 +63,10 @@ def test_a_wrong_product_is_caught_by_both_checks(
 
 
 def test_contenders_get_the_same_data() -> None:
-    plain, _ = made("fp32", 32, 32, 32)
-    half, _ = made("bf16", 32, 32, 32)
+    plain, _ = inputs_and_output("fp32", 32, 32, 32)
+    half, _ = inputs_and_output("bf16", 32, 32, 32)
     assert torch.equal(plain["a"].to(torch.bfloat16), half["a"])
-    fp8, _ = made("fp8_tensorwise", 32, 32, 32)
+    fp8, _ = inputs_and_output("fp8_tensorwise", 32, 32, 32)
     assert torch.allclose(fp8["a"].float() * fp8["scale_a"], plain["a"], rtol=0.07, atol=0.01)
 
 
@@ -93,7 +93,7 @@ def test_a_row_of_zeros_stays_zero() -> None:
 
 
 def test_zeros_are_a_distribution_of_their_own() -> None:
-    inputs, output = made("fp8_tensorwise", 16, 16, 16, "zeros")
+    inputs, output = inputs_and_output("fp8_tensorwise", 16, 16, 16, "zeros")
     assert not output.any()
     assert bench.relative_error("fp8_tensorwise", inputs, output) == 0
 
@@ -252,18 +252,18 @@ def test_the_kernels_pass_the_gate_on_a_gpu(recipe: str, m: int, n: int, k: int)
 
 @pytest.mark.parametrize("distribution", ["normal", "zeros"])
 def test_what_a_format_costs_is_told_apart_from_the_kernel(distribution: str) -> None:
-    drawn, _ = made("bf16", 70, 50, 256, distribution)
-    found = {}
+    drawn, _ = inputs_and_output("bf16", 70, 50, 256, distribution)
+    errors = {}
     for recipe in GEMM_RECIPES:
-        inputs, _ = made("bf16", 70, 50, 256, distribution)
+        inputs, _ = inputs_and_output("bf16", 70, 50, 256, distribution)
         if recipe != "bf16":
             shape = {"m": 70, "n": 50, "k": 256}
             source = torch.Generator().manual_seed(70 + 50 + 256)
             inputs = bench.make_inputs(recipe, shape, source, distribution)
-        found[recipe] = bench.quantisation_error(recipe, inputs, lambda: drawn)
-    assert found.pop("int8") is None
-    assert (found.pop("bf16"), found.pop("fp32")) == (0, 0)
-    for error in found.values():
+        errors[recipe] = bench.quantisation_error(recipe, inputs, lambda: drawn)
+    assert errors.pop("int8") is None
+    assert (errors.pop("bf16"), errors.pop("fp32")) == (0, 0)
+    for error in errors.values():
         assert error == 0 if distribution == "zeros" else 0.02 < (error or 0) < 0.05
 
 
@@ -272,7 +272,7 @@ def test_what_a_format_costs_is_measured_on_rows_spread_over_all(
 ) -> None:
     monkeypatch.setattr(bench, "_CHUNK", 5)
     monkeypatch.setattr(bench, "_SAMPLED_ROWS", 3)
-    inputs, _ = made("bf16", 7, 20, 64)
+    inputs, _ = inputs_and_output("bf16", 7, 20, 64)
     rows_a, rows_b = bench.spread_rows(inputs)
     assert rows_a.tolist() == [0, 3, 6]
     assert rows_b.tolist() == [0, 5, 10, 14, 19]

@@ -21,11 +21,11 @@ def one(
 @pytest.mark.parametrize("recipe", GEMM_RECIPES)
 def test_work_is_that_of_the_vocabulary(recipe: str) -> None:
     m, n, k = shapes(20)
-    found = describe(recipe, m, n, k, "tile_128x128", 132)
+    shapes_of_points = describe(recipe, m, n, k, "tile_128x128", 132)
     for i in range(20):
         work = gemm_work(GEMM_RECIPES[recipe], int(m[i]), int(n[i]), int(k[i]))
-        assert found.flops[i] == work.flops
-        assert found.dram_bytes[i] == pytest.approx(work.dram_bytes, rel=1e-12)
+        assert shapes_of_points.flops[i] == work.flops
+        assert shapes_of_points.dram_bytes[i] == pytest.approx(work.dram_bytes, rel=1e-12)
 
 
 def test_one_more_tile_than_units_starts_a_second_wave() -> None:

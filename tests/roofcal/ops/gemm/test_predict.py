@@ -19,26 +19,26 @@ TILES = "any_tile_split_k"
 
 def with_ours(recipe: str = "bf16", launch_s: float = 1e-6, error: float = 0.3) -> Calibration:
     """The made-up calibration and, by `triton`, one that differs in the launch and the error."""
-    known = calibration()
+    library = calibration()
     name, ours = f"gemm.cublaslt.{recipe}", f"gemm.triton.{recipe}"
-    copied = {k.replace(name, ours): v for k, v in known.constants.items() if k.startswith(name)}
+    copied = {k.replace(name, ours): v for k, v in library.constants.items() if k.startswith(name)}
     copied[f"{ours}.launch_s"] = exactly(launch_s, "s")
-    errors = {**known.probe_errors, ours: {"mape": 0.1, "log_p95": error}}
-    return replace(known, constants={**known.constants, **copied}, probe_errors=errors)
+    errors = {**library.probe_errors, ours: {"mape": 0.1, "log_p95": error}}
+    return replace(library, constants={**library.constants, **copied}, probe_errors=errors)
 
 
-def seconds(found: Calibration, provider: str) -> float:
+def seconds(both: Calibration, provider: str) -> float:
     point = product(300, 4096, 8192, provider=provider)
-    (answer,) = calibrated.predict([point], Sources(calibration=found))
+    (answer,) = calibrated.predict([point], Sources(calibration=both))
     return answer.total_s
 
 
 def test_a_point_is_answered_by_its_providers_constants() -> None:
-    found = with_ours(launch_s=1e-6)
+    both = with_ours(launch_s=1e-6)
     shapes = describe("bf16", *SIZES, TILES, UNITS)
     for provider, launch_s in (("cublaslt", 3e-6), ("triton", 1e-6)):
         expected = evaluate(TRUTH | {"launch_s": launch_s}, shapes, TILES).total[0]
-        assert seconds(found, provider) == pytest.approx(expected)
+        assert seconds(both, provider) == pytest.approx(expected)
 
 
 def test_the_interval_is_the_providers_own() -> None:
@@ -49,8 +49,8 @@ def test_the_interval_is_the_providers_own() -> None:
 
 @pytest.mark.parametrize(("launch_s", "fastest"), [(1e-6, "triton"), (9e-6, "cublaslt")])
 def test_a_point_without_a_provider_is_that_of_the_fastest(launch_s: float, fastest: str) -> None:
-    found = with_ours(launch_s=launch_s)
-    assert seconds(found, "") == seconds(found, fastest)
+    both = with_ours(launch_s=launch_s)
+    assert seconds(both, "") == seconds(both, fastest)
 
 
 def test_a_provider_that_was_not_calibrated_has_no_prediction() -> None:
@@ -63,8 +63,8 @@ def test_a_provider_that_was_not_calibrated_has_no_prediction() -> None:
 def test_points_of_several_providers_keep_their_order() -> None:
     whose = ("triton", "cublaslt", "", "triton")
     points = [product(m, 512, 512, provider=name) for m, name in enumerate(whose, start=1)]
-    found = calibrated.predict(points, Sources(calibration=with_ours()))
-    assert [answer.point_id for answer in found] == [point.point_id for point in points]
+    both = calibrated.predict(points, Sources(calibration=with_ours()))
+    assert [answer.point_id for answer in both] == [point.point_id for point in points]
 
 
 def test_vectors_without_a_provider_are_the_librarys_even_where_it_is_slower() -> None:
@@ -78,12 +78,12 @@ def test_vectors_without_a_provider_are_the_librarys_even_where_it_is_slower() -
 
 
 def test_a_recipe_that_ours_alone_has_is_answered_by_ours() -> None:
-    found = with_ours()
-    constants = {k: v for k, v in found.constants.items() if not k.startswith("gemm.cublaslt.bf16")}
-    sources = Sources(calibration=replace(found, constants=constants))
+    both = with_ours()
+    constants = {k: v for k, v in both.constants.items() if not k.startswith("gemm.cublaslt.bf16")}
+    sources = Sources(calibration=replace(both, constants=constants))
     assert set(calibrated.product_recipes(sources)) == {"fp8_tensorwise", "bf16"}
     total = calibrated.product_times(sources, "bf16", *SIZES).total[0]
-    assert total == seconds(found, "triton")
+    assert total == seconds(both, "triton")
 
 
 def test_the_parts_of_a_pair_nobody_calibrated_are_a_key_error() -> None:

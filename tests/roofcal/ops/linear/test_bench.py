@@ -25,36 +25,39 @@ def inputs(shape: dict[str, int], distribution: str = "normal") -> dict[str, tor
 @pytest.mark.parametrize("recipe", RECIPES)
 @pytest.mark.parametrize("shape", [SHAPE, {"m": 1, "n": 16, "k": 400}])
 def test_a_linear_is_right(recipe: str, shape: dict[str, int]) -> None:
-    made = inputs(shape)
-    output = bench.build("torch_cpu", recipe, shape)(made)
-    assert [o.shape for o in output] == [(shape["m"], shape["n"]), *(made[k].shape for k in "xw")]
-    assert bench.relative_error(recipe, made, output) <= bench.tolerance(recipe)
+    operands = inputs(shape)
+    output = bench.build("torch_cpu", recipe, shape)(operands)
+    assert [o.shape for o in output] == [
+        (shape["m"], shape["n"]),
+        *(operands[k].shape for k in "xw"),
+    ]
+    assert bench.relative_error(recipe, operands, output) <= bench.tolerance(recipe)
 
 
 @pytest.mark.parametrize("which", [0, 1, 2])
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_a_wrong_output_or_gradient_is_caught(recipe: str, which: int) -> None:
-    made = inputs(SHAPE)
-    output = [o.clone() for o in bench.build("torch_cpu", recipe, SHAPE)(made)]
+    operands = inputs(SHAPE)
+    output = [o.clone() for o in bench.build("torch_cpu", recipe, SHAPE)(operands)]
     output[which][:, :3] = 0
-    error = bench.relative_error(recipe, made, tuple(output))
+    error = bench.relative_error(recipe, operands, tuple(output))
     assert error > bench.tolerance(recipe)
     output[which][0, 0] = math.nan
-    assert math.isnan(bench.relative_error(recipe, made, tuple(output)))
+    assert math.isnan(bench.relative_error(recipe, operands, tuple(output)))
 
 
 def test_zeros_have_no_error() -> None:
-    made = inputs(SHAPE, "zeros")
-    output = bench.build("torch_cpu", "fp8_axiswise", SHAPE)(made)
-    assert bench.relative_error("fp8_axiswise", made, output) == 0
+    operands = inputs(SHAPE, "zeros")
+    output = bench.build("torch_cpu", "fp8_axiswise", SHAPE)(operands)
+    assert bench.relative_error("fp8_axiswise", operands, output) == 0
 
 
 def test_errors_are_told_apart() -> None:
-    made = inputs(SHAPE)
-    output = bench.build("torch_cpu", "fp8_axiswise_bf16_grad_weight", SHAPE)(made)
-    found = bench.errors(bench.bf16_layer, made, output)
-    assert list(found) == ["output", "grad_input", "grad_weight"]
-    assert 0 < found["grad_weight"] < 0.2 * found["output"]
+    operands = inputs(SHAPE)
+    output = bench.build("torch_cpu", "fp8_axiswise_bf16_grad_weight", SHAPE)(operands)
+    errors = bench.errors(bench.bf16_layer, operands, output)
+    assert list(errors) == ["output", "grad_input", "grad_weight"]
+    assert 0 < errors["grad_weight"] < 0.2 * errors["output"]
 
 
 @pytest.mark.parametrize("distribution", ["outlier_channels", "heavy_tails", "all_positive"])
@@ -100,20 +103,20 @@ def test_accuracy_is_measured_without_torch_compile(monkeypatch: pytest.MonkeyPa
 def test_long_sums_of_positive_data_have_more_signal_than_noise() -> None:
     """Errors of casts differ in sign and average out over K; the signal adds up."""
     shape = {"m": 16, "n": 16, "k": 4096}
-    found = {}
+    ratios = {}
     for distribution in ("normal", "all_positive"):
-        made = inputs(shape, distribution)
-        output = bench.build("torch_cpu", "fp8_axiswise", shape)(made)
-        found[distribution] = bench.output_errors("fp8_axiswise", made, output)["output"]
-    assert found["all_positive"] < found["normal"] / 5
+        operands = inputs(shape, distribution)
+        output = bench.build("torch_cpu", "fp8_axiswise", shape)(operands)
+        ratios[distribution] = bench.output_errors("fp8_axiswise", operands, output)["output"]
+    assert ratios["all_positive"] < ratios["normal"] / 5
 
 
 def test_large_references_are_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = inputs(SHAPE)
-    output = bench.build("torch_cpu", "bf16", SHAPE)(made)
-    exact = bench.errors(bench.bf16_layer, made, output)
+    operands = inputs(SHAPE)
+    output = bench.build("torch_cpu", "bf16", SHAPE)(operands)
+    exact = bench.errors(bench.bf16_layer, operands, output)
     monkeypatch.setattr(bench, "_DOUBLE_ELEMENTS", 0)
-    assert bench.errors(bench.bf16_layer, made, output) == pytest.approx(exact, rel=1e-3)
+    assert bench.errors(bench.bf16_layer, operands, output) == pytest.approx(exact, rel=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -209,5 +212,5 @@ def test_forward_and_backward_fit_in_a_graph(op: str, provider: str, recipe: str
         output = contender.call(contender.copies[0])
     graph.replay()
     torch.cuda.synchronize()
-    for got, wanted in zip(output, eager, strict=True):
-        torch.testing.assert_close(got, wanted, rtol=1e-2, atol=1e-2)
+    for got, reference in zip(output, eager, strict=True):
+        torch.testing.assert_close(got, reference, rtol=1e-2, atol=1e-2)

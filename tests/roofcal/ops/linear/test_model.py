@@ -67,8 +67,8 @@ BLOCKS = SQUARES = "fp8_blockwise_128x128"
 )
 def test_what_is_cast(recipe: str, passes: Passes, weights: Weights, casts: list[str]) -> None:
     linear = Linear(recipe=recipe, passes=passes, weights=weights)
-    found = [f"{tensor} {name.removeprefix('fp8_')}" for tensor, name in cast_recipes(linear)]
-    assert found == casts
+    names = [f"{tensor} {name.removeprefix('fp8_')}" for tensor, name in cast_recipes(linear)]
+    assert names == casts
     assert {name for _, name in cast_recipes(linear)} <= set(BY_NAME["cast"].recipes)
 
 

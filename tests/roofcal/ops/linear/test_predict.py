@@ -51,31 +51,31 @@ def test_each_tensor_is_cast_in_its_own_shape() -> None:
     products = total(Linear(recipe="bf16", passes="forward_backward", casts="none"))
     assert total(linear, model) == products + 3  # each cast takes a second
     t = "fp8_tensorwise"
-    assert model.asked == [(t, 2, 5), (t, 3, 5), (t, 2, 3)]  # x, w, grad_out
+    assert model.timed_casts == [(t, 2, 5), (t, 3, 5), (t, 2, 3)]  # x, w, grad_out
 
 
 def test_lows_and_highs_of_the_parts_are_added() -> None:
     model = StandIn(products=PLACES.products, factor=2.0, casts=("torch_compile",))
     linear = Linear(recipe="fp8_tensorwise")
-    found = linear_times(model, NOTHING, linear, *sizes(2, 3, 5))
-    assert found.low is not None
-    assert found.high is not None
-    assert found.total[0] == 5_003_003
-    assert (found.low[0], found.high[0]) == (5_003_003 / 2, 2 * 5_003_003)
+    times = linear_times(model, NOTHING, linear, *sizes(2, 3, 5))
+    assert times.low is not None
+    assert times.high is not None
+    assert times.total[0] == 5_003_003
+    assert (times.low[0], times.high[0]) == (5_003_003 / 2, 2 * 5_003_003)
 
 
 def test_one_part_without_interval_leaves_none() -> None:
-    found = linear_times(PLACES, NOTHING, Linear(recipe="fp8_tensorwise"), *sizes(2, 3, 5))
-    assert (found.low, found.high) == (None, None)
+    times = linear_times(PLACES, NOTHING, Linear(recipe="fp8_tensorwise"), *sizes(2, 3, 5))
+    assert (times.low, times.high) == (None, None)
 
 
 def test_the_largest_part_bounds() -> None:
     model = TimesItsCasts(products={"fp8_axiswise": lambda s: s[0] * s[1]})
     linear = Linear(recipe="fp8_axiswise")
     vectors = (np.array([2.0, 2.0]), np.array([3.0, 3.0]), np.array([5.0, 1e4]))
-    found = linear_times(model, NOTHING, linear, *vectors)
-    assert found.bound_by == ["output", "casts"]
-    assert found.total.tolist() == [6 + 2 * 5 * 1e-3, 6 + 2 * 1e4 * 1e-3]
+    times = linear_times(model, NOTHING, linear, *vectors)
+    assert times.bound_by == ["output", "casts"]
+    assert times.total.tolist() == [6 + 2 * 5 * 1e-3, 6 + 2 * 1e4 * 1e-3]
 
 
 def test_many_points_and_one_point_agree() -> None:
@@ -91,17 +91,17 @@ def test_many_points_and_one_point_agree() -> None:
 
 def test_products_alone_by_the_calibrated_model_have_its_interval() -> None:
     linear = Linear(recipe="fp8_tensorwise", casts="none")
-    found = linear_times(calibrated, SOURCES, linear, *sizes(300, 4096, 8192))
+    times = linear_times(calibrated, SOURCES, linear, *sizes(300, 4096, 8192))
     same = calibrated.product_times(SOURCES, "fp8_tensorwise", *sizes(300, 4096, 8192))
-    assert found.low is not None
+    assert times.low is not None
     assert same.low is not None
-    assert (found.total[0], found.low[0]) == (same.total[0], same.low[0])
+    assert (times.total[0], times.low[0]) == (same.total[0], same.low[0])
 
 
 def test_casts_of_a_model_without_vectors_are_its_predictions() -> None:
-    found = cast_times(torchao, SOURCES, "torch_compile", "fp8_rowwise_both", *sizes(512, 4096))
+    times = cast_times(torchao, SOURCES, "torch_compile", "fp8_rowwise_both", *sizes(512, 4096))
     (point,) = torchao.predict([cast(512, 4096, "fp8_rowwise_both")], SOURCES)
-    assert found.total.tolist() == [point.total_s]
+    assert times.total.tolist() == [point.total_s]
 
 
 def test_a_model_says_whose_casts_it_knows() -> None:
@@ -153,14 +153,14 @@ def test_a_linear_is_the_sum_of_its_parts_with_their_intervals() -> None:
 
 def test_every_model_that_knows_the_products_answers() -> None:
     point = linear("bf16_compile", "bf16")
-    found = {name: predict_points(model, [point], SOURCES) for name, model in MODELS.items()}
-    assert [len(made) for made in found.values()] == [1] * len(MODELS)
+    by_model = {name: predict_points(model, [point], SOURCES) for name, model in MODELS.items()}
+    assert [len(prediction) for prediction in by_model.values()] == [1] * len(MODELS)
     sides = ((512, 1024, 2048), (512, 2048, 1024), (1024, 2048, 512))
-    for name, (made,) in found.items():
-        assert made.model == name
+    for name, (prediction,) in by_model.items():
+        assert prediction.model == name
         alone = sum(predict_point(product(*s), name, SOURCES).total_s for s in sides)
-        assert made.total_s <= alone * 1.0001  # the datasheet reads every matrix once
-    (calibrated,) = found["calibrated"]
+        assert prediction.total_s <= alone * 1.0001  # the datasheet reads every matrix once
+    (calibrated,) = by_model["calibrated"]
     assert calibrated.low_s is not None
     assert calibrated.high_s is not None
     assert calibrated.low_s < calibrated.total_s < calibrated.high_s
@@ -168,8 +168,8 @@ def test_every_model_that_knows_the_products_answers() -> None:
 
 def test_a_linear_in_blocks_is_answered_by_models_that_know_its_casts() -> None:
     point = linear("triton", BLOCKS)
-    found = {name: predict_points(model, [point], SOURCES) for name, model in MODELS.items()}
-    counts = {name: len(made) for name, made in found.items()}
+    by_model = {name: predict_points(model, [point], SOURCES) for name, model in MODELS.items()}
+    counts = {name: len(predictions) for name, predictions in by_model.items()}
     assert counts == {"datasheet": 1, "torchao": 1, "wave": 1, "calibrated": 0}
     sides = ((512, 1024, 2048), (512, 2048, 1024), (1024, 2048, 512))
     for name in ("torchao", "wave"):
@@ -178,7 +178,7 @@ def test_a_linear_in_blocks_is_answered_by_models_that_know_its_casts() -> None:
         parts += [cast(1024, 2048, recipe) for recipe in (SQUARES, STRIPS[1])]
         parts += [cast(512, 1024, strips) for strips in STRIPS]
         alone = sum(predict_point(part, name, SOURCES).total_s for part in parts)
-        assert found[name][0].total_s == pytest.approx(alone)
+        assert by_model[name][0].total_s == pytest.approx(alone)
 
 
 def with_blocks(by: str) -> Sources:
@@ -186,24 +186,24 @@ def with_blocks(by: str) -> Sources:
     constants, errors = dict(CALIBRATION.constants), dict(CALIBRATION.probe_errors)
     pairs = [("gemm.cublaslt.bf16", f"gemm.{by}.{BLOCKS}")]
     pairs += [(f"cast.torch_compile.{DIM0}", f"cast.triton.{name}") for name in (*STRIPS, SQUARES)]
-    for known, name in pairs:
+    for source, name in pairs:
         constants |= {
-            name + key.removeprefix(known): value
+            name + key.removeprefix(source): value
             for key, value in CALIBRATION.constants.items()
-            if key.startswith(f"{known}.")
+            if key.startswith(f"{source}.")
         }
-        errors[name] = errors[known]
+        errors[name] = errors[source]
     return Sources(calibration=replace(CALIBRATION, constants=constants, probe_errors=errors))
 
 
 def test_a_calibration_with_the_casts_answers_in_blocks() -> None:
     sources = with_blocks("triton")
-    (made,) = predict_points(MODELS["calibrated"], [linear("triton", BLOCKS)], sources)
+    (prediction,) = predict_points(MODELS["calibrated"], [linear("triton", BLOCKS)], sources)
     (bf16,) = predict_points(MODELS["calibrated"], [linear("bf16_compile", "bf16")], sources)
-    assert made.low_s is not None
-    assert made.high_s is not None
-    assert made.low_s < made.total_s < made.high_s
-    assert made.total_s > bf16.total_s  # the same products, and casts
+    assert prediction.low_s is not None
+    assert prediction.high_s is not None
+    assert prediction.low_s < prediction.total_s < prediction.high_s
+    assert prediction.total_s > bf16.total_s  # the same products, and casts
 
 
 def test_products_in_blocks_are_ours_and_no_librarys() -> None:
@@ -218,8 +218,8 @@ def test_a_person_who_names_no_provider_hears_of_whoever_is_known() -> None:
         predict_points(StandIn(products=products, casts=(by,)), points, SOURCES)
         for by in ("triton", "torch_compile")
     )
-    assert [made.total_s for made in ours] == [2048, 2048 + 3]
-    assert [made.total_s for made in torchaos] == [2048, 2048 + 4]
+    assert [prediction.total_s for prediction in ours] == [2048, 2048 + 3]
+    assert [prediction.total_s for prediction in torchaos] == [2048, 2048 + 4]
 
 
 def test_a_line_that_makes_no_sense_is_refused_with_the_reason() -> None:
@@ -236,9 +236,11 @@ def test_a_line_that_makes_no_sense_is_refused_with_the_reason() -> None:
 
 def test_other_ops_are_answered_as_before_and_in_order() -> None:
     points = [product(16, 32, 64), linear("bf16_compile", "bf16"), cast(64, 64, DIM0)]
-    found = predict_points(MODELS["calibrated"], points, SOURCES)
-    assert [made.point_id for made in found] == [point.point_id for point in points]
-    assert found[0] == MODELS["calibrated"].predict(points[:1], SOURCES)[0]
+    predictions = predict_points(MODELS["calibrated"], points, SOURCES)
+    assert [prediction.point_id for prediction in predictions] == [
+        point.point_id for point in points
+    ]
+    assert predictions[0] == MODELS["calibrated"].predict(points[:1], SOURCES)[0]
 
 
 def test_the_block_is_bounded_by_its_datasheet_and_predicted_by_no_other() -> None:

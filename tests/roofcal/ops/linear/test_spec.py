@@ -12,15 +12,15 @@ SHAPE = {"m": 2, "n": 3, "k": 5}
 def test_every_name_stands_for_a_recipe_of_the_kernels() -> None:
     assert tuple(RECIPES) == OP.recipes
     assert set(RECIPES.values()) == set(NAMED)
-    for name, known in RECIPES.items():
-        assert recipe(name) == NAMED[known]
-        assert written_recipe(NAMED[known].text) == name
+    for name, kernels_name in RECIPES.items():
+        assert recipe(name) == NAMED[kernels_name]
+        assert written_recipe(NAMED[kernels_name].text) == name
 
 
 def test_a_mapping_becomes_a_line_that_needs_no_file_beside_it() -> None:
     gradient = {"grad_out": "axiswise", "x": "axiswise", "accumulation": "two_level"}
-    given = {"output": "axiswise", "grad_input": {"grad_out": "axiswise", "w": "tensorwise"}}
-    assert written_recipe(given | {"grad_weight": gradient}) == OWN
+    mapping = {"output": "axiswise", "grad_input": {"grad_out": "axiswise", "w": "tensorwise"}}
+    assert written_recipe(mapping | {"grad_weight": gradient}) == OWN
     assert written_recipe(OWN) == OWN == recipe(OWN).text
     assert OP.has_recipe(OWN)
     assert not OP.has_recipe("axiswise*axiswise+axiswise*blockwise+axiswise*axiswise")
@@ -35,10 +35,12 @@ def test_any_other_name_is_an_error(name: str) -> None:
 
 def test_work_is_three_products_and_every_matrix_once() -> None:
     for name, dtype in (("bf16", "bf16"), ("fp8_axiswise", "fp8"), (OWN, "fp8")):
-        found = work(name, SHAPE)
-        assert found.flops == 3 * 2 * 2 * 3 * 5
-        assert found.dram_read_bytes == found.dram_write_bytes == 2 * (2 * 5 + 3 * 5 + 2 * 3)
-        assert found.math_dtype == dtype
+        least_work = work(name, SHAPE)
+        assert least_work.flops == 3 * 2 * 2 * 3 * 5
+        assert (
+            least_work.dram_read_bytes == least_work.dram_write_bytes == 2 * (2 * 5 + 3 * 5 + 2 * 3)
+        )
+        assert least_work.math_dtype == dtype
 
 
 def test_a_product_in_bf16_leaves_the_bound_that_of_fp8() -> None:

@@ -26,7 +26,7 @@ def generator(device: str = "cpu") -> torch.Generator:
     return torch.Generator(device=device).manual_seed(3)
 
 
-def made(
+def inputs_and_output(
     provider: str, recipe: str, shape: dict[str, int] | None = None, device: str = "cpu"
 ) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
     size = shape or SHAPE
@@ -37,7 +37,7 @@ def made(
 
 @pytest.mark.parametrize(("provider", "recipe"), ON_CPU)
 def test_a_product_is_right(provider: str, recipe: str) -> None:
-    inputs, output = made(provider, recipe)
+    inputs, output = inputs_and_output(provider, recipe)
     assert output.shape == (5, 64)
     assert bench.relative_error(recipe, inputs, output) <= bench.tolerance(recipe)
 
@@ -48,7 +48,9 @@ def test_a_product_is_right(provider: str, recipe: str) -> None:
 @pytest.mark.parametrize("provider", ["triton", "triton_chained", "tinygemm", "gemlite"])
 def test_a_product_is_right_on_a_gpu(provider: str, recipe: str, tokens: int) -> None:
     try:
-        inputs, output = made(provider, recipe, {"m": tokens, "n": 448, "k": 2048}, "cuda")
+        inputs, output = inputs_and_output(
+            provider, recipe, {"m": tokens, "n": 448, "k": 2048}, "cuda"
+        )
     except Unsupported as refusal:
         pytest.skip(str(refusal))
     allowed = largest_error(load_bench("mixed_gemm"), provider, recipe)
@@ -58,7 +60,7 @@ def test_a_product_is_right_on_a_gpu(provider: str, recipe: str, tokens: int) ->
 @pytest.mark.parametrize("recipe", INT4)
 @pytest.mark.parametrize("mistake", ["row", "nan", "scale", "shifted"])
 def test_a_wrong_product_is_caught(recipe: str, mistake: str) -> None:
-    inputs, output = made("torch_cpu", recipe)
+    inputs, output = inputs_and_output("torch_cpu", recipe)
     wrong = output.clone()
     if mistake == "row":
         wrong[:, 63] = 0
@@ -80,27 +82,27 @@ def test_contenders_get_the_same_data() -> None:
 
 def test_rounding_weights_and_multiplying_them_are_told_apart() -> None:
     order = ("fp8_weight_only", "fp8_tensorwise", "int4_groupwise_g32", "int4_groupwise_g128")
-    found = []
+    errors = []
     for recipe in order:
-        inputs, output = made("torch_cpu", recipe)
+        inputs, output = inputs_and_output("torch_cpu", recipe)
         rounded = bench.quantisation_error(recipe, inputs, plain)
         assert rounded is not None
         assert bench.relative_error(recipe, inputs, output) < 0.2 * rounded
-        found.append(rounded)
-    assert found == sorted(found)
-    assert 0.02 < found[0] < 0.04 < found[-1] < 0.14
+        errors.append(rounded)
+    assert errors == sorted(errors)
+    assert 0.02 < errors[0] < 0.04 < errors[-1] < 0.14
     assert bench.quantisation_error("bf16", plain(), plain) == 0
 
 
 def plain() -> dict[str, torch.Tensor]:
-    """The draws of `made` before they are quantised."""
+    """The draws of `inputs_and_output` before they are quantised."""
     return bench.make_inputs("bf16", SHAPE, generator(), "normal")
 
 
 def test_more_rows_than_are_dequantised_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench, "_CHUNK", 24)
     whole = int4_packing.quantise(bench.make_inputs("bf16", SHAPE, generator(), "normal")["b"], 64)
-    inputs, output = made("torch_cpu", "int4_groupwise_g64")
+    inputs, output = inputs_and_output("torch_cpu", "int4_groupwise_g64")
     assert torch.equal(inputs["b"], whole.q)
     assert torch.equal(inputs["scale_b"], whole.scales)
     assert bench.relative_error("int4_groupwise_g64", inputs, output) <= 5e-3
@@ -130,7 +132,7 @@ def test_our_layout_holds_the_same_weights(recipe: str, monkeypatch: pytest.Monk
 @pytest.mark.parametrize("provider", ["triton", "triton_chained"])
 def test_a_cpu_is_unsupported_with_the_reason(provider: str) -> None:
     with pytest.raises(Unsupported, match=f"provider '{provider}' needs a GPU"):
-        made(provider, "int4_groupwise_g64")
+        inputs_and_output(provider, "int4_groupwise_g64")
 
 
 class _Layer:
@@ -174,7 +176,7 @@ def gemlite(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("gemlite")
 @pytest.mark.parametrize("recipe", INT4)
 def test_gemlite_gets_weights_scales_and_zeros_as_it_wants_them(recipe: str) -> None:
-    inputs, output = made("gemlite", recipe)
+    inputs, output = inputs_and_output("gemlite", recipe)
     assert bench.relative_error(recipe, inputs, output) <= bench.tolerance(recipe)
 
 
@@ -189,9 +191,9 @@ def test_a_missing_gemlite_is_unsupported_with_the_way_out(monkeypatch: pytest.M
 
 def test_a_library_that_rounds_more_often_has_a_bound_of_its_own() -> None:
     for op in ("mixed_gemm", "probe_mixed_gemm"):
-        found = load_bench(op)
-        assert largest_error(found, "gemlite", INT4[0]) == 3e-2
-        assert largest_error(found, "triton", INT4[0]) == found.tolerance(INT4[0])
+        bench_module = load_bench(op)
+        assert largest_error(bench_module, "gemlite", INT4[0]) == 3e-2
+        assert largest_error(bench_module, "triton", INT4[0]) == bench_module.tolerance(INT4[0])
     assert largest_error(load_bench("gemm"), "gemlite", "bf16") == 5e-3
 
 

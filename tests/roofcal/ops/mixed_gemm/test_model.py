@@ -35,14 +35,14 @@ def parts(
 
 
 def one(tokens: float, n: float = 28672, k: float = 8192, **changes: float) -> tuple[float, str]:
-    found = parts(tokens, n, k, "no_blocks", **changes)
-    return float(found.total[0]), found.bound_by[0]
+    seconds_of_parts = parts(tokens, n, k, "no_blocks", **changes)
+    return float(seconds_of_parts.total[0]), seconds_of_parts.bound_by[0]
 
 
 def slots(tokens: float, n: float, k: float, **changes: float) -> float:
     """Columns of K that the busiest unit takes, by the constants' definition."""
-    found = parts(tokens, n, k, TILED, **changes)
-    return float(found.slots[0]) * RATES["weights_per_s"] / UNITS / 64
+    seconds_of_parts = parts(tokens, n, k, TILED, **changes)
+    return float(seconds_of_parts.slots[0]) * RATES["weights_per_s"] / UNITS / 64
 
 
 @pytest.mark.parametrize("recipe", WEIGHT_ONLY_RECIPES)
@@ -62,9 +62,13 @@ def test_every_roof_binds_somewhere() -> None:
 
 def test_weights_and_tokens_bind_together() -> None:
     """Neither alone takes as long as memory, both together do."""
-    found = parts(1, weights_per_s=9e12, flops_per_s=2e13)
-    assert max(found.slots[0], found.math[0]) < found.dram[0] < found.slots[0] + found.math[0]
-    assert found.bound_by == ["slots"]
+    seconds_of_parts = parts(1, weights_per_s=9e12, flops_per_s=2e13)
+    assert (
+        max(seconds_of_parts.slots[0], seconds_of_parts.math[0])
+        < seconds_of_parts.dram[0]
+        < seconds_of_parts.slots[0] + seconds_of_parts.math[0]
+    )
+    assert seconds_of_parts.bound_by == ["slots"]
 
 
 def test_a_roof_far_above_the_others_costs_nothing() -> None:
@@ -109,8 +113,8 @@ def test_a_split_of_k_keeps_units_busy_at_a_price() -> None:
 
 def test_half_of_the_last_wave_is_lost() -> None:
     # one tile more than units, no split worth its price: (133 / 132 + 2) / 2 waves
-    found = slots(64, 64 * (UNITS + 1), 512)
-    assert found == pytest.approx((133 / 132 + 2) / 2 * (512 + 1000))
+    columns = slots(64, 64 * (UNITS + 1), 512)
+    assert columns == pytest.approx((133 / 132 + 2) / 2 * (512 + 1000))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -134,6 +138,6 @@ def test_unknown_names_and_missing_constants_are_refused() -> None:
         evaluate(RATES, "no_tiles", UNITS, INT4, sizes)
     with pytest.raises(KeyError, match="bf16"):
         evaluate(RATES, "no_blocks", UNITS, "bf16", sizes)
-    some = {name: value for name, value in RATES.items() if name != "block_columns"}
+    without_blocks = {name: value for name, value in RATES.items() if name != "block_columns"}
     with pytest.raises(KeyError, match="block_columns"):
-        evaluate(some, TILED, UNITS, INT4, sizes)
+        evaluate(without_blocks, TILED, UNITS, INT4, sizes)

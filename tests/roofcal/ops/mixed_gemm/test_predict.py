@@ -76,11 +76,11 @@ def test_a_provider_is_predicted_by_its_own_roofs() -> None:
 
 
 def test_the_interval_comes_from_probes_left_out() -> None:
-    (found,) = calibrated.predict([point("triton")], KNOWN)
-    assert found.low_s is not None
-    assert found.high_s is not None
-    assert found.high_s / found.total_s == pytest.approx(math.exp(0.1))
-    assert found.total_s / found.low_s == pytest.approx(math.exp(0.1))
+    (prediction,) = calibrated.predict([point("triton")], KNOWN)
+    assert prediction.low_s is not None
+    assert prediction.high_s is not None
+    assert prediction.high_s / prediction.total_s == pytest.approx(math.exp(0.1))
+    assert prediction.total_s / prediction.low_s == pytest.approx(math.exp(0.1))
 
 
 def test_without_a_provider_the_fastest_answers() -> None:
@@ -124,20 +124,20 @@ def test_models_with_a_datasheet_count_the_stored_bytes_and_math_in_bf16() -> No
     few, many = point("triton", tokens=1), point("triton", tokens=4096)
     work = OP.work(RECIPE, few.shape)
     models = {"datasheet": datasheet, "torchao": torchao, "wave": wave}
-    found = {name: model.predict([few, many], SOURCES) for name, model in models.items()}
-    for model, (small, large) in found.items():
+    by_model = {name: model.predict([few, many], SOURCES) for name, model in models.items()}
+    for model, (small, large) in by_model.items():
         assert small.bound_by == "dram", model
         assert large.total_s > small.total_s
-    assert found["datasheet"][0].total_s == pytest.approx(work.dram_bytes / 4.8e12)
-    assert found["torchao"][0].total_s == pytest.approx(work.dram_bytes / 4.8e12 / 0.92)
-    assert found["torchao"][1].total_s == pytest.approx(
+    assert by_model["datasheet"][0].total_s == pytest.approx(work.dram_bytes / 4.8e12)
+    assert by_model["torchao"][0].total_s == pytest.approx(work.dram_bytes / 4.8e12 / 0.92)
+    assert by_model["torchao"][1].total_s == pytest.approx(
         OP.work(RECIPE, many.shape).flops / 1e15 / 0.78
     )
     rate = WAVE.stream_bytes_per_s * WAVE.product_memory_fraction
-    assert found["wave"][0].dram_s == pytest.approx(work.dram_bytes / rate)
+    assert by_model["wave"][0].dram_s == pytest.approx(work.dram_bytes / rate)
     (in_bf16,) = wave.predict([point("cublaslt", recipe="bf16", tokens=4096)], SOURCES)
-    assert found["wave"][1].bound_by == "math"
-    assert found["wave"][1].math_s <= in_bf16.math_s
+    assert by_model["wave"][1].bound_by == "math"
+    assert by_model["wave"][1].math_s <= in_bf16.math_s
 
 
 def test_models_without_a_rate_of_bf16_leave_narrow_weights_out() -> None:

@@ -56,11 +56,11 @@ def inputs(recipe: str) -> dict[str, torch.Tensor]:
 @pytest.mark.usefixtures("lonely")
 @pytest.mark.parametrize("recipe", ["all_gather", "reduce_scatter", "all_reduce"])
 def test_wrong_data_is_wrong(recipe: str) -> None:
-    given = inputs(recipe)
-    output = bench.build("gloo", recipe, SHAPE)(given)
-    assert bench.relative_error(recipe, given, output) == 0.0
-    ((what, found),) = output.items()
-    assert bench.relative_error(recipe, given, {what: found.roll(1)}) > 1.0
+    operands = inputs(recipe)
+    output = bench.build("gloo", recipe, SHAPE)(operands)
+    assert bench.relative_error(recipe, operands, output) == 0.0
+    ((what, values),) = output.items()
+    assert bench.relative_error(recipe, operands, {what: values.roll(1)}) > 1.0
 
 
 @pytest.mark.usefixtures("lonely")
@@ -69,10 +69,10 @@ def test_a_mean_in_place_is_checked_by_what_was_drawn(monkeypatch: pytest.Monkey
         x.mul_(0.5)
 
     monkeypatch.setattr(distributed, "all_reduce", mean)
-    given = inputs("all_reduce")
-    output = bench.build("nccl", "all_reduce", SHAPE)(given)
-    assert output["mean"] is given["x"]
-    assert bench.relative_error("all_reduce", given, output) == pytest.approx(0.5)
+    operands = inputs("all_reduce")
+    output = bench.build("nccl", "all_reduce", SHAPE)(operands)
+    assert output["mean"] is operands["x"]
+    assert bench.relative_error("all_reduce", operands, output) == pytest.approx(0.5)
 
 
 @pytest.mark.usefixtures("lonely")

@@ -54,7 +54,7 @@ def _point(recipe: str, provider: str, world_size: int, size: int, **how: str) -
     )
 
 
-def write(folder: Path, given: list[tuple[PlanPoint, float]]) -> Path:
+def write(folder: Path, rows_of_run: list[tuple[PlanPoint, float]]) -> Path:
     measured = [
         Measurement(
             point_id=point.point_id,
@@ -63,10 +63,10 @@ def write(folder: Path, given: list[tuple[PlanPoint, float]]) -> Path:
             status="ok",
             latency_samples_s=(seconds,) * 5,
         )
-        for point, seconds in given
+        for point, seconds in rows_of_run
     ]
     write_records(folder / "environment.jsonl", [ENVIRONMENT])
-    write_records(folder / "plan/probe_link.jsonl", [point for point, _ in given])
+    write_records(folder / "plan/probe_link.jsonl", [point for point, _ in rows_of_run])
     write_records(folder / "measurements/probe_link.jsonl", measured)
     return folder
 
@@ -80,18 +80,18 @@ def fitted(folder: Path) -> dict[str, Ceiling]:
 def test_known_constants_come_back_within_their_intervals(
     tmp_path: Path, noise: float, within: float
 ) -> None:
-    found = fitted(write(tmp_path, list(rows(noise))))
-    assert len(found) == (3 * 2 + 1) * 3 * 2
+    curve_rows = fitted(write(tmp_path, list(rows(noise))))
+    assert len(curve_rows) == (3 * 2 + 1) * 3 * 2
     held = []
-    for name, constant in found.items():
+    for name, constant in curve_rows.items():
         _, collective, world_size, kind = name.split(".")
         symmetric = collective.endswith("_symm_mem") or collective == "send"
         rate, latency = truth("symm_mem" if symmetric else "nccl", int(world_size))
-        wanted = rate if kind == "bytes_per_s" else latency
-        assert constant.value == pytest.approx(wanted, rel=within)
+        expected = rate if kind == "bytes_per_s" else latency
+        assert constant.value == pytest.approx(expected, rel=within)
         assert constant.ci95_low <= constant.value <= constant.ci95_high
-        slack = 1e-6 * wanted
-        held.append(constant.ci95_low - slack <= wanted <= constant.ci95_high + slack)
+        slack = 1e-6 * expected
+        held.append(constant.ci95_low - slack <= expected <= constant.ci95_high + slack)
     assert sum(held) >= 0.7 * len(held), "ten sizes: the bootstrap is a little narrow, not much"
 
 
@@ -107,33 +107,33 @@ def test_the_model_of_llms_reads_them(tmp_path: Path) -> None:
 
 
 def test_a_graph_counts_before_the_host_clock(tmp_path: Path) -> None:
-    given = [
+    timed_points = [
         (_point("all_gather", "nccl", 2, size, method=method), base + size / 2 / RATE)
         for method, base in (("graph", LATENCY), ("wall", 1.0), ("events_flush", 2.0))
         for size in SIZES
     ]
-    found = fitted(write(tmp_path, given))
-    assert found["link.all_gather.2.latency_s"].value == pytest.approx(LATENCY)
-    assert "method graph, 10 sizes" in found["link.all_gather.2.latency_s"].evidence
+    constants = fitted(write(tmp_path, timed_points))
+    assert constants["link.all_gather.2.latency_s"].value == pytest.approx(LATENCY)
+    assert "method graph, 10 sizes" in constants["link.all_gather.2.latency_s"].evidence
 
 
 def test_a_graph_of_too_few_sizes_does_not_hide_the_host_clock(tmp_path: Path) -> None:
-    given = [
+    timed_points = [
         (_point("all_gather", "nccl", 2, size, method=method), LATENCY + size / 2 / RATE)
         for method, sizes in (("graph", SIZES[:2]), ("wall", SIZES))
         for size in sizes
     ]
-    found = fitted(write(tmp_path, given))
-    assert "method wall, 10 sizes" in found["link.all_gather.2.latency_s"].evidence
+    constants = fitted(write(tmp_path, timed_points))
+    assert "method wall, 10 sizes" in constants["link.all_gather.2.latency_s"].evidence
 
 
 def test_two_sizes_are_no_line(tmp_path: Path) -> None:
-    given = [(_point("all_gather", "nccl", 2, size), 1e-5) for size in SIZES[:2]]
-    assert fitted(write(tmp_path, given)) == {}
+    timed_points = [(_point("all_gather", "nccl", 2, size), 1e-5) for size in SIZES[:2]]
+    assert fitted(write(tmp_path, timed_points)) == {}
 
 
 def test_times_that_do_not_grow_have_the_highest_rate_seen(tmp_path: Path) -> None:
-    given = [(_point("all_reduce", "nccl", 2, size), 1e-5) for size in SIZES[:4]]
-    found = fitted(write(tmp_path, given))
-    assert found["link.all_reduce.2.latency_s"].value == pytest.approx(1e-5, rel=1e-3)
-    assert found["link.all_reduce.2.bytes_per_s"].value >= SIZES[3] / 1e-5
+    timed_points = [(_point("all_reduce", "nccl", 2, size), 1e-5) for size in SIZES[:4]]
+    constants = fitted(write(tmp_path, timed_points))
+    assert constants["link.all_reduce.2.latency_s"].value == pytest.approx(1e-5, rel=1e-3)
+    assert constants["link.all_reduce.2.bytes_per_s"].value >= SIZES[3] / 1e-5

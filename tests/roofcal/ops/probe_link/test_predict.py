@@ -16,24 +16,24 @@ def fabrics_of(name: str, sources: Sources, world_size: int) -> Fabrics | None:
 
 
 def test_fast_ends_have_the_least_latency_and_the_highest_rate() -> None:
-    found = fabrics_of("calibrated", LINKED, 8)
-    assert found is not None
-    assert found.fast is not None
-    assert found.slow is not None
-    pairs = [(f.library.latency_s, f.library.bytes_per_s) for f in (found.fast, found.slow)]
+    fabrics = fabrics_of("calibrated", LINKED, 8)
+    assert fabrics is not None
+    assert fabrics.fast is not None
+    assert fabrics.slow is not None
+    pairs = [(f.library.latency_s, f.library.bytes_per_s) for f in (fabrics.fast, fabrics.slow)]
     assert pairs[0] == pytest.approx((27e-6, 275e9))
     assert pairs[1] == pytest.approx((33e-6, 225e9))
-    assert found.slow.copy_latency_s == pytest.approx(5.5e-6)
-    assert found.likely.direct is not None
-    assert found.likely.direct.bytes_per_s == 400e9
-    rates = [f.dram_bytes_per_s for f in (found.slow, found.likely, found.fast)]
+    assert fabrics.slow.copy_latency_s == pytest.approx(5.5e-6)
+    assert fabrics.likely.direct is not None
+    assert fabrics.likely.direct.bytes_per_s == 400e9
+    rates = [f.dram_bytes_per_s for f in (fabrics.slow, fabrics.likely, fabrics.fast)]
     assert rates == [3.9e12, 4e12, 4.1e12]
 
 
 def test_copies_and_direct_gathers_are_known_together_or_not_at_all() -> None:
-    found = fabrics_of("calibrated", linked("all_gather", "all_gather_symm_mem"), 2)
-    assert found is not None
-    assert found.likely.direct is None
+    fabrics = fabrics_of("calibrated", linked("all_gather", "all_gather_symm_mem"), 2)
+    assert fabrics is not None
+    assert fabrics.likely.direct is None
 
 
 @pytest.mark.parametrize("model", ["calibrated", "wave", "torchao", "datasheet"])
