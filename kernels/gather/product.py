@@ -12,6 +12,8 @@ A tile at the end of a shard that is no multiple of its rows is moved up: it com
 again, which its neighbour writes with the same values, and never reads what has not arrived.
 """
 
+from dataclasses import replace
+
 import torch
 import triton
 import triton.language as tl
@@ -53,38 +55,35 @@ def _gathered_kernel(
     SCALED: tl.constexpr,
     WIDEN: tl.constexpr,
     PTX: tl.constexpr,
-    BLOCK_M: tl.constexpr,
-    BLOCK_N: tl.constexpr,
-    BLOCK_K: tl.constexpr,
-    PARTS: tl.constexpr,
-    GROUP: tl.constexpr,
-    FLAT: tl.constexpr,
     PROGRAMS: tl.constexpr,
+    CONFIG: tl.constexpr,
 ):
     """Every PROGRAMS-th tile. a, w and c are descriptors. WIDEN: multiply in fp32."""
     turn = tl.load(state)
-    tiles_m = tl.cdiv(SHARD, BLOCK_M)
-    tiles_n = tl.cdiv(N, BLOCK_N)
-    steps = tl.cdiv(K, BLOCK_K)
-    for tile in tl.range(tl.program_id(0), WORLD * tiles_m * tiles_n, PROGRAMS, flatten=FLAT):
+    SHAPE: tl.constexpr = (CONFIG.m, CONFIG.n)
+    tiles_m = tl.cdiv(SHARD, CONFIG.m)
+    tiles_n = tl.cdiv(N, CONFIG.n)
+    steps = tl.cdiv(K, CONFIG.k)
+    tiles = WORLD * tiles_m * tiles_n
+    for tile in tl.range(tl.program_id(0), tiles, PROGRAMS, flatten=CONFIG.flat):
         source, chunk, tile_m, tile_n = place_of(
-            tile, tiles_m, tiles_n, TILES_EACH, CHUNKS, RANK, WORLD, GROUP
+            tile, tiles_m, tiles_n, TILES_EACH, CHUNKS, RANK, WORLD, CONFIG.group
         )
         flag = flags + (source * CHUNKS + chunk) * SPACING
-        row = source * SHARD + tl.minimum(tile_m * BLOCK_M, SHARD - BLOCK_M)
+        row = source * SHARD + tl.minimum(tile_m * CONFIG.m, SHARD - CONFIG.m)
         row += wait_until(flag, turn, PTX)
-        col = tile_n * BLOCK_N
-        sums = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+        col = tile_n * CONFIG.n
+        sums = tl.zeros(SHAPE, dtype=tl.float32)
         for step in range(steps):
-            left = a.load([row, step * BLOCK_K])
-            right = w.load([col, step * BLOCK_K]).T
+            left = a.load([row, step * CONFIG.k])
+            right = w.load([col, step * CONFIG.k]).T
             if WIDEN:
                 left, right = left.to(tl.float32), right.to(tl.float32)
             sums = tl.dot(left, right, sums)
         by_rows = None
         if SCALED:
-            by_rows = tl.load(scale_a + row + tl.arange(0, BLOCK_M))[:, None]
-        store_tile(c, sums, scale_b, by_rows, row, col, N, SCALED, PARTS)
+            by_rows = tl.load(scale_a + row + tl.arange(0, CONFIG.m))[:, None]
+        store_tile(c, sums, scale_b, by_rows, row, col, N, SCALED, CONFIG.parts)
 
 
 def launch(
@@ -129,13 +128,8 @@ def launch(
         # The interpreter holds bf16 as bits and multiplies those; fp32 is exact there.
         WIDEN=not a.is_cuda,
         PTX=has_tensor_memory_unit(a),
-        BLOCK_M=config.m,
-        BLOCK_N=config.n,
-        BLOCK_K=config.k,
-        PARTS=config.parts,
-        GROUP=group_within_chunk(config, chunks),
-        FLAT=config.flat,
         PROGRAMS=units,
+        CONFIG=replace(config, group=group_within_chunk(config, chunks)),
         num_warps=config.num_warps,
         num_stages=config.num_stages,
     )

@@ -50,7 +50,7 @@ PROMOTION: Final = 128
 
 
 @triton.jit
-def load_row_scales(
+def _load_row_scales(
     scale_a, scale_b, row, M, ROWS_A: tl.constexpr, ROWS_B: tl.constexpr, BLOCK_M: tl.constexpr
 ):
     """Scales of the rows of a tile [BLOCK_M, 1], or one; times that of B where B has one."""
@@ -102,33 +102,29 @@ def _gemm_kernel(
     ROWS_A: tl.constexpr,
     ROWS_B: tl.constexpr,
     PROMOTE: tl.constexpr,
-    BLOCK_M: tl.constexpr,
-    BLOCK_N: tl.constexpr,
-    BLOCK_K: tl.constexpr,
-    PARTS: tl.constexpr,
-    GROUP: tl.constexpr,
-    FLAT: tl.constexpr,
     PROGRAMS: tl.constexpr,
+    CONFIG: tl.constexpr,
 ):
     """Every PROGRAMS-th tile. a, b and c are descriptors. PROMOTE: columns of K, 0 for never."""
-    tl.static_assert(PROMOTE <= BLOCK_K, "sums are promoted within a step")
-    tiles_m = tl.cdiv(M, BLOCK_M)
-    tiles_n = tl.cdiv(N, BLOCK_N)
-    steps = tl.cdiv(K, BLOCK_K)
-    for tile in tl.range(tl.program_id(0), tiles_m * tiles_n, PROGRAMS, flatten=FLAT):
-        tile_m, tile_n = tile_at(tile, tiles_m, tiles_n, GROUP)
-        row = tile_m * BLOCK_M
-        col = tile_n * BLOCK_N
-        sums = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+    tl.static_assert(CONFIG.k >= PROMOTE, "sums are promoted within a step")
+    SHAPE: tl.constexpr = (CONFIG.m, CONFIG.n)
+    tiles_m = tl.cdiv(M, CONFIG.m)
+    tiles_n = tl.cdiv(N, CONFIG.n)
+    steps = tl.cdiv(K, CONFIG.k)
+    for tile in tl.range(tl.program_id(0), tiles_m * tiles_n, PROGRAMS, flatten=CONFIG.flat):
+        tile_m, tile_n = tile_at(tile, tiles_m, tiles_n, CONFIG.group)
+        row = tile_m * CONFIG.m
+        col = tile_n * CONFIG.n
+        sums = tl.zeros(SHAPE, dtype=tl.float32)
         for step in range(steps):
-            left = a.load([row, step * BLOCK_K])
-            right = b.load([col, step * BLOCK_K]).T
+            left = a.load([row, step * CONFIG.k])
+            right = b.load([col, step * CONFIG.k]).T
             if PROMOTE:
                 sums = tl.dot(left, right, sums, max_num_imprecise_acc=PROMOTE)
             else:
                 sums = tl.dot(left, right, sums)
-        by_rows = load_row_scales(scale_a, scale_b, row, M, ROWS_A, ROWS_B, BLOCK_M)
-        store_tile(c, sums, scale_b, by_rows, row, col, N, ROWS_B, PARTS)
+        by_rows = _load_row_scales(scale_a, scale_b, row, M, ROWS_A, ROWS_B, CONFIG.m)
+        store_tile(c, sums, scale_b, by_rows, row, col, N, ROWS_B, CONFIG.parts)
 
 
 def gemm(
@@ -193,13 +189,8 @@ def launch(product: Product, config: GemmConfig, *, promote: int) -> None:
         ROWS_A=row_scales_a,
         ROWS_B=row_scales_b,
         PROMOTE=min(promote, config.k),
-        BLOCK_M=config.m,
-        BLOCK_N=config.n,
-        BLOCK_K=config.k,
-        PARTS=config.parts,
-        GROUP=config.group,
-        FLAT=config.flat,
         PROGRAMS=product.units,
+        CONFIG=config,
         num_warps=config.num_warps,
         num_stages=config.num_stages,
     )

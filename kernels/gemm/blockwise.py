@@ -59,30 +59,28 @@ def _blockwise_kernel(
     STRIDE_B_STEP,
     SQUARE_A: tl.constexpr,
     SQUARE_B: tl.constexpr,
-    BLOCK_M: tl.constexpr,
-    BLOCK_N: tl.constexpr,
-    GROUP: tl.constexpr,
-    FLAT: tl.constexpr,
     PROGRAMS: tl.constexpr,
+    CONFIG: tl.constexpr,
 ):
     """Every PROGRAMS-th tile. a, b and c are descriptors."""
-    tl.static_assert(_BLOCK % BLOCK_M == 0, "a tile's rows share one square of A")
-    tl.static_assert(_BLOCK % BLOCK_N == 0, "a tile's columns share one square of B")
-    tiles_m = tl.cdiv(M, BLOCK_M)
-    tiles_n = tl.cdiv(N, BLOCK_N)
+    tl.static_assert(_BLOCK % CONFIG.m == 0, "a tile's rows share one square of A")
+    tl.static_assert(_BLOCK % CONFIG.n == 0, "a tile's columns share one square of B")
+    SHAPE: tl.constexpr = (CONFIG.m, CONFIG.n)
+    tiles_m = tl.cdiv(M, CONFIG.m)
+    tiles_n = tl.cdiv(N, CONFIG.n)
     steps = tl.cdiv(K, _BLOCK)
-    for tile in tl.range(tl.program_id(0), tiles_m * tiles_n, PROGRAMS, flatten=FLAT):
-        tile_m, tile_n = tile_at(tile, tiles_m, tiles_n, GROUP)
-        row = tile_m * BLOCK_M
-        col = tile_n * BLOCK_N
-        sums = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
+    for tile in tl.range(tl.program_id(0), tiles_m * tiles_n, PROGRAMS, flatten=CONFIG.flat):
+        tile_m, tile_n = tile_at(tile, tiles_m, tiles_n, CONFIG.group)
+        row = tile_m * CONFIG.m
+        col = tile_n * CONFIG.n
+        sums = tl.zeros(SHAPE, dtype=tl.float32)
         for step in range(steps):
             block_sums = tl.dot(a.load([row, step * _BLOCK]), b.load([col, step * _BLOCK]).T)
             by_a = load_block_scales(
-                scale_a, row, step, M, STRIDE_A_ROW, STRIDE_A_STEP, SQUARE_A, BLOCK_M
+                scale_a, row, step, M, STRIDE_A_ROW, STRIDE_A_STEP, SQUARE_A, CONFIG.m
             )
             by_b = load_block_scales(
-                scale_b, col, step, N, STRIDE_B_ROW, STRIDE_B_STEP, SQUARE_B, BLOCK_N
+                scale_b, col, step, N, STRIDE_B_ROW, STRIDE_B_STEP, SQUARE_B, CONFIG.n
             )
             # the smaller product first: as few multiplications per element as there can be
             if SQUARE_A and SQUARE_B:
@@ -156,11 +154,8 @@ def launch(product: Product, config: GemmConfig, *, squares: tuple[bool, bool]) 
         *product.scale_b.stride(),
         SQUARE_A=squares[0],
         SQUARE_B=squares[1],
-        BLOCK_M=config.m,
-        BLOCK_N=config.n,
-        GROUP=config.group,
-        FLAT=config.flat,
         PROGRAMS=product.units,
+        CONFIG=config,
         num_warps=config.num_warps,
         num_stages=config.num_stages,
     )

@@ -12,7 +12,7 @@ from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import tma
 
-from kernels.cast.hopper.tiles import TileConfig, fits, start_transposed_store, tile_layout
+from kernels.cast.hopper.tiles import TileConfig, fits, start_transposed_store
 from kernels.common.fp8_scales import factor_of_amax, scale_of_amax
 from kernels.common.tiles import tile_at
 
@@ -34,19 +34,15 @@ def _transpose_kernel(
     POWER_OF_TWO: gl.constexpr,
     PARTIALS: gl.constexpr,
     EVEN: gl.constexpr,
-    C: gl.constexpr,
-    GROUP: gl.constexpr,
-    num_warps: gl.constexpr,
+    CONFIG: gl.constexpr,
 ):
     """One tile per program, the last rows first. EVEN: no tile reaches beyond the matrix."""
-    BLOCK_M: gl.constexpr = 32 * num_warps
-    BLOCK_N: gl.constexpr = 32 * C
-    L: gl.constexpr = tile_layout(C, num_warps)
     tile = gl.num_programs(0) - 1 - gl.program_id(0)
-    down, right = tile_at(tile, gl.cdiv(ROWS, BLOCK_M), gl.cdiv(COLS, BLOCK_N), GROUP)
-    m = gl.arange(0, BLOCK_M, gl.SliceLayout(1, L))
-    n = gl.arange(0, BLOCK_N, gl.SliceLayout(0, L))
-    row, col = down * BLOCK_M, right * BLOCK_N
+    tiles_m, tiles_n = gl.cdiv(ROWS, CONFIG.rows), gl.cdiv(COLS, CONFIG.cols)
+    down, right = tile_at(tile, tiles_m, tiles_n, CONFIG.group)
+    m = gl.arange(0, CONFIG.rows, gl.SliceLayout(1, CONFIG.layout))
+    n = gl.arange(0, CONFIG.cols, gl.SliceLayout(0, CONFIG.layout))
+    row, col = down * CONFIG.rows, right * CONFIG.cols
     source = x + (row.to(gl.int64) * STRIDE + col) + (m[:, None] * STRIDE + n[None, :])
     bits = gl.load(largest + col + n, mask=n < COLS - col, other=0)
     for partial in gl.static_range(1, PARTIALS):
@@ -61,7 +57,7 @@ def _transpose_kernel(
         values = gl.load(source, mask=inside, other=0.0, eviction_policy="evict_first")
     shared = gl.allocate_shared_memory(target.dtype, target.block_type.shape, target.layout)
     scaled = values.to(gl.float32) * factor[None, :]
-    start_transposed_store(scaled, shared, target, row, col, C, num_warps)
+    start_transposed_store(scaled, shared, target, row, col, CONFIG)
     tma.store_wait(0)
     if down == 0:
         made_scale = scale_of_amax(bits, LARGEST, POWER_OF_TWO)

@@ -24,7 +24,7 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import mbarrier, tma
 
 from kernels.cast.hopper import tiles
-from kernels.cast.hopper.tiles import TileConfig, start_transposed_store, tile_layout
+from kernels.cast.hopper.tiles import TileConfig, start_transposed_store
 from kernels.cast.tiles import Cast
 from kernels.common.fp8_scales import exponent_and_factor, magnitude
 from kernels.common.tiles import tile_at
@@ -111,32 +111,31 @@ def _mx_kernel(
     CEIL: gl.constexpr,
     BOTH: gl.constexpr,
     EVEN: gl.constexpr,
-    C: gl.constexpr,
-    GROUP: gl.constexpr,
-    num_warps: gl.constexpr,
+    CONFIG: gl.constexpr,
 ):
     """One tile per program. EVEN: no tile reaches beyond the matrix."""
-    BLOCK_M: gl.constexpr = 32 * num_warps
-    BLOCK_N: gl.constexpr = 32 * C
-    L: gl.constexpr = tile_layout(C, num_warps)
-    index = gl.program_id(0)
-    down, right = tile_at(index, gl.cdiv(ROWS, BLOCK_M), gl.cdiv(COLS, BLOCK_N), GROUP)
+    BLOCK_M: gl.constexpr = CONFIG.rows
+    BLOCK_N: gl.constexpr = CONFIG.cols
+    C: gl.constexpr = CONFIG.columns_per_thread
+    WARPS: gl.constexpr = CONFIG.num_warps
+    tiles_m, tiles_n = gl.cdiv(ROWS, BLOCK_M), gl.cdiv(COLS, BLOCK_N)
+    down, right = tile_at(gl.program_id(0), tiles_m, tiles_n, CONFIG.group)
     row, col = down * BLOCK_M, right * BLOCK_N
     source = x + (row.to(gl.int64) * STRIDE + col)
-    m = gl.arange(0, BLOCK_M, gl.SliceLayout(1, L))
-    n = gl.arange(0, BLOCK_N, gl.SliceLayout(0, L))
+    m = gl.arange(0, BLOCK_M, gl.SliceLayout(1, CONFIG.layout))
+    n = gl.arange(0, BLOCK_N, gl.SliceLayout(0, CONFIG.layout))
     values = _load_tile(source, m, n, ROWS - row, COLS - col, STRIDE, EVEN, not BOTH)
-    blocks = gl.reshape(values.to(gl.float32), (num_warps, 32, BLOCK_N))
+    blocks = gl.reshape(values.to(gl.float32), (WARPS, 32, BLOCK_N))
     byte, factor = exponent_and_factor(gl.max(magnitude(blocks), 1), LARGEST, CEIL)
     scaled = gl.reshape(blocks * gl.expand_dims(factor, 1), (BLOCK_M, BLOCK_N))
-    scaled = gl.convert_layout(scaled, L, assert_trivial=True)
+    scaled = gl.convert_layout(scaled, CONFIG.layout, assert_trivial=True)
     shared = gl.allocate_shared_memory(target.dtype, target.block_type.shape, target.layout)
-    start_transposed_store(scaled, shared, target, row, col, C, num_warps)
+    start_transposed_store(scaled, shared, target, row, col, CONFIG)
     tma.store_wait(0)
     _store_column_scales(scale1, byte, row, col, ROWS, COLS, EVEN)
     if BOTH:
         # two threads share a block of 32 columns
-        R: gl.constexpr = gl.BlockedLayout([1, 16], [32 // (2 * C), 2 * C], [num_warps, 1], [1, 0])
+        R: gl.constexpr = gl.BlockedLayout([1, 16], [32 // (2 * C), 2 * C], [WARPS, 1], [1, 0])
         m = gl.arange(0, BLOCK_M, gl.SliceLayout(1, R))
         n = gl.arange(0, BLOCK_N, gl.SliceLayout(0, R))
         values = _load_tile(source, m, n, ROWS - row, COLS - col, STRIDE, EVEN, True)
@@ -182,42 +181,42 @@ def _tiles_kernel(
     CEIL: gl.constexpr,
     BOTH: gl.constexpr,
     EVEN: gl.constexpr,
-    C: gl.constexpr,
-    GROUP: gl.constexpr,
-    num_warps: gl.constexpr,
+    CONFIG: gl.constexpr,
 ):
     """One tile per program; x and target are descriptors. EVEN: none reaches beyond x."""
-    BLOCK_M: gl.constexpr = 32 * num_warps
-    BLOCK_N: gl.constexpr = 32 * C
+    BLOCK_M: gl.constexpr = CONFIG.rows
+    BLOCK_N: gl.constexpr = CONFIG.cols
+    C: gl.constexpr = CONFIG.columns_per_thread
+    WARPS: gl.constexpr = CONFIG.num_warps
     PAIRS: gl.constexpr = gl.NVMMASharedLayout(x.layout.swizzle_byte_width, 32, 2)
     tile = gl.allocate_shared_memory(x.dtype, [BLOCK_M, BLOCK_N], x.layout)
     shared = gl.allocate_shared_memory(target.dtype, target.block_type.shape, target.layout)
     ready = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
     mbarrier.init(ready, count=1)
     gl.thread_barrier()
-    index = gl.program_id(0)
-    down, right = tile_at(index, gl.cdiv(ROWS, BLOCK_M), gl.cdiv(COLS, BLOCK_N), GROUP)
+    tiles_m, tiles_n = gl.cdiv(ROWS, BLOCK_M), gl.cdiv(COLS, BLOCK_N)
+    down, right = tile_at(gl.program_id(0), tiles_m, tiles_n, CONFIG.group)
     row, col = down * BLOCK_M, right * BLOCK_N
     mbarrier.expect(ready, x.block_type.nbytes)
     tma.async_copy_global_to_shared(x, [row, col], ready, tile)
     mbarrier.wait(ready, 0)
     words = tile._reinterpret(gl.int32, [BLOCK_M, BLOCK_N // 2], PAIRS)
     # Along the columns: a thread has 32 rows x C columns.
-    BY_COLUMNS: gl.constexpr = gl.BlockedLayout([32, C // 2], [1, 32], [num_warps, 1], [1, 0])
-    blocks = gl.reshape(words.load(BY_COLUMNS), (num_warps, 32, BLOCK_N // 2))
+    BY_COLUMNS: gl.constexpr = gl.BlockedLayout([32, C // 2], [1, 32], [WARPS, 1], [1, 0])
+    blocks = gl.reshape(words.load(BY_COLUMNS), (WARPS, 32, BLOCK_N // 2))
     first, second = _pair_bits(gl.reduce(blocks & 0x7FFF7FFF, 1, _larger_pair))
     first_byte, first_factor = exponent_and_factor(first, LARGEST, CEIL)
     second_byte, second_factor = exponent_and_factor(second, LARGEST, CEIL)
     scaled = _scaled_pairs(blocks, first_factor, second_factor, 1, (BLOCK_M, BLOCK_N))
-    scaled = gl.convert_layout(scaled, tile_layout(C, num_warps), assert_trivial=True)
-    start_transposed_store(scaled, shared, target, row, col, C, num_warps)
-    byte = gl.reshape(gl.join(first_byte, second_byte), (num_warps, BLOCK_N))
+    scaled = gl.convert_layout(scaled, CONFIG.layout, assert_trivial=True)
+    start_transposed_store(scaled, shared, target, row, col, CONFIG)
+    byte = gl.reshape(gl.join(first_byte, second_byte), (WARPS, BLOCK_N))
     _store_column_scales(scale1, byte, row, col, ROWS, COLS, EVEN)
     if BOTH:
         # Along the rows: two threads share a block, each with 16 columns. Four threads along a
         # row, so that eight neighbours read all banks of swizzled memory at once.
-        BY_ROWS: gl.constexpr = gl.BlockedLayout([1, 8], [8, 4], [num_warps, 1], [1, 0])
-        R: gl.constexpr = gl.BlockedLayout([1, 16], [8, 4], [num_warps, 1], [1, 0])
+        BY_ROWS: gl.constexpr = gl.BlockedLayout([1, 8], [8, 4], [WARPS, 1], [1, 0])
+        R: gl.constexpr = gl.BlockedLayout([1, 16], [8, 4], [WARPS, 1], [1, 0])
         m = gl.arange(0, BLOCK_M, gl.SliceLayout(1, R))
         n = gl.arange(0, BLOCK_N, gl.SliceLayout(0, R))
         blocks = gl.reshape(words.load(BY_ROWS), (BLOCK_M, C, 16))

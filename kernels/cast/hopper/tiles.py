@@ -61,10 +61,19 @@ class TileConfig:
         """What every kernel of such tiles is compiled for; EVEN: no tile reaches beyond x."""
         return {
             "EVEN": x.shape[0] % self.rows == 0 and x.shape[1] % self.cols == 0,
-            "C": self.columns_per_thread,
-            "GROUP": self.group,
+            "CONFIG": self,
             "num_warps": self.num_warps,
         }
+
+    @property
+    def layout(self) -> gl.BlockedLayout:
+        """Elements of x's tile: 32 rows x columns_per_thread per thread, warp above warp."""
+        return gl.BlockedLayout([32, self.columns_per_thread], [1, 32], [self.num_warps, 1], [1, 0])
+
+    @property
+    def turned_layout(self) -> gl.BlockedLayout:
+        """The same elements in the same registers, of the transposed tile."""
+        return gl.BlockedLayout([self.columns_per_thread, 32], [32, 1], [1, self.num_warps], [1, 0])
 
     @property
     def transposed_layout(self) -> gl.NVMMASharedLayout:
@@ -93,22 +102,14 @@ def fits(x: torch.Tensor) -> bool:
     return has_tensor_memory_unit(x) and x.shape[0] % 16 == 0 and x.stride(0) < _MOST_STRIDE
 
 
-@triton.constexpr_function
-def tile_layout(C, WARPS):
-    """Elements of a tile: 32 rows x C columns per thread, a warp beside each other."""
-    return gl.BlockedLayout([32, C], [1, 32], [WARPS, 1], [1, 0])
-
-
 @gluon.jit
-def start_transposed_store(
-    values, shared, target, row, col, C: gl.constexpr, num_warps: gl.constexpr
-):
+def start_transposed_store(values, shared, target, row, col, CONFIG: gl.constexpr):
     """values [BLOCK_M, BLOCK_N] fp32, already scaled -> target [COLS, ROWS] fp8 at (col, row).
 
     It returns before `shared` has left; tma.store_wait(0) waits for it.
     """
-    LT: gl.constexpr = gl.BlockedLayout([C, 32], [32, 1], [1, num_warps], [1, 0])
-    turned = gl.convert_layout(gl.permute(values, (1, 0)), LT, assert_trivial=True)
+    turned = gl.permute(values, (1, 0))
+    turned = gl.convert_layout(turned, CONFIG.turned_layout, assert_trivial=True)
     shared.store(turned.to(target.dtype))
     fence_async_shared()
     gl.thread_barrier()

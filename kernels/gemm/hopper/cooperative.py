@@ -32,18 +32,16 @@ from kernels.gemm.hopper.pipeline import (
     PART_COLUMNS,
     PART_ROWS,
     STEP,
-    Ring,
     box_descriptor,
     check_registers,
     fetch,
-    new_barriers,
+    init_ring,
+    new_ring,
     start_product,
     store,
     wait_until_full,
 )
 from kernels.gemm.operands import Product
-
-TILE_M: gl.constexpr = gl.constexpr(128)  # two warpgroups of PART_ROWS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +66,7 @@ class CooperativeConfig:
     def __post_init__(self) -> None:
         """Check what the kernel takes for granted."""
         check_registers(2, self.registers)
-        assert self.m == TILE_M.value
+        assert self.m == 2 * PART_ROWS.value
         assert self.n in (PART_COLUMNS.value, 2 * PART_COLUMNS.value)
 
 
@@ -160,21 +158,20 @@ def _multiply_parts(
     BLOCKS: gl.constexpr,
     ROWS_A: gl.constexpr,
     ROWS_B: gl.constexpr,
-    GROUP: gl.constexpr,
-    TILE_N: gl.constexpr,
+    CONFIG: gl.constexpr,
     WHICH: gl.constexpr,
 ):
     """A multiplying warpgroup: rows WHICH * 64 and on of every tile."""
     c, scale_a, scale_b, ring, staging, M, N, K, strides = arguments
     STRIDE_A_ROW, STRIDE_A_STEP, STRIDE_B_ROW, STRIDE_B_STEP = strides
     LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, PART_COLUMNS, 32])
-    tiles_m = gl.cdiv(M, TILE_M)
-    tiles_n = gl.cdiv(N, TILE_N)
+    tiles_m = gl.cdiv(M, CONFIG.m)
+    tiles_n = gl.cdiv(N, CONFIG.n)
     steps = gl.cdiv(K, STEP)
     use = 0
     for tile in range(gl.program_id(0), tiles_m * tiles_n, gl.num_programs(0)):
-        tile_m, tile_n = tile_at(tile, tiles_m, tiles_n, GROUP)
-        row, col = tile_m * TILE_M + WHICH * PART_ROWS, tile_n * TILE_N
+        tile_m, tile_n = tile_at(tile, tiles_m, tiles_n, CONFIG.group)
+        row, col = tile_m * CONFIG.m + WHICH * PART_ROWS, tile_n * CONFIG.n
         if BLOCKS:
             m = row + gl.arange(0, PART_ROWS, gl.SliceLayout(1, LAYOUT))
             of_a = scale_a + m * STRIDE_A_ROW
@@ -215,30 +212,24 @@ def _cooperative_kernel(
     BLOCKS: gl.constexpr,
     ROWS_A: gl.constexpr,
     ROWS_B: gl.constexpr,
-    STAGES: gl.constexpr,
-    GROUP: gl.constexpr,
-    REGISTERS: gl.constexpr,
-    TILE_N: gl.constexpr,
+    CONFIG: gl.constexpr,
 ):
     """Every num_programs-th tile; a, b and c are descriptors. BLOCKS: scales per block of K."""
-    gl.static_assert((PART_COLUMNS if BLOCKS else 2 * PART_COLUMNS) == TILE_N)
-    BOXES_B: gl.constexpr = STAGES * (TILE_N // PART_COLUMNS)
-    stages_a = gl.allocate_shared_memory(a.dtype, [2 * STAGES, PART_ROWS, STEP], a.layout)
-    stages_b = gl.allocate_shared_memory(b.dtype, [BOXES_B, PART_COLUMNS, STEP], b.layout)
+    gl.static_assert(CONFIG.n == (PART_COLUMNS if BLOCKS else 2 * PART_COLUMNS))
+    ring = new_ring(a, b, CONFIG)
     staging = gl.allocate_shared_memory(c.dtype, [2, PART_ROWS, PART_COLUMNS], c.layout)
-    full, empty = new_barriers(STAGES, 2)
-    ring = Ring(stages_a, stages_b, full, empty, STAGES)
+    init_ring(ring, 2)
     fence_async_shared()
     strides = (STRIDE_A_ROW, STRIDE_A_STEP, STRIDE_B_ROW, STRIDE_B_STEP)
     arguments = (c, scale_a, scale_b, ring, staging, M, N, K, strides)
     gl.warp_specialize(
         [
-            (_multiply_parts, (arguments, BLOCKS, ROWS_A, ROWS_B, GROUP, TILE_N, 0)),
-            (_multiply_parts, (arguments, BLOCKS, ROWS_A, ROWS_B, GROUP, TILE_N, 1)),
-            (fetch, (a, b, ring, None, M, N, K, False, False, GROUP, TILE_M, TILE_N)),
+            (_multiply_parts, (arguments, BLOCKS, ROWS_A, ROWS_B, CONFIG, 0)),
+            (_multiply_parts, (arguments, BLOCKS, ROWS_A, ROWS_B, CONFIG, 1)),
+            (fetch, (a, b, ring, None, M, N, K, False, False, CONFIG)),
         ],
         [4, 1],
-        [REGISTERS, FETCHING_REGISTERS],
+        [CONFIG.registers, FETCHING_REGISTERS],
     )
 
 
@@ -272,9 +263,6 @@ def _launch(
         BLOCKS=blocks,
         ROWS_A=rows[0],
         ROWS_B=rows[1],
-        STAGES=config.stages,
-        GROUP=config.group,
-        REGISTERS=config.registers,
-        TILE_N=config.n,
+        CONFIG=config,
         num_warps=4,
     )

@@ -30,11 +30,11 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 from kernels.common.tiles import tile_at
 from kernels.gemm.hopper.pipeline import (
     STEP,
-    Ring,
     box_descriptor,
     check_registers,
     fetch,
-    new_barriers,
+    init_ring,
+    new_ring,
     store_halves,
     wait_until_full,
 )
@@ -124,8 +124,7 @@ def _multiply_tiles(
     arguments,
     ROWS_A: gl.constexpr,
     ROWS_B: gl.constexpr,
-    GROUP: gl.constexpr,
-    BUFFERS: gl.constexpr,
+    CONFIG: gl.constexpr,
     WHICH: gl.constexpr,
 ):
     """A multiplying warpgroup: every other tile of the program, from tile WHICH on."""
@@ -138,7 +137,7 @@ def _multiply_tiles(
     phase = 1 - WHICH  # of a barrier that nobody has arrived at: the first turn is number 0's
     first_tile = gl.program_id(0) + WHICH * gl.num_programs(0)
     for tile in range(first_tile, tiles_m * tiles_n, 2 * gl.num_programs(0)):
-        tile_m, tile_n = tile_at(tile, tiles_m, tiles_n, GROUP)
+        tile_m, tile_n = tile_at(tile, tiles_m, tiles_n, CONFIG.group)
         row, col = tile_m * TILE, tile_n * TILE
         # read before the sums are made: afterwards the warpgroup would wait for them
         by_a = _load_scales(scale_a, row, M, ROWS_A, gl.SliceLayout(1, LAYOUT))
@@ -146,7 +145,7 @@ def _multiply_tiles(
         mbarrier.wait(turns.index(WHICH), phase)
         sums = _sum_tile(ring, turns.index(1 - WHICH), use, steps, LAYOUT)
         sums = _scaled(sums, by_a, by_b, ROWS_A, ROWS_B)
-        store_halves(sums, c, row, col, staging, WHICH * BUFFERS, BUFFERS)
+        store_halves(sums, c, row, col, staging, WHICH, CONFIG.buffers)
         use += 2 * steps  # its own and those of the other's next tile
         phase ^= 1
     tma.store_wait(0)
@@ -164,17 +163,13 @@ def _pingpong_kernel(
     K,
     ROWS_A: gl.constexpr,
     ROWS_B: gl.constexpr,
-    STAGES: gl.constexpr,
-    GROUP: gl.constexpr,
-    BUFFERS: gl.constexpr,
-    REGISTERS: gl.constexpr,
+    CONFIG: gl.constexpr,
 ):
     """Every num_programs-th tile; a, b and c are descriptors."""
-    stages_a = gl.allocate_shared_memory(a.dtype, [STAGES, TILE, STEP], a.layout)
-    stages_b = gl.allocate_shared_memory(b.dtype, [STAGES, TILE, STEP], b.layout)
-    staging = gl.allocate_shared_memory(c.dtype, [2 * BUFFERS, TILE, STORED_COLUMNS], c.layout)
-    full, empty = new_barriers(STAGES, 1)
-    ring = Ring(stages_a, stages_b, full, empty, STAGES)
+    BUFFERS: gl.constexpr = 2 * CONFIG.buffers
+    ring = new_ring(a, b, CONFIG)
+    staging = gl.allocate_shared_memory(c.dtype, [BUFFERS, TILE, STORED_COLUMNS], c.layout)
+    init_ring(ring, 1)
     turns = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
     for which in gl.static_range(2):
         mbarrier.init(turns.index(which), count=1)
@@ -182,12 +177,12 @@ def _pingpong_kernel(
     arguments = (c, scale_a, scale_b, ring, staging, turns, M, N, K)
     gl.warp_specialize(
         [
-            (fetch, (a, b, ring, None, M, N, K, False, False, GROUP, TILE, TILE)),
-            (_multiply_tiles, (arguments, ROWS_A, ROWS_B, GROUP, BUFFERS, 0)),
-            (_multiply_tiles, (arguments, ROWS_A, ROWS_B, GROUP, BUFFERS, 1)),
+            (fetch, (a, b, ring, None, M, N, K, False, False, CONFIG)),
+            (_multiply_tiles, (arguments, ROWS_A, ROWS_B, CONFIG, 0)),
+            (_multiply_tiles, (arguments, ROWS_A, ROWS_B, CONFIG, 1)),
         ],
         [4, 4],
-        [REGISTERS, REGISTERS],
+        [CONFIG.registers, CONFIG.registers],
     )
 
 
@@ -203,9 +198,6 @@ def launch(product: Product, config: PingpongConfig = PINGPONG) -> None:
         *product.sizes,
         ROWS_A=row_scales_a,
         ROWS_B=row_scales_b,
-        STAGES=config.stages,
-        GROUP=config.group,
-        BUFFERS=config.buffers,
-        REGISTERS=config.registers,
+        CONFIG=config,
         num_warps=4,
     )

@@ -65,14 +65,27 @@ class Ring:
 
 
 @gluon.jit
-def new_barriers(STAGES: gl.constexpr, READERS: gl.constexpr):
-    """(full, empty) barriers of a ring that so many warpgroups read."""
+def new_ring(a, b, CONFIG: gl.constexpr):
+    """A ring for boxes of the descriptors a and b."""
+    STAGES: gl.constexpr = CONFIG.stages
+    ROWS_A: gl.constexpr = a.block_type.shape[0]
+    ROWS_B: gl.constexpr = b.block_type.shape[0]
+    gl.static_assert(CONFIG.m % ROWS_A == 0 and CONFIG.n % ROWS_B == 0, "a tile has whole boxes")
+    BOXES_A: gl.constexpr = STAGES * (CONFIG.m // ROWS_A)
+    BOXES_B: gl.constexpr = STAGES * (CONFIG.n // ROWS_B)
+    stages_a = gl.allocate_shared_memory(a.dtype, [BOXES_A, ROWS_A, STEP], a.layout)
+    stages_b = gl.allocate_shared_memory(b.dtype, [BOXES_B, ROWS_B, STEP], b.layout)
     full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
     empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
-    for stage in gl.static_range(STAGES):
-        mbarrier.init(full.index(stage), count=1)
-        mbarrier.init(empty.index(stage), count=READERS)
-    return full, empty
+    return Ring(stages_a, stages_b, full, empty, STAGES)
+
+
+@gluon.jit
+def init_ring(ring, READERS: gl.constexpr):
+    """Let the barriers wait for bytes, and for so many warpgroups that read them."""
+    for stage in gl.static_range(ring.STAGES):
+        mbarrier.init(ring.full.index(stage), count=1)
+        mbarrier.init(ring.empty.index(stage), count=READERS)
 
 
 @gluon.jit
@@ -92,9 +105,7 @@ def fetch(
     K,
     SCALES_A: gl.constexpr,
     SCALES_B: gl.constexpr,
-    GROUP: gl.constexpr,
-    TILE_M: gl.constexpr,
-    TILE_N: gl.constexpr,
+    CONFIG: gl.constexpr,
 ):
     """The fetching warps: every stage of every tile, box by box, as soon as it is free.
 
@@ -102,32 +113,31 @@ def fetch(
     (descriptor of a's, of b's, boxes in shared memory of a's, of b's, offset from a step to the
     next of a's, of b's).
     """
-    BOX_A: gl.constexpr = a.block_type.shape[0]
-    BOX_B: gl.constexpr = b.block_type.shape[0]
-    gl.static_assert(TILE_M % BOX_A == 0 and TILE_N % BOX_B == 0, "a tile has whole boxes")
-    BOXES_A: gl.constexpr = TILE_M // BOX_A
-    BOXES_B: gl.constexpr = TILE_N // BOX_B
-    SCALED: gl.constexpr = (TILE_M if SCALES_A else 0) + (TILE_N if SCALES_B else 0)
-    tiles_m = gl.cdiv(M, TILE_M)
-    tiles_n = gl.cdiv(N, TILE_N)
+    ROWS_A: gl.constexpr = a.block_type.shape[0]
+    ROWS_B: gl.constexpr = b.block_type.shape[0]
+    BOXES_A: gl.constexpr = CONFIG.m // ROWS_A
+    BOXES_B: gl.constexpr = CONFIG.n // ROWS_B
+    SCALED: gl.constexpr = (CONFIG.m if SCALES_A else 0) + (CONFIG.n if SCALES_B else 0)
+    tiles_m = gl.cdiv(M, CONFIG.m)
+    tiles_n = gl.cdiv(N, CONFIG.n)
     steps = gl.cdiv(K, STEP)
     use = 0
     for tile in range(gl.program_id(0), tiles_m * tiles_n, gl.num_programs(0)):
-        tile_m, tile_n = tile_at(tile, tiles_m, tiles_n, GROUP)
+        tile_m, tile_n = tile_at(tile, tiles_m, tiles_n, CONFIG.group)
         for step in range(steps):
             stage = use % ring.STAGES
             mbarrier.wait(ring.empty.index(stage), ((use // ring.STAGES) & 1) ^ 1)
             ready = ring.full.index(stage)
-            mbarrier.expect(ready, (TILE_M + TILE_N) * STEP + 4 * SCALED)
+            mbarrier.expect(ready, (CONFIG.m + CONFIG.n) * STEP + 4 * SCALED)
             for i in gl.static_range(BOXES_A):
-                row = tile_m * TILE_M + i * BOX_A
+                row = tile_m * CONFIG.m + i * ROWS_A
                 box = BOXES_A * stage + i
                 tma.async_copy_global_to_shared(a, [row, step * STEP], ready, ring.a.index(box))
                 if SCALES_A:
                     at = [step * scales[4] + row]
                     tma.async_copy_global_to_shared(scales[0], at, ready, scales[2].index(box))
             for i in gl.static_range(BOXES_B):
-                col = tile_n * TILE_N + i * BOX_B
+                col = tile_n * CONFIG.n + i * ROWS_B
                 box = BOXES_B * stage + i
                 tma.async_copy_global_to_shared(b, [col, step * STEP], ready, ring.b.index(box))
                 if SCALES_B:
@@ -153,8 +163,9 @@ def store(values, c, row, col, staging, PENDING: gl.constexpr = 0):
 
 
 @gluon.jit
-def store_halves(values, c, row, col, staging, FIRST: gl.constexpr, BUFFERS: gl.constexpr):
-    """A part in two halves of its columns, through BUFFERS (1 or 2) buffers from FIRST on."""
+def store_halves(values, c, row, col, staging, WHICH: gl.constexpr, BUFFERS: gl.constexpr):
+    """A part in two halves of its columns, through the WHICH-th warpgroup's buffers (1 or 2)."""
+    FIRST: gl.constexpr = WHICH * BUFFERS
     rows: gl.constexpr = values.shape[0]
     half: gl.constexpr = values.shape[1] // 2
     left, right = gl.split(gl.permute(gl.reshape(values, (rows, 2, half)), (0, 2, 1)))

@@ -37,11 +37,11 @@ from kernels.gemm.hopper.pipeline import (
     PART_COLUMNS,
     PART_ROWS,
     STEP,
-    Ring,
     box_descriptor,
     check_registers,
     fetch,
-    new_barriers,
+    init_ring,
+    new_ring,
     start_product,
     store_halves,
     wait_until_full,
@@ -192,30 +192,27 @@ def _sum_two_parts(
 def _multiply_parts(
     arguments,
     ROWS_B: gl.constexpr,
-    GROUP: gl.constexpr,
-    TILE_M: gl.constexpr,
-    TILE_N: gl.constexpr,
-    BUFFERS: gl.constexpr,
+    CONFIG: gl.constexpr,
     WHICH: gl.constexpr,
 ):
     """A multiplying warpgroup: the WHICH-th 64 rows of every tile."""
     c, ring, staged_a, staged_b, squares, staging, M, N, K = arguments
     LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, PART_COLUMNS, 32])
-    BOXES_A: gl.constexpr = TILE_M // PART_ROWS
-    FIRST: gl.constexpr = WHICH * BUFFERS
-    tiles_m = gl.cdiv(M, TILE_M)
-    tiles_n = gl.cdiv(N, TILE_N)
+    BOXES_A: gl.constexpr = CONFIG.m // PART_ROWS
+    BUFFERS: gl.constexpr = CONFIG.buffers
+    tiles_m = gl.cdiv(M, CONFIG.m)
+    tiles_n = gl.cdiv(N, CONFIG.n)
     steps = gl.cdiv(K, STEP)
     use = 0
     for tile in range(gl.program_id(0), tiles_m * tiles_n, gl.num_programs(0)):
-        tile_m, tile_n = tile_at(tile, tiles_m, tiles_n, GROUP)
-        row, col = tile_m * TILE_M + WHICH * PART_ROWS, tile_n * TILE_N
-        if TILE_N > PART_COLUMNS:
+        tile_m, tile_n = tile_at(tile, tiles_m, tiles_n, CONFIG.group)
+        row, col = tile_m * CONFIG.m + WHICH * PART_ROWS, tile_n * CONFIG.n
+        if CONFIG.n > PART_COLUMNS:
             first, second = _sum_two_parts(
                 ring, staged_a, staged_b, squares, use, col, N, steps, ROWS_B, LAYOUT, WHICH
             )
-            store_halves(first, c, row, col, staging, FIRST, BUFFERS)
-            store_halves(second, c, row, col + PART_COLUMNS, staging, FIRST, BUFFERS)
+            store_halves(first, c, row, col, staging, WHICH, BUFFERS)
+            store_halves(second, c, row, col + PART_COLUMNS, staging, WHICH, BUFFERS)
         else:
             total = _sum_one_part(
                 ring,
@@ -231,7 +228,7 @@ def _multiply_parts(
                 LAYOUT,
                 WHICH,
             )
-            store_halves(total, c, row, col, staging, FIRST, BUFFERS)
+            store_halves(total, c, row, col, staging, WHICH, BUFFERS)
         use += steps
     tma.store_wait(0)
 
@@ -250,29 +247,21 @@ def _staged_scales_kernel(
     STRIDE_B_ROW,
     STRIDE_B_STEP,
     ROWS_B: gl.constexpr,
-    STAGES: gl.constexpr,
-    GROUP: gl.constexpr,
-    REGISTERS: gl.constexpr,
-    TILE_M: gl.constexpr,
-    TILE_N: gl.constexpr,
-    BUFFERS: gl.constexpr,
+    CONFIG: gl.constexpr,
 ):
     """Every num_programs-th tile; a, b, c and scales per row (flat, by columns) are descriptors."""
-    GROUPS: gl.constexpr = TILE_M // PART_ROWS
-    BOXES_A: gl.constexpr = STAGES * GROUPS
-    BOXES_B: gl.constexpr = STAGES * (TILE_N // PART_COLUMNS)
+    GROUPS: gl.constexpr = CONFIG.m // PART_ROWS
+    BOXES_A: gl.constexpr = CONFIG.stages * GROUPS
+    BOXES_B: gl.constexpr = CONFIG.stages * (CONFIG.n // PART_COLUMNS)
+    BUFFERS: gl.constexpr = GROUPS * CONFIG.buffers
     # one box where nothing is read from there
     SCALE_BOXES_B: gl.constexpr = BOXES_B if ROWS_B else 1
     LAYOUT: gl.constexpr = scale_a.layout
-    stages_a = gl.allocate_shared_memory(a.dtype, [BOXES_A, PART_ROWS, STEP], a.layout)
-    stages_b = gl.allocate_shared_memory(b.dtype, [BOXES_B, PART_COLUMNS, STEP], b.layout)
+    ring = new_ring(a, b, CONFIG)
     staged_a = gl.allocate_shared_memory(gl.float32, [BOXES_A, PART_ROWS], LAYOUT)
     staged_b = gl.allocate_shared_memory(gl.float32, [SCALE_BOXES_B, PART_COLUMNS], LAYOUT)
-    staging = gl.allocate_shared_memory(
-        c.dtype, [GROUPS * BUFFERS, PART_ROWS, STORED_COLUMNS], c.layout
-    )
-    full, empty = new_barriers(STAGES, GROUPS)
-    ring = Ring(stages_a, stages_b, full, empty, STAGES)
+    staging = gl.allocate_shared_memory(c.dtype, [BUFFERS, PART_ROWS, STORED_COLUMNS], c.layout)
+    init_ring(ring, GROUPS)
     fence_async_shared()
     scales = (scale_a, scale_b, staged_a, staged_b, STRIDE_A_STEP, STRIDE_B_STEP)
     squares = (scale_b, STRIDE_B_ROW, STRIDE_B_STEP)
@@ -281,23 +270,23 @@ def _staged_scales_kernel(
     if GROUPS == 2:
         gl.warp_specialize(
             [
-                (fetch, (a, b, ring, scales, M, N, K, True, ROWS_B, GROUP, TILE_M, TILE_N)),
-                (_multiply_parts, (arguments, ROWS_B, GROUP, TILE_M, TILE_N, BUFFERS, 0)),
-                (_multiply_parts, (arguments, ROWS_B, GROUP, TILE_M, TILE_N, BUFFERS, 1)),
+                (fetch, (a, b, ring, scales, M, N, K, True, ROWS_B, CONFIG)),
+                (_multiply_parts, (arguments, ROWS_B, CONFIG, 0)),
+                (_multiply_parts, (arguments, ROWS_B, CONFIG, 1)),
             ],
             [4, 4],
-            [REGISTERS, REGISTERS],
+            [CONFIG.registers, CONFIG.registers],
         )
     else:
         gl.warp_specialize(
             [
-                (fetch, (a, b, ring, scales, M, N, K, True, ROWS_B, GROUP, TILE_M, TILE_N)),
-                (_multiply_parts, (arguments, ROWS_B, GROUP, TILE_M, TILE_N, BUFFERS, 0)),
-                (_multiply_parts, (arguments, ROWS_B, GROUP, TILE_M, TILE_N, BUFFERS, 1)),
-                (_multiply_parts, (arguments, ROWS_B, GROUP, TILE_M, TILE_N, BUFFERS, 2)),
+                (fetch, (a, b, ring, scales, M, N, K, True, ROWS_B, CONFIG)),
+                (_multiply_parts, (arguments, ROWS_B, CONFIG, 0)),
+                (_multiply_parts, (arguments, ROWS_B, CONFIG, 1)),
+                (_multiply_parts, (arguments, ROWS_B, CONFIG, 2)),
             ],
             [4, 4, 4],
-            [REGISTERS, REGISTERS, REGISTERS],
+            [CONFIG.registers, CONFIG.registers, CONFIG.registers],
         )
 
 
@@ -317,12 +306,7 @@ def launch(product: Product, config: StagedScalesConfig, *, rows_b: bool) -> Non
         scale_a.stride(1),
         *scale_b.stride(),
         ROWS_B=rows_b,
-        STAGES=config.stages,
-        GROUP=config.group,
-        REGISTERS=config.registers,
-        TILE_M=config.m,
-        TILE_N=config.n,
-        BUFFERS=config.buffers,
+        CONFIG=config,
         num_warps=4,
     )
 

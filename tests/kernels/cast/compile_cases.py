@@ -81,8 +81,7 @@ class CastTypes:
         block = [config.cols, config.rows]
         types = more.pop("types", {})
         types["target"] = f"tensordesc<{FP8[self.target][0]}{block},{config.transposed_layout!r}>"
-        shared = {"C": config.columns_per_thread, "GROUP": config.group}
-        constants = constants | shared | {"num_warps": config.num_warps}
+        constants = constants | {"CONFIG": config}
         return self.case(
             kernel,
             config.num_warps,

@@ -13,7 +13,7 @@ from kernels.gather import flags, product
 from kernels.gather.configs import FLAG_SPACING
 from kernels.gemm.tile_choice import GemmConfig
 from tests.kernels.compile_case import Case
-from tests.kernels.gemm.compile_cases import LARGE, product_case, tiles
+from tests.kernels.gemm.compile_cases import LARGE, plain_case, tile_descriptors
 
 SMALLER = tuple(arch for arch in ARCHITECTURES if arch not in LARGE)
 PORTABLE = tuple(WITHOUT_TENSOR_MEMORY_UNIT)  # they wait by atomics
@@ -38,23 +38,16 @@ def _products(
     kernel, scaled = product._gathered_kernel, kind == "fp8e4nv"
     scales = ("scale_a", "scale_b")
     for config in table:
-        descriptors, constants = tiles(config, kernel, (kind, kind), names=("a", "w"))
+        descriptors = tile_descriptors(config, (kind, kind), names=("a", "w"))
         descriptors |= dict.fromkeys(("flags", "state"), "*i32") | dict.fromkeys(SIZES, "i32")
-        constants |= {
+        constants = {
             **({} if scaled else dict.fromkeys(scales)),
             "SPACING": FLAG_SPACING,
             "SCALED": scaled,
             "WIDEN": False,
             "PTX": not set(gpus) & set(PORTABLE),
         }
-        case = product_case(
-            kernel,
-            descriptors,
-            constants,
-            num_warps=config.num_warps,
-            num_stages=config.num_stages,
-            architectures=gpus,
-        )
+        case = plain_case(kernel, config, descriptors, constants, gpus)
         yield f"gathered_{kind}_{config.m}x{config.n}x{config.k}_{gpus[0]}", case
 
 

@@ -64,26 +64,30 @@ def product_case(kernel: Any, signature: dict[str, str], constants: Any, **more:
     )
 
 
-def tiles(
-    config: GemmConfig, kernel: Any, types: tuple[str, str], names: tuple[str, str] = ("a", "b")
-) -> tuple[dict[str, str], dict[str, Any]]:
-    """(descriptors, constants) of a persistent product in plain Triton."""
+def tile_descriptors(
+    config: GemmConfig, types: tuple[str, str], names: tuple[str, str] = ("a", "b")
+) -> dict[str, str]:
+    """Types of the descriptors of a persistent product in plain Triton."""
     left, right = names
-    descriptors = {
+    return {
         left: f"tensordesc<{types[0]}[{config.m},{config.k}]>",
         right: f"tensordesc<{types[1]}[{config.n},{config.k}]>",
         "c": f"tensordesc<bf16[{config.m},{config.n // config.parts}]>",
     }
-    constants = {
-        "BLOCK_M": config.m,
-        "BLOCK_N": config.n,
-        "BLOCK_K": config.k,
-        "PARTS": config.parts,
-        "GROUP": config.group,
-        "FLAT": config.flat,
-        "PROGRAMS": 132,
-    }
-    return descriptors, {k: v for k, v in constants.items() if k in kernel.arg_names}
+
+
+def plain_case(
+    kernel: Any, config: GemmConfig, descriptors: dict[str, str], constants: Any, gpus: Any
+) -> Case:
+    """A persistent product in plain Triton."""
+    return product_case(
+        kernel,
+        descriptors,
+        constants | {"CONFIG": config, "PROGRAMS": 132},
+        num_warps=config.num_warps,
+        num_stages=config.num_stages,
+        architectures=gpus,
+    )
 
 
 def _axiswise(
@@ -103,30 +107,16 @@ def _axiswise_case(
     gpus: tuple[Architecture, ...],
     types: tuple[str, str] = ("e4m3", "e4m3"),
 ) -> Case:
-    kernel = axiswise._gemm_kernel
-    descriptors, constants = tiles(config, kernel, (FP8[types[0]][0], FP8[types[1]][0]))
-    return product_case(
-        kernel,
-        descriptors,
-        constants | {"ROWS_A": rows, "ROWS_B": rows, "PROMOTE": promote},
-        num_warps=config.num_warps,
-        num_stages=config.num_stages,
-        architectures=gpus,
-    )
+    descriptors = tile_descriptors(config, (FP8[types[0]][0], FP8[types[1]][0]))
+    constants = {"ROWS_A": rows, "ROWS_B": rows, "PROMOTE": promote}
+    return plain_case(axiswise._gemm_kernel, config, descriptors, constants, gpus)
 
 
 def _blockwise(table: Sequence[GemmConfig], gpus: tuple[Architecture, ...]) -> Cases:
     kernel, names = blockwise._blockwise_kernel, {False: "strips", True: "squares"}
     for config, a, b in itertools.product(table, BOOLEANS, BOOLEANS):
-        descriptors, constants = tiles(config, kernel, ("fp8e4nv", "fp8e4nv"))
-        case = product_case(
-            kernel,
-            descriptors,
-            constants | {"SQUARE_A": a, "SQUARE_B": b},
-            num_warps=config.num_warps,
-            num_stages=config.num_stages,
-            architectures=gpus,
-        )
+        descriptors = tile_descriptors(config, ("fp8e4nv", "fp8e4nv"))
+        case = plain_case(kernel, config, descriptors, {"SQUARE_A": a, "SQUARE_B": b}, gpus)
         yield f"gemm_blocks_{config.m}x{config.n}_{names[a]}_{names[b]}_{config.num_stages}", case
 
 
@@ -186,10 +176,7 @@ def _cooperative() -> Cases:
                 "BLOCKS": blocks,
                 "ROWS_A": rows,
                 "ROWS_B": rows and not blocks,
-                "STAGES": config.stages,
-                "GROUP": config.group,
-                "REGISTERS": config.registers,
-                "TILE_N": config.n,
+                "CONFIG": config,
             }
             kind = "axiswise" if rows else "tensorwise"
             kernel = cooperative._cooperative_kernel
@@ -203,10 +190,7 @@ def _pingpong() -> Cases:
         constants = {
             "ROWS_A": rows,
             "ROWS_B": rows,
-            "STAGES": config.stages,
-            "GROUP": config.group,
-            "BUFFERS": config.buffers,
-            "REGISTERS": config.registers,
+            "CONFIG": config,
         }
         name = f"gemm_pingpong_{'axiswise' if rows else 'tensorwise'}{types}"
         boxes = {"a": a, "b": e4m3, "c": c}
@@ -223,15 +207,7 @@ def _staged_scales() -> Cases:
     of_rows = {"scale_b": f"tensordesc<fp32[128],{staged_scales.SCALES_LAYOUT!r}>"}
     squares = [(config, False) for config in staged_scales.SQUARES]
     for config, rows in [*squares, *((config, True) for config in staged_scales.STRIPS)]:
-        constants = {
-            "ROWS_B": rows,
-            "STAGES": config.stages,
-            "GROUP": config.group,
-            "REGISTERS": config.registers,
-            "TILE_M": config.m,
-            "TILE_N": config.n,
-            "BUFFERS": config.buffers,
-        }
+        constants = {"ROWS_B": rows, "CONFIG": config}
         kernel = staged_scales._staged_scales_kernel
         descriptors = boxes | of_rows if rows else boxes
         name = f"gemm_large_blocks_{config.m}x{config.n}{'_rows' if rows else ''}"
