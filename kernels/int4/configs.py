@@ -1,219 +1,287 @@
-"""Configurations of the int4 kernels as data; the compile test walks them.
+"""How an int4 product is cut into blocks: the configurations of each kernel, and what they need.
 
-INT4_TABLE was filled from measurements on an H200 of 2026-11-21: bf16, symmetric weights, groups of
-128 (of 64 too at [3584, 8192] and, for 16 tokens, [28672, 8192]), launches plain and chained
-(programmatic dependent launch), graphs over weights that do not stay in the L2 cache, of
-
-    [3584, 8192]     1, 4, 8, 16, 32 and 64 tokens
-    [28672, 8192]    1, 8, 16, 32 and 64 tokens
-    [4096, 14336], [5120, 8192], [8192, 28672], [10240, 8192]    1, 16, 32 and 64 tokens
-    [8192, 3584]     1, 16 and 64 tokens
-
-kernels.int4.plans.choose takes, of a row, the first configuration of int4_direct that fits, or the
-one of int4_staged whose time by kernels.int4.costs is least. Not measured, and taken from the
-nearest of these: other sizes and numbers of tokens, groups of 32 and of a whole row, zero points,
-fp16. `otherwise` is for sizes that `configs` do not divide; INT4_PLAIN was never timed.
+No kernel is launched here and none imported, so that configurations can be checked on any machine.
+Which configuration runs says kernels.int4.table.
 """
 
 from dataclasses import dataclass
 from typing import Final
 
+import torch
+import triton
+
+from kernels.common.architecture import SHARED_MEMORY_LIMIT
+from kernels.common.constants import KernelConstants
+from kernels.int4.packing import UNIT_COLUMNS, UNIT_ROWS, Int4Weights
+
+# How kernels.int4.direct removes the zero point.
+CHAIN: Final = 0
+CENTRE: Final = 1
+ZEROS: Final = 2
+# How kernels.int4.staged multiplies.
+MATRIX: Final = {"sync": 0, "group": 1, "overlapped": 2}
+# Units of activations that a warp of kernels.int4.direct keeps in registers without spilling, per
+# token tile (the compile tests walk them).
+MOST_UNITS: Final = {8: 8, 16: 2}
+_BETWEEN_BUFFERS: Final = 1024  # bytes that aligning the buffers can cost
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Int4PlainConfig:
-    """Blocks of 16 * row_tiles rows x token_tile tokens, K cut in `split` parts."""
+class BlockConfig:
+    """A product in blocks of rows x tokens x a part of K.
 
-    row_tiles: int
+    token_tile  tokens of a block
+    split       parts of K that go to different blocks
+    """
+
     token_tile: int
     split: int
     num_warps: int
 
+    @property
+    def block_rows(self) -> int:
+        """Rows of a block."""
+        raise NotImplementedError
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Int4DirectConfig:
-    """kernels.int4.direct: each warp owns a slice of K and streams its weights to registers.
+    def fits(self, weights: Int4Weights) -> bool:  # noqa: ARG002 (of the kernels in Gluon)
+        """Whether rows and K divide evenly among blocks and warps, which have room for them."""
+        return True
 
-    row_tiles   tiles of 16 rows a block works through, one after another
-    split       parts of K that go to different blocks; another `num_warps` parts go to the warps
-    depth       tiles whose weights are in flight at once
-    token_tile  8 or 16
+    def grid(self, weights: Int4Weights, tokens: int) -> tuple[int, int, int]:
+        """Blocks: (rows, tokens, parts of K)."""
+        down = triton.cdiv(tokens, self.token_tile)
+        return triton.cdiv(weights.padded_rows, self.block_rows), down, self.split
+
+    def workspace_sizes(self, weights: Int4Weights, tokens: int) -> tuple[int, int]:
+        """(fp32 partial sums, counters) that the product needs in its workspace."""
+        across, down, split = self.grid(weights, tokens)
+        if split == 1:
+            return 0, 0
+        rows = triton.next_power_of_2(self.block_rows)
+        return across * down * split * rows * self.token_tile, across * down
+
+
+@dataclass(frozen=True, slots=True)
+class PlainConstants:
+    """What kernels.int4.plain is compiled for.
+
+    piece   columns multiplied at once: 32 or 64
+    group   columns per scale, 0 for one per row
     """
 
     row_tiles: int
-    split: int
-    num_warps: int
-    depth: int
     token_tile: int
+    split: int
+    piece: int
+    group: int
+    has_zeros: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Int4StagedConfig:
+class Int4PlainConfig(BlockConfig):
+    """kernels.int4.plain: blocks of 16 * row_tiles rows; it fits any weights."""
+
+    row_tiles: int
+
+    @property
+    def block_rows(self) -> int:
+        """Rows of a block."""
+        return UNIT_ROWS * self.row_tiles
+
+    def constants(self, k: int, group: int, *, zeros: bool) -> PlainConstants:
+        """What the kernel is compiled for, of weights of this kind."""
+        return PlainConstants(
+            row_tiles=self.row_tiles,
+            token_tile=self.token_tile,
+            split=self.split,
+            piece=32 if group == 32 else 64,
+            group=0 if group == k else group,
+            has_zeros=zeros,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DirectConstants(KernelConstants):
+    """What kernels.int4.direct is compiled for.
+
+    k                the columns of all weights
+    groups_per_unit  scales per 128 columns; 0 for one per row
+    remove           the zero point: CHAIN, CENTRE or ZEROS
+    units            of 128 columns that a warp works on
+    """
+
+    k: int
+    groups_per_unit: int
+    remove: int
+    row_tiles: int
+    token_tile: int
+    split: int
+    units: int
+    depth: int
+    warps: int
+
+    @property
+    def padded_tiles(self) -> int:
+        """row_tiles, rounded up to a power of two."""
+        return triton.next_power_of_2(self.row_tiles)
+
+    @property
+    def groups(self) -> int:
+        """Scales of a row."""
+        return max(1, self.groups_per_unit * self.k // UNIT_COLUMNS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Int4DirectConfig(BlockConfig):
+    """kernels.int4.direct: each warp owns a slice of K and streams its weights to registers.
+
+    row_tiles   tiles of 16 rows a block works through, one after another
+    depth       tiles whose weights are in flight at once
+    token_tile  8 or 16
+
+    K is cut in `split` parts, and each of these among the warps.
+    """
+
+    row_tiles: int
+    depth: int
+
+    def __post_init__(self) -> None:
+        """The kernel joins the sums of up to 8 tiles."""
+        assert self.token_tile in MOST_UNITS
+        assert 1 <= self.row_tiles <= 8
+
+    @property
+    def block_rows(self) -> int:
+        """Rows of a block."""
+        return UNIT_ROWS * self.row_tiles
+
+    def fits(self, weights: Int4Weights) -> bool:
+        """Whether tiles and units divide evenly, and a warp has registers for its units."""
+        if weights.group == 32 and self.token_tile > 8:  # masks, and no registers for them
+            return False
+        units, tiles = weights.k // UNIT_COLUMNS, weights.padded_rows // UNIT_ROWS
+        warps = self.split * self.num_warps
+        has_registers = units <= MOST_UNITS[self.token_tile] * warps
+        return units % warps == 0 and has_registers and tiles % self.row_tiles == 0
+
+    def constants(self, k: int, group: int, dtype: torch.dtype, *, zeros: bool) -> DirectConstants:
+        """What the kernel is compiled for, of weights of this kind."""
+        per_unit = groups_per_unit(k, group)
+        # with groups of 32 a correction costs as much as the subtractions it saves
+        symmetric = CHAIN if dtype == torch.bfloat16 and per_unit != 4 else CENTRE
+        return DirectConstants(
+            k=k,
+            groups_per_unit=per_unit,
+            remove=ZEROS if zeros else symmetric,
+            row_tiles=self.row_tiles,
+            token_tile=self.token_tile,
+            split=self.split,
+            units=k // UNIT_COLUMNS // self.split // self.num_warps,
+            depth=min(self.depth, self.row_tiles),
+            warps=self.num_warps,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class StagedConstants(KernelConstants):
+    """What kernels.int4.staged is compiled for.
+
+    units            of 128 columns in a block's part of K
+    groups_per_unit  scales per 128 columns; 0 for one per row
+    unroll           units per slot of the ring
+    matrix           a value of MATRIX
+    """
+
+    units: int
+    groups_per_unit: int
+    has_zeros: bool
+    rows: int
+    token_tile: int
+    split: int
+    stages: int
+    unroll: int
+    matrix: int
+    warps: int
+
+    @property
+    def slice_columns(self) -> int:
+        """Columns of the activations that are multiplied at once."""
+        return 32 if self.groups_per_unit == 4 else 64
+
+    @property
+    def slices(self) -> int:
+        """Slices of the activations in a unit: products that it takes."""
+        return UNIT_COLUMNS // self.slice_columns
+
+    @property
+    def slot_bytes(self) -> int:
+        """Bytes of weights and activations in a slot of the ring."""
+        return self.unroll * (self.rows * 64 + self.token_tile * 256)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Int4StagedConfig(BlockConfig):
     """kernels.int4.staged: weights and activations pass through a ring in shared memory.
 
     rows        rows of a block: 64, 128 or 256
-    split       parts of K that go to different blocks
     stages      slots of the ring
     unroll      units of 128 columns per slot
-    token_tile  tokens of a block: 8 to 128, a power of two
+    token_tile  8 to 128, a power of two
     matrix      how it multiplies: "sync" (mma.sync), "group" (wgmma), "overlapped" (wgmma, the next
                 unit is dequantised meanwhile)
     """
 
     rows: int
-    split: int
-    num_warps: int
     stages: int
     unroll: int
-    token_tile: int
     matrix: str
+
+    def __post_init__(self) -> None:
+        """wgmma takes 64 rows and columns in powers of two."""
+        assert self.rows in (64, 128, 256)
+        assert self.token_tile in (8, 16, 32, 64, 128)
+        assert self.matrix in MATRIX
+
+    @property
+    def block_rows(self) -> int:
+        """Rows of a block."""
+        return self.rows
+
+    def fits(self, weights: Int4Weights) -> bool:
+        """Whether rows and slots divide evenly, and shared memory has room for the ring."""
+        units = weights.k // UNIT_COLUMNS
+        if units % (self.split * self.unroll) or weights.padded_rows % self.rows:
+            return False
+        needed = self.shared_bytes(weights.k, weights.group, zeros=weights.zeros is not None)
+        return needed <= SHARED_MEMORY_LIMIT[90]
+
+    def constants(self, k: int, group: int, *, zeros: bool) -> StagedConstants:
+        """What the kernel is compiled for, of weights of this kind."""
+        units = k // UNIT_COLUMNS // self.split
+        return StagedConstants(
+            units=units,
+            groups_per_unit=groups_per_unit(k, group),
+            has_zeros=zeros,
+            rows=self.rows,
+            token_tile=self.token_tile,
+            split=self.split,
+            stages=min(self.stages, units // self.unroll),
+            unroll=self.unroll,
+            matrix=MATRIX[self.matrix],
+            warps=self.num_warps,
+        )
+
+    def shared_bytes(self, k: int, group: int, *, zeros: bool) -> int:
+        """Most shared memory of a block: ring, scales, zero points, barriers."""
+        c = self.constants(k, group, zeros=zeros)
+        groups = triton.next_power_of_2(max(1, c.units * c.groups_per_unit))
+        scales = 2 * groups * self.rows * (2 if zeros else 1)
+        return c.stages * (c.slot_bytes + 8) + scales + _BETWEEN_BUFFERS
 
 
 Int4Config = Int4PlainConfig | Int4DirectConfig | Int4StagedConfig
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Int4Row:
-    """A row of the table: the products it is for, and how to run them.
-
-    most_tokens   tokens, up to
-    least_group   columns of a group, from
-    most_weights  rows * k, up to
-    configs       of int4_direct in the order of preference, or of int4_staged to choose from
-    otherwise     the same, where none of `configs` fits
-    """
-
-    most_tokens: int
-    least_group: int = 0
-    most_weights: int = 1 << 62
-    configs: tuple[Int4Config, ...]
-    otherwise: tuple[Int4Config, ...] = ()
-
-
-def _direct(
-    row_tiles: int, depth: int, token_tile: int, *cuts: tuple[int, int]
-) -> tuple[Int4DirectConfig, ...]:
-    """One configuration per (split, warps) that K may divide by, the preferred one first."""
-    return tuple(
-        Int4DirectConfig(
-            row_tiles=row_tiles, split=split, num_warps=warps, depth=depth, token_tile=token_tile
-        )
-        for split, warps in cuts
-    )
-
-
-def _staged(
-    block: tuple[int, int, int], ring: tuple[int, int], *splits: int, matrix: str = "sync"
-) -> tuple[Int4StagedConfig, ...]:
-    """One configuration per number of splits that K may divide by.
-
-    block  (rows, tokens, warps)
-    ring   (stages, unroll)
-    """
-    return tuple(
-        Int4StagedConfig(
-            rows=block[0],
-            split=split,
-            num_warps=block[2],
-            stages=ring[0],
-            unroll=ring[1],
-            token_tile=block[1],
-            matrix=matrix,
-        )
-        for split in splits
-    )
-
-
-def _first(preferred: tuple[int, int]) -> tuple[tuple[int, int], ...]:
-    """The cuts of K, (split, warps), with another one in front."""
-    return (preferred, *(cut for cut in _CUTS if cut != preferred))
-
-
-_CUTS: Final = ((1, 8), (1, 4), (2, 8), (2, 4), (4, 8), (4, 4), (8, 8), (1, 2), (1, 1))
-# Weights, rows * k, up to which int4_direct was the fastest, or within 9 %: [4096, 14336], not
-# [10240, 8192], where blocks of 128 rows were; chained with 16 tokens [3584, 8192], whose 128
-# blocks all run at once.
-_MIDDLE: Final = 1 << 26
-_SMALL: Final = 1 << 25
-_SPLITS: Final = (2, 4, 1)
-_ODD_SPLITS: Final = (4, 2, 3, 5, 7, 1)
-
-# Rings of unroll 1 are for a K that is an odd multiple of 128.
-_ROWS_128_8: Final = _staged((128, 8, 4), (3, 2), *_SPLITS)
-_ROWS_64_8: Final = _staged((64, 8, 4), (4, 2), *_SPLITS)
-_SHORT_8: Final = _staged((64, 8, 4), (8, 1), *_ODD_SPLITS)
-_ROWS_128_16: Final = _staged((128, 16, 4), (3, 2), *_SPLITS)
-_ROWS_64_16: Final = _staged((64, 16, 4), (4, 2), *_SPLITS, matrix="group")
-_SHORT_16: Final = _staged((64, 16, 4), (8, 1), *_ODD_SPLITS)
-_LONG_32: Final = _staged((64, 32, 4), (2, 4), *_SPLITS, matrix="overlapped")
-_ROWS_64_32: Final = _staged((64, 32, 4), (2, 2), *_SPLITS, matrix="overlapped")
-_SHORT_32: Final = _staged((64, 32, 4), (8, 1), *_ODD_SPLITS, matrix="group")
-_LONG_64: Final = _staged((64, 64, 4), (2, 4), *_SPLITS, matrix="overlapped")
-_ROWS_64_64: Final = _staged((64, 64, 4), (2, 2), *_SPLITS, matrix="overlapped")
-_SHORT_64: Final = _staged((64, 64, 4), (8, 1), *_ODD_SPLITS, matrix="group")
-
-_UP_TO_8: Final = Int4Row(most_tokens=8, configs=_ROWS_128_8, otherwise=_ROWS_64_8 + _SHORT_8)
-_UP_TO_16: Final = Int4Row(most_tokens=16, configs=_ROWS_128_16 + _ROWS_64_16, otherwise=_SHORT_16)
-_MORE: Final = (
-    # with groups of 32 and zero points the overlapped product spills
-    Int4Row(
-        most_tokens=1 << 30, least_group=64, configs=_LONG_64 + _ROWS_64_64, otherwise=_SHORT_64
-    ),
-    Int4Row(most_tokens=1 << 30, configs=_SHORT_64),
-)
-_CUTS_16: Final = ((4, 8), (2, 8))
-
-# kernels.int4.gemm on sm_90, by whether the launch is chained: the first row that a product belongs
-# to and that has a configuration which fits.
-INT4_TABLE: Final[dict[bool, tuple[Int4Row, ...]]] = {
-    False: (
-        Int4Row(
-            most_tokens=8,
-            least_group=128,
-            most_weights=_MIDDLE,
-            configs=_direct(2, 2, 8, *_first((2, 8))),
-        ),
-        Int4Row(most_tokens=4, most_weights=_MIDDLE, configs=_direct(1, 1, 8, *_CUTS)),
-        Int4Row(most_tokens=8, most_weights=_MIDDLE, configs=_ROWS_64_8, otherwise=_SHORT_8),
-        _UP_TO_8,
-        _UP_TO_16,
-        Int4Row(most_tokens=32, configs=_LONG_32 + _ROWS_64_32, otherwise=_SHORT_32),
-        *_MORE,
-    ),
-    True: (
-        Int4Row(
-            most_tokens=8,
-            least_group=128,
-            most_weights=_MIDDLE,
-            # A K of 3584, which the first does not divide, was faster two tiles at a time. With
-            # eight units a warp that would spill; the first takes what would have eight.
-            configs=_direct(1, 1, 8, (2, 4))
-            + _direct(2, 2, 8, (1, 4))
-            + _direct(1, 1, 8, *_first((2, 4))[1:]),
-        ),
-        Int4Row(
-            most_tokens=8,
-            most_weights=_MIDDLE,
-            configs=_direct(1, 1, 8, *_CUTS),
-            otherwise=_ROWS_64_8 + _SHORT_8,
-        ),
-        _UP_TO_8,
-        Int4Row(
-            most_tokens=16,
-            least_group=128,
-            most_weights=_SMALL,
-            configs=_direct(7, 4, 16, *_CUTS_16),
-        ),
-        Int4Row(most_tokens=16, most_weights=_SMALL, configs=_direct(7, 7, 16, *_CUTS_16)),
-        _UP_TO_16,
-        Int4Row(most_tokens=32, configs=_LONG_32, otherwise=_ROWS_64_32 + _SHORT_32),
-        *_MORE,
-    ),
-}
-
-
-def _plain(token_tile: int, row_tiles: int) -> Int4PlainConfig:
-    return Int4PlainConfig(row_tiles=row_tiles, token_tile=token_tile, split=1, num_warps=4)
-
-
-# kernels.int4.plain, by tokens. Four row tiles of 64 tokens would spill on sm_80.
-INT4_PLAIN: Final = (_plain(16, 4), _plain(32, 4), _plain(64, 2))
+def groups_per_unit(k: int, group: int) -> int:
+    """Groups of columns in a unit of 128; 0 for one scale per row."""
+    return 0 if group == k else UNIT_COLUMNS // group

@@ -7,20 +7,16 @@ x [tokens, k] and out [tokens, rows] are contiguous; weights come from kernels.i
 of 32, 64, 128 or the whole row, symmetric (zero 8) or with zero points, k a multiple of 128, any
 number of rows and tokens. Sums are fp32, taken in a fixed order: equal inputs give equal bits.
 
-Which kernel runs: on sm_90 what kernels.int4.plans.choose takes from INT4_TABLE (Gluon with inline
-PTX); on every other architecture, in the interpreter, and where none fits,
-kernels.int4.plain. Only the former was tuned, on an H200, apart for plain and chained launches.
+Which kernel runs: on sm_90 what kernels.int4.table chooses (Gluon with inline PTX); on every other
+architecture, in the interpreter, and where none fits, kernels.int4.plain. Only the former was
+tuned, on an H200, separately for plain and chained launches.
 """
 
 import torch
 from triton import knobs
 
-from kernels.common.architecture import compute_units
-from kernels.int4 import direct as int4_direct
-from kernels.int4 import plain as int4_plain
-from kernels.int4 import plans as int4_plans
-from kernels.int4 import staged as int4_staged
-from kernels.int4 import workspace as int4_workspace
+from kernels.common.architecture import compute_units, is_hopper
+from kernels.int4 import direct, plain, splits, staged, table
 from kernels.int4.configs import Int4Config, Int4DirectConfig, Int4PlainConfig
 from kernels.int4.packing import (
     SCALE_DTYPES,
@@ -31,7 +27,7 @@ from kernels.int4.packing import (
     dequantise,
     unpack,
 )
-from kernels.int4.workspace import Workspace
+from kernels.int4.splits import Workspace
 
 
 def int4_gemm(
@@ -46,7 +42,7 @@ def int4_gemm(
     """The product [tokens, rows], in the dtype of x.
 
     out        where to write it; allocated by default
-    workspace  where splits of K meet; the device's own by default, see kernels.int4.workspace
+    workspace  where splits of K meet; the device's own by default, see kernels.int4.splits
     chained    programmatic dependent launch (sm_90): starts while the kernel before it still runs,
                and reads weights, scales and zero points before that has ended; so it must not be
                the one that writes them
@@ -54,7 +50,7 @@ def int4_gemm(
 
     Safe in a CUDA graph, once the same product ran outside of one (or with a workspace). Raises
     ValueError, before anything runs, for tensors of another type, shape, place or alignment and
-    for a config that does not fit; RuntimeError as kernels.int4.workspace.cached does.
+    for a config that does not fit; RuntimeError as kernels.int4.splits.cached does.
     """
     check_weights(weights)
     check_activations(x, weights)
@@ -63,16 +59,16 @@ def int4_gemm(
     check_out(out, x, weights)
     config = config or default_config(x, weights, chained=chained)
     check_config(config, x, weights, chained)
-    needed = int4_plans.needs(config, weights, x.shape[0])
+    needed = config.workspace_sizes(weights, x.shape[0])
     if workspace is None:
-        workspace = int4_workspace.cached(*needed, x.device)
+        workspace = splits.cached(*needed, x.device)
     check_workspace(workspace, needed, x)
     if isinstance(config, Int4PlainConfig):
-        int4_plain.launch(config, x, weights, out, workspace)
+        plain.launch(config, x, weights, out, workspace)
     elif isinstance(config, Int4DirectConfig):
-        int4_direct.launch(config, x, weights, out, workspace, chained)
+        direct.launch(config, x, weights, out, workspace, chained)
     else:
-        int4_staged.launch(config, x, weights, out, workspace, chained)
+        staged.launch(config, x, weights, out, workspace, chained)
     return out
 
 
@@ -85,15 +81,8 @@ def default_config(x: torch.Tensor, weights: Int4Weights, *, chained: bool = Fal
     """The configuration that int4_gemm takes for these arguments on x's device."""
     if is_hopper(x):
         units = compute_units(x)
-        return int4_plans.choose(weights, x.shape[0], chained=chained, units=units)
-    return int4_plans.plain(x.shape[0])
-
-
-def is_hopper(x: torch.Tensor) -> bool:
-    """Whether x lies on a GPU that runs the kernels in Gluon: compute capability 9.0."""
-    if not x.is_cuda or torch.version.hip is not None:
-        return False
-    return torch.cuda.get_device_capability(x.device) == (9, 0)
+        return table.choose(weights, x.shape[0], chained=chained, units=units)
+    return table.plain(x.shape[0])
 
 
 def check_weights(weights: Int4Weights) -> None:
@@ -140,10 +129,10 @@ def check_out(out: torch.Tensor, x: torch.Tensor, weights: Int4Weights) -> None:
 
 def check_config(config: Int4Config, x: torch.Tensor, weights: Int4Weights, chained: bool) -> None:
     """Raises ValueError unless the configuration fits the weights, the device and the launch."""
-    if not int4_plans.fits(config, weights):
+    if not config.fits(weights):
         raise ValueError(
             f"config: got {config}, wanted one that divides {weights.padded_rows} rows x "
-            f"{weights.k} columns and fits in shared memory (kernels.int4.plans.fits)"
+            f"{weights.k} columns and fits in shared memory (its method fits)"
         )
     if isinstance(config, Int4PlainConfig):
         if chained:

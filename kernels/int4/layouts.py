@@ -1,8 +1,8 @@
-"""Which thread holds which element, for the Gluon kernels of int4_direct and int4_staged.
+"""Which thread holds which element, for kernels.int4.direct and kernels.int4.staged.
 
-Names of the axes as in int4_packing. A basis lists, bit by bit, the coordinate that a bit of the
-register number, lane or warp adds. Every layout is chosen so that turning packed words into matrix
-operands renames registers and moves nothing (the kernels assert that).
+Names of the axes as in kernels.int4.packing. A basis lists, bit by bit, the coordinate that a bit
+of the register number, lane or warp adds. Every layout is chosen so that turning packed words into
+matrix operands renames registers and moves nothing (the kernels assert that).
 """
 
 from typing import Any, Final
@@ -17,6 +17,12 @@ _LANES: Final = 32
 @triton.constexpr_function
 def _bits(size: int) -> int:
     return size.bit_length() - 1
+
+
+@triton.constexpr_function
+def direct_sums(WARPS: int) -> gl.NVMMADistributedLayout:
+    """Sums [warp, 16 rows, token] of mma.sync: every warp has a product of its own."""
+    return gl.NVMMADistributedLayout([2, 0], [WARPS, 1, 1], [1, 16, 8])
 
 
 @triton.constexpr_function
@@ -87,6 +93,14 @@ def direct_output(WARPS: int, TOKENS: int, TILES: int) -> Layout:
     lane_bases = [[each << i, 0] for i in range(_bits(lanes))]
     lane_bases += [[0, 1 << i] for i in range(_bits(beside))]
     return gl.DistributedLinearLayout(registers, lane_bases, warp_bases, [], [rows, TOKENS])
+
+
+@triton.constexpr_function
+def staged_sums(WARPS: int, TOKENS: int, GROUP: bool) -> gl.NVMMADistributedLayout:
+    """Sums [rows, token] of mma.sync, or with GROUP of wgmma."""
+    if GROUP:
+        return gl.NVMMADistributedLayout([3, 0], [WARPS, 1], [16, TOKENS, 16])
+    return gl.NVMMADistributedLayout([2, 0], [WARPS, 1], [16, 8])
 
 
 @triton.constexpr_function

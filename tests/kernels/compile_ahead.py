@@ -1,8 +1,8 @@
 """Compile kernels for one architecture without a GPU, and print what the compiler made of them.
 
 Run as a process of its own, because a failing LLVM pass aborts the process:
-    python tests/kernels/compile_ahead.py ARCHITECTURE [CASE ...]
-One line of JSON per case, as soon as it is compiled; all cases of the architecture by default.
+    python -m tests.kernels.compile_ahead ARCHITECTURE fast|slow|CASE ...
+One line of JSON per case, as soon as it is compiled.
 """
 
 import json
@@ -10,7 +10,6 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,42 +19,40 @@ from triton.compiler import ASTSource
 from triton.experimental.gluon._runtime import GluonASTSource
 
 from kernels.common.architecture import Architecture
+from tests.kernels.compile_case import Case
 from tests.kernels.compile_cases import CASES
 
 MATRIX_INSTRUCTIONS = ("wgmma.mma_async", "tcgen05.mma", "mma.sync", "v_mfma")
 
 
-def compile_case(case: str, architecture: Architecture) -> dict[str, Any]:
+def compile_case(case: Case, architecture: Architecture) -> dict[str, Any]:
     """{"spills", "shared_bytes", "wide_accesses", ...}; raises what Triton or ptxas raises."""
-    wanted = CASES[case]
-    names = wanted.kernel.arg_names
-    types = {name: wanted.signature.get(name, "constexpr") for name in names}
+    names = case.kernel.arg_names
+    types = {name: case.signature.get(name, "constexpr") for name in names}
     # 16-byte alignment of pointers and sizes, as the just-in-time compiler would find it
-    kinds = "*" if wanted.odd_sizes else "*i"
-    aligned = [i for i, name in enumerate(names) if types[name][0] in kinds]
-    source = (GluonASTSource if wanted.gluon else ASTSource)(
-        wanted.kernel,
+    aligned = [i for i, n in enumerate(names) if types[n][0] in "*i" and n not in case.odd]
+    source = (GluonASTSource if case.gluon else ASTSource)(
+        case.kernel,
         signature=types,
-        constexprs={(names.index(name),): value for name, value in wanted.constants.items()},
+        constexprs={(names.index(name),): value for name, value in case.constants.items()},
         attrs={(i,): [["tt.divisibility", 16]] for i in aligned},
     )
-    options = {"num_warps": wanted.num_warps}
-    if wanted.num_stages is not None:
-        options["num_stages"] = wanted.num_stages
+    options = {"num_warps": case.num_warps}
+    if case.num_stages is not None:
+        options["num_stages"] = case.num_stages
     compiled = triton.compile(source, target=_target(architecture), options=options)
-    shared = int(compiled.metadata.shared)
     if isinstance(architecture, str):
-        used = {"matrix": _matrix_instructions(compiled.asm["amdgcn"])}
-        return {"shared_bytes": shared} | used | _amd_report(compiled.asm["amdgcn"])
-    used = {"matrix": _matrix_instructions(compiled.asm["ptx"])}
-    unwanted = [word for word in wanted.without if word in compiled.asm["ptx"]]
-    found = _nvidia_report(compiled.asm, architecture)
-    return {"shared_bytes": shared, "unwanted": unwanted} | used | found
-
-
-def _matrix_instructions(assembly: str) -> list[str]:
-    """Which instructions of a matrix unit stand in PTX or AMD assembly."""
-    return [word for word in MATRIX_INSTRUCTIONS if word in assembly]
+        assembly = compiled.asm["amdgcn"]
+        report = _amd_report(assembly)
+    else:
+        assembly = compiled.asm["ptx"]
+        report = _nvidia_report(assembly, architecture)
+    return {
+        "shared_bytes": int(compiled.metadata.shared),
+        "matrix": [word for word in MATRIX_INSTRUCTIONS if word in assembly],
+        "unwanted": [word for word in case.without if word in assembly],
+        **report,
+    }
 
 
 def _target(architecture: Architecture) -> GPUTarget:
@@ -71,22 +68,22 @@ def _amd_report(assembly: str) -> dict[str, int]:
     return {"spills": int(spills.group(1)), "wide_accesses": wide}
 
 
-def _nvidia_report(assembly: Mapping[str, Any], architecture: int) -> dict[str, int]:
+def _nvidia_report(ptx: str, architecture: int) -> dict[str, int]:
     folder = Path(triton.__file__).parent / "backends/nvidia/bin"
     ptxas = folder / ("ptxas-blackwell" if architecture >= 100 else "ptxas")
-    target = re.search(r"\.target\s+(\S+)", assembly["ptx"])
+    target = re.search(r"\.target\s+(\S+)", ptx)
     assert target is not None, "the PTX names no target"
     with tempfile.TemporaryDirectory() as place:
         source = Path(place) / "kernel.ptx"
-        source.write_text(assembly["ptx"])
+        source.write_text(ptx)
         gpu = f"--gpu-name={target.group(1)}"
         command = [str(ptxas), "-v", gpu, str(source), "-o", "/dev/null"]
-        said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
-    spills = re.search(r"(\d+) bytes spill stores, (\d+) bytes spill loads", said)
-    assert spills is not None, f"ptxas states no spills: {said}"
-    registers = re.search(r"Used (\d+) registers", said)
-    assert registers is not None, f"ptxas states no registers: {said}"
-    wide = len(re.findall(r"(?:ld|st)\.global\S*\.v4", assembly["ptx"]))
+        output = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    spills = re.search(r"(\d+) bytes spill stores, (\d+) bytes spill loads", output)
+    assert spills is not None, f"ptxas states no spills: {output}"
+    registers = re.search(r"Used (\d+) registers", output)
+    assert registers is not None, f"ptxas states no registers: {output}"
+    wide = len(re.findall(r"(?:ld|st)\.global\S*\.v4", ptx))
     return {
         "spills": int(spills.group(1)) + int(spills.group(2)),
         "registers": int(registers.group(1)),
@@ -94,17 +91,19 @@ def _nvidia_report(assembly: Mapping[str, Any], architecture: int) -> dict[str, 
     }
 
 
-def main(arguments: list[str]) -> None:
+def main(name: str, which: list[str]) -> None:
     """Print {"case", ...} per line; a case that does not compile has "error" instead."""
-    wanted = arguments[0] if arguments[0].startswith("gfx") else int(arguments[0])
-    cases = arguments[1:] or [name for name, case in CASES.items() if wanted in case.architectures]
-    for name in cases:
+    architecture = name if name.startswith("gfx") else int(name)
+    if which in (["fast"], ["slow"]):
+        cases = {name: case for name, case in CASES.items() if architecture in case.architectures}
+        which = [name for name, case in cases.items() if case.slow == (which == ["slow"])]
+    for case in which:
         try:
-            report = compile_case(name, wanted)
+            report = compile_case(CASES[case], architecture)
         except Exception as error:  # noqa: BLE001 (Triton, LLVM and ptxas share no base; reported)
-            report = {"error": f"{type(error).__name__}: {error}"}
-        print(json.dumps({"case": name} | report), flush=True)
+            report = {"error": f"{type(error).__name__}: {error}"[:2000]}
+        print(json.dumps({"case": case} | report), flush=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(sys.argv[1], sys.argv[2:])

@@ -1,7 +1,7 @@
 """One kernel to compile ahead of time, and for which architectures kernels are compiled."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -28,8 +28,9 @@ class Case:
     without        what must not be in the PTX of an NVIDIA GPU
     gluon          written in Gluon: layouts are its own
     num_stages     of loads in flight in a loop; None: Triton's default
-    matrix         whether it must use the matrix unit of the architecture
-    odd_sizes      sizes are no multiples of 16, as far as the compiler knows
+    matrix         whether it must use a matrix unit: not (""), "any" or the "fastest"
+    odd            sizes that are no multiples of 16, as far as the compiler knows
+    slow           one of so many that they compile for minutes
     """
 
     kernel: Any
@@ -41,5 +42,6 @@ class Case:
     without: tuple[str, ...] = ()
     gluon: bool = False
     num_stages: int | None = None
-    matrix: bool = False
-    odd_sizes: bool = False
+    matrix: Literal["", "any", "fastest"] = ""
+    odd: tuple[str, ...] = ()
+    slow: bool = False

@@ -21,12 +21,13 @@ from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared,
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 from kernels.common.architecture import has_tensor_memory_unit
+from kernels.common.constants import KernelConstants
 
 _MOST_STRIDE = 1 << 22  # offsets within a tile are 32 bit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TileConfig:
+class TileConfig(KernelConstants):
     """A tile of 32 rows per warp and 32 * columns_per_thread columns.
 
     columns_per_thread  1, 2 or 4

@@ -31,6 +31,7 @@ WITH_ROOM = tuple(
 )
 WITHOUT_ROOM = tuple(arch for arch in NVIDIA_WITH_E4M3 if arch not in WITH_ROOM)
 # (type of x, type of q); what holds for bf16 holds for fp16, which is as wide
+SIZES = ("COUNT", "ROWS", "COLS", "STRIDE", "STEPS", "PARTIALS")
 PAIRS = (("bf16", "e4m3"), ("fp32", "e4m3"), ("bf16", "e5m2"))
 
 
@@ -50,9 +51,8 @@ class CastTypes:
         **more: Any,
     ) -> Case:
         fp8, dtype = FP8[self.target]
-        sizes = ("COUNT", "ROWS", "COLS", "STRIDE", "STEPS", "PARTIALS")
         arguments = {
-            **dict.fromkeys(sizes, "i32"),
+            **dict.fromkeys(SIZES, "i32"),
             **dict.fromkeys(("partial", "largest"), "*i32"),
             "x": f"*{self.source}",
             **dict.fromkeys(("q", "q0", "q1"), f"*{fp8}"),
@@ -176,7 +176,7 @@ def _short_columns(types: CastTypes) -> Iterator[tuple[str, Case]]:
             "wide": height > FEW_ROWS,  # few elements per thread
         }
         yield f"short_columns_{height}", types.case(kernel, warps, tile | alone, beside, **gpus)
-        odd = gpus | {"odd_sizes": True, "wide": False}
+        odd = gpus | {"odd": SIZES, "wide": False}
         case = types.case(kernel, warps, tile | alone | {"ALIGN": 1}, beside, **odd)
         yield f"short_columns_{height}_odd", case
         case = types.case(kernel, max(warps, of_rows.num_warps), tile, beside, **gpus)
@@ -196,7 +196,7 @@ def _blocks(types: CastTypes) -> Iterator[tuple[str, Case]]:
         for name, along in (("", blocks.ALONG_ROWS), ("_small", blocks.SMALL_ALONG_ROWS)):
             constants: dict[str, Any] = how | {"COUNT": along.elements // size, "LONG": True}
             yield f"blocks_{scales}{name}", types.case(kernel, along.num_warps, constants, **more)
-            odd = more | {"odd_sizes": True, "wide": False}
+            odd = more | {"odd": SIZES, "wide": False}
             case = types.case(kernel, along.num_warps, constants | {"ALIGN": 1}, **odd)
             yield f"blocks_{scales}{name}_odd", case
         tile = blocks.ALONG_COLUMNS

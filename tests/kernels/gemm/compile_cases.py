@@ -60,7 +60,7 @@ def product_case(kernel: Any, signature: dict[str, str], constants: Any, **more:
     types = {name: TYPES[name] for name in kernel.arg_names if name in TYPES} | signature
     types = {name: kind for name, kind in types.items() if name not in constants}
     return Case(
-        kernel=kernel, signature=types, constants=constants, wide=False, matrix=True, **more
+        kernel=kernel, signature=types, constants=constants, wide=False, matrix="fastest", **more
     )
 
 

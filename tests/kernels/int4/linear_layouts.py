@@ -6,18 +6,18 @@ from typing import Any
 
 def place(bases: list[list[int]], number: int, rank: int) -> tuple[int, ...]:
     """The coordinates that the set bits of `number` add up (by exclusive or) to."""
-    found = [0] * rank
+    coordinates = [0] * rank
     for bit, basis in enumerate(bases):
         if number >> bit & 1:
-            found = [a ^ b for a, b in zip(found, basis, strict=True)]
-    return tuple(found)
+            coordinates = [a ^ b for a, b in zip(coordinates, basis, strict=True)]
+    return tuple(coordinates)
 
 
 def elements(layout: Any) -> dict[tuple[int, int, int], tuple[int, ...]]:
     """(warp, lane, register) -> element."""
     rank = len(layout.shape)
     registers, lanes, warps = layout.reg_bases, layout.lane_bases, layout.warp_bases
-    found = {}
+    element_at = {}
     for warp, lane, register in product(
         range(1 << len(warps)), range(1 << len(lanes)), range(1 << len(registers))
     ):
@@ -26,5 +26,5 @@ def elements(layout: Any) -> dict[tuple[int, int, int], tuple[int, ...]]:
             place(lanes, lane, rank),
             place(registers, register, rank),
         )
-        found[warp, lane, register] = tuple(a ^ b ^ c for a, b, c in zip(*parts, strict=True))
-    return found
+        element_at[warp, lane, register] = tuple(a ^ b ^ c for a, b, c in zip(*parts, strict=True))
+    return element_at

@@ -28,18 +28,18 @@ def levels(weights: Int4Weights) -> tuple[Array, Array]:
     halves = []
     for h in range(2):
         nibbles = [2 * h + b + 4 * i for b in range(2) for i in range(2)]
-        found = np.stack([words >> (4 * n) & 15 for n in nibbles], axis=-1)
-        halves.append(found.astype(np.float64) - 8)
+        values = np.stack([words >> (4 * n) & 15 for n in nibbles], axis=-1)
+        halves.append(values.astype(np.float64) - 8)
     return halves[0], halves[1]
 
 
-def permutation(function: Any) -> list[tuple[int, ...]]:
+def permutations(function: Any) -> list[tuple[int, ...]]:
     """The orders of the axes in the calls of gl.permute in a Gluon function's source."""
     tree = ast.parse(inspect.getsource(function.fn))
-    found = [
+    orders = [
         tuple(ast.literal_eval(node.args[1]))
         for node in ast.walk(tree)
         if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "permute"
     ]
-    assert found, f"{function} permutes nothing"
-    return found
+    assert orders, f"{function} permutes nothing"
+    return orders

@@ -23,8 +23,8 @@ def run(text: str, inputs: list[int], outputs: int) -> list[int]:
         operands = [part.strip() for part in rest.split(",")]
         if instruction in ("", ".reg"):
             continue
-        known = [value(operand) for operand in operands[1:]]
-        registers[operands[0]] = _result(instruction, known)
+        arguments = [value(operand) for operand in operands[1:]]
+        registers[operands[0]] = _result(instruction, arguments)
     return [registers[f"${i}"] for i in range(outputs)]
 
 

@@ -1,41 +1,94 @@
-"""The tables of configurations are complete and in order."""
+"""Which weights a configuration fits, and what it needs."""
+
+from dataclasses import replace
 
 import pytest
+import torch
 
-from kernels.int4.configs import INT4_PLAIN, INT4_TABLE, Int4Row
+from kernels.common.architecture import SHARED_MEMORY_LIMIT
+from kernels.int4 import configs
+from kernels.int4.configs import Int4Config, Int4PlainConfig
+from tests.kernels.int4.int4_cases import (
+    direct_config,
+    staged_config,
+    weights_without_memory,
+)
 
-ROWS = [row for table in INT4_TABLE.values() for row in table]
-
-
-def test_no_row_of_the_int4_table_prefers_the_same_twice() -> None:
-    for row in ROWS:
-        configs = row.configs + row.otherwise
-        assert row.configs
-        assert len(set(configs)) == len(configs)
-
-
-@pytest.mark.parametrize("chained", [False, True])
-def test_the_int4_table_covers_any_number_of_tokens_of_any_weights(chained: bool) -> None:
-    last = INT4_TABLE[chained][-1]
-    assert (last.most_tokens, last.least_group, last.most_weights) == (1 << 30, 0, 1 << 62)
+DIRECT = direct_config(4, 2, 8, 2, 8)
+STAGED = staged_config(128, 2, (4, 2), 16, "sync")
+PLAIN = Int4PlainConfig(row_tiles=4, token_tile=16, split=1, num_warps=4)
 
 
-def test_no_row_of_the_int4_table_is_hidden_by_one_above() -> None:
-    def covers(above: Int4Row, row: Int4Row) -> bool:
-        wider = above.least_group <= row.least_group and above.most_weights >= row.most_weights
-        return wider and above.most_tokens >= row.most_tokens
-
-    for table in INT4_TABLE.values():
-        for i, row in enumerate(table):
-            assert not any(covers(above, row) for above in table[:i])
-
-
-def test_a_block_has_room_for_the_tokens_that_lead_to_it() -> None:
-    for row in ROWS:
-        for config in row.configs + row.otherwise:
-            assert config.token_tile >= min(row.most_tokens, 64)
+# (rows, configuration): an H200 ran each on weights [rows, 1024] of every kind, except the direct
+# ones of sixteen tokens a block on groups of 32.
+RAN: list[tuple[int, Int4Config]] = [
+    (194, direct_config(1, 1, 8, 1, 8)),
+    (448, direct_config(7, 2, 4, 4, 16)),
+    (256, direct_config(4, 2, 2, 2, 16)),
+    (256, staged_config(64, 2, (3, 1), 16, "sync")),
+    (256, staged_config(128, 1, (2, 2), 32, "group")),
+    (256, staged_config(128, 1, (2, 2), 64, "overlapped", warps=8)),
+    (256, staged_config(128, 2, (2, 1), 64, "sync", warps=8)),
+]
 
 
-def test_plain_configurations_are_ordered_by_tokens() -> None:
-    tiles = [config.token_tile for config in INT4_PLAIN]
-    assert tiles == sorted(tiles)
+@pytest.mark.parametrize("zeros", [False, True])
+@pytest.mark.parametrize("group", [32, 64, 128, 1024])
+def test_only_direct_blocks_of_sixteen_tokens_refuse_groups_of_32(group: int, zeros: bool) -> None:
+    refused = [
+        c for rows, c in RAN if not c.fits(weights_without_memory(rows, 1024, group, zeros=zeros))
+    ]
+    assert refused == ([RAN[1][1], RAN[2][1]] if group == 32 else [])
+
+
+def test_what_does_not_divide_does_not_fit() -> None:
+    w = weights_without_memory(1024, 2048)
+    assert DIRECT.fits(w)
+    assert not replace(DIRECT, row_tiles=7).fits(w)
+    assert not replace(DIRECT, split=3).fits(w)
+    assert STAGED.fits(w)
+    assert not replace(STAGED, split=16).fits(w)
+    assert not STAGED.fits(weights_without_memory(64, 2048))
+    assert PLAIN.fits(weights_without_memory(3, 128, 32))
+
+
+def test_what_has_no_room_does_not_fit() -> None:
+    assert not replace(DIRECT, split=1, num_warps=1).fits(weights_without_memory(1024, 2048))
+    large = replace(STAGED, token_tile=128, unroll=4, stages=2)
+    needed = large.shared_bytes(8192, 32, zeros=True)
+    assert needed > SHARED_MEMORY_LIMIT[90]
+    assert not large.fits(weights_without_memory(1024, 8192, 32, zeros=True))
+
+
+def test_blocks_and_workspace() -> None:
+    w = weights_without_memory(1000, 2048)
+    assert DIRECT.grid(w, 9) == (16, 2, 2)
+    assert DIRECT.workspace_sizes(w, 9) == (16 * 2 * 2 * 64 * 8, 32)
+    assert (
+        replace(DIRECT, row_tiles=7).workspace_sizes(weights_without_memory(448, 2048), 8)[0]
+        == 4 * 2 * 128 * 8
+    )
+    assert STAGED.grid(w, 9) == (8, 1, 2)
+    assert STAGED.workspace_sizes(w, 9) == (8 * 2 * 128 * 16, 8)
+    assert PLAIN.workspace_sizes(w, 9) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("k", "group", "groups"), [(512, 512, 0), (512, 128, 1), (512, 64, 2), (512, 32, 4)]
+)
+def test_groups_of_a_unit(k: int, group: int, groups: int) -> None:
+    assert configs.groups_per_unit(k, group) == groups
+
+
+def test_how_zero_points_are_removed() -> None:
+    def removal(group: int, dtype: torch.dtype, zeros: bool) -> int:
+        return DIRECT.constants(2048, group, dtype, zeros=zeros).remove
+
+    assert removal(128, torch.bfloat16, False) == configs.CHAIN
+    assert removal(32, torch.bfloat16, False) == configs.CENTRE
+    assert removal(128, torch.float16, False) == configs.CENTRE
+    assert removal(128, torch.bfloat16, True) == configs.ZEROS
+
+
+def test_the_ring_is_no_longer_than_the_work() -> None:
+    assert STAGED.constants(512, 128, zeros=False).stages == 1

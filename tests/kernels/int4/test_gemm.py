@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from kernels.int4 import workspace as int4_workspace
+from kernels.int4 import splits
 from kernels.int4.configs import Int4Config, Int4DirectConfig, Int4PlainConfig, Int4StagedConfig
 from kernels.int4.gemm import default_config, int4_gemm, int4_gemm_reference
 from kernels.int4.packing import Int4Weights, pack, quantise
@@ -47,7 +47,7 @@ def test_splits_of_k_meet_in_a_workspace_that_is_left_clean(
 ) -> None:
     w = weights(rows, 512, 64, device, zeros=True)
     x = activations(20, 512, device)
-    space = int4_workspace.allocate(1, 1, device)
+    space = splits.allocate(1, 1, device)
     space.partials.fill_(float("nan"))
     first = int4_gemm(x, w, config=SPLIT, workspace=space)
     assert error(first, x, w) < LIMIT
@@ -110,7 +110,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "workspace": (
         {
             "config": SPLIT,
-            "workspace": int4_workspace.Workspace(
+            "workspace": splits.Workspace(
                 partials=torch.zeros(4), counters=torch.zeros(1, dtype=torch.int32)
             ),
         },
@@ -136,7 +136,7 @@ def test_bad_input_is_named(case: str, device: torch.device) -> None:
 
 
 def moved(value: Any, device: torch.device) -> Any:
-    if isinstance(value, int4_workspace.Workspace):
+    if isinstance(value, splits.Workspace):
         return replace(
             value, partials=value.partials.to(device), counters=value.counters.to(device)
         )

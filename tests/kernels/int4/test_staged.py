@@ -1,14 +1,14 @@
-"""The order in which the staged kernel multiplies, on the CPU; its numerics: test_int4_gemm."""
+"""The order in which the staged kernel multiplies, on the CPU. test_gemm has its numerics."""
 
 import numpy as np
 import pytest
 import torch
 
-from kernels.int4 import staged as int4_staged
+from kernels.int4 import staged
 from kernels.int4.configs import Int4StagedConfig
 from kernels.int4.packing import unpack
 from tests.kernels.int4.int4_cases import weights
-from tests.kernels.int4.operand_order import levels, permutation
+from tests.kernels.int4.operand_order import levels, permutations
 
 CPU = torch.device("cpu")
 CONFIG = Int4StagedConfig(
@@ -19,37 +19,38 @@ CONFIG = Int4StagedConfig(
 def test_weights_come_in_the_natural_order_of_rows_and_columns() -> None:
     w = weights(64, 256, 128, CPU)
     q = unpack(w).q.numpy().astype(float) - 8
-    order = permutation(int4_staged._operand)[0]
+    order = permutations(staged._operand)[0]
     for h, half in enumerate(levels(w)):
         for unit in range(2):
             blob = half[:, unit].reshape(4, 2, 8, 4, 4, 2, 2)
             first = unit * 128 + 64 * h
-            found = blob.transpose(order).reshape(64, 64)
-            assert np.array_equal(found, q[:, first : first + 64])
+            dense = blob.transpose(order).reshape(64, 64)
+            assert np.array_equal(dense, q[:, first : first + 64])
 
 
 def test_scales_are_put_in_the_order_of_the_rows() -> None:
     w = weights(64, 128, 128, CPU)
-    order = permutation(int4_staged._in_rows)[0]
+    order = permutations(staged._in_rows)[0]
     packed = w.scales[:, 0].float().numpy()
-    found = packed.reshape(4, 8, 2).transpose(order).reshape(64)
-    assert np.array_equal(found, unpack(w).scales[:, 0].float().numpy())
+    by_row = packed.reshape(4, 8, 2).transpose(order).reshape(64)
+    assert np.array_equal(by_row, unpack(w).scales[:, 0].float().numpy())
 
 
 def test_a_slot_of_weights_is_a_box_of_whole_units() -> None:
     w = weights(256, 512, 64, CPU)
-    descriptor = int4_staged.words_descriptor(w.packed, CONFIG)
+    descriptor = staged.words_descriptor(w.packed, CONFIG.constants(512, 64, zeros=False))
     assert list(descriptor.shape) == [4, 16, 8, 128]
     assert list(descriptor.strides) == [1024, 4096, 128, 1]
     assert list(descriptor.block_shape) == [2, 8, 8, 128]
 
 
-@pytest.mark.parametrize(("per", "columns"), [(0, 64), (1, 64), (2, 64), (4, 32)])
-def test_a_slot_of_activations_is_cut_in_slices_of_one_product(per: int, columns: int) -> None:
-    assert int4_staged.slice_columns(per) == columns
+@pytest.mark.parametrize(("group", "columns"), [(512, 64), (128, 64), (64, 64), (32, 32)])
+def test_a_slot_of_activations_is_cut_in_slices_of_one_product(group: int, columns: int) -> None:
+    constants = CONFIG.constants(512, group, zeros=False)
+    assert (constants.slice_columns, constants.slices) == (columns, 128 // columns)
     x = torch.zeros(5, 512, dtype=torch.bfloat16)
-    descriptor = int4_staged.activations_descriptor(x, CONFIG, per)
+    descriptor = staged.activations_descriptor(x, constants)
     assert list(descriptor.shape) == [512 // columns, 5, columns]
     assert list(descriptor.strides) == [columns, 512, 1]
     assert list(descriptor.block_shape) == [256 // columns, 16, columns]
-    assert int4_staged.activations_layout(per).swizzle_byte_width == 2 * columns
+    assert descriptor.layout.swizzle_byte_width == 2 * columns

@@ -1,12 +1,13 @@
-"""Dequantisation of a 32-bit word in PTX: four weights each for h = 0 and h = 1, as bf16 or fp16.
+"""Dequantisation of packed weights in PTX: four weights each for h = 0 and h = 1, as bf16 or fp16.
 
 `(word & 0x000f000f) | magic` makes two floats of value base + q in one instruction (lop3): bf16
 0x4300 is 128 and its last bits count ones; fp16 0x6400 is 1024, likewise. A zero point of 8 is
-removed by one packed subtraction of base + 8, exactly; or not here at all, see int4_direct.
+removed by one packed subtraction of base + 8, exactly; or not here at all, see kernels.int4.direct.
 """
 
 from typing import Final
 
+from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 
 _LOP3: Final = """{{ .reg .b32 t1, t2, t3;
@@ -32,11 +33,33 @@ FP16_CENTRED: Final = _text("0x64006400", "sub.f16x2", "0x64086408")
 # a - b of two packed values each
 BF16_SUBTRACT: Final = gl.constexpr("sub.rn.bf16x2 $0, $1, $2;")
 FP16_SUBTRACT: Final = gl.constexpr("sub.f16x2 $0, $1, $2;")
-# two packed values, or zeros where the mask has none
-MASK: Final = gl.constexpr("and.b32 $0, $1, $2;")
 BF16_BASE: Final = gl.constexpr(128.0)
 FP16_BASE: Final = gl.constexpr(1024.0)
 # four packed outputs, one word in
 CONSTRAINTS: Final = gl.constexpr("=&r,=&r,=&r,=&r,r")
-BF16_PAIR: Final = gl.constexpr((gl.bfloat16, gl.bfloat16))
-FP16_PAIR: Final = gl.constexpr((gl.float16, gl.float16))
+_BF16_PAIR: Final = gl.constexpr((gl.bfloat16, gl.bfloat16))
+_FP16_PAIR: Final = gl.constexpr((gl.float16, gl.float16))
+
+
+@gluon.jit
+def dequantised(words, RAISED: gl.constexpr, T: gl.constexpr):
+    """Packed bytes -> (columns of h = 0, columns of h = 1) in type T, in their order.
+
+    RAISED: base + q, exactly; else q - 8.
+    """
+    BF16_TEXT: gl.constexpr = BF16_RAISED if RAISED else BF16_CENTRED
+    FP16_TEXT: gl.constexpr = FP16_RAISED if RAISED else FP16_CENTRED
+    TEXT: gl.constexpr = BF16_TEXT if gl.bfloat16 == T else FP16_TEXT
+    PAIR: gl.constexpr = _BF16_PAIR if gl.bfloat16 == T else _FP16_PAIR
+    return gl.inline_asm_elementwise(TEXT, CONSTRAINTS, [words], dtype=PAIR, is_pure=True, pack=4)
+
+
+@gluon.jit
+def less_zeros(v, zeros, AXIS: gl.constexpr, T: gl.constexpr):
+    """base + q -> q - zero, exactly; zeros in fp32, the same along AXIS of v."""
+    BASE: gl.constexpr = BF16_BASE if gl.bfloat16 == T else FP16_BASE
+    TEXT: gl.constexpr = BF16_SUBTRACT if gl.bfloat16 == T else FP16_SUBTRACT
+    raised = gl.expand_dims((zeros + BASE).to(T), AXIS)
+    return gl.inline_asm_elementwise(
+        TEXT, "=r,r,r", [v, raised], dtype=v.dtype, is_pure=True, pack=2
+    )

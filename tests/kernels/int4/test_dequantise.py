@@ -4,15 +4,15 @@ import pytest
 import torch
 import triton.experimental.gluon.language as gl
 
-from kernels.int4 import asm
+from kernels.int4 import dequantise
 from tests.kernels.int4.ptx_words import halves, run
 
 WORDS = [0x00000000, 0xFFFFFFFF, 0x76543210, 0xFEDCBA98, 0x0F1E2D3C, 0x87654321]
 TEXTS = {
-    "bf16 raised": (asm.BF16_RAISED, torch.bfloat16, 128.0),
-    "fp16 raised": (asm.FP16_RAISED, torch.float16, 1024.0),
-    "bf16 centred": (asm.BF16_CENTRED, torch.bfloat16, -8.0),
-    "fp16 centred": (asm.FP16_CENTRED, torch.float16, -8.0),
+    "bf16 raised": (dequantise.BF16_RAISED, torch.bfloat16, 128.0),
+    "fp16 raised": (dequantise.FP16_RAISED, torch.float16, 1024.0),
+    "bf16 centred": (dequantise.BF16_CENTRED, torch.bfloat16, -8.0),
+    "fp16 centred": (dequantise.FP16_CENTRED, torch.float16, -8.0),
 }
 
 
@@ -21,19 +21,19 @@ TEXTS = {
 def test_a_word_becomes_its_eight_weights_in_the_order_of_the_packing(name: str, word: int) -> None:
     text, dtype, offset = TEXTS[name]
     outputs = [halves(out, dtype) for out in run(text.value, [word], 4)]
-    found = torch.stack(outputs).view(2, 2, 2).tolist()  # h, b, i
+    weights = torch.stack(outputs).view(2, 2, 2).tolist()  # h, b, i
     for h in range(2):
         for b in range(2):
             for i in range(2):
                 q = word >> 4 * (2 * h + b + 4 * i) & 15
-                assert found[h][b][i] == q + offset
+                assert weights[h][b][i] == q + offset
 
 
 @pytest.mark.parametrize(
     ("text", "base", "dtype"),
     [
-        (asm.BF16_SUBTRACT, asm.BF16_BASE, torch.bfloat16),
-        (asm.FP16_SUBTRACT, asm.FP16_BASE, torch.float16),
+        (dequantise.BF16_SUBTRACT, dequantise.BF16_BASE, torch.bfloat16),
+        (dequantise.FP16_SUBTRACT, dequantise.FP16_BASE, torch.float16),
     ],
 )
 def test_a_zero_point_is_subtracted_exactly(
@@ -48,4 +48,4 @@ def test_a_zero_point_is_subtracted_exactly(
 
 
 def test_the_constraints_name_four_outputs_and_one_input() -> None:
-    assert asm.CONSTRAINTS.value.split(",") == ["=&r"] * 4 + ["r"]
+    assert dequantise.CONSTRAINTS.value.split(",") == ["=&r"] * 4 + ["r"]

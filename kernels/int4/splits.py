@@ -1,0 +1,90 @@
+"""How a product that was split over K ends: the last block to arrive adds all parts, in order.
+
+The parts meet in a workspace. Kernels of one stream can share one, because they run one after
+another. Products that may run at the same time (two streams, two graphs replayed together) need one
+each.
+
+No float is added by an atomic, so equal inputs give equal bits. Counters end at zero, as they
+began: a captured CUDA graph can be replayed.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import torch
+import triton
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+
+_LEAST_PARTIALS: Final = 1 << 20  # 4 MiB of fp32
+_LEAST_COUNTERS: Final = 1 << 14
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workspace:
+    """partials: fp32, any content; counters: int32, zero before and after every product."""
+
+    partials: torch.Tensor
+    counters: torch.Tensor
+
+    def fits(self, partials: int, counters: int) -> bool:
+        """Whether a product that needs so many elements can use it."""
+        return self.partials.numel() >= partials and self.counters.numel() >= counters
+
+
+def allocate(partials: int, counters: int, device: torch.device) -> Workspace:
+    """A workspace of at least that many elements, rounded up to a power of two."""
+    partials = triton.next_power_of_2(max(partials, _LEAST_PARTIALS))
+    counters = triton.next_power_of_2(max(counters, _LEAST_COUNTERS))
+    return Workspace(
+        partials=torch.empty(partials, dtype=torch.float32, device=device),
+        counters=torch.zeros(counters, dtype=torch.int32, device=device),
+    )
+
+
+_CACHED: Final[dict[torch.device, list[Workspace]]] = {}
+
+
+def cached(partials: int, counters: int, device: torch.device) -> Workspace:
+    """The device's own workspace, made or enlarged on first need and then kept.
+
+    An outgrown one is kept too: a CUDA graph captured before may still write to it. Raises
+    RuntimeError where it would have to be made during a capture, whose memory is not its own.
+    """
+    workspaces = _CACHED.setdefault(device, [])
+    for workspace in workspaces:
+        if workspace.fits(partials, counters):
+            return workspace
+    if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
+        raise RuntimeError(
+            f"a product needs a workspace of {partials} sums and {counters} counters during a "
+            "CUDA graph capture; call it once before the capture, or hand in a workspace"
+        )
+    workspaces.append(allocate(partials, counters, device))
+    return workspaces[-1]
+
+
+@gluon.jit
+def finish(y, place, target, inside, partials, counters, SIZE: gl.constexpr, SPLIT: gl.constexpr):
+    """Store y to `target` where `inside`; y is a part of the sum where SPLIT is above 1.
+
+    place   offset of each element in a block's part of `partials`, SIZE elements
+    """
+    if SPLIT == 1:
+        gl.store(target, y.to(target.dtype.element_ty), mask=inside)
+    else:
+        block = gl.program_id(0) * gl.num_programs(1) + gl.program_id(1)
+        own = partials + block * (SPLIT * SIZE) + place
+        gl.store(own + gl.program_id(2) * SIZE, y)
+        gl.thread_barrier()
+        arrived = gl.atomic_add(counters + block, 1, sem="acq_rel", scope="gpu")
+        if arrived == SPLIT - 1:
+            total = gl.load(own, cache_modifier=".cg")
+            if SIZE <= 8192:  # all loads in flight at once
+                for other in gl.static_range(1, SPLIT):
+                    total += gl.load(own + other * SIZE, cache_modifier=".cg")
+            else:  # there are no registers for that
+                for other in range(1, SPLIT):
+                    total += gl.load(own + other * SIZE, cache_modifier=".cg")
+            gl.store(target, total.to(target.dtype.element_ty), mask=inside)
+            gl.store(counters + block, 0)

@@ -1,0 +1,268 @@
+"""Which configuration an int4 product runs: measured tables, and costs where a table has several.
+
+INT4_TABLE was filled from measurements on an H200 of 2026-11-21: bf16, symmetric weights, groups of
+128 (of 64 too at [3584, 8192] and, for 16 tokens, [28672, 8192]), launches plain and chained
+(programmatic dependent launch), graphs over weights that do not stay in the L2 cache, of
+
+    [3584, 8192]     1, 4, 8, 16, 32 and 64 tokens
+    [28672, 8192]    1, 8, 16, 32 and 64 tokens
+    [4096, 14336], [5120, 8192], [8192, 28672], [10240, 8192]    1, 16, 32 and 64 tokens
+    [8192, 3584]     1, 16 and 64 tokens
+
+`choose` takes, of a row, the first configuration of kernels.int4.direct that fits, or the one of
+kernels.int4.staged whose `estimate` is least. Not measured, and taken from the nearest of these:
+other sizes and numbers of tokens, groups of 32 and of a whole row, zero points, fp16.
+
+Costs of staged blocks were fitted to the same measurements: least squares of the logarithm of the
+estimate over the measured time, robust (soft L1 from 10 %), on all measured splits, plain and
+chained launches together, configurations more than 30 % slower than the best of their shape at a
+weight of 0.3. They rank configurations and predict no time: where the memory's bandwidth decides,
+estimates are up to a third too low. With constants fitted without a shape, the choice took on that
+shape 0.7 % longer than the best one measured (geometric mean of 46 cases of 16 to 64 tokens; at
+most 6.8 %). The candidates and the bounds of rows were picked with all shapes in sight.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Final
+
+import triton
+
+from kernels.int4.configs import (
+    Int4Config,
+    Int4DirectConfig,
+    Int4PlainConfig,
+    Int4StagedConfig,
+)
+from kernels.int4.packing import UNIT_COLUMNS, Int4Weights
+
+_H200_UNITS: Final = 132  # multiprocessors
+# Of a multiprocessor of compute capability 9.0 (CUDA C++ Programming Guide, technical
+# specifications per compute capability).
+_SHARED_MEMORY_BYTES: Final = 228 * 1024
+_WARPS: Final = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Int4Row:
+    """A row of the table: the products it is for, and how to run them.
+
+    most_tokens   tokens, up to
+    least_group   columns of a group, from
+    most_weights  rows * k, up to
+    configs       of kernels.int4.direct in the order of preference, or of staged to choose from
+    otherwise     the same, where none of `configs` fits
+    """
+
+    most_tokens: int
+    least_group: int = 0
+    most_weights: int = 1 << 62
+    configs: tuple[Int4Config, ...]
+    otherwise: tuple[Int4Config, ...] = ()
+
+    def covers(self, weights: Int4Weights, tokens: int) -> bool:
+        """Whether the row is about such a product."""
+        is_small = weights.rows * weights.k <= self.most_weights
+        return is_small and weights.group >= self.least_group and tokens <= self.most_tokens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """Seconds of a staged block beside as many as fit: start_s, and unit_s per 128 columns of K."""
+
+    start_s: float
+    unit_s: float
+
+
+COSTS: Final[dict[Int4StagedConfig, Cost]] = {}  # by configuration with split=1; filled by _staged
+HALVING_S: Final = 1.76e-6  # each time that K is cut in two
+
+
+def _direct(
+    row_tiles: int, depth: int, token_tile: int, *cuts: tuple[int, int]
+) -> tuple[Int4DirectConfig, ...]:
+    """One configuration per (split, warps) that K may divide by, the preferred one first."""
+    return tuple(
+        Int4DirectConfig(
+            row_tiles=row_tiles, split=split, num_warps=warps, depth=depth, token_tile=token_tile
+        )
+        for split, warps in cuts
+    )
+
+
+def _staged(
+    block: tuple[int, int],
+    ring: tuple[int, int],
+    *splits: int,
+    matrix: str = "sync",
+    us: tuple[float, float],
+) -> tuple[Int4StagedConfig, ...]:
+    """One configuration of four warps per number of splits that K may divide by.
+
+    block  (rows, tokens)
+    ring   (stages, unroll)
+    us     (start, per unit) of its cost
+    """
+    whole = Int4StagedConfig(
+        rows=block[0],
+        split=1,
+        num_warps=4,
+        stages=ring[0],
+        unroll=ring[1],
+        token_tile=block[1],
+        matrix=matrix,
+    )
+    COSTS[whole] = Cost(start_s=us[0] * 1e-6, unit_s=us[1] * 1e-6)
+    return tuple(replace(whole, split=split) for split in splits)
+
+
+def _with_first(preferred: tuple[int, int]) -> tuple[tuple[int, int], ...]:
+    """The cuts of K, (split, warps), with another one in front."""
+    return (preferred, *(cut for cut in _CUTS if cut != preferred))
+
+
+_CUTS: Final = ((1, 8), (1, 4), (2, 8), (2, 4), (4, 8), (4, 4), (8, 8), (1, 2), (1, 1))
+# Weights, rows * k, up to which kernels.int4.direct was the fastest, or within 9 %: [4096, 14336],
+# not [10240, 8192], where blocks of 128 rows were; chained with 16 tokens [3584, 8192], whose 128
+# blocks all run at once.
+_MIDDLE: Final = 1 << 26
+_SMALL: Final = 1 << 25
+_SPLITS: Final = (2, 4, 1)
+_ODD_SPLITS: Final = (4, 2, 3, 5, 7, 1)
+
+# Rings of unroll 1 are for a K that is an odd multiple of 128; those for 32 and 64 tokens saw
+# [3584, 8192] alone.
+_ROWS_128_8: Final = _staged((128, 8), (3, 2), *_SPLITS, us=(3.09, 0.370))
+_ROWS_64_8: Final = _staged((64, 8), (4, 2), *_SPLITS, us=(2.73, 0.273))
+_SHORT_8: Final = _staged((64, 8), (8, 1), *_ODD_SPLITS, us=(3.21, 0.322))
+_ROWS_128_16: Final = _staged((128, 16), (3, 2), *_SPLITS, us=(2.37, 0.431))
+_ROWS_64_16: Final = _staged((64, 16), (4, 2), *_SPLITS, matrix="group", us=(3.27, 0.305))
+_SHORT_16: Final = _staged((64, 16), (8, 1), *_ODD_SPLITS, us=(3.09, 0.374))
+_LONG_32: Final = _staged((64, 32), (2, 4), *_SPLITS, matrix="overlapped", us=(3.76, 0.294))
+_ROWS_64_32: Final = _staged((64, 32), (2, 2), *_SPLITS, matrix="overlapped", us=(6.06, 0.337))
+_SHORT_32: Final = _staged((64, 32), (8, 1), *_ODD_SPLITS, matrix="group", us=(6.72, 0.210))
+_LONG_64: Final = _staged((64, 64), (2, 4), *_SPLITS, matrix="overlapped", us=(3.26, 0.306))
+_ROWS_64_64: Final = _staged((64, 64), (2, 2), *_SPLITS, matrix="overlapped", us=(4.79, 0.459))
+_SHORT_64: Final = _staged((64, 64), (8, 1), *_ODD_SPLITS, matrix="group", us=(2.69, 0.406))
+
+_UP_TO_8: Final = Int4Row(most_tokens=8, configs=_ROWS_128_8, otherwise=_ROWS_64_8 + _SHORT_8)
+_UP_TO_16: Final = Int4Row(most_tokens=16, configs=_ROWS_128_16 + _ROWS_64_16, otherwise=_SHORT_16)
+_MORE: Final = (
+    # with groups of 32 and zero points the overlapped product spills
+    Int4Row(
+        most_tokens=1 << 30, least_group=64, configs=_LONG_64 + _ROWS_64_64, otherwise=_SHORT_64
+    ),
+    Int4Row(most_tokens=1 << 30, configs=_SHORT_64),
+)
+_CUTS_16: Final = ((4, 8), (2, 8))
+
+# kernels.int4.gemm on sm_90, by whether the launch is chained: the first row that a product belongs
+# to and that has a configuration which fits.
+INT4_TABLE: Final[dict[bool, tuple[Int4Row, ...]]] = {
+    False: (
+        Int4Row(
+            most_tokens=8,
+            least_group=128,
+            most_weights=_MIDDLE,
+            configs=_direct(2, 2, 8, *_with_first((2, 8))),
+        ),
+        Int4Row(most_tokens=4, most_weights=_MIDDLE, configs=_direct(1, 1, 8, *_CUTS)),
+        Int4Row(most_tokens=8, most_weights=_MIDDLE, configs=_ROWS_64_8, otherwise=_SHORT_8),
+        _UP_TO_8,
+        _UP_TO_16,
+        Int4Row(most_tokens=32, configs=_LONG_32 + _ROWS_64_32, otherwise=_SHORT_32),
+        *_MORE,
+    ),
+    True: (
+        Int4Row(
+            most_tokens=8,
+            least_group=128,
+            most_weights=_MIDDLE,
+            # A K of 3584, which the first does not divide, was faster two tiles at a time. With
+            # eight units a warp that would spill; the first takes what would have eight.
+            configs=_direct(1, 1, 8, (2, 4))
+            + _direct(2, 2, 8, (1, 4))
+            + _direct(1, 1, 8, *_with_first((2, 4))[1:]),
+        ),
+        Int4Row(
+            most_tokens=8,
+            most_weights=_MIDDLE,
+            configs=_direct(1, 1, 8, *_CUTS),
+            otherwise=_ROWS_64_8 + _SHORT_8,
+        ),
+        _UP_TO_8,
+        Int4Row(
+            most_tokens=16,
+            least_group=128,
+            most_weights=_SMALL,
+            configs=_direct(7, 4, 16, *_CUTS_16),
+        ),
+        Int4Row(most_tokens=16, most_weights=_SMALL, configs=_direct(7, 7, 16, *_CUTS_16)),
+        _UP_TO_16,
+        Int4Row(most_tokens=32, configs=_LONG_32, otherwise=_ROWS_64_32 + _SHORT_32),
+        *_MORE,
+    ),
+}
+# kernels.int4.plain, by tokens; never timed. Four row tiles of 64 tokens would spill on sm_80.
+INT4_PLAIN: Final = tuple(
+    Int4PlainConfig(row_tiles=row_tiles, token_tile=tokens, split=1, num_warps=4)
+    for tokens, row_tiles in ((16, 4), (32, 4), (64, 2))
+)
+
+
+def choose(
+    weights: Int4Weights, tokens: int, *, chained: bool = False, units: int = _H200_UNITS
+) -> Int4Config:
+    """How a sm_90 with so many multiprocessors runs this product, so launched.
+
+    From the first row of the table that has something which fits: the first configuration of
+    kernels.int4.direct, or the one of kernels.int4.staged with the least `estimate`.
+    """
+    for row in INT4_TABLE[chained]:
+        if row.covers(weights, tokens):
+            for configs in (row.configs, row.otherwise):
+                fitting = [config for config in configs if config.fits(weights)]
+                if fitting:
+                    return _fastest(fitting, weights, tokens, units)
+    return plain(tokens)
+
+
+def _fastest(
+    configs: list[Int4Config], weights: Int4Weights, tokens: int, units: int
+) -> Int4Config:
+    """The first of the direct ones, which come in the order of preference; else by estimate."""
+    staged = [config for config in configs if isinstance(config, Int4StagedConfig)]
+    if len(staged) < len(configs):
+        return configs[0]
+    return min(staged, key=lambda config: estimate(config, weights, tokens, units))
+
+
+def plain(tokens: int) -> Int4PlainConfig:
+    """The configuration of the kernel in plain Triton: the smallest token tile that suffices."""
+    large_enough = (config for config in INT4_PLAIN if tokens <= config.token_tile)
+    return next(large_enough, INT4_PLAIN[-1])
+
+
+def estimate(
+    config: Int4StagedConfig, weights: Int4Weights, tokens: int, units: int = _H200_UNITS
+) -> float:
+    """Seconds that a product takes, so far as they depend on the configuration.
+
+        turns * (start + columns of a block * time of a column) + merging the splits of K
+
+    Blocks run in turns, as many at once as fit on the multiprocessors. Raises KeyError for a
+    configuration without a cost.
+    """
+    across, down, split = config.grid(weights, tokens)
+    blocks_per_unit = triton.cdiv(across * down * split, units)
+    turns = triton.cdiv(blocks_per_unit, _resident_blocks(config, weights))
+    cost = COSTS[replace(config, split=1)]
+    block_s = cost.start_s + cost.unit_s * weights.k / UNIT_COLUMNS / split
+    return turns * block_s + HALVING_S * math.log2(split)
+
+
+def _resident_blocks(config: Int4StagedConfig, weights: Int4Weights) -> int:
+    """Blocks that a multiprocessor holds at once, by shared memory and threads."""
+    # what aligning buffers can cost is as much as the 1 KiB that CUDA reserves per block
+    block = config.shared_bytes(weights.k, weights.group, zeros=weights.zeros is not None)
+    return min(_SHARED_MEMORY_BYTES // block, _WARPS // config.num_warps)

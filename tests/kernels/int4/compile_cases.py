@@ -1,0 +1,129 @@
+"""The int4 kernels, compiled ahead of time: plain Triton everywhere; on sm_90 the whole table."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import torch
+import triton.language as tl
+
+from kernels.common.architecture import ARCHITECTURES
+from kernels.int4 import direct, plain, staged
+from kernels.int4.configs import (
+    Int4Config,
+    Int4DirectConfig,
+    Int4PlainConfig,
+    StagedConstants,
+)
+from kernels.int4.table import INT4_PLAIN, INT4_TABLE
+from tests.kernels.compile_case import Case
+from tests.kernels.int4.int4_cases import weights_without_memory
+
+ROWS: Final = 3584
+K: Final = 8192
+ANOTHER_K: Final = 3584  # for what K does not let run
+# (group, zero points, dtype): the cheapest kind of weights, the usual ones, the dearest
+KINDS: Final = (
+    *((K, False, "bf16"), (128, False, "bf16")),
+    *((128, True, "bf16"), (64, True, "fp16"), (32, True, "bf16")),
+)
+TORCH: Final = {"bf16": torch.bfloat16, "fp16": torch.float16}
+POINTERS: Final = ("packed", "words", "scales", "zeros", "x", "out", "partials", "counters")
+SIZES: Final = ("ROWS", "TOKENS", "UNITS", "TILES", "GROUPS", "UNITS_PER_SPLIT")
+
+
+@dataclass(frozen=True, slots=True)
+class Int4Case:
+    """A configuration for one kind of weights."""
+
+    config: Int4Config
+    group: int
+    zeros: bool
+    dtype: str
+    chained: bool = False
+    k: int = K
+
+    @property
+    def name(self) -> str:
+        """What fails, in one line."""
+        zeros = " zeros" if self.zeros else ""
+        chained = " chained" if self.chained else ""
+        return f"int4 {self.config} k {self.k} group {self.group}{zeros} {self.dtype}{chained}"
+
+
+def int4_cases() -> Iterator[tuple[str, Case]]:
+    for kind in KINDS:
+        for config in INT4_PLAIN:
+            case = Int4Case(config, *kind)
+            yield case.name, _case(case)
+    for kind in KINDS:
+        for case in dict.fromkeys(_table_cases(*kind)):
+            yield case.name, _case(case)
+
+
+def _table_cases(group: int, zeros: bool, dtype: str) -> Iterator[Int4Case]:
+    """Everything that rows about such weights can choose, each at the first split that fits."""
+    for chained, table in INT4_TABLE.items():
+        for row in [row for row in table if group >= row.least_group]:
+            cases: dict[Int4Config, Int4Case] = {}
+            for k in (K, ANOTHER_K):
+                size = k if group == K else group
+                weights = weights_without_memory(ROWS, k, size, zeros=zeros, dtype=TORCH[dtype])
+                for config in row.configs + row.otherwise:
+                    if config.fits(weights):
+                        case = Int4Case(config, size, zeros, dtype, chained, k)
+                        cases.setdefault(_without_cut(config), case)
+            yield from cases.values()
+
+
+def _without_cut(config: Int4Config) -> Int4Config:
+    """The configuration but for how K is cut."""
+    if isinstance(config, Int4DirectConfig):
+        return replace(config, split=1, num_warps=1)
+    return replace(config, split=1)
+
+
+def _case(case: Int4Case) -> Case:
+    config, k, group, zeros = case.config, case.k, case.group, case.zeros
+    kernel: Any
+    descriptors: dict[str, str] = {}
+    if isinstance(config, Int4PlainConfig):
+        kernel = plain._int4_plain_kernel
+        multiply = {"bf16": tl.bfloat16, "fp16": tl.float16}[case.dtype]
+        constants: dict[str, Any] = {"MULTIPLY": multiply}
+        constants["C"] = config.constants(k, group, zeros=zeros)
+    elif isinstance(config, Int4DirectConfig):
+        kernel = direct._int4_direct_kernel
+        constants = {"C": config.constants(k, group, TORCH[case.dtype], zeros=zeros)}
+    else:
+        staged_constants = config.constants(k, group, zeros=zeros)
+        kernel, descriptors = staged._int4_staged_kernel, _descriptors(case, staged_constants)
+        constants = {"C": staged_constants}
+    if not isinstance(config, Int4PlainConfig):
+        constants["CHAINED"] = case.chained
+    types = dict.fromkeys(POINTERS, "*" + case.dtype) | dict.fromkeys(SIZES, "i32") | descriptors
+    types |= {"packed": "*u8", "words": "*i32", "partials": "*fp32", "counters": "*i32"}
+    return Case(
+        kernel=kernel,
+        signature={name: types[name] for name in kernel.arg_names if name in types},
+        constants=constants,
+        num_warps=config.num_warps,
+        architectures=ARCHITECTURES if isinstance(config, Int4PlainConfig) else (90,),
+        wide=False,
+        odd=("TOKENS",),  # any number of them
+        gluon=not isinstance(config, Int4PlainConfig),
+        matrix="any",
+        slow=True,
+    )
+
+
+def _descriptors(case: Int4Case, constants: StagedConstants) -> dict[str, str]:
+    """Types of the descriptors, from descriptors of tensors without memory."""
+    weights = weights_without_memory(ROWS, case.k, case.group, zeros=case.zeros)
+    x = torch.empty(64, case.k, dtype=TORCH[case.dtype], device="meta")
+    wd = staged.words_descriptor(weights.packed, constants)
+    xd = staged.activations_descriptor(x, constants)
+    return {
+        "wd": f"tensordesc<u8{wd.block_shape},{wd.layout!r}>",
+        "xd": f"tensordesc<{case.dtype}{xd.block_shape},{xd.layout!r}>",
+    }
