@@ -25,11 +25,6 @@ from roofcal.core.work import Work
 from roofcal.ops.spec import OpSpec, Shape
 
 
-def scale_count(recipe: str, rows: Size, cols: Size) -> Size:
-    """Number of scales the recipe writes; raises KeyError for an unknown recipe."""
-    return sum(scale.count(rows, cols) for scale in CAST_RECIPES[recipe])
-
-
 def read_bytes(recipe: str, rows: Size, cols: Size) -> Size:
     """Least bytes read: a global amax needs a second read of the input, every other does not."""
     reads = 2 if any(s.rows is None and s.cols is None for s in CAST_RECIPES[recipe]) else 1

@@ -44,7 +44,6 @@ Casts = Literal["none", "torch_compile", "torch_eager", "triton"]
 Weights = Literal["cached", "cast"]
 PASSES: Final[tuple[Passes, ...]] = ("forward", "forward_backward")
 CASTS: Final[tuple[Casts, ...]] = ("none", "torch_compile", "torch_eager", "triton")
-WEIGHTS: Final[tuple[Weights, ...]] = ("cached", "cast")
 
 BF16_GRAD_WEIGHT: Final = "fp8_axiswise_bf16_grad_weight"
 BLOCKS: Final = "fp8_blockwise_128x128"

@@ -2,7 +2,13 @@
 
 import pytest
 
-from roofcal.ops.cast.spec import OP, scale_count, written_bytes
+from roofcal.core.recipes import CAST_RECIPES
+from roofcal.ops.cast.spec import OP, written_bytes
+
+
+def scale_count(recipe: str, rows: int, cols: int) -> int:
+    """Scales of all outputs of a cast."""
+    return sum(scale.count(rows, cols) for scale in CAST_RECIPES[recipe])
 
 
 @pytest.mark.parametrize(
