@@ -33,10 +33,10 @@ SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 
-.PHONY: help env env-dev study report verify bench doctor test lint types contracts unit format lock clean distclean
+.PHONY: help env env-dev study report verify site bench pages docs doctor campaign campaign-slurm test test-all lint types contracts unit format lock clean distclean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
 	@printf '\nVariables (see the top of the Makefile): STUDY STUDY_CONFIG SNAKEMAKE_ARGS PYTEST_ARGS TORCH PYTHON VENV\n'
 
 env: ## make or update the virtual environment in .venv (the other targets do it themselves)
@@ -62,11 +62,35 @@ report: env ## write the report again from what has been measured; measures noth
 verify: env ## make everything published again from its records and compare (a minute per publication)
 	@$(PY) -m roofcal verify
 
+site: env ## write the pages over all publications to results/site, ready to host
+	@$(PY) -m roofcal site
+
 doctor: env ## say what was found on this machine and what a study here can and cannot do
 	@$(PY) -m roofcal doctor
 
 bench: env-dev ## time planning, the report and bulk prediction (not part of the tests)
 	$(PY) -m pytest bench -m bench -s $(PYTEST_ARGS)
+
+# After `publish --again`: what README.md, config/README.md and docs/ show of the publications and the code.
+pages: env-dev ## write the numbers, examples, figures and screenshots of README.md and docs/ anew
+	for tool in write_schemas write_house write_reference method_numbers write_examples run_notebooks write_pictures \
+	        take_screenshots; do \
+	    $(PY) tools/$$tool.py; \
+	done
+
+# Strict: a warning, such as a link within the site that leads nowhere, is an error.
+docs: env ## build the documentation site, docs/_build/html/index.html
+ifneq ($(VENV),none)
+	@$(PY) -m pip --disable-pip-version-check -qq install --no-deps -r requirements/docs.txt
+endif
+	$(PY) -m sphinx --fail-on-warning --keep-going -q -c docs -d docs/_build/doctrees . docs/_build/html
+	@echo "Site: $(CURDIR)/docs/_build/html/index.html"
+
+campaign: campaign-slurm ## hostile inputs, disturbed runs and SLURM with faults (tests/campaign; not part of the tests)
+	$(PY) -m pytest tests/campaign -m 'campaign and not slurm' -n 2 --dist worksteal $(PYTEST_ARGS)
+
+campaign-slurm: env-dev ## the part of the campaign that needs SLURM; its studies wait most of the time, so eight run at once
+	$(PY) -m pytest tests/campaign -m slurm -n 8 $(PYTEST_ARGS)
 
 test: lint types contracts unit ## all checks: lint, types, import contracts, tests
 
@@ -84,7 +108,10 @@ contracts: env-dev ## who may import whom
 
 # The tests run last: their summary is the last line.
 unit: env-dev ## the tests alone (PYTEST_ARGS='-k plan')
-	$(PY) -m pytest -n 2 $(PYTEST_ARGS)
+	$(PY) -m pytest -n 2 --dist worksteal $(PYTEST_ARGS)
+
+test-all: lint types contracts env-dev ## all checks, and every point of the grids of which `make test` runs a part
+	$(PY) -m pytest -n 2 --dist worksteal -m 'not bench and not campaign' $(PYTEST_ARGS)
 
 format: env-dev ## format and mend what can be mended by itself
 	$(PY) -m ruff check --fix $(CODE)

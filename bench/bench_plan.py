@@ -23,7 +23,7 @@ def test_ten_thousand_points() -> None:
         "contenders": {recipe: ["cublaslt"] for recipe in recipes},
         "sweeps": {"many": sweep},
         "models": {},
-        "sentinel": None,
+        "sentinel": [],
     }
     start = time.perf_counter()
     points = plan_op(plan_slice, DEVICE)

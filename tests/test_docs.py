@@ -1,21 +1,39 @@
-"""docs/: what they show is what the commands print, and their links lead somewhere."""
+"""README.md and docs/ show what the commands print, and their links lead somewhere."""
 
 import re
 import shlex
+import subprocess
+import tarfile
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+import roofcal
 from roofcal.cli.main import main
+from roofcal.core.jsonl import read_records
+from roofcal.core.records import Environment, PlanPoint
+from roofcal.measure.session import too_few_devices
+from roofcal.study.plan import PlanError, plan_op
 from tests.paths import ROOT
 
-PAGES: Final = {path.name: path.read_text("utf-8") for path in sorted(ROOT.glob("docs/*.md"))}
-EXAMPLE: Final = re.compile(r"^    \$ python -m roofcal (.*)\n((?:    (?!\$ ).*\n)+)", re.MULTILINE)
+PAGES: Final = {
+    str(path.relative_to(ROOT)): path.read_text("utf-8")
+    for path in (ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")))
+}
+EXAMPLE: Final = re.compile(
+    r"^    \$ python -m roofcal (.*)\n((?:    (?!\$ ).*\n|\n(?=    (?!\$ )))+)", re.MULTILINE
+)
 EXAMPLES: Final = [found for page in PAGES.values() for found in EXAMPLE.findall(page)]
+OF_THIS_MACHINE: Final = ("doctor", "compare")
+INDEXES: Final = ("docs/tutorials.md", "docs/how-to.md", "docs/reference.md", "docs/explanation.md")
 
 
-@pytest.mark.parametrize(("command", "shown"), EXAMPLES, ids=lambda text: str(text)[:60])
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [example for example in EXAMPLES if example[0].split()[0] not in OF_THIS_MACHINE],
+    ids=lambda text: str(text)[:60],
+)
 def test_an_example_prints_what_the_page_shows(
     command: str, shown: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -32,24 +50,87 @@ def test_an_example_prints_what_the_page_shows(
         assert lines == wanted
 
 
-def test_the_pages_are_there_and_have_examples() -> None:
-    assert set(PAGES) == {"data.md", "extend.md", "method.md", "models.md", "read.md", "run.md"}
-    assert len(EXAMPLES) >= 5
+def test_two_real_cards_are_compared_as_the_page_shows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = PAGES["docs/compare.md"]
+    archived = re.search(r"git archive (\S+)", page)
+    assert archived is not None
+    archive_command = ["git", "archive", "--output", str(tmp_path / "first.tar"), archived.group(1)]
+    if subprocess.run(archive_command, cwd=ROOT, check=False, capture_output=True).returncode:
+        pytest.skip("a clone without the history that holds the first study")
+    (tmp_path / "first").mkdir()
+    with tarfile.open(tmp_path / "first.tar") as archive:
+        archive.extractall(tmp_path / "first", filter="data")
+    (tmp_path / "reports").symlink_to(ROOT / "reports")
+    monkeypatch.chdir(tmp_path)
+    command, text = next(example for example in EXAMPLES if example[0].startswith("compare"))
+    shown = [line.removeprefix("    ") for line in text.splitlines()]
+
+    assert main(shlex.split(command)) == 1
+
+    printed = capsys.readouterr().out.splitlines()
+    gap = shown.index("...")
+    assert printed[:gap] == shown[:gap]
+    assert printed[-1:] == shown[gap + 1 :]
 
 
-@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", *(f"docs/{p}" for p in PAGES)])
+def test_what_several_devices_refuse_reads_as_the_page_shows() -> None:
+    file = next((ROOT / "reports/published/nvidia-h200").glob("*/environment.jsonl"))
+    op, gpu = "all_gather_matmul", read_records(file, Environment)[0]
+    sweep = {"shapes": [[1001, 64, 64]], "world_sizes": [2, 4, 8]}
+    plan = {"op": op, "seed": 0, "models": {}, "sentinel": []}
+    plan |= {"contenders": {"bf16": ["gemm_only"]}, "sweeps": {"mine": sweep}}
+    with pytest.raises(PlanError) as caught:
+        plan_op(plan, gpu)
+    assert f"    error: {caught.value}\n" in PAGES["docs/all_gather.md"]
+    large = PlanPoint(
+        op=op, provider="gemm_only", recipe="bf16", shape={}, device=gpu.device, world_size=8
+    )
+    assert f"    {too_few_devices(large, gpu, 1)}\n" in PAGES["docs/all_gather.md"]
+
+
+def test_the_pages_have_examples() -> None:
+    assert len(EXAMPLES) >= 20
+
+
+@pytest.mark.parametrize("page", [*PAGES, "CONTRIBUTING.md", "config/README.md"])
 def test_links_between_pages_lead_somewhere(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
-    for target in re.findall(r"\]\((?!https?:)([^)#\s]+)", text):
+    for target in re.findall(r"(?:\]\(|src(?:set)?=\")(?!https?:)([^)#\s\"]+)", text):
         assert (ROOT / page).parent.joinpath(target).exists(), f"{page}: {target}"
 
 
-def test_the_readme_links_every_page() -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert [page for page in PAGES if f"](docs/{page})" not in text] == []
+def test_every_page_has_one_place_in_the_site() -> None:
+    listed = [line for index in INDEXES for line in PAGES[index].splitlines()]
+    names = {page.removeprefix("docs/").removesuffix(".md") for page in PAGES}
+    names -= {"README", "index", *(Path(page).stem for page in INDEXES)}
+    assert {name: listed.count(name) for name in names} == dict.fromkeys(names, 1)
 
 
 def test_paths_that_the_pages_name_exist() -> None:
-    for page, text in PAGES.items():
-        for path in re.findall(r"`((?:roofcal|config|reports|tests|profiles)/[\w./-]+)`", text):
-            assert (ROOT / path).exists(), f"docs/{page}: {path}"
+    folders = "bench|config|docs|kernels|profiles|reports|roofcal|tests|tools|workflow"
+    for page in ("CONTRIBUTING.md", *PAGES):
+        text = (ROOT / page).read_text(encoding="utf-8")
+        for path in re.findall(rf"`((?:{folders})/[\w./-]+)`", text):
+            assert (ROOT / path).exists(), f"{page}: {path}"
+
+
+def test_the_readme_is_short_and_setting_up_takes_exactly_two_commands() -> None:
+    readme = PAGES["README.md"]
+    assert len(readme.splitlines()) <= 150
+    section = readme.split("## Measure your card")[1].split("##")[0]
+    assert re.findall(r"^    (make \w+)", section, re.MULTILINE) == ["make study", "make test"]
+
+
+def test_python_answers_what_the_readme_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    shown = re.search(r"^    (roofcal\.predict\(.*\)\.seconds) +# (\S+)$", PAGES["README.md"], re.M)
+    loaded = re.search(
+        r"^    (roofcal\.load\(.*\)) +# every measured point", PAGES["README.md"], re.M
+    )
+    assert shown is not None
+    assert loaded is not None
+
+    assert eval(shown[1], {"roofcal": roofcal}) == pytest.approx(float(shown[2]), rel=1e-3)
+    assert {"median_s", "predicted_s"} <= set(eval(loaded[1], {"roofcal": roofcal}).columns)

@@ -29,7 +29,9 @@ def installed_version(name: str) -> str | None:
 def requirements(*, dev: bool) -> dict[str, str]:
     """Distribution name -> requirement, for the study; with `dev` for the tests as well."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    listed = project["dependencies"] + (project["optional-dependencies"]["dev"] if dev else [])
+    extras = project["optional-dependencies"]
+    names = ("measure", "report", "symbolic", *(("dev",) if dev else ()))
+    listed = [*project["dependencies"], *(line for name in names for line in extras[name])]
     return {re.split(r"[<>=!~\[; ]", line, maxsplit=1)[0]: line for line in listed}
 
 

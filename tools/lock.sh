@@ -12,6 +12,6 @@ trap 'rm -rf "$work"' EXIT
 
 printf '%s\n' "torch; sys_platform == 'none'" "triton; sys_platform == 'none'" >"$work/not-here.txt"
 "$work/venv/bin/uv" pip compile --quiet --python-version 3.11 --python-platform x86_64-manylinux_2_28 \
-    --extra dev --no-emit-package torch --no-emit-package triton \
+    --extra measure --extra report --extra symbolic --extra dev --no-emit-package torch --no-emit-package triton \
     --override "$work/not-here.txt" --custom-compile-command "make lock" "$@" \
     --output-file requirements/lock.txt pyproject.toml requirements/torch-needs.in

@@ -1,7 +1,7 @@
-"""Write the measured numbers of docs/method.md, from the tables of the published H200.
+"""Write the measured numbers of README.md and docs/, from the tables of the published H200.
 
-A number in the page stands between `<!-- name -->` and `<!-- / -->`; `measured_numbers` has it.
-Run: python tools/method_numbers.py; a test fails when the page and the tables disagree.
+A number in a page stands between `<!-- name -->` and `<!-- / -->`; `measured_numbers` has it.
+Run: python tools/method_numbers.py; a test fails when a page and the tables disagree.
 """
 
 import re
@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "method.md"
+PAGES = (ROOT / "README.md", ROOT / "docs" / "method.md")
 PUBLICATIONS = ROOT / "reports" / "published" / "nvidia-h200"
 _NUMBER = re.compile(r"(<!-- (\w+) -->).*?(<!-- / -->)", re.DOTALL)
 
@@ -37,6 +37,7 @@ def measured_numbers(tables: Path) -> dict[str, str]:
     panel = pd.read_csv(tables / "method_panel.csv")
     constants = pd.read_csv(tables / "constants.csv").set_index("name")["value"]
     slowdown = settling_slowdown(pd.read_csv(tables / "nvidia-h200_gemm.csv"))
+    products = library_products(tables)
     ratio_of_method = panel.groupby("method")["ratio"]
     return {
         "hot": _range_text(panel.loc[panel["cache"] == "hot", "ratio"]),
@@ -46,7 +47,47 @@ def measured_numbers(tables: Path) -> dict[str, str]:
         "eager": f"{constants['launch_eager_s'] * 1e6:.1f} us",
         "settling_median": f"{100 * slowdown.median():.1f} %",
         "settling_95": f"{100 * slowdown.quantile(0.95):.1f} %",
+        "products": str(len(products)),
+        "error_datasheet": mean_error(products, "datasheet_s"),
+        "error_torchao": mean_error(products, "torchao_s"),
+        "error_calibrated": mean_error(products, "predicted_s"),
+        "h200": peaks_table(tables),
     }
+
+
+def library_products(tables: Path) -> pd.DataFrame:
+    """Study points of the library's products that datasheet, torchao and roofcal all predict."""
+    gemm = pd.read_csv(tables / "nvidia-h200_gemm.csv")
+    plain = {"method": "graph", "cache": "cold", "distribution": "normal", "repeat": 0}
+    for column, value in ({"provider": "cublaslt", "status": "ok"} | plain).items():
+        gemm = gemm[gemm[column] == value]
+    return gemm.dropna(subset=["datasheet_s", "torchao_s", "predicted_s"])
+
+
+def mean_error(products: pd.DataFrame, model: str) -> str:
+    """Mean of |predicted / measured - 1| of a column of predicted seconds, as text."""
+    return f"{100 * (products[model] / products['median_s'] - 1).abs().mean():.1f} %"
+
+
+def peaks_table(tables: Path) -> str:
+    """A Markdown table of the H200: datasheet, first turn, settled rate and its share."""
+    constants = pd.read_csv(tables / "constants.csv").set_index("name")
+    probes = pd.read_csv(tables / "nvidia-h200_probe_math.csv")
+    library = probes[(probes["provider"] == "cublaslt") & (probes["status"] == "ok")]
+    first_turn = (library["flops"] / library["burst_median_s"]).groupby(library["recipe"]).max()
+    rows = ["| NVIDIA H200 | datasheet | first turn | settled | share |", "|---|---|---|---|---|"]
+    for recipe in ("bf16", "fp8_tensorwise", "fp8_axiswise"):
+        rate = constants.loc[f"gemm.cublaslt.{recipe}.ceiling_flops_per_s"]
+        numbers = [rate["datasheet"], first_turn[recipe], rate["value"]]
+        cells = " | ".join(f"{number / 1e12:.0f} TFLOP/s" for number in numbers)
+        rows.append(f"| fastest product, {recipe} | {cells} | {rate['fraction']:.0%} |")
+    for kind in ("read", "copy"):
+        rate = constants.loc[f"dram_{kind}_bytes_per_s"]
+        cells = f"{rate['datasheet'] / 1e12:.2f} TB/s | | {rate['value'] / 1e12:.2f} TB/s"
+        rows.append(f"| memory, {kind} | {cells} | {rate['fraction']:.0%} |")
+    launch = constants["value"]["launch_graph_s"]
+    rows.append(f"| empty kernel in a graph | | | {launch * 1e6:.2f} us | |")
+    return "\n" + "\n".join(rows) + "\n"
 
 
 def settling_slowdown(gemm: pd.DataFrame) -> "pd.Series[float]":
@@ -67,6 +108,8 @@ def with_numbers(page: str, numbers: dict[str, str]) -> str:
 
 
 if __name__ == "__main__":
-    text = PAGE.read_text(encoding="utf-8")
-    PAGE.write_text(with_numbers(text, measured_numbers(tables_of_publication())), encoding="utf-8")
-    print(PAGE)
+    numbers = measured_numbers(tables_of_publication())
+    for file in PAGES:
+        text = file.read_text(encoding="utf-8")
+        file.write_text(with_numbers(text, numbers), encoding="utf-8")
+        print(file)

@@ -32,7 +32,7 @@ from kernels.cast.tiles import (
     TileConfig,
     load_tile,
     multiple_of,
-    row_alignment,
+    row_alignment_elements,
 )
 from kernels.common.checks import check_matrix, largest_fp8_value
 from kernels.common.fp8_scales import (
@@ -44,6 +44,7 @@ from kernels.common.fp8_scales import (
     offset_of_block_scale,
     scale_and_factor,
 )
+from kernels.common.replay import replayed
 
 Rounding = Literal["floor", "ceil"]
 
@@ -221,15 +222,7 @@ def _blocks_kernel(
 
 @triton.jit
 def _squares_kernel(
-    x,
-    q,
-    scale,
-    ROWS,
-    COLS,
-    STRIDE,
-    LARGEST: tl.constexpr,
-    SCALES: tl.constexpr,
-    SIZE: tl.constexpr,
+    x, q, scale, ROWS, COLS, STRIDE, LARGEST: tl.constexpr, SCALES: tl.constexpr, SIZE: tl.constexpr
 ):
     """One square of SIZE x SIZE per program."""
     across = tl.cdiv(COLS, SIZE)
@@ -243,6 +236,7 @@ def _squares_kernel(
     tl.store(scale + tl.program_id(0), made_scale)
 
 
+@replayed
 def mxfp8_dim0(
     x: torch.Tensor, dtype: torch.dtype = torch.float8_e4m3fn, *, rounding: Rounding = "floor"
 ) -> Cast:
@@ -253,6 +247,7 @@ def mxfp8_dim0(
     return _cast_along_rows(x, dtype, _checked(rounding), MX_BLOCK)
 
 
+@replayed
 def mxfp8_dim1(
     x: torch.Tensor, dtype: torch.dtype = torch.float8_e4m3fn, *, rounding: Rounding = "floor"
 ) -> Cast:
@@ -263,6 +258,7 @@ def mxfp8_dim1(
     return cast_along_columns(x, dtype, _checked(rounding), MX_BLOCK)
 
 
+@replayed
 def mxfp8_both(
     x: torch.Tensor, dtype: torch.dtype = torch.float8_e4m3fn, *, rounding: Rounding = "floor"
 ) -> Both:
@@ -276,6 +272,7 @@ def mxfp8_both(
     return (*with_e8m0(by_rows), *with_e8m0(by_columns))
 
 
+@replayed
 def blockwise_1x128(
     x: torch.Tensor, dtype: torch.dtype = torch.float8_e4m3fn, *, power_of_two: bool = False
 ) -> Cast:
@@ -287,6 +284,7 @@ def blockwise_1x128(
     return _cast_along_rows(x, dtype, "power_of_two" if power_of_two else "fp32", BLOCK)
 
 
+@replayed
 def blockwise_1x128_dim1(
     x: torch.Tensor, dtype: torch.dtype = torch.float8_e4m3fn, *, power_of_two: bool = False
 ) -> Cast:
@@ -297,6 +295,7 @@ def blockwise_1x128_dim1(
     return cast_along_columns(x, dtype, "power_of_two" if power_of_two else "fp32", BLOCK)
 
 
+@replayed
 def blockwise_128x128(
     x: torch.Tensor, dtype: torch.dtype = torch.float8_e4m3fn, *, power_of_two: bool = False
 ) -> Cast:
@@ -341,7 +340,7 @@ def _cast_along_rows(x: torch.Tensor, dtype: torch.dtype, scales: str, size: int
             rows,
             cols,
             x.stride(0),
-            ALIGN=row_alignment(x),
+            ALIGN=row_alignment_elements(x),
             LARGEST=largest,
             SCALES=scales,
             SIZE=size,
@@ -365,12 +364,7 @@ def cast_along_columns(x: torch.Tensor, dtype: torch.dtype, scales: str, size: i
 
 
 def _fill_transposing(
-    x: torch.Tensor,
-    by_rows: Cast | None,
-    by_columns: Cast,
-    largest: float,
-    scales: str,
-    size: int,
+    x: torch.Tensor, by_rows: Cast | None, by_columns: Cast, largest: float, scales: str, size: int
 ) -> None:
     """Fill (q, scale) along the columns, and those along the rows unless they are None."""
     if not x.numel():
@@ -396,7 +390,7 @@ def _fill_transposing(
         SIZE=size,
         DOWN=min(size, tile.rows),
         DIM0=by_rows is not None,
-        ALIGN=row_alignment(x),
+        ALIGN=row_alignment_elements(x),
         BLOCK_M=tile.rows,
         BLOCK_N=tile.cols,
         num_warps=tile.num_warps,

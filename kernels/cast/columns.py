@@ -25,17 +25,11 @@ from kernels.cast.short_columns import (
     cast_short_columns,
     has_short_columns,
 )
-from kernels.cast.tiles import (
-    Both,
-    Cast,
-    TileConfig,
-    empty_rowwise,
-    load_tile,
-    store_transposed,
-)
+from kernels.cast.tiles import Both, Cast, TileConfig, empty_rowwise, load_tile, store_transposed
 from kernels.common.architecture import compute_units
 from kernels.common.checks import check_matrix, largest_fp8_value
 from kernels.common.fp8_scales import fill_with_scale_of_zeros, magnitude, scale_and_factor
+from kernels.common.replay import replayed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,14 +82,7 @@ BOTH_LEAST_ELEMENTS: Final = 1 << 25
 
 @triton.jit
 def _columns_amax_kernel(
-    x,
-    largest,
-    ROWS,
-    COLS,
-    STRIDE,
-    STEPS,
-    BLOCK_M: tl.constexpr,
-    BLOCK_N: tl.constexpr,
+    x, largest, ROWS, COLS, STRIDE, STEPS, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
 ):
     """STEPS tiles per program, one below the other; largest: [programs per column, COLS]."""
     across = tl.cdiv(COLS, BLOCK_N)
@@ -172,6 +159,7 @@ def _transpose_kernel(
         tl.store(scale + col, made_scale, mask=col < COLS)
 
 
+@replayed
 def rowwise_dim1(
     x: torch.Tensor, dtype: torch.dtype = torch.float8_e4m3fn, *, power_of_two: bool = False
 ) -> Cast:
@@ -190,10 +178,14 @@ def rowwise_dim1(
     return transpose_with_maxima(x, dtype, maxima, power_of_two)
 
 
+@replayed
 def rowwise_both(
     x: torch.Tensor, dtype: torch.dtype = torch.float8_e4m3fn, *, power_of_two: bool = False
 ) -> Both:
-    """(q and scale of rowwise_dim0, q and scale of rowwise_dim1); raises ValueError as they do."""
+    """(q0 [rows, cols], scale0 [rows, 1], q1 [cols, rows], scale1 [cols, 1]).
+
+    The results of rowwise_dim0 and rowwise_dim1, with their ValueErrors.
+    """
     check_matrix(x)
     largest = largest_fp8_value(dtype, x)
     rows, cols = x.shape

@@ -33,22 +33,13 @@ import triton
 import triton.language as tl
 
 from kernels.cast.blocks import cast_along_columns, empty_blocks, store_blocks, with_e8m0
-from kernels.cast.columns import (
-    PersistentConfig,
-    rowwise_dim1,
-    stages_ahead,
-    transpose_with_maxima,
-)
+from kernels.cast.columns import PersistentConfig, rowwise_dim1, stages_ahead, transpose_with_maxima
 from kernels.cast.rows import RowsConfig, rows_tile
 from kernels.cast.tiles import empty_rowwise, load_tile
-from kernels.common.architecture import (
-    compute_units,
-    has_ptx,
-    is_amd_build,
-    shared_memory_bytes,
-)
+from kernels.common.architecture import compute_units, has_ptx, is_amd_build, shared_memory_bytes
 from kernels.common.checks import CASTABLE, check_matrix, dtype_names, largest_fp8_value
 from kernels.common.fp8_scales import BLOCK, MX_BLOCK, fill_with_scale_of_zeros, magnitude
+from kernels.common.replay import replayed
 
 Outputs = tuple[torch.Tensor, ...]
 # kind of scale -> (elements of a block, None: the row; its name in kernels.cast.blocks)
@@ -245,6 +236,7 @@ class CastOptions(TypedDict, total=False):
     power_of_two: bool
 
 
+@replayed
 def layer_norm(
     x: torch.Tensor,
     weight: torch.Tensor | None,
@@ -266,6 +258,7 @@ def layer_norm(
     return _fused("layer_norm", operands, dtype, **options)
 
 
+@replayed
 def rms_norm(
     x: torch.Tensor,
     weight: torch.Tensor,
@@ -279,6 +272,7 @@ def rms_norm(
     return _fused("rms_norm", _Operands(x, weight=weight, eps=eps), dtype, **options)
 
 
+@replayed
 def silu_mul(
     gate: torch.Tensor,
     up: torch.Tensor,
@@ -290,6 +284,7 @@ def silu_mul(
     return _fused("silu_mul", _Operands(gate, other=up), dtype, **options)
 
 
+@replayed
 def sigmoid_grad(
     grad: torch.Tensor,
     s: torch.Tensor,

@@ -15,6 +15,7 @@ import triton.language as tl
 from kernels.cast.tiles import Cast, empty_rowwise, load_tile
 from kernels.common.checks import check_matrix, largest_fp8_value
 from kernels.common.fp8_scales import magnitude, scale_and_factor
+from kernels.common.replay import replayed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +146,7 @@ def _long_rows_kernel(
     tl.store(scale + row, made_scale)
 
 
+@replayed
 def rowwise_dim0(
     x: torch.Tensor, dtype: torch.dtype = torch.float8_e4m3fn, *, power_of_two: bool = False
 ) -> Cast:

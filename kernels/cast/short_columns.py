@@ -16,7 +16,7 @@ from kernels.cast.tiles import (
     Cast,
     load_tile,
     multiple_of,
-    row_alignment,
+    row_alignment_elements,
     store_transposed,
 )
 from kernels.common.architecture import compute_units, is_amd_build, is_hopper
@@ -166,7 +166,7 @@ def cast_short_columns(
         rows,
         cols,
         x.stride(0),
-        ALIGN=row_alignment(x),
+        ALIGN=row_alignment_elements(x),
         LARGEST=largest_fp8_value(q.dtype, x),
         POWER_OF_TWO=power_of_two,
         BLOCK_M=block_m,

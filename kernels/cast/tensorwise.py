@@ -21,6 +21,7 @@ from kernels.cast.tiles import Cast
 from kernels.common.architecture import compute_units
 from kernels.common.checks import check_matrix, check_scale_values, largest_fp8_value
 from kernels.common.fp8_scales import magnitude, scale_and_factor
+from kernels.common.replay import replayed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,14 +63,7 @@ def _saturated(values, factor, LARGEST: tl.constexpr):
 
 @triton.jit
 def _amax_kernel(
-    x,
-    partial,
-    COUNT,
-    COLS,
-    STRIDE,
-    STRIDED: tl.constexpr,
-    TAIL: tl.constexpr,
-    BLOCK: tl.constexpr,
+    x, partial, COUNT, COLS, STRIDE, STRIDED: tl.constexpr, TAIL: tl.constexpr, BLOCK: tl.constexpr
 ):
     """Each program: largest magnitude (bits) of every num_programs-th block.
 
@@ -168,6 +162,7 @@ def _few_kernel(
     tl.store(scale, made_scale)
 
 
+@replayed
 def tensorwise(
     x: torch.Tensor,
     dtype: torch.dtype = torch.float8_e4m3fn,
@@ -198,7 +193,7 @@ def tensorwise(
     if scale is None and 0 < x.numel() <= ONE_PROGRAM.block:
         return q, _cast_by_one_program(x, q, largest, power_of_two)
     how = CAST_WITH_MAXIMA if scale is None else CAST_WITH_SCALE
-    partial = _partial_maxima(x) if scale is None else None
+    partial = partial_maxima(x) if scale is None else None
     partials = 0 if partial is None else partial.numel()
     written = scale if scale is not None else _new_scale(x)
     _cast_kernel[(max(1, triton.cdiv(x.numel(), how.steps * how.block)),)](
@@ -241,7 +236,7 @@ def _cast_by_one_program(
     return scale
 
 
-def _partial_maxima(x: torch.Tensor) -> torch.Tensor:
+def partial_maxima(x: torch.Tensor) -> torch.Tensor:
     """Bits of the largest magnitude that each program saw, int32 [programs]."""
     most = AMAX_PROGRAMS_PER_UNIT * compute_units(x)
     programs = max(1, min(triton.cdiv(x.numel(), AMAX.block), most))

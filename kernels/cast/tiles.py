@@ -53,8 +53,8 @@ def multiple_of(size, ALIGN: tl.constexpr):
     return size // ALIGN * ALIGN if ALIGN > 1 else size
 
 
-def row_alignment(x: torch.Tensor) -> int:
-    """The largest number of elements up to 16 in whose multiples the rows of x begin and end."""
+def row_alignment_elements(x: torch.Tensor) -> int:
+    """The largest divisor of 16, in elements, of both the row stride and the row length of x."""
     return math.gcd(16, x.stride(0), x.shape[1])
 
 

@@ -26,7 +26,7 @@ SHARED_MEMORY_LIMIT: Final[dict[Architecture, int]] = {
 # What an architecture lacks, and why; the compile test tries both. gfx942 converts to e4m3 step by
 # step, because its own instructions know another format (fnuz, whose largest value is 240).
 WITHOUT_E4M3: Final[dict[Architecture, str]] = {
-    80: "no instruction converts to e4m3; e5m2 is cut from fp16",
+    80: "no instruction converts to e4m3; e5m2 is cut from fp16"
 }
 WITHOUT_TENSOR_MEMORY_UNIT: Final[dict[Architecture, str]] = dict.fromkeys(
     (80, 89, "gfx942", "gfx950"), "Gluon kernels for it have a twin in plain Triton"

@@ -10,6 +10,8 @@ from typing import Final
 
 import torch
 
+from kernels.common.replay import forbid_replay
+
 _COUNTERS_OF_A_STREAM: Final = 1 << 14  # more than a product has tiles
 _COUNTERS_OF_ALL_GRAPHS: Final = 1 << 18
 _by_stream: dict[tuple[torch.device, int], torch.Tensor] = {}
@@ -17,7 +19,11 @@ _left_for_graphs: dict[torch.device, list[torch.Tensor]] = {}  # a list of one t
 
 
 def zeroed_counters(count: int, device: torch.device) -> torch.Tensor:
-    """`count` zeros (int32) for one launch on the current stream, which must leave zeros."""
+    """`count` zeros (int32) for one launch on the current stream, which must leave zeros.
+
+    Who calls this is not replayed (kernels.common.replay): the counters belong to a stream.
+    """
+    forbid_replay()
     if device.type != "cuda" or count > _COUNTERS_OF_A_STREAM:
         return torch.zeros(count, dtype=torch.int32, device=device)
     if torch.cuda.is_current_stream_capturing():

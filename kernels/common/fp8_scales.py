@@ -20,10 +20,7 @@ import torch
 import triton
 import triton.language as tl
 
-LARGEST: Final[dict[torch.dtype, float]] = {
-    torch.float8_e4m3fn: 448.0,
-    torch.float8_e5m2: 57344.0,
-}
+LARGEST: Final[dict[torch.dtype, float]] = {torch.float8_e4m3fn: 448.0, torch.float8_e5m2: 57344.0}
 # Elements of a scale block along the sum: of mxfp8 (OCP Microscaling Formats 1.0), and of blockwise
 # casts, whose squares have as many rows.
 MX_BLOCK: Final = 32
@@ -98,9 +95,14 @@ def new_block_scales(rows: int, steps: int, device: torch.device) -> torch.Tenso
 
     This is how the tensor memory unit reads them in kernels.gemm.hopper.staged_scales.
     """
-    padded = triton.cdiv(rows, SCALES_IN_16_BYTES) * SCALES_IN_16_BYTES
+    padded = padded_block_scales(rows)
     columns = torch.empty((steps, padded), dtype=torch.float32, device=device)
     return columns.t()[:rows]
+
+
+def padded_block_scales(rows: int) -> int:
+    """Elements between the columns of new_block_scales; rows may be a symbolic size."""
+    return -(-rows // SCALES_IN_16_BYTES) * SCALES_IN_16_BYTES
 
 
 @triton.jit

@@ -26,7 +26,7 @@ from kernels.gather import flags as arrival_flags
 from kernels.gather import product as gathered_matmul
 from kernels.gather import symmetric_memory
 from kernels.gather.layout import Layout, Slots
-from kernels.gather.model import Gathered
+from kernels.gather.model import Gathered, LinkTimes, ProductTimes, warn_of_defaults
 from kernels.gather.operands import check_sizes, check_weights
 from kernels.gather.plans import CHUNKS, Plan, choose
 from kernels.gather.pushes import Pushes
@@ -39,12 +39,16 @@ from kernels.gemm.tile_choice import GemmConfig, has_large_tiles
 class Tuning:
     """What is chosen by the sizes where it is None.
 
-    tile    of the product
-    chunks  that a shard is cut into, at most
+    tile     of the product
+    chunks   that a shard is cut into, at most
+    link     what the links between these GPUs reach; None: H200s over NVLink
+    product  what products reach on these GPUs; None: H200s
     """
 
     tile: GemmConfig | None = None
     chunks: int | None = None
+    link: LinkTimes | None = None
+    product: ProductTimes | None = None
 
 
 class AllGatherMatmul:
@@ -79,6 +83,8 @@ class AllGatherMatmul:
         check_sizes(shard_rows, k, n, dtype, scaled=scaled, buffers=buffers)
         tuning = tuning or Tuning()
         self.what = Gathered(world=group.size(), shard_rows=shard_rows, k=k, n=n, dtype=dtype)
+        if fused is None and None in (tuning.link, tuning.product) and torch.cuda.is_available():
+            warn_of_defaults(torch.cuda.get_device_name())
         plan = _plan(self.what, tuning)
         if fused and plan is None:
             raise ValueError(
@@ -256,4 +262,6 @@ def _plan(what: Gathered, tuning: Tuning) -> Plan | None:
         (tuning.tile,) if tuning.tile else table,
         units=compute_units(x),
         chunks=(tuning.chunks,) if tuning.chunks else CHUNKS,
+        link=tuning.link,
+        product=tuning.product,
     )

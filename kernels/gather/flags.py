@@ -16,8 +16,8 @@ The argument needs another buffer in every turn. A graph of an odd number of tur
 again, or that is mixed with eager turns, may use one twice running. `state[1]` holds the buffer of
 the turn before; where it is the same, `begin` makes the ranks wait for each other first: each tells
 all that it has finished the turn before. All ranks see the same, because they make the same calls.
-A wait is for news, and not for what was told 2^31 turns ago, only where one lies less than that
-behind the last one: two and a half days of turns of 0.1 ms.
+Flags are compared modulo 2^32, so a wait is correct only if its flag was last written less than
+2^31 turns ago: two and a half days of turns of 0.1 ms.
 `forget_buffer` has the same effect, after turns that were not counted here.
 """
 
@@ -55,12 +55,7 @@ def wait_until(flag, turn, PTX: tl.constexpr):
     """
     if PTX:
         return tl.inline_asm_elementwise(
-            _WAIT,
-            "=r,l,r",
-            [flag.to(tl.int64), turn],
-            dtype=tl.int32,
-            is_pure=False,
-            pack=1,
+            _WAIT, "=r,l,r", [flag.to(tl.int64), turn], dtype=tl.int32, is_pure=False, pack=1
         )
     else:  # noqa: RET505 (both branches are traced without it)
         while tl.atomic_add(flag, 0, sem="acquire", scope="sys") - turn < 0:
@@ -70,15 +65,7 @@ def wait_until(flag, turn, PTX: tl.constexpr):
 
 @triton.jit(do_not_specialize=["BUFFER", "RANK", "WORLD", "CHUNKS"])
 def _begin_kernel(
-    state,
-    flags,
-    finished,
-    finished_of_peers,
-    BUFFER,
-    RANK,
-    WORLD,
-    CHUNKS,
-    SPACING: tl.constexpr,
+    state, flags, finished, finished_of_peers, BUFFER, RANK, WORLD, CHUNKS, SPACING: tl.constexpr
 ):
     """One program. finished_of_peers: address of this rank's `finished` flag in each peer."""
     turn = tl.load(state) + 1

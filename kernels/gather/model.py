@@ -11,6 +11,7 @@ Chunk i that a rank receives, each b bytes, arrives after (i + 1) (b / copy rate
 chunk follows the flag of the one before; scales cost half a latency more per peer.
 """
 
+import warnings
 from dataclasses import dataclass
 from typing import Final
 
@@ -62,8 +63,19 @@ FP8_PRODUCT: Final = ProductTimes(library_flops_per_s=1449e12, own_flops_per_s=1
 
 
 def link_times(world: int) -> LinkTimes:
-    """The defaults of a world size: those of the largest known one that is not larger."""
-    return H200_LINKS[max((known for known in H200_LINKS if known <= world), default=2)]
+    """The defaults of a world size: those of the largest measured one that is not larger."""
+    return H200_LINKS[max((size for size in H200_LINKS if size <= world), default=2)]
+
+
+def warn_of_defaults(gpu_name: str) -> None:
+    """Warn where the defaults are of another GPU than this one."""
+    if "H200" not in gpu_name:
+        warnings.warn(
+            f"AllGatherMatmul chooses between fused and in sequence by times of H200s, but this is "
+            f"{gpu_name}: pass Tuning(link=..., product=...) with times of its own, or fused=True "
+            "or False",
+            stacklevel=2,
+        )
 
 
 def product_times(dtype: torch.dtype) -> ProductTimes:

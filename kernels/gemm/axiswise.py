@@ -21,6 +21,7 @@ import triton
 import triton.language as tl
 
 from kernels.common.architecture import is_hopper
+from kernels.common.replay import replayed
 from kernels.common.tiles import tile_at, tile_descriptor
 from kernels.gemm import skinny
 from kernels.gemm.hopper import cooperative, pingpong
@@ -127,6 +128,7 @@ def _gemm_kernel(
         store_tile(c, sums, scale_b, by_rows, row, col, N, ROWS_B, CONFIG.parts)
 
 
+@replayed
 def gemm(
     a: torch.Tensor,
     b: torch.Tensor,

@@ -20,6 +20,7 @@ import triton.language as tl
 
 from kernels.common.architecture import is_hopper
 from kernels.common.fp8_scales import BLOCK, lies_in_aligned_columns
+from kernels.common.replay import replayed
 from kernels.common.tiles import tile_at, tile_descriptor
 from kernels.gemm import skinny
 from kernels.gemm.hopper import cooperative, staged_scales
@@ -94,6 +95,7 @@ def _blockwise_kernel(
         c.store([row, col], sums.to(tl.bfloat16))
 
 
+@replayed
 def gemm(
     a: torch.Tensor,
     b: torch.Tensor,

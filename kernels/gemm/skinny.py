@@ -1,6 +1,6 @@
 """Products of fp8 matrices whose A has few rows: B's rows on the matrix unit's M side, K split.
 
-    C[M,N] bf16 as in kernels.gemm.axiswise or kernels.gemm.blockwise        M <= 128
+    C[M,N] bf16 as in kernels.gemm.axiswise or kernels.gemm.blockwise        M <= 64
 
 Shapes as in these two, which send such products here. The matrix unit of Hopper multiplies
 64 rows by any number of columns: with B's rows as its rows, one row of A costs 16 of them, not 64.
@@ -229,7 +229,7 @@ def _skinny_kernel(
 
 
 def launch(product: Product, config: SkinnyConfig = AXISWISE, *, promote: int) -> None:
-    """Fill C with a scale per tensor or per row; a has at most 128 rows.
+    """Fill C with a scale per tensor or per row; a has at most 64 rows.
 
     promote: columns of K after which sums go to fp32 registers, 0 for never.
     """
@@ -239,7 +239,7 @@ def launch(product: Product, config: SkinnyConfig = AXISWISE, *, promote: int) -
 def launch_blockwise(
     product: Product, config: SkinnyConfig | None = None, *, squares: tuple[bool, bool]
 ) -> None:
-    """Fill C with scales per block; a has at most 128 rows.
+    """Fill C with scales per block; a has at most 64 rows.
 
     squares: whether a and b have a scale per 128 x 128, not per 1 x 128.
     """

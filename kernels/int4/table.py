@@ -28,12 +28,7 @@ from typing import Final
 
 import triton
 
-from kernels.int4.configs import (
-    Int4Config,
-    Int4DirectConfig,
-    Int4PlainConfig,
-    Int4StagedConfig,
-)
+from kernels.int4.configs import Int4Config, Int4DirectConfig, Int4PlainConfig, Int4StagedConfig
 from kernels.int4.packing import UNIT_COLUMNS, Int4Weights
 
 _H200_UNITS: Final = 132  # multiprocessors

@@ -8,12 +8,13 @@ cast once for all products that read it: in the forward pass x and w along their
 gradient is asked for, along their columns, in the backward pass grad_out along both.
 
 In and out features are multiples of 16 (fp8 products read rows in units of 16 bytes); the rows of x
-are filled up with zeros to such a multiple. Everything is a custom op or plain torch, so that
-torch.compile sees one graph. On a CPU the values are those of kernels.linear.reference. Autocast
-does not reach into it.
+are filled up with zeros to such a multiple. Everything is an operator of torch, so that
+torch.compile and torch.export see one graph. On a CPU the values are those of
+kernels.linear.reference. Under autocast x comes in its type, as in torch.nn.Linear; w is cast to
+fp8 from the type that it has.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -24,7 +25,7 @@ from kernels.linear import ops as linear_ops
 from kernels.linear.ops import PRODUCTS
 from kernels.linear.recipes import HIGH_PRECISION, LinearRecipe, recipe_of
 
-Given = LinearRecipe | str | Mapping[str, Any]
+RecipeLike = LinearRecipe | str | Mapping[str, Any]
 Cast = list[torch.Tensor]
 _ALIGNMENT = 16
 
@@ -41,7 +42,7 @@ class Plan(NamedTuple):
     by: str
 
 
-def plan_of(recipe: Given, product: str = "cublaslt") -> Plan:
+def plan_of(recipe: RecipeLike, product: str = "cublaslt") -> Plan:
     """The plan of a recipe; raises ValueError for one that makes no sense or another `product`."""
     if product not in PRODUCTS:
         raise ValueError(f"product: wanted {' or '.join(PRODUCTS)}, got {product}")
@@ -74,18 +75,18 @@ def multiplied(
     return plain[0] @ plain[1].to(plain[0].dtype)
 
 
-def split(made: Cast, ends: tuple[str, str]) -> tuple[Cast, Cast, Cast]:
-    """(along the rows, along the columns, what is kept) of what a cast returned."""
+def split_casts(casts: Cast, ends: tuple[str, str]) -> tuple[Cast, Cast, Cast]:
+    """(along the rows, along the columns, what was cast, if it was kept) of what an op returned."""
     first = 2 if ends[0] else 0
     last = first + (2 if ends[1] else 0)
-    return made[:first], made[first:last], made[last:]
+    return casts[:first], casts[first:last], casts[last:]
 
 
 def weight_casts(plan: Plan, w: torch.Tensor, backward: bool) -> tuple[Cast, Cast]:
     """(along the rows, along the columns) of w."""
     ends = (plan.w[0], plan.w[1] if backward else "")
-    made = linear_ops.cast(w.contiguous(), *ends) if any(ends) else []
-    rows, columns, _ = split(made, ends)
+    casts = linear_ops.cast(w.contiguous(), *ends) if any(ends) else []
+    rows, columns, _ = split_casts(casts, ends)
     return rows, columns
 
 
@@ -95,14 +96,11 @@ class _Linear(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, w: torch.Tensor, plan: Plan) -> torch.Tensor:
         need_x, need_w = ctx.needs_input_grad[0], ctx.needs_input_grad[1]
-        ends = (plan.x[0], plan.x[1] if need_w else "")
-        made = linear_ops.cast(x, *ends) if any(ends) else []
-        x_rows, x_columns, _ = split(made, ends)
-        w_rows, w_columns = weight_casts(plan, w, need_x)
+        y, x_columns, w_columns = _output_and_columns(x, w, plan, need_x, need_w)
         ctx.plan, ctx.dtypes = plan, (x.dtype, w.dtype)
         ctx.save_for_backward(*(x_columns or [x]), *(w_columns or [w]))
         ctx.count = len(x_columns or [x])
-        return in_type(multiplied(plan, "output", x_rows, w_rows, (x, w.t())), x.dtype)
+        return y
 
     @staticmethod
     def backward(ctx: Any, grad_out: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
@@ -110,8 +108,8 @@ class _Linear(torch.autograd.Function):
         need_x, need_w = ctx.needs_input_grad[0], ctx.needs_input_grad[1]
         ends = (plan.grad_out[0] if need_x else "", plan.grad_out[1] if need_w else "")
         grad_out = grad_out.contiguous()
-        made = linear_ops.cast(grad_out, *ends) if any(ends) else []
-        rows, columns, _ = split(made, ends)
+        casts = linear_ops.cast(grad_out, *ends) if any(ends) else []
+        rows, columns, _ = split_casts(casts, ends)
         grad_x, grad_w = gradients(
             plan,
             (grad_out, rows, columns),
@@ -121,6 +119,18 @@ class _Linear(torch.autograd.Function):
         )
         of_x = grad_x.to(ctx.dtypes[0]) if grad_x is not None else None
         return of_x, grad_w.to(ctx.dtypes[1]) if grad_w is not None else None, None
+
+
+def _output_and_columns(
+    x: torch.Tensor, w: torch.Tensor, plan: Plan, need_x: bool, need_w: bool
+) -> tuple[torch.Tensor, Cast, Cast]:
+    """(y, casts of x and of w along their columns, which the gradients that are needed read)."""
+    ends = (plan.x[0], plan.x[1] if need_w else "")
+    casts = linear_ops.cast(x, *ends) if any(ends) else []
+    x_rows, x_columns, _ = split_casts(casts, ends)
+    w_rows, w_columns = weight_casts(plan, w, need_x)
+    y = multiplied(plan, "output", x_rows, w_rows, (x, w.t()))
+    return in_type(y, x.dtype), x_columns, w_columns
 
 
 def in_type(y: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
@@ -153,18 +163,27 @@ def gradients(
 
 def linear(x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None, plan: Plan) -> torch.Tensor:
     """x [..., K] @ w [N, K].T + bias [N]; raises ValueError as `check` does."""
+    kind = x.device.type
+    if torch.is_autocast_enabled(kind):
+        with torch.autocast(kind, enabled=False):  # it would reach into products that are not fp8
+            narrow = torch.get_autocast_dtype(kind) if x.dtype in CASTABLE else x.dtype
+            return linear(x.to(narrow), w, bias, plan)
     check(x, w, plan, bias)
     rows = x.reshape(-1, x.shape[-1]).contiguous()
-    y: torch.Tensor = _Linear.apply(filled_up(rows, plan), w, plan)
-    y = y[: rows.shape[0]]
+    if torch.is_grad_enabled() and (x.requires_grad or w.requires_grad):
+        filled = filled_up(rows, w, plan)
+        y: torch.Tensor = _Linear.apply(filled, w, plan)
+        y = y if filled is rows else y[: rows.shape[0]]
+    else:
+        y, _, _ = _output_and_columns(rows, w, plan, need_x=False, need_w=False)
     y = y if bias is None else y + bias.to(y.dtype)
     return y.reshape(*x.shape[:-1], w.shape[0])
 
 
-def filled_up(rows: torch.Tensor, plan: Plan) -> torch.Tensor:
-    """Rows, with zeros up to a multiple of 16 where the sum over them is in fp8."""
-    missing = -rows.shape[0] % _ALIGNMENT
-    return functional.pad(rows, (0, 0, 0, missing)) if missing and plan.grad_weight[0] else rows
+def filled_up(rows: torch.Tensor, w: torch.Tensor, plan: Plan) -> torch.Tensor:
+    """Rows, with zeros up to a multiple of 16 where the gradient of w sums over them in fp8."""
+    missing = -rows.shape[0] % _ALIGNMENT if plan.grad_weight[0] and w.requires_grad else 0
+    return functional.pad(rows, (0, 0, 0, missing)) if missing else rows
 
 
 def check(x: torch.Tensor, w: torch.Tensor, plan: Plan, bias: torch.Tensor | None = None) -> None:
@@ -229,7 +248,7 @@ class Float8Linear(torch.nn.Linear):
         out_features: int,
         bias: bool = True,
         *,
-        recipe: Given = "axiswise",
+        recipe: RecipeLike = "axiswise",
         product: str = "cublaslt",
         device: Any = None,
         dtype: torch.dtype | None = None,
@@ -246,13 +265,13 @@ class Float8Linear(torch.nn.Linear):
 
     @classmethod
     def from_linear(
-        cls, linear: torch.nn.Linear, recipe: Given = "axiswise", product: str = "cublaslt"
+        cls, linear: torch.nn.Linear, recipe: RecipeLike = "axiswise", product: str = "cublaslt"
     ) -> "Float8Linear":
         """A Float8Linear that shares the parameters of `linear`; raises ValueError as __init__."""
         sizes = (linear.in_features, linear.out_features, linear.bias is not None)
-        made = cls(*sizes, recipe=recipe, product=product, device="meta")
-        made.weight, made.bias = linear.weight, linear.bias
-        return made.train(linear.training)
+        float8 = cls(*sizes, recipe=recipe, product=product, device="meta")
+        float8.weight, float8.bias = linear.weight, linear.bias
+        return float8.train(linear.training)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """x [..., in_features] -> [..., out_features]."""
@@ -261,3 +280,40 @@ class Float8Linear(torch.nn.Linear):
     def extra_repr(self) -> str:
         """Sizes and recipe."""
         return f"{super().extra_repr()}, recipe={self.recipe.text}, product={self.plan.by}"
+
+
+def convert_linears(
+    module: torch.nn.Module,
+    recipe: RecipeLike = "axiswise",
+    product: str = "cublaslt",
+    *,
+    should_convert: Callable[[str, torch.nn.Linear], bool] = lambda _name, _linear: True,
+) -> torch.nn.Module:
+    """Replace the torch.nn.Linear modules below `module` by Float8Linear ones; returns `module`.
+
+    They share the parameters of those they replace, so an optimizer and a state_dict of before
+    still fit. Subclasses of torch.nn.Linear, and features that no fp8 product takes, stay.
+
+    Args:
+        module: the model; if it is a torch.nn.Linear itself, its replacement is returned.
+        recipe: as of Float8Linear.
+        product: as of Float8Linear.
+        should_convert: says of a name, as named_modules has it, and its module whether to.
+
+    Raises:
+        ValueError: for a recipe or product as Float8Linear does.
+    """
+    plan = plan_of(recipe, product)
+    is_fp8 = any(_granularities(plan))
+    for name, linear in list(module.named_modules()):
+        sizes = () if type(linear) is not torch.nn.Linear else linear.weight.shape
+        if not sizes or (is_fp8 and any(size % _ALIGNMENT for size in sizes)):
+            continue
+        if not should_convert(name, linear):
+            continue
+        replacement = Float8Linear.from_linear(linear, recipe, product)
+        if not name:
+            return replacement
+        parent, _, child = name.rpartition(".")
+        setattr(module.get_submodule(parent), child, replacement)
+    return module

@@ -14,15 +14,15 @@ import torch
 
 from kernels.linear import ops as linear_ops
 from kernels.linear.layer import (
-    Given,
     Plan,
+    RecipeLike,
     check,
     check_features,
     filled_up,
     gradients,
     multiplied,
     plan_of,
-    split,
+    split_casts,
     weight_casts,
 )
 from kernels.linear.recipes import recipe_of
@@ -48,8 +48,8 @@ class _Block(torch.autograd.Function):
         need_y = any(ctx.needs_input_grad[i] for i in (0, 2, 3))
         ends = (plan.x[0], plan.x[1] if need_w else "")
         keep = not plan.output[0] or (need_w and not plan.grad_weight[0])
-        made = linear_ops.layer_norm_cast(x, norm_weight, norm_bias, eps, *ends, keep)
-        rows, columns, kept = split(made, ends)
+        casts = linear_ops.layer_norm_cast(x, norm_weight, norm_bias, eps, *ends, keep)
+        rows, columns, kept = split_casts(casts, ends)
         w_rows, w_columns = weight_casts(plan, w, need_y)
         plain = (kept[0], w.t()) if kept else None
         z = multiplied(plan, "output", rows, w_rows, plain).to(x.dtype)
@@ -71,14 +71,16 @@ class _Block(torch.autograd.Function):
         need_y, need_w = any(needs[i] for i in (0, 2, 3)), needs[1]
         ends = (plan.grad_out[0] if need_y else "", plan.grad_out[1] if need_w else "")
         keep = needs[4] or (need_y and not ends[0]) or (need_w and not ends[1])
-        made = linear_ops.sigmoid_grad_cast(grad.contiguous(), s, *ends, keep)
-        rows, columns, kept = split(made, ends)
+        casts = linear_ops.sigmoid_grad_cast(grad.contiguous(), s, *ends, keep)
+        rows, columns, kept = split_casts(casts, ends)
         plain = kept[0] if kept else None
         grad_y, grad_w = gradients(plan, (plain, rows, columns), of_w, of_y, (need_y, need_w))
-        found = layer_norm_backward(grad_y, x, norm_weight, ctx.eps, (needs[0], needs[2], needs[3]))
+        of_norm = layer_norm_backward(
+            grad_y, x, norm_weight, ctx.eps, (needs[0], needs[2], needs[3])
+        )
         grad_bias = plain.sum(0) if needs[4] and plain is not None else None
         of_weight = grad_w.to(ctx.dtypes[1]) if grad_w is not None else None
-        return found[0], of_weight, found[1], found[2], grad_bias, None, None
+        return of_norm[0], of_weight, of_norm[1], of_norm[2], grad_bias, None, None
 
 
 def layer_norm_backward(
@@ -114,11 +116,15 @@ def norm_linear_sigmoid(
 ) -> torch.Tensor:
     """sigmoid(layer_norm(x) @ w.T + bias), x [..., K], w [N, K]; raises ValueError as `linear`."""
     check(x, w, plan, bias)
+    if torch.is_autocast_enabled(x.device.type):
+        with torch.autocast(x.device.type, enabled=False):
+            affine = {"norm_weight": norm_weight, "norm_bias": norm_bias}
+            return norm_linear_sigmoid(x, w, plan, **affine, bias=bias, eps=eps)
     rows = x.reshape(-1, x.shape[-1]).contiguous()
-    made: torch.Tensor = _Block.apply(
-        filled_up(rows, plan), w, norm_weight, norm_bias, bias, plan, eps
+    y: torch.Tensor = _Block.apply(
+        filled_up(rows, w, plan), w, norm_weight, norm_bias, bias, plan, eps
     )
-    return made[: rows.shape[0]].reshape(*x.shape[:-1], w.shape[0])
+    return y[: rows.shape[0]].reshape(*x.shape[:-1], w.shape[0])
 
 
 class NormLinearSigmoid(torch.nn.Module):
@@ -132,7 +138,7 @@ class NormLinearSigmoid(torch.nn.Module):
         bias: bool = False,
         affine: bool = False,
         eps: float = 1e-5,
-        recipe: Given = "axiswise",
+        recipe: RecipeLike = "axiswise",
         product: str = "cublaslt",
         device: Any = None,
         dtype: torch.dtype | None = None,

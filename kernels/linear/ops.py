@@ -1,4 +1,4 @@
-"""Casts and products of a float8 linear as custom ops: opaque to torch.compile, no graph breaks.
+"""Casts and products of a float8 linear as operators of torch: no graph breaks in torch.compile.
 
     cast               x -> q and scale along the rows, along the columns (transposed), or both
     layer_norm_cast    the same of the layer norm of x
@@ -10,31 +10,50 @@ scale per 128 x 128) for the weights of `blockwise`. Casts return a list: q [row
 scale where `rows` names one, q [cols, rows] and its scale where `columns` does, then what was cast
 where `keep` asks for it.
 
-On a GPU these are the kernels of this package; products of blocks are kernels.gemm.blockwise,
-all others those of cuBLASLt ("cublaslt") or kernels.gemm.axiswise ("triton"). On a CPU they run
-kernels.linear.reference, which has the same values.
+On a GPU these are the kernels of this package, launched again as the first time
+(kernels.common.replay); products of blocks are kernels.gemm.blockwise, all others those of cuBLASLt
+("cublaslt", an operator of torch's own, which torch.compile launches itself) or
+kernels.gemm.axiswise ("triton"). On a CPU they run kernels.linear.reference, which has the same
+values.
 """
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, Unpack
 
 import torch
 from torch.nn import functional
 
 from kernels.cast import blocks as cast_blocks
+from kernels.cast import both_ways
 from kernels.cast import columns as cast_fp8_columns
 from kernels.cast import fused as cast_fused
 from kernels.cast import tensorwise as cast_tensorwise
+from kernels.cast.fused import CastOptions
 from kernels.cast.rows import rowwise_dim0
-from kernels.common.fp8_scales import LARGEST, new_block_scales
+from kernels.cast.tiles import Both
+from kernels.common.fp8_scales import LARGEST, padded_block_scales
+from kernels.common.replay import replayed
 from kernels.gemm import axiswise as fp8_gemm
 from kernels.gemm import blockwise as fp8_gemm_blockwise
+from kernels.gemm.axiswise import Accumulation
 from kernels.gemm.operands import output_stride
 from kernels.linear import reference
 from kernels.linear.reference import BLOCK, E4M3, MX_BLOCK, Cast
 
 PRODUCTS: Final = ("cublaslt", "triton")
 _FUSED: Final = {"axiswise": "rowwise", "blockwise": "blockwise_1x128", "mxfp8": "mxfp8_floor"}
+# Both casts from one read, where they have the same granularity.
+_BOTH: Final[dict[str, Callable[[torch.Tensor], Both]]] = {
+    "axiswise": cast_fp8_columns.rowwise_both,
+    "blockwise": both_ways.blockwise_1x128_both,
+    "mxfp8": cast_blocks.mxfp8_both,
+    "squares": both_ways.blockwise_128x128_both,
+    "tensorwise": both_ways.tensorwise_both,
+}
+_LIBRARY: Final = torch.library.Library("roofcal", "FRAGMENT")
+# An operator of torch.library.custom_op would cost 9 us more a call, of the host.
+_TAGS: Final = (torch.Tag.pt2_compliant_tag, torch.Tag.needs_exact_strides)
 
 
 def cast_rows(x: torch.Tensor, granularity: str) -> Cast:
@@ -52,13 +71,10 @@ def cast_rows(x: torch.Tensor, granularity: str) -> Cast:
 def cast_columns(x: torch.Tensor, granularity: str, rows: Cast | None, beside: str) -> Cast:
     """(q [cols, rows], scale) by the kernels; `rows` is the cast `beside` of the same x.
 
-    One scale for all is made of the amax that the cast along the rows found, if it found one;
-    squares are turned around.
+    One scale for all is made of the amax of the cast along the rows, if that has scales of its own.
     """
     if granularity == "squares":
-        q, scale = rows if rows is not None and beside == "squares" else cast_rows(x, "squares")
-        # Copies even where one of a row is contiguous already: an operator may not return an alias.
-        return _turned(q), _turned(scale)
+        return both_ways.blockwise_128x128_both(x)[2:]
     if granularity == "tensorwise":
         return _tensorwise_columns(x, rows if beside in ("tensorwise", "axiswise") else None)
     casts: dict[str, Callable[[torch.Tensor], Cast]] = {
@@ -67,10 +83,6 @@ def cast_columns(x: torch.Tensor, granularity: str, rows: Cast | None, beside: s
         "mxfp8": cast_blocks.mxfp8_dim1,
     }
     return casts[granularity](x)
-
-
-def _turned(x: torch.Tensor) -> torch.Tensor:
-    return x.t().clone(memory_format=torch.contiguous_format)
 
 
 def _tensorwise_columns(x: torch.Tensor, rows: Cast | None) -> Cast:
@@ -83,32 +95,21 @@ def _tensorwise_columns(x: torch.Tensor, rows: Cast | None) -> Cast:
     return q, scale[0].reshape(()) if len(scale) else amax / largest
 
 
-def _cast(x: torch.Tensor, rows: str, columns: str) -> list[torch.Tensor]:
-    if x.is_cuda:
-        return cast_by_kernels(x, rows, columns)
-    made = list(reference.cast_rows(x, rows)) if rows else []
-    return made + (list(reference.cast_columns(x, columns)) if columns else [])
-
-
 def cast_by_kernels(x: torch.Tensor, rows: str, columns: str) -> list[torch.Tensor]:
     """What `cast` returns on a GPU."""
-    if rows == columns == "axiswise":
-        return list(cast_fp8_columns.rowwise_both(x))
-    if rows == columns == "mxfp8":
-        return list(cast_blocks.mxfp8_both(x))
+    if rows and rows == columns:
+        return list(_BOTH[rows](x))
     by_rows = cast_rows(x, rows) if rows else None
     by_columns = cast_columns(x, columns, by_rows, rows) if columns else None
     return [*(by_rows or ()), *(by_columns or ())]
 
 
-@torch.library.custom_op("roofcal::cast", mutates_args=())
-def cast(x: torch.Tensor, rows: str, columns: str) -> list[torch.Tensor]:
-    """See the module; x [rows, cols] bf16, fp16 or fp32 with contiguous rows."""
-    return _cast(x, rows, columns)
+def _cast_by_reference(x: torch.Tensor, rows: str, columns: str) -> list[torch.Tensor]:
+    by_rows = reference.cast_rows(x, rows) if rows else ()
+    return [*by_rows, *(reference.cast_columns(x, columns) if columns else ())]
 
 
-@torch.library.custom_op("roofcal::layer_norm_cast", mutates_args=())
-def layer_norm_cast(
+def _layer_norm_by_reference(
     x: torch.Tensor,
     weight: torch.Tensor | None,
     bias: torch.Tensor | None,
@@ -117,66 +118,78 @@ def layer_norm_cast(
     columns: str,
     keep: bool,
 ) -> list[torch.Tensor]:
-    """See the module; the norm is taken along the rows of x."""
-    if x.is_cuda and rows in _FUSED and x.shape[1] <= cast_fused.MOST_COLUMNS["layer_norm"]:
-        return layer_norm_by_kernels(x, (weight, bias), eps, (rows, columns), keep)
     y = functional.layer_norm(x, x.shape[1:], weight, bias, eps)
-    return [*_cast(y, rows, columns), *([y] if keep else [])]
+    return [*_cast_by_reference(y, rows, columns), *([y] if keep else [])]
 
 
 def layer_norm_by_kernels(
     x: torch.Tensor,
-    affine: tuple[torch.Tensor | None, torch.Tensor | None],
+    weight: torch.Tensor | None,
+    bias: torch.Tensor | None,
     eps: float,
-    ends: tuple[str, str],
+    rows: str,
+    columns: str,
     keep: bool,
 ) -> list[torch.Tensor]:
-    """What `layer_norm_cast` returns where the norm and the cast of its rows are one kernel."""
-    kind, both, whole = _asked(ends)
-    keeps = keep or whole
-    made = cast_fused.layer_norm(x, *affine, eps=eps, kind=kind, keep=keeps, both=both)
-    return _completed(list(made), ends, keep)
+    """What `layer_norm_cast` returns on a GPU."""
+
+    def fused(**options: Unpack[CastOptions]) -> Sequence[torch.Tensor]:
+        return cast_fused.layer_norm(x, weight, bias, eps=eps, **options)
+
+    def norm() -> torch.Tensor:
+        return functional.layer_norm(x, x.shape[1:], weight, bias, eps)
+
+    is_short = x.shape[1] <= cast_fused.MOST_COLUMNS["layer_norm"]
+    return _cast_beside(norm, fused if is_short else None, rows, columns, keep)
 
 
-@torch.library.custom_op("roofcal::sigmoid_grad_cast", mutates_args=())
-def sigmoid_grad_cast(
+def _sigmoid_grad_by_reference(
     grad: torch.Tensor, s: torch.Tensor, rows: str, columns: str, keep: bool
 ) -> list[torch.Tensor]:
-    """See the module; s is what the sigmoid returned."""
-    if grad.is_cuda and rows in _FUSED and s.shape[1] <= cast_fused.MOST_COLUMNS["sigmoid_grad"]:
-        return sigmoid_grad_by_kernels(grad, s, (rows, columns), keep)
-    if grad.is_cuda:
-        y: torch.Tensor = torch.ops.aten.sigmoid_backward(grad, s)
-    else:
-        y = reference.sigmoid_grad(grad, s)
-    return [*_cast(y, rows, columns), *([y] if keep else [])]
+    y = reference.sigmoid_grad(grad, s)
+    return [*_cast_by_reference(y, rows, columns), *([y] if keep else [])]
 
 
 def sigmoid_grad_by_kernels(
-    grad: torch.Tensor, s: torch.Tensor, ends: tuple[str, str], keep: bool
+    grad: torch.Tensor, s: torch.Tensor, rows: str, columns: str, keep: bool
 ) -> list[torch.Tensor]:
-    """What `sigmoid_grad_cast` returns where it and the cast of its rows are one kernel."""
-    kind, both, whole = _asked(ends)
-    made = cast_fused.sigmoid_grad(grad, s, kind=kind, keep=keep or whole, both=both)
-    return _completed(list(made), ends, keep)
+    """What `sigmoid_grad_cast` returns on a GPU."""
+
+    def fused(**options: Unpack[CastOptions]) -> Sequence[torch.Tensor]:
+        return cast_fused.sigmoid_grad(grad, s, **options)
+
+    def gradient() -> torch.Tensor:
+        y: torch.Tensor = torch.ops.aten.sigmoid_backward(grad, s)
+        return y
+
+    is_short = s.shape[1] <= cast_fused.MOST_COLUMNS["sigmoid_grad"]
+    return _cast_beside(gradient, fused if is_short else None, rows, columns, keep)
 
 
-def _asked(ends: tuple[str, str]) -> tuple[str, bool, bool]:
-    """(kind, both, whether y is needed: columns are cast otherwise) of a fused cast."""
-    rows, columns = ends
-    return _FUSED[rows], columns == rows, columns not in ("", rows)
+def _cast_beside(
+    compute: Callable[[], torch.Tensor],
+    fused: Callable[..., Sequence[torch.Tensor]] | None,
+    rows: str,
+    columns: str,
+    keep: bool,
+) -> list[torch.Tensor]:
+    """Casts of y, and y if it is to be kept.
+
+    compute   returns y
+    fused     computes y and casts its rows in one kernel; None where they are too long for it
+    """
+    if fused is None or rows not in _FUSED:
+        y = compute()
+        return [*cast_by_kernels(y, rows, columns), *([y] if keep else [])]
+    is_read_again = columns not in ("", rows)
+    casts = fused(kind=_FUSED[rows], both=columns == rows, keep=keep or is_read_again)
+    if not is_read_again:
+        return list(casts)
+    q, scale, y = casts
+    by_columns = cast_columns(y, columns, (q, scale), rows)
+    return [q, scale, *by_columns, *([y] if keep else [])]
 
 
-def _completed(made: list[torch.Tensor], ends: tuple[str, str], keep: bool) -> list[torch.Tensor]:
-    rows, columns = ends
-    if columns in ("", rows):
-        return made
-    *by_rows, y = made
-    by_columns = cast_columns(y, columns, (by_rows[0], by_rows[1]), rows)
-    return [*by_rows, *by_columns, *([y] if keep else [])]
-
-
-@torch.library.custom_op("roofcal::product", mutates_args=())
 def product(
     a: torch.Tensor,
     b: torch.Tensor,
@@ -187,35 +200,44 @@ def product(
     by: str,
 ) -> torch.Tensor:
     """C [M, N] bf16; granularity of a, accumulation and `by` as the module says."""
-    if not a.is_cuda:
-        return reference.product(a, b, scale_a, scale_b)
-    return product_by_kernels(a, b, (scale_a, scale_b), granularity, accumulation, by)
+    if a.is_cuda and by == "cublaslt" and granularity != "blockwise":
+        return _cublaslt_product(a, b, scale_a, scale_b, accumulation)
+    c: torch.Tensor = _product(a, b, scale_a, scale_b, granularity, accumulation)
+    return c
 
 
-def product_by_kernels(
+def _cublaslt_product(
     a: torch.Tensor,
     b: torch.Tensor,
-    scales: tuple[torch.Tensor, torch.Tensor],
-    granularity: str,
+    scale_a: torch.Tensor,
+    scale_b: torch.Tensor,
     accumulation: str,
-    by: str,
 ) -> torch.Tensor:
-    """What `product` returns on a GPU."""
-    scale_a, scale_b = scales
-    if granularity == "blockwise":
-        return fp8_gemm_blockwise.gemm(a, b, scale_a, scale_b)
-    fast = accumulation == "fast"
-    if by == "triton":
-        return fp8_gemm.gemm(a, b, scale_a, scale_b, accumulation="fast" if fast else "slow")
     m, n = a.shape[0], b.shape[0]
     if not a.numel() or not n:
         return torch.zeros(m, n, dtype=torch.bfloat16, device=a.device)
     if scale_a.numel() != 1 or scale_b.numel() != 1:  # cuBLASLt mixes no kinds of scale
         scale_a = scale_a.reshape(-1, 1).expand(m, 1).contiguous()
         scale_b = scale_b.reshape(1, -1).expand(1, n).contiguous()
+    fast = accumulation == "fast"
     return torch._scaled_mm(
         a, b.t(), scale_a, scale_b, out_dtype=torch.bfloat16, use_fast_accum=fast
     )
+
+
+def product_by_kernels(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    scale_a: torch.Tensor,
+    scale_b: torch.Tensor,
+    granularity: str,
+    accumulation: str,
+) -> torch.Tensor:
+    """What kernels.gemm makes of these operands."""
+    if granularity == "blockwise":
+        return fp8_gemm_blockwise.gemm(a, b, scale_a, scale_b)
+    sums: Accumulation = "fast" if accumulation == "fast" else "slow"
+    return fp8_gemm.gemm(a, b, scale_a, scale_b, accumulation=sums)
 
 
 def _like_cast(x: torch.Tensor, granularity: str, rows: int, cols: int) -> list[torch.Tensor]:
@@ -230,53 +252,98 @@ def _like_cast(x: torch.Tensor, granularity: str, rows: int, cols: int) -> list[
     dtype = torch.float8_e8m0fnu if granularity == "mxfp8" else torch.float32
     q = x.new_empty((rows, cols), dtype=E4M3)
     if granularity == "blockwise":
-        return [q, new_block_scales(rows, -(-cols // BLOCK), x.device)]
+        # Sliced as new_block_scales does it, a symbolic size would be bounded.
+        strides = (1, padded_block_scales(rows))
+        scales = x.new_empty_strided((rows, -(-cols // BLOCK)), strides, dtype=torch.float32)
+        return [q, scales]
     return [q, x.new_empty(shapes[granularity], dtype=dtype)]
 
 
-@cast.register_fake
-def _(x: torch.Tensor, rows: str, columns: str) -> list[torch.Tensor]:
+def _like_both(x: torch.Tensor, rows: str, columns: str) -> list[torch.Tensor]:
     m, n = x.shape
     return _like_cast(x, rows, m, n) + _like_cast(x, columns, n, m)
 
 
-@layer_norm_cast.register_fake
-def _(
-    x: torch.Tensor,
-    weight: torch.Tensor | None,  # noqa: ARG001 (the signature of the op)
-    bias: torch.Tensor | None,  # noqa: ARG001
-    eps: float,  # noqa: ARG001
-    rows: str,
-    columns: str,
-    keep: bool,
+def _like_layer_norm(
+    x: torch.Tensor, _weight: Any, _bias: Any, _eps: float, rows: str, columns: str, keep: bool
 ) -> list[torch.Tensor]:
-    made = _like_cast(x, rows, *x.shape) + _like_cast(x, columns, *x.t().shape)
-    return made + ([x.new_empty(x.shape)] if keep else [])
+    return _like_both(x, rows, columns) + ([x.new_empty(x.shape)] if keep else [])
 
 
-@sigmoid_grad_cast.register_fake
-def _(
-    grad: torch.Tensor,
-    s: torch.Tensor,  # noqa: ARG001 (the signature of the op)
-    rows: str,
-    columns: str,
-    keep: bool,
+def _like_sigmoid_grad(
+    grad: torch.Tensor, _s: torch.Tensor, rows: str, columns: str, keep: bool
 ) -> list[torch.Tensor]:
-    made = _like_cast(grad, rows, *grad.shape) + _like_cast(grad, columns, *grad.t().shape)
-    return made + ([grad.new_empty(grad.shape)] if keep else [])
+    return _like_both(grad, rows, columns) + ([grad.new_empty(grad.shape)] if keep else [])
 
 
-@product.register_fake
-def _(
-    a: torch.Tensor,
-    b: torch.Tensor,
-    scale_a: torch.Tensor,  # noqa: ARG001 (the signature of the op)
-    scale_b: torch.Tensor,  # noqa: ARG001
-    granularity: str,
-    accumulation: str,  # noqa: ARG001
-    by: str,
-) -> torch.Tensor:
-    if a.is_cuda and (granularity == "blockwise" or by == "triton"):
-        strides = (output_stride(b.shape[0]), 1)  # those of cuBLASLt have no gaps
-        return a.new_empty_strided((a.shape[0], b.shape[0]), strides, dtype=torch.bfloat16)
-    return a.new_empty((a.shape[0], b.shape[0]), dtype=torch.bfloat16)
+def _like_product(a: torch.Tensor, b: torch.Tensor, *_: Any) -> torch.Tensor:
+    m, n = a.shape[0], b.shape[0]
+    strides = (output_stride(n) if a.is_cuda else n, 1)  # rows of our products have gaps
+    return a.new_empty_strided((m, n), strides, dtype=torch.bfloat16)
+
+
+_of_fakes: Final = {"by_kernels": False}
+
+
+@contextmanager
+def kernels_on_fakes() -> Iterator[None]:
+    """Inside this context the operators run their kernel launches on fake tensors.
+
+    So the ahead-of-time compiler (roofcal.measure.compile_worker) sees them. Outside, operators on
+    fake tensors return only the shape and type of the result.
+    """
+    _of_fakes["by_kernels"] = True
+    try:
+        yield
+    finally:
+        _of_fakes["by_kernels"] = False
+
+
+def _define(
+    schema: str,
+    by_reference: Callable[..., Any],
+    by_kernels: Callable[..., Any],
+    like: Callable[..., Any],
+) -> Any:
+    """Define an operator, and return it: on CPUs, on GPUs, and the shapes that it returns."""
+    name = schema.partition("(")[0]
+    _LIBRARY.define(schema, tags=_TAGS)
+    _LIBRARY.impl(name, by_reference, "CPU")
+    _LIBRARY.impl(name, by_kernels, "CUDA")
+
+    def of_fakes(*arguments: Any) -> Any:
+        return (by_kernels if _of_fakes["by_kernels"] else like)(*arguments)
+
+    torch.library.register_fake(f"roofcal::{name}", of_fakes, lib=_LIBRARY)
+    return getattr(torch.ops.roofcal, name).default
+
+
+# x [rows, cols] is bf16, fp16 or fp32 with contiguous rows.
+cast: Final = _define(
+    "cast(Tensor x, str rows, str columns) -> Tensor[]",
+    _cast_by_reference,
+    replayed(cast_by_kernels),
+    _like_both,
+)
+# The norm is taken along the rows of x.
+layer_norm_cast: Final = _define(
+    "layer_norm_cast(Tensor x, Tensor? weight, Tensor? bias, float eps, str rows, str columns, "
+    "bool keep) -> Tensor[]",
+    _layer_norm_by_reference,
+    replayed(layer_norm_by_kernels),
+    _like_layer_norm,
+)
+# s is what the sigmoid returned.
+sigmoid_grad_cast: Final = _define(
+    "sigmoid_grad_cast(Tensor grad, Tensor s, str rows, str columns, bool keep) -> Tensor[]",
+    _sigmoid_grad_by_reference,
+    replayed(sigmoid_grad_by_kernels),
+    _like_sigmoid_grad,
+)
+_product: Final = _define(
+    "product(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, str granularity, "
+    "str accumulation) -> Tensor",
+    lambda a, b, scale_a, scale_b, *_: reference.product(a, b, scale_a, scale_b),
+    product_by_kernels,
+    _like_product,
+)

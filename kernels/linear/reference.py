@@ -23,11 +23,12 @@ def cast_rows(x: torch.Tensor, granularity: str) -> Cast:
         amax = values.abs().amax(1, keepdim=True) if x.numel() else values.new_zeros(len(x), 1)
     else:
         return _cast_blocks(values, granularity)
-    q, scale = _cast(values, amax)
+    q, scale = cast_with_amax(values, amax)
     return q, scale
 
 
-def _cast(values: torch.Tensor, amax: torch.Tensor) -> Cast:
+def cast_with_amax(values: torch.Tensor, amax: torch.Tensor) -> Cast:
+    """(q, scale) of fp32 values by the largest magnitudes of those that share a scale."""
     largest = LARGEST[E4M3]
     floored = amax.clamp(min=1e-12)
     return _stored(values * (largest / floored)), floored / largest
@@ -54,7 +55,7 @@ def _cast_blocks(values: torch.Tensor, granularity: str) -> Cast:
         q, scale = _stored(tiles * factor[:, None, :, None]), byte.to(torch.uint8)
         scale = scale.view(torch.float8_e8m0fnu)
     else:
-        q, scale = _cast(tiles, wide)
+        q, scale = cast_with_amax(tiles, wide)
         scale = scale.reshape(down, across)
         if granularity != "squares":
             scale = new_block_scales(down, across, values.device).copy_(scale)

@@ -1,38 +1,104 @@
-// Sorting, filtering and paging of tables. Without it every table is whole, in a box that scrolls.
+// Sorting, filtering and paging of tables. A short table is in the page and is whole without this
+// script; the rows of a long one are packed (kit/blocks.py) and drawn when its drawer is opened.
 "use strict";
-(() => {
-  const PAGE = 25;
-  const text = (cell) => cell.textContent;
-  const shown = (cell) => Number(text(cell).replace(/[\s,%\u00d7]/g, "").replace("\u2212", "-"));
-  const sorting = (cell, numeric) =>
-    numeric ? (cell.dataset.v === undefined ? null : Number(cell.dataset.v)) : text(cell).toLowerCase();
+const tables = (() => {
+  const PAGE = 25, MISSING = "\u2013";
+  const plain = (text) => text.toLowerCase().replace(/\u00b5/g, "u").replace(/[^a-z0-9]/g, "");
+  // "1,234", "\u22121.5 %", "1.84\u00d7" -> the number that is shown; NaN for another text
+  const shown = (text) => {
+    const digits = text.replace(/[\s,%\u00d7]/g, "").replace("\u2212", "-");
+    return digits === "" ? NaN : Number(digits);
+  };
 
-  // "fp8 m>=4096 status=ok": every word must fit; a word with < > = compares one column as shown.
-  function matcher(query, names) {
-    const tests = query.toLowerCase().split(/\s+/).filter(Boolean).map((word) => {
-      const parts = word.match(/^([^<>=]+)(<=|>=|=|<|>)(.+)$/);
-      const column = parts ? names.findIndex((name) => name.startsWith(parts[1])) : -1;
-      if (column < 0) return (row) => row.dataset.all.includes(word);
-      const [, , sign, wanted] = parts;
-      if (sign === "=" && Number.isNaN(Number(wanted)))
-        return (row) => text(row.cells[column]).toLowerCase().includes(wanted);
-      const right = Number(wanted);
-      const compare = { "<": (a) => a < right, ">": (a) => a > right, "=": (a) => a === right,
-                        "<=": (a) => a <= right, ">=": (a) => a >= right }[sign];
-      return (row) => compare(shown(row.cells[column]));
+  class QueryError extends Error {}
+
+  // "fp8 m = 4096 tflops > 700 provider=triton": every part must fit. A part without < > = is a
+  // word of any column; the others compare one column by its label, its key or its unit.
+  function matcher(query, columns) {
+    const parts = query.trim().replace(/\s*(<=|>=|!=|=|<|>)\s*/g, "$1").match(/(?:"[^"]*"|[^\s"])+/g) || [];
+    const tests = parts.map((part) => {
+      const [, name, sign, text] = part.match(/^([^<>=!]+)(<=|>=|!=|=|<|>)(.*)$/) || [];
+      if (!sign) {
+        const word = part.replace(/"/g, "").toLowerCase();
+        return (row) => row.texts.some((cell) => cell !== null && cell.toLowerCase().includes(word));
+      }
+      const place = column(name, columns), value = text.replace(/"/g, "").toLowerCase();
+      if (place < 0) throw new QueryError(`no column \u201c${name}\u201d`);
+      const number = shown(value), numeric = columns[place].kind === "number";
+      if (sign === "=" || sign === "!=") {
+        const fits = numeric && !Number.isNaN(number)
+          ? (cell) => shown(cell) === number
+          : (cell) => cell.toLowerCase().includes(value);
+        return (row) => (row.texts[place] !== null && fits(row.texts[place])) === (sign === "=");
+      }
+      if (Number.isNaN(number)) throw new QueryError(`\u201c${text}\u201d is no number`);
+      const compare = { "<": (a) => a < number, ">": (a) => a > number,
+                        "<=": (a) => a <= number, ">=": (a) => a >= number }[sign];
+      return (row) => row.texts[place] !== null && compare(shown(row.texts[place]));
     });
     return (row) => tests.every((test) => test(row));
   }
 
-  function element(tag, properties, ...children) {
-    const made = Object.assign(document.createElement(tag), properties);
-    made.append(...children);
+  function column(name, columns) {
+    const asked = plain(name);
+    if (!asked) return columns.findIndex(({ label }) => label === name);
+    const names = columns.map(({ label, key, unit }) => [label, key || "", unit || ""].map(plain));
+    const exact = names.findIndex((own) => own.includes(asked));
+    return exact >= 0 ? exact : names.findIndex((own) => own.slice(0, 2).some((one) => one.startsWith(asked)));
+  }
+
+  // How a column is typed in a filter: its label in one word, or its unit where several share that.
+  function columnNames(columns) {
+    const labels = columns.map(({ label }) => label);
+    return columns.map(({ label, unit }) =>
+      unit && labels.indexOf(label) !== labels.lastIndexOf(label) ? plain(unit) : label.replace(/\s+/g, "_"));
+  }
+
+  const CLASSES = { number: "n", code: "c", wide: "w" };
+  function cell(text, { kind, signs }) {
+    const made = element("td", { textContent: text === null ? MISSING : text });
+    if (kind === "verdict") made.className = `v ${(signs || {})[text] || ""}`;
+    else if (CLASSES[kind]) made.className = CLASSES[kind];
     return made;
   }
 
-  function enliven(grid) {
-    const body = grid.querySelector("tbody"), heads = [...grid.querySelectorAll("thead th")];
-    const rows = [...body.rows], paged = grid.classList.contains("paged");
+  function head({ label, unit, about, kind }) {
+    const made = element("th", { scope: "col", title: about || "" }, label);
+    if (kind === "number") made.className = "n";
+    if (unit) made.append(element("small", { textContent: unit }));
+    return made;
+  }
+
+  function drawnTable(grid) {
+    const heads = [...grid.querySelectorAll("thead th")];
+    const columns = heads.map((one) => ({
+      label: one.firstChild ? one.firstChild.textContent : "", kind: one.dataset.kind,
+      unit: one.querySelector("small")?.textContent }));
+    const rows = [...grid.querySelector("tbody").rows].map((node) => ({
+      node, texts: [...node.cells].map((one) => one.textContent === MISSING ? null : one.textContent),
+      numbers: [...node.cells].map((one) => one.dataset.v) }));
+    return { heads, columns, rows };
+  }
+
+  async function packedTable(grid, script) {
+    const { columns, texts, numbers } = JSON.parse(await unpacked(script.textContent));
+    script.remove();
+    const heads = columns.map(head);
+    grid.querySelector("table").append(
+      element("thead", {}, element("tr", {}, ...heads)), element("tbody", {}));
+    const rows = texts[0].map((_, row) => ({
+      texts: texts.map((own) => own[row]),
+      numbers: columns.map((_, place) => numbers[place]?.[row]),
+      get node() {
+        const made = element("tr", {}, ...columns.map((own, place) => cell(this.texts[place], own)));
+        Object.defineProperty(this, "node", { value: made });
+        return made;
+      } }));
+    return { heads, columns, rows };
+  }
+
+  function enliven(grid, { heads, columns, rows }, paged) {
+    const body = grid.querySelector("tbody");
     let kept = rows, page = 0, size = paged ? PAGE : rows.length;
     const count = element("output", { className: "count" });
     const back = element("button", { type: "button", textContent: "\u2190", title: "previous page" });
@@ -44,7 +110,7 @@
       const pages = Math.max(1, Math.ceil(kept.length / size));
       page = Math.min(page, pages - 1);
       const from = page * size, visible = kept.slice(from, from + size);
-      body.replaceChildren(...visible);
+      body.replaceChildren(...visible.map((row) => row.node));
       grid.querySelector(".box").classList.toggle("free", size <= 100);
       const last = from + visible.length;
       count.textContent = kept.length === 0 ? "no row fits"
@@ -54,13 +120,20 @@
     }
 
     function sort(index) {
-      const head = heads[index], numeric = head.dataset.kind === "number";
-      const down = head.getAttribute("aria-sort") === (numeric ? null : "ascending")
-        || (numeric && head.getAttribute("aria-sort") === "ascending");
+      const top = heads[index], numeric = columns[index].kind === "number";
+      const down = top.getAttribute("aria-sort") === (numeric ? null : "ascending")
+        || (numeric && top.getAttribute("aria-sort") === "ascending");
       heads.forEach((other) => other.removeAttribute("aria-sort"));
-      head.setAttribute("aria-sort", down ? "descending" : "ascending");
+      top.setAttribute("aria-sort", down ? "descending" : "ascending");
+      const key = ({ texts, numbers }) => {
+        if (texts[index] === null) return null;
+        if (!numeric) return texts[index].toLowerCase();
+        const number = numbers[index] === undefined ? shown(texts[index]) : Number(numbers[index]);
+        return Number.isNaN(number) ? null : number;
+      };
+      const keys = new Map(rows.map((row) => [row, key(row)]));
       const order = (a, b) => {
-        const x = sorting(a.cells[index], numeric), y = sorting(b.cells[index], numeric);
+        const x = keys.get(a), y = keys.get(b);
         if (x === null || y === null) return (x === null) - (y === null);  // missing values last
         return (x < y ? -1 : x > y ? 1 : 0) * (down ? -1 : 1);
       };
@@ -70,68 +143,72 @@
       show();
     }
 
-    heads.forEach((head, index) => {
-      const button = element("button", { type: "button" }, ...head.childNodes);
+    heads.forEach((own, index) => {
+      const button = element("button", { type: "button" }, ...own.childNodes);
       button.addEventListener("click", () => sort(index));
-      head.replaceChildren(button);
+      own.replaceChildren(button);
     });
     if (!paged) return;
 
-    const names = heads.map((head) => text(head).toLowerCase());
-    rows.forEach((row) => { row.dataset.all = text(row).toLowerCase(); });
-    const title = text(grid.querySelector("caption"));
-    const field = element("input", { type: "search", placeholder: "filter: fp8 m>=4096 status=ok" });
+    const title = grid.querySelector("caption").firstChild.textContent.trim();
+    const names = columnNames(columns).join(", ");
+    const hint = element("p", { className: "hint", id: `${grid.id}-hint` });
+    const field = element("input", { type: "search", placeholder: "filter: m = 4096 tflops > 700" });
     field.setAttribute("aria-label", `filter the rows of: ${title}`);
-    field.addEventListener("input", () => {
-      kept = field.value.trim() ? rows.filter(matcher(field.value, names)) : rows;
+    field.setAttribute("aria-describedby", hint.id);
+    function filter() {
+      hint.textContent = `Columns: ${names}.`;
+      hint.classList.remove("wrong");
+      field.removeAttribute("aria-invalid");
+      try {
+        kept = field.value.trim() ? rows.filter(matcher(field.value, columns)) : rows;
+      } catch (error) {
+        if (!(error instanceof QueryError)) throw error;
+        hint.textContent = `${error.message}; columns are ${names}.`;
+        hint.classList.add("wrong");
+        field.setAttribute("aria-invalid", "true");
+        kept = rows;
+      }
       page = 0;
       show();
-    });
+    }
+    field.addEventListener("input", filter);
+    grid.setFilter = (query) => { field.value = query; filter(); };
     const sizes = element("select", {}, ...[25, 50, 100, rows.length].map((n) =>
       element("option", { value: n, textContent: n === rows.length ? `all ${n.toLocaleString("en")}` : n })));
     sizes.setAttribute("aria-label", "rows per page");
     sizes.addEventListener("change", () => { size = Number(sizes.value); page = 0; show(); });
     back.addEventListener("click", () => { page -= 1; show(); });
     next.addEventListener("click", () => { page += 1; show(); });
-    grid.prepend(element("div", { className: "tools" }, field, count, back, next, sizes));
-    show();
+    grid.prepend(element("div", { className: "tools" }, field, count, back, next, sizes), hint);
+    filter();
   }
 
-  document.querySelectorAll(".grid").forEach(enliven);
-
-  // Data behind a figure: the page carries each CSV file, packed; a click saves it.
-  async function save(name, packed) {
-    const bytes = Uint8Array.from(atob(packed), (sign) => sign.charCodeAt(0));
-    const unpacked = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-    const file = await new Response(unpacked).blob();
-    const link = element("a", { href: URL.createObjectURL(file), download: name });
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+  // Draws a packed table and makes one that is written out sortable, once; done when its rows stand in the page.
+  const drawings = new WeakMap();
+  function draw(grid) {
+    const script = grid.querySelector(":scope > script");
+    if (!drawings.has(grid))
+      drawings.set(grid, script ? packedTable(grid, script).then((table) => enliven(grid, table, true))
+        : Promise.resolve(enliven(grid, drawnTable(grid), false)));
+    return drawings.get(grid);
   }
+
+  document.querySelectorAll(".grid").forEach((grid) => {
+    if (!grid.querySelector(":scope > script")) draw(grid);
+  });
+
+  // Data behind a figure: the second page carries each CSV file, packed; a click saves it.
   document.querySelectorAll("a.data").forEach((link) => {
     const held = document.querySelector(`script[data-file="${link.download}"]`);
     if (!held || !window.DecompressionStream) return;
-    link.addEventListener("click", (event) => {
+    link.addEventListener("click", async (event) => {
       event.preventDefault();
-      save(link.download, held.textContent);
+      const file = element("a", { href: URL.createObjectURL(await unpackedBlob(held.textContent)), download: link.download });
+      file.click();
+      setTimeout(() => URL.revokeObjectURL(file.href), 10000);
     });
   });
 
-  // Contents: closed on a narrow screen until asked for; the section in view is marked.
-  const contents = document.getElementById("contents");
-  const narrow = matchMedia("(max-width: 1079px)");
-  const fold = () => { contents.open = !narrow.matches; };
-  fold();
-  narrow.addEventListener("change", fold);
-  const links = new Map([...contents.querySelectorAll("a")].map((a) => [a.hash.slice(1), a]));
-  contents.addEventListener("click", (event) => {
-    if (narrow.matches && event.target.closest("a")) contents.open = false;
-  });
-  const seen = new IntersectionObserver((entries) => {
-    entries.filter((entry) => entry.isIntersecting).forEach((entry) => {
-      links.forEach((link) => link.removeAttribute("aria-current"));
-      links.get(entry.target.id)?.setAttribute("aria-current", "true");
-    });
-  }, { rootMargin: "-10% 0px -80% 0px" });
-  links.forEach((_, id) => { const part = document.getElementById(id); if (part) seen.observe(part); });
+  return { draw, matcher, element };
 })();

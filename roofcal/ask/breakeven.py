@@ -65,10 +65,11 @@ class Speedups:
 class Breakeven:
     """Smallest M of GRID from which on a recipe is faster than bf16; None: never up to LARGEST_M.
 
-    m         by the model's best estimate
-    m_low     from here on it may be faster: the high end of the speed-up stays above 1
-    m_high    from here on it is faster: the low end stays above 1
-    speedups  on GRID; m_low and m_high are None for a model without intervals
+    Attributes:
+        m: by the model's best estimate.
+        m_low: from here on it may be faster: the high end of the speed-up stays above 1.
+        m_high: from here on it is faster: the low end stays above 1.
+        speedups: on GRID; m_low and m_high are None for a model without intervals.
     """
 
     m: int | None

@@ -1,17 +1,32 @@
-"""Predictions for a person: of one point, or of a CSV of points."""
+"""Predictions for a person: of one point, or of a CSV of points.
+
+A point without a provider is that of the calibrated provider that is predicted to be the fastest.
+The answer names it, says with which probability it is (ask.fastest), and how good such
+choices were on measured points. Providers that refuse the shape are left out. Models of time that
+know no providers answer for any of them.
+"""
 
 import csv
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from io import StringIO
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-
+from roofcal.ask.fastest import probability_of_first
+from roofcal.ask.measured import ChoiceRecord, choice_record, measured_points
+from roofcal.ask.probe_span import (
+    Spans,
+    doublings_of_parts,
+    doublings_outside,
+    probe_spans,
+    widened,
+)
+from roofcal.ask.shape_limits import refusals
 from roofcal.core.csv_files import Cells, read_rows, size_errors
 from roofcal.core.names import did_you_mean_or_all
+from roofcal.core.paths import RunFolder
 from roofcal.core.records import PlanPoint, Prediction
-from roofcal.core.times import Array
 from roofcal.models import calibrated
 from roofcal.models.errors import PredictError
 from roofcal.models.registry import model_named, predict_points
@@ -19,19 +34,126 @@ from roofcal.models.wave import model as wave
 from roofcal.ops import BY_NAME
 from roofcal.ops.constants import calibrated_providers
 from roofcal.ops.parts import load_part
+from roofcal.ops.spec import OpSpec
 from roofcal.ops.time_models import Sources
 
 _COLUMNS: Final = ("recipe", "m", "n", "k")
+_ANSWERS: Final = (
+    "predicted_s", "predicted_low_s", "predicted_high_s", "bound_by", "provider",
+    "extrapolated_doublings", "refused",
+)  # fmt: skip
+ANY_PROVIDER: Final = "any"  # of models of time that know no providers
 
 
-def predict_point(point: PlanPoint, model: str, sources: Sources) -> Prediction:
-    """One prediction; raises PredictError where the model has no answer for the point."""
-    time_model = model_named(model)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PointAnswer:
+    """A prediction, whose it is, and how sure.
+
+    provider     ANY_PROVIDER for a model that knows none
+    others       providers that are predicted to be slower
+    probability  that none of them is faster; None where there are no others
+    refused      provider -> why it does not run the shape
+    doublings    how far outside of its probes the shape lies; 0 within, None where nobody knows
+    record       how good choices among providers were on measured points
+    """
+
+    prediction: Prediction
+    provider: str
+    others: tuple[str, ...] = ()
+    probability: float | None = None
+    refused: Mapping[str, str]
+    doublings: float | None = None
+    record: ChoiceRecord | None = None
+
+
+def predict_point(
+    point: PlanPoint, model: str, sources: Sources, run: RunFolder | None = None
+) -> PointAnswer:
+    """Predict one point and name its provider.
+
+    run: the folder of the calibration, which has the span of its probes and measured points.
+    Without it the answer has no doublings, no wider interval and no record of choices.
+
+    Raises PredictError where the model has no answer for the point, or every provider refuses it.
+    """
+    model_named(model)
     check_point(point)
-    predictions = predict_points(time_model, [point], sources)
-    if not predictions:
+    op = BY_NAME[point.op]
+    spans = probe_spans(run, op.name, "gemm", "cast") if run else {}
+    answer = _fastest(point, model, sources, spans)
+    if not answer.others or run is None:
+        return answer
+    return replace(answer, record=choice_record(measured_points(run, op.name)))
+
+
+def _fastest(point: PlanPoint, model: str, sources: Sources, spans: Spans) -> PointAnswer:
+    op, time_model = BY_NAME[point.op], model_named(model)
+    candidates = _candidates(point, op, model, sources)
+    refused = refusals(op, candidates, point.recipe, point.shape)
+    allowed = [provider for provider in candidates if provider not in refused]
+    if candidates and not allowed:
+        raise PredictError("; ".join(refused.values()))
+    own = _calibrated_alone(point, op, sources) if model == calibrated.MODEL else []
+    is_composed = not point.provider and not own
+    if is_composed:  # the op knows whose answer a point without a provider is, and what is a bound
+        allowed = [""]
+    answers: dict[str, tuple[Prediction, float | None]] = {}
+    for provider in allowed:
+        for prediction in predict_points(time_model, [replace(point, provider=provider)], sources):
+            named = replace(point, provider=provider)
+            doublings = doublings_outside(spans, op, provider, point.recipe, point.shape)
+            if doublings is None and provider:
+                doublings = doublings_of_parts(spans, named)
+            answers[provider] = (widened(prediction, doublings or 0.0), doublings)
+    if not answers:
         raise PredictError(_no_answer(point, model, sources))
-    return predictions[0]
+    order = sorted(answers, key=lambda provider: answers[provider][0].total_s)
+    prediction, doublings = answers[order[0]]
+    name = order[0]
+    if is_composed and model == calibrated.MODEL:
+        name = _provider_of(prediction, point, candidates, sources)
+        doublings = doublings_of_parts(spans, replace(point, provider=name))
+        prediction = widened(prediction, doublings or 0.0)
+    return PointAnswer(
+        prediction=prediction,
+        provider=name or ANY_PROVIDER,
+        others=tuple(order[1:]),
+        probability=probability_of_first([answers[provider][0] for provider in order]),
+        refused=refused,
+        doublings=doublings,
+    )
+
+
+def _candidates(point: PlanPoint, op: OpSpec, model: str, sources: Sources) -> Sequence[str]:
+    """Providers that may answer: the named one, those calibrated, or all on GPUs for a formula."""
+    if point.provider:
+        return [point.provider]
+    own = _calibrated_alone(point, op, sources) if model == calibrated.MODEL else []
+    if own:
+        return own
+    providers = op.providers_on("cpu" if point.device.startswith("cpu-") else "cuda")
+    return [provider for provider in providers if provider not in op.partial]
+
+
+def _calibrated_alone(point: PlanPoint, op: OpSpec, sources: Sources) -> list[str]:
+    """Providers that the op itself was calibrated for; none of an op that is made of others."""
+    constants = sources.calibration.constants if sources.calibration else {}
+    ops = (op.name, "gemm") if op.computes == "product" else (op.name,)
+    own = [p for name in ops for p in calibrated_providers(constants, name, point.recipe)]
+    return list(dict.fromkeys(own))
+
+
+def _provider_of(
+    prediction: Prediction, point: PlanPoint, providers: Sequence[str], sources: Sources
+) -> str:
+    """The first provider with this very prediction."""
+    for provider in providers:
+        named = predict_points(
+            model_named(calibrated.MODEL), [replace(point, provider=provider)], sources
+        )
+        if named and named[0].total_s == prediction.total_s:
+            return provider
+    return ""
 
 
 def _no_answer(point: PlanPoint, model: str, sources: Sources) -> str:
@@ -86,12 +208,13 @@ def _check_world_size(point: PlanPoint, axis: str | None) -> None:
         )
 
 
-def as_dict(point: PlanPoint, prediction: Prediction, sources: Sources) -> dict[str, Any]:
-    """A prediction with its point and its rates, as JSON values in SI units.
+def as_dict(point: PlanPoint, answer: PointAnswer, sources: Sources) -> dict[str, Any]:
+    """An answer with its point and its rates, as JSON values in SI units.
 
     `environment` is that of the calibration; None for a model that reads none.
     """
     work = BY_NAME[point.op].work(point.recipe, point.shape)
+    prediction, record = answer.prediction, answer.record
     return {
         "device": point.device,
         "environment": sources.calibration.environment_id if sources.calibration else None,
@@ -100,42 +223,57 @@ def as_dict(point: PlanPoint, prediction: Prediction, sources: Sources) -> dict[
         **point.shape,
         **({"world_size": point.world_size} if point.world_size > 1 else {}),
         "model": prediction.model,
+        "provider": answer.provider,
         "predicted_s": prediction.total_s,
         "predicted_low_s": prediction.low_s,
         "predicted_high_s": prediction.high_s,
         "bound_by": prediction.bound_by,
         "predicted_flops_per_s": work.flops / prediction.total_s,
         "predicted_bytes_per_s": work.dram_bytes / prediction.total_s,
+        "extrapolated": bool(answer.doublings),
+        "extrapolated_doublings": answer.doublings,
+        "slower_providers": list(answer.others),
+        "fastest_probability": answer.probability,
+        "refused_providers": dict(answer.refused),
+        "choices_measured": record.points if record else None,
+        "choices_right": record.right if record else None,
+        "mean_regret": record.mean_regret if record else None,
+        "worst_regret": record.worst_regret if record else None,
     }
 
 
-def predict_csv(path: Path, model: str, sources: Sources) -> str:
-    """CSV text with predicted_s, predicted_low_s, predicted_high_s, bound_by added to each row.
+def predict_csv(
+    path: Path, model: str, sources: Sources, provider: str = "", run: RunFolder | None = None
+) -> str:
+    """CSV text with the columns of _ANSWERS added to each row; each row as predict_point.
 
-    The file has columns recipe, m, n, k; others are dropped. The calibrated model answers for its
-    default provider, the library (roofcal.ops.gemm.predict). The ends of the interval are empty for
-    a model that states none. Raises CsvError naming file, line and column of up to 20 mistakes.
+    The file has columns recipe, m, n, k; others are dropped. Rows that every provider refuses have
+    no time and the reason in `refused`. The ends of the interval are empty for a model that states
+    none. Raises CsvError naming file, line and column of up to 20 mistakes.
     """
-    time_model = model_named(model)
-    rows = read_rows(path, _COLUMNS, _row_errors(time_model.product_recipes(sources)))
-    answers: list[list[str]] = [[] for _ in rows]
-    for recipe in dict.fromkeys(cells["recipe"] for _, cells in rows):
-        places = [place for place, (_, cells) in enumerate(rows) if cells["recipe"] == recipe]
-        m, n, k = (np.array([float(rows[p][1][axis]) for p in places]) for axis in "mnk")
-        times = time_model.product_times(sources, recipe, m, n, k)
-        seconds = (_six_digits(end, len(places)) for end in (times.total, times.low, times.high))
-        for place, *answer in zip(places, *seconds, times.bound_by, strict=True):
-            answers[place] = answer
+    rows = read_rows(path, _COLUMNS, _row_errors(model_named(model).product_recipes(sources)))
+    spans = probe_spans(run, "gemm") if run else {}
     text = StringIO()
     table = csv.writer(text, lineterminator="\n")
-    table.writerow((*_COLUMNS, "predicted_s", "predicted_low_s", "predicted_high_s", "bound_by"))
-    for (_, cells), answer in zip(rows, answers, strict=True):
-        table.writerow((cells["recipe"], *(int(cells[axis]) for axis in "mnk"), *answer))
+    table.writerow((*_COLUMNS, *_ANSWERS))
+    for _, cells in rows:
+        shape = {axis: int(cells[axis]) for axis in "mnk"}
+        point = PlanPoint(
+            op="gemm", provider=provider, recipe=cells["recipe"], shape=shape, device="csv"
+        )
+        try:
+            answer = _fastest(point, model, sources, spans)
+        except PredictError as error:
+            written = ["", "", "", "", provider, "", str(error)]
+        else:
+            prediction = answer.prediction
+            seconds = (prediction.total_s, prediction.low_s, prediction.high_s)
+            doublings = "" if answer.doublings is None else f"{answer.doublings:.3g}"
+            refused = "; ".join(answer.refused.values())
+            written = ["" if second is None else f"{second:.6g}" for second in seconds]
+            written += [prediction.bound_by, answer.provider, doublings, refused]
+        table.writerow((cells["recipe"], *shape.values(), *written))
     return text.getvalue()
-
-
-def _six_digits(seconds: Array | None, count: int) -> list[str]:
-    return [""] * count if seconds is None else [f"{s:.6g}" for s in seconds]
 
 
 def _row_errors(recipes: Sequence[str]) -> Callable[[Cells], Iterator[str]]:

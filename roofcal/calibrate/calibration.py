@@ -31,14 +31,14 @@ def calibrate(run: Path, spec: DeviceSpec | None = None, seed: int = 0) -> Calib
         RecordsError: for a bad file.
     """
     environment = read_environment(run)
-    device, generator = _device(environment, spec), np.random.default_rng(seed)
+    device, generator = _measured_device(environment, spec), np.random.default_rng(seed)
     units = exact(float(environment.compute_units), "1", "environment record")
     fitted = Fitted(constants={"compute_units": units})
     count = 0
     for _, part, probes in _fits_with_probes(run):
-        of_op = part.fit(probes, replace(device, constants=fitted.constants), generator)
-        fitted.constants.update(of_op.constants)
-        fitted.errors.update(of_op.errors)
+        own = part.fit(probes, replace(device, constants=fitted.constants), generator)
+        fitted.constants.update(own.constants)
+        fitted.errors.update(own.errors)
         count += len(probes)
     if not count:
         raise CalibrationError(f"{run}: no probe was measured; run `snakemake --cores all` there")
@@ -60,7 +60,7 @@ def cross_validated_ops(
     The device of an op has the constants of those ops before it that are fitted in one step, as
     streams are. Raises as `calibrate`.
     """
-    device = _device(read_environment(run), spec)
+    device = _measured_device(read_environment(run), spec)
     for op, part, probes in _fits_with_probes(run):
         method = getattr(part, "METHOD", None)
         if method is not None:
@@ -78,7 +78,7 @@ def _fits_with_probes(run: Path) -> Iterator[tuple[OpSpec, FitPart, list[Probe]]
             yield op, cast(FitPart, part), read_probes(run, op.name)
 
 
-def _device(environment: Environment, spec: DeviceSpec | None) -> Device:
+def _measured_device(environment: Environment, spec: DeviceSpec | None) -> Device:
     """The device, with the size of its cache as the machine says, else as the datasheet does."""
     cache_bytes = environment.last_level_cache_bytes or (spec.l2_bytes if spec else None)
     return Device(environment=environment, cache_bytes=cache_bytes)

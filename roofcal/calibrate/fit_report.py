@@ -14,7 +14,7 @@ from roofcal.calibrate.calibration import cross_validated_ops
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.times import Array
 from roofcal.core.units import format_seconds
-from roofcal.fitting.cross_validation import choose_family
+from roofcal.fitting.cross_validation import choose_families
 from roofcal.fitting.probes import Probe
 from roofcal.ops.spec import OpSpec
 
@@ -31,15 +31,16 @@ def fit_report(run: Path, spec: DeviceSpec | None = None) -> str:
     lines = [f"{run}: predicted / measured - 1 of probes left out of the fit, in %"]
     for op, method, device, probes in cross_validated_ops(run, spec):
         for problem in method.problems(probes, device):
-            family, log_errors = choose_family(problem, method)
+            every = np.ones((1, len(problem.probes)))
+            (family,), (log_errors,) = choose_families(problem, method, every)
             for recipe in dict.fromkeys(probe.point.recipe for probe in problem.probes):
                 own = [i for i, p in enumerate(problem.probes) if p.point.recipe == recipe]
                 lines += ["", f"{op.folder} {recipe} by {problem.provider}: {family}"]
-                lines += _errors(op, [problem.probes[i] for i in own], log_errors[own])
+                lines += _error_lines(op, [problem.probes[i] for i in own], log_errors[own])
     return "\n".join(lines) + "\n"
 
 
-def _errors(op: OpSpec, probes: Sequence[Probe], log_errors: Array) -> Iterator[str]:
+def _error_lines(op: OpSpec, probes: Sequence[Probe], log_errors: Array) -> Iterator[str]:
     regimes = np.array([op.regime(probe.shape) for probe in probes])
     yield "  regime      count    mape  median     p95    bias"
     for regime in ["all", *sorted(set(regimes.tolist()))]:
@@ -49,10 +50,10 @@ def _errors(op: OpSpec, probes: Sequence[Probe], log_errors: Array) -> Iterator[
         yield f"  {regime:10s}{len(signed):7d}" + "".join(f"{figure:8.1f}" for figure in figures)
     yield f"  worst {_WORST}:"
     for i in np.argsort(-np.abs(log_errors))[:_WORST]:
-        yield f"    {_shape(probes[i], float(log_errors[i]))}"
+        yield f"    {_shape_line(probes[i], float(log_errors[i]))}"
 
 
-def _shape(probe: Probe, log_error: float) -> str:
+def _shape_line(probe: Probe, log_error: float) -> str:
     sizes = " x ".join(str(size) for size in probe.shape.values())
     kernels = [name[:_NAME] for name in probe.measurement.kernel_names if name != "memset"]
     measured, factor = probe.latency.median, float(np.exp(log_error))

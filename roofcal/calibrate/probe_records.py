@@ -2,12 +2,14 @@
 
 from pathlib import Path
 
-from roofcal.core.jsonl import read_records
+from roofcal.core.jsonl import read_plan, read_records
 from roofcal.core.paths import RunFolder
-from roofcal.core.records import Environment, Measurement, PlanPoint
-from roofcal.core.statistics import summarise
+from roofcal.core.records import Environment, Measurement
+from roofcal.core.visits.order import is_sentinel
+from roofcal.fitting.intervals import point_intervals, visit_times
 from roofcal.fitting.probes import CalibrationError, Probe
 from roofcal.ops import BY_NAME
+from roofcal.ops.plan_points import point_problem
 
 
 def read_environment(run: Path) -> Environment:
@@ -28,18 +30,27 @@ def read_environment(run: Path) -> Environment:
 def read_probes(run: Path, op: str) -> list[Probe]:
     """Points of a probe op that were measured, [] where the run has none of that op.
 
+    Sentinels are none of them: they have the shapes of study points, on which fits are judged.
+
     Raises CalibrationError for an op that is no probe: a fit that has seen the points it is judged
     on says nothing. Raises RecordsError for a bad file.
     """
     if BY_NAME[op].role != "probe":
         raise CalibrationError(f"{op} is no probe op; a calibration is fitted on probes alone")
     files = RunFolder.at(run)
-    plan, measurements = files.plan_file(op), files.measurements_file(op)
-    if not plan.is_file() or not measurements.is_file():
+    plan_file, measurements = files.plan_file(op), files.measurements_file(op)
+    if not plan_file.is_file() or not measurements.is_file():
         return []
-    points = {point.point_id: point for point in read_records(plan, PlanPoint)}
-    return [
-        Probe(point=points[m.point_id], measurement=m, latency=summarise(m.settled_samples_s))
+    plan = read_plan(files, op, point_problem)
+    points = {point.point_id: point for point in plan if not is_sentinel(point)}
+    rows = [
+        m
         for m in read_records(measurements, Measurement)
-        if m.status == "ok" and m.point_id in points
+        if m.point_id in points and m.status == "ok" and m.settled_samples_s
+    ]
+    intervals = point_intervals([visit_times(row) for row in rows])
+    return [
+        Probe(point=points[row.point_id], measurement=row, latency=interval)
+        for row, interval in zip(rows, intervals, strict=True)
+        if interval is not None
     ]

@@ -8,9 +8,9 @@ from typing import Final, get_args, get_type_hints
 from roofcal.claims.schema import AwaitedOp, Claim, Expression, Ledger, Where
 from roofcal.core.names import did_you_mean_or_all, unknown_names
 from roofcal.core.records import Protocol
-from roofcal.core.regimes import REGIMES
 from roofcal.core.yaml_files import read_yaml, validated
 from roofcal.ops import BY_NAME
+from roofcal.ops.regimes import REGIMES
 from roofcal.ops.spec import OpSpec
 
 _TIMES: Final = "\N{MULTIPLICATION SIGN}"
@@ -60,7 +60,7 @@ def load_claims(folder: Path) -> list[Entry]:
     Raises ClaimError listing every error of every file.
     """
     errors: list[str] = []
-    entries = list(_entries(folder, errors))
+    entries = list(_ledger_entries(folder, errors))
     if errors:
         raise ClaimError("\n".join(errors))
     return entries
@@ -68,10 +68,12 @@ def load_claims(folder: Path) -> list[Entry]:
 
 def read_ledgers(folder: Path, errors: list[str]) -> list[Ledger]:
     """The ledgers of a folder; what load_claims would raise is added to `errors`."""
-    return list({entry.ledger.ledger: entry.ledger for entry in _entries(folder, errors)}.values())
+    return list(
+        {entry.ledger.ledger: entry.ledger for entry in _ledger_entries(folder, errors)}.values()
+    )
 
 
-def _entries(folder: Path, errors: list[str]) -> Iterator[Entry]:
+def _ledger_entries(folder: Path, errors: list[str]) -> Iterator[Entry]:
     file_of_id: dict[str, Path] = {}
     for path in sorted(folder.glob("*.yaml")):
         before = len(errors)
@@ -92,11 +94,14 @@ def _entries(folder: Path, errors: list[str]) -> Iterator[Entry]:
 
 
 def _entries_of_claim(ledger: Ledger, claim: Claim) -> Iterator[Entry]:
-    axes = _axes(claim, ledger.awaited)
     test = claim.test
+    op = _op_named(test.op, ledger.awaited) if test and test.op else None
+    axes = tuple(op.axes) if op else ("m", "n", "k")
     for row in claim.rows or [{}]:
-        sizes = _sizes(row, axes)
+        sizes = _sizes_of_row(row, axes)
         value = row["value"] if row else test.value if test else None
+        tested = (*axes, "cube", "value")
+        printed = {key: number for key, number in row.items() if key not in tested}
         size_name = "x".join(map(str, _distinct_sizes(sizes)))
         yield Entry(
             id="-".join(filter(None, (ledger.ledger, claim.id, size_name))),
@@ -106,7 +111,7 @@ def _entries_of_claim(ledger: Ledger, claim: Claim) -> Iterator[Entry]:
             untestable=claim.untestable,
             value=value,
             points={**(test.points if test else {}), **sizes},
-            printed=claim.printed | _printed(row, axes),
+            printed=claim.printed | printed,
             hardware=claim.hardware or ledger.hardware,
             device=claim.device or ledger.device,
             note=claim.note,
@@ -114,26 +119,15 @@ def _entries_of_claim(ledger: Ledger, claim: Claim) -> Iterator[Entry]:
         )
 
 
-def _axes(claim: Claim, awaited: Mapping[str, AwaitedOp]) -> tuple[str, ...]:
-    """The axes of a claim's op; m, n and k for a claim without one."""
-    op = _op(claim.test.op, awaited) if claim.test and claim.test.op else None
-    return tuple(op.axes) if op else ("m", "n", "k")
-
-
-def _op(name: str, awaited: Mapping[str, AwaitedOp]) -> OpSpec | AwaitedOp | None:
+def _op_named(name: str, awaited: Mapping[str, AwaitedOp]) -> OpSpec | AwaitedOp | None:
     return BY_NAME.get(name) or awaited.get(name)
 
 
-def _sizes(row: Mapping[str, float], axes: Sequence[str]) -> dict[str, str | int]:
+def _sizes_of_row(row: Mapping[str, float], axes: Sequence[str]) -> dict[str, str | int]:
     """Axis -> size of a row, in which `cube` stands for all axes."""
     if "cube" in row:
         return dict.fromkeys(axes, int(row["cube"]))
     return {axis: int(row[axis]) for axis in axes if axis in row}
-
-
-def _printed(row: Mapping[str, float], axes: Sequence[str]) -> dict[str, float]:
-    """The numbers of a row that are neither sizes nor the value that is tested."""
-    return {key: number for key, number in row.items() if key not in (*axes, "cube", "value")}
 
 
 def _distinct_sizes(sizes: Where) -> list[str | int]:
@@ -160,7 +154,7 @@ def claim_errors(where: str, claim: Claim, awaited: Mapping[str, AwaitedOp]) -> 
     test = claim.test
     if test is None or test.op is None:
         return
-    op = _op(test.op, awaited)
+    op = _op_named(test.op, awaited)
     if op is None:
         hint = did_you_mean_or_all(test.op, [*BY_NAME, *awaited])
         yield f"{where}: unknown op '{test.op}'{hint}"
@@ -183,24 +177,13 @@ def _selection_errors(where: str, selection: Where, op: OpSpec | AwaitedOp) -> I
             if not isinstance(value, int) or value < 1:
                 yield f"{where}: {column} is a whole number above 0 (got {value!r})"
         elif column == "recipe":
-            if not _has_recipe(op, str(value)):
+            if not op.has_recipe(str(value)):
                 hint = did_you_mean_or_all(str(value), op.recipes)
                 yield f"{where}: unknown recipe '{value}'{hint}"
         elif column == "provider":
-            yield from unknown_names(where, "provider", [str(value)], _providers(op))
+            yield from unknown_names(where, "provider", [str(value)], op.every_provider)
         elif allowed := COLUMNS.get(column):
             yield from unknown_names(where, column, [str(value)], allowed)
-
-
-def _has_recipe(op: OpSpec | AwaitedOp, name: str) -> bool:
-    return op.has_recipe(name) if isinstance(op, OpSpec) else name in op.recipes
-
-
-def _providers(op: OpSpec | AwaitedOp) -> tuple[str, ...]:
-    """The providers of an op on any backend."""
-    if isinstance(op, AwaitedOp):
-        return tuple(op.providers)
-    return tuple(dict.fromkeys(name for names in op.providers.values() for name in names))
 
 
 def _row_errors(where: str, row: Mapping[str, float], axes: Sequence[str]) -> Iterator[str]:

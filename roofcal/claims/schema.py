@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 Text = Annotated[str, Field(min_length=1)]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
 Where = dict[str, str | int]  # column of the tidy table -> the value it must have
 Quantity = Literal[
     "speedup", "time_us", "tflops", "fraction_of_peak", "fraction_of_bandwidth", "fraction_of_link"
@@ -110,8 +111,8 @@ class Claim(_Model):
     says: Text
     test: Expression | None = None
     untestable: Text | None = None
-    printed: dict[str, float] = {}
-    rows: Annotated[list[dict[str, float]], Field(min_length=1)] | None = None
+    printed: dict[str, Finite] = {}
+    rows: Annotated[list[dict[str, Finite]], Field(min_length=1)] | None = None
     hardware: Text | None = None
     device: Text | None = None
     note: str = ""
@@ -123,6 +124,9 @@ class Claim(_Model):
         missing = [row for row in self.rows or () if "value" not in row]
         if missing:
             raise ValueError(f"row {missing[0]} has no `value`")
+        negative = [row for row in self.rows or () if row["value"] <= 0]
+        if negative:
+            raise ValueError(f"row {negative[0]} has a `value` that is not above 0")
         if self.test and not self.rows and self.test.value is None:
             raise ValueError("test.value is missing, and required without `rows`")
         if self.test and self.rows and self.test.value is not None:
@@ -136,6 +140,15 @@ class AwaitedOp(_Model):
     axes: Annotated[list[Text], Field(min_length=1)]
     recipes: Annotated[list[Text], Field(min_length=1)]
     providers: Annotated[list[Text], Field(min_length=1)]
+
+    def has_recipe(self, name: str) -> bool:
+        """As roofcal.ops.spec.OpSpec.has_recipe."""
+        return name in self.recipes
+
+    @property
+    def every_provider(self) -> list[str]:
+        """As roofcal.ops.spec.OpSpec.every_provider."""
+        return self.providers
 
 
 class Ledger(_Model):

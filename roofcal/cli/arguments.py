@@ -1,27 +1,93 @@
 """What several commands share: types of arguments, files of a device, where text goes."""
 
 import argparse
+import csv
+import json
 import math
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from roofcal.core import paths
+from roofcal.cli.parser import Parser
 from roofcal.core.paths import RunFolder
 
 if TYPE_CHECKING:
-    from roofcal.core.devices import DeviceSpec
-    from roofcal.ops.time_models import Sources
+    from roofcal.ask.energy import Prices
 
 # What add_subparsers gives; argparse has no public name for it.
-Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 
 
 def whole_number(text: str) -> int:
-    """A size from the command line; raises ArgumentTypeError unless it is whole and above 0."""
-    if not (text.isascii() and text.isdigit() and int(text) > 0):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    """A size from the command line; raises ArgumentTypeError unless it is from 1 to 2^30."""
+    from roofcal.core.csv_files import LARGEST_SIZE, is_size
+
+    if not is_size(text):
+        raise argparse.ArgumentTypeError(
+            f"{text[:40]!r} is not a whole number from 1 to {LARGEST_SIZE}"
+        )
     return int(text)
+
+
+def sizes_text(text: str) -> tuple[int, ...]:
+    """Sizes in one word, as 4096x4096x4096; raises ArgumentTypeError for anything else."""
+    parts = text.lower().replace("\N{MULTIPLICATION SIGN}", "x").replace("*", "x").split("x")
+    if len(parts) < 2:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no shape, as 4096x28672x8192 is one")
+    return tuple(whole_number(part.strip()) for part in parts)
+
+
+def add_sizes(parser: argparse.ArgumentParser, metavar: str) -> None:
+    """Declare the sizes in one word, instead of an option for each axis."""
+    parser.add_argument(
+        "sizes", nargs="?", type=sizes_text, metavar=metavar, help="all sizes in one word"
+    )
+
+
+def fill_axes(options: argparse.Namespace, axes: Sequence[str]) -> None:
+    """Write the sizes of one word into the options of the axes.
+
+    Raises ValueError for another number of sizes, and for an axis that is given twice.
+    """
+    if options.sizes is None:
+        return
+    if len(options.sizes) != len(axes):
+        names = " x ".join(axes)
+        raise ValueError(f"{'x'.join(map(str, options.sizes))} has {len(options.sizes)} sizes, "
+                         f"and {names} are {len(axes)}")  # fmt: skip
+    for axis, size in zip(axes, options.sizes, strict=True):
+        if getattr(options, axis) is not None:
+            raise ValueError(f"{axis} is given twice: by --{axis} and in one word with the others")
+        setattr(options, axis, size)
+
+
+def csv_as_json(text: str) -> str:
+    """The rows of a CSV as a JSON list of objects; numbers as numbers, null for an empty cell."""
+
+    def value(cell: str) -> str | float | int | None:
+        for kind in (int, float):
+            try:
+                return kind(cell)
+            except ValueError:
+                continue
+        return cell or None
+
+    rows = csv.DictReader(text.splitlines())
+    return json.dumps([{name: value(cell) for name, cell in row.items()} for row in rows]) + "\n"
+
+
+def json_mapping(text: str) -> dict[str, Any]:
+    """A JSON object from the command line; raises ArgumentTypeError for anything else."""
+    from roofcal.core.files import parse_json
+
+    try:
+        value = parse_json(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"is not JSON ({error})") from None
+    if not isinstance(value, dict):
+        raise argparse.ArgumentTypeError(f"must be a JSON object, is a {type(value).__name__}")
+    return value
 
 
 def fraction(text: str) -> float:
@@ -35,11 +101,71 @@ def fraction(text: str) -> float:
     return value
 
 
+def price(text: str) -> float:
+    """A price from the command line; raises ArgumentTypeError unless it is a number from 0 on."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a price, as 0.12 is")
+    return value
+
+
+def add_prices(parser: argparse.ArgumentParser) -> None:
+    """Declare what asks for joules and dollars per token."""
+    parser.add_argument(
+        "--energy", action="store_true", help="joules per token: board power by NVML, not the wall"
+    )
+    parser.add_argument("--price-per-kwh", type=price, help="with it, dollars per token as well")
+    parser.add_argument("--price-per-hour", type=price, help="of one GPU: likewise")
+
+
+def asked_prices(options: argparse.Namespace) -> "Prices | None":
+    """The prices of the command line; None where nobody asked for energy or gave a price."""
+    from roofcal.ask.energy import Prices
+
+    prices = Prices(per_kwh=options.price_per_kwh, per_hour=options.price_per_hour)
+    return prices if options.energy or prices != Prices() else None
+
+
 def require(options: argparse.Namespace, command: str, *names: str) -> None:
     """Raises ValueError naming the options that a command needs and that were not given."""
     missing = [f"--{name}" for name in names if getattr(options, name, None) is None]
     if missing:
         raise ValueError(f"{command} needs {' '.join(missing)}")
+
+
+def checked_folder(options: argparse.Namespace) -> Path:
+    """The folder given as --run; raises InputError for links and special files in it."""
+    from roofcal.core.files import check_folder
+
+    folder: Path = options.folder
+    check_folder(folder)
+    return folder
+
+
+def add_device(parser: argparse.ArgumentParser, *, required: bool = False) -> None:
+    """Declare the --device and --environment whose calibration a command reads."""
+    parser.add_argument("--device", required=required, help="e.g. h200")
+    parser.add_argument("--environment", help="environment id; default: the latest calibration")
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """Declare the --model of time that answers."""
+    parser.add_argument("--model", default="calibrated", help="a model of time, see `predict`")
+
+
+def add_passes_and_weights(parser: argparse.ArgumentParser) -> None:
+    """Declare --pass and --weights, which say what of a linear is asked about."""
+    parser.add_argument(
+        "--pass", dest="passes", choices=("forward", "forward_backward"), default="forward"
+    )
+    parser.add_argument(
+        "--weights",
+        choices=("cached", "cast"),
+        help="cached: cast beforehand (default forward); cast: each time (default with backward)",
+    )
 
 
 def add_run_folder(parser: argparse.ArgumentParser, help_text: str = "run folder") -> None:
@@ -59,8 +185,8 @@ def add_map_of_run(parser: argparse.ArgumentParser, what: str) -> None:
 
 def calibration_file(options: argparse.Namespace) -> Path:
     """The calibration to use with --run: --calibration, or the one of the run folder."""
-    given: Path | None = options.calibration
-    return given or RunFolder.at(options.folder).calibration_file
+    calibration_file: Path | None = options.calibration
+    return calibration_file or RunFolder.at(options.folder).calibration_file
 
 
 def write_or_print(text: str, out: Path | None) -> None:
@@ -71,35 +197,3 @@ def write_or_print(text: str, out: Path | None) -> None:
         write_bytes(out, text.encode())
     else:
         sys.stdout.write(text)
-
-
-def datasheet(device: str) -> "DeviceSpec | None":
-    """The datasheet of a device id, or None where nobody wrote one."""
-    from roofcal.core.devices import load_device
-
-    path = paths.DEVICES / f"{device}.yaml"
-    return load_device(path) if path.is_file() else None
-
-
-def device_sources(device: str, environment: str | None, model: str) -> "tuple[Sources, Path]":
-    """(what a model of time reads of a device, the file or folder it comes from).
-
-    Each model gets what it needs and no more: a datasheet costs a tenth of a second to read, and
-    not every device has a calibration. Raises PredictError where no calibration matches, and where
-    nobody described the device for the wave model.
-    """
-    from roofcal.core.devices import load_devices
-    from roofcal.models.calibrations import find_calibration
-    from roofcal.models.errors import PredictError
-    from roofcal.ops.time_models import Sources
-
-    if model == "calibrated":
-        folder, calibration = find_calibration(device, environment, paths.PUBLISHED, paths.RESULTS)
-        return Sources(calibration=calibration), folder
-    specs = load_devices(paths.DEVICES)
-    spec = specs.get(device)
-    if model == "wave" and (spec is None or spec.wave is None):
-        from roofcal.models.wave.model import missing_description
-
-        raise PredictError(missing_description(device, specs))
-    return Sources(spec=spec), paths.DEVICES / f"{device}.yaml"

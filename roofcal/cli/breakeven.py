@@ -6,9 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from roofcal.cli.arguments import (
     Commands,
+    add_device,
     add_map_of_run,
+    add_model,
+    add_passes_and_weights,
+    add_sizes,
     calibration_file,
-    device_sources,
+    checked_folder,
+    fill_axes,
     require,
     whole_number,
     write_or_print,
@@ -17,32 +22,26 @@ from roofcal.cli.arguments import (
 if TYPE_CHECKING:
     from roofcal.ask.breakeven import Breakeven
     from roofcal.ops.linear.model import Linear
+    from roofcal.ops.time_models import Sources
 
 
 def add_breakeven(commands: Commands) -> None:
     """Declare `breakeven` and its arguments."""
     text = "smallest M from which a linear in fp8, casts included, is faster than in bf16"
     parser = commands.add_parser("breakeven", help=text)
-    parser.add_argument("--device", help="e.g. nvidia-h200")
-    parser.add_argument("--environment", help="environment id; default: the latest calibration")
+    add_device(parser)
+    add_sizes(parser, "NxK")
     parser.add_argument("--recipe", help="e.g. fp8_axiswise")
     parser.add_argument("--k", type=whole_number, help="columns of x and w")
     parser.add_argument("--n", type=whole_number, help="rows of w")
-    parser.add_argument(
-        "--pass", dest="passes", choices=("forward", "forward_backward"), default="forward"
-    )
+    add_passes_and_weights(parser)
     parser.add_argument(
         "--casts",
         choices=("none", "torch_compile", "torch_eager", "triton"),
         default="torch_compile",
         help="who casts; none: products alone",
     )
-    parser.add_argument(
-        "--weights",
-        choices=("cached", "cast"),
-        help="cached: cast beforehand (default forward); cast: each time (default with backward)",
-    )
-    parser.add_argument("--model", default="calibrated", help="a model of time, see `predict`")
+    add_model(parser)
     parser.add_argument("--json", action="store_true", help="for programs")
     add_map_of_run(parser, "the map")
     parser.set_defaults(run=_breakeven)
@@ -53,40 +52,55 @@ def _breakeven(options: argparse.Namespace) -> None:
     if options.folder:
         from roofcal.ask.breakeven_map import run_map
 
-        write_or_print(run_map(options.folder, calibration_file(options)), options.out)
+        write_or_print(run_map(checked_folder(options), calibration_file(options)), options.out)
         return
     _one_linear(options)
 
 
 def _one_linear(options: argparse.Namespace) -> None:
     from roofcal.ask.breakeven import breakeven
+    from roofcal.ask.names import recipe_named
+    from roofcal.ask.sources import device_sources
     from roofcal.models.errors import PredictError
     from roofcal.models.registry import model_named
     from roofcal.ops.linear.model import Linear, usual_weights
 
+    fill_axes(options, "nk")
     require(options, "breakeven", "device", "recipe", "k", "n")
     model = model_named(options.model)
     sources, place = device_sources(options.device, options.environment, options.model)
     if sources.calibration is None and sources.spec is None:
         raise PredictError(f"model '{options.model}' needs a datasheet, and there is no {place}")
     linear = Linear(
-        recipe=options.recipe,
+        recipe=recipe_named(options.recipe, model.product_recipes(sources)),
         passes=options.passes,
         casts=options.casts,
         weights=options.weights or usual_weights(options.passes),
     )
-    found = breakeven(model, sources, linear, options.n, options.k)
+    break_even = breakeven(model, sources, linear, options.n, options.k)
     environment = sources.calibration.environment_id if sources.calibration else None
     origin = {"model": options.model, "device": options.device, "environment": environment}
-    answer = origin | {"n": options.n, "k": options.k} | as_dict(linear, found)
+    origin["products_by"] = products_by(sources, linear)
+    answer = origin | {"n": options.n, "k": options.k} | as_dict(linear, break_even)
     print(json.dumps(answer) if options.json else sentences(answer))
 
 
-def as_dict(linear: "Linear", found: "Breakeven") -> dict[str, Any]:
+def products_by(sources: "Sources", linear: "Linear") -> str:
+    """The provider whose products are compared; any: the model knows no providers."""
+    from roofcal.ops.gemm.predict import default_provider
+    from roofcal.ops.linear.model import product_recipes
+
+    if sources.calibration is None:
+        return "any"
+    recipe = product_recipes(linear.recipe, linear.passes)["output"]
+    return default_provider(sources.calibration.constants, recipe)
+
+
+def as_dict(linear: "Linear", break_even: "Breakeven") -> dict[str, Any]:
     """A break-even as JSON values. m, m_low, m_high: None for never up to largest_m."""
     from roofcal.ask.breakeven import BASELINE, GRID, LARGEST_M
 
-    ratios = found.speedups
+    ratios = break_even.speedups
     best = int(ratios.value.argmax())
     low, high = (None if end is None else float(end[best]) for end in (ratios.low, ratios.high))
     return {
@@ -95,9 +109,9 @@ def as_dict(linear: "Linear", found: "Breakeven") -> dict[str, Any]:
         "pass": linear.passes,
         "casts": linear.casts,
         "weights": None if linear.casts == "none" else linear.weights,
-        "m": found.m,
-        "m_low": found.m_low,
-        "m_high": found.m_high,
+        "m": break_even.m,
+        "m_low": break_even.m_low,
+        "m_high": break_even.m_high,
         "largest_m": LARGEST_M,
         "best_m": int(GRID[best]),
         "best_speedup": float(ratios.value[best]),
@@ -118,7 +132,8 @@ def sentences(answer: dict[str, Any]) -> str:
         f"{passes} of y[M,{n}] = x[M,{k}] @ w[{n},{k}].T, "
         f"{'no casts' if answer['casts'] == 'none' else casts}\n"
         f"at best {answer['best_speedup']:.2f}x{span}, at M = {answer['best_m']}\n"
-        f"model {answer['model']}, {answer['device']}, {answer['environment'] or 'its datasheet'}"
+        f"model {answer['model']}, products by {answer['products_by']}, {answer['device']}, "
+        f"{answer['environment'] or 'its datasheet'}"
     )
 
 

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from roofcal.cli.arguments import Commands, datasheet, fraction, write_or_print
+from roofcal.cli.arguments import Commands, fraction, write_or_print
 from roofcal.core import paths
 
 if TYPE_CHECKING:
@@ -33,11 +33,13 @@ def add_compare(commands: Commands) -> None:
 
 def _compare(options: argparse.Namespace) -> int:
     """Print the comparison; 1 for a regression beyond the limit, else 0."""
+    from roofcal.ask.names import device_named
     from roofcal.compare.as_text import as_text
     from roofcal.compare.comparison import compare
     from roofcal.study.run_search import run_named
 
-    a, b = (run_named(name, (paths.PUBLISHED, paths.RESULTS)) for name in (options.a, options.b))
+    names = (device_named(options.a), device_named(options.b))
+    a, b = (run_named(name, (paths.PUBLISHED, paths.RESULTS)) for name in names)
     comparison = compare(a, b, options.threshold, options.limit)
     text = json.dumps(comparison, indent=1) if options.json else as_text(comparison)
     write_or_print(text + "\n", options.out)
@@ -98,6 +100,7 @@ def _devices(device: str | None) -> list[str]:
 
 
 def _verdicts(run: "RunFolder", entries: "list[Entry]") -> "list[Verdict]":
+    from roofcal.ask.sources import datasheet
     from roofcal.report.data.claims import judge
     from roofcal.report.data.evidence import evidence_of_run
     from roofcal.report.data.loading import load_run

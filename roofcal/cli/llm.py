@@ -6,9 +6,13 @@ from typing import TYPE_CHECKING
 
 from roofcal.cli.arguments import (
     Commands,
+    add_device,
     add_map_of_run,
+    add_prices,
+    asked_prices,
     calibration_file,
-    datasheet,
+    checked_folder,
+    require,
     whole_number,
     write_or_print,
 )
@@ -22,12 +26,21 @@ if TYPE_CHECKING:
 def add_llm(commands: Commands) -> None:
     """Declare `llm` and its arguments."""
     parser = commands.add_parser("llm", help="prefill and decode of a language model")
-    parser.add_argument("--model", help="a file of config/models, e.g. llama3-70b")
-    parser.add_argument("--device", help="e.g. nvidia-h200")
-    parser.add_argument("--environment", help="environment id; default: the latest calibration")
+    parser.add_argument(
+        "--model", help="a file of config/models, e.g. llama3-70b, or the path of one like it"
+    )
+    add_device(parser)
     parser.add_argument("--recipe", default="bf16", help="bf16, fp8_tensorwise, fp8_axiswise, int4")
-    parser.add_argument("--tp", type=whole_number, default=1, help="tensor-parallel degree")
-    parser.add_argument("--pp", type=whole_number, default=1, help="pipeline stages")
+    parser.add_argument(
+        "--by",
+        choices=("calibrated", "wave", "torchao", "datasheet", "notebook"),
+        default="calibrated",
+        help="the model of time; notebook: the figures of the MI300X notebook, as it has them",
+    )
+    parser.add_argument(
+        "--tp", type=whole_number, help="tensor-parallel degree; default: the fewest GPUs that fit"
+    )
+    parser.add_argument("--pp", type=whole_number, help="pipeline stages")
     parser.add_argument("--batch", type=whole_number, default=1, help="requests served together")
     parser.add_argument("--prompt", type=whole_number, default=2048, help="tokens of each prompt")
     parser.add_argument("--output", type=whole_number, default=256, help="tokens of each answer")
@@ -39,44 +52,90 @@ def add_llm(commands: Commands) -> None:
         help="where the time of collectives comes from; auto: calibrated where it is",
     )
     parser.add_argument("--curve", action="store_true", help="throughput against latency")
+    parser.add_argument(
+        "--sweep", action="store_true", help="every cut over tp x pp, and batches on each"
+    )
+    parser.add_argument("--gpus", type=whole_number, help="most GPUs of --sweep: 8")
     parser.add_argument("--json", action="store_true", help="SI units, for programs")
+    add_prices(parser)
     add_map_of_run(parser, "every model on the device")
     parser.set_defaults(run=_llm)
 
 
 def _llm(options: argparse.Namespace) -> None:
-    """Print the estimate of one batch, of every batch to the largest, or the table of a run."""
+    """Print an estimate, a curve over batches, a sweep over cuts, or the table of a run."""
     if options.folder:
         _table(options)
         return
+    if options.by == "notebook":
+        _notebook(options)
+        return
     from roofcal.ask.llm.csv_table import as_dict
-    from roofcal.ask.llm.estimate import estimate, estimates_by_batch
+    from roofcal.ask.llm.estimate import cost_by_phase, estimate, estimates_by_batch
+    from roofcal.ask.llm.sweep import SWEPT_GPUS, sweep, with_smallest_cut
+    from roofcal.ask.llm.sweep_text import sweep_as_dict, sweep_text
     from roofcal.ask.llm.text_report import batches_text, estimate_text
 
-    missing = [f"--{name}" for name in ("model", "device") if not getattr(options, name)]
-    if missing:
-        raise ValueError(f"llm needs {' '.join(missing)}, e.g. --model llama3-70b")
+    require(options, "llm", "model", "device")
+    if options.link != "auto" and options.by != "calibrated":
+        raise ValueError(f"--link {options.link} is for --by calibrated; {options.by} has its own")
+    prices = asked_prices(options)
+    if prices and (options.sweep or options.curve):
+        raise ValueError("--energy and prices are for one deployment: no --sweep, no --curve")
     deployment, sources = _deployment(options), _sources(options)
+    if options.sweep:
+        swept = sweep(deployment, sources, options.by, options.gpus or SWEPT_GPUS)
+        print(json.dumps(sweep_as_dict(swept)) if options.json else sweep_text(swept))
+        return
+    if options.tp is None and options.pp is None:
+        deployment = with_smallest_cut(deployment, sources, options.by)
     if options.curve:
-        estimates = estimates_by_batch(deployment, sources)
+        estimates = estimates_by_batch(deployment, sources, options.by)
         answers = [as_dict(answer, operators=False) for answer in estimates]
         print(json.dumps({"curve": answers}) if options.json else batches_text(estimates))
         return
-    answer = estimate(deployment, sources)
-    print(json.dumps(as_dict(answer)) if options.json else estimate_text(answer))
+    answer = estimate(deployment, sources, options.by)
+    costs = {}
+    if prices:
+        costs = cost_by_phase(answer, sources, prices)
+    if options.json:
+        energy = {"energy": {name: cost.record() for name, cost in costs.items()}} if costs else {}
+        print(json.dumps(as_dict(answer) | energy))
+        return
+    print(estimate_text(answer))
+    for name, cost in costs.items():
+        print(f"{name}: {cost.text}")
+
+
+def _notebook(options: argparse.Namespace) -> None:
+    from roofcal.ask.llm.notebook import as_dict, as_text
+
+    fixed = ("model", "device", "tp", "pp", "chunk", "gpus", "environment")
+    fixed_options = [name for name in fixed if getattr(options, name) is not None]
+    if fixed_options or options.sweep or options.curve:
+        raise ValueError(
+            "--by notebook has one configuration and takes no "
+            f"--{(*fixed_options, 'sweep or --curve')[0]}; --by wave answers for any, corrected"
+        )
+    print(json.dumps(as_dict()) if options.json else as_text())
 
 
 def _table(options: argparse.Namespace) -> None:
     from roofcal.ask.llm.csv_table import run_table
+    from roofcal.ask.sources import datasheet
     from roofcal.core.language_models import load_models
 
     spec = datasheet(options.folder.parent.name)
-    text = run_table(options.folder, calibration_file(options), spec, load_models(paths.MODELS))
+    text = run_table(
+        checked_folder(options), calibration_file(options), spec, load_models(paths.MODELS)
+    )
     write_or_print(text, options.out)
 
 
 def _deployment(options: argparse.Namespace) -> "Deployment":
+    from roofcal.ask.llm.architecture import RECIPES
     from roofcal.ask.llm.deployment import CHUNK, Deployment, Workload
+    from roofcal.ask.names import recipe_named
     from roofcal.core.language_models import load_model
 
     workload = Workload(
@@ -87,19 +146,19 @@ def _deployment(options: argparse.Namespace) -> "Deployment":
     )
     return Deployment(
         model=load_model(paths.MODELS, options.model),
-        recipe=options.recipe,
-        tensor=options.tp,
-        pipeline=options.pp,
+        recipe=recipe_named(options.recipe, RECIPES),
+        tensor=options.tp or 1,
+        pipeline=options.pp or 1,
         workload=workload,
         link=options.link,
     )
 
 
 def _sources(options: argparse.Namespace) -> "Sources":
-    from roofcal.models.calibrations import find_calibration
+    from roofcal.ask.sources import datasheet, described_device, device_sources
     from roofcal.ops.time_models import Sources
 
-    _, calibration = find_calibration(
-        options.device, options.environment, paths.PUBLISHED, paths.RESULTS
-    )
-    return Sources(calibration=calibration, spec=datasheet(options.device))
+    if options.by != "calibrated":
+        return described_device(options.device, options.by)
+    sources, _ = device_sources(options.device, options.environment, options.by)
+    return Sources(calibration=sources.calibration, spec=datasheet(options.device))

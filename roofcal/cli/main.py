@@ -4,30 +4,63 @@ Each command calls one function of its stage and imports it only then, so that -
 stay fast. A mistake of the user ends in one message and exit code 2, never in a traceback.
 """
 
-import argparse
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
-from roofcal.cli import breakeven, comparisons, exports, llm, predict, publications, stages
+import roofcal
+from roofcal.cli import (
+    advise,
+    breakeven,
+    comparisons,
+    exports,
+    health,
+    judge,
+    llm,
+    predict,
+    publications,
+    stages,
+)
+from roofcal.cli.completion import PrintCompletion
+from roofcal.cli.parser import Parser
+from roofcal.core.paths import BUNDLED
 
-COMMANDS: Final = {
-    "doctor": stages.add_doctor,
-    "plan": stages.add_plan,
-    "measure": stages.add_measure,
-    "calibrate": stages.add_calibrate,
-    "learning": stages.add_learning,
-    "predict": predict.add_predict,
-    "breakeven": breakeven.add_breakeven,
-    "llm": llm.add_llm,
-    "export": exports.add_export,
-    "table": exports.add_table,
-    "report": stages.add_report,
-    "compare": comparisons.add_compare,
-    "claims": comparisons.add_claims,
-    "publish": publications.add_publish,
-    "verify": publications.add_verify,
+GROUPS: Final = {
+    "ask, from what is calibrated": {
+        "advise": advise.add_advise,
+        "predict": predict.add_predict,
+        "breakeven": breakeven.add_breakeven,
+        "llm": llm.add_llm,
+        "judge": judge.add_judge,
+        "compare": comparisons.add_compare,
+        "claims": comparisons.add_claims,
+        "table": exports.add_table,
+        "export": exports.add_export,
+    },
+    "study this machine, in a checkout": {
+        "doctor": stages.add_doctor,
+        "plan": stages.add_plan,
+        "measure": stages.add_measure,
+        "calibrate": stages.add_calibrate,
+        "learning": stages.add_learning,
+        "report": stages.add_report,
+        "health": health.add_health,
+        "fleet": health.add_fleet,
+    },
+    "publish, in a checkout": {
+        "publish": publications.add_publish,
+        "verify": publications.add_verify,
+        "site": publications.add_site,
+    },
+}
+COMMANDS: Final = {name: add for group in GROUPS.values() for name, add in group.items()}
+# Packages of the extras, which answers need for one thing alone.
+_EXTRAS: Final = {
+    **dict.fromkeys(("torch", "triton", "snakemake", "pynvml", "tqdm"), "measure"),
+    **dict.fromkeys(("matplotlib", "seaborn"), "report"),
+    "sympy": "symbolic",
 }
 INTERRUPTED: Final = 130  # 128 + SIGINT
 PIPE_CLOSED: Final = 141  # 128 + SIGPIPE: what a shell says of `yes | head -1`
@@ -51,11 +84,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
-    options = _parser().parse_args(arguments)
+    options = command_parser().parse_args(arguments)
     try:
+        if getattr(options, "device", None):
+            from roofcal.ask.names import device_named
+
+            options.device = device_named(options.device)
         code = options.run(options)
     except BrokenPipeError:
         raise
+    except ModuleNotFoundError as error:
+        print(f"error: {_missing_module(str(error.name), options.command)}", file=sys.stderr)
+        return 2
     except (ValueError, OSError) as error:
         print(f"error: {_message(error)}", file=sys.stderr)
         return 2
@@ -74,9 +114,34 @@ def _message(error: Exception) -> str:
     return str(error)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m roofcal", description=__doc__.split("\n")[0])
-    commands = parser.add_subparsers(required=True, metavar="command")
+def _missing_module(name: str, command: str) -> str:
+    package = name.partition(".")[0]
+    is_answer = command in next(iter(GROUPS.values()))
+    if package in ("roofcal", "kernels") or (BUNDLED.is_dir() and not is_answer):
+        return "this command runs in a clone of the repository, whose kernels no package carries"
+    way_out = f"roofcal[{_EXTRAS[package]}]" if package in _EXTRAS else package
+    return f"this needs the package {package}: pip install '{way_out}'"
+
+
+def command_parser() -> Parser:
+    """The parser of all commands."""
+    prog = "roofcal" if Path(sys.argv[0]).name == "roofcal" else "python -m roofcal"
+    parser = Parser(
+        prog=prog,
+        description=roofcal.__doc__.partition("\n")[0],
+        epilog=f"`{prog} COMMAND --help` lists the options of a command.",
+        groups={heading: tuple(group) for heading, group in GROUPS.items()},
+    )
+    parser.add_argument("--version", action="version", version=f"roofcal {roofcal.__version__}")
+    parser.add_argument(
+        "--print-completion",
+        action=PrintCompletion,
+        choices=("bash", "zsh", "tcsh"),
+        help="print the script that completes commands, options, devices and recipes in a shell",
+    )
+    commands = parser.add_subparsers(
+        required=True, metavar="COMMAND", dest="command", parser_class=Parser
+    )
     for add in COMMANDS.values():
         add(commands)
     return parser

@@ -5,14 +5,17 @@ import json
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from roofcal.cli import symbolic
 from roofcal.cli.arguments import (
     Commands,
+    add_device,
+    add_sizes,
     calibration_file,
-    datasheet,
-    device_sources,
+    checked_folder,
+    csv_as_json,
+    fill_axes,
     require,
     whole_number,
     write_or_print,
@@ -26,8 +29,8 @@ if TYPE_CHECKING:
 def add_predict(commands: Commands) -> None:
     """Declare `predict` and its arguments."""
     parser = commands.add_parser("predict", help="seconds of a point, of a CSV, or of a run")
-    parser.add_argument("--device", help="e.g. nvidia-h200")
-    parser.add_argument("--environment", help="environment id; default: the latest calibration")
+    add_sizes(parser, "MxNxK")
+    add_device(parser)
     parser.add_argument("--op", default="gemm")
     parser.add_argument("--recipe", default="bf16")
     parser.add_argument("--provider", default="", help="whose kernels; default: the fastest known")
@@ -56,6 +59,8 @@ def add_predict(commands: Commands) -> None:
 
 def _predict(options: argparse.Namespace) -> None:
     """Answer one point, a CSV or a run folder, or print a formula."""
+    from roofcal.ask.sources import device_sources
+
     symbolic.check_options(options)
     if options.folder:
         _predict_run(options)
@@ -67,21 +72,25 @@ def _predict(options: argparse.Namespace) -> None:
     if not options.device:
         raise ValueError("predict needs --device, e.g. --device nvidia-h200")
     if options.symbolic:
+        fill_axes(options, "mnk")
         symbolic.print_expression(options)
         return
     sources, folder = device_sources(options.device, options.environment, options.model)
+    run = RunFolder.at(folder) if sources.calibration else None
     if not options.points:
-        _predict_point(options, sources)
+        _predict_point(options, sources, run)
         return
-    write_or_print(predict_csv(options.points, options.model, sources), options.out)
+    text = predict_csv(options.points, options.model, sources, options.provider, run)
+    write_or_print(csv_as_json(text) if options.json else text, options.out)
     print(f"from: {folder}", file=sys.stderr)
 
 
 def _predict_run(options: argparse.Namespace) -> None:
+    from roofcal.ask.sources import datasheet
     from roofcal.core.jsonl import write_records
     from roofcal.models.run import predict_run
 
-    run = RunFolder.at(options.folder)
+    run = RunFolder.at(checked_folder(options))
     predictions = predict_run(
         run.folder,
         calibration_file(options),
@@ -92,44 +101,32 @@ def _predict_run(options: argparse.Namespace) -> None:
     write_records(options.out or run.predictions_file(options.op), predictions)
 
 
-def _predict_point(options: argparse.Namespace, sources: "Sources") -> None:
+def _predict_point(options: argparse.Namespace, sources: "Sources", run: RunFolder | None) -> None:
+    from roofcal.ask.names import recipe_named
+    from roofcal.ask.point_text import as_text
     from roofcal.ask.points import as_dict, check_point, predict_point
     from roofcal.core.records import PlanPoint
+    from roofcal.ops import BY_NAME
 
+    recipes = BY_NAME[options.op].recipes if options.op in BY_NAME else ()
     point = PlanPoint(
         op=options.op,
         provider=options.provider,
-        recipe=options.recipe,
+        recipe=recipe_named(options.recipe, recipes),
         shape={},
         device=options.device,
         world_size=options.world_size,
     )
     check_point(point)
     point = replace(point, shape=_shape(options))
-    answer = as_dict(point, predict_point(point, options.model, sources), sources)
-    print(json.dumps(answer) if options.json else _sentence(answer))
+    answer = as_dict(point, predict_point(point, options.model, sources, run), sources)
+    print(json.dumps(answer) if options.json else as_text(answer))
 
 
 def _shape(options: argparse.Namespace) -> dict[str, int]:
     from roofcal.ops import BY_NAME
 
     axes = BY_NAME[options.op].axes
+    fill_axes(options, axes)
     require(options, f"op {options.op}", *axes)
     return {axis: getattr(options, axis) for axis in axes}
-
-
-def _sentence(answer: dict[str, Any]) -> str:
-    """A prediction for a person, three lines."""
-    from roofcal.core.units import format_seconds
-
-    low, high = answer["predicted_low_s"], answer["predicted_high_s"]
-    span = f" (95 %: {format_seconds(low)} to {format_seconds(high)})" if low else ""
-    rates = f"{answer['predicted_flops_per_s'] / 1e12:.4g} TFLOP/s, "
-    rates += f"{answer['predicted_bytes_per_s'] / 1e12:.4g} TB/s"
-    described = "its wave description" if answer["model"] == "wave" else "its datasheet"
-    origin = answer["environment"] or described
-    return (
-        f"{format_seconds(answer['predicted_s'])}{span}, bound by {answer['bound_by']}\n"
-        f"{rates}\n"
-        f"model {answer['model']}, {answer['device']}, {origin}"
-    )

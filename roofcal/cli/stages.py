@@ -7,8 +7,16 @@ import argparse
 import json
 import signal
 from pathlib import Path
+from typing import Any
 
-from roofcal.cli.arguments import Commands, add_run_folder, datasheet, require, write_or_print
+from roofcal.cli.arguments import (
+    Commands,
+    add_run_folder,
+    checked_folder,
+    json_mapping,
+    require,
+    write_or_print,
+)
 from roofcal.core import paths
 
 
@@ -21,18 +29,49 @@ def add_doctor(commands: Commands) -> None:
         metavar="RESULTS",
         help="write environment.jsonl of the devices here below RESULTS (on a cluster node)",
     )
+    parser.add_argument(
+        "--profile",
+        type=Path,
+        metavar="FOLDER",
+        help="whether a study with this profile, e.g. profiles/slurm, fits the cluster: 0 or 1",
+    )
+    parser.add_argument("--json", action="store_true", help="the lines by their heading")
     parser.set_defaults(run=_doctor)
 
 
-def _doctor(options: argparse.Namespace) -> None:
+def _doctor(options: argparse.Namespace) -> int:
+    """Print what is here; 1 where a profile does not fit the cluster."""
     from roofcal.study import doctor
 
+    if options.profile:
+        return _preflight(options.profile)
     if options.write_environment:
         for path in doctor.write_environments(paths.DEVICES, options.write_environment):
             print(path)
-        return
-    for line in doctor.examine(paths.DEVICES, paths.PUBLISHED):
+        return 0
+    lines = doctor.examine(paths.DEVICES, paths.PUBLISHED)
+    if options.json:
+        sections: dict[str, list[str]] = {}
+        for line in lines:
+            if line[:1].strip():
+                lines_of_section = sections.setdefault(line.rstrip(":"), [])
+            elif line.strip():
+                lines_of_section.append(line.strip())
+        print(json.dumps(sections))
+        return 0
+    for line in lines:
         print(line)
+    return 0
+
+
+def _preflight(profile: Path) -> int:
+    from roofcal.study.config import load_study
+    from roofcal.study.preflight import cluster_nodes, preflight
+
+    lines = list(preflight(profile, load_study(paths.CONFIG), cluster_nodes()))
+    for line, is_problem in lines:
+        print(f"  {'problem: ' if is_problem else ''}{line}")
+    return int(any(is_problem for _, is_problem in lines))
 
 
 def add_plan(commands: Commands) -> None:
@@ -43,8 +82,9 @@ def add_plan(commands: Commands) -> None:
     )
     parser.add_argument("--op", help="one op")
     parser.add_argument("--environment", type=Path, help="environment.jsonl of the device")
-    parser.add_argument("--slice", type=json.loads, help="what config says of the op, as JSON")
+    parser.add_argument("--slice", type=json_mapping, help="what config says of the op, as JSON")
     parser.add_argument("--out", type=Path, help="write the points here")
+    parser.add_argument("--json", action="store_true", help="the summary, for programs")
     parser.set_defaults(run=_plan)
 
 
@@ -62,12 +102,24 @@ def _plan(options: argparse.Namespace) -> None:
         write_records(options.out, plan_op(options.slice, environment))
         return
     study = load_study(paths.CONFIG, {"study": options.study} if options.study else None)
+    summaries: list[dict[str, Any]] = []
     for environment in discover(paths.DEVICES):
-        print(f"{environment.device} ({environment.environment_id})")
-        for op in [options.op] if options.op else study.ops:
-            points = plan_op(study.op_slice(op, environment.backend), environment)
+        slices = {op: study.op_slice(op, environment.backend) for op in study.ops}
+        named = [options.op] if options.op else [op for op in slices if slices[op]["sweeps"]]
+        ops = {}
+        for op in named:
+            points = plan_op(slices[op], environment)
             groups = len({point.group_key for point in points})
-            print(f"  {op:14s}{len(points):6d} points in {groups} groups")
+            ops[op] = {"points": len(points), "groups": groups}
+        names = {"device": environment.device, "environment": environment.environment_id}
+        summaries.append(names | {"ops": ops})
+    if options.json:
+        print(json.dumps(summaries))
+        return
+    for summary in summaries:
+        print(f"{summary['device']} ({summary['environment']})")
+        for op, count in summary["ops"].items():
+            print(f"  {op:14s}{count['points']:6d} points in {count['groups']} groups")
 
 
 def add_measure(commands: Commands) -> None:
@@ -75,7 +127,7 @@ def add_measure(commands: Commands) -> None:
     parser = commands.add_parser("measure", help="measure a plan; goes on where it was interrupted")
     for name in ("plan", "environment", "journal", "out"):
         parser.add_argument(f"--{name}", type=Path, required=True)
-    parser.add_argument("--timing", type=json.loads, required=True, help="timing protocol, JSON")
+    parser.add_argument("--timing", type=json_mapping, required=True, help="timing protocol, JSON")
     parser.add_argument(
         "--retry",
         action="append",
@@ -117,11 +169,12 @@ def add_calibrate(commands: Commands) -> None:
 
 
 def _calibrate(options: argparse.Namespace) -> None:
+    from roofcal.ask.sources import datasheet
     from roofcal.calibrate.calibration import calibrate
     from roofcal.core.jsonl import write_records
 
-    spec = datasheet(options.folder.parent.name)
-    write_records(options.out, [calibrate(options.folder, spec)])
+    folder = checked_folder(options)
+    write_records(options.out, [calibrate(folder, datasheet(folder.parent.name))])
 
 
 def add_learning(commands: Commands) -> None:
@@ -134,10 +187,11 @@ def add_learning(commands: Commands) -> None:
 
 
 def _learning(options: argparse.Namespace) -> None:
+    from roofcal.ask.sources import datasheet
     from roofcal.calibrate.learning import learning_csv
 
-    spec = datasheet(options.folder.parent.name)
-    write_or_print(learning_csv(options.folder, spec), options.out)
+    folder = checked_folder(options)
+    write_or_print(learning_csv(folder, datasheet(folder.parent.name)), options.out)
 
 
 def add_report(commands: Commands) -> None:
@@ -160,10 +214,14 @@ def add_report(commands: Commands) -> None:
 
 def _report(options: argparse.Namespace) -> None:
     from roofcal.claims.ledgers import load_claims
+    from roofcal.core.files import check_folder
     from roofcal.report.write import write_report
 
     pairs = [folder.partition("=")[::2] for folder in options.folders]
     runs = [(Path(folder), Path(derived or folder)) for folder, derived in pairs]
+    for folder in dict.fromkeys(folder for run in runs for folder in run):
+        check_folder(folder)
     claims = load_claims(paths.CLAIMS)
-    write_report(runs, options.out, paths.DEVICES, claims, options.figures)
+    for line in write_report(runs, options.out, paths.DEVICES, claims, options.figures):
+        print(line)
     print(f"report: {options.out.resolve()}")

@@ -1,16 +1,17 @@
 """`predict --symbolic`: torchao's formulas as expressions in M, K, N."""
 
 import argparse
+import json
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from roofcal.cli.arguments import datasheet, write_or_print
+from roofcal.cli.arguments import write_or_print
 
 if TYPE_CHECKING:
     from roofcal.models.torchao.constants import Constants
 
 _NEEDS_SYMBOLIC: Final = ("linear", "inference", "role", "fused", "constants")
-_NOT_WITH_SYMBOLIC: Final = ("points", "folder", "json", "rows", "cols")
+_NOT_WITH_SYMBOLIC: Final = ("points", "folder", "rows", "cols")
 _SPELLED: Final = {"folder": "run"}
 
 
@@ -59,6 +60,7 @@ def check_options(options: argparse.Namespace) -> None:
 
 def print_expression(options: argparse.Namespace) -> None:
     """Print the expression and, where all sizes are given, its value in seconds."""
+    from roofcal.ask.sources import datasheet
     from roofcal.models.torchao.constants import choose_constants
     from roofcal.models.torchao.symbolic import evaluate
 
@@ -66,11 +68,16 @@ def print_expression(options: argparse.Namespace) -> None:
     spec = datasheet(options.device)
     constants = choose_constants(options.device, options.constants, spec)
     expression = _expression(options, constants)
-    text = f"{expression}\n"
-    if sizes:
-        m, k, n = sizes
-        seconds = evaluate(expression, m, k, n)
-        text += f"{seconds:.6g} s at M={m}, K={k}, N={n}\n"
+    seconds = evaluate(expression, *sizes) if sizes else None
+    if options.json:
+        axes = dict(zip("mkn", sizes or (None, None, None), strict=True))
+        answer = {"expression": str(expression), **axes, "seconds": seconds}
+        text = json.dumps(answer | {"constants": constants.name, "device": constants.device}) + "\n"
+    else:
+        text = f"{expression}\n"
+        if sizes:
+            m, k, n = sizes
+            text += f"{seconds:.6g} s at M={m}, K={k}, N={n}\n"
     write_or_print(text, options.out)
     print(f"from: constants {constants.name} of {constants.device}", file=sys.stderr)
 
@@ -90,10 +97,10 @@ def _expression(options: argparse.Namespace, constants: "Constants") -> Any:
 
 def _sizes(options: argparse.Namespace) -> tuple[int, int, int] | None:
     """(M, K, N) where they are given; raises ValueError where only some are."""
-    given = {axis: getattr(options, axis) for axis in "mkn"}
-    missing = [f"--{axis}" for axis, size in given.items() if size is None]
+    size_by_axis = {axis: getattr(options, axis) for axis in "mkn"}
+    missing = [f"--{axis}" for axis, size in size_by_axis.items() if size is None]
     if not missing:
-        return given["m"], given["k"], given["n"]
-    if len(missing) < len(given):
+        return size_by_axis["m"], size_by_axis["k"], size_by_axis["n"]
+    if len(missing) < len(size_by_axis):
         raise ValueError(f"a value of the expression needs {' '.join(missing)} too")
     return None

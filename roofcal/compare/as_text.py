@@ -9,44 +9,43 @@ Rows = Sequence[Row]
 
 def as_text(comparison: Mapping[str, Any], shown: int = 10) -> str:
     """The comparison as text: at most `shown` lines of each list, and how many more there are."""
-    return "\n".join(_lines(comparison, shown))
+    return "\n".join(_comparison_lines(comparison, shown))
 
 
-def _lines(comparison: Mapping[str, Any], shown: int) -> Iterator[str]:
+def _comparison_lines(comparison: Mapping[str, Any], shown: int) -> Iterator[str]:
     for name in ("a", "b"):
         run = comparison[name]
         yield f"{name.upper()}: {run['device']} {run['environment']}"
-    yield from _background(comparison)
+        if not run["points"]:
+            yield "   without samples: what was fitted is compared, and no point"
+    yield from _environment_lines(comparison)
     yield ""
-    yield from _shifts(comparison["shifts"])
+    yield from _shift_lines(comparison["shifts"])
     yield ""
-    yield _points_line(comparison)
+    yield _verdict_summary(comparison)
     moved = [p for p in comparison["points"] if p["verdict"] in ("SLOWER", "FASTER")]
-    yield from _first_rows(moved, _point, shown)
+    yield from _first_rows(moved, _point_line, shown)
     for title, key, line in _LISTS:
-        yield from _listed(title, comparison[key], line, shown)
+        yield from _list_lines(title, comparison[key], line, shown)
     yield ""
-    yield _end(comparison)
+    yield _last_line(comparison)
 
 
-def _background(comparison: Mapping[str, Any]) -> Iterator[str]:
+def _environment_lines(comparison: Mapping[str, Any]) -> Iterator[str]:
     for row in comparison["environment"]:
         yield f"{row['field']}: {row['a']} -> {row['b']}"
     if not comparison["environment"]:
         yield "the environments are the same"
     cards = [set(comparison[name]["cards"]) for name in ("a", "b")]
     if all(cards) and cards[0] != cards[1]:
-        yield f"cards: {_cards(cards[0])} -> {_cards(cards[1])}"
+        before, after = (", ".join(sorted(name[:12] for name in names)) for names in cards)
+        yield f"cards: {before} -> {after}"
     same = comparison["same_measurements"]
     if same:
         yield f"{same} points are the same measurements in both: not compared"
 
 
-def _cards(names: set[str]) -> str:
-    return ", ".join(sorted(name[:12] for name in names))
-
-
-def _shifts(rows: Rows) -> Iterator[str]:
+def _shift_lines(rows: Rows) -> Iterator[str]:
     if not rows:
         yield "common shifts: none, too few points"
         return
@@ -61,7 +60,7 @@ def _shifts(rows: Rows) -> Iterator[str]:
         )
 
 
-def _points_line(comparison: Mapping[str, Any]) -> str:
+def _verdict_summary(comparison: Mapping[str, Any]) -> str:
     parts = ", ".join(f"{count} {name}" for name, count in comparison["counts"].items())
     raw = comparison["counts_raw"]
     return (
@@ -71,16 +70,16 @@ def _points_line(comparison: Mapping[str, Any]) -> str:
     )
 
 
-def _point(row: Row) -> str:
+def _point_line(row: Row) -> str:
     interval = f"{_percent(row['low'])} to {_percent(row['high'])}"
     names = "" if row["same_names"] else ", other kernel names"
     return (
         f"{row['verdict']} {_percent(row['change'])} ({interval}), {row['cause']}{names}: "
-        f"{_name(row)}, {row['median_a_s'] * 1e6:.4g} -> {row['median_b_s'] * 1e6:.4g} us"
+        f"{_point_name(row)}, {row['median_a_s'] * 1e6:.4g} -> {row['median_b_s'] * 1e6:.4g} us"
     )
 
 
-def _name(row: Row) -> str:
+def _point_name(row: Row) -> str:
     who = [row[key] for key in ("op", "provider", "recipe") if key in row]
     sizes = "x".join(str(size) for size in row["shape"].values())
     protocol = "" if row["protocol"] == "graph cold normal" else f" ({row['protocol']})"
@@ -88,7 +87,9 @@ def _name(row: Row) -> str:
     return f"{' '.join(who)} {sizes}{protocol}{repeat}"
 
 
-def _listed(title: str, rows: Rows | None, line: Callable[[Row], str], shown: int) -> Iterator[str]:
+def _list_lines(
+    title: str, rows: Rows | None, line: Callable[[Row], str], shown: int
+) -> Iterator[str]:
     if rows is None:
         yield f"{title}: unknown, because a run has none"
         return
@@ -103,31 +104,31 @@ def _first_rows(rows: Rows, line: Callable[[Row], str], shown: int) -> Iterator[
         yield f"  ... and {len(rows) - shown} more (--json has all)"
 
 
-def _constant(row: Row) -> str:
-    ends = [_ends(row, end) for end in ("a", "b")]
+def _constant_line(row: Row) -> str:
+    ends = [_value_with_interval(row, end) for end in ("a", "b")]
     change = "" if row["change"] is None else f", {_percent(row['change'])}"
     return f"{row['constant']}: {ends[0]} -> {ends[1]} {row['unit']}{change}"
 
 
-def _ends(row: Row, end: str) -> str:
+def _value_with_interval(row: Row, end: str) -> str:
     if row[end] is None:
         return "none"
     return f"{row[end]:.4g} ({row[f'{end}_low']:.4g} to {row[f'{end}_high']:.4g})"
 
 
-def _breakeven(row: Row) -> str:
+def _breakeven_line(row: Row) -> str:
     a, b = ("never" if row[key] is None else f"{row[key]}" for key in ("m_a", "m_b"))
     sure = "" if row["clear"] else " (intervals overlap)"
     linear = f"{row['recipe']} {row['pass']}, casts {row['casts']}, n={row['n']} k={row['k']}"
     return f"{linear}: {a} -> {b}{sure}"
 
 
-def _winner(row: Row) -> str:
+def _winner_line(row: Row) -> str:
     sure = "" if row["clear"] else " (close)"
-    return f"{_name(row)}: {row['winner_a']} -> {row['winner_b']}{sure}"
+    return f"{_point_name(row)}: {row['winner_a']} -> {row['winner_b']}{sure}"
 
 
-def _end(comparison: Mapping[str, Any]) -> str:
+def _last_line(comparison: Mapping[str, Any]) -> str:
     count, groups = len(comparison["regressions"]), comparison["regressed_groups"]
     if not count and not groups:
         return f"no regression beyond {comparison['limit']:.1%}"
@@ -140,15 +141,19 @@ def _percent(fraction: float) -> str:
 
 
 _LISTS: Final = (
-    ("status changed", "statuses", lambda r: f"{_name(r)}: {r['status_a']} -> {r['status_b']}"),
+    (
+        "status changed",
+        "statuses",
+        lambda r: f"{_point_name(r)}: {r['status_a']} -> {r['status_b']}",
+    ),
     (
         "kernels with other names",
         "kernels",
-        lambda r: f"{_name(r)}: {'; '.join(r['kernels_a'])} -> {'; '.join(r['kernels_b'])}",
+        lambda r: f"{_point_name(r)}: {'; '.join(r['kernels_a'])} -> {'; '.join(r['kernels_b'])}",
     ),
-    ("winner changed", "winners", _winner),
-    ("constants that moved", "constants", _constant),
-    ("break-even points that moved", "breakeven", _breakeven),
-    ("only in B", "appeared", lambda r: f"{_name(r)}: {r['status']}"),
-    ("only in A", "disappeared", lambda r: f"{_name(r)}: {r['status']}"),
+    ("winner changed", "winners", _winner_line),
+    ("constants that moved", "constants", _constant_line),
+    ("break-even points that moved", "breakeven", _breakeven_line),
+    ("only in B", "appeared", lambda r: f"{_point_name(r)}: {r['status']}"),
+    ("only in A", "disappeared", lambda r: f"{_point_name(r)}: {r['status']}"),
 )

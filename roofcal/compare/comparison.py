@@ -13,6 +13,7 @@ from roofcal.compare.point_changes import (
     same_measurements,
 )
 from roofcal.core.paths import RunFolder
+from roofcal.fitting.parallel import parallel_map
 
 VERDICTS: Final = ("SLOWER", "FASTER", "SAME", "AMBIGUOUS")
 
@@ -35,20 +36,20 @@ def compare(
         RecordsError: a file of records is bad.
     """
     limit = threshold if limit is None else limit
-    run_a, run_b = observe(a), observe(b)
+    run_a, run_b = parallel_map(observe, (a, b))
     points, shifts = compare_points(run_a, run_b, threshold)
     slower = [p for p in points if p.verdict == "SLOWER" and p.cause != "clock"]
     return {
-        "a": _run(run_a),
-        "b": _run(run_b),
+        "a": _run_summary(run_a),
+        "b": _run_summary(run_b),
         "threshold": threshold,
         "limit": limit,
         "same_measurements": same_measurements(run_a, run_b),
         "environment": unpaired.changed_environment(run_a, run_b),
         "shifts": [{name: getattr(shift, name) for name in shift.__slots__} for shift in shifts],
-        "counts": _counts([point.verdict for point in points]),
-        "counts_raw": _counts([point.verdict_raw for point in points]),
-        "points": [_point(point) for point in sorted(points, key=_slowest_first)],
+        "counts": _verdict_counts([point.verdict for point in points]),
+        "counts_raw": _verdict_counts([point.verdict_raw for point in points]),
+        "points": [_point_row(point) for point in sorted(points, key=_slowest_first)],
         "regressions": [p.b.point.point_id for p in slower if p.change > limit],
         "regressed_groups": [s.group for s in shifts if s.low > limit and s.cause != "clock"],
         "statuses": unpaired.changed_statuses(run_a, run_b),
@@ -61,12 +62,13 @@ def compare(
     }
 
 
-def _run(run: ObservedRun) -> dict[str, Any]:
+def _run_summary(run: ObservedRun) -> dict[str, Any]:
     return {
         "device": run.environment.device,
         "environment": run.environment.environment_id,
         "folder": run.folder.as_posix(),
         "cards": list(run.cards),
+        "points": len(run.points),
     }
 
 
@@ -84,7 +86,7 @@ def _moved_breakevens(a: RunFolder, b: RunFolder) -> list[dict[str, Any]] | None
     return None if map_a is None or map_b is None else derived_values.moved_breakevens(map_a, map_b)
 
 
-def _counts(verdicts: Sequence[str]) -> dict[str, int]:
+def _verdict_counts(verdicts: Sequence[str]) -> dict[str, int]:
     count = Counter(verdicts)
     return {name: count[name] for name in VERDICTS}
 
@@ -95,7 +97,7 @@ def _slowest_first(point: PointChange) -> tuple[int, float]:
     return rank, -abs(point.change) if rank < 2 else 0.0
 
 
-def _point(point: PointChange) -> dict[str, Any]:
+def _point_row(point: PointChange) -> dict[str, Any]:
     row = {name: getattr(point, name) for name in point.__slots__ if name not in ("a", "b")}
     times = {"median_a_s": point.a.median_s, "median_b_s": point.b.median_s}
     label = unpaired.point_label(point.b)

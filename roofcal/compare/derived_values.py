@@ -52,14 +52,10 @@ def _constant_row(name: str, a: Ceiling | None, b: Ceiling | None) -> dict[str, 
     if a is None or b is None:
         return row | {"change": None, "moved": True}
     change = b.value / a.value - 1 if a.value else None
-    return row | {"change": change, "moved": _is_beyond_intervals(a, b)}
-
-
-def _is_beyond_intervals(a: Ceiling, b: Ceiling) -> bool:
-    """Whether the 95 % interval of the difference leaves out 0."""
+    # The ends of the 95 % interval of the difference.
     low = b.value - a.value - math.hypot(b.value - b.ci95_low, a.ci95_high - a.value)
     high = b.value - a.value + math.hypot(b.ci95_high - b.value, a.value - a.ci95_low)
-    return low > 0 or high < 0
+    return row | {"change": change, "moved": low > 0 or high < 0}
 
 
 def read_breakeven(run: RunFolder) -> dict[Linear, Interval] | None:
@@ -72,7 +68,7 @@ def read_breakeven(run: RunFolder) -> dict[Linear, Interval] | None:
         return None
     with path.open(encoding="utf-8", newline="") as stream:
         try:
-            return {_linear(row): _interval(row) for row in csv.DictReader(stream)}
+            return {_linear_of_row(row): _interval_of_row(row) for row in csv.DictReader(stream)}
         except (KeyError, ValueError, TypeError, UnicodeDecodeError, csv.Error) as error:
             raise CompareError(
                 f"{path}: a line is no row of a break-even map ({error}); delete the file and run "
@@ -80,12 +76,12 @@ def read_breakeven(run: RunFolder) -> dict[Linear, Interval] | None:
             ) from None
 
 
-def _linear(row: dict[str, str]) -> Linear:
+def _linear_of_row(row: dict[str, str]) -> Linear:
     int(row["n"]), int(row["k"])  # raises here, where the file is still named
     return tuple(row[name] for name in _LINEAR)
 
 
-def _interval(row: dict[str, str]) -> Interval:
+def _interval_of_row(row: dict[str, str]) -> Interval:
     m, low, high = (float(row[name]) if row[name] else math.inf for name in _ENDS)
     return m, low, high
 

@@ -1,17 +1,6 @@
 """Points of two runs held against each other: a verdict and a cause for each, and common shifts.
 
-Two runs differ in two ways. All points of a kind move together: another card, another power limit,
-warmer air (two cards of one H200 host: 1 % slower at the full clock, 2.7 % faster at the power
-limit). And single points move because their kernel changed. A person who looks for the second must
-not be shown the first five hundred times. So points are put into groups that drift together (op,
-regime of the shape, clock limited or not), the shift that most of a group shares is said once, and
-the verdict of a point is on what remains; `verdict_raw` is on the whole change.
-
-The cause compares clock cycles (time times SM clock): the same cycles at another clock is `clock`,
-other cycles are `kernel`. The cause is `unclear` where the readings of the clock do not decide, and
-`unknown` without any (CPUs). NVML's reading lags behind at the power limit, where the time of a
-turn does not even follow it: so the mean over a point's turns is taken, and its scatter over the
-group is its error.
+docs/method.md says what a common shift is, and how a cause is told.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,6 +13,7 @@ from numpy.typing import NDArray
 from roofcal.compare import significance
 from roofcal.compare.observations import Observation, ObservedRun, drift_regime
 from roofcal.compare.significance import Array
+from roofcal.fitting.intervals import RESOLUTION, moderated
 
 THRESHOLD: Final = 0.02
 _LEAST: Final = 20  # points of a group: fewer join the next wider one
@@ -120,19 +110,16 @@ def compare_points(
 
     threshold: a change below it, a fraction of the time, does not matter.
     """
-    pairs = [(a.points[key], b.points[key]) for key in a.points if _is_comparable(a, b, key)]
+    pairs = [
+        (x, y)
+        for x, y in ((x, b.points[key]) for key, x in a.points.items() if key in b.points)
+        if min(len(x.log_turns_s), len(y.log_turns_s)) > 1 and x.log_turns_s != y.log_turns_s
+    ]
     if not pairs:
         return [], []
-    columns = _columns(pairs, _groups(a, b, pairs))
+    columns = _pairs_as_columns(pairs, _group_names(a, b, pairs))
     shifts, centres = _common_shifts(columns, threshold)
-    return _changes(pairs, columns, centres, threshold), shifts
-
-
-def _is_comparable(a: ObservedRun, b: ObservedRun, key: str) -> bool:
-    if key not in b.points:
-        return False
-    turns = [run.points[key].log_turns_s for run in (a, b)]
-    return min(map(len, turns)) > 1 and turns[0] != turns[1]
+    return _changes_of_pairs(pairs, columns, centres, threshold), shifts
 
 
 def same_measurements(a: ObservedRun, b: ObservedRun) -> int:
@@ -142,10 +129,10 @@ def same_measurements(a: ObservedRun, b: ObservedRun) -> int:
     """
     shared = (key for key in a.points if key in b.points)
     pairs = ((a.points[key].log_turns_s, b.points[key].log_turns_s) for key in shared)
-    return sum(bool(of_a) and of_a == of_b for of_a, of_b in pairs)
+    return sum(bool(turns_a) and turns_a == turns_b for turns_a, turns_b in pairs)
 
 
-def _groups(a: ObservedRun, b: ObservedRun, pairs: Sequence[Pair]) -> list[str]:
+def _group_names(a: ObservedRun, b: ObservedRun, pairs: Sequence[Pair]) -> list[str]:
     """The group of each pair: the narrowest with _LEAST points.
 
     From op and regime, over op and whether the clock was limited, to all other points of the op.
@@ -160,7 +147,7 @@ def _groups(a: ObservedRun, b: ObservedRun, pairs: Sequence[Pair]) -> list[str]:
     return [": ".join(name) for name in widest]
 
 
-def _columns(pairs: Sequence[Pair], groups: Sequence[str]) -> _Columns:
+def _pairs_as_columns(pairs: Sequence[Pair], groups: Sequence[str]) -> _Columns:
     counts = np.array([[len(x.log_turns_s), len(y.log_turns_s)] for x, y in pairs], dtype=float)
     degrees = counts.sum(axis=1) - 2
     columns = _Columns(
@@ -168,21 +155,15 @@ def _columns(pairs: Sequence[Pair], groups: Sequence[str]) -> _Columns:
         change=np.array([y.mean - x.mean for x, y in pairs]),
         variance=np.array([x.squares + y.squares for x, y in pairs]) / degrees,
         degrees=degrees,
-        clock=np.array([_clock_change(x, y) for x, y in pairs]),
+        # The logarithm; not a number without readings.
+        clock=np.array([(y.log_clock_hz or np.nan) - (x.log_clock_hz or np.nan) for x, y in pairs]),
     )
     for _, inside in columns.large_groups():
-        columns.variance[inside], columns.degrees[inside] = significance.moderated(
+        columns.variance[inside], columns.degrees[inside] = moderated(
             columns.variance[inside], columns.degrees[inside]
         )
     columns.variance[:] *= (1 / counts).sum(axis=1)  # of a turn -> of the difference of two means
     return columns
-
-
-def _clock_change(a: Observation, b: Observation) -> float:
-    """Of the logarithm; not a number without readings."""
-    if a.log_clock_hz is None or b.log_clock_hz is None:
-        return float("nan")
-    return b.log_clock_hz - a.log_clock_hz
 
 
 def _common_shifts(columns: _Columns, threshold: float) -> tuple[list[Shift], _Centres]:
@@ -218,14 +199,14 @@ def _shift_of_group(
     """parts: shift, its variance, and the variance between the runs."""
     shift, error, between = parts
     variance, clocks = columns.variance[inside], columns.clock[inside]
-    total = variance + between + error + significance.RESOLUTION
-    degrees = significance.diluted(columns.degrees[inside], variance, total)
+    total = variance + between + error + RESOLUTION
+    degrees = significance.combined_degrees(columns.degrees[inside], variance, total)
     half = significance.half_widths(np.sqrt(total), degrees)
     shift_half = _TWO_SIDED * error**0.5
-    clock = _median(clocks)
+    clock = _median_of_numbers(clocks)
     # The variance of a median is pi/2 times that of a mean.
     clock_error = significance.scatter(clocks) * (np.pi / 2 / inside.sum()) ** 0.5
-    cause = _cause(shift, clock, shift_half, clock_error * _TWO_SIDED, threshold)
+    cause = _cause_of_change(shift, clock, shift_half, clock_error * _TWO_SIDED, threshold)
     return Shift(
         group=name,
         points=int(inside.sum()),
@@ -239,14 +220,14 @@ def _shift_of_group(
     )
 
 
-def _changes(
+def _changes_of_pairs(
     pairs: Sequence[Pair], columns: _Columns, centres: _Centres, threshold: float
 ) -> list[PointChange]:
     """The verdict and the cause of every pair."""
     rest = columns.change - centres.shift
-    total = columns.variance + centres.between + centres.error + significance.RESOLUTION
+    total = columns.variance + centres.between + centres.error + RESOLUTION
     error = np.sqrt(total)
-    degrees = significance.diluted(columns.degrees, columns.variance, total)
+    degrees = significance.combined_degrees(columns.degrees, columns.variance, total)
     half = significance.half_widths(error, degrees)
     q = significance.adjusted(significance.p_values(rest, error, degrees))
     raw_q = significance.adjusted(significance.p_values(columns.change, error, degrees))
@@ -257,8 +238,8 @@ def _changes(
     for i, (x, y) in enumerate(pairs):
         cause = None
         if verdicts[i] in ("SLOWER", "FASTER"):
-            clock = _or_none(clocks[i])
-            cause = _cause(rest[i], clock, half[i], clock_halves[i], threshold)
+            clock = None if np.isnan(clocks[i]) else float(clocks[i])
+            cause = _cause_of_change(rest[i], clock, half[i], clock_halves[i], threshold)
         changes.append(
             PointChange(
                 a=x,
@@ -290,12 +271,12 @@ def _clocks_within_groups(pairs: Sequence[Pair], columns: _Columns) -> tuple[Arr
     half = np.array([_TWO_SIDED * np.hypot(x.clock_error, y.clock_error) for x, y in pairs])
     for _, inside in columns.large_groups():
         clocks = columns.clock[inside]
-        rest[inside] -= _median(clocks) or 0.0
+        rest[inside] -= _median_of_numbers(clocks) or 0.0
         half[inside] = np.maximum(half[inside], _TWO_SIDED * significance.scatter(clocks))
     return rest, half
 
 
-def _cause(
+def _cause_of_change(
     change: float, clock: float | None, half: float, clock_half: float, threshold: float
 ) -> str | None:
     """Whether a change of time (a logarithm) is one of the clock or of what runs at it.
@@ -314,7 +295,7 @@ def _cause(
     return "unclear"
 
 
-def _median(values: Array) -> float | None:
+def _median_of_numbers(values: Array) -> float | None:
     """The median of the values that are numbers; None without any."""
     numbers = values[~np.isnan(values)]
     return float(np.median(numbers)) if len(numbers) else None
@@ -322,10 +303,6 @@ def _median(values: Array) -> float | None:
 
 def _fraction(logarithm: float) -> float:
     return float(np.expm1(logarithm))
-
-
-def _or_none(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)
 
 
 def _fraction_or_none(logarithm: float) -> float | None:

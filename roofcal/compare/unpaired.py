@@ -77,17 +77,13 @@ def _changed_winner(
     lead_a = times_a[winner_b] / times_a[winner_a] - 1
     lead_b = times_b[winner_a] / times_b[winner_b] - 1
     label = point_label(pairs[winner_a][0])
+    winners = {"winner_a": pairs[winner_a][0].point, "winner_b": pairs[winner_b][0].point}
     return {key: label[key] for key in ("op", "shape", "protocol", "repeat")} | {
-        "winner_a": _contender(pairs[winner_a][0]),
-        "winner_b": _contender(pairs[winner_b][0]),
+        **{name: f"{p.provider} {p.recipe}" for name, p in winners.items()},
         "lead_a": lead_a,
         "lead_b": lead_b,
         "clear": min(lead_a, lead_b) > threshold,
     }
-
-
-def _contender(observation: Observation) -> str:
-    return f"{observation.point.provider} {observation.point.recipe}"
 
 
 def changed_environment(a: ObservedRun, b: ObservedRun) -> list[dict[str, Any]]:

@@ -1,6 +1,7 @@
 """CSV files that people bring: named columns, every mistake with its file and line."""
 
 import csv
+import difflib
 import io
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -33,7 +34,16 @@ def read_rows(
     missing = [name for name in columns if name not in header]
     if missing:
         names = ", ".join(header) or "nothing"
-        raise CsvError(f"{path}:1: column {', '.join(missing)} is missing; the header has {names}")
+        meant = {name.lower(): name for name in header if name not in columns}
+        hints = [
+            f"; did you mean {column} by '{meant[close[0]]}'?"
+            for column in missing
+            if (close := difflib.get_close_matches(column, list(meant), n=1, cutoff=0.4))
+        ]
+        raise CsvError(
+            f"{path}:1: column {', '.join(missing)} is missing; the header has {names}"
+            f"{''.join(hints)}"
+        )
     places = {name: header.index(name) for name in columns}
     rows: list[tuple[int, Cells]] = []
     errors: list[str] = []
@@ -76,11 +86,12 @@ def defused(cell: str) -> str:
 def size_errors(cells: Cells, axes: Iterable[str]) -> Iterator[str]:
     """One line for each axis whose cell is not a size."""
     for axis in axes:
-        if not _is_size(cells[axis]):
+        if not is_size(cells[axis]):
             yield f"{axis}={cells[axis][:40]!r} is not a whole number from 1 to 2^30"
 
 
-def _is_size(text: str) -> bool:
+def is_size(text: str) -> bool:
+    """Whether a text is a whole number from 1 to LARGEST_SIZE."""
     # int() of a text of 5000 digits raises: hence the length.
     return text.isascii() and text.isdigit() and len(text) < 20 and 0 < int(text) <= LARGEST_SIZE
 

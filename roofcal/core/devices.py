@@ -105,7 +105,7 @@ class DeviceFile(Strict):
 def load_device(path: Path) -> DeviceSpec:
     """The device of one file. Raises ConfigError with every error of the file."""
     errors: list[str] = []
-    spec = _load(path, errors)
+    spec = _load_file(path, errors)
     if spec is None:
         raise ConfigError("\n".join(errors))
     return spec
@@ -117,9 +117,13 @@ def load_devices(folder: Path) -> dict[str, DeviceSpec]:
     Raises ConfigError with every error of every file, and with names that two files claim.
     """
     errors: list[str] = []
-    loaded = {path: _load(path, errors) for path in sorted(folder.glob("*.yaml"))}
+    loaded = {path: _load_file(path, errors) for path in sorted(folder.glob("*.yaml"))}
     specs = {path: spec for path, spec in loaded.items() if spec is not None}
-    errors += _names_claimed_twice(specs)
+    errors += [
+        f"{other_path}: names: '{name}' is a name in {path.name} too"
+        for (path, spec), (other_path, other) in combinations(specs.items(), 2)
+        for name in sorted(set(spec.names) & set(other.names))
+    ]
     if errors:
         raise ConfigError("\n".join(errors))
     return {spec.device: spec for spec in specs.values()}
@@ -132,53 +136,34 @@ def match_device(
     compute_units: int,
     memory_clock_hz: float | None = None,
     memory_bus_bits: int | None = None,
-) -> DeviceSpec | None:
-    """The device that a card is exactly; None where there is none (explain_mismatch says why).
+) -> tuple[DeviceSpec | None, str]:
+    """(the device that a card is exactly, ""), or (None, a sentence that says why it is none).
 
     Bandwidth counts where the driver reports both clock and bus width.
     """
-    for spec in _named(specs, name):
-        if not _differences(spec, compute_units, memory_clock_hz, memory_bus_bits):
-            return spec
-    return None
+    spec = next((spec for spec in specs.values() if name in spec.names), None)
+    if spec is None:
+        return None, f"no file of config/devices lists the name '{name}'"
+    differences = _card_differences(spec, compute_units, memory_clock_hz, memory_bus_bits)
+    if differences:
+        return None, f"this '{name}' is not {spec.device}: it has {' and '.join(differences)}"
+    return spec, ""
 
 
-def explain_mismatch(
-    specs: Mapping[str, DeviceSpec],
-    *,
-    name: str,
-    compute_units: int,
-    memory_clock_hz: float | None = None,
-    memory_bus_bits: int | None = None,
-) -> str:
-    """Why match_device finds nothing, in one sentence; "" where it finds the device."""
-    for spec in _named(specs, name):
-        differences = _differences(spec, compute_units, memory_clock_hz, memory_bus_bits)
-        if not differences:
-            return ""
-        return f"this '{name}' is not {spec.device}: it has {' and '.join(differences)}"
-    return f"no file of config/devices lists the name '{name}'"
-
-
-def _named(specs: Mapping[str, DeviceSpec], name: str) -> list[DeviceSpec]:
-    """[the device of that name] or []: load_devices refuses names that two files claim."""
-    return [spec for spec in specs.values() if name in spec.names]
-
-
-def _differences(
+def _card_differences(
     spec: DeviceSpec, compute_units: int, clock_hz: float | None, bus_bits: int | None
 ) -> list[str]:
     differences = []
     if compute_units != spec.compute_units:
         differences.append(f"{compute_units} compute units instead of {spec.compute_units}")
-    bandwidth = _bandwidth(spec.vendor, clock_hz, bus_bits)
+    bandwidth = _driver_bandwidth(spec.vendor, clock_hz, bus_bits)
     if bandwidth is not None and not _is_close(bandwidth, spec.dram_bytes_per_s):
         ours, theirs = bandwidth / GB, spec.dram_bytes_per_s / GB
         differences.append(f"memory of {ours:.0f} GB/s by clock and bus instead of {theirs:.0f}")
     return differences
 
 
-def _bandwidth(vendor: str, clock_hz: float | None, bus_bits: float | None) -> float | None:
+def _driver_bandwidth(vendor: str, clock_hz: float | None, bus_bits: float | None) -> float | None:
     """Bytes per second, None where clock or bus width is unknown."""
     if clock_hz is None or bus_bits is None:
         return None
@@ -189,18 +174,12 @@ def _is_close(bandwidth: float, printed: float) -> bool:
     return math.isclose(bandwidth, printed, rel_tol=_TOLERANCE)
 
 
-def _names_claimed_twice(specs: Mapping[Path, DeviceSpec]) -> Iterator[str]:
-    for (path, spec), (other_path, other) in combinations(specs.items(), 2):
-        for name in sorted(set(spec.names) & set(other.names)):
-            yield f"{other_path}: names: '{name}' is a name in {path.name} too"
-
-
-def _load(path: Path, errors: list[str]) -> DeviceSpec | None:
+def _load_file(path: Path, errors: list[str]) -> DeviceSpec | None:
     """The device of a file; None after adding everything wrong with it to `errors`."""
     file = read_sourced(DeviceFile, path, ("values", "wave"), errors)
     if file is None:
         return None
-    spec = _spec(file)
+    spec = _spec_of_file(file)
     contradictions = [f"{path}: {line}" for line in _contradictions(path, file, spec)]
     errors += contradictions
     return None if contradictions else spec
@@ -210,14 +189,14 @@ def _contradictions(path: Path, file: DeviceFile, spec: DeviceSpec) -> Iterator[
     """Errors that take more than one key to see."""
     if file.device != path.stem:
         yield f"device: '{file.device}' differs from the file name"
-    bandwidth = _bandwidth(file.vendor, spec.memory_clock_hz, spec.memory_bus_bits)
+    bandwidth = _driver_bandwidth(file.vendor, spec.memory_clock_hz, spec.memory_bus_bits)
     if bandwidth is not None and not _is_close(bandwidth, spec.dram_bytes_per_s):
         yield f"values.dram_gb_per_s: clock and bus width give {bandwidth / GB:.0f}"
     if file.wave is not None and spec.link_bytes_per_s is None:
         yield "values.link_gb_per_s: missing, and section `wave` needs it"
 
 
-def _spec(file: DeviceFile) -> DeviceSpec:
+def _spec_of_file(file: DeviceFile) -> DeviceSpec:
     values = si_fields(file.values)
     l2, link = values.get("l2_bytes"), values.get("link_bytes_per_s")
     spec = DeviceSpec(
@@ -243,11 +222,11 @@ def _spec(file: DeviceFile) -> DeviceSpec:
     if file.wave is None:
         return spec
     return replace(
-        spec, wave=_wave(spec, file.wave), wave_sources=citations(file.wave, file.sources)
+        spec, wave=_wave_device(spec, file.wave), wave_sources=citations(file.wave, file.sources)
     )
 
 
-def _wave(spec: DeviceSpec, section: WaveSection) -> WaveDevice | None:
+def _wave_device(spec: DeviceSpec, section: WaveSection) -> WaveDevice | None:
     """The description for the wave model; None without a link, which _contradictions reports."""
     if spec.link_bytes_per_s is None:
         return None

@@ -20,6 +20,34 @@ def version_key(environment_id: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
 
 
+def short_names(environment_ids: Iterable[str]) -> dict[str, str]:
+    """Id -> 'driver 580, torch 2.11', for every id, as people tell environments apart.
+
+    Ids that would share a name have whole versions in theirs, and where these are equal, the hash.
+    """
+    ids = list(dict.fromkeys(environment_ids))
+    names: dict[str, str] = {}
+    for form in (_first_numbers, _whole_versions, _versions_and_hash):
+        count = Counter(map(form, ids))
+        names |= {name: form(name) for name in ids if name not in names and count[form(name)] == 1}
+    return names
+
+
+def _first_numbers(environment_id: str) -> str:
+    """'driver 580, torch 2.11'."""
+    return re.sub(r"(driver \d+|torch \d+\.\d+)[^,]*", r"\1", _whole_versions(environment_id))
+
+
+def _whole_versions(environment_id: str) -> str:
+    """'driver 580.159.04, torch 2.11.0+cu130'; the id itself where it names neither."""
+    versions = re.findall(r"(?:^|-)(driver|torch)(\d[^-]*)", environment_id)
+    return ", ".join(map(" ".join, versions)) or environment_id
+
+
+def _versions_and_hash(environment_id: str) -> str:
+    return f"{_whole_versions(environment_id)} ({environment_id.rpartition('-')[2]})"
+
+
 def transferred_model(environment_id: str) -> str:
     """The name of the calibrated model with the constants of another environment."""
     return _PREFIX + environment_id
@@ -38,20 +66,15 @@ def origin_labels(own: str, models: Iterable[str]) -> dict[str, str]:
     where two labels would be equal.
     """
     origins = {model: origin for model in models if (origin := origin_environment(model))}
-    versions = {model: _versions_not_in(own, origin) for model, origin in origins.items()}
-    count = Counter(versions.values())
-    return {
-        model: label if label and count[label] == 1 else _with_hash(label, origins[model])
-        for model, label in versions.items()
-    }
-
-
-def _versions_not_in(own: str, other: str) -> str:
-    """Versions in the id `other` (its hash left out) that the id `own` does not have."""
-    own_parts = own.split("-")
-    return " ".join(part for part in other.split("-")[:-1] if part not in own_parts)
-
-
-def _with_hash(label: str, origin: str) -> str:
-    digest = origin.rsplit("-", maxsplit=1)[-1]
-    return f"{label} ({digest})" if label else f"environment {digest}"
+    labels = {}
+    for model, origin in origins.items():
+        versions = origin.split("-")[:-1]  # its hash left out
+        labels[model] = " ".join(part for part in versions if part not in own.split("-"))
+    count = Counter(labels.values())
+    for model, label in labels.items():
+        digest = origins[model].rpartition("-")[2]
+        if not label:
+            labels[model] = f"environment {digest}"
+        elif count[label] > 1:
+            labels[model] = f"{label} ({digest})"
+    return labels

@@ -12,6 +12,7 @@ import stat
 import zlib
 from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -32,6 +33,7 @@ LEAST_BYTES_PER_VALUE: Final = 6
 MOST_DEPTH: Final = 50  # of lists and mappings within each other
 MOST_YAML_NODES: Final = 100_000  # with every alias counted as what it stands for
 MOST_FILES: Final = 10_000  # of a run folder
+_MOST_PROBLEMS: Final = 5  # that one message lists
 
 _DAMAGE: Final = (EOFError, OSError, zlib.error)  # what gzip raises for files that are cut or wrong
 
@@ -48,8 +50,9 @@ def read_limited(path: Path, most: int = MOST_TEXT_BYTES) -> bytes:
     try:
         with path.open("rb") as stream:
             content = stream.read(most + 1)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"{path}: cannot be read ({reason})") from None
     if len(content) > most:
         raise InputError(f"{path}: has more than {format_bytes(most)}, the most that is read")
     return content
@@ -102,7 +105,8 @@ def iter_lines(path: Path) -> Iterator[tuple[int, bytes | InputError]]:
         with path.open("rb") as packed:
             is_packed = path.suffix == ".gz"
             stream = gzip.GzipFile(fileobj=packed) if is_packed else packed
-            most = _most_unpacked(path) if is_packed else None
+            largest = max(LEAST_EXPANDED_BYTES, MOST_EXPANSION * path.stat().st_size)
+            most = largest if is_packed else None
             while line := stream.readline(MOST_LINE_BYTES + 1):
                 number += 1
                 size += len(line)
@@ -110,9 +114,10 @@ def iter_lines(path: Path) -> Iterator[tuple[int, bytes | InputError]]:
                     line = line.removeprefix(b"\xef\xbb\xbf")
                 if len(line) > MOST_LINE_BYTES:
                     size += _skip_line(stream, most)
-                    yield number, _too_long(path, number)
+                    longest = format_bytes(MOST_LINE_BYTES)
+                    yield number, InputError(f"{path}:{number}: has more than {longest} in a line")
                     line = b""
-                values += line.count(b",") if most else 0
+                values += line.count(b",") + 1 if most else 0
                 _check_expansion(path, most, size, values)
                 if line:
                     yield number, line.rstrip(b"\r\n")
@@ -122,14 +127,6 @@ def iter_lines(path: Path) -> Iterator[tuple[int, bytes | InputError]]:
         reason = getattr(error, "strerror", None) or error
         where = f"{path}:{number + 1}"
         yield number + 1, InputError(f"{where}: {path.name} is cut off or damaged here ({reason})")
-
-
-def _most_unpacked(path: Path) -> int:
-    return max(LEAST_EXPANDED_BYTES, MOST_EXPANSION * path.stat().st_size)
-
-
-def _too_long(path: Path, number: int) -> InputError:
-    return InputError(f"{path}:{number}: has more than {format_bytes(MOST_LINE_BYTES)} in a line")
 
 
 def _skip_line(stream: BinaryIO | gzip.GzipFile, most: int | None) -> int:
@@ -228,6 +225,13 @@ def _expanded_nodes(node: Any, counts: dict[int, int]) -> int:
     return counts[id(node)]
 
 
+def check_folder(folder: Path) -> None:
+    """Raises InputError with what folder_problems has to say."""
+    problems = list(islice(folder_problems(folder), _MOST_PROBLEMS))
+    if problems:
+        raise InputError("\n".join(problems))
+
+
 def folder_problems(folder: Path) -> Iterator[str]:
     """Why a folder that somebody else made is not read: links, special files, too many files.
 
@@ -260,10 +264,19 @@ def write_bytes(path: Path, content: bytes) -> None:
 
     Raises OSError for a link, a folder, a full disk or missing permission; then nothing changed.
     """
-    if _is_special(path):
-        with path.open("wb") as stream:
-            stream.write(content)
-        return
+    try:
+        if _is_special(path):
+            with path.open("wb") as stream:
+                stream.write(content)
+        else:
+            _replace(path, content)
+    except OSError as error:
+        # An error of a write, such as a full disk, names no file.
+        raise OSError(error.errno, error.strerror, error.filename or str(path)) from error
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Write a regular file beside `path`, flush it, rename it; raises OSError."""
     if path.is_symlink():
         raise OSError(None, "is a symbolic link; give the file that it points to", str(path))
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -132,12 +132,14 @@ class LanguageModel(Strict):
 
 
 def load_model(folder: Path, name: str) -> LanguageModel:
-    """The language model of `folder`/<name>.yaml.
+    """The language model of `folder`/<name>.yaml, or of the file `name` where it ends in .yaml.
 
     Raises ConfigError for a name without a file, with the nearest one, and for what is wrong in it.
     """
     names = sorted(path.stem for path in folder.glob("*.yaml"))
-    if name not in names:
+    if name.endswith(".yaml"):
+        folder, name = Path(name).parent, Path(name).stem
+    elif name not in names:
         hint = did_you_mean_or_all(name, names)
         raise ConfigError(f"unknown model '{name}'{hint}; models are files of {folder}")
     errors: list[str] = []

@@ -11,6 +11,10 @@ NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._+-]{0,199}$"
 # A model of time, or the calibrated one with the constants of another environment: calibrated@<id>.
 MODEL_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._+-]{0,99}(@[A-Za-z0-9][A-Za-z0-9._+-]{0,199})?$"
 
+# Providers, recipes (axiswise*axiswise@two_level+...) and constants stand in tables and messages,
+# never in paths.
+LABEL_PATTERN: Final = r"^[A-Za-z0-9_][A-Za-z0-9_.+*@:/ -]{0,299}$"
+
 
 def is_name(text: str) -> bool:
     """Whether a text may name a device, an environment or an op."""

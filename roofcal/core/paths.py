@@ -1,7 +1,8 @@
 """Where a checkout keeps its files, and where the files of a run are.
 
-CHECKOUT is absolute. The other paths are relative to the current folder, because a study runs in
-its checkout and prints paths that a person can open from there.
+CHECKOUT is absolute. The other paths are relative to the current folder where that is a checkout,
+because a study runs in its checkout and prints paths that a person can open from there. Elsewhere
+they lead to what an installed package carries, or to the checkout that the code lies in.
 """
 
 from dataclasses import dataclass
@@ -12,13 +13,25 @@ from roofcal.core.names import is_name
 
 CHECKOUT: Final = Path(__file__).resolve().parents[2]
 
-CONFIG: Final = Path("config")
+# What a wheel carries of a checkout (pyproject.toml); there is no such folder in a checkout.
+BUNDLED: Final = CHECKOUT / "roofcal" / "bundled"
+
+
+def _data_root() -> Path:
+    """The folder of config/ and reports/published/."""
+    if Path("config/devices").is_dir():
+        return Path()
+    return BUNDLED if BUNDLED.is_dir() else CHECKOUT
+
+
+_ROOT: Final = _data_root()
+CONFIG: Final = _ROOT / "config"
 DEVICES: Final = CONFIG / "devices"
 MODELS: Final = CONFIG / "models"
 CLAIMS: Final = CONFIG / "claims"
-PUBLISHED: Final = Path("reports/published")
+PUBLISHED: Final = _ROOT / "reports/published"
 RESULTS: Final = Path("results")
-REPLAY: Final = RESULTS / "replay"  # what is derived again from published runs
+REPLAY: Final = RESULTS / "replay"  # what `published: again` derives anew from publications
 
 ENVIRONMENT_FILE: Final = "environment.jsonl"
 # CSV files that are derived from the records of a run and its calibration.
@@ -74,11 +87,11 @@ class RunFolder:
 
     def plan_file(self, op: str) -> Path:
         """The plan of an op, packed or not; plan/<op>.jsonl where there is neither."""
-        return _existing(self.folder / "plan", op)
+        return _records_file(self.folder / "plan", op)
 
     def measurements_file(self, op: str) -> Path:
         """The measurements of an op, packed or not; measurements/<op>.jsonl without either."""
-        return _existing(self.folder / "measurements", op)
+        return _records_file(self.folder / "measurements", op)
 
     def journal_file(self, op: str) -> Path:
         """Every measurement ever taken of an op."""
@@ -121,7 +134,7 @@ class RunFolder:
 
 
 class PathError(ValueError):
-    """Folders or files whose names are none that a run may have, one line each."""
+    """Folders or files have names that a run may not have; the message has a line for each."""
 
 
 def run_folders(root: Path) -> list[RunFolder]:
@@ -149,7 +162,7 @@ _BAD_NAME: Final = (
 )
 
 
-def _existing(folder: Path, op: str) -> Path:
+def _records_file(folder: Path, op: str) -> Path:
     paths = [folder / f"{op}{suffix}" for suffix in _SUFFIXES]
     return next((path for path in paths if path.is_file()), paths[0])
 

@@ -13,9 +13,32 @@ Sizes may be ints or NumPy vectors of whole numbers.
 """
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
-from roofcal.core.dtypes import Size, nbytes
+Size = Any  # an int, or a NumPy vector of whole numbers: bytes are then a vector too
+
+# Width of an element of every format.
+BITS: Final[dict[str, int]] = {
+    "fp64": 64,
+    "fp32": 32,
+    "int32": 32,
+    "fp16": 16,
+    "bf16": 16,
+    "fp8_e4m3": 8,
+    "fp8_e5m2": 8,
+    "int8": 8,
+    "e8m0": 8,
+    "int4": 4,
+}
+
+
+def nbytes(dtype: str, elements: Size) -> Size:
+    """Bytes of `elements` packed elements of `dtype`, rounded up to a whole byte.
+
+    Raises KeyError for a dtype that is not in BITS.
+    """
+    return -(-BITS[dtype] * elements // 8)
+
 
 Accumulation = Literal["fast", "slow"]
 
@@ -30,7 +53,7 @@ class Scale:
 
     def count(self, rows: Size, cols: Size) -> Size:
         """Number of scales of a matrix of `rows` x `cols` elements."""
-        return _blocks(rows, self.rows) * _blocks(cols, self.cols)
+        return _block_count(rows, self.rows) * _block_count(cols, self.cols)
 
     @property
     def is_transposed(self) -> bool:
@@ -70,7 +93,7 @@ class Recipe:
     accumulation: Accumulation = "slow"
 
 
-def _blocks(extent: Size, block: int | None) -> Size:
+def _block_count(extent: Size, block: int | None) -> Size:
     whole = 0 * extent + 1
     return whole if block is None else -(-extent // block)
 
@@ -81,12 +104,12 @@ _STRIP: Final = Scale(dtype="fp32", rows=1, cols=128)
 _SQUARE: Final = Scale(dtype="fp32", rows=128, cols=128)
 
 
-def _plain(name: str, dtype: str, out: str) -> Recipe:
+def _plain_recipe(name: str, dtype: str, out: str) -> Recipe:
     operand = Operand(dtype=dtype)
     return Recipe(name=name, a=operand, b=operand, out=out, math_dtype=dtype)
 
 
-def _fp8(
+def _fp8_recipe(
     name: str, scale: Scale, accumulation: Accumulation, scale_b: Scale | None = None
 ) -> Recipe:
     """scale: of both operands, of A alone where `scale_b` is given."""
@@ -103,19 +126,19 @@ def _fp8(
 GEMM_RECIPES: Final[dict[str, Recipe]] = {
     recipe.name: recipe
     for recipe in (
-        _plain("bf16", "bf16", "bf16"),
-        _plain("fp32", "fp32", "fp32"),
-        _plain("int8", "int8", "int32"),
-        _fp8("fp8_tensorwise", _TENSOR, "fast"),
-        _fp8("fp8_tensorwise_slow_accum", _TENSOR, "slow"),
-        _fp8("fp8_axiswise", _ROW, "fast"),
-        _fp8("fp8_axiswise_slow_accum", _ROW, "slow"),
-        _fp8("fp8_blockwise_128x128", _STRIP, "slow", scale_b=_SQUARE),
+        _plain_recipe("bf16", "bf16", "bf16"),
+        _plain_recipe("fp32", "fp32", "fp32"),
+        _plain_recipe("int8", "int8", "int32"),
+        _fp8_recipe("fp8_tensorwise", _TENSOR, "fast"),
+        _fp8_recipe("fp8_tensorwise_slow_accum", _TENSOR, "slow"),
+        _fp8_recipe("fp8_axiswise", _ROW, "fast"),
+        _fp8_recipe("fp8_axiswise_slow_accum", _ROW, "slow"),
+        _fp8_recipe("fp8_blockwise_128x128", _STRIP, "slow", scale_b=_SQUARE),
     )
 }
 
 
-def _int4(name: str, group: int, *, zero_point: bool = False) -> Recipe:
+def _int4_recipe(name: str, group: int, *, zero_point: bool = False) -> Recipe:
     weights = Operand(
         dtype="int4", scale=Scale(dtype="bf16", rows=1, cols=group), zero_point=zero_point
     )
@@ -134,10 +157,10 @@ WEIGHT_ONLY_RECIPES: Final[dict[str, Recipe]] = {
             out="bf16",
             math_dtype="bf16",
         ),
-        _int4("int4_groupwise_g32", 32),
-        _int4("int4_groupwise_g64", 64),
-        _int4("int4_groupwise_g128", 128),
-        _int4("int4_groupwise_g64_asymmetric", 64, zero_point=True),
+        _int4_recipe("int4_groupwise_g32", 32),
+        _int4_recipe("int4_groupwise_g64", 64),
+        _int4_recipe("int4_groupwise_g128", 128),
+        _int4_recipe("int4_groupwise_g64_asymmetric", 64, zero_point=True),
     )
 }
 RECIPES: Final[dict[str, Recipe]] = GEMM_RECIPES | WEIGHT_ONLY_RECIPES
@@ -146,7 +169,7 @@ RECIPES: Final[dict[str, Recipe]] = GEMM_RECIPES | WEIGHT_ONLY_RECIPES
 _COLUMN: Final = Scale(dtype="fp32", rows=None, cols=1)
 
 
-def _mx(rows: int, cols: int) -> Scale:
+def _mx_scale(rows: int, cols: int) -> Scale:
     """A scale per 32 neighbours, a power of two."""
     return Scale(dtype="e8m0", rows=rows, cols=cols)
 
@@ -157,9 +180,9 @@ CAST_RECIPES: Final[dict[str, tuple[Scale, ...]]] = {
     "fp8_rowwise_dim0": (_ROW,),
     "fp8_rowwise_dim1": (_COLUMN,),
     "fp8_rowwise_both": (_ROW, _COLUMN),
-    "mxfp8_dim0": (_mx(1, 32),),
-    "mxfp8_dim1": (_mx(32, 1),),
-    "mxfp8_both": (_mx(1, 32), _mx(32, 1)),
+    "mxfp8_dim0": (_mx_scale(1, 32),),
+    "mxfp8_dim1": (_mx_scale(32, 1),),
+    "mxfp8_both": (_mx_scale(1, 32), _mx_scale(32, 1)),
     "fp8_blockwise_1x128": (_STRIP,),
     "fp8_blockwise_1x128_dim1": (Scale(dtype="fp32", rows=128, cols=1),),
     "fp8_blockwise_128x128": (_SQUARE,),

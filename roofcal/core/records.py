@@ -6,24 +6,34 @@ statistic never needs the GPU again. Quantities are in SI units, named by suffix
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import ConfigDict, Field, with_config
 
-from roofcal.core.names import MODEL_PATTERN, NAME_PATTERN, is_name
+from roofcal.core.names import LABEL_PATTERN, MODEL_PATTERN, NAME_PATTERN, is_name
 
-Method = Literal["graph", "events_flush", "profiler", "wall", "accuracy"]
+Method = Literal[
+    "graph", "alone", "burst", "energy", "events_flush", "profiler", "wall", "accuracy"
+]
+_WITHOUT_OTHERS: Final = (
+    "alone",
+    "burst",
+    "energy",
+)  # methods whose points take turns with no other
 CacheState = Literal["cold", "hot"]
 Distribution = Literal["normal", "outlier_channels", "heavy_tails", "all_positive", "zeros"]
 Status = Literal["ok", "unsupported", "incorrect", "out_of_memory", "timeout", "failed"]
 _STRICT: Final = ConfigDict(extra="forbid")
 _ROUNDING: Final = 1e-6  # relative
 _MOST: Final = 1 << 53  # the largest whole number up to which floats are exact
+CODE: Final = "code"  # unit of a constant that stands for a name, see roofcal.ops.constants
 
 # What reading checks; nothing is checked where the code itself makes a record.
 Name = Annotated[str, Field(pattern=NAME_PATTERN)]  # becomes part of a path
+Label = Annotated[str, Field(pattern=LABEL_PATTERN)]
+SweepName = Annotated[str, Field(max_length=300)]  # a key of a sweep file, which people choose
 Size = Annotated[int, Field(ge=1, le=_MOST)]
 Count = Annotated[int, Field(ge=0, le=_MOST)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -42,6 +52,11 @@ class Protocol:
     """How a point is timed: part of its identity, because it changes the number.
 
     method        graph: replay of a CUDA graph over rotating copies (on a CPU: a timed loop);
+                  alone: as graph, but no other contender takes turns with it, and its turns are
+                  long: what it does by itself at the power limit of the card;
+                  burst: as graph, the first 20 ms after a rest of the card;
+                  energy: as alone, for two windows of more than five seconds, after one at rest,
+                  over which the energy counter of the card is read;
                   events_flush: events around one call after a flush of the cache;
                   profiler: kernel time by CUPTI; wall: host clock around eager calls;
                   accuracy: one call for the distance of each output from the reference. It is not
@@ -63,28 +78,35 @@ class PlanPoint:
     """One thing to measure. `sweeps` says why it is in the plan and is no part of its identity."""
 
     op: Name
-    provider: str
-    recipe: str
-    shape: Mapping[str, Size]
+    provider: Label
+    recipe: Label
+    shape: Mapping[Label, Size]
     device: Name
     world_size: Size = 1
     protocol: Protocol = Protocol()
     repeat: Count = 0
-    sweeps: tuple[str, ...] = ()
+    sweeps: tuple[SweepName, ...] = ()
 
     @property
     def point_id(self) -> str:
         """First 16 hex digits of the SHA-256 of the canonical JSON of what identifies the point."""
-        identity = asdict(self)
-        del identity["sweeps"]
+        # asdict copies deeply, which took half of the time of a report of 20,000 points
+        identity = {name: getattr(self, name) for name in self.__slots__ if name != "sweeps"}
+        protocol = {name: getattr(self.protocol, name) for name in self.protocol.__slots__}
+        identity |= {"shape": dict(self.shape), "protocol": protocol}
         return hashlib.sha256(canonical_json(identity)).hexdigest()[:16]
 
     @property
     def group_key(self) -> str:
-        """Equal for points that are timed in turns: same op, shape, protocol and repeat."""
+        """Equal for points that are timed in turns: same op, shape, protocol and repeat.
+
+        A point of a method that times it without others is a group of its own.
+        """
         shape = ",".join(f"{axis}={size:012d}" for axis, size in sorted(self.shape.items()))
         how = ",".join((self.protocol.method, self.protocol.cache, self.protocol.distribution))
-        return f"{self.op},{shape},{how},{self.world_size},{self.repeat}"
+        key = f"{self.op},{shape},{how},{self.world_size},{self.repeat}"
+        is_alone = self.protocol.method in _WITHOUT_OTHERS
+        return f"{key},{self.recipe},{self.provider}" if is_alone else key
 
 
 @with_config(_STRICT)
@@ -135,6 +157,8 @@ class Session:
     """Provenance of the measurements of one run of `measure`.
 
     device_uuid: of the card; of several, those of all ranks with commas between.
+    busy_share, other_processes: just before it measured, the share of the cores that others kept
+        busy, and how many processes of others were on its cards; None: not known, or none.
     """
 
     session_id: str
@@ -151,6 +175,8 @@ class Session:
     finished_utc: str | None = None
     wall_s: NotNegative | None = None
     timed_s: NotNegative | None = None
+    busy_share: NotNegative | None = None
+    other_processes: Count | None = None
 
     @property
     def cards(self) -> tuple[str, ...]:
@@ -173,12 +199,48 @@ class Telemetry:
 
 @with_config(_STRICT)
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EnergyWindow:
+    """What the energy counter of the board rose by, between two of its renewals.
+
+    is_rest  whether the card was at rest, with the contender in its memory
+    """
+
+    joules: NotNegative
+    seconds: Positive
+    is_rest: bool = False
+
+
+@with_config(_STRICT)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visit:
+    """One visit to a point: memory allocated anew, warmed up and timed, at a time of its own.
+
+    first_sample    index of its first sample in the lists of the measurement
+    warmup_samples  how many samples from there on came before the clock had settled
+    started_s       seconds since its session began
+    """
+
+    first_sample: Count
+    warmup_samples: Count
+    session_id: str
+    started_s: Finite = 0.0
+    elapsed_s: NotNegative = 0.0
+
+
+@with_config(_STRICT)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
     """What was observed at one point.
 
+    A line of a journal is one visit, `visit` says the number of it; a row of a run's measurements
+    holds all visits of its point one after the other.
+
     latency_samples_s  seconds per call, every sample in order, warm-up included, never filtered
-    warmup_samples     how many of them came before the clock had settled
+    warmup_samples     how many of them came before the clock had settled, in the first visit
     slice_starts       index of the first sample of each of the contender's turns
+    unsettled_samples  of each turn: how many samples at its start are not counted, because the
+                       clock was still the one that another contender had left; empty: none
+    visits             empty in records of schema versions 1 and 2, which made one visit
     calls_per_sample   calls that one sample averages over
     rotating_bytes     bytes of all rotating copies of inputs and outputs together
     relative_error     ||out - reference|| / ||reference|| on the same inputs, before timing
@@ -189,6 +251,7 @@ class Measurement:
                        None, and not written, for all others
     fastest_rank_s     on several devices a sample is the slowest rank's; this is the fastest's
     rank_medians_s     on several devices: the median settled sample of each rank
+    energy_windows     of method `energy`: what the board took while it ran, and at rest before
     """
 
     point_id: str
@@ -199,23 +262,64 @@ class Measurement:
     latency_samples_s: tuple[Positive, ...] = ()
     warmup_samples: Count = 0
     slice_starts: tuple[Count, ...] = ()
+    unsettled_samples: tuple[Count, ...] = ()
+    visit: Count = 0
+    visits: tuple[Visit, ...] = ()
     calls_per_sample: Size = 1
     rotating_copies: Size = 1
     rotating_bytes: Count = 0
     relative_error: NotNegative | None = None
     quantisation_error: NotNegative | None = None
-    output_errors: Mapping[str, NotNegative] | None = None
+    output_errors: Mapping[Label, NotNegative] | None = None
     telemetry: Telemetry = Telemetry()
     kernel_names: tuple[str, ...] = ()
     started_s: Finite = 0.0
     elapsed_s: NotNegative = 0.0
     fastest_rank_s: tuple[Positive, ...] = ()
     rank_medians_s: tuple[Positive, ...] = ()
+    energy_windows: tuple[EnergyWindow, ...] = ()
+
+    @property
+    def settled_turns_s(self) -> tuple[tuple[tuple[float, ...], ...], ...]:
+        """The samples that count, by visit and turn: those taken while the clock was its own."""
+        return tuple(
+            tuple(self.latency_samples_s[first:end] for first, end in turns if first < end)
+            for turns in self._settled_ranges()
+        )
 
     @property
     def settled_samples_s(self) -> tuple[float, ...]:
-        """The samples taken after the clock had settled."""
-        return self.latency_samples_s[self.warmup_samples :]
+        """The samples that count, of all visits."""
+        return tuple(s for turns in self.settled_turns_s for turn in turns for s in turn)
+
+    @property
+    def settled_readings(self) -> tuple[int, ...]:
+        """Positions of the telemetry readings beside samples that count."""
+        ranges = [turn for turns in self._settled_ranges() for turn in turns]
+        settled = {index for first, end in ranges for index in range(first, end)}
+        return tuple(
+            position
+            for position, index in enumerate(self.telemetry.sample_index)
+            if index in settled
+        )
+
+    def _settled_ranges(self) -> list[list[tuple[int, int]]]:
+        """(first, end) of the samples that count, by visit and turn."""
+        count = len(self.latency_samples_s)
+        visits = [(v.first_sample, v.warmup_samples) for v in self.visits]
+        visits = visits or [(0, self.warmup_samples)]
+        ends = [*(first for first, _ in visits[1:]), count]
+        unsettled = self.unsettled_samples or (0,) * len(self.slice_starts)
+        starts = dict(zip(self.slice_starts, unsettled, strict=True))
+        ranges = []
+        for (first, warmup), end in zip(visits, ends, strict=True):
+            settled = first + warmup
+            turns = [start for start in self.slice_starts if settled <= start < end]
+            if not turns or turns[0] != settled:  # a record that does not say where a turn starts
+                turns = [settled, *turns]
+            bounds = zip(turns, [*turns[1:], end], strict=True)
+            ranges.append([(start + starts.get(start, 0), stop) for start, stop in bounds])
+        return ranges
 
 
 @with_config(_STRICT)
@@ -237,7 +341,7 @@ class Calibration:
 
     device: Name
     environment_id: Name
-    constants: Mapping[str, Ceiling]
+    constants: Mapping[Label, Ceiling]
     probe_errors: Mapping[str, Mapping[str, Finite]] = field(default_factory=dict)
     probe_points: Count = 0
     seed: int = 0
@@ -257,7 +361,7 @@ class Prediction:
     total_s: Positive
     low_s: NotNegative | None = None
     high_s: Positive | None = None
-    bound_by: str
+    bound_by: Label
 
 
 Record = PlanPoint | Environment | Session | Measurement | Calibration | Prediction
@@ -269,7 +373,7 @@ def contradiction(record: Record) -> str | None:
         case Environment() if not is_name(record.environment_id):
             return "driver, torch, triton: make an environment id that is no name of a folder"
         case Measurement():
-            return _measurement_contradiction(record)
+            return next(_measurement_contradictions(record), None)
         case Calibration():
             for name, constant in record.constants.items():
                 if not _is_within(constant.ci95_low, constant.value, constant.ci95_high):
@@ -288,18 +392,25 @@ def _is_within(low: float, value: float, high: float) -> bool:
     return low - slack <= value <= high + slack
 
 
-def _measurement_contradiction(row: Measurement) -> str | None:
+def _measurement_contradictions(row: Measurement) -> Iterator[str]:
     samples, telemetry = len(row.latency_samples_s), row.telemetry
     readings = {len(getattr(telemetry, name)) for name in telemetry.__slots__}
     if len(readings) > 1:
-        return f"telemetry: its lists are of different lengths {sorted(readings)}"
+        yield f"telemetry: its lists are of different lengths {sorted(readings)}"
     if any(index > samples for index in telemetry.sample_index):
-        return f"telemetry.sample_index: points behind the {samples} samples"
+        yield f"telemetry.sample_index: points behind the {samples} samples"
     if row.warmup_samples > samples:
-        return f"warmup_samples: is {row.warmup_samples}, of {samples} samples"
+        yield f"warmup_samples: is {row.warmup_samples}, of {samples} samples"
     starts = row.slice_starts
     if list(starts) != sorted(set(starts)) or (starts and starts[-1] >= samples):
-        return f"slice_starts: does not rise within the {samples} samples"
+        yield f"slice_starts: does not rise within the {samples} samples"
+    if row.unsettled_samples and len(row.unsettled_samples) != len(starts):
+        yield f"unsettled_samples: has {len(row.unsettled_samples)} of {len(starts)} turns"
+    firsts = [visit.first_sample for visit in row.visits]
+    if firsts and (firsts != sorted(set(firsts)) or firsts[0] != 0 or firsts[-1] >= samples):
+        yield f"visits: their first samples do not rise from 0 within the {samples} samples"
+    for visit, end in zip(row.visits, [*firsts[1:], samples][: len(firsts)], strict=True):
+        if visit.first_sample + visit.warmup_samples > end:
+            yield f"visits: one warms up for more samples than it has, {visit.warmup_samples}"
     if row.fastest_rank_s and len(row.fastest_rank_s) != samples:
-        return f"fastest_rank_s: has {len(row.fastest_rank_s)} samples instead of {samples}"
-    return None
+        yield f"fastest_rank_s: has {len(row.fastest_rank_s)} samples instead of {samples}"

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from statistics import median
 
 _MIN_SAMPLES = 6  # 1 - 2 * 0.5**6 = 0.969: the fewest whose extremes cover the median at 95 %
@@ -25,6 +26,7 @@ class Summary:
         return (self.ci95_high - self.ci95_low) / 2 / self.median
 
 
+@cache
 def order_statistic_rank(count: int) -> int:
     """Zero-based rank r so that [x_r, x_(count-1-r)] covers the median with at least 95 %.
 

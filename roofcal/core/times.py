@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+Value = float | Array  # of a constant: one number, or an array that broadcasts with those of points
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,8 @@ from pydantic import Field
 
 from roofcal.core.yaml_files import Count, Number, Positive, Share, Sourced, Strict, Whole
 
+NotNegative = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaveDevice:
@@ -93,8 +95,8 @@ class RowCounts(Sourced[Annotated[list[Whole], Field(min_length=1)]]):
     """Numbers of rows."""
 
 
-class OperandReads(Sourced[tuple[Positive, Positive]]):
-    """[reads of A, reads of B]."""
+class OperandReads(Sourced[tuple[NotNegative, NotNegative]]):
+    """[reads of A, reads of B]; 0 where pairs of units store and read half of it each."""
 
 
 class SoftmaxRates(Sourced[SoftmaxSteps]):

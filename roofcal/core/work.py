@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from roofcal.core.dtypes import nbytes
-from roofcal.core.recipes import Recipe
+from roofcal.core.recipes import Recipe, nbytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,7 +38,7 @@ T = TypeVar("T")
 Text = Annotated[str, Field(min_length=1)]
 Positive = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
 Fraction = Annotated[float, Field(strict=True, gt=0, le=1)]
-Whole = Annotated[int, Field(strict=True, gt=0)]
+Whole = Annotated[int, Field(strict=True, gt=0, le=1 << 53)]  # exact as a float
 
 
 class Strict(BaseModel):
@@ -107,7 +107,7 @@ def validated(kind: type[M], content: Any, path: Path, errors: list[str]) -> M |
     try:
         return kind.model_validate(content)
     except ValidationError as error:
-        errors += [f"{path}: {_explain(kind, item)}" for item in error.errors()]
+        errors += [f"{path}: {_error_text(kind, item)}" for item in error.errors()]
         return None
 
 
@@ -159,11 +159,11 @@ def _in_si(key: str, value: Any) -> tuple[str, Any]:
 
 def _source_errors(content: Any, parts: Sequence[str]) -> Iterator[str]:
     """Sources that are named and not listed, or listed and not named."""
-    sources = _mapping(_mapping(content).get("sources"))
+    sources = _mapping_or_empty(_mapping_or_empty(content).get("sources"))
     named = {
-        f"{part}.{key}": _mapping(entry).get("source")
+        f"{part}.{key}": _mapping_or_empty(entry).get("source")
         for part in parts
-        for key, entry in _mapping(_mapping(content).get(part)).items()
+        for key, entry in _mapping_or_empty(_mapping_or_empty(content).get(part)).items()
     }
     for key, source in named.items():
         if isinstance(source, str) and source not in sources:
@@ -172,14 +172,14 @@ def _source_errors(content: Any, parts: Sequence[str]) -> Iterator[str]:
         yield f"sources.{source}: no value names it"
 
 
-def _mapping(content: Any) -> dict[str, Any]:
+def _mapping_or_empty(content: Any) -> dict[str, Any]:
     """`content` with keys as text where it is a mapping, else {}: `validated` reports its type."""
     if not isinstance(content, dict):
         return {}
     return {str(key): entry for key, entry in content.items()}
 
 
-def _explain(kind: type[Any], item: Any) -> str:
+def _error_text(kind: type[Any], item: Any) -> str:
     keys = [str(part) for part in item["loc"] if not str(part).startswith(("list[", "function-"))]
     where = ".".join(keys) or "file"
     if item["type"] == "extra_forbidden":

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from roofcal.core.devices import DeviceSpec
+from roofcal.core.jsonl import read_single_record
+from roofcal.core.paths import RunFolder
 from roofcal.core.recipes import GEMM_RECIPES
 from roofcal.core.records import Calibration, Ceiling, Environment
 from roofcal.ops.gemm.model import CEILING
@@ -52,6 +54,13 @@ class Subject:
     spec: DeviceSpec | None = None
     environment: Environment | None = None
 
+    @classmethod
+    def of_run(cls, run: RunFolder, calibration: Calibration, spec: DeviceSpec | None) -> "Subject":
+        """The subject of a run folder, with its environment where that is recorded."""
+        recorded = run.environment_file
+        environment = read_single_record(recorded, Environment) if recorded.is_file() else None
+        return cls(calibration=calibration, spec=spec, environment=environment)
+
     @property
     def sheet(self) -> DeviceSpec:
         """The datasheet; raises ExportError without one."""
@@ -78,7 +87,7 @@ class Subject:
         """A calibrated constant; raises ExportError, naming it, where it was not fitted."""
         constant = self.calibration.constants.get(name)
         if constant is None:
-            raise self._lacks(f"no constant '{name}'")
+            raise self._missing_error(f"no constant '{name}'")
         return constant
 
     def fastest_product(self, dtype: str) -> Rate | None:
@@ -107,7 +116,7 @@ class Subject:
         """As fastest_product; raises ExportError where no recipe of the dtype was calibrated."""
         rate = self.fastest_product(dtype)
         if rate is None:
-            raise self._lacks(
+            raise self._missing_error(
                 f"no constant 'gemm.<provider>.<recipe>.{CEILING}' of a recipe in {dtype}"
             )
         return rate
@@ -121,7 +130,7 @@ class Subject:
         """The datasheet's rate of a math dtype; raises ExportError where it prints none."""
         rate = self.sheet.peak_flops_per_s.get(dtype)
         if rate is None:
-            raise ExportError(f"needs the rate of {dtype}, which {self._file} does not give")
+            raise ExportError(f"needs the rate of {dtype}, which {self._device_file} does not give")
         return rate
 
     @property
@@ -129,7 +138,9 @@ class Subject:
         """One direction, to all other GPUs, by the datasheet; raises ExportError without."""
         bandwidth = self.sheet.link_bytes_per_s
         if bandwidth is None:
-            raise ExportError(f"needs a link between GPUs, and {self._file} has no link_gb_per_s")
+            raise ExportError(
+                f"needs a link between GPUs, and {self._device_file} has no link_gb_per_s"
+            )
         return bandwidth
 
     def provenance(self, form: str) -> list[str]:
@@ -150,10 +161,10 @@ class Subject:
         )
 
     @property
-    def _file(self) -> str:
+    def _device_file(self) -> str:
         return f"config/devices/{self.calibration.device}.yaml"
 
-    def _lacks(self, what: str) -> ExportError:
+    def _missing_error(self, what: str) -> ExportError:
         calibration = self.calibration
         return ExportError(
             f"the calibration of {calibration.device} in {calibration.environment_id} has {what}; "

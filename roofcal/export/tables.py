@@ -1,25 +1,15 @@
-r"""The constants of a calibration as tables and as plain data.
-
-`csv` and `json`, `yaml` have full precision in SI. CSV has one row per constant and no comments, so
-each row says whose it is; the errors of the fit are dropped. JSON and YAML drop nothing: their
-`probe_errors` are fractions of the measured time, on probes left out of the fit in turn.
-
-`markdown` is a table to paste into an issue or a page and `latex` one for a paper,
-\input{h200.tex}. Both have four digits in a unit that fits, without the errors of the fit; LaTeX
-also drops what each constant was fitted on (too wide for a page), and needs the packages array,
-booktabs and longtable.
-"""
+"""The constants of a calibration as tables and as plain data. See docs/exports.md."""
 
 import json
 import math
 import re
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any, Final
 
 import pandas as pd
 import yaml
 
-from roofcal.core.records import Ceiling
 from roofcal.core.units import SI_PREFIXES, TERA
 from roofcal.export.subject import ExportError, Subject, Writer, comment_lines
 from roofcal.ops.constants import family_of_constant
@@ -29,63 +19,44 @@ _PREFIXED_UNITS: Final = {u: u for u in ("B/s", "Hz", "s", "s/B", "W")} | {"flop
 _PREFIXES: Final = tuple((factor, prefix) for factor, prefix in SI_PREFIXES if factor <= TERA)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConstantRow:
-    """A constant; `choice` names the family that a constant of unit "code" stands for."""
+def constant_rows(subject: Subject) -> list[dict[str, Any]]:
+    """The constants of the device, then those of each recipe, by name.
 
-    name: str
-    value: float
-    ci95_low: float
-    ci95_high: float
-    unit: str
-    choice: str | None
-    evidence: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadableRow:
-    """A constant in text, to four digits, in a unit that fits it; no interval where it is exact."""
-
-    name: str
-    value: str
-    interval: str
-    unit: str
-    evidence: str
-
-
-def constant_rows(subject: Subject) -> list[ConstantRow]:
-    """The constants of the device, then those of each recipe, by name."""
+    `choice` names the family that a constant of unit "code" stands for.
+    """
     constants = subject.calibration.constants
-    order = sorted(constants, key=lambda name: ("." in name, name))
-    return [_constant_row(name, constants[name]) for name in order]
+    return [
+        {
+            "name": name,
+            "value": constants[name].value,
+            "ci95_low": constants[name].ci95_low,
+            "ci95_high": constants[name].ci95_high,
+            "unit": constants[name].unit,
+            "choice": family_of_constant(name, constants[name]),
+            "evidence": constants[name].evidence,
+        }
+        for name in sorted(constants, key=lambda name: ("." in name, name))
+    ]
 
 
-def _constant_row(name: str, constant: Ceiling) -> ConstantRow:
-    return ConstantRow(
-        name=name,
-        value=constant.value,
-        ci95_low=constant.ci95_low,
-        ci95_high=constant.ci95_high,
-        unit=constant.unit,
-        choice=family_of_constant(name, constant),
-        evidence=constant.evidence,
-    )
+def readable_row(row: Mapping[str, Any]) -> dict[str, str]:
+    """A row for people, to four digits: value and interval share a unit that fits them.
 
-
-def readable_row(row: ConstantRow) -> ReadableRow:
-    """A row for people; value and interval share one unit."""
-    is_exact = row.ci95_low == row.ci95_high
-    factor, unit = (1.0, "") if row.unit in ("1", "code") else _fitting_unit(row.value, row.unit)
-    is_count = is_exact and row.value.is_integer() and factor == 1.0
-    value = f"{row.value:.0f}" if is_count else four_digits(row.value / factor)
-    low, high = (four_digits(end / factor) for end in (row.ci95_low, row.ci95_high))
-    return ReadableRow(
-        name=row.name,
-        value=row.choice or value,
-        interval="" if is_exact else f"{low} to {high}",
-        unit=unit,
-        evidence=re.sub(r"[{}']", "", row.evidence),  # a shape in Python's spelling
-    )
+    A constant that is exact has no interval.
+    """
+    value, ends = row["value"], (row["ci95_low"], row["ci95_high"])
+    is_exact = ends[0] == ends[1]
+    factor, unit = (1.0, "") if row["unit"] in ("1", "code") else _fitting_unit(value, row["unit"])
+    is_count = is_exact and value.is_integer() and factor == 1.0
+    shown = f"{value:.0f}" if is_count else four_digits(value / factor)
+    low, high = (four_digits(end / factor) for end in ends)
+    return {
+        "constant": row["name"],
+        "value": row["choice"] or shown,
+        "95 % interval": "" if is_exact else f"{low} to {high}",
+        "unit": unit,
+        "fitted on": re.sub(r"[{}']", "", row["evidence"]),  # a shape in Python's spelling
+    }
 
 
 def _fitting_unit(value: float, unit: str) -> tuple[float, str]:
@@ -110,7 +81,7 @@ def four_digits(value: float) -> str:
 def write_csv(subject: Subject) -> str:
     """The table; floats as Python prints them, which reads back to the same bits."""
     calibration = subject.calibration
-    frame = pd.DataFrame([asdict(row) for row in constant_rows(subject)])
+    frame = pd.DataFrame(constant_rows(subject))
     frame.insert(0, "device", calibration.device)
     frame.insert(1, "environment_id", calibration.environment_id)
     return frame.to_csv(index=False, lineterminator="\n")
@@ -127,7 +98,7 @@ def plain_data(subject: Subject, form: str) -> dict[str, Any]:
         "environment": asdict(subject.environment) if subject.environment else None,
         "probe_points": calibration.probe_points,
         "seed": calibration.seed,
-        "constants": [asdict(row) for row in constant_rows(subject)],
+        "constants": constant_rows(subject),
         "probe_errors": {recipe: dict(sorted(errors[recipe].items())) for recipe in sorted(errors)},
     }
 
@@ -152,9 +123,7 @@ def write_yaml(subject: Subject) -> str:
 
 
 def _readable_frame(subject: Subject) -> pd.DataFrame:
-    rows = [asdict(readable_row(row)) for row in constant_rows(subject)]
-    titles = {"name": "constant", "interval": "95 % interval", "evidence": "fitted on"}
-    return pd.DataFrame(rows, dtype=object).rename(columns=titles)
+    return pd.DataFrame([readable_row(row) for row in constant_rows(subject)], dtype=object)
 
 
 def write_markdown(subject: Subject) -> str:
@@ -182,23 +151,18 @@ def write_latex(subject: Subject) -> str:
     frame["95 % interval"] = frame["95 % interval"].str.replace(" to ", "--")
     frame["unit"] = frame["unit"].str.replace(r"^us\b", "µs", regex=True)
     frame.columns = [title.capitalize() for title in frame.columns]
+    title = f"Calibrated constants of {calibration.device} in {calibration.environment_id}."
     table = frame.to_latex(
         index=False,
         longtable=True,
         escape=True,
-        caption=_escape_latex(
-            f"Calibrated constants of {calibration.device} in {calibration.environment_id}."
-        ),
+        # pandas escapes cells, and no caption
+        caption=re.sub(r"([&%$#_{}])", r"\\\1", title),
         column_format=r"@{}>{\ttfamily}lrrl@{}",
     )
     packages = r"needs \usepackage{array}, \usepackage{booktabs} and \usepackage{longtable}"
     comments = comment_lines([*subject.provenance("latex"), packages], mark="%")
     return comments + table.replace("µ", r"\textmu ")
-
-
-def _escape_latex(text: str) -> str:
-    """Text of names and versions as LaTeX prints it; pandas escapes cells, and no caption."""
-    return re.sub(r"([&%$#_{}])", r"\\\1", text)
 
 
 FORMATS: Final[dict[str, Writer]] = {

@@ -1,49 +1,4 @@
-"""Files for models of training: torchao's roofline of float8, and Calculon.
-
-`torchao`: an entry of `gpu_name_to_specs`. Consumer: torchao 0.18.0 (PyPI),
-torchao/testing/training/roofline_utils.py, also read at pytorch/ao 0598012907d6. The file is one
-Python literal: gpu_name_to_specs.update(ast.literal_eval(Path("h200.py").read_text()))
-
-| theirs                    | ours                                                             |
-|---------------------------|------------------------------------------------------------------|
-| key                       | what torch.cuda.get_device_name() printed on the calibrated card |
-| bf16_peak_tops            | the datasheet's rate                                             |
-| pct_achievable_gemm_tops  | fastest bf16 product of the probes / bf16_peak_tops              |
-| fp8_, fp4_peak_tops       | fastest product of the probes / pct_achievable_gemm_tops         |
-| peak_mem_bw_bytes_sec     | the datasheet's bandwidth                                        |
-| pct_achievable_mem_bw     | dram_copy_bytes_per_s / peak: its kernels read and write         |
-
-torchao has one percentage for all formats, and its roofline uses it in `peak * pct` alone. fp8
-reaches another part of its peak than bf16, so one percentage cannot be right beside two datasheet
-peaks: here `peak * pct` is our measured rate for each format, and a comment gives the datasheet's
-figure. (Its benchmarks/float8 print percentages of the peak: they are of the number in this file.)
-Dropped: the launch of a kernel (KERNEL_LAUNCH_OVERHEAD_SEC is a constant of the module; a comment
-names our value), differences between fp8 recipes (one fp8 rate: the fastest), tiles, waves, the
-power limit, and every interval.
-
-`calculon`: a system. Consumer: calculon-ai/calculon, classes System (calculon/system.py at
-345f8934e7f2), Processor (f50f3a4838f6), Memory (b2fe8157efd8) and Network (71f643532f67), and
-systems/h100_80g_nvl8.json as the example.
-
-| theirs                  | ours                                                            |
-|-------------------------|-----------------------------------------------------------------|
-| matrix.<type>.tflops    | the datasheet's rate                                            |
-| ... gflops_efficiency   | one step: fastest product of the probes / that rate             |
-| vector.<type>.tflops    | the datasheet's fp32 rate, efficiency 1: not calibrated         |
-| mem1.GiB, GBps          | what the driver offers, the datasheet's bandwidth               |
-| mem1.MB_efficiency      | one step: dram_copy_bytes_per_s / that bandwidth                |
-| mem2                    | capacity 0: no memory to offload to was measured                |
-| processing_mode         | roofline, as all our models                                     |
-| networks[0]             | the datasheet's link in a node of eight, efficiency 1, latency 0 |
-
-Types: bfloat16, float8 where calibrated, and float16, which takes bf16's fraction of its own rate
-(fp16 was not measured; both run on the same units). Collectives are rings of n (Patarasuk and Yuan,
-2009): reduce-scatter and all-gather move (n - 1)/n of the data, all-reduce twice that; as Calculon
-has it, [scale, offset] is size * scale * (1 + offset/n). mem2.GBps is 1 only to divide by.
-Dropped: launches and the dependence of efficiency on size (our model has tiles and waves, Calculon
-a table of steps), networks between nodes, intervals. Its reader ignores unknown keys at the top;
-`roofcal` holds the provenance.
-"""
+"""Files for models of training: torchao's roofline of float8, and Calculon. See docs/exports.md."""
 
 import json
 from typing import Any, Final
@@ -77,7 +32,7 @@ def write_torchao(subject: Subject) -> str:
         "gpu_name_to_specs.update(ast.literal_eval(text))",
         *subject.provenance("torchao"),
         "pct_achievable_gemm_tops: bf16 measured / peak; *_peak_tops times it are measured rates:",
-        *(_described(rate) for rate in (bf16, *measured.values())),
+        *(_rate_comment(rate) for rate in (bf16, *measured.values())),
         f"{copy.name}: {copy.value / GB:.4g} GB/s of {copy.peak / GB:.4g}",
     ]
     launch = subject.calibration.constants.get(LAUNCH)
@@ -88,7 +43,7 @@ def write_torchao(subject: Subject) -> str:
     return python_literal({subject.device_name: entry}, comments)
 
 
-def _described(rate: Rate) -> str:
+def _rate_comment(rate: Rate) -> str:
     """A measured rate, and the datasheet's where it has one."""
     printed = f" of {rate.printed / TERA:.5g} on the datasheet" if rate.printed else ""
     return f"{rate.name}: {rate.value / TERA:.5g} TFLOP/s{printed}"

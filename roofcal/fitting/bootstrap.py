@@ -1,11 +1,11 @@
 """95 % intervals by resampling probes with replacement (Efron & Tibshirani, 1993, chapter 13)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from roofcal.core.records import Ceiling
+from roofcal.core.records import CODE, Ceiling
 from roofcal.core.times import Array
 
 RESAMPLES = 200
@@ -44,3 +44,8 @@ def ceiling(value: float, low: float, high: float, unit: str, evidence: str) -> 
 def exact(value: float, unit: str, evidence: str) -> Ceiling:
     """A constant that has no error: a count, or a choice."""
     return ceiling(value, value, value, unit, evidence)
+
+
+def encode_family(families: Iterable[str], family: str) -> Ceiling:
+    """The constant that holds a family; raises ValueError for one that is not declared."""
+    return exact(list(families).index(family), CODE, f"cross-validation: {family}")

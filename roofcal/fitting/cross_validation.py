@@ -4,38 +4,64 @@ An op states a `Problem`: the constants of each of its families, where they are 
 they predict. It states in a `Method` how many folds and steps its fit takes. All else is alike for
 every op and stands here:
 
-- A search minimises soft-clipped logarithms of predicted / measured (soft_l1 of SciPy). A point of
+- A search minimises soft-clipped logarithms of predicted / measured (the soft-L1 loss). A point of
   3 us then counts as much as one of 3 ms, and an outlier pulls less than its square.
 - Of the families, the one with the smallest mean |logarithm| on probes left out of its fit is
   taken. These errors on probes left out also give the intervals of predictions.
 - The interval of a constant comes from fits to resampled probes.
+- A constant whose search ends on a bound, or that moves no probe, is not identified. It is left out
+  if the equation has a value that leaves it out, and the rest is fitted again.
 
-`search` takes all index sets of a problem at once (folds, resamples), each a subset of its probes
-or a draw with repetitions.
+All fits of a family to parts of the same probes (folds, resamples, the draws of a learning curve)
+are one vectorised search, see roofcal.fitting.batched_least_squares.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import groupby
-from typing import Any, Generic, TypeVar
+from types import MappingProxyType
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import least_squares
 
+from roofcal.core.portable_math import exp, log
+from roofcal.core.records import Ceiling
 from roofcal.core.times import Array
-from roofcal.fitting.bootstrap import Index, draw_resamples, interval_ends
-from roofcal.fitting.probes import CalibrationError, Device, Probe, by_provider_and_recipe
+from roofcal.fitting.batched_least_squares import ResidualsWithJacobian, minimise
+from roofcal.fitting.bootstrap import (
+    Index,
+    ceiling,
+    draw_resamples,
+    encode_family,
+    interval_ends,
+)
+from roofcal.fitting.conformal import Errors, half_widths
+from roofcal.fitting.parallel import parallel_map
+from roofcal.fitting.probes import CalibrationError, Device, Fitted, Probe, by_provider_and_recipe
+
+# Derivatives are differences over this factor of a constant: half of the digits of a float64.
+_NUDGE: Final = 1.0 + 2.0**-24
+_MOST_STEPS: Final = 80
+_MOST_REFITS: Final = 4
+_NOTICEABLE: Final = 1e-3
+_ON_BOUND: Final = 1e-6  # of a logarithm
+_LOG_NUDGE: Final = 2.0**-24 - 2.0**-49  # log(1 + x) = x - x^2 / 2, exact to the last bit here
+
+# constants [..., fits, constants], in the order of a space, NaN where unknown
+#   -> seconds [..., fits, probes]
+Predictor = Callable[[Array], Array]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchSpace:
     """The constants of a family and where they are searched, in natural logarithms.
 
-    low, high  bounds, [constants]
-    starts     [starts, constants]; of the searches from all of them, the best fit counts
+    low, high  bounds, [constants] or [fits, constants]
+    starts     [starts, constants] or [starts, fits, constants]; of the searches from all starts,
+               the best fit counts
     """
 
     names: tuple[str, ...]
@@ -59,10 +85,24 @@ class Stage:
 
 @dataclass(frozen=True, kw_only=True)
 class Problem(ABC):
-    """Probes that are fitted together, and the equation that is fitted to them."""
+    """Probes that are fitted together, and the equation that is fitted to them.
+
+    axes      those of the op, in the order of `sizes`
+    neutral   constants that may be left out -> the value that leaves them out of the equation
+    left_out  constants that a fit before did not identify
+    """
+
+    axes: ClassVar[tuple[str, ...]]
+    neutral: ClassVar[Mapping[str, float]] = {}
 
     probes: Sequence[Probe]
     device: Device
+    left_out: frozenset[str] = frozenset()
+
+    @cached_property
+    def sizes(self) -> Array:
+        """Sizes of the probes, [axes, probes]."""
+        return np.array([[float(probe.shape[axis]) for probe in self.probes] for axis in self.axes])
 
     @cached_property
     def seconds(self) -> Array:
@@ -80,11 +120,6 @@ class Problem(ABC):
         return self.probes[0].point.recipe
 
     @property
-    def every_index(self) -> Index:
-        """The indices of all probes."""
-        return np.arange(len(self.probes))
-
-    @property
     @abstractmethod
     def families(self) -> Sequence[str]:
         """The families to choose from; the first of several that are equally good is taken."""
@@ -94,11 +129,19 @@ class Problem(ABC):
         """The constants of a family and where they are searched."""
 
     @abstractmethod
-    def predictor(self, family: str, index: Index) -> Callable[[Array], Array]:
-        """A function from constants, in the order of `space`, to seconds of the probes of `index`.
+    def predicted_seconds(self, family: str, constants: Array) -> Array:
+        """Seconds of every probe by the equation, [..., fits, probes].
 
-        Constants that are unknown are NaN.
+        constants: [..., fits, constants] in the order of `space`, NaN where unknown.
         """
+
+    def linearised(self, family: str, constants: Array) -> tuple[Array, Predictor]:
+        """(seconds of every probe by `constants`, seconds by other constants very close to them).
+
+        An equation that chooses the best of many ways may keep, for the predictor of close
+        constants, the ways that were chosen. Shapes are those of `predicted_seconds`.
+        """
+        return self.predicted_seconds(family, constants), partial(self.predicted_seconds, family)
 
     def stages(self, family: str) -> Sequence[Stage]:
         """The stages of a search; by default one, of all constants on all probes."""
@@ -108,14 +151,21 @@ class Problem(ABC):
         """Further starts of the final fit, logarithms in the order of `space`; by default none."""
         return ()
 
-    @property
-    def fold_keys(self) -> Index:
-        """Probes of equal keys, modulo the number of folds, are left out together."""
-        return self.every_index
+    def fold_numbers(self, subset: Array, folds: int) -> Index:
+        """The fold of every probe of a subset (1 inside, 0 outside), [probes]: in turn."""
+        numbers: Index = (np.cumsum(subset > 0) - 1) % folds
+        return numbers
 
-    def log_errors(self, family: str, constants: Array, index: Index) -> Array:
-        """log(predicted / measured) of the probes of `index`."""
-        return np.log(self.predictor(family, index)(constants) / self.seconds[index])
+    def moves_probes(self, family: str, constants: Array, column: int) -> bool:
+        """Whether a tenth more of a constant moves the prediction of any probe by a thousandth."""
+        both = np.array([constants, constants])
+        both[1, column] *= 1.1
+        before, after = self.predicted_seconds(family, both)
+        return bool(np.abs(after / before - 1).max() > _NOTICEABLE)
+
+    def log_errors(self, family: str, constants: Array) -> Array:
+        """log(predicted / measured) of every probe, [fits, probes]."""
+        return log(self.predicted_seconds(family, constants)) - log(self.seconds)
 
 
 P = TypeVar("P", bound=Problem)
@@ -131,13 +181,9 @@ class Method(Generic[P]):
     joint_recipes        whether the recipes of a provider are one group
     folds                of the cross-validation
     soft                 logarithms beyond this one pull less than their square
-    inside_bounds        how far inside its bounds a search starts, in logarithms
     resample_from_best   whether fits to resamples start from the final fit; else from all starts
-    resample_steps       most evaluations of each of these fits; None: until it converges
     quick_folds, quick_steps, judged_steps
-                         of the shorter fits of a learning curve, see `judge`
-    subtract_logs        log(predicted) - log(measured) in a search instead of log(predicted /
-                         measured): they round differently, and published constants are exact
+                         of the shorter fits of a learning curve, see held_out_log_errors
     """
 
     problem: type[P]
@@ -146,13 +192,10 @@ class Method(Generic[P]):
     joint_recipes: bool = False
     folds: int
     soft: float
-    inside_bounds: float = 1e-9
     resample_from_best: bool = False
-    resample_steps: int | None = None
     quick_folds: int
     quick_steps: int | None = None
     judged_steps: int | None = None
-    subtract_logs: bool = False
 
     def problems(self, probes: Sequence[Probe], device: Device) -> Iterator[P]:
         """The groups that are fitted, by their names; those of too few probes are skipped."""
@@ -173,12 +216,83 @@ class Fit:
 
     constants, intervals  by name, without the constants that no probe tells of
     log_errors            log(predicted / measured) of every probe by a fit without it
+    left_out              constants that are not identified, so that the equation has none of them
+    fixed                 constants that are not identified and that the equation needs
     """
 
     family: str
     constants: dict[str, float]
     intervals: dict[str, tuple[float, float]]
     log_errors: Array
+    left_out: tuple[str, ...] = ()
+    fixed: tuple[str, ...] = ()
+
+    def ceilings(self, units: Mapping[str, str], evidence: str) -> dict[str, Ceiling]:
+        """The constants with their intervals by name; units: by name too."""
+        fixed = dict.fromkeys(self.fixed, f"{evidence}; not identified: on a bound of its search")
+        return {
+            name: ceiling(value, *self.intervals[name], units[name], fixed.get(name, evidence))
+            for name, value in self.constants.items()
+        }
+
+    def choice(self, families: Iterable[str]) -> Ceiling:
+        """The constant that holds the family; its evidence names the constants left out."""
+        chosen = encode_family(families, self.family)
+        if not self.left_out:
+            return chosen
+        names = ", ".join(self.left_out)
+        return replace(chosen, evidence=f"{chosen.evidence}; not identified, left out: {names}")
+
+
+def fit_each_recipe(  # noqa: PLR0913 (what an op is, by name)
+    problems: Sequence[P],
+    method: Method[P],
+    generator: np.random.Generator,
+    *,
+    op: str,
+    units: Mapping[str, str],
+    families: tuple[str, Iterable[str]],
+    group_of: Callable[[str, Mapping[str, int]], str] = lambda _recipe, _shape: "all",
+) -> Fitted:
+    """The constants `<op>.<provider>.<recipe>.*` of an op that fits every recipe on its own.
+
+    Args:
+        problems: one per provider and recipe.
+        method: of the op.
+        generator: draws the resamples.
+        op: the op's name.
+        units: constant -> unit.
+        families: the constant that holds the family, and all families, see roofcal.ops.constants.
+        group_of: (recipe, shape) -> the group whose errors make the interval of a prediction.
+    """
+    fitted = Fitted()
+    pairs = fit_problems(problems, method, generator)
+    widths = half_widths(op, (errors_of(*pair) for pair in pairs), group_of)
+    for problem, fit in pairs:
+        name = f"{op}.{problem.provider}.{problem.recipe}"
+        probe_op = problem.probes[0].point.op
+        evidence = f"{probe_op}, {len(problem.probes)} {method.noun}, {fit.family}"
+        constants = {families[0]: fit.choice(families[1])}
+        constants |= fit.ceilings(units, evidence)
+        fitted.constants.update({f"{name}.{part}": value for part, value in constants.items()})
+        errors = error_summary(np.abs(np.expm1(fit.log_errors)))
+        fitted.errors[name] = errors | widths[name]
+    return fitted
+
+
+def errors_of(problem: Problem, fit: Fit) -> Errors:
+    """What roofcal.fitting.conformal asks of a fit."""
+    return problem.provider, problem.recipe, problem.probes, fit.log_errors
+
+
+def fit_problems(
+    problems: Sequence[P], method: Method[P], generator: np.random.Generator
+) -> list[tuple[P, Fit]]:
+    """Every problem with its fit, see `fit_problem`; independent problems share the cores."""
+    generators = generator.spawn(len(problems))
+    pairs = list(zip(problems, generators, strict=True))
+    fits = parallel_map(lambda pair: fit_problem(pair[0], method, pair[1]), pairs)
+    return list(zip(problems, fits, strict=True))
 
 
 def fit_problem(problem: Problem, method: Method[Any], generator: np.random.Generator) -> Fit:
@@ -186,143 +300,200 @@ def fit_problem(problem: Problem, method: Method[Any], generator: np.random.Gene
 
     Raises CalibrationError for fewer probes than the method needs.
     """
-    _require_probes(problem, method)
-    family, log_errors = choose_family(problem, method)
+    _require_probes(problem, method, len(problem.probes))
+    every = np.ones((1, len(problem.probes)))
+    (family,), (log_errors,) = choose_families(problem, method, every)
     best = _best_constants(problem, family, method, generator)
-    resampled = search(
-        problem,
-        family,
-        draw_resamples(len(problem.probes), generator),
-        method,
-        starts=np.log(best)[None] if method.resample_from_best else None,
-        steps=method.resample_steps,
-    )
+    fixed: tuple[str, ...] = ()
+    for _ in range(_MOST_REFITS):
+        unknown = _not_identified(problem, family, best)
+        left_out = frozenset(unknown) & frozenset(problem.neutral)
+        fixed = tuple(name for name in unknown if name not in left_out)
+        if not left_out:
+            break
+        problem = replace(problem, left_out=problem.left_out | left_out)
+        best = _best_constants(problem, family, method, generator)
+    if problem.left_out:
+        (log_errors,) = _left_out_errors(problem, family, method, every, method.folds, None)
+    space = problem.space(family)
+    if method.resample_from_best:
+        space = replace(space, starts=log(best)[None])
+    draws = draw_resamples(len(problem.probes), generator)
+    counts = np.array([np.bincount(draw, minlength=len(problem.probes)) for draw in draws])
+    weights = counts.astype(float)
+    resampled = search(problem, family, weights, space, method)
     low, high = interval_ends(np.where(np.isnan(resampled), best, resampled))
-    columns = {name: i for i, name in enumerate(problem.space(family).names) if best[i] == best[i]}
+    columns = {name: i for i, name in enumerate(space.names) if not np.isnan(best[i])}
     return Fit(
         family=family,
         constants={name: float(best[i]) for name, i in columns.items()},
         intervals={name: (float(low[i]), float(high[i])) for name, i in columns.items()},
         log_errors=log_errors,
+        left_out=tuple(name for name in space.names if name in problem.left_out),
+        fixed=fixed,
     )
 
 
-def choose_family(
-    problem: Problem, method: Method[Any], *, folds: int | None = None, steps: int | None = None
-) -> tuple[str, Array]:
-    """(family with the smallest errors on probes left out, log(predicted / measured) of them)."""
-    log_errors = {
-        family: _left_out_errors(problem, family, method, folds or method.folds, steps)
-        for family in problem.families
-    }
-    family = min(log_errors, key=lambda name: float(np.abs(log_errors[name]).mean()))
-    return family, log_errors[family]
+def _not_identified(problem: Problem, family: str, best: Array) -> list[str]:
+    """Constants whose search ended on a bound, or that move no probe noticeably."""
+    space = problem.space(family)
+    logs = log(best)
+    on_bound = (logs <= space.low + _ON_BOUND) | (logs >= space.high - _ON_BOUND)
+    return [
+        name
+        for i, name in enumerate(space.names)
+        if not np.isnan(best[i]) and (on_bound[i] or not problem.moves_probes(family, best, i))
+    ]
 
 
-def judge(problem: Problem, unseen: Problem, method: Method[Any]) -> Array:
-    """log(predicted / measured) of `unseen` probes by a fit of `problem` alone, family included.
+def choose_families(
+    problem: Problem,
+    method: Method[Any],
+    subsets: Array,
+    *,
+    folds: int | None = None,
+    steps: int | None = None,
+) -> tuple[list[str], Array]:
+    """The best family of each subset of the probes, and its errors on probes left out in turn.
 
-    The family is chosen with fewer folds and steps than in fit_problem. Raises CalibrationError for
-    fewer probes than the method needs.
+    Args:
+        problem: the probes and their equations.
+        method: of the op.
+        subsets: 1 for the probes of a subset, 0 for the others, [subsets, probes].
+        folds: parts that are left out in turn; None: those of the method.
+        steps: most evaluations per search; None: until it converges.
+
+    Returns:
+        The family of each subset, and log(predicted / measured) of its probes by fits without
+        them, [subsets, probes], NaN outside of the subset.
     """
-    _require_probes(problem, method)
-    family = problem.families[0]
+    families = list(problem.families)
+    folds = folds or method.folds
+    log_errors = np.array(
+        [_left_out_errors(problem, f, method, subsets, folds, steps) for f in families]
+    )
+    # A family that leaves out a probe which another one predicts is not the better for it.
+    is_left_out = np.isnan(log_errors) & (subsets == 1)
+    is_predicted = ~is_left_out.all(axis=0)
+    distances = np.where(is_left_out & is_predicted, np.inf, np.abs(log_errors))
+    # A sum over few numbers, in their order: NumPy's mean without NaN has other bits elsewhere.
+    means = np.nansum(distances, axis=2) / subsets.sum(axis=1)
+    best = means.argmin(axis=0)
+    return [families[i] for i in best], log_errors[best, np.arange(len(subsets))]
+
+
+def held_out_log_errors(problem: Problem, method: Method[Any], subsets: Array) -> Array:
+    """log(predicted / measured) of every probe by fits to subsets alone, families included.
+
+    The families are chosen with fewer folds and steps than in fit_problem. Bounds and starts of a
+    search come from the probes of the subset, too.
+
+    Args:
+        problem: all probes and their equations.
+        method: of the op.
+        subsets: 1 for the probes of a subset, 0 for the others, [subsets, probes].
+
+    Returns:
+        [subsets, probes]; the probes of a subset itself are predicted by a fit that has seen them.
+
+    Raises:
+        CalibrationError: for a subset of fewer probes than the method needs.
+    """
+    _require_probes(problem, method, int(subsets.sum(axis=1).min()))
+    families = [problem.families[0]] * len(subsets)
     if len(problem.families) > 1:
-        family, _ = choose_family(
-            problem, method, folds=method.quick_folds, steps=method.quick_steps
+        families, _ = choose_families(
+            problem, method, subsets, folds=method.quick_folds, steps=method.quick_steps
         )
-    (constants,) = search(problem, family, [problem.every_index], method, steps=method.judged_steps)
-    return unseen.log_errors(family, constants, unseen.every_index)
+    log_errors = np.empty(subsets.shape)
+    for family in dict.fromkeys(families):
+        rows = np.flatnonzero([chosen == family for chosen in families])
+        space = _space_of_subsets(problem, family, subsets[rows])
+        constants = search(problem, family, subsets[rows], space, method, steps=method.judged_steps)
+        log_errors[rows] = problem.log_errors(family, constants)
+    return log_errors
 
 
 def search(
     problem: Problem,
     family: str,
-    index_sets: Sequence[Index] | Index,
+    weights: Array,
+    space: SearchSpace,
     method: Method[Any],
     *,
-    starts: Array | None = None,
     steps: int | None = None,
 ) -> Array:
-    """Constants of the best fit to each index set, [sets, constants]; NaN where unknown.
+    """Constants of the best fit by each row of weights, [fits, constants]; NaN where unknown.
 
     Args:
         problem: the probes and their equation.
         family: one of the problem's.
-        index_sets: for each fit, the indices of the probes that it is fitted to.
+        weights: how often each probe counts in each fit, [fits, probes].
+        space: where to search.
         method: of the op.
-        starts: logarithms to search from, [starts, constants]; None: those of the problem.
         steps: most evaluations per search; None: until it converges.
     """
-    space = problem.space(family)
-    one_fit = _Search(
-        problem=problem,
-        family=family,
-        method=method,
-        space=space if starts is None else replace(space, starts=starts),
-        stages=problem.stages(family),
-        steps=steps,
+    constants = np.full((len(weights), len(space.names)), np.nan)
+    full = (len(space.starts), *constants.shape)
+    # One start for all fits, or one for each.
+    starts = np.broadcast_to(
+        space.starts if space.starts.ndim == 3 else space.starts[:, None], full
     )
-    return np.array([one_fit.constants(index) for index in index_sets])
+    low, high = np.broadcast_to(space.low, full[1:]), np.broadcast_to(space.high, full[1:])
+
+    def tiled(rows: Array) -> Array:
+        return np.tile(rows, (len(starts), 1))
+
+    for stage in problem.stages(family):
+        names = [name for name in stage.names if name not in problem.left_out]
+        columns = np.array([space.names.index(name) for name in names])
+        stage_weights = weights * stage.probes
+        has_enough = stage_weights.sum(axis=1) >= stage.least_probes
+        # A constant without a start is one that the final fit left unknown.
+        has_start = ~np.isnan(starts[:, :, columns]).any(axis=(0, 2))
+        rows = np.flatnonzero(has_enough & has_start)
+        if not len(rows):
+            continue
+        solution = minimise(
+            _log_residuals(problem, family, columns, tiled(constants[rows])),
+            starts[:, rows][:, :, columns].reshape(-1, len(columns)),
+            (tiled(low[rows][:, columns]), tiled(high[rows][:, columns])),
+            tiled(stage_weights[rows]),
+            method.soft,
+            steps=steps or _MOST_STEPS,
+        )
+        best = solution.cost.reshape(len(starts), len(rows)).argmin(axis=0)
+        by_start = solution.parameters.reshape(len(starts), len(rows), len(columns))
+        constants[np.ix_(rows, columns)] = exp(by_start[best, np.arange(len(rows))])
+    return constants
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Search:
-    """A search with SciPy, one index set after the other."""
+def _log_residuals(
+    problem: Problem, family: str, columns: Index, held: Array
+) -> ResidualsWithJacobian:
+    """log(predicted / measured) and its derivatives by the logarithms of some constants.
 
-    problem: Problem
-    family: str
-    method: Method[Any]
-    space: SearchSpace
-    stages: Sequence[Stage]
-    steps: int | None
+    columns: places of these constants. held: all constants of every search, [searches, constants].
+    """
+    log_seconds = log(problem.seconds)
 
-    def constants(self, index: Index) -> Array:
-        """Constants of the best fit to the probes of `index`, stage by stage."""
-        constants = np.full(len(self.space.names), np.nan)
-        for stage in self.stages:
-            own = index[stage.probes[index]]
-            columns = [self.space.names.index(name) for name in stage.names]
-            starts = self.space.starts[:, columns]
-            # A constant without a start is one that the final fit left unknown.
-            if len(own) >= stage.least_probes and not np.isnan(starts).any():
-                constants[columns] = self._stage(own, columns, constants)
-        return constants
+    def residuals(logarithms: Array, rows: Index) -> tuple[Array, Array]:
+        constants = held[rows]
+        constants[:, columns] = exp(logarithms)
+        seconds, nearby = problem.linearised(family, constants)
+        nudged = np.repeat(constants[None], len(columns), axis=0)
+        nudged[np.arange(len(columns)), :, columns] *= _NUDGE
+        derivatives = (nearby(nudged) / seconds - 1.0) / _LOG_NUDGE
+        return log(seconds) - log_seconds, np.moveaxis(derivatives, 0, 1)
 
-    def _stage(self, own: Index, columns: list[int], held: Array) -> Array:
-        predict = self.problem.predictor(self.family, own)
-        measured = self.problem.seconds[own]
-        low, high = self.space.low[columns], self.space.high[columns]
-        inside = self.method.inside_bounds
-
-        def residual(logarithms: Array) -> Array:
-            constants = held.copy()
-            constants[columns] = np.exp(logarithms)
-            predicted = predict(constants)
-            if self.method.subtract_logs:
-                return np.asarray(np.log(predicted) - np.log(measured))
-            return np.asarray(np.log(predicted / measured))
-
-        fits = [
-            least_squares(
-                residual,
-                np.clip(start[columns], low + inside, high - inside),
-                bounds=(low, high),
-                loss="soft_l1",
-                f_scale=self.method.soft,
-                max_nfev=self.steps,
-            )
-            for start in self.space.starts
-        ]
-        constants: Array = np.exp(min(fits, key=lambda fit: float(fit.cost)).x)
-        return constants
+    return residuals
 
 
-def _require_probes(problem: Problem, method: Method[Any]) -> None:
-    if len(problem.probes) < method.least_probes:
+def _require_probes(problem: Problem, method: Method[Any], count: int) -> None:
+    if count < method.least_probes:
         op = problem.probes[0].point.op
         raise CalibrationError(
-            f"{problem.provider} {problem.recipe}: {len(problem.probes)} {method.noun} in {op}, "
+            f"{problem.provider} {problem.recipe}: {count} {method.noun} in {op}, "
             f"needs {method.least_probes}; measure more (config/sweeps/{op}.yaml: count)"
         )
 
@@ -330,31 +501,69 @@ def _require_probes(problem: Problem, method: Method[Any]) -> None:
 def _best_constants(
     problem: Problem, family: str, method: Method[Any], generator: np.random.Generator
 ) -> Array:
-    """The best of the fits from the usual starts and from every restart of the problem."""
-    starts = [None, *(start[None] for start in problem.restarts(generator))]
-    every = problem.every_index
-    fits = [search(problem, family, [every], method, starts=start)[0] for start in starts]
-
-    def mean_error(constants: Array) -> float:
-        return float(np.abs(problem.log_errors(family, constants, every)).mean())
-
-    return min(fits, key=mean_error) if len(fits) > 1 else fits[0]
+    """The best of the fits to all probes from the usual starts and every restart of the problem."""
+    space = problem.space(family)
+    restarts = problem.restarts(generator)
+    starts = np.concatenate([space.starts, *(restart[None] for restart in restarts)])
+    every = np.ones((1, len(problem.probes)))
+    (best,) = search(problem, family, every, replace(space, starts=starts), method)
+    return np.asarray(best)
 
 
 def _left_out_errors(
-    problem: Problem, family: str, method: Method[Any], folds: int, steps: int | None
+    problem: Problem,
+    family: str,
+    method: Method[Any],
+    subsets: Array,
+    folds: int,
+    steps: int | None,
 ) -> Array:
-    """log(predicted / measured) of every probe, fitted on the other folds."""
-    fold = problem.fold_keys % folds
-    numbers = np.unique(fold)
-    kept = [np.flatnonzero(fold != number) for number in numbers]
-    log_errors = np.empty(len(fold))
-    for number, constants in zip(
-        numbers, search(problem, family, kept, method, steps=steps), strict=True
-    ):
-        left_out = np.flatnonzero(fold == number)
-        log_errors[left_out] = problem.log_errors(family, constants, left_out)
+    """log(predicted / measured) of each subset's probes by fits to its other folds, NaN outside."""
+    fold = np.array([problem.fold_numbers(subset, folds) for subset in subsets])
+    number = np.arange(folds)[None, :, None]
+    is_left_out = (fold[:, None, :] == number) & (subsets[:, None, :] > 0)  # subset, fold, probe
+    weights = np.where(is_left_out, 0.0, subsets[:, None, :]).reshape(-1, subsets.shape[1])
+    space = _space_of_subsets(problem, family, np.repeat(subsets, folds, axis=0))
+    constants = search(problem, family, weights, space, method, steps=steps)
+    errors = problem.log_errors(family, constants).reshape(is_left_out.shape)
+    log_errors = np.full(subsets.shape, np.nan)
+    subset, _, probe = np.nonzero(is_left_out)
+    log_errors[subset, probe] = errors[is_left_out]
     return log_errors
+
+
+def _space_of_subsets(problem: Problem, family: str, subsets: Array) -> SearchSpace:
+    """Where to search for a fit to each subset: what its own probes say of bounds and starts."""
+    if subsets.all():
+        return problem.space(family)
+    by_subset: dict[bytes, SearchSpace] = {}
+    for subset in subsets:
+        if subset.tobytes() not in by_subset:
+            members = [p for p, inside in zip(problem.probes, subset, strict=True) if inside]
+            alone = replace(problem, probes=members)
+            by_subset[subset.tobytes()] = alone.space(family)
+    spaces = [by_subset[subset.tobytes()] for subset in subsets]
+    return SearchSpace(
+        names=spaces[0].names,
+        low=np.array([space.low for space in spaces]),
+        high=np.array([space.high for space in spaces]),
+        starts=np.stack([space.starts for space in spaces], axis=1),
+    )
+
+
+def columns_by_name(
+    names: Iterable[str], constants: Array, neutral: Mapping[str, float] = MappingProxyType({})
+) -> dict[str, Array]:
+    """Name -> its values, [..., fits, 1], of constants [..., fits, constants] in that order.
+
+    neutral: what stands for an unknown constant.
+    """
+    columns = {name: constants[..., i : i + 1] for i, name in enumerate(names)}
+    return columns | {
+        name: np.where(np.isnan(columns[name]), value, columns[name])
+        for name, value in neutral.items()
+        if name in columns
+    }
 
 
 def error_summary(errors: Array) -> dict[str, float]:
@@ -365,8 +574,3 @@ def error_summary(errors: Array) -> dict[str, float]:
         "p95": float(np.percentile(errors, 95)),
         "count": float(len(errors)),
     }
-
-
-def p95_of_logs(log_errors: Array) -> float:
-    """95th percentile of |log(predicted / measured)|: exp of it is the factor of an interval."""
-    return float(np.percentile(np.abs(log_errors), 95))

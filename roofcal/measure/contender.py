@@ -3,7 +3,7 @@
 import hashlib
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from roofcal.core.machine.nvml import Reading, Sensor
-from roofcal.core.records import PlanPoint, Telemetry, canonical_json
+from roofcal.core.records import EnergyWindow, PlanPoint, Telemetry, canonical_json
 from roofcal.measure.ranks import SINGLE_RANK, SingleRank
 from roofcal.ops.bench import (
     Inputs,
@@ -71,6 +71,8 @@ class Contender:
     copies   sets of inputs at different addresses
     samples, fastest_samples, own_samples
              seconds per call; on several devices those of the slowest, the fastest and this rank
+    slice_starts, unsettled
+             of each turn, the index of its first sample, and how many at its start do not count
     """
 
     point: PlanPoint
@@ -87,7 +89,9 @@ class Contender:
     own_samples: list[float] = field(default_factory=list)
     warmup_samples: int = 0
     slice_starts: list[int] = field(default_factory=list)
+    unsettled: list[int] = field(default_factory=list)
     recorder: Recorder = field(default_factory=Recorder)
+    energy_windows: list[EnergyWindow] = field(default_factory=list)
 
     @property
     def settled_rounds(self) -> int:
@@ -96,8 +100,19 @@ class Contender:
 
     @property
     def settled(self) -> list[float]:
-        """Samples since the clock settled."""
-        return self.samples[self.warmup_samples :]
+        """Samples that count: since the clock settled, and since it did so in their turn."""
+        return self.counted(self.samples)
+
+    def counted(self, samples: Sequence[float]) -> list[float]:
+        """Those that count of `samples`, which lie beside `self.samples`."""
+        ends = [*self.slice_starts[1:], len(samples)]
+        turns = zip(self.slice_starts, self.unsettled, ends, strict=True)
+        return [
+            sample
+            for start, skipped, end in turns
+            if start >= self.warmup_samples
+            for sample in samples[start + skipped : end]
+        ]
 
 
 def prepare(
@@ -113,7 +128,7 @@ def prepare(
         point: what to measure.
         device: where to run it.
         seed: of the study; equal seeds give equal data.
-        cache_bytes: size of the last-level cache; cold copies together exceed twice of it.
+        cache_bytes: size of the last-level cache, see copy_count.
         team: the ranks that share the point. Each has data of its own; the largest error counts.
 
     Raises:
@@ -175,7 +190,11 @@ def _drawn(point: PlanPoint, device: torch.device, seed: int) -> Inputs:
 
 
 def copy_count(bytes_per_copy: int, cache_bytes: int) -> int:
-    """Copies that together exceed twice the cache; one where a single set exceeds four times it."""
+    """How many copies of the inputs and outputs rotate.
+
+    Enough to exceed 2.2 times the cache, at least 2 and at most 512, so that the cache may stay
+    warm for very small operands; 1 if one copy exceeds four times the cache.
+    """
     if bytes_per_copy > 4 * cache_bytes:
         return 1
     return min(_MOST_COPIES, max(2, math.ceil(2.2 * cache_bytes / max(1, bytes_per_copy))))

@@ -25,7 +25,7 @@ class RankError(Exception):
         self.status = status
 
 
-def status_of(error: BaseException | None) -> Status:
+def status_of(error: BaseException) -> Status:
     """The status that an exception of a provider stands for.
 
     cuBLAS and oneDNN refuse what they lack with NotImplementedError or a RuntimeError that says so.

@@ -20,6 +20,7 @@ from roofcal.measure.ranks import SingleRank, slowest_and_fastest
 from roofcal.measure.timing import (
     MOST_NODES,
     MOST_QUEUED,
+    REPLAYED,
     SPIN_CYCLES,
     GraphTimer,
     Timer,
@@ -35,12 +36,14 @@ def make_rank_timer(
 ) -> Timer:
     """The timer of the contender's protocol; raises Unsupported for a method that there is not."""
     method = contender.point.protocol.method
+    if method == "energy":
+        raise Unsupported("method 'energy' is for one device: it reads the counter of one board")
     if device.type == "cpu":
-        if method not in ("graph", "wall"):
+        if method not in ("wall", *REPLAYED):
             raise Unsupported(f"method '{method}' needs GPUs; CPUs have graph (a loop) and wall")
         loop = _Loop(contender, ranks)
-        return SharedTimer(contender, ranks, loop, sample_s if method == "graph" else 0.0)
-    if method == "graph":
+        return SharedTimer(contender, ranks, loop, 0.0 if method == "wall" else sample_s)
+    if method in REPLAYED:
         return SharedTimer(contender, ranks, _Graph(contender, sample_s, ranks), 0.0)
     if method == "events_flush":
         scratch = torch.empty(flush_bytes // 4, device=device)

@@ -1,7 +1,8 @@
 """Measure a plan: take over what the journal holds, measure the rest on the device.
 
-Every point of the plan ends as a row of the output. The journal is written line by line, so that a
-session which is killed costs the point in flight; the output is written whole, at the end.
+Every point of the plan ends as a row of the output, with all of its visits. The journal is written
+line by line, one visit each, so that a session which is killed costs the point in flight; the
+output is written whole, at the end.
 """
 
 import socket
@@ -9,10 +10,10 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from itertools import groupby
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +21,20 @@ from tqdm import tqdm
 
 from roofcal.core.jsonl import read_records, read_single_record, write_records
 from roofcal.core.machine.checkout import checkout_commit, checkout_is_dirty
+from roofcal.core.machine.load import BUSY_CPU, BUSY_HOST, busy_share
 from roofcal.core.machine.locks import Lock, wait_for_locks
 from roofcal.core.machine.nvml import Gpu, visible_gpus
 from roofcal.core.records import Environment, Measurement, PlanPoint, Session
+from roofcal.core.visits.order import groups_of, shuffled_groups
+from roofcal.core.visits.rows import reusable_visits
+from roofcal.measure.compile_pool import CompilePool, pool_size
 from roofcal.measure.journal import Journal, lock_journal
+from roofcal.measure.progress import StudyProgress
 from roofcal.measure.supervisor import Crew, MeasureError, timing_of
+from roofcal.measure.visits import TOO_FEW, Visits
 from roofcal.ops import BY_NAME
 
 _CPU_RANKS = 4
-_TOO_FEW = "too few devices"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +56,7 @@ class Job:
 
 
 def measure(job: Job) -> list[Measurement]:
-    """Measure every point of the plan that the journal does not hold yet, then write `job.out`.
+    """Make the visits of the plan that the journal does not hold yet, then write `job.out`.
 
     Raises MeasureError if the plan is for a device that is not here, RecordsError for bad files,
     ValueError for a bad timing protocol, OSError if the disk is full (the journal keeps what was
@@ -60,24 +66,30 @@ def measure(job: Job) -> list[Measurement]:
     session = _new_session(points[0].op, environment, job)
     is_shared = any(point.world_size > 1 for point in points)
     here = _device_count(environment) if is_shared else 1
+    timing = timing_of(job.timing)
+
+    def visits_in(journal: Journal) -> Visits:
+        return Visits(points, timing, here, reusable_visits(journal.records, session, job.retry))
+
     with lock_journal(job.journal, _tell):
         journal = Journal(job.journal, _tell)
-        measurements = journal.reusable(session, job.retry)
-        missing = _missing(points, measurements, here)
-        before = len(points) - len(missing)
+        visits = visits_in(journal)
+        before = visits.measured_before()
         _tell(f"{session.op}: {len(points)} points, {before} of them measured before")
-        if missing:
-            with _devices(environment, _devices_needed(missing, here)) as (locks, uuids):
+        if to_visit := visits.to_visit():
+            with _devices(environment, _devices_needed(to_visit, here)) as (locks, uuids):
                 # Where the file system has no locks, another session on this journal may have
                 # measured while this one waited for the device.
                 journal.read_again()
-                measurements = journal.reusable(session, job.retry)
-                missing = _missing(points, measurements, here)
-                session = replace(session, device_uuid=uuids)
+                visits = visits_in(journal)
+                session = replace(session, device_uuid=uuids, **_load(environment, uuids))
                 devices = _Devices(locks, here)
-                measurements |= _run(missing, session, environment, journal, devices)
-        rows = [measurements[point.point_id] for point in points]
-        used = {measurement.session_id for measurement in rows}
+                with _compiling_ahead(visits, job, locks, environment) as pool:
+                    _run(visits, session, environment, journal, devices, pool)
+        rows = visits.rows()
+        used = {
+            id_ for row in rows for id_ in (row.session_id, *(v.session_id for v in row.visits))
+        }
         sessions = [s for key, s in journal.sessions.items() if key in used]
         write_records(job.out, [*sessions, *rows])
     return rows
@@ -120,21 +132,6 @@ def _new_session(op: str, environment: Environment, job: Job) -> Session:
     )
 
 
-def _missing(
-    points: Sequence[PlanPoint], measurements: Mapping[str, Measurement], here: int
-) -> list[PlanPoint]:
-    """Points without a measurement, and those that lacked devices and find enough `here` now."""
-
-    def is_measured(point: PlanPoint) -> bool:
-        row = measurements.get(point.point_id)
-        if row is None:
-            return False
-        lacked = row.status == "unsupported" and str(row.reason).startswith(_TOO_FEW)
-        return not (lacked and point.world_size <= here)
-
-    return [point for point in points if not is_measured(point)]
-
-
 def _devices_needed(missing: Sequence[PlanPoint], here: int) -> int:
     """Devices to lock for the missing points; says how many points need more than are here."""
     fitting = [point.world_size for point in missing if point.world_size <= here]
@@ -169,6 +166,20 @@ def _devices(environment: Environment, count: int) -> Iterator[tuple[list[Lock],
             lock.release()
 
 
+def _load(environment: Environment, uuids: str | None) -> dict[str, Any]:
+    """What other processes do to machine and cards; says so where it disturbs measuring."""
+    busy = busy_share()
+    is_cpu = environment.vendor == "cpu"
+    if busy is not None and busy > (BUSY_CPU if is_cpu else BUSY_HOST):
+        _tell(f"others keep {busy:.0%} of the cores busy, which disturbs every number: stop them")
+    if uuids is None:
+        return {"busy_share": busy}
+    processes = sum(gpu.process_count for gpu in visible_gpus() if gpu.uuid in uuids)
+    if processes:
+        _tell(f"{processes} other process(es) on {uuids} disturb every number: stop them")
+    return {"busy_share": busy, "other_processes": processes or None}
+
+
 def _device_count(environment: Environment) -> int:
     """The largest world size here. No part of the environment: one GPU measures as it does alone.
 
@@ -180,7 +191,7 @@ def _device_count(environment: Environment) -> int:
 
 def too_few_devices(point: PlanPoint, environment: Environment, here: int) -> str:
     """Why a point of so large a world size is not measured."""
-    need = f"{_TOO_FEW}: world size {point.world_size} needs {point.world_size}"
+    need = f"{TOO_FEW}: world size {point.world_size} needs {point.world_size}"
     if environment.vendor == "cpu":
         return f"{need} processes, and a CPU measures with {here} at most"
     return f"{need} {environment.device_name}, this machine has {here}"
@@ -207,33 +218,107 @@ def _is_device(gpu: Gpu, environment: Environment) -> bool:
 
 
 def _run(
-    points: Sequence[PlanPoint],
+    visits: Visits,
     session: Session,
     environment: Environment,
     journal: Journal,
     devices: _Devices,
-) -> dict[str, Measurement]:
-    """Measurements by point id, each in the journal as soon as it is taken."""
-    if not points:
-        return {}
+    pool: CompilePool | None,
+) -> None:
+    """Make the visits that are missing, each in the journal as soon as it is made."""
+    if not (to_visit := visits.to_visit()):
+        return
     journal.append(session)
     start = time.perf_counter()
-    rows: dict[str, Measurement] = {}
-    with tqdm(total=len(points), desc=session.op, unit="pt", **_progress()) as bar:
+    timed = 0.0
+    study = StudyProgress(journal.path.parents[1], session.op, visits.timing.visits)
+    with tqdm(total=len(visits.missing()), desc=session.op, unit="pt", **_progress()) as bar:
         crew = Crew(session, environment, devices.locks, _tell)
         try:
-            for _, members in groupby(points, key=lambda point: point.group_key):
-                for measurement in _measured(list(members), crew, environment, devices.here):
-                    journal.append(measurement)
-                    rows[measurement.point_id] = measurement
-                    bar.update()
+            crew.start(min(to_visit[0].world_size, devices.here))
+            seed = int(session.timing.get("seed", 0))
+            for members in _groups_in_turn(visits, seed, pool):
+                with pool.paused() if pool and _is_host_bound(members[0]) else nullcontext():
+                    for measurement in _measured(members, crew, environment, devices.here):
+                        line = visits.add(measurement)
+                        journal.append(line)
+                        timed += sum(line.latency_samples_s) * line.calls_per_sample
+                        bar.update()
+                        done, total = int(bar.n), int(bar.total or 0)
+                        about = study.text(done, total, time.perf_counter() - start, timed)
+                        bar.set_postfix_str(about, refresh=False)
+                bar.total = bar.n + len(visits.missing())
         finally:
             crew.stop()
             wall = time.perf_counter() - start
-            timed = sum(sum(m.latency_samples_s) * m.calls_per_sample for m in rows.values())
             end = datetime.now(UTC).isoformat(timespec="seconds")
             journal.append(replace(session, finished_utc=end, wall_s=wall, timed_s=timed))
-    return rows
+
+
+def _is_host_bound(point: PlanPoint) -> bool:
+    """Whether the time of a point depends on how busy the cores of the host are."""
+    return point.protocol.method == "wall" or point.op == "probe_launch"
+
+
+@contextmanager
+def _compiling_ahead(
+    visits: Visits, job: Job, locks: Sequence[Lock], environment: Environment
+) -> Iterator[CompilePool | None]:
+    """Processes that compile these points, then those of the other plans beside; None on a CPU."""
+    size = 0 if environment.vendor == "cpu" else pool_size()
+    if not size:
+        yield None
+        return
+
+    @cache
+    def basis_of(op: str) -> str:
+        return f"{environment.environment_id} {job.code_hash_of(op)}"
+
+    others = (path for path in sorted(job.plan.parent.glob("*.jsonl")) if path != job.plan)
+    later = (point for path in others for point in read_records(path, PlanPoint))
+    points = [*visits.panel(), *visits.missing(), *later]
+    pool = CompilePool(points, locks[0].name, size, _tell, basis_of, visits.timing.point_timeout_s)
+    try:
+        yield pool
+    finally:
+        pool.stop()
+
+
+def _groups_in_turn(
+    visits: Visits, seed: int, pool: CompilePool | None
+) -> Iterator[list[PlanPoint]]:
+    """Groups of points that are timed together: the passes, then groups whose visits disagree.
+
+    The first pass has the order of the plan, but groups whose kernels are compiled come first; the
+    others are shuffled anew. The panel of sentinels comes before each pass, halfway through a
+    single one, and at the end.
+    """
+    start = time.perf_counter()
+    passes_before_s, further_before_s = visits.seconds_spent()
+    last, has_middle = visits.timing.visits - 1, False
+    for number in range(last + 1):
+        if not (points := visits.missing_in(number)):
+            continue
+        groups = shuffled_groups(points, f"{seed},{number}") if number else groups_of(points)
+        middle = len(groups) // 2 if number == last and not has_middle else 0
+        has_middle = True
+        parts = [groups[:middle], groups[middle:]] if middle else [groups]
+        for part in parts:
+            for waiting in (groups_of(visits.panel()), part):
+                while waiting:
+                    yield waiting.pop(pool.wait_for_any(waiting) if pool else 0)
+    now = time.perf_counter()
+    passes_s = passes_before_s + now - start
+    end = now + visits.timing.more_visits * passes_s - further_before_s
+    while groups := visits.disagreeing_groups():
+        for group in sorted(groups, key=lambda group: group[0].world_size):
+            if time.perf_counter() > end:
+                break
+            yield group
+        else:
+            continue
+        break
+    yield from groups_of(visits.panel())
 
 
 def _measured(

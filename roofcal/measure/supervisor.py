@@ -19,7 +19,7 @@ from roofcal.core.timing_protocol import Timing
 from roofcal.measure.process import WorkerProcess
 from roofcal.measure.rank_group import RankGroup
 
-_START_S = 180.0  # importing torch and creating a context on a cold file system
+START_S = 180.0  # importing torch and creating a context on a cold file system
 _Workers = WorkerProcess | RankGroup
 
 
@@ -47,7 +47,17 @@ class Crew:
         self._epoch = time.time()
         self._worker: _Workers | None = None
         self._world_size = 1
+        self._is_ready = False
         self._start_failures: dict[int, str] = {}  # world size -> why its ranks do not start
+
+    def start(self, world_size: int) -> None:
+        """Start the workers for a world size without waiting: importing torch takes seconds."""
+        if world_size != self._world_size:
+            self.stop()
+        if self._worker is None and world_size not in self._start_failures:
+            self._world_size = world_size
+            self._worker = self._new_worker(world_size)
+            self._is_ready = False
 
     def run_group(self, points: list[PlanPoint]) -> Iterator[Measurement]:
         """A measurement of every point, in the order they are taken; raises MeasureError.
@@ -73,14 +83,12 @@ class Crew:
 
     def _ready_worker(self, world_size: int) -> _Workers | None:
         """The workers for a world size, started where need be; None if its ranks do not start."""
-        if world_size != self._world_size:
-            self.stop()
-        if self._worker is None and world_size not in self._start_failures:
-            self._world_size = world_size
-            self._worker = self._new_worker(world_size)
-            patience = _START_S + self._timing.warm_card_s
+        self.start(world_size)
+        if self._worker is not None and not self._is_ready:
+            patience = START_S + self._timing.warm_card_s
             event = self._worker.next_event(patience) or {}
-            if "ready" not in event:
+            self._is_ready = "ready" in event
+            if not self._is_ready:
                 self._not_started(self._worker, world_size, patience)
         return self._worker
 

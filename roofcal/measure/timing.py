@@ -1,8 +1,9 @@
 """Timers: seconds per call of a contender, by methods that do not agree.
 
 These traps once produced wrong numbers:
-- one buffer timed again and again measures the cache: inputs and outputs rotate over copies that
-  exceed twice the last-level cache, unless the protocol says hot;
+- one buffer timed again and again measures the cache: inputs and outputs rotate over up to 512
+  copies, which exceed twice the last-level cache unless they are very small (not if the protocol
+  says hot);
 - eager launches of short kernels measure Python: a CUDA graph holds enough calls for one sample to
   last `sample_s`, and slices are queued whole before the host waits;
 - an event recorded on an idle GPU waits for the host: each slice starts behind a spinning kernel;
@@ -23,8 +24,14 @@ from roofcal.measure.contender import Contender
 from roofcal.measure.kernel_names import CaptureMode, graph_kernel_names
 
 SPIN_CYCLES = 200_000  # 0.1 ms at 2 GHz: longer than the host needs to queue the first replay
+REPLAYED = (
+    "graph",
+    "alone",
+    "burst",
+    "energy",
+)  # methods that differ in when they take turns alone
 MOST_NODES = 2000  # of one graph
-MOST_QUEUED = 256  # replays before the host waits
+MOST_QUEUED = 600  # replays before the host waits: a turn of half a second
 
 
 class Timer(Protocol):
@@ -40,10 +47,10 @@ def make_timer(
     """The timer of the contender's protocol; raises ValueError for a method the device lacks."""
     method = contender.point.protocol.method
     if device.type == "cpu":
-        if method not in ("graph", "wall"):
+        if method not in ("wall", *REPLAYED) or method == "energy":
             raise ValueError(f"method '{method}' needs a GPU; a CPU has graph (a loop) and wall")
-        return LoopTimer(contender, sample_s if method == "graph" else 0.0)
-    if method == "graph":
+        return LoopTimer(contender, 0.0 if method == "wall" else sample_s)
+    if method in REPLAYED:
         return GraphTimer(contender, sample_s)
     if method == "wall":
         return WallTimer(contender)

@@ -16,6 +16,7 @@ import faulthandler
 import json
 import math
 import os
+import random
 import signal
 import sys
 import time
@@ -38,6 +39,7 @@ from roofcal.measure.ranks import SINGLE_RANK, Ranks, SingleRank
 from roofcal.measure.timing import Timer, make_timer
 
 _CPU_CACHE_BYTES = 64 << 20
+_PAGE_BYTES = 2 << 20  # of a GPU, and the least that its driver allocates
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
@@ -57,6 +59,7 @@ class Worker:
         self._events = events
         self._sensor = Sensor(setup["uuid"])
         self._cache_bytes = self._last_level_cache(setup["cache_bytes"])
+        self._pads = random.Random(setup["session_id"])
         self._team: SingleRank = SINGLE_RANK
         if setup.get("world_size", 1) > 1:
             self._team = Ranks(setup, self._device, self._send_event)
@@ -82,15 +85,27 @@ class Worker:
             self._send_event(done=True)
 
     def _warm_card(self) -> None:
-        """Matrix products until the card is at working temperature: cool cards boost for longer."""
+        """Matrix products until the card is at working temperature: cool cards boost for longer.
+
+        That is for `warm_card_s`, or until a GPU gets no warmer: one that measured another op a
+        moment ago is warm after three seconds.
+        """
         side = 4096 if self._device.type == "cuda" else 512
         a = torch.randn(side, side, device=self._device, dtype=torch.bfloat16)
-        end = time.perf_counter() + self._timing.warm_card_s
-        while time.perf_counter() < end:
+        temperatures: list[float] = []
+        second = start = time.perf_counter()
+        while (now := time.perf_counter()) - start < self._timing.warm_card_s:
             for _ in range(50):
                 torch.mm(a, a)
             if self._device.type == "cuda":
                 torch.cuda.synchronize()
+            if now - second >= 1:
+                second = now
+                if (reading := self._sensor.read()) is not None:
+                    _, _, _, temperature_c, _ = reading
+                    temperatures.append(temperature_c)
+                if len(temperatures) > 2 and temperatures[-1] <= temperatures[-3]:
+                    return
 
     def run_group(self, points: Sequence[PlanPoint]) -> None:
         """Prepare every contender, time them in turns, report each of them.
@@ -105,6 +120,7 @@ class Worker:
     def _run_together(self, points: Sequence[PlanPoint]) -> list[PlanPoint]:
         """Time and report the points; returns those that found no memory beside the others."""
         start = time.perf_counter()
+        pad = self._pad()
         turns: list[tuple[Contender, Timer]] = []
         crowded: list[PlanPoint] = []
         for point in points:
@@ -114,7 +130,19 @@ class Worker:
             self._time(turns)
         for contender, _ in turns:
             self._report(contender, start)
+        del pad
         return crowded
+
+    def _pad(self) -> torch.Tensor:
+        """Memory of a random size that is held during a visit.
+
+        Without it the driver gives the buffers of the next visit the addresses and pages of the
+        last one, and a state that a point owes to its pages would look like the point's own time.
+        """
+        cuda = self._device.type == "cuda"
+        most = torch.cuda.mem_get_info(self._device)[0] // 256 if cuda else _CPU_CACHE_BYTES
+        pages = self._pads.randint(1, max(1, most // _PAGE_BYTES))
+        return torch.empty(pages * _PAGE_BYTES, dtype=torch.uint8, device=self._device)
 
     def _free(self) -> None:
         """Give memory back, the private pools of graphs included, once nothing refers to it."""
@@ -127,11 +155,7 @@ class Worker:
         def tell(contender: Contender) -> None:
             self._send_event(at=contender.point.point_id)
 
-        time_group(turns, self._timing, self._sensor, seed, tell, self._now)
-
-    def _now(self) -> float:
-        """Seconds on the clock of rank 0, by which all ranks decide."""
-        return self._team.broadcast(time.perf_counter())
+        time_group(turns, self._timing, self._sensor, seed, tell, self._team)
 
     def _ready(
         self, point: PlanPoint, crowded: list[PlanPoint] | None
@@ -193,7 +217,7 @@ class Worker:
 
     def _report(self, contender: Contender, start: float) -> None:
         elapsed = time.perf_counter() - start
-        own = contender.own_samples[contender.warmup_samples :]
+        own = contender.counted(contender.own_samples) if contender.own_samples else []
         self._send_measurement(
             Measurement(
                 point_id=contender.point.point_id,
@@ -201,6 +225,7 @@ class Worker:
                 latency_samples_s=_rounded(contender.samples),
                 warmup_samples=contender.warmup_samples,
                 slice_starts=tuple(contender.slice_starts),
+                unsettled_samples=tuple(contender.unsettled) if any(contender.unsettled) else (),
                 calls_per_sample=contender.calls_per_sample,
                 rotating_copies=len(contender.copies),
                 rotating_bytes=len(contender.copies) * contender.bytes_per_copy,
@@ -212,6 +237,7 @@ class Worker:
                 started_s=time.time() - self._epoch - elapsed,
                 elapsed_s=elapsed,
                 fastest_rank_s=_rounded(contender.fastest_samples),
+                energy_windows=tuple(contender.energy_windows),
                 rank_medians_s=_rounded(self._team.all_gather(median(own))) if own else (),
                 **self._ids,
             )

@@ -1,1 +1,1 @@
-"""Models of time."""
+"""Models of time: datasheet, torchao, wave, and calibrated, which evaluates the ops' equations."""

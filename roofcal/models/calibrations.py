@@ -84,6 +84,9 @@ def _no_match(device: str, environment: str | None, paths: Sequence[Path]) -> st
         return f"no calibration of {device} or any other device; run `make study` first"
     if device not in devices:
         hint = did_you_mean(device, devices)
-        return f"no calibration of device '{device}'{hint} There are: {', '.join(devices)}"
+        return (
+            f"no calibration of device '{device}'{hint} There are: {', '.join(devices)}; other "
+            "models of time need none: wave, torchao, datasheet (--model, of llm --by)"
+        )
     names = sorted({path.parent.name for path in paths if path.parent.parent.name == device})
     return f"{device} has no environment '{environment}'; there are: {', '.join(names)}"

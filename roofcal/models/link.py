@@ -61,8 +61,7 @@ def link_of(
     Raises PredictError for a calibration without the world size where it must be the source, and
     for a datasheet without a link.
     """
-    keys = [("all_reduce", tensor), ("all_gather", tensor)] if tensor > 1 else []
-    keys += [("send", 2)] if pipeline > 1 else []
+    keys = joined_pairs(tensor, pipeline)
     if not keys:
         return Link(lines={}, provenance=None)
     if source != "datasheet":
@@ -72,7 +71,22 @@ def link_of(
         if source == "calibrated":
             missing = [key for key in keys if key not in lines]
             raise PredictError(_not_calibrated(calibration, missing))
-    return _assumed_link(spec, keys, why="" if source == "datasheet" else "not calibrated, ")
+    return assumed_link(spec, keys, why="" if source == "datasheet" else "not calibrated, ")
+
+
+def joined_pairs(tensor: int, pipeline: int) -> list[tuple[str, int]]:
+    """(collective, world size) of everything that tensor x pipeline GPUs exchange."""
+    pairs = [("all_reduce", tensor), ("all_gather", tensor)] if tensor > 1 else []
+    return pairs + ([("send", 2)] if pipeline > 1 else [])
+
+
+def link_rate(spec: DeviceSpec) -> float:
+    """Bytes per second one way by the datasheet; raises PredictError where it states no link."""
+    if spec.link_bytes_per_s is None:
+        raise PredictError(
+            f"config/devices/{spec.device}.yaml states no link_gb_per_s; give --tp 1 --pp 1"
+        )
+    return spec.link_bytes_per_s
 
 
 def _not_calibrated(calibration: Calibration, missing: list[tuple[str, int]]) -> str:
@@ -81,19 +95,16 @@ def _not_calibrated(calibration: Calibration, missing: list[tuple[str, int]]) ->
     calibrated = sorted(
         (size, name) for name in collectives for size in calibrated_world_sizes(calibration, name)
     )
-    known = ", ".join(f"{size} ({name})" for size, name in calibrated) or "none"
+    calibrated_sizes = ", ".join(f"{size} ({name})" for size, name in calibrated) or "none"
     return (
         f"the calibration of {calibration.device} has no link constants for {lacking}; "
-        f"world sizes it has: {known}; give --link auto to use the datasheet"
+        f"world sizes it has: {calibrated_sizes}; give --link auto to use the datasheet"
     )
 
 
-def _assumed_link(spec: DeviceSpec, keys: list[tuple[str, int]], why: str) -> Link:
-    peak = spec.link_bytes_per_s
-    if peak is None:
-        raise PredictError(
-            f"config/devices/{spec.device}.yaml states no link_gb_per_s; give --tp 1 --pp 1"
-        )
+def assumed_link(spec: DeviceSpec, keys: list[tuple[str, int]], why: str = "") -> Link:
+    """ASSUMED_SHARE of the datasheet's rate; raises PredictError where it states no link."""
+    peak = link_rate(spec)
     share, latency = ASSUMED_SHARE, ASSUMED_LATENCY
     rate = Rate(share.value * peak, share.low * peak, share.high * peak)
     provenance = (

@@ -6,13 +6,14 @@ from pathlib import Path
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.environments import transferred_model
-from roofcal.core.jsonl import read_records
+from roofcal.core.jsonl import read_plan
 from roofcal.core.paths import RunFolder
-from roofcal.core.records import Calibration, PlanPoint, Prediction
+from roofcal.core.records import Calibration, Prediction
 from roofcal.models import calibrated
 from roofcal.models.calibrations import read_calibration
 from roofcal.models.errors import PredictError
 from roofcal.models.registry import MODELS, predict_points
+from roofcal.ops.plan_points import point_problem
 from roofcal.ops.time_models import Sources
 
 
@@ -32,15 +33,12 @@ def predict_run(
     where there is no plan, a calibration is another device's, or two are of one environment;
     RecordsError for bad files.
     """
-    plan = RunFolder.at(run).plan_file(op)
-    if not plan.is_file():
-        raise PredictError(f"{plan}: no such plan; the run has not planned op {op}")
-    planned = read_records(plan, PlanPoint)
+    files = RunFolder.at(run)
+    if not files.plan_file(op).is_file():
+        raise PredictError(f"{files.plan_file(op)}: no such plan; the run has not planned op {op}")
+    planned = read_plan(files, op, point_problem)
     points = [point for point in planned if point.protocol.method != "accuracy"]
-    devices = sorted({point.device for point in points})
-    if len(devices) > 1:
-        raise PredictError(f"{run}/plan: is for several devices: {', '.join(devices)}")
-    own = read_calibration(calibration, devices[0] if devices else None)
+    own = read_calibration(calibration, points[0].device if points else None)
     sources = Sources(calibration=own, spec=spec)
     predictions = [p for model in MODELS.values() for p in predict_points(model, points, sources)]
     for other in _other_calibrations(also, own):

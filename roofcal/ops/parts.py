@@ -2,7 +2,7 @@
 
 model      its equation and the families of its constants
 fit        probes -> constants: roofcal.fitting.probes.FitPart
-predict    constants -> predictions, `predict_calibrated` for an op that was calibrated,
+predict    constants -> predictions: `predict_calibrated` for an op that was calibrated,
            `predict_composed` for one that is made of others
 page       what the report shows of this op alone: roofcal.ops.page
 

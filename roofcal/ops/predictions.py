@@ -1,7 +1,8 @@
 """What predictions from calibrated constants have in common: groups of points, and intervals.
 
 The 95 % interval of a prediction is prediction / f to prediction * f. The factor f is exp(e), where
-e is the 95th percentile of |log error| on probes that were left out of the fit.
+e is the half-width of the group of the shape (roofcal.fitting.conformal): `log_p95_<group>` of a
+calibration's errors, or `log_p95` where the group had no probes.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -53,8 +54,8 @@ def predict_fastest(
             for candidate in calibrated_providers(calibration.constants, op.name, recipe)
             if provider in ("", candidate)
         ]
-        for of_point in zip(*candidates, strict=True):
-            best = min(of_point, key=lambda prediction: prediction.total_s)
+        for alternatives in zip(*candidates, strict=True):
+            best = min(alternatives, key=lambda prediction: prediction.total_s)
             fastest[best.point_id] = best
     return [fastest[point.point_id] for point in points if point.point_id in fastest]
 
@@ -64,12 +65,18 @@ def sizes_of(points: Sequence[PlanPoint], axes: Sequence[str]) -> list[Array]:
     return [np.array([float(point.shape[axis]) for point in points]) for axis in axes]
 
 
-def interval_factor(calibration: Calibration, name: str, error: str = "log_p95") -> float:
-    """exp of an error of "<op>.<provider>.<recipe>"; raises KeyError where there is none."""
-    return float(np.exp(calibration.probe_errors[name][error]))
+def interval_factors(calibration: Calibration, name: str, groups: Sequence[str]) -> Array:
+    """The factor of each shape's interval by its group; KeyError for a pair without errors.
+
+    name: "<op>.<provider>.<recipe>".
+    """
+    errors = calibration.probe_errors[name]
+    widths = [errors.get(f"log_p95_{group}", errors["log_p95"]) for group in groups]
+    factors: Array = np.exp(np.array(widths))
+    return factors
 
 
-def times_within(total: Array, factors: Array | float, bound_by: list[str]) -> Times:
+def times_within(total: Array, factors: Array, bound_by: list[str]) -> Times:
     """Times with the intervals that the factors of the module give."""
     return Times(total=total, low=total / factors, high=total * factors, bound_by=bound_by)
 

@@ -36,6 +36,8 @@ class OpSpec:
     received_bytes   of an op that gathers: bytes that a device receives over its link, of
                      (provider, recipe, shape, world size); 0 for a provider that gathers nothing
     calibrates       of a probe that lives with the op whose model it calibrates: that op's name
+    size_multiples   axis -> number whose multiples alone a provider takes under a recipe, of
+                     (provider, recipe); axes that it leaves out take any size
     """
 
     name: str
@@ -53,6 +55,7 @@ class OpSpec:
     computes: Literal["product", "cast"] | None = None
     received_bytes: Callable[[str, str, Shape, int], float] | None = None
     calibrates: str | None = None
+    size_multiples: Callable[[str, str], Mapping[str, int]] = lambda _provider, _recipe: {}
 
     @property
     def folder(self) -> str:
@@ -71,6 +74,11 @@ class OpSpec:
             return self.written_recipe(name) == name
         except ValueError:
             return False
+
+    @property
+    def every_provider(self) -> tuple[str, ...]:
+        """Providers of any backend, each once."""
+        return tuple(dict.fromkeys(name for names in self.providers.values() for name in names))
 
     def providers_on(self, backend: str) -> tuple[str, ...]:
         """Providers of a backend ("cuda" covers ROCm, as torch does)."""

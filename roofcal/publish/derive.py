@@ -1,21 +1,22 @@
 """Every derived file of a run folder again, from its plan and measurements alone."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from roofcal.ask.breakeven_map import run_map
 from roofcal.ask.llm.csv_table import run_table
 from roofcal.calibrate.calibration import calibrate
 from roofcal.calibrate.learning import learning_csv
-from roofcal.core.devices import DeviceSpec
+from roofcal.core.devices import load_device
 from roofcal.core.environments import origin_environment
-from roofcal.core.jsonl import encode, read_records, write_records
+from roofcal.core.files import write_bytes
+from roofcal.core.jsonl import encode, read_records
 from roofcal.core.language_models import load_models
-from roofcal.core.paths import RunFolder
+from roofcal.core.paths import DERIVED_TABLES, RunFolder
 from roofcal.core.records import Prediction
 from roofcal.models.run import predict_run
+from roofcal.ops import BY_NAME
 from roofcal.report.write import tables_of_run
 
 
@@ -23,51 +24,66 @@ from roofcal.report.write import tables_of_run
 class Descriptions:
     """What derived files are made of beside records; all of it is part of a checkout.
 
-    spec     the datasheet of the device, None where nobody wrote one
-    devices  folder of all datasheets
+    devices  folder of datasheets; not every device has one
     models   folder of language models
     """
 
-    spec: DeviceSpec | None
     devices: Path
     models: Path
 
 
-def derivations(
-    run: RunFolder, descriptions: Descriptions, place: Path
-) -> Mapping[str, Callable[[], bytes]]:
-    """File of a published run -> how its bytes are made again, in the order to call them in.
+def derived_names(run: RunFolder) -> list[str]:
+    """Files that `derive` can make of a run, the calibration first: the others are made from it."""
+    studies = {op for op in run.measured_ops() if op in BY_NAME and BY_NAME[op].role == "study"}
+    predictions = [f"predictions/{op}.jsonl" for op in sorted({*studies, *run.predicted_ops()})]
+    return ["calibration.jsonl", *predictions, *DERIVED_TABLES]
 
-    The calibration comes first and is left in `place`, an empty folder: what follows is made from
-    that one, never from the published. Predictions with the calibration of another environment are
-    made from the one published beside it. Functions raise what the stages raise.
+
+def derive(
+    run: RunFolder, names: Iterable[str], place: Path, descriptions: Descriptions
+) -> Iterator[tuple[str, bytes]]:
+    """(name, bytes) of derived files of a run, made by the present code and written to `place`.
+
+    Args:
+        run: the run whose records are read, and whose models are predicted.
+        names: of `derived_names`. What follows from a calibration is made from the one in `place`,
+            never from that of the run: the calibration is derived before or comes first.
+        place: folder <device>/<environment_id>. Calibrations of other environments are read from
+            the folders beside it, or else beside the run's.
+        descriptions: datasheets and language models.
+
+    Raises:
+        ValueError: a file cannot be made; the message names it.
     """
-    folder, spec = run.folder, descriptions.spec
-    fresh = place / run.calibration_file.name
+    for name in names:
+        try:
+            content = _derived_bytes(name, run, place, descriptions)
+        except ValueError as error:
+            raise ValueError(f"{run.folder / name}: cannot be made again: {error}") from None
+        write_bytes(place / name, content)
+        yield name, content
 
-    def calibration() -> bytes:
-        write_records(fresh, [calibrate(folder, spec)])
-        return fresh.read_bytes()
 
-    def predictions(op: str) -> bytes:
-        also = _other_calibrations(run, op)
-        return "".join(
-            encode(prediction) + "\n"
-            for prediction in predict_run(folder, fresh, op, spec, also=also)
-        ).encode()
-
-    def derived_table(name: str) -> bytes:
-        return derived_tables[name]().encode()
-
-    derived_tables: dict[str, Callable[[], str]] = {
-        "breakeven.csv": lambda: run_map(folder, fresh),
-        "llm.csv": lambda: run_table(folder, fresh, spec, load_models(descriptions.models)),
-        "learning.csv": lambda: learning_csv(folder, spec),
-    }
-    steps: dict[str, Callable[[], bytes]] = {run.calibration_file.name: calibration}
-    steps |= {f"predictions/{op}.jsonl": partial(predictions, op) for op in run.predicted_ops()}
-    published = [name for name in derived_tables if run.table_file(name).is_file()]
-    return steps | {name: partial(derived_table, name) for name in published}
+def _derived_bytes(name: str, run: RunFolder, place: Path, descriptions: Descriptions) -> bytes:
+    """The bytes of one derived file; raises what its stage raises."""
+    folder, calibration = run.folder, place / run.calibration_file.name
+    datasheet = descriptions.devices / f"{run.device}.yaml"
+    spec = load_device(datasheet) if datasheet.is_file() else None
+    match name:
+        case "calibration.jsonl":
+            text = encode(calibrate(folder, spec)) + "\n"
+        case "breakeven.csv":
+            text = run_map(folder, calibration)
+        case "llm.csv":
+            text = run_table(folder, calibration, spec, load_models(descriptions.models))
+        case "learning.csv":
+            text = learning_csv(folder, spec)
+        case _:
+            op = Path(name).stem
+            also = list(_other_calibrations(run, op, place))
+            predictions = predict_run(folder, calibration, op, spec, also=also)
+            text = "".join(encode(prediction) + "\n" for prediction in predictions)
+    return text.encode()
 
 
 def report_tables(run: RunFolder, devices: Path) -> dict[str, bytes]:
@@ -76,12 +92,12 @@ def report_tables(run: RunFolder, devices: Path) -> dict[str, bytes]:
     return {f"tables/{name}": text.encode() for name, text in tables.items()}
 
 
-def _other_calibrations(run: RunFolder, op: str) -> list[Path]:
-    """Calibrations of other environments that the published predictions of an op were made with."""
-    models = dict.fromkeys(p.model for p in read_records(run.predictions_file(op), Prediction))
-    origins = (origin_environment(model) for model in models)
-    return [
-        RunFolder.at(run.folder.parent / origin).calibration_file
-        for origin in origins
-        if origin is not None
-    ]
+def _other_calibrations(run: RunFolder, op: str, place: Path) -> Iterator[Path]:
+    """Calibrations of other environments that the present predictions of an op were made with."""
+    file = run.predictions_file(op)
+    predictions = read_records(file, Prediction) if file.is_file() else []
+    origins = {origin_environment(prediction.model): None for prediction in predictions}
+    for origin in filter(None, origins):
+        folders = (place.parent / origin, run.folder.parent / origin)
+        files = [RunFolder.at(folder).calibration_file for folder in folders]
+        yield files[0] if files[0].is_file() else files[1]

@@ -2,65 +2,71 @@
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from roofcal.claims.ledgers import Entry
 from roofcal.core.environments import origin_environment
-from roofcal.core.jsonl import read_records, read_single_record, write_records
+from roofcal.core.files import check_folder
+from roofcal.core.jsonl import read_plan, read_records, read_single_record, write_records
 from roofcal.core.machine.checkout import checkout_commit
+from roofcal.core.manifest import write_manifest
 from roofcal.core.paths import DERIVED_TABLES, RunFolder
-from roofcal.core.records import (
-    Calibration,
-    Environment,
-    Measurement,
-    PlanPoint,
-    Prediction,
-    Session,
-)
-from roofcal.publish.index import claimed_twice, write_index
-from roofcal.publish.manifest import write_manifest
+from roofcal.core.records import Calibration, Environment, Measurement, Prediction, Session
+from roofcal.ops.plan_points import point_problem
+from roofcal.publish.index import claimed_twice
 from roofcal.report.write import write_report
 
 
 class PublishError(ValueError):
-    """A run that is not finished, or a publication of it that says something else."""
+    """A run that is not finished, or whose environment is published with other records."""
 
 
-def publish(folder: Path, published: Path, devices_folder: Path) -> Path:
+def publish(
+    folder: Path, published: Path, devices_folder: Path, claims: Sequence[Entry] = ()
+) -> Path:
     """The folder reports/published/<device>/<environment_id> of the finished run of `folder`.
 
     Predictions with the calibration of another environment are left out unless that calibration is
     published beside it: they could not be made again from what is published. The same records give
-    the same bytes, manifest.json of the same commit too. index.json and index.html of all
-    publications are written again.
+    the same bytes, manifest.json of the same commit too. The site over all publications is not
+    written: see roofcal.publish.site.write.
+
+    claims: of the ledger as it is today; the report carries their verdicts.
 
     Raises PublishError for an unfinished run or a different publication of the same environment,
-    RecordsError for bad files; then nothing was changed.
+    RecordsError for bad files, and OSError; then the publication from before stands unchanged.
     """
+    check_folder(folder)
     run = RunFolder.at(folder)
     environment = read_single_record(run.environment_file, Environment)
     for problem in claimed_twice(published):
         raise PublishError(problem)
-    missing = ", ".join(_missing(run))
+    missing = ", ".join(_missing_parts(run))
     if missing:
         raise PublishError(f"{folder}: {missing} is missing; finish the study first (`make study`)")
     target = published / environment.device / environment.environment_id
     target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent) as place:
-        fresh = RunFolder.at(Path(place) / target.name)
-        _freeze(run, fresh, target.parent)
-        if target.exists():
-            _refuse_other_records(fresh, RunFolder.at(target))
-            shutil.rmtree(target)
-        write_report([(fresh.folder, fresh.folder)], fresh.folder / "report.html", devices_folder)
-        fresh.folder.replace(target)
-    write_manifest(target, checkout_commit())
-    write_index(published)
+    with tempfile.TemporaryDirectory(dir=published) as place:
+        fresh = RunFolder.at(Path(place) / environment.device / environment.environment_id)
+        _freeze_records(run, fresh, target.parent)
+        _refuse_other_records(fresh, RunFolder.at(target))
+        page = fresh.folder / "report.html"
+        write_report([(fresh.folder, fresh.folder)], page, devices_folder, claims)
+        write_manifest(fresh.folder, checkout_commit())
+        replaced = Path(place) / "replaced"
+        try:
+            if target.exists():
+                target.rename(replaced)
+            fresh.folder.rename(target)
+        finally:  # roll back: leaving `place` deletes what is in it
+            if replaced.exists() and not target.exists():
+                replaced.rename(target)
     return target
 
 
-def _missing(run: RunFolder) -> Iterator[str]:
+def _missing_parts(run: RunFolder) -> Iterator[str]:
     """What a run lacks to be finished, in words."""
     planned = run.planned_ops()
     if not planned:
@@ -73,31 +79,31 @@ def _missing(run: RunFolder) -> Iterator[str]:
         yield "the calibration"
 
 
-def _freeze(run: RunFolder, fresh: RunFolder, beside: Path) -> None:
+def _freeze_records(run: RunFolder, fresh: RunFolder, beside: Path) -> None:
     """Write records, calibration, predictions and derived tables of `run` to `fresh`, packed.
 
     beside: folder of the device's publications.
     """
     write_records(fresh.environment_file, read_records(run.environment_file, Environment))
     for op in run.planned_ops():
-        points = read_records(run.plan_file(op), PlanPoint)
+        points = read_plan(run, op, point_problem)
         rows = read_records(run.measurements_file(op), Session, Measurement)
         write_records(fresh.folder / "plan" / f"{op}.jsonl.gz", points)
         write_records(fresh.folder / "measurements" / f"{op}.jsonl.gz", rows)
     write_records(fresh.calibration_file, read_records(run.calibration_file, Calibration))
     for op in run.predicted_ops():
         predictions = read_records(run.predictions_file(op), Prediction)
-        reproducible = [p for p in predictions if _is_reproducible(p, beside)]
+        # Those whose calibration is the run's own or published beside it.
+        reproducible = [
+            prediction
+            for prediction in predictions
+            if (origin := origin_environment(prediction.model)) is None
+            or RunFolder.at(beside / origin).calibration_file.is_file()
+        ]
         write_records(fresh.predictions_file(op), reproducible)
     for name in DERIVED_TABLES:
         if run.table_file(name).is_file():
             shutil.copyfile(run.table_file(name), fresh.table_file(name))
-
-
-def _is_reproducible(prediction: Prediction, beside: Path) -> bool:
-    """Whether the calibration behind a prediction is the run's own or published beside it."""
-    origin = origin_environment(prediction.model)
-    return origin is None or RunFolder.at(beside / origin).calibration_file.is_file()
 
 
 def _refuse_other_records(fresh: RunFolder, target: RunFolder) -> None:

@@ -1,7 +1,7 @@
 """On which terms a run may be published: a clean checkout, and predictions that are good enough.
 
-The checkout is that of the person who publishes: its commit is what the manifest names. What the
-sessions of a run noted of theirs, on whichever machine, is no part of it.
+The checkout is that of the person who publishes: its commit is what the manifest names. The
+commits that the measuring sessions recorded are not checked.
 """
 
 import subprocess
@@ -15,6 +15,7 @@ from roofcal.report.data.prediction_errors import error_by_regime, error_of
 from roofcal.report.data.tidy import MODEL, tidy_frame
 from roofcal.study.schema import Publishing
 
+_DECIDING: Final = ("config", "kernels", "roofcal")  # a file more changes what is derived
 _NAMED: Final = 3  # files of a dirty checkout that the message names
 
 
@@ -25,17 +26,9 @@ class TermsError(ValueError):
 def check_terms(run: Path, limits: Publishing, published: Path) -> None:
     """Raises TermsError for a dirty checkout, or an op whose predictions are beyond their limit.
 
-    published: the folder of all publications; changes in it do not make its checkout dirty. Raises
-    RecordsError, ReportError for bad files of the run.
+    published: as of check_checkout. Raises RecordsError, ReportError for bad files of the run.
     """
-    files = changed_files(published)
-    if files:
-        more = f" and {len(files) - _NAMED} more" if len(files) > _NAMED else ""
-        raise TermsError(
-            f"{', '.join(files[:_NAMED])}{more}: not as in the commit that the manifest would "
-            "name; commit the changes, or put them away (git stash), publish, and take them back "
-            "(git stash pop)"
-        )
+    check_checkout(published)
     beyond = []
     for op, error, count in hold_out_errors(run):
         limit = limits.per_op.get(op, limits.largest_error)
@@ -46,6 +39,21 @@ def check_terms(run: Path, limits: Publishing, published: Path) -> None:
             )
     if beyond:
         raise TermsError("\n".join([*beyond, _RAISE]))
+
+
+def check_checkout(published: Path) -> None:
+    """Raises TermsError where the checkout is not that of its commit.
+
+    published: the folder of all publications; changes in it do not make its checkout dirty.
+    """
+    files = changed_files(published)
+    if files:
+        more = f" and {len(files) - _NAMED} more" if len(files) > _NAMED else ""
+        raise TermsError(
+            f"{', '.join(files[:_NAMED])}{more}: not as in the commit that the manifest would "
+            "name; commit the changes, or put them away (git stash), publish, and take them back "
+            "(git stash pop)"
+        )
 
 
 _RAISE: Final = (
@@ -70,21 +78,24 @@ def hold_out_errors(run: Path) -> Iterator[tuple[str, float, int]]:
 
 
 def changed_files(published: Path) -> list[str]:
-    """Tracked files of the checkout around a folder that differ from its commit, but those in it.
+    """Files that differ from the commit of the checkout, those in `published` left out.
 
-    [] outside a git checkout, where nobody can tell. Raises TermsError where git fails.
+    Files that git does not track count where they decide numbers: in the folders _DECIDING. []
+    outside a git checkout, where nobody can tell. Raises TermsError where git fails.
     """
     where = published.resolve()
     top = next((place for place in where.parents if (place / ".git").exists()), None)
     if top is None:
         return []
     own = f":(exclude,top){where.relative_to(top).as_posix()}"
-    asked = ["git", "status", "--porcelain", "--untracked-files=no", "-z", "--no-renames"]
+    command = ["git", "status", "--porcelain", "--untracked-files=all", "-z", "--no-renames"]
+    command += ["--", ":(top)", own]
     try:
-        done = subprocess.run(
-            [*asked, "--", ":(top)", own], cwd=top, capture_output=True, text=True, check=True
-        )
+        status = subprocess.run(command, cwd=top, capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError) as error:
-        said = getattr(error, "stderr", None) or str(error)
-        raise TermsError(f"{top}: git cannot tell whether it is clean: {said.strip()}") from None
-    return [entry[3:] for entry in done.stdout.split("\0") if entry]
+        reason = getattr(error, "stderr", None) or str(error)
+        raise TermsError(f"{top}: git cannot tell whether it is clean: {reason.strip()}") from None
+    root = where.parents[1].relative_to(top).as_posix()
+    deciding = tuple(f"{root}/{folder}/".removeprefix("./") for folder in _DECIDING)
+    entries = [(entry[:2], entry[3:]) for entry in status.stdout.split("\0") if entry]
+    return [name for state, name in entries if state != "??" or name.startswith(deciding)]

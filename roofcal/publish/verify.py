@@ -5,18 +5,22 @@ the last digits of a fit differently: numbers within ROUNDING of each other coun
 outcome says so.
 """
 
+import math
 import re
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from roofcal.core.jsonl import RecordsError, read_records
-from roofcal.core.paths import RunFolder
-from roofcal.core.records import Environment, Measurement, PlanPoint
-from roofcal.publish.derive import Descriptions, derivations, report_tables
-from roofcal.publish.manifest import ManifestError, differences, read_manifest
+from roofcal.core.files import folder_problems, read_limited
+from roofcal.core.jsonl import RecordsError, read_plan, read_records
+from roofcal.core.manifest import ManifestError, differences, read_manifest
+from roofcal.core.paths import PathError, RunFolder
+from roofcal.core.records import Environment, Measurement
+from roofcal.ops.plan_points import point_problem
+from roofcal.publish.derive import Descriptions, derive, derived_names, report_tables
+from roofcal.report.sections.claims import FILE as CLAIMS_FILE
 
 ROUNDING: Final = 1e-6  # relative: a thousandth of the narrowest interval of a constant
 _NUMBER: Final = re.compile(rb"-?\d+\.?\d*(?:[eE][-+]?\d+)?")
@@ -46,6 +50,9 @@ def verify(folder: Path, descriptions: Descriptions, *, quick: bool = False) -> 
     from the records too. A publication from before manifests was derived by a commit that nobody
     noted: its records are checked all the same, and what is derived otherwise today is a note.
     """
+    strange = list(folder_problems(folder))
+    if strange:  # then nothing of it is read: a link may point to anything
+        return Outcome(folder=folder, state="does not hold", problems=tuple(strange), notes=())
     run = RunFolder.at(folder)
     problems: list[str] = []
     notes: list[str] = []
@@ -55,10 +62,10 @@ def verify(folder: Path, descriptions: Descriptions, *, quick: bool = False) -> 
     except ManifestError as error:
         manifest = {}
         problems.append(str(error))
-    problems += _record_problems(run)
+    problems += record_problems(run)
     if not problems:  # nothing can be derived from damaged records
         for name, again in _made_again(run, descriptions, quick):
-            problem, note = _compared(folder / name, again)
+            problem, note = _compare_bytes(folder / name, again)
             (problems if manifest else notes).extend([problem] if problem else [])
             notes += [note] if note else []
     state: State = "no manifest" if manifest is None else "holds"
@@ -70,7 +77,7 @@ def verify(folder: Path, descriptions: Descriptions, *, quick: bool = False) -> 
     )
 
 
-def _record_problems(run: RunFolder) -> Iterator[str]:
+def record_problems(run: RunFolder) -> Iterator[str]:
     """Files of records that cannot be read, or whose rows are not those of plan and environment."""
     try:
         environments = read_records(run.environment_file, Environment)
@@ -81,7 +88,11 @@ def _record_problems(run: RunFolder) -> Iterator[str]:
     if ids != [run.name]:
         described = ", ".join(ids) or "nothing"
         yield f"{run.environment_file}: describes {described}, not its folder; {_RESTORE}"
-    planned = run.planned_ops()
+    try:
+        planned = run.planned_ops()
+    except PathError as error:
+        yield str(error)
+        return
     if not planned:
         yield f"{run.folder}/plan: holds no plan; {_RESTORE}"
     for op in planned:
@@ -92,7 +103,7 @@ def _op_problems(run: RunFolder, op: str) -> Iterator[str]:
     """Measurements of an op that are not of its plan or not of the environment of the folder."""
     measured = run.measurements_file(op)
     try:
-        points = {point.point_id for point in read_records(run.plan_file(op), PlanPoint)}
+        points = {point.point_id for point in read_plan(run, op, point_problem)}
         measurements = read_records(measured, Measurement)
     except RecordsError as error:
         yield f"{error}\n{_RESTORE}"
@@ -115,39 +126,37 @@ def _made_again(
 ) -> Iterator[tuple[str, bytes]]:
     """(path in the publication, bytes) of every file that follows from others."""
     if not quick:
-        with tempfile.TemporaryDirectory() as place:
-            for name, make in derivations(run, descriptions, Path(place)).items():
-                yield name, _called(run.folder / name, make)
-    published = {f"tables/{path.name}" for path in (run.folder / "tables").glob("*.csv")}
+        with tempfile.TemporaryDirectory() as temporary:
+            place = Path(temporary) / run.name
+            calibration, *others = derived_names(run)
+            names = [calibration, *(name for name in others if (run.folder / name).is_file())]
+            yield from derive(run, names, place, descriptions)
+    # Verdicts follow from the ledger of the commit that published, which grows on; the manifest
+    # has their hash.
+    files = [path for path in (run.folder / "tables").glob("*.csv") if path.name != CLAIMS_FILE]
+    published = {f"tables/{path.name}" for path in files}
     fresh = report_tables(run, descriptions.devices)
     for name in sorted({*published, *fresh}):
         yield name, fresh.get(name, b"")
 
 
-def _called(path: Path, make: Callable[[], bytes]) -> bytes:
-    try:
-        return make()
-    except ValueError as error:
-        raise ValueError(f"{path}: cannot be made again: {error}") from None
-
-
-def _compared(path: Path, again: bytes) -> tuple[str | None, str | None]:
+def _compare_bytes(path: Path, again: bytes) -> tuple[str | None, str | None]:
     """(what differs, what was only rounded) of a published file and its bytes made again."""
-    published = path.read_bytes() if path.is_file() else b""
+    published = read_limited(path) if path.is_file() else b""
     if published == again:
         return None, None
     lines = published.split(b"\n"), again.split(b"\n")
     if sorted(lines[0]) == sorted(lines[1]):
         return None, f"{path}: the same lines in another order"
     pairs = list(zip(*lines, strict=False))
-    first = next((i for i, (x, y) in enumerate(pairs) if not _alike(x, y)), None)
+    first = next((i for i, (x, y) in enumerate(pairs) if not _lines_agree(x, y)), None)
     if first is None and len(lines[0]) == len(lines[1]):
         return None, f"{path}: other last digits, within {ROUNDING:g} of those published"
     line = len(pairs) if first is None else first
     shown = [_excerpt(side[line] if line < len(side) else b"", pairs, line) for side in lines]
     return (
-        f"{path}:{line + 1}: published {shown[0]!r}, the records give {shown[1]!r}; publish the "
-        "run again, or verify with the commit of its manifest",
+        f"{path}:{line + 1}: published {shown[0]!r}, the records give {shown[1]!r}; derive it anew "
+        "(`python -m roofcal publish --again FOLDER`), or verify with the commit of its manifest",
         None,
     )
 
@@ -159,15 +168,11 @@ def _excerpt(text: bytes, pairs: list[tuple[bytes, bytes]], line: int) -> str:
     return text[max(0, same - 20) : same + 40].decode("utf-8", "replace")
 
 
-def _alike(one: bytes, other: bytes) -> bool:
+def _lines_agree(one: bytes, other: bytes) -> bool:
     """Whether two lines say the same, their numbers within ROUNDING of each other."""
     if one == other:
         return True
     if _NUMBER.sub(b"#", one) != _NUMBER.sub(b"#", other):
         return False
     pairs = zip(_NUMBER.findall(one), _NUMBER.findall(other), strict=True)
-    return all(_close(float(a), float(b)) for a, b in pairs)
-
-
-def _close(a: float, b: float) -> bool:
-    return abs(a - b) <= ROUNDING * max(abs(a), abs(b))
+    return all(math.isclose(float(a), float(b), rel_tol=ROUNDING) for a, b in pairs)

@@ -1,18 +1,26 @@
 """The chapter of one run: its questions with their sections, and what the first page says of it."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from roofcal.report.checks import Check, all_checks
+from roofcal.fitting.parallel import parallel_map
+from roofcal.report.checks import Check, all_checks, disturbances
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.op_pages import caption_words
 from roofcal.report.data.provenance import environment_facts, table_command
 from roofcal.report.kit.blocks import Block, FigureBlock, Table
 from roofcal.report.kit.writer import OpSource, SectionWriter, figure_prefixes
 from roofcal.report.page import sections_by_question
-from roofcal.report.section import CsvTable, FilledSection, Section
-from roofcal.report.summary import summary_sentences, summary_tables
+from roofcal.report.section import CsvTable, Section
+from roofcal.report.summary import (
+    HeadlineNumber,
+    headline_numbers,
+    regime_tables,
+    summary_sentences,
+    summary_tables,
+    verdict,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,26 +34,42 @@ class ChapterSection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChapterQuestion:
-    """A question, its answer in a sentence, and the sections that show why."""
+    """A question, its answer in a sentence, and the sections that show why.
+
+    is_open: see roofcal.report.section.Answer
+    figures: those of the first page, one of each op and section
+    """
 
     id: str
     title: str
     answer: str
+    is_open: bool
+    figures: Sequence[FigureBlock]
     sections: Sequence[ChapterSection]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chapter:
-    """One device in one environment, ready for the template."""
+    """One device in one environment, ready for the template.
+
+    environment  its short name; `facts` have the id
+    is_earlier   whether the page has a newer environment of the device
+    """
 
     id: str
     name: str
     short: str
+    environment: str
+    is_earlier: bool
     origin: str
     facts: Sequence[tuple[str, str]]
+    verdict: str
+    numbers: Sequence[HeadlineNumber]
     summary: Sequence[str]
     tables: Sequence[Table]
+    regime_tables: Sequence[Table]
     checks: Sequence[Check]
+    disturbances: Sequence[str]
     questions: Sequence[ChapterQuestion]
 
     @property
@@ -79,46 +103,86 @@ class ChapterBuilder:
         filled = [section for _, sections in self._questions for section in sections]
         return [table for section in filled for table in section.tables()]
 
-    def chapter(self, anchor: str, number: int) -> Chapter:
+    def chapter(self, anchor: str, number: int, *, has_files: bool = True) -> Chapter:
         """The chapter.
 
         Args:
             anchor: its id; ids in it begin with this.
             number: its place among the chapters, which tells its figures from those of others.
+            has_files: whether figures become files, so that those with a chart are drawn as well.
         """
-        prefixes = figure_prefixes(number)
         environment = self.analysis.run.environment
+        # before the sections are written: these tables are computed once, not once per process
+        summary = summary_sentences(self.analysis)
+        tables = list(summary_tables(self.analysis, anchor))
+        line, numbers = verdict(self.analysis), headline_numbers(self.analysis)
+        by_regime, checks = list(regime_tables(self.analysis, anchor)), all_checks(self.analysis)
+        written = self._written(anchor, number, has_files)
         return Chapter(
             id=anchor,
             name=environment.device_name,
             short=environment.device,
+            environment=self.analysis.environment_name,
+            is_earlier=self.analysis.is_earlier,
             origin=self.analysis.run.origin,
             facts=environment_facts(environment),
-            summary=summary_sentences(self.analysis),
-            tables=list(summary_tables(self.analysis, anchor)),
-            checks=all_checks(self.analysis),
+            verdict=line,
+            numbers=numbers,
+            summary=summary,
+            tables=tables,
+            regime_tables=by_regime,
+            checks=checks,
+            disturbances=disturbances(self.analysis),
             questions=[
                 ChapterQuestion(
                     id=f"{anchor}-{question.key}",
                     title=question.title,
-                    answer=_answer(sections),
-                    sections=self._written(sections, anchor, prefixes),
+                    answer=answer.text,
+                    is_open=answer.is_open,
+                    figures=[
+                        figure
+                        for filled in sections
+                        for figure in lead_figures(
+                            written[filled.section.key].blocks, filled.section.lead
+                        )
+                    ],
+                    sections=[
+                        written[filled.section.key]
+                        for filled in sections
+                        if written[filled.section.key].blocks
+                    ],
                 )
                 for question, sections in self._questions
+                for answer in (one.answer() for one in sections)
+                if answer is not None
             ],
         )
 
-    def _written(
-        self, sections: Sequence[FilledSection[Any]], anchor: str, prefixes: Iterator[str]
-    ) -> list[ChapterSection]:
-        written = []
-        for filled in sections:
-            section = filled.section
-            blocks = filled.blocks(section_writer(self.analysis, section, anchor, prefixes))
-            if blocks:
-                key = f"{anchor}-{section.key}"
-                written.append(ChapterSection(id=key, title=section.title, blocks=blocks))
-        return written
+    def _written(self, anchor: str, number: int, has_files: bool) -> dict[str, ChapterSection]:
+        """Key of every section -> the section. Drawing takes 4/5 of the time of a report."""
+        filled = [section for _, sections in self._questions for section in sections]
+
+        def write(place: int) -> ChapterSection:
+            section = filled[place].section
+            prefixes = figure_prefixes(number, place)
+            writer = section_writer(self.analysis, section, anchor, prefixes)
+            writer = replace(writer, has_files=has_files)
+            return ChapterSection(
+                id=f"{anchor}-{section.key}",
+                title=section.title,
+                blocks=filled[place].blocks(writer),
+            )
+
+        sections = parallel_map(write, range(len(filled)))
+        return {f.section.key: section for f, section in zip(filled, sections, strict=True)}
+
+
+def lead_figures(blocks: Sequence[Block], lead: Sequence[str]) -> Iterator[FigureBlock]:
+    """Of each op the first figure of a section that `lead` names, in the order of the blocks."""
+    figures = [block for block in blocks if isinstance(block, FigureBlock) and block.key in lead]
+    for op in dict.fromkeys(figure.op for figure in figures):
+        own = [figure for figure in figures if figure.op == op]
+        yield min(own, key=lambda figure: lead.index(figure.key))
 
 
 def section_writer(
@@ -143,8 +207,3 @@ def section_writer(
     return SectionWriter(
         anchor=anchor, prefixes=prefixes, captions=section.folder, source_of=source_of
     )
-
-
-def _answer(sections: Sequence[FilledSection[Any]]) -> str:
-    (answer,) = (text for section in sections if (text := section.answer()) is not None)
-    return answer

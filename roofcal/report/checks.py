@@ -1,20 +1,22 @@
 """Everything about a run that could be suspicious, and whether it is."""
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
 import pandas as pd
 
+from roofcal.core.machine.load import BUSY_CPU, BUSY_HOST
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.audit import worst_factor
 from roofcal.report.data.op_pages import headline_op
+from roofcal.report.data.quality import drift_fraction, sentinel_drift
 from roofcal.report.data.tidy import ok_rows
 from roofcal.report.kit.numbers import MICROSECONDS, count_of, is_missing, percent, times
 
 _ALARMING: Final = ("failed", "timeout", "incorrect", "out_of_memory", "not_reached")
 _MOST_DRIFT: Final = 0.02
+_DISTURBED: Final = 0.1  # of a sentinel within a session: nothing is known to better than that
 _LONG_S: Final = 1e-4
 _FAR_BEYOND_CEILING: Final = 1.1
 
@@ -31,6 +33,37 @@ def all_checks(analysis: Analysis) -> list[Check]:
     """All checks of a run, in the order of the page."""
     parts = (_roof_checks, _status_checks, _drift_checks, _clock_checks, _provenance_checks)
     return [check for part in parts for check in part(analysis)]
+
+
+def disturbances(analysis: Analysis) -> list[str]:
+    """Why the numbers of a run answer nothing, one sentence each; [] for a run to be trusted.
+
+    A sentinel moved by more than 10 % within a session, half of the points of an op are as
+    uncertain, as where a clock never settles, or other processes loaded the machine.
+    """
+    reasons = []
+    for row in analysis.quality.to_dict("records"):
+        drift, half = _largest_drift(analysis.frames[row["op"]]), row["half_width_fraction"]
+        if drift > _DISTURBED:
+            moved = f"The repeated sentinel of {row['op']} moved by {percent(drift)} in a session."
+            reasons.append(moved)
+        if not is_missing(half) and half > _DISTURBED:
+            wide = f"Half of the times of {row['op']} are uncertain by more than {percent(half)}."
+            reasons.append(f"{wide} The clock never settled, or other work disturbed it.")
+    limit = BUSY_CPU if analysis.run.environment.vendor == "cpu" else BUSY_HOST
+    busy = max((session.busy_share or 0.0 for session in analysis.all_sessions), default=0.0)
+    if busy > limit:
+        reasons.append(f"Other processes kept {percent(busy, 0)} of the processor cores busy.")
+    processes = max((session.other_processes or 0 for session in analysis.all_sessions), default=0)
+    if processes:
+        reasons.append(f"{count_of(processes, 'other process', 'other processes')} used the card.")
+    return reasons
+
+
+def _largest_drift(frame: pd.DataFrame) -> float:
+    """Of the sentinels of an op, within any one session; 0 where none was repeated."""
+    drift = sentinel_drift(frame)
+    return max((drift_fraction(rows) or 0.0 for _, rows in drift.groupby("session_id")), default=0)
 
 
 def _roof_checks(analysis: Analysis) -> Iterator[Check]:
@@ -113,13 +146,14 @@ def _provenance_checks(analysis: Analysis) -> Iterator[Check]:
         yield Check(state="look", text="Measured from a checkout with uncommitted changes.")
     cards = dict.fromkeys(card for session in sessions for card in session.cards)
     if len(cards) > 1:
-        cards_by_ops = Counter(
-            tuple(op for op, s in analysis.sessions.items() if any(card in one.cards for one in s))
-            for card in cards
-        )
+        ops_by_count: dict[int, list[str]] = {}
+        for op, of_op in analysis.sessions.items():
+            count = len({card for session in of_op for card in session.cards})
+            ops_by_count.setdefault(count, []).append(op)
         usage = "; ".join(
             f"{', '.join(ops)} on {'one' if count == 1 else count}"
-            for ops, count in cards_by_ops.items()
+            for count, ops in sorted(ops_by_count.items())
+            if count
         )
         yield Check(
             state="look",

@@ -1,10 +1,10 @@
-"""The page: six questions of a reader, and the sections that answer them, in order.
+"""The page: questions of a reader, and the sections that answer them, in order.
 
 To add a section: its folder in `roofcal/report/sections/`, and its line in ORDER.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any, Final
 
@@ -21,6 +21,9 @@ class Question:
 
 QUESTIONS: Final = (
     Question(key="recipe", title="Which recipe for my layer?"),
+    Question(key="weights", title="Do narrow weights pay?"),
+    Question(key="models", title="How fast are language models?"),
+    Question(key="roofs", title="How close to its roofs does it run?"),
     Question(key="healthy", title="Is my GPU healthy?"),
     Question(key="changed", title="What moved?"),
     Question(key="trust", title="Can I trust the prediction?"),
@@ -32,13 +35,15 @@ QUESTIONS: Final = (
 ORDER: Final = (
     "speedup",
     "breakeven",
-    "mixed",
     "linear_accuracy",
     "gathered",
+    "energy",
+    "mixed",
     "llm",
+    "llm_sweep",
     "roofline",
-    "health",
     "bandwidth",
+    "health",
     "moved",
     "prediction_errors",
     "constants",
@@ -58,7 +63,7 @@ def _declared_section(folder: str) -> Section[Any]:
     """SECTION of a folder, which is imported by name so that one line adds a section."""
     # no import statement has to show it: every file of roofcal/report counts as its source
     section: Section[Any] = import_module(f"roofcal.report.sections.{folder}").SECTION
-    return section
+    return replace(section, key=folder.replace("_", "-"))
 
 
 SECTIONS: Final = tuple(map(_declared_section, ORDER))

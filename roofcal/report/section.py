@@ -1,14 +1,14 @@
 """What one section of the report declares: `SECTION` in the `__init__.py` of its folder."""
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
 import pandas as pd
 
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.derived import DerivedTable
+from roofcal.report.data.derived import DerivedTable, derived_table
 from roofcal.report.kit.blocks import Block
 from roofcal.report.kit.writer import SectionWriter
 
@@ -17,7 +17,7 @@ FOLDER: Final = Path(__file__).parent / "sections"
 Contents = TypeVar("Contents")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class CsvTable:
     """A table that stands beside the page as a CSV file.
 
@@ -28,7 +28,7 @@ class CsvTable:
 
     name: str
     frame: pd.DataFrame
-    labels_last: bool = False
+    labels_last: bool = field(default=False, kw_only=True)
 
     def labelled(self, analysis: Analysis) -> pd.DataFrame:
         """The frame with the device and environment that it is about."""
@@ -40,7 +40,7 @@ class CsvTable:
 def filled_table(name: str, frame: pd.DataFrame) -> Iterator[CsvTable]:
     """The file of a frame; none for a frame without rows."""
     if len(frame):
-        yield CsvTable(name=name, frame=frame)
+        yield CsvTable(name, frame)
 
 
 def derived_file(table: DerivedTable) -> Iterator[CsvTable]:
@@ -48,30 +48,43 @@ def derived_file(table: DerivedTable) -> Iterator[CsvTable]:
     return filled_table(table.name, table.rows)
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The sentence that answers a question.
+
+    is_open  whether the records cannot answer it; then `text` says why
+    """
+
+    text: str
+    is_open: bool = field(default=False, kw_only=True)
+
+
 def _no_tables(_: Any) -> Iterable[CsvTable]:
     return ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Section(Generic[Contents]):
     """One section of the chapter of a run.
 
-    key       its id in the page, and the name of its folder (`_` there for `-` here)
     title     its heading
     question  key of the question of roofcal/report/page.py that it helps to answer
     contents  what it shows of a run; computed once, for its blocks and its tables
     blocks    its tables, figures and sentences; a section without any is left out of the page
     tables    the CSV files that it publishes
-    answer    the sentence that answers the question; one section of each question has one
+    answer    what answers the question; one section of each question has one
+    lead      keys of figures that may stand on the first page; of each op the first that is drawn
+    key       its id in the page: the name of its folder, with `-` for `_`; page.py fills it in
     """
 
-    key: str
     title: str
     question: str
     contents: Callable[[Analysis], Contents]
     blocks: Callable[[Contents, SectionWriter], Iterable[Block]]
-    tables: Callable[[Contents], Iterable[CsvTable]] = _no_tables
-    answer: Callable[[Contents], str] | None = None
+    tables: Callable[[Contents], Iterable[CsvTable]] = field(default=_no_tables, kw_only=True)
+    answer: Callable[[Contents], Answer] | None = field(default=None, kw_only=True)
+    lead: tuple[str, ...] = field(default=(), kw_only=True)
+    key: str = field(default="", kw_only=True)
 
     @property
     def folder(self) -> Path:
@@ -98,9 +111,16 @@ class FilledSection(Generic[Contents]):
         """See Section."""
         return self.section.tables(self.contents)
 
-    def answer(self) -> str | None:
+    def answer(self) -> Answer | None:
         """See Section; None for a section that answers no question."""
         return self.section.answer(self.contents) if self.section.answer else None
+
+
+def derived_contents(
+    name: str, labels: Sequence[str], numbers: Sequence[str]
+) -> Callable[[Analysis], DerivedTable]:
+    """The contents of a section that shows a file which a stage derived; see read_derived."""
+    return lambda analysis: derived_table(analysis.run, name, labels, numbers)
 
 
 def whole_run(analysis: Analysis) -> Analysis:

@@ -1,6 +1,7 @@
 """The first page: sentences with numbers that come from the tables, and a line per device."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import pandas as pd
@@ -15,14 +16,28 @@ from roofcal.report.data.quality import busy_fraction, wall_seconds
 from roofcal.report.data.regime_matrices import error_table, gain_table
 from roofcal.report.data.roofs import COPY, ceilings, constants_of
 from roofcal.report.data.tidy import MODEL
-from roofcal.report.kit.blocks import Column, Table, make_table
-from roofcal.report.kit.columns import code, count, fraction, number, texts
-from roofcal.report.kit.numbers import count_of, duration, is_missing, percent, scaled, times
+from roofcal.report.kit.blocks import Table, make_table
+from roofcal.report.kit.columns import (
+    count,
+    counts,
+    fraction,
+    number,
+    ratio,
+    text,
+    texts,
+    written_number,
+)
+from roofcal.report.kit.numbers import MISSING, count_of, duration, percent, scaled, times
+from roofcal.report.sections.roofline.settled_rates import (
+    BURST_RECIPE,
+    ceiling_sentences,
+    fastest_burst,
+)
 
 _OTHER_MODELS: Final = {
     "torchao": "torchao's formula",
-    "wave": "the wave model",
-    "datasheet": "the datasheet's roofline",
+    "wave": "wave model",
+    "datasheet": "datasheet's roofline",
 }
 _DEVICE_COLUMNS: Final = (
     *texts("device", "records"),
@@ -31,17 +46,34 @@ _DEVICE_COLUMNS: Final = (
     number("bf16", "bf16", "TFLOP/s", 1e-12),
     number("best", "fastest", "TFLOP/s", 1e-12),
     number("memory", "copy", "TB/s", 1e-12),
-    Column(
-        key="gain",
-        label="best gain",
-        kind="number",
-        sort_key="gain_ratio",
-        about="highest median speed-up over large products, and its recipe",
+    written_number(
+        "gain",
+        "best gain, large",
+        "gain_ratio",
+        "highest median speed-up over large products, and its recipe",
     ),
     fraction("mape", "MAPE"),
     count("beyond", "over datasheet"),
-    code("environment", "environment"),
+    *texts("environment"),
 )
+_RECIPE_COLUMNS: Final = (
+    *texts("op", "format", "regime", "recipe", "provider"),
+    ratio("speedup", "speed", "time of the baseline over that of the recipe, median over shapes"),
+    *texts("baseline"),
+    *counts("shapes"),
+    count("first", "fastest of all", "shapes at which no other recipe or provider is faster"),
+    count("slower", "baseline faster", "shapes at which the baseline is faster than every recipe"),
+)
+_ERROR_COLUMNS: Final = (
+    *texts("op"),
+    count("count", "points"),
+    fraction("mape", "calibrated"),
+    fraction(
+        "coverage", "inside", digits=0, about="points inside the interval of their prediction"
+    ),
+    text("worst", "worst regime"),
+)
+_ERROR_KEYS: Final = tuple(column.key for column in _ERROR_COLUMNS)
 
 
 def device_line(analysis: Analysis) -> dict[str, Any]:
@@ -54,7 +86,7 @@ def device_line(analysis: Analysis) -> dict[str, Any]:
     beyond = int((table["bound"] == "datasheet").sum()) if len(table) else 0
     return {
         "device": analysis.run.environment.device_name,
-        "environment": analysis.environment_id,
+        "environment": analysis.environment_name,
         "records": analysis.run.origin,
         "points": analysis.points,
         "ok": analysis.ok,
@@ -66,6 +98,89 @@ def device_line(analysis: Analysis) -> dict[str, Any]:
         "mape": None if error is None else float(error["mape"]),
         "beyond": beyond if analysis.spec is not None else None,
     }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadlineNumber:
+    """A number of the strip at the head of the page, as people read it."""
+
+    value: str
+    label: str
+    note: str
+
+
+def headline_numbers(analysis: Analysis) -> list[HeadlineNumber]:
+    """Settled rate, memory and error of predictions, MISSING for one that the run lacks."""
+    spec, rates = analysis.spec, ceilings(analysis.run.calibration)
+    rate, copy = rates.get(BURST_RECIPE), constants_of(analysis.run.calibration).get(COPY)
+    error, burst = _library_error(analysis, headline_op()), fastest_burst(analysis)
+    peak = spec.peak_flops_per_s.get(BURST_RECIPE) if spec else None
+    notes = [_share_text(rate, peak)]
+    if rate is not None and burst is not None:
+        notes.append(f"the first milliseconds ran at {scaled(burst.flops_per_s, 'flop/s')}")
+    return [
+        HeadlineNumber(
+            value=MISSING if rate is None else scaled(rate, "flop/s"),
+            label=f"{BURST_RECIPE}, settled",
+            note="; ".join(filter(None, notes)) if rate else "not calibrated",
+        ),
+        HeadlineNumber(
+            value=MISSING if copy is None else scaled(copy.value, "B/s"),
+            label="memory copies",
+            note=_share_text(copy.value if copy else None, spec.dram_bytes_per_s if spec else None),
+        ),
+        HeadlineNumber(
+            value=MISSING if error is None else percent(float(error["mape"])),
+            label="mean error of predicted times",
+            note=""
+            if error is None
+            else f"{count_of(int(error['count']), 'product')} that no fit has seen, "
+            f"{percent(float(error['coverage']), 0)} inside their intervals",
+        ),
+    ]
+
+
+def _share_text(value: float | None, datasheet: float | None) -> str:
+    return f"{percent(value / datasheet, 0)} of the datasheet" if value and datasheet else ""
+
+
+def verdict(analysis: Analysis) -> str:
+    """The recipe to take at few tokens and at large products, in speeds of the baseline."""
+    op = headline_op()
+    best = comparisons.best_by_regime(analysis.speedups.get(op), op)
+    if best.empty:
+        return "No narrow recipe was measured beside its baseline."
+    ends = best[best["regime"].isin(("decode", "large"))]
+    parts = []
+    for recipe, rows in (ends if len(ends) else best).groupby("recipe", sort=False):
+        pairs = zip(rows["speedup"], rows["regime"], strict=True)
+        parts.append(f"{recipe} runs {', '.join(f'{times(s)} at {regime}' for s, regime in pairs)}")
+    return f"In speeds of {BY_NAME[op].baseline_recipe}, {' and '.join(parts)} shapes."
+
+
+def headlines(analysis: Analysis, line: Mapping[str, Any]) -> list[str]:
+    """Four lines for a terminal: what was measured, rates, the best recipe, error of predictions.
+
+    line: of device_line.
+    """
+    rates = [
+        f"{name} {scaled(line[key], unit)}"
+        for name, key, unit in (
+            ("bf16", "bf16", "flop/s"),
+            ("fastest recipe", "best", "flop/s"),
+            ("memory copies", "memory", "B/s"),
+        )
+        if line[key] is not None
+    ]
+    gain, error = line["gain"], line["mape"]
+    best = f"{gain}, median over large products" if gain else "none is compared"
+    predicted = f"{percent(error)} off on products that no fit has seen" if error else "none"
+    return [
+        f"{line['device']}. {next(_measured(analysis))}",
+        f"Rates: {', '.join(rates) or 'not calibrated'}.",
+        f"Best recipe over its baseline: {best}.",
+        f"Predictions of {headline_op()}: {predicted}.",
+    ]
 
 
 def device_table(lines: Sequence[Mapping[str, Any]]) -> Table:
@@ -86,6 +201,19 @@ def _library_error(analysis: Analysis, op: str) -> "pd.Series[Any] | None":
 
 
 def summary_tables(analysis: Analysis, anchor: str) -> Iterator[Table]:
+    """The fastest recipes by regime and the errors of models by op; `anchor` begins their ids."""
+    recipes, errors = fastest_recipes(analysis), model_errors(analysis)
+    if len(recipes):
+        title = "Fastest recipe by regime, casts not counted"
+        yield make_table(recipes, _RECIPE_COLUMNS, id=f"{anchor}-recipe-table", caption=title)
+    if len(errors):
+        models = [name for name in errors.columns if name not in _ERROR_KEYS]
+        columns = (*_ERROR_COLUMNS, *(fraction(name, name) for name in models))
+        title = "Mean error of the times that models predict (MAPE)"
+        yield make_table(errors, columns, id=f"{anchor}-trust-table", caption=title)
+
+
+def regime_tables(analysis: Analysis, anchor: str) -> Iterator[Table]:
     """Speed-ups and errors by regime, of ops with a baseline; `anchor` begins their ids."""
     for op, table in analysis.speedups.items():
         if len(table):
@@ -96,9 +224,44 @@ def summary_tables(analysis: Analysis, anchor: str) -> Iterator[Table]:
             yield error_table(errors, op, id=f"{anchor}-error-{op}")
 
 
+def fastest_recipes(analysis: Analysis) -> pd.DataFrame:
+    """Rows of best_by_regime with `op`, `baseline` and `format`: a narrow one such as fp8 or int4.
+
+    Ops that several devices share are left out: their section compares their providers.
+    """
+    parts = []
+    for op, table in analysis.speedups.items():
+        recipes = pd.Series(comparisons.narrower_recipes(op), dtype=object)
+        if BY_NAME[op].shared_axis or recipes.empty:
+            continue
+        formats = recipes.map(lambda recipe: RECIPES[recipe].b.dtype.partition("_")[0])
+        for number_format, of_format in recipes.groupby(formats, sort=False):
+            best = comparisons.best_by_regime(table[table["recipe"].isin(of_format)], op)
+            labels = {"op": op, "format": number_format, "baseline": BY_NAME[op].baseline_recipe}
+            parts.append(best.assign(**labels))
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+
+
+def model_errors(analysis: Analysis) -> pd.DataFrame:
+    """One row per op that the calibrated model predicts: its error, and that of other models."""
+    models = _OTHER_MODELS | analysis.labels
+    rows = []
+    for op in analysis.predicted_ops:
+        own = prediction_errors.error_of(analysis.errors, MODEL, op=op)
+        if own is not None:
+            others = {
+                name: prediction_errors.error_of(analysis.errors, model, op=op)
+                for model, name in models.items()
+            }
+            mapes = {name: row["mape"] for name, row in others.items() if row is not None}
+            worst = {"worst": _worst_regime(analysis, op)}
+            rows.append({key: own[key] for key in _ERROR_KEYS if key in own} | worst | mapes)
+    return pd.DataFrame(rows)
+
+
 def summary_sentences(analysis: Analysis) -> list[str]:
-    """What was measured, what it does, what low precision buys, how wrong models and claims are."""
-    parts = (_measured, _ceilings, _gains, _errors, _claims)
+    """What was measured, what the device does, and whether claims of others hold."""
+    parts = (_measured, ceiling_sentences, _roof_shares, _claims)
     return [sentence for part in parts for sentence in part(analysis)]
 
 
@@ -123,88 +286,11 @@ def _claims(analysis: Analysis) -> Iterator[str]:
         yield f"Of {count_of(len(claims), 'published claim')} {counts_text(claims)}."
 
 
-def _ceilings(analysis: Analysis) -> Iterator[str]:
-    if analysis.run.calibration is None:
-        yield "Nothing is calibrated: the run has no calibration.jsonl, so no model is judged here."
-        return
-    constants = analysis.constants
-    rows = constants[constants["name"].str.endswith(".ceiling_flops_per_s")]
-    ordered = rows.sort_values("value", ascending=False).to_dict("records")
-    shown = [r for n, r in enumerate(ordered) if n == 0 or r["name"].split(".")[-2] == "bf16"]
-    parts = [
-        f"{scaled(row['value'], 'flop/s')} in {_contender_text(row)}{_datasheet_text(row)}"
-        for row in shown
-    ]
-    if parts:
-        yield f"Its fastest probe, settled, ran at {'; '.join(parts)}."
-    for row in constants[constants["name"] == COPY].to_dict("records"):
-        yield f"Memory copies at {scaled(row['value'], 'B/s')}{_datasheet_text(row)}."
-
-
-def _contender_text(constant: Mapping[Any, Any]) -> str:
-    """`bf16 by cublaslt`, of a constant `gemm.<provider>.<recipe>.<constant>`."""
-    _, *provider, recipe, _ = str(constant["name"]).split(".")
-    return " by ".join([recipe, *provider])
-
-
-def _datasheet_text(constant: Mapping[Any, Any]) -> str:
-    share = constant["fraction"]
-    return "" if is_missing(share) else f" ({percent(share, 0)} of the datasheet)"
-
-
-def _gains(analysis: Analysis) -> Iterator[str]:
-    """One sentence per narrow number format: the recipe that gains most, and where it loses.
-
-    Ops that several devices share are left out: their section compares their providers.
-    """
-    for op, table in analysis.speedups.items():
-        if BY_NAME[op].shared_axis:
-            continue
-        formats: dict[str, list[str]] = {}
-        for recipe in comparisons.narrower_recipes(op):
-            number_format = RECIPES[recipe].b.dtype.partition("_")[0]  # fp8, int4
-            formats.setdefault(number_format, []).append(recipe)
-        for number_format, recipes in formats.items():
-            rows = table[table["recipe"].isin(recipes)]
-            if len(rows):
-                yield _gain(op, rows, number_format)
-
-
-def _gain(op: str, rows: pd.DataFrame, number_format: str) -> str:
-    baseline, note = BY_NAME[op].baseline_recipe, page_of(op).time_note
-    recipe, provider, _ = comparisons.fastest_pair(comparisons.large_or_all(rows))
-    best = rows[(rows["recipe"] == recipe) & (rows["provider"] == provider)]
-    whose = f" by {provider}" if rows["provider"].nunique() > 1 else ""
-    parts = []
-    for regime in ("large", "decode"):
-        gains = best.loc[best["regime"] == regime, "speedup"]
-        if len(gains):
-            products = count_of(len(gains), f"{regime} product")
-            parts.append(f"{float(gains.median()):.2f} times at {products}")
-    if not parts:
-        parts.append(f"{float(best['speedup'].median()):.2f} times")
-    slower = int((best["speedup_high"] < 1).sum())
-    return (
-        f"In {number_format} the best recipe of {op} is {recipe}{whose}, with the speed of "
-        f"{baseline} {' and '.join(parts)} (medians{f', {note}' if note else ''}); it is slower "
-        f"than {baseline} at {slower} of {count_of(len(best), 'shape')}."
-    )
-
-
-def _errors(analysis: Analysis) -> Iterator[str]:
+def _roof_shares(analysis: Analysis) -> Iterator[str]:
     for op in analysis.predicted_ops:
-        row = prediction_errors.error_of(analysis.errors, MODEL, op=op)
-        if row is None:
-            continue
-        if not (analysis.frames[op]["flops"] > 0).any():
-            yield _share_of_roof(analysis.frames[op], op)
-        yield (
-            f"The calibrated model's time of {op} is off by {percent(row['mape'])} on average over "
-            f"{count_of(int(row['count']), 'point')} (median {percent(row['median_abs_error'])}, "
-            f"95th percentile {percent(row['p95_abs_error'])}; "
-            f"{percent(row['coverage'], 0)} inside their 95 % intervals); "
-            f"{_worst_regime(analysis, op)}{_other_errors(analysis, op)}."
-        )
+        frame = analysis.frames[op]
+        if not (frame["flops"] > 0).any() and MODEL in set(analysis.errors["model"]):
+            yield _share_of_roof(frame, op)
 
 
 def _share_of_roof(frame: pd.DataFrame, op: str) -> str:
@@ -226,23 +312,4 @@ def _worst_regime(analysis: Analysis, op: str) -> str:
         errors["regime"] != prediction_errors.ALL
     )
     worst = errors[chosen].sort_values("mape").iloc[-1]
-    return f"worst regime {worst['regime']}, {percent(worst['mape'])}"
-
-
-def _other_errors(analysis: Analysis, op: str) -> str:
-    """The MAPE of the calibrated model by provider, and that of the other models."""
-    table = analysis.errors
-    providers = prediction_errors.providers_in(table, op)
-    models = _OTHER_MODELS | {m: f"the model {label}" for m, label in analysis.labels.items()}
-    by_provider = {
-        name: prediction_errors.error_of(table, MODEL, op=op, provider=name) for name in providers
-    }
-    by_model = {
-        name: prediction_errors.error_of(table, model, op=op) for model, name in models.items()
-    }
-    text = ""
-    for start, rows in (("; by provider: ", by_provider), (". For comparison: ", by_model)):
-        errors = {name: row["mape"] for name, row in rows.items() if row is not None}
-        parts = [f"{name} {percent(mape)}" for name, mape in errors.items()]
-        text += f"{start}{', '.join(parts)}" if parts else ""
-    return text
+    return f"{worst['regime']}, {percent(worst['mape'])}"

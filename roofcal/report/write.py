@@ -1,27 +1,34 @@
-"""One self-contained HTML page of one or more runs, and the tables behind it as CSV."""
+"""The report of one or more runs: a page of answers, one of details, and the tables as CSV."""
 
-import gzip
-from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pandas as pd
 
 from roofcal.claims.ledgers import Entry
 from roofcal.core.devices import load_devices
 from roofcal.core.files import write_bytes
+from roofcal.fitting.parallel import parallel_map
 from roofcal.report.chapter import Chapter, ChapterBuilder
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.data.loading import ReportError, Run, load_run
 from roofcal.report.data.op_pages import glossary_ops
 from roofcal.report.data.provenance import calibration_path
-from roofcal.report.data.table_files import as_csv, write_csv
-from roofcal.report.kit.blocks import FigureBlock, Table
+from roofcal.report.data.table_files import as_csv
+from roofcal.report.kit.blocks import Block, FigureBlock, Table
+from roofcal.report.kit.charts import page_charts
+from roofcal.report.kit.packing import packed, packed_json
 from roofcal.report.kit.svg import standalone
 from roofcal.report.kit.templates import FOLDER, render
 from roofcal.report.section import CsvTable
-from roofcal.report.summary import device_line, device_table
+from roofcal.report.shape_box import shape_box_data
+from roofcal.report.summary import device_line, device_table, headlines
+
+DETAILS: Final = "details.html"
+_SCRIPTS: Final = ("unpack.js", "tables.js", "drawers.js")
+_SHAPE_BOX_SCRIPTS: Final = ("product_model.js", "shape_box.js")
+_MOST_CARRIED: Final = 500_000  # characters of a packed table; larger ones stand beside the page
 
 
 def write_report(
@@ -30,17 +37,19 @@ def write_report(
     devices_folder: Path,
     claims: Sequence[Entry] = (),
     figures: Path | None = None,
-) -> None:
-    """Write the page to `out` and tables/*.csv beside it; equal records give equal bytes.
+) -> list[str]:
+    """Write the page to `out`, and details.html and tables/*.csv beside it.
 
-    GPUs come first.
+    Equal records give equal bytes.
+
+    GPUs come first, and of each device the newest environment. Returns the headlines of the first
+    run that was measured here, or else of the first run.
 
     Args:
         runs: (run folder, folder of its calibration and predictions; None: the run folder itself).
         out: file of the page.
         devices_folder: datasheets.
-        claims: of the ledger, judged on every run; a publication is frozen without them, because
-            the ledger grows on.
+        claims: of the ledger, judged on every run.
         figures: folder for every figure as an SVG file, <question>/<chapter>/<figure>.<op>.svg.
 
     Raises:
@@ -51,9 +60,11 @@ def write_report(
     if not runs:
         raise ReportError("no run to report: give at least one run folder")
     specs = load_devices(devices_folder)
-    loaded = sorted((load_run(*pair) for pair in runs), key=_rank)
+    loaded = in_page_order(load_run(*pair) for pair in runs)
     chapters: list[Chapter] = []
     lines: list[dict[str, Any]] = []
+    shape_boxes: list[dict[str, Any]] = []
+    answers: dict[str, list[str]] = {}
     tables: list[tuple[str, pd.DataFrame]] = []
     for number, (anchor, run) in enumerate(_with_anchors(loaded)):
         device = run.environment.device
@@ -61,18 +72,24 @@ def write_report(
         analysis = analyse(
             run, specs.get(device), peers=loaded, calibrations=calibrations, claims=claims
         )
+        box = None if analysis.is_earlier else shape_box_data(analysis, anchor)
+        shape_boxes += [box] if box else []
         builder = ChapterBuilder(analysis)
-        chapters.append(builder.chapter(anchor, number))
+        chapters.append(builder.chapter(anchor, number, has_files=figures is not None))
         lines.append(device_line(analysis))
+        answers.setdefault(run.origin, headlines(analysis, lines[-1]))
         tables += _labelled(builder.tables(), analysis)
     files = _joined(tables)
-    page = _page(chapters, device_table(lines), files)
-    for name, frame in files.items():
-        write_csv(out.parent / "tables" / name, frame)
+    details = _second_page(chapters, device_table(lines), files)
+    page = _first_page(chapters, shape_boxes)
+    for name, text in files.items():
+        write_bytes(out.parent / "tables" / name, text.encode())
     if figures is not None:
         for name, svg in figure_files(chapters):
             write_bytes(figures / name, svg.encode())
+    write_bytes(out.with_name(DETAILS), details.encode())
     write_bytes(out, page.encode())
+    return answers.get("measured") or answers["published"]
 
 
 def tables_of_run(run: Path, devices_folder: Path) -> dict[str, str]:
@@ -82,8 +99,7 @@ def tables_of_run(run: Path, devices_folder: Path) -> dict[str, str]:
     """
     loaded = load_run(run)
     analysis = analyse(loaded, load_devices(devices_folder).get(loaded.environment.device))
-    files = _joined(_labelled(ChapterBuilder(analysis).tables(), analysis))
-    return {name: as_csv(frame) for name, frame in files.items()}
+    return _joined(_labelled(ChapterBuilder(analysis).tables(), analysis))
 
 
 def figure_files(chapters: Sequence[Chapter]) -> Iterator[tuple[str, str]]:
@@ -102,22 +118,24 @@ def _labelled(tables: Iterable[CsvTable], analysis: Analysis) -> Iterator[tuple[
     return ((table.name, table.labelled(analysis)) for table in tables)
 
 
-def _joined(tables: Iterable[tuple[str, pd.DataFrame]]) -> dict[str, pd.DataFrame]:
-    """File name -> all its rows, by name; a file without any row has its columns."""
+def _joined(tables: Iterable[tuple[str, pd.DataFrame]]) -> dict[str, str]:
+    """File name -> all its rows as CSV, by name; a file without any row has its columns."""
     parts: dict[str, list[pd.DataFrame]] = {}
     for name, frame in tables:
         parts.setdefault(name, []).append(frame)
     filled = {name: [f for f in frames if len(f)] for name, frames in parts.items()}
-    return {
-        name: pd.concat(filled[name]) if filled[name] else parts[name][0] for name in sorted(parts)
-    }
+    frames = [pd.concat(filled[name]) if filled[name] else parts[name][0] for name in sorted(parts)]
+    return dict(zip(sorted(parts), parallel_map(as_csv, frames), strict=True))
 
 
-def _rank(run: Run) -> tuple[Any, ...]:
-    """GPUs before CPUs, then by device, then what was measured before what was published."""
-    environment = run.environment
-    is_cpu = environment.vendor == "cpu"
-    return is_cpu, environment.device, run.origin, environment.environment_id
+def in_page_order(runs: Iterable[Run]) -> list[Run]:
+    """GPUs before CPUs, by device, of each the newest first; a run before its publication."""
+
+    def age(run: Run) -> tuple[str, bool, str]:
+        return run.measured_utc, run.origin == "measured", run.environment.environment_id
+
+    newest_first = sorted(runs, key=age, reverse=True)
+    return sorted(newest_first, key=lambda r: (r.environment.vendor == "cpu", r.environment.device))
 
 
 def _with_anchors(runs: Sequence[Run]) -> Iterator[tuple[str, Run]]:
@@ -136,21 +154,47 @@ def _calibrations(runs: Sequence[Run], device: str) -> dict[str, str]:
     return {run.environment.environment_id: calibration_path(run) for run in own}
 
 
-def _page(chapters: Sequence[Chapter], devices: Table, tables: Mapping[str, pd.DataFrame]) -> str:
-    """The page, which carries the tables that its links name."""
-    blocks = [block for chapter in chapters for block in chapter.blocks]
-    linked = {block.source for block in blocks if isinstance(block, FigureBlock | Table)}
+def _first_page(chapters: Sequence[Chapter], shape_boxes: Sequence[Mapping[str, Any]]) -> str:
+    """The page of answers. shape_boxes: of roofcal.report.shape_box, by device."""
     return render(
         "report.html.j2",
         chapters=chapters,
-        devices=devices,
+        shape_box=packed_json(shape_boxes) if shape_boxes else None,
         glossary_ops=glossary_ops(),
-        files={name: _packed(as_csv(frame)) for name, frame in tables.items() if name in linked},
-        style=(FOLDER / "style.css").read_text(encoding="utf-8"),
-        script=(FOLDER / "tables.js").read_text(encoding="utf-8"),
+        records=DETAILS,
+        **_page_parts(
+            [f for c in chapters for q in c.questions for f in q.figures], _SHAPE_BOX_SCRIPTS
+        ),
     )
 
 
-def _packed(text: str) -> str:
-    """A file as the page carries it: gzip without a date, in base64."""
-    return b64encode(gzip.compress(text.encode(), mtime=0)).decode()
+def _second_page(chapters: Sequence[Chapter], devices: Table, tables: Mapping[str, str]) -> str:
+    """The page of all sections. It carries the tables that its links name, but for large ones."""
+    blocks = [block for chapter in chapters for block in chapter.blocks]
+    linked = {block.source for block in blocks if isinstance(block, FigureBlock | Table)}
+    files = {name: packed(text) for name, text in tables.items() if name in linked}
+    return render(
+        "details.html.j2",
+        chapters=chapters,
+        devices=devices,
+        files={name: text for name, text in files.items() if len(text) <= _MOST_CARRIED},
+        records="",
+        **_page_parts(blocks),
+    )
+
+
+def _page_parts(blocks: Sequence[Block], further_scripts: Sequence[str] = ()) -> dict[str, Any]:
+    """Style sheet and scripts of a page with these blocks, and what its charts are drawn from."""
+    figures = [block for block in blocks if isinstance(block, FigureBlock)]
+    library, data = page_charts((f.id, f.points, f.records, f.chart) for f in figures if f.chart)
+    charts = ["charts.js"] if library else []
+    return {
+        "style": _template("style.css") + _template("charts.css"),
+        "chart_library": library,
+        "chart_data": data,
+        "scripts": [_template(name) for name in (*_SCRIPTS, *further_scripts, *charts)],
+    }
+
+
+def _template(name: str) -> str:
+    return (FOLDER / name).read_text(encoding="utf-8")

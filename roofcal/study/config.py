@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from roofcal.claims.ledgers import read_ledgers
 from roofcal.claims.schema import Ledger
@@ -12,7 +12,7 @@ from roofcal.core.names import did_you_mean_or_all, unknown_names
 from roofcal.core.yaml_files import ConfigError, read_yaml, validated
 from roofcal.ops import BY_NAME, OPS
 from roofcal.ops.spec import OpSpec
-from roofcal.study.schema import Backend, StudyFile, Sweep, SweepFile
+from roofcal.study.schema import Backend, Sentinel, StudyFile, Sweep, SweepFile
 
 M = TypeVar("M", StudyFile, SweepFile, LanguageModel)
 
@@ -37,13 +37,14 @@ class Study:
         return self.file.devices
 
     @property
-    def published(self) -> bool:
-        """Whether published runs are replayed into the report."""
+    def published(self) -> bool | Literal["again"]:
+        """Whether publications are shown as frozen, derived "again", or left out."""
         return self.file.published
 
     def timing(self, backend: Backend) -> dict[str, Any]:
         """The timing protocol of a backend, plus the seed of the data."""
-        return self.file.timing[backend].model_dump() | {"seed": self.file.seed}
+        timing = self.file.timing_on(backend, self.file.study)
+        return timing.model_dump() | {"seed": self.file.seed}
 
     def op_slice(self, op: str, backend: Backend) -> dict[str, Any]:
         """All that decides which points of `op` are measured on `backend`, as JSON values."""
@@ -54,7 +55,7 @@ class Study:
         if self.file.shapes_csv and op == "gemm":
             sweeps["csv"] = Sweep(csv=self.file.shapes_csv)
         used = {model for sweep in sweeps.values() if sweep.layers for model in sweep.layers.models}
-        sentinel = source.sentinel.get(backend)
+        sentinels = source.sentinel.get(backend, [])
         return {
             "op": op,
             "seed": self.file.seed,
@@ -67,14 +68,16 @@ class Study:
                 name: self.models[name].model_dump(exclude={"architecture"})
                 for name in sorted(used)
             },
-            "sentinel": sentinel.model_dump() if sentinel else None,
+            "sentinel": [sentinel.model_dump(mode="json") for sentinel in sentinels],
         }
 
 
 def _written(op: str, source: SweepFile) -> dict[str, str]:
     """Name in the file -> name of the recipe that is written down there."""
     written = BY_NAME[op].written_recipe
-    return {name: written(given) for name, given in source.recipes.items()} if written else {}
+    return (
+        {name: written(contender) for name, contender in source.recipes.items()} if written else {}
+    )
 
 
 def _renamed(sweep: Sweep, written: Mapping[str, str]) -> Sweep:
@@ -116,7 +119,7 @@ def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read_all(folder: Path, kind: type[M], key: str, errors: list[str]) -> dict[str, M]:
-    found: dict[str, M] = {}
+    parsed_by_stem: dict[str, M] = {}
     for path in sorted(folder.glob("*.yaml")):
         content = read_yaml(path, errors)
         parsed = validated(kind, content, path, errors) if content else None
@@ -124,10 +127,10 @@ def _read_all(folder: Path, kind: type[M], key: str, errors: list[str]) -> dict[
             continue
         if getattr(parsed, key) != path.stem:
             errors.append(f"{path}: {key}: '{getattr(parsed, key)}' differs from the file name")
-        found[path.stem] = parsed
-    if not found and not errors:
+        parsed_by_stem[path.stem] = parsed
+    if not parsed_by_stem and not errors:
         errors.append(f"{folder}: holds no valid *.yaml file")
-    return found
+    return parsed_by_stem
 
 
 def _study_errors(path: Path, file: StudyFile, sweeps: Mapping[str, SweepFile]) -> Iterator[str]:
@@ -154,9 +157,9 @@ def _sweep_errors(
             yield from unknown_names(where, "sweep", names, tuple(file.sweeps))
     for title, sweep in file.sweeps.items():
         where = f"{path}: sweeps.{title}"
-        known = (*op.recipes, *file.recipes)
+        recipe_names = (*op.recipes, *file.recipes)
         yield from _world_size_errors(where, op, sweep)
-        yield from unknown_names(f"{where}.recipes", "recipe", sweep.recipes or (), known)
+        yield from unknown_names(f"{where}.recipes", "recipe", sweep.recipes or (), recipe_names)
         yield from _one_sweep_errors(where, op, sweep, models)
 
 
@@ -173,14 +176,14 @@ def _world_size_errors(where: str, op: OpSpec, sweep: Sweep) -> Iterator[str]:
 
 def _recipe_errors(where: str, op: OpSpec, file: SweepFile) -> Iterator[str]:
     """What is wrong with the recipes that a sweep file writes down."""
-    for name, given in file.recipes.items():
+    for name, description in file.recipes.items():
         if op.written_recipe is None:
             yield f"{where}: op '{op.name}' takes none; its recipes are {', '.join(op.recipes)}"
             return
         if name in op.recipes:
             yield f"{where}.{name}: is the name of another recipe of op '{op.name}'; choose another"
         try:
-            op.written_recipe(given)
+            op.written_recipe(description)
         except ValueError as error:
             yield f"{where}.{name}: {error}"
 
@@ -190,21 +193,30 @@ def _contender_errors(path: Path, op: OpSpec, file: SweepFile) -> Iterator[str]:
         where = f"{path}: contenders.{backend}"
         yield from unknown_names(where, "recipe", tuple(recipes), (*op.recipes, *file.recipes))
         for recipe, providers in recipes.items():
-            known = op.providers_on(backend)
-            yield from unknown_names(f"{where}.{recipe}", "provider", providers, known)
-    for backend, sentinel in file.sentinel.items():
-        where = f"{path}: sentinel.{backend}"
-        if op.shared_axis is not None:
-            yield f"{where}: op '{op.name}' runs on several devices, a sentinel on one; remove it"
-        yield from unknown_names(where, "recipe", [sentinel.recipe], op.recipes)
-        yield from unknown_names(where, "provider", [sentinel.provider], op.providers_on(backend))
-        yield from unknown_names(f"{where}.shape", "axis", tuple(sentinel.shape), op.axes)
+            backend_providers = op.providers_on(backend)
+            yield from unknown_names(f"{where}.{recipe}", "provider", providers, backend_providers)
+    for backend, sentinels in file.sentinel.items():
+        for number, sentinel in enumerate(sentinels):
+            where = f"{path}: sentinel.{backend}[{number}]"
+            yield from _sentinel_errors(where, op, sentinel, op.providers_on(backend))
+
+
+def _sentinel_errors(
+    where: str, op: OpSpec, sentinel: Sentinel, providers: Sequence[str]
+) -> Iterator[str]:
+    if op.shared_axis is None and sentinel.world_size > 1:
+        yield f"{where}.world_size: op '{op.name}' runs on one device; remove the key"
+    if op.shared_axis is not None and sentinel.world_size == 1:
+        yield f"{where}: op '{op.name}' runs on several devices; say on how many, as world_size: 2"
+    yield from unknown_names(where, "recipe", [sentinel.recipe], op.recipes)
+    yield from unknown_names(where, "provider", [sentinel.provider], providers)
+    yield from unknown_names(f"{where}.shape", "axis", tuple(sentinel.shape), op.axes)
 
 
 def _one_sweep_errors(
     where: str, op: OpSpec, sweep: Sweep, models: Mapping[str, LanguageModel]
 ) -> Iterator[str]:
-    every = {name for names in op.providers.values() for name in names}
+    every = set(op.every_provider)
     yield from unknown_names(f"{where}.providers", "provider", sweep.providers or (), tuple(every))
     for shape in sweep.shapes or ():
         if len(shape) != len(op.axes):

@@ -53,14 +53,19 @@ def check_environment(environment: Environment, devices_folder: Path) -> None:
 
 def device_id(gpu: Gpu, specs: Mapping[str, DeviceSpec]) -> str:
     """Name of the datasheet that matches the card exactly, else a slug of the card's name."""
-    spec = match_device(
+    spec, _ = match_gpu(gpu, specs)
+    return slug(gpu.name) if spec is None else spec.device
+
+
+def match_gpu(gpu: Gpu, specs: Mapping[str, DeviceSpec]) -> tuple[DeviceSpec | None, str]:
+    """The datasheet of a card, or why it has none, as match_device returns them."""
+    return match_device(
         specs,
         name=gpu.name,
         compute_units=gpu.compute_units,
         memory_clock_hz=gpu.memory_clock_hz,
         memory_bus_bits=gpu.memory_bus_bits,
     )
-    return slug(gpu.name) if spec is None else spec.device
 
 
 def slug(name: str) -> str:

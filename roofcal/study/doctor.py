@@ -8,14 +8,15 @@ from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
 
-from roofcal.core.devices import DeviceSpec, explain_mismatch, load_devices
+from roofcal.core.devices import DeviceSpec, load_devices
 from roofcal.core.jsonl import write_records
+from roofcal.core.machine.load import BUSY_CPU, BUSY_HOST, busy_share
 from roofcal.core.machine.locks import lock_name, try_lock
 from roofcal.core.machine.nvml import Gpu, visible_gpus
 from roofcal.core.paths import RunFolder, run_folders
 from roofcal.core.records import Environment
 from roofcal.core.units import GB, format_bytes
-from roofcal.study.discover import discover, installed_software
+from roofcal.study.discover import DiscoverError, discover, installed_software, match_gpu
 
 _LEAST_DISK_BYTES = 200 << 20
 
@@ -50,16 +51,9 @@ def _why_no_gpu() -> str:
 
 
 def _gpu_lines(gpu: Gpu, specs: dict[str, DeviceSpec]) -> Iterator[str]:
-    devices = [spec.device for spec in specs.values() if gpu.name in spec.names]
     yield f"  {gpu.name}, {gpu.compute_units} SMs, {format_bytes(gpu.memory_bytes)} ({gpu.uuid})"
-    why = explain_mismatch(
-        specs,
-        name=gpu.name,
-        compute_units=gpu.compute_units,
-        memory_clock_hz=gpu.memory_clock_hz,
-        memory_bus_bits=gpu.memory_bus_bits,
-    )
-    yield f"    datasheet: {why or ', '.join(devices)}"
+    spec, why = match_gpu(gpu, specs)
+    yield f"    datasheet: {spec.device if spec else why}"
     yield f"    free memory {format_bytes(gpu.memory_free_bytes)}, driver {gpu.driver}"
     yield f"    SM clock {_mhz(gpu.sm_clock_hz)} now, {_mhz(gpu.max_sm_clock_hz)} at most"
     if gpu.process_count:
@@ -97,7 +91,11 @@ def _software_lines(environment: Environment) -> Iterator[str]:
 def _machine_lines() -> Iterator[str]:
     free = shutil.disk_usage(".").free
     short = "; too little for a study" if free < _LEAST_DISK_BYTES else ""
-    yield f"  {len(os.sched_getaffinity(0))} processor cores, load {os.getloadavg()[0]:.1f}"
+    busy = busy_share() or 0.0
+    disturbed = "; their work disturbs every number on a CPU" if busy > BUSY_CPU else ""
+    disturbed += ", and on a GPU too" if busy > BUSY_HOST else ""
+    cores = f"{len(os.sched_getaffinity(0))} processor cores, load {os.getloadavg()[0]:.1f}"
+    yield f"  {cores}, kept busy by other processes for {busy:.0%} of the time{disturbed}"
     yield f"  {free / GB:.1f} GB free in {Path.cwd()}{short}"
     yield f"  locks: sockets {lock_name('<device>')}, listed by `ss -x`"
 
@@ -106,21 +104,29 @@ def _study_lines(environments: list[Environment], published: Path) -> Iterator[s
     for environment in environments:
         if environment.vendor == "cpu":
             yield "  measures this CPU: bf16, fp32, int8 and fp8 products, casts, memory streams"
-            yield "  cannot measure GPU kernels: their published records are replayed instead"
+            yield "  cannot measure GPU kernels: the report shows published ones instead"
         else:
             yield f"  measures {environment.device} with every op of config/sweeps"
     runs = run_folders(published)
     for run in runs:
-        yield f"  replays {run.device} ({run.environment_id})"
+        yield f"  shows what is published of {run.device} ({run.environment_id})"
     if not runs:
-        yield f"  nothing is published under {published} to replay"
+        yield f"  nothing is published under {published} to show"
 
 
 def write_environments(devices_folder: Path, results: Path) -> list[Path]:
     """Write results/<device>/<environment_id>/environment.jsonl of what is here, for a cluster.
 
-    Raises OSError when the folder cannot be written.
+    Raises OSError when the folder cannot be written, DiscoverError in a job that SLURM gave GPUs
+    whose driver does not answer: it would write the environment of the node's CPU.
     """
+    gpus = os.environ.get("SLURM_GPUS_ON_NODE", "0")
+    if gpus != "0" and not visible_gpus():
+        raise DiscoverError(
+            f"SLURM gave this job {gpus} GPU(s), and no NVIDIA driver answers on "
+            f"{os.environ.get('SLURMD_NODENAME', 'this node')}{_why_no_gpu()}; try `nvidia-smi` "
+            "there, or ask for no GPU to measure the CPU"
+        )
     paths = []
     for environment in discover(devices_folder):
         folder = results / environment.device / environment.environment_id

@@ -1,71 +1,76 @@
 """Sweep slice + environment -> the points to measure, in the order of measuring.
 
 Points of one shape and protocol stand together (a group): measure alternates between them, so that
-they share the state of the card. Groups come in a seeded random order, with the sentinel between
-them; the method panel comes last, because a profiler may slow what runs after it. Groups on equally
-many devices follow each other: every other number of devices needs other processes.
+they share the state of the card. The sentinels come first, then the groups in a seeded random
+order, see roofcal.core.visits.order; a session measures the sentinels again in its middle and at
+its end.
 """
 
 import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import groupby, product
+from dataclasses import replace
+from itertools import islice, product
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from roofcal.core.csv_files import read_shapes
 from roofcal.core.language_models import LanguageModel
-from roofcal.core.records import Environment, PlanPoint, Protocol
+from roofcal.core.records import Environment, PlanPoint
 from roofcal.core.units import format_bytes
+from roofcal.core.visits.order import SENTINEL, shuffled_groups
+from roofcal.core.yaml_files import validated
 from roofcal.ops import BY_NAME
 from roofcal.ops.spec import OpSpec, Shape
-from roofcal.study.schema import Layers, LogUniform, Sweep
+from roofcal.study.schema import Layers, LogUniform, OpSlice, Sentinel, Sweep
+
+MOST_POINTS: Final = 100_000  # of one op: 28 hours at a second each
+_MOST_DRAWS: Final = 1000  # per shape that a log_uniform sweep asks for
 
 
 class PlanError(ValueError):
     """A sweep that cannot be planned; the message names sweep and shape."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Group:
-    """Contenders that are timed in turns."""
-
-    points: tuple[PlanPoint, ...]
-
-    @property
-    def last(self) -> bool:
-        """Whether the group holds a method that may disturb others."""
-        return self.points[0].protocol.method == "profiler"
-
-    @property
-    def world_size(self) -> int:
-        """Devices that each of its points needs."""
-        return self.points[0].world_size
-
-
-def plan_op(plan_slice: Mapping[str, Any], environment: Environment) -> list[PlanPoint]:
+def plan_op(op_slice: Mapping[str, Any], environment: Environment) -> list[PlanPoint]:
     """The points of one op on one device, in order; equal points of several sweeps are one.
 
-    Raises PlanError for an empty plan, csv_files.CsvError for a bad CSV.
+    op_slice: an OpSlice as JSON values.
+    Raises PlanError for a bad slice, an empty plan or more than MOST_POINTS, csv_files.CsvError for
+    a bad CSV.
     """
-    op = BY_NAME[plan_slice["op"]]
-    models = {k: LanguageModel.model_validate(v) for k, v in plan_slice["models"].items()}
+    checked = _checked(op_slice)
+    op = BY_NAME[checked.op]
     merged: dict[str, PlanPoint] = {}
-    for name, raw in plan_slice["sweeps"].items():
-        sweep = Sweep.model_validate(raw)
-        shapes = list(sweep_shapes(op, sweep, models, environment.memory_bytes))
-        for point in _points(op, name, sweep, shapes, plan_slice["contenders"], environment.device):
-            known = merged.get(point.point_id)
-            sweeps = (*known.sweeps, name) if known else (name,)
+    for name, sweep in checked.sweeps.items():
+        where = f"config/sweeps/{op.name}.yaml: sweeps.{name}"
+        shapes = sweep_shapes(op, sweep, checked.models, environment.memory_bytes)
+        listed = list(islice(shapes, MOST_POINTS + 1))
+        for point in _points(op, name, sweep, listed, checked.contenders, environment.device):
+            planned = merged.get(point.point_id)
+            sweeps = (*planned.sweeps, name) if planned else (name,)
             merged[point.point_id] = replace(point, sweeps=sweeps)
+            if len(merged) > MOST_POINTS:
+                raise PlanError(f"{where}: makes the plan longer than {MOST_POINTS} points")
     if not merged:
         raise PlanError(
             f"{op.name}: nothing to measure on {environment.backend}: "
             "no sweep of this study names it"
         )
-    sentinel = _sentinel(op, plan_slice["sentinel"], environment.device)
-    return _ordered(list(merged.values()), plan_slice["seed"], sentinel)
+    groups = shuffled_groups(merged.values(), checked.seed)
+    panel = [_sentinel_point(op, sentinel, environment.device) for sentinel in checked.sentinel]
+    in_groups = sorted(panel, key=lambda point: (point.world_size, point.group_key))
+    return [*in_groups, *(point for group in groups for point in group)]
+
+
+def _checked(op_slice: Mapping[str, Any]) -> OpSlice:
+    errors: list[str] = []
+    checked = validated(OpSlice, op_slice, Path("--slice"), errors)
+    if checked is None:
+        raise PlanError("\n".join(errors))
+    if checked.op not in BY_NAME:
+        raise PlanError(f"--slice: unknown op '{checked.op}'; allowed: {', '.join(BY_NAME)}")
+    return checked
 
 
 def sweep_shapes(
@@ -98,16 +103,22 @@ def _grid_shapes(op: OpSpec, grid: Mapping[str, Sequence[Any]]) -> Iterator[Shap
 def _log_uniform_shapes(op: OpSpec, spec: LogUniform) -> Iterator[Shape]:
     """Rejection sampling of sizes until `count` shapes stay below max_flops."""
     source = random.Random(spec.seed)
-    found = 0
-    while found < spec.count:
+    drawn = 0
+    for _ in range(_MOST_DRAWS * spec.count):
         unaligned = source.random() < spec.unaligned_fraction
         multiple = source.choice(spec.unaligned_multiples) if unaligned else spec.multiple
         shape = {axis: _log_uniform(source, spec.low, spec.high, multiple) for axis in op.axes}
         if source.random() < spec.skinny_fraction:
             shape[op.axes[0]] = _log_uniform(source, 1, spec.skinny_max, 1)
         if op.work(op.recipes[0], shape).flops <= spec.max_flops:
-            found += 1
             yield shape
+            drawn += 1
+            if drawn == spec.count:
+                return
+    raise PlanError(
+        f"config/sweeps/{op.name}.yaml: log_uniform: {drawn} of {spec.count} shapes between "
+        f"{spec.low} and {spec.high} stay below max_flops {spec.max_flops:g}; raise it"
+    )
 
 
 def _log_uniform(source: random.Random, low: int, high: int, multiple: int) -> int:
@@ -121,6 +132,8 @@ def _layer_shapes(
     if op.layer_shape is None:
         raise PlanError(f"{op.name}: has no shape for a layer")
     for name, degree, tokens in product(layers.models, layers.tensor_parallel, layers.tokens):
+        if name not in models:
+            raise PlanError(f"{op.name}: --slice holds no language model '{name}'")
         for matrix in models[name].matrices.values():
             n = matrix.n // degree if matrix.shard == "n" else matrix.n
             k = matrix.k // degree if matrix.shard == "k" else matrix.k
@@ -146,6 +159,7 @@ def _points(
     contenders: Mapping[str, Sequence[str]],
     device: str,
 ) -> Iterator[PlanPoint]:
+    """Every contender on every shape and number of devices, under every protocol of a sweep."""
     world_sizes = _world_sizes(op, name, sweep, shapes)
     every = product(shapes, world_sizes, sweep.protocols, contenders)
     for shape, world_size, protocol, recipe in every:
@@ -178,41 +192,19 @@ def _world_sizes(op: OpSpec, name: str, sweep: Sweep, shapes: Sequence[Shape]) -
     return world_sizes
 
 
-def _sentinel(
-    op: OpSpec, raw: Mapping[str, Any] | None, device: str
-) -> tuple[PlanPoint, int] | None:
-    if raw is None:
-        return None
-    shape = {axis: raw["shape"][axis] for axis in op.axes}
-    point = PlanPoint(
+def _sentinel_point(op: OpSpec, sentinel: Sentinel, device: str) -> PlanPoint:
+    """A point that is measured again and again; never one of the study, because of its repeat."""
+    missing = [axis for axis in op.axes if axis not in sentinel.shape]
+    if missing:
+        raise PlanError(f"{op.name}: the shape of a sentinel has no {', '.join(missing)}")
+    return PlanPoint(
         op=op.name,
-        provider=raw["provider"],
-        recipe=raw["recipe"],
-        shape=shape,
+        provider=sentinel.provider,
+        recipe=sentinel.recipe,
+        shape={axis: sentinel.shape[axis] for axis in op.axes},
         device=device,
-        protocol=Protocol(),
-        sweeps=("sentinel",),
+        world_size=sentinel.world_size,
+        protocol=sentinel.protocol,
+        repeat=1,
+        sweeps=(SENTINEL,),
     )
-    return point, raw["every"]
-
-
-def _ordered(
-    points: list[PlanPoint], seed: int, sentinel: tuple[PlanPoint, int] | None
-) -> list[PlanPoint]:
-    groups = [_Group(points=tuple(members)) for _, members in _grouped(points)]
-    random.Random(seed).shuffle(groups)
-    groups.sort(key=lambda group: (group.last, group.world_size))
-    ordered: list[PlanPoint] = []
-    repeat = 0
-    for index, group in enumerate(groups):
-        if sentinel is not None and index % sentinel[1] == 0:
-            repeat += 1
-            ordered.append(replace(sentinel[0], repeat=repeat))
-        ordered += group.points
-    return ordered
-
-
-def _grouped(points: list[PlanPoint]) -> Iterator[tuple[str, list[PlanPoint]]]:
-    ordered = sorted(points, key=lambda point: point.group_key)
-    for key, members in groupby(ordered, key=lambda point: point.group_key):
-        yield key, list(members)

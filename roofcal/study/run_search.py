@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 from roofcal.core import paths
+from roofcal.core.files import check_folder
 from roofcal.core.names import did_you_mean
-from roofcal.core.paths import RunFolder, run_folders
+from roofcal.core.paths import BUNDLED, RunFolder, run_folders
 from roofcal.study.runs import RunsError, measured_ops
 
 
@@ -23,7 +25,9 @@ def find_run(device: str, environment: str | None = None) -> RunFolder:
     if not matching:
         raise RunsError(_nothing_measured(device, environment, runs))
     calibrated = [run for run in matching if run.calibration_file.is_file()]
-    return (calibrated or matching)[-1]
+    run = (calibrated or matching)[-1]
+    check_folder(run.folder)
+    return run
 
 
 def runs_with_records() -> list[RunFolder]:
@@ -43,8 +47,14 @@ def _nothing_measured(device: str, environment: str | None, runs: Sequence[RunFo
     name = f"{device} {environment}" if environment else device
     return (
         f"nothing is measured or published of {name}; there is: {'; '.join(names) or 'nothing'}. "
-        "`make study` measures this machine"
+        f"{_WITHOUT_SAMPLES if BUNDLED.is_dir() else '`make study` measures this machine'}"
     )
+
+
+_WITHOUT_SAMPLES: Final = (
+    "The installed package carries publications without their samples; a clone of the repository "
+    "has them"
+)
 
 
 def run_named(name: str, roots: Sequence[Path]) -> RunFolder:
@@ -63,28 +73,31 @@ def run_named(name: str, roots: Sequence[Path]) -> RunFolder:
     run = RunFolder.at(Path(folder))
     if not run.environment_file.is_file():
         by_name = {run.name: run for root in roots for run in run_folders(root)}
-        wanted = folder.rstrip("/")
-        names = _names_matching(wanted, list(by_name))
+        run_name = folder.rstrip("/")
+        names = _names_matching(run_name, list(by_name))
         if len(names) != 1:
-            raise RunsError(_no_single_run(wanted, names, sorted(by_name)))
+            raise RunsError(_no_single_run(run_name, names, sorted(by_name)))
         run = by_name[names[0]]
+    check_folder(run.folder)
     return RunFolder.at(run.folder, Path(derived) if derived else None)
 
 
-def _names_matching(wanted: str, names: Sequence[str]) -> list[str]:
-    """Names that are exactly `wanted`; those that start so where there is none."""
-    exact = [name for name in names if wanted in (name, name.partition("/")[2])]
-    starts = [n for n in names if n.startswith(wanted) or n.partition("/")[2].startswith(wanted)]
-    return (exact or starts) if wanted else []
+def _names_matching(run_name: str, names: Sequence[str]) -> list[str]:
+    """Names that are exactly `run_name`; those that start so where there is none."""
+    exact = [name for name in names if run_name in (name, name.partition("/")[2])]
+    starts = [
+        n for n in names if n.startswith(run_name) or n.partition("/")[2].startswith(run_name)
+    ]
+    return (exact or starts) if run_name else []
 
 
-def _no_single_run(wanted: str, matching: Sequence[str], names: Sequence[str]) -> str:
+def _no_single_run(run_name: str, matching: Sequence[str], names: Sequence[str]) -> str:
     if matching:
         several = ", ".join(matching)
-        return f"'{wanted}' may be any of: {several}; give more of the name, or the folder's path"
+        return f"'{run_name}' may be any of: {several}; give more of the name, or the folder's path"
     # Names of environments are long: two that share four of ten letters are close.
-    hint = did_you_mean(wanted, names, cutoff=0.4, otherwise=".")
+    hint = did_you_mean(run_name, names, cutoff=0.4, otherwise=".")
     return (
-        f"'{wanted}' is no run: neither a folder with an environment.jsonl nor the start of a "
+        f"'{run_name}' is no run: neither a folder with an environment.jsonl nor the start of a "
         f"<device>/<environment_id>{hint} There are: {', '.join(names) or 'none'}"
     )

@@ -1,10 +1,11 @@
 """The runs of a study: those to measure here, earlier ones, and published ones.
 
-A run is one device in one environment. Only current runs are measured; earlier runs (another driver
-or torch on this machine) and published ones are replayed: calibrated and predicted again from the
-plan and the measurements they hold.
+A run is one device in one environment. Only current runs are measured. Earlier runs (another driver
+or torch on this machine) are calibrated and predicted again from the plan and the measurements they
+hold. Published runs are shown with what was published of them, unless the study derives it again.
 """
 
+import os
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +13,8 @@ from typing import Any, Final, Literal
 
 from roofcal.core.environments import version_key
 from roofcal.core.jsonl import read_records, write_records
+from roofcal.core.manifest import manifest_problems
+from roofcal.core.names import is_name
 from roofcal.core.paths import (
     DERIVED_TABLES,
     DEVICES,
@@ -25,6 +28,8 @@ from roofcal.core.records import Environment
 from roofcal.ops import BY_NAME, OPS
 from roofcal.study.config import Study
 
+_FIRST_ANSWERS: Final = ("gemm", "cast")
+
 
 class RunsError(ValueError):
     """A device of the study whose run folder cannot be used; the message says what to do."""
@@ -35,10 +40,13 @@ class Run(RunFolder):
     """A run folder, and what Snakemake does with it. Files are strings, as its rules want them.
 
     ops      ops with a plan: those of the study, or those measured in an old run
-    backend  what a current run is measured on; None for a run that is only replayed
+    backend  what a current run is measured on; None for an earlier or a published run
     slices   per op of a current run, all that the configuration says of what to measure
     timing   of a current run, all that the configuration says of how to measure
     gpus_per_node  GPUs that a job of a current run asks for at most
+    measuring_cores, measuring_memory_mb  what a job of a current run takes, per GPU; on a CPU
+                   measuring_cores are all of the machine's
+    is_frozen      a published run that is shown as it was published: nothing is derived from it
     """
 
     ops: tuple[str, ...]
@@ -46,6 +54,9 @@ class Run(RunFolder):
     slices: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     timing: Mapping[str, Any] = field(default_factory=dict)
     gpus_per_node: int = 8
+    measuring_cores: int = 4
+    measuring_memory_mb: int = 32_000
+    is_frozen: bool = False
 
     def plan_file(self, op: str) -> Path:
         """As RunFolder.plan_file; a current run is not packed, and may not have its plan yet."""
@@ -90,16 +101,40 @@ class Run(RunFolder):
         fitting = (size for size in sizes if size <= self.gpus_per_node)
         return max(fitting, default=1) if self.backend == "cuda" else 0
 
+    def gpus_of_node(self) -> int:
+        """GPUs that a job asks for which measures all of a node, none on a CPU."""
+        return self.gpus_per_node if self.backend == "cuda" else 0
+
+    def cores(self, gpus: int) -> int:
+        """Cores that a job takes which measures so many GPUs, or for 0 the CPU."""
+        return self.measuring_cores * max(1, gpus)
+
+    def memory_mb(self, gpus: int) -> int:
+        """Memory of the host that such a job takes, in MB."""
+        return self.measuring_memory_mb * max(1, gpus)
+
+    def priority(self, op: str) -> int:
+        """The higher, the earlier an op is measured: first answers, then probes, then the rest.
+
+        Once all probes are measured, constants and predictions are made beside the rest.
+        """
+        order = dict.fromkeys((*_FIRST_ANSWERS, *self.probes, *self.ops))
+        return len(order) - list(order).index(op)
+
     def shape_files(self, op: str) -> list[str]:
         """The CSV files of shapes that the slice of an op names."""
         sweeps = self.slices[op]["sweeps"].values()
         return [sweep["csv"] for sweep in sweeps if sweep.get("csv")]
 
     def derivatives(self) -> list[str]:
-        """Calibration, predictions of every study op, and the derived tables."""
+        """Calibration, predictions of every study op, and the derived tables.
+
+        A publication has those that were derived when it was frozen.
+        """
         predictions = [self.predictions_file(op) for op in self.studies]
         tables = [self.table_file(name) for name in DERIVED_TABLES]
-        return [str(file) for file in (self.calibration_file, *predictions, *tables)]
+        files = (self.calibration_file, *predictions, *tables)
+        return [str(file) for file in files if not self.is_frozen or file.is_file()]
 
     def datasheet(self) -> list[str]:
         """The device's file in config/devices, if it has one."""
@@ -111,15 +146,15 @@ def study_runs(study: Study) -> list[Run]:
     """All runs of a study: current, then earlier, then published (where the study wants them).
 
     Writes environment.jsonl of a device that is here for the first time. Raises RunsError if a
-    listed device has none, or if there is nothing to measure or replay.
+    listed device has none, or if there is nothing to measure and nothing to show.
     """
     current = current_runs(study)
     folders = {run.folder for run in current}
     runs = [*current, *earlier_runs(RESULTS, folders)]
     if study.published:
-        runs += published_runs(PUBLISHED, REPLAY)
+        runs += published_runs(PUBLISHED, REPLAY, again=study.published == "again")
     if not runs:
-        raise RunsError("config/config.yaml: devices is empty and there is nothing to replay")
+        raise RunsError("config/config.yaml: devices is empty and no publication can be shown")
     return runs
 
 
@@ -140,8 +175,11 @@ def with_run_before(run: Run, runs: Iterable[Run]) -> list[Run]:
     """The two runs that "What moved" compares: of the environment before that of `run`, and `run`.
 
     Before: by the versions of driver, torch and triton in the ids of the device's environments; []
-    for the first. Of several runs of one environment the first of `runs` counts.
+    for the first, and for a publication that is shown as it was frozen. Of several runs of one
+    environment the first of `runs` counts.
     """
+    if run.is_frozen:
+        return []
     by_environment = _by_environment(run.device, runs)
     own = version_key(run.environment_id)
     earlier = [name for name in by_environment if version_key(name) < own]
@@ -185,11 +223,39 @@ def interrupted_runs(results: Path, current: Collection[Path]) -> list[str]:
     ]
 
 
-def published_runs(published: Path, replay: Path) -> list[Run]:
-    """Frozen runs below `published`; what is derived from them goes below `replay`."""
+def published_runs(published: Path, replay: Path, *, again: bool = False) -> list[Run]:
+    """Publications below `published` whose manifests hold, as they were frozen.
+
+    again: those whose records hold; what is derived from them goes below `replay`.
+    """
     return [
-        Run(folder=run.folder, derived=replay / run.name, ops=measured_ops(run))
+        Run(
+            folder=run.folder,
+            derived=replay / run.name if again else run.folder,
+            ops=measured_ops(run),
+            is_frozen=not again,
+        )
         for run in run_folders(published)
+        if not manifest_problems(run.folder, records_only=again)
+    ]
+
+
+def left_out_of_report(study: Study, runs: Iterable[Run]) -> list[str]:
+    """One sentence per run in this checkout that is none of the `runs` of the study, and why."""
+    sentences = interrupted_runs(RESULTS, [run.folder for run in runs])
+    if study.published:
+        sentences += unsound_publications(PUBLISHED, again=study.published == "again")
+    return sentences
+
+
+def unsound_publications(published: Path, *, again: bool = False) -> list[str]:
+    """One sentence per publication that `published_runs` leaves out of the report."""
+    way_out = "" if again else "; `--config published=again` derives it anew from its records"
+    return [
+        f"{run.folder} is left out of the report, it is not what was published: {problems[0]}"
+        f"{f' (and {len(problems) - 1} more)' if problems[1:] else ''}{way_out}"
+        for run in run_folders(published)
+        if (problems := manifest_problems(run.folder, records_only=again))
     ]
 
 
@@ -215,9 +281,14 @@ def _listed_environments(names: list[str]) -> dict[Path, Environment]:
     """Run folder -> environment of the runs "<device>/<environment_id>" that a study lists."""
     files = {name: RunFolder.at(RESULTS / name).environment_file for name in names}
     missing = [name for name, file in files.items() if not file.is_file()]
-    if missing or not all(name.count("/") == 1 for name in names):
+    if missing or not all(_is_run_name(name) for name in names):
         raise RunsError(_not_taken(missing or names))
     return {RESULTS / name: _listed_environment(RunFolder.at(RESULTS / name)) for name in names}
+
+
+def _is_run_name(name: str) -> bool:
+    device, _, environment = name.partition("/")
+    return is_name(device) and is_name(environment)
 
 
 def _listed_environment(run: RunFolder) -> Environment:
@@ -243,7 +314,14 @@ def _current(study: Study, folder: Path, environment: Environment) -> Run:
         slices=slices,
         timing=study.timing(backend),
         gpus_per_node=study.file.gpus_per_node,
+        measuring_cores=measuring_cores(study.file.measuring_cores, environment),
+        measuring_memory_mb=study.file.measuring_memory_mb,
     )
+
+
+def measuring_cores(per_gpu: int, environment: Environment) -> int:
+    """Cores per GPU; of a CPU all that its environment has, because nothing may run beside it."""
+    return environment.threads or os.cpu_count() or 1 if environment.vendor == "cpu" else per_gpu
 
 
 def _earlier(results: Path, current: Collection[Path]) -> list[RunFolder]:
@@ -270,8 +348,8 @@ _TAKE: Final = (
 
 
 def _not_taken(names: list[str]) -> str:
-    known = [run.name for run in run_folders(RESULTS)]
+    run_names = [run.name for run in run_folders(RESULTS)]
     return (
         "config/config.yaml: devices: no results/<device>/<environment_id>/environment.jsonl for "
-        f"{', '.join(names)}; known: {', '.join(known) or 'none'}. {_TAKE}"
+        f"{', '.join(names)}; known: {', '.join(run_names) or 'none'}. {_TAKE}"
     )

@@ -2,14 +2,26 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
+from roofcal.core.language_models import LanguageModel
 from roofcal.core.records import Protocol
 from roofcal.core.timing_protocol import Timing
 
 Backend = Literal["cuda", "cpu"]
-Positive = Annotated[int, Field(strict=True, gt=0)]
-WorldSize = Annotated[int, Field(strict=True, ge=2)]
+Size = Literal["quick", "standard", "full"]
+Positive = Annotated[int, Field(strict=True, gt=0, le=1 << 53)]  # sizes are exact as floats
+Count = Annotated[int, Field(strict=True, gt=0, le=100_000)]
+Seed = Annotated[int, Field(strict=True, ge=0, lt=1 << 48)]
+NodeNames = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._,\[\]-]{0,999}$")]
+WorldSize = Annotated[int, Field(strict=True, ge=2, le=4096)]
 
 
 class _Model(BaseModel):
@@ -24,8 +36,8 @@ class LogUniform(_Model):
     that do not start on 32 bytes run up to 1.4 times slower, bf16 rows off 16 bytes 2 to 6 times
     """
 
-    count: Positive
-    seed: int
+    count: Count
+    seed: Seed
     low: Positive
     high: Positive
     multiple: Positive = 64
@@ -33,7 +45,7 @@ class LogUniform(_Model):
     unaligned_multiples: list[Positive] = [16]
     skinny_fraction: Annotated[float, Field(ge=0, le=1)] = 0.0
     skinny_max: Positive = 64
-    max_flops: Annotated[float, Field(gt=0)] = 1e15
+    max_flops: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1e15
 
 
 class Layers(_Model):
@@ -62,26 +74,35 @@ class Sweep(_Model):
     providers: list[str] | None = None
     world_sizes: Annotated[list[WorldSize], Field(min_length=1)] | None = None
 
+    @field_validator("csv")
+    @classmethod
+    def _plain_file_name(cls, value: str | None) -> str | None:
+        return _without_braces(value)
+
     @model_validator(mode="after")
     def _one_generator(self) -> "Sweep":
         names = ("cubes", "shapes", "grid", "log_uniform", "layers", "csv")
-        given = [name for name in names if getattr(self, name) is not None]
-        if len(given) != 1:
+        generators = [name for name in names if getattr(self, name) is not None]
+        if len(generators) != 1:
             raise ValueError(
-                f"a sweep needs exactly one of {', '.join(names)}; got {given or 'none'}"
+                f"a sweep needs exactly one of {', '.join(names)}; got {generators or 'none'}"
             )
-        if getattr(self, given[0]) in ([], {}):
-            raise ValueError(f"'{given[0]}' is empty: an empty sweep measures nothing")
+        if getattr(self, generators[0]) in ([], {}):
+            raise ValueError(f"'{generators[0]}' is empty: an empty sweep measures nothing")
         return self
 
 
 class Sentinel(_Model):
-    """A point repeated through the session to see drift: once per `every` groups of contenders."""
+    """A point measured at start, middle and end of every session: what drifts, shows there.
+
+    world_size: number of devices that share it, for ops that run on several.
+    """
 
     provider: str
     recipe: str
     shape: dict[str, Positive]
-    every: Positive = 20
+    world_size: Annotated[int, Field(strict=True, ge=1, le=4096)] = 1
+    protocol: Protocol = Protocol()
 
 
 class SweepFile(_Model):
@@ -94,8 +115,22 @@ class SweepFile(_Model):
     recipes: dict[str, dict[str, Any]] = {}
     contenders: dict[Backend, dict[str, list[str]]]
     sweeps: dict[str, Sweep]
-    studies: dict[Literal["quick", "standard", "full"], dict[Backend, list[str]]]
-    sentinel: dict[Backend, Sentinel] = {}
+    studies: dict[Size, dict[Backend, list[str]]]
+    sentinel: dict[Backend, list[Sentinel]] = {}
+
+
+class OpSlice(_Model):
+    """All that the configuration says of which points of one op are measured on one backend.
+
+    It is the parameter of a rule, as JSON, so that Snakemake plans again when any of it changes.
+    """
+
+    op: str
+    seed: Seed
+    contenders: dict[str, list[str]]
+    sweeps: dict[str, Sweep]
+    models: dict[str, LanguageModel] = {}
+    sentinel: list[Sentinel] = []
 
 
 class Publishing(_Model):
@@ -112,18 +147,67 @@ class Publishing(_Model):
 class StudyFile(_Model):
     """config/config.yaml: the study.
 
-    gpus_per_node  GPUs that a measuring job asks for at most, where points share several
+    study          size of the study: how many points it measures; minutes, half an hour, hours
+    devices        "auto": those of this machine; on a cluster a list of `<device>/<environment_id>`
+    gpus_per_node  most GPUs that a measuring job asks for, where points share several
+    measuring_cores  processor cores that a job takes for each GPU it measures; derived files are
+                   made on the others meanwhile. Measuring a CPU takes all of them
+    measuring_memory_mb  memory that a job asks a cluster for, for each GPU it measures, in MB
+    derive_in_jobs true: on a cluster, what follows from measurements is made in jobs too, so that
+                   the login node is quiet; false: beside Snakemake
+    fleet_nodes    nodes of a cluster that `snakemake fleet` measures, a job each: names, or SLURM's
+                   way to write many, as n[01-16]; none: this machine
+    published      true: the report shows publications as they were frozen; "again": all that
+                   follows from their records is derived anew, in minutes; false: they are left out
+    seed           seed of the operands' values and of the order of the points
+    ops            ops that are measured; without it, each with a file in `config/sweeps/`
+    shapes_csv     CSV file with the columns `m,n,k`: shapes of your own, added to op `gemm`
+    timing         how long a point is timed, for each backend; the table below has its keys
+    timing_of_study  keys of `timing` that a size of the study has otherwise, on every backend
+    publish        what `publish` lets pass: `largest_error`, and `per_op` for ops with their own
     """
 
-    study: Literal["quick", "standard", "full"] = "quick"
+    study: Size = "quick"
     devices: Literal["auto"] | list[str] = "auto"
     gpus_per_node: Positive = 8
-    published: bool = True
-    seed: int = 0
+    measuring_cores: Positive = 4
+    measuring_memory_mb: Positive = 32_000
+    derive_in_jobs: bool = False
+    fleet_nodes: list[NodeNames] = []
+    published: bool | Literal["again"] = True
+    seed: Seed = 0
     ops: list[str] | None = None
     shapes_csv: str | None = None
     timing: dict[Backend, Timing] = {"cuda": Timing(), "cpu": Timing()}
+    timing_of_study: dict[Size, dict[str, int | float]] = {}
     publish: Publishing = Publishing()
+
+    @model_validator(mode="after")
+    def _timing_of_every_size(self) -> "StudyFile":
+        for size in self.timing_of_study:
+            for backend in self.timing:
+                try:
+                    self.timing_on(backend, size)
+                except ValidationError as error:
+                    first = error.errors()[0]
+                    key = ".".join(map(str, first["loc"]))
+                    raise ValueError(f"timing_of_study.{size}.{key}: {first['msg']}") from None
+        return self
+
+    def timing_on(self, backend: Backend, size: Size) -> Timing:
+        """The timing protocol of a backend in a study of a size."""
+        changed = self.timing_of_study.get(size, {})
+        return Timing.model_validate(self.timing[backend].model_dump() | changed)
+
+    @field_validator("shapes_csv")
+    @classmethod
+    def _plain_file_name(cls, value: str | None) -> str | None:
+        return _without_braces(value)
+
+    @field_validator("fleet_nodes", mode="before")
+    @classmethod
+    def _list_of_nodes(cls, value: object) -> object:
+        return [value] if isinstance(value, str) else value
 
     @field_validator("devices", mode="before")
     @classmethod
@@ -131,3 +215,10 @@ class StudyFile(_Model):
         if isinstance(value, str) and value != "auto":
             raise ValueError(f'give "auto" or a list: ["{value}"]')
         return value
+
+
+def _without_braces(path: str | None) -> str | None:
+    """A path; raises ValueError for one that Snakemake would take for a pattern."""
+    if path is not None and ("{" in path or "}" in path):
+        raise ValueError("Snakemake takes braces for wildcards; rename the file")
+    return path

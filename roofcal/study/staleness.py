@@ -1,8 +1,8 @@
 """Which source files decide the output of a stage, and a hash of what they say.
 
-The rules take these files as inputs, so that editing one kernel measures one op again. They are
-found by following `import` statements in the text: importing torch to ask would cost seconds in
-every parse of the Snakefile.
+The rules take lists of their hashes as inputs, so that editing one kernel measures one op again.
+The files are found by following `import` statements in the text: importing torch to ask would cost
+seconds in every parse of the Snakefile.
 """
 
 import ast
@@ -12,7 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from roofcal.core.paths import CHECKOUT
+from roofcal.core.files import write_bytes
+from roofcal.core.paths import CHECKOUT, RESULTS
 from roofcal.ops import BY_NAME, FOLDERS
 
 ROOT: Final = CHECKOUT
@@ -53,7 +54,9 @@ NOT_DECIDING: Final = {
     "roofcal/core/paths.py": "says where files lie, not what is measured",
     "roofcal/study/discover.py": "what it finds is the environment, a file of its own",
     "roofcal/core/devices.py": "datasheets are joined after measuring",
-    "roofcal/core/regimes.py": "groups points in the report",
+    "roofcal/measure/compile_pool.py": "compiles ahead what the timing process would compile",
+    "roofcal/measure/compile_worker.py": "as compile_pool.py",
+    "roofcal/ops/regimes.py": "groups points in the report",
     "roofcal/study/staleness.py": "decides when to measure, not what is measured",
 }
 
@@ -113,6 +116,30 @@ def code_hash(paths: Iterable[Path]) -> str:
     return digest.hexdigest()
 
 
+def source_lists(ops: Collection[str], folder: Path = RESULTS / "sources") -> dict[str, str]:
+    """Stage -> path of a file with the SHA-256 of its sources, as `sha256sum` prints them.
+
+    Stages are plan_<op> and measure_<op> of every op, and those of OP_PARTS. One file stands for
+    hundreds of inputs of a rule. It is written only where its content changed, so that its date
+    says when a source last did, whatever a git checkout does to theirs. Raises as measure_sources.
+    """
+    sources = {f"plan_{op}": plan_sources(op) for op in ops}
+    sources |= {f"measure_{op}": measure_sources(op) for op in ops}
+    sources |= {stage: stage_sources(stage) for stage in OP_PARTS}
+    files = {stage: folder / f"{stage}.sha256" for stage in sources}
+    for stage, file in files.items():
+        lines = [f"{_digest(ROOT / path)}  {path.as_posix()}\n" for path in sources[stage]]
+        content = "".join(lines).encode()
+        if not (file.is_file() and file.read_bytes() == content):
+            write_bytes(file, content)
+    return {stage: str(file) for stage, file in files.items()}
+
+
+@cache
+def _digest(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
 def _stage_files(stage: str) -> list[Path]:
     """The stage's modules, every file below its packages, and its data files."""
     roots = [ROOT / "roofcal" / name for name in STAGES[stage]]
@@ -138,15 +165,15 @@ def _is_source(file: Path) -> bool:
 def _closure(roots: Iterable[Path], skip: Collection[str]) -> tuple[Path, ...]:
     """`roots` and all they import from this checkout, except through the files of `skip`."""
     skipped = {ROOT / name for name in skip}
-    queue, found = list(roots), set[Path]()
+    queue, closure = list(roots), set[Path]()
     while queue:
         file = queue.pop()
-        if file in found or file in skipped:
+        if file in closure or file in skipped:
             continue
-        found.add(file)
+        closure.add(file)
         if file.suffix == ".py":
-            queue += [path for name in _imported_names(file) for path in _module_files(name)]
-    return tuple(sorted(file.relative_to(ROOT) for file in found))
+            queue += [path for name in _imported_names(file) for path in _module_files(name, ROOT)]
+    return tuple(sorted(file.relative_to(ROOT) for file in closure))
 
 
 @cache
@@ -174,14 +201,15 @@ def _parsed(file: Path) -> ast.Module:
         raise SourcesError(f"{where}: {error.msg}; nothing runs before it is mended") from None
 
 
-def _module_files(name: str) -> list[Path]:
-    """Files of this checkout that importing a dotted name runs: its packages and the module."""
+@cache
+def _module_files(name: str, root: Path) -> tuple[Path, ...]:
+    """Files of a checkout that importing a dotted name runs: its packages and the module."""
     parts = name.split(".")
     if parts[0] not in _PACKAGES:
-        return []
-    bases = [ROOT.joinpath(*parts[:end]) for end in range(1, len(parts) + 1)]
+        return ()
+    bases = [root.joinpath(*parts[:end]) for end in range(1, len(parts) + 1)]
     files = [file for base in bases for file in (base / "__init__.py", base.with_suffix(".py"))]
-    return [file for file in files if file.is_file()]
+    return tuple(file for file in files if file.is_file())
 
 
 def _meaning(file: Path) -> bytes:

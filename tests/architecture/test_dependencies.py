@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 import pytest
@@ -13,12 +14,23 @@ from tests.paths import ROOT
 
 PYPROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 PROJECT = tomllib.loads(PYPROJECT)["project"]
-RUNTIME = [Requirement(line) for line in PROJECT["dependencies"]]
+ANSWERING = [Requirement(line) for line in PROJECT["dependencies"]]
+STUDY = [
+    Requirement(line)
+    for extra in ("measure", "report", "symbolic")
+    for line in PROJECT["optional-dependencies"][extra]
+]
+RUNTIME = ANSWERING + STUDY
 DEV = [Requirement(line) for line in PROJECT["optional-dependencies"]["dev"]]
 # Optional: providers that refuse with the way out where the package is missing.
 PEERS = [Requirement(line) for line in PROJECT["optional-dependencies"]["peers"]]
 
-IMPORT_NAMES = {"pyyaml": "yaml", "nvidia-ml-py": "pynvml", "pytest-xdist": "xdist"}
+IMPORT_NAMES = {
+    "pyyaml": "yaml",
+    "nvidia-ml-py": "pynvml",
+    "pytest-xdist": "xdist",
+    "vl-convert-python": "vl_convert",
+}
 
 # Distributions that no module of ours imports: the file that runs them.
 TOOLS = {
@@ -29,6 +41,8 @@ TOOLS = {
     "import-linter": "pyproject.toml",
     "pytest-xdist": "Makefile",
     "tabulate": "roofcal/export/tables.py",
+    "hatchling": "pyproject.toml",
+    "ipykernel": "tools/run_notebooks.py",
 }
 # How the file of TOOLS spells it, where that is not the name of the distribution.
 SPELLED = {
@@ -53,7 +67,9 @@ def import_name(requirement: Requirement) -> str:
     return IMPORT_NAMES.get(key(requirement.name), key(requirement.name).replace("-", "_"))
 
 
+@cache
 def third_party(*folders: str) -> set[str]:
+    """Packages imported below the folders; walking every syntax tree takes two seconds."""
     return {name for module in modules(*folders) for name in module.third_party()}
 
 
@@ -78,7 +94,7 @@ def test_every_dependency_is_used(requirement: Requirement) -> None:
         text = (ROOT / TOOLS[name]).read_text(encoding="utf-8")
         assert SPELLED.get(name, name) in text
     else:
-        folders = ("roofcal", "kernels") if requirement not in DEV else ("tests",)
+        folders = ("roofcal", "kernels") if requirement not in DEV else ("tests", "tools")
         assert import_name(requirement) in third_party(*folders), f"{name} is imported nowhere"
 
 
@@ -134,3 +150,13 @@ def test_the_cpu_pin_cannot_fetch_the_cuda_build_of_pypi() -> None:
 def test_the_kernels_of_pypi_do_not_shadow_ours() -> None:
     with pytest.raises(PackageNotFoundError):
         version("kernels")
+
+
+def test_the_site_is_built_from_pinned_packages() -> None:
+    pinned = pins("requirements/docs.txt")
+    configuration = (ROOT / "docs/conf.py").read_text("utf-8")
+    for line in PROJECT["optional-dependencies"]["docs"]:
+        requirement = Requirement(line)
+        assert pinned[key(requirement.name)] in requirement.specifier, line
+        assert key(requirement.name).replace("-", "_") in configuration, f"{line} is not used"
+    assert pinned.keys().isdisjoint(pins("requirements/lock.txt"))

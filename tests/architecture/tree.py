@@ -4,7 +4,7 @@ import ast
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 from tests.paths import ROOT
@@ -51,7 +51,8 @@ class Module:
         return tops - sys.stdlib_module_names - set(OWN_PACKAGES)
 
 
-def modules(*folders: str) -> list[Module]:
+@cache  # parsing the checkout takes two seconds
+def modules(*folders: str) -> tuple[Module, ...]:
     """All modules below the folders of the checkout, sorted by path."""
     paths = (path for folder in folders for path in (ROOT / folder).rglob("*.py"))
-    return [Module(path.relative_to(ROOT)) for path in sorted(paths)]
+    return tuple(Module(path.relative_to(ROOT)) for path in sorted(paths))

@@ -1,7 +1,7 @@
 """Compile kernels for one architecture without a GPU, and print what the compiler made of them.
 
 Run as a process of its own, because a failing LLVM pass aborts the process:
-    python -m tests.kernels.compile_ahead ARCHITECTURE fast|slow|CASE ...
+    python -m tests.kernels.compile_ahead ARCHITECTURE CASE ...
 One line of JSON per case, as soon as it is compiled.
 """
 
@@ -22,6 +22,7 @@ from kernels.common.architecture import Architecture
 from tests.kernels.compile_case import Case
 from tests.kernels.compile_cases import CASES
 
+NVIDIA_TOOLS = Path(triton.__file__).parent / "backends/nvidia/bin"
 MATRIX_INSTRUCTIONS = ("wgmma.mma_async", "tcgen05.mma", "mma.sync", "v_mfma")
 
 
@@ -46,7 +47,7 @@ def compile_case(case: Case, architecture: Architecture) -> dict[str, Any]:
         report = _amd_report(assembly)
     else:
         assembly = compiled.asm["ptx"]
-        report = _nvidia_report(assembly, architecture)
+        report = _nvidia_report(assembly, compiled.asm["cubin"], architecture)
     return {
         "shared_bytes": int(compiled.metadata.shared),
         "matrix": [word for word in MATRIX_INSTRUCTIONS if word in assembly],
@@ -68,36 +69,43 @@ def _amd_report(assembly: str) -> dict[str, int]:
     return {"spills": int(spills.group(1)), "wide_accesses": wide}
 
 
-def _nvidia_report(ptx: str, architecture: int) -> dict[str, int]:
-    folder = Path(triton.__file__).parent / "backends/nvidia/bin"
-    ptxas = folder / ("ptxas-blackwell" if architecture >= 100 else "ptxas")
+def _nvidia_report(ptx: str, cubin: bytes, architecture: int) -> dict[str, int]:
+    usage = _output_of("cuobjdump", "-res-usage", content=cubin)
+    numbers = re.search(r"REG:(\d+) STACK:(\d+)", usage)
+    assert numbers is not None, f"cuobjdump states no usage: {usage}"
+    registers, stack = map(int, numbers.groups())
+    wide = len(re.findall(r"(?:ld|st)\.global\S*\.v4", ptx))
+    # Spilled registers lie on the stack. Where there is one, ptxas says what it is for; to ask it
+    # about every kernel would compile each of them twice.
+    spills = _spilled_bytes(ptx, architecture) if stack else 0
+    return {"spills": spills, "registers": registers, "wide_accesses": wide}
+
+
+def _spilled_bytes(ptx: str, architecture: int) -> int:
     target = re.search(r"\.target\s+(\S+)", ptx)
     assert target is not None, "the PTX names no target"
-    with tempfile.TemporaryDirectory() as place:
-        source = Path(place) / "kernel.ptx"
-        source.write_text(ptx)
-        gpu = f"--gpu-name={target.group(1)}"
-        command = [str(ptxas), "-v", gpu, str(source), "-o", "/dev/null"]
-        output = subprocess.run(command, capture_output=True, text=True, check=True).stderr
-    spills = re.search(r"(\d+) bytes spill stores, (\d+) bytes spill loads", output)
-    assert spills is not None, f"ptxas states no spills: {output}"
-    registers = re.search(r"Used (\d+) registers", output)
-    assert registers is not None, f"ptxas states no registers: {output}"
-    wide = len(re.findall(r"(?:ld|st)\.global\S*\.v4", ptx))
-    return {
-        "spills": int(spills.group(1)) + int(spills.group(2)),
-        "registers": int(registers.group(1)),
-        "wide_accesses": wide,
-    }
+    ptxas = "ptxas-blackwell" if architecture >= 100 else "ptxas"
+    options = ("-v", f"--gpu-name={target.group(1)}", "-o", "/dev/null")
+    log = _output_of(ptxas, *options, content=ptx.encode())
+    spills = re.search(r"(\d+) bytes spill stores, (\d+) bytes spill loads", log)
+    assert spills is not None, f"ptxas states no spills: {log}"
+    return int(spills.group(1)) + int(spills.group(2))
 
 
-def main(name: str, which: list[str]) -> None:
+def _output_of(tool: str, *options: str, content: bytes) -> str:
+    """What a tool of NVIDIA's, of those that come with Triton, says of a file."""
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(content)
+        file.flush()
+        command = [str(NVIDIA_TOOLS / tool), *options, file.name]
+        run = subprocess.run(command, capture_output=True, text=True, check=True)
+    return run.stdout + run.stderr
+
+
+def main(name: str, cases: list[str]) -> None:
     """Print {"case", ...} per line; a case that does not compile has "error" instead."""
     architecture = name if name.startswith("gfx") else int(name)
-    if which in (["fast"], ["slow"]):
-        cases = {name: case for name, case in CASES.items() if architecture in case.architectures}
-        which = [name for name, case in cases.items() if case.slow == (which == ["slow"])]
-    for case in which:
+    for case in cases:
         try:
             report = compile_case(CASES[case], architecture)
         except Exception as error:  # noqa: BLE001 (Triton, LLVM and ptxas share no base; reported)

@@ -30,7 +30,6 @@ class Case:
     num_stages     of loads in flight in a loop; None: Triton's default
     matrix         whether it must use a matrix unit: not (""), "any" or the "fastest"
     odd            sizes that are no multiples of 16, as far as the compiler knows
-    slow           one of so many that they compile for minutes
     """
 
     kernel: Any
@@ -44,4 +43,3 @@ class Case:
     num_stages: int | None = None
     matrix: Literal["", "any", "fastest"] = ""
     odd: tuple[str, ...] = ()
-    slow: bool = False

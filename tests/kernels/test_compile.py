@@ -4,7 +4,10 @@ import json
 import os
 import subprocess
 import sys
-from functools import cache
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +19,9 @@ from kernels.common.architecture import (
     WITHOUT_TENSOR_MEMORY_UNIT,
     Architecture,
 )
+from tests.exhaustive import thinned
 from tests.kernels.compile_cases import CASES
+from tests.made_once import make_once
 from tests.paths import ROOT
 
 # Of Hopper and Blackwell the ones for whole warpgroups: mma.sync would run at half their rate.
@@ -26,29 +31,69 @@ FASTEST_INSTRUCTION: dict[Architecture, str] = {
     100: "tcgen05.mma",
     **dict.fromkeys(("gfx942", "gfx950"), "v_mfma"),
 }
-POINTS = [
-    pytest.param(architecture, name, marks=pytest.mark.slow if case.slow else ())
-    for architecture in ARCHITECTURES
-    for name, case in CASES.items()
-    if architecture in case.architectures
-]
+Reports = dict[str, dict[str, Any]]  # of each case; those behind one that crashes are missing
+Point = tuple[Architecture, str]
+LACKING: tuple[Point, ...] = (
+    *((arch, "cast-bf16-e4m3") for arch in WITHOUT_E4M3),
+    *((arch, "gemm_fast_128x128x64_axiswise") for arch in WITHOUT_E4M3),
+    *((arch, "gemm_hopper_slow_axiswise") for arch in (89, 100, 120)),
+    *((arch, "hopper_transpose_4-bf16-e5m2") for arch in WITHOUT_TENSOR_MEMORY_UNIT),
+)
 
 
-@cache
-def compiled(architecture: Architecture, *which: str) -> tuple[dict[str, dict[str, Any]], str]:
-    """(report of each case, what the compiler said); cases after a crash are missing."""
+def points() -> Iterator[Any]:
+    """Every case on its architectures; `make test` compiles one in 16 of each kernel.
+
+    On each architecture another one: a kernel may have a hundred cases, of half a second each.
+    """
+    for number, architecture in enumerate(ARCHITECTURES):
+        cases_of_kernels: dict[tuple[str, bool], list[Point]] = defaultdict(list)
+        for name, case in CASES.items():
+            if architecture in case.architectures:
+                kernel = (case.kernel.__name__, case.gluon)
+                cases_of_kernels[kernel].append((architecture, name))
+        for cases in cases_of_kernels.values():
+            first = number % len(cases)
+            yield from thinned(cases[first:] + cases[:first], every=16)
+
+
+@pytest.fixture(scope="session")
+def compiled(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[Architecture], tuple[Reports, str]]:
+    """Compiles the selected cases of an architecture in one process; (reports, what it said)."""
+    items = [item for item in request.session.items if item.path == Path(__file__)]
+    selected = [item.callspec.params for item in items if isinstance(item, pytest.Function)]
     environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
-    command = [sys.executable, "-m", "tests.kernels.compile_ahead", str(architecture), *which]
-    run = subprocess.run(
-        command, capture_output=True, text=True, cwd=ROOT, env=environment, check=False
-    )
-    reports = [json.loads(line) for line in run.stdout.splitlines()]
-    return {report["case"]: report for report in reports}, run.stderr[-2000:]
+
+    def compile_cases(architecture: Architecture, folder: Path) -> None:
+        # Cases that must not compile stand last: should one of them crash, it crashes no other.
+        cases = sorted(
+            (str(point["case"]) for point in selected if point["architecture"] == architecture),
+            key=lambda case: (architecture, case) in LACKING,
+        )
+        command = [sys.executable, "-m", "tests.kernels.compile_ahead", str(architecture), *cases]
+        with (folder / "reports").open("w") as reports, (folder / "errors").open("w") as errors:
+            subprocess.run(
+                command, stdout=reports, stderr=errors, cwd=ROOT, env=environment, check=False
+            )
+
+    @cache
+    def of(architecture: Architecture) -> tuple[Reports, str]:
+        make = partial(compile_cases, architecture)
+        folder = make_once(tmp_path_factory, f"compiled-{architecture}", make)
+        lines = (folder / "reports").read_text().splitlines()
+        reports = {report["case"]: report for report in map(json.loads, lines)}
+        return reports, (folder / "errors").read_text()[-2000:]
+
+    return of
 
 
-@pytest.mark.parametrize(("architecture", "case"), POINTS)
-def test_it_fits_and_does_not_spill(architecture: Architecture, case: str) -> None:
-    reports, errors = compiled(architecture, "slow" if CASES[case].slow else "fast")
+@pytest.mark.parametrize(("architecture", "case"), list(points()))
+def test_it_fits_and_does_not_spill(
+    compiled: Callable[[Architecture], tuple[Reports, str]], architecture: Architecture, case: str
+) -> None:
+    reports, errors = compiled(architecture)
     assert case in reports, (
         f"{case} on {architecture} crashed the compiler, or one before it: {errors}"
     )
@@ -65,17 +110,9 @@ def test_it_fits_and_does_not_spill(architecture: Architecture, case: str) -> No
         assert report["wide_accesses"] > 0, "it must move 16 bytes per thread and access"
 
 
-@pytest.mark.parametrize(
-    ("architecture", "case"),
-    [
-        *((arch, "cast-bf16-e4m3") for arch in WITHOUT_E4M3),
-        *((arch, "gemm_fast_128x128x64_axiswise") for arch in WITHOUT_E4M3),
-        *((arch, "gemm_hopper_slow_axiswise") for arch in (89, 100, 120)),
-        *((arch, "hopper_transpose_4-bf16-e5m2") for arch in WITHOUT_TENSOR_MEMORY_UNIT),
-    ],
-)
+@pytest.mark.parametrize(("architecture", "case"), LACKING)
 def test_what_an_architecture_is_said_to_lack_does_not_compile(
-    architecture: Architecture, case: str
+    compiled: Callable[[Architecture], tuple[Reports, str]], architecture: Architecture, case: str
 ) -> None:
-    reports, errors = compiled(architecture, case)
+    reports, errors = compiled(architecture)
     assert "error" in reports.get(case, {"error": errors})

@@ -32,11 +32,11 @@ def split_product(x: torch.Tensor) -> torch.Tensor:
 
 OUTPUTS: dict[str, Callable[[torch.Tensor], Any]] = {
     "tensorwise": tensorwise,
-    "tensorwise of many": lambda x: tensorwise(x.repeat(64, 8)),
+    "tensorwise of many": lambda x: tensorwise(x.repeat(8, 2)),
     "rowwise": rowwise_dim0,
     "columns": columns.rowwise_dim1,
     "both": columns.rowwise_both,
-    "columns of many": lambda x: columns.rowwise_dim1(x.repeat(130, 1)),
+    "columns of many": lambda x: columns.rowwise_dim1(x[:, :48].repeat(130, 1)),
     "strips": blocks.blockwise_1x128,
     "strips down": blocks.blockwise_1x128_dim1,
     "squares": blocks.blockwise_128x128,

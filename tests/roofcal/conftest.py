@@ -1,10 +1,12 @@
-"""A small checkout to run commands in."""
+"""A small checkout to run commands in, and the browser that looks at pages."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from roofcal.core.jsonl import write_records
+from tests.browser import Browser, browser
 from tests.paths import ROOT
 from tests.roofcal.models.runs import calibration
 
@@ -17,3 +19,21 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write_records(folder / "calibration.jsonl", [calibration()])
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """One browser for all tests of pages."""
+    with browser() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def axe() -> str:
+    """The source of axe-core, which a package of the dev extra carries."""
+    try:
+        import axe_core_python
+    except ImportError:
+        pytest.skip("axe-core-python is not installed: `make test` installs it")
+    file = Path(str(axe_core_python.__file__)).with_name("axe.min.js")
+    return file.read_text(encoding="utf-8")

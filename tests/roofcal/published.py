@@ -11,9 +11,7 @@ from roofcal.publish.freeze import publish
 from tests.paths import ROOT
 from tests.roofcal.calibrate.probe_runs import ENVIRONMENT, write_run
 
-DESCRIPTIONS = Descriptions(
-    spec=None, devices=ROOT / "config/devices", models=ROOT / "config/models"
-)
+DESCRIPTIONS = Descriptions(devices=ROOT / "config/devices", models=ROOT / "config/models")
 
 
 def publish_made_up(folder: Path, *, curves: bool = False) -> Path:

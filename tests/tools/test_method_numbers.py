@@ -1,22 +1,33 @@
-"""The measured numbers in docs/method.md are those of the published tables."""
+"""The measured numbers of README.md, its figure and docs/method.md are those of the tables."""
 
 import re
+from pathlib import Path
 
 import pytest
 
-from tools.method_numbers import PAGE, measured_numbers, tables_of_publication, with_numbers
+from tools.method_numbers import PAGES, measured_numbers, tables_of_publication, with_numbers
 
 NUMBERS = measured_numbers(tables_of_publication())
+TEXTS = {page: page.read_text(encoding="utf-8") for page in PAGES}
 
 
-def test_the_page_shows_the_numbers_of_the_published_tables() -> None:
-    page = PAGE.read_text(encoding="utf-8")
-    assert page == with_numbers(page, NUMBERS), "run: python tools/method_numbers.py"
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.name))
+def test_a_page_shows_the_numbers_of_the_published_tables(page: Path) -> None:
+    fresh = with_numbers(TEXTS[page], NUMBERS)
+    assert TEXTS[page] == fresh, "run: python tools/method_numbers.py"
 
 
-def test_every_number_has_a_place_in_the_page() -> None:
-    page = PAGE.read_text(encoding="utf-8")
-    assert sorted(re.findall(r"<!-- (\w+) -->", page)) == sorted(NUMBERS)
+def test_every_number_has_a_place_in_a_page() -> None:
+    places = re.findall(r"<!-- (\w+) -->", "".join(TEXTS.values()))
+    assert sorted(places) == sorted(NUMBERS)
+
+
+@pytest.mark.parametrize("palette", ["light", "dark"])
+def test_the_figure_of_errors_shows_the_numbers_of_the_published_tables(palette: str) -> None:
+    figure = (PAGES[0].parent / f"docs/pictures/errors_{palette}.svg").read_text("utf-8")
+    for model in ("datasheet", "torchao", "calibrated"):
+        number = NUMBERS[f"error_{model}"]
+        assert f"{number} off" in figure, "run: python tools/write_pictures.py"
 
 
 def test_a_stale_number_is_replaced_and_prose_is_kept() -> None:
@@ -27,3 +38,10 @@ def test_a_stale_number_is_replaced_and_prose_is_kept() -> None:
 def test_a_mark_without_a_number_is_an_error() -> None:
     with pytest.raises(KeyError, match="cold"):
         with_numbers("<!-- cold -->1<!-- / -->", {})
+
+
+def test_no_mark_begins_a_line_of_prose() -> None:
+    # Markdown takes such a line for a block of HTML, which ends the paragraph.
+    for page, text in TEXTS.items():
+        lines = re.findall(r"^<!-- \w+ -->.+$", text, re.MULTILINE)
+        assert lines == [], page

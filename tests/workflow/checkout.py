@@ -2,20 +2,26 @@
 
 import gzip
 import json
-import os
 import re
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from roofcal.core.manifest import write_manifest
+from roofcal.core.paths import DERIVED_TABLES
+from tests.forked import start_process
 from tests.paths import ROOT
+from tests.workflow.forked_snakemake import ENVIRONMENT, be_snakemake
 
 HERE = Path(__file__).resolve().parent
-_PARTS = ("Snakefile", "environment.yml", "workflow", "profiles", "kernels", "roofcal", "reports")
-_NO_CACHES = shutil.ignore_patterns("__pycache__", "published", ".*")
+_PARTS = ("environment.yml", "Snakefile", "workflow", "profiles", "kernels", "roofcal", "reports")
+_NOT_COPIED = shutil.ignore_patterns(
+    "published", ".*"
+)  # compiled modules are: a second less per run
 _JOB = re.compile(r"^(?:local)?(?:rule|checkpoint) (\w+):\n((?:    .*\n)*)", re.MULTILINE)
 
 CPU = {"device": "cpu-test", "vendor": "cpu", "torch": "2.13"}
@@ -24,18 +30,25 @@ GPU = {"device": "nvidia-test", "vendor": "nvidia", "torch": "2.13", "driver": "
 
 @dataclass(frozen=True)
 class Checkout:
-    """A folder with Snakefile, config and code, in which studies may be run and files edited."""
+    """A folder with the workflow, config and code, in which studies may be run and files edited."""
 
     folder: Path
 
     def snakemake(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run Snakemake here, with no environment activated; stderr is added to stdout."""
-        process = self.start(*arguments)
-        output, _ = process.communicate()
-        return subprocess.CompletedProcess(process.args, process.returncode, output)
+        """Run Snakemake here, with no environment activated; stderr is added to stdout.
+
+        The process is forked from one that has imported Snakemake, which halves a dry run's 2 s.
+        """
+        with tempfile.NamedTemporaryFile("r", suffix=".log") as log:
+            process = start_process(
+                be_snakemake, self.folder, arguments, ENVIRONMENT, log=Path(log.name)
+            )
+            process.join()
+            assert process.exitcode is not None
+            return subprocess.CompletedProcess(arguments, process.exitcode, log.read())
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
-        """Start Snakemake here and do not wait for it.
+        """Start `python -m snakemake` here and do not wait for it.
 
         It gets SIGINT even where this process ignores it, as jobs in the background of a shell do.
         """
@@ -43,7 +56,7 @@ class Checkout:
         process = subprocess.Popen(
             [sys.executable, "-m", "snakemake", "--nocolor", *arguments],
             cwd=self.folder,
-            env={"PATH": os.defpath, "HOME": os.environ.get("HOME", "/")},
+            env=ENVIRONMENT,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -65,7 +78,7 @@ class Checkout:
     def pending_with_folders(self, *arguments: str) -> dict[str, list[str]]:
         """The same, with the run folders {root}/{device}/{environment} each is to run for."""
         jobs: dict[str, list[str]] = {}
-        for rule, body in _JOB.findall(self.run("--dry-run", *arguments)):
+        for rule, body in _JOB.findall(self.run("--dry-run", "-p", *arguments)):
             wildcards = dict(re.findall(r"(\w+)=([^,\s]+)", _line(body, "wildcards")))
             name = f"{rule} {wildcards['op']}" if "op" in wildcards else rule
             folder = [wildcards[key] for key in ("root", "device", "environment") if wildcards]
@@ -96,14 +109,17 @@ class Checkout:
         return sorted(file.parent for file in self.folder.glob("results/*/*/environment.jsonl"))
 
     def publish(self, run: Path) -> Path:
-        """Freeze a run below reports/published, as `roofcal publish` does."""
+        """Freeze a run below reports/published, as `roofcal publish` does but for the report."""
         target = self.folder / "reports" / "published" / run.parent.name / run.name
         for kind in ("plan", "measurements"):
             (target / kind).mkdir(parents=True)
             for file in (run / kind).glob("*.jsonl"):
                 packed = gzip.compress(file.read_bytes(), mtime=0)
                 (target / kind / f"{file.name}.gz").write_bytes(packed)
-        shutil.copy2(run / "environment.jsonl", target)
+        shutil.copytree(run / "predictions", target / "predictions")
+        for name in ("environment.jsonl", "calibration.jsonl", *DERIVED_TABLES):
+            shutil.copy2(run / name, target)
+        write_manifest(target, None)
         return target
 
 
@@ -117,7 +133,7 @@ def copy_checkout(folder: Path) -> Checkout:
     for part in _PARTS:
         source, target = ROOT / part, folder / part
         if source.is_dir():
-            shutil.copytree(source, target, ignore=_NO_CACHES)
+            shutil.copytree(source, target, ignore=_NOT_COPIED)
         elif source.exists():
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, target)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.made_once import make_once
 from tests.workflow.checkout import Checkout, copy_checkout, with_stand_ins
 
 
@@ -16,9 +17,10 @@ def fresh(tmp_path: Path) -> Checkout:
 
 @pytest.fixture(scope="session")
 def _run_once(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
-    checkout = with_stand_ins(copy_checkout(tmp_path_factory.mktemp("study") / "checkout"))
-    checkout.run()
-    return checkout
+    def run_study(folder: Path) -> None:
+        with_stand_ins(copy_checkout(folder / "checkout")).run()
+
+    return Checkout(folder=make_once(tmp_path_factory, "study", run_study) / "checkout")
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from roofcal.core.records import (
     Prediction,
     Session,
 )
-from roofcal.study.plan import plan_op
+from roofcal.models.roofline import longest_part
 
 
 def main() -> int:
@@ -65,6 +65,8 @@ def _fail_if_told(a: Any) -> None:
 
 
 def plan(a: Any) -> None:
+    from roofcal.study.plan import plan_op  # the other jobs start faster without
+
     environment = read_records(Path(a.environment), Environment)[0]
     write_records(Path(a.out), plan_op(json.loads(a.slice), environment))
 
@@ -135,16 +137,7 @@ def predict(a: Any) -> None:
     read_records(Path(a.calibration), Calibration)
     others = [read_records(Path(file), Calibration)[0].environment_id for file in a.also]
     predictions = [
-        Prediction(
-            point_id=point.point_id,
-            model=model,
-            math_s=None,
-            dram_s=None,
-            link_s=None,
-            launch_s=None,
-            total_s=1.0,
-            bound_by="math",
-        )
+        longest_part(point, model, math_s=1.0, dram_s=0.5)
         for model in ("calibrated", *map(transferred_model, others))
         for point in read_records(_file(a.run, "plan", a.op), PlanPoint)
     ]
@@ -180,7 +173,11 @@ def report(a: Any) -> None:
         for file in sorted((Path(derived or run) / "predictions").glob("*.jsonl"))
         for prediction in read_records(file, Prediction)
     ]
-    write_bytes(Path(a.out), "\n".join(lines).encode())
-    write_bytes(Path(a.out).parent / "tables" / "points.csv", "\n".join(lines).encode())
+    for name in (
+        a.out,
+        Path(a.out).parent / "details.html",
+        Path(a.out).parent / "tables/points.csv",
+    ):
+        write_bytes(Path(name), "\n".join(lines).encode())
     svg = b'<svg xmlns="http://www.w3.org/2000/svg"/>'
     write_bytes(Path(a.figures) / "How_was_this_measured" / "cpu-test" / "session.gemm.svg", svg)

@@ -1,4 +1,4 @@
-"""Published and listed runs: replayed without a device, measured without looking for one."""
+"""Published and listed runs: shown without a device, measured without looking for one."""
 
 import shutil
 from pathlib import Path
@@ -23,14 +23,42 @@ def published(finished: Checkout) -> Path:
     return target
 
 
-def test_a_published_run_is_calibrated_and_predicted_anew_but_not_measured(
+AGAIN = ("--config", "published=again")
+
+
+def test_a_published_run_is_shown_as_it_was_frozen(finished: Checkout, published: Path) -> None:
+    before = {file: file.read_bytes() for file in published.rglob("*") if file.is_file()}
+
+    jobs = finished.pending_with_folders()
+    finished.run()
+
+    (here,) = finished.run_folders()
+    folders = {folder for name in jobs if name not in ("report", "all") for folder in jobs[name]}
+    assert folders == {f"results/{here.parent.name}/{here.name}"}
+    assert {f: f.read_bytes() for f in published.rglob("*") if f.is_file()} == before
+    assert f"reports/published/{published.parent.name}/{published.name} gemm" in finished.text(
+        "results/report/details.html"
+    )
+    assert "Nothing to be done" in finished.run()
+
+
+def test_an_edited_publication_is_named_and_left_out(finished: Checkout, published: Path) -> None:
+    (published / "llm.csv").write_text("model,recipe\nedited\n")
+
+    said = finished.run()
+
+    assert f"{published.relative_to(finished.folder)} is left out of the report" in said
+    assert published.name not in finished.text("results/report/details.html")
+
+
+def test_a_published_run_is_calibrated_and_predicted_anew_where_that_is_asked_for(
     finished: Checkout, published: Path
 ) -> None:
     before = {file: file.read_bytes() for file in published.rglob("*") if file.is_file()}
     replay = finished.folder / "results/replay" / published.parent.name / published.name
 
-    jobs = finished.pending_with_folders()
-    finished.run()
+    jobs = finished.pending_with_folders(*AGAIN)
+    finished.run(*AGAIN)
 
     replayed = {job for job, folders in jobs.items() if any("replay" in f for f in folders)}
     predictions = {"predict gemm", "predict cast"}
@@ -41,7 +69,7 @@ def test_a_published_run_is_calibrated_and_predicted_anew_but_not_measured(
     assert (replay / "learning.csv").is_file()
     assert (replay / "breakeven.csv").is_file()
     assert (replay / "llm.csv").is_file()
-    assert published.name in finished.text("results/report/report.html")
+    assert published.name in finished.text("results/report/details.html")
 
 
 def models(run: Path, op: str) -> set[str]:
@@ -73,21 +101,20 @@ def test_a_second_environment_of_a_device_is_predicted_with_the_calibration_of_t
 def test_a_published_environment_predicts_what_is_measured_here_and_the_other_way_round(
     finished: Checkout, published: Path
 ) -> None:
-    finished.run()
+    finished.run(*AGAIN)
 
     (here,) = finished.run_folders()
     replay = finished.folder / "results/replay" / published.parent.name / published.name
     assert models(here, "gemm") == {"calibrated", transferred_model(published.name)}
     assert models(replay, "gemm") == {"calibrated", transferred_model(here.name)}
-    assert "Nothing to be done" in finished.run()
+    assert "Nothing to be done" in finished.run(*AGAIN)
     jobs = finished.pending_with_folders("--config", "published=false")
     assert jobs["predict gemm"] == [f"results/{here.parent.name}/{here.name}"]
 
 
 def test_published_runs_can_be_left_out(finished: Checkout, published: Path) -> None:
-    jobs = finished.pending_with_folders("--config", "published=false")
-
-    assert not any("replay" in folder for folders in jobs.values() for folder in folders)
+    assert "reports/published" in finished.run("--dry-run", "-p")
+    assert "reports/published" not in finished.run("--dry-run", "-p", "--config", "published=false")
 
 
 def test_a_listed_device_is_measured_and_none_is_looked_for(fresh: Checkout) -> None:
@@ -103,10 +130,11 @@ def test_a_listed_device_is_measured_and_none_is_looked_for(fresh: Checkout) -> 
     write_records(fresh.folder / "results" / name / "environment.jsonl", [environment])
     fresh.write("roofcal/study/discover.py", "raise RuntimeError('looked for devices')\n")
 
-    said = fresh.run("--dry-run", "--config", f"devices=[{name}]")
+    said = fresh.run("--dry-run", "-p", "--cores", "16", "--config", f"devices=[{name}]")
 
     assert f"results/{name}/measurements/gemm.jsonl" in said
     assert "gpu=1" in said
+    assert "threads: 4" in said
 
 
 def test_two_devices_are_measured_one_after_the_other(fresh: Checkout) -> None:

@@ -20,7 +20,24 @@ def test_the_built_in_report_carries_the_page_and_the_figures(finished: Checkout
     assert value_of("categories", text)["How was this measured?"] == {"cpu-test": [FIGURE]}
     entry = value_of("results", text)[FIGURE]
     assert entry["labels"] == {"figure": "The device while it was measured (gemm)"}
-    assert "the time of the sentinel" in entry["caption"]
+    assert "the time of each sentinel" in entry["caption"]
+
+
+def test_the_log_of_the_report_keeps_answers_and_warnings(finished: Checkout) -> None:
+    signature = "def report(a: Any) -> None:\n"
+    writes = (
+        "    import os\n"
+        "    for descriptor in (1, 2, 1):\n"
+        "        os.write(descriptor, b'written to %d\\n' % descriptor)\n"
+        "        time.sleep(0.2)  # tee copies what stands in its pipe meanwhile\n"
+    )
+    finished.replace("roofcal/cli/main.py", signature, signature + writes)
+    log = finished.folder / "results/report/report.log"
+    log.write_text("of a run before\n")
+
+    finished.run("--allowed-rules", "report", "--force", "report")
+
+    assert sorted(log.read_text().splitlines()) == ["written to 1", "written to 1", "written to 2"]
 
 
 def value_of(name: str, page: str) -> Any:

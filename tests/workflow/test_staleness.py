@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -11,6 +13,8 @@ import pytest
 from roofcal.core.environments import transferred_model
 from roofcal.core.jsonl import read_records
 from roofcal.core.records import Measurement, PlanPoint
+from tests.paths import ROOT
+from tests.roofcal.report.pages import unpacked_text
 from tests.workflow.checkout import CPU, GPU, Checkout
 
 pytestmark = pytest.mark.slow
@@ -41,6 +45,29 @@ def test_a_fresh_checkout_plans_and_measures_every_op_and_ends_in_one_report(
     derived = {"calibrate", "learning", "predict gemm", "predict cast", "breakeven", "llm"}
     assert derived | {"report"} <= jobs
     assert "predict probe_math" not in jobs
+
+
+def test_a_dry_run_of_the_study_of_this_checkout_is_a_page_of_lines(fresh: Checkout) -> None:
+    shutil.rmtree(fresh.folder / "config")
+    shutil.copytree(ROOT / "config", fresh.folder / "config")
+
+    lines = fresh.run("--dry-run").splitlines()
+
+    assert len(lines) <= 60
+    assert max(map(len, lines)) < 120
+    assert "measure gemm on cpu-test (missing output files)" in lines
+    assert "the study is complete (input files updated by another job)" in lines
+
+
+def test_measurements_start_with_first_answers_then_probes(fresh: Checkout) -> None:
+    said = fresh.run()
+
+    measured_in_turn = re.findall(r"^measure (\w+) on", said, re.MULTILINE)
+    assert set(measured_in_turn[:2]) == {"gemm", "cast"}
+    assert set(measured_in_turn[2:]) == set(OPS) - {"gemm", "cast"}
+    assert "roofcal/core" not in said  # no list of sources
+    (log,) = (fresh.folder / ".snakemake/log").glob("*.log")
+    assert "input: results/cpu-test/" in log.read_text()
 
 
 def test_the_first_run_writes_every_file_of_the_layout(finished: Checkout) -> None:
@@ -136,7 +163,7 @@ def test_a_removed_sweep_point_disappears_from_every_output(finished: Checkout) 
     (gone,) = before - left
     for file in (run / "plan/gemm.jsonl", run / "predictions/gemm.jsonl"):
         assert gone not in file.read_text()
-    report = finished.text("results/report/report.html")
+    report = unpacked_text(finished.folder / "results/report/details.html")
     assert gone not in report
     assert all(point in report for point in left)
 
@@ -192,7 +219,7 @@ def test_a_new_environment_is_measured_beside_the_old_one(finished: Checkout) ->
         added = after[file].removeprefix(held) if file in predictions else b""
         assert after[file] == held + added
         assert (transferred_model(new.name).encode() in added) == (file in predictions)
-    report = finished.text("results/report/report.html")
+    report = finished.text("results/report/details.html")
     assert old.name in report
     assert new.name in report
 
@@ -245,20 +272,36 @@ def test_an_old_environment_that_was_interrupted_is_named_and_left_out(finished:
     assert "before cast was measured" in said
 
 
-def test_an_interrupted_study_goes_on_where_it_was_stopped(fresh: Checkout) -> None:
-    fresh.write("slow", "30")
-    process = fresh.start()
-    while not (fresh.folder / "asleep").exists():
+def stop_while_measuring(checkout: Checkout, signal_number: signal.Signals) -> None:
+    """Start the study, and send it and its jobs a signal once it measures."""
+    checkout.write("slow", "30")
+    process = checkout.start()
+    while not (checkout.folder / "asleep").exists():
         assert process.poll() is None, process.communicate()
         time.sleep(0.05)
-    os.killpg(process.pid, signal.SIGINT)  # what Ctrl-C does
+    os.killpg(process.pid, signal_number)
     said, _ = process.communicate()
     assert process.returncode != 0, said
-    (fresh.folder / "slow").unlink()
+    (checkout.folder / "slow").unlink()
+
+
+def test_an_interrupted_study_goes_on_where_it_was_stopped(fresh: Checkout) -> None:
+    stop_while_measuring(fresh, signal.SIGINT)  # what Ctrl-C does
 
     jobs = fresh.pending()
 
     assert measured(jobs) == set(OPS)
     assert planned(jobs) == set()
     fresh.run()
+    assert fresh.pending() == set()
+
+
+def test_a_study_goes_on_after_kill_9_and_a_dry_run_removes_no_locks(fresh: Checkout) -> None:
+    stop_while_measuring(fresh, signal.SIGKILL)
+    (fresh.folder / "measuring").unlink()  # the stand-in's own, which a killed one leaves
+
+    fresh.run("--dry-run")
+
+    assert any((fresh.folder / ".snakemake/locks").iterdir())
+    assert "removed the locks of a Snakemake that was killed" in fresh.run()
     assert fresh.pending() == set()

@@ -21,15 +21,9 @@ def test_the_linter_has_nothing_to_say(fresh: Checkout) -> None:
 
 
 def test_rules_are_formatted() -> None:
-    files = [str(ROOT / "Snakefile"), *map(str, RULES)]
-    command = [sys.executable, "-m", "snakefmt", "--check", *files]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-m", "snakefmt", "--check", "Snakefile", "workflow"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-
-
-def test_the_snakefile_has_at_most_40_lines_and_common_60() -> None:
-    assert len((ROOT / "Snakefile").read_text().splitlines()) <= 40
-    assert len((ROOT / "workflow/rules/common.smk").read_text().splitlines()) <= 60
 
 
 @pytest.mark.parametrize("rule", [file.stem for file in RULES if file.stem != "common"])
@@ -38,5 +32,6 @@ def test_a_rule_has_one_file_a_log_and_no_python_of_its_own(rule: str) -> None:
 
     assert re.findall(r"^rule (\w+):", text, re.MULTILINE) == [rule]
     assert "    log:" in text
+    assert "    message:" in text
     assert not re.search(r"^\s+(run|script|notebook|wrapper):", text, re.MULTILINE)
     assert not re.search(r"^(import|from|def) ", text, re.MULTILINE)

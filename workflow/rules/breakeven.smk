@@ -2,7 +2,7 @@
 rule breakeven:
     input:
         calibration="{root}/{device}/{environment}/calibration.jsonl",
-        sources=DONE_BY["predict"],
+        sources=SOURCES["predict"],
     output:
         "{root}/{device}/{environment}/breakeven.csv",
     log:
@@ -11,6 +11,8 @@ rule breakeven:
         "../../environment.yml"
     params:
         run=lambda w: run_of(w).folder,
+    message:
+        "break-even points of {wildcards.device}"
     shell:
         "python -m roofcal breakeven --run {params.run:q} --calibration {input.calibration:q}"
         " --out {output:q} > {log:q} 2>&1"

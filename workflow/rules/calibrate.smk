@@ -5,7 +5,7 @@ rule calibrate:
         plans=lambda w: run_of(w).plans(run_of(w).probes),
         measurements=lambda w: run_of(w).measurements(run_of(w).probes),
         datasheet=lambda w: run_of(w).datasheet(),
-        sources=DONE_BY["calibrate"],
+        sources=SOURCES["calibrate"],
     output:
         "{root}/{device}/{environment}/calibration.jsonl",
     log:
@@ -14,5 +14,7 @@ rule calibrate:
         "../../environment.yml"
     params:
         run=lambda w: run_of(w).folder,
+    message:
+        "calibrate {wildcards.device} from its probes"
     shell:
         "python -m roofcal calibrate --run {params.run:q} --out {output:q} > {log:q} 2>&1"

@@ -5,38 +5,42 @@ import re
 import sys
 from pathlib import Path
 
-from roofcal.core.paths import CONFIG, RESULTS
+from roofcal.core.paths import CHECKOUT, CONFIG
 from roofcal.report.figure_captions import all_captions, figure_title
+from roofcal.study.announcement import study_notes
 from roofcal.study.config import load_study
-from roofcal.study.runs import (
-    interrupted_runs,
-    other_calibrations,
-    study_runs,
-    with_run_before,
-)
-from roofcal.study.staleness import measure_sources, plan_sources, stage_sources
+from roofcal.study.console import print_job_lines
+from roofcal.study.fleet import fleet_nodes
+from roofcal.study.runs import other_calibrations, study_runs, with_run_before
+from roofcal.study.staleness import source_lists
 
-# `python` in a rule is the one Snakemake runs on, whether or not its environment is activated.
+# `python` in a rule is the one Snakemake runs on, whether or not its environment is activated, and
+# finds roofcal from any folder.
 HERE = str(Path(sys.executable).parent)
-os.environ.update(PATH=os.pathsep.join([HERE, *os.get_exec_path()]))
+MODULES = filter(None, [str(CHECKOUT), os.getenv("PYTHONPATH")])
+os.environ.update(
+    PATH=os.pathsep.join([HERE, *os.get_exec_path()]),
+    PYTHONPATH=os.pathsep.join(MODULES),
+)
 
 # All that can fail is done here: Snakemake takes an error in an input function to mean that the
 # file has no rule, and would call a stale one up to date.
 try:
     STUDY = load_study(CONFIG, config)
     RUNS = {str(run.derived): run for run in study_runs(STUDY)}
-    PLANNED_BY = {op: plan_sources(op) for op in STUDY.sweep_files}
-    MEASURED_BY = {op: measure_sources(op) for op in STUDY.sweep_files}
-    DONE_BY = {
-        stage: stage_sources(stage)
-        for stage in ("calibrate", "predict", "compare", "report")
-    }
+    SOURCES = source_lists(STUDY.sweep_files)
+    FLEET_NODES = fleet_nodes(STUDY.file.fleet_nodes)
+    if workflow.is_main_process:
+        for note in study_notes(
+            STUDY, RUNS.values(), is_dry_run=workflow.output_settings.dryrun
+        ):
+            print(f"note: {note}", file=sys.stderr)
 except (ValueError, OSError) as error:
     print(f"error: {error}", file=sys.stderr)
     sys.exit(2)
 
-for note in interrupted_runs(RESULTS, [run.folder for run in RUNS.values()]):
-    print(f"note: {note}", file=sys.stderr)
+# `snakemake -p` prints all files, reasons and commands.
+print_job_lines(logger, details=workflow.output_settings.printshellcmds)
 
 
 def any_of(names):
@@ -45,8 +49,9 @@ def any_of(names):
 
 
 def run_of(wildcards):
-    """The run whose derived files are at {root}/{device}/{environment}."""
-    return RUNS[f"{wildcards.root}/{wildcards.device}/{wildcards.environment}"]
+    """The run whose derived files are at {root}/{device}/{environment}; root is results if none."""
+    root = wildcards.get("root", "results")
+    return RUNS[f"{root}/{wildcards.device}/{wildcards.environment}"]
 
 
 wildcard_constraints:

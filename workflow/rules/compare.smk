@@ -12,7 +12,7 @@ rule compare:
             for run in with_run_before(run_of(w), RUNS.values())
             for f in map(str, (run.calibration_file, run.breakeven_file))
         ],
-        sources=DONE_BY["compare"],
+        sources=SOURCES["compare"],
     output:
         "{root}/{device}/{environment}/moved.json",
     log:
@@ -24,5 +24,7 @@ rule compare:
             f"{run.folder}={run.derived}"
             for run in with_run_before(run_of(w), RUNS.values())
         ],
+    message:
+        "what moved on {wildcards.device} up to {wildcards.environment}"
     shell:
         "python -m roofcal compare {params.pair:q} --json --out {output:q} > {log:q} 2>&1 || [ $? -eq 1 ]"

@@ -5,7 +5,7 @@ rule learning:
         plans=lambda w: run_of(w).plans(run_of(w).probes),
         measurements=lambda w: run_of(w).measurements(run_of(w).probes),
         datasheet=lambda w: run_of(w).datasheet(),
-        sources=DONE_BY["calibrate"],
+        sources=SOURCES["calibrate"],
     output:
         "{root}/{device}/{environment}/learning.csv",
     log:
@@ -14,5 +14,7 @@ rule learning:
         "../../environment.yml"
     params:
         run=lambda w: run_of(w).folder,
+    message:
+        "error by number of probes of {wildcards.device}"
     shell:
         "python -m roofcal learning --run {params.run:q} --out {output:q} > {log:q} 2>&1"

@@ -4,7 +4,7 @@ rule llm:
     input:
         calibration="{root}/{device}/{environment}/calibration.jsonl",
         datasheet=lambda w: run_of(w).datasheet(),
-        sources=DONE_BY["predict"],
+        sources=SOURCES["predict"],
     output:
         "{root}/{device}/{environment}/llm.csv",
     log:
@@ -20,6 +20,8 @@ rule llm:
             },
             sort_keys=True,
         ),
+    message:
+        "language models on {wildcards.device}"
     shell:
         "python -m roofcal llm --run {params.run:q} --calibration {input.calibration:q}"
         " --out {output:q} > {log:q} 2>&1"

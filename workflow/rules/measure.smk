@@ -1,11 +1,12 @@
-# The only rule that needs the device. It takes every core, because nothing may run beside it, and
-# the only `device` there is (profiles/default), because two measurements would disturb each other.
+# The only rule that needs the device, and the only `device` there is (profiles/default), because two
+# measurements would disturb each other. On a CPU it takes every core as well: nothing may run beside
+# it. On a GPU it takes a few, and derived files are made on the others.
 # The journal is no output: it outlives a failure, and a restart takes what it holds.
 rule measure:
     input:
         plan="{root}/{device}/{environment}/plan/{op}.jsonl",
         environment="{root}/{device}/{environment}/environment.jsonl",
-        sources=lambda w: MEASURED_BY[w.op],
+        sources=lambda w: SOURCES[f"measure_{w.op}"],
     output:
         "{root}/{device}/{environment}/measurements/{op}.jsonl",
     log:
@@ -15,16 +16,20 @@ rule measure:
     wildcard_constraints:
         root="results",
         environment=CURRENT,
+    priority: lambda w: run_of(w).priority(w.op)
     conda:
         "../../environment.yml"
-    threads: os.cpu_count()
+    threads: lambda w: run_of(w).cores(run_of(w).gpus(w.op))
     resources:
         device=1,
         gpu=lambda w: run_of(w).gpus(w.op),
+        mem_mb=lambda w: run_of(w).memory_mb(run_of(w).gpus(w.op)),
         nodes=1,
     params:
         timing=lambda w: json.dumps(run_of(w).timing, sort_keys=True),
         journal="{root}/{device}/{environment}/journal/{op}.jsonl",
+    message:
+        "measure {wildcards.op} on {wildcards.device}"
     shell:
         "python -m roofcal measure --plan {input.plan:q} --environment {input.environment:q}"
         " --timing {params.timing:q} --journal {params.journal:q} --out {output:q} 2>&1 | tee {log:q}"

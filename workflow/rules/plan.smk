@@ -2,7 +2,7 @@ rule plan:
     input:
         environment="{root}/{device}/{environment}/environment.jsonl",
         shapes=lambda w: run_of(w).shape_files(w.op),
-        sources=lambda w: PLANNED_BY[w.op],
+        sources=lambda w: SOURCES[f"plan_{w.op}"],
     output:
         "{root}/{device}/{environment}/plan/{op}.jsonl",
     log:
@@ -11,11 +11,13 @@ rule plan:
         root="results",
         environment=CURRENT,
     # All plans before the first measurement: what cannot be planned shows in the first minute.
-    priority: 10
+    priority: 100
     conda:
         "../../environment.yml"
     params:
         slice=lambda w: json.dumps(run_of(w).slices[w.op], sort_keys=True),
+    message:
+        "plan {wildcards.op} on {wildcards.device}"
     shell:
         "python -m roofcal plan --op {wildcards.op:q} --environment {input.environment:q}"
         " --slice {params.slice:q} --out {output:q} > {log:q} 2>&1"

@@ -7,7 +7,7 @@ rule predict:
         calibration="{root}/{device}/{environment}/calibration.jsonl",
         others=lambda w: other_calibrations(run_of(w), RUNS.values()),
         datasheet=lambda w: run_of(w).datasheet(),
-        sources=DONE_BY["predict"],
+        sources=SOURCES["predict"],
     output:
         "{root}/{device}/{environment}/predictions/{op}.jsonl",
     log:
@@ -17,6 +17,8 @@ rule predict:
     params:
         run=lambda w: run_of(w).folder,
         also=lambda w, input: ["--also", *input.others] if input.others else [],
+    message:
+        "predict {wildcards.op} on {wildcards.device}"
     shell:
         "python -m roofcal predict --run {params.run:q} --calibration {input.calibration:q}"
         " --op {wildcards.op:q} {params.also:q} --out {output:q} > {log:q} 2>&1"

@@ -16,7 +16,7 @@ rule report:
             if with_run_before(run, RUNS.values())
         ],
         datasheets=[file for run in RUNS.values() for file in run.datasheet()],
-        sources=DONE_BY["report"],
+        sources=SOURCES["report"],
     output:
         page=report(
             "results/report/report.html",
@@ -34,6 +34,7 @@ rule report:
                 "figure": f"{figure_title(wildcards.figure, wildcards.op)} ({wildcards.op})"
             },
         ),
+        details="results/report/details.html",
         tables=directory("results/report/tables"),
     log:
         "results/report/report.log",
@@ -47,6 +48,9 @@ rule report:
             sort_keys=True,
         ),
         runs=[f"--run={run.folder}={run.derived}" for run in RUNS.values()],
+    message:
+        "write {output.page}"
+    # Both writers of the log append: each would overwrite the other from a place of its own.
     shell:
-        "python -m roofcal report {params.runs:q} --out {output.page:q}"
-        " --figures {output.figures:q} > {log:q} 2>&1"
+        ": > {log:q}; python -m roofcal report {params.runs:q} --out {output.page:q}"
+        " --figures {output.figures:q} 2>> {log:q} | tee -a {log:q}"

@@ -24,7 +24,7 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.hopper import mbarrier, tma
 
 from kernels.cast.hopper import tiles
-from kernels.cast.hopper.tiles import TileConfig, start_transposed_store
+from kernels.cast.hopper.tiles import TileConfig, load_tile, start_transposed_store
 from kernels.cast.tiles import Cast
 from kernels.common.fp8_scales import exponent_and_factor, magnitude
 from kernels.common.tiles import tile_at
@@ -38,18 +38,6 @@ BY_TMA_BOTH: Final = TileConfig(columns_per_thread=4, num_warps=4, group=1)
 # By loads 59.2 and 228, both ways 88.9 and 354.
 BY_LOADS: Final = TileConfig(columns_per_thread=4, num_warps=8, group=4)
 BY_LOADS_BOTH: Final = TileConfig(columns_per_thread=4, num_warps=4, group=1)
-
-
-@gluon.jit
-def _load_tile(source, m, n, ROWS, COLS, STRIDE, EVEN: gl.constexpr, LAST: gl.constexpr):
-    """The tile at `source`; ROWS and COLS count from there. LAST: it is not read again."""
-    policy: gl.constexpr = "evict_first" if LAST else ""
-    at = source + (m[:, None] * STRIDE + n[None, :])
-    if EVEN:
-        return gl.load(at, eviction_policy=policy)
-    else:  # noqa: RET505 (both branches are traced without it)
-        inside = (m < ROWS)[:, None] & (n < COLS)[None, :]
-        return gl.load(at, mask=inside, other=0.0, eviction_policy=policy)
 
 
 @gluon.jit
@@ -124,7 +112,7 @@ def _mx_kernel(
     source = x + (row.to(gl.int64) * STRIDE + col)
     m = gl.arange(0, BLOCK_M, gl.SliceLayout(1, CONFIG.layout))
     n = gl.arange(0, BLOCK_N, gl.SliceLayout(0, CONFIG.layout))
-    values = _load_tile(source, m, n, ROWS - row, COLS - col, STRIDE, EVEN, not BOTH)
+    values = load_tile(source, m, n, ROWS - row, COLS - col, STRIDE, EVEN, not BOTH)
     blocks = gl.reshape(values.to(gl.float32), (WARPS, 32, BLOCK_N))
     byte, factor = exponent_and_factor(gl.max(magnitude(blocks), 1), LARGEST, CEIL)
     scaled = gl.reshape(blocks * gl.expand_dims(factor, 1), (BLOCK_M, BLOCK_N))
@@ -138,7 +126,7 @@ def _mx_kernel(
         R: gl.constexpr = gl.BlockedLayout([1, 16], [32 // (2 * C), 2 * C], [WARPS, 1], [1, 0])
         m = gl.arange(0, BLOCK_M, gl.SliceLayout(1, R))
         n = gl.arange(0, BLOCK_N, gl.SliceLayout(0, R))
-        values = _load_tile(source, m, n, ROWS - row, COLS - col, STRIDE, EVEN, True)
+        values = load_tile(source, m, n, ROWS - row, COLS - col, STRIDE, EVEN, True)
         blocks = gl.reshape(values.to(gl.float32), (BLOCK_M, C, 32))
         byte, factor = exponent_and_factor(gl.max(magnitude(blocks), 2), LARGEST, CEIL)
         scaled = gl.reshape(blocks * gl.expand_dims(factor, 2), (BLOCK_M, BLOCK_N))

@@ -28,25 +28,28 @@ _MOST_STRIDE = 1 << 22  # offsets within a tile are 32 bit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TileConfig(KernelConstants):
-    """A tile of 32 rows per warp and 32 * columns_per_thread columns.
+    """A tile of rows_per_thread rows per warp and 32 * columns_per_thread columns.
 
     columns_per_thread  1, 2 or 4
     group               tiles that are walked down before the next column of tiles
+    rows_per_thread     16 or 32: bytes that a thread stores at once in the transposed tile
     """
 
     columns_per_thread: int
     num_warps: int
     group: int
+    rows_per_thread: int = 32
 
     def __post_init__(self) -> None:
         """Two threads share a block of 32 columns in the cast along the rows."""
         assert self.columns_per_thread in (1, 2, 4)
         assert self.num_warps in (1, 2, 4, 8)
+        assert self.rows_per_thread in (16, 32)
 
     @property
     def rows(self) -> int:
         """Rows of a tile."""
-        return 32 * self.num_warps
+        return self.rows_per_thread * self.num_warps
 
     @property
     def cols(self) -> int:
@@ -68,18 +71,20 @@ class TileConfig(KernelConstants):
 
     @property
     def layout(self) -> gl.BlockedLayout:
-        """Elements of x's tile: 32 rows x columns_per_thread per thread, warp above warp."""
-        return gl.BlockedLayout([32, self.columns_per_thread], [1, 32], [self.num_warps, 1], [1, 0])
+        """Elements of x's tile: whole rows_per_thread x columns_per_thread, warp above warp."""
+        own = [self.rows_per_thread, self.columns_per_thread]
+        return gl.BlockedLayout(own, [1, 32], [self.num_warps, 1], [1, 0])
 
     @property
     def turned_layout(self) -> gl.BlockedLayout:
         """The same elements in the same registers, of the transposed tile."""
-        return gl.BlockedLayout([self.columns_per_thread, 32], [32, 1], [1, self.num_warps], [1, 0])
+        own = [self.columns_per_thread, self.rows_per_thread]
+        return gl.BlockedLayout(own, [32, 1], [1, self.num_warps], [1, 0])
 
     @property
     def transposed_layout(self) -> gl.NVMMASharedLayout:
-        """Bytes of q's tile in shared memory: runs of 32 * warps, swizzled as wide as they are."""
-        return gl.NVMMASharedLayout(min(128, 32 * self.num_warps), 8, 2)
+        """Bytes of q's tile in shared memory: runs of its rows, swizzled as wide as they are."""
+        return gl.NVMMASharedLayout(min(128, self.rows), 8, 2)
 
     @property
     def source_layout(self) -> gl.NVMMASharedLayout:
@@ -101,6 +106,18 @@ def fits(x: torch.Tensor) -> bool:
     Rows of q are multiples of 16 bytes, which the tensor memory unit stores.
     """
     return has_tensor_memory_unit(x) and x.shape[0] % 16 == 0 and x.stride(0) < _MOST_STRIDE
+
+
+@gluon.jit
+def load_tile(source, m, n, ROWS, COLS, STRIDE, EVEN: gl.constexpr, LAST: gl.constexpr):
+    """The tile at `source`; ROWS and COLS count from there. LAST: it is not read again."""
+    policy: gl.constexpr = "evict_first" if LAST else ""
+    at = source + (m[:, None] * STRIDE + n[None, :])
+    if EVEN:
+        return gl.load(at, eviction_policy=policy)
+    else:  # noqa: RET505 (both branches are traced without it)
+        inside = (m < ROWS)[:, None] & (n < COLS)[None, :]
+        return gl.load(at, mask=inside, other=0.0, eviction_policy=policy)
 
 
 @gluon.jit

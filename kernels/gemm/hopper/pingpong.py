@@ -121,11 +121,7 @@ def _sum_tile(ring, others_turn, use, steps, LAYOUT: gl.constexpr):
 
 @gluon.jit
 def _multiply_tiles(
-    arguments,
-    ROWS_A: gl.constexpr,
-    ROWS_B: gl.constexpr,
-    CONFIG: gl.constexpr,
-    WHICH: gl.constexpr,
+    arguments, ROWS_A: gl.constexpr, ROWS_B: gl.constexpr, CONFIG: gl.constexpr, WHICH: gl.constexpr
 ):
     """A multiplying warpgroup: every other tile of the program, from tile WHICH on."""
     c, scale_a, scale_b, ring, staging, turns, M, N, K = arguments

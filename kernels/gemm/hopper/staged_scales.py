@@ -189,12 +189,7 @@ def _sum_two_parts(
 
 
 @gluon.jit
-def _multiply_parts(
-    arguments,
-    ROWS_B: gl.constexpr,
-    CONFIG: gl.constexpr,
-    WHICH: gl.constexpr,
-):
+def _multiply_parts(arguments, ROWS_B: gl.constexpr, CONFIG: gl.constexpr, WHICH: gl.constexpr):
     """A multiplying warpgroup: the WHICH-th 64 rows of every tile."""
     c, ring, staged_a, staged_b, squares, staging, M, N, K = arguments
     LAYOUT: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, PART_COLUMNS, 32])

@@ -5,6 +5,7 @@ largest that fits. A cut whose weights leave no room for one request has one row
 that do not divide a model, and cuts over several GPUs of a device without a link, have no row.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from io import StringIO
 from pathlib import Path
@@ -12,8 +13,8 @@ from typing import Any, Final
 
 from roofcal.ask.llm.architecture import active_parameters, check_parallel, parameters
 from roofcal.ask.llm.deployment import Deployment, Memory, Workload, memory_of, with_batch
-from roofcal.ask.llm.estimate import Estimate, PhaseTime, estimate
-from roofcal.ask.llm.operator_times import can_estimate, estimable_recipes
+from roofcal.ask.llm.estimate import Estimate, PhaseTime, batches_up_to, estimate
+from roofcal.ask.llm.operator_models import can_estimate, estimable_recipes
 from roofcal.ask.llm.text_report import assumptions
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.language_models import LanguageModel
@@ -39,14 +40,19 @@ COLUMNS: Final = (
 
 
 def as_dict(estimate: Estimate, *, operators: bool = True) -> dict[str, Any]:
-    """An estimate as JSON values in SI units; `operators` adds those of both phases."""
+    """An estimate as JSON values in SI units; `operators` adds those of both phases.
+
+    Ends of intervals are None for a model that states none.
+    """
     deployment = estimate.deployment
     answer: dict[str, Any] = {
         "model": deployment.model.model,
         "parameters": parameters(deployment.model),
         "active_parameters": active_parameters(deployment.model),
         "device": estimate.device,
+        "by": estimate.by,
         "environment": estimate.environment,
+        "products_by": estimate.products_by,
         **_deployment_columns(deployment, estimate.memory),
         "chunk_tokens": deployment.workload.chunk,
         "kv_cache_bytes_per_gpu": estimate.memory.kv_bytes,
@@ -65,7 +71,17 @@ def as_dict(estimate: Estimate, *, operators: bool = True) -> dict[str, Any]:
     if operators:
         answer["prefill"] = _operator_records(estimate.prefill)
         answer["decode"] = _operator_records(estimate.decode)
-    return answer
+    return answer if estimate.has_interval else _without_ends(answer)
+
+
+def _without_ends(value: Any) -> Any:
+    """JSON values whose `..._low...` and `..._high...` are None."""
+    if isinstance(value, list):
+        return [_without_ends(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    is_end = re.compile(r"_(low|high)(_s)?$").search
+    return {name: None if is_end(name) else _without_ends(item) for name, item in value.items()}
 
 
 def _deployment_columns(deployment: Deployment, memory: Memory) -> dict[str, Any]:
@@ -157,18 +173,9 @@ def _rows_by_batch(sources: Sources, deployment: Deployment) -> Iterator[dict[st
     if not memory.fits:
         yield _deployment_columns(deployment, memory) | {"fits": "no"}
         return
-    for batch in _batches(memory.largest_batch):
+    for batch in batches_up_to(memory.largest_batch, _BATCH_FACTOR):
         answer = estimate(with_batch(deployment, batch), sources)
         yield as_dict(answer, operators=False) | {"fits": "yes"}
-
-
-def _batches(largest: int) -> list[int]:
-    """1, 4, 16, ... below the largest, and the largest."""
-    batches, batch = [], 1
-    while batch < largest:
-        batches.append(batch)
-        batch *= _BATCH_FACTOR
-    return [*batches, largest]
 
 
 def _cell(value: Any) -> str:

@@ -16,12 +16,15 @@ engine adds.
 from dataclasses import dataclass, replace
 from typing import Final
 
+from roofcal.ask.energy import Prices, TokenCost, token_cost
 from roofcal.ask.llm.architecture import check_parallel, longest_stage
 from roofcal.ask.llm.deployment import Deployment, Memory, checked_memory, with_batch
-from roofcal.ask.llm.operator_times import operator_times
+from roofcal.ask.llm.operator_models import operator_times
 from roofcal.ask.llm.operators import Operator, Pass, Shard
+from roofcal.core.devices import DeviceSpec
 from roofcal.core.times import NO_TIME, Duration, Rate
-from roofcal.models.link import link_of
+from roofcal.models import calibrated
+from roofcal.models.errors import PredictError
 from roofcal.ops.time_models import Sources
 
 BUBBLE: Final = "pipeline bubble"
@@ -53,15 +56,30 @@ class PhaseTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """Times and memory of a deployment; `link` says where the times of collectives come from."""
+    """Times and memory of a deployment by a model of time.
+
+    Attributes:
+        environment: of the calibration; None for a model that reads none.
+        products_by: the provider of the products; any: the model knows no providers.
+        link: where the times of collectives come from; None where no GPUs are joined.
+        assumed: what the model assumes of operators, one line each.
+    """
 
     deployment: Deployment
     device: str
-    environment: str
+    by: str
+    environment: str | None
+    products_by: str
     memory: Memory
     prefill: PhaseTime
     decode: PhaseTime
     link: str | None
+    assumed: tuple[str, ...]
+
+    @property
+    def has_interval(self) -> bool:
+        """Whether the model states intervals; else their ends are the values."""
+        return self.by == calibrated.MODEL
 
     @property
     def first_token(self) -> Duration:
@@ -90,16 +108,16 @@ class Estimate:
         return self.all_tokens.rate(load.batch * load.output)
 
 
-def estimate(deployment: Deployment, sources: Sources) -> Estimate:
-    """The estimate of a deployment.
+def estimate(deployment: Deployment, sources: Sources, by: str = calibrated.MODEL) -> Estimate:
+    """The estimate of a deployment by a model of time, one of operator_models.BY.
 
     Raises PredictError for degrees that do not divide the model, a model that does not fit, and a
     recipe, link or device that lacks a constant or a datasheet.
     """
     check_parallel(deployment.model, deployment.tensor, deployment.pipeline)
-    times = operator_times(sources, deployment.recipe)
-    calibration, spec = times.calibration, times.spec
-    link = link_of(calibration, spec, deployment.link, deployment.tensor, deployment.pipeline)
+    times = operator_times(sources, deployment.recipe, by)
+    link = times.link(deployment.link, deployment.tensor, deployment.pipeline)
+    spec = datasheet_of(sources)
     memory = checked_memory(deployment, spec.dram_bytes, spec.device)
     shard = Shard(
         model=deployment.model,
@@ -109,33 +127,70 @@ def estimate(deployment: Deployment, sources: Sources) -> Estimate:
         times=times,
         link=link,
     )
+    calibration = sources.calibration if by == calibrated.MODEL else None
     return Estimate(
         deployment=deployment,
         device=spec.device,
-        environment=calibration.environment_id,
+        by=by,
+        environment=calibration.environment_id if calibration else None,
+        products_by=times.products_by(deployment.recipe),
         memory=memory,
         prefill=_prefill(deployment, shard),
         decode=_decode(deployment, shard),
         link=link.provenance,
+        assumed=tuple(times.assumptions(deployment.recipe)),
     )
 
 
-def estimates_by_batch(deployment: Deployment, sources: Sources) -> list[Estimate]:
-    """Estimates of batches 1, 2, 4, ... up to the largest that fits; raises as estimate does."""
-    spec = operator_times(sources, deployment.recipe).spec
+def cost_by_phase(answer: Estimate, sources: Sources, prices: Prices) -> dict[str, TokenCost]:
+    """What a token costs while requests decode, and from first to last, prefill included."""
+    rates = {"decode": answer.decode_tokens_per_s, "with prefill": answer.output_tokens_per_s}
+    gpus = answer.deployment.gpus
+    return {
+        phase: token_cost(sources, gpus / rate.value, prices, answer.by)
+        for phase, rate in rates.items()
+    }
+
+
+def datasheet_of(sources: Sources) -> DeviceSpec:
+    """The datasheet; raises PredictError without one."""
+    if sources.spec is None:
+        raise PredictError("`llm` needs a file of the device in config/devices: its memory")
+    return sources.spec
+
+
+def estimates_by_batch(
+    deployment: Deployment, sources: Sources, by: str = calibrated.MODEL, factor: int = 2
+) -> list[Estimate]:
+    """Estimates of batches 1, `factor`, ... and the largest that fits; raises as estimate does."""
+    operator_times(sources, deployment.recipe, by)  # an unknown recipe has no bytes to count
+    spec = datasheet_of(sources)
     largest = checked_memory(with_batch(deployment, 1), spec.dram_bytes, spec.device).largest_batch
-    batches = [1 << power for power in range(largest.bit_length()) if 1 << power < largest]
-    return [estimate(with_batch(deployment, batch), sources) for batch in [*batches, largest]]
+    return [
+        estimate(with_batch(deployment, batch), sources, by)
+        for batch in batches_up_to(largest, factor)
+    ]
+
+
+def batches_up_to(largest: int, factor: int) -> list[int]:
+    """1, factor, factor^2, ... below the largest, and the largest."""
+    batches, batch = [], 1
+    while batch < largest:
+        batches.append(batch)
+        batch *= factor
+    return [*batches, largest]
 
 
 def _prefill(deployment: Deployment, shard: Shard) -> PhaseTime:
     load, stages = deployment.workload, deployment.pipeline
     passes = load.prefill_passes
+    tokens = load.batch * load.prompt / passes
     forward = Pass(
         phase="prefill",
-        tokens=load.batch * load.prompt / passes,
+        tokens=tokens,
         requests=max(1.0, load.batch / passes),  # a chunk of a prompt runs the head, too
         context=(load.prompt + 1) / 2,
+        query=min(float(load.prompt), tokens),
     )
     turn = _stage_turn(shard, forward, stages)
     operators = [replace(operator, calls=operator.calls * passes) for operator in turn]

@@ -28,10 +28,9 @@ from roofcal.ask.llm.architecture import (
     local_matrices,
     local_vocabulary,
 )
-from roofcal.ask.llm.operator_times import OperatorTimes
+from roofcal.ask.llm.operator_times import AttentionWork, Collectives, OperatorTimes
 from roofcal.core.language_models import LanguageModel
 from roofcal.core.times import NO_TIME, CallTime, Duration
-from roofcal.models.link import Link
 
 Phase = Literal["prefill", "decode"]
 _CASTS: Final = {"fp8_tensorwise": "fp8_tensorwise", "fp8_axiswise": "fp8_rowwise_dim0"}
@@ -60,12 +59,14 @@ class Pass:
     tokens    rows of every product
     requests  rows of the output head: sequences that get a token
     context   cached positions that each token attends to, on average
+    query     new tokens of each sequence
     """
 
     phase: Phase
     tokens: float
     requests: float
     context: float
+    query: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +78,7 @@ class Shard:
     tensor: int
     layers: Layers
     times: OperatorTimes
-    link: Link
+    link: Collectives
 
     def operators(self, forward: Pass) -> list[Operator]:
         """Every operator of a pass, in the order of a layer; head and embedding last."""
@@ -95,7 +96,7 @@ class Shard:
 
     def _attention(self, forward: Pass) -> Iterator[Operator]:
         count = self.layers.count
-        yield self._elementwise("norm", count, 4 * forward.tokens * hidden_size(self.model))
+        yield self._norm(count, forward.tokens)
         local = local_matrices(self.model, self.tensor)
         latent = ("q_down", "q_up", "kv_down", "kv_up")
         for name in latent if architecture_of(self.model).latent else ("qkv",):
@@ -103,28 +104,43 @@ class Shard:
                 yield from self._cast(count, forward.tokens, local[name].k)
             yield self._product(name, count, forward.tokens, local[name])
         yield self._rope(forward)
-        flops, read = self._attention_work(forward)
-        yield self._operator("attention", count, self.times.attention(flops, read))
+        attention = self.times.attention(self._attention_work(forward))
+        yield self._operator("attention", count, attention)
         yield from self._cast(count, forward.tokens, local["attention_out"].k)
         yield self._product("attention_out", count, forward.tokens, local["attention_out"])
         yield from self._all_reduce(count, forward)
 
-    def _attention_work(self, forward: Pass) -> tuple[float, float]:
-        """(operations, bytes of cache) of one layer.
+    def _attention_work(self, forward: Pass) -> AttentionWork:
+        """The work of one layer.
 
         2 operations per head, pair of positions and element of query, key and value. In prefill
         the cache is read once: queries of a tile share it.
         """
         architecture = architecture_of(self.model)
-        heads, head = architecture.heads // self.tensor, 2 * architecture.head_dim
+        latent, decode = architecture.latent, forward.phase == "decode"
+        heads, kv_heads = (
+            architecture.heads // self.tensor,
+            local_kv_heads(architecture, self.tensor),
+        )
+        widths = 2 * architecture.head_dim  # of a key and a value
+        if latent and decode:
+            widths, kv_heads = 2 * latent.latent + latent.rope, 1
+        elif latent:
+            widths, kv_heads = architecture.head_dim + latent.rope + latent.value, heads
         pairs = forward.tokens * forward.context
-        if architecture.latent and forward.phase == "decode":
-            head = 2 * architecture.latent.latent + architecture.latent.rope
-        elif architecture.latent:
-            head = architecture.head_dim + architecture.latent.rope + architecture.latent.value
         cached = kv_bytes_per_token_and_layer(self.model, self.tensor)
-        positions = pairs if forward.phase == "decode" else forward.tokens
-        return 2 * heads * head * pairs, cached * positions
+        return AttentionWork(
+            flops=2 * heads * widths * pairs,
+            read_bytes=cached * (pairs if decode else forward.tokens),
+            heads=heads,
+            kv_heads=kv_heads,
+            head_dim=widths // 2,
+            requests=forward.tokens / forward.query,
+            query_tokens=forward.query,
+            # The mean token of a causal block has half of the block behind it.
+            kv_tokens=forward.context + (forward.query - 1) / 2,
+            shared_kv=latent is not None and decode,
+        )
 
     def _rope(self, forward: Pass) -> Operator:
         """Rotates queries and keys in place, writes keys and values to the cache."""
@@ -142,7 +158,7 @@ class Shard:
         local = local_matrices(self.model, self.tensor)
         up, down = local[f"{kind}gate_up"], local[f"{kind}down"]
         calls, tokens = self.layers.dense, forward.tokens
-        yield self._elementwise("norm", calls, 4 * tokens * hidden_size(self.model))
+        yield self._norm(calls, tokens)
         yield from self._feed_forward(kind, calls, tokens, up, down)
         yield from self._all_reduce(calls, forward)
 
@@ -151,7 +167,8 @@ class Shard:
     ) -> Iterator[Operator]:
         yield from self._cast(calls, tokens, up.k)
         yield self._product(f"{kind}gate_up", calls, tokens, up)
-        yield self._elementwise("activation", calls, tokens * (up.n + down.k))
+        activation = self.times.activation(tokens, up.n, down.k)
+        yield self._operator("activation", calls, activation)
         yield from self._cast(calls, tokens, down.k)
         yield self._product(f"{kind}down", calls, tokens, down)
 
@@ -162,7 +179,7 @@ class Shard:
         calls, tokens, width = self.layers.expert, forward.tokens, hidden_size(self.model)
         local = local_matrices(self.model, self.tensor)
         up, down = local["expert_gate_up"], local["expert_down"]
-        yield self._elementwise("norm", calls, 4 * tokens * width)
+        yield self._norm(calls, tokens)
         router = self.times.product(_HEAD_RECIPE, tokens, LocalMatrix(n=experts.count, k=width))
         yield self._operator("router", calls, router)
         visited = max(1, round(distinct_experts(experts, tokens)))
@@ -170,7 +187,7 @@ class Shard:
         yield self._elementwise("dispatch", calls, (tokens + rows) * width)
         yield from self._cast(calls, rows, up.k)
         yield self._grouped("expert_gate_up", calls, rows, visited, up)
-        yield self._elementwise("activation", calls, rows * (up.n + down.k))
+        yield self._operator("activation", calls, self.times.activation(rows, up.n, down.k))
         yield from self._cast(calls, rows, down.k)
         yield self._grouped("expert_down", calls, rows, visited, down)
         yield self._elementwise("combine", calls, (rows + tokens) * width)
@@ -182,7 +199,7 @@ class Shard:
         """Embedding, last norm and output head, which takes the last token of each request."""
         width = hidden_size(self.model)
         yield self._elementwise("embedding", 1, 2 * forward.tokens * width)
-        yield self._elementwise("norm", 1, 4 * forward.requests * width)
+        yield self._norm(1, forward.requests)
         rows = local_vocabulary(self.model, self.tensor)
         head = self.times.product(_HEAD_RECIPE, forward.requests, LocalMatrix(n=rows, k=width))
         yield self._operator("head", 1, head)
@@ -210,6 +227,10 @@ class Shard:
         if self.tensor > 1:
             exchange = self.link.collective("all_reduce", self.tensor, self.residual_bytes(forward))
             yield self._operator("all-reduce", calls, exchange)
+
+    def _norm(self, calls: int, rows: float) -> Operator:
+        norm = self.times.norm(rows, hidden_size(self.model))
+        return self._operator("norm", calls, norm)
 
     def _elementwise(self, name: str, calls: int, elements: float) -> Operator:
         return self._operator(name, calls, self.times.elementwise(BF16_BYTES * elements))

@@ -3,16 +3,17 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from roofcal.ask.aligned import aligned
 from roofcal.ask.llm.architecture import active_parameters, parameters
 from roofcal.ask.llm.deployment import RESERVE
 from roofcal.ask.llm.estimate import Estimate, PhaseTime
-from roofcal.ask.llm.operator_times import ATTENTION_SHARE
 from roofcal.core.times import Duration, Rate
 from roofcal.core.units import GB, format_seconds
 
-_HEADER: Final = ("ms", "95 %", "share", "bound by")
+_INTERVAL: Final = "95 %"
+_HEADER: Final = ("ms", _INTERVAL, "share", "bound by")
 _BATCH_HEADER: Final = (
-    "batch", "GB per GPU", "first token", "per token", "tokens/s each", "tokens/s", "95 %",
+    "batch", "GB per GPU", "first token", "per token", "tokens/s each", "tokens/s", _INTERVAL,
 )  # fmt: skip
 _ONE_HOST: Final = 8
 
@@ -28,7 +29,8 @@ def batches_text(estimates: Sequence[Estimate]) -> str:
     first = estimates[0]
     rows = [_BATCH_HEADER, *(_batch_row(estimate) for estimate in estimates)]
     load = _load_line(first, "batch from 1 to the largest that fits")
-    lines = [_deployment_line(first), load, "", *_aligned(rows, left=()), "", *assumptions(first)]
+    table = aligned(_shown_columns(rows, first.has_interval), left=())
+    lines = [_deployment_line(first), load, "", *table, "", *assumptions(first)]
     return "\n".join(line.rstrip() for line in lines)
 
 
@@ -42,54 +44,59 @@ def _summary(estimate: Estimate) -> Iterator[str]:
         f"({memory.parts}); largest batch {memory.largest_batch}"
     )
     prefill, decode = estimate.prefill, estimate.decode
-    yield f"first token  {_seconds_with_interval(prefill.total)}, mostly {prefill.bound_by}"
+    stated = estimate.has_interval
+    yield f"first token  {_seconds(prefill.total, stated)}, mostly {prefill.bound_by}"
     yield (
-        f"per token    {_seconds_with_interval(decode.total)}, mostly {decode.bound_by}, "
+        f"per token    {_seconds(decode.total, stated)}, mostly {decode.bound_by}, "
         f"at {load.mean_context:.0f} tokens of context"
     )
     yield (
-        f"tokens/s     {_rate_with_interval(estimate.request_tokens_per_s)} per request, "
-        f"{_rate_with_interval(estimate.decode_tokens_per_s)} in decode, "
-        f"{_rate_with_interval(estimate.output_tokens_per_s)} with prefill"
+        f"tokens/s     {_rate(estimate.request_tokens_per_s, stated)} per request, "
+        f"{_rate(estimate.decode_tokens_per_s, stated)} in decode, "
+        f"{_rate(estimate.output_tokens_per_s, stated)} with prefill"
     )
     if estimate.deployment.pipeline > 1:
         yield f"bubble       {prefill.bubble:.1%} of prefill, {decode.bubble:.1%} of decode"
 
 
 def _deployment_line(estimate: Estimate) -> str:
-    deployment, model = estimate.deployment, estimate.deployment.model
-    size = f"{parameters(model) / GB:.1f}e9 parameters"
-    if model.architecture and model.architecture.experts:
-        size += f", {active_parameters(model) / GB:.1f}e9 per token"
+    deployment = estimate.deployment
     return (
-        f"{model.model} ({size}) in {deployment.recipe} on {deployment.gpus} x {estimate.device} "
+        f"{model_line(estimate)} on {deployment.gpus} x {estimate.device} "
         f"(tp {deployment.tensor}, pp {deployment.pipeline})"
     )
 
 
+def model_line(estimate: Estimate) -> str:
+    """The model with its size, and the recipe."""
+    model = estimate.deployment.model
+    size = f"{parameters(model) / GB:.1f}e9 parameters"
+    if model.architecture and model.architecture.experts:
+        size += f", {active_parameters(model) / GB:.1f}e9 per token"
+    return f"{model.model} ({size}) in {estimate.deployment.recipe}"
+
+
 def _load_line(estimate: Estimate, batch: str) -> str:
     load = estimate.deployment.workload
-    return f"{batch}, prompt {load.prompt}, output {load.output}; calibrated {estimate.environment}"
+    return f"{batch}, prompt {load.prompt}, output {load.output}; {origin(estimate)}"
+
+
+def origin(estimate: Estimate) -> str:
+    """Whose times they are."""
+    if estimate.environment:
+        return f"calibrated {estimate.environment}"
+    return f"by {estimate.by}, which states no interval"
 
 
 def assumptions(estimate: Estimate) -> list[str]:
-    """What was assumed rather than calibrated, one line each."""
-    share = ATTENTION_SHARE
+    """What the answer assumes, one line each."""
     lines = [] if estimate.link is None else [estimate.link]
     if estimate.deployment.gpus > _ONE_HOST:
         lines.append(
             "link: assumed to be as fast between hosts as within one, where "
             f"{estimate.deployment.gpus} GPUs take several hosts"
         )
-    lines.append(
-        f"attention: assumed {share.value:g} ({share.low:g} to {share.high:g}) of the datasheet's "
-        "bf16 rate; KV cache in bf16 at the calibrated read bandwidth"
-    )
-    if estimate.deployment.recipe == "int4":
-        lines.append(
-            "int4: weights of 4.25 bit (groups of 128), math in bf16; priced by memory bandwidth "
-            "and the bf16 model, no int4 kernel was measured"
-        )
+    lines += estimate.assumed
     lines.append(
         f"{RESERVE:.0%} of the memory kept in reserve; "
         "kernels in graphs, none fused or overlapped; what a serving engine adds is left out"
@@ -104,7 +111,15 @@ def _operator_lines(estimate: Estimate) -> list[str]:
     rows = [["", "prefill", "", "", "", "per token", "", "", ""], ["operator", *_HEADER, *_HEADER]]
     rows += [[n, *_operator_cells(prefill, n), *_operator_cells(decode, n)] for n in names]
     rows.append(["total", *_total_cells(prefill), *_total_cells(decode)])
-    return _aligned(rows, left=(0, 4, 8))
+    shown = _shown_columns(rows, estimate.has_interval)
+    return aligned(shown, left=(0, 4, 8) if estimate.has_interval else (0, 3, 6))
+
+
+def _shown_columns(rows: Sequence[Sequence[str]], has_interval: bool) -> list[Sequence[str]]:
+    """Without the columns of intervals where the model states none; the last header names them."""
+    header = next(row for row in rows if _INTERVAL in row)
+    shown = [place for place, name in enumerate(header) if has_interval or name != _INTERVAL]
+    return [[row[place] for place in shown] for row in rows]
 
 
 def _operator_cells(phase: PhaseTime, name: str) -> list[str]:
@@ -135,33 +150,26 @@ def _three_digits(number: float) -> str:
 
 def _batch_row(estimate: Estimate) -> tuple[str, ...]:
     rate = estimate.decode_tokens_per_s
+    return (*batch_cells(estimate), f"{rate.low:.0f} to {rate.high:.0f}")
+
+
+def batch_cells(estimate: Estimate) -> tuple[str, ...]:
+    """Batch, GB per GPU, first token, time per token, tokens/s of a request and of all."""
     return (
         str(estimate.deployment.workload.batch),
         f"{estimate.memory.needed_bytes / GB:.1f}",
         format_seconds(estimate.first_token.value_s),
         format_seconds(estimate.decode.total.value_s),
         f"{estimate.request_tokens_per_s.value:.4g}",
-        f"{rate.value:.0f}",
-        f"{rate.low:.0f} to {rate.high:.0f}",
+        f"{estimate.decode_tokens_per_s.value:.0f}",
     )
 
 
-def _aligned(rows: Sequence[Sequence[str]], left: Sequence[int]) -> list[str]:
-    """Rows of equal length as lines; columns in `left` are flush left, the others flush right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            cell.ljust(width) if i in left else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in rows
-    ]
-
-
-def _seconds_with_interval(duration: Duration) -> str:
+def _seconds(duration: Duration, has_interval: bool) -> str:
     value, low, high = map(format_seconds, (duration.value_s, duration.low_s, duration.high_s))
-    return f"{value} (95 %: {low} to {high})"
+    return f"{value} (95 %: {low} to {high})" if has_interval else value
 
 
-def _rate_with_interval(rate: Rate) -> str:
-    return f"{rate.value:.4g} ({rate.low:.4g} to {rate.high:.4g})"
+def _rate(rate: Rate, has_interval: bool) -> str:
+    interval = f" ({rate.low:.4g} to {rate.high:.4g})" if has_interval else ""
+    return f"{rate.value:.4g}{interval}"

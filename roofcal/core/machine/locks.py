@@ -13,7 +13,10 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
+# What flock says on a file system that has no locks, such as Lustre mounted without -o flock.
+NO_FILE_LOCKS: Final = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 _POLL_S = 1.0
 
 

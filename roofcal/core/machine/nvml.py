@@ -49,10 +49,11 @@ class Gpu:
     process_count: int
     sm_clock_hz: float | None
     max_sm_clock_hz: float | None
+    pci_address: str | None = None
 
 
 @contextmanager
-def _nvml() -> Iterator[bool]:
+def _nvml_session() -> Iterator[bool]:
     """NVML for a with block; False where there is no driver."""
     try:
         pynvml.nvmlInit()
@@ -67,14 +68,14 @@ def _nvml() -> Iterator[bool]:
 
 def visible_gpus() -> list[Gpu]:
     """The NVIDIA GPUs of this machine that CUDA_VISIBLE_DEVICES shows; [] without a driver."""
-    with _nvml() as has_driver:
+    with _nvml_session() as has_driver:
         if not has_driver:
             return []
-        every = [_describe(index) for index in range(pynvml.nvmlDeviceGetCount())]
-    return _visible(every, os.environ.get("CUDA_VISIBLE_DEVICES"))
+        every = [_describe_gpu(index) for index in range(pynvml.nvmlDeviceGetCount())]
+    return _chosen_gpus(every, os.environ.get("CUDA_VISIBLE_DEVICES"))
 
 
-def _visible(gpus: list[Gpu], setting: str | None) -> list[Gpu]:
+def _chosen_gpus(gpus: list[Gpu], setting: str | None) -> list[Gpu]:
     if setting is None:
         return gpus
     chosen: list[Gpu] = []
@@ -86,7 +87,7 @@ def _visible(gpus: list[Gpu], setting: str | None) -> list[Gpu]:
     return chosen
 
 
-def _describe(index: int) -> Gpu:
+def _describe_gpu(index: int) -> Gpu:
     handle = pynvml.nvmlDeviceGetHandleByIndex(index)
     memory = pynvml.nvmlDeviceGetMemoryInfo(handle)
     capability = tuple(pynvml.nvmlDeviceGetCudaComputeCapability(handle))
@@ -100,13 +101,14 @@ def _describe(index: int) -> Gpu:
         memory_bus_bits=_answer_or_none(pynvml.nvmlDeviceGetMemoryBusWidth, handle),
         memory_bytes=memory.total,
         memory_free_bytes=memory.free,
-        power_limit_w=_watts(_answer_or_none(pynvml.nvmlDeviceGetEnforcedPowerLimit, handle)),
-        ecc=_flag(_answer_or_none(pynvml.nvmlDeviceGetEccMode, handle)),
-        mig=_flag(_answer_or_none(pynvml.nvmlDeviceGetMigMode, handle)),
+        power_limit_w=_power_limit_w(handle),
+        ecc=_current_flag(_answer_or_none(pynvml.nvmlDeviceGetEccMode, handle)),
+        mig=_current_flag(_answer_or_none(pynvml.nvmlDeviceGetMigMode, handle)),
         driver=pynvml.nvmlSystemGetDriverVersion(),
         process_count=len(processes or ()),
         sm_clock_hz=_clock_hz(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_SM),
         max_sm_clock_hz=_clock_hz(pynvml.nvmlDeviceGetMaxClockInfo, handle, pynvml.NVML_CLOCK_SM),
+        pci_address=_pci_address(handle),
     )
 
 
@@ -124,11 +126,21 @@ def _clock_hz(query: Any, handle: Any, kind: int) -> float | None:
     return None if megahertz is None else megahertz * 1e6
 
 
-def _watts(milliwatts: float | None) -> float | None:
+def _pci_address(handle: Any) -> str | None:
+    """Where the card is plugged in, as kernel logs and nvidia-smi name it: 0000:1b:00.0."""
+    info = _answer_or_none(pynvml.nvmlDeviceGetPciInfo, handle)
+    if info is None:
+        return None
+    bus_id = info.busId.decode() if isinstance(info.busId, bytes) else str(info.busId)
+    return bus_id.lower()[-12:]  # NVML writes the domain with eight digits, the kernel with four
+
+
+def _power_limit_w(handle: Any) -> float | None:
+    milliwatts = _answer_or_none(pynvml.nvmlDeviceGetEnforcedPowerLimit, handle)
     return None if milliwatts is None else milliwatts / 1e3
 
 
-def _flag(current_and_pending: Any) -> bool | None:
+def _current_flag(current_and_pending: Any) -> bool | None:
     return None if current_and_pending is None else bool(current_and_pending[0])
 
 
@@ -141,6 +153,7 @@ class Sensor:
         if uuid is not None:
             pynvml.nvmlInit()
             self._handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
+            self.power_limit_w = _power_limit_w(self._handle)
 
     def read(self) -> Reading | None:
         """A reading; None on a CPU, and where this card or driver does not answer."""
@@ -149,14 +162,23 @@ class Sensor:
         try:
             return _reading(self._handle)
         except pynvml.NVMLError as error:
-            self._warn_once(error)
+            # A card that does not answer is still timed; the record shows where readings lack.
+            if not self._has_warned:
+                sys.stderr.write(
+                    f"no clock, power or temperature beside some samples: NVML: {error}\n"
+                )
+                self._has_warned = True
             return None
 
-    def _warn_once(self, error: Exception) -> None:
-        """A card that does not answer is still timed; the record shows where readings lack."""
-        if not self._has_warned:
-            sys.stderr.write(f"no clock, power or temperature beside some samples: NVML: {error}\n")
-            self._has_warned = True
+    def energy_j(self) -> float | None:
+        """What the board has taken since its driver was loaded, by its own counter.
+
+        None on a CPU, and on a card that has no counter (before Volta, and some virtual ones).
+        """
+        if self._handle is None:
+            return None
+        millijoules = _answer_or_none(pynvml.nvmlDeviceGetTotalEnergyConsumption, self._handle)
+        return None if millijoules is None else millijoules / 1e3
 
 
 def _reading(handle: Any) -> Reading:

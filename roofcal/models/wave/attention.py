@@ -24,7 +24,7 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from roofcal.core.dtypes import BITS
+from roofcal.core.recipes import BITS
 from roofcal.core.wave_device import WaveDevice
 from roofcal.models.errors import PredictError
 from roofcal.models.wave.operator_time import (
@@ -47,6 +47,7 @@ class Attention:
     query_tokens  tokens whose attention is computed, the last ones of kv_tokens
     kv_tokens     tokens attended to, those of the query included
     causal        a token attends to none behind it
+    shared_kv     keys and values are one tensor, as in latent attention
     """
 
     heads: int
@@ -56,6 +57,7 @@ class Attention:
     kv_tokens: int
     sequences: int = 1
     causal: bool = True
+    shared_kv: bool = False
     dtype: str = "bf16"
 
     @property
@@ -93,7 +95,8 @@ def flash_attention(device: WaveDevice, shape: Attention) -> OperatorTime:
 
 def moved_bytes(shape: Attention) -> float:
     """Q, K and V read once, the output written once."""
-    tokens = 2 * shape.kv_heads * shape.kv_tokens + 2 * shape.heads * shape.query_tokens
+    cached = (1 if shape.shared_kv else 2) * shape.kv_heads * shape.kv_tokens
+    tokens = cached + 2 * shape.heads * shape.query_tokens
     return shape.sequences * tokens * shape.head_dim * BITS[shape.dtype] / 8
 
 

@@ -1,44 +1,52 @@
 """A matrix product by tiles and waves.
 
-A workgroup computes a tile of rows x cols of C on one compute unit, over the whole of K. Per tile,
-in clocks, with w bytes an element of A or B:
+A workgroup computes a tile of rows x cols of C on one compute unit, over one of `split` parts of K.
+Per tile, in clocks, with w bytes an element of A or B, and k / split for k:
 
     math = 2 * rows * cols * k / matrix rate
     l2   = ((rows + cols) * k * w + rows * cols * output bytes) / (l2 bandwidth / busy units)
     lds  = ((1 + reads of A) * rows + (1 + reads of B) * cols) * k * w / lds bandwidth
     tile = max(math, l2, lds)                         so that efficiency = math / tile
 
-    waves = ceil(ceil(m / rows) * ceil(n / cols) / units)                    wave quantisation
-    tiles = min over tiles of waves * tile / (clock * matrix fraction)
+    waves = ceil(split * ceil(m / rows) * ceil(n / cols) / units)            wave quantisation
+    sums  = 2 * split * m * n * 4 bytes / achieved bandwidth, without a split 0
+    tiles = min over tiles and splits of waves * tile / (clock * matrix fraction) + sums
     t     = launch + max(tiles, least bytes / achieved bandwidth)
 
-A product with fewer than 16 rows or columns is one pass over the weights. The long side is cut into
-strips of 16, and K into 4, 2 or 1 parts so that every compute unit has something to read. A
-workgroup stores its strip and the short operand in LDS once; the cache saves nothing, because no
-weight is read twice:
+A split leaves partial sums in fp32, which are written and read again. Splits are powers of two; a
+part of K takes as long as one of SHORTEST_K columns at least.
 
-    strips = ceil(long side / 16); split = 4 up to one strip a unit, 2 up to two, else 1
-    tiles  = ceil(strips * split / units) * (16 + short side) * k / split * w / lds bandwidth
+A product with fewer than 16 rows or columns is one pass over the weights. The long side is cut into
+strips of 16. A workgroup stores its strip and the short operand in LDS once; the cache saves
+nothing, because no weight is read twice:
+
+    strips = ceil(long side / 16)
+    tiles  = min over splits of
+             ceil(strips * split / units) * (16 + short side) * k / split * w / lds bandwidth + sums
 
 Source: the seed mi300_llm_inference_roofline_notebook (gemm_eff, GPU_util, membound_gemm);
 docs/models.md lists what differs from it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import inf
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from roofcal.core.dtypes import BITS
-from roofcal.core.recipes import GEMM_RECIPES, Recipe
+from roofcal.core.recipes import BITS, GEMM_RECIPES, Recipe
 from roofcal.core.times import Array
 from roofcal.core.wave_device import WaveDevice
 from roofcal.models.wave.operator_time import OperatorTime, check_sizes, described_value
 from roofcal.ops.gemm.model import least_work
+from roofcal.ops.regimes import DECODE_TOKENS
 
 _LIMITS: Final = ("math", "l2", "lds")
 SKINNY_ROWS: Final = 16  # rows of the smallest matrix instruction
+SHORTEST_K: Final = 256  # of a part of K: four steps of 64, the depth of a tile in flight
+_SPLITS: Final = (1, 2, 4, 8, 16, 32, 64)
+_SUM_BYTES: Final = 4  # of a partial sum
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +93,30 @@ def product_times(device: WaveDevice, recipe: Recipe, m: Array, n: Array, k: Arr
     )
 
 
+def narrow_product_times(
+    device: WaveDevice, moved: Array, m: Array, n: Array, k: Array
+) -> ProductTimes:
+    """Seconds of products of packed weights: tiles of bf16.
+
+    Up to DECODE_TOKENS rows arithmetic alone bounds a tile. Beyond, it takes as long as one of the
+    bf16 product, because weights are unpacked to bf16 before the same arithmetic.
+
+    moved  bytes of packed weights, scales, zero points, activations and output
+    """
+    unbounded = replace(device, l2_read_bytes_per_clock=inf, lds_bytes_per_clock=inf)
+    alone = product_times(unbounded, GEMM_RECIPES["bf16"], m, n, k)
+    full = product_times(device, GEMM_RECIPES["bf16"], m, n, k)
+    decode = np.minimum(m, n) <= DECODE_TOKENS
+    limits = zip(decode, alone.limit, full.limit, strict=True)
+    times = replace(
+        alone,
+        tiles=np.where(decode, alone.tiles, full.tiles),
+        limit=[math if few else limit for few, math, limit in limits],
+    )
+    rate = device.stream_bytes_per_s * device.product_memory_fraction
+    return replace(times, dram=moved / rate)
+
+
 def product(device: WaveDevice, recipe: str, m: int, n: int, k: int) -> OperatorTime:
     """One product; raises PredictError for bad sizes or a dtype without a rate.
 
@@ -119,36 +151,55 @@ def tile_clocks(device: WaveDevice, recipe: Recipe, k: Array, busy: Array) -> Ar
 
 
 def skinny_seconds(device: WaveDevice, width: float, m: Array, n: Array, k: Array) -> Array:
-    """Seconds of loading a product of few rows into LDS; memory is not in it.
+    """Seconds of loading a product of few rows into LDS; memory is in it for partial sums alone.
 
     width  bytes an element
     """
     strips = np.ceil(np.maximum(m, n) / SKINNY_ROWS)
-    split = split_k(device, strips)
-    waves = np.ceil(strips * split / device.compute_units)
-    loaded = (SKINNY_ROWS + np.minimum(m, n)) * k / split * width
-    clocks: Array = waves * loaded / device.lds_bytes_per_clock
-    return clocks / (device.clock_hz * device.matrix_fraction)
+    rate = device.lds_bytes_per_clock * device.clock_hz * device.matrix_fraction
+    seconds = []
+    for split in _SPLITS:
+        waves = np.ceil(strips * split / device.compute_units)
+        loaded = waves * (SKINNY_ROWS + np.minimum(m, n)) * part_of_k(k, split) * width
+        seconds.append(loaded / rate + sums_seconds(device, split, m, n))
+    least: Array = np.min(seconds, axis=0)
+    return least
 
 
-def split_k(device: WaveDevice, strips: Array) -> Array:
-    """The number of parts that K is cut into: more parts for fewer strips."""
-    per_unit = strips / device.compute_units
-    return np.select([per_unit <= 1, per_unit <= 2], [4.0, 2.0], 1.0)
+def part_of_k(k: Array, split: int) -> Array:
+    """Columns of a part of K, or as many as take as long as a very short one."""
+    part: Array = np.maximum(k / split, np.minimum(k, SHORTEST_K))
+    return part
+
+
+def sums_seconds(device: WaveDevice, split: int, m: Array, n: Array) -> Array:
+    """Seconds of writing and reading the partial sums of a split."""
+    passes = 2 * split if split > 1 else 0
+    seconds: Array = passes * m * n * _SUM_BYTES / device.stream_bytes_per_s
+    return seconds
 
 
 def _best_tile(
     device: WaveDevice, recipe: Recipe, m: Array, n: Array, k: Array
 ) -> tuple[Array, NDArray[np.intp]]:
-    """(seconds on the best tile, index in _LIMITS of what limits it)."""
+    """(seconds on the best tile and split of K, index in _LIMITS of what limits it)."""
     rows, cols = _tile_sides(device)
     count = np.ceil(m / rows) * np.ceil(n / cols)
-    clocks = tile_clocks(device, recipe, k, np.minimum(count, device.compute_units))
-    waves = np.ceil(count / device.compute_units)
-    seconds = waves * clocks.max(axis=0) / (device.clock_hz * device.matrix_fraction)
-    best = seconds.argmin(axis=0)
+    fastest = np.full_like(m, np.inf)
+    limit = np.zeros(len(m), dtype=np.intp)
     at = np.arange(len(m))
-    return seconds[best, at], clocks.argmax(axis=0)[best, at]
+    for split in _SPLITS:
+        groups = split * count
+        busy = np.minimum(groups, device.compute_units)
+        clocks = tile_clocks(device, recipe, part_of_k(k, split), busy)
+        waves = np.ceil(groups / device.compute_units)
+        seconds = waves * clocks.max(axis=0) / (device.clock_hz * device.matrix_fraction)
+        seconds = seconds + sums_seconds(device, split, m, n)
+        best = seconds.argmin(axis=0)
+        faster = seconds[best, at] < fastest
+        fastest = np.where(faster, seconds[best, at], fastest)
+        limit = np.where(faster, clocks.argmax(axis=0)[best, at], limit)
+    return fastest, limit
 
 
 def _tile_sides(device: WaveDevice) -> tuple[Array, Array]:

@@ -11,7 +11,6 @@ Neither the caches nor the conversion of weights to bf16 are modelled.
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -22,7 +21,7 @@ from roofcal.core.records import PlanPoint, Prediction
 from roofcal.core.times import Array, Times
 from roofcal.core.wave_device import WaveDevice
 from roofcal.models.wave.collectives import used_bytes_per_s
-from roofcal.models.wave.gemm import ProductTimes
+from roofcal.models.wave.gemm import ProductTimes, narrow_product_times
 from roofcal.models.wave.gemm import product_times as gemm_times
 from roofcal.models.wave.operator_time import kernel_time, stream_seconds
 from roofcal.ops import BY_NAME
@@ -101,12 +100,9 @@ def _products(points: Sequence[PlanPoint], recipe: str, device: WaveDevice) -> l
 
 
 def _narrow_products(points: Sequence[PlanPoint], device: WaveDevice) -> list[Prediction]:
-    """Products of packed weights: tiles of bf16 that arithmetic alone bounds, and fewer bytes."""
-    unbounded = replace(device, l2_read_bytes_per_clock=math.inf, lds_bytes_per_clock=math.inf)
-    times = gemm_times(unbounded, GEMM_RECIPES["bf16"], *_product_sizes(points))
-    moved = [BY_NAME[p.op].work(p.recipe, p.shape).dram_bytes for p in points]
-    rate = device.stream_bytes_per_s * device.product_memory_fraction
-    times = replace(times, dram=np.array(moved, dtype=float) / rate)
+    """Products of packed weights: tiles of bf16, and fewer bytes."""
+    moved = np.array([BY_NAME[p.op].work(p.recipe, p.shape).dram_bytes for p in points], float)
+    times = narrow_product_times(device, moved, *_product_sizes(points))
     return [_product(point, times, i) for i, point in enumerate(points)]
 
 

@@ -13,7 +13,7 @@ Source: the seed mi300_llm_inference_roofline_notebook (layerNormCycles, geluCyc
 import math
 from typing import Final
 
-from roofcal.core.dtypes import BITS
+from roofcal.core.recipes import BITS
 from roofcal.core.wave_device import WaveDevice
 from roofcal.models.wave.operator_time import (
     OperatorTime,

@@ -68,7 +68,7 @@ def _gather_rows(inputs: Inputs) -> dict[str, torch.Tensor]:
         return {name: gathered(x) for name, x in parts.items()}
 
 
-def _everybody() -> distributed.ProcessGroup:
+def _world_group() -> distributed.ProcessGroup:
     group = distributed.group.WORLD
     assert group is not None
     return group
@@ -77,7 +77,7 @@ def _everybody() -> distributed.ProcessGroup:
 def _torch_plain(inputs: Inputs) -> torch.Tensor:
     fused = torch.ops.symm_mem.fused_all_gather_matmul
     weights = [inputs["b"].t()]
-    _, products = fused(inputs["a"], weights, 0, _everybody().group_name, return_A=False)
+    _, products = fused(inputs["a"], weights, 0, _world_group().group_name, return_A=False)
     return cast(torch.Tensor, products[0])
 
 
@@ -89,7 +89,7 @@ def _torch_scaled(inputs: Inputs) -> torch.Tensor:
         inputs["scale_a"],
         [inputs["scale_b"]],
         gather_dim=0,
-        group_name=_everybody().group_name,
+        group_name=_world_group().group_name,
         biases=[None],
         result_scales=[None],
         out_dtypes=[torch.bfloat16],
@@ -112,7 +112,7 @@ class _Ours:
         world = distributed.get_world_size()
         try:
             self._op = ours.AllGatherMatmul(
-                _everybody(),
+                _world_group(),
                 shape["m"] // world,
                 shape["k"],
                 shape["n"],

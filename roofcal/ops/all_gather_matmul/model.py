@@ -11,9 +11,8 @@ that the end is linear in i and either the first or the last piece decides:
     overlapped   t = start + max(product, arrival of the last + product of one piece)
 
 start: what nothing overlaps: the two barriers of the ranks and the launch of the copies, which is
-the latency of an all-gather by symmetric memory. kernels.gather.model, by which our kernel
-chooses its plan, follows every tile; this is its limit for tiles that are small beside a piece, and
-knows nothing of a GPU.
+the latency of an all-gather by symmetric memory. kernels.gather.model, by which our kernel chooses
+its plan, follows every tile. This equation is its limit for tiles much smaller than a piece.
 
 symm_mem_fused  r = world size * chunks per shard. Each chunk beyond the first of a shard costs the
                 latency of one copy more; the kernel takes the best of CHUNKS, or NCCL and product
@@ -55,7 +54,7 @@ class Parts:
 
 
 def received_bytes(recipe: str, m: Array, k: Array, world_size: int) -> Array:
-    """Rows of A, with their scales, that a device gets from the others; KeyError for a recipe."""
+    """Bytes of A, scales included, that a device receives; KeyError for an unknown recipe."""
     received: Array = RECIPES[recipe].a.nbytes(m, k) * (world_size - 1) / world_size
     return received
 
@@ -66,7 +65,7 @@ def collectives(recipe: str) -> int:
 
 
 def pieces(provider: str, world_size: int) -> int:
-    """Launches of the library's product that a provider makes, of m / pieces rows each."""
+    """Into how many equal parts a provider's product is cut by rows; piece_s is the time of one."""
     return world_size if provider == TORCH else 1
 
 
@@ -98,7 +97,7 @@ def evaluate(
     if provider == TORCH:
         product = world_size * piece_s
         own = 2 * received / (world_size - 1) / fabric.dram_bytes_per_s
-        total = own + _overlapped(fabric.direct, received, product, piece_s)
+        total = own + _overlapped_seconds(fabric.direct, received, product, piece_s)
         return Parts(product=product, gather=direct, total=total)
     if provider != OURS:
         raise KeyError(provider)
@@ -112,10 +111,10 @@ def _by_chunks(
     for chunks in CHUNKS:
         flags = (chunks - 1) * (world_size - 1) * fabric.copy_latency_s
         last = product / (world_size * chunks)
-        yield _overlapped(direct, received, product, last + flags)
+        yield _overlapped_seconds(direct, received, product, last + flags)
 
 
-def _overlapped(direct: Line, received: Array, product: Array, last: Array) -> Array:
+def _overlapped_seconds(direct: Line, received: Array, product: Array, last: Array) -> Array:
     """last: seconds between the arrival of the last rows and the end."""
     total: Array = direct.latency_s + np.maximum(product, received / direct.bytes_per_s + last)
     return total

@@ -1,14 +1,15 @@
 """All-gather and product by models that know a link; equations: the model beside.
 
-Products are those of the model, of the library where it tells providers apart; the link is what
-the model knows of it. Both mean a captured graph: what the host does in eager calls is in no part.
-The datasheet's model answers by itself, torchao's for the product alone. Intervals are times with
-all parts at the fast and all at the slow ends of theirs. On a CPU the ranks share the cores that
-the constants of products were fitted on, so products are predicted faster than they are. A point
-without a provider is that of the fastest that can be answered, bounds left out.
+The model predicts the products, those of the library where it tells providers apart, and the link.
+Both are times in a captured graph: launches from the host are not counted. The datasheet's model
+answers by itself, torchao's for the product alone. The ends of an interval are the times with all
+parts at the fast, and with all parts at the slow ends of theirs. On a CPU the ranks share the cores
+that the constants of products were fitted on, so products are predicted faster than they are. A
+point without a provider is answered for the fastest provider, bounds left out.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from roofcal.core.records import PlanPoint, Prediction
 from roofcal.core.times import Array, Times
 from roofcal.ops.all_gather_matmul import spec
 from roofcal.ops.all_gather_matmul.model import evaluate, pieces
+from roofcal.ops.gemm import predict as gemm
 from roofcal.ops.predictions import Answer, predictions_of, sizes_of
 from roofcal.ops.probe_link.model import NO_LINK, Fabrics
 from roofcal.ops.probe_link.predict import calibrated_world_sizes
@@ -34,12 +36,14 @@ def predict_composed(
             groups.setdefault(key, []).append(point)
     predictions: list[Prediction] = []
     for (provider, _, _), members in groups.items():
-        candidates = (provider,) if provider else _whole_providers()
+        # Without a provider, all that gather and multiply are asked.
+        whole = [name for name in spec.OP.every_provider if name not in spec.BOUNDS]
+        candidates = (provider,) if provider else whole
         answers = [_predict_group(model, name, members, sources) for name in candidates]
         answered = [answer for answer in answers if answer]
         predictions += (
-            min(of_point, key=lambda prediction: prediction.total_s)
-            for of_point in zip(*answered, strict=True)
+            min(alternatives, key=lambda prediction: prediction.total_s)
+            for alternatives in zip(*answered, strict=True)
         )
     return predictions
 
@@ -61,12 +65,6 @@ def why_unanswered(model: Model, point: PlanPoint, sources: Sources) -> str | No
 
 def _fabrics(model: Model, sources: Sources, world_size: int) -> Fabrics | None:
     return model.fabrics(sources, world_size) if isinstance(model, KnowsLinks) else None
-
-
-def _whole_providers() -> list[str]:
-    """All providers that gather and multiply."""
-    every = [name for names in spec.OP.providers.values() for name in names]
-    return [name for name in every if name not in spec.BOUNDS]
 
 
 def _predict_group(
@@ -105,6 +103,13 @@ def _product_times(
 ) -> Times:
     """Seconds of products; of a gather alone exactly none."""
     if provider != spec.ALL_GATHER_ONLY:
-        return product_times(model, sources, "", recipe, sizes)
+        times = product_times(model, sources, "", recipe, sizes)
+        if model.MODEL != CALIBRATED or sources.calibration is None or times.low is None:
+            return times
+        # Ranks wait for each other before every sample, so that cards rest. On H200s they clocked
+        # 1.55 to 1.95 GHz in large products, where those of one card in turns held 1.42 to 1.56.
+        library = gemm.default_provider(sources.calibration.constants, recipe)
+        rested = gemm.fastest_times(sources.calibration, library, recipe, sizes)
+        return replace(times, low=np.minimum(times.low, rested))
     nothing = np.zeros_like(sizes[0])
     return Times(total=nothing, low=nothing, high=nothing, bound_by=["link"] * len(nothing))

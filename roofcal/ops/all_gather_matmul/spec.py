@@ -9,10 +9,11 @@ all_gather_only   the all-gather alone
 Rows of fp8_axiswise have scales, which travel with them.
 """
 
+from dataclasses import replace
 from typing import Final
 
 from roofcal.core.recipes import RECIPES
-from roofcal.core.work import Work, gemm_work
+from roofcal.core.work import Work
 from roofcal.ops.gemm import spec as gemm
 from roofcal.ops.spec import OpSpec, Shape
 
@@ -29,15 +30,8 @@ def work(recipe: str, shape: Shape) -> Work:
 
     link_bytes is the whole gathered A: a device receives (world_size - 1) / world_size of it.
     """
-    kind = RECIPES[recipe]
-    product = gemm_work(kind, shape["m"], shape["n"], shape["k"])
-    return Work(
-        flops=product.flops,
-        math_dtype=product.math_dtype,
-        dram_read_bytes=product.dram_read_bytes,
-        dram_write_bytes=product.dram_write_bytes,
-        link_bytes=kind.a.nbytes(shape["m"], shape["k"]),
-    )
+    gathered = RECIPES[recipe].a.nbytes(shape["m"], shape["k"])
+    return replace(gemm.work(recipe, shape), link_bytes=gathered)
 
 
 def received_bytes(provider: str, recipe: str, shape: Shape, world_size: int) -> float:

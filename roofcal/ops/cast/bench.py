@@ -25,7 +25,7 @@ def make_inputs(
     return {"x": draw(generator, distribution, shape["rows"], shape["cols"])}
 
 
-def _scaled(x: torch.Tensor, amax: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def _quantised(x: torch.Tensor, amax: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     scale = amax.float().clamp(min=1e-12) / E4M3_MAX
     # Clamped: torch 2.11 casts an overflow to NaN, 2.13 saturates.
     values = (x.float() / scale).clamp(-E4M3_MAX, E4M3_MAX)
@@ -34,17 +34,17 @@ def _scaled(x: torch.Tensor, amax: torch.Tensor) -> tuple[torch.Tensor, torch.Te
 
 def tensorwise(x: torch.Tensor) -> Outputs:
     """(q [rows, cols], scale [])."""
-    return _scaled(x, x.abs().amax())
+    return _quantised(x, x.abs().amax())
 
 
 def rowwise_dim0(x: torch.Tensor) -> Outputs:
     """(q [rows, cols], scale [rows, 1])."""
-    return _scaled(x, x.abs().amax(dim=1, keepdim=True))
+    return _quantised(x, x.abs().amax(dim=1, keepdim=True))
 
 
 def rowwise_dim1(x: torch.Tensor) -> Outputs:
     """(q [cols, rows] contiguous, scale [cols, 1])."""
-    q, scale = _scaled(x, x.abs().amax(dim=0, keepdim=True))
+    q, scale = _quantised(x, x.abs().amax(dim=0, keepdim=True))
     return q.t().contiguous(), scale.t()
 
 
@@ -78,7 +78,7 @@ def in_strips(x: torch.Tensor, size: int) -> Outputs:
     """(q [rows, cols], scale [rows, ceil(cols/size)] transposed in memory)."""
     rows, cols = x.shape
     blocks = _in_blocks(x, size)
-    q, scale = _scaled(blocks, blocks.abs().amax(dim=2, keepdim=True))
+    q, scale = _quantised(blocks, blocks.abs().amax(dim=2, keepdim=True))
     return q.reshape(rows, -1)[:, :cols].contiguous(), scale[:, :, 0].t().contiguous().t()
 
 
@@ -90,8 +90,8 @@ def in_strips_dim1(x: torch.Tensor, size: int) -> Outputs:
 def blockwise_128x128(x: torch.Tensor) -> Outputs:
     """(q [rows, cols], scale [ceil(rows/128), ceil(cols/128)])."""
     rows, cols = x.shape
-    squares = _in_blocks(_filled(x, BLOCK), BLOCK).unflatten(0, (-1, BLOCK))
-    q, scale = _scaled(squares, squares.abs().amax(dim=(1, 3), keepdim=True))
+    squares = _in_blocks(_filled_rows(x, BLOCK), BLOCK).unflatten(0, (-1, BLOCK))
+    q, scale = _quantised(squares, squares.abs().amax(dim=(1, 3), keepdim=True))
     return q.flatten(2).flatten(0, 1)[:rows, :cols].contiguous(), scale[:, 0, :, 0]
 
 
@@ -101,7 +101,7 @@ def _in_blocks(x: torch.Tensor, size: int) -> torch.Tensor:
     return padded.reshape(x.shape[0], -1, size)
 
 
-def _filled(x: torch.Tensor, rows: int) -> torch.Tensor:
+def _filled_rows(x: torch.Tensor, rows: int) -> torch.Tensor:
     """x with rows of zeros up to a multiple of `rows`."""
     return torch.nn.functional.pad(x, (0, 0, 0, -x.shape[0] % rows))
 
@@ -120,7 +120,7 @@ _CASTS: Final[dict[str, Callable[[torch.Tensor], Outputs]]] = {
 }
 
 
-def _triton(recipe: str) -> Callable[[torch.Tensor], Outputs]:
+def _triton_cast(recipe: str) -> Callable[[torch.Tensor], Outputs]:
     # Imported here: a CPU study needs no Triton.
     from kernels.cast import blocks, columns, rows, tensorwise  # noqa: PLC0415
 
@@ -150,7 +150,7 @@ def build(provider: str, recipe: str, shape: Mapping[str, int]) -> Call:
     cast = _CASTS[recipe]
     if provider == "triton":
         require_e4m3("provider 'triton' of op cast")
-        cast = _triton(recipe)
+        cast = _triton_cast(recipe)
     elif provider == "torch_compile":
         torch.compiler.reset()  # one compilation per shape: dynamo would give up after eight
         cast = torch.compile(cast, dynamic=False)
@@ -206,10 +206,12 @@ def _blocks_error(
     for start in range(0, x.shape[0], _ROWS_AT_ONCE):
         part = slice(start, start + _ROWS_AT_ONCE)
         blocks = _in_blocks(x[part], block_cols).double()
-        row_amax = _filled(blocks.abs().amax(dim=2), block_rows)
+        row_amax = _filled_rows(blocks.abs().amax(dim=2), block_rows)
         exact = row_amax.unflatten(0, (-1, block_rows)).amax(dim=1).clamp(min=1e-12) / E4M3_MAX
         own = scale[start // block_rows :][: len(exact)].double()
-        exact_of_row, own_of_row = (_spread(s, block_rows, len(blocks)) for s in (exact, own))
+        exact_of_row, own_of_row = (
+            _scales_of_rows(s, block_rows, len(blocks)) for s in (exact, own)
+        )
         rounded = (blocks / exact_of_row).float().clamp(-E4M3_MAX, E4M3_MAX)
         expected = rounded.to(torch.float8_e4m3fn).double() * exact_of_row
         values = _in_blocks(q[part].double(), block_cols) * own_of_row
@@ -217,7 +219,7 @@ def _blocks_error(
     return worst(*errors)
 
 
-def _spread(scale: torch.Tensor, block_rows: int, rows: int) -> torch.Tensor:
+def _scales_of_rows(scale: torch.Tensor, block_rows: int, rows: int) -> torch.Tensor:
     """Scales of blocks of `block_rows` rows -> [rows, blocks, 1]."""
     return scale.repeat_interleave(block_rows, dim=0)[:rows, :, None]
 

@@ -1,24 +1,20 @@
 """Constants of casts, fitted on probe_cast by provider and recipe; equations: the model beside."""
 
-from collections.abc import Callable, Sequence
-from functools import cached_property
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
 
 from roofcal.core.times import Array
-from roofcal.fitting.bootstrap import Index, ceiling
 from roofcal.fitting.cross_validation import (
     Method,
     Problem,
     SearchSpace,
-    error_summary,
-    fit_problem,
-    p95_of_logs,
+    columns_by_name,
+    fit_each_recipe,
 )
 from roofcal.fitting.probes import Device, Fitted, Probe
-from roofcal.ops.cast.model import CONSTANTS, FAMILIES, FAMILY, evaluate
-from roofcal.ops.constants import encode_family
+from roofcal.ops.cast.model import CONSTANTS, FAMILIES, FAMILY, NEUTRAL, evaluate, interval_groups
 
 # Of (misaligned, extra_columns). Two, because there are two minima: slow large casts are put down
 # to narrow matrices or to misaligned rows.
@@ -28,20 +24,13 @@ _STARTS: Final = ((1.2, 10.0), (2.0, 1000.0))
 class Casts(Problem):
     """Casts of one provider and recipe."""
 
-    @cached_property
-    def _sizes(self) -> Array:
-        """Rows and columns, [2, probes]."""
-        sizes = [[p.shape["rows"], p.shape["cols"]] for p in self.probes]
-        return np.array(sizes, dtype=float).T
-
-    @property
-    def families(self) -> Sequence[str]:
-        """All: which kernels a provider has, the probes tell."""
-        return list(FAMILIES)
+    axes = ("rows", "cols")
+    neutral = NEUTRAL
+    families = tuple(FAMILIES)  # the probes tell which one a provider has
 
     def space(self, family: str) -> SearchSpace:
         """Bounds from the fastest and the shortest cast."""
-        rows, cols = self._sizes
+        rows, cols = self.sizes
         rate = float((rows * cols / self.seconds).max())
         shortest = float(self.seconds.min())
         starts = [[shortest, 3 * rate, 3 * rate, *start] for start in _STARTS]
@@ -52,16 +41,12 @@ class Casts(Problem):
             starts=np.log(starts),
         )
 
-    def predictor(self, family: str, index: Index) -> Callable[[Array], Array]:
+    def predicted_seconds(self, family: str, constants: Array) -> Array:
         """Seconds by the equation of the model."""
-        recipe, cache_bytes = self.probes[0].point.recipe, self.device.cache_bytes or 0.0
-        rows, cols = self._sizes[:, index]
-
-        def predict(constants: Array) -> Array:
-            named = dict(zip(CONSTANTS, constants.tolist(), strict=True))
-            return evaluate(named, recipe, rows, cols, family, cache_bytes).total
-
-        return predict
+        columns = columns_by_name(CONSTANTS, constants, NEUTRAL)
+        cache_bytes = self.device.cache_bytes or 0.0
+        rows, cols = self.sizes
+        return evaluate(columns, self.recipe, rows, cols, family, cache_bytes).total
 
 
 METHOD: Final = Method(
@@ -69,18 +54,20 @@ METHOD: Final = Method(
 )
 
 
+def group_of(recipe: str, shape: Mapping[str, int]) -> str:
+    """The group whose errors make the interval of a shape."""
+    return interval_groups(np.array([shape["rows"]]), np.array([shape["cols"]]))[0]
+
+
 def fit(probes: Sequence[Probe], device: Device, generator: np.random.Generator) -> Fitted:
     """The constants of every provider and recipe with eight casts and more."""
-    fitted = Fitted()
-    for problem in METHOD.problems(probes, device):
-        result = fit_problem(problem, METHOD, generator)
-        name = f"cast.{problem.provider}.{problem.recipe}"
-        evidence = f"probe_cast, {len(problem.probes)} casts, {result.family}"
-        fitted.constants[f"{name}.{FAMILY}"] = encode_family(FAMILIES, result.family)
-        for constant, value in result.constants.items():
-            fitted.constants[f"{name}.{constant}"] = ceiling(
-                value, *result.intervals[constant], CONSTANTS[constant], evidence
-            )
-        errors = error_summary(np.abs(np.expm1(result.log_errors)))
-        fitted.errors[name] = errors | {"log_p95": p95_of_logs(result.log_errors)}
-    return fitted
+    problems, families = list(METHOD.problems(probes, device)), (FAMILY, FAMILIES)
+    return fit_each_recipe(
+        problems,
+        METHOD,
+        generator,
+        op="cast",
+        units=CONSTANTS,
+        families=families,
+        group_of=group_of,
+    )

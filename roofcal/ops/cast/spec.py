@@ -18,11 +18,13 @@ blocks read them; blocks at the edge are cut off.
 """
 
 from dataclasses import replace
+from typing import Final
 
-from roofcal.core.dtypes import Size, nbytes
-from roofcal.core.recipes import CAST_RECIPES
+from roofcal.core.recipes import CAST_RECIPES, Size, nbytes
 from roofcal.core.work import Work
 from roofcal.ops.spec import OpSpec, Shape
+
+SMALL_ELEMENTS: Final = 1 << 24
 
 
 def read_bytes(recipe: str, rows: Size, cols: Size) -> Size:
@@ -50,7 +52,7 @@ def work(recipe: str, shape: Shape) -> Work:
 
 def regime(shape: Shape) -> str:
     """small below 16 Mi elements (fits the cache of large GPUs), large above."""
-    return "small" if shape["rows"] * shape["cols"] < 1 << 24 else "large"
+    return "small" if shape["rows"] * shape["cols"] < SMALL_ELEMENTS else "large"
 
 
 def layer_shape(tokens: int, n: int, k: int) -> Shape:

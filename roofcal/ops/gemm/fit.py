@@ -3,7 +3,8 @@
 Equations: the model beside. Two libraries have different tiles, so each provider is fitted apart.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Final
 
@@ -11,38 +12,49 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofcal.core.records import Ceiling
-from roofcal.core.times import Array
+from roofcal.core.times import Array, Value
 from roofcal.fitting.bootstrap import Index, ceiling, interval
+from roofcal.fitting.conformal import half_widths
 from roofcal.fitting.cross_validation import (
-    Fit,
     Method,
+    Predictor,
     Problem,
     SearchSpace,
     Stage,
+    columns_by_name,
     error_summary,
-    fit_problem,
-    p95_of_logs,
+    errors_of,
+    fit_problems,
 )
-from roofcal.fitting.probes import (
-    Device,
-    Fitted,
-    Probe,
-    by_provider_and_recipe,
-)
-from roofcal.ops.constants import encode_family
+from roofcal.fitting.probes import Device, Fitted, Probe, by_provider_and_recipe
 from roofcal.ops.gemm.model import (
     CEILING,
     CONSTANTS,
     FAMILIES,
     FAMILY,
+    NEUTRAL,
     PLAIN_CONSTANTS,
     SLOW_PATHS,
+    Candidates,
     Shapes,
+    candidates_of,
+    choice_seconds,
     describe,
-    evaluate,
+    interval_groups,
+    plain_parts,
+    tiled_parts,
 )
 from roofcal.ops.gemm.spec import PROBE
 
+_OUR_FAMILIES: Final = {
+    "fp8_tensorwise": "ours_fast",
+    "fp8_axiswise": "ours_fast",
+    "fp8_tensorwise_slow_accum": "ours_slow",
+    "fp8_axiswise_slow_accum": "ours_slow",
+    "fp8_blockwise_128x128": "ours_blocks",
+}
+# nvjet_sm90_qqtst_192x128_128x5_2x1_v_bz_TNT: tiles of 192 x 128
+_TILE_IN_NAME: Final = re.compile(r"nvjet_\w+?_(\d+)x(\d+)_\d+x\d+_")
 _LEAST_SLOW_POINTS: Final = 4
 _RESTARTS: Final = 2
 _JUMP: Final = 0.3  # standard deviation of the restarts' logarithms
@@ -57,34 +69,56 @@ _SENSORS: Final = {
 class Products(Problem):
     """Products of one provider and recipe."""
 
-    @cached_property
-    def _sizes(self) -> Array:
-        """m, n and k, [3, probes]."""
-        return np.array([[float(p.shape[axis]) for p in self.probes] for axis in "mnk"])
+    axes = ("m", "n", "k")
+    neutral = NEUTRAL
 
-    def shapes(self, family: str, index: Index) -> Shapes:
-        """What the model needs of the probes of `index`."""
-        m, n, k = self._sizes[:, index]
-        return describe(self.recipe, m, n, k, family, self.device.compute_units)
+    @cached_property
+    def _shapes(self) -> dict[str, Shapes]:
+        """Family -> what the model needs of the probes."""
+        m, n, k = self.sizes
+        units = self.device.compute_units
+        return {family: describe(self.recipe, m, n, k, family, units) for family in FAMILIES}
+
+    @cached_property
+    def _candidates(self) -> dict[str, Candidates]:
+        return {family: candidates_of(self._shapes[family].choices) for family in self.families}
 
     @cached_property
     def path(self) -> NDArray[np.str_]:
         """Which kernels each probe can take, as Shapes.path; a CPU has one path."""
         if self.device.is_cpu:
             return np.full(len(self.probes), "aligned")
-        return self.shapes("any_tile", self.every_index).path
+        return self._shapes["any_tile"].path
 
     @property
     def families(self) -> Sequence[str]:
-        """Of tiles; none on a CPU, where every core works on any part of a product."""
-        return [
-            name for name, family in FAMILIES.items() if bool(family.tiles) != self.device.is_cpu
-        ]
+        """Of tiles; none on a CPU, where every core works on any part of a product.
+
+        Our kernels may also have the tiles of their rule; which one holds follows from the recipe.
+        Where the names of a library's kernels show their tiles, families that contradict them are
+        left out: another tile where all are alike, or a split of K where none or some have one.
+        """
+        if self.device.is_cpu:
+            return [name for name, family in FAMILIES.items() if family.is_plain]
+        pairs = {(probe.point.provider, probe.point.recipe) for probe in self.probes}
+        own = [family for recipe, family in _OUR_FAMILIES.items() if ("triton", recipe) in pairs]
+        tiled = {name: family for name, family in FAMILIES.items() if family.tiles}
+        names = [" ".join(probe.measurement.kernel_names) for probe in self.probes]
+        tiles = {(int(m[1]), int(m[2])) for name in names if (m := _TILE_IN_NAME.search(name))}
+        if tiles:
+            splits = any("splitK" in name for name in names)
+            tiled = {
+                name: family
+                for name, family in tiled.items()
+                if (len(family.tiles) > 1 if len(tiles) > 1 else set(family.tiles) == tiles)
+                and splits == (len(family.splits) > 1)
+            }
+        return [*own, *tiled]
 
     @cached_property
     def bounds(self) -> Mapping[str, tuple[float, float, float]]:
         """Constant -> (start, least, most), from the fastest product and the shortest time."""
-        m, n, k = self._sizes
+        m, n, k = self.sizes
         units = self.device.compute_units
         rate = float((2 * m * n * k / self.seconds).max())
         moved = float(((m + n) * k / self.seconds).max())
@@ -95,16 +129,19 @@ class Products(Problem):
             "tile_flops_per_s": (1.5 * rate / units, 0.7 * rate / units, 2.1 * rate / units),
             "load_bytes_per_s": (1.2e11, 1.5e10, 1e12),
             "l2_bytes_per_s": (2 * stream, 0.5 * stream, 12 * stream),
-            "k_latency_s_per_byte": (7e-10, 7e-12, 3e-9),
+            "k_latency_s_per_byte": (7e-10, 7e-12, 9e-9),
             "crowd_s_per_byte": (1e-11, 1e-13, 2e-10),
             "wave_s": (5e-7, 2e-8, 3e-6),
             "split_k_s": (1.5e-6, 1.5e-7, 1.5e-5),
-            "misaligned": (1.3, 1.0, 2.5),
+            "store_bytes_per_s": (1e11, 1e9, 1e13),
+            "piece_s": (1e-7, 1e-9, 1e-6),
+            "piece_bytes_per_s": (1e11, 1e9, 1e13),
+            "misaligned": (1.3, 1.0, 2.0),
             "uneven": (1.02, 0.97, 1.15),
             "dram_bytes_per_s": self._packed_memory()
             if self.device.is_cpu
             # The bandwidth is the device's, and the streams have measured it.
-            else (0.97 * stream, 0.93 * stream, 1.02 * stream),
+            else (0.97 * stream, 0.75 * stream, 1.02 * stream),
             "sustained_flops_per_s": (rate, 0.65 * rate, 1.7 * rate),
             "tile_flops_8_byte_per_s": (0.3 * rate / units, 0.02 * rate / units, rate / units),
             "k_latency_8_byte_s_per_byte": (4e-9, 1e-10, 4e-8),
@@ -114,7 +151,7 @@ class Products(Problem):
 
     def _packed_memory(self) -> tuple[float, float, float]:
         """The range of a CPU's memory bandwidth: its libraries pack operands first."""
-        moved = self.shapes("plain", self.every_index).dram_bytes
+        moved = self._shapes["plain"].dram_bytes
         rate = self.device.stream_bytes_per_s or 2 * float((moved / self.seconds).max())
         return 0.3 * rate, 0.002 * rate, 3 * rate
 
@@ -142,32 +179,54 @@ class Products(Problem):
 
     def _aligned_names(self, family: str) -> tuple[str, ...]:
         """Constants of the aligned path, without those that no probe depends on."""
-        shapes = self.shapes(family, self.every_index)
+        shapes, aligned = self._shapes[family], self.path == "aligned"
+        misaligned = shapes.choices.is_misaligned[:, 0] & aligned
         slow = {name for names in SLOW_PATHS.values() for name in names}
         depends = {
-            "split_k_s": shapes.split.any(),
-            "misaligned": shapes.misaligned.any(),
-            "uneven": shapes.uneven.any(),
-            "crowd_s_per_byte": shapes.crowd.any(),
+            "store_bytes_per_s": not shapes.choices.is_one_size,
+            "wave_s": shapes.choices.is_one_size,
+            "split_k_s": shapes.choices.is_split.any(),
+            "piece_s": shapes.choices.pieces.any(),
+            "piece_bytes_per_s": shapes.choices.sum_bytes.any(),
+            "misaligned": misaligned.sum() >= _LEAST_SLOW_POINTS,
+            "uneven": shapes.is_uneven.any(),
+            "crowd_s_per_byte": shapes.choices.crowd.any(),
         }
         return tuple(name for name in CONSTANTS if name not in slow and depends.get(name, True))
 
-    def predictor(self, family: str, index: Index) -> Callable[[Array], Array]:
+    def predicted_seconds(self, family: str, constants: Array) -> Array:
         """Seconds by the equation of the model."""
-        shapes = self.shapes(family, index)
+        if FAMILIES[family].is_plain:
+            return plain_parts(_constant_columns(constants), self._shapes[family]).total
+        return self.linearised(family, constants)[0]
 
-        def predict(constants: Array) -> Array:
-            pairs = zip(CONSTANTS, constants.tolist(), strict=True)
-            return evaluate({n: c for n, c in pairs if not np.isnan(c)}, shapes, family).total
+    def linearised(self, family: str, constants: Array) -> tuple[Array, Predictor]:
+        """As for every problem, but close by, the best tile stays the best."""
+        if FAMILIES[family].is_plain:
+            return super().linearised(family, constants)
+        shapes, candidates = self._shapes[family], self._candidates[family]
+        columns = _constant_columns(constants)
+        tiles, best = candidates.best(columns, family)
+        chosen = candidates.take(best)
 
-        return predict
+        def seconds_close_by(constants: Array) -> Array:
+            columns = _constant_columns(constants)
+            return tiled_parts(columns, shapes, choice_seconds(columns, chosen, family)).total
 
-    def matters(self, result: Fit, name: str) -> bool:
-        """Whether a tenth more of a constant moves the prediction of any probe by a thousandth."""
-        shapes = self.shapes(result.family, self.every_index)
-        more = {**result.constants, name: 1.1 * result.constants[name]}
-        before, after = (evaluate(c, shapes, result.family).total for c in (result.constants, more))
-        return bool(np.abs(after / before - 1).max() > 1e-3)
+        return tiled_parts(columns, shapes, tiles).total, seconds_close_by
+
+
+def _constant_columns(constants: Array) -> dict[str, Array]:
+    """Constant -> its values, [..., fits, 1]; what stands for unknown ones in the model."""
+    columns = columns_by_name(CONSTANTS, constants, NEUTRAL)
+    stand_ins: dict[str, Value] = {}
+    for rate, latency in SLOW_PATHS.values():
+        stand_ins[rate] = columns["tile_flops_per_s"]
+        stand_ins[latency] = columns["k_latency_s_per_byte"]
+    return {
+        name: np.where(np.isnan(values), stand_ins.get(name, np.nan), values)
+        for name, values in columns.items()
+    }
 
 
 METHOD: Final = Method(
@@ -176,13 +235,10 @@ METHOD: Final = Method(
     least_probes=12,
     folds=6,
     soft=0.05,
-    # A whole search per resample takes minutes and moves little.
     resample_from_best=True,
-    resample_steps=4,
     quick_folds=2,
     quick_steps=4,
     judged_steps=20,
-    subtract_logs=True,
 )
 
 
@@ -192,45 +248,30 @@ def fit(probes: Sequence[Probe], device: Device, generator: np.random.Generator)
     Raises CalibrationError for a pair of fewer than twelve products.
     """
     fitted = Fitted()
-    for provider, recipe, members in by_provider_and_recipe(probes):
-        problem = Products(probes=members, device=device)
-        result = fit_problem(problem, METHOD, generator)
-        prefix = f"gemm.{provider}.{recipe}"
+    pairs = by_provider_and_recipe(probes)
+    problems = [Products(probes=members, device=device) for _, _, members in pairs]
+    fits = fit_problems(problems, METHOD, generator)
+    widths = half_widths("gemm", (errors_of(*pair) for pair in fits), group_of)
+    for problem, result in fits:
+        members, prefix = problem.probes, f"gemm.{problem.provider}.{problem.recipe}"
+        evidence = f"{PROBE.name}, {problem.recipe}, {len(members)} products"
         named = {
-            FAMILY: encode_family(FAMILIES, result.family),
-            **dict(_ceilings(problem, result)),
+            FAMILY: result.choice(FAMILIES),
+            **result.ceilings(CONSTANTS, f"{evidence}, tiles {result.family}"),
             CEILING: _fastest_rate(members, generator),
             **dict(sustained_constants(members, generator)),
         }
         fitted.constants.update({f"{prefix}.{name}": value for name, value in named.items()})
-        fitted.errors[prefix] = _errors(problem, result.log_errors)
+        # Not expm1: published errors are exact to the last bit.
+        errors = error_summary(np.abs(np.exp(result.log_errors) - 1))
+        fitted.errors[prefix] = errors | widths[prefix]
     return fitted
 
 
-def _ceilings(problem: Products, result: Fit) -> Iterator[tuple[str, Ceiling]]:
-    evidence = f"{PROBE.name}, {problem.recipe}, {len(problem.probes)} products"
-    evidence = f"{evidence}, tiles {result.family}"
-    for name, value in result.constants.items():
-        ends, said = result.intervals[name], evidence
-        if not problem.matters(result, name):
-            ends = problem.bounds[name][1:]
-            said = f"{evidence}; without effect on them: the interval is where it was looked for"
-        yield name, ceiling(value, *ends, CONSTANTS[name], said)
-
-
-def _errors(problem: Products, log_errors: Array) -> dict[str, float]:
-    """Errors of predictions of probes left out, fractions of the measured time.
-
-    log_p95 and log_p95_unaligned: 95th percentile of |log(predicted / measured)| of shapes on the
-    aligned path and on the others, from which the intervals of predictions are made.
-    """
-    aligned = problem.path == "aligned"
-    # Not expm1: published errors are exact to the last bit.
-    errors = error_summary(np.abs(np.exp(log_errors) - 1))
-    for name, members in (("log_p95", aligned), ("log_p95_unaligned", ~aligned)):
-        if members.any():
-            errors[name] = p95_of_logs(log_errors[members])
-    return errors
+def group_of(recipe: str, shape: Mapping[str, int]) -> str:
+    """The group whose errors make the interval of a shape."""
+    m, n, k = (np.array([float(shape[axis])]) for axis in Products.axes)
+    return interval_groups(recipe, m, n, k)[0]
 
 
 def _fastest_rate(probes: Sequence[Probe], generator: np.random.Generator) -> Ceiling:
@@ -271,10 +312,6 @@ def sustained_constants(
 
 def _settled_median(probe: Probe, sensor: str) -> float | None:
     """Median reading since the clock settled, None without one."""
-    telemetry = probe.measurement.telemetry
-    readings = [
-        value
-        for index, value in zip(telemetry.sample_index, getattr(telemetry, sensor), strict=True)
-        if index >= probe.measurement.warmup_samples
-    ]
+    values = getattr(probe.measurement.telemetry, sensor)
+    readings = [values[position] for position in probe.measurement.settled_readings]
     return float(np.median(readings)) if readings else None

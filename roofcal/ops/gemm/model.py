@@ -3,40 +3,46 @@
     t     = (work^r + power^r)^(1/r)                                                       r = 5
     work  = launch + (tiles^q + dram^q)^(1/q)                                              q = 2.5
     tiles = uneven * min over tile and split of
-            step + (waves - 1) * (step^o + wave^o)^(1/o) + [split > 1] * split_k
+            step + (waves - 1) * (step^o + wave^o)^(1/o) + waves * store + sums
     step  = (math^p + load^p + latency^p)^(1/p)                                            p = 4
       math    = 2 * tile_m * tile_n * k / tile_flops      a tile on one compute unit
-      load    = (tile_m + tile_n) * k bytes / min(load, l2 / busy units)    its operands from cache
+      load    = (rows + columns) * k bytes / min(load, l2 / busy units)     its operands from cache
       latency = k bytes * (k_latency^2 + (crowd * busy units * empty)^2)^(1/2)
                 the loop over K of a tile, however small, and the wait for rows that all units read
+    store = 2 bytes * tile_m * tile_n / store      the end of a tile, where tiles differ in size
+    sums  = [split > 1] * (split_k + split * piece + sums' bytes / piece_bytes)
     dram  = least bytes / dram
     power = uneven * flops / sustained_flops      the rate that the power limit leaves
 
 waves       ceil(tiles * split / compute units); a split divides K over `split` tiles
 o           1 where a unit ends one tile before it begins the next, 2 where a family overlaps them
+rows, columns  of a tile that hold something: the others are not loaded
 empty       share of a tile without rows of A, or without columns, whichever is more
+sums        fp32 sums of all parts of K: of C, which a second kernel adds (libraries); of one tile,
+            which its last program adds (our kernels)
 misaligned  multiplies `load` where rows of A or B do not start on 32 bytes
 uneven      multiplies all work where they do not start on 256 bytes
 _8_byte, _odd  tile_flops and k_latency of rows of A, B or C that start on 8 bytes, or on fewer
+ours_*      our kernels on Hopper: tile and split by their own rule (roofcal.ops.our_tiles), no
+            latency in products of few rows, whose loop over K is short
 plain       the family without tiles, for CPUs: any shape has the whole rate of the processor,
             tiles = (math^p + latency^p)^(1/p) with math = flops / (units * tile_flops)
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from roofcal.core.dtypes import BITS, nbytes
-from roofcal.core.recipes import GEMM_RECIPES
-from roofcal.core.times import Array
+from roofcal.core.portable_math import fifth_root
+from roofcal.core.recipes import BITS, GEMM_RECIPES, nbytes
+from roofcal.core.times import Array, Value
+from roofcal.ops.our_tiles import MOST_FEW_ROWS, our_tiles
+from roofcal.ops.regimes import gemm_regime
 
-P: Final = 4.0
-Q: Final = 2.5
-R: Final = 5.0
 _ROW_ALIGNMENT_BYTES: Final = 32
 _LINE_BYTES: Final = 256
 ALIGNED_BYTES: Final = 16
@@ -48,6 +54,7 @@ _SIDES: Final = (8, 16, 24, 32, 48, 64, 80, 96, 112, 128, 144, 160, 192, 224, 25
 _LARGE: Final = ((192, 64), (192, 128), (192, 192), (256, 64), (256, 128))
 _HALF: Final = (*((side, other) for side in (64, 128) for other in _SIDES), *_LARGE)
 _ALL: Final = tuple(sorted({*_HALF, *((b, a) for a, b in _HALF)}))
+_SPLITS: Final = (1, 2, 3, 4, 6, 8, 12, 16)
 _MEDIUM: Final = tuple(tile for tile in _ALL if tile[0] * tile[1] <= 128 * 160)
 
 
@@ -55,24 +62,35 @@ _MEDIUM: Final = tuple(tile for tile in _ALL if tile[0] * tile[1] <= 128 * 160)
 class Family:
     """Tiles (rows, columns of C) a library chooses from, and whether it may split K.
 
-    overlap: the exponent o of the module, 1 for none
+    overlaps: whether a unit overlaps its tiles, the exponent o = 2 of the module
     crowds: whether few rows leave tiles empty, see `empty` in the module
+    rule: of our kernels, by which a shape has one tile and split (roofcal.ops.our_tiles)
     """
 
-    tiles: tuple[tuple[int, int], ...]
-    splits: tuple[int, ...]
-    overlap: float = 1.0
+    tiles: tuple[tuple[int, int], ...] = ()
+    splits: tuple[int, ...] = ()
+    overlaps: bool = False
     crowds: bool = False
+    rule: str = ""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether products are cut in no tiles."""
+        return not self.tiles and not self.rule
 
 
 FAMILIES: Final[dict[str, Family]] = {
-    "plain": Family(tiles=(), splits=()),
-    "any_tile_split_k": Family(tiles=_ALL, splits=(1, 2, 4, 8)),
+    "plain": Family(),
+    "any_tile_split_k": Family(tiles=_ALL, splits=_SPLITS),
     "any_tile": Family(tiles=_ALL, splits=(1,)),
-    "medium_tile_split_k": Family(tiles=_MEDIUM, splits=(1, 2, 4, 8)),
+    "medium_tile_split_k": Family(tiles=_MEDIUM, splits=_SPLITS),
     "medium_tile": Family(tiles=_MEDIUM, splits=(1,)),
     "tile_128x128": Family(tiles=((128, 128),), splits=(1,), crowds=True),
-    "tile_128x128_overlapped": Family(tiles=((128, 128),), splits=(1,), overlap=2.0),
+    "tile_128x128_overlapped": Family(tiles=((128, 128),), splits=(1,), overlaps=True),
+    "tile_128x128_split_k": Family(tiles=((128, 128),), splits=_SPLITS, crowds=True),
+    "ours_fast": Family(rule="fast"),
+    "ours_slow": Family(rule="slow"),
+    "ours_blocks": Family(rule="blocks"),
 }
 FAMILY: Final = "tile_family"  # the constant that holds the choice, see roofcal.ops.constants
 CEILING: Final = "ceiling_flops_per_s"  # the constant of the fastest probe
@@ -87,6 +105,9 @@ CONSTANTS: Final[dict[str, str]] = {
     "crowd_s_per_byte": "s/B per compute unit",
     "wave_s": "s",
     "split_k_s": "s",
+    "store_bytes_per_s": "B/s per compute unit",
+    "piece_s": "s",
+    "piece_bytes_per_s": "B/s",
     "misaligned": "1",
     "uneven": "1",
     "dram_bytes_per_s": "B/s",
@@ -102,13 +123,23 @@ SLOW_PATHS: Final[dict[str, tuple[str, str]]] = {
     "odd": ("tile_flops_odd_per_s", "k_latency_odd_s_per_byte"),
 }
 REQUIRED: Final = (FAMILY,)  # constants without which a calibration is of an older roofcal
-# Constants that some recipes or probes do not have, and the value that leaves them out. A slow path
-# without constants of its own is taken to be as fast as the aligned one.
+# Constants that some recipes or probes do not have, or that no probe identifies, and the value that
+# leaves them out. A slow path without constants of its own is as fast as the aligned one.
+_NO_LIMIT: Final = 1e30  # a rate
 NEUTRAL: Final[dict[str, float]] = {
+    "tile_flops_per_s": _NO_LIMIT,
+    "load_bytes_per_s": _NO_LIMIT,
+    "l2_bytes_per_s": _NO_LIMIT,
+    "k_latency_s_per_byte": 0.0,
     "crowd_s_per_byte": 0.0,
+    "wave_s": 0.0,
+    "store_bytes_per_s": _NO_LIMIT,
     "split_k_s": 0.0,
+    "piece_s": 0.0,
+    "piece_bytes_per_s": _NO_LIMIT,
     "misaligned": 1.0,
     "uneven": 1.0,
+    "sustained_flops_per_s": _NO_LIMIT,
 }
 PLAIN_CONSTANTS: Final = (
     "launch_s",
@@ -137,6 +168,35 @@ class Parts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TileChoices:
+    """What the time on each choice of tile and split depends on, for any constants.
+
+    Arrays that broadcast together: [shapes, choices] as `describe` makes them.
+    flops, k_bytes, load_bytes, store_bytes: of one tile, or of its part of K where K is split.
+    sum_bytes: of the sums of all parts of K, 0 without a split
+    """
+
+    flops: Array
+    k_bytes: Array
+    load_bytes: Array
+    store_bytes: Array
+    waves: Array
+    busy_units: Array
+    crowd: Array
+    is_split: NDArray[np.bool_]
+    pieces: Array
+    sum_bytes: Array
+    has_few_rows: NDArray[np.bool_]
+    is_misaligned: NDArray[np.bool_]
+    alignment: NDArray[np.int64]
+
+    @property
+    def is_one_size(self) -> bool:
+        """Whether all tiles have one size."""
+        return len(np.unique(self.store_bytes)) == 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Shapes:
     """What the model needs of many shapes of one recipe, computed once for any constants."""
 
@@ -144,16 +204,9 @@ class Shapes:
     unit_flops: Array
     dram_bytes: Array
     k_bytes: Array
-    misaligned: NDArray[np.bool_]
-    uneven: NDArray[np.bool_]
+    is_uneven: NDArray[np.bool_]
     alignment: NDArray[np.int64]
-    step_flops: Array
-    step_k_bytes: Array
-    step_load_bytes: Array
-    waves: Array
-    busy_units: Array
-    crowd: Array
-    split: NDArray[np.bool_]
+    choices: TileChoices
 
     @property
     def path(self) -> NDArray[np.str_]:
@@ -166,29 +219,39 @@ def describe(recipe: str, m: Array, n: Array, k: Array, family: str, compute_uni
     """Shapes of vectors m, n, k (float64) on a device of `compute_units`; KeyError for names."""
     width = BITS[GEMM_RECIPES[recipe].a.dtype] / 8
     flops, dram = least_work(recipe, m, n, k)
-    rows, cols, splits = _choices(family)
+    alignment = row_alignment_bytes(recipe, n, k)
+    rule = FAMILIES[family].rule
+    rows, cols, splits = our_tiles(rule, m, n, k, compute_units) if rule else _tile_choices(family)
     count = np.ceil(m[:, None] / rows) * np.ceil(n[:, None] / cols) * splits
     busy = np.minimum(count, compute_units)
+    summed = rows * cols if rule else (m * n)[:, None]
     step_k = np.ceil(k[:, None] / splits * width / _K_STEP_BYTES) * _K_STEP_BYTES
     return Shapes(
         flops=flops,
         unit_flops=flops / compute_units,
         dram_bytes=dram,
         k_bytes=k * width,
-        misaligned=(k[:, None] * width) % _ROW_ALIGNMENT_BYTES != 0,
-        uneven=(k * width) % _LINE_BYTES != 0,
-        alignment=row_alignment(recipe, n, k),
-        step_flops=2 * rows * cols * step_k / width,
-        step_k_bytes=step_k,
-        step_load_bytes=step_k * (rows + cols),
-        waves=np.ceil(count / compute_units),
-        busy_units=busy,
-        crowd=busy * _empty(m, n, rows, cols) * FAMILIES[family].crowds,
-        split=splits > 1,
+        is_uneven=(k * width) % _LINE_BYTES != 0,
+        alignment=alignment,
+        choices=TileChoices(
+            flops=2 * rows * cols * step_k / width,
+            k_bytes=step_k,
+            load_bytes=step_k * (np.minimum(rows, m[:, None]) + np.minimum(cols, n[:, None])),
+            store_bytes=2 * rows * cols + np.zeros_like(busy),
+            waves=np.ceil(count / compute_units),
+            busy_units=busy,
+            crowd=busy * _empty_share(m, n, rows, cols) * FAMILIES[family].crowds,
+            is_split=splits > 1,
+            pieces=np.where(splits > 1, splits, 0.0) * bool(rule) + np.zeros_like(busy),
+            sum_bytes=4 * np.where(splits > 1, splits, 0.0) * summed,
+            has_few_rows=(m[:, None] <= MOST_FEW_ROWS) & bool(rule),
+            is_misaligned=(k[:, None] * width) % _ROW_ALIGNMENT_BYTES != 0,
+            alignment=alignment[:, None],
+        ),
     )
 
 
-def _empty(m: Array, n: Array, rows: Array, cols: Array) -> Array:
+def _empty_share(m: Array, n: Array, rows: Array, cols: Array) -> Array:
     """Share of a tile's rows or columns, whichever is more, that hold nothing."""
     filled = np.minimum(m[:, None] / rows, n[:, None] / cols)
     empty: Array = np.maximum(1 - filled, 0.0)
@@ -196,21 +259,34 @@ def _empty(m: Array, n: Array, rows: Array, cols: Array) -> Array:
 
 
 @cache
-def _choices(family: str) -> tuple[Array, Array, Array]:
+def _tile_choices(family: str) -> tuple[Array, Array, Array]:
     """(rows, columns, split) of every choice of a family, as vectors of equal length."""
-    found = FAMILIES[family]
-    every = [(a, b, s) for a, b in found.tiles for s in found.splits] or [(1, 1, 1)]
-    rows, cols, splits = np.array(every, dtype=float).T
-    return rows, cols, splits
+    tiles, splits = FAMILIES[family].tiles, FAMILIES[family].splits
+    choices = [(*tile, split) for tile in tiles for split in splits] or [(1, 1, 1)]
+    rows, cols, split = np.array(choices, dtype=float).T
+    return rows, cols, split
 
 
-def row_alignment(recipe: str, n: Array, k: Array) -> NDArray[np.int64]:
-    """Bytes, at most 16, on which every row of A, B and C starts."""
+def row_alignment_bytes(recipe: str, n: Array, k: Array) -> NDArray[np.int64]:
+    """The largest divisor of 16, in bytes, of the row lengths of A, B and C."""
     spec = GEMM_RECIPES[recipe]
     read = (k * BITS[spec.a.dtype] / 8).astype(np.int64)
     written = (n * BITS[spec.out] / 8).astype(np.int64)
     alignment: NDArray[np.int64] = np.gcd(np.gcd(read, written), ALIGNED_BYTES)
     return alignment
+
+
+def interval_groups(recipe: str, m: Array, n: Array, k: Array) -> list[str]:
+    """The group of each shape whose errors make its interval: its regime, or "unaligned".
+
+    Kernels of rows off 16 bytes differ from shape to shape, and their errors are several times
+    those of others.
+    """
+    aligned = row_alignment_bytes(recipe, n, k) == ALIGNED_BYTES
+    return [
+        gemm_regime(int(a), int(b), int(c)) if inside else "unaligned"
+        for a, b, c, inside in zip(m, n, k, aligned, strict=True)
+    ]
 
 
 def least_work(recipe: str, m: Array, n: Array, k: Array) -> tuple[Array, Array]:
@@ -222,65 +298,166 @@ def least_work(recipe: str, m: Array, n: Array, k: Array) -> tuple[Array, Array]
 def evaluate(constants: Mapping[str, float], shapes: Shapes, family: str) -> Parts:
     """Seconds of every shape; raises KeyError for a missing constant that is not in NEUTRAL."""
     constants = NEUTRAL | dict(constants)
-    launch = np.full_like(shapes.flops, constants["launch_s"])
-    dram = shapes.dram_bytes / constants["dram_bytes_per_s"]
-    if family == "plain":
-        tiles = _norm(
-            P, shapes.unit_flops / constants["tile_flops_per_s"], _k_latency(constants, shapes)
-        )
-        power = np.zeros_like(tiles)
-    else:
-        slower = np.where(shapes.uneven, constants["uneven"], 1.0)
-        tiles = _tile_time(constants, shapes, FAMILIES[family].overlap) * slower
-        power = shapes.flops / constants["sustained_flops_per_s"] * slower
-    return joined(launch, tiles, dram, power)
+    if FAMILIES[family].is_plain:
+        return plain_parts(constants, shapes)
+    tiles = choice_seconds(constants, shapes.choices, family).min(axis=1)
+    return tiled_parts(constants, shapes, tiles)
 
 
-def joined(launch: Array, tiles: Array, dram: Array, power: Array) -> Parts:
+def plain_parts(constants: Mapping[str, Value], shapes: Shapes) -> Parts:
+    """Seconds of shapes on a processor without tiles, [..., shapes]."""
+    math = shapes.unit_flops / constants["tile_flops_per_s"]
+    latency = shapes.k_bytes * constants["k_latency_s_per_byte"]
+    tiles = np.sqrt(np.sqrt(math**2 * math**2 + latency**2 * latency**2))
+    return joined(*_launch_and_memory(constants, shapes), tiles, np.zeros_like(tiles))
+
+
+def tiled_parts(constants: Mapping[str, Value], shapes: Shapes, tiles: Array) -> Parts:
+    """Seconds of shapes, [..., shapes]; tiles: seconds on the best choice of tile and split."""
+    slower = np.where(shapes.is_uneven, constants["uneven"], 1.0)
+    power = shapes.flops / constants["sustained_flops_per_s"] * slower
+    return joined(*_launch_and_memory(constants, shapes), tiles * slower, power)
+
+
+def _launch_and_memory(constants: Mapping[str, Value], shapes: Shapes) -> tuple[Array, Array]:
+    dram = np.asarray(shapes.dram_bytes / constants["dram_bytes_per_s"])
+    return constants["launch_s"] + np.zeros_like(dram), dram
+
+
+def joined(launch: Array, dram: Array, tiles: Array, power: Array) -> Parts:
     """The parts with their total: `work` beside `power`, see the module."""
-    total = _norm(R, launch + _norm(Q, tiles, dram), power)
+    # Powers of 5/2 and 5 by products and roots: their bits are the same on every machine.
+    busiest = fifth_root(tiles**2 * np.sqrt(tiles) + dram**2 * np.sqrt(dram))
+    work = launch + busiest * busiest
+    total = fifth_root(work**2 * work**2 * work + power**2 * power**2 * power)
     return Parts(launch=launch, tiles=tiles, dram=dram, power=power, total=total)
 
 
-def _k_latency(constants: Mapping[str, float], shapes: Shapes) -> Array:
-    return shapes.k_bytes * constants["k_latency_s_per_byte"]
-
-
-def _tile_time(constants: Mapping[str, float], shapes: Shapes, overlap: float) -> Array:
+def choice_seconds(constants: Mapping[str, Value], choices: TileChoices, family: str) -> Array:
+    """Seconds on each choice of tile and split; constants broadcast with the choices' arrays."""
     bandwidth = np.minimum(
-        constants["load_bytes_per_s"], constants["l2_bytes_per_s"] / shapes.busy_units
+        constants["load_bytes_per_s"], constants["l2_bytes_per_s"] / choices.busy_units
     )
-    slower = np.where(shapes.misaligned, constants["misaligned"], 1.0)
-    rate, k_latency = _path_constants(constants, shapes)
-    math = shapes.step_flops / rate[:, None]
-    load = shapes.step_load_bytes / bandwidth * slower
-    crowd = shapes.crowd * constants["crowd_s_per_byte"]
-    latency = shapes.step_k_bytes * np.hypot(k_latency[:, None], crowd)
+    slower = np.where(choices.is_misaligned, constants["misaligned"], 1.0)
+    rate, k_latency = _path_constants(constants, choices.alignment)
+    k_latency = np.where(choices.has_few_rows, 0.0, k_latency)
+    math = choices.flops / rate
+    load = choices.load_bytes / bandwidth * slower
+    crowd = choices.crowd * constants["crowd_s_per_byte"]
+    latency_squared = choices.k_bytes * choices.k_bytes * (k_latency * k_latency + crowd * crowd)
     # The norm with p = 4 by squares and roots: a general power costs ten times as much.
-    step = np.sqrt(np.sqrt(math**2 * math**2 + load**2 * load**2 + latency**2 * latency**2))
+    math, load = math * math, load * load
+    step = np.sqrt(np.sqrt(math * math + load * load + latency_squared * latency_squared))
     wave = constants["wave_s"]
-    further = step + wave if overlap == 1 else (step**overlap + wave**overlap) ** (1 / overlap)
-    time = step + (shapes.waves - 1) * further + shapes.split * constants["split_k_s"]
-    best: Array = time.min(axis=1)
-    return best
+    overlaps = FAMILIES[family].overlaps
+    further = np.sqrt(step * step + wave * wave) if overlaps else step + wave
+    seconds: Array = (
+        step
+        + (choices.waves - 1) * further
+        + choices.waves * (choices.store_bytes / constants["store_bytes_per_s"])
+        + choices.is_split * constants["split_k_s"]
+        + choices.pieces * constants["piece_s"]
+        + choices.sum_bytes / constants["piece_bytes_per_s"]
+    )
+    return seconds
 
 
-def _path_constants(constants: Mapping[str, float], shapes: Shapes) -> tuple[Array, Array]:
-    """(rate of a tile, latency of its loop over K) of each shape, by the alignment of its rows."""
-    fast = (constants["tile_flops_per_s"], constants["k_latency_s_per_byte"])
-    # By number, not by `path`: comparing words took half of the time of a fit.
-    on_8_byte, below = shapes.alignment == 8, shapes.alignment < 8
-    chosen = []
-    for i, value in enumerate(fast):
+def _path_constants(
+    constants: Mapping[str, Value], alignment: NDArray[np.int64]
+) -> tuple[Array, Array]:
+    """(rate of a tile, latency of its loop over K), by the alignment of a shape's rows."""
+    aligned = (constants["tile_flops_per_s"], constants["k_latency_s_per_byte"])
+    by_path = []
+    for i, value in enumerate(aligned):
         eight, odd = (constants.get(SLOW_PATHS[path][i], value) for path in ("8_byte", "odd"))
-        chosen.append(np.where(below, odd, np.where(on_8_byte, eight, value)))
-    return chosen[0], chosen[1]
+        by_path.append(np.where(alignment < 8, odd, np.where(alignment == 8, eight, value)))
+    return by_path[0], by_path[1]
 
 
-def _norm(power: float, *parts: Array) -> Array:
-    """(a^p + b^p + ...)^(1/p), scaled by the largest part so that nothing underflows."""
-    largest = parts[0]
-    for part in parts[1:]:
-        largest = np.maximum(largest, part)
-    total: Array = sum((part / largest) ** power for part in parts)  # type: ignore[assignment]
-    return largest * total ** (1 / power)
+# A fit evaluates every probe thousands of times, on up to 228 choices of tile and split. A choice
+# that needs no less of anything than another one of the same shape is never the fastest, whatever
+# the constants are: the time grows with each term of choice_seconds. 42 of the 228 are left on
+# average.
+_BLOCK_ELEMENTS: Final = 1 << 15  # of one array of fits x candidates: some twenty stay in the cache
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidates:
+    """The candidates of all shapes in one row: [candidates], ordered by shape.
+
+    shape  number of the shape of each candidate
+    first  number of the first candidate of each shape
+    """
+
+    choices: TileChoices
+    shape: NDArray[np.int64]
+    first: NDArray[np.int64]
+
+    def best(self, constants: Mapping[str, Array], family: str) -> tuple[Array, NDArray[np.int64]]:
+        """(seconds, number of the candidate) of the best candidate, [fits, shapes] each.
+
+        constants: [fits, 1] each.
+        """
+        fits = len(next(iter(constants.values())))
+        size = max(1, _BLOCK_ELEMENTS // len(self.shape))
+        blocks = [
+            self._best_of_block({name: c[i : i + size] for name, c in constants.items()}, family)
+            for i in range(0, fits, size)
+        ]
+        seconds, numbers = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
+        return seconds, numbers
+
+    def _best_of_block(
+        self, constants: Mapping[str, Array], family: str
+    ) -> tuple[Array, NDArray[np.int64]]:
+        seconds = choice_seconds(constants, self.choices, family)
+        least = np.minimum.reduceat(seconds, self.first, axis=1)
+        numbers = np.arange(len(self.shape))
+        # The first candidate of a shape that is as fast as the fastest.
+        is_best = seconds == least[:, self.shape]
+        return least, np.minimum.reduceat(np.where(is_best, numbers, len(numbers)), self.first, 1)
+
+    def take(self, numbers: NDArray[np.int64]) -> TileChoices:
+        """The candidates of given numbers, in arrays of their shape."""
+        rows = {
+            field.name: getattr(self.choices, field.name)[numbers] for field in fields(self.choices)
+        }
+        return TileChoices(**rows)
+
+
+def candidates_of(choices: TileChoices) -> Candidates:
+    """The choices [shapes, choices] that no other choice of their shape is at least as good as."""
+    shapes, count = choices.flops.shape
+    full = {
+        field.name: np.broadcast_to(getattr(choices, field.name), (shapes, count))
+        for field in fields(choices)
+    }
+    # Of all terms that differ between the choices of a shape, less is faster; more busy units share
+    # the second-level cache.
+    terms = (
+        "store_bytes",
+        "flops",
+        "k_bytes",
+        "load_bytes",
+        "waves",
+        "busy_units",
+        "crowd",
+        "is_split",
+        "sum_bytes",
+    )
+    costs = np.stack([full[name].astype(float) for name in terms])
+    kept = [_undominated_columns(costs[:, row]) for row in range(shapes)]
+    shape = np.repeat(np.arange(shapes), [len(columns) for columns in kept])
+    column = np.concatenate(kept)
+    rows = {name: array[shape, column] for name, array in full.items()}
+    first = np.flatnonzero(np.diff(shape, prepend=-1))
+    return Candidates(choices=TileChoices(**rows), shape=shape, first=first)
+
+
+def _undominated_columns(costs: Array) -> NDArray[np.int64]:
+    """Columns of costs [terms, choices] that cost less than each other one in some term."""
+    is_no_worse = (costs[:, :, None] <= costs[:, None, :]).all(axis=0)
+    is_equal = is_no_worse & is_no_worse.T
+    # Of equal columns the first is kept.
+    is_dominated = (is_no_worse & ~is_equal).any(axis=0) | np.triu(is_equal, 1).any(axis=0)
+    return np.flatnonzero(~is_dominated)

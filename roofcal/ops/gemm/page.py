@@ -46,6 +46,9 @@ PAGE = OpPage(
         "crowd_s_per_byte": ConstantText(label="Wait per unit that reads the same rows"),
         "wave_s": ConstantText(label="Start of a further wave"),
         "split_k_s": ConstantText(label="Price of splitting K"),
+        "store_bytes_per_s": ConstantText(label="End of a tile: stores of one compute unit"),
+        "piece_s": ConstantText(label="Price of each part of a split K"),
+        "piece_bytes_per_s": ConstantText(label="Adding up the sums of a split K"),
         "misaligned": ConstantText(label="Slow-down of misaligned rows"),
         "uneven": ConstantText(label="Slow-down of rows off 256 bytes"),
         "dram_bytes_per_s": ConstantText(

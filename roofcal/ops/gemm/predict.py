@@ -6,11 +6,12 @@ A point without a provider is answered for the fastest provider that was calibra
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Final
 
 import numpy as np
 
-from roofcal.core.records import Calibration, Ceiling, PlanPoint, Prediction
+from roofcal.core.records import Calibration, Ceiling
 from roofcal.core.times import Array, Times
 from roofcal.ops.constants import (
     calibrated_pairs,
@@ -19,7 +20,6 @@ from roofcal.ops.constants import (
     values_of_pair,
 )
 from roofcal.ops.gemm.model import (
-    ALIGNED_BYTES,
     CEILING,
     CONSTANTS,
     FAMILIES,
@@ -27,10 +27,11 @@ from roofcal.ops.gemm.model import (
     Parts,
     describe,
     evaluate,
-    row_alignment,
+    interval_groups,
+    joined,
 )
 from roofcal.ops.gemm.spec import OP
-from roofcal.ops.predictions import Answer, interval_factor, predict_fastest, times_within
+from roofcal.ops.predictions import Answer, interval_factors, predict_fastest, times_within
 
 LIBRARIES: Final = ("cublaslt", "torch_cpu")  # what torch calls for a product, by backend
 _CHUNK: Final = 128  # shapes at once, 250 choices of tile and split each: fits a 256 KiB cache
@@ -80,31 +81,31 @@ def product_parts(
     return Parts(**{f: np.concatenate([getattr(c, f) for c in chunks]) for f in Parts.__slots__})
 
 
-def interval_factors(
-    calibration: Calibration, provider: str, recipe: str, n: Array, k: Array
+def product_factors(
+    calibration: Calibration, provider: str, recipe: str, sizes: Sequence[Array]
 ) -> Array:
-    """The factor of every shape's interval: rows off 16 bytes have errors of their own."""
+    """The factor of the interval of each product of sizes (m, n, k)."""
+    m, n, k = sizes
     name = f"{OP.name}.{provider}.{recipe}"
-    errors = calibration.probe_errors[name]
-    unaligned = "log_p95_unaligned" if "log_p95_unaligned" in errors else "log_p95"
-    return np.where(
-        row_alignment(recipe, n, k) == ALIGNED_BYTES,
-        interval_factor(calibration, name),
-        interval_factor(calibration, name, unaligned),
-    )
+    return interval_factors(calibration, name, interval_groups(recipe, m, n, k))
 
 
-def predict_calibrated(
-    points: Sequence[PlanPoint], calibration: Calibration, model: str
-) -> list[Prediction]:
-    """A prediction per product whose provider and recipe were calibrated."""
-    return predict_fastest(points, calibration, model, OP, _answer)
+def fastest_times(
+    calibration: Calibration, provider: str, recipe: str, sizes: Sequence[Array]
+) -> Array:
+    """The low end of the interval where a card may rest between products.
+
+    It then runs below its power limit, which the probes of products were held to.
+    """
+    parts = product_parts(calibration, provider, recipe, sizes)
+    unlimited = joined(parts.launch, parts.dram, parts.tiles, np.zeros_like(parts.power))
+    fastest: Array = unlimited.total / product_factors(calibration, provider, recipe, sizes)
+    return fastest
 
 
 def _answer(calibration: Calibration, provider: str, recipe: str, sizes: Sequence[Array]) -> Answer:
     parts = product_parts(calibration, provider, recipe, sizes)
-    _, n, k = sizes
-    factors = interval_factors(calibration, provider, recipe, n, k)
+    factors = product_factors(calibration, provider, recipe, sizes)
     return Answer(
         times=times_within(parts.total, factors, parts.bound_by),
         parts={
@@ -113,3 +114,6 @@ def _answer(calibration: Calibration, provider: str, recipe: str, sizes: Sequenc
             "launch_s": parts.launch,
         },
     )
+
+
+predict_calibrated = partial(predict_fastest, op=OP, answer=_answer)

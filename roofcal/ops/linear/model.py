@@ -14,23 +14,8 @@ another along its columns, each with the granularity of scales that the recipe a
     w           output             grad_input
     grad_out    grad_input         grad_weight
 
-_OUR_CASTS says what kernels.float8_linear casts for such a pair, and _TORCHAO_CASTS where torchao's
-float8 training casts otherwise (torchao_roofline_utils and torchao pull request 940):
-
-- tensorwise: a tensor is needed in both layouts by the backward pass. Ours writes a transposed
-  copy, which reads and writes as fp8_rowwise_dim0. Of torchao, the cast that is measured writes one
-  layout (5 of its 6 bytes an element of x and grad_out, 5 of 8 of w), and the rest is left out.
-- axiswise, w: torchao casts it in the forward and again in the backward pass, ours once for both.
-- fp8_axiswise_bf16_grad_weight, w: torchao's tensorwise cast for grad_input takes its amax from the
-  scales of dim0, reads 2 and writes 1 byte an element, as fp8_rowwise_dim1 does.
-- blocks, w: torchao casts squares in both passes; ours turns them around in the backward pass,
-  which counts as another transposing cast, fp8_blockwise_1x128_dim1, which reads bf16.
-
-`..._slow_accum` has the casts of its recipe. With cached weights, as in inference, w is not cast.
-bf16 has no casts, and nothing is fused: norms and activations beside the linear are not counted.
-
-A product whose operands are scaled differently is timed as axiswise. One of two operands scaled per
-1 x 128 (grad_weight in blocks) is timed as the product of op gemm, which has squares of one.
+_OUR_CASTS says what kernels.linear casts for such a pair, and _TORCHAO_CASTS where torchao's float8
+training casts otherwise; docs/models.md compares the two, and says what is left out.
 """
 
 from collections.abc import Mapping
@@ -160,7 +145,7 @@ def cast_recipes(linear: Linear) -> list[tuple[str, str]]:
         raise KeyError(linear.recipe)
     return [
         (tensor, cast)
-        for tensor, ends in _ends(linear.recipe.removesuffix(_SLOW), linear.passes).items()
+        for tensor, ends in _granularities(linear.recipe.removesuffix(_SLOW), linear.passes).items()
         if tensor != "w" or linear.weights == "cast"
         for cast in _torchao_casts(tensor, ends)
     ]
@@ -177,7 +162,7 @@ def parts_of(provider: str, recipe: str) -> LinearParts:
         return LinearParts(products=products, casts_by="none", casts=[])
     if provider in OURS:
         products = product_recipes(recipe, "forward_backward")
-        ends = _ends(recipe, "forward_backward")
+        ends = _granularities(recipe, "forward_backward")
         casts = [(tensor, cast) for tensor, pair in ends.items() for cast in _our_casts(pair)]
         return LinearParts(products=products, casts_by="triton", casts=casts)
     if provider != "torchao" or not has_casts(recipe) or recipe == BLOCKS:
@@ -187,7 +172,7 @@ def parts_of(provider: str, recipe: str) -> LinearParts:
     return LinearParts(products=products, casts_by=linear.casts, casts=cast_recipes(linear))
 
 
-def _ends(recipe: str, passes: Passes) -> dict[str, tuple[str, str]]:
+def _granularities(recipe: str, passes: Passes) -> dict[str, tuple[str, str]]:
     """Tensor -> granularity of its scales along its rows and along its columns."""
     linear = spec.recipe(recipe)
     weight = {"blockwise": "squares"}  # the scales of w are per 128 x 128

@@ -1,12 +1,13 @@
 """Linears by any model of time: the sum of their products and casts, see the model beside.
 
-Products are those of the library, also beside provider `triton_products`, but products in blocks
-are ours, as these linears multiply. The datasheet's model answers by the least work of the whole
-op. A point without a provider is that of our kernels, or of torchao where the casts of ours are not
-known.
+Products are the library's, for provider `triton_products` too. Products in blocks are ours, because
+no other linear multiplies in blocks. The datasheet's model answers by the least work of the whole
+op. A point without a provider is answered for our kernels, or for torchao where the model does not
+know our casts.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
@@ -36,6 +37,8 @@ from roofcal.ops.time_models import (
 
 _ANY_PROVIDER: Final = ("triton", "torchao")  # tried in turn for a point without a provider
 _MULTIPLIERS: Final = {BLOCKS: "triton"}
+# (model, sources, m, n, k) -> seconds; raises KeyError for what the model does not know
+MoreTimes = Callable[[Model, Sources, Array, Array, Array], Times]
 
 
 def linear_times(
@@ -82,33 +85,33 @@ def times_of_parts(
 def cast_providers(model: Model, sources: Sources, linear: Linear) -> list[Casts]:
     """Providers, of CASTS, by which a model knows all that a linear casts."""
     recipes = dict.fromkeys(recipe for _, recipe in cast_recipes(replace(linear, casts=CASTS[1])))
-    return [
-        provider
-        for provider in CASTS[1:]
-        if all(_knows_cast(model, sources, provider, recipe) for recipe in recipes)
-    ]
-
-
-def _knows_cast(model: Model, sources: Sources, provider: str, recipe: str) -> bool:
-    side = np.array([1024.0])
-    try:
-        cast_times(model, sources, provider, recipe, side, side)
-    except KeyError:
-        return False
-    return True
+    providers, side = [], np.array([1024.0])
+    for provider in CASTS[1:]:
+        with suppress(KeyError):  # raised for a cast that the model does not know
+            for recipe in recipes:
+                cast_times(model, sources, provider, recipe, side, side)
+            providers.append(provider)
+    return providers
 
 
 def predict_composed(
     model: Model, points: Sequence[PlanPoint], sources: Sources
 ) -> list[Prediction]:
     """A prediction per point of op linear whose products and casts the model knows."""
+    return predict_groups(model, points, sources)
+
+
+def predict_groups(
+    model: Model, points: Sequence[PlanPoint], sources: Sources, more: MoreTimes | None = None
+) -> list[Prediction]:
+    """As predict_composed; more: seconds of what an op has beside the parts of a linear."""
     groups: dict[tuple[str, str], list[PlanPoint]] = {}
     for point in points:
         groups.setdefault((point.provider, point.recipe), []).append(point)
     predictions: list[Prediction] = []
     for (provider, recipe), members in groups.items():
         for candidate in (provider,) if provider else _ANY_PROVIDER:
-            answers = _predict_group(model, candidate, recipe, members, sources)
+            answers = _predict_group(model, (candidate, recipe), members, sources, more)
             predictions += answers
             if answers:
                 break
@@ -121,12 +124,20 @@ def why_unanswered(model: Model, point: PlanPoint, sources: Sources) -> str:  # 
 
 
 def _predict_group(
-    model: Model, provider: str, recipe: str, points: Sequence[PlanPoint], sources: Sources
+    model: Model,
+    pair: tuple[str, str],
+    points: Sequence[PlanPoint],
+    sources: Sources,
+    more: MoreTimes | None,
 ) -> list[Prediction]:
     m, n, k = sizes_of(points, "mnk")
     try:
-        parts = parts_of(provider, recipe)
-        times = times_of_parts(model, sources, parts, (m, n, k), _MULTIPLIERS)
+        times = times_of_parts(model, sources, parts_of(*pair), (m, n, k), _MULTIPLIERS)
+        if more:
+            beside = more(model, sources, m, n, k)
+            both = sum_of_times({"linear": times, "passes": beside})
+            bound_by = np.where(beside.total > times.total, "passes", times.bound_by).tolist()
+            times = replace(both, bound_by=bound_by)
     except KeyError:  # a product or cast that the model does not know
         return []
     return predictions_of(points, model.MODEL, Answer(times=times, parts={}))

@@ -3,8 +3,7 @@
 cublaslt         bf16 and fp8 products, as op gemm runs them
 triton           kernels.int4.gemm
 triton_chained   the same with programmatic dependent launch: in a chain of kernels, its start
-                 overlaps the end of the one before; a mode of its own, not to be compared with
-                 plain launches unawares
+                 overlaps the end of the one before: do not compare it with plain launches
 tinygemm         torch's _weight_int4pack_mm (CPUs have one too); it stores w as scale * (q - 8) +
                  zero, always with a zero, and rounds w to bf16
 gemlite          GemLite's Triton kernels (optional extra `peers`), in the state that its import

@@ -5,25 +5,33 @@ what a weight and a token cost. A roof that no probe touches has no upper end: i
 to the bound of the search.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Final
 
 import numpy as np
 
 from roofcal.core.times import Array
-from roofcal.fitting.bootstrap import Index, ceiling
+from roofcal.fitting.bootstrap import Index, ceiling, encode_family
+from roofcal.fitting.conformal import Errors, half_widths
 from roofcal.fitting.cross_validation import (
+    Fit,
     Method,
     Problem,
     SearchSpace,
+    columns_by_name,
     error_summary,
-    fit_problem,
-    p95_of_logs,
+    fit_problems,
 )
 from roofcal.fitting.probes import Device, Fitted, Probe
-from roofcal.ops.constants import encode_family
-from roofcal.ops.mixed_gemm.model import CONSTANTS, FAMILIES, FAMILY, constants_of, evaluate
+from roofcal.ops.mixed_gemm.model import (
+    CONSTANTS,
+    FAMILIES,
+    FAMILY,
+    constants_of,
+    evaluate,
+    interval_groups,
+)
 
 _OF_A_RECIPE: Final = ("weights_per_s", "flops_per_s")  # recipes share the other constants
 _OURS: Final = ("triton", "triton_chained")
@@ -39,6 +47,8 @@ _SHIFTS: Final = (
 class NarrowProducts(Problem):
     """Products of one provider in one recipe and more."""
 
+    axes = ("m", "n", "k")
+
     @cached_property
     def recipes(self) -> tuple[str, ...]:
         """The recipes of the probes, in their order."""
@@ -49,11 +59,6 @@ class NarrowProducts(Problem):
         """The place in `recipes` of each probe."""
         return np.array([self.recipes.index(probe.point.recipe) for probe in self.probes])
 
-    @cached_property
-    def _sizes(self) -> Array:
-        """m, n and k, [probes, 3]."""
-        return np.array([[float(p.shape[axis]) for axis in "mnk"] for p in self.probes])
-
     @property
     def families(self) -> Sequence[str]:
         """Tiles of multiprocessors are for GPUs alone; our kernels are known to have them."""
@@ -62,11 +67,11 @@ class NarrowProducts(Problem):
         ours = self.probes[0].point.provider in _OURS
         return [name for name, family in FAMILIES.items() if family.splits or not ours]
 
-    @cached_property
-    def fold_keys(self) -> Index:
+    def fold_numbers(self, subset: Array, folds: int) -> Index:
         """A shape is left out in all recipes at once: else one recipe would tell of another."""
-        _, shape = np.unique(self._sizes, axis=0, return_inverse=True)
-        return shape.ravel()
+        _, shape = np.unique(self.sizes, axis=1, return_inverse=True)
+        numbers: Index = shape.ravel() % folds
+        return numbers
 
     def names(self, family: str, recipe: str) -> dict[str, str]:
         """Constants of the model -> their names in the search: recipes share some, not others."""
@@ -77,7 +82,7 @@ class NarrowProducts(Problem):
 
     def space(self, family: str) -> SearchSpace:
         """Bounds from the fastest probes, and of the memory from the streams."""
-        m, n, k = self._sizes.T
+        m, n, k = self.sizes
         shortest, weights = float(self.seconds.min()), float((n * k / self.seconds).max())
         flops = float((2 * m * n * k / self.seconds).max())
         stream = self.device.stream_bytes_per_s
@@ -99,24 +104,17 @@ class NarrowProducts(Problem):
         shifts = [[shift.get(kind, 0.0) for kind in kinds] for shift in _SHIFTS]
         return SearchSpace(names=tuple(names), low=low, high=high, starts=start + np.array(shifts))
 
-    def predictor(self, family: str, index: Index) -> Callable[[Array], Array]:
+    def predicted_seconds(self, family: str, constants: Array) -> Array:
         """Seconds by the equation of the model, recipe by recipe."""
-        units, columns = self.device.compute_units, self.space(family).names
-        groups = []
+        columns = columns_by_name(self.space(family).names, constants)
+        total = np.empty((*constants.shape[:-1], len(self.probes)))
         for number, recipe in enumerate(self.recipes):
-            members = self.recipe_index[index] == number
-            m, n, k = self._sizes[index[members]].T
-            places = {a: columns.index(b) for a, b in self.names(family, recipe).items()}
-            groups.append((recipe, members, places, (m, n, k)))
-
-        def predict(constants: Array) -> Array:
-            total = np.empty(len(index))
-            for recipe, members, places, sizes in groups:
-                named = {name: float(constants[i]) for name, i in places.items()}
-                total[members] = evaluate(named, family, units, recipe, sizes).total
-            return total
-
-        return predict
+            members = np.flatnonzero(self.recipe_index == number)
+            m, n, k = self.sizes[:, members]
+            own = {name: columns[column] for name, column in self.names(family, recipe).items()}
+            units = self.device.compute_units
+            total[..., members] = evaluate(own, family, units, recipe, (m, n, k)).total
+        return total
 
 
 METHOD: Final = Method(
@@ -127,7 +125,6 @@ METHOD: Final = Method(
     folds=7,
     quick_folds=3,
     soft=0.1,
-    inside_bounds=1e-6,
     resample_from_best=True,
 )
 
@@ -135,10 +132,9 @@ METHOD: Final = Method(
 def fit(probes: Sequence[Probe], device: Device, generator: np.random.Generator) -> Fitted:
     """The constants of every provider and recipe with eight products and more, by provider."""
     fitted = Fitted()
-    for problem in METHOD.problems(probes, device):
-        result = fit_problem(problem, METHOD, generator)
-        # The interval of a prediction: a recipe alone has too few probes for a 95th percentile.
-        together = {"log_p95": p95_of_logs(result.log_errors)}
+    fits = fit_problems([*METHOD.problems(probes, device)], METHOD, generator)
+    widths = half_widths("mixed_gemm", _errors_by_recipe(fits), group_of)
+    for problem, result in fits:
         for number, recipe in enumerate(problem.recipes):
             own = result.log_errors[problem.recipe_index == number]
             count = f"{len(own)} products of {len(problem.probes)}"
@@ -152,5 +148,18 @@ def fit(probes: Sequence[Probe], device: Device, generator: np.random.Generator)
                     CONSTANTS[name],
                     evidence,
                 )
-            fitted.errors[prefix] = error_summary(np.abs(np.expm1(own))) | together
+            fitted.errors[prefix] = error_summary(np.abs(np.expm1(own))) | widths[prefix]
     return fitted
+
+
+def group_of(recipe: str, shape: Mapping[str, int]) -> str:
+    """The group whose errors make the interval of a shape."""
+    return interval_groups(np.array([float(shape["m"])]))[0]
+
+
+def _errors_by_recipe(fits: Iterable[tuple[NarrowProducts, Fit]]) -> Iterator[Errors]:
+    for problem, result in fits:
+        for number, recipe in enumerate(problem.recipes):
+            members = np.flatnonzero(problem.recipe_index == number)
+            probes = [problem.probes[i] for i in members]
+            yield problem.provider, recipe, probes, result.log_errors[members]

@@ -27,15 +27,14 @@ and in proportion to the tokens in a smaller one.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
 from typing import Final
 
 import numpy as np
 
-from roofcal.core.dtypes import nbytes
-from roofcal.core.recipes import WEIGHT_ONLY_RECIPES
-from roofcal.core.times import Array
+from roofcal.core.recipes import WEIGHT_ONLY_RECIPES, nbytes
+from roofcal.core.times import Array, Value
 
-_POWER: Final = 4
 _ROWS: Final = 64  # of a tile
 _LARGEST_BLOCK: Final = 64
 
@@ -66,8 +65,6 @@ CONSTANTS: Final[dict[str, str]] = {
     "flops_per_s": "flop/s",
     "block_columns": "1",
 }
-
-
 REQUIRED: Final = (FAMILY,)  # constants without which a calibration is of an older roofcal
 
 
@@ -89,9 +86,10 @@ class Parts:
     @property
     def total(self) -> Array:
         """Seconds of the product."""
-        both: Array = self.dram**_POWER + (self.slots + self.math) ** _POWER
-        found: Array = self.fixed + both ** (1 / _POWER)
-        return found
+        dram, work = self.dram**2, (self.slots + self.math) ** 2
+        # Fourth powers by squares and roots: their bits are the same on every machine.
+        seconds: Array = self.fixed + np.sqrt(np.sqrt(dram * dram + work * work))
+        return seconds
 
     @property
     def bound_by(self) -> list[str]:
@@ -105,6 +103,12 @@ class Parts:
         return [names[index] for index in np.where(largest == 2, work, largest)]
 
 
+def interval_groups(m: Array) -> list[str]:
+    """The group of each number of tokens whose errors make the interval of a product."""
+    groups: list[str] = np.where(m <= _LARGEST_BLOCK, "decode", "many_tokens").tolist()
+    return groups
+
+
 def least_bytes(recipe: str, m: Array, n: Array, k: Array) -> Array:
     """Bytes of roofcal.ops.mixed_gemm.spec.work for vectors of sizes that groups divide.
 
@@ -116,7 +120,7 @@ def least_bytes(recipe: str, m: Array, n: Array, k: Array) -> Array:
 
 
 def evaluate(
-    constants: Mapping[str, float],
+    constants: Mapping[str, Value],
     family: str,
     compute_units: int,
     recipe: str,
@@ -129,24 +133,25 @@ def evaluate(
     """
     m, n, k = sizes
     how = FAMILIES[family]
-    block, blocks = _blocks(how, m)
+    block, blocks = _token_blocks(how, m)
     if how.splits:
         edge = constants["block_columns"] * block / _LARGEST_BLOCK
         tiles = np.ceil(n / _ROWS) * blocks / compute_units
-        work = compute_units * _ROWS * _busiest(how.splits, tiles, k, edge)
+        work = compute_units * _ROWS * _columns_of_busiest_unit(how.splits, tiles, k, edge)
         # work of one block of 64 rows by waves, which count the blocks of tokens already
         slots, tokens = work, work * block
     else:
         slots, tokens = n * k * blocks, n * k * blocks * block
+    dram = least_bytes(recipe, m, n, k) / constants["bytes_per_s"]
     return Parts(
-        fixed=np.full(np.shape(m * n * k), constants["fixed_s"]),
-        dram=least_bytes(recipe, m, n, k) / constants["bytes_per_s"],
+        fixed=constants["fixed_s"] + np.zeros_like(dram),
+        dram=dram,
         slots=slots / constants["weights_per_s"],
         math=2 * tokens / constants["flops_per_s"],
     )
 
 
-def _blocks(family: Family, m: Array) -> tuple[Array, Array]:
+def _token_blocks(family: Family, m: Array) -> tuple[Array, Array]:
     """(tokens of a block, blocks) of the smallest that holds all tokens, else the largest."""
     if not family.blocks:
         return m, np.ones_like(m)
@@ -155,12 +160,13 @@ def _blocks(family: Family, m: Array) -> tuple[Array, Array]:
     return block, np.ceil(m / block)
 
 
-def _busiest(splits: tuple[int, ...], tiles: Array, k: Array, edge: Array) -> Array:
+def _columns_of_busiest_unit(splits: tuple[int, ...], tiles: Array, k: Array, edge: Array) -> Array:
     """Columns of K, and what blocks cost beside, that the busiest unit takes: of the best split.
 
     tiles: of rows and tokens per unit. edge: columns that a block costs beside its own.
     """
-    split = np.array(splits, dtype=float)[:, None]
-    waves = (np.maximum(tiles * split, 1.0) + np.ceil(tiles * split)) / 2
-    least: Array = (waves * (k / split + edge)).min(axis=0)
-    return least
+    columns = []
+    for split in splits:
+        waves = (np.maximum(tiles * split, 1.0) + np.ceil(tiles * split)) / 2
+        columns.append(waves * (k / split + edge))
+    return np.asarray(reduce(np.minimum, columns))

@@ -10,9 +10,16 @@ from roofcal.core.records import Calibration, PlanPoint, Prediction
 from roofcal.core.times import Array
 from roofcal.ops.constants import decode_family, values_of_pair
 from roofcal.ops.gemm import predict as gemm
-from roofcal.ops.mixed_gemm.model import CONSTANTS, FAMILIES, FAMILY, Parts, evaluate
+from roofcal.ops.mixed_gemm.model import (
+    CONSTANTS,
+    FAMILIES,
+    FAMILY,
+    Parts,
+    evaluate,
+    interval_groups,
+)
 from roofcal.ops.mixed_gemm.spec import CONTENDERS, OP
-from roofcal.ops.predictions import Answer, interval_factor, predict_fastest, times_within
+from roofcal.ops.predictions import Answer, interval_factors, predict_fastest, times_within
 
 
 def narrow_parts(
@@ -41,8 +48,9 @@ def predict_calibrated(
 
 def _answer(calibration: Calibration, provider: str, recipe: str, sizes: Sequence[Array]) -> Answer:
     parts = narrow_parts(calibration, provider, recipe, sizes)
-    factor = interval_factor(calibration, f"{OP.name}.{provider}.{recipe}")
+    name, (m, *_) = f"{OP.name}.{provider}.{recipe}", sizes
+    factors = interval_factors(calibration, name, interval_groups(m))
     return Answer(
-        times=times_within(parts.total, factor, parts.bound_by),
+        times=times_within(parts.total, factors, parts.bound_by),
         parts={"math_s": parts.math + parts.slots, "dram_s": parts.dram, "launch_s": parts.fixed},
     )

@@ -8,20 +8,23 @@ int4_groupwise_g<group>              weights int4 with a bf16 scale per group, a
 Bytes count packed weights, scales, zero points, activations and output.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
 from roofcal.core.recipes import RECIPES, WEIGHT_ONLY_RECIPES
-from roofcal.core.work import Work, gemm_work
 from roofcal.ops.gemm import spec as gemm
-from roofcal.ops.spec import OpSpec, Shape
+from roofcal.ops.spec import OpSpec
 
 CONTENDERS: Final = ("bf16", "fp8_tensorwise", "fp8_axiswise")
 
 
-def work(recipe: str, shape: Shape) -> Work:
-    """Least work of a product; raises KeyError for an unknown recipe or a missing axis."""
-    return gemm_work(RECIPES[recipe], shape["m"], shape["n"], shape["k"])
+def size_multiples(provider: str, recipe: str) -> Mapping[str, int]:
+    """What the bench refuses: int4 weights lie in units of 128 columns, tinygemm's of 16 rows."""
+    if recipe in CONTENDERS:
+        return gemm.size_multiples(provider, recipe)
+    packed = {"k": 128} if RECIPES[recipe].b.dtype == "int4" else {}
+    return packed | ({"n": 16} if provider == "tinygemm" else {})
 
 
 OP = OpSpec(
@@ -33,11 +36,12 @@ OP = OpSpec(
         "cuda": ("cublaslt", "triton", "triton_chained", "tinygemm", "gemlite", "torch_compile"),
         "cpu": ("torch_cpu", "triton", "tinygemm"),
     },
-    work=work,
+    work=gemm.work,
     regime=gemm.regime,
     layer_shape=gemm.layer_shape,
     baseline_recipe="bf16",
     computes="product",
+    size_multiples=size_multiples,
 )
 # Random products of few tokens with narrow weights, disjoint from every shape of the study.
 PROBE = replace(OP, name="probe_mixed_gemm", role="probe", calibrates=OP.name, layer_shape=None)

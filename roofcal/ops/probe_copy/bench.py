@@ -29,7 +29,7 @@ def build(provider: str, recipe: str, shape: Mapping[str, int]) -> Call:
     if provider == "torch_eager":
         return _TORCH[recipe]
     if provider == "triton":
-        return _triton(recipe)
+        return _triton_stream(recipe)
     raise Unsupported(f"unknown provider '{provider}' for op probe_copy")
 
 
@@ -40,7 +40,7 @@ _TORCH: Final[dict[str, Call]] = {
 }
 
 
-def _triton(recipe: str) -> Call:
+def _triton_stream(recipe: str) -> Call:
     # Imported here: a CPU study needs no Triton.
     from kernels.streams import memory as stream  # noqa: PLC0415
 

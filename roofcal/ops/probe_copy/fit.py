@@ -35,8 +35,10 @@ def fit(probes: Sequence[Probe], device: Device, generator: np.random.Generator)
         streams = [probe for probe in probes if probe.point.recipe == kind]
         cold = [probe for probe in streams if probe.point.protocol.cache == "cold"]
         hot = [probe for probe in streams if probe.point.protocol.cache == "hot"]
-        cached = [p for p in hot if cache_bytes and _touched_bytes(p) <= _CACHE_SHARE * cache_bytes]
-        for name, members in (("dram", _large(cold, cache_bytes)), ("cache", cached)):
+        buffers = 2 if kind == "copy" else 1  # that occupy the cache: source and destination
+        most_bytes = _CACHE_SHARE * (cache_bytes or 0) / buffers
+        cached = [probe for probe in hot if _size_bytes(probe) <= most_bytes]
+        for name, members in (("dram", _large_buffers(cold, cache_bytes)), ("cache", cached)):
             fastest = _fastest_provider(members, generator)
             if fastest is not None:
                 fitted.constants[f"{name}_{kind}_bytes_per_s"] = fastest
@@ -45,7 +47,7 @@ def fit(probes: Sequence[Probe], device: Device, generator: np.random.Generator)
     return fitted
 
 
-def _large(cold: Sequence[Probe], cache_bytes: float | None) -> list[Probe]:
+def _large_buffers(cold: Sequence[Probe], cache_bytes: float | None) -> list[Probe]:
     """Buffers of 64 MiB and four times the cache and more, but the three largest sizes at least.
 
     A cold buffer comes from memory whatever its size: its copies rotate through more than the
@@ -59,11 +61,6 @@ def _large(cold: Sequence[Probe], cache_bytes: float | None) -> list[Probe]:
 
 def _size_bytes(probe: Probe) -> int:
     return probe.shape["size_bytes"]
-
-
-def _touched_bytes(probe: Probe) -> float:
-    """Bytes of cache the stream occupies: source and destination."""
-    return _size_bytes(probe) * (2 if probe.point.recipe == "copy" else 1)
 
 
 def _fastest_provider(probes: Sequence[Probe], generator: np.random.Generator) -> Ceiling | None:
@@ -85,14 +82,14 @@ def _bandwidth_of_provider(
     seconds = np.array([p.latency.median for p in probes])
 
     def resampled_bandwidth(index: Index) -> Array:
-        return np.array(_bandwidth(moved[index], seconds[index]))
+        return np.array(_fitted_bandwidth(moved[index], seconds[index]))
 
     low, high = interval(len(probes), resampled_bandwidth, generator)
     evidence = f"probe_copy, provider {provider}, {len(probes)} sizes"
-    return ceiling(_bandwidth(moved, seconds), float(low), float(high), "B/s", evidence)
+    return ceiling(_fitted_bandwidth(moved, seconds), float(low), float(high), "B/s", evidence)
 
 
-def _bandwidth(moved: Array, seconds: Array) -> float:
+def _fitted_bandwidth(moved: Array, seconds: Array) -> float:
     """1 / slope of seconds over bytes, residuals relative to seconds; the start is not negative."""
     weights = 1 / seconds
     columns = np.stack([weights, moved * weights], axis=1)

@@ -15,9 +15,9 @@ def fit(probes: Sequence[Probe], device: Device, generator: np.random.Generator)
     """launch_graph_s and launch_eager_s: the smallest grid's median and its sampling interval."""
     fitted = Fitted()
     for method, name in _NAMES.items():
-        timed_so = [probe for probe in probes if probe.point.protocol.method == method]
-        if timed_so:
-            latency = min(timed_so, key=lambda probe: probe.shape["grid"]).latency
+        members = [probe for probe in probes if probe.point.protocol.method == method]
+        if members:
+            latency = min(members, key=lambda probe: probe.shape["grid"]).latency
             evidence = f"probe_launch, method {method}, {latency.count} samples"
             fitted.constants[name] = ceiling(
                 latency.median, latency.ci95_low, latency.ci95_high, "s", evidence

@@ -31,7 +31,7 @@ def fit(probes: Sequence[Probe], device: Device, generator: np.random.Generator)
         point = probe.point
         groups.setdefault((point.recipe, point.provider, point.world_size), []).append(probe)
     for (recipe, provider, world_size), group in sorted(groups.items(), key=lambda item: item[0]):
-        members = _of_one_method(group)
+        members = _by_first_method(group)
         if members:
             collective = COLLECTIVES[recipe]
             by_symm_mem = provider == "symm_mem" and collective != "send"
@@ -42,12 +42,12 @@ def fit(probes: Sequence[Probe], device: Device, generator: np.random.Generator)
     return fitted
 
 
-def _of_one_method(probes: Sequence[Probe]) -> list[Probe]:
+def _by_first_method(probes: Sequence[Probe]) -> list[Probe]:
     """Those of the first method that has measured enough sizes; [] where none has."""
     for method in _METHODS:
-        timed_so = [probe for probe in probes if probe.point.protocol.method == method]
-        if len({_size_bytes(probe) for probe in timed_so}) >= _LEAST_SIZES:
-            return timed_so
+        members = [probe for probe in probes if probe.point.protocol.method == method]
+        if len({_size_bytes(probe) for probe in members}) >= _LEAST_SIZES:
+            return members
     return []
 
 

@@ -37,7 +37,7 @@ class Line:
     bytes_per_s: float
 
     def seconds(self, moved: Array, transfers: int = 1) -> Array:
-        """Of so many bytes over a device's link, in so many transfers."""
+        """Seconds to move bytes over a device's link in a number of transfers."""
         return transfers * self.latency_s + moved / self.bytes_per_s
 
 

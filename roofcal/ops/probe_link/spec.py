@@ -13,10 +13,7 @@ RECIPES = ("copy_engine_peer", "all_gather", "reduce_scatter", "all_reduce")
 
 
 def work(recipe: str, shape: Shape) -> Work:
-    """The bytes of the vector as link_bytes; what of it travels says model.
-
-    Raises KeyError for another recipe.
-    """
+    """The bytes of the vector, however often they travel; raises KeyError for another recipe."""
     if recipe not in RECIPES:
         raise KeyError(recipe)
     return Work(link_bytes=float(shape["size_bytes"]))

@@ -8,7 +8,9 @@ import pandas as pd
 
 from roofcal.claims.ledgers import Entry
 from roofcal.core.devices import DeviceSpec
+from roofcal.core.environments import short_names
 from roofcal.core.records import Session
+from roofcal.fitting.parallel import parallel_map
 from roofcal.ops import BY_NAME
 from roofcal.report.data.audit import not_ok, violations
 from roofcal.report.data.claims import Verdict, judge
@@ -49,6 +51,25 @@ class Analysis:
     def environment_id(self) -> str:
         """Environment id."""
         return self.run.environment.environment_id
+
+    @property
+    def environment_name(self) -> str:
+        """Short name of the environment, unlike that of any other of the device in the report."""
+        ids = [peer.environment.environment_id for peer in self._same_device]
+        return short_names([*ids, self.environment_id])[self.environment_id]
+
+    @property
+    def is_earlier(self) -> bool:
+        """Whether the report has a newer run of the device, in another environment."""
+        return any(
+            peer.measured_utc > self.run.measured_utc
+            and peer.environment.environment_id != self.environment_id
+            for peer in self._same_device
+        )
+
+    @property
+    def _same_device(self) -> list[Run]:
+        return [peer for peer in self.peers if peer.environment.device == self.device]
 
     @property
     def points(self) -> int:
@@ -138,7 +159,7 @@ def analyse(
     calibrations: Mapping[str, str] | None = None,
     claims: Iterable[Entry] = (),
 ) -> Analysis:
-    """Read a run op by op and judge the claims on it.
+    """Read the ops of a run, on all cores, and judge the claims on it.
 
     Args:
         run: the run.
@@ -150,20 +171,20 @@ def analyse(
     Raises:
         RecordsError, ReportError: a file of the run is bad.
     """
-    frames: dict[str, pd.DataFrame] = {}
-    sessions: dict[str, tuple[Session, ...]] = {}
-    for op in run.ops:
+
+    def read(op: str) -> tuple[pd.DataFrame, tuple[Session, ...]]:
         records = run.read(op)
-        sessions[op] = records.sessions
-        frames[op] = frame_of_records(records, run.calibration, spec)
-        del records  # frees its samples before those of the next op are read
+        return frame_of_records(records, run.calibration, spec), records.sessions
+
+    tables = dict(zip(run.ops, parallel_map(read, run.ops), strict=True))
+    frames = {op: frame for op, (frame, _) in tables.items()}
     device = run.environment.device
     evidence = Evidence(device=device, frame=frames.get, calibration=run.calibration, spec=spec)
     return Analysis(
         run=run,
         spec=spec,
         frames=frames,
-        sessions=sessions,
+        sessions={op: sessions for op, (_, sessions) in tables.items()},
         peers=peers,
         calibrations=calibrations or {},
         claims=judge(claims, evidence),

@@ -2,10 +2,11 @@
 
 import pandas as pd
 
-from roofcal.core.dtypes import BITS
-from roofcal.core.recipes import RECIPES
+from roofcal.core.recipes import BITS, RECIPES
 from roofcal.ops import BY_NAME
+from roofcal.report.data.prediction_errors import regime_rank
 from roofcal.report.data.tidy import axes_of, standard_rows
+from roofcal.report.kit.numbers import times
 
 
 def speedups(frame: pd.DataFrame, baseline_recipe: str) -> pd.DataFrame:
@@ -19,8 +20,8 @@ def speedups(frame: pd.DataFrame, baseline_recipe: str) -> pd.DataFrame:
     axes = axes_of(frame)
     rows = standard_rows(frame)
     keys = ["op", "provider", *axes, "world_size"]
-    times = ["median_s", "ci95_low_s", "ci95_high_s"]
-    base = rows.loc[rows["recipe"] == baseline_recipe, [*keys, *times]].drop_duplicates(keys)
+    ends = ["median_s", "ci95_low_s", "ci95_high_s"]
+    base = rows.loc[rows["recipe"] == baseline_recipe, [*keys, *ends]].drop_duplicates(keys)
     others = rows[rows["recipe"] != baseline_recipe]
     lacks_baseline = ~others["provider"].isin(base["provider"])
     own = others[~lacks_baseline].merge(base, on=keys, suffixes=("", "_baseline"))
@@ -61,6 +62,41 @@ def fastest_pair(speedups: pd.DataFrame) -> tuple[str, str, float]:
     medians = pairs.median()[2 * pairs.count() >= pairs.count().max()]
     recipe, provider = list(medians.index)[int(medians.to_numpy().argmax())]
     return str(recipe), str(provider), float(medians.max())
+
+
+def best_by_regime(speedups: pd.DataFrame | None, op: str) -> pd.DataFrame:
+    """The narrower recipe that is fastest in each regime of an op, by its median; may be empty.
+
+    speedup  its median
+    shapes   shapes of the regime
+    first    at how many of these no other pair of recipe and provider is faster
+    slower   at how many the baseline is faster than every recipe, intervals apart
+    """
+    columns = ["regime", "recipe", "provider", "speedup", "shapes", "first", "slower"]
+    if speedups is None:
+        return pd.DataFrame(columns=columns)
+    narrow = speedups[speedups["recipe"].isin(narrower_recipes(op))]
+    axes, rows = [*BY_NAME[op].axes], []
+    for regime in sorted(set(narrow["regime"]), key=regime_rank):
+        of_regime = narrow[narrow["regime"] == regime]
+        recipe, provider, speedup = fastest_pair(of_regime)
+        first = of_regime.sort_values("speedup").drop_duplicates(axes, keep="last")
+        is_best = (first["recipe"] == recipe) & (first["provider"] == provider)
+        slower = of_regime.groupby(axes)["speedup_high"].max() < 1
+        counts = (len(first), int(is_best.sum()), int(slower.sum()))
+        rows.append((regime, recipe, provider, speedup, *counts))
+    return pd.DataFrame(rows, columns=columns)
+
+
+def best_text(best: pd.DataFrame) -> str:
+    """The rows of best_by_regime in words: 'fp8_tensorwise at decode (1.87x), mid (1.75x); ...'."""
+    several = best["provider"].nunique() > 1
+    parts = []
+    for (recipe, provider), rows in best.groupby(["recipe", "provider"], sort=False):
+        pairs = zip(rows["regime"], rows["speedup"], strict=True)
+        regimes = ", ".join(f"{regime} ({times(speedup)})" for regime, speedup in pairs)
+        parts.append(f"{recipe}{f' by {provider}' if several else ''} at {regimes}")
+    return "; ".join(parts)
 
 
 def large_or_all(speedups: pd.DataFrame) -> pd.DataFrame:

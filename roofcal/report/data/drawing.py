@@ -1,4 +1,4 @@
-"""What figures draw alike: colours and order of recipes, markers of providers, levels of roofs.
+"""What figures and charts draw alike: colours, markers, levels of roofs, and what a point says.
 
 Colours and markers are those of the pages of the ops. A recipe has one colour throughout the
 report, whichever op it is drawn for.
@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
@@ -16,8 +17,13 @@ from roofcal.core.records import Calibration
 from roofcal.ops import BY_NAME, FOLDERS
 from roofcal.report.data.op_pages import page_of
 from roofcal.report.data.roofs import COPY, constants_of
+from roofcal.report.data.tidy import shape_texts, standard_rows
 from roofcal.report.kit import styles
+from roofcal.report.kit.chart_parts import DASH
+from roofcal.report.kit.charts import MOST_ROWS, LegendEntry, Tip, marker_path
 from roofcal.report.kit.numbers import scaled
+from roofcal.report.kit.pictures import thinned
+from roofcal.report.kit.styles import MUTED
 
 _OP_COLOURS: Final = ("blue", "vermillion", "green", "orange", "purple", "sky", "grey")
 
@@ -81,3 +87,104 @@ def draw_bandwidth_levels(
     top = 1.12 * max(drawn.values(), default=0.0)
     if top > panels[0].get_ylim()[1]:
         panels[0].set_ylim(top=top)
+
+
+# --- charts: the points of an op ----------------------------------------------------------------
+
+_POINT_COLUMNS: Final = (
+    *("recipe", "provider", "regime", "median_s", "ci95_low_s", "ci95_high_s", "sm_clock_hz"),
+    *("kernel_names", "point_id", "achieved_flops_per_s", "achieved_bytes_per_s", "bound_by"),
+)
+HEAD_TIPS: Final = (Tip(key="shape", label="shape"), Tip(key="recipe", label="recipe"))
+TIME_TIP: Final = Tip(
+    key="median_s", label="time", kind="si", unit="s", low="ci95_low_s", high="ci95_high_s"
+)
+FLOPS_TIP: Final = Tip(key="achieved_flops_per_s", label="rate", kind="si", unit="FLOP/s")
+BYTES_TIP: Final = Tip(key="achieved_bytes_per_s", label="bandwidth", kind="si", unit="B/s")
+STEP_TIP: Final = Tip(
+    key="decode_step_s",
+    label="time per token",
+    kind="si",
+    unit="s",
+    low="decode_step_low_s",
+    high="decode_step_high_s",
+)
+# What is said of every measured point, behind its shape, recipe and numbers.
+TAIL_TIPS: Final = (
+    Tip(key="sm_clock_hz", label="clock", kind="si", unit="Hz"),
+    Tip(key="provider", label="provider"),
+    Tip(key="kernel_names", label="kernel"),
+)
+_KERNEL_LETTERS: Final = 90
+
+
+def chart_points(frame: pd.DataFrame) -> pd.DataFrame:
+    """Points of a tidy frame with a time, measured as the study does: at most MOST_ROWS.
+
+    The same frame gives the same rows, so that a page carries them once for several charts.
+    """
+    return styled_points(thinned(standard_rows(frame), MOST_ROWS))
+
+
+def styled_points(rows: pd.DataFrame) -> pd.DataFrame:
+    """What charts say of measured points, with their shape in words, their colour and marker."""
+    shown = rows[list(_POINT_COLUMNS)].assign(shape=shape_texts(rows))
+    return shown.assign(
+        colour=[recipe_colour(str(name)) for name in rows["recipe"]],
+        marker=[marker_path(provider_marker(str(name))) for name in rows["provider"]],
+        kernel_names=rows["kernel_names"].str.slice(0, _KERNEL_LETTERS),
+    )
+
+
+def recipe_legend(recipes: Iterable[str], op: str) -> list[LegendEntry]:
+    """Entries of recipes, in the order of their op."""
+    return [
+        LegendEntry(field="recipe", value=name, colour=recipe_colour(name), marker="swatch")
+        for name in in_recipe_order(recipes, op)
+    ]
+
+
+def provider_legend(providers: Iterable[str]) -> list[LegendEntry]:
+    """Entries of providers by their markers; none for one provider alone."""
+    names = sorted(dict.fromkeys(map(str, providers)))
+    entries = [
+        LegendEntry(field="provider", value=name, colour=MUTED, marker=provider_marker(name))
+        for name in names
+    ]
+    return entries if len(entries) > 1 else []
+
+
+def point_legend(rows: pd.DataFrame) -> list[LegendEntry]:
+    """Entries of the recipes and providers of some points of one op."""
+    return [
+        *recipe_legend(rows["recipe"], str(rows["op"].iloc[0])),
+        *provider_legend(rows["provider"]),
+    ]
+
+
+def bandwidth_levels(
+    calibration: Calibration | None, spec: DeviceSpec | None
+) -> tuple[pd.DataFrame, list[LegendEntry]]:
+    """Level lines of the datasheet's bandwidth and of calibrated copies, and their entries."""
+    copy = constants_of(calibration).get(COPY)
+    values = {
+        "datasheet": spec.dram_bytes_per_s if spec else None,
+        "calibrated copy": copy.value if copy else None,
+    }
+    rows = [
+        (name, value, int(name == "datasheet"), MUTED)
+        for name, value in values.items()
+        if value is not None
+    ]
+    entries = [
+        LegendEntry(
+            field="recipe",
+            value=name,
+            label=f"{name} {scaled(value, 'B/s')}",
+            colour=colour,
+            dash=DASH if dashed else (),
+        )
+        for name, value, dashed, colour in rows
+    ]
+    columns = ["recipe", "achieved_bytes_per_s", "dashed", "colour"]
+    return pd.DataFrame(rows, columns=columns), entries

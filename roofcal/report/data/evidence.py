@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
+import numpy as np
 import pandas as pd
 
 from roofcal.claims.ledgers import Entry
@@ -143,11 +144,15 @@ def _rows(entry: Entry, evidence: Evidence, points: Where) -> list[Row]:
     selected = evidence.frame(op)
     if selected is None:
         raise Untestable(f"op {op} is not among the records of this device")
-    for column, value in (PROTOCOL | points).items():
-        selected = selected[selected[column] == value]
+    # shapes first: they leave few rows to compare the words of
+    conditions = sorted((PROTOCOL | points).items(), key=lambda pair: isinstance(pair[1], str))
+    positions = np.arange(len(selected))
+    for column, value in conditions:
+        positions = positions[selected[column].to_numpy()[positions] == value]
+    selected = selected.iloc[positions]
     if selected.empty:
-        conditions = ", ".join(f"{column} {value}" for column, value in points.items())
-        raise Untestable(f"no point of {op} with {conditions}")
+        lacking = ", ".join(f"{column} {value}" for column, value in points.items())
+        raise Untestable(f"no point of {op} with {lacking}")
     timed = ok_rows(selected)
     if timed.empty:
         row = _as_dicts(selected)[0]

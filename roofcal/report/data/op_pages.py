@@ -1,13 +1,10 @@
 """What the ops say about themselves for the report: `roofcal/ops/<op>/page.py`, op by op."""
 
 from functools import cache
-from typing import Final
 
 from roofcal.ops import BY_NAME, FOLDERS, OPS
 from roofcal.ops.page import ConstantText, OpPage
 from roofcal.ops.parts import load_part
-
-DEVICE_PREFIX: Final = ""  # of constants that belong to no op
 
 
 @cache

@@ -6,22 +6,30 @@ twenty times would count twenty times.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import product
+from itertools import combinations
 from typing import Any, Final
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
+from scipy.special import betaincinv
 
 from roofcal.core.environments import origin_labels
+from roofcal.core.portable_math import log
 from roofcal.report.data.tidy import interval_columns, models_in, role_of, standard_rows
 
 ALL: Final = "all"
+_MISSED: Final = 0.05  # of points, that a 95 % interval may miss
 _STATISTICS: Final = (
     *("count", "mape", "median_abs_error", "p95_abs_error", "median_error", "worst_error"),
-    *("coverage", "violations"),
+    *("coverage", "coverage_low", "coverage_high", "interval_score", "violations"),
 )
 _KEYS: Final = ["op", "model", "regime", "recipe", "provider"]
 COLUMNS: Final = (*_KEYS, *_STATISTICS)
+# The keys of the rows of error_by_regime; every other key of a row sums up.
+_SUMMED_UP: Final = tuple(
+    ("op", "model", *keys) for size in range(4) for keys in combinations(_KEYS[2:], size)
+)
 # Regimes of products by their size; regimes of other ops follow by name.
 _REGIME_ORDER: Final = (ALL, "decode", "small", "mid", "large", "skinny_k", "ragged")
 
@@ -37,6 +45,8 @@ def residuals(frame: pd.DataFrame) -> pd.DataFrame:
     model    name of the model
     model_s  its prediction, s
     error    model_s / median_s - 1
+    score    interval score of the logarithms (Gneiting and Raftery, JASA 102, 2007): width, and 40
+             times the distance of a median outside; NaN for a model that states no interval
     inside   1.0 if the median lies in the interval of the prediction, else 0.0; NaN for a model
              that states no interval
     faster   whether the whole interval of the measurement lies below the prediction and its
@@ -47,7 +57,12 @@ def residuals(frame: pd.DataFrame) -> pd.DataFrame:
     filled = [part for part in parts if not part.empty]
     if not filled:
         return rows.iloc[:0].assign(
-            model=pd.Series(dtype=object), model_s=np.nan, error=np.nan, inside=np.nan, faster=False
+            model=pd.Series(dtype=object),
+            model_s=np.nan,
+            error=np.nan,
+            inside=np.nan,
+            score=np.nan,
+            faster=False,
         )
     return pd.concat(filled, ignore_index=True)
 
@@ -62,8 +77,17 @@ def _residuals_of(rows: pd.DataFrame, model: str, column: str) -> pd.DataFrame:
         model_s=seconds,
         error=seconds / median - 1,
         inside=median.between(low, high).astype(float).where(low.notna() & high.notna()),
+        score=_interval_scores(median, low, high),
         faster=predicted["ci95_high_s"] < low.fillna(seconds),
     )
+
+
+def _interval_scores(
+    median: "pd.Series[float]", low: "pd.Series[float]", high: "pd.Series[float]"
+) -> "pd.Series[float]":
+    y, least, most = (log(np.asarray(values, dtype=float)) for values in (median, low, high))
+    outside = np.maximum(least - y, 0.0) + np.maximum(y - most, 0.0)
+    return pd.Series(most - least + 2 / _MISSED * outside, index=median.index)
 
 
 def error_by_regime(frame: pd.DataFrame) -> pd.DataFrame:
@@ -73,21 +97,35 @@ def error_by_regime(frame: pd.DataFrame) -> pd.DataFrame:
 
     Fractions of the measured time: mape (mean of |error|), median and 95th percentile of |error|,
     median of the signed error (a bias), the signed error that is furthest from zero, and coverage:
-    the share of points inside the 95 % interval of their prediction. `violations` counts the points
+    the share of points inside the 95 % interval of their prediction, between the ends of its own 95
+    % interval (Clopper and Pearson); 0.95 is wanted. `interval_score` is a mean, see `residuals`;
+    less is better. `violations` counts the points
     that were faster than the model allows.
     """
     errors = residuals(frame)
-    groups = (group for _, group in errors.groupby(["op", "model"], sort=True))
-    rows = [row for group in groups for row in _rows_of_model(group)]
-    table = pd.DataFrame(rows, columns=list(COLUMNS))
-    if not rows:
-        return table
-    order = table[_KEYS].copy()
-    order["regime"] = [regime_rank(str(name)) for name in order["regime"]]
-    for key in ("recipe", "provider"):
-        order[key] = [(name != ALL, name) for name in order[key]]
-    ranked = order.apply(tuple, axis=1)
-    return table.loc[ranked.sort_values().index].reset_index(drop=True)
+    several = errors.groupby(["op", "model"])["provider"].nunique() > 1
+    rows: list[dict[str, Any]] = []
+    for keys in _SUMMED_UP:
+        of_keys = _rows_of_groups(errors, keys)
+        rows += [
+            row for row in of_keys if row["provider"] == ALL or several[row["op"], row["model"]]
+        ]
+    return pd.DataFrame(sorted(rows, key=_place_of), columns=list(COLUMNS))
+
+
+def _rows_of_groups(errors: pd.DataFrame, keys: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """A row for each value of `keys`; the other keys are summed up."""
+    columns = {name: errors[name].to_numpy() for name in ("error", "inside", "score", "faster")}
+    groups: Mapping[Any, Any] = errors.groupby(list(keys), sort=False).indices
+    for values, positions in groups.items():
+        numbers = _statistics(*(column[positions] for column in columns.values()))
+        yield dict.fromkeys(_KEYS, ALL) | dict(zip(keys, values, strict=True)) | numbers
+
+
+def _place_of(row: Any) -> tuple[Any, ...]:
+    """Sorting key of a row: what sums up stands before what it sums up."""
+    names = ((row[key] != ALL, row[key]) for key in ("recipe", "provider"))
+    return row["op"], row["model"], regime_rank(row["regime"]), *names
 
 
 def regime_rank(name: str) -> tuple[int, str]:
@@ -102,35 +140,39 @@ def providers_in(errors: pd.DataFrame, op: str) -> list[str]:
     return [str(name) for name in providers if name != ALL]
 
 
-def _rows_of_model(group: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    regimes = [ALL, *sorted(set(group["regime"]))]
-    recipes = [ALL, *sorted(set(group["recipe"]))]
-    several = sorted(set(group["provider"]))
-    providers = [ALL, *(several if len(several) > 1 else ())]
-    head = {"op": group["op"].iloc[0], "model": group["model"].iloc[0]}
-    for cell in product(regimes, recipes, providers):
-        keys = dict(zip(("regime", "recipe", "provider"), cell, strict=True))
-        chosen = pd.Series(data=True, index=group.index)
-        for key, value in keys.items():
-            chosen &= (group[key] == value) | (value == ALL)
-        if chosen.any():
-            yield head | keys | _statistics(group[chosen])
-
-
-def _statistics(rows: pd.DataFrame) -> dict[str, float]:
-    values = rows["error"].to_numpy(dtype=float)
-    size = np.abs(values)
+def _statistics(
+    error: NDArray[np.float64],
+    inside: NDArray[np.float64],
+    score: NDArray[np.float64],
+    faster: NDArray[np.bool_],
+) -> dict[str, float]:
+    size = np.abs(error)
+    is_stated = ~np.isnan(inside)
+    stated = inside[is_stated]
+    low, high = coverage_interval(int(stated.sum()), len(stated))
     numbers: Sequence[float] = (
-        len(values),
+        len(error),
         float(size.mean()),
         float(np.median(size)),
         float(np.percentile(size, 95)),
-        float(np.median(values)),
-        float(values[size.argmax()]),
-        float(rows["inside"].mean()),
-        int(rows["faster"].sum()),
+        float(np.median(error)),
+        float(error[size.argmax()]),
+        float(stated.mean()) if len(stated) else np.nan,
+        low,
+        high,
+        float(score[is_stated].mean()) if len(stated) else np.nan,
+        int(faster.sum()),
     )
     return dict(zip(_STATISTICS, numbers, strict=True))
+
+
+def coverage_interval(inside: int, count: int) -> tuple[float, float]:
+    """The 95 % interval of a share of `inside` in `count` (Clopper and Pearson); NaN of none."""
+    if not count:
+        return np.nan, np.nan
+    low = betaincinv(inside, count - inside + 1, _MISSED / 2) if inside else 0.0
+    high = betaincinv(inside + 1, count - inside, 1 - _MISSED / 2) if inside < count else 1.0
+    return round(float(low), 4), round(float(high), 4)
 
 
 def error_of(

@@ -40,13 +40,14 @@ _DERIVED: Final = {
 
 
 def environment_facts(environment: Environment) -> list[tuple[str, str]]:
-    """(label, value) of every field of an environment that has a value."""
+    """(label, value) of every field of an environment that has a value, and its id."""
     values = asdict(environment)
-    return [
+    facts = [
         (label, _fact(key, values[key]))
         for key, label in _LABELS.items()
         if values[key] is not None
     ]
+    return [*facts, ("environment", environment.environment_id)]
 
 
 def _fact(key: str, value: Any) -> str:
@@ -100,6 +101,8 @@ def commands(analysis: Analysis) -> list[str]:
     lines = [f"git checkout {commit}" for commit in sorted(commits)] if len(commits) == 1 else []
     if run.origin == "measured":
         lines.append("make study  # measures what is missing, then the rest of this list")
+    if run.origin == "published" and derived == place:  # its files are not to be written over
+        return [*lines, f"python -m roofcal verify {place}  # derives all again and compares"]
     lines.append(f"python -m roofcal calibrate --run {place} --out {calibration}")
     also = _other_calibrations(analysis)
     lines += [

@@ -1,6 +1,6 @@
 """How well a run was measured: drift of the sentinel, busy time, pace, intervals, throttling."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -14,24 +14,37 @@ TARGET_INTERVAL: Final = 0.01
 
 
 def sentinel_drift(frame: pd.DataFrame) -> pd.DataFrame:
-    """The repeated point in the order of measuring; `ratio` is its time over the median of all.
+    """The repeated points in the order of measuring; `ratio` is the time over a point's median.
 
-    Empty if the op has no sentinel or no repetition of it has a time.
+    Empty if the op has no sentinel or no repetition of one has a time.
     """
     rows = ok_rows(frame)
     is_sentinel = rows["sweeps"].map(lambda sweeps: "sentinel" in str(sweeps).split(";"))
-    rows = rows[is_sentinel.astype(bool)].sort_values("repeat")
-    ratio = rows["median_s"] / rows["median_s"].median()
-    columns = ["op", "provider", "recipe", *axes_of(frame), "repeat", "session_id", "started_s"]
+    rows = rows[is_sentinel.astype(bool)].sort_values("repeat", kind="stable")
+    identity = ["op", "provider", "recipe", *axes_of(frame), "world_size"]
+    ratio = rows["median_s"] / rows.groupby(identity)["median_s"].transform("median")
+    columns = [*identity, "repeat", "session_id", "started_s"]
     columns += ["median_s", "ci95_low_s", "ci95_high_s", "ratio"]
     columns += ["sm_clock_hz", "power_w", "temperature_c"]
     return rows.assign(ratio=ratio)[columns].reset_index(drop=True)
 
 
+def by_sentinel(drift: pd.DataFrame) -> Any:
+    """The repetitions of each sentinel in the table of `sentinel_drift`."""
+    identity = list(drift.columns[: list(drift.columns).index("repeat")])
+    return drift.groupby(identity, sort=False)
+
+
 def drift_fraction(drift: pd.DataFrame) -> float | None:
-    """Slowest over fastest repetition of the sentinel, minus 1; None with fewer than two."""
-    ratio = drift["ratio"].to_numpy(dtype=float)
-    return float(ratio.max() / ratio.min() - 1) if len(ratio) > 1 else None
+    """Slowest over fastest repetition of the sentinel that moved most, minus 1.
+
+    None where none has two.
+    """
+    if drift.empty:
+        return None
+    ratios = by_sentinel(drift)["ratio"]
+    several = ratios.count() > 1
+    return float((ratios.max() / ratios.min() - 1)[several].max()) if several.any() else None
 
 
 def busy_fraction(sessions: Sequence[Session]) -> float | None:
@@ -93,6 +106,13 @@ def minutes_since_start(frame: pd.DataFrame, sessions: Sequence[Session]) -> "pd
     first = min((start for start in starts.values() if start is not None), default=0.0)
     offset = {key: (start or first) - first for key, start in starts.items()}
     return (frame["session_id"].map(offset).astype(float) + frame["started_s"]) / 60
+
+
+def covered_fraction(frames: Iterable[pd.DataFrame], sessions: Sequence[Session]) -> float:
+    """Wall time of sessions over the time from first start to last point; 1 if unknown."""
+    minutes = [minutes_since_start(frame, sessions) for frame in frames]
+    span = float(pd.concat(minutes).max()) if minutes else 0.0
+    return min(1.0, wall_seconds(sessions) / 60 / span) if span > 0 else 1.0
 
 
 def _seconds(utc: str) -> float | None:

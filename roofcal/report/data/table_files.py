@@ -1,26 +1,95 @@
-"""Frames as files that other programs read: CSV, JSON, Markdown."""
+"""Frames as files that other programs read: CSV, JSON, Markdown, LaTeX; chosen rows of them."""
 
 import json
+import operator
+import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pandas as pd
 
+from roofcal.core.csv_files import defused
 from roofcal.core.devices import load_devices
-from roofcal.core.files import write_bytes
+from roofcal.core.names import did_you_mean
 from roofcal.report.data.loading import ReportError, load_run
 from roofcal.report.data.tidy import tidy_frame
 
-FORMATS: Final = ("csv", "json", "markdown")
+FORMATS: Final = ("csv", "json", "markdown", "latex")
+_COMPARISONS: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    # longer ones first, so that >= is not read as >
+    "!=": operator.ne,
+    ">=": operator.ge,
+    "<=": operator.le,
+    "=": operator.eq,
+    ">": operator.gt,
+    "<": operator.lt,
+}
 
 
-def tidy_table_text(
-    run_dir: Path, derived_dir: Path | None, op: str, devices_folder: Path, form: str = "csv"
+def table_text(
+    frame: pd.DataFrame, form: str, conditions: Sequence[str] = (), columns: Sequence[str] = ()
 ) -> str:
-    """The tidy frame of one op as text: CSV (full precision), JSON (a list of rows) or Markdown.
+    """Rows of a frame as CSV (full precision), JSON (a list of rows), Markdown or LaTeX.
+
+    Args:
+        frame: rows to choose from.
+        form: one of FORMATS.
+        conditions: what holds of the rows, as `m = 4096` or `status != ok`.
+        columns: which to write, in their order; none: all.
 
     Raises:
-        ReportError: the run has no plan of the op, or there is no such format.
+        ReportError: a column or a format is unknown, a condition is none, or no row fits.
+    """
+    chosen = frame
+    for condition in conditions:
+        chosen = chosen[_rows_that_fit(frame, condition).loc[chosen.index]]
+    if chosen.empty and len(frame):
+        raise ReportError(f"no row fits {' and '.join(conditions)}; {_columns_there_are(frame)}")
+    for name in columns:
+        _check_column(frame, name)
+    if form not in FORMATS:
+        raise ReportError(f"unknown format '{form}'; known: {', '.join(FORMATS)}")
+    write = {"csv": as_csv, "json": as_json, "markdown": as_markdown, "latex": as_latex}[form]
+    return write(chosen[list(columns)] if columns else chosen)
+
+
+def _rows_that_fit(frame: pd.DataFrame, condition: str) -> "pd.Series[bool]":
+    sign = next((sign for sign in _COMPARISONS if sign in condition), None)
+    name, _, text = (part.strip() for part in condition.partition(sign or "\0"))
+    if sign is None:
+        signs = " ".join(_COMPARISONS)
+        raise ReportError(f"'{condition}' is no condition, as m = 4096 is one; signs: {signs}")
+    _check_column(frame, name)
+    compare = _COMPARISONS[sign]
+    if not pd.api.types.is_numeric_dtype(frame[name]):
+        return pd.Series(compare(frame[name].fillna("").astype(str), text))
+    try:
+        return pd.Series(compare(frame[name], float(text)))
+    except ValueError:
+        raise ReportError(
+            f"{condition}: column {name} holds numbers, and '{text}' is none"
+        ) from None
+
+
+def _check_column(frame: pd.DataFrame, name: str) -> None:
+    if name not in frame:
+        columns = list(map(str, frame))
+        hint = did_you_mean(name, columns, otherwise=f"; {_columns_there_are(frame)}")
+        raise ReportError(f"there is no column '{name}'{hint}")
+
+
+def _columns_there_are(frame: pd.DataFrame) -> str:
+    return f"columns are {', '.join(map(str, frame))}"
+
+
+def tidy_table(
+    run_dir: Path, derived_dir: Path | None, op: str, devices_folder: Path
+) -> pd.DataFrame:
+    """The tidy frame of one op of a run.
+
+    Raises:
+        ReportError: the run has no plan of the op.
         RecordsError: a file of the run is bad.
         ConfigError: a datasheet is bad.
     """
@@ -28,15 +97,17 @@ def tidy_table_text(
     if op not in run.ops:
         planned = ", ".join(run.ops) or "none"
         raise ReportError(f"{run_dir} has no plan of op '{op}'; it has: {planned}")
-    frame = tidy_frame(run, op, load_devices(devices_folder).get(run.environment.device))
-    if form not in FORMATS:
-        raise ReportError(f"unknown format '{form}'; known: {', '.join(FORMATS)}")
-    return {"csv": as_csv, "json": as_json, "markdown": as_markdown}[form](frame)
+    return tidy_frame(run, op, load_devices(devices_folder).get(run.environment.device))
 
 
 def as_csv(frame: pd.DataFrame) -> str:
-    """A header and one line per row; numbers as Python reprs, nothing for a missing value."""
-    return str(frame.to_csv(index=False, lineterminator="\n"))
+    """A header and one line per row; numbers as Python reprs, nothing for a missing value.
+
+    Text that a spreadsheet would take for a formula is defused.
+    """
+    text = frame.select_dtypes(include=["object", "string"])
+    safe = text.map(lambda cell: defused(cell) if isinstance(cell, str) else cell)
+    return str(frame.assign(**safe).to_csv(index=False, lineterminator="\n"))
 
 
 def as_json(frame: pd.DataFrame) -> str:
@@ -54,6 +125,18 @@ def as_markdown(frame: pd.DataFrame) -> str:
     return f"{cells.to_markdown(index=False, floatfmt='.5g', missingval='')}\n"
 
 
-def write_csv(path: Path, frame: pd.DataFrame) -> None:
-    """A frame as CSV, whole or not at all; raises OSError."""
-    write_bytes(path, as_csv(frame).encode())
+def as_latex(frame: pd.DataFrame) -> str:
+    """A longtable of the columns that hold any value, numbers to five digits."""
+    filled = frame.dropna(axis="columns", how="all").rename(
+        columns=lambda name: _escaped(str(name))
+    )
+    text = filled.select_dtypes(include=["object", "string"])
+    escaped = text.map(lambda cell: _escaped(cell) if isinstance(cell, str) else cell)
+    # not escape=True: pandas escapes names of columns twice where they hold underscores
+    return filled.assign(**escaped).to_latex(
+        index=False, longtable=True, escape=False, float_format="%.5g", na_rep=""
+    )
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"([&%$#_{}])", r"\\\1", text.replace("\\", r"\textbackslash "))

@@ -2,11 +2,13 @@
 
 `relative_error` is predicted / measured - 1 of the calibrated model. How far the op's output is
 from its reference is `numeric_error`; what the formats cost beside it is `quantisation_error`.
+Where any point of an op has a power of its own (`board_power.py`), its frame has the energy of one
+call and of one token (row of A) beside it: of the board by NVML, not at the wall.
 Ops with several outputs have `<output>_sqnr_db` of each: signal to quantisation noise.
 """
 
 from collections.abc import Mapping, Sequence
-from statistics import median
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -14,16 +16,21 @@ import pandas as pd
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.environments import CALIBRATED
-from roofcal.core.records import Calibration, Measurement, PlanPoint, Prediction
-from roofcal.core.statistics import sqnr_db, summarise
+from roofcal.core.records import Calibration, PlanPoint, Prediction
 from roofcal.ops import BY_NAME
 from roofcal.ops.spec import OpSpec
 from roofcal.report.data.loading import OpRecords, Run
+from roofcal.report.data.observations import (
+    INTERVAL_HOLDS,
+    RANK_SPREAD,
+    UNREACHED,
+    interval_columns_of,
+    sqnr_column,
+)
 from roofcal.report.data.roofs import CalibratedRoof, datasheet_seconds
 from roofcal.report.kit.numbers import shape_text
 
 MODEL: Final = CALIBRATED  # the model behind predicted_s; every other has a column <model>_s
-NOT_REACHED: Final = "not_reached"
 
 _HEAD: Final = ("op", "provider", "recipe")
 _MEASURED: Final = (
@@ -39,11 +46,12 @@ _TEXT: Final = frozenset(
     (
         *("op", "provider", "recipe", "status", "reason", "method", "cache", "distribution"),
         *("regime", "sweeps", "bound_by", "throttle_reasons", "kernel_names", "point_id"),
-        "session_id",
+        *("session_id", INTERVAL_HOLDS, "energy_by"),
     )
 )
-_SQNR: Final = "_sqnr_db"
-RANK_SPREAD: Final = "rank_spread"  # slowest / fastest rank - 1; ops on several devices have it
+_POWER: Final = ("board_w", "board_low_w", "board_high_w", "energy_by", "idle_w", "integrated_w")
+_ENERGY: Final = ("energy_j", "energy_low_j", "energy_high_j", "energy_j_per_flop")
+_ENERGY_PER_TOKEN: Final = "energy_j_per_token"
 _COUNTS: Final = frozenset({"world_size", "repeat", "samples"})
 _BEHIND_AXES: Final = ("world_size", "method", "repeat")  # one of them follows the axes of an op
 PROTOCOL: Final = ["method", "cache", "distribution"]
@@ -69,30 +77,57 @@ def tidy_frame(run: Run, op: str, device_spec: DeviceSpec | None) -> pd.DataFram
 def frame_of_records(
     records: OpRecords, calibration: Calibration | None, spec: DeviceSpec | None
 ) -> pd.DataFrame:
-    """The tidy frame of records that were read."""
+    """The tidy frame of records that were read; a sentinel has a row for each of its visits."""
     op = records.op
     roof = CalibratedRoof(calibration)
-    rows = [
-        _planned(point, op)
-        | _observed(records.measurements.get(point.point_id))
-        | _predicted(point, records.predictions)
-        | _bounds(point, op, spec, roof)
-        for point in records.points
-    ]
-    names = (name for m in records.measurements.values() for name in m.output_errors or ())
-    outputs = [sqnr_column(name) for name in dict.fromkeys(names)]
-    outputs += [RANK_SPREAD] if any(row.get(RANK_SPREAD) is not None for row in rows) else []
+    observed = dict.fromkeys(chain.from_iterable(records.observations.values()))
+    outputs = [name for name in observed if name.endswith(sqnr_column(""))]
+    outputs += [RANK_SPREAD] if RANK_SPREAD in observed else []
+    outputs += _POWER if "board_w" in observed else ()
     others = _model_columns(records.predictions)
+    observed_rows: list[Mapping[str, Any]] = []
     columns = list(dict.fromkeys([*columns_of(op), *outputs, *others]))
-    frame = pd.DataFrame({name: _series(name, op, rows) for name in columns}, columns=columns)
-    frame["datasheet_s"] = frame["datasheet_s"].fillna(
-        pd.Series([row["datasheet_bound_s"] for row in rows], dtype="float64")
-    )
+    # column by column: a dictionary per point would take 4 KB of it
+    values: dict[str, list[Any]] = {name: [] for name in (*columns, "datasheet_bound_s")}
+    for point in records.points:
+        point_id = point.point_id
+        repetitions = records.repetitions.get(point_id, ())
+        single = [records.observations.get(point_id, UNREACHED)]
+        for number, of_visit in enumerate(repetitions or single, start=1):
+            row = (
+                _planned(point, point_id, op, spec, roof)
+                | dict(of_visit)
+                | _predicted(point_id, records.predictions)
+                | ({"repeat": number} if repetitions else {})
+            )
+            observed_rows.append(of_visit)
+            for name, column in values.items():
+                column.append(row.get(name))
+    intervals = interval_columns_of(observed_rows)
+    values |= intervals
+    columns += [INTERVAL_HOLDS] if INTERVAL_HOLDS in intervals else []
+    bounds = pd.Series(values.pop("datasheet_bound_s"), dtype="float64")
+    frame = pd.DataFrame({name: _series(name, op, values.pop(name)) for name in columns})
+    frame["datasheet_s"] = frame["datasheet_s"].fillna(bounds)
     seconds = frame["median_s"]
     frame["achieved_flops_per_s"] = (frame["flops"] / seconds).where(frame["flops"] > 0)
     frame["achieved_bytes_per_s"] = (frame["dram_bytes"] / seconds).where(frame["dram_bytes"] > 0)
     frame["relative_error"] = frame["predicted_s"] / seconds - 1
+    if "board_w" in frame:
+        frame = frame.assign(**_energy_columns(frame))
     return frame
+
+
+def _energy_columns(frame: pd.DataFrame) -> "dict[str, pd.Series[float]]":
+    """Energy of one call, with the ends of power and time together, and per FLOP and token."""
+    energy = frame["board_w"] * frame["median_s"]
+    ends = (
+        frame["board_low_w"] * frame["ci95_low_s"],
+        frame["board_high_w"] * frame["ci95_high_s"],
+    )
+    per_flop = (energy / frame["flops"]).where(frame["flops"] > 0)
+    columns = dict(zip(_ENERGY, (energy, *ends, per_flop), strict=True))
+    return columns | ({_ENERGY_PER_TOKEN: energy / frame["m"]} if "m" in frame else {})
 
 
 def models_in(frame: pd.DataFrame) -> dict[str, str]:
@@ -122,18 +157,12 @@ def _model_columns(predictions: Mapping[str, Mapping[str, Prediction]]) -> list[
     return columns
 
 
-def sqnr_column(output: str) -> str:
-    """The column of an output's signal to quantisation noise."""
-    return f"{output}{_SQNR}"
-
-
 def sqnr_columns(frame: pd.DataFrame) -> list[str]:
     """Columns of signal to quantisation noise in a tidy frame."""
-    return [name for name in frame.columns if name.endswith(_SQNR)]
+    return [name for name in frame.columns if name.endswith(sqnr_column(""))]
 
 
-def _series(name: str, op: OpSpec, rows: Sequence[Mapping[str, Any]]) -> "pd.Series[Any]":
-    values = [row.get(name) for row in rows]
+def _series(name: str, op: OpSpec, values: Sequence[Any]) -> "pd.Series[Any]":
     if name in _TEXT:
         return pd.Series(values, dtype="object")
     if name in _COUNTS or name in op.axes:
@@ -141,7 +170,13 @@ def _series(name: str, op: OpSpec, rows: Sequence[Mapping[str, Any]]) -> "pd.Ser
     return pd.Series(values, dtype="float64")
 
 
-def _planned(point: PlanPoint, op: OpSpec) -> dict[str, Any]:
+def _planned(
+    point: PlanPoint, point_id: str, op: OpSpec, spec: DeviceSpec | None, roof: CalibratedRoof
+) -> dict[str, Any]:
+    """What was planned, and its least time by the calibration and by the datasheet.
+
+    Probes have no prediction of either.
+    """
     work = op.work_of(point.provider, point.recipe, point.shape)
     return {
         "op": point.op,
@@ -155,70 +190,20 @@ def _planned(point: PlanPoint, op: OpSpec) -> dict[str, Any]:
         "repeat": point.repeat,
         "regime": op.regime(point.shape),
         "sweeps": ";".join(point.sweeps),
-        "point_id": point.point_id,
+        "point_id": point_id,
         "flops": work.flops,
         "dram_bytes": work.dram_bytes,
+        "calibrated_bound_s": roof.seconds(point.recipe, work) or None,
+        "datasheet_bound_s": datasheet_seconds(work, spec),
     }
-
-
-def _observed(measurement: Measurement | None) -> dict[str, Any]:
-    if measurement is None:
-        reason = "planned, and not measured yet: the session ended before"
-        return {"status": NOT_REACHED, "reason": reason, "samples": 0}
-    observed: dict[str, Any] = {
-        "status": measurement.status,
-        "reason": measurement.reason,
-        "numeric_error": measurement.relative_error,
-        "quantisation_error": measurement.quantisation_error,
-        "kernel_names": "; ".join(dict.fromkeys(measurement.kernel_names)) or None,
-        "samples": len(measurement.settled_samples_s),
-        "rotating_bytes": measurement.rotating_bytes,
-        "session_id": measurement.session_id,
-        "started_s": measurement.started_s,
-    }
-    errors = measurement.output_errors or {}
-    observed |= {sqnr_column(name): sqnr_db(error) for name, error in errors.items()}
-    if measurement.rank_medians_s:
-        fastest, slowest = min(measurement.rank_medians_s), max(measurement.rank_medians_s)
-        observed[RANK_SPREAD] = slowest / fastest - 1
-    if measurement.status == "ok" and measurement.settled_samples_s:
-        summary = summarise(measurement.settled_samples_s)
-        observed["median_s"] = summary.median
-        observed["ci95_low_s"] = summary.ci95_low
-        observed["ci95_high_s"] = summary.ci95_high
-    if measurement.status == "ok" and measurement.warmup_samples:
-        # the first turn: samples taken before the card could warm to this work
-        second_turn = next(
-            (s for s in measurement.slice_starts if s > 0), len(measurement.latency_samples_s)
-        )
-        burst = measurement.latency_samples_s[: min(second_turn, measurement.warmup_samples)]
-        observed["burst_median_s"] = median(burst)
-    return observed | _telemetry(measurement)
-
-
-def _telemetry(measurement: Measurement) -> dict[str, Any]:
-    """Medians of the readings since the clock settled; of all readings if all are earlier."""
-    telemetry = measurement.telemetry
-    settled = [
-        position
-        for position, index in enumerate(telemetry.sample_index)
-        if index >= measurement.warmup_samples
-    ]
-    positions = settled or range(len(telemetry.sample_index))
-    readings: dict[str, Any] = {}
-    for name in ("sm_clock_hz", "power_w", "temperature_c"):
-        values = [getattr(telemetry, name)[position] for position in positions]
-        readings[name] = median(values) if values else None
-    reasons = {reason for position in positions for reason in telemetry.throttle_reasons[position]}
-    return readings | {"throttle_reasons": ";".join(sorted(reasons)) or None}
 
 
 def _predicted(
-    point: PlanPoint, predictions: Mapping[str, Mapping[str, Prediction]]
+    point_id: str, predictions: Mapping[str, Mapping[str, Prediction]]
 ) -> dict[str, Any]:
     predicted: dict[str, Any] = {}
     for model, by_point in predictions.items():
-        prediction = by_point.get(point.point_id)
+        prediction = by_point.get(point_id)
         if prediction is None:
             continue
         ends = (prediction.low_s, prediction.high_s)
@@ -228,17 +213,6 @@ def _predicted(
         else:
             predicted[f"{model}_s"] = prediction.total_s
     return predicted
-
-
-def _bounds(
-    point: PlanPoint, op: OpSpec, spec: DeviceSpec | None, roof: CalibratedRoof
-) -> dict[str, Any]:
-    """Least time by the calibration and by the datasheet; probes have no prediction of either."""
-    work = op.work_of(point.provider, point.recipe, point.shape)
-    return {
-        "calibrated_bound_s": roof.seconds(point.recipe, work) or None,
-        "datasheet_bound_s": datasheet_seconds(work, spec),
-    }
 
 
 # --- reading a tidy frame, or a table that was made of one ---------------------------------------

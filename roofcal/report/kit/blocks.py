@@ -1,16 +1,19 @@
 """What a section is made of: prose, tables, figures and commands. The templates lay them out."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 import pandas as pd
 
+from roofcal.report.kit.charts import Chart
 from roofcal.report.kit.numbers import MISSING, is_missing
+from roofcal.report.kit.packing import packed_json
 from roofcal.report.kit.templates import render
 
-PAGED_FROM: Final = 31  # rows: longer tables get a filter and pages
-MOST_ROWS: Final = 3000  # rows of a table in the page; its CSV file has all
+PAGED_FROM: Final = 31  # rows: longer tables are packed, and get a filter and pages when opened
+MOST_ROWS: Final = 20_000  # rows of a table in the page; its CSV file has all
+_DESCRIBED: Final = ("key", "label", "kind", "unit", "about")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,14 +43,16 @@ class Column:
 class Table:
     """A table ready for the page.
 
-    body   its rows as HTML
-    shown  rows in `body`; `total` counts those that were left out as well
+    body    the rows of a short table as HTML
+    packed  a long table as packed JSON, which a browser draws when it is opened; see _packed_table
+    shown   rows in the page; `total` counts those that were left out as well
     """
 
     id: str
     caption: str
     columns: Sequence[Column]
     body: str
+    packed: str
     shown: int
     total: int
     source: str = ""
@@ -55,8 +60,8 @@ class Table:
 
     @property
     def paged(self) -> bool:
-        """Whether the page offers a filter and pages."""
-        return self.shown >= PAGED_FROM
+        """Whether the page draws it on demand, with a filter and pages."""
+        return bool(self.packed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +70,10 @@ class FigureBlock:
 
     key   its caption is <section folder>/<key>.md
     svg   the drawing; `caption` are paragraphs. Both are HTML.
+    alt   what a reader who cannot see it should know
+    chart what the page shows in the place of `svg`, if anything
+    points the name under which the page carries the points of its op; `records` is the id of the
+          table of their records
     """
 
     id: str
@@ -76,6 +85,10 @@ class FigureBlock:
     facts: str
     source: str
     command: str
+    alt: str = ""
+    chart: Chart | None = None
+    points: str = ""
+    records: str = ""
     kind: Literal["figure"] = "figure"
 
 
@@ -126,20 +139,57 @@ def make_table(
     present = [c for c in columns if c.key in frame.columns]
     filled = [c for c in present if frame[c.key].notna().any()] or present
     shown = frame.iloc[:MOST_ROWS]
-    rows = zip(*(_cells(shown, column) for column in filled), strict=True)
+    cells = [list(_cells(shown, column)) for column in filled]
+    is_long = len(shown) >= PAGED_FROM
     return Table(
         id=id,
         caption=caption,
-        columns=filled,
-        body=render("rows.html.j2", rows=rows),
+        # cells are written, so the formatters stay here: functions go to no other process
+        columns=[replace(column, show=str) for column in filled],
+        body="" if is_long else render("rows.html.j2", rows=zip(*cells, strict=True)),
+        packed=_packed_table(filled, cells) if is_long else "",
         shown=len(shown),
         total=len(frame),
         source=source,
     )
 
 
-def _cells(frame: pd.DataFrame, column: Column) -> Iterator[tuple[str, str, str]]:
-    """(kind, text, mark) of each value: the mark is the number to sort by, or a verdict's class."""
+Cell = tuple[str, str, str]  # kind, text, mark: the number to sort by, or the class of a verdict
+
+
+def _packed_table(columns: Sequence[Column], cells: Sequence[Sequence[Cell]]) -> str:
+    """{"columns": [...], "texts": [[...] by column], "numbers": {place of a column: [...]}}.
+
+    `texts` are what people read, null for a missing value. A browser sorts and filters numbers by
+    what is shown; `numbers` holds those of columns that are sorted by another one.
+    """
+    return packed_json(
+        {
+            "columns": [
+                {
+                    name: value
+                    for name, value in (
+                        *((name, getattr(column, name)) for name in _DESCRIBED),
+                        ("signs", dict(column.signs)),
+                    )
+                    if value
+                }
+                for column in columns
+            ],
+            "texts": [
+                [None if text == MISSING else text for _, text, _ in own_cells]
+                for own_cells in cells
+            ],
+            "numbers": {
+                str(place): [float(mark) if mark else None for _, _, mark in cells[place]]
+                for place, column in enumerate(columns)
+                if column.kind == "number" and column.sort_key
+            },
+        }
+    )
+
+
+def _cells(frame: pd.DataFrame, column: Column) -> Iterator[Cell]:
     values = frame[column.key].tolist()
     numbers = frame[column.sort_key or column.key].tolist()
     for value, number in zip(values, numbers, strict=True):

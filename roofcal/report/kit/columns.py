@@ -82,6 +82,11 @@ def decibels(key: str, label: str = "") -> Column:
     )
 
 
+def written_number(key: str, label: str, sort_key: str, about: str = "") -> Column:
+    """A column of numbers that the table holds as text; it is sorted by the column `sort_key`."""
+    return Column(key=key, label=label, kind="number", sort_key=sort_key, about=about)
+
+
 def ratio(key: str, label: str, about: str = "", *, digits: int | None = None) -> Column:
     """A column of ratios, with a multiplication sign; with `digits` decimals and without it."""
     show = times if digits is None else (lambda value: f"{value:.{digits}f}")

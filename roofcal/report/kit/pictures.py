@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import pandas as pd
 from matplotlib.figure import Figure
 
+from roofcal.report.kit.charts import Chart
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
@@ -14,6 +16,7 @@ class Picture:
     alt    what a reader who cannot see it should know; `facts` follow it
     facts  numbers of this very figure, one or two sentences
     op     the op whose tidy table it was drawn from
+    chart  what a page shows in its place, for readers with a pointer
     """
 
     key: str
@@ -21,6 +24,7 @@ class Picture:
     alt: str
     facts: str
     op: str
+    chart: Chart | None = None
 
 
 def thinned(rows: pd.DataFrame, most: int) -> pd.DataFrame:

@@ -32,6 +32,7 @@ def inline_svg(figure: Figure, prefix: str, title: str) -> str:
     """
     buffer = io.StringIO()
     with look():
+        _lay_out(figure)
         figure.savefig(buffer, format="svg", metadata=_NO_METADATA)
     text = buffer.getvalue()
     text = text[text.index("<svg") :]
@@ -43,6 +44,14 @@ def inline_svg(figure: Figure, prefix: str, title: str) -> str:
     for name, colour in COLOURS.items():
         text = re.sub(colour, f"var(--{name})", text, flags=re.IGNORECASE)
     return _with_head(re.sub(r">\s+<", "><", text).strip(), title)
+
+
+def _lay_out(figure: Figure) -> None:
+    """Place the panels, once: savefig draws a figure with a layout engine twice."""
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        engine.execute(figure)
+        figure.set_layout_engine("none")
 
 
 def standalone(svg: str) -> str:

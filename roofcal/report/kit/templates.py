@@ -1,4 +1,7 @@
-"""The jinja2 templates in reports/templates; text is escaped, and unknown names are errors."""
+"""The jinja2 templates in reports/templates; text is escaped, unknown names are errors.
+
+The filter `packed` turns text to what `unpacked` of unpack.js reads.
+"""
 
 from functools import cache
 from pathlib import Path
@@ -7,19 +10,22 @@ from typing import Any, Final
 import jinja2
 
 from roofcal.core.paths import CHECKOUT
+from roofcal.report.kit.packing import packed
 
 FOLDER: Final = CHECKOUT / "reports" / "templates"
 
 
 @cache
 def _environment() -> jinja2.Environment:
-    return jinja2.Environment(
+    environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(FOLDER),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["packed"] = packed
+    return environment
 
 
 def render(template: str, **values: Any) -> str:

@@ -36,12 +36,14 @@ class SectionWriter:
     prefixes   prefix of each further figure's ids, unlike that of any other figure on the page
     captions   folder of the captions: that of the section
     source_of  op -> where its numbers come from
+    has_files  whether figures become files: if not, those with a chart are not drawn
     """
 
     anchor: str
     prefixes: Iterator[str]
     captions: Path
     source_of: Callable[[str], OpSource]
+    has_files: bool = True
 
     def csv(self, op: str) -> str:
         """Name of the tidy table of an op."""
@@ -76,19 +78,27 @@ class SectionWriter:
             caption = self.captions / f"{picture.key}.md"
             title, paragraphs = read_caption(caption, origin.words)
             alt = f"{picture.alt} {picture.facts}"
+            prefix, is_drawn = next(self.prefixes), self.has_files or picture.chart is None
             yield FigureBlock(
                 id=f"{self.anchor}-figure-{picture.key}-{picture.op}",
                 key=picture.key,
                 title=title,
                 op=picture.op,
-                svg=inline_svg(picture.figure, next(self.prefixes), alt),
+                svg=inline_svg(picture.figure, prefix, alt) if is_drawn else "",
                 caption=paragraphs,
                 facts=picture.facts,
                 source=source or origin.csv,
                 command=command or origin.command,
+                alt=alt,
+                chart=picture.chart,
+                points=f"{self.anchor}/{picture.op}",
+                records=f"{self.anchor}-points-{picture.op}",
             )
 
 
-def figure_prefixes(chapter: int) -> Iterator[str]:
-    """Prefixes of the figures of one chapter, numbered within the page."""
-    return (f"f{chapter}x{number}x" for number in count(1))
+def figure_prefixes(*place: int) -> Iterator[str]:
+    """Prefixes of the figures of one section.
+
+    place: its numbers within the page, such as those of its chapter and of the section in it.
+    """
+    return (f"f{'x'.join(map(str, (*place, number)))}x" for number in count(1))

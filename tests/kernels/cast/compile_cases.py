@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kernels.cast import blocks, columns, fused, rows, short_columns, tensorwise
+from kernels.cast import blocks, both_ways, columns, fused, rows, short_columns, tensorwise
+from kernels.cast.hopper import both_ways as hopper_both_ways
 from kernels.cast.hopper import columns as hopper_columns
 from kernels.cast.hopper import mx as hopper_mx
 from kernels.cast.hopper.tiles import TileConfig as HopperTileConfig
@@ -96,7 +97,7 @@ class CastTypes:
 def cast_cases() -> Iterator[tuple[str, Case]]:
     for source, target in PAIRS:
         types = CastTypes(source, target)
-        for cases in (_tensorwise, _rows, _columns, _short_columns, _blocks, _fused):
+        for cases in (_tensorwise, _rows, _columns, _short_columns, _blocks, _both_ways, _fused):
             for name, case in cases(types):
                 yield f"{name}-{source}-{target}", case
 
@@ -217,6 +218,27 @@ def _blocks(types: CastTypes) -> Iterator[tuple[str, Case]]:
     more = {"architectures": tuple(WITHOUT_E4M3)} if types.target == "e5m2" else {}
     constants = {"SCALES": "fp32", "SIZE": BLOCK}
     yield "squares", types.case(blocks._squares_kernel, blocks.SQUARES_WARPS, constants, **more)
+
+
+def _both_ways(types: CastTypes) -> Iterator[tuple[str, Case]]:
+    scales = dict.fromkeys(("scale0", "scale1"), "*fp32")
+    for kind in ("tensorwise", "strips", "squares"):
+        is_tensorwise = kind == "tensorwise"
+        constants: dict[str, Any] = {"KIND": kind, "MOST_PARTIALS": 2048 if is_tensorwise else 1}
+        constants |= {} if is_tensorwise else {"partial": None}
+        tile = both_ways.TENSORWISE if is_tensorwise else both_ways.BLOCKS
+        plain = constants | {"BLOCK_M": tile.rows, "BLOCK_N": tile.cols}
+        case = types.case(both_ways._both_ways_kernel, tile.num_warps, plain, scales)
+        yield f"both_ways_{kind}", case
+        config = hopper_both_ways.TENSORWISE if is_tensorwise else hopper_both_ways.BLOCKS
+        is_strips = kind == "strips"
+        hopper = hopper_both_ways
+        kernel = hopper._strips_kernel if is_strips else hopper._one_scale_kernel
+        absent = {} if is_tensorwise or is_strips else {"partial": None}
+        for even in (True, False):
+            even_constants = {"MOST_PARTIALS": 2048, "EVEN": even} | absent
+            case = types.hopper_case(kernel, config, even_constants, types=dict(scales), wide=False)
+            yield f"hopper_both_ways_{kind}{'' if even else '_ragged'}", case
 
 
 def _transposed(

@@ -1,15 +1,14 @@
 """Casts with a scale per block, to the bit, in the interpreter or on the GPU."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 
 from kernels.cast import blocks
+from tests.kernels.cast.every_cast import Check, EveryCast, assert_refuses_other_inputs
 from tests.kernels.cast.fp8_reference import (
     E4M3,
-    E5M2,
     assert_all_equal,
     assert_equal,
     assert_read_by_products,
@@ -20,7 +19,6 @@ from tests.kernels.cast.fp8_reference import (
     transposed,
 )
 
-Check = Callable[..., None]
 TILE = blocks.ALONG_COLUMNS
 SHAPES = [(1, 1), (1, 100), (5, 70), (100, 1), (33, 17), (32, 64), (TILE.rows + 1, TILE.cols + 3)]
 
@@ -64,36 +62,11 @@ CASTS = (
 )
 
 
-@pytest.mark.parametrize("check", CHECKS.values(), ids=CHECKS)
-class TestEveryCast:
-    @pytest.mark.parametrize(("rows", "cols"), SHAPES)
-    def test_is_right_on_ragged_shapes(
-        self, check: Check, rows: int, cols: int, device: torch.device
-    ) -> None:
-        check(normal_matrix(rows, cols, device))
-
-    @pytest.mark.parametrize("size", [1e-38, 1e-30, 1e30, 1e38])
-    def test_is_right_on_tiny_and_huge_values(
-        self, check: Check, size: float, device: torch.device
-    ) -> None:
-        check(normal_matrix(40, 40, device, size).clamp(-3e38, 3e38))
-
-    @pytest.mark.parametrize("source", [torch.float16, torch.float32])
-    @pytest.mark.parametrize("dtype", [E4M3, E5M2])
-    def test_is_right_on_every_type(
-        self, check: Check, source: torch.dtype, dtype: torch.dtype, device: torch.device
-    ) -> None:
-        check(normal_matrix(40, 40, device).to(source), dtype)
-
-    @pytest.mark.parametrize("odd", [0.0, float("nan"), float("inf")])
-    def test_treats_odd_values_as_the_reference_does(
-        self, check: Check, odd: float, device: torch.device
-    ) -> None:
-        x = normal_matrix(40, 40, device)
-        x[:, 3] = 0
-        x[35] = 0
-        x[5, 7] = odd
-        check(x)
+class TestEveryCast(EveryCast):
+    checks = CHECKS
+    ragged_shapes = SHAPES
+    sizes = (1e-38, 1e-30, 1e30, 1e38)
+    shape = (40, 40)
 
     def test_reads_rows_that_lie_apart(self, check: Check, device: torch.device) -> None:
         check(normal_matrix(32, 70, device)[:, 3:40])
@@ -122,12 +95,7 @@ def test_casts_of_nothing(cast: Any, device: torch.device) -> None:
 
 @pytest.mark.parametrize("cast", CASTS)
 def test_refuses_other_inputs(cast: Any, device: torch.device) -> None:
-    with pytest.raises(ValueError, match=r"^x: wanted bfloat16 or .*, got int32"):
-        cast(torch.zeros(2, 2, dtype=torch.int32, device=device))
-    with pytest.raises(ValueError, match=r"^x: wanted rows without gaps"):
-        cast(torch.zeros(3, 4, device=device).t())
-    with pytest.raises(ValueError, match=r"^dtype: wanted .*, got float16"):
-        cast(torch.zeros(3, 4, device=device), torch.float16)
+    assert_refuses_other_inputs(cast, device)
 
 
 @pytest.mark.parametrize("cast", CASTS[:3])

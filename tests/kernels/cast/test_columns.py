@@ -7,16 +7,15 @@ import pytest
 import torch
 
 from kernels.cast import columns, rows, short_columns
+from tests.kernels.cast.every_cast import Check, EveryCast, assert_refuses_other_inputs
 from tests.kernels.cast.fp8_reference import (
     E4M3,
-    E5M2,
     assert_all_equal,
     normal_matrix,
     rowwise,
     transposed,
 )
 
-Check = Callable[..., None]
 TILE = columns.TRANSPOSE
 SHAPES = [
     (1, 1),
@@ -66,35 +65,10 @@ CHECKS = {
 }
 
 
-@pytest.mark.parametrize("check", CHECKS.values(), ids=CHECKS)
-class TestEveryCast:
-    @pytest.mark.parametrize("shape", SHAPES)
-    def test_is_right_on_ragged_shapes(
-        self, check: Check, shape: tuple[int, int], device: torch.device
-    ) -> None:
-        check(normal_matrix(*shape, device))
-
-    @pytest.mark.parametrize("size", [1e-30, 1e30])
-    def test_is_right_on_tiny_and_huge_values(
-        self, check: Check, size: float, device: torch.device
-    ) -> None:
-        check(normal_matrix(16, 20, device, size))
-
-    @pytest.mark.parametrize("source", [torch.float16, torch.float32])
-    @pytest.mark.parametrize("dtype", [E4M3, E5M2])
-    def test_is_right_on_every_type(
-        self, check: Check, source: torch.dtype, dtype: torch.dtype, device: torch.device
-    ) -> None:
-        check(normal_matrix(32, 20, device).to(source), dtype)
-
-    @pytest.mark.parametrize("odd", [0.0, float("nan"), float("inf")])
-    def test_treats_odd_values_as_torch_does(
-        self, check: Check, odd: float, device: torch.device
-    ) -> None:
-        x = normal_matrix(16, 20, device)
-        x[:, 3] = 0
-        x[5, 7] = odd
-        check(x)
+class TestEveryCast(EveryCast):
+    checks = CHECKS
+    ragged_shapes = SHAPES
+    shape = (32, 20)
 
     def test_reads_rows_that_lie_apart(self, check: Check, device: torch.device) -> None:
         check(normal_matrix(32, 70, device)[:, 3:40])
@@ -105,13 +79,7 @@ class TestEveryCast:
 
     def test_refuses_other_inputs(self, check: Check, device: torch.device) -> None:
         name = "rowwise_both" if check is check_both else "rowwise_dim1"
-        cast = getattr(columns, name)
-        with pytest.raises(ValueError, match=r"^x: wanted bfloat16 or .*, got int32"):
-            cast(torch.zeros(2, 2, dtype=torch.int32, device=device))
-        with pytest.raises(ValueError, match=r"^x: wanted rows without gaps"):
-            cast(torch.zeros(3, 4, device=device).t())
-        with pytest.raises(ValueError, match=r"^dtype: wanted .*, got float16"):
-            cast(torch.zeros(3, 4, device=device), torch.float16)
+        assert_refuses_other_inputs(getattr(columns, name), device)
 
 
 @pytest.mark.parametrize("most_partials", [1, 4, 8])
@@ -152,34 +120,33 @@ def test_several_programs_cast_short_columns(
 def test_short_columns_make_programs_for_all_units(
     shape: tuple[int, int], expected: tuple[int, int, int]
 ) -> None:
-    config = replace(
-        short_columns.SHORT_COLUMNS,
-        least_rows=4,
-        least_cols=8,
-        most_cols=64,
-        most_elements_of_program=8192,
-        elements_per_thread=32,
-        most_warps=32,
-    )
+    limits = {"least_rows": 4, "least_cols": 8, "most_cols": 64, "most_elements_of_program": 8192}
+    warps = {"elements_per_thread": 32, "most_warps": 32}
+    config = replace(short_columns.SHORT_COLUMNS, **limits, **warps)
     assert short_columns.short_columns_tile(*shape, 132, config) == expected
+
+
+GRIDS = {  # most partial maxima of a column -> shape of the matrix -> grid
+    32: {
+        (8192, 8192): (4, 16),
+        (16384, 16384): (4, 32),
+        (100, 16384): (1, 1),
+        (300, 100): (4, 1),
+        (8192, 4096): (8, 8),
+        (4096, 3072): (8, 4),
+        (8192, 2048): (16, 4),
+        (13440, 1024): (32, 4),
+        (28672, 512): (32, 7),
+    },
+    4: {(13440, 1024): (4, 27)},
+    64: {(8192, 128): (64, 1)},
+    1: {(8192, 128): (1, 64)},
+}
 
 
 @pytest.mark.parametrize(
     ("shape", "most_partials", "expected"),
-    [
-        ((8192, 8192), 32, (4, 16)),
-        ((16384, 16384), 32, (4, 32)),
-        ((100, 16384), 32, (1, 1)),
-        ((300, 100), 32, (4, 1)),
-        ((8192, 4096), 32, (8, 8)),
-        ((4096, 3072), 32, (8, 4)),
-        ((8192, 2048), 32, (16, 4)),
-        ((13440, 1024), 32, (32, 4)),
-        ((28672, 512), 32, (32, 7)),
-        ((13440, 1024), 4, (4, 27)),
-        ((8192, 128), 64, (64, 1)),
-        ((8192, 128), 1, (1, 64)),
-    ],
+    [(shape, most, grid) for most, grids in GRIDS.items() for shape, grid in grids.items()],
 )
 def test_few_programs_share_a_column_and_more_where_the_matrix_is_narrow(
     shape: tuple[int, int], most_partials: int, expected: tuple[int, int]

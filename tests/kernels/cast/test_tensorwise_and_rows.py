@@ -1,13 +1,14 @@
 """Casts with one scale, and with one per row, to the bit, in the interpreter or on the GPU."""
 
-from collections.abc import Callable
 from dataclasses import replace
+from typing import ClassVar
 
 import pytest
 import torch
 
 from kernels.cast import rows, tensorwise
 from kernels.common.fp8_scales import LARGEST
+from tests.kernels.cast.every_cast import Check, EveryCast
 from tests.kernels.cast.fp8_reference import (
     E4M3,
     E5M2,
@@ -21,7 +22,6 @@ from tests.kernels.cast.fp8_reference import (
     stored,
 )
 
-Check = Callable[..., None]
 SHAPES = [(1, 1), (1, 100), (100, 1), (3, 33), (17, 64), (64, 130)]
 
 
@@ -40,20 +40,15 @@ def check_two_kernels(x: torch.Tensor, dtype: torch.dtype = E4M3) -> None:
         check_tensorwise(x, dtype)
 
 
-CHECKS = {
-    "tensorwise": check_tensorwise,
-    "two_kernels": check_two_kernels,
-    "rowwise": check_rowwise,
-}
-
-
-@pytest.mark.parametrize("check", CHECKS.values(), ids=CHECKS)
-class TestEveryCast:
-    @pytest.mark.parametrize("shape", SHAPES)
-    def test_is_right_on_ragged_shapes(
-        self, check: Check, shape: tuple[int, int], device: torch.device
-    ) -> None:
-        check(normal_matrix(*shape, device))
+class TestEveryCast(EveryCast):
+    checks: ClassVar = {
+        "tensorwise": check_tensorwise,
+        "two_kernels": check_two_kernels,
+        "rowwise": check_rowwise,
+    }
+    ragged_shapes = SHAPES
+    sizes = (1e-30, 1e-6, 1e6, 1e30)
+    shape = (6, 48)
 
     @pytest.mark.parametrize("apart", [100, 1 << 28])
     def test_is_right_on_rows_that_lie_apart(
@@ -64,32 +59,11 @@ class TestEveryCast:
         x = memory.as_strided((9, 64), (apart, 1))
         check(x.copy_(normal_matrix(9, 64, device)))
 
-    @pytest.mark.parametrize("size", [1e-30, 1e-6, 1e6, 1e30])
-    def test_is_right_on_tiny_and_huge_values(
-        self, check: Check, size: float, device: torch.device
-    ) -> None:
-        check(normal_matrix(5, 48, device, size))
-
-    @pytest.mark.parametrize("source", [torch.float16, torch.float32])
-    @pytest.mark.parametrize("dtype", [E4M3, E5M2])
-    def test_is_right_on_every_type(
-        self, check: Check, source: torch.dtype, dtype: torch.dtype, device: torch.device
-    ) -> None:
-        check(normal_matrix(5, 48, device).to(source), dtype)
-
     def test_casts_zeros_to_zeros(self, check: Check, device: torch.device) -> None:
         x = normal_matrix(6, 40, device)
         x[2] = 0
         check(x)
         check(torch.zeros_like(x))
-
-    @pytest.mark.parametrize("odd", [float("nan"), float("inf"), -float("inf")])
-    def test_treats_nan_and_inf_as_torch_does(
-        self, check: Check, odd: float, device: torch.device
-    ) -> None:
-        x = normal_matrix(6, 40, device)
-        x[3, 7] = odd
-        check(x)
 
     def test_keeps_subnormals_of_fp8(self, check: Check, device: torch.device) -> None:
         x = torch.tensor([[448.0] + [2.0**-k for k in range(3, 12)]] * 2, device=device)

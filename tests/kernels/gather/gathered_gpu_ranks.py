@@ -1,7 +1,6 @@
 """Ranks as processes, a GPU each: NCCL, symmetric memory, copy engines."""
 
 import random
-import sys
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -171,7 +170,3 @@ def main(rank: int, world: int, folder: str, what: str, seed: int) -> None:
     {test.__name__: test for test in tests}[what](seed)
     torch.cuda.synchronize()
     leave_together(Path(folder), rank, world)
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4], int(sys.argv[5]))

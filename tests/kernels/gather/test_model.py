@@ -1,5 +1,6 @@
 """The model of time: limits that can be computed by hand, and what was measured."""
 
+import warnings
 from dataclasses import replace
 
 import pytest
@@ -17,6 +18,7 @@ from kernels.gather.model import (
     link_times,
     product_times,
     sequence_s,
+    warn_of_defaults,
 )
 from kernels.gemm.tile_choice import GemmConfig
 
@@ -83,6 +85,14 @@ def test_defaults_of_a_world_size_are_those_of_the_next_smaller_one() -> None:
     assert link_times(6) is H200_LINKS[4]
     assert link_times(16) is H200_LINKS[8]
     assert product_times(torch.float16) is product_times(torch.bfloat16)
+
+
+def test_times_of_an_h200_are_not_taken_for_another_gpu_in_silence() -> None:
+    with pytest.warns(UserWarning, match=r"this is NVIDIA A100.*Tuning\(link=\.\.\."):
+        warn_of_defaults("NVIDIA A100-SXM4-80GB")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_of_defaults("NVIDIA H200")
 
 
 # us on 2 x H200, 2026-11-21, CUDA graphs: (M, N, K), NCCL + cuBLAS, ours with the best tile

@@ -6,7 +6,7 @@ import torch
 from kernels.gemm.operands import Product, new_output
 
 E4M3, E5M2 = torch.float8_e4m3fn, torch.float8_e5m2
-
+RAGGED = [(65, 1, 16), (130, 300, 272), (1000, 1000, 1008), (300, 333, 560)]  # (m, n, k)
 
 ON_HOPPER = pytest.mark.skipif(
     not torch.cuda.is_available() or torch.cuda.get_device_capability()[0] != 9,

@@ -18,7 +18,13 @@ from tests.kernels.gemm.gemm_reference import (
 SHAPES = [(1, 1, 16), (1, 70, 1040), (16, 64, 512), (17, 100, 528), (64, 3, 2064)]
 
 
-@pytest.mark.parametrize("units", [1, 8])
+@pytest.fixture(params=[1, 8])
+def one_or_eight_units(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """K stays in one piece on one compute unit, and is split on eight."""
+    monkeypatch.setattr(operands, "compute_units", lambda _: request.param)
+
+
+@pytest.mark.usefixtures("one_or_eight_units")
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("rowwise", [False, True])
 @pytest.mark.parametrize("accumulation", ["fast", "slow"])
@@ -26,11 +32,8 @@ def test_a_product_is_right(
     shape: tuple[int, int, int],
     rowwise: bool,
     accumulation: axiswise.Accumulation,
-    units: int,
-    monkeypatch: pytest.MonkeyPatch,
     device: torch.device,
 ) -> None:
-    monkeypatch.setattr(operands, "compute_units", lambda _: units)
     m, n, k = shape
     a, b = normal_fp8(m, k, device), normal_fp8(n, k, device)
     scale_a = random_scales(m if rowwise else 1, device=device)
@@ -39,17 +42,14 @@ def test_a_product_is_right(
     assert_close(c, product(a, b, scale_a, scale_b), fast_k=k if accumulation == "fast" else 128)
 
 
-@pytest.mark.parametrize("units", [1, 8])
+@pytest.mark.usefixtures("one_or_eight_units")
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("squares", [*itertools.product((False, True), repeat=2)])
 def test_a_product_of_blocks_is_right(
     shape: tuple[int, int, int],
     squares: tuple[bool, bool],
-    units: int,
-    monkeypatch: pytest.MonkeyPatch,
     device: torch.device,
 ) -> None:
-    monkeypatch.setattr(operands, "compute_units", lambda _: units)
     m, n, k = shape
     a, b = normal_fp8(m, k, device), normal_fp8(n, k, device)
     scale_a, scale_b = (

@@ -113,7 +113,6 @@ def _case(case: Int4Case) -> Case:
         odd=("TOKENS",),  # any number of them
         gluon=not isinstance(config, Int4PlainConfig),
         matrix="any",
-        slow=True,
     )
 
 

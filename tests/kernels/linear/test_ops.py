@@ -62,13 +62,14 @@ def test_a_norm_and_its_cast_are_one(
     ends: tuple[str, str], keep: bool, affine: bool, device: torch.device
 ) -> None:
     x, w = drawn(20, 130).to(device), drawn(1, 130)[0].to(device)
-    pair = (w, -w) if affine else (None, None)
-    got = linear_ops.layer_norm_by_kernels(x, pair, 1e-5, ends, keep)
-    y = linear_ops.layer_norm_by_kernels(x, pair, 1e-5, (ends[0], ""), True)[2]
+    by, plus = (w, -w) if affine else (None, None)
+    rows, columns = ends
+    got = linear_ops.layer_norm_by_kernels(x, by, plus, 1e-5, rows, columns, keep)
+    y = linear_ops.layer_norm_by_kernels(x, by, plus, 1e-5, rows, "", True)[2]
     assert_same(got[: len(got) - keep], linear_ops.cast_by_kernels(y, *ends))
     assert not keep or torch.equal(got[-1], y)
-    by, plus = (None if p is None else p.double() for p in pair)
-    plain = torch.nn.functional.layer_norm(x.double(), (130,), by, plus)
+    wide = [None if p is None else p.double() for p in (by, plus)]
+    plain = torch.nn.functional.layer_norm(x.double(), (130,), wide[0], wide[1])
     torch.testing.assert_close(y.double(), plain, rtol=2.0**-7, atol=1e-2)
 
 
@@ -77,7 +78,7 @@ def test_a_sigmoids_gradient_and_its_cast_are_one(
     ends: tuple[str, str], device: torch.device
 ) -> None:
     grad, s = drawn(20, 130).to(device), drawn(20, 130).float().sigmoid().bfloat16().to(device)
-    got = linear_ops.sigmoid_grad_by_kernels(grad, s, ends, True)
+    got = linear_ops.sigmoid_grad_by_kernels(grad, s, *ends, True)
     assert torch.equal(got[-1], reference.sigmoid_grad(grad, s))
     assert_same(got[:-1], linear_ops.cast_by_kernels(got[-1], *ends))
 
@@ -92,7 +93,7 @@ def test_our_products_are_those_of_the_reference(
 ) -> None:
     a, b = reference.cast_rows(drawn(70, 144), of_a), reference.cast_rows(drawn(40, 144), of_b)
     on = [x.to(device) for x in (*a, *b)]
-    got = linear_ops.product_by_kernels(on[0], on[2], (on[1], on[3]), of_a, sums, "triton")
+    got = linear_ops.product_by_kernels(on[0], on[2], on[1], on[3], of_a, sums)
     wanted = reference.product(a[0], b[0], a[1], b[1])
     torch.testing.assert_close(got.cpu().float(), wanted.float(), rtol=2.0**-7, atol=1e-2)
 
@@ -127,29 +128,36 @@ def test_the_fake_of_a_product_says_what_it_makes() -> None:
         reference.cast_rows(drawn(5, 16), "axiswise"),
         reference.cast_rows(drawn(9, 16), "axiswise"),
     )
-    arguments = (a[0], b[0], a[1], b[1], "axiswise", "fast", "triton")
-    opcheck(linear_ops.product, arguments, test_utils=("test_faketensor",))
+    arguments = (a[0], b[0], a[1], b[1], "axiswise", "fast")
+    opcheck(torch.ops.roofcal.product.default, arguments, test_utils=("test_faketensor",))
 
 
-@pytest.mark.parametrize(
-    ("granularity", "by"),
-    [("axiswise", "triton"), ("blockwise", "cublaslt"), ("axiswise", "cublaslt")],
-)
+@pytest.mark.parametrize(("granularity", "by"), [("axiswise", "triton"), ("blockwise", "cublaslt")])
 @pytest.mark.parametrize("rows", [0, 5])
 def test_the_fake_of_a_product_of_9_columns_has_its_strides(
     granularity: str, by: str, rows: int, device: torch.device
 ) -> None:
     a, b = (reference.cast_rows(drawn(n, 16), granularity) for n in (rows, 9))
     on = [x.to(device) for x in (*a, *b)]
+    fake = fake_product(on, granularity, by)
+    made = linear_ops.product_by_kernels(on[0], on[2], on[1], on[3], granularity, "fast")
+    assert fake.shape == (rows, 9)
+    assert (fake.stride(), fake.dtype) == (made.stride(), made.dtype) == ((16, 1), torch.bfloat16)
+
+
+@pytest.mark.parametrize("granularity", ["tensorwise", "axiswise"])
+@pytest.mark.parametrize("rows", [0, 5])
+def test_a_compiler_sees_the_shape_of_cublaslts_products(granularity: str, rows: int) -> None:
+    a, b = (reference.cast_rows(drawn(n, 16), granularity) for n in (rows, 32))
+    fake = fake_product([*a, *b], granularity, "cublaslt")
+    assert (fake.shape, fake.stride(), fake.dtype) == ((rows, 32), (32, 1), torch.bfloat16)
+
+
+def fake_product(on: list[torch.Tensor], granularity: str, by: str) -> torch.Tensor:
+    """The product of operands a, scale_a, b, scale_b, as a compiler sees it for a GPU."""
     with FakeTensorMode():
         fakes = [torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="cuda") for x in on]
-        fake = linear_ops.product(fakes[0], fakes[2], fakes[1], fakes[3], granularity, "fast", by)
-    assert fake.shape == (rows, 9)
-    if by == "cublaslt" and granularity == "axiswise":  # runs on a GPU alone
-        assert fake.stride() == (9, 1)
-        return
-    made = linear_ops.product_by_kernels(on[0], on[2], (on[1], on[3]), granularity, "fast", by)
-    assert (fake.stride(), fake.dtype) == (made.stride(), made.dtype) == ((16, 1), torch.bfloat16)
+        return linear_ops.product(fakes[0], fakes[2], fakes[1], fakes[3], granularity, "fast", by)
 
 
 def test_rows_beyond_what_the_fused_kernels_hold_are_cast_in_two_steps() -> None:
@@ -157,3 +165,22 @@ def test_rows_beyond_what_the_fused_kernels_hold_are_cast_in_two_steps() -> None
     x = drawn(2, MOST_COLUMNS["layer_norm"] + 16)
     made = linear_ops.layer_norm_cast(x, None, None, 1e-5, "axiswise", "", False)
     assert made[0].shape == x.shape
+
+
+def test_kernels_run_on_fakes_only_where_they_are_to_be_compiled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls = []
+
+    def cast_both(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        calls.append(x.shape)
+        return (x, x)
+
+    monkeypatch.setitem(linear_ops._BOTH, "axiswise", cast_both)
+    with FakeTensorMode():
+        x = torch.empty(16, 32, dtype=torch.bfloat16)
+        assert len(linear_ops.cast(x, "axiswise", "axiswise")) == 4
+        assert not calls
+        with linear_ops.kernels_on_fakes():
+            linear_ops.cast(x, "axiswise", "axiswise")
+    assert calls == [(16, 32)]

@@ -1,6 +1,7 @@
 """Predictions of one point and of a CSV, and the messages for points that have none."""
 
 import csv
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from roofcal.core.csv_files import CsvError
 from roofcal.core.records import PlanPoint
 from roofcal.models.errors import PredictError
 from roofcal.ops.time_models import Sources
+from tests.roofcal.ask.published_run import PUBLISHED, published_sources
 from tests.roofcal.models.runs import SOURCES, SPEC, product
 
 
@@ -27,7 +29,7 @@ def test_a_csv_gets_the_same_answers_as_single_points(tmp_path: Path) -> None:
     for row, point in zip(
         rows, [product(16, 4096, 8192), product(512, 512, 512, "fp8_tensorwise")], strict=True
     ):
-        alone = predict_point(point, "calibrated", SOURCES)
+        alone = predict_point(point, "calibrated", SOURCES).prediction
         assert float(row["predicted_s"]) == pytest.approx(alone.total_s, rel=1e-5)
         assert float(row["predicted_low_s"]) == pytest.approx(alone.low_s, rel=1e-5)
         assert row["bound_by"] == alone.bound_by
@@ -38,6 +40,8 @@ def test_a_csv_gets_the_same_answers_as_single_points(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("recipe,m,n\nbf16,1,1\n", r":1: column k is missing; the header has recipe, m, n"),
+        ("recipe,M,N,K\nbf16,1,1,1\n", r"did you mean m by 'M'\?; did you mean n by 'N'\?"),
+        ("recipes,m,n,k\nbf16,1,1,1\n", r"did you mean recipe by 'recipes'\?"),
         ("recipe,m,n,k\n", "has no rows"),
         ("", "column recipe, m, n, k is missing"),
         ("recipe,m,n,k\nbf16,1,2\n", ":2: has 3 values"),
@@ -91,7 +95,7 @@ def test_a_missing_csv_is_named(tmp_path: Path) -> None:
 
 def test_every_model_answers() -> None:
     times = {
-        model: predict_point(product(4096, 4096, 4096), model, SOURCES).total_s
+        model: predict_point(product(4096, 4096, 4096), model, SOURCES).prediction.total_s
         for model in ("datasheet", "torchao", "wave", "calibrated")
     }
     assert times["datasheet"] < times["torchao"] < times["calibrated"]
@@ -119,12 +123,127 @@ def test_a_recipe_that_was_not_calibrated_lists_those_that_were() -> None:
 
 def test_the_answer_for_programs_is_in_si_units() -> None:
     point = product(4096, 4096, 4096)
-    prediction = predict_point(point, "calibrated", SOURCES)
-    answer = as_dict(point, prediction, SOURCES)
-    assert answer["predicted_flops_per_s"] == pytest.approx(2 * 4096**3 / prediction.total_s)
+    told = predict_point(point, "calibrated", SOURCES)
+    answer = as_dict(point, told, SOURCES)
+    flops_per_s = 2 * 4096**3 / told.prediction.total_s
+    assert answer["predicted_flops_per_s"] == pytest.approx(flops_per_s)
+    assert (answer["provider"], answer["extrapolated"]) == ("cublaslt", False)
     assert answer["environment"] == "e1"
 
 
 def test_a_provider_that_was_not_calibrated_is_named_with_those_that_were() -> None:
     with pytest.raises(PredictError, match=r"bf16 by triton on made-up: it knows .* by cublaslt"):
         predict_point(product(64, 64, 64, provider="triton"), "calibrated", SOURCES)
+
+
+K_4095 = {"m": 4096, "n": 4096, "k": 4095}
+
+
+@pytest.mark.parametrize("model", ["calibrated", "datasheet", "torchao", "wave"])
+def test_a_shape_that_every_provider_refuses_has_no_answer_but_the_nearest_that_works(
+    model: str,
+) -> None:
+    point = replace(product(1, 1, 1, "fp8_tensorwise", ""), shape=K_4095)
+    with pytest.raises(PredictError, match=r"got k=4095; the nearest that works: k=4080 or 4096"):
+        predict_point(point, model, SOURCES)
+
+
+def test_a_shape_that_one_provider_refuses_is_answered_for_another() -> None:
+    both = published_sources()
+    point = replace(product(4096, 4095, 4096, "fp8_axiswise", ""), device="nvidia-h200")
+    answer = predict_point(point, "calibrated", both)
+    assert answer.provider == "triton"
+    assert list(answer.refused) == ["cublaslt"]
+    with pytest.raises(PredictError, match=r"cublaslt takes fp8_axiswise with n in multiples"):
+        predict_point(replace(point, provider="cublaslt"), "calibrated", both)
+
+
+def test_a_row_that_every_provider_refuses_has_the_reason_and_others_their_times(
+    tmp_path: Path,
+) -> None:
+    path = written(tmp_path, "recipe,m,n,k\nfp8_tensorwise,1,64,4095\nbf16,1,64,4095\n")
+    refused, answered = csv.DictReader(StringIO(predict_csv(path, "calibrated", SOURCES)))
+    assert refused["predicted_s"] == ""
+    assert "the nearest that works: k=4080 or 4096" in refused["refused"]
+    assert float(answered["predicted_s"]) > 0
+    assert answered["provider"] == "cublaslt"
+
+
+def test_the_fastest_provider_is_named_with_its_probability_and_what_such_choices_cost() -> None:
+    point = replace(product(4096, 4096, 4096, "fp8_axiswise", ""), device="nvidia-h200")
+    answer = predict_point(point, "calibrated", published_sources(), PUBLISHED)
+    named = [
+        predict_point(replace(point, provider=name), "calibrated", published_sources())
+        for name in (answer.provider, *answer.others)
+    ]
+    times = [one.prediction.total_s for one in named]
+    assert times == sorted(times)
+    assert answer.prediction.total_s == times[0]
+    assert answer.probability is not None
+    assert 0.5 < answer.probability < 0.9
+    assert answer.record is not None
+    assert answer.record.points == 125
+    assert answer.record.right >= 78
+    assert answer.record.mean_regret < 0.0265
+
+
+def test_a_shape_outside_of_the_probes_is_extrapolated_with_a_wider_interval() -> None:
+    def relative_width(m: int) -> tuple[float | None, float]:
+        point = replace(product(m, 8192, 8192), device="nvidia-h200", provider="cublaslt")
+        answer = predict_point(point, "calibrated", published_sources(), PUBLISHED)
+        assert answer.prediction.high_s is not None
+        return answer.doublings, answer.prediction.high_s / answer.prediction.total_s
+
+    (inside, narrow), (outside, wide) = relative_width(4096), relative_width(1 << 20)
+    assert inside == 0
+    assert outside is not None
+    assert outside > 5
+    assert wide == pytest.approx(narrow ** (1 + outside))
+
+
+def test_every_answer_says_whose_it_is() -> None:
+    for model in ("datasheet", "torchao", "wave"):
+        assert predict_point(product(64, 64, 64, provider=""), model, SOURCES).provider == "any"
+    anyone = product(64, 64, 64, provider="")
+    assert predict_point(anyone, "calibrated", SOURCES).provider == "cublaslt"
+
+
+def published_point(op: str, recipe: str, m: int, world_size: int = 1) -> PlanPoint:
+    shape = {"m": m, "n": 8192, "k": 8192}
+    return PlanPoint(
+        op=op, provider="", recipe=recipe, shape=shape, device="nvidia-h200", world_size=world_size
+    )
+
+
+@pytest.mark.parametrize(
+    ("op", "recipe", "provider", "world_size"),
+    [
+        ("linear", "fp8_axiswise", "triton", 1),
+        ("all_gather_matmul", "bf16", "symm_mem_fused", 2),
+    ],
+)
+def test_an_op_made_of_others_names_its_provider_and_no_bound(
+    op: str, recipe: str, provider: str, world_size: int
+) -> None:
+    point = published_point(op, recipe, 4096, world_size)
+    answer = predict_point(point, "calibrated", published_sources(), PUBLISHED)
+    named = replace(point, provider=answer.provider)
+    same = predict_point(named, "calibrated", published_sources(), PUBLISHED)
+    assert answer.provider != "gemm_only"
+    assert answer.provider == provider
+    assert same.prediction.total_s == answer.prediction.total_s
+
+
+def test_a_linear_with_a_part_outside_of_its_probes_is_extrapolated() -> None:
+    few, many = (
+        predict_point(
+            published_point("linear", "fp8_axiswise", m),
+            "calibrated",
+            published_sources(),
+            PUBLISHED,
+        )
+        for m in (4096, 1 << 20)
+    )
+    assert few.doublings == 0
+    assert many.doublings is not None
+    assert many.doublings > 4

@@ -24,6 +24,9 @@ TRUTH: dict[str, float] = {
     "crowd_s_per_byte": 2e-11,
     "wave_s": 1e-6,
     "split_k_s": 3e-6,
+    "store_bytes_per_s": 4e10,
+    "piece_s": 1e-7,
+    "piece_bytes_per_s": 2e12,
     "misaligned": 1.4,
     "uneven": 1.03,
     "tile_flops_8_byte_per_s": 1.5e12,
@@ -152,8 +155,12 @@ def seconds(
     n: np.ndarray,
     k: np.ndarray,
 ) -> np.ndarray:
+    """What the equation says; a family has one of the two constants for the end of a tile."""
     assert recipe in GEMM_RECIPES
-    return evaluate(constants, describe(recipe, m, n, k, family, UNITS), family).total
+    shapes_ = describe(recipe, m, n, k, family, UNITS)
+    absent = "store_bytes_per_s" if shapes_.choices.is_one_size else "wave_s"
+    own = {name: value for name, value in constants.items() if name != absent}
+    return evaluate(own, shapes_, family).total
 
 
 def _point(op: str, recipe: str, shape: dict[str, int], protocol: Protocol) -> PlanPoint:

@@ -4,17 +4,20 @@ from pathlib import Path
 
 import pytest
 
-from roofcal.cli.arguments import datasheet, device_sources, write_or_print
+from roofcal.ask.sources import datasheet, device_sources
+from roofcal.cli.arguments import write_or_print
 from roofcal.cli.main import main
 from roofcal.models.errors import PredictError
 
 
-@pytest.mark.parametrize("size", ["0", "-1", "1.5", "many"])
-def test_a_size_is_a_whole_number_above_zero(size: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("size", ["0", "-1", "1.5", "many", "1073741825", "1" * 400, "9" * 5000])
+def test_a_size_is_a_whole_number_up_to_two_to_the_thirtieth(
+    size: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as caught:
         main(["predict", "--device", "made-up", "--m", size])
     assert caught.value.code == 2
-    assert "is not a whole number above 0" in capsys.readouterr().err
+    assert "is not a whole number from 1 to 1073741824" in capsys.readouterr().err
 
 
 def test_text_goes_to_the_file_or_to_the_terminal(
@@ -37,7 +40,7 @@ def test_a_device_without_a_datasheet_has_none() -> None:
 
 @pytest.mark.usefixtures("checkout")
 def test_a_device_has_its_wave_description_where_its_file_has_one() -> None:
-    described, other = datasheet("nvidia-h200"), datasheet("nvidia-b200")
+    described, other = datasheet("nvidia-h200"), datasheet("nvidia-l40s")
     assert described is not None
     assert described.wave is not None
     assert described.wave.compute_units == 132
@@ -46,19 +49,20 @@ def test_a_device_has_its_wave_description_where_its_file_has_one() -> None:
 
 
 @pytest.mark.usefixtures("checkout")
-def test_the_calibrated_model_gets_the_calibration() -> None:
-    sources, place = device_sources("made-up", None, "calibrated")
-    assert sources.calibration is not None
-    assert sources.spec is None
-    assert place == Path("reports/published/made-up/e1")
-
-
-@pytest.mark.usefixtures("checkout")
-def test_other_models_get_the_datasheet() -> None:
-    sources, place = device_sources("nvidia-b200", None, "torchao")
-    assert sources.spec is not None
-    assert sources.calibration is None
-    assert place == Path("config/devices/nvidia-b200.yaml")
+@pytest.mark.parametrize(
+    ("device", "model", "place"),
+    [
+        ("made-up", "calibrated", "reports/published/made-up/e1"),
+        ("nvidia-b200", "torchao", "config/devices/nvidia-b200.yaml"),
+    ],
+)
+def test_the_calibrated_model_gets_the_calibration_and_others_the_datasheet(
+    device: str, model: str, place: str
+) -> None:
+    sources, source_place = device_sources(device, None, model)
+    assert (sources.calibration is not None) == (model == "calibrated")
+    assert (sources.spec is None) == (model == "calibrated")
+    assert source_place == Path(place)
 
 
 @pytest.mark.usefixtures("checkout")

@@ -18,6 +18,7 @@ ANSWER: dict[str, Any] = {
     "environment": "e1",
     "n": 64,
     "k": 32,
+    "products_by": "cublaslt",
     "recipe": "fp8_axiswise",
     "baseline": "bf16",
     "pass": "forward_backward",
@@ -44,7 +45,7 @@ def test_a_person_reads_four_lines() -> None:
         "forward and backward of y[M,64] = x[M,32] @ w[64,32].T, casts by torch_compile, "
         "weights cast each time",
         "at best 1.50x (95 %: 1.25x to 1.80x), at M = 8192",
-        "model calibrated, made-up, e1",
+        "model calibrated, products by cublaslt, made-up, e1",
     ]
 
 
@@ -79,7 +80,7 @@ def test_a_datasheet_answers_without_interval(capsys: pytest.CaptureFixture[str]
     said = capsys.readouterr().out
     assert "no interval" in said
     assert "weights cast beforehand" in said
-    assert "model torchao, nvidia-b200, its datasheet" in said
+    assert "model torchao, products by any, nvidia-b200, its datasheet" in said
 
 
 @pytest.mark.usefixtures("checkout")

@@ -74,20 +74,20 @@ def test_a_mistake_is_one_message(
     assert says in fails(capsys, *arguments)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "says"),
-    [
-        ("op: gemm", "op: gem", "peak: unknown op 'gem'; did you mean 'gemm'?"),
-        ("{recipe:", "{recip:", "points: unknown column 'recip'; did you mean 'recipe'?"),
-        ("_128x128}", "_128x12}", "did you mean 'fp8_blockwise_128x128'?"),
-        ("pick: fastest", "pik: fastest", "pik: unknown key; did you mean 'pick'?"),
-    ],
-)
+UNKNOWN_NAMES = {  # (text of a claim, text in its place) -> part of the message
+    ("op: gemm", "op: gem"): "peak: unknown op 'gem'; did you mean 'gemm'?",
+    ("{recipe:", "{recip:"): "points: unknown column 'recip'; did you mean 'recipe'?",
+    ("_128x128}", "_128x12}"): "did you mean 'fp8_blockwise_128x128'?",
+    ("pick: fastest", "pik: fastest"): "pik: unknown key; did you mean 'pick'?",
+}
+
+
+@pytest.mark.parametrize(("change", "says"), UNKNOWN_NAMES.items())
 def test_an_expression_with_an_unknown_name_is_one_message(
-    records: Path, old: str, new: str, says: str, capsys: pytest.CaptureFixture[str]
+    records: Path, change: tuple[str, str], says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = records / "config/claims/deepgemm.yaml"
-    path.write_text(path.read_text().replace(old, new))
+    path.write_text(path.read_text().replace(*change))
     message = fails(capsys)
     assert message.count("\n") == 1
     assert message.startswith("error: config/claims/deepgemm.yaml: ")

@@ -1,6 +1,9 @@
 """`llm` on the published H200: a table for people, JSON for programs, one message for a mistake."""
 
 import json
+import resource
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -43,6 +46,68 @@ def test_a_curve_is_lines_or_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert points[-1]["batch"] == points[0]["largest_batch"]
 
 
+def test_every_model_of_time_answers_and_says_who_it_is(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    steps = {}
+    for by in ("calibrated", "wave", "torchao", "datasheet"):
+        assert main([*EIGHT, "--by", by, "--json"]) == 0
+        answer = json.loads(capsys.readouterr().out)
+        steps[by] = answer["decode_step_s"]
+        assert answer["by"] == by
+        assert answer["products_by"] == ("cublaslt" if by == "calibrated" else "any")
+        assert (answer["decode_step_low_s"] is None) == (by != "calibrated")
+        assert main([*EIGHT, "--by", by]) == 0
+        said = capsys.readouterr().out
+        assert ("95 %" in said) == (by == "calibrated")
+        assert (f"by {by}, which states no interval" in said) == (by != "calibrated")
+    assert steps["datasheet"] == min(steps.values())
+
+
+@pytest.mark.parametrize("device", sorted(p.stem for p in (ROOT / "config/devices").glob("*.yaml")))
+def test_a_datasheet_answers_for_every_device_and_model(
+    device: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for model in sorted(p.stem for p in (ROOT / "config/models").glob("*.yaml")):
+        by = ["--device", device, "--model", model, "--by", "datasheet", "--json"]
+        assert main(["llm", *by]) == 0
+        answer = json.loads(capsys.readouterr().out)
+        assert answer["needed_bytes_per_gpu"] <= answer["usable_bytes_per_gpu"]
+        assert 0 < answer["decode_step_s"] < answer["first_token_s"] * answer["pipeline_parallel"]
+
+
+def test_datasheet_answers_take_a_second_and_no_torch() -> None:
+    code = (
+        "import sys; from roofcal.cli.main import main; "
+        "main(['llm', '--model', 'llama3-8b', '--device', 'nvidia-b200', '--by', 'datasheet']); "
+        "sys.exit(bool({'torch', 'pandas', 'scipy', 'matplotlib'} & set(sys.modules)))"
+    )
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 1
+
+
+def test_a_model_may_be_a_file(capsys: pytest.CaptureFixture[str]) -> None:
+    model = "roofcal/models/wave/notebook/llama-65b.yaml"
+    arguments = ["llm", "--model", model, "--device", "amd-mi300x", "--by", "wave"]
+    assert main([*arguments, "--tp", "2", "--pp", "4"]) == 0
+    assert "llama-65b (65.3e9 parameters) in bf16 on 8 x amd-mi300x" in capsys.readouterr().out
+
+
+def test_a_sweep_has_every_cut_and_says_which_do_not_fit(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    arguments = [*H200, "--model", "llama3-70b", "--by", "wave", "--sweep"]
+    assert main([*arguments, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    cuts = {(row["tensor_parallel"], row["pipeline_parallel"]) for row in answer["sweep"]}
+    cuts |= {(row["tensor_parallel"], row["pipeline_parallel"]) for row in answer["too_large"]}
+    assert cuts == {(t, p) for t in (1, 2, 4, 8) for p in (1, 2, 4, 8) if t * p <= 8}
+    assert main(arguments) == 0
+    assert "tp 1 pp 1: does not fit, one request needs" in capsys.readouterr().out
+
+
 def test_a_chunk_may_be_given(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*EIGHT, "--json", "--chunk", "4096"]) == 0
     assert json.loads(capsys.readouterr().out)["chunk_tokens"] == 4096
@@ -61,7 +126,7 @@ def test_without_model_and_device_it_says_what_it_needs(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["llm"]) == 2
-    assert "llm needs --model --device, e.g. --model llama3-70b" in capsys.readouterr().err
+    assert "llm needs --model --device" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -74,8 +139,17 @@ def test_without_model_and_device_it_says_what_it_needs(
             ["--model", "llama3-8b", "--tp", "8", "--link", "calibrated"],
             "it has: 2 (all_gather), 2 (all_reduce), 4 (all_gather), 4 (all_reduce);",
         ),
-        (["--model", "llama3-405b"], "does not fit 1 x nvidia-h200 at batch 1: needs 813.7 GB per"),
-        (["--model", "llama3-405b"], "has 126.9 (141 less 10% in reserve); smallest --tp that fit"),
+        (["--model", "llama3-405b", "--tp", "1"], "does not fit 1 x nvidia-h200 at batch 1: needs"),
+        (["--model", "llama3-405b", "--tp", "1"], "141 less 10% in reserve); smallest --tp that f"),
+        (["--model", "llama3-8b", "--batch", "9999999"], "fits in no cut of up to 512 GPUs of nvi"),
+        (["--model", "llama3-405b", "--sweep", "--gpus", "4"], "give --gpus 8 or more"),
+        (["--model", "llama3-8b", "--by", "wave", "--device", "nvidia-l40s"], "no section 'wave'"),
+        (
+            ["--model", "llama3-8b", "--by", "wave", "--link", "calibrated"],
+            "is for --by calibrated",
+        ),
+        (["--by", "notebook"], "--by notebook has one configuration and takes no --device"),
+        (["--model", "x.yaml"], "x.yaml: cannot be read"),
         (["--model", "llama3-8b", "--device", "nvidia-h20"], "did you mean 'nvidia-h200'?"),
     ],
 )
@@ -92,4 +166,4 @@ def test_a_size_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) -> N
     with pytest.raises(SystemExit) as caught:
         main([*EIGHT, "--prompt", "0"])
     assert caught.value.code == 2
-    assert "'0' is not a whole number above 0" in capsys.readouterr().err
+    assert "'0' is not a whole number from 1 to 1073741824" in capsys.readouterr().err

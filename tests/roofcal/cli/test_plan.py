@@ -19,7 +19,7 @@ def test_plan_writes_the_points_of_a_slice(checkout: Path) -> None:
         "contenders": {"bf16": ["cublaslt"]},
         "sweeps": {"s": {"cubes": [64, 128]}},
         "models": {},
-        "sentinel": None,
+        "sentinel": [],
     }
     arguments = ["--environment", "environment.jsonl", "--slice", json.dumps(plan_slice)]
     assert main(["plan", *arguments, "--out", "plan.jsonl"]) == 0

@@ -24,7 +24,7 @@ def test_predict_says_time_interval_bound_rates_and_where_from(
     assert "us (95 %: " in said
     assert "bound by dram" in said
     assert "TFLOP/s" in said
-    assert "model calibrated, made-up, e1" in said
+    assert "model calibrated, provider cublaslt, made-up, e1" in said
 
 
 @pytest.mark.usefixtures("checkout")
@@ -39,7 +39,8 @@ def test_predict_adds_columns_to_a_csv(checkout: Path, capsys: pytest.CaptureFix
     (checkout / "p.csv").write_text("recipe,m,n,k\nbf16,16,4096,8192\n")
     assert main(["predict", "--device", "made-up", "--points", "p.csv", "--out", "o.csv"]) == 0
     header, row = (checkout / "o.csv").read_text().splitlines()
-    assert header == "recipe,m,n,k,predicted_s,predicted_low_s,predicted_high_s,bound_by"
+    answers = "predicted_s,predicted_low_s,predicted_high_s,bound_by"
+    assert header == f"recipe,m,n,k,{answers},provider,extrapolated_doublings,refused"
     assert row.startswith("bf16,16,4096,8192,")
     assert "from: reports/published/made-up/e1" in capsys.readouterr().err
 
@@ -57,21 +58,16 @@ def test_calibrate_and_predict_as_the_rules_call_them(checkout: Path) -> None:
 
 
 @pytest.mark.usefixtures("checkout")
-def test_a_datasheet_answers_for_a_device_that_nobody_calibrated(
-    capsys: pytest.CaptureFixture[str],
+@pytest.mark.parametrize(
+    ("device", "model", "source"),
+    [("nvidia-b200", "torchao", "its datasheet"), ("amd-mi300x", "wave", "its wave description")],
+)
+def test_a_device_file_answers_for_a_device_that_nobody_calibrated(
+    device: str, model: str, source: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sizes = ["--m", "8192", "--n", "8192", "--k", "8192"]
-    assert main(["predict", "--device", "nvidia-b200", "--model", "torchao", *sizes]) == 0
-    assert "model torchao, nvidia-b200, its datasheet" in capsys.readouterr().out
-
-
-@pytest.mark.usefixtures("checkout")
-def test_a_description_answers_for_a_device_that_nobody_calibrated(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    sizes = ["--m", "8192", "--n", "8192", "--k", "8192"]
-    assert main(["predict", "--device", "amd-mi300x", "--model", "wave", *sizes]) == 0
-    assert "model wave, amd-mi300x, its wave description" in capsys.readouterr().out
+    assert main(["predict", "--device", device, "--model", model, *sizes]) == 0
+    assert f"model {model}, provider any, {device}, {source}" in capsys.readouterr().out
 
 
 def test_a_run_of_a_described_device_is_predicted_by_waves(checkout: Path) -> None:

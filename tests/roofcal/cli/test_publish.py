@@ -17,6 +17,12 @@ NAME = f"{ENVIRONMENT.device}/{ENVIRONMENT.environment_id}"
 PUBLISHED = Path("reports/published")
 
 
+@pytest.fixture(autouse=True)
+def no_language_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The site of every publication would take three seconds for them."""
+    monkeypatch.setattr("roofcal.core.paths.MODELS", tmp_path / "no-models")
+
+
 @pytest.fixture
 def run(checkout: Path) -> Path:
     """A finished run in a checkout that is no git checkout."""
@@ -45,7 +51,43 @@ def refused(capsys: pytest.CaptureFixture[str], run: Path) -> str:
 def test_the_folder_is_printed(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["publish", "--run", str(run)]) == 0
     assert capsys.readouterr().out == f"{PUBLISHED / NAME}\n"
+    assert f'href="{NAME}/report.html"' in (PUBLISHED / "index.html").read_text()
     assert main(["verify", "--quick"]) == 0
+    capsys.readouterr()
+    assert main(["site", "--out", "hosted"]) == 0
+    assert capsys.readouterr().out == "hosted/index.html\n"
+    assert (Path("hosted") / NAME / "report.html").is_file()
+
+
+def test_a_site_that_leaves_everything_out_fails_and_says_so(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["publish", "--run", str(run)]) == 0
+    (PUBLISHED / NAME / "calibration.jsonl").write_text("cut")
+    assert main(["site", "--out", "hosted"]) == 2
+    assert f"left out of the site: {NAME}: " in capsys.readouterr().err
+    first = Path("hosted/index.html").read_text()
+    assert "No publication is shown" in first
+    assert "Nothing is published yet" not in first
+
+
+def test_a_publication_is_derived_anew_in_place(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["publish", "--run", str(run)]) == 0
+    made_up = (PUBLISHED / NAME / "calibration.jsonl").read_bytes()
+    shutil.rmtree(run)
+    assert main(["publish", "--again", str(PUBLISHED / NAME)]) == 0
+    assert capsys.readouterr().out == f"{PUBLISHED / NAME}\n" * 2
+    assert (PUBLISHED / NAME / "calibration.jsonl").read_bytes() != made_up
+    assert main(["verify", "--quick"]) == 0
+
+
+def test_what_is_no_publication_is_not_derived_anew(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["publish", "--again", "results"]) == 2
+    assert "results: is no publication" in capsys.readouterr().err
 
 
 def test_a_run_without_records_is_refused(
@@ -71,34 +113,36 @@ def test_predictions_beyond_the_limit_are_refused(
     assert "op cast: the calibrated model is 50.0% off" in refused(capsys, run)
 
 
-def test_an_environment_with_other_measurements_is_refused(
-    run: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture
+def published_run(run: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    """The run, of which a publication stands already."""
     assert main(["publish", "--run", str(run)]) == 0
     capsys.readouterr()
-    path = run / "measurements/probe_launch.jsonl"
+    return run
+
+
+def test_an_environment_with_other_measurements_is_refused(
+    published_run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = published_run / "measurements/probe_launch.jsonl"
     append_record(path, read_records(path, Measurement)[0])
-    assert "holds other measurements of this environment" in refused(capsys, run)
+    assert "holds other measurements of this environment" in refused(capsys, published_run)
 
 
 def test_an_environment_of_which_measurements_would_be_lost_is_refused(
-    run: Path, capsys: pytest.CaptureFixture[str]
+    published_run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["publish", "--run", str(run)]) == 0
-    capsys.readouterr()
-    (run / "plan/probe_launch.jsonl").unlink()
-    (run / "measurements/probe_launch.jsonl").unlink()
-    said = refused(capsys, run)
+    (published_run / "plan/probe_launch.jsonl").unlink()
+    (published_run / "measurements/probe_launch.jsonl").unlink()
+    said = refused(capsys, published_run)
     assert "probe_launch.jsonl.gz would be lost: this run has no such measurements" in said
 
 
 def test_two_publications_of_one_environment_are_refused(
-    run: Path, capsys: pytest.CaptureFixture[str]
+    published_run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["publish", "--run", str(run)]) == 0
-    capsys.readouterr()
     shutil.copytree(PUBLISHED / NAME, PUBLISHED / "copied/e1")
-    said = refused(capsys, run)
+    said = refused(capsys, published_run)
     assert f"{PUBLISHED}/copied/e1 and {PUBLISHED / NAME} are both of {NAME}" in said
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from roofcal.cli.main import main
 from roofcal.core.jsonl import write_records
+from roofcal.core.manifest import NAME, write_manifest
 from roofcal.publish.freeze import publish
-from roofcal.publish.manifest import NAME, write_manifest
 from tests.roofcal.calibrate.probe_runs import ENVIRONMENT, write_run
 from tests.roofcal.models.runs import calibration
 from tests.roofcal.published import DESCRIPTIONS

@@ -15,9 +15,9 @@ from roofcal.core.records import (
     Environment,
     Measurement,
     PlanPoint,
-    Session,
     Telemetry,
 )
+from tests.roofcal.made_up_records import session
 
 ENVIRONMENT = Environment(
     device="made-up", vendor="nvidia", device_name="Made Up", compute_units=1, torch="2", python="3"
@@ -87,22 +87,14 @@ def write_run(
 ) -> Path:
     """A run folder with a calibration of one constant and a map of one linear."""
     environment = ENVIRONMENT
-    session = Session(
-        session_id="s",
+    header = session(
         environment_id=environment.environment_id,
-        op="gemm",
-        host="here",
         device_uuid="GPU-1",
-        git_commit=None,
-        git_dirty=None,
-        code_hash="",
-        command="",
-        timing={},
         started_utc="2026-01-01T00:00:00+00:00",
     )
     write_records(folder / "environment.jsonl", [environment])
     write_records(folder / "plan/gemm.jsonl", [p for p, _ in rows])
-    write_records(folder / "measurements/gemm.jsonl", [session, *(row for _, row in rows)])
+    write_records(folder / "measurements/gemm.jsonl", [header, *(row for _, row in rows)])
     constant = Ceiling(
         value=rate, ci95_low=0.99 * rate, ci95_high=1.01 * rate, unit="B/s", evidence=""
     )

@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from roofcal.compare.observations import ObservedRun, observation, settled_turns
+from roofcal.compare.observations import ObservedRun, observation
 from roofcal.core.jsonl import read_records
 from roofcal.core.records import Environment, Measurement, PlanPoint, Telemetry
 from tests.paths import ROOT
@@ -30,13 +30,13 @@ def published() -> Path:
 @cache
 def records() -> tuple[Record, ...]:
     """Its points with a time, and their measurements."""
-    found: list[Record] = []
+    measured: list[Record] = []
     for path in sorted((published() / "plan").glob("*.jsonl.gz")):
         points = {p.point_id: p for p in read_records(path, PlanPoint)}
         rows = read_records(published() / "measurements" / path.name, Measurement)
         timed = [row for row in rows if row.status == "ok" and row.settled_samples_s]
-        found += [(points[row.point_id], row) for row in timed]
-    return tuple(found)
+        measured += [(points[row.point_id], row) for row in timed]
+    return tuple(measured)
 
 
 def drawn(
@@ -44,14 +44,21 @@ def drawn(
     kind: Kind,
     factors: Mapping[str, float] | None = None,
     turns: int = 1,
+    *,
+    least_devices: int = 1,
 ) -> ObservedRun:
-    """The H200 measured again. factors: of the time of points by point_id; turns: times as many."""
+    """The H200 measured again. factors: of the time of points by point_id; turns: times as many.
+
+    least_devices: leaves out points of fewer.
+    """
     source = np.random.default_rng(seed)
     points = {}
     for point, row in records():
+        if point.world_size < least_devices:
+            continue
         again = _redrawn(row, kind, source, turns, (factors or {}).get(point.point_id, 1.0))
-        found = observation(point, again)
-        points[found.key] = found
+        observed = observation(point, again)
+        points[observed.key] = observed
     environment = read_records(published() / "environment.jsonl", Environment)[0]
     return ObservedRun(folder=published(), environment=environment, points=points)
 
@@ -59,7 +66,7 @@ def drawn(
 def _redrawn(
     row: Measurement, kind: Kind, source: np.random.Generator, more: int, factor: float
 ) -> Measurement:
-    turns = settled_turns(row)
+    turns = [turn for visit in row.settled_turns_s for turn in visit]
     chosen = source.integers(0, len(turns), len(turns) * more)
     if kind == "turns":
         taken = [np.array(turns[i]) for i in chosen]

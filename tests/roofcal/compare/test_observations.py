@@ -11,24 +11,25 @@ from roofcal.compare.observations import (
     drift_regime,
     observation,
     observe,
-    settled_turns,
 )
 from roofcal.core.jsonl import RecordsError, write_records
 from roofcal.core.paths import RunFolder
+from roofcal.core.records import Measurement
+from roofcal.core.visits.rows import merged_visits
 from tests.roofcal.compare.made_up import ENVIRONMENT, measurement, observed, point, write_run
 
 
 def test_settled_turns_leave_out_the_warm_up() -> None:
     row = measurement(point(), [1.0, 2.0])
-    assert settled_turns(row) == [(1.0,) * 5, (2.0,) * 5]
-    assert settled_turns(replace(row, slice_starts=())) == [(1.0,) * 5 + (2.0,) * 5]
+    assert row.settled_turns_s == (((1.0,) * 5, (2.0,) * 5),)
+    assert replace(row, slice_starts=()).settled_turns_s == (((1.0,) * 5 + (2.0,) * 5,),)
 
 
 def test_a_point_is_the_mean_of_its_turns_and_a_hiccup_is_trimmed() -> None:
     row = measurement(point(), [1.0, np.e**2])
-    found = observation(point(), row)
-    assert found.mean == pytest.approx(1.0)
-    assert found.squares == pytest.approx(2.0)
+    observed = observation(point(), row)
+    assert observed.mean == pytest.approx(1.0)
+    assert observed.squares == pytest.approx(2.0)
     turn = (*(1.0 for _ in range(9)), 100.0)
     hiccup = replace(row, latency_samples_s=turn, warmup_samples=0, slice_starts=(0,))
     assert observation(point(), hiccup).mean == pytest.approx(0.0)
@@ -43,8 +44,8 @@ def test_the_key_is_the_same_on_another_device() -> None:
 
 
 def test_a_point_without_a_time_keeps_its_status() -> None:
-    found = observation(point(), measurement(point(), [], status="unsupported"))
-    assert (found.status, found.log_turns_s, found.median_s) == ("unsupported", (), None)
+    observed = observation(point(), measurement(point(), [], status="unsupported"))
+    assert (observed.status, observed.log_turns_s, observed.median_s) == ("unsupported", (), None)
 
 
 def test_the_drift_regime_says_whether_the_clock_was_limited() -> None:
@@ -67,3 +68,16 @@ def test_a_folder_without_measurements_and_one_that_is_no_run_are_refused(tmp_pa
     write_records(tmp_path / "environment.jsonl", [ENVIRONMENT])
     with pytest.raises(CompareError, match="holds no measurement"):
         observe(RunFolder.at(tmp_path))
+
+
+def test_the_visits_of_a_point_that_has_several_are_its_units() -> None:
+    lines = [
+        Measurement(
+            point_id="p", environment_id="e", session_id="s", status="ok", visit=number,
+            latency_samples_s=(time,) * 8, slice_starts=(0, 4),
+        )
+        for number, time in enumerate((1.0, 1.1, 1.2))
+    ]  # fmt: skip
+    units = observation(point(), merged_visits(lines)).log_turns_s
+    assert units == pytest.approx(np.log([1.0, 1.1, 1.2]))
+    assert len(observation(point(), lines[0]).log_turns_s) == 2, "turns of one visit"

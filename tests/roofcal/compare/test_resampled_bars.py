@@ -8,6 +8,18 @@ from tests.roofcal.compare.resampled import Kind, drawn, planted, slowed
 LIMITED = "limited"
 
 
+def with_slower_points(
+    seed: int, kind: Kind, least_devices: int = 1
+) -> tuple[frozenset[str], list[PointChange]]:
+    """(points of which 5 % were made 3 % slower, what compare says of all points)."""
+    ids = planted(seed, 0.05)
+    before = drawn(10 * seed, kind, least_devices=least_devices)
+    factors = slowed(ids, 1.03)
+    after = drawn(10 * seed + 2, kind, factors, least_devices=least_devices)
+    points, _ = compare_points(before, after)
+    return ids, points
+
+
 def moved(points: list[PointChange]) -> set[str]:
     return {p.b.point.point_id for p in points if p.verdict in ("SLOWER", "FASTER")}
 
@@ -17,7 +29,7 @@ def slower(points: list[PointChange]) -> set[str]:
 
 
 @pytest.mark.parametrize("kind", ["samples", "turns"])
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.exhaustive)])
 def test_the_same_card_measured_twice_has_moved_in_at_most_one_percent(
     kind: Kind, seed: int
 ) -> None:
@@ -30,60 +42,58 @@ def test_the_same_card_measured_twice_has_moved_in_at_most_one_percent(
     assert all(abs(shift.shift) < 0.01 for shift in shifts)
 
 
-def test_three_percent_on_five_percent_of_the_points_are_found() -> None:
-    """Over five draws, of the points of one device; of several: the test below."""
-    count = found = called = by_clock = 0
-    for seed in range(5):
-        ids = planted(seed, 0.05)
-        after = drawn(10 * seed + 2, "samples", slowed(ids, 1.03))
-        every, _ = compare_points(drawn(10 * seed, "samples"), after)
+@pytest.mark.parametrize("draws", [1, pytest.param(5, marks=pytest.mark.exhaustive)])
+def test_three_percent_on_five_percent_of_the_points_are_found(draws: int) -> None:
+    """Of the points of one device; of several: the test below."""
+    count = detected = called = by_clock = 0
+    for seed in range(draws):
+        ids, every = with_slower_points(seed, "samples")
         points = [p for p in every if p.b.point.world_size == 1]
         count += len(ids & {p.b.point.point_id for p in points})
-        found += len(slower(points) & ids)
+        detected += len(slower(points) & ids)
         called += len(moved(points))
         by_clock += sum(p.verdict == "SLOWER" and p.cause == "clock" for p in points)
 
-    assert count >= 400
-    assert found >= 0.95 * count
-    assert found >= 0.95 * called
+    assert count >= 80 * draws
+    assert detected >= 0.95 * count
+    assert detected >= 0.95 * called
     assert by_clock <= 0.02 * called
 
 
+@pytest.mark.exhaustive
 def test_three_percent_of_what_several_devices_share_are_found_or_ambiguous() -> None:
     """The slowest of several cards is noisier, and samples are few: recall is 0.77."""
-    count = found = missed = ambiguous = 0
+    count = detected = missed = ambiguous = 0
     for seed in range(5):
-        ids = planted(seed, 0.05)
-        after = drawn(10 * seed + 2, "samples", slowed(ids, 1.03))
-        every, _ = compare_points(drawn(10 * seed, "samples"), after)
-        points = [p for p in every if p.b.point.world_size > 1 and p.b.point.point_id in ids]
+        ids, every = with_slower_points(seed, "samples", least_devices=2)
+        points = [p for p in every if p.b.point.point_id in ids]
         lost = [p for p in points if p.verdict != "SLOWER"]
-        count, found = count + len(points), found + len(points) - len(lost)
+        count, detected = count + len(points), detected + len(points) - len(lost)
         missed += len(lost)
         ambiguous += sum(p.verdict == "AMBIGUOUS" for p in lost)
 
     assert count >= 100
-    assert found >= 0.7 * count
+    assert detected >= 0.7 * count
     assert ambiguous == missed
 
 
+@pytest.mark.exhaustive
 def test_whole_turns_drawn_anew_do_so_where_the_clock_is_not_limited() -> None:
     """At the power limit four turns know a point to 1 %: what is not resolved is AMBIGUOUS.
 
     Over three draws; of single draws of some 60 free points, recall is 0.91 to 0.98.
     """
-    count = found = missed = ambiguous = 0
+    count = detected = missed = ambiguous = 0
     for seed in range(3):
-        ids = planted(seed, 0.05)
-        after = drawn(10 * seed + 2, "turns", slowed(ids, 1.03))
-        points, _ = compare_points(drawn(10 * seed, "turns"), after)
+        ids, points = with_slower_points(seed, "turns")
         free = {p.b.point.point_id for p in points if LIMITED not in p.group} & ids
-        count, found = count + len(free), found + len(free & slower(points))
-        lost = [p for p in points if p.b.point.point_id in ids - slower(points)]
+        count, detected = count + len(free), detected + len(free & slower(points))
+        not_found = ids - slower(points)
+        lost = [p for p in points if p.b.point.point_id in not_found]
         missed += len(lost)
         ambiguous += sum(p.verdict == "AMBIGUOUS" for p in lost)
 
-    assert found >= 0.9 * count
+    assert detected >= 0.9 * count
     assert ambiguous >= 0.9 * missed
 
 

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofcal.compare import significance
+from roofcal.fitting.intervals import moderated
 
 PROBABILITIES = st.lists(st.floats(0, 1), min_size=1, max_size=30).map(np.array)
 
@@ -34,17 +35,17 @@ def test_a_common_shift_is_found_beside_changed_points(between: float) -> None:
     changes[:20] += 0.5
     degrees = np.full(400, 1e4)
 
-    shift, error, found = significance.common_shift(changes, variances, degrees)
+    shift, error, between_runs = significance.common_shift(changes, variances, degrees)
 
     assert shift == pytest.approx(-0.027, abs=4 * np.sqrt(error))
-    assert np.sqrt(found) == pytest.approx(between, abs=0.002)  # 5 % changed widen it
+    assert np.sqrt(between_runs) == pytest.approx(between, abs=0.002)  # 5 % changed widen it
 
 
 def test_the_width_of_students_distribution_is_not_taken_for_a_change() -> None:
     source = np.random.default_rng(2)
     residuals = source.standard_t(4, 4000) * 1e-3
-    found = significance.between_variance(residuals, np.full(4000, 1e-6), np.full(4000, 4.0))
-    assert found < 0.1e-6
+    variance = significance.between_variance(residuals, np.full(4000, 1e-6), np.full(4000, 4.0))
+    assert variance < 0.1e-6
 
 
 def test_points_that_scatter_alike_share_what_they_know() -> None:
@@ -52,7 +53,7 @@ def test_points_that_scatter_alike_share_what_they_know() -> None:
     degrees = np.full(500, 6.0)
     variances = source.chisquare(6, 500) / 6 * 4e-6
 
-    pooled, more = significance.moderated(variances, degrees)
+    pooled, more = moderated(variances, degrees)
 
     assert np.std(pooled) < 0.4 * np.std(variances)
     assert more.min() > 20
@@ -63,7 +64,7 @@ def test_points_that_scatter_in_their_own_ways_keep_most_of_their_own() -> None:
     source = np.random.default_rng(4)
     true = np.exp(source.normal(0, 2, 500)) * 1e-6
     variances = source.chisquare(6, 500) / 6 * true
-    pooled, more = significance.moderated(variances, np.full(500, 6.0))
+    pooled, more = moderated(variances, np.full(500, 6.0))
     assert more.max() < 8
     assert np.corrcoef(np.log(pooled), np.log(true))[0, 1] > 0.9
 
@@ -72,8 +73,8 @@ def test_verdicts_are_by_evidence_and_by_size() -> None:
     changes = np.array([0.03, -0.03, 0.03, 0.001, 0.015, 0.0])
     half = np.array([0.005, 0.005, 0.005, 0.005, 0.01, 0.05])
     q = np.array([0.01, 0.01, 0.2, 0.9, 0.01, 0.9])
-    found = significance.verdicts(changes, half, q, 0.02)
-    assert found == ["SLOWER", "FASTER", "AMBIGUOUS", "SAME", "AMBIGUOUS", "AMBIGUOUS"]
+    verdicts = significance.verdicts(changes, half, q, 0.02)
+    assert verdicts == ["SLOWER", "FASTER", "AMBIGUOUS", "SAME", "AMBIGUOUS", "AMBIGUOUS"]
 
 
 @given(st.lists(st.floats(-1, 1), min_size=1, max_size=20), st.floats(0.001, 0.5))
@@ -100,7 +101,7 @@ def test_scatter_leaves_out_what_is_unknown() -> None:
 
 
 def test_a_known_variance_adds_degrees_of_freedom() -> None:
-    few = significance.diluted(np.array([4.0]), np.array([1.0]), np.array([2.0]))
+    few = significance.combined_degrees(np.array([4.0]), np.array([1.0]), np.array([2.0]))
     assert few == pytest.approx([16.0])
 
 

@@ -6,6 +6,7 @@ from roofcal.core.environments import (
     CALIBRATED,
     origin_environment,
     origin_labels,
+    short_names,
     transferred_model,
     version_key,
 )
@@ -16,6 +17,21 @@ OWN = "driver580.159.04-torch2.11.0+cu130-triton3.6.0-a51dd0fa"
 def labels_of(*environments: str, own: str = OWN) -> list[str]:
     models = [transferred_model(environment) for environment in environments]
     return list(origin_labels(own, models).values())
+
+
+def test_an_environment_is_called_by_the_first_numbers_of_driver_and_torch() -> None:
+    assert short_names([OWN, OWN]) == {OWN: "driver 580, torch 2.11"}
+    assert short_names(["torch2.13.0+cpu-36c192aa"])["torch2.13.0+cpu-36c192aa"] == "torch 2.13"
+
+
+def test_environments_that_would_share_a_name_are_told_apart() -> None:
+    driver = OWN.replace("159.04", "200")
+    triton = OWN.replace("triton3.6.0-a51dd0fa", "triton3.7.0-12345678")
+    assert list(short_names([driver, OWN, triton]).values()) == [
+        "driver 580.200, torch 2.11.0+cu130",
+        "driver 580.159.04, torch 2.11.0+cu130 (a51dd0fa)",
+        "driver 580.159.04, torch 2.11.0+cu130 (12345678)",
+    ]
 
 
 def test_a_name_holds_the_environment_it_was_made_of() -> None:

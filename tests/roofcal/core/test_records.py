@@ -4,6 +4,7 @@ import gzip
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,9 +27,10 @@ from roofcal.core.records import (
     Prediction,
     Protocol,
     Record,
-    Session,
     Telemetry,
+    Visit,
 )
+from tests.roofcal.made_up_records import session
 
 POINT = PlanPoint(
     op="gemm", provider="cublaslt", recipe="bf16", shape={"m": 1, "n": 2, "k": 3}, device="d"
@@ -56,19 +58,7 @@ MEASUREMENT = Measurement(
 RECORDS: list[Record] = [
     POINT,
     ENVIRONMENT,
-    Session(
-        session_id="s",
-        environment_id="e",
-        op="gemm",
-        host="h",
-        device_uuid=None,
-        git_commit=None,
-        git_dirty=None,
-        code_hash="c",
-        command="x",
-        timing={"slice_s": 0.02},
-        started_utc="now",
-    ),
+    session(command="x", timing={"slice_s": 0.02}, started_utc="now"),
     MEASUREMENT,
     Calibration(
         device="d",
@@ -185,10 +175,8 @@ def test_a_wrong_record_says_which_field(line: str, says: str) -> None:
 
 
 def test_a_newer_schema_says_what_to_use() -> None:
-    newer = encode(POINT).replace(
-        f'"schema_version":{SCHEMA_VERSION}', f'"schema_version":{SCHEMA_VERSION + 1}'
-    )
-    with pytest.raises(RecordsError, match="schema version 3, this roofcal reads 2 and older; use"):
+    newer = encode(POINT).replace('"schema_version":2', f'"schema_version":{SCHEMA_VERSION + 1}')
+    with pytest.raises(RecordsError, match="schema version 4, this roofcal reads 3 and older; use"):
         decode(newer)
 
 
@@ -196,15 +184,61 @@ def test_records_of_the_first_schema_are_read() -> None:
     """Published files were written before there was a quantisation error."""
     body = json.loads(encode(MEASUREMENT))
     del body["quantisation_error"]
-    found = decode(json.dumps(body | {"schema_version": 1}))
-    assert found == replace(MEASUREMENT, quantisation_error=None)
+    decoded = decode(json.dumps(body | {"schema_version": 1}))
+    assert decoded == replace(MEASUREMENT, quantisation_error=None)
 
 
 def test_errors_of_outputs_are_written_where_there_are_any() -> None:
     """Records of ops without them are what they were, to the byte."""
     assert "output_errors" not in encode(MEASUREMENT)
-    told = replace(MEASUREMENT, output_errors={"output": 0.03, "grad_weight": 0.002})
-    assert decode(encode(told)) == told
+    with_errors = replace(MEASUREMENT, output_errors={"output": 0.03, "grad_weight": 0.002})
+    assert decode(encode(with_errors)) == with_errors
+
+
+VISITED = replace(
+    MEASUREMENT,
+    latency_samples_s=tuple(float(i) for i in range(1, 13)),
+    warmup_samples=1,
+    slice_starts=(0, 1, 4, 6, 8, 10),
+    unsettled_samples=(0, 1, 0, 0, 0, 1),
+    visits=(
+        Visit(first_sample=0, warmup_samples=1, session_id="first"),
+        Visit(first_sample=6, warmup_samples=2, session_id="second", started_s=100.0),
+    ),
+    telemetry=Telemetry(
+        sample_index=(0, 1, 3, 7, 9, 11),
+        **dict.fromkeys(("sm_clock_hz", "memory_clock_hz", "power_w", "temperature_c"), (1.0,) * 6),
+        throttle_reasons=((),) * 6,
+    ),
+)
+
+
+def test_samples_count_behind_the_warm_up_of_their_visit_and_start_of_their_turn() -> None:
+    assert VISITED.settled_turns_s == (((3.0, 4.0), (5.0, 6.0)), ((9.0, 10.0), (12.0,)))
+    assert VISITED.settled_samples_s == (3.0, 4.0, 5.0, 6.0, 9.0, 10.0, 12.0)
+    assert VISITED.settled_readings == (2, 4, 5)
+
+
+def test_visits_are_written_as_version_3_and_read_again() -> None:
+    assert '"schema_version":3' in encode(VISITED)
+    assert decode(encode(VISITED)) == VISITED
+    assert '"schema_version":2' in encode(MEASUREMENT)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"unsettled_samples": (1,)}, "unsettled_samples: has 1 of 6 turns"),
+        ({"visits": VISITED.visits[1:]}, "visits: their first samples do not rise from 0"),
+        (
+            {"visits": (replace(VISITED.visits[0], warmup_samples=7), VISITED.visits[1])},
+            "visits: one warms up for more samples than it has",
+        ),
+    ],
+)
+def test_visits_that_cannot_be_are_refused(changes: dict[str, Any], says: str) -> None:
+    with pytest.raises(RecordsError, match=says):
+        decode(encode(replace(VISITED, **changes)))
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

@@ -25,16 +25,16 @@ def test_the_interval_covers_the_median_of_a_skewed_distribution(count: int) -> 
     truth = math.log(2)
     hits = 0
     for _ in range(400):
-        found = summarise([source.expovariate(1) for _ in range(count)])
-        hits += found.ci95_low <= truth <= found.ci95_high
+        summary = summarise([source.expovariate(1) for _ in range(count)])
+        hits += summary.ci95_low <= truth <= summary.ci95_high
     assert hits / 400 >= 0.92
 
 
 @given(st.lists(st.floats(1e-9, 1e3), min_size=1, max_size=60))
 def test_the_interval_holds_the_median_and_lies_within_the_samples(samples: list[float]) -> None:
-    found = summarise(samples)
-    assert min(samples) <= found.ci95_low <= found.median <= found.ci95_high <= max(samples)
-    assert found.count == len(samples)
+    summary = summarise(samples)
+    assert min(samples) <= summary.ci95_low <= summary.median <= summary.ci95_high <= max(samples)
+    assert summary.count == len(samples)
 
 
 def test_few_samples_are_never_known_well() -> None:

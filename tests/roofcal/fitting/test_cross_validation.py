@@ -1,6 +1,6 @@
 """The generic fit: families, stages and index sets of a problem whose truth is known."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -9,15 +9,15 @@ import pytest
 from roofcal.core.records import Measurement, PlanPoint
 from roofcal.core.statistics import summarise
 from roofcal.core.times import Array
-from roofcal.fitting.bootstrap import Index
+from roofcal.fitting import cross_validation
 from roofcal.fitting.cross_validation import (
     Method,
     Problem,
     SearchSpace,
     Stage,
-    choose_family,
+    choose_families,
     fit_problem,
-    judge,
+    held_out_log_errors,
     search,
 )
 from roofcal.fitting.probes import CalibrationError, Probe
@@ -29,13 +29,8 @@ POWERS = {"linear": 1.0, "square": 2.0}
 class Powers(Problem):
     """seconds = start + price * size ** power; sizes beyond 100 have a price of their own."""
 
-    @property
-    def sizes(self) -> Array:
-        return np.array([float(probe.shape["size"]) for probe in self.probes])
-
-    @property
-    def families(self) -> Sequence[str]:
-        return list(POWERS)
+    axes = ("size",)
+    families = tuple(POWERS)
 
     def space(self, family: str) -> SearchSpace:  # noqa: ARG002
         low, start, high = np.log([[1e-3, 1e-6, 1e-6], [1.0, 1e-3, 1e-3], [1e3, 1.0, 1.0]])
@@ -43,21 +38,17 @@ class Powers(Problem):
         return SearchSpace(names=names, low=low, high=high, starts=start[None])
 
     def stages(self, family: str) -> Sequence[Stage]:  # noqa: ARG002
-        small = self.sizes <= 100
+        small = self.sizes[0] <= 100
         return [
             Stage(names=("start", "price"), probes=small),
             Stage(names=("large_price",), probes=~small, least_probes=3),
         ]
 
-    def predictor(self, family: str, index: Index) -> Callable[[Array], Array]:
-        sizes = self.sizes[index]
-
-        def predict(constants: Array) -> Array:
-            start, price, large_price = constants
-            own = np.where(sizes > 100, large_price, price) if large_price > 0 else price
-            return np.asarray(start + own * sizes ** POWERS[family])
-
-        return predict
+    def predicted_seconds(self, family: str, constants: Array) -> Array:
+        start, price, large_price = np.moveaxis(constants, -1, 0)[..., None]
+        large_price = np.where(np.isnan(large_price), price, large_price)
+        own = np.where(self.sizes > 100, large_price, price)
+        return np.asarray(start + own * self.sizes ** POWERS[family])
 
 
 METHOD = Method(problem=Powers, noun="sizes", least_probes=6, folds=4, quick_folds=2, soft=0.1)
@@ -83,17 +74,47 @@ LARGE = [200, 300, 400, 500]
 
 @pytest.mark.parametrize("family", POWERS)
 def test_the_family_that_predicts_probes_left_out_is_chosen(family: str) -> None:
-    chosen, log_errors = choose_family(problem(SMALL, POWERS[family]), METHOD)
+    every = np.ones((1, len(SMALL)))
+    (chosen,), log_errors = choose_families(problem(SMALL, POWERS[family]), METHOD, every)
     assert chosen == family
-    assert len(log_errors) == len(SMALL)
+    assert log_errors.shape == every.shape
     assert np.abs(log_errors).max() < 1e-4
 
 
-def test_a_search_answers_every_index_set_and_leaves_what_they_do_not_tell_unknown() -> None:
+def test_a_family_that_leaves_a_probe_without_a_time_is_not_chosen_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    errors = {"linear": [[0.1, 0.1, np.nan]], "square": [[np.nan, 0.15, np.nan]]}
+    monkeypatch.setattr(
+        cross_validation, "_left_out_errors", lambda _, family, *__: np.array(errors[family])
+    )
+
+    families, chosen = choose_families(problem(SMALL[:3]), METHOD, np.ones((1, 3)))
+
+    assert families == ["linear"]  # the last probe, which no family predicts, decides nothing
+    assert chosen.tolist()[0][:2] == [0.1, 0.1]
+
+
+def test_each_subset_has_a_family_and_errors_of_its_own() -> None:
+    """A fit of a subset is that of its probes alone: bounds, folds and family."""
+    mixed = problem([*SMALL, *SMALL])
+    square = problem(SMALL, 2.0)
+    mixed = Powers(probes=[*mixed.probes[: len(SMALL)], *square.probes], device=mixed.device)
+    subsets = np.zeros((2, 2 * len(SMALL)))
+    subsets[0, : len(SMALL)] = subsets[1, len(SMALL) :] = 1.0
+    families, log_errors = choose_families(mixed, METHOD, subsets)
+    assert families == ["linear", "square"]
+    assert (np.isnan(log_errors) == (subsets == 0)).all()
+    alone = choose_families(square, METHOD, np.ones((1, len(SMALL))))[1]
+    assert log_errors[1, len(SMALL) :] == pytest.approx(alone[0], abs=1e-9)
+
+
+def test_a_search_answers_every_row_of_weights_and_leaves_what_they_do_not_tell_unknown() -> None:
     both = problem([*SMALL, *LARGE])
-    every = both.every_index
-    sets = [every, every[:-2], np.repeat(every, 2)]
-    constants = search(both, "linear", sets, METHOD)
+    every = np.ones(len(both.probes))
+    without_two = np.where(np.arange(len(every)) < len(every) - 2, 1.0, 0.0)
+    weights = np.array([every, without_two, 2 * every])
+    constants = search(both, "linear", weights, both.space("linear"), METHOD)
     assert constants.shape == (3, 3)
     assert constants[:, :2] == pytest.approx(np.array([[2.0, 0.01]] * 3), rel=1e-3)
     assert constants[0, 2] == pytest.approx(0.03, rel=1e-3)
@@ -113,7 +134,7 @@ def test_a_fit_has_intervals_that_hold_its_constants_and_no_unknown_ones() -> No
 
 
 def test_resamples_from_the_best_fit_search_no_constant_that_it_left_unknown() -> None:
-    method = replace(METHOD, resample_from_best=True, resample_steps=4)
+    method = replace(METHOD, resample_from_best=True)
     two_large = problem([*SMALL, *LARGE[:2]], slower=1.0)
     result = fit_problem(two_large, method, np.random.default_rng(0))
     assert set(result.constants) == {"start", "price"}
@@ -127,10 +148,12 @@ def test_equal_generators_give_equal_fits() -> None:
 
 
 def test_a_fit_is_judged_on_probes_that_it_has_not_seen() -> None:
-    log_errors = judge(problem(SMALL), problem([7, 61]), METHOD)
+    subset = np.array([[1.0] * len(SMALL) + [0.0] * 2])
+    log_errors = held_out_log_errors(problem([*SMALL, 7, 61]), METHOD, subset)
     assert np.abs(log_errors).max() < 1e-3
-    wrong = judge(problem(SMALL), problem([7, 61], power=1.5), METHOD)
-    assert np.abs(wrong).max() > 0.1
+    others = problem([7, 61], power=1.5)
+    wrong = Powers(probes=[*problem(SMALL).probes, *others.probes], device=others.device)
+    assert np.abs(held_out_log_errors(wrong, METHOD, subset)[:, -2:]).max() > 0.1
 
 
 def test_too_few_probes_are_named_and_no_group_of_a_fit() -> None:
@@ -138,7 +161,7 @@ def test_too_few_probes_are_named_and_no_group_of_a_fit() -> None:
     with pytest.raises(CalibrationError, match="made copy: 5 sizes in probe_copy, needs 6"):
         fit_problem(few, METHOD, np.random.default_rng(0))
     with pytest.raises(CalibrationError, match="needs 6; measure more"):
-        judge(few, few, METHOD)
+        held_out_log_errors(problem(SMALL), METHOD, np.array([[1.0] * 5 + [0.0] * 14]))
     assert list(METHOD.problems(few.probes, few.device)) == []
 
 

@@ -30,6 +30,9 @@ class Clock:
     def perf_counter(self) -> float:
         return self.now
 
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
 
 class ScriptedTimer:
     """Takes `per_turn` equal samples a turn: the next of `seconds`, then its last for ever."""

@@ -3,8 +3,10 @@
 import hashlib
 import json
 import os
+import pickle
 import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,8 +15,9 @@ import pytest
 
 from roofcal.core.jsonl import read_records, write_records
 from roofcal.core.records import Environment, Measurement, PlanPoint, Protocol, Session
-from roofcal.measure.session import Job
+from roofcal.measure.session import Job, measure
 from roofcal.study.staleness import measure_hash
+from tests.made_once import make_once
 
 STAND_INS = Path(__file__).parent / "stand_ins"
 TIMING = {
@@ -25,6 +28,8 @@ TIMING = {
     "min_samples": 2,
     "min_rounds": 1,
     "sample_s": 0.0001,
+    "visits": 1,
+    "more_visits": 0,
     "warm_card_s": 0,
     "point_timeout_s": 20.0,
     "seed": 3,
@@ -133,3 +138,43 @@ def rig(patch: pytest.MonkeyPatch, folder: Path, **files: str) -> Run:
 def scripted(patch: pytest.MonkeyPatch, folder: Path) -> Run:
     """A run whose worker is stand_ins/scripted_worker.py."""
     return rig(patch, folder, measure__worker="scripted_worker.py")
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A plan of points with different recipes, and what measuring them left."""
+
+    plan: Sequence[PlanPoint]
+    rows: Mapping[str, Measurement]  # by recipe
+    run: Run
+    wall_s: float
+
+
+def sweep_once(
+    factory: pytest.TempPathFactory, bench: str, plan: Sequence[PlanPoint], timeout_s: float
+) -> Sweep:
+    """What measuring a plan left where the file `bench` of the tests stands in for that of op gemm.
+
+    One process measures, because a sweep takes some 20 s and pytest-xdist spreads the tests of a
+    module over its processes.
+    """
+
+    def measure_and_keep(folder: Path) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            (folder / "run").mkdir()
+            run = rig(patch, folder / "run", ops__gemm__bench=bench)
+            sweep = measure_sweep(run, plan, timeout_s)
+        (folder / "sweep.pickle").write_bytes(pickle.dumps(sweep))
+
+    kept = make_once(factory, f"sweep-{Path(bench).stem}", measure_and_keep) / "sweep.pickle"
+    sweep: Sweep = pickle.loads(kept.read_bytes())
+    return sweep
+
+
+def measure_sweep(run: Run, plan: Sequence[PlanPoint], timeout_s: float) -> Sweep:
+    """Measure a plan; a point may give no sign of life for `timeout_s`."""
+    start = time.perf_counter()
+    rows = measure(run.job(plan, timing={"point_timeout_s": timeout_s}))
+    recipe_of = {point.point_id: point.recipe for point in plan}
+    by_recipe = {recipe_of[row.point_id]: row for row in rows}
+    return Sweep(plan, by_recipe, run, time.perf_counter() - start)

@@ -224,8 +224,14 @@ def test_an_error_that_is_no_number_is_no_result(
 
 def test_settled_samples_are_those_behind_the_warm_up() -> None:
     found = prepared()
-    found.samples, found.slice_starts, found.warmup_samples = [3.0, 2.0, 1.0, 1.0], [0, 2, 3], 2
-    assert found.settled == [1.0, 1.0]
+    found.samples, found.slice_starts, found.warmup_samples = (
+        [3.0, 2.0, 1.5, 1.0, 1.0],
+        [0, 2, 4],
+        2,
+    )
+    found.unsettled = [0, 1, 0]
+    assert found.settled == [1.0, 1.0], "the first sample of the second turn does not count"
+    assert found.counted([9.0, 8.0, 7.0, 6.0, 5.0]) == [6.0, 5.0]
     assert found.settled_rounds == 2
 
 

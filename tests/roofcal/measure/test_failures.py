@@ -6,22 +6,29 @@ import torch
 from roofcal.measure.failures import RankError, is_broken, reason_of, status_of
 from roofcal.ops.spec import Unsupported
 
+ERRORS: dict[str, list[Exception]] = {
+    "out_of_memory": [
+        torch.OutOfMemoryError("CUDA out of memory"),
+        MemoryError(),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: 1 TB"),
+        RuntimeError("CUDA error: out of memory"),
+        RuntimeError("CUDA driver error: out of memory"),
+        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling"),
+    ],
+    "unsupported": [
+        RuntimeError("CUDA error: CUBLAS_STATUS_NOT_SUPPORTED when calling"),
+        RuntimeError('"addmm_impl_cpu_" not implemented for Half'),
+        NotImplementedError("rowwise on CPU"),
+    ],
+    "failed": [
+        RuntimeError("CUDA error: an illegal memory access was encountered"),
+        ValueError("shapes cannot be multiplied"),
+    ],
+}
+
 
 @pytest.mark.parametrize(
-    ("error", "status"),
-    [
-        (torch.OutOfMemoryError("CUDA out of memory"), "out_of_memory"),
-        (MemoryError(), "out_of_memory"),
-        (RuntimeError("DefaultCPUAllocator: can't allocate memory: 1 TB"), "out_of_memory"),
-        (RuntimeError("CUDA error: out of memory"), "out_of_memory"),
-        (RuntimeError("CUDA driver error: out of memory"), "out_of_memory"),
-        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling"), "out_of_memory"),
-        (RuntimeError("CUDA error: CUBLAS_STATUS_NOT_SUPPORTED when calling"), "unsupported"),
-        (RuntimeError('"addmm_impl_cpu_" not implemented for Half'), "unsupported"),
-        (NotImplementedError("rowwise on CPU"), "unsupported"),
-        (RuntimeError("CUDA error: an illegal memory access was encountered"), "failed"),
-        (ValueError("shapes cannot be multiplied"), "failed"),
-    ],
+    ("error", "status"), [(error, status) for status, errors in ERRORS.items() for error in errors]
 )
 def test_an_error_of_a_provider_has_a_status(error: Exception, status: str) -> None:
     assert status_of(error) == status

@@ -1,14 +1,18 @@
 """When a contender counts as settled, when it is done, and in whose turn."""
 
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 
 from roofcal.core.machine.nvml import Sensor
+from roofcal.core.records import Method, Protocol
 from roofcal.core.timing_protocol import Timing
 from roofcal.measure import interleave
 from roofcal.measure.contender import Contender
 from roofcal.measure.interleave import is_done, time_group
+from roofcal.measure.ranks import SingleRank
 from tests.roofcal.measure.contenders import Clock, ScriptedTimer, contender
 
 SLICE_S = 0.125  # a power of two: turns add up without rounding
@@ -84,6 +88,12 @@ def test_settling_takes_at_least_its_least_time(clock: Clock) -> None:
     assert found.warmup_samples >= 8 * 4
 
 
+def test_the_least_time_of_settling_is_that_of_the_group(clock: Clock) -> None:
+    pair = [drift(1.0, clock=clock), drift(1.0, clock=clock)]
+    for settled in run(*pair, timing=changed(settle_min_s=8 * SLICE_S)):
+        assert settled.warmup_samples == (1 + 5) * 4  # one alone takes nine such rounds
+
+
 def test_a_steady_contender_stops_after_the_least_rounds(clock: Clock) -> None:
     (found,) = run(drift(1.0, clock=clock))
     assert found.settled_rounds == TIMING.min_rounds
@@ -104,13 +114,13 @@ def noisy(clock: Clock, turns: int) -> ScriptedTimer:
 def test_a_wide_interval_is_narrowed_by_more_turns(clock: Clock) -> None:
     (found,) = run(noisy(clock, 6), timing=changed(budget_s=1000.0))
     assert found.settled_rounds > TIMING.min_rounds
-    assert is_done(found, 0.0, TIMING)
+    assert is_done(found, 0.0, TIMING, TIMING.min_rounds)
 
 
 def test_a_contender_that_stays_wide_ends_with_its_budget(clock: Clock) -> None:
     (found,) = run(noisy(clock, 10_000))
     assert found.settled_rounds == 10
-    assert not is_done(found, 0.0, TIMING)
+    assert not is_done(found, 0.0, TIMING, TIMING.min_rounds)
 
 
 def test_a_contender_too_slow_for_enough_samples_ends_after_three_budgets(clock: Clock) -> None:
@@ -171,15 +181,18 @@ def test_every_sample_is_kept_in_the_order_it_was_taken(clock: Clock) -> None:
 
 
 class Card(Sensor):
-    """A sensor that says how often it was read."""
+    """A sensor that says how often it was read; from a reading on it names reasons, and 690 W."""
 
-    def __init__(self) -> None:
+    def __init__(self, limited_from: float = math.inf, *reasons: str) -> None:
         super().__init__(None)
         self.count = 0
+        self._limited_from, self._reasons = limited_from, reasons
 
     def read(self) -> tuple[float, float, float, float, tuple[str, ...]]:
         self.count += 1
-        return (float(self.count), 0.0, 0.0, 0.0, ())
+        is_limited = self.count >= self._limited_from
+        power = 690.0 if is_limited else 0.0
+        return (float(self.count), 0.0, power, 0.0, self._reasons if is_limited else ())
 
 
 def test_the_card_is_read_once_a_turn_beside_the_first_sample_of_it(clock: Clock) -> None:
@@ -187,4 +200,145 @@ def test_the_card_is_read_once_a_turn_beside_the_first_sample_of_it(clock: Clock
     time_group([(found, ScriptedTimer(clock, [1.0]))], TIMING, card, 0, unheard)
     telemetry = found.recorder.telemetry()
     assert list(telemetry.sample_index) == found.slice_starts
+    assert found.unsettled == [0] * len(found.slice_starts)
     assert list(telemetry.sm_clock_hz) == [float(i + 1) for i in range(card.count)]
+
+
+LONG = changed(power_turn_s=8 * SLICE_S, power_skip_s=2 * SLICE_S, power_rounds=2)
+
+
+class TimedTimer(ScriptedTimer):
+    """A sample for every half slice; notes how long it was asked for samples."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(clock, [1.0])
+        self.asked: list[float] = []
+
+    def take(self, seconds: float, while_busy: Callable[[], None]) -> list[float]:
+        self.asked.append(seconds / SLICE_S)
+        self._per_turn = round(2 * seconds / SLICE_S)
+        return super().take(seconds, while_busy)
+
+
+def limited(clock: Clock, card: Card, count: int = 2) -> tuple[list[Contender], TimedTimer]:
+    contenders = [contender(f"r{index}") for index in range(count)]
+    timers = [TimedTimer(clock) for _ in contenders]
+    turns = list(zip(contenders, timers, strict=True))
+    time_group(turns, LONG, card, 0, unheard)
+    return contenders, timers[0]
+
+
+def test_turns_at_the_power_limit_are_long_and_their_start_does_not_count(clock: Clock) -> None:
+    contenders, timer = limited(clock, Card(1, "power_cap"))
+    assert timer.asked[:2] == [1, 1], "the limit is found while settling"
+    assert timer.asked[2:4] == [2, 6]
+    for found in contenders:
+        assert found.settled_rounds == 2
+        settled = found.unsettled[-2:]
+        assert settled == [4, 4]
+        assert len(found.settled) == 2 * 12
+
+
+def test_readings_at_the_limit_lie_beside_samples_that_count(clock: Clock) -> None:
+    (found, _), _ = limited(clock, Card(1, "power_cap"))
+    index = found.recorder.telemetry().sample_index
+    assert index[-1] == found.slice_starts[-1] + found.unsettled[-1]
+
+
+def test_a_group_that_stays_below_the_limit_keeps_short_turns(clock: Clock) -> None:
+    """Drawing all that the card may is no reason, as a decode at the full clock does."""
+    (found, _), timer = limited(clock, Card(1, "sw_thermal"))
+    assert set(timer.asked) == {1}
+    assert not any(found.unsettled)
+
+
+def test_a_group_that_comes_to_the_limit_while_it_is_measured_starts_anew(clock: Clock) -> None:
+    late = 2 * 3 + 2  # two contenders, three rounds to settle, one that is measured
+    contenders, _ = limited(clock, Card(late, "power_cap"))
+    for found in contenders:
+        assert found.settled_rounds == 2
+        assert set(found.unsettled[-2:]) == {4}
+        assert found.warmup_samples >= 4 * 2, "the short turns count as warm-up"
+
+
+class FirstRank(SingleRank):
+    """Decides for others: of this rank's own numbers it makes those of rank 0."""
+
+    def __init__(self, is_limited: bool) -> None:
+        self._is_limited = is_limited
+
+    def broadcast(self, value: float) -> float:
+        return float(self._is_limited) if value in (0.0, 1.0) else value
+
+
+@pytest.mark.parametrize("of_first_rank", [True, False])
+def test_rank_0_decides_for_all_whether_turns_are_long(clock: Clock, of_first_rank: bool) -> None:
+    clock.now = 1000.0
+    found, timer = contender(), TimedTimer(clock)
+    own = Card(math.inf if of_first_rank else 1, "power_cap")
+    time_group([(found, timer)], LONG, own, 0, unheard, FirstRank(of_first_rank))
+    assert any(found.unsettled) is of_first_rank
+
+
+def by_method(name: Method) -> Contender:
+    found = contender()
+    found.point = replace(found.point, protocol=Protocol(method=name))
+    return found
+
+
+def test_a_contender_alone_settles_and_is_measured_in_turns_of_its_own_length(clock: Clock) -> None:
+    timing = changed(alone_turn_s=4 * SLICE_S)
+    found, timer = by_method("alone"), TimedTimer(clock)
+    time_group([(found, timer)], timing, Sensor(None), 0, unheard)
+    assert timer.asked == [4] * 5, "three rounds that settle, two that count"
+    assert len(found.settled) == 2 * 8
+
+
+def test_a_burst_is_one_turn_after_a_rest_and_has_no_warm_up(clock: Clock) -> None:
+    timing = changed(burst_rest_s=3.0, burst_s=SLICE_S)
+    found, timer = by_method("burst"), TimedTimer(clock)
+    time_group([(found, timer)], timing, Sensor(None), 0, unheard)
+    assert clock.now == 3.0 + SLICE_S
+    assert (timer.asked, found.warmup_samples, len(found.settled)) == ([1], 0, 2)
+
+
+class CountingSensor(Sensor):
+    """A board that takes 100 W at rest and 600 W beside a timer, renewed every 0.05 s."""
+
+    def __init__(self, clock: Clock, timer: ScriptedTimer, *, has_counter: bool = True) -> None:
+        super().__init__(None)
+        self._clock, self._timer, self._has_counter = clock, timer, has_counter
+        self._busy_from: float | None = None
+
+    def energy_j(self) -> float | None:
+        if not self._has_counter:
+            return None
+        if self._busy_from is None and self._timer.turns:
+            self._busy_from = self._clock.now
+        renewed = math.floor(self._clock.now / 0.05) * 0.05
+        busy = max(0.0, renewed - self._busy_from) if self._busy_from is not None else 0.0
+        return 100.0 * renewed + 500.0 * busy
+
+
+def energy_contender(clock: Clock, *, has_counter: bool = True) -> Contender:
+    one, timer = contender(), ScriptedTimer(clock, [1e-3])
+    one.point = replace(one.point, protocol=Protocol(method="energy"))
+    sensor = CountingSensor(clock, timer, has_counter=has_counter)
+    time_group([(one, timer)], changed(alone_turn_s=0.5), sensor, 0, unheard)
+    return one
+
+
+def test_energy_is_counted_between_renewals_over_five_seconds_and_at_rest(clock: Clock) -> None:
+    rest, *busy = energy_contender(clock).energy_windows
+    assert rest.is_rest
+    assert rest.seconds >= 5
+    assert rest.joules / rest.seconds == pytest.approx(100, rel=0.01)
+    assert [window.is_rest for window in busy] == [False, False]
+    assert all(window.seconds >= 5 for window in busy)
+    assert [w.joules / w.seconds for w in busy] == pytest.approx([600, 600], rel=0.01)
+
+
+def test_without_a_counter_the_turns_are_taken_all_the_same(clock: Clock) -> None:
+    one = energy_contender(clock, has_counter=False)
+    assert one.energy_windows == []
+    assert len(one.settled) * 0.5 / 4 >= 10  # two windows of turns of half a second

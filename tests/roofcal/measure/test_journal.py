@@ -11,23 +11,22 @@ from typing import Any
 import pytest
 
 from roofcal.core.jsonl import encode, read_records
-from roofcal.core.records import Measurement, Record, Session
+from roofcal.core.records import Measurement, Record
+from roofcal.core.visits.rows import reusable_visits
 from roofcal.measure import journal
 from roofcal.measure.journal import Journal, lock_journal
+from tests.roofcal.made_up_records import session
 
-SESSION = Session(
-    session_id="s1",
-    environment_id="e1",
-    op="gemm",
-    host="here",
-    device_uuid=None,
-    git_commit=None,
-    git_dirty=None,
-    code_hash="code",
-    command="",
-    timing={"slice_s": 0.5, "point_timeout_s": 60, "seed": 0},
-    started_utc="",
-)
+TIMING = {"slice_s": 0.5, "point_timeout_s": 60, "seed": 0}
+SESSION = session(session_id="s1", environment_id="e1", timing=TIMING)
+
+MORE_VISITS = {
+    "visits": 2,
+    "most_visits": 4,
+    "more_visits": 0.25,
+    "visit_tolerance": 0.01,
+    "warm_card_s": 8,
+}
 
 
 def row(point: str, session: str = "s1", status: Any = "ok", **rest: Any) -> Measurement:
@@ -49,7 +48,7 @@ def written(path: Path, *records: Record) -> Journal:
 def test_what_was_appended_is_there_for_the_next_session(tmp_path: Path) -> None:
     written(tmp_path / "j.jsonl", SESSION, row("a"), row("b", status="failed", reason="why"))
     again = Journal(tmp_path / "j.jsonl", unheard)
-    assert again.records == [SESSION, row("a"), row("b", status="failed", reason="why")]
+    assert again.records == [SESSION, SESSION, row("a"), row("b", status="failed", reason="why")]
 
 
 def test_a_line_is_on_the_disk_as_soon_as_it_is_appended(tmp_path: Path) -> None:
@@ -68,12 +67,12 @@ def test_the_latest_measurement_of_a_point_wins(tmp_path: Path) -> None:
     kept = written(
         tmp_path / "j.jsonl", SESSION, row("a", status="failed"), row("a", elapsed_s=2.0)
     )
-    assert kept.reusable(SESSION) == {"a": row("a", elapsed_s=2.0)}
+    assert reusable_visits(kept.records, SESSION) == {("a", 0): row("a", elapsed_s=2.0)}
 
 
 def test_a_measurement_without_its_session_is_not_taken_over(tmp_path: Path) -> None:
     kept = written(tmp_path / "j.jsonl", SESSION, row("a"), row("b", session="unknown"))
-    assert set(kept.reusable(SESSION)) == {"a"}
+    assert set(reusable_visits(kept.records, SESSION)) == {("a", 0)}
 
 
 @pytest.mark.parametrize(
@@ -84,6 +83,7 @@ def test_a_measurement_without_its_session_is_not_taken_over(tmp_path: Path) -> 
         ({"timing": SESSION.timing | {"slice_s": 0.1}}, False),  # type: ignore[operator]
         ({"timing": SESSION.timing | {"seed": 1}}, False),  # type: ignore[operator]
         ({"timing": SESSION.timing | {"point_timeout_s": 9}}, True),  # type: ignore[operator]
+        ({"timing": SESSION.timing | MORE_VISITS}, True),  # type: ignore[operator]
         ({"session_id": "s2", "host": "there", "git_commit": "abc", "device_uuid": "GPU"}, True),
     ],
 )
@@ -91,13 +91,20 @@ def test_a_measurement_is_taken_over_while_all_it_depends_on_is_the_same(
     tmp_path: Path, change: dict[str, Any], taken_over: bool
 ) -> None:
     kept = written(tmp_path / "j.jsonl", SESSION, row("a"))
-    assert bool(kept.reusable(replace(SESSION, **change))) is taken_over
+    assert bool(reusable_visits(kept.records, replace(SESSION, **change))) is taken_over
 
 
 def test_a_retried_status_is_not_taken_over(tmp_path: Path) -> None:
     rows = [row("a"), row("b", status="timeout"), row("c", status="failed")]
     kept = written(tmp_path / "j.jsonl", SESSION, *rows)
-    assert set(kept.reusable(SESSION, ["timeout", "out_of_memory"])) == {"a", "c"}
+    assert set(reusable_visits(kept.records, SESSION, ["timeout", "out_of_memory"])) == {
+        ("a", 0),
+        ("c", 0),
+    }
+
+
+def damage_start(content: bytes) -> bytes:
+    return b"\xff" + content
 
 
 def damage_end(content: bytes) -> bytes:
@@ -115,7 +122,12 @@ def drop_last_newline(content: bytes) -> bytes:
 
 @pytest.mark.parametrize(
     ("damage", "line", "kept"),
-    [(damage_end, ":3", ["a"]), (damage_middle, ":2", ["a", "b"]), (drop_last_newline, "", None)],
+    [
+        (damage_start, ":1", ["a", "b"]),
+        (damage_end, ":4", ["a"]),
+        (damage_middle, ":2", ["a", "b"]),
+        (drop_last_newline, "", None),
+    ],
 )
 def test_a_damaged_file_is_named_set_aside_and_its_good_lines_kept(
     tmp_path: Path, damage: Callable[[bytes], bytes], line: str, kept: list[str] | None
@@ -127,7 +139,9 @@ def test_a_damaged_file_is_named_set_aside_and_its_good_lines_kept(
     mended = Journal(path, told.append)
     assert f"{path}{line}" in told[0]
     assert (tmp_path / "j.damaged.jsonl").read_bytes() == bad
-    assert sorted(mended.reusable(SESSION)) == (kept or ["a", "b"])
+    assert sorted(reusable_visits(mended.records, SESSION)) == [
+        (name, 0) for name in kept or ["a", "b"]
+    ]
     mended.append(row("c"))
     assert [m.point_id for m in read_records(path, Measurement)] == [*(kept or ["a", "b"]), "c"]
 
@@ -162,7 +176,7 @@ def test_half_a_line_on_a_full_disk_is_taken_back(
     with pytest.raises(OSError, match=r"No space left on device: '.*j\.jsonl'"):
         started.append(row("b"))
     assert path.read_bytes() == whole
-    assert started.reusable(SESSION).keys() == {"a"}
+    assert set(reusable_visits(started.records, SESSION)) == {("a", 0)}
 
 
 def test_a_folder_that_cannot_be_made_is_an_error_with_its_name(tmp_path: Path) -> None:
@@ -176,7 +190,7 @@ def test_what_another_session_appended_is_read_again(tmp_path: Path) -> None:
     theirs = Journal(tmp_path / "j.jsonl", unheard)
     theirs.append(row("b"))
     ours.read_again()
-    assert set(ours.reusable(SESSION)) == {"a", "b"}
+    assert set(reusable_visits(ours.records, SESSION)) == {("a", 0), ("b", 0)}
 
 
 def test_one_session_at_a_time_uses_a_journal(

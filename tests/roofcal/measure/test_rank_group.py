@@ -74,6 +74,6 @@ def test_ranks_that_give_no_answer_are_timed_out(group: RankGroup) -> None:
 
 
 def test_a_child_that_holds_a_pipe_does_not_hide_that_its_rank_died(group: RankGroup) -> None:
-    ask(group, "leaves a child")
+    ask(group, "leaves_a_child")
     words(group, 1.0)
     assert group.fault(1.0).reason == "rank 0: the worker died (exit code 5)"

@@ -2,9 +2,6 @@
 
 import os
 import re
-import time
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
@@ -14,68 +11,53 @@ import torch
 from torch import distributed
 
 from roofcal.core.machine import locks
-from roofcal.core.records import Measurement, PlanPoint
 from roofcal.measure.ranks import SINGLE_RANK, Ranks, slowest_and_fastest
 from roofcal.measure.session import measure
-from tests.roofcal.measure.runs import Run, hot, rig
+from tests.roofcal.measure.runs import Sweep, hot, rig, sweep_once
 
 TIMEOUT_S = 6.0
 FAULTS = {
-    "1 refuses": ("unsupported", "rank 1: no peer access"),
-    "all refuses": ("unsupported", "no peer access"),
-    "0 has no memory": ("out_of_memory", "rank 0: "),
-    "1 is wrong": ("incorrect", "relative error 0.5 exceeds 0.01"),
-    "1 raises": ("failed", "rank 1: RuntimeError: it broke while timed"),
-    "1 exits": ("failed", "rank 1: the worker died (exit code 11)"),
-    "0 is killed": ("failed", "rank 0: the worker died (signal SIGKILL"),
-    "1 hangs": ("timeout", "no sign of life for 6 s; rank 1 (<lambda> at "),
-    "1 raises before the others meet": (
+    "1_refuses": ("unsupported", "rank 1: no peer access"),
+    "all_refuses": ("unsupported", "no peer access"),
+    "0_has_no_memory": ("out_of_memory", "rank 0: "),
+    "1_is_wrong": ("incorrect", "relative error 0.5 exceeds 0.01"),
+    "1_raises": ("failed", "rank 1: RuntimeError: it broke while timed"),
+    "1_exits": ("failed", "rank 1: the worker died (exit code 11)"),
+    "0_is_killed": ("failed", "rank 0: the worker died (signal SIGKILL"),
+    "1_hangs": ("timeout", "no sign of life for 6 s; rank 1 (<lambda> at "),
+    "1_raises_before_the_others_meet": (
         "failed",
         "rank 1: RuntimeError: it broke; the other ranks waited for it for 6 s",
     ),
 }
-FINE = ["fine 1", "fine 2", "1 is slow"]
-
-
-@dataclass(frozen=True)
-class Sweep:
-    plan: list[PlanPoint]
-    found: dict[str, Measurement]
-    run: Run
-    wall_s: float
+FINE = ["fine_1", "fine_2", "1_is_slow"]
 
 
 @pytest.fixture(scope="module")
-def sweep(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sweep]:
+def sweep(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
     """One group of two ranks with every fault between good points, and a group behind it."""
     plan = [hot(recipe, world_size=2) for recipe in [FINE[0], *FAULTS, FINE[1]]]
     plan.append(hot(FINE[2], world_size=2, repeat=1))
-    with pytest.MonkeyPatch.context() as patch:
-        run = rig(patch, tmp_path_factory.mktemp("run"), ops__gemm__bench="faulty_ranks.py")
-        start = time.perf_counter()
-        rows = measure(run.job(plan, timing={"point_timeout_s": TIMEOUT_S}))
-        names = {p.point_id: p.recipe for p in plan}
-        found = {names[m.point_id]: m for m in rows}
-        yield Sweep(plan, found, run, time.perf_counter() - start)
+    return sweep_once(tmp_path_factory, "faulty_ranks.py", plan, TIMEOUT_S)
 
 
 @pytest.mark.parametrize("recipe", FAULTS)
 def test_a_fault_of_one_rank_is_a_row_that_names_the_rank(sweep: Sweep, recipe: str) -> None:
     status, reason = FAULTS[recipe]
-    row = sweep.found[recipe]
+    row = sweep.rows[recipe]
     assert (row.status, row.latency_samples_s) == (status, ())
     assert str(row.reason).startswith(reason)
 
 
 @pytest.mark.parametrize("recipe", FINE)
 def test_the_neighbours_of_faults_are_measured(sweep: Sweep, recipe: str) -> None:
-    row = sweep.found[recipe]
+    row = sweep.rows[recipe]
     assert (row.status, row.reason, row.relative_error) == ("ok", None, 0.001)
 
 
 @pytest.mark.parametrize("recipe", FINE)
 def test_a_row_keeps_the_spread_over_ranks(sweep: Sweep, recipe: str) -> None:
-    row = sweep.found[recipe]
+    row = sweep.rows[recipe]
     assert len(row.fastest_rank_s) == len(row.latency_samples_s)
     pairs = zip(row.fastest_rank_s, row.latency_samples_s, strict=True)
     assert all(0 < fastest <= sample for fastest, sample in pairs)
@@ -85,11 +67,11 @@ def test_a_row_keeps_the_spread_over_ranks(sweep: Sweep, recipe: str) -> None:
 
 def test_the_slowest_rank_counts(sweep: Sweep) -> None:
     """Rank 1 sleeps 2 ms before it joins each of the calls."""
-    assert min(sweep.found["1 is slow"].latency_samples_s) >= 2e-3
+    assert min(sweep.rows["1_is_slow"].latency_samples_s) >= 2e-3
 
 
 def test_a_hanging_rank_is_named_with_the_line_it_hangs_at(sweep: Sweep) -> None:
-    reason = str(sweep.found["1 hangs"].reason)
+    reason = str(sweep.rows["1_hangs"].reason)
     assert "stand_ins/faulty_ranks.py:" in reason
     assert reason.endswith("; the workers were killed")
 
@@ -103,7 +85,7 @@ def test_nobody_and_no_lock_is_left(sweep: Sweep) -> None:
 
 
 def test_the_output_holds_the_plan_and_one_session(sweep: Sweep) -> None:
-    assert set(sweep.found) == {p.recipe for p in sweep.plan}
+    assert set(sweep.rows) == {p.recipe for p in sweep.plan}
     assert len(sweep.run.sessions()) == 1
 
 
@@ -113,7 +95,7 @@ def test_ranks_that_do_not_start_fail_their_points_and_no_others(
     run = rig(
         monkeypatch, tmp_path, ops__gemm__bench="faulty_bench.py", measure__ranks="no_ranks.py"
     )
-    plan = [hot("fine 1"), hot("fine 1", world_size=2), hot("fine 2", world_size=2, repeat=1)]
+    plan = [hot("fine_1"), hot("fine_1", world_size=2), hot("fine_2", world_size=2, repeat=1)]
     alone, *together = measure(run.job(plan))
     assert alone.status == "ok"
     assert {row.status for row in together} == {"failed"}

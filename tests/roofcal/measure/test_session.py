@@ -118,7 +118,7 @@ def test_the_named_statuses_are_measured_again(
     run: Run, retry: tuple[str, ...], again: list[str]
 ) -> None:
     measure(
-        run.job([point("fine"), point("crashed", "exits"), point("large", "runs out of memory")])
+        run.job([point("fine"), point("crashed", "exits"), point("large", "runs_out_of_memory")])
     )
     run.forget()
     plan = [point("fine"), point("crashed"), point("large")]
@@ -130,7 +130,7 @@ def test_the_named_statuses_are_measured_again(
 def test_a_killed_session_goes_on_where_it_was(run: Run) -> None:
     """kill -9 in the middle of the third group: two are kept, the other two are measured."""
     plan = [point(f"r{i}", repeat=i) for i in range(4)]
-    job = run.job([*plan[:2], point("r2", "kills the session", repeat=2), plan[3]])
+    job = run.job([*plan[:2], point("r2", "kills_the_session", repeat=2), plan[3]])
     killed = subprocess.run([sys.executable, *run.program(job)], cwd=ROOT, check=False)
     assert killed.returncode == -signal.SIGKILL
     assert not job.out.exists()
@@ -212,7 +212,7 @@ def test_outside_a_git_checkout_the_commit_is_unknown(
 
 def test_the_device_is_locked_while_it_is_measured_and_free_afterwards(run: Run) -> None:
     """By the worker too: a session that dies must not free the card before its worker is gone."""
-    measure(run.job([point("a", "tries the lock")]))
+    measure(run.job([point("a", "tries_the_lock")]))
     assert "lock held, by this process too: True" in run.trace
     lock = locks.try_lock("cpu")
     assert lock is not None
@@ -273,7 +273,7 @@ def test_nothing_to_measure_needs_neither_device_nor_lock(run: Run) -> None:
 
 def test_no_process_is_left_behind(run: Run) -> None:
     before = psutil.Process().children(recursive=True)
-    measure(run.job([point("a", "exits"), point("b", "is killed"), point("c")]))
+    measure(run.job([point("a", "exits"), point("b", "is_killed"), point("c")]))
     assert psutil.Process().children(recursive=True) == before
 
 
@@ -299,10 +299,10 @@ def test_a_full_disk_ends_the_session_and_keeps_the_journal(
     plan = [point(f"r{i}", repeat=i) for i in range(4)]
     job = run.job(plan)
     before = psutil.Process().children()
-    monkeypatch.setattr(journal, "append_record", full_disk_after(3, job.journal))
+    monkeypatch.setattr(journal, "append_record", full_disk_after(4, job.journal))
     with pytest.raises(OSError, match=r"No space left on device: '.*journal\.jsonl'"):
         measure(job)
-    assert len(run.journal()) == 2, "a session and two measurements, each line whole"
+    assert len(run.journal()) == 2, "a session, twice, and two measurements, each line whole"
     assert not job.out.exists()
     assert psutil.Process().children() == before
     monkeypatch.setattr(journal, "append_record", append_record)

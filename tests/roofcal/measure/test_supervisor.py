@@ -7,9 +7,10 @@ import psutil
 import pytest
 
 from roofcal.core.machine import locks
-from roofcal.core.records import Measurement, PlanPoint, Session
+from roofcal.core.records import Measurement, PlanPoint
 from roofcal.measure import process, supervisor
 from roofcal.measure.supervisor import Crew, MeasureError, timing_of
+from tests.roofcal.made_up_records import session
 from tests.roofcal.measure.runs import SHAPE, TIMING, Run, environment, point, scripted
 
 
@@ -22,20 +23,12 @@ class Shift:
         lock = locks.try_lock("cpu")
         assert lock is not None
         self.lock = lock
-        session = Session(
+        started = session(
             session_id="s1",
             environment_id=environment().environment_id,
-            op="gemm",
-            host="here",
-            device_uuid=None,
-            git_commit=None,
-            git_dirty=None,
-            code_hash="c",
-            command="",
             timing=TIMING | {"point_timeout_s": timeout_s},
-            started_utc="",
         )
-        self.crew = Crew(session, environment(), [lock], self.told.append)
+        self.crew = Crew(started, environment(), [lock], self.told.append)
 
     def measure(self, *deeds: str) -> dict[str, Measurement]:
         """Deed -> what became of the point whose worker does it; the last of equal deeds."""
@@ -60,25 +53,25 @@ def shift(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shift]:
     ("deed", "status", "reason"),
     [
         ("exits", "failed", "the worker died (exit code 7)"),
-        ("is killed", "failed", "signal SIGKILL; the kernel sends it when memory runs out"),
+        ("is_killed", "failed", "signal SIGKILL; the kernel sends it when memory runs out"),
         ("segfaults", "failed", "the worker died (signal SIGSEGV)"),
         ("raises", "failed", "SomeError: it broke"),
-        ("runs out of memory", "out_of_memory", "SomeError: it broke"),
-        ("writes half an event and dies", "failed", "the worker died (exit code 4)"),
+        ("runs_out_of_memory", "out_of_memory", "SomeError: it broke"),
+        ("writes_half_an_event_and_dies", "failed", "the worker died (exit code 4)"),
         ("forgotten", "failed", "returned without a word on 1 points"),
     ],
 )
 def test_a_point_that_breaks_its_worker_is_a_row_and_the_others_are_measured(
     shift: Shift, deed: str, status: str, reason: str
 ) -> None:
-    found = shift.measure("works", deed, "tries the lock")
+    found = shift.measure("works", deed, "tries_the_lock")
     assert (found[deed].status, found[deed].latency_samples_s) == (status, ())
     assert reason in str(found[deed].reason)
-    assert found["works"].status == found["tries the lock"].status == "ok"
+    assert found["works"].status == found["tries_the_lock"].status == "ok"
     assert any(str(SHAPE) in line and status in line for line in shift.told)
 
 
-@pytest.mark.parametrize("deed", ["hangs", "writes half an event and hangs"])
+@pytest.mark.parametrize("deed", ["hangs", "writes_half_an_event_and_hangs"])
 def test_a_worker_that_hangs_is_killed_and_its_point_timed_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deed: str
 ) -> None:
@@ -93,24 +86,24 @@ def test_a_worker_that_hangs_is_killed_and_its_point_timed_out(
 
 def test_a_lost_device_costs_one_point_and_no_neighbour(shift: Shift) -> None:
     """The worker reports the point, then dies: nobody else is to blame."""
-    found = shift.measure("works", "loses the device", "tries the lock")
-    assert found["loses the device"].reason == "CUDA error"
-    assert found["works"].status == found["tries the lock"].status == "ok"
+    found = shift.measure("works", "loses_the_device", "tries_the_lock")
+    assert found["loses_the_device"].reason == "CUDA error"
+    assert found["works"].status == found["tries_the_lock"].status == "ok"
 
 
 def test_a_device_lost_by_the_last_point_ends_nothing(shift: Shift) -> None:
-    assert shift.measure("loses the device")["loses the device"].status == "failed"
+    assert shift.measure("loses_the_device")["loses_the_device"].status == "failed"
     assert shift.measure("works")["works"].status == "ok"
 
 
 def test_a_worker_that_died_between_groups_costs_no_point(shift: Shift) -> None:
-    shift.measure("ends after the group")
+    shift.measure("ends_after_the_group")
     assert shift.measure("works")["works"].status == "ok"
 
 
 def test_a_rank_that_died_between_groups_costs_no_point(shift: Shift) -> None:
     """The other rank lives, and has named a point by the time that the death is noticed."""
-    for deed in ("last rank ends after the group", "waits for the other rank"):
+    for deed in ("last_rank_ends_after_the_group", "waits_for_the_other_rank"):
         (row,) = shift.crew.run_group([point(deed, deed, world_size=2)])
         assert (row.status, row.reason) == ("ok", None)
 
@@ -126,7 +119,7 @@ def test_a_worker_that_dies_again_and_again_without_a_word_costs_the_first_point
 
 
 def test_every_worker_may_die_and_every_point_is_still_a_row(shift: Shift) -> None:
-    found = shift.measure("exits", "segfaults", "raises", "is killed")
+    found = shift.measure("exits", "segfaults", "raises", "is_killed")
     assert {m.status for m in found.values()} == {"failed"}
     assert len({m.reason for m in found.values()}) == 4
 
@@ -136,17 +129,17 @@ def test_a_child_that_holds_the_pipe_is_ended_with_its_worker(
 ) -> None:
     """torch.compile leaves processes behind, which would keep pipe, device and lock."""
     shift = Shift(scripted(monkeypatch, tmp_path), timeout_s=2)
-    found = shift.measure("leaves a child", "works")
+    found = shift.measure("leaves_a_child", "works")
     shift.crew.stop()
     shift.lock.release()
-    assert found["leaves a child"].reason == "the worker died (exit code 5)"
+    assert found["leaves_a_child"].reason == "the worker died (exit code 5)"
     (child,) = (int(line.split()[1]) for line in shift.run.trace if line.startswith("child"))
     psutil.wait_procs([psutil.Process(child)] if psutil.pid_exists(child) else [], timeout=10)
     assert not psutil.pid_exists(child)
 
 
 def test_a_group_larger_than_any_pipe_is_measured(shift: Shift) -> None:
-    names = ("works", *(f"sweep {i} of many" for i in range(1200)))
+    names = ("works", *(f"sweep_{i}_of_many" for i in range(1200)))
     points = [point(f"r{index}", sweeps=names) for index in range(60)]
     assert sum(len(name) for name in names) * len(points) > 1 << 20
     assert [m.status for m in shift.crew.run_group(points)] == ["ok"] * 60
@@ -155,7 +148,7 @@ def test_a_group_larger_than_any_pipe_is_measured(shift: Shift) -> None:
 def test_one_worker_measures_group_after_group(shift: Shift) -> None:
     shift.measure("works")
     children = psutil.Process().children()
-    shift.measure("tries the lock")
+    shift.measure("tries_the_lock")
     assert psutil.Process().children() == children
 
 
@@ -173,7 +166,7 @@ def test_a_worker_that_hangs_at_its_start_did_not_run_out_of_memory(
     shift: Shift, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AT_START", "hangs")
-    monkeypatch.setattr(supervisor, "_START_S", 1.0)
+    monkeypatch.setattr(supervisor, "START_S", 1.0)
     with pytest.raises(
         MeasureError, match=r"did not start: no sign of life for 1 s; the worker wa"
     ):
@@ -184,9 +177,9 @@ def test_a_worker_that_closes_its_pipe_and_stays_is_killed_and_the_row_says_so(
     shift: Shift, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(process, "_EXIT_S", 0.5)
-    found = shift.measure("stays behind", "works")
+    found = shift.measure("stays_behind", "works")
     said = "the worker fell silent, did not end in 0.5 s, and was killed"
-    assert (found["stays behind"].status, found["stays behind"].reason) == ("failed", said)
+    assert (found["stays_behind"].status, found["stays_behind"].reason) == ("failed", said)
     assert found["works"].status == "ok"
 
 

@@ -28,15 +28,6 @@ def idle() -> None:
     """Nothing to do while the device is busy."""
 
 
-@pytest.fixture
-def cuda(monkeypatch: pytest.MonkeyPatch) -> StandInCuda:
-    stand_in = StandInCuda()
-    monkeypatch.setattr(torch, "cuda", stand_in)
-    monkeypatch.setattr(timing, "graph_kernel_names", lambda *_: ("the_kernel",))
-    monkeypatch.setattr(timing, "_side_stream", stand_in.Stream)
-    return stand_in
-
-
 def graph_timer(
     cuda: StandInCuda, *, copies: int = 4, call_s: float = CALL_S, sample_s: float = 1e-3
 ) -> tuple[GraphTimer, Contender]:
@@ -70,7 +61,7 @@ def test_samples_are_seconds_per_call_without_the_spin_before_them(cuda: StandIn
     assert timer.take(0.02, idle) == pytest.approx([CALL_S] * 20)
 
 
-@pytest.mark.parametrize(("seconds", "count"), [(0.02, 20), (0.0001, 2), (100.0, 256)])
+@pytest.mark.parametrize(("seconds", "count"), [(0.02, 20), (0.0001, 2), (100.0, 600)])
 def test_a_turn_lasts_about_its_slice(cuda: StandInCuda, seconds: float, count: int) -> None:
     timer, _ = graph_timer(cuda)
     assert len(timer.take(seconds, idle)) == count

@@ -1,15 +1,15 @@
 """The real worker on this machine's CPU: faults of every kind in one sweep, then its parts."""
 
 import io
+import itertools
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
@@ -19,56 +19,45 @@ import torch
 from roofcal.core.jsonl import decode, encode
 from roofcal.core.machine import locks
 from roofcal.core.machine.nvml import visible_gpus
-from roofcal.core.records import Measurement, PlanPoint, Protocol
+from roofcal.core.records import Measurement, Protocol
 from roofcal.measure import worker
 from roofcal.measure.session import measure
 from roofcal.measure.worker import Worker
 from roofcal.ops import bench
 from roofcal.study.discover import discover
 from roofcal.study.staleness import ROOT
-from tests.roofcal.measure.runs import TIMING, Run, hot, point, rig
+from tests.roofcal.measure.runs import TIMING, Sweep, hot, point, rig, sweep_once
 
 FAULTS = {
     "refuses": ("unsupported", "n must be a multiple of 16"),
-    "is not implemented": ("unsupported", "NotImplementedError: no fp8 here"),
-    "is wrong": ("incorrect", "relative error 0.5 exceeds 0.01"),
-    "gives NaN": ("incorrect", "relative error nan exceeds 0.01"),
+    "is_not_implemented": ("unsupported", "NotImplementedError: no fp8 here"),
+    "is_wrong": ("incorrect", "relative error 0.5 exceeds 0.01"),
+    "gives_NaN": ("incorrect", "relative error nan exceeds 0.01"),
     "raises": ("failed", "RuntimeError: CUBLAS_STATUS_INTERNAL_ERROR"),
-    "has no memory for its inputs": ("out_of_memory", "allocate"),
+    "has_no_memory_for_its_inputs": ("out_of_memory", "allocate"),
     "exits": ("failed", "the worker died (exit code 11)"),
-    "is killed": ("failed", "signal SIGKILL"),
+    "is_killed": ("failed", "signal SIGKILL"),
     "segfaults": ("failed", "signal SIGSEGV"),
     "hangs": ("timeout", "no sign of life for 6 s"),
-    "raises while timed": ("failed", "RuntimeError: CUBLAS_STATUS_INTERNAL_ERROR"),
-    "has no memory while timed": ("out_of_memory", "allocate"),
-    "segfaults while timed": ("failed", "signal SIGSEGV"),
+    "raises_while_timed": ("failed", "RuntimeError: CUBLAS_STATUS_INTERNAL_ERROR"),
+    "has_no_memory_while_timed": ("out_of_memory", "allocate"),
+    "segfaults_while_timed": ("failed", "signal SIGSEGV"),
 }
-FINE = ["fine 1", "fine 2", "fine 3"]
-
-
-@dataclass(frozen=True)
-class Sweep:
-    plan: list[PlanPoint]
-    found: dict[str, Measurement]
-    run: Run
+FINE = ["fine_1", "fine_2", "fine_3"]
 
 
 @pytest.fixture(scope="module")
-def sweep(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sweep]:
+def sweep(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
     """One group with every fault between two good points, and a group behind it."""
     plan = [hot(recipe) for recipe in [FINE[0], *FAULTS, FINE[1]]]
     plan.append(hot(FINE[2], repeat=1))
-    with pytest.MonkeyPatch.context() as patch:
-        run = rig(patch, tmp_path_factory.mktemp("run"), ops__gemm__bench="faulty_bench.py")
-        rows = measure(run.job(plan, timing={"point_timeout_s": 6.0}))
-        names = {p.point_id: p.recipe for p in plan}
-        yield Sweep(plan, {names[m.point_id]: m for m in rows}, run)
+    return sweep_once(tmp_path_factory, "faulty_bench.py", plan, timeout_s=6.0)
 
 
 @pytest.mark.parametrize("recipe", FAULTS)
 def test_a_fault_is_a_row_with_status_and_reason(sweep: Sweep, recipe: str) -> None:
     status, reason = FAULTS[recipe]
-    row = sweep.found[recipe]
+    row = sweep.rows[recipe]
     assert row.status == status
     assert reason in str(row.reason)
     assert row.latency_samples_s == ()
@@ -76,13 +65,13 @@ def test_a_fault_is_a_row_with_status_and_reason(sweep: Sweep, recipe: str) -> N
 
 @pytest.mark.parametrize("recipe", FINE)
 def test_the_neighbours_of_faults_are_measured(sweep: Sweep, recipe: str) -> None:
-    row = sweep.found[recipe]
+    row = sweep.rows[recipe]
     assert (row.status, row.reason, row.relative_error) == ("ok", None, 0.0)
     assert all(0 < sample < 1 for sample in row.latency_samples_s)
 
 
 def test_a_row_says_how_its_samples_were_taken(sweep: Sweep) -> None:
-    row = sweep.found[FINE[0]]
+    row = sweep.rows[FINE[0]]
     assert 0 < row.warmup_samples < len(row.latency_samples_s)
     assert row.slice_starts[0] == 0
     assert list(row.slice_starts) == sorted(set(row.slice_starts))
@@ -94,15 +83,15 @@ def test_a_row_says_how_its_samples_were_taken(sweep: Sweep) -> None:
 
 def test_an_error_that_is_no_number_is_none_in_the_record(sweep: Sweep) -> None:
     """JSON knows no NaN; the reason says it."""
-    assert sweep.found["gives NaN"].relative_error is None
-    assert sweep.found["is wrong"].relative_error == 0.5
+    assert sweep.rows["gives_NaN"].relative_error is None
+    assert sweep.rows["is_wrong"].relative_error == 0.5
     assert "NaN" not in (sweep.run.folder / "out.jsonl").read_text()
 
 
 def test_the_output_holds_the_plan_and_one_session(sweep: Sweep) -> None:
-    assert set(sweep.found) == {p.recipe for p in sweep.plan}
+    assert set(sweep.rows) == {p.recipe for p in sweep.plan}
     (session,) = sweep.run.sessions()
-    expected = sum(sum(m.latency_samples_s) * m.calls_per_sample for m in sweep.found.values())
+    expected = sum(sum(m.latency_samples_s) * m.calls_per_sample for m in sweep.rows.values())
     assert session.timed_s == pytest.approx(expected)
     assert session.wall_s is not None
     assert session.wall_s > expected
@@ -119,7 +108,7 @@ def test_a_hanging_worker_ends_with_a_session_that_is_killed(
 ) -> None:
     """Nothing must keep a device and its lock after kill -9 of the session."""
     run = rig(monkeypatch, tmp_path, ops__gemm__bench="faulty_bench.py")
-    job = run.job([hot("kills the session and hangs")])
+    job = run.job([hot("kills_the_session_and_hangs")])
     killed = subprocess.run([sys.executable, *run.program(job)], cwd=ROOT, check=False)
     assert killed.returncode == -signal.SIGKILL
     end = time.monotonic() + 10
@@ -147,7 +136,7 @@ class Crowd:
         return {"x": torch.ones(4)}
 
     def build(self, _provider: str, recipe: str, _shape: Any) -> Any:
-        if recipe == "too large" or self.held:
+        if recipe == "too_large" or self.held:
             raise torch.OutOfMemoryError("CUDA out of memory")
         return Cup(self)
 
@@ -192,7 +181,7 @@ def test_contenders_that_do_not_fit_together_are_measured_one_after_the_other(
     """out_of_memory means: alone on the device, not: beside its neighbours."""
     crowd, events = Crowd(), io.StringIO()
     monkeypatch.setattr("roofcal.measure.contender.load_bench", lambda _: crowd)
-    points = [hot("a"), hot("b"), hot("too large"), hot("c")]
+    points = [hot("a"), hot("b"), hot("too_large"), hot("c")]
     worker_here(events).run_group(points)
     rows = rows_of(events.getvalue())
     statuses = [rows[p.point_id].status for p in points]
@@ -277,7 +266,7 @@ def test_a_kernel_that_hangs_or_breaks_the_context_costs_its_own_point_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = discover(ROOT / "config" / "devices")[0]
-    recipes = ["fine 1", "reads out of bounds", "never ends", "fine 2"]
+    recipes = ["fine_1", "reads_out_of_bounds", "never_ends", "fine_2"]
     plan = [hot(recipe, device=here.device) for recipe in recipes]
     run = rig(monkeypatch, tmp_path, ops__gemm__bench="faulty_bench.py")
     rows = measure(run.job(plan, environment=here, timing={"point_timeout_s": 15.0}))
@@ -286,3 +275,26 @@ def test_a_kernel_that_hangs_or_breaks_the_context_costs_its_own_point_alone(
     assert rows[0].telemetry.sm_clock_hz
     assert rows[0].kernel_names
     assert run.sessions()[0].device_uuid in {gpu.uuid for gpu in visible_gpus()}
+
+
+@pytest.mark.parametrize(
+    ("temperatures", "seconds"),
+    [([30.0, 36.0, 40.0, 42.0, 42.0, 42.0], 6), ([55.0] * 9, 3), ([], 20)],
+)
+def test_warming_ends_when_the_card_gets_no_warmer(
+    monkeypatch: pytest.MonkeyPatch, temperatures: list[float], seconds: int
+) -> None:
+    one = worker_here(io.StringIO())
+    clock, readings = itertools.count(), iter(temperatures)
+    monkeypatch.setattr(worker, "time", SimpleNamespace(perf_counter=lambda: float(next(clock))))
+    monkeypatch.setattr(torch, "mm", lambda a, _: a)
+    monkeypatch.setattr(
+        one._sensor,
+        "read",
+        lambda: (1e9, 1e9, 1.0, value, ()) if (value := next(readings, None)) else None,
+    )
+    one._timing = one._timing.model_copy(update={"warm_card_s": 20.0})
+
+    one._warm_card()
+
+    assert next(clock) == pytest.approx(seconds, abs=1)

@@ -5,8 +5,8 @@ from dataclasses import replace
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.records import Calibration, Ceiling, PlanPoint
 from roofcal.core.wave_device import WaveDevice
+from roofcal.fitting.bootstrap import encode_family
 from roofcal.ops.cast import model as cast_model
-from roofcal.ops.constants import encode_family
 from roofcal.ops.gemm.model import CONSTANTS, FAMILIES
 from roofcal.ops.time_models import Sources
 from tests.roofcal.calibrate.probe_runs import CAST_TRUTH, TRUTH, UNITS

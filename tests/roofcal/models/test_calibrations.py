@@ -89,10 +89,10 @@ def test_constants_of_nobody_in_particular_are_refused_with_the_way_out(tmp_path
 def test_a_calibration_of_an_older_roofcal_is_refused_with_the_way_out(tmp_path: Path) -> None:
     cast, narrow = "cast.torch_eager.fp8_rowwise_dim0.", "mixed_gemm.triton.int4_groupwise_g64."
     older = calibration("made-up", "e1")
-    without = {k: v for k, v in older.constants.items() if k != f"{cast}extra_columns"}
+    without = {k: v for k, v in older.constants.items() if k != f"{cast}bytes_per_s"}
     alone = {**older.constants, f"{narrow}fixed_s": older.constants[f"{cast}fixed_s"]}
     path = tmp_path / "published/made-up/e1/calibration.jsonl"
-    for constants, name in ((without, f"{cast}extra_columns"), (alone, f"{narrow}narrow_family")):
+    for constants, name in ((without, f"{cast}bytes_per_s"), (alone, f"{narrow}narrow_family")):
         write_records(path, [replace(older, constants=constants)])
         with pytest.raises(PredictError, match=rf"{name} is missing.*roofcal calibrate --run"):
             find(tmp_path, "made-up")

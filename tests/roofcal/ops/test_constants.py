@@ -3,12 +3,12 @@
 import pytest
 
 from roofcal.core.records import Ceiling
+from roofcal.fitting.bootstrap import encode_family
 from roofcal.ops.cast.model import FAMILIES as CASTS
 from roofcal.ops.constants import (
     calibrated_pairs,
     calibrated_providers,
     decode_family,
-    encode_family,
     family_of_constant,
     missing_constants,
     names_without_provider,

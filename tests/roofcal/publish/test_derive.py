@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from roofcal.core.paths import RunFolder
-from roofcal.publish.derive import derivations, report_tables
+from roofcal.publish.derive import derive, derived_names, report_tables
 from tests.roofcal.published import DESCRIPTIONS, publish_made_up
 
 
@@ -15,14 +15,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_derived_file_is_made_again_bit_by_bit(folder: Path, tmp_path: Path) -> None:
-    steps = derivations(RunFolder.at(folder), DESCRIPTIONS, tmp_path)
-    assert set(steps) == {"calibration.jsonl", "breakeven.csv", "learning.csv"}
-    for name, make in steps.items():
-        assert make() == (folder / name).read_bytes(), name
+    run = RunFolder.at(folder)
+    assert derived_names(run) == ["calibration.jsonl", "learning.csv", "breakeven.csv", "llm.csv"]
+    published = [name for name in derived_names(run) if (folder / name).is_file()]
+    derived = dict(derive(run, published, tmp_path / run.name, DESCRIPTIONS))
+    assert derived == {name: (folder / name).read_bytes() for name in published}
+    assert set(published) == {"calibration.jsonl", "learning.csv", "breakeven.csv"}
 
 
 def test_the_tables_are_those_that_the_report_wrote(folder: Path) -> None:
-    made = report_tables(RunFolder.at(folder), DESCRIPTIONS.devices)
-    assert set(made) == {f"tables/{path.name}" for path in (folder / "tables").iterdir()}
-    for name, content in made.items():
+    tables = report_tables(RunFolder.at(folder), DESCRIPTIONS.devices)
+    assert set(tables) == {f"tables/{path.name}" for path in (folder / "tables").iterdir()}
+    for name, content in tables.items():
         assert content == (folder / name).read_bytes(), name

@@ -1,21 +1,24 @@
 """Publishing freezes a finished run, byte for byte, and refuses to replace measurements."""
 
 import gzip
-import json
 import shutil
 from dataclasses import replace
+from errno import ENOSPC
 from pathlib import Path
 
 import pytest
 
+from roofcal.claims.ledgers import load_claims
 from roofcal.core.environments import transferred_model
 from roofcal.core.jsonl import append_record, read_records, write_records
 from roofcal.core.machine.checkout import checkout_commit
+from roofcal.core.manifest import read_manifest
 from roofcal.core.records import Measurement, PlanPoint, Prediction
 from roofcal.models import calibrated
 from roofcal.ops.time_models import Sources
+from roofcal.publish.derive import Descriptions
 from roofcal.publish.freeze import PublishError, publish
-from roofcal.publish.manifest import read_manifest
+from roofcal.publish.verify import verify
 from roofcal.report.sections.llm import LABELS, NUMBERS
 from tests.paths import ROOT
 from tests.roofcal.calibrate.probe_runs import ENVIRONMENT, write_run
@@ -50,17 +53,12 @@ def test_records_calibration_tables_and_report_are_frozen(run: Path, tmp_path: P
     assert read_records(target / "measurements/probe_math.jsonl.gz", Measurement) == original
 
 
-def test_the_manifest_has_every_file_and_the_index_every_publication(
-    run: Path, tmp_path: Path
-) -> None:
+def test_the_manifest_has_every_file(run: Path, tmp_path: Path) -> None:
     target = publish(run, tmp_path / "published", DEVICES)
     manifest = read_manifest(target)
     assert manifest is not None
     assert set(manifest["files"]) == set(content(target)) - {"manifest.json"}
     assert manifest["commit"] == checkout_commit()
-    index = json.loads((tmp_path / "published/index.json").read_text())
-    assert [row["environment_id"] for row in index["publications"]] == [target.name]
-    assert (tmp_path / "published/index.html").is_file()
 
 
 def test_the_break_even_map_is_frozen_where_there_is_one(run: Path, tmp_path: Path) -> None:
@@ -117,6 +115,33 @@ def test_other_measurements_of_a_published_environment_are_refused(
     assert [p.name for p in target.parent.iterdir()] == [target.name]
 
 
+@pytest.mark.parametrize("step", ["write_report", "write_manifest", "rename"])
+def test_an_error_at_any_step_leaves_the_publication_as_it_was(
+    run: Path, tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    published = tmp_path / "published"
+    target = publish(run, published, DEVICES)
+    (run / "breakeven.csv").write_text(MAP)  # so that the new publication differs
+    before, rename = content(published), Path.rename
+
+    def fail(*_: object) -> None:
+        raise OSError(ENOSPC, "no space left on device")
+
+    def refuse_the_new(path: Path, to: Path) -> Path:
+        if to == target and (path / "breakeven.csv").is_file():
+            fail()
+        return rename(path, to)
+
+    if step == "rename":
+        monkeypatch.setattr(Path, step, refuse_the_new)
+    else:
+        monkeypatch.setattr(f"roofcal.publish.freeze.{step}", fail)
+    with pytest.raises(OSError, match="no space left"):
+        publish(run, published, DEVICES)
+    assert content(published) == before
+    assert [path.name for path in target.parent.iterdir()] == [target.name]
+
+
 @pytest.mark.parametrize(
     ("gone", "missing"),
     [
@@ -144,3 +169,19 @@ def test_the_archive_holds_no_time_of_writing(run: Path, tmp_path: Path) -> None
     assert len(gzip.decompress(archive).splitlines()) == len(
         read_records(run / "plan/probe_copy.jsonl", PlanPoint)
     )
+
+
+def test_a_publication_carries_the_verdicts_of_the_ledger_and_verifies_when_it_grows(
+    run: Path, tmp_path: Path
+) -> None:
+    claims = load_claims(ROOT / "config/claims")
+    target = publish(run, tmp_path / "published", DEVICES, claims)
+    verdicts = (target / "tables/claims.csv").read_text().splitlines()
+    assert len(verdicts) > len(claims)
+    assert "Do the claims hold?" in (target / "report.html").read_text()
+    descriptions = Descriptions(devices=DEVICES, models=ROOT / "config/models")
+    assert verify(target, descriptions, quick=True).problems == ()  # which knows no ledger
+
+    (target / "tables/claims.csv").write_text("edited")
+    (problem,) = verify(target, descriptions, quick=True).problems
+    assert "claims.csv" in problem

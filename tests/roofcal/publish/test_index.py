@@ -1,32 +1,23 @@
-"""The index lists every publication, and is made of their files alone."""
+"""Publications that claim one environment, and what index.json says of each."""
 
-import json
 from pathlib import Path
 
 from roofcal.core.jsonl import write_records
-from roofcal.publish.index import claimed_twice, write_index
-from roofcal.publish.manifest import write_manifest
+from roofcal.core.manifest import write_manifest
+from roofcal.core.paths import RunFolder
+from roofcal.publish.index import claimed_twice, publication_row
 from tests.roofcal.calibrate.probe_runs import ENVIRONMENT
 
 
-def test_a_publication_is_listed_with_and_without_a_manifest(tmp_path: Path) -> None:
+def test_a_publication_has_a_row_with_and_without_a_manifest(tmp_path: Path) -> None:
     folder = tmp_path / ENVIRONMENT.device / ENVIRONMENT.environment_id
     write_records(folder / "environment.jsonl", [ENVIRONMENT])
-    write_index(tmp_path)
-    (row,) = json.loads((tmp_path / "index.json").read_text())["publications"]
+    row = publication_row(RunFolder.at(folder))
     assert row["path"] == f"{ENVIRONMENT.device}/{ENVIRONMENT.environment_id}"
     assert row["manifest"] is None
-
     write_manifest(folder, "c0ffee")
-    write_index(tmp_path)
-    first = (tmp_path / "index.json").read_bytes()
-    (row,) = json.loads(first)["publications"]
+    row = publication_row(RunFolder.at(folder))
     assert (row["commit"], row["files"]) == ("c0ffee", 1)
-    page = (tmp_path / "index.html").read_text()
-    assert f'href="{row["path"]}/report.html"' in page
-    assert "c0ffee" in page
-    write_index(tmp_path)
-    assert (tmp_path / "index.json").read_bytes() == first
 
 
 def test_two_folders_of_one_environment_are_named(tmp_path: Path) -> None:

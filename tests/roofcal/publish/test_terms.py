@@ -68,11 +68,19 @@ def test_publications_and_untracked_files_do_not_count(checkout: Path, run: Path
     check_terms(run, LOOSE, published(checkout))
 
 
+def test_an_untracked_file_counts_where_it_decides_numbers(checkout: Path) -> None:
+    for name in ("roofcal/ops/mine.py", "config/devices/mine.yaml", "notes/roofcal/idea.txt"):
+        path = checkout / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    assert changed_files(published(checkout)) == ["config/devices/mine.yaml", "roofcal/ops/mine.py"]
+
+
 def test_sessions_of_dirty_checkouts_elsewhere_do_not_count(checkout: Path, tmp_path: Path) -> None:
-    made = whole_run()
-    for op in made.points:
-        made.sessions[op] = {"git_dirty": True, "git_commit": "0000000"}
-    check_terms(made.write(tmp_path / "rented"), LOOSE, published(checkout))
+    run = whole_run()
+    for op in run.points:
+        run.sessions[op] = {"git_dirty": True, "git_commit": "0000000"}
+    check_terms(run.write(tmp_path / "rented"), LOOSE, published(checkout))
 
 
 def test_outside_a_checkout_nobody_can_tell(tmp_path: Path) -> None:
@@ -86,9 +94,9 @@ def test_a_checkout_that_git_cannot_read_is_no_clean_one(tmp_path: Path) -> None
 
 
 def test_errors_are_those_of_study_points(run: Path) -> None:
-    found = {op: (error, count) for op, error, count in hold_out_errors(run)}
-    assert set(found) == {"gemm", "cast"}  # probes are no study
-    error, count = found["gemm"]
+    errors_by_op = {op: (error, count) for op, error, count in hold_out_errors(run)}
+    assert set(errors_by_op) == {"gemm", "cast"}  # probes are no study
+    error, count = errors_by_op["gemm"]
     assert 0.02 < error < 0.10
     assert count > 30
 

@@ -11,6 +11,7 @@ from roofcal.core.devices import DeviceSpec
 from roofcal.report.chapter import Chapter, ChapterBuilder, section_writer
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.data.loading import load_run
+from roofcal.report.kit.blocks import FigureBlock, Table
 from roofcal.report.kit.writer import figure_prefixes
 from roofcal.report.page import SECTIONS
 
@@ -36,6 +37,15 @@ def blocks_of(analysis: Analysis, key: str) -> list[Any]:
     (section,) = [section for section in SECTIONS if section.key == key]
     writer = section_writer(analysis, section, ANCHOR, figure_prefixes(0))
     return section.fill(analysis).blocks(writer)
+
+
+def figure_and_table(analysis: Analysis, key: str, source: str) -> tuple[FigureBlock, Table]:
+    """The blocks of a section that shows one figure, of the CSV file `source`, and one table."""
+    figure, table = blocks_of(analysis, key)
+    assert isinstance(figure, FigureBlock)
+    assert figure.source == source
+    assert isinstance(table, Table)
+    return figure, table
 
 
 def csv_tables(analysis: Analysis) -> Iterator[tuple[str, pd.DataFrame]]:

@@ -6,6 +6,14 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
+from roofcal.report.kit.pictures import Picture
+
+
+def drawn(picture: Picture | None) -> Picture:
+    """The picture of a table that has something to draw."""
+    assert picture is not None
+    return picture
+
 
 def dots(*panels: Axes) -> NDArray[np.float64]:
     """(x, y) of all dots of some panels, one row each."""

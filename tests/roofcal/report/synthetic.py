@@ -20,8 +20,8 @@ from roofcal.core.records import (
     Session,
     Telemetry,
 )
-from roofcal.core.regimes import gemm_regime
 from roofcal.ops import BY_NAME
+from roofcal.ops.regimes import gemm_regime
 
 GPU = Environment(
     device="nvidia-h200",

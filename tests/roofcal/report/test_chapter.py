@@ -8,7 +8,7 @@ from roofcal.report.chapter import Chapter, ChapterBuilder
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.data.loading import load_run
 from roofcal.report.kit.blocks import FigureBlock, Prose, Table
-from roofcal.report.page import SECTIONS
+from roofcal.report.page import QUESTIONS, SECTIONS
 
 FIGURES = {
     "roofline",
@@ -67,7 +67,7 @@ def test_sections_stand_in_their_order_and_empty_ones_are_left_out(chapter: Chap
     assert keys == [section.key for section in SECTIONS if section.key in keys]
     assert {"constants", "provenance"} <= set(keys)
     assert "mixed" not in keys
-    assert len(chapter.questions) == 6
+    assert len(chapter.questions) == len(QUESTIONS)
     assert all(section.blocks for section in chapter.sections)
 
 
@@ -84,3 +84,13 @@ def test_a_bare_run_says_what_it_lacks(bare_chapter: Chapter) -> None:
     assert texts["cpu-method-panel"] == ["This run has no method panel."]
     assert texts["cpu-missing"] == ["Every planned point was measured."]
     assert "The plan of cast is empty." in texts["cpu-points"]
+
+
+def test_the_first_page_has_one_figure_of_each_op_by_question(chapter: Chapter) -> None:
+    figures = {
+        q.id.removeprefix("h200-"): [(f.key, f.op) for f in q.figures] for q in chapter.questions
+    }
+    assert figures["recipe"] == [("speedup_by_tokens", "gemm")]
+    assert ("streams", "probe_copy") in figures["roofs"]
+    assert {op for _, op in figures["trust"]} == {"gemm", "cast"}
+    assert figures["ledger"] == []

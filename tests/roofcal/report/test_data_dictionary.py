@@ -7,34 +7,24 @@ Records and tidy frames are described in docs/data.md, the tables of a section i
 import re
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import pytest
 
 from roofcal.ask import breakeven_map
 from roofcal.ask.llm import csv_table as llm
 from roofcal.claims.ledgers import load_claims
-from roofcal.core.records import (
-    Calibration,
-    Ceiling,
-    Environment,
-    Measurement,
-    PlanPoint,
-    Prediction,
-    Protocol,
-    Session,
-    Telemetry,
-)
+from roofcal.core.records import Ceiling, EnergyWindow, Protocol, Record, Telemetry
 from roofcal.ops import OPS
 from roofcal.report.data import prediction_errors
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.data.loading import load_run
 from roofcal.report.data.tidy import columns_of
 from roofcal.report.page import SECTIONS
-from roofcal.report.sections import learning, transfer
+from roofcal.report.sections import energy, learning, llm_sweep, transfer
 from roofcal.report.sections.claims import claims_table
 from roofcal.report.sections.gathered import overlap
-from roofcal.report.sections.learning.figure import CURVE
+from roofcal.report.sections.learning import CURVE
 from roofcal.report.sections.linear_accuracy import tables as linear_accuracy
 from roofcal.report.sections.mixed import tables as mixed
 from tests.paths import ROOT
@@ -42,16 +32,15 @@ from tests.roofcal.report.chapters import csv_tables
 from tests.roofcal.report.narrow import narrow_run
 from tests.roofcal.report.sections.health.test_comparison import measured_run
 
-RECORDS: Final[tuple[Any, ...]] = (
-    *(PlanPoint, Protocol, Environment, Session, Measurement),
-    *(Telemetry, Calibration, Ceiling, Prediction),
-)
+RECORDS: Final[tuple[Any, ...]] = (*get_args(Record), Protocol, Telemetry, EnergyWindow, Ceiling)
 LABELS: Final = ("device", "environment_id")  # every table has them: described once
 DECLARED: Final = {
     "error_by_regime.csv": prediction_errors.COLUMNS,
     "learning.csv": (*CURVE, *learning.NUMBERS),
     "breakeven.csv": breakeven_map.COLUMNS,
     "llm.csv": llm.COLUMNS,
+    llm_sweep.FILE: llm_sweep.COLUMNS,
+    energy.FILE: energy.COLUMNS,
     transfer.FILE: transfer.KEYS,
     overlap.FILE: tuple(c.key for c in overlap.OVERLAP),
     mixed.ROOFS_FILE: tuple(c.key for c in mixed.ROOF_COLUMNS),

@@ -1,121 +1,167 @@
-"""The page in a real browser: axe-core finds nothing serious, the console stays empty, nothing is
-requested from anywhere, and a click on a table's name saves that table.
-
-Chromium runs without a driver: a copy of the page gets a script that looks at it and then puts what
-it saw in the place of the page, which `--dump-dom` prints.
+"""Both pages in a real browser: axe-core finds nothing serious, the console stays empty, nothing is
+requested from anywhere, and what a person presses does what it says.
 """
 
-import json
 import re
-import shutil
-import subprocess
-from html import unescape
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pytest
 
-CHROMIUM: Final = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PATH")
+from roofcal.report.write import write_report
+from tests.browser import CHROMIUM, Browser
+from tests.roofcal.report.conftest import DEVICES
+from tests.roofcal.report.synthetic import GPU, MadeUpRun, add_constants, product
 
-WATCH = """
-<meta http-equiv="Content-Security-Policy" content="default-src 'none';
- style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:">
-<script>
-  const seen = { errors: [], requests: [], saved: null };
-  addEventListener("error", (event) => seen.errors.push(event.message));
-  addEventListener("unhandledrejection", (event) => seen.errors.push(String(event.reason)));
-  addEventListener("securitypolicyviolation", (event) => seen.requests.push(event.blockedURI));
-  const note = (...said) => seen.errors.push(said.join(" "));
-  Object.assign(console, { error: note, warn: note });
-</script>
-"""
-LOOK = """
-<script>%s</script>
-<script>
-  const rules = { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"] };
-  const saving = new Promise((done) => {
-    URL.createObjectURL = (blob) => { blob.text().then(done); return "#"; };
-  });
-  HTMLAnchorElement.prototype.click = function () { seen.name = this.download; };
-  addEventListener("load", async () => {
-    document.querySelectorAll("details").forEach((part) => { part.open = true; });
-    const found = await axe.run(document, { ...rules, resultTypes: ["violations"] });
-    document.querySelector("a.data").dispatchEvent(new MouseEvent("click", { cancelable: true }));
-    seen.saved = await saving;
-    seen.width = document.documentElement.scrollWidth - innerWidth;
-    seen.requests.push(...performance.getEntriesByType("resource").map((entry) => entry.name));
-    seen.violations = found.violations.map((rule) => ({
-      id: rule.id, impact: rule.impact, count: rule.nodes.length,
-      first: rule.nodes.slice(0, 3).map((one) => one.html.slice(0, 200) + one.failureSummary) }));
-    const out = document.createElement("pre");
-    out.id = "seen";
-    out.textContent = JSON.stringify(seen);
-    document.body.replaceChildren(out);
-    document.head.replaceChildren();
-  });
-</script>
-</body>
-"""
-VIEWS: Final = {
-    "wide": ["--window-size=1300,900"],
-    "narrow": ["--window-size=500,900"],  # the narrowest window that Chromium opens
-    "dark": ["--window-size=1300,900", "--blink-settings=preferredColorScheme=0"],
-}
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PATH"),
+]
+RULES = '{runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]}'
+PAGES = ("report", "details")
 
 
-@pytest.fixture(scope="module")
-def axe() -> str:
-    """The source of axe-core, which a package of the dev extra carries."""
-    try:
-        import axe_core_python
-    except ImportError:
-        pytest.skip("axe-core-python is not installed: `make test` installs it")
-    file = Path(str(axe_core_python.__file__)).with_name("axe.min.js")
-    return file.read_text(encoding="utf-8")
+def violations(chromium: Browser, axe: str) -> list[tuple[str, list[str]]]:
+    """Serious findings of axe-core in the page as it is: (rule, the first elements)."""
+    chromium.run(f"{axe}; 0")
+    found: list[dict[str, Any]] = chromium.run(
+        f"""axe.run(document, {{...{RULES}, resultTypes: ["violations"]}}).then((done) =>
+          done.violations.map(({{id, impact, nodes}}) =>
+            ({{id, impact, first: nodes.slice(0, 3).map((n) => n.html.slice(0, 200))}})))"""
+    )
+    return [(one["id"], one["first"]) for one in found if one["impact"] in ("serious", "critical")]
 
 
-def look_at(page: Path, axe: str, place: Path, view: str) -> dict[str, Any]:
-    """What the script saw of a page in a window."""
-    text = page.read_text(encoding="utf-8")
-    assert text.count("<head>") == text.count("</body>") == 1
-    watched = text.replace("<head>", f"<head>{WATCH}").replace("</body>", LOOK.replace("%s", axe))
-    copy = place / f"{view}.html"
-    copy.write_text(watched, encoding="utf-8")
-    flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=60000"]
-    profile = f"--user-data-dir={place / 'profile'}"
-    command = [str(CHROMIUM), *flags, profile, *VIEWS[view], "--dump-dom", copy.as_uri()]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
-    report = re.search(r'<pre id="seen">(.*?)</pre>', done.stdout, re.DOTALL)
-    assert report is not None, f"{done.stdout[:500]}\n{done.stderr[-2000:]}"
-    seen: dict[str, Any] = json.loads(unescape(report.group(1)))
-    return seen
+def open_all_drawers(chromium: Browser) -> None:
+    """Every drawer, and what is drawn on demand in it."""
+    chromium.run("document.querySelectorAll('main details').forEach((one) => { one.open = true; })")
+    chromium.wait_for(
+        "![...document.querySelectorAll('.drawing > script, .grid > script')]"
+        ".some((script) => script.parentElement.checkVisibility())"
+    )
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("view", VIEWS)
-def test_the_page_is_usable_and_fetches_nothing(
-    report: Path, axe: str, tmp_path: Path, view: str
+@pytest.mark.parametrize("name", PAGES)
+def test_nothing_serious_is_found_and_nothing_is_fetched(
+    chromium: Browser, report: Path, axe: str, name: str
 ) -> None:
-    seen = look_at(report, axe, tmp_path, view)
-    assert seen["errors"] == []
-    assert seen["requests"] == []
-    assert seen["width"] <= 0, "the page is wider than the window"
-    assert seen["saved"] == (report.parent / "tables" / seen["name"]).read_text(encoding="utf-8")
-    assert [v for v in seen["violations"] if v["impact"] in ("serious", "critical")] == []
+    chromium.resize(1400)
+    chromium.open(report.with_name(f"{name}.html"))
+    assert violations(chromium, axe) == []
+    open_all_drawers(chromium)
+    assert violations(chromium, axe) == []
+    chromium.prefer("dark")
+    assert violations(chromium, axe) == []
+    chromium.prefer("light")
+    assert (chromium.errors, chromium.requests) == ([], [])
 
 
-def test_what_the_check_would_find_it_finds(axe: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("width", [390, 700, 1400])
+@pytest.mark.parametrize("name", PAGES)
+def test_no_page_is_wider_than_its_window(
+    chromium: Browser, report: Path, name: str, width: int
+) -> None:
+    chromium.resize(width)
+    chromium.open(report.with_name(f"{name}.html"))
+    open_all_drawers(chromium)
+    assert chromium.run("document.documentElement.scrollWidth - innerWidth") <= 0
+
+
+def test_tabs_are_chosen_with_arrow_keys(chromium: Browser, report: Path) -> None:
+    chromium.open(report)
+    shown = "[...document.querySelectorAll('#nvidia-h200-trust figure')].map((f) => !f.hidden)"
+    assert chromium.run(shown) == [True, False]
+    chromium.run("document.querySelector('#nvidia-h200-trust [role=tab]').focus()")
+    chromium.press("ArrowRight")
+    assert chromium.run(shown) == [False, True]
+    chromium.wait_for("document.querySelector('#nvidia-h200-trust figure:not([hidden]) svg')")
+    assert chromium.run("document.activeElement.textContent") == "cast"
+
+
+def test_a_filter_compares_columns_and_says_which_it_knows(chromium: Browser, report: Path) -> None:
+    table = "nvidia-h200-points-gemm"
+    chromium.open(report.with_name("details.html"), f"table={table}&filter=m%20%3D%208192")
+    rows = (
+        f"[...document.querySelectorAll('#{table} tbody tr')]"
+        ".map((row) => [...row.cells].slice(0, 2).map((cell) => cell.textContent))"
+    )
+    chromium.wait_for(f"document.querySelector('#{table} input')?.value")
+    assert {m for _, m in chromium.run(rows)} == {"8,192"}
+
+    chromium.run(f"document.querySelector('#{table} input').select()")
+    chromium.run(f"document.querySelector('#{table} input').focus()")
+    for key in "tflops > 900":
+        chromium.press(key)
+    assert {recipe for recipe, _ in chromium.run(rows)} == {"fp8_axiswise", "fp8_tensorwise"}
+
+    chromium.run(f"document.querySelector('#{table}').setFilter('colour = red')")
+    said = chromium.run(f"document.querySelector('#{table} .hint').textContent")
+    assert said.startswith("no column \u201ccolour\u201d; columns are recipe, m, n, k, provider")
+    chromium.run(f"document.querySelector('#{table}').setFilter('m > many')")
+    said = chromium.run(f"document.querySelector('#{table} .hint').textContent")
+    assert said.startswith("\u201cmany\u201d is no number")
+
+
+def test_a_link_to_a_figure_opens_its_drawer_and_its_tab(chromium: Browser, report: Path) -> None:
+    figure = "nvidia-h200-figure-measured_against_predicted-cast"
+    chromium.open(report.with_name("details.html"), figure)
+    chromium.wait_for(f"document.querySelector('#{figure} svg')")
+    assert chromium.run(f"document.getElementById('{figure}').checkVisibility()")
+
+
+def test_a_fragment_that_names_nothing_is_no_error(chromium: Browser, report: Path) -> None:
+    chromium.open(report.with_name("details.html"), "%")
+    assert chromium.errors == []
+
+
+def test_a_click_on_the_name_of_a_table_saves_it(chromium: Browser, report: Path) -> None:
+    chromium.open(report.with_name("details.html"))
+    saved = chromium.run(
+        """new Promise((done) => {
+          URL.createObjectURL = (blob) => { blob.text().then(done); return "#"; };
+          HTMLAnchorElement.prototype.click = function () {};
+          const link = document.querySelector("a.data[download='quality.csv']");
+          link.dispatchEvent(new MouseEvent("click", { cancelable: true }));
+        })"""
+    )
+    assert saved == (report.parent / "tables" / "quality.csv").read_text(encoding="utf-8")
+
+
+def test_what_the_check_would_find_it_finds(chromium: Browser, axe: str, tmp_path: Path) -> None:
     page = tmp_path / "bad.html"
     page.write_text(
         '<!doctype html><html lang="en"><head><title>x</title></head><body><main><h1>x</h1>'
         '<p style="color:#bbb;background:#fff">pale</p><img src="https://example.invalid/x.png">'
-        '<a class="data" href="#" onclick="window.URL.createObjectURL(new Blob([1]))">x</a>'
-        '<script>console.error("said")</script></main></body></html>'
+        '<script>console.error("said"); throw new Error("thrown")</script></main></body></html>'
     )
-    seen = look_at(page, axe, tmp_path, "wide")
-    assert {"color-contrast", "image-alt"} <= {violation["id"] for violation in seen["violations"]}
-    assert seen["errors"] == ["said"]
-    assert set(seen["requests"]) == {"https://example.invalid/x.png"}
+    chromium.open(page)
+    assert {"color-contrast", "image-alt"} <= {rule for rule, _ in violations(chromium, axe)}
+    assert "said" in chromium.errors
+    assert any("thrown" in error for error in chromium.errors)
+    assert chromium.requests == ["https://example.invalid/x.png"]
+
+
+def test_a_page_prints_on_few_sheets_of_landscape(chromium: Browser, report: Path) -> None:
+    chromium.resize(1400)
+    chromium.open(report)
+    printed = chromium.pdf()
+    assert 2 <= len(re.findall(rb"/Type\s*/Page\b", printed)) < 12
+    width, height = map(float, re.findall(rb"/MediaBox \[0 0 ([\d.]+) ([\d.]+)", printed)[0])
+    assert width > height
+
+
+def test_hostile_text_of_records_is_shown_as_text(chromium: Browser, tmp_path: Path) -> None:
+    hostile = "<img src=x onerror=alert(1)></script><b>=1+1"
+    made_up = MadeUpRun(replace(GPU, device_name=hostile))
+    add_constants(made_up)
+    for size in range(64, 64 + 32 * 16, 16):
+        made_up.fail(product(size, 64, 64), "failed", hostile)
+    made_up.measure(product(8192, 8192, 8192))
+    write_report([(made_up.write(tmp_path / "run"), None)], tmp_path / "report.html", DEVICES)
+    for name in PAGES:
+        chromium.open(tmp_path / f"{name}.html")
+        open_all_drawers(chromium)
+        assert hostile in chromium.run("document.body.textContent")
+        assert chromium.run("document.querySelectorAll('img, main b b, main td b').length") == 0
+        assert (chromium.errors, chromium.requests) == ([], [])

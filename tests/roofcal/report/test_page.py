@@ -1,4 +1,4 @@
-"""Six questions, each with its answer; every section stands under exactly one."""
+"""Questions, each with its answer; every section stands under exactly one."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +12,7 @@ from roofcal.report.section import FOLDER
 from tests.roofcal.report.chapters import chapter_of
 
 
-def test_every_folder_of_a_section_is_in_the_list_and_named_after_its_key() -> None:
+def test_every_folder_of_a_section_is_in_the_list() -> None:
     folders = {path.parent for path in FOLDER.glob("*/__init__.py")}
     assert {section.folder for section in SECTIONS} == folders
     assert len(SECTIONS) == len(folders)
@@ -29,10 +29,9 @@ def test_two_sections_of_one_key_are_an_error() -> None:
         sections_by_question([*SECTIONS, SECTIONS[0]])
 
 
-def test_all_six_are_there_and_no_section_is_lost() -> None:
+def test_all_questions_are_there_and_no_section_is_lost() -> None:
     placed = sections_by_question()
     assert [question for question, _ in placed] == list(QUESTIONS)
-    assert len(QUESTIONS) == 6
     assert [section for _, sections in placed for section in sections] == list(SECTIONS)
 
 
@@ -47,7 +46,7 @@ def answers(analysis: Analysis) -> dict[str, str]:
 
 def test_answers_come_from_the_data(analysis: Analysis) -> None:
     sentences = answers(analysis)
-    assert "fp8_tensorwise gains most over bf16: 1.9" in sentences["recipe"]
+    assert "Fastest, in speeds of bf16: fp8_tensorwise at decode (1." in sentences["recipe"]
     assert "no publication of nvidia-h200" in sentences["healthy"]
     assert sentences["changed"].startswith("Nothing to compare with")
     assert "Times of gemm are off by" in sentences["trust"]
@@ -58,8 +57,14 @@ def test_answers_come_from_the_data(analysis: Analysis) -> None:
     )
 
 
+def test_questions_that_the_records_cannot_answer_are_open(analysis: Analysis) -> None:
+    open_ones = {q.id.removeprefix("x-") for q in chapter_of(analysis).questions if q.is_open}
+    assert open_ones == {"weights", "models", "healthy", "changed", "ledger"}
+
+
 def test_a_bare_run_says_what_cannot_be_told(bare: Path) -> None:
-    sentences = list(answers(analyse(load_run(bare), None)).values())
-    assert all(answer.endswith(".") for answer in sentences)
-    assert "no publication of cpu-made-up" in sentences[1]
-    assert "predicted no point" in sentences[3]
+    sentences = answers(analyse(load_run(bare), None))
+    assert all(answer.endswith(".") for answer in sentences.values())
+    assert "no publication of cpu-made-up" in sentences["healthy"]
+    assert "predicted no point" in sentences["trust"]
+    assert "the run is not calibrated" in sentences["roofs"]

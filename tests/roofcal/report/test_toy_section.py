@@ -49,14 +49,7 @@ def _tables(points: pd.DataFrame) -> Iterator[CsvTable]:
     return filled_table(FILE, points)
 
 
-SECTION = Section(
-    key="toy",
-    title="A toy",
-    question="how",
-    contents=_contents,
-    blocks=_blocks,
-    tables=_tables,
-)
+SECTION = Section("A toy", "how", _contents, _blocks, tables=_tables)
 ''',
     "figure.py": '''"""Points by op as bars."""
 
@@ -116,18 +109,18 @@ def report(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 def test_the_section_stands_last_under_its_question(report: Path) -> None:
-    page = report.read_text(encoding="utf-8")
+    page = report.with_name("details.html").read_text(encoding="utf-8")
     how = page[page.index('id="nvidia-h200-how"') :]
-    titles = [line for line in how.splitlines() if line.startswith("<h4>")]
-    assert titles[-1] == "<h4>A toy</h4>"
+    titles = [line for line in how.splitlines() if line.startswith("<summary><h4>")]
+    assert titles[-1] == "<summary><h4>A toy</h4></summary>"
     assert "<p>A toy counts points.</p>" in how
 
 
 @pytest.mark.slow
 def test_its_table_figure_caption_and_csv_are_there(report: Path) -> None:
-    page = report.read_text(encoding="utf-8")
+    page = report.with_name("details.html").read_text(encoding="utf-8")
     assert '<div class="grid" id="nvidia-h200-toy">' in page
-    assert '<figure id="nvidia-h200-figure-toy_bars-gemm">' in page
+    assert '<figure id="nvidia-h200-figure-toy_bars-gemm" ' in page
     assert "<h5>Points of a toy " in page
     assert "<p>One bar per op.</p>" in page
     assert '<a class="data" href="tables/toy.csv" download="toy.csv">' in page

@@ -41,8 +41,9 @@ def test_the_projects_configuration_is_valid_in_every_size() -> None:
     for size in ("quick", "standard", "full"):
         study = load_study(CONFIG, {"study": size})
         assert study.ops[:3] == ("probe_launch", "probe_copy", "probe_math")
-        for op in study.ops:
-            assert study.op_slice(op, "cuda")["sweeps"], f"{size}: {op} has nothing to measure"
+        left_out = [op for op in study.ops if not study.op_slice(op, "cuda")["sweeps"]]
+        slow = ["probe_link", "norm_linear_sigmoid", "all_gather_matmul"]
+        assert left_out == (slow if size == "quick" else [])
 
 
 @pytest.mark.parametrize(
@@ -199,3 +200,25 @@ def test_a_recipe_that_is_written_down_is_planned_as_one_line(folder: Path) -> N
         "bf16",
         "fp8_axiswise",  # what it is, it is called
     ]
+
+
+def test_a_size_of_the_study_may_have_a_timing_of_its_own() -> None:
+    changes = {"timing_of_study": {"quick": {"visits": 1, "more_visits": 0}}}
+    quick = load_study(CONFIG, changes).timing("cpu")
+    standard = load_study(CONFIG, {"study": "standard", **changes}).timing("cpu")
+    assert (quick["visits"], standard["visits"]) == (1, 2)
+    assert quick["budget_s"] == standard["budget_s"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"quick": {"visit": 1}}, "timing_of_study.quick.visit: Extra inputs"),
+        ({"quick": {"visits": 0}}, "timing_of_study.quick.visits: Input should be greater than 0"),
+        ({"small": {"visits": 1}}, "config.yaml: timing_of_study.small"),
+    ],
+)
+def test_a_bad_timing_of_a_size_is_named(
+    folder: Path, changes: dict[str, object], said: str
+) -> None:
+    assert said in errors(folder, timing_of_study=changes)

@@ -99,3 +99,14 @@ def test_environments_are_written_where_the_study_looks(
     (path,) = doctor.write_environments(DEVICES, tmp_path)
     (environment,) = read_records(path, Environment)
     assert path.parent == tmp_path / "nvidia-h200" / environment.environment_id
+
+
+@pytest.mark.parametrize(("share", "expected"), [(0.1, False), (0.5, True), (0.95, True)])
+def test_a_busy_machine_is_pointed_out(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, share: float, expected: bool
+) -> None:
+    monkeypatch.setattr(doctor, "busy_share", lambda: share)
+    text = said(monkeypatch, [H200], tmp_path)
+    assert f"kept busy by other processes for {share:.0%} of the time" in text
+    assert ("disturbs every number on a CPU" in text) is expected
+    assert ("and on a GPU too" in text) is (share > 0.9)

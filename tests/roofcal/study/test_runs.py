@@ -1,5 +1,6 @@
 """Which folders are runs, and which of them are measured."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -7,6 +8,7 @@ from typing import Literal
 import pytest
 
 from roofcal.core.jsonl import read_records, write_records
+from roofcal.core.manifest import write_manifest
 from roofcal.core.paths import PUBLISHED, RESULTS
 from roofcal.core.records import Environment
 from roofcal.study import discover
@@ -17,6 +19,8 @@ from roofcal.study.runs import (
     current_runs,
     earlier_runs,
     interrupted_runs,
+    left_out_of_report,
+    measuring_cores,
     other_calibrations,
     published_runs,
     study_runs,
@@ -165,8 +169,8 @@ def test_an_environment_of_another_device_is_refused() -> None:
         study_runs(study(devices=["nvidia-test/other"]))
 
 
-def test_nothing_to_measure_or_replay_is_refused() -> None:
-    with pytest.raises(RunsError, match="nothing to replay"):
+def test_nothing_to_measure_and_nothing_to_show_is_refused() -> None:
+    with pytest.raises(RunsError, match="no publication can be shown"):
         study_runs(study(devices=[]))
 
 
@@ -215,20 +219,83 @@ def test_files_that_are_still_being_written_do_not_count_as_measured() -> None:
     assert earlier_runs(RESULTS, []) == []
 
 
-def test_published_runs_are_replayed_elsewhere_unless_the_study_says_no(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@pytest.fixture
+def publication() -> Path:
+    """A publication of one study op, whose manifest holds."""
     folder = PUBLISHED / "nvidia-h200" / "some-environment"
     make_run(folder, (*PROBES, "cast"), (*PROBES, "cast"), end=".gz")
+    for name in ("calibration.jsonl", "predictions/cast.jsonl"):
+        write_records(folder / name, [])
+    write_manifest(folder, "c0ffee")
+    return folder
+
+
+def test_publications_are_shown_as_they_were_frozen(
+    monkeypatch: pytest.MonkeyPatch, publication: Path
+) -> None:
     found(monkeypatch, environment())
 
     (run,) = published_runs(PUBLISHED, RESULTS / "replay")
 
-    assert run.derived == RESULTS / "replay" / "nvidia-h200" / "some-environment"
+    assert (run.folder, run.derived) == (publication, publication)
     assert run.studies == ("cast",)
-    assert all(Path(file).is_file() for file in run.records())
+    assert all(Path(file).is_file() for file in (*run.records(), *run.derivatives()))
+    names = {Path(file).name for file in run.derivatives()}
+    assert names == {"calibration.jsonl", "cast.jsonl"}
     assert run in study_runs(study())
-    assert run not in study_runs(study(published=False))
+    assert not any(r.folder == publication for r in study_runs(study(published=False)))
+
+
+def test_publications_are_derived_again_elsewhere_where_the_study_says_so(
+    monkeypatch: pytest.MonkeyPatch, publication: Path
+) -> None:
+    found(monkeypatch, environment())
+
+    (run,) = published_runs(PUBLISHED, RESULTS / "replay", again=True)
+
+    assert run.folder == publication
+    assert run.derived == RESULTS / "replay" / "nvidia-h200" / "some-environment"
+    assert {Path(file).name for file in run.derivatives()} >= {"llm.csv", "learning.csv"}
+    assert run in study_runs(study(published="again"))
+
+
+def test_a_publication_whose_derived_files_were_edited_is_named_and_may_be_derived_again(
+    monkeypatch: pytest.MonkeyPatch, publication: Path
+) -> None:
+    found(monkeypatch, environment())
+    (publication / "calibration.jsonl").write_text("edited\n")
+
+    runs, again = study_runs(study()), study_runs(study(published="again"))
+
+    assert publication not in {run.folder for run in runs}
+    (sentence,) = left_out_of_report(study(), runs)
+    assert sentence.startswith(f"{publication} is left out of the report")
+    assert f"{publication}/calibration.jsonl: SHA-256 is not that of the manifest" in sentence
+    assert "`--config published=again` derives it anew" in sentence
+    assert publication in {run.folder for run in again}
+    assert left_out_of_report(study(published="again"), again) == []
+    assert left_out_of_report(study(published=False), study_runs(study(published=False))) == []
+
+
+def test_a_publication_whose_records_were_edited_is_left_out_however_it_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch, publication: Path
+) -> None:
+    found(monkeypatch, environment())
+    write_records(publication / "measurements/cast.jsonl.gz", [environment()])
+    for published in (True, "again"):
+        asked = study(published=published)
+        runs = study_runs(asked)
+        assert publication not in {run.folder for run in runs}
+        (sentence,) = left_out_of_report(asked, runs)
+        assert f"{publication}/measurements/cast.jsonl.gz: SHA-256" in sentence
+
+
+def test_a_publication_without_a_manifest_is_derived_from_its_records_or_left_out(
+    publication: Path,
+) -> None:
+    (publication / "manifest.json").unlink()
+    assert published_runs(PUBLISHED, RESULTS / "replay") == []
+    assert len(published_runs(PUBLISHED, RESULTS / "replay", again=True)) == 1
 
 
 def test_a_run_names_the_datasheet_of_its_device_if_there_is_one() -> None:
@@ -238,6 +305,23 @@ def test_a_run_names_the_datasheet_of_its_device_if_there_is_one() -> None:
     Path("config/devices").mkdir(parents=True)
     Path("config/devices/nvidia-test.yaml").touch()
     assert run.datasheet() == ["config/devices/nvidia-test.yaml"]
+
+
+def test_cores_and_memory_grow_with_the_gpus_and_a_cpu_is_measured_on_all_of_its_cores() -> None:
+    run = Run(folder=RESULTS, derived=RESULTS, ops=(), backend="cuda", measuring_cores=3)
+    assert [run.cores(gpus) for gpus in (0, 1, 8)] == [3, 3, 24]
+    assert [run.memory_mb(gpus) for gpus in (0, 1, 8)] == [32_000, 32_000, 256_000]
+    cpu = replace(environment(), threads=None)
+    assert measuring_cores(4, replace(cpu, threads=12)) == 12
+    assert measuring_cores(4, cpu) == os.cpu_count()
+    assert measuring_cores(4, replace(cpu, vendor="nvidia")) == 4
+
+
+def test_first_answers_are_measured_before_probes_and_probes_before_the_rest() -> None:
+    ops = ("probe_launch", "probe_math", "gemm", "cast", "linear")
+    run = Run(folder=RESULTS, derived=RESULTS, ops=ops, backend="cuda")
+    in_turn = sorted(ops, key=run.priority, reverse=True)
+    assert in_turn == ["gemm", "cast", "probe_launch", "probe_math", "linear"]
 
 
 def test_the_csv_files_of_a_slice_are_inputs_of_its_plan() -> None:

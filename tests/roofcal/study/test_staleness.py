@@ -1,9 +1,11 @@
 """Which files decide a stage: no fewer than Python really imports, and no other op's."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -17,27 +19,32 @@ from roofcal.study.staleness import (
     code_hash,
     measure_sources,
     plan_sources,
+    source_lists,
     stage_sources,
 )
 
 NAMES = [op.name for op in OPS]
 
-# For each op in turn, as if in a new process: what measuring it imports of this checkout.
+# What measuring each op imports of this checkout, each in a process forked from one with torch.
 _REAL_IMPORTS = """
-import importlib, json, pkgutil, sys
+import importlib, json, os, pkgutil, sys
 from pathlib import Path
-root = Path.cwd()
-found = {}
-for op in sys.argv[1:]:
-    for name in [n for n in sys.modules if n.split(".")[0] in ("roofcal", "kernels")]:
-        del sys.modules[name]
+import torch, triton
+not_deciding, *ops = sys.argv[1:]
+for op in ops:
+    if os.fork():
+        assert os.wait()[1] == 0, op
+        continue
     import roofcal.measure
     for module in pkgutil.walk_packages(roofcal.measure.__path__, "roofcal.measure."):
-        importlib.import_module(module.name)
+        # the processes that compile ahead import the kernels of all ops; the timing one does not
+        if module.name.replace(".", "/") + ".py" not in not_deciding:
+            importlib.import_module(module.name)
     importlib.import_module("roofcal.ops.bench").load_bench(op)
     ours = [m for n, m in sys.modules.items() if n.split(".")[0] in ("roofcal", "kernels")]
-    found[op] = sorted(str(Path(m.__file__).relative_to(root)) for m in ours)
-print(json.dumps(found))
+    files = sorted(str(Path(m.__file__).relative_to(Path.cwd())) for m in ours)
+    print(json.dumps([op, files]), flush=True)
+    os._exit(0)
 """
 
 
@@ -55,8 +62,10 @@ def names(paths: tuple[Path, ...]) -> set[str]:
 
 @pytest.fixture(scope="module")
 def real_imports() -> dict[str, list[str]]:
-    found: dict[str, list[str]] = json.loads(python(_REAL_IMPORTS, *NAMES))
-    return found
+    return dict(
+        json.loads(line)
+        for line in python(_REAL_IMPORTS, " ".join(NOT_DECIDING), *NAMES).splitlines()
+    )
 
 
 @pytest.mark.parametrize("op", NAMES)
@@ -189,6 +198,12 @@ def test_order_and_repetition_of_paths_do_not_change_the_hash(tmp_path: Path, fi
     assert code_hash([file, Path("b.py"), file]) == code_hash([Path("b.py"), file])
 
 
+def test_a_kernel_of_linears_measures_no_copy_and_no_cast_again() -> None:
+    owners = {op for op in NAMES if "kernels/linear/ops.py" in names(measure_sources(op))}
+
+    assert owners == {"linear", "norm_linear_sigmoid"}
+
+
 def test_relative_and_nested_imports_are_followed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -207,3 +222,21 @@ def test_relative_and_nested_imports_are_followed(
         (tmp_path / name).write_text(text)
 
     assert names(measure_sources("cast")) == set(files) - {"kernels/other.py"}
+
+
+def test_a_list_of_sources_is_written_again_only_when_a_source_changed(tmp_path: Path) -> None:
+    lists = source_lists(["gemm"], tmp_path)
+    assert set(lists) == {"plan_gemm", "measure_gemm", "calibrate", "predict", "compare", "report"}
+    file = Path(lists["measure_gemm"])
+    text = file.read_text()
+    assert {line.split("  ")[1] for line in text.splitlines()} == names(measure_sources("gemm"))
+    bench = "roofcal/ops/gemm/bench.py"
+    assert f"{sha256((ROOT / bench).read_bytes()).hexdigest()}  {bench}\n" in text
+
+    os.utime(file, (1, 1))
+    source_lists(["gemm"], tmp_path)
+    assert file.stat().st_mtime == 1
+
+    file.write_text(text.replace(bench, "kernels/gone.py"))
+    source_lists(["gemm"], tmp_path)
+    assert file.read_text() == text

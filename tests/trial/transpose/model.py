@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from roofcal.core.times import Array
+from roofcal.core.times import Array, Value
 
 FAMILIES: Final = {"streamed": 1, "padded_64": 64}
 FAMILY: Final = "transpose_family"
@@ -16,7 +16,7 @@ CONSTANTS: Final = {"fixed_s": "s", "bytes_per_s": "B/s"}
 REQUIRED: Final = (FAMILY, *CONSTANTS)
 
 
-def evaluate(constants: Mapping[str, float], rows: Array, cols: Array, family: str) -> Array:
+def evaluate(constants: Mapping[str, Value], rows: Array, cols: Array, family: str) -> Array:
     """Seconds of transposes of rows x cols."""
     block = FAMILIES[family]
     moved = 4 * rows * np.ceil(cols / block) * block

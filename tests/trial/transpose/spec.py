@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from roofcal.core.dtypes import nbytes
+from roofcal.core.recipes import nbytes
 from roofcal.core.work import Work
 from roofcal.ops.spec import OpSpec, Shape
 

@@ -1,6 +1,6 @@
 """Do published claims hold? The verdicts of one device, source by source."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, Final
 
@@ -9,10 +9,10 @@ import pandas as pd
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.claims import Verdict, as_row, counts_text, own_text, source_text
 from roofcal.report.kit.blocks import Block, Column, Prose
-from roofcal.report.kit.columns import ratio, wide
+from roofcal.report.kit.columns import ratio, wide, written_number
 from roofcal.report.kit.numbers import count_of
 from roofcal.report.kit.writer import SectionWriter
-from roofcal.report.section import Section, filled_table, whole_run
+from roofcal.report.section import Answer, CsvTable, Section, filled_table, whole_run
 
 FILE: Final = "claims.csv"
 COLUMNS: Final = (
@@ -23,22 +23,17 @@ COLUMNS: Final = (
         signs={"holds": "yes", "does not hold": "no", "cannot be tested": "none"},
     ),
     wide("says", "claim"),
-    Column(key="theirs_shown", label="theirs", kind="number", sort_key="theirs"),
-    Column(
-        key="ours_shown",
-        label="ours",
-        kind="number",
-        sort_key="ours",
-        about="and its 95 % interval; a claim does not hold if all of it is outside of what the "
+    written_number("theirs_shown", "theirs", "theirs"),
+    written_number(
+        "ours_shown",
+        "ours",
+        "ours",
+        "and its 95 % interval; a claim does not hold if all of it is outside of what the "
         "claim allows",
     ),
     ratio("ours_over_theirs", "ours / theirs"),
-    Column(
-        key="as_source_shown",
-        label="as the source",
-        kind="number",
-        sort_key="as_source",
-        about="ours, timed as the source timed it",
+    written_number(
+        "as_source_shown", "as the source", "as_source", "ours, timed as the source timed it"
     ),
     wide("remark", "note"),
 )
@@ -49,11 +44,12 @@ def claims_table(verdicts: Sequence[Verdict]) -> pd.DataFrame:
     return pd.DataFrame([as_row(verdict) for verdict in verdicts])
 
 
-def _answer(analysis: Analysis) -> str:
+def _answer(analysis: Analysis) -> Answer:
     claims = analysis.claims
     if not claims:
-        return "Not judged on this page; `python -m roofcal claims` tests them on the records."
-    return f"Of {count_of(len(claims), 'published claim')}, {counts_text(claims)}."
+        way_out = "`python -m roofcal claims` tests them on the records."
+        return Answer(f"Not judged on this page; {way_out}", is_open=True)
+    return Answer(f"Of {count_of(len(claims), 'published claim')}, {counts_text(claims)}.")
 
 
 def _blocks(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:
@@ -91,12 +87,10 @@ def _texts(verdict: Verdict) -> dict[str, Any]:
     }
 
 
+def _tables(analysis: Analysis) -> Iterable[CsvTable]:
+    return filled_table(FILE, claims_table(analysis.claims))
+
+
 SECTION = Section(
-    key="claims",
-    title="Do published claims hold?",
-    question="ledger",
-    contents=whole_run,
-    blocks=_blocks,
-    tables=lambda analysis: filled_table(FILE, claims_table(analysis.claims)),
-    answer=_answer,
+    "Do published claims hold?", "ledger", whole_run, _blocks, tables=_tables, answer=_answer
 )

@@ -8,8 +8,8 @@ import pandas as pd
 
 from roofcal.core.records import Calibration
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.kit.blocks import Block, Column, Prose, absence
-from roofcal.report.kit.columns import code, count, fraction, text, texts, wide
+from roofcal.report.kit.blocks import Block, Prose, absence
+from roofcal.report.kit.columns import code, count, fraction, text, texts, wide, written_number
 from roofcal.report.kit.numbers import fitting_unit, is_missing, significant
 from roofcal.report.kit.writer import SectionWriter
 from roofcal.report.section import CsvTable, Section, filled_table, whole_run
@@ -18,10 +18,10 @@ FILE: Final = "constants.csv"
 HEADLINE: Final = (
     text("of", "of"),
     text("label", "constant"),
-    Column(key="value", label="calibrated", kind="number", sort_key="value_si"),
+    written_number("value", "calibrated", "value_si"),
     text("unit", "unit"),
     text("interval", "95 % interval"),
-    Column(key="datasheet", label="datasheet", kind="number", sort_key="datasheet_si"),
+    written_number("datasheet", "datasheet", "datasheet_si"),
     fraction("fraction", "of datasheet"),
     wide("evidence", "fitted on"),
 )
@@ -102,11 +102,4 @@ def _tables(analysis: Analysis) -> Iterator[CsvTable]:
     return filled_table(FILE, constants.drop(columns="headline") if len(constants) else constants)
 
 
-SECTION = Section(
-    key="constants",
-    title="Calibrated constants",
-    question="trust",
-    contents=whole_run,
-    blocks=_blocks,
-    tables=_tables,
-)
+SECTION = Section("Calibrated constants", "trust", whole_run, _blocks, tables=_tables)

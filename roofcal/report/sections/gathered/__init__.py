@@ -1,6 +1,6 @@
 """All-gathers with their product, fused and one after the other, and the links they run over."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import pandas as pd
@@ -8,7 +8,7 @@ import pandas as pd
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.kit.blocks import Block, absence, paragraphs
 from roofcal.report.kit.writer import SectionWriter
-from roofcal.report.section import Section, filled_table
+from roofcal.report.section import CsvTable, Section, filled_table
 from roofcal.report.sections.gathered import links, overlap, published
 from roofcal.report.sections.gathered.figures import draw_hidden, draw_ranks, draw_speedup
 from roofcal.report.sections.gathered.link_figure import draw_links
@@ -78,11 +78,8 @@ def _published(contents: _Contents, writer: SectionWriter) -> Iterator[Block]:
     yield writer.table("gathered-published", name, beside, columns, overlap.FILE)
 
 
-SECTION = Section(
-    key="gathered",
-    title="All-gather fused with the product",
-    question="recipe",
-    contents=_contents,
-    blocks=_blocks,
-    tables=lambda contents: filled_table(overlap.FILE, contents.table),
-)
+def _tables(contents: _Contents) -> Iterable[CsvTable]:
+    return filled_table(overlap.FILE, contents.table)
+
+
+SECTION = Section("All-gather fused with the product", "recipe", _contents, _blocks, tables=_tables)

@@ -1,6 +1,6 @@
 """All-gathers fused with their product: speed-up against the ideal, what is hidden, ranks apart."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import isnan
 from typing import Any, Final
 
@@ -11,7 +11,8 @@ from matplotlib.ticker import MaxNLocator
 
 from roofcal.ops.all_gather_matmul import spec
 from roofcal.report.data import drawing
-from roofcal.report.data.tidy import RANK_SPREAD, row_of_largest
+from roofcal.report.data.observations import RANK_SPREAD
+from roofcal.report.data.tidy import row_of_largest
 from roofcal.report.kit import styles
 from roofcal.report.kit.numbers import axis_text, count_of, percent, shape_text, times
 from roofcal.report.kit.pictures import Picture
@@ -83,19 +84,19 @@ def _speedups(axes: Axes, rows: pd.DataFrame, shapes: Sequence[str], *, with_nam
     ideal = (captured if len(captured) else placed).drop_duplicates("place")
     axes.scatter(ideal["ideal"], ideal["place"], color=styles.INK, marker="|", s=150, linewidth=1.6)
     for (provider, mode), dots in placed.groupby(["provider", "mode"], sort=False):
-        axes.scatter(
-            dots["speedup"],
-            dots["place"],
-            marker=drawing.provider_marker(str(provider)),
-            s=42,
-            zorder=3,
-            **_fill(_COLOURS[str(provider)], str(mode)),
-        )
+        fill = _fill(_COLOURS[str(provider)], str(mode))
+        _scatter(axes, dots["speedup"], dots["place"], str(provider), fill)
     axes.set_xscale("log")
     styles.ratio_ticks(axes.xaxis, _RATIOS)
     axes.set_yticks(range(len(shapes)), shapes if with_names else [""] * len(shapes))
     axes.set_ylim(len(shapes) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
+
+
+def _scatter(
+    axes: Axes, x: pd.Series, y: pd.Series, provider: str, fill: Mapping[str, Any]
+) -> None:
+    axes.scatter(x, y, marker=drawing.provider_marker(provider), s=42, zorder=3, **fill)
 
 
 def _fill(colour: str, mode: str) -> dict[str, Any]:
@@ -148,14 +149,8 @@ def _efficiencies(axes: Axes, rows: pd.DataFrame) -> None:
     for level in (0, 1):
         axes.axhline(level, color=styles.MUTED, linewidth=0.9)
     for (recipe, provider, mode), dots in rows.groupby(["recipe", "provider", "mode"], sort=False):
-        axes.scatter(
-            dots["share"],
-            dots["hidden"],
-            marker=drawing.provider_marker(str(provider)),
-            s=42,
-            zorder=3,
-            **_fill(drawing.recipe_colour(str(recipe)), str(mode)),
-        )
+        fill = _fill(drawing.recipe_colour(str(recipe)), str(mode))
+        _scatter(axes, dots["share"], dots["hidden"], str(provider), fill)
     axes.set_xscale("log")
     styles.fixed_ticks(axes.xaxis, (0.1, 0.2, 0.5, 1, 2, 5, 10))
     styles.show_ticks(axes.yaxis, lambda value: percent(value, 0))
@@ -170,7 +165,7 @@ def draw_ranks(frame: pd.DataFrame) -> Picture | None:
     if rows.empty:
         return None
     sizes = _world_sizes(rows)
-    declared = [name for providers in spec.OP.providers.values() for name in providers]
+    declared = spec.OP.every_provider
     names = [name for name in dict.fromkeys(declared) if name in set(rows["provider"])]
     with styles.look():
         figure = styles.new_figure(100 + 26 * len(names))

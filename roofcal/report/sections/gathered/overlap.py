@@ -17,8 +17,9 @@ import pandas as pd
 
 from roofcal.core.records import Calibration
 from roofcal.ops.all_gather_matmul import spec
+from roofcal.report.data.observations import RANK_SPREAD
 from roofcal.report.data.roofs import constants_of
-from roofcal.report.data.tidy import RANK_SPREAD, ok_rows
+from roofcal.report.data.tidy import ok_rows
 from roofcal.report.kit.columns import SIZES, count, fraction, ratio, seconds, text, texts
 from roofcal.report.kit.numbers import count_of, times
 
@@ -41,6 +42,11 @@ _GROUP: Final = ["world_size", "recipe", "mode", "provider"]
 
 Row = Mapping[Hashable, Any]
 
+_OVERLAP: Final = (
+    ratio("ideal", "ideal"),
+    fraction("hidden", "hidden", digits=0),
+    fraction("over_product", "over product", signed=True),
+)
 OVERLAP: Final = (
     count("world_size", "devices"),
     text("recipe", "recipe"),
@@ -54,9 +60,7 @@ OVERLAP: Final = (
     ratio("speedup", "speed-up"),
     ratio("speedup_low", "low"),
     ratio("speedup_high", "high"),
-    ratio("ideal", "ideal"),
-    fraction("hidden", "hidden", digits=0),
-    fraction("over_product", "over product", signed=True),
+    *_OVERLAP,
     fraction("rank_spread", "ranks apart"),
     seconds("predicted_s", "predicted", "calibrated model"),
     fraction("predicted_hidden", "predicted hidden", digits=0),
@@ -68,9 +72,7 @@ SUMMARY: Final = (
     ratio("speedup", "geometric mean"),
     ratio("least", "least"),
     ratio("most", "most"),
-    ratio("ideal", "ideal"),
-    fraction("hidden", "hidden", digits=0),
-    fraction("over_product", "over product", signed=True),
+    *_OVERLAP,
 )
 RANKS: Final = (
     count("world_size", "devices"),
@@ -184,21 +186,16 @@ def answer_sentences(table: pd.DataFrame) -> Iterator[str]:
 
 def overlap_summary(table: pd.DataFrame) -> pd.DataFrame:
     """Fused rows of an overlap table by world size, recipe, mode and provider."""
-    fused = table[table["provider"].isin(FUSED)]
-    rows = [
-        dict(zip(_GROUP, keys, strict=True))
-        | {
-            "shapes": len(group),
-            "speedup": geometric_mean(group["speedup"]),
-            "least": group["speedup"].min(),
-            "most": group["speedup"].max(),
-            "ideal": geometric_mean(group["ideal"]),
-            "hidden": group["hidden"].median(),
-            "over_product": group["over_product"].median(),
-        }
-        for keys, group in (fused.groupby(_GROUP, sort=False) if len(fused) else ())
-    ]
-    return pd.DataFrame(rows, columns=[column.key for column in SUMMARY])
+    fused = table[table["provider"].isin(FUSED)].groupby(_GROUP, sort=False, as_index=False)
+    return fused.agg(
+        shapes=("speedup", "size"),
+        speedup=("speedup", geometric_mean),
+        least=("speedup", "min"),
+        most=("speedup", "max"),
+        ideal=("ideal", geometric_mean),
+        hidden=("hidden", "median"),
+        over_product=("over_product", "median"),
+    )[[column.key for column in SUMMARY]]
 
 
 def geometric_mean(ratios: "pd.Series[float]") -> float:
@@ -215,14 +212,8 @@ def rows_with_ranks(frame: pd.DataFrame) -> pd.DataFrame:
 def ranks_table(frame: pd.DataFrame) -> pd.DataFrame:
     """How far the slowest rank's median lies above the fastest one's."""
     ranks = rows_with_ranks(frame)
-    keys = ["world_size", "provider"]
-    rows = [
-        dict(zip(keys, values, strict=True))
-        | {
-            "points": len(group),
-            "median": group[RANK_SPREAD].median(),
-            "worst": group[RANK_SPREAD].max(),
-        }
-        for values, group in (ranks.groupby(keys) if len(ranks) else ())
-    ]
-    return pd.DataFrame(rows, columns=[column.key for column in RANKS])
+    if ranks.empty:
+        return pd.DataFrame(columns=[column.key for column in RANKS])
+    groups = ranks.groupby(["world_size", "provider"], as_index=False)
+    spread = RANK_SPREAD
+    return groups.agg(points=(spread, "size"), median=(spread, "median"), worst=(spread, "max"))

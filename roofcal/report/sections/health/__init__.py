@@ -7,7 +7,7 @@ from roofcal.report.kit.blocks import Block, Prose
 from roofcal.report.kit.columns import code, count, fraction, ratio, seconds, text, texts
 from roofcal.report.kit.numbers import percent
 from roofcal.report.kit.writer import SectionWriter
-from roofcal.report.section import Section, filled_table
+from roofcal.report.section import Answer, Section, filled_table
 from roofcal.report.sections.health.comparison import FEWEST, TOLERANCE, Health, health_of_run
 
 FILE: Final = "health.csv"
@@ -59,7 +59,7 @@ def _explanation(health: Health) -> str:
         "What moved."
     )
     return (
-        f"Compared with the publication {health.against}. {software} A kind of work is slower if "
+        f"Compared with the publication ({health.against}). {software} A kind of work is slower if "
         f"the 95 % interval of its median ratio lies above {percent(TOLERANCE, 0)}, healthy if "
         f"it lies below; kinds of fewer than {FEWEST} points do not count. Two healthy cards of "
         "one model differ by almost as much at the power limit."
@@ -67,11 +67,10 @@ def _explanation(health: Health) -> str:
 
 
 SECTION = Section(
-    key="health",
-    title="Against the published distribution",
-    question="healthy",
-    contents=lambda analysis: health_of_run(analysis.run, analysis.frames, analysis.peers),
-    blocks=_blocks,
+    "Against the published distribution",
+    "healthy",
+    lambda analysis: health_of_run(analysis.run, analysis.frames, analysis.peers),
+    _blocks,
     tables=lambda health: filled_table(FILE, health.points),
-    answer=lambda health: health.answer,
+    answer=lambda health: Answer(health.answer, is_open=health.state == "cannot be told"),
 )

@@ -12,12 +12,12 @@ from typing import Any, Final, Literal
 import numpy as np
 import pandas as pd
 
-from roofcal.core.environments import version_key
+from roofcal.core.environments import short_names, version_key
 from roofcal.core.statistics import summarise
 from roofcal.report.data.loading import Run
 from roofcal.report.data.op_pages import health_ops
 from roofcal.report.data.quality import sentinel_drift
-from roofcal.report.data.tidy import axes_of, ok_rows, tidy_frame, with_shape
+from roofcal.report.data.tidy import ok_rows, tidy_frame, with_shape
 from roofcal.report.kit.numbers import count_of, percent
 
 # Two healthy H200 of one environment were up to 4.6 % apart at the power limit (`compare`).
@@ -34,7 +34,7 @@ class Health:
 
     state             cannot be told: no publication, too few shared points, or an interval too wide
     answer            the same in one sentence, with the reason
-    against           environment of the publication, None without one
+    against           short name of the environment of the publication, None without one
     same_environment  whether that is the environment of the run
     kinds             one row per op, and one per op with a sentinel: median ratio with its 95 %
                       interval, 5th and 95th percentile over points, clock, power, share clocked
@@ -73,13 +73,14 @@ def health_of_run(
     ]
     points = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
     kinds = summarise_kinds(points)
-    against = peer.environment.environment_id
+    own, theirs = run.environment.environment_id, peer.environment.environment_id
+    against = short_names([theirs, own])[theirs]
     state, answer = judge_kinds(kinds, against)
     return Health(
         state=state,
         answer=answer,
         against=against,
-        same_environment=against == run.environment.environment_id,
+        same_environment=own == theirs,
         kinds=kinds,
         points=points,
     )
@@ -133,21 +134,17 @@ def _comparable(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _sentinels(ours: pd.DataFrame, published: pd.DataFrame) -> list[pd.DataFrame]:
-    """The repetitions of the sentinel over the published middle one; none if either has none."""
+    """The repetitions of each sentinel over the published middle one; none if either has none."""
     here, there = sentinel_drift(ours), sentinel_drift(published)
-    keys = ["provider", "recipe"]
     if here.empty or there.empty:
         return []
-    first, other = here.iloc[0], there.iloc[0]
-    if any(first[key] != other.get(key) for key in [*keys, *axes_of(here)]):
-        return []
-    rows = here[["op", *keys, "median_s", "sm_clock_hz", "power_w"]].assign(
-        kind=f"{first['op']} sentinel",
-        median_s_published=float(there["median_s"].median()),
-        sm_clock_hz_published=there["sm_clock_hz"].median(),
-        power_w_published=there["power_w"].median(),
-    )
-    return [rows.assign(ratio=rows["median_s"] / rows["median_s_published"])]
+    kept = ["op", "provider", "recipe", "median_s", "sm_clock_hz", "power_w"]
+    identity = list(here.columns[: list(here.columns).index("repeat")])
+    middle = there.groupby(identity, as_index=False)[kept[3:]].median()
+    rows = here.merge(middle, on=identity, suffixes=("", "_published"))
+    rows = rows[[*kept, *(f"{name}_published" for name in kept[3:])]]
+    ratio = rows["median_s"] / rows["median_s_published"]
+    return [rows.assign(kind=rows["op"] + " sentinel", ratio=ratio)] if len(rows) else []
 
 
 def summarise_kinds(points: pd.DataFrame) -> pd.DataFrame:
@@ -191,13 +188,13 @@ def _throttled_share(rows: pd.DataFrame, name: str) -> float | None:
 def judge_kinds(kinds: pd.DataFrame, against: str) -> tuple[State, str]:
     """(state, one sentence) of the rows of `summarise_kinds`.
 
-    against: environment of the publication.
+    against: name of the environment of the publication.
     """
     rows = kinds[kinds["points"] >= FEWEST].to_dict("records") if len(kinds) else []
     if not rows:
         return "cannot be told", (
             f"Cannot be told here: fewer than {FEWEST} points of any kind have a time both here "
-            f"and in the publication {against}."
+            f"and in the publication ({against})."
         )
     worst = max(rows, key=lambda row: float(row["low"]))
     if worst["low"] > 1 + TOLERANCE:

@@ -10,7 +10,12 @@ from roofcal.report.kit.blocks import Block, absence, paragraphs
 from roofcal.report.kit.writer import SectionWriter
 from roofcal.report.section import CsvTable, Section, filled_table
 from roofcal.report.sections.linear_accuracy import tables
-from roofcal.report.sections.linear_accuracy.figures import draw_dots, draw_matrix, draw_speed
+from roofcal.report.sections.linear_accuracy.figures import (
+    draw_dots,
+    draw_matrix,
+    draw_speed,
+    equal_accuracy_text,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +53,7 @@ def _blocks(contents: _Contents | None, writer: SectionWriter) -> Iterator[Block
         )
     if contents.speed.empty:
         yield absence(tables.NO_SPEED)
+    yield from paragraphs(filter(None, [equal_accuracy_text(contents.speed)]))
     yield from writer.figures(draw_speed(contents.speed), source=tables.SPEED_FILE)
     name = "Signal to quantisation noise of every point"
     yield writer.table("linear-accuracy", name, rows, tables.ACCURACY, writer.csv(tables.OP))
@@ -59,11 +65,4 @@ def _tables(contents: _Contents | None) -> Iterator[CsvTable]:
         yield from filled_table(tables.SPEED_FILE, contents.speed)
 
 
-SECTION = Section(
-    key="linear-accuracy",
-    title="Accuracy of float8 linears",
-    question="recipe",
-    contents=_contents,
-    blocks=_blocks,
-    tables=_tables,
-)
+SECTION = Section("Accuracy of float8 linears", "recipe", _contents, _blocks, tables=_tables)

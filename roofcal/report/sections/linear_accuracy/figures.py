@@ -18,6 +18,7 @@ from roofcal.report.kit.pictures import Picture
 from roofcal.report.sections.linear_accuracy.tables import OP, SQNR, data_kinds
 
 # Few decibels: paper; many: blue. The number stands in every cell.
+_ONE_LINE: Final = 3.0  # dB, half a bit: dots closer than this lie on one line
 _DECIBELS: Final = LinearSegmentedColormap.from_list(
     "decibels", ["#f3efe9", "#9cc3df", "#3d83b8", "#0a5592"]
 )
@@ -157,14 +158,38 @@ def _widest_spread(rows: pd.DataFrame) -> str:
     )
 
 
+def spread_db(table: pd.DataFrame, column: str) -> float:
+    """How far the decibels of a column lie apart; 0 without any."""
+    values = table[column].dropna() if column in table else pd.Series(dtype=float)
+    return float(values.max() - values.min()) if len(values) else 0.0
+
+
+def equal_accuracy_text(table: pd.DataFrame) -> str:
+    """A sentence on products in which recipes are equally accurate; "" without any."""
+    parts = [
+        f"{output} ({table[column].min():.1f} to {table[column].max():.1f} dB)"
+        for output, column in zip(OUTPUTS, SQNR, strict=True)
+        if len(table) and spread_db(table, column) < _ONE_LINE
+    ]
+    if not parts:
+        return ""
+    return (
+        f"Recipes timed beside bf16 lie within half a bit of one another in {' and '.join(parts)}."
+    )
+
+
 def draw_speed(table: pd.DataFrame) -> Picture | None:
-    """SQNR against speed-up, a panel per product and a dot per shape; None without rows."""
-    if table.empty:
+    """SQNR against speed-up, a panel per product and a dot per shape.
+
+    Products whose dots would lie on one line have no panel. None without rows, or with no panel.
+    """
+    panels = {o: c for o, c in zip(OUTPUTS, SQNR, strict=True) if spread_db(table, c) >= _ONE_LINE}
+    if not panels:
         return None
     with styles.look():
         figure = styles.new_figure(330)
-        grid = figure.subplots(1, len(SQNR), sharex=True, sharey=True)
-        for axes, output, column in zip(grid, OUTPUTS, SQNR, strict=True):
+        grid = figure.subplots(1, len(panels), sharex=True, sharey=True, squeeze=False)[0]
+        for axes, (output, column) in zip(grid, panels.items(), strict=True):
             _dots_by_speed(axes, table, column)
             axes.set_title(output)
             axes.set_xlabel("speed against bf16")

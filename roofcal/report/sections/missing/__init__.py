@@ -1,6 +1,6 @@
 """Points without a result, and why each has none."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import pandas as pd
@@ -33,18 +33,15 @@ def counted_reasons(missing: pd.DataFrame) -> pd.DataFrame:
     Reasons that differ in their numbers alone count as one, which is shown as the first point has
     it.
     """
-    axes = axes_of(missing)
     kind = missing["reason"].fillna("").str.replace(r"\d[\d.,]*", "#", regex=True)
-    rows = []
-    for values, group in missing.groupby([*_KEYS, kind], sort=True):
-        first = group.iloc[0]
-        example = " x ".join(str(first[axis]) for axis in axes)
-        row = dict(zip(_KEYS, values[:-1], strict=True))
-        rows.append(row | {"reason": first["reason"], "count": len(group), "example": example})
-    table = pd.DataFrame(rows, columns=[*_KEYS, "reason", "count", "example"])
+    examples = [" x ".join(map(str, sizes)) for sizes in missing[axes_of(missing)].to_numpy()]
+    groups = missing.assign(kind=kind, example=examples).groupby([*_KEYS, "kind"], as_index=False)
+    table = groups.agg(
+        reason=("reason", "first"), count=("op", "size"), example=("example", "first")
+    )
     ascending = [False, *[True] * len(_KEYS)]
     ordered = table.sort_values(["count", *_KEYS], ascending=ascending, kind="stable")
-    return ordered.reset_index(drop=True)
+    return ordered.drop(columns="kind").reset_index(drop=True)
 
 
 def _blocks(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:
@@ -57,11 +54,8 @@ def _blocks(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:
     yield writer.table("missing-all", name, with_protocol(table), POINTS, FILE)
 
 
-SECTION = Section(
-    key="missing",
-    title="Points without a result",
-    question="how",
-    contents=whole_run,
-    blocks=_blocks,
-    tables=lambda analysis: [CsvTable(name=FILE, frame=analysis.missing)],
-)
+def _tables(analysis: Analysis) -> Iterable[CsvTable]:
+    return [CsvTable(FILE, analysis.missing)]
+
+
+SECTION = Section("Points without a result", "how", whole_run, _blocks, tables=_tables)

@@ -10,9 +10,9 @@ from roofcal.core.records import Calibration
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.kit.blocks import Block, Prose, absence, paragraphs
 from roofcal.report.kit.writer import SectionWriter
-from roofcal.report.section import CsvTable, Section
+from roofcal.report.section import Answer, CsvTable, Section
 from roofcal.report.sections.mixed import tables
-from roofcal.report.sections.mixed.answer import answer_sentences
+from roofcal.report.sections.mixed.answer import answer_sentences, winners_sentence
 from roofcal.report.sections.mixed.crossover import draw_crossover
 from roofcal.report.sections.mixed.figures import draw_bandwidth, draw_roofs
 
@@ -70,16 +70,23 @@ def _blocks(contents: _Contents | None, writer: SectionWriter) -> Iterator[Block
 
 def _tables(contents: _Contents | None) -> Iterator[CsvTable]:
     if contents is not None:
-        yield CsvTable(name=tables.WINNERS_FILE, frame=contents.winners)
-        yield CsvTable(name=tables.ROOFS_FILE, frame=contents.roofs)
-        yield CsvTable(name=tables.ERRORS_FILE, frame=contents.errors)
+        yield CsvTable(tables.WINNERS_FILE, contents.winners)
+        yield CsvTable(tables.ROOFS_FILE, contents.roofs)
+        yield CsvTable(tables.ERRORS_FILE, contents.errors)
+
+
+def _answer(contents: _Contents | None) -> Answer:
+    sentence = winners_sentence(contents.winners) if contents else ""
+    missing = "Cannot be told here: no shape has a time in int4 and in another format."
+    return Answer(sentence or missing, is_open=not sentence)
 
 
 SECTION = Section(
-    key="mixed",
-    title="Mixed precision: int4 weights",
-    question="recipe",
-    contents=_contents,
-    blocks=_blocks,
+    "Mixed precision: int4 weights",
+    "weights",
+    _contents,
+    _blocks,
     tables=_tables,
+    answer=_answer,
+    lead=("mixed_bandwidth",),
 )

@@ -13,7 +13,7 @@ import pandas as pd
 from roofcal.core.records import Calibration
 from roofcal.ops import BY_NAME
 from roofcal.report.data.roofs import COPY, constants_of
-from roofcal.report.kit.numbers import scaled, times
+from roofcal.report.kit.numbers import count_of, scaled, times
 from roofcal.report.sections.mixed import tables
 
 SHAPE: Final = {"m": 16, "n": 3584, "k": 8192}
@@ -41,6 +41,24 @@ def answer_sentences(frame: pd.DataFrame, calibration: Calibration | None) -> li
         _roof_sentence(rows, calibration),
         _own_sentence(rows, calibration),
     ]
+
+
+def winners_sentence(winners: pd.DataFrame) -> str:
+    """At how many measured shapes each format of the weights is the fastest; "" without any.
+
+    winners: of tables.winners_table.
+    """
+    rows = winners[(winners["kind"] == "measured") & (winners["mode"] == "plain")]
+    if rows.empty:
+        return ""
+    parts = []
+    for name in tables.FORMATS[::-1]:
+        own = rows[rows["format"] == name]
+        if len(own):
+            tokens, best = f"m = {own['m'].min():,} to {own['m'].max():,}", own["ratio"].max()
+            parts.append(f"{name} at {len(own)} ({tokens}, up to {times(best)} the next format)")
+    shapes = count_of(len(rows), "measured shape")
+    return f"Of {shapes} of few tokens, the fastest weights are {', '.join(parts)}."
 
 
 def _fastest(rows: Sequence[Row], recipe: str, *, ours: bool | None = None) -> Row | None:

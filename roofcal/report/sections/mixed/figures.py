@@ -18,6 +18,7 @@ from roofcal.report.kit import styles
 from roofcal.report.kit.numbers import count_of, scaled, shape_text
 from roofcal.report.kit.pictures import Picture
 from roofcal.report.sections.mixed import tables
+from roofcal.report.sections.mixed.chart import mixed_bandwidth_chart
 
 _MOST_PANELS: Final = 4
 _ACROSS: Final = 2
@@ -69,7 +70,10 @@ def draw_bandwidth(
         f"{scaled(float(best['achieved_bytes_per_s']), 'B/s')}."
     )
     alt = "Achieved bandwidth against tokens by recipe and provider."
-    return Picture(key="mixed_bandwidth", figure=figure, op=tables.OP, alt=alt, facts=facts)
+    chart = mixed_bandwidth_chart(rows, weights, calibration, spec)
+    return Picture(
+        key="mixed_bandwidth", figure=figure, op=tables.OP, alt=alt, facts=facts, chart=chart
+    )
 
 
 def _int4_recipe(rows: pd.DataFrame) -> str | None:

@@ -189,20 +189,14 @@ def weights_by_size(rows: pd.DataFrame) -> list[tuple[int, int]]:
 
 def errors_table(frame: pd.DataFrame) -> pd.DataFrame:
     """Error of the kernel and of the format, by recipe and provider."""
-    groups = rows_with_format(frame).groupby(["recipe", "provider"], sort=False)
-    rows = [
-        {
-            "recipe": recipe,
-            "provider": provider,
-            "points": len(rows),
-            "kernel_median": rows["numeric_error"].median(),
-            "kernel_worst": rows["numeric_error"].max(),
-            "quantisation_median": rows["quantisation_error"].median(),
-            "quantisation_worst": rows["quantisation_error"].max(),
-        }
-        for (recipe, provider), rows in groups
-    ]
-    table = pd.DataFrame(rows, columns=[column.key for column in ERRORS])
+    groups = rows_with_format(frame).groupby(["recipe", "provider"], sort=False, as_index=False)
+    table = groups.agg(
+        points=("recipe", "size"),
+        kernel_median=("numeric_error", "median"),
+        kernel_worst=("numeric_error", "max"),
+        quantisation_median=("quantisation_error", "median"),
+        quantisation_worst=("quantisation_error", "max"),
+    )
     order = [list(RECIPES).index(recipe) for recipe in table["recipe"]]
     ordered = table.assign(order=order).sort_values(["order", "provider"], kind="stable")
     return ordered.drop(columns="order").reset_index(drop=True)

@@ -12,7 +12,7 @@ from roofcal.report.kit.blocks import Block, Column, Commands, paragraphs
 from roofcal.report.kit.columns import code, count, counts, fraction, seconds, text, wide
 from roofcal.report.kit.numbers import count_of, shape_text
 from roofcal.report.kit.writer import SectionWriter
-from roofcal.report.section import Section
+from roofcal.report.section import Answer, Section
 
 FILE: Final = "moved.json"
 _KEYS: Final = ("a", "b", "threshold", "shifts", "counts", "points", "kernels", "winners")
@@ -133,11 +133,12 @@ def _point_text(row: Mapping[str, Any]) -> str:
     return " ".join([*words, shape_text(row["shape"].values())])
 
 
-def _answer(comparison: Comparison | None) -> str:
+def _answer(comparison: Comparison | None) -> Answer:
     if comparison is None:
-        return "Nothing to compare with: this is the only or the first environment of the device."
+        reason = "this is the only or the first environment of the device."
+        return Answer(f"Nothing to compare with: {reason}", is_open=True)
     counted = comparison["counts"]
-    return (
+    return Answer(
         f"{counted['SLOWER']:,} of {count_of(sum(counted.values()), 'point')} became slower and "
         f"{counted['FASTER']:,} faster than in the environment before."
     )
@@ -154,10 +155,9 @@ def _blocks(comparison: Comparison | None, writer: SectionWriter) -> Iterator[Bl
 
 
 SECTION = Section(
-    key="moved",
-    title="What moved",
-    question="changed",
-    contents=lambda analysis: read_comparison(analysis.run.derived),
-    blocks=_blocks,
+    "What moved",
+    "changed",
+    lambda analysis: read_comparison(analysis.run.derived),
+    _blocks,
     answer=_answer,
 )

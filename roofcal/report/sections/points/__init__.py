@@ -86,14 +86,7 @@ def _blocks(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:
 
 def _tables(analysis: Analysis) -> Iterator[CsvTable]:
     for op, frame in analysis.frames.items():
-        yield CsvTable(name=f"{analysis.device}_{op}.csv", frame=frame, labels_last=True)
+        yield CsvTable(f"{analysis.device}_{op}.csv", frame, labels_last=True)
 
 
-SECTION = Section(
-    key="points",
-    title="All points",
-    question="how",
-    contents=whole_run,
-    blocks=_blocks,
-    tables=_tables,
-)
+SECTION = Section("All points", "how", whole_run, _blocks, tables=_tables)

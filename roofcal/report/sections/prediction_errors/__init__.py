@@ -1,6 +1,6 @@
 """Predictions of every op against what was measured."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from roofcal.report.data.analysis import Analysis
@@ -8,10 +8,10 @@ from roofcal.report.data.prediction_errors import error_of, judged, with_model_l
 from roofcal.report.data.regime_matrices import error_table
 from roofcal.report.data.tidy import MODEL, with_shape
 from roofcal.report.kit.blocks import Block, absence
-from roofcal.report.kit.columns import code, count, fraction, seconds, text, texts
+from roofcal.report.kit.columns import code, count, fraction, ratio, seconds, text, texts
 from roofcal.report.kit.numbers import count_of, percent
 from roofcal.report.kit.writer import SectionWriter
-from roofcal.report.section import CsvTable, Section, whole_run
+from roofcal.report.section import Answer, CsvTable, Section, whole_run
 from roofcal.report.sections.prediction_errors.figures import (
     draw_error_by_regime,
     draw_measured_against_predicted,
@@ -27,7 +27,10 @@ ERRORS: Final = (
     fraction("p95_abs_error", "95th percentile"),
     fraction("median_error", "bias", signed=True),
     fraction("worst_error", "worst", signed=True),
-    fraction("coverage", "in interval"),
+    fraction("coverage", "in interval, of 95 %"),
+    fraction("coverage_low", "at least"),
+    fraction("coverage_high", "at most"),
+    ratio("interval_score", "interval score", digits=2),
     count("violations", "faster than it says"),
 )
 WORST: Final = (
@@ -40,12 +43,13 @@ WORST: Final = (
 )
 
 
-def _answer(analysis: Analysis) -> str:
+def _answer(analysis: Analysis) -> Answer:
     rows = {op: error_of(analysis.errors, MODEL, op=op) for op in analysis.predicted_ops}
     op, row = next(((op, row) for op, row in rows.items() if row is not None), ("", None))
     if row is None:
-        return "Cannot be told here: the calibrated model predicted no point of this run."
-    return (
+        reason = "the calibrated model predicted no point of this run."
+        return Answer(f"Cannot be told here: {reason}", is_open=True)
+    return Answer(
         f"Times of {op} are off by {percent(row['mape'])} on average over "
         f"{count_of(int(row['count']), 'point')} that were not fitted on; "
         f"{percent(row['coverage'], 0)} of them lie inside their 95 % intervals."
@@ -81,12 +85,16 @@ def _worst_points(analysis: Analysis, op: str, writer: SectionWriter) -> Iterato
         yield writer.table(f"worst-{op}", name, worst, WORST, writer.csv(op))
 
 
+def _tables(analysis: Analysis) -> Iterable[CsvTable]:
+    return [CsvTable(FILE, analysis.errors)]
+
+
 SECTION = Section(
-    key="prediction-errors",
-    title="Measured against predicted",
-    question="trust",
-    contents=whole_run,
-    blocks=_blocks,
-    tables=lambda analysis: [CsvTable(name=FILE, frame=analysis.errors)],
+    "Measured against predicted",
+    "trust",
+    whole_run,
+    _blocks,
+    tables=_tables,
     answer=_answer,
+    lead=("measured_against_predicted",),
 )

@@ -17,6 +17,7 @@ from roofcal.report.data.prediction_errors import regime_rank, residuals
 from roofcal.report.kit import styles
 from roofcal.report.kit.numbers import count_of, percent
 from roofcal.report.kit.pictures import Picture, thinned, thinning_note
+from roofcal.report.sections.prediction_errors.chart import errors_chart
 
 _MOST_DOTS: Final = 1200  # per panel
 _MOST_STRIP_DOTS: Final = 300  # per regime and model
@@ -93,6 +94,7 @@ def draw_measured_against_predicted(
         alt=f"Predicted against measured time of {op}, one panel per model.",
         facts=f"Within 10 % of the measured time: {', '.join(within)}.{_providers_text(errors)}"
         f"{note}",
+        chart=errors_chart(frame, errors, models, names),
     )
 
 

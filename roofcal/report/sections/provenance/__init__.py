@@ -69,10 +69,4 @@ def _blocks(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:
     yield Commands(lines=commands(analysis))
 
 
-SECTION = Section(
-    key="provenance",
-    title="Provenance",
-    question="how",
-    contents=whole_run,
-    blocks=_blocks,
-)
+SECTION = Section("Provenance", "how", whole_run, _blocks)

@@ -1,19 +1,21 @@
 """How well each op was measured: pace, intervals, drift, and what settling does to a time."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import pandas as pd
 
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.kit.blocks import Block
+from roofcal.report.data.quality import covered_fraction
+from roofcal.report.kit.blocks import Block, Prose
 from roofcal.report.kit.columns import count, fraction, number, text
 from roofcal.report.kit.numbers import count_of, percent
 from roofcal.report.kit.writer import SectionWriter
-from roofcal.report.section import CsvTable, Section, whole_run
+from roofcal.report.section import Answer, CsvTable, Section, whole_run
 from roofcal.report.sections.quality.figures import draw_burst, draw_session
 
 FILE: Final = "quality.csv"
+_MOSTLY_EMPTY: Final = 0.3  # of the axis of time is covered: a figure would be mostly empty
 COLUMNS: Final = (
     text("op", "op"),
     count("points", "points"),
@@ -29,7 +31,7 @@ COLUMNS: Final = (
 )
 
 
-def _answer(analysis: Analysis) -> str:
+def _answer(analysis: Analysis) -> Answer:
     quality = analysis.quality
     widths = quality["half_width_fraction"].astype(float) if len(quality) else pd.Series()
     widths = widths.dropna()
@@ -39,23 +41,34 @@ def _answer(analysis: Analysis) -> str:
         else ""
     )
     sessions = count_of(len(analysis.all_sessions), "session")
-    return f"{count_of(analysis.timed, 'point')} timed by {sessions}, every sample kept{spread}."
+    points = count_of(analysis.timed, "point")
+    return Answer(f"{points} timed by {sessions}, every sample kept{spread}.")
 
 
 def _blocks(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:
     name = "How each op was measured"
     yield writer.table("quality-ops", name, analysis.quality, COLUMNS, FILE)
-    yield from writer.figures(draw_session(analysis.frames, analysis.sessions))
+    picture = draw_session(analysis.frames, analysis.sessions)
+    covered = covered_fraction(analysis.frames.values(), analysis.all_sessions)
+    if picture is not None and covered < _MOSTLY_EMPTY:
+        text = f"Sessions cover {percent(covered, 0)} of the time from the first to the last one."
+        yield Prose(text=f"{picture.facts} {text}")
+    else:
+        yield from writer.figures(picture)
     for op in analysis.studies:
         yield from writer.figures(draw_burst(analysis.frames[op]))
 
 
+def _tables(analysis: Analysis) -> Iterable[CsvTable]:
+    return [CsvTable(FILE, analysis.quality)]
+
+
 SECTION = Section(
-    key="quality",
-    title="Quality of the measurement",
-    question="how",
-    contents=whole_run,
-    blocks=_blocks,
-    tables=lambda analysis: [CsvTable(name=FILE, frame=analysis.quality)],
+    "Quality of the measurement",
+    "how",
+    whole_run,
+    _blocks,
+    tables=_tables,
     answer=_answer,
+    lead=("burst_against_settled",),
 )

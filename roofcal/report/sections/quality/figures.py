@@ -9,7 +9,12 @@ from matplotlib.ticker import MaxNLocator
 
 from roofcal.core.records import Session
 from roofcal.report.data.drawing import in_recipe_order, op_colour, recipe_colour, recipe_colours
-from roofcal.report.data.quality import drift_fraction, minutes_since_start, sentinel_drift
+from roofcal.report.data.quality import (
+    by_sentinel,
+    drift_fraction,
+    minutes_since_start,
+    sentinel_drift,
+)
 from roofcal.report.data.tidy import ok_rows
 from roofcal.report.kit import styles
 from roofcal.report.kit.numbers import MICROSECONDS, count_of, percent, scaled
@@ -68,18 +73,19 @@ def draw_session(
 def _sentinel(axes: Any, drift: Mapping[str, pd.DataFrame]) -> None:
     axes.axhline(0, color=styles.MUTED, linewidth=0.8)
     for op, rows in drift.items():
-        sns.lineplot(
-            data=rows.assign(percent=100 * (rows["ratio"] - 1)),
-            x="minute",
-            y="percent",
-            ax=axes,
-            color=op_colour(op),
-            marker="o",
-            markersize=4,
-            markeredgewidth=0,
-            errorbar=None,
-            linewidth=1,
-        )
+        for _, repetitions in by_sentinel(rows):
+            sns.lineplot(
+                data=repetitions.assign(percent=100 * (repetitions["ratio"] - 1)),
+                x="minute",
+                y="percent",
+                ax=axes,
+                color=op_colour(op),
+                marker="o",
+                markersize=4,
+                markeredgewidth=0,
+                errorbar=None,
+                linewidth=1,
+            )
     axes.set(xlabel="", ylabel="sentinel, %")
     styles.show_ticks(axes.yaxis, lambda value: f"{value:+.1f}".replace("-", "\N{MINUS SIGN}"), 4)
 
@@ -96,11 +102,19 @@ def _reading(
 
 
 def _drift_facts(drift: Mapping[str, pd.DataFrame]) -> list[str]:
-    return [
-        f"The sentinel of {op} was measured {count_of(len(rows), 'time')} and spread over "
-        f"{percent(drift_fraction(rows) or 0.0)}."
-        for op, rows in drift.items()
-    ]
+    facts = []
+    for op, rows in drift.items():
+        counts = by_sentinel(rows).size()
+        who = (
+            f"The sentinel of {op} was"
+            if len(counts) == 1
+            else f"{len(counts)} sentinels of {op} were"
+        )
+        facts.append(
+            f"{who} measured {count_of(int(counts.max()), 'time')} and spread over "
+            f"{percent(drift_fraction(rows) or 0.0)}."
+        )
+    return facts
 
 
 def _reading_facts(timed: Mapping[str, pd.DataFrame]) -> list[str]:

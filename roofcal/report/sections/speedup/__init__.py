@@ -5,13 +5,12 @@ from typing import Final
 
 from roofcal.ops import BY_NAME
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.comparisons import best_gain
+from roofcal.report.data.comparisons import best_by_regime, best_text
 from roofcal.report.data.op_pages import headline_op
 from roofcal.report.kit.blocks import Block, absence
 from roofcal.report.kit.columns import SIZES, count, ratio, seconds, text, texts
-from roofcal.report.kit.numbers import times
 from roofcal.report.kit.writer import SectionWriter
-from roofcal.report.section import CsvTable, Section, whole_run
+from roofcal.report.section import Answer, CsvTable, Section, whole_run
 from roofcal.report.sections.speedup.figures import draw_speedups
 
 FILE: Final = "speedups.csv"
@@ -28,42 +27,40 @@ COLUMNS: Final = (
 )
 
 
-def _answer(analysis: Analysis) -> str:
+def _answer(analysis: Analysis) -> Answer:
     op = headline_op()
-    gain = best_gain(analysis.speedups.get(op), op)
-    if gain is None:
-        return f"Cannot be told here: no narrow recipe of {op} was measured beside its baseline."
-    speed, recipe = gain
-    verb = "gains most over" if speed > 1 else "comes closest to"
-    return (
-        f"For large products {recipe} {verb} {BY_NAME[op].baseline_recipe}: {times(speed)} its "
-        "speed (median, casts not counted); by shape, and with the casts, the parts below say "
-        "where it gains."
+    best = best_by_regime(analysis.speedups.get(op), op)
+    if best.empty:
+        reason = f"no narrow recipe of {op} was measured beside its baseline."
+        return Answer(f"Cannot be told here: {reason}", is_open=True)
+    return Answer(
+        f"It depends on the shape. Fastest, in speeds of {BY_NAME[op].baseline_recipe}: "
+        f"{best_text(best)} (medians, casts not counted)."
     )
 
 
 def _blocks(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:
     for op, table in analysis.speedups.items():
         baseline = str(BY_NAME[op].baseline_recipe)
-        yield from writer.figures(*draw_speedups(table, baseline))
+        yield from writer.figures(*draw_speedups(table, baseline, analysis.frames[op]))
         if len(table):
             name = f"Speed-up of {op} against {baseline}"
             yield writer.table(f"speedups-{op}", name, table, COLUMNS, FILE)
-        else:
+        elif BY_NAME[op].role == "study":
             yield absence(f"No shape of {op} has a time in both {baseline} and another recipe.")
 
 
 def _tables(analysis: Analysis) -> Iterator[CsvTable]:
     for table in analysis.speedups.values():
-        yield CsvTable(name=FILE, frame=table)
+        yield CsvTable(FILE, table)
 
 
 SECTION = Section(
-    key="speedup",
-    title="Speed-up against the baseline",
-    question="recipe",
-    contents=whole_run,
-    blocks=_blocks,
+    "Speed-up against the baseline",
+    "recipe",
+    whole_run,
+    _blocks,
     tables=_tables,
     answer=_answer,
+    lead=("speedup_by_tokens", "speedup_cubes", "speedup_by_layer", "speedup_by_shape"),
 )

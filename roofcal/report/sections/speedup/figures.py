@@ -1,6 +1,7 @@
 """Speed-up against the baseline recipe as heat maps: by shape, the number in every cell."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import pandas as pd
@@ -11,6 +12,7 @@ from roofcal.report.data.tidy import row_of_largest
 from roofcal.report.kit.numbers import TIMES, axis_text, count_of, shape_text, times
 from roofcal.report.kit.pictures import Picture
 from roofcal.report.kit.styles import label_edges, look, new_figure, ratio_heat_map
+from roofcal.report.sections.speedup.chart import cube_chart, speedup_chart
 
 _SIZES: Final = ["m", "n", "k"]
 _MOST_ROWS: Final = 72
@@ -20,11 +22,15 @@ _WIDE: Final = 7  # more columns than this and a panel takes half the width
 _GRID_FROM: Final = 3  # so many sizes of m, or weights of one m, make a grid
 
 
-def draw_speedups(table: pd.DataFrame, baseline: str) -> list[Picture]:
+def draw_speedups(
+    table: pd.DataFrame, baseline: str, frame: pd.DataFrame | None = None
+) -> list[Picture]:
     """Heat maps of `comparisons.speedups` of products, up to four.
 
     Cubes; weights measured at many m; layers, measured at few m; and shape by shape what fits no
     grid. None of ops on several devices: a cell has no room for a ratio per world size.
+
+    frame: tidy frame of the op, whose points the charts lead to; no charts without it.
     """
     if table.empty or "world_size" in table or not set(_SIZES) <= set(table.columns):
         return []
@@ -35,15 +41,15 @@ def draw_speedups(table: pd.DataFrame, baseline: str) -> list[Picture]:
     weights = few_m.assign(weight=_weight_texts(few_m)).groupby("m")["weight"]
     in_layers = weights.transform("nunique") >= _GRID_FROM
     pictures = [
-        _cubes(table[is_cube], baseline),
-        _grid(rest[has_many_m], baseline, "speedup_by_tokens"),
-        _grid(few_m[in_layers], baseline, "speedup_by_layer"),
+        _cubes(table[is_cube], baseline, frame),
+        _grid(rest[has_many_m], baseline, "speedup_by_tokens", frame),
+        _grid(few_m[in_layers], baseline, "speedup_by_layer", frame),
         _shapes(few_m[~in_layers], baseline),
     ]
     return [picture for picture in pictures if picture is not None]
 
 
-def _cubes(table: pd.DataFrame, baseline: str) -> Picture | None:
+def _cubes(table: pd.DataFrame, baseline: str, frame: pd.DataFrame | None) -> Picture | None:
     if table.empty:
         return None
     recipes = _recipes(table)
@@ -53,10 +59,13 @@ def _cubes(table: pd.DataFrame, baseline: str) -> Picture | None:
         axes = figure.subplots()
         _heat_map(axes, pivot, _size_texts(pivot.columns), recipes)
         axes.set(xlabel="m = n = k", ylabel="")
-    return _picture("speedup_cubes", figure, table, baseline)
+    chart = None if frame is None else cube_chart(table, frame, recipes)
+    return replace(_picture("speedup_cubes", figure, table, baseline), chart=chart)
 
 
-def _grid(table: pd.DataFrame, baseline: str, key: str) -> Picture | None:
+def _grid(
+    table: pd.DataFrame, baseline: str, key: str, frame: pd.DataFrame | None
+) -> Picture | None:
     """One panel per recipe, weights (n x k) down, m across."""
     if table.empty:
         return None
@@ -84,7 +93,12 @@ def _grid(table: pd.DataFrame, baseline: str, key: str) -> Picture | None:
             f" {len(kept)} of {weight_count} weights and {len(tokens)} of {token_count} sizes m "
             "are drawn."
         )
-    return _picture(key, figure, table, baseline, note)
+    chart = None
+    if frame is not None:
+        named = table.assign(weight=_weight_texts(table))
+        named = named[named["m"].isin(tokens)]
+        chart = speedup_chart(named, frame, recipes, kept, "weight")
+    return replace(_picture(key, figure, table, baseline, note), chart=chart)
 
 
 def _shapes(table: pd.DataFrame, baseline: str) -> Picture | None:

@@ -1,6 +1,6 @@
 """How well calibrations of other environments predict the points of a run, beside its own."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import pandas as pd
@@ -12,24 +12,25 @@ from roofcal.report.data.tidy import MODEL, models_in
 from roofcal.report.kit.blocks import Block, Prose
 from roofcal.report.kit.columns import code, count, fraction, text
 from roofcal.report.kit.writer import SectionWriter
-from roofcal.report.section import Section, filled_table
+from roofcal.report.section import CsvTable, Section, filled_table
 
 FILE: Final = "transfer.csv"
-_STATISTICS: Final = ("mape", "median_error", "coverage")
+# Statistic -> its label
+_STATISTICS: Final = {"mape": "MAPE", "median_error": "bias", "coverage": "in interval"}
+_CALIBRATIONS: Final = ("own", "other")
 KEYS: Final = (
     *("op", "other_environment", "count"),
-    *(f"{name}_{calibration}" for name in _STATISTICS for calibration in ("own", "other")),
+    *(f"{name}_{calibration}" for name in _STATISTICS for calibration in _CALIBRATIONS),
 )
 COLUMNS: Final = (
     text("op", "op"),
     text("origin", "calibrated in", about="what the environment has that this one has not"),
     count("count", "points"),
-    fraction("mape_own", "MAPE, own"),
-    fraction("mape_other", "MAPE, other"),
-    fraction("median_error_own", "bias, own", signed=True),
-    fraction("median_error_other", "bias, other", signed=True),
-    fraction("coverage_own", "in interval, own"),
-    fraction("coverage_other", "in interval, other"),
+    *(
+        fraction(f"{name}_{calibration}", f"{label}, {calibration}", signed=name == "median_error")
+        for name, label in _STATISTICS.items()
+        for calibration in _CALIBRATIONS
+    ),
     code("other_environment", "environment"),
 )
 
@@ -92,11 +93,8 @@ def _blocks(table: pd.DataFrame, writer: SectionWriter) -> Iterator[Block]:
     yield writer.table("transfers", name, table, COLUMNS, FILE)
 
 
-SECTION = Section(
-    key="transfer",
-    title="Calibrations of other environments",
-    question="trust",
-    contents=_contents,
-    blocks=_blocks,
-    tables=lambda table: filled_table(FILE, table[list(KEYS)]),
-)
+def _tables(table: pd.DataFrame) -> Iterable[CsvTable]:
+    return filled_table(FILE, table[list(KEYS)])
+
+
+SECTION = Section("Calibrations of other environments", "trust", _contents, _blocks, tables=_tables)

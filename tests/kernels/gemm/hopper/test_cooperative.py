@@ -11,6 +11,7 @@ from tests.kernels.gemm.gemm_reference import (
     E4M3,
     E5M2,
     ON_HOPPER,
+    RAGGED,
     assert_close,
     dequantised,
     normal_fp8,
@@ -20,7 +21,6 @@ from tests.kernels.gemm.gemm_reference import (
 )
 
 STAGES = cooperative.SLOW.stages
-RAGGED = [(65, 1, 16), (130, 300, 272), (1000, 1000, 1008), (300, 333, 560)]
 # more tiles than programs; K shorter than the ring of stages, as long, and longer
 STEPS = [(512, 128 * 140, 128 * steps) for steps in (1, STAGES - 1, STAGES, STAGES + 1, 40)]
 

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from roofcal.ask.llm.deployment import Deployment, Workload
+from roofcal.ask.llm.operator_times import AttentionWork
 from roofcal.core.language_models import LanguageModel, load_model
 from roofcal.core.records import Calibration, Ceiling
 from roofcal.ops.time_models import Sources
@@ -35,4 +36,19 @@ def deployment(
     sizes = {"batch": 1, "prompt": 2048, "output": 256} | load
     return Deployment(
         model=model(name), recipe=recipe, tensor=tp, pipeline=pp, workload=Workload(**sizes)
+    )
+
+
+def attention_work(flops: float, read_bytes: float) -> AttentionWork:
+    """One head of one token that attends to itself, whatever its operations and bytes."""
+    return AttentionWork(
+        flops=flops,
+        read_bytes=read_bytes,
+        heads=1,
+        kv_heads=1,
+        head_dim=128,
+        requests=1.0,
+        query_tokens=1.0,
+        kv_tokens=1.0,
+        shared_kv=False,
     )

@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 
 from roofcal.ask.llm.architecture import LocalMatrix, longest_stage
-from roofcal.ask.llm.operator_times import OperatorTimes
+from roofcal.ask.llm.calibrated_operators import CalibratedOperators
 from roofcal.ask.llm.operators import Operator, Pass, Shard
 from roofcal.models.link import link_of
 from tests.roofcal.ask.llm.deployments import LINKED, calibrated, model
 
-TIMES = OperatorTimes(calibration=calibrated(), spec=LINKED)
+TIMES = CalibratedOperators(calibration=calibrated(), spec=LINKED)
 DECODE = Pass(phase="decode", tokens=4, requests=4, context=1000)
 PREFILL = Pass(phase="prefill", tokens=2048, requests=1, context=1024)
 

@@ -46,12 +46,16 @@ def test_a_pipeline_has_a_bubble_and_an_operator_of_prefill_alone() -> None:
 
 def test_assumptions_are_listed() -> None:
     alone = assumptions(estimate(deployment(), SOURCES))
-    assert alone[0].startswith("attention: assumed 0.55 (0.35 to 0.75)")
+    assert alone[0].startswith("products by cublaslt;")
+    assert alone[1].startswith("attention: assumed 0.55 (0.35 to 0.75)")
     assert not any(line.startswith(("link", "int4")) for line in alone)
     wide = assumptions(estimate(deployment("llama3-70b", tp=16), SOURCES))
     assert wide[1].endswith("as fast between hosts as within one, where 16 GPUs take several hosts")
     small = assumptions(estimate(deployment("llama3-8b", "int4"), SOURCES))
-    assert any("4.25 bit" in line and "no int4 kernel was measured" in line for line in small)
+    assert any(
+        "4.25 bit" in line and "measured int4 kernels (op mixed_gemm) are not used" in line
+        for line in small
+    )
 
 
 def test_numbers_keep_three_digits() -> None:

@@ -32,6 +32,8 @@ class Nvml:
             "nvmlDeviceGetComputeRunningProcesses": [1, 2],
             "nvmlDeviceGetPowerUsage": 512_345,
             "nvmlDeviceGetTemperature": 61,
+            "nvmlDeviceGetTotalEnergyConsumption": 1_234_567,
+            "nvmlDeviceGetPciInfo": SimpleNamespace(busId=b"00000000:1B:00.0"),
         }
 
     def ask(self, name: str, *arguments: Any) -> Any:
@@ -156,6 +158,19 @@ def test_a_reading_is_in_si_units_with_the_reasons_by_name(nvml: Nvml) -> None:
     nvml.reasons |= pynvml.nvmlClocksEventReasonGpuIdle
     expected = (1.41e9, 3.201e9, 512.345, 61.0, ("power_cap", "hw_thermal"))
     assert Sensor("GPU-a").read() == expected
+
+
+def test_the_energy_counter_is_in_joules_and_may_be_missing(nvml: Nvml) -> None:
+    assert Sensor("GPU-a").energy_j() == 1234.567
+    nvml.missing = {"nvmlDeviceGetTotalEnergyConsumption"}
+    assert Sensor("GPU-a").energy_j() is None
+    assert Sensor(None).energy_j() is None
+
+
+def test_a_card_says_where_it_is_plugged_in(nvml: Nvml) -> None:
+    assert visible_gpus()[0].pci_address == "0000:1b:00.0"
+    nvml.missing = {"nvmlDeviceGetPciInfo"}
+    assert visible_gpus()[0].pci_address is None
 
 
 def test_a_cpu_has_no_readings(nvml: Nvml) -> None:

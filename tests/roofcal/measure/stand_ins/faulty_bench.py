@@ -6,6 +6,7 @@ import resource
 import signal
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import torch
 
@@ -18,9 +19,13 @@ CALLS = {"count": 0}
 def make_inputs(
     recipe: str, shape: Mapping[str, int], generator: torch.Generator, distribution: str
 ) -> dict[str, torch.Tensor]:
-    if recipe == "has no memory for its inputs":
+    if recipe == "has_no_memory_for_its_inputs":
         return {"x": torch.empty(1 << 60)}
-    return {"x": torch.randn(shape["m"], generator=generator, device=generator.device)}
+    x = torch.randn(shape["m"], generator=generator, device=generator.device)
+    if "ADDRESSES" in os.environ:
+        with Path(os.environ["ADDRESSES"]).open("a") as stream:
+            stream.write(f"{x.data_ptr()}\n")
+    return {"x": x}
 
 
 def build(provider: str, recipe: str, shape: Mapping[str, int]) -> Call:
@@ -43,7 +48,7 @@ def later(recipe: str, inputs: Inputs) -> torch.Tensor:
 
 def relative_error(recipe: str, inputs: Inputs, output: torch.Tensor) -> float:
     float(output.sum())  # waits for the device
-    return {"is wrong": 0.5, "gives NaN": float("nan")}.get(recipe, 0.0)
+    return {"is_wrong": 0.5, "gives_NaN": float("nan")}.get(recipe, 0.0)
 
 
 def tolerance(recipe: str) -> float:
@@ -86,20 +91,20 @@ def never_end(_: torch.Tensor) -> None:
 
 AT_BUILD: dict[str, Callable[[], object]] = {
     "refuses": refuse,
-    "is not implemented": raise_not_implemented,
+    "is_not_implemented": raise_not_implemented,
     "raises": raise_runtime_error,
     "exits": lambda: os._exit(11),
-    "is killed": lambda: os.kill(os.getpid(), signal.SIGKILL),
+    "is_killed": lambda: os.kill(os.getpid(), signal.SIGKILL),
     "segfaults": segfault,
     "hangs": lambda: time.sleep(1000),
-    "kills the session and hangs": kill_the_session_and_hang,
+    "kills_the_session_and_hangs": kill_the_session_and_hang,
 }
 WHILE_TIMED: dict[str, Callable[[], object]] = {
-    "raises while timed": raise_runtime_error,
-    "has no memory while timed": allocate,
-    "segfaults while timed": segfault,
+    "raises_while_timed": raise_runtime_error,
+    "has_no_memory_while_timed": allocate,
+    "segfaults_while_timed": segfault,
 }
 ON_THE_CARD: dict[str, Callable[[torch.Tensor], object]] = {
-    "reads out of bounds": read_out_of_bounds,
-    "never ends": never_end,
+    "reads_out_of_bounds": read_out_of_bounds,
+    "never_ends": never_end,
 }

@@ -1,4 +1,4 @@
-"""An op of several devices one of whose ranks breaks, as its recipe says: "<rank> <what it does>".
+"""An op of several devices one of whose ranks breaks, as its recipe says: "<rank>_<what it does>".
 
 Everything else about it is real: the call gathers a number from every rank.
 """
@@ -23,7 +23,7 @@ def make_inputs(
     recipe: str, shape: Mapping[str, int], generator: torch.Generator, distribution: str
 ) -> dict[str, torch.Tensor]:
     x = torch.randn(shape["m"], generator=generator, device=generator.device)
-    mine = mishap(recipe) == "has no memory"
+    mine = mishap(recipe) == "has_no_memory"
     return {"x": torch.empty(1 << 60) if mine else x}
 
 
@@ -36,18 +36,18 @@ def build(provider: str, recipe: str, shape: Mapping[str, int]) -> Call:
 
 def mishap(recipe: str) -> str:
     """What this rank does wrong, "" for nothing."""
-    who, _, what = recipe.partition(" ")
+    who, _, what = recipe.partition("_")
     return what if who in ("all", str(distributed.get_rank())) else ""
 
 
 def gathered(recipe: str, inputs: Inputs, earlier: int) -> torch.Tensor:
     """The data of all ranks; what breaks while timed does so after some calls."""
     what = mishap(recipe)
-    if what == "raises before the others meet":
+    if what == "raises_before_the_others_meet":
         raise RuntimeError("it broke")
     if earlier >= _TIMED and what in WHILE_TIMED:
         WHILE_TIMED[what]()
-    if what == "is slow":
+    if what == "is_slow":
         time.sleep(0.002)
     parts = [torch.empty_like(inputs["x"]) for _ in range(distributed.get_world_size())]
     distributed.all_gather(parts, inputs["x"])
@@ -57,7 +57,7 @@ def gathered(recipe: str, inputs: Inputs, earlier: int) -> torch.Tensor:
 def relative_error(recipe: str, inputs: Inputs, output: Any) -> float:
     """Rank 1's is larger by far where it is asked to; equal data would be as bad."""
     equal = bool((output == output[0]).all())
-    return 1.0 if equal else {"is wrong": 0.5}.get(mishap(recipe), 0.001)
+    return 1.0 if equal else {"is_wrong": 0.5}.get(mishap(recipe), 0.001)
 
 
 def tolerance(recipe: str) -> float:
@@ -70,7 +70,7 @@ def fail() -> None:
 
 WHILE_TIMED: dict[str, Callable[[], object]] = {
     "exits": lambda: os._exit(11),
-    "is killed": lambda: os.kill(os.getpid(), signal.SIGKILL),
+    "is_killed": lambda: os.kill(os.getpid(), signal.SIGKILL),
     "hangs": lambda: time.sleep(1000),
     "raises": fail,
 }

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
@@ -42,12 +43,16 @@ def group(lines: list[str]) -> None:
         note(f"{point.recipe} {point.sweeps[0]}")
         DEEDS[point.sweeps[0]](point)
     for point in points:
-        if point.sweeps[0] != "forgotten":
+        if point.sweeps[0] == "is_slower_each_time":
+            report(point, latency_samples_s=(1.0 + times_noted(point),) * 20)
+        elif point.sweeps[0] == "is_slower_on_a_node":
+            report(point, latency_samples_s=(time_on_node(point),) * 20)
+        elif point.sweeps[0] != "forgotten":
             report(point)
     say(done=True)
     deeds = {point.sweeps[0] for point in points}
     last_rank = SETUP.get("rank") == SETUP.get("world_size", 1) - 1
-    if "ends after the group" in deeds or ("last rank ends after the group" in deeds and last_rank):
+    if "ends_after_the_group" in deeds or ("last_rank_ends_after_the_group" in deeds and last_rank):
         os._exit(9)
 
 
@@ -111,10 +116,26 @@ def stays_behind(_: PlanPoint | None) -> None:
     time.sleep(1000)
 
 
+def times_noted(point: PlanPoint) -> int:
+    """How often a worker was asked for a point, this time among them."""
+    return Path(os.environ["TRACE"]).read_text().count(f"{point.recipe} ")
+
+
+def time_on_node(point: PlanPoint) -> float:
+    """A millisecond, up to 0.5 % more on some nodes, and by SLOW_BY more on SLOW_NODE."""
+    node = os.environ["SLURMD_NODENAME"]
+    noise = zlib.crc32(f"{node} {point.point_id}".encode()) / 2**32
+    slow = float(os.environ["SLOW_BY"]) if node == os.environ["SLOW_NODE"] else 0.0
+    return 1e-3 * (1 + 0.005 * noise) * (1 + slow)
+
+
+def only_the_second_time(deed: "Deed") -> "Deed":
+    return lambda point: deed(point) if times_noted(point) == 2 else None
+
+
 def waits_for_the_other_rank(point: PlanPoint) -> None:
     """For ever the first time, when the other rank is gone."""
-    trace = Path(os.environ["TRACE"]).read_text()
-    if trace.count(f"{point.recipe} ") == 1:
+    if times_noted(point) == 1:
         time.sleep(1000)
 
 
@@ -131,23 +152,29 @@ def tries_the_lock(_: PlanPoint | None) -> None:
 Deed = Callable[[Any], object]
 DEEDS: dict[str, Deed] = {
     "works": lambda _: None,
+    "takes a moment": lambda _: time.sleep(0.02),
+    "takes a second": lambda _: time.sleep(1),
     "forgotten": lambda _: None,
-    "ends after the group": lambda _: None,
-    "last rank ends after the group": lambda _: None,
+    "ends_after_the_group": lambda _: None,
+    "last_rank_ends_after_the_group": lambda _: None,
+    "is_slower_each_time": lambda _: None,
+    "is_slower_on_a_node": lambda _: None,
+    "exits_the_second_time": only_the_second_time(lambda _: os._exit(7)),
+    "kills_the_session_the_second_time": only_the_second_time(kills_the_session),
     "exits": lambda _: os._exit(7),
-    "is killed": lambda _: os.kill(os.getpid(), signal.SIGKILL),
+    "is_killed": lambda _: os.kill(os.getpid(), signal.SIGKILL),
     "segfaults": lambda _: os.kill(os.getpid(), signal.SIGSEGV),
     "hangs": lambda _: time.sleep(1000),
     "raises": lambda _: fatal("failed"),
-    "runs out of memory": lambda _: fatal("out_of_memory"),
-    "writes half an event and dies": half_an_event_and_death,
-    "writes half an event and hangs": half_an_event_and_silence,
-    "loses the device": loses_the_device,
-    "leaves a child": leaves_a_child,
-    "stays behind": stays_behind,
-    "tries the lock": tries_the_lock,
-    "waits for the other rank": waits_for_the_other_rank,
-    "kills the session": kills_the_session,
+    "runs_out_of_memory": lambda _: fatal("out_of_memory"),
+    "writes_half_an_event_and_dies": half_an_event_and_death,
+    "writes_half_an_event_and_hangs": half_an_event_and_silence,
+    "loses_the_device": loses_the_device,
+    "leaves_a_child": leaves_a_child,
+    "stays_behind": stays_behind,
+    "tries_the_lock": tries_the_lock,
+    "waits_for_the_other_rank": waits_for_the_other_rank,
+    "kills_the_session": kills_the_session,
 }
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ DEVICES = [(name, device) for name, data in GOLDEN.items() for device in data["d
 NEW_DEVICES = [(name, device) for name, device in DEVICES if name == "torchao-0.18.0"]
 
 Formula = Callable[[Any, Any], list[Any]]  # (sizes, maximum) -> seconds of each part
+FormulaOf = Callable[[str, Constants], Formula]  # (key of a golden number, device)
 
 
 def with_numbers(formula: Formula, shapes: list[list[int]]) -> list[list[float]]:
@@ -51,9 +52,7 @@ WAYS = [with_numbers, with_vectors, with_symbols]
 Way = Callable[[Formula, list[list[int]]], list[list[float]]]
 
 
-def worst_error(
-    way: Way, name: str, device: str, part: str, formula_of: Callable[[str, Constants], Formula]
-) -> float:
+def worst_error(way: Way, name: str, device: str, part: str, formula_of: FormulaOf) -> float:
     """Largest relative error of a part of one device over all its recipes and shapes."""
     data = GOLDEN[name]
     worst = 0.0

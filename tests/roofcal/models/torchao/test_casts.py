@@ -24,6 +24,7 @@ from tests.roofcal.models.torchao.golden import (
     NEW_DEVICES,
     WAYS,
     Formula,
+    FormulaOf,
     Way,
     worst_error,
 )
@@ -45,12 +46,6 @@ def training_cast(key: str, constants: Constants) -> Formula:
     return formula
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize(("name", "device"), DEVICES)
-def test_a_training_cast_takes_what_torchao_says(way: Way, name: str, device: str) -> None:
-    assert worst_error(way, name, device, "casts", training_cast) < 1e-12
-
-
 def inference_cast(key: str, constants: Constants) -> Formula:
     def formula(sizes: Any, maximum: Any) -> list[Any]:
         moved = activation_bytes(key, sizes[0], sizes[1])
@@ -59,10 +54,18 @@ def inference_cast(key: str, constants: Constants) -> Formula:
     return formula
 
 
+CASES = [
+    *[("casts", training_cast, *listed) for listed in DEVICES],
+    *[("inference_casts", inference_cast, *listed) for listed in NEW_DEVICES],
+]
+
+
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize(("name", "device"), NEW_DEVICES)
-def test_an_inference_cast_takes_what_torchao_says(way: Way, name: str, device: str) -> None:
-    assert worst_error(way, name, device, "inference_casts", inference_cast) < 1e-12
+@pytest.mark.parametrize(("part", "formula_of", "name", "device"), CASES)
+def test_a_cast_takes_what_torchao_says(
+    way: Way, part: str, formula_of: FormulaOf, name: str, device: str
+) -> None:
+    assert worst_error(way, name, device, part, formula_of) < 1e-12
 
 
 def test_the_golden_numbers_cover_every_recipe_role_and_fusion() -> None:

@@ -51,20 +51,20 @@ def test_a_device_that_torchao_does_not_list_has_its_vendors_fractions(
     assert (constants.dram_bytes_per_s, constants.device) == (4.8e12, "made-up")
 
 
-@pytest.mark.parametrize(
-    ("device", "name", "chosen"),
-    [
-        ("nvidia-b200", None, "torchao-2025"),
-        ("nvidia-b300", None, "torchao-0.18.0"),
-        ("made-up", None, "datasheet"),
-        ("nvidia-b200", "torchao-0.18.0", "torchao-0.18.0"),
-        ("nvidia-b200", "datasheet", "datasheet"),
-    ],
-)
+CHOSEN_SETS = {  # (device, set that is asked for) -> set
+    ("nvidia-b200", None): "torchao-2025",
+    ("nvidia-b300", None): "torchao-0.18.0",
+    ("made-up", None): "datasheet",
+    ("nvidia-b200", "torchao-0.18.0"): "torchao-0.18.0",
+    ("nvidia-b200", "datasheet"): "datasheet",
+}
+
+
+@pytest.mark.parametrize(("device_and_set", "chosen"), CHOSEN_SETS.items())
 def test_the_first_set_that_lists_a_device_is_taken_unless_another_is_asked_for(
-    device: str, name: str | None, chosen: str
+    device_and_set: tuple[str, str | None], chosen: str
 ) -> None:
-    assert choose_constants(device, name, SPEC).name == chosen
+    assert choose_constants(*device_and_set, SPEC).name == chosen
 
 
 @pytest.mark.parametrize(

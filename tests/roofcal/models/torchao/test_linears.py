@@ -19,15 +19,7 @@ from roofcal.models.torchao.linears import (
     product_s,
     training_products_s,
 )
-from tests.roofcal.models.torchao.golden import (
-    DEVICES,
-    GOLDEN,
-    NEW_DEVICES,
-    WAYS,
-    Formula,
-    Way,
-    worst_error,
-)
+from tests.roofcal.models.torchao import golden
 
 H100 = SETS["torchao-2025"]["nvidia-h100-sxm"]
 B200 = SETS["torchao-2025"]["nvidia-b200"]
@@ -37,23 +29,11 @@ SMALL = (128.0, 256.0, 256.0)
 INFERENCE = (4096.0, 4096.0, 8192.0)
 
 
-def product(key: str, constants: Constants) -> Formula:
+def product(key: str, constants: Constants) -> golden.Formula:
     def formula(sizes: Any, maximum: Any) -> list[Any]:
         return [product_s(constants, key, sizes, maximum)]
 
     return formula
-
-
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize(("name", "device"), DEVICES)
-def test_a_product_takes_what_torchao_says(way: Way, name: str, device: str) -> None:
-    assert worst_error(way, name, device, "products", product) < 1e-12
-
-
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize(("name", "device"), NEW_DEVICES)
-def test_an_inference_product_takes_what_torchao_says(way: Way, name: str, device: str) -> None:
-    assert worst_error(way, name, device, "inference_products", product) < 1e-12
 
 
 def test_scales_are_rounded_down_once_for_both_operands() -> None:
@@ -89,7 +69,7 @@ def test_scales_are_counted_for_formats_of_blocks_alone() -> None:
     assert counted == {recipe for recipe in FORMATS if recipe.startswith(("mx", "nv"))}
 
 
-def products_and_casts(key: str, constants: Constants) -> Formula:
+def products_and_casts(key: str, constants: Constants) -> golden.Formula:
     recipe, fused = key.split()
 
     def formula(sizes: Any, maximum: Any) -> list[Any]:
@@ -101,14 +81,23 @@ def products_and_casts(key: str, constants: Constants) -> Formula:
     return formula
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize(("name", "device"), DEVICES)
-def test_the_sums_are_torchaos(way: Way, name: str, device: str) -> None:
-    assert worst_error(way, name, device, "linears", products_and_casts) < 1e-12
+CASES = [
+    *[("products", product, *listed) for listed in golden.DEVICES],
+    *[("inference_products", product, *listed) for listed in golden.NEW_DEVICES],
+    *[("linears", products_and_casts, *listed) for listed in golden.DEVICES],
+]
+
+
+@pytest.mark.parametrize("way", golden.WAYS)
+@pytest.mark.parametrize(("part", "formula_of", "name", "device"), CASES)
+def test_products_and_sums_are_torchaos(
+    way: golden.Way, part: str, formula_of: golden.FormulaOf, name: str, device: str
+) -> None:
+    assert golden.worst_error(way, name, device, part, formula_of) < 1e-12
 
 
 def test_the_golden_numbers_cover_every_training_recipe() -> None:
-    devices = [device for data in GOLDEN.values() for device in data["devices"].values()]
+    devices = [device for data in golden.GOLDEN.values() for device in data["devices"].values()]
     recipes = {key.split()[0] for device in devices for key in device["linears"]}
     assert recipes == set(TRAINING_RECIPES)
 

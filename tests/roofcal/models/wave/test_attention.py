@@ -70,6 +70,8 @@ def test_decoding_reads_the_cache() -> None:
     assert moved_bytes(step) == 64 * (2 * 8 * 8192 + 2 * 64) * 128 * 2
     assert time.bound_by == "dram"
     assert time.total_s == pytest.approx(1e-6 + moved_bytes(step) / 2e12)
+    latent = replace(step, shared_kv=True)
+    assert moved_bytes(latent) == 64 * (8 * 8192 + 2 * 64) * 128 * 2
 
 
 def test_few_heads_split_the_cache_among_units() -> None:

@@ -7,19 +7,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from roofcal.core.devices import load_device
 from roofcal.core.recipes import GEMM_RECIPES
 from roofcal.models.errors import PredictError
 from roofcal.models.wave.gemm import (
+    narrow_product_times,
+    part_of_k,
     product,
     product_times,
     skinny_seconds,
-    split_k,
     tile_clocks,
 )
+from tests.paths import ROOT
 from tests.roofcal.models.runs import WAVE
 
 SIDES = st.integers(1, 1 << 15)
 ONE_TILE = replace(WAVE, tiles=((128, 128),))
+H200 = ROOT / "config/devices/nvidia-h200.yaml"
 
 
 def test_a_tile_by_hand() -> None:
@@ -100,14 +104,34 @@ def test_mistakes_are_named() -> None:
         product(WAVE, "bf61", 4, 4, 4)
 
 
-def test_fewer_strips_than_units_split_k() -> None:
-    assert split_k(WAVE, np.array([1.0, 100.0, 101.0, 200.0, 201.0])).tolist() == [4, 4, 2, 2, 1]
-
-
 def test_a_strip_by_hand() -> None:
-    one = [np.array([float(size)]) for size in (1, 160, 4096)]  # ten strips, 40 workgroups
+    one = [np.array([float(size)]) for size in (1, 160, 65536)]  # ten strips in 64 parts of K
     seconds = skinny_seconds(WAVE, 2.0, *one)
-    assert seconds == pytest.approx((16 + 1) * 4096 / 4 * 2 / 256 / 0.5e9)
+    waves, sums = 7, 2 * 64 * 160 * 4 / 2e12
+    assert seconds == pytest.approx(waves * (16 + 1) * 65536 / 64 * 2 / 256 / 0.5e9 + sums)
+
+
+def test_a_product_of_few_tiles_splits_k_until_its_units_are_busy() -> None:
+    """One tile of 64 x 64 over all of K would take 64 times as long as a part."""
+    whole = 2 * 64 * 64 * 65536 / 4000 / 0.5e9
+    split = product(replace(ONE_TILE, tiles=((64, 64),)), "bf16", 64, 64, 65536)
+    sums = 2 * 64 * 64 * 64 * 4 / 2e12
+    assert split.total_s < 1e-6 + whole / 8
+    assert split.total_s >= 1e-6 + whole / 64 + sums
+
+
+def test_a_part_of_k_is_never_worth_less_than_a_short_one() -> None:
+    k = np.array([100.0, 256.0, 1024.0, 65536.0])
+    assert part_of_k(k, 1).tolist() == k.tolist()
+    assert part_of_k(k, 64).tolist() == [100, 256, 256, 1024]
+
+
+def test_sixteen_rows_take_about_as_long_as_fifteen() -> None:
+    """The tiled product once took 128 us on an H200, the skinny one 7.6."""
+    h200 = load_device(H200).wave
+    assert h200 is not None
+    few, more = (product(h200, "bf16", m, 64, 65536).total_s for m in (15, 16))
+    assert few < more < 1.2 * few
 
 
 def test_the_sides_are_alike() -> None:
@@ -120,3 +144,14 @@ def test_a_longer_side_never_takes_less() -> None:
     n = np.arange(1, 10_000).astype(np.float64)
     seconds = skinny_seconds(WAVE, 2.0, np.full_like(n, 8.0), n, np.full_like(n, 1024.0))
     assert (np.diff(seconds) >= -1e-18).all()
+
+
+def test_packed_weights_save_no_tile_time_beyond_decode() -> None:
+    wave = load_device(H200).wave
+    assert wave is not None
+    sizes = [np.array([1.0, 4096.0, 16384.0]), *(np.full(3, 8192.0) for _ in "nk")]
+    full = product_times(wave, GEMM_RECIPES["bf16"], *sizes)
+    narrow = narrow_product_times(wave, np.zeros(3), *sizes)
+    assert narrow.tiles[1:] == pytest.approx(full.tiles[1:])
+    assert narrow.limit[1:] == full.limit[1:]
+    assert narrow.tiles[0] < full.tiles[0]

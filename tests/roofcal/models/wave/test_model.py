@@ -72,7 +72,7 @@ def test_a_device_without_a_description_is_told_of_those_that_have_one() -> None
     specs = load_devices(H200.parent)
     message = model.missing_description("nvidia-h20", specs)
     assert "no config/devices/nvidia-h20.yaml; did you mean 'nvidia-h200'?" in message
-    assert "knows amd-mi300x, nvidia-h200; describe another" in message
+    assert "knows amd-mi300x, amd-mi325x, amd-mi355x, nvidia-b200, nvidia-b3" in message
     assert "nvidia-b200.yaml has no section 'wave'." in model.missing_description(
         "nvidia-b200", specs
     )

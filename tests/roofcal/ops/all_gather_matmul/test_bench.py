@@ -1,8 +1,6 @@
 """All-gather + product: by processes on this CPU, and its check by a group of one rank."""
 
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -14,22 +12,12 @@ from roofcal.measure.session import measure
 from roofcal.ops.all_gather_matmul import bench
 from roofcal.ops.all_gather_matmul.spec import OP
 from roofcal.ops.spec import Unsupported
-from tests.roofcal.measure.runs import point, rig
-from tests.roofcal.ops.lonely import lonely_group
+from tests.roofcal.measure.runs import Run, point
 
 SHAPE = {"m": 64, "n": 32, "k": 48}
 
 
-@pytest.fixture
-def lonely(tmp_path: Path) -> Iterator[None]:
-    with lonely_group(tmp_path):
-        yield
-
-
-def test_processes_gather_and_multiply_in_two_world_sizes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = rig(monkeypatch, tmp_path)
+def test_processes_gather_and_multiply_in_two_world_sizes(run: Run) -> None:
     protocol = Protocol(method="wall", cache="hot")
     plan = [
         point("bf16", op=OP.name, provider=name, shape=SHAPE, world_size=size, protocol=protocol)

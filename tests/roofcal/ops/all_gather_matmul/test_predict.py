@@ -30,9 +30,12 @@ def alone(m: int = M) -> Prediction:
 
 def test_bounds_are_the_product_and_the_calibrated_gather() -> None:
     only = one(gathered("gemm_only"))
-    assert (only.total_s, only.low_s, only.high_s) == pytest.approx(
-        (alone().total_s, alone().low_s, alone().high_s)
-    )
+    assert (only.total_s, only.high_s) == pytest.approx((alone().total_s, alone().high_s))
+    # cards that rest between samples may run faster than the power limit left them in the probes
+    low_of_one_card = alone().low_s
+    assert only.low_s is not None
+    assert low_of_one_card is not None
+    assert only.low_s < low_of_one_card
     assert only.bound_by == alone().bound_by
     gather = one(gathered("all_gather_only", 8))
     moved = GATHERED * 7 / 8

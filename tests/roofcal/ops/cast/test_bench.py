@@ -126,7 +126,7 @@ from roofcal.ops.cast import bench
 from roofcal.ops.cast.spec import OP
 x = torch.randn(100, 70).to(torch.bfloat16)
 for recipe in OP.recipes:
-    print(recipe, bench.relative_error(recipe, {"x": x}, bench._triton(recipe)(x)))
+    print(recipe, bench.relative_error(recipe, {"x": x}, bench._triton_cast(recipe)(x)))
 """
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from roofcal.calibrate.probe_records import read_probes
 from roofcal.core.records import Ceiling
-from roofcal.fitting.cross_validation import judge
+from roofcal.fitting.cross_validation import held_out_log_errors
 from roofcal.fitting.probes import CalibrationError, Device, Probe
 from roofcal.ops.gemm.fit import METHOD, Products, fit, sustained_constants
-from roofcal.ops.gemm.model import PLAIN_CONSTANTS
+from roofcal.ops.gemm.model import FAMILIES, PLAIN_CONSTANTS
 from tests.roofcal.calibrate import probe_runs
 from tests.roofcal.calibrate.probe_runs import TRUTH, UNITS, device_with, write_run
 
@@ -28,8 +28,8 @@ def fitted(probes: Sequence[Probe], device: Device) -> dict[str, Ceiling]:
 
 def log_errors(probes: Sequence[Probe], count: int) -> np.ndarray:
     """Of all probes but the first `count`, by a fit of these."""
-    drawn, unseen = (Products(probes=p, device=GPU) for p in (probes[:count], probes[count:]))
-    return judge(drawn, unseen, METHOD)
+    drawn = (np.arange(len(probes)) < count).astype(float)
+    return held_out_log_errors(Products(probes=probes, device=GPU), METHOD, drawn[None])[0, count:]
 
 
 def test_left_out_errors_grow_with_the_noise(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_a_slow_path_of_too_few_probes_stays_unknown_in_every_resample(tmp_path:
     ]
     probe_runs.write_products(tmp_path, rows[:24] + odd)
     constants = fitted(read_probes(tmp_path, "probe_math"), GPU)
-    assert "tile_flops_per_s" in constants
+    assert "launch_s" in constants
     assert "tile_flops_odd_per_s" not in constants
 
 
@@ -114,3 +114,34 @@ def test_short_products_say_nothing_about_load(tmp_path: Path) -> None:
     probes = read_probes(write_run(tmp_path), "probe_math")
     short = [probe for probe in probes if probe.latency.median < 1e-4]
     assert list(sustained_constants(short, np.random.default_rng(0))) == []
+
+
+def test_a_constant_that_the_probes_do_not_identify_is_left_out_and_named(tmp_path: Path) -> None:
+    """Operands load so fast here that no probe tells how fast."""
+    truth = TRUTH | {"load_bytes_per_s": 1e18, "l2_bytes_per_s": 1e21}
+    probe_runs.write_products(tmp_path, probe_runs.products("tile_128x128", truth=truth))
+    constants = fitted(read_probes(tmp_path, "probe_math"), GPU)
+    assert "l2_bytes_per_s" not in constants
+    assert "not identified, left out: " in constants["tile_family"].evidence
+    assert "l2_bytes_per_s" in constants["tile_family"].evidence
+    rate = constants["sustained_flops_per_s"].value
+    assert rate == pytest.approx(TRUTH["sustained_flops_per_s"], rel=0.1)
+
+
+def test_families_that_contradict_the_names_of_kernels_are_left_out(tmp_path: Path) -> None:
+    probes = read_probes(write_run(tmp_path), "probe_math")
+
+    def families(*names: str) -> list[str]:
+        named = [
+            replace(probe, measurement=replace(probe.measurement, kernel_names=(name,)))
+            for probe, name in zip(probes, names * len(probes), strict=False)
+        ]
+        return list(Products(probes=named, device=GPU).families)
+
+    one = "nvjet_sm90_qqtst_128x128_128x6_2x1_v_bz_ovscale_TNT"
+    other = "nvjet_sm90_tst_192x192_64x4_2x1_v_bz_coopB_TNN"
+    assert families(one) == ["tile_128x128", "tile_128x128_overlapped"]
+    assert families(one, other) == ["any_tile", "medium_tile"]
+    split = "nvjet_sm90_tst_64x8_64x16_4x1_v_bz_splitK_TNT"
+    assert families(one, split) == ["any_tile_split_k", "medium_tile_split_k"]
+    assert len(families("gemm")) == len([f for f in FAMILIES.values() if f.tiles])

@@ -2,12 +2,13 @@
 
 import math
 import sys
+from typing import Any
 
 import pytest
 import torch
 
 from roofcal.core.records import PlanPoint, Protocol
-from roofcal.measure.contender import prepare
+from roofcal.measure.contender import Contender, prepare
 from roofcal.ops.linear import bench
 from roofcal.ops.linear.spec import OP
 from roofcal.ops.spec import Unsupported
@@ -60,19 +61,17 @@ def test_errors_are_told_apart() -> None:
     assert 0 < errors["grad_weight"] < 0.2 * errors["output"]
 
 
+def accuracy_of(provider: str, recipe: str, **how: Any) -> Contender:
+    names: dict[str, Any] = {"op": "linear", "provider": provider, "recipe": recipe}
+    protocol = Protocol(method="accuracy", **how)
+    point = PlanPoint(**names, shape=SHAPE, device="cpu", protocol=protocol)
+    return prepare(point, torch.device("cpu"), seed=0, cache_bytes=1 << 16)
+
+
 @pytest.mark.parametrize("distribution", ["outlier_channels", "heavy_tails", "all_positive"])
 def test_accuracy_is_a_row_whatever_the_data(distribution: str) -> None:
     """Also where the error is beyond what a timed point may have."""
-    protocol = Protocol(method="accuracy", distribution=distribution)  # type: ignore[arg-type]
-    point = PlanPoint(
-        op="linear",
-        provider="torch_cpu",
-        recipe="mxfp8",
-        shape=SHAPE,
-        device="cpu",
-        protocol=protocol,
-    )
-    contender = prepare(point, torch.device("cpu"), seed=0, cache_bytes=1 << 16)
+    contender = accuracy_of("torch_cpu", "mxfp8", distribution=distribution)
     assert contender.output_errors is not None
     assert list(contender.output_errors) == ["output", "grad_input", "grad_weight"]
     assert contender.relative_error == max(contender.output_errors.values())
@@ -87,16 +86,7 @@ def test_accuracy_is_measured_without_torch_compile(monkeypatch: pytest.MonkeyPa
         return x @ w.t()
 
     monkeypatch.setattr(bench, "build", lambda *_: bench._trained(bench._compiled(layer)))
-    protocol = Protocol(method="accuracy")
-    point = PlanPoint(
-        op="linear",
-        provider="bf16_compile",
-        recipe="bf16",
-        shape=SHAPE,
-        device="cpu",
-        protocol=protocol,
-    )
-    assert prepare(point, torch.device("cpu"), 0, 1 << 16).relative_error < 1e-2
+    assert accuracy_of("bf16_compile", "bf16").relative_error < 1e-2
     assert seen == [False]
 
 

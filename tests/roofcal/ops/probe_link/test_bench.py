@@ -1,8 +1,5 @@
 """Collectives by processes on this CPU, their checks by a group of one rank, and refusals."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 import torch
 from torch import distributed
@@ -12,22 +9,12 @@ from roofcal.measure.session import measure
 from roofcal.ops.probe_link import bench
 from roofcal.ops.probe_link.spec import OP, RECIPES
 from roofcal.ops.spec import Unsupported
-from tests.roofcal.measure.runs import point, rig
-from tests.roofcal.ops.lonely import lonely_group
+from tests.roofcal.measure.runs import Run, point
 
 SHAPE = {"size_bytes": 4096}
 
 
-@pytest.fixture
-def lonely(tmp_path: Path) -> Iterator[None]:
-    with lonely_group(tmp_path):
-        yield
-
-
-def test_four_processes_gather_scatter_and_sum(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = rig(monkeypatch, tmp_path)
+def test_four_processes_gather_scatter_and_sum(run: Run) -> None:
     protocol = Protocol(method="wall", cache="hot")
     plan = [
         point(recipe, op=OP.name, provider=name, shape=SHAPE, world_size=4, protocol=protocol)

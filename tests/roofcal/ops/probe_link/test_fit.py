@@ -9,11 +9,12 @@ import pytest
 from roofcal.calibrate.calibration import calibrate
 from roofcal.calibrate.probe_records import read_probes
 from roofcal.core.jsonl import write_records
-from roofcal.core.records import Ceiling, Measurement, PlanPoint, Protocol
+from roofcal.core.records import Ceiling, PlanPoint, Protocol
 from roofcal.models.link import link_of
 from roofcal.ops.probe_link.fit import fit
 from tests.roofcal.ask.llm.deployments import LINKED
 from tests.roofcal.calibrate.probe_runs import ENVIRONMENT, device_with
+from tests.roofcal.made_up_records import timed
 
 SIZES = [4096 * 4**power for power in range(10)]
 RATE, LATENCY = 3.5e11, 9e-6
@@ -55,16 +56,7 @@ def _point(recipe: str, provider: str, world_size: int, size: int, **how: str) -
 
 
 def write(folder: Path, rows_of_run: list[tuple[PlanPoint, float]]) -> Path:
-    measured = [
-        Measurement(
-            point_id=point.point_id,
-            environment_id=ENVIRONMENT.environment_id,
-            session_id="s",
-            status="ok",
-            latency_samples_s=(seconds,) * 5,
-        )
-        for point, seconds in rows_of_run
-    ]
+    measured = [timed(point, ENVIRONMENT, *[seconds] * 5) for point, seconds in rows_of_run]
     write_records(folder / "environment.jsonl", [ENVIRONMENT])
     write_records(folder / "plan/probe_link.jsonl", [point for point, _ in rows_of_run])
     write_records(folder / "measurements/probe_link.jsonl", measured)

@@ -7,8 +7,11 @@ import pytest
 
 from roofcal.core.files import write_bytes
 from roofcal.core.jsonl import RecordsError, read_records, write_records
-from roofcal.core.records import Calibration
+from roofcal.core.records import Calibration, Measurement, Session
+from roofcal.core.visits.rows import merged_visits
 from roofcal.report.data.loading import ReportError, load_run
+from roofcal.report.data.quality import sentinel_drift
+from roofcal.report.data.tidy import tidy_frame
 from tests.roofcal.report.synthetic import CPU, GPU, MadeUpRun, product, whole_run
 
 
@@ -19,7 +22,7 @@ def test_a_run_knows_its_ops_in_the_order_of_the_study(folder: Path) -> None:
 def test_records_of_an_op_are_joined_by_point(folder: Path) -> None:
     records = load_run(folder).read("gemm")
 
-    measured = {p.point_id for p in records.points} & set(records.measurements)
+    measured = {p.point_id for p in records.points} & set(records.observations)
     assert len(measured) == len(records.points) - 1  # one was planned and not reached
     assert set(records.predictions) == {"calibrated", "torchao", "datasheet"}
     assert [session.op for session in records.sessions] == ["gemm"]
@@ -86,3 +89,45 @@ def test_a_damaged_file_is_named_with_its_line(tmp_path: Path) -> None:
 
 def test_the_made_up_device_matches_its_environment() -> None:
     assert {point.device for point in whole_run().points["gemm"]} == {GPU.device}
+
+
+def test_a_study_that_was_interrupted_has_the_visits_of_its_journal(tmp_path: Path) -> None:
+    folder = whole_run().write(tmp_path)
+    path = folder / "measurements" / "gemm.jsonl"
+    sessions, rows = read_records(path, Session), read_records(path, Measurement)
+    path.unlink()
+    again = [replace(row, visit=1) for row in rows[:3] if row.status == "ok"]
+    write_records(folder / "journal" / "gemm.jsonl", [*sessions, *rows, *again])
+
+    observations = load_run(folder).read("gemm").observations
+
+    assert set(observations) == {row.point_id for row in rows}
+    once = {row.point_id: len(row.settled_samples_s) for row in rows}
+    twice = {row.point_id for row in again}
+    assert len(twice) >= 2
+    for key, observed in observations.items():
+        assert observed["samples"] == once[key] * (2 if key in twice else 1)
+
+
+def test_a_sentinel_has_a_row_for_each_of_its_visits(tmp_path: Path) -> None:
+    folder = whole_run().write(tmp_path)
+    for name in ("plan", "measurements"):
+        path = folder / name / "gemm.jsonl"
+        records = read_records(path)
+        guard = product(64, 64, 64, repeat=9, sweeps=("sentinel",))
+        if name == "measurements":
+            one = next(r for r in records if isinstance(r, Measurement) and r.status == "ok")
+            lines = [replace(one, point_id=guard.point_id, visit=i) for i in range(3)]
+            records.append(merged_visits(lines))
+        else:
+            records.append(guard)
+        write_records(path, records)
+
+    frame = tidy_frame(load_run(folder), "gemm", None)
+
+    rows = frame[frame["point_id"] == guard.point_id]
+    assert list(rows["repeat"]) == [1, 2, 3]
+    assert rows["median_s"].nunique() == 1
+    drift = sentinel_drift(frame)
+    assert len(drift) == 3 + 5, "the sentinel of the made-up run has five repetitions"
+    assert set(drift[drift["m"] == 64]["ratio"]) == {1.0}

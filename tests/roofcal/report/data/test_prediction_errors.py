@@ -4,16 +4,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from roofcal.core.devices import DeviceSpec
-from roofcal.core.regimes import REGIMES
+from roofcal.ops.regimes import REGIMES
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.loading import Run, load_run
 from roofcal.report.data.prediction_errors import (
     ALL,
     COLUMNS,
+    coverage_interval,
     error_by_regime,
     error_of,
     judged,
@@ -183,7 +185,7 @@ def test_every_regime_of_products_has_its_place() -> None:
 def test_a_regime_that_is_new_comes_last_and_stops_no_report() -> None:
     """The sorting key asserted that it knows every regime: a new one ended in AssertionError."""
     program = (
-        "import roofcal.core.regimes as regimes; regimes.REGIMES += ('huge',);"
+        "import roofcal.ops.regimes as regimes; regimes.REGIMES += ('huge',);"
         "from roofcal.report.data.prediction_errors import regime_rank;"
         "print(sorted(['huge', 'ragged', 'all'], key=regime_rank))"
     )
@@ -191,3 +193,10 @@ def test_a_regime_that_is_new_comes_last_and_stops_no_report() -> None:
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "['all', 'ragged', 'huge']"
+
+
+def test_the_interval_of_a_share_is_that_of_clopper_and_pearson() -> None:
+    assert coverage_interval(95, 100) == (0.8872, 0.9836)
+    assert coverage_interval(30, 30) == (0.8843, 1.0)
+    assert coverage_interval(0, 10)[0] == 0.0
+    assert all(np.isnan(end) for end in coverage_interval(0, 0))

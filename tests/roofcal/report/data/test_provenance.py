@@ -59,6 +59,15 @@ def test_a_replay_names_where_its_derived_files_go(analysis: Analysis) -> None:
     assert f"--run reports/published/{RUN}=results/replay/{RUN}" in lines[-1]
 
 
+def test_nothing_writes_over_a_publication_that_is_shown_as_it_was_frozen(
+    analysis: Analysis,
+) -> None:
+    lines = commands(replace(analysis, run=replace(analysis.run, origin="published")))
+
+    assert lines[-1].startswith(f"python -m roofcal verify reports/published/{RUN}")
+    assert not any("--out" in line for line in lines)
+
+
 def test_the_command_of_a_table(analysis: Analysis) -> None:
     assert table_command(analysis.run, "cast") == (
         f"python -m roofcal table --device nvidia-h200 --environment {GPU.environment_id} --op cast"

@@ -9,6 +9,7 @@ from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.loading import load_run
 from roofcal.report.data.quality import (
     busy_fraction,
+    covered_fraction,
     drift_fraction,
     half_width,
     minutes_since_start,
@@ -111,3 +112,11 @@ def test_a_start_that_is_no_time_counts_from_the_first(tmp_path: Path) -> None:
 
     nameless = replace(SESSION, started_utc="")
     assert list(minutes_since_start(frame, [nameless])) == pytest.approx([0.5])
+
+
+def test_sessions_hours_apart_cover_little_of_the_time(analysis: Analysis) -> None:
+    frame, (first, *_) = analysis.frames["gemm"], analysis.sessions["gemm"]
+    later = replace(first, session_id="later", started_utc="2030-01-01T00:00:00+00:00")
+    moved = frame.assign(session_id="later")
+    assert covered_fraction([frame], [first]) > 0.3
+    assert covered_fraction([frame, moved], [first, later]) < 0.01

@@ -1,8 +1,9 @@
-"""The tidy table as CSV, JSON and Markdown."""
+"""The tidy table as CSV, JSON, Markdown and LaTeX, and rows chosen from it."""
 
 import csv
 import io
 import json
+import math
 import re
 from pathlib import Path
 
@@ -10,13 +11,15 @@ import pandas as pd
 import pytest
 
 from roofcal.report.data.loading import ReportError
-from roofcal.report.data.table_files import as_json, as_markdown, tidy_table_text, write_csv
+from roofcal.report.data.table_files import as_json, as_latex, as_markdown, table_text, tidy_table
 from tests.roofcal.report.conftest import DEVICES
 from tests.roofcal.report.synthetic import product, true_seconds
 
 
 def test_csv_keeps_full_precision_and_every_point(folder: Path) -> None:
-    rows = list(csv.DictReader(io.StringIO(tidy_table_text(folder, None, "gemm", DEVICES))))
+    rows = list(
+        csv.DictReader(io.StringIO(table_text(tidy_table(folder, None, "gemm", DEVICES), "csv")))
+    )
 
     point = product(8192, 8192, 8192, "fp8_axiswise")
     (row,) = [row for row in rows if row["point_id"] == point.point_id]
@@ -26,7 +29,7 @@ def test_csv_keeps_full_precision_and_every_point(folder: Path) -> None:
 
 
 def test_json_has_null_where_csv_has_nothing(folder: Path) -> None:
-    rows = json.loads(tidy_table_text(folder, folder, "gemm", DEVICES, "json"))
+    rows = json.loads(table_text(tidy_table(folder, folder, "gemm", DEVICES), "json"))
 
     refused = [row for row in rows if row["status"] == "unsupported"]
     assert {row["median_s"] for row in refused} == {None}
@@ -34,7 +37,7 @@ def test_json_has_null_where_csv_has_nothing(folder: Path) -> None:
 
 
 def test_markdown_shows_the_columns_that_say_something(bare: Path) -> None:
-    head, line, *rows = tidy_table_text(bare, None, "gemm", DEVICES, "markdown").splitlines()
+    head, line, *rows = table_text(tidy_table(bare, None, "gemm", DEVICES), "markdown").splitlines()
 
     assert "median_s" in head
     assert "predicted_s" not in head
@@ -60,16 +63,54 @@ def test_an_empty_frame_is_an_empty_list() -> None:
 
 def test_an_op_that_was_not_planned_is_refused_by_name(folder: Path) -> None:
     with pytest.raises(ReportError, match="no plan of op 'probe_math'; it has: probe_launch, "):
-        tidy_table_text(folder, None, "probe_math", DEVICES)
+        tidy_table(folder, None, "probe_math", DEVICES)
 
 
 def test_an_unknown_format_is_refused(folder: Path) -> None:
     with pytest.raises(ReportError, match="unknown format 'xml'; known: csv, json, markdown"):
-        tidy_table_text(folder, None, "gemm", DEVICES, "xml")
+        table_text(tidy_table(folder, None, "gemm", DEVICES), "xml")
 
 
-def test_a_file_is_written_whole(tmp_path: Path) -> None:
-    path = tmp_path / "tables" / "a.csv"
-    write_csv(path, pd.DataFrame({"a": [1, 2]}))
-    assert path.read_text() == "a\n1\n2\n"
-    assert [file.name for file in path.parent.iterdir()] == ["a.csv"]
+FRAME = pd.DataFrame(
+    {"op": ["gemm", "gemm", "cast"], "m": [1, 64, 4096], "median_s": [1e-6, 2e-6, math.nan]}
+)
+
+
+@pytest.mark.parametrize(
+    ("conditions", "rows"),
+    [
+        (["m = 64"], [64]),
+        (["m>=64"], [64, 4096]),
+        (["m != 64", "op=gemm"], [1]),
+        (["op != gemm"], [4096]),
+        (["median_s < 1.5e-6"], [1]),
+        ([], [1, 64, 4096]),
+    ],
+)
+def test_rows_are_chosen_by_conditions(conditions: list[str], rows: list[int]) -> None:
+    chosen = json.loads(table_text(FRAME, "json", conditions, ["m"]))
+    assert [row["m"] for row in chosen] == rows
+
+
+@pytest.mark.parametrize(
+    ("conditions", "columns", "says"),
+    [
+        (["m = 5"], [], "no row fits m = 5; columns are op, m, median_s"),
+        (["median = 5"], [], "there is no column 'median'; did you mean 'median_s'"),
+        ([], ["zz"], "there is no column 'zz'; columns are op, m, median_s"),
+        (["m"], [], "'m' is no condition"),
+        (["m = many"], [], "column m holds numbers, and 'many' is none"),
+    ],
+)
+def test_a_wrong_condition_is_answered_with_what_there_is(
+    conditions: list[str], columns: list[str], says: str
+) -> None:
+    with pytest.raises(ReportError, match=re.escape(says)):
+        table_text(FRAME, "csv", conditions, columns)
+
+
+def test_latex_escapes_what_it_would_take_for_commands() -> None:
+    text = as_latex(pd.DataFrame({"a_b": ["50 %", "x_1 & y"], "n": [1.0, math.nan]}))
+    assert r"a\_b & n" in text
+    assert r"50 \% & 1 \\" in text
+    assert r"x\_1 \& y &  \\" in text

@@ -13,8 +13,8 @@ from roofcal.ops import BY_NAME
 from roofcal.ops.linear.spec import OUTPUTS
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.loading import Run, load_run
+from roofcal.report.data.observations import NOT_REACHED, sqnr_column
 from roofcal.report.data.tidy import (
-    NOT_REACHED,
     axes_of,
     columns_of,
     interval_columns,
@@ -23,7 +23,6 @@ from roofcal.report.data.tidy import (
     protocol_name,
     role_of,
     row_of_largest,
-    sqnr_column,
     sqnr_columns,
     standard_protocol,
     tidy_frame,
@@ -288,16 +287,17 @@ def test_shapes_of_a_tidy_frame_stand_behind_the_recipe(analysis: Analysis) -> N
     assert isinstance(shaped, pd.DataFrame)
 
 
-@pytest.mark.parametrize(
-    ("method", "distribution", "words"),
-    [
-        ("graph", "normal", "graph, cold"),
-        ("events_flush", "zeros", "events + flush, cold, zeros"),
-        ("graph", "heavy_tails", "graph, cold, heavy tails"),
-        ("accuracy", "normal", "not timed"),
-        ("accuracy", "outlier_channels", "not timed, outlier channels"),
-    ],
-)
-def test_a_protocol_has_words(method: str, distribution: str, words: str) -> None:
+PROTOCOLS = {  # (method, distribution) -> words
+    ("graph", "normal"): "graph, cold",
+    ("events_flush", "zeros"): "events + flush, cold, zeros",
+    ("graph", "heavy_tails"): "graph, cold, heavy tails",
+    ("accuracy", "normal"): "not timed",
+    ("accuracy", "outlier_channels"): "not timed, outlier channels",
+}
+
+
+@pytest.mark.parametrize(("protocol", "words"), PROTOCOLS.items())
+def test_a_protocol_has_words(protocol: tuple[str, str], words: str) -> None:
+    method, distribution = protocol
     row = {"method": method, "cache": "cold", "distribution": distribution}
     assert protocol_name(row) == words

@@ -1,11 +1,13 @@
 """Tables of the page: units for people, SI values for sorting, everything escaped."""
 
+import json
 import re
 
 import numpy as np
 import pandas as pd
 
 from roofcal.report.kit.blocks import MOST_ROWS, PAGED_FROM, Column, make_table
+from tests.roofcal.report.pages import unpack
 
 SECONDS = Column(key="t", label="time", kind="number", show=lambda v: f"{v * 1e6:.1f}", unit="us")
 NAME = Column(key="name", label="name")
@@ -57,9 +59,21 @@ def test_a_text_can_be_sorted_by_the_number_behind_it() -> None:
 def test_long_tables_are_paged_and_very_long_ones_cut_with_their_total_kept() -> None:
     def of(rows: int) -> tuple[bool, int, int]:
         table = make_table(pd.DataFrame({"name": ["a"] * rows}), (NAME,), id="x", caption="c")
-        assert len(re.findall("<tr>", table.body)) == table.shown
+        texts = json.loads(unpack(table.packed))["texts"][0] if table.packed else []
+        assert len(re.findall("<tr>", table.body)) + len(texts) == table.shown
         return table.paged, table.shown, table.total
 
     assert of(PAGED_FROM - 1) == (False, PAGED_FROM - 1, PAGED_FROM - 1)
     assert of(PAGED_FROM) == (True, PAGED_FROM, PAGED_FROM)
     assert of(MOST_ROWS + 5) == (True, MOST_ROWS, MOST_ROWS + 5)
+
+
+def test_a_long_table_is_packed_with_what_is_shown_and_what_it_is_sorted_by() -> None:
+    frame = pd.DataFrame({"t": [np.nan, *[1e-6] * 30], "shown": ["4 TB/s"] * 31, "si": [4e12] * 31})
+    columns = (SECONDS, Column(key="shown", label="x", kind="number", sort_key="si"))
+    table = make_table(frame, columns, id="x", caption="c")
+    assert table.body == ""
+    held = json.loads(unpack(table.packed))
+    assert held["columns"][0] == {"key": "t", "label": "time", "kind": "number", "unit": "us"}
+    assert held["texts"][0] == [None, *["1.0"] * 30]
+    assert held["numbers"] == {"1": [4e12] * 31}

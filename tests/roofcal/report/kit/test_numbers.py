@@ -26,23 +26,21 @@ def test_significant_digits(value: float, digits: int, text: str) -> None:
     assert numbers.significant(value, digits) == text
 
 
+SCALED = {  # unit -> value -> text
+    "B/s": {4.19e12: "4.19 TB/s", 1.98e9: "1.98 GB/s"},
+    "flop/s": {1.4e15: "1,400 TFLOP/s"},
+    "flop/s per compute unit": {1.2e13: "12.0 TFLOP/s per compute unit"},
+    "s": {3.2e-6: "3.20 \N{MICRO SIGN}s", 9e-7: "900 ns", 3e-13: "0.300 ps", 0.0: "0 s"},
+    "s/B": {6.3e-10: "630 ps/B"},
+    "Hz": {1.41e9: "1,410 MHz"},
+    "W": {690.0: "690 W", 0.5: "0.500 W"},
+    "1": {2.5: "2.50"},
+}
+
+
 @pytest.mark.parametrize(
     ("value", "unit", "text"),
-    [
-        (4.19e12, "B/s", "4.19 TB/s"),
-        (1.98e9, "B/s", "1.98 GB/s"),
-        (1.4e15, "flop/s", "1,400 TFLOP/s"),
-        (3.2e-6, "s", "3.20 \N{MICRO SIGN}s"),
-        (6.3e-10, "s/B", "630 ps/B"),
-        (1.41e9, "Hz", "1,410 MHz"),
-        (690.0, "W", "690 W"),
-        (2.5, "1", "2.50"),
-        (1.2e13, "flop/s per compute unit", "12.0 TFLOP/s per compute unit"),
-        (0.5, "W", "0.500 W"),
-        (9e-7, "s", "900 ns"),
-        (3e-13, "s", "0.300 ps"),
-        (0.0, "s", "0 s"),
-    ],
+    [(value, unit, text) for unit, texts in SCALED.items() for value, text in texts.items()],
 )
 def test_units_get_the_prefix_that_people_use(value: float, unit: str, text: str) -> None:
     assert numbers.scaled(value, unit).replace(SPACE, " ") == text

@@ -1,5 +1,6 @@
 """Tables and figures of a section get ids, sources and captions of their own."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -11,6 +12,7 @@ from roofcal.report.kit.columns import text
 from roofcal.report.kit.pictures import Picture
 from roofcal.report.kit.styles import look, new_figure
 from roofcal.report.kit.writer import OpSource, SectionWriter, figure_prefixes
+from tests.roofcal.report.kit.test_charts import chart
 
 
 @pytest.fixture
@@ -66,3 +68,14 @@ def test_a_figure_has_the_caption_beside_its_section_in_the_words_of_its_op(
 
 def test_what_is_absent_is_said_quietly() -> None:
     assert absence("Nothing here.").quiet
+
+
+def test_a_figure_with_a_chart_is_drawn_for_files_alone(writer: SectionWriter) -> None:
+    both = replace(picture(), chart=chart())
+    drawn, left_out = (
+        next(iter(replace(writer, has_files=wanted).figures(both))) for wanted in (True, False)
+    )
+    assert isinstance(drawn, FigureBlock)
+    assert isinstance(left_out, FigureBlock)
+    assert drawn.svg.startswith("<svg")
+    assert (left_out.svg, left_out.chart) == ("", both.chart)

@@ -7,7 +7,7 @@ import pandas as pd
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.sections.bandwidth.figures import draw_casts, draw_streams
+from roofcal.report.sections.bandwidth import draw_casts, draw_streams
 
 
 def test_cold_and_hot_stand_beside_each_other(analysis: Analysis, h200: DeviceSpec) -> None:

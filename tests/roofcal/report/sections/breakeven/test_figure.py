@@ -8,15 +8,14 @@ from matplotlib.collections import LineCollection
 
 from roofcal.report.kit.pictures import Picture
 from roofcal.report.kit.styles import hatching
-from roofcal.report.sections.breakeven.figure import draw_breakeven
+from roofcal.report.sections.breakeven import draw_breakeven
 from tests.roofcal.report.break_evens import made_up_map
+from tests.roofcal.report.drawn import drawn
 
 
 @pytest.fixture(scope="module")
 def picture() -> Picture:
-    drawn = draw_breakeven(made_up_map())
-    assert drawn is not None
-    return drawn
+    return drawn(draw_breakeven(made_up_map()))
 
 
 def panels(picture: Picture) -> dict[str, Any]:
@@ -38,9 +37,8 @@ def test_each_recipe_and_pass_has_a_panel(picture: Picture) -> None:
 def test_a_recipe_without_a_pass_leaves_its_place_empty() -> None:
     table = made_up_map()
     both = (table["recipe"] == "fp8_axiswise") & (table["pass"] == "forward")
-    drawn = draw_breakeven(table[~both])
-    assert drawn is not None
-    assert "fp8_axiswise, forward" not in panels(drawn)
+    shown = drawn(draw_breakeven(table[~both]))
+    assert "fp8_axiswise, forward" not in panels(shown)
 
 
 def test_colours_are_the_speedups_with_casts(picture: Picture) -> None:
@@ -84,9 +82,8 @@ def test_facts_count_the_classes(picture: Picture) -> None:
 
 def test_a_map_without_casts_is_drawn_without() -> None:
     table = made_up_map()
-    drawn = draw_breakeven(table[table["casts"] == "none"])
-    assert drawn is not None
-    assert "without casts" in drawn.facts
+    shown = drawn(draw_breakeven(table[table["casts"] == "none"]))
+    assert "without casts" in shown.facts
 
 
 def test_an_empty_map_is_not_drawn() -> None:

@@ -8,12 +8,11 @@ import pytest
 from roofcal.core.devices import DeviceSpec
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.derived import read_derived
-from roofcal.report.data.loading import ReportError
 from roofcal.report.data.provenance import commands
-from roofcal.report.kit.blocks import FigureBlock, Prose, Table
+from roofcal.report.kit.blocks import Prose
 from roofcal.report.sections.breakeven import COLUMNS, FILE, LABELS, NUMBERS, smallest_m
 from tests.roofcal.report.break_evens import made_up_map, write_map
-from tests.roofcal.report.chapters import analysis_with, blocks_of, csv_tables
+from tests.roofcal.report.chapters import analysis_with, blocks_of, csv_tables, figure_and_table
 
 
 @pytest.fixture(scope="module")
@@ -27,29 +26,6 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(read_derived(tmp_path / FILE, LABELS, NUMBERS), made_up_map())
 
 
-def test_no_file_and_a_header_alone_are_an_empty_map(tmp_path: Path) -> None:
-    assert read_derived(tmp_path / FILE, LABELS, NUMBERS).empty
-    (tmp_path / "breakeven.csv").write_text(",".join((*LABELS, *NUMBERS)) + "\n")
-    assert read_derived(tmp_path / FILE, LABELS, NUMBERS).empty
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("recipe,pass\n", "column casts, class, m, n, .* is missing"),
-        ("", "is no CSV file"),
-        (
-            ",".join((*LABELS, *NUMBERS)) + "\nfp8,forward,none,slower,x,1,1,1,1,1,1,1,1\n",
-            "column m holds",
-        ),
-    ],
-)
-def test_a_damaged_map_is_named(tmp_path: Path, text: str, says: str) -> None:
-    (tmp_path / "breakeven.csv").write_text(text)
-    with pytest.raises(ReportError, match=rf"breakeven\.csv: {says}.* run `make study` again"):
-        read_derived(tmp_path / FILE, LABELS, NUMBERS)
-
-
 def test_each_weight_has_one_answer() -> None:
     smallest = smallest_m(made_up_map())
     assert len(smallest) == 2 * 2 * 2 * 2
@@ -61,12 +37,8 @@ def test_each_weight_has_one_answer() -> None:
 
 
 def test_the_section_has_figure_table_and_command(mapped: Analysis) -> None:
-    blocks = blocks_of(mapped, "breakeven")
-    figure, table = blocks
-    assert isinstance(figure, FigureBlock)
-    assert figure.source == "breakeven.csv"
+    figure, table = figure_and_table(mapped, "breakeven", "breakeven.csv")
     assert "python -m roofcal breakeven --run results/nvidia-h200/" in figure.command
-    assert isinstance(table, Table)
     assert table.total == 16
     assert len(dict(csv_tables(mapped))["breakeven.csv"]) == len(made_up_map())
     assert any("roofcal breakeven" in line for line in commands(mapped))

@@ -18,6 +18,7 @@ from roofcal.report.write import tables_of_run, write_report
 from tests.paths import ROOT
 from tests.roofcal.claims.ledgers import SPEEDUP, entries
 from tests.roofcal.report.chapters import blocks_of
+from tests.roofcal.report.pages import unpacked_text
 
 CLAIMS = ROOT / "config/claims"
 
@@ -81,15 +82,14 @@ def test_a_row_has_word_class_and_both_numbers(run: Run, h200: DeviceSpec, tmp_p
 def test_the_table_of_a_claim_is_a_csv_beside_the_page_and_in_no_publication(
     folder: Path, tmp_path: Path
 ) -> None:
-    out = tmp_path / "report.html"
     devices = ROOT / "config/devices"
     claims = load_claims(CLAIMS)
-    write_report([(folder, None)], out, devices, claims)
+    write_report([(folder, None)], tmp_path / "report.html", devices, claims)
     frame = pd.read_csv(tmp_path / "tables" / FILE)
     assert len(frame) == len(claims)
     assert set(frame["device"]) == {"nvidia-h200"}
     assert {"theirs", "ours", "ours_low", "ours_high", "verdict", "url"} <= set(frame.columns)
-    page = out.read_text()
+    page = unpacked_text(tmp_path / "details.html")
     assert '<a href="https://github.com/NVIDIA/cutlass/issues/1549">CUTLASS issue 1549' in page
     assert FILE not in tables_of_run(folder, devices)
 

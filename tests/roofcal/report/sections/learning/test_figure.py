@@ -8,15 +8,14 @@ import pytest
 
 from roofcal.report.data.drawing import recipe_colour
 from roofcal.report.kit.pictures import Picture
-from roofcal.report.sections.learning.figure import draw_learning
+from roofcal.report.sections.learning import draw_learning
 from tests.roofcal.report.curves import made_up_curves
+from tests.roofcal.report.drawn import drawn
 
 
 @pytest.fixture(scope="module")
 def picture() -> Picture:
-    drawn = draw_learning(made_up_curves())
-    assert drawn is not None
-    return drawn
+    return drawn(draw_learning(made_up_curves()))
 
 
 def panels(picture: Picture) -> dict[str, Any]:
@@ -70,8 +69,7 @@ def test_many_curves_stand_in_rows_of_four() -> None:
     table = made_up_curves()
     names = [f"p{number}" for number in range(6)]
     many = pd.concat([table[table["op"] == "cast"].assign(provider=name) for name in names])
-    drawn = draw_learning(many)
-    assert drawn is not None
-    shown = [axes for axes in drawn.figure.axes if axes.get_visible()]
+    axes_of_figure = drawn(draw_learning(many)).figure.axes
+    shown = [axes for axes in axes_of_figure if axes.get_visible()]
     assert [axes.get_title(loc="left") for axes in shown] == [f"cast, {name}" for name in names]
     assert [axes.get_ylabel() != "" for axes in shown] == [True, *[False] * 3, True, False]

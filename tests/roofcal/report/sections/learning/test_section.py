@@ -10,10 +10,8 @@ from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.derived import read_derived
 from roofcal.report.data.loading import ReportError
 from roofcal.report.data.provenance import commands
-from roofcal.report.kit.blocks import FigureBlock, Table
-from roofcal.report.sections.learning import COLUMNS, FILE, NUMBERS
-from roofcal.report.sections.learning.figure import CURVE, middle_repetitions
-from tests.roofcal.report.chapters import analysis_with, blocks_of, csv_tables
+from roofcal.report.sections.learning import COLUMNS, CURVE, FILE, NUMBERS, middle_repetitions
+from tests.roofcal.report.chapters import analysis_with, blocks_of, csv_tables, figure_and_table
 from tests.roofcal.report.curves import made_up_curves, write_curves
 
 
@@ -52,12 +50,8 @@ def test_repetitions_become_their_middle_and_their_range() -> None:
 
 
 def test_the_section_has_figure_table_and_command(learned: Analysis) -> None:
-    blocks = blocks_of(learned, "learning")
-    figure, table = blocks
-    assert isinstance(figure, FigureBlock)
-    assert figure.source == "learning.csv"
+    figure, table = figure_and_table(learned, "learning", "learning.csv")
     assert figure.command.startswith("python -m roofcal learning --run results/nvidia-h200/")
-    assert isinstance(table, Table)
     assert (table.total, table.source) == (5, "learning.csv")
     assert len(dict(csv_tables(learned))["learning.csv"]) == len(made_up_curves())
     assert any("roofcal learning" in line for line in commands(learned))

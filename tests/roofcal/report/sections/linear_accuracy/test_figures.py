@@ -8,7 +8,12 @@ from roofcal.core.devices import DeviceSpec
 from roofcal.ops.linear.spec import OUTPUTS
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.data.loading import load_run
-from roofcal.report.sections.linear_accuracy.figures import draw_dots, draw_matrix, draw_speed
+from roofcal.report.sections.linear_accuracy.figures import (
+    draw_dots,
+    draw_matrix,
+    draw_speed,
+    equal_accuracy_text,
+)
 from roofcal.report.sections.linear_accuracy.tables import accuracy_rows, speed_and_accuracy
 from tests.roofcal.report.drawn import dots
 from tests.roofcal.report.linears import CUBE, DATA, LONG, RECIPES, linear, linear_run, true_db
@@ -73,12 +78,22 @@ def test_speed_and_accuracy_are_the_two_axes(linears: Analysis) -> None:
     table = speed_and_accuracy(linears.frames["linear"], linears.speedups["linear"])
     picture = draw_speed(table)
     assert picture is not None
-    assert [axes.get_title(loc="left") for axes in picture.figure.axes] == list(OUTPUTS)
+    assert [axes.get_title(loc="left") for axes in picture.figure.axes] == ["grad_weight"]
     last = dots(picture.figure.axes[-1])
     best = last[last[:, 1] > 50]
     assert best[:, 0] == pytest.approx([1.1, 1.1])
     assert "the fastest is fp8_tensorwise by triton" in picture.facts
     assert "1.50\N{MULTIPLICATION SIGN} with 28.5 dB" in picture.facts
+
+
+def test_products_of_one_accuracy_are_a_sentence(linears: Analysis) -> None:
+    table = speed_and_accuracy(linears.frames["linear"], linears.speedups["linear"])
+    assert equal_accuracy_text(table).endswith(
+        "in output (28.5 to 29.5 dB) and grad_input (28.5 to 29.5 dB)."
+    )
+    tensorwise = table[table["recipe"] == "fp8_tensorwise"]
+    assert draw_speed(tensorwise) is None
+    assert "grad_weight" in equal_accuracy_text(tensorwise)
 
 
 def test_nothing_is_drawn_of_what_is_not_there(rows: pd.DataFrame) -> None:

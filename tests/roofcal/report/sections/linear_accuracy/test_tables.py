@@ -136,7 +136,7 @@ def test_an_answer_without_pairs_or_fp8_says_so(rows: pd.DataFrame) -> None:
 
 def test_the_section_has_answer_figures_and_tables(linears: Analysis) -> None:
     shown = blocks(linears)
-    assert [b.quiet for b in shown if isinstance(b, Prose)] == [False, False]
+    assert [b.quiet for b in shown if isinstance(b, Prose)] == [False, False, False]
     figures = [b.id for b in shown if isinstance(b, FigureBlock)]
     names = ("accuracy", "accuracy_by_shape", "accuracy_and_speed")
     assert figures == [f"x-figure-linear_{name}-linear" for name in names]

@@ -4,15 +4,14 @@ import numpy as np
 import pytest
 
 from roofcal.report.kit.pictures import Picture
-from roofcal.report.sections.llm.figure import draw_llm
+from roofcal.report.sections.llm import draw_llm
+from tests.roofcal.report.drawn import drawn
 from tests.roofcal.report.estimates import made_up_estimates
 
 
 @pytest.fixture(scope="module")
 def picture() -> Picture:
-    drawn = draw_llm(made_up_estimates())
-    assert drawn is not None
-    return drawn
+    return drawn(draw_llm(made_up_estimates()))
 
 
 def test_each_model_has_a_panel_on_as_few_gpus_as_hold_its_recipes(picture: Picture) -> None:
@@ -43,9 +42,8 @@ def test_facts_name_the_fastest(picture: Picture) -> None:
 def test_a_model_that_fits_one_request_alone_is_a_point() -> None:
     table = made_up_estimates()
     alone = table[(table["batch"] == 1) & (table["model"] == "small")]
-    drawn = draw_llm(alone)
-    assert drawn is not None
-    assert len(drawn.figure.axes[0].collections) == 0
+    shown = drawn(draw_llm(alone))
+    assert len(shown.figure.axes[0].collections) == 0
 
 
 def test_where_nothing_fits_nothing_is_drawn() -> None:

@@ -8,11 +8,10 @@ import pytest
 from roofcal.core.devices import DeviceSpec
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.derived import read_derived
-from roofcal.report.data.loading import ReportError
 from roofcal.report.data.provenance import commands
-from roofcal.report.kit.blocks import FigureBlock, Prose, Table
+from roofcal.report.kit.blocks import Prose
 from roofcal.report.sections.llm import COLUMNS, FILE, LABELS, NUMBERS, one_row_per_cut
-from tests.roofcal.report.chapters import analysis_with, blocks_of, csv_tables
+from tests.roofcal.report.chapters import analysis_with, blocks_of, csv_tables, figure_and_table
 from tests.roofcal.report.estimates import made_up_estimates, write_estimates
 
 
@@ -29,29 +28,6 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
     )
 
 
-def test_no_file_and_a_header_alone_are_no_estimates(tmp_path: Path) -> None:
-    assert read_derived(tmp_path / FILE, LABELS, NUMBERS).empty
-    (tmp_path / "llm.csv").write_text(",".join((*LABELS, *NUMBERS)) + "\n")
-    assert read_derived(tmp_path / FILE, LABELS, NUMBERS).empty
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("model,recipe\n", "column fits, tensor_parallel, .* is missing"),
-        ("", "is no CSV file"),
-        (
-            ",".join((*LABELS, *NUMBERS)) + "\nx,bf16,yes,two" + ",1" * len(NUMBERS[1:]) + "\n",
-            "column tensor_p",
-        ),
-    ],
-)
-def test_a_damaged_file_is_named(tmp_path: Path, text: str, says: str) -> None:
-    (tmp_path / "llm.csv").write_text(text)
-    with pytest.raises(ReportError, match=rf"llm\.csv: {says}.* run `make study` again"):
-        read_derived(tmp_path / FILE, LABELS, NUMBERS)
-
-
 def test_each_cut_is_one_row_with_its_largest_batch() -> None:
     cuts = one_row_per_cut(made_up_estimates())
     assert len(cuts) == 7
@@ -65,12 +41,8 @@ def test_each_cut_is_one_row_with_its_largest_batch() -> None:
 
 
 def test_the_section_has_figure_table_and_command(estimated: Analysis) -> None:
-    blocks = blocks_of(estimated, "llm")
-    figure, table = blocks
-    assert isinstance(figure, FigureBlock)
-    assert figure.source == "llm.csv"
+    figure, table = figure_and_table(estimated, "llm", "llm.csv")
     assert "python -m roofcal llm --run results/nvidia-h200/" in figure.command
-    assert isinstance(table, Table)
     assert table.total == 7
     assert len(dict(csv_tables(estimated))["llm.csv"]) == len(made_up_estimates())
     assert any("roofcal llm" in line and "--out" in line for line in commands(estimated))

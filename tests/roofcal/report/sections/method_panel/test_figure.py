@@ -4,8 +4,7 @@ import pandas as pd
 import pytest
 
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.sections.method_panel import SECTION
-from roofcal.report.sections.method_panel.figure import draw_panel
+from roofcal.report.sections.method_panel import SECTION, draw_panel
 from tests.roofcal.report.drawn import marks
 
 

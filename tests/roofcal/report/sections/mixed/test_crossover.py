@@ -11,6 +11,7 @@ from roofcal.report.data.loading import load_run
 from roofcal.report.kit.pictures import Picture
 from roofcal.report.sections.mixed.crossover import draw_crossover
 from roofcal.report.sections.mixed.tables import winners_table
+from tests.roofcal.report.drawn import drawn
 from tests.roofcal.report.narrow import narrow_run
 
 
@@ -22,9 +23,7 @@ def table(tmp_path_factory: pytest.TempPathFactory, h200: DeviceSpec) -> Any:
 
 @pytest.fixture(scope="module")
 def picture(table: Any) -> Picture:
-    drawn = draw_crossover(table)
-    assert drawn is not None
-    return drawn
+    return drawn(draw_crossover(table))
 
 
 def panels(picture: Picture) -> dict[str, Any]:
@@ -57,7 +56,6 @@ def test_the_words_beside_it_count_the_winners(picture: Picture) -> None:
 
 
 def test_one_kind_alone_is_drawn_and_nothing_of_an_empty_table(table: Any) -> None:
-    drawn = draw_crossover(table[(table["kind"] == "measured") & (table["mode"] == "plain")])
-    assert drawn is not None
-    assert list(panels(drawn)) == ["measured, plain launches"]
+    shown = drawn(draw_crossover(table[(table["kind"] == "measured") & (table["mode"] == "plain")]))
+    assert list(panels(shown)) == ["measured, plain launches"]
     assert draw_crossover(table[:0]) is None

@@ -9,16 +9,7 @@ from roofcal.core.devices import DeviceSpec
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.data.loading import load_run
 from roofcal.report.kit.blocks import FigureBlock, Prose, Table
-from roofcal.report.sections.mixed.tables import (
-    ERRORS,
-    ROOF_COLUMNS,
-    WINNERS,
-    errors_table,
-    pairs_with_roofs,
-    roofs_table,
-    weight_format,
-    winners_table,
-)
+from roofcal.report.sections.mixed import tables as section
 from tests.roofcal.report.chapters import blocks_of, csv_tables
 from tests.roofcal.report.narrow import G64, G128, SIZES, TOKENS, narrow_run
 
@@ -30,15 +21,17 @@ def narrowed(tmp_path_factory: pytest.TempPathFactory, h200: DeviceSpec) -> Anal
 
 
 def test_formats_are_those_of_the_weights() -> None:
-    formats = [weight_format(r) for r in ("bf16", "fp8_weight_only", "fp8_axiswise", G64)]
+    formats = [section.weight_format(r) for r in ("bf16", "fp8_weight_only", "fp8_axiswise", G64)]
     assert formats == ["bf16", "fp8", "fp8", "int4"]
 
 
 def test_each_shape_has_its_fastest_format_and_uncertain_ones_are_marked(
     narrowed: Analysis,
 ) -> None:
-    table = winners_table(narrowed.frames["mixed_gemm"])
-    assert [column.key for column in WINNERS] == [c for c in table if c not in ("low_s", "high_s")]
+    table = section.winners_table(narrowed.frames["mixed_gemm"])
+    assert [column.key for column in section.WINNERS] == [
+        c for c in table if c not in ("low_s", "high_s")
+    ]
     measured = table[(table["kind"] == "measured") & (table["n"] == 3584)]
     plain = measured[measured["mode"] == "plain"].set_index("m")
     assert plain["format"].to_dict() == {1: "int4", 16: "int4", 64: "fp8", 256: "fp8"}
@@ -49,7 +42,7 @@ def test_each_shape_has_its_fastest_format_and_uncertain_ones_are_marked(
 
 
 def test_chained_launches_are_a_mode_of_their_own(narrowed: Analysis) -> None:
-    table = winners_table(narrowed.frames["mixed_gemm"])
+    table = section.winners_table(narrowed.frames["mixed_gemm"])
     assert "triton_chained" not in set(table.loc[table["mode"] == "plain", "provider"])
     chained = table[(table["mode"] == "chained") & (table["kind"] == "measured")]
     assert len(chained) == len(SIZES) * len(TOKENS)
@@ -59,7 +52,7 @@ def test_chained_launches_are_a_mode_of_their_own(narrowed: Analysis) -> None:
 
 
 def test_overlapping_predictions_are_uncertain(narrowed: Analysis) -> None:
-    table = winners_table(narrowed.frames["mixed_gemm"])
+    table = section.winners_table(narrowed.frames["mixed_gemm"])
     plain = table[(table["kind"] == "predicted") & (table["mode"] == "plain")]
     assert set(plain.loc[plain["m"] == 64, "class"]) == {"uncertain"}
     assert set(plain.loc[plain["m"] == 1, "class"]) == {"sure"}
@@ -70,9 +63,9 @@ def test_overlapping_predictions_are_uncertain(narrowed: Analysis) -> None:
 
 def test_each_roof_has_its_range_of_tokens(narrowed: Analysis) -> None:
     calibration = narrowed.run.calibration
-    assert pairs_with_roofs(calibration) == [("triton", G64), ("tinygemm", G64)]
-    table = roofs_table(narrowed.frames["mixed_gemm"], calibration)
-    assert [column.key for column in ROOF_COLUMNS] == list(table.columns)
+    assert section.pairs_with_roofs(calibration) == [("triton", G64), ("tinygemm", G64)]
+    table = section.roofs_table(narrowed.frames["mixed_gemm"], calibration)
+    assert [column.key for column in section.ROOF_COLUMNS] == list(table.columns)
     large = table[table["n"] == 28672]
     ours, theirs = (large[large["provider"] == name] for name in ("triton", "tinygemm"))
     assert ours["bound_by"].iloc[0] == "memory"
@@ -85,8 +78,8 @@ def test_each_roof_has_its_range_of_tokens(narrowed: Analysis) -> None:
 
 
 def test_kernel_and_format_have_errors_of_their_own(narrowed: Analysis) -> None:
-    table = errors_table(narrowed.frames["mixed_gemm"])
-    assert [column.key for column in ERRORS] == list(table.columns)
+    table = section.errors_table(narrowed.frames["mixed_gemm"])
+    assert [column.key for column in section.ERRORS] == list(table.columns)
     assert list(table["recipe"].drop_duplicates()) == ["bf16", "fp8_tensorwise", G64, G128]
     row = table[(table["recipe"] == G64) & (table["provider"] == "triton")].iloc[0]
     assert (row["points"], row["kernel_worst"]) == (8, 0.256)
@@ -125,11 +118,11 @@ def test_a_run_without_narrow_weights_has_no_such_section(analysis: Analysis) ->
 def test_points_without_a_time_win_nothing(narrowed: Analysis) -> None:
     frame = narrowed.frames["mixed_gemm"]
     hot = frame.assign(cache="hot")
-    assert winners_table(hot).empty
-    assert errors_table(hot).empty
-    assert isinstance(roofs_table(hot, None), pd.DataFrame)
+    assert section.winners_table(hot).empty
+    assert section.errors_table(hot).empty
+    assert isinstance(section.roofs_table(hot, None), pd.DataFrame)
 
 
 def test_every_column_has_a_name_for_the_button_that_sorts_it() -> None:
-    every = (*WINNERS, *ROOF_COLUMNS, *ERRORS)
+    every = (*section.WINNERS, *section.ROOF_COLUMNS, *section.ERRORS)
     assert [column.key for column in every if not column.label.strip()] == []

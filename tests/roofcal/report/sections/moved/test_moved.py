@@ -47,7 +47,7 @@ def test_the_page_shows_what_moved(tmp_path: Path, moved: str) -> None:
     place = MadeUpRun().write(tmp_path / "run")
     (place / "moved.json").write_text(moved)
     write_report([(place, None)], tmp_path / "report.html", DEVICES)
-    page = (tmp_path / "report.html").read_text()
+    page = (tmp_path / "details.html").read_text()
     assert "<h4>What moved</h4>" in page
     assert "Of 60 points with times in both, 1 are slower and 0 faster" in page
     assert "gemm cublaslt bf16 512 \N{MULTIPLICATION SIGN} 512" in page

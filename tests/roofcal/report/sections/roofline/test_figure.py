@@ -9,7 +9,7 @@ from roofcal.core.devices import DeviceSpec
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.loading import load_run
 from roofcal.report.data.tidy import tidy_frame
-from roofcal.report.sections.roofline.figure import draw_roofline
+from roofcal.report.sections.roofline import draw_roofline
 from tests.roofcal.report.drawn import dots
 
 

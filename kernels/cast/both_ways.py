@@ -1,0 +1,164 @@
+"""Casts of a matrix to fp8 along its rows and, transposed, along its columns, from one read.
+
+    tensorwise_both          one scale          x is read twice: its amax comes first
+    blockwise_1x128_both     one per 1 x 128 of the rows, and one per 1 x 128 of the columns
+    blockwise_128x128_both   one per 128 x 128
+
+Each returns (q [rows, cols], scale, q [cols, rows], scale): what the two casts of
+kernels.cast.tensorwise or kernels.cast.blocks return. The tensor memory unit stores the transposed
+one where it can (kernels.cast.hopper.both_ways). Arithmetic: kernels.common.fp8_scales.
+"""
+
+from typing import Final
+
+import torch
+import triton
+import triton.language as tl
+
+from kernels.cast import tensorwise
+from kernels.cast.hopper import both_ways as hopper_both_ways
+from kernels.cast.tiles import Both, TileConfig, load_tile, store_transposed
+from kernels.common.checks import check_matrix, largest_fp8_value
+from kernels.common.fp8_scales import (
+    BLOCK,
+    fill_with_scale_of_zeros,
+    magnitude,
+    new_block_scales,
+    offset_of_block_scale,
+    scale_and_factor,
+)
+from kernels.common.replay import replayed
+
+# Where kernels.cast.hopper.both_ways does not fit.
+TENSORWISE: Final = TileConfig(rows=32, cols=128, num_warps=4)
+BLOCKS: Final = TileConfig(rows=BLOCK, cols=BLOCK, num_warps=16)
+
+
+@triton.jit
+def _both_ways_kernel(
+    x,
+    q0,
+    scale0,
+    q1,
+    scale1,
+    partial,
+    ROWS,
+    COLS,
+    STRIDE,
+    PARTIALS,
+    LARGEST: tl.constexpr,
+    KIND: tl.constexpr,
+    MOST_PARTIALS: tl.constexpr,
+    BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+):
+    """One tile per program, the last one first: the pass before left the end of x in the cache."""
+    across = tl.cdiv(COLS, BLOCK_N)
+    tile = tl.num_programs(0) - 1 - tl.program_id(0)
+    down, right = tile // across, tile % across
+    row = down * BLOCK_M + tl.arange(0, BLOCK_M)
+    col = right * BLOCK_N + tl.arange(0, BLOCK_N)
+    values, inside = load_tile(x, row, col, ROWS, COLS, STRIDE)
+    if KIND == "strips":
+        made_scale, factor = scale_and_factor(tl.max(magnitude(values), axis=1), LARGEST, False)
+        place = scale0 + offset_of_block_scale(row, right, ROWS)
+        tl.store(place, made_scale, mask=row < ROWS)
+        by_rows = values.to(tl.float32) * factor[:, None]
+        made_scale, factor = scale_and_factor(tl.max(magnitude(values), axis=0), LARGEST, False)
+        place = scale1 + offset_of_block_scale(col, down, COLS)
+        tl.store(place, made_scale, mask=col < COLS)
+        by_columns = values.to(tl.float32) * factor[None, :]
+    else:
+        if KIND == "squares":
+            bits = tl.max(tl.max(magnitude(values), axis=1), axis=0)
+        else:
+            maxima = tl.arange(0, MOST_PARTIALS)
+            bits = tl.max(tl.load(partial + maxima, mask=maxima < PARTIALS, other=0), axis=0)
+        made_scale, factor = scale_and_factor(bits, LARGEST, False)
+        if KIND == "squares":
+            tl.store(scale0 + tile, made_scale)
+            tl.store(scale1 + right * tl.cdiv(ROWS, BLOCK_M) + down, made_scale)
+        elif tile == 0:
+            tl.store(scale0, made_scale)
+            tl.store(scale1, made_scale)
+        by_rows = values.to(tl.float32) * factor
+        by_columns = by_rows
+    target = q0 + row.to(tl.int64)[:, None] * COLS + col[None, :]
+    tl.store(target, by_rows.to(q0.dtype.element_ty), mask=inside)
+    store_transposed(by_columns.to(q1.dtype.element_ty), inside, q1, row, col, ROWS)
+
+
+@replayed
+def tensorwise_both(x: torch.Tensor, dtype: torch.dtype = torch.float8_e4m3fn) -> Both:
+    """(q [rows, cols], scale [], q [cols, rows], scale []): one scale, in two tensors.
+
+    Raises ValueError for inputs that kernels.common.checks refuses.
+    """
+    return _cast_both_ways(x, dtype, "tensorwise")
+
+
+@replayed
+def blockwise_1x128_both(x: torch.Tensor, dtype: torch.dtype = torch.float8_e4m3fn) -> Both:
+    """(q and scale of blockwise_1x128, q and scale of blockwise_1x128_dim1).
+
+    Raises ValueError for inputs that kernels.common.checks refuses.
+    """
+    return _cast_both_ways(x, dtype, "strips")
+
+
+@replayed
+def blockwise_128x128_both(x: torch.Tensor, dtype: torch.dtype = torch.float8_e4m3fn) -> Both:
+    """(q and scale of blockwise_128x128, the transposes of both, contiguous).
+
+    Raises ValueError for inputs that kernels.common.checks refuses.
+    """
+    return _cast_both_ways(x, dtype, "squares")
+
+
+def _cast_both_ways(x: torch.Tensor, dtype: torch.dtype, kind: str) -> Both:
+    check_matrix(x)
+    largest = largest_fp8_value(dtype, x)
+    rows, cols = x.shape
+    q0, q1 = (torch.empty(size, dtype=dtype, device=x.device) for size in (x.shape, (cols, rows)))
+    scale0, scale1 = (_new_scales(*size, kind, x.device) for size in ((rows, cols), (cols, rows)))
+    outputs = (q0, scale0, q1, scale1)
+    if not x.numel():
+        for scale in (scale0, scale1):
+            fill_with_scale_of_zeros(scale, largest, power_of_two=False)
+        return outputs
+    partial = tensorwise.partial_maxima(x) if kind == "tensorwise" else None
+    partials = 0 if partial is None else partial.numel()
+    most_partials = triton.next_power_of_2(max(1, partials))
+    if hopper_both_ways.fits(x):
+        if kind == "strips":
+            hopper_both_ways.cast_strips(x, outputs, largest=largest)
+        else:
+            hopper_both_ways.cast_with_one_scale(
+                x, outputs, partial, largest=largest, most_partials=most_partials
+            )
+        return outputs
+    tile = TENSORWISE if kind == "tensorwise" else BLOCKS
+    _both_ways_kernel[(triton.cdiv(rows, tile.rows) * triton.cdiv(cols, tile.cols),)](
+        x,
+        *outputs,
+        partial,
+        rows,
+        cols,
+        x.stride(0),
+        partials,
+        LARGEST=largest,
+        KIND=kind,
+        MOST_PARTIALS=most_partials,
+        BLOCK_M=tile.rows,
+        BLOCK_N=tile.cols,
+        num_warps=tile.num_warps,
+    )
+    return outputs
+
+
+def _new_scales(rows: int, cols: int, kind: str, device: torch.device) -> torch.Tensor:
+    """Empty scales of q [rows, cols]."""
+    if kind == "strips":
+        return new_block_scales(rows, triton.cdiv(cols, BLOCK), device)
+    squares = (triton.cdiv(rows, BLOCK), triton.cdiv(cols, BLOCK)) if kind == "squares" else ()
+    return torch.empty(squares, dtype=torch.float32, device=device)

@@ -1,0 +1,160 @@
+// One shape on all devices: measured by every recipe and provider, and what models predict.
+"use strict";
+(async () => {
+  const { load, significant, times, percent, grid, asked, keep, offer } = roofcal;
+  const index = await load("index");
+  const measured = Object.entries(index.sides).filter(([key]) => key.startsWith("measured:"));
+  const [modelled, ...points] = await Promise.all(
+    [load("modelled"), ...measured.map(([key]) => load(key.replace("measured:", "points/")))]);
+  const form = document.getElementById("shape"), axes = document.getElementById("axes");
+  const { op: opField, shape: shapeField } = form.elements;
+  if (!measured.length) {
+    form.hidden = true;
+    document.getElementById("chosen").textContent = "Nothing is published yet, so there is no shape to look up.";
+    return;
+  }
+
+  // op -> title, axes, and the measured rows of all publications as objects
+  const ops = new Map();
+  measured.forEach(([key, side], place) => {
+    for (const [name, op] of Object.entries(points[place])) {
+      if (!ops.has(name)) ops.set(name, { ...op, measured: [] });
+      const at = Object.fromEntries(op.columns.map((column, number) => [column, number]));
+      for (const row of op.rows) ops.get(name).measured.push({
+        side, key, sizes: row.slice(0, op.axes.length), world: row[at.world_size],
+        recipe: op.recipes[row[at.recipe]], provider: op.providers[row[at.provider]],
+        time: row[at.time_us], low: row[at.low_us], high: row[at.high_us],
+        predicted: row[at.predicted_us], flops: row[at.flops], bytes: row[at.bytes],
+        clock: row[at.clock_mhz], reason: row[at.reason] });
+    }
+  });
+
+  const shapeKey = (sizes) => sizes.join("x");
+  const shapeText = (sizes) => sizes.map((size) => size.toLocaleString("en")).join(" \u00d7 ");
+  const product = (sizes) => sizes.reduce((whole, size) => whole * size, 1);
+  function shapesOf(op) {
+    const shapes = new Map(ops.get(op).measured.map(({ sizes }) => [shapeKey(sizes), sizes]));
+    return [...shapes].sort(([, a], [, b]) => product(a) - product(b) || (shapeKey(a) < shapeKey(b) ? -1 : 1));
+  }
+
+  function offerShapes(op, wanted) {
+    const shapes = shapesOf(op);
+    const large = shapes[Math.floor(shapes.length * 0.8)][0];
+    const key = shapes.some(([key]) => key === wanted) ? wanted : large;
+    offer(shapeField, shapes.map(([key, sizes]) => [key, shapeText(sizes)]), key);
+  }
+
+  // Typed sizes choose the published shape that is nearest by the logarithms of its sizes.
+  function typedFields(op) {
+    const fields = ops.get(op).axes.map((axis) => {
+      const field = element("input", { type: "number", name: `axis-${axis}`, min: 1, step: 1 });
+      field.addEventListener("change", () => {
+        const sizes = fields.map((one) => Math.max(1, Number(one.value) || 1));
+        const distance = ([, own]) => own.reduce((sum, size, place) => sum + Math.log(size / sizes[place]) ** 2, 0);
+        const nearest = shapesOf(op).reduce((best, one) => distance(one) < distance(best) ? one : best);
+        shapeField.value = nearest[0];
+        draw(distance(nearest) > 0 ? `No one published ${shapeText(sizes)}; this is the nearest published shape. ` : "");
+      });
+      return field;
+    });
+    axes.replaceChildren(...fields.map((field, place) => element("label", {}, ops.get(op).axes[place], field)));
+  }
+
+  function draw(remark = "") {
+    const op = opField.value, own = ops.get(op), sizes = shapeField.value.split("x").map(Number);
+    own.axes.forEach((axis, place) => { form.elements[`axis-${axis}`].value = sizes[place]; });
+    keep({ op, ...Object.fromEntries(own.axes.map((axis, place) => [axis, sizes[place]])) });
+    const rows = own.measured.filter((row) => shapeKey(row.sizes) === shapeField.value);
+    const timed = rows.filter(({ time }) => time !== null);
+    const baseline = (row) => timed.filter((other) =>
+      other.key === row.key && other.world === row.world && other.recipe === own.baseline)
+      .reduce((least, { time }) => Math.min(least, time), Infinity);
+    const best = new Map();
+    for (const row of timed) {
+      const group = `${row.key}|${row.world}`;
+      if (!best.has(group) || row.time < best.get(group).time) best.set(group, row);
+    }
+    const text = own.axes.map((axis, place) => `${axis} = ${sizes[place].toLocaleString("en")}`).join(", ");
+    document.getElementById("chosen").textContent =
+      `${remark}${own.title}, ${text}: ${timed.length} times on ${new Set(timed.map(({ key }) => key)).size} of ${measured.length} publications. The fastest of each is bold.`;
+    rows.sort((a, b) => (a.time ?? Infinity) - (b.time ?? Infinity));
+    document.getElementById("measured-times").replaceChildren(grid("measured", "Measured", [
+      { label: "device", value: ({ side }) => side.title, href: ({ side }) => side.page },
+      { label: "environment", value: ({ side }) => side.environment },
+      { label: "GPUs", kind: "number", value: ({ world }) => rows.some((row) => row.world > 1) ? world : null },
+      { label: "recipe", value: ({ recipe }) => recipe },
+      { label: "provider", value: ({ provider }) => provider },
+      { label: "time", unit: "\u00b5s", kind: "number", value: ({ time }) => time, show: (time) => significant(time, 4) },
+      { label: "95 % interval", unit: "\u00b5s", value: ({ low, high }) => low === null ? null : `${significant(low, 4)} to ${significant(high, 4)}` },
+      { label: "rate", unit: "TFLOP/s", kind: "number", value: ({ time, flops }) => time && flops ? flops / time / 1e6 : null, show: (rate) => significant(rate) },
+      { label: "memory", unit: "TB/s", kind: "number", about: "least bytes / time", value: ({ time, bytes }) => time && bytes ? bytes / time / 1e6 : null, show: (rate) => significant(rate) },
+      { label: `against ${own.baseline}`, kind: "number", about: "time of the fastest baseline of the same publication over this time",
+        value: (row) => row.time && Number.isFinite(baseline(row)) ? baseline(row) / row.time : null, show: times },
+      { label: "predicted off by", kind: "number", about: "time of the calibrated model / measured - 1",
+        value: ({ time, predicted }) => time && predicted ? predicted / time - 1 : null, show: (error) => percent(error) },
+      { label: "SM clock", unit: "MHz", kind: "number", value: ({ clock }) => clock, show: (clock) => significant(clock, 4) },
+      { label: "no time, because", kind: "wide", value: ({ reason }) => reason },
+      { label: "records", value: () => "report", href: ({ side }) => side.report },
+    ], rows, (row) => best.get(`${row.key}|${row.world}`) === row));
+    drawModelled(op, own);
+  }
+
+  function drawModelled(op, own) {
+    const place = document.getElementById("modelled-times"), table = modelled[op];
+    const width = own.axes.length, here = own.measured.filter(({ sizes }) => shapeKey(sizes) === shapeField.value);
+    const work = new Map(here.map(({ recipe, flops }) => [recipe, flops]));
+    const fastest = (device, recipe) => here.filter((row) => row.time && row.side.device === device && row.recipe === recipe)
+      .reduce((least, { time }) => least === null ? time : Math.min(least, time), null);
+    // one line per device and pair of times: recipes of one rate share a line
+    const lines = new Map();
+    table?.rows.forEach((row, number) => {
+      if (shapeKey(row.slice(0, width)) !== shapeField.value) return;
+      const recipe = table.recipes[row[width]];
+      for (const [key, column] of Object.entries(table.times)) {
+        const side = index.sides[key], time = column[number];
+        if (!key.startsWith("datasheet:") || time === null) continue;
+        const wave = table.times[`wave:${side.device}`]?.[number] ?? null, flops = work.get(recipe);
+        const seen = fastest(side.device, recipe), name = [side.device, time, wave, flops, seen].join("|");
+        if (!lines.has(name)) lines.set(name, { side, time, wave, flops, seen, recipes: [] });
+        lines.get(name).recipes.push(recipe);
+      }
+    });
+    const rows = [...lines.values()].sort((a, b) => a.time - b.time);
+    if (!rows.length) {
+      place.replaceChildren(element("p", { className: "quiet", textContent:
+        `The datasheet and the wave model say nothing of ${own.title.toLowerCase()}.` }));
+      return;
+    }
+    const rate = (time, flops) => time && flops ? flops / time / 1e6 : null;
+    place.replaceChildren(
+      element("h2", { textContent: "Predicted for every card" }),
+      element("p", { textContent: "The datasheet\u2019s roofline is a bound: if the datasheet is right, no program is faster. The wave model adds tiles, waves and launches by a description of the card; nothing of it is fitted. Where a card was measured, its time stands beside them, so that you see how far they are off." }),
+      grid("modelled", "Predicted by datasheet and wave model", [
+        { label: "device", value: ({ side }) => side.title, href: ({ side }) => side.page },
+        { label: "recipes", kind: "wide", value: ({ recipes }) => recipes.join(", ") },
+        { label: "datasheet", unit: "\u00b5s", kind: "number", about: "least time by the datasheet", value: ({ time }) => time, show: (time) => significant(time) },
+        { label: "datasheet", unit: "TFLOP/s", kind: "number", value: ({ time, flops }) => rate(time, flops), show: (value) => significant(value) },
+        { label: "wave model", unit: "\u00b5s", kind: "number", value: ({ wave }) => wave, show: (time) => significant(time) },
+        { label: "wave model", unit: "TFLOP/s", kind: "number", value: ({ wave, flops }) => rate(wave, flops), show: (value) => significant(value) },
+        { label: "measured", unit: "\u00b5s", kind: "number", about: "the fastest provider and environment", value: ({ seen }) => seen, show: (time) => significant(time) },
+      ], rows, ({ seen }) => seen !== null));
+  }
+
+  const wanted = asked();
+  offer(opField, [...ops].map(([name, { title }]) => [name, title]), wanted.get("op") || "gemm");
+  function start() {
+    const op = opField.value, now = asked();
+    typedFields(op);
+    const sizes = now.get("op") === op ? ops.get(op).axes.map((axis) => now.get(axis)) : [];
+    offerShapes(op, sizes.join("x"));
+    draw();
+  }
+  opField.addEventListener("change", start);
+  shapeField.addEventListener("change", () => draw());
+  addEventListener("hashchange", () => {
+    if (ops.has(asked().get("op"))) opField.value = asked().get("op");
+    start();
+  });
+  form.addEventListener("submit", (event) => event.preventDefault());
+  start();
+})();

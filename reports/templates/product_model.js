@@ -1,0 +1,182 @@
+// The calibrated equations of products, as roofcal/ops/gemm/model.py and roofcal/ops/mixed_gemm/model.py
+// have them: same names, same order. tests/roofcal/report/test_shape_box.py holds them to Python.
+// Data: roofcal.report.shape_box.py.
+"use strict";
+const productModel = (() => {
+  // Constants that a calibration may leave out, and the value that leaves them out.
+  const NO_LIMIT = 1e30;
+  const NEUTRAL = {
+    tile_flops_per_s: NO_LIMIT, load_bytes_per_s: NO_LIMIT, l2_bytes_per_s: NO_LIMIT, k_latency_s_per_byte: 0,
+    crowd_s_per_byte: 0, wave_s: 0, store_bytes_per_s: NO_LIMIT, split_k_s: 0, piece_s: 0,
+    piece_bytes_per_s: NO_LIMIT, misaligned: 1, uneven: 1, sustained_flops_per_s: NO_LIMIT };
+  const gcd = (a, b) => { while (b) [a, b] = [b, a % b]; return a; };
+
+  function operandBytes({ bits, scale_bits, rows: perRows, cols: perCols, per_scale }, rows, cols) {
+    const elements = Math.ceil(bits * rows * cols / 8);
+    if (!scale_bits) return elements;
+    const count = (perRows ? Math.ceil(rows / perRows) : 1) * (perCols ? Math.ceil(cols / perCols) : 1);
+    return elements + per_scale * Math.ceil(scale_bits * count / 8);
+  }
+
+  function leastWork(option, { m, n, k }) {
+    const bytes = operandBytes(option.a, m, k) + operandBytes(option.b, n, k) + Math.ceil(option.out_bits * m * n / 8);
+    return { flops: 2 * m * n * k, bytes };
+  }
+
+  // The largest divisor of 16, in bytes, of the row lengths of A, B and C.
+  const rowAlignment = (option, { n, k }) =>
+    gcd(gcd(Math.trunc(k * option.a.bits / 8), Math.trunc(n * option.out_bits / 8)), 16);
+
+  // [seconds, what binds]: the largest of the parts, of equal ones the first.
+  const bound = (parts) => Object.keys(parts).reduce((best, name) => parts[name] > parts[best] ? name : best);
+
+  function joined({ launch, tiles, dram, power }) {
+    const work = launch + (tiles ** 2.5 + dram ** 2.5) ** (1 / 2.5);
+    return { total: (work ** 5 + power ** 5) ** 0.2, boundBy: bound({ launch, tiles, dram, power }) };
+  }
+
+  // roofcal.ops.our_tiles: [rows, columns, split] that our kernels take for a shape.
+  function ourTile({ tiles, few_rows_columns: narrow }, { m, n, k }, units) {
+    if (m > 64) {
+      const cost = ([rows, cols, rate]) => Math.ceil(Math.ceil(m / rows) * Math.ceil(n / cols) / units) * rows * cols / rate;
+      const [rows, cols] = tiles.reduce((best, tile) => cost(tile) < cost(best) ? tile : best);
+      return [rows, cols, 1];
+    }
+    const steps = Math.ceil(k / 128), forAllUnits = Math.floor(2 * units / Math.ceil(n / narrow));
+    const pieces = Math.max(1, Math.min(forAllUnits, Math.floor(steps / 4)));
+    return [2 ** Math.ceil(Math.log2(Math.max(m, 16))), narrow, Math.ceil(steps / Math.ceil(steps / pieces))];
+  }
+
+  // roofcal.ops.gemm.model.interval_groups and roofcal.ops.regimes
+  function gemmGroup(option, shape) {
+    const { m, n, k } = shape;
+    if (rowAlignment(option, shape) !== 16) return "unaligned";
+    if ([n, k, m > 64 ? m : 0].some((side) => side % 16)) return "ragged";
+    if (Math.min(m, n) <= 64) return "decode";
+    if (k <= 1024 && 4 * k <= Math.min(m, n)) return "skinny_k";
+    const side = Math.cbrt(m * n * k);
+    return side <= 1024 * 1.0001 ? "small" : side <= 4096 * 1.0001 ? "mid" : "large";
+  }
+
+  function gemmTime(option, shape, units) {
+    const { m, n, k } = shape, { family } = option;
+    const constants = { ...NEUTRAL, ...option.constants };
+    const width = option.a.bits / 8, { flops, bytes } = leastWork(option, shape);
+    const launch = constants.launch_s, dram = bytes / constants.dram_bytes_per_s;
+    if (!family.tiles.length && !family.rule) {
+      const math = flops / units / constants.tile_flops_per_s;
+      const latency = k * width * constants.k_latency_s_per_byte;
+      return joined({ launch, dram, tiles: (math ** 4 + latency ** 4) ** 0.25, power: 0 });
+    }
+    const alignment = rowAlignment(option, shape);
+    const path = alignment === 16 ? "" : alignment === 8 ? "8_byte_" : "odd_";
+    const rate = constants[`tile_flops_${path}per_s`] ?? constants.tile_flops_per_s;
+    const kLatency = constants[`k_latency_${path}s_per_byte`] ?? constants.k_latency_s_per_byte;
+    const misaligned = (k * width) % 32 !== 0 ? constants.misaligned : 1;
+    const uneven = (k * width) % 256 !== 0 ? constants.uneven : 1;
+    let tiles = Infinity;
+    const own = family.rule ? ourTile(option.rule, shape, units) : null;
+    for (const [rows, cols] of own ? [own] : family.tiles) {
+      for (const split of own ? [own[2]] : family.splits) {
+        const count = Math.ceil(m / rows) * Math.ceil(n / cols) * split;
+        const busy = Math.min(count, units), waves = Math.ceil(count / units);
+        const stepBytes = Math.ceil(k / split * width / 128) * 128;
+        const bandwidth = Math.min(constants.load_bytes_per_s, constants.l2_bytes_per_s / busy);
+        const empty = family.crowds ? Math.max(1 - Math.min(m / rows, n / cols), 0) : 0;
+        const crowd = busy * empty * constants.crowd_s_per_byte;
+        const math = 2 * rows * cols * stepBytes / width / rate;
+        const load = stepBytes * (Math.min(rows, m) + Math.min(cols, n)) / bandwidth * misaligned;
+        const latency = own && m <= 64 ? 0 : kLatency;
+        const latencySquared = stepBytes ** 2 * (latency ** 2 + crowd ** 2);
+        const step = (math ** 4 + load ** 4 + latencySquared ** 2) ** 0.25;
+        const further = family.overlaps ? Math.hypot(step, constants.wave_s) : step + constants.wave_s;
+        const stores = waves * (2 * rows * cols / constants.store_bytes_per_s);
+        const sumBytes = 4 * split * (own ? rows * cols : m * n);
+        const sums = split === 1 ? 0
+          : constants.split_k_s + (own ? split : 0) * constants.piece_s + sumBytes / constants.piece_bytes_per_s;
+        tiles = Math.min(tiles, step + (waves - 1) * further + stores + sums);
+      }
+    }
+    return joined({ launch, dram, tiles: tiles * uneven, power: flops / constants.sustained_flops_per_s * uneven });
+  }
+
+  function narrowTime(option, shape, units) {
+    const { m, n, k } = shape, { family, constants } = option;
+    const sides = family.blocks;
+    const block = sides.length ? sides.find((side) => side >= m) ?? sides.at(-1) : m;
+    const blocks = sides.length ? Math.ceil(m / block) : 1;
+    let slotWork = n * k * blocks;
+    if (family.splits.length) {
+      const edge = constants.block_columns * block / 64, tiles = Math.ceil(n / 64) * blocks / units;
+      slotWork = units * 64 * Math.min(...family.splits.map((split) =>
+        (Math.max(tiles * split, 1) + Math.ceil(tiles * split)) / 2 * (k / split + edge)));
+    }
+    const launch = constants.fixed_s, dram = leastWork(option, shape).bytes / constants.bytes_per_s;
+    const slots = slotWork / constants.weights_per_s, math = 2 * slotWork * block / constants.flops_per_s;
+    const largest = bound({ launch, dram, work: slots + math });
+    return {
+      total: launch + (dram ** 4 + (slots + math) ** 4) ** 0.25,
+      boundBy: largest === "work" ? (slots >= math ? "slots" : "math") : largest };
+  }
+
+  // roofcal.ask.probe_span: doublings to the span of the probes; 0 within, null where there were none.
+  function doublingsOutside(option, shape, noticeable) {
+    if (!option.span) return null;
+    const extents = { ...shape, ...leastWork(option, shape) };
+    const farthest = Math.max(...Object.entries(option.span).map(([name, [low, high]]) =>
+      Math.log2(Math.max(extents[name] / high, low / extents[name]))));
+    return farthest > noticeable ? farthest : 0;
+  }
+
+  // roofcal.ask.shape_limits.refusal, word for word; null for a shape that runs.
+  function refusal({ provider, recipe, multiples }, shape) {
+    const refused = Object.entries(multiples).filter(([axis, size]) => shape[axis] % size);
+    if (!refused.length) return null;
+    const neighbours = (size, multiple) => size < multiple ? `${multiple}`
+      : `${size - size % multiple} or ${size - size % multiple + multiple}`;
+    const listed = (text) => refused.map(text).join(", ");
+    return `${provider} takes ${recipe} with ${listed(([axis, size]) => `${axis} in multiples of ${size}`)}, `
+      + `got ${listed(([axis]) => `${axis}=${shape[axis]}`)}; the nearest that works: `
+      + listed(([axis, size]) => `${axis}=${neighbours(shape[axis], size)}`);
+  }
+
+  function predict(option, shape, device) {
+    const time = option.op === "gemm" ? gemmTime : narrowTime;
+    const { total, boundBy } = time(option, shape, device.compute_units);
+    const doublings = doublingsOutside(option, shape, device.noticeable_doublings);
+    const group = option.op === "gemm" ? gemmGroup(option, shape) : shape.m <= 64 ? "decode" : "many_tokens";
+    const factor = (option.factors[group] ?? option.factors[""]) ** (1 + (doublings ?? 0));
+    return { option, total, boundBy, doublings, low: total / factor, high: total * factor };
+  }
+
+  // Every option that runs the shape, the fastest first, and why the others do not.
+  function rank(device, shape) {
+    const answers = [], refused = [];
+    for (const option of device.options) {
+      const answer = predict(option, shape, device);
+      const reason = refusal(option, shape) ?? (Number.isFinite(answer.total) ? null
+        : `the calibration of ${option.recipe} by ${option.provider} lacks a constant of its equation`);
+      if (reason) refused.push({ option, reason }); else answers.push(answer);
+    }
+    const outside = answers.map(({ doublings }) => doublings ?? 0);
+    const farthest = Math.min(...outside) + device.farthest_doublings;
+    const ranked = answers.filter((_, place) => outside[place] <= farthest).sort((a, b) => a.total - b.total);
+    answers.filter((_, place) => outside[place] > farthest).forEach(({ option, doublings }) =>
+      refused.push({ option, reason: `${option.recipe} by ${option.provider} lies ${doublings.toFixed(1)} doublings beyond every probe` }));
+    return { ranked, refused };
+  }
+
+  // roofcal.ask.measured.nearest: the nearest settled points of an option, nearest first.
+  function nearest({ measured, options }, option, shape, count) {
+    const place = options.indexOf(option), found = [];
+    measured.option.forEach((own, row) => {
+      if (own !== place) return;
+      const point = { m: measured.m[row], n: measured.n[row], k: measured.k[row] };
+      const distance = Math.hypot(...["m", "n", "k"].map((axis) => Math.log2(point[axis] / shape[axis])));
+      found.push({ point, distance, seconds: measured.s[row], predicted: measured.predicted_s[row] });
+    });
+    return found.sort((a, b) => a.distance - b.distance).slice(0, count);
+  }
+
+  return { predict, rank, refusal, nearest, leastWork };
+})();

@@ -1,0 +1,116 @@
+// The shape box: what product_model.js says of m, n and k, and a link that reopens it.
+"use strict";
+const shapeBox = document.getElementById("shape-box");
+if (shapeBox) (async () => {
+  const form = shapeBox.querySelector("form"), fields = form.elements;
+  const said = shapeBox.querySelector(".said"), box = shapeBox.querySelector(".box");
+  const devices = JSON.parse(await unpacked(shapeBox.querySelector("script").textContent));
+  const byName = new Map(devices.map((device) => [device.anchor, device]));
+  devices.forEach(({ anchor, name }) => fields.device.append(element("option", { value: anchor, textContent: name })));
+  form.querySelector(".of-device").hidden = devices.length < 2;
+  [...new Set(devices.flatMap(({ options }) => options.map(({ op }) => op)))].forEach((op) =>
+    fields.op.append(element("option", { value: op, textContent: op })));
+
+  const UNITS = [[1, "s"], [1e-3, "ms"], [1e-6, "\u00b5s"], [1e-9, "ns"]];
+  const digits = (value) => value >= 1000 ? Math.round(value).toLocaleString("en")
+    : value.toLocaleString("en", { minimumSignificantDigits: 3, maximumSignificantDigits: 3 });
+  const time = (seconds) => {
+    const [factor, unit] = UNITS.find(([size]) => Number(seconds.toPrecision(3)) >= size) ?? UNITS.at(-1);
+    return `${digits(seconds / factor)}\u00a0${unit}`;
+  };
+  const sizes = ({ m, n, k }) => [m, n, k].map((size) => size.toLocaleString("en")).join(" \u00d7 ");
+
+  // The shape that is typed; a message for one that is no shape.
+  function typedShape(largest) {
+    const shape = {};
+    for (const axis of ["m", "n", "k"]) {
+      const text = fields[axis].value.replace(/[,_\s]/g, ""), size = Number(text);
+      const isSize = /^\d+$/.test(text) && size >= 1 && size <= largest;
+      fields[axis].setAttribute("aria-invalid", String(!isSize));
+      if (!isSize) return `${axis} = \u201c${fields[axis].value}\u201d is not a whole number from 1 to 2^30`;
+      shape[axis] = size;
+    }
+    return shape;
+  }
+
+  const HEADS = ["", "recipe", "provider", "time", "95 %", "rate", "over bf16", "bound by", "nearest measured"];
+  const NUMBERS = new Set([3, 4, 5, 6]);
+
+  function row(answer, place, device, shape, baseline) {
+    const { option, total, low, high, boundBy, doublings } = answer;
+    const rate = productModel.leastWork(option, shape).flops / total / 1e12;
+    const texts = [`${place + 1}`, option.recipe, option.provider, time(total), `${time(low)} to ${time(high)}`,
+      `${digits(rate)}\u00a0TFLOP/s`, baseline ? `${(baseline.total / total).toFixed(2)}\u00d7` : "\u2013", boundBy];
+    const [near] = productModel.nearest(device, option, shape, 1);
+    const cells = texts.map((text, number) => element("td", { textContent: text, className: NUMBERS.has(number) ? "n" : "" }));
+    if (doublings) cells[4].append(element("small", { textContent: `extrapolated by ${doublings.toFixed(1)} doublings` }));
+    const beside = !near ? "none" : `${time(near.seconds)} at ${near.distance === 0 ? "this shape" : sizes(near.point)}`
+      + (near.distance === 0 ? "" : `, ${near.distance.toFixed(1)} doublings away`)
+      + (near.predicted === null ? " (a probe of the fit)" : ` (predicted ${signed(near.predicted / near.seconds - 1)})`);
+    return element("tr", {}, ...cells, element("td", { className: "w", textContent: beside }));
+  }
+  const signed = (fraction) => `${fraction < 0 ? "\u2212" : "+"}${Math.abs(100 * fraction).toFixed(1)}\u00a0%`;
+
+  function show() {
+    const device = byName.get(fields.device.value) ?? devices[0];
+    const shape = typedShape(device.largest_size);
+    box.replaceChildren();
+    if (typeof shape === "string") { said.textContent = shape; return; }
+    const op = fields.op.value;
+    const query = new URLSearchParams({ ...shape, ...(op && { op }), ...(devices.length > 1 && { device: device.anchor }) });
+    form.querySelector(".link").href = `#${query}`;
+    // Options of other ops must not decide how far beyond its probes an option of this op may lie.
+    const options = device.options.filter((option) => !op || option.op === op);
+    const { ranked: own, refused } = productModel.rank({ ...device, options }, shape);
+    const baseline = productModel.rank(device, shape).ranked.find(({ option }) => option.recipe === device.baseline);
+    const recipes = new Set();
+    const shown = own.filter(({ option }) => fields.all.checked || !recipes.has(option.recipe) && recipes.add(option.recipe));
+    const reasons = [...new Set(refused.map(({ reason }) => reason))];
+    said.replaceChildren(...(own.length ? sentence(own, shape, baseline) : ["No provider runs this shape."]));
+    if (own.length) {
+      const heads = HEADS.map((text, place) => element("th", { scope: "col", textContent: text, className: NUMBERS.has(place) ? "n" : "" }));
+      heads[0].setAttribute("aria-label", "rank");
+      box.append(element("table", {},
+        element("caption", { textContent: `${sizes(shape)} on ${device.name}` }),
+        element("thead", {}, element("tr", {}, ...heads)),
+        element("tbody", {}, ...shown.map((answer, place) => row(answer, place, device, shape, baseline)))));
+    }
+    if (reasons.length) {
+      const title = `Not ranked: ${reasons.length} reason${reasons.length > 1 ? "s" : ""}`;
+      box.append(element("details", {}, element("summary", { textContent: title }),
+        element("ul", {}, ...reasons.map((reason) => element("li", { textContent: reason })))));
+    }
+  }
+
+  function sentence([first, ...others], shape, baseline) {
+    const { option, total, low, high, doublings } = first;
+    const rivals = others.filter((other) => other.option.recipe !== option.recipe);
+    const [second] = rivals, overlapping = rivals.find((other) => other.low <= high);
+    const over = baseline && option.recipe !== baseline.option.recipe
+      ? `, ${(baseline.total / total).toFixed(2)}\u00d7 ${baseline.option.recipe}` : "";
+    const rest = !second ? "." : !overlapping ? "; no interval of another recipe overlaps it."
+      : `; ${second.option.recipe} is ${(100 * (second.total / total - 1)).toFixed(0)}\u00a0% slower, and `
+        + (overlapping === second ? "the intervals overlap." : `the interval of ${overlapping.option.recipe} overlaps it.`);
+    return [element("b", { textContent: `${option.recipe} by ${option.provider}` }),
+      `: ${time(total)} (95 %: ${time(low)} to ${time(high)})${over}${doublings ? ", extrapolated" : ""}${rest}`];
+  }
+
+  // "#m=4096&n=4096&k=4096" fills the box; other fragments are none of its business.
+  function reopen() {
+    const asked = new URLSearchParams(location.hash.slice(1));
+    if (!["m", "n", "k"].every((axis) => asked.has(axis))) return false;
+    ["m", "n", "k", "op", "device"].forEach((name) => { if (asked.has(name)) fields[name].value = asked.get(name); });
+    if (fields.op.selectedIndex < 0) fields.op.value = "";
+    return true;
+  }
+  form.addEventListener("input", () => {
+    show();
+    const link = form.querySelector(".link").getAttribute("href");
+    if (fields.m.getAttribute("aria-invalid") === "false") history.replaceState(null, "", link);
+  });
+  form.addEventListener("submit", (event) => event.preventDefault());
+  addEventListener("hashchange", () => { if (reopen()) { show(); shapeBox.scrollIntoView(); } });
+  const isAsked = reopen();
+  show();
+  if (isAsked) shapeBox.scrollIntoView();
+})();

@@ -1,0 +1,57 @@
+// Language models on every device: first token and time per token, calibrated or predicted.
+"use strict";
+(async () => {
+  const { load, significant, grid, asked, keep, offer } = roofcal;
+  const [index, table] = await Promise.all([load("index"), load("language_models")]);
+  const form = document.getElementById("question"), { model, recipe, batch } = form.elements;
+  const at = Object.fromEntries(table.columns.map((column, place) => [column, place]));
+  const rows = table.rows.map((row) => Object.fromEntries(table.columns.map((name) => [name, row[at[name]]])));
+  const milli = (value) => value === null ? null : value * 1e3;
+  const interval = (low, high) => low === null ? null : `${significant(milli(low))} to ${significant(milli(high))}`;
+
+  const GROUPS = [
+    ["measured:", "Calibrated on the card", "Constants fitted on probes of the card itself, with 95 % intervals."],
+    ["wave:", "Predicted by the wave model", "From a description of the card: tiles, waves, launches. Nothing is fitted; a measured card stands here too, so that you see how far the model is off."],
+    ["datasheet:", "Bound by the datasheet", "Peak rates and full bandwidth: no card is faster, and real ones are slower."],
+  ];
+  function draw() {
+    keep({ model: model.value, recipe: recipe.value, batch: batch.value });
+    const own = rows.filter((row) => row.model === model.value && row.recipe === recipe.value && String(row.batch) === batch.value)
+      .map((row) => ({ ...row, of: index.sides[row.side] })).sort((a, b) => a.decode_step_s - b.decode_step_s);
+    const devices = new Set(own.map(({ of }) => of.device));
+    const requests = `${batch.value} ${batch.value === "1" ? "request" : "requests"}`;
+    document.getElementById("asked").textContent = own.length
+      ? `${model.value} in ${recipe.value}, ${requests} of ${table.prompt.toLocaleString("en")} tokens and ${table.output} more, on ${devices.size} devices. Compare lines of one table: the three answer different questions.`
+      : `No device holds ${requests} of ${model.value} in ${recipe.value}, or none has a rate for the recipe.`;
+    const parts = GROUPS.flatMap(([prefix, title, about]) => {
+      const group = own.filter(({ side }) => side.startsWith(prefix));
+      return group.length ? [element("h2", { textContent: title }), element("p", { textContent: about }), speeds(prefix, title, group)] : [];
+    });
+    document.getElementById("speeds").replaceChildren(...parts);
+  }
+  const speeds = (prefix, title, group) => grid(`speeds-${prefix.slice(0, -1)}`, `${title}, by time per token`, [
+    { label: "device", value: ({ of }) => of.title, href: ({ of }) => of.page },
+    { label: "environment", value: ({ of }) => of.report ? of.environment : null },
+    { label: "GPUs", kind: "number", about: "the fewest that hold it", value: ({ gpus }) => gpus },
+    { label: "cut", value: ({ tp, pp }) => `tp ${tp}, pp ${pp}` },
+    { label: "first token", unit: "ms", kind: "number", value: (row) => milli(row.first_token_s), show: (time) => significant(time) },
+    { label: "95 % interval", unit: "ms", value: (row) => interval(row.first_token_low_s, row.first_token_high_s) },
+    { label: "per token", unit: "ms", kind: "number", value: (row) => milli(row.decode_step_s), show: (time) => significant(time) },
+    { label: "95 % interval", unit: "ms", value: (row) => interval(row.decode_step_low_s, row.decode_step_high_s) },
+    { label: "tokens/s", about: "of all requests, in decode", kind: "number", value: (row) => row.decode_tokens_per_s, show: (rate) => significant(rate) },
+    { label: "tokens/s per GPU", kind: "number", value: (row) => row.decode_tokens_per_s / row.gpus, show: (rate) => significant(rate) },
+    { label: "records", value: ({ of }) => of.report ? "report" : null, href: ({ of }) => of.report },
+  ], group);
+
+  function start() {
+    const wanted = asked(), distinct = (key) => [...new Set(rows.map((row) => row[key]))].map((value) => [value, String(value)]);
+    offer(model, distinct("model"), wanted.get("model") || "llama3-70b");
+    offer(recipe, distinct("recipe"), wanted.get("recipe") || "fp8_axiswise");
+    offer(batch, distinct("batch"), wanted.get("batch") || "16");
+    draw();
+  }
+  form.addEventListener("change", draw);
+  form.addEventListener("submit", (event) => event.preventDefault());
+  addEventListener("hashchange", start);
+  start();
+})();

@@ -1,0 +1,8 @@
+from roofcal.api import advise as advise
+from roofcal.api import breakeven as breakeven
+from roofcal.api import devices as devices
+from roofcal.api import llm as llm
+from roofcal.api import load as load
+from roofcal.api import predict as predict
+
+__version__: str

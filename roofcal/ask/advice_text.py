@@ -1,0 +1,310 @@
+"""Advice on linears as JSON values, as text for people, and as a CSV of many shapes."""
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Any, Final
+
+from roofcal.ask.advise import (
+    Advice,
+    Adviser,
+    LinearQuestion,
+    RankedOption,
+    Winner,
+    decibels,
+    winners_by_m,
+)
+from roofcal.ask.aligned import aligned
+from roofcal.ask.energy import Prices, TokenCost, token_cost
+from roofcal.ask.measured import (
+    ChoiceRecord,
+    MeasuredPoint,
+    choice_record,
+    distance,
+    measured_points,
+    nearest,
+)
+from roofcal.core.csv_files import read_shapes
+from roofcal.core.paths import RunFolder
+from roofcal.core.units import format_seconds
+from roofcal.ops.linear.model import Passes, Weights
+from roofcal.ops.spec import Shape
+from roofcal.ops.time_models import Sources
+
+_NEAREST: Final = 2
+_BASELINE: Final = "bf16"
+# (products by, casts by) -> provider of op linear
+_LINEARS: Final = {
+    ("cublaslt", "triton"): "triton",
+    ("triton", "triton"): "triton_products",
+    ("cublaslt", "torch_compile"): "torchao",
+    ("cublaslt", "none"): "bf16_compile",
+}
+_MOST_REASONS: Final = 3
+_WEIGHTS: Final = {"cached": "weights cast beforehand", "cast": "weights cast each time"}
+_COLUMNS: Final = (
+    *("m", "n", "k", "recipe", "products_by", "casts_by", "predicted_s", "predicted_low_s"),
+    *("predicted_high_s", "bound_by", "recipe_fastest_probability", "speedup_over_bf16"),
+    *("output_db", "extrapolated_doublings", "second_recipe", "second_s"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredEvidence:
+    """Measured points of the run that advice is held against, by op; empty without tables."""
+
+    products: Sequence[MeasuredPoint]
+    linears: Sequence[MeasuredPoint]
+
+    @property
+    def choices(self) -> ChoiceRecord | None:
+        """How good it was to take the recipe that is predicted to be fastest, on linears."""
+        return choice_record(self.linears, among="recipes")
+
+    def nearest_to(self, ranked: RankedOption, question: LinearQuestion) -> list[MeasuredPoint]:
+        """The nearest measured points of the same recipe and providers.
+
+        Of the linear forward and backward where such a one was measured, else of the product y.
+        """
+        option, part = ranked.option, ranked.option.parts[0]
+        if question.passes == "forward_backward":
+            layer = _LINEARS.get((option.products_by, option.casts_by), "")
+            points = nearest(self.linears, layer, option.recipe, _shape(question), _NEAREST)
+            if points:
+                return points
+        return nearest(self.products, part.provider, part.recipe, _shape(question), _NEAREST)
+
+    def output_db(self, recipe: str, question: LinearQuestion) -> float | None:
+        """Signal to noise, by any provider, at the nearest point where it was measured.
+
+        That of the worst output of a linear forward and backward, else of the product y.
+        """
+        backward = question.passes == "forward_backward"
+        for points in (self.linears, self.products) if backward else (self.products,):
+            points_with_error = [p for p in points if p.recipe == recipe and p.error is not None]
+            if points_with_error:
+                closest = min(
+                    points_with_error, key=lambda point: distance(point.shape, _shape(question))
+                )
+                return decibels(closest.error)
+        return None
+
+
+def measured_evidence(run: RunFolder | None) -> MeasuredEvidence:
+    """The measured points of a run; none without a run."""
+    if run is None:
+        return MeasuredEvidence(products=(), linears=())
+    ops = ("gemm", "probe_math", "mixed_gemm", "probe_mixed_gemm")
+    return MeasuredEvidence(
+        products=[point for op in ops for point in measured_points(run, op)],
+        linears=measured_points(run, "linear"),
+    )
+
+
+def as_dict(
+    advice: Advice, evidence: MeasuredEvidence, winners: Sequence[Winner], origin: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Advice as JSON values in SI units; `origin` says model, device and environment."""
+    question = advice.question
+    return {
+        **origin,
+        **_shape(question),
+        "pass": question.passes,
+        "weights": question.weights,
+        "options": [_option_record(ranked, advice, evidence) for ranked in advice.ranked],
+        "refused": dict(advice.refused),
+        "recipe_choices": asdict(evidence.choices) if evidence.choices else None,
+        "fastest_by_m": [
+            {"recipe": winner.recipe, "first_m": winner.first_m, "last_m": winner.last_m}
+            for winner in winners
+        ],
+    }
+
+
+def cost_by_recipe(
+    advice: Advice, sources: Sources, prices: Prices, model: str
+) -> dict[str, TokenCost]:
+    """Recipe -> what a token (a row of x) costs by its fastest option, the fastest recipe first."""
+    return {
+        ranked.option.recipe: token_cost(sources, ranked.total_s / advice.question.m, prices, model)
+        for ranked in advice.best_by_recipe
+    }
+
+
+def _option_record(
+    ranked: RankedOption, advice: Advice, evidence: MeasuredEvidence
+) -> dict[str, Any]:
+    option, question = ranked.option, advice.question
+    return {
+        "recipe": option.recipe,
+        "products_by": option.products_by,
+        "casts_by": option.casts_by,
+        "predicted_s": ranked.total_s,
+        "predicted_low_s": ranked.low_s,
+        "predicted_high_s": ranked.high_s,
+        "bound_by": ranked.bound_by,
+        "fastest_probability": ranked.probability,
+        "recipe_fastest_probability": advice.recipe_probability(option.recipe),
+        "speedup_over_bf16": _speedup(ranked, advice),
+        "output_db": evidence.output_db(option.recipe, question),
+        "extrapolated": ranked.doublings > 0,
+        "extrapolated_doublings": ranked.doublings,
+        "nearest_measured": [
+            {
+                **point.shape,
+                "op": point.op,
+                "distance_doublings": distance(point.shape, _shape(question)),
+                "measured_s": point.median_s,
+                "predicted_s": point.predicted_s,
+            }
+            for point in evidence.nearest_to(ranked, question)
+        ],
+    }
+
+
+def as_text(
+    advice: Advice, evidence: MeasuredEvidence, winners: Sequence[Winner], origin: Mapping[str, Any]
+) -> str:
+    """One line per recipe with its fastest providers, then what stands behind the first."""
+    lines = [*_table(advice, evidence), "", *_remarks(advice, evidence, winners)]
+    question = advice.question
+    passes = question.passes.replace("_", " and ")
+    described = "its wave description" if origin["model"] == "wave" else "its datasheet"
+    lines += [
+        f"{passes} of y[{question.m},{question.n}] = x[{question.m},{question.k}] @ "
+        f"w[{question.n},{question.k}].T, {_WEIGHTS[question.weights]}",
+        f"model {origin['model']}, {origin['device']}, {origin['environment'] or described}",
+    ]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _table(advice: Advice, evidence: MeasuredEvidence) -> list[str]:
+    rows = [
+        ("recipe", "products", "casts", "time", "95 %", "P(fastest)", "over bf16", "accuracy", "")
+    ]
+    for ranked in advice.best_by_recipe:
+        option, chance = ranked.option, advice.recipe_probability(ranked.option.recipe)
+        accuracy = evidence.output_db(option.recipe, advice.question)
+        speedup = _speedup(ranked, advice)
+        interval = ""
+        if ranked.low_s is not None and ranked.high_s is not None:
+            interval = f"{format_seconds(ranked.low_s)} to {format_seconds(ranked.high_s)}"
+        rows.append(
+            (
+                option.recipe,
+                option.products_by,
+                option.casts_by,
+                format_seconds(ranked.total_s),
+                interval,
+                "" if chance is None else f"{chance:.2f}",
+                "" if speedup is None else f"{speedup:.2f}x",
+                "" if accuracy is None else f"{accuracy:.1f} dB",
+                f"extrapolated by {ranked.doublings:.1f} doublings" if ranked.doublings else "",
+            )
+        )
+    shown = [column for column in zip(*rows, strict=True) if any(column[1:])]
+    return aligned(list(zip(*shown, strict=True)), left=range(3))
+
+
+def _remarks(
+    advice: Advice, evidence: MeasuredEvidence, winners: Sequence[Winner]
+) -> Iterator[str]:
+    first = advice.ranked[0]
+    chances = {
+        ranked.option.recipe: advice.recipe_probability(ranked.option.recipe) or 0.0
+        for ranked in advice.best_by_recipe
+    }
+    likeliest = max(chances, key=lambda recipe: chances[recipe])
+    if chances[likeliest] > chances[first.option.recipe]:
+        yield (
+            f"{likeliest} is likelier to be the fastest than {first.option.recipe}, which is "
+            "predicted to be, because its times are less sure or more providers have it"
+        )
+    for point in evidence.nearest_to(first, advice.question):
+        away = distance(point.shape, _shape(advice.question))
+        sizes = " x ".join(str(point.shape[axis]) for axis in "mnk")
+        what = "linear" if point.op == "linear" else "product"
+        yield (
+            f"measured {away:.1f} doublings away: the {what} {sizes} in "
+            f"{format_seconds(point.median_s)}{_predicted(point)}"
+        )
+    if evidence.choices:
+        record = evidence.choices
+        yield (
+            f"on {record.points} measured linears, forward and backward, the recipe predicted to "
+            f"be the fastest was so {record.right} times, and {record.mean_regret:.1%} slower than "
+            f"the fastest on average, {record.worst_regret:.0%} at worst"
+        )
+    others = [w for w in winners if not w.first_m <= advice.question.m <= w.last_m]
+    if winners and not others:
+        yield f"no other M up to {winners[-1].last_m} changes the recipe"
+    elif winners:
+        yield "the fastest recipe by M: " + ", ".join(
+            f"{winner.recipe} {_stretch(winner)}" for winner in winners
+        )
+    reasons = list(dict.fromkeys(advice.refused.values()))
+    for reason in reasons[:_MOST_REASONS]:
+        names = [name for name, why in advice.refused.items() if why == reason]
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        yield f"not ranked: {names[0]}{more}: {reason}"
+    if len(reasons) > _MOST_REASONS:
+        yield f"not ranked for {len(reasons) - _MOST_REASONS} reasons more, which --json has"
+
+
+def _stretch(winner: Winner) -> str:
+    if winner.first_m == winner.last_m:
+        return f"at {winner.first_m}"
+    return f"{winner.first_m} to {winner.last_m}"
+
+
+def _predicted(point: MeasuredPoint) -> str:
+    if point.predicted_s is None:
+        return " (a probe of the fit)"
+    return f" (predicted {point.predicted_s / point.median_s - 1:+.1%})"
+
+
+def _speedup(ranked: RankedOption, advice: Advice) -> float | None:
+    baseline = [option for option in advice.ranked if option.option.recipe == _BASELINE]
+    return baseline[0].total_s / ranked.total_s if baseline else None
+
+
+def _shape(question: LinearQuestion) -> Shape:
+    return {"m": question.m, "n": question.n, "k": question.k}
+
+
+def advise_csv(
+    path: Path, adviser: Adviser, passes: Passes, weights: Weights, evidence: MeasuredEvidence
+) -> str:
+    """CSV text with the fastest option of every row of a file with columns m, n, k.
+
+    Raises CsvError naming file, line and column of up to 20 mistakes.
+    """
+    questions = [
+        LinearQuestion(**shape, passes=passes, weights=weights)
+        for _, shape in read_shapes(path, "mnk")
+    ]
+    text = StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(_COLUMNS)
+    for advice in adviser.advise(questions):
+        record = as_dict(advice, evidence, (), {})
+        best = advice.best_by_recipe
+        first = record["options"][0] | {"m": record["m"], "n": record["n"], "k": record["k"]}
+        if len(best) > 1:
+            first |= {"second_recipe": best[1].option.recipe, "second_s": best[1].total_s}
+        table.writerow([_cell(first.get(name)) for name in _COLUMNS])
+    return text.getvalue()
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def advise_point(adviser: Adviser, question: LinearQuestion) -> tuple[Advice, list[Winner]]:
+    """The advice on one linear, and the fastest recipe by M."""
+    (advice,) = adviser.advise([question])
+    return advice, winners_by_m(adviser, question)

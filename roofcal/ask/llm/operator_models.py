@@ -1,0 +1,80 @@
+"""Which models of time can time the operators of a language model, by name, and which recipes."""
+
+from typing import Final
+
+import numpy as np
+
+from roofcal.ask.llm.architecture import RECIPES
+from roofcal.ask.llm.calibrated_operators import NEEDED, CalibratedOperators
+from roofcal.ask.llm.operator_times import OperatorTimes
+from roofcal.ask.llm.roof_operators import datasheet_operators, torchao_operators
+from roofcal.ask.llm.wave_operators import WaveOperators
+from roofcal.models import calibrated
+from roofcal.models.errors import PredictError
+from roofcal.models.registry import model_named
+from roofcal.ops.time_models import Sources
+
+BY: Final = ("calibrated", "wave", "torchao", "datasheet")
+
+
+def operator_times(sources: Sources, recipe: str, by: str = calibrated.MODEL) -> OperatorTimes:
+    """The times by a model of time, one of BY.
+
+    Raises PredictError where what the model reads of the device is missing, or where the model has
+    no rate or constant of the recipe.
+    """
+    calibration, spec = sources.calibration, sources.spec
+    if spec is None or (by == calibrated.MODEL and calibration is None):
+        device = calibration.device if calibration else "the device"
+        needed = "a calibration and a file" if by == calibrated.MODEL else "a file"
+        raise PredictError(f"{device} needs {needed} in config/devices")
+    if by == calibrated.MODEL and calibration is not None:
+        missing = [name for name in NEEDED if name not in calibration.constants]
+        if missing:
+            raise PredictError(
+                f"the calibration of {calibration.device} has no {', '.join(missing)}; "
+                "run `make study` again: probe_launch and probe_copy measure them"
+            )
+    if by == "wave" and spec.wave is None:
+        raise PredictError(f"config/devices/{spec.device}.yaml has no section 'wave'")
+    recipes = estimable_recipes(sources, by)
+    if recipe not in recipes:
+        what = {calibrated.MODEL: "the calibration"}.get(by, f"model '{by}'")
+        raise PredictError(
+            f"{what} of {spec.device} does not know recipe '{recipe}' of `llm`; "
+            f"it knows {', '.join(recipes) or 'none'}"
+        )
+    if by == calibrated.MODEL and calibration is not None:
+        return CalibratedOperators(calibration=calibration, spec=spec)
+    if by == "wave" and spec.wave is not None:
+        return WaveOperators(device=spec.wave)
+    return torchao_operators(spec) if by == "torchao" else datasheet_operators(spec)
+
+
+def can_estimate(sources: Sources) -> bool:
+    """Whether the calibrated operator_times has what it needs for at least one recipe."""
+    constants = sources.calibration.constants if sources.calibration else {}
+    return (
+        sources.spec is not None
+        and all(name in constants for name in NEEDED)
+        and bool(estimable_recipes(sources))
+    )
+
+
+def estimable_recipes(sources: Sources, by: str = calibrated.MODEL) -> tuple[str, ...]:
+    """Recipes of `llm` that a model can time: all need bf16, because head and router run in it."""
+    timed_recipes = [name for name in model_named(by).product_recipes(sources) if name in RECIPES]
+    timed_recipes = [name for name in timed_recipes if _can_time(sources, name, by)]
+    if "bf16" not in timed_recipes:
+        return ()
+    return tuple(name for name in RECIPES if name in timed_recipes or name == "int4")
+
+
+def _can_time(sources: Sources, recipe: str, by: str) -> bool:
+    """Whether the constants of a recipe are all there: a part of them may have been fitted."""
+    m, n, k = (np.array([1024.0]) for _ in range(3))
+    try:
+        model_named(by).product_times(sources, recipe, m, n, k)
+    except KeyError:
+        return False
+    return True

@@ -1,0 +1,128 @@
+"""How to cut a model over GPUs: the cuts there are, the smallest that fits, and all of them timed.
+
+A cut is (tensor-parallel degree, pipeline stages). Tensor parallelism stays within a host of
+MOST_TENSOR GPUs; stages are powers of two, at most one per layer.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from roofcal.ask.llm.architecture import architecture_of, tensor_degrees
+from roofcal.ask.llm.deployment import Deployment, Memory, memory_of, with_batch
+from roofcal.ask.llm.estimate import Estimate, datasheet_of, estimates_by_batch
+from roofcal.ask.llm.operator_models import operator_times
+from roofcal.core.language_models import LanguageModel
+from roofcal.core.units import GB
+from roofcal.models.errors import PredictError
+from roofcal.ops.time_models import Sources
+
+MOST_TENSOR: Final = 8
+MOST_GPUS: Final = 512
+SWEPT_GPUS: Final = 8  # as in the notebook on MI300X inference: all cuts of one host
+_BATCH_FACTOR: Final = 4
+
+Cut = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """All cuts of a model up to some number of GPUs.
+
+    estimates  by cut, batches from 1 to the largest that fits
+    too_large  memory that one request needs, of cuts that do not hold it
+    """
+
+    estimates: dict[Cut, list[Estimate]]
+    too_large: dict[Cut, Memory]
+
+    @property
+    def answers(self) -> list[Estimate]:
+        """The estimates of all cuts."""
+        return [answer for answers in self.estimates.values() for answer in answers]
+
+
+def cuts_of(model: LanguageModel, most_gpus: int) -> list[Cut]:
+    """Cuts of a model over at most so many GPUs, those of fewer GPUs and stages first."""
+    layers = architecture_of(model).layers
+    stages = [1 << power for power in range(layers.bit_length()) if 1 << power <= layers]
+    cuts = [
+        (tensor, pipeline)
+        for tensor in tensor_degrees(model, MOST_TENSOR)
+        for pipeline in stages
+        if tensor * pipeline <= most_gpus
+    ]
+    return sorted(cuts, key=lambda cut: (cut[0] * cut[1], cut[1]))
+
+
+def with_cut(deployment: Deployment, cut: Cut) -> Deployment:
+    """The same deployment cut otherwise."""
+    return replace(deployment, tensor=cut[0], pipeline=cut[1])
+
+
+def with_smallest_cut(deployment: Deployment, sources: Sources, by: str) -> Deployment:
+    """The deployment on the fewest GPUs that hold it.
+
+    Raises PredictError where no cut of up to MOST_GPUS GPUs does, one GPU does not and the
+    datasheet states no link, or the model of time cannot answer for the recipe.
+    """
+    operator_times(sources, deployment.recipe, by)
+    spec = datasheet_of(sources)
+    most = 1 if spec.link_bytes_per_s is None else MOST_GPUS
+    memory = None
+    for cut in cuts_of(deployment.model, most):
+        memory = memory_of(with_cut(deployment, cut), spec.dram_bytes)
+        if memory.fits:
+            return with_cut(deployment, cut)
+    if memory is None:
+        raise PredictError(f"{deployment.model.model} has no cut")
+    load, model = deployment.workload, deployment.model.model
+    gpus = "one GPU (its file states no link to others)" if most == 1 else f"up to {most} GPUs"
+    raise PredictError(
+        f"{model} in {deployment.recipe} at batch {load.batch} of {load.longest_context} tokens "
+        f"fits in no cut of {gpus} of {spec.device}: the last cut needs "
+        f"{memory.needed_bytes / GB:.1f} GB per GPU ({memory.parts}) and has "
+        f"{memory.usable_bytes / GB:.1f}; give a smaller --batch or --prompt, or another --recipe"
+    )
+
+
+def sweep(deployment: Deployment, sources: Sources, by: str, most_gpus: int = SWEPT_GPUS) -> Sweep:
+    """Every cut over at most so many GPUs with batches from 1 to the largest that fits.
+
+    Raises PredictError as estimate does, and where no cut holds one request.
+    """
+    operator_times(sources, deployment.recipe, by)
+    spec = datasheet_of(sources)
+    one = with_batch(deployment, 1)
+    cuts = cuts_of(one.model, 1 if spec.link_bytes_per_s is None else most_gpus)
+    memories = {cut: memory_of(with_cut(one, cut), spec.dram_bytes) for cut in cuts}
+    fitting = [cut for cut in cuts if memories[cut].fits]
+    if not fitting:
+        smallest = with_smallest_cut(one, sources, by)
+        raise PredictError(
+            f"{one.model.model} in {one.recipe} fits in no cut of {most_gpus} GPUs of "
+            f"{spec.device}; the smallest that fits is --tp {smallest.tensor} "
+            f"--pp {smallest.pipeline}: give --gpus {smallest.gpus} or more"
+        )
+    return Sweep(
+        estimates={
+            cut: estimates_by_batch(with_cut(one, cut), sources, by, _BATCH_FACTOR)
+            for cut in fitting
+        },
+        too_large={cut: memories[cut] for cut in cuts if cut not in fitting},
+    )
+
+
+def rate_per_gpu(estimate: Estimate) -> float:
+    """Tokens per second in decode of all requests, over the GPUs."""
+    return estimate.decode_tokens_per_s.value / estimate.deployment.gpus
+
+
+def frontier(estimates: Sequence[Estimate]) -> list[Estimate]:
+    """Those that no other beats in both tokens per second and GPU, and time per token."""
+    best, kept = 0.0, []
+    for answer in sorted(estimates, key=lambda a: (a.decode.total.value_s, -rate_per_gpu(a))):
+        if rate_per_gpu(answer) > best:
+            best = rate_per_gpu(answer)
+            kept.append(answer)
+    return kept

@@ -1,0 +1,306 @@
+"""A model of time held against products that somebody else measured.
+
+The file has columns recipe, m, n, k and seconds, and may have `casts_by`: the provider whose cast
+of the activations is in the time (none, torch_compile, torch_eager, triton). The weights are cast
+beforehand.
+
+Calibrated times are settled: the clock has come down to what the power limit allows. Many published
+tables are bursts, before that. `clock="burst"` multiplies each prediction by what a burst took of a
+settled time on the points of the library that the run measured with cold caches and normal inputs:
+the median by recipe and regime (by recipe where a regime has fewer than FEWEST points). A recipe
+with fewer than FEWEST points has no answer. Intervals are wider outside of the probes, see
+ask.probe_span.
+"""
+
+import csv
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from statistics import median
+from typing import Final, Literal
+
+import numpy as np
+
+from roofcal.ask.aligned import aligned
+from roofcal.ask.measured import measured_points
+from roofcal.ask.probe_span import farthest_outside, probe_spans, widened_end
+from roofcal.ask.shape_limits import refusal
+from roofcal.core.csv_files import Cells, read_rows, size_errors
+from roofcal.core.names import did_you_mean_or_all
+from roofcal.core.paths import RunFolder
+from roofcal.models.errors import PredictError
+from roofcal.ops import BY_NAME
+from roofcal.ops.gemm.predict import LIBRARIES
+from roofcal.ops.linear.model import CASTS, Linear, cast_recipes, has_casts
+from roofcal.ops.linear.predict import cast_providers, linear_times
+from roofcal.ops.time_models import Model, Sources
+
+Clock = Literal["settled", "burst"]
+FEWEST: Final = 5
+_COLUMNS: Final = ("recipe", "m", "n", "k", "seconds")
+_GEMM: Final = BY_NAME["gemm"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutsideProduct:
+    """A product of the file with its prediction.
+
+    low_s, high_s  ends of the 95 % interval; None where the model states none
+    extrapolated   whether the product or its cast is outside of the probes; None without probes
+    """
+
+    recipe: str
+    casts_by: str
+    m: int
+    n: int
+    k: int
+    seconds: float
+    regime: str
+    predicted_s: float
+    low_s: float | None
+    high_s: float | None
+    extrapolated: bool | None
+
+    @property
+    def error(self) -> float:
+        """Relative to what was measured."""
+        return self.predicted_s / self.seconds - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutsideEvidence:
+    """All products that the model answers, and how many it has no answer for by reason."""
+
+    products: Sequence[OutsideProduct]
+    unanswered: Mapping[str, int]
+
+
+def hold_against(
+    path: Path,
+    model: Model,
+    sources: Sources,
+    run: RunFolder | None,
+    provider: str = "cublaslt",
+    clock: Clock = "settled",
+) -> OutsideEvidence:
+    """The products of a file beside their predictions for the library.
+
+    provider: whose limits of shapes hold.
+
+    Raises CsvError naming file, line and column of up to 20 mistakes, and PredictError for bursts
+    where no measured points of the run say what they take.
+    """
+    recipes = model.product_recipes(sources)
+    rows = read_rows(path, _COLUMNS, lambda cells: _row_errors(cells, recipes))
+    casts = _casts_of(path, len(rows))
+    factors = burst_factors(run) if clock == "burst" else None
+    spans = probe_spans(run, "gemm", "cast") if run else {}
+    groups: dict[tuple[str, str], list[tuple[int, int, int, float]]] = {}
+    unanswered: dict[str, int] = {}
+    for (_, cells), casts_by in zip(rows, casts, strict=True):
+        shape = {axis: int(cells[axis]) for axis in "mnk"}
+        if refusal(_GEMM, provider, cells["recipe"], shape):
+            multiples = _GEMM.size_multiples(provider, cells["recipe"])
+            wanted = ", ".join(f"{axis} in multiples of {n}" for axis, n in multiples.items())
+            reason = f"{provider} takes {cells['recipe']} with {wanted}"
+            unanswered[reason] = unanswered.get(reason, 0) + 1
+            continue
+        key = cells["recipe"], casts_by
+        groups.setdefault(key, []).append((*shape.values(), float(cells["seconds"])))  # type: ignore[arg-type]
+    products: list[OutsideProduct] = []
+    for (recipe, casts_by), members in groups.items():
+        linear = Linear(recipe=recipe, casts=casts_by, weights="cached")  # type: ignore[arg-type]
+        unknown_casts = _unknown_casts(model, sources, linear)
+        if unknown_casts:
+            unanswered[unknown_casts] = unanswered.get(unknown_casts, 0) + len(members)
+            continue
+        if factors is not None and (recipe, "") not in factors:
+            reason = f"fewer than {FEWEST} measured bursts of {recipe} by the library"
+            unanswered[reason] = unanswered.get(reason, 0) + len(members)
+            continue
+        casts_of_x = [cast for tensor, cast in cast_recipes(linear) if tensor == "x"]
+        m, n, k, _ = (np.array(column, dtype=float) for column in zip(*members, strict=True))
+        times = linear_times(model, sources, linear, m, n, k)
+        for place, (*sizes, seconds) in enumerate(members):
+            shape = dict(zip("mnk", map(int, sizes), strict=True))
+            regime = _GEMM.regime(shape)
+            factor = factors.get((recipe, regime), factors[recipe, ""]) if factors else 1.0
+            parts = [("gemm", library, recipe, shape) for library in LIBRARIES]
+            input_shape = {"rows": shape["m"], "cols": shape["k"]}
+            parts += [("cast", casts_by, cast, input_shape) for cast in casts_of_x]
+            doublings = farthest_outside(spans, parts)
+            total = float(times.total[place])
+            low, high = (
+                None
+                if end is None
+                else factor * widened_end(total, float(end[place]), doublings or 0.0)
+                for end in (times.low, times.high)
+            )
+            products.append(
+                OutsideProduct(
+                    recipe=recipe,
+                    casts_by=casts_by,
+                    **shape,
+                    seconds=seconds,
+                    regime=regime,
+                    predicted_s=factor * total,
+                    low_s=low,
+                    high_s=high,
+                    extrapolated=None if doublings is None else doublings > 0,
+                )
+            )
+    return OutsideEvidence(products=products, unanswered=unanswered)
+
+
+def burst_factors(run: RunFolder | None) -> dict[tuple[str, str], float]:
+    """(recipe, regime), and (recipe, "") for all regimes -> burst over settled time, the median.
+
+    Those with FEWEST points and more, of the library's products. Raises PredictError where the run
+    has no measured bursts of them.
+    """
+    ratios: dict[tuple[str, str], list[float]] = {}
+    for point in measured_points(run, "gemm") if run else ():
+        if point.provider in LIBRARIES and point.burst_s is not None:
+            for regime in (_GEMM.regime(point.shape), ""):
+                ratio = point.burst_s / point.median_s
+                ratios.setdefault((point.recipe, regime), []).append(ratio)
+    if not ratios:
+        raise PredictError(
+            "no measured products of this device say how much faster a burst is; "
+            "give a settled table (--clock settled)"
+        )
+    return {key: median(own) for key, own in ratios.items() if len(own) >= FEWEST}
+
+
+def _casts_of(path: Path, count: int) -> list[str]:
+    """The cells of the optional column casts_by; raises CsvError for another provider."""
+
+    def errors(cells: Cells) -> Iterator[str]:
+        if cells["casts_by"] not in CASTS:
+            nearest = did_you_mean_or_all(cells["casts_by"], CASTS)
+            yield f"casts_by '{cells['casts_by']}'{nearest}"
+
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        header = [name.strip() for name in next(csv.reader(file), [])]
+    if "casts_by" not in header:
+        return ["none"] * count
+    return [cells["casts_by"] for _, cells in read_rows(path, ("casts_by",), errors)]
+
+
+def _unknown_casts(model: Model, sources: Sources, linear: Linear) -> str | None:
+    if linear.casts == "none":
+        return None
+    if has_casts(linear.recipe) and linear.casts in cast_providers(model, sources, linear):
+        return None
+    return f"model {model.MODEL} knows no casts of {linear.recipe} by {linear.casts}"
+
+
+def _row_errors(cells: Cells, recipes: Sequence[str]) -> Iterator[str]:
+    if cells["recipe"] not in recipes:
+        nearest = did_you_mean_or_all(cells["recipe"], recipes)
+        yield f"recipe '{cells['recipe']}'{nearest}"
+    yield from size_errors(cells, "mnk")
+    try:
+        seconds = float(cells["seconds"])
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        yield f"seconds={cells['seconds'][:40]!r} is no time above 0"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorsOfGroup:
+    """Errors of the products of a recipe (with its casts) and regime; "all" stands for each."""
+
+    recipe: str
+    casts_by: str
+    regime: str
+    products: int
+    mape: float
+    median_error: float
+    p95: float
+    inside: float | None
+    extrapolated: int | None
+
+
+def errors_by_regime(products: Sequence[OutsideProduct]) -> list[ErrorsOfGroup]:
+    """Errors of every recipe by regime, of every recipe, and of all."""
+    groups: dict[tuple[str, str, str], list[OutsideProduct]] = {}
+    for product in products:
+        for key in (
+            (product.recipe, product.casts_by, product.regime),
+            (product.recipe, product.casts_by, "all"),
+            ("all", "", "all"),
+        ):
+            groups.setdefault(key, []).append(product)
+    return [
+        _errors(*key, groups[key])
+        for key in sorted(groups, key=lambda key: (key[0] == "all", key[:2], key[2] == "all", key))
+    ]
+
+
+def _errors(
+    recipe: str, casts_by: str, regime: str, products: Sequence[OutsideProduct]
+) -> ErrorsOfGroup:
+    errors = np.array([product.error for product in products])
+    inside = [
+        product.low_s <= product.seconds <= product.high_s
+        for product in products
+        if product.low_s is not None and product.high_s is not None
+    ]
+    outside_flags = [p.extrapolated for p in products if p.extrapolated is not None]
+    return ErrorsOfGroup(
+        recipe=recipe,
+        casts_by=casts_by,
+        regime=regime,
+        products=len(products),
+        mape=float(np.abs(errors).mean()),
+        median_error=float(np.median(errors)),
+        p95=float(np.percentile(np.abs(errors), 95)),
+        inside=sum(inside) / len(inside) if inside else None,
+        extrapolated=sum(outside_flags) if outside_flags else None,
+    )
+
+
+def as_text(evidence: OutsideEvidence, title: str) -> str:
+    """The page of errors: a line per recipe and regime."""
+    rows = [("recipe", "casts", "regime", "products", "MAPE", "median", "95th", "inside", "beyond")]
+    rows += [
+        (
+            group.recipe,
+            group.casts_by,
+            group.regime,
+            str(group.products),
+            f"{group.mape:.1%}",
+            f"{group.median_error:+.1%}",
+            f"{group.p95:.1%}",
+            "" if group.inside is None else f"{group.inside:.0%}",
+            "" if group.extrapolated is None else str(group.extrapolated),
+        )
+        for group in errors_by_regime(evidence.products)
+    ]
+    lines = aligned(rows, left=range(3))
+    lines += [
+        "",
+        title,
+        "inside: share within the 95 % interval; beyond: products outside of the probes",
+        *(f"no answer for {count}: {why}" for why, count in evidence.unanswered.items()),
+    ]
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def as_csv(products: Iterable[OutsideProduct]) -> str:
+    """Every product with its prediction and error."""
+    text = StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    names = ("recipe", "casts_by", "m", "n", "k", "regime", "seconds", "predicted_s")
+    table.writerow((*names, "predicted_low_s", "predicted_high_s", "error", "extrapolated"))
+    for product in products:
+        ends = (product.low_s, product.high_s)
+        written = [getattr(product, name) for name in names]
+        written += ["" if end is None else f"{end:.6g}" for end in ends]
+        extrapolated = {True: "yes", False: "no", None: ""}[product.extrapolated]
+        table.writerow((*written, f"{product.error:.6g}", extrapolated))
+    return text.getvalue()

@@ -1,0 +1,45 @@
+"""The prediction of one point as text for people."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from roofcal.core.units import format_seconds
+
+
+def as_text(answer: Mapping[str, Any]) -> str:
+    """Time, rates, whose they are, and what makes them less sure; answer: by points.as_dict."""
+    low, high = answer["predicted_low_s"], answer["predicted_high_s"]
+    span = f" (95 %: {format_seconds(low)} to {format_seconds(high)})" if low else ""
+    rates = f"{answer['predicted_flops_per_s'] / 1e12:.4g} TFLOP/s, "
+    rates += f"{answer['predicted_bytes_per_s'] / 1e12:.4g} TB/s"
+    described = "its wave description" if answer["model"] == "wave" else "its datasheet"
+    origin = answer["environment"] or described
+    lines = [
+        f"{format_seconds(answer['predicted_s'])}{span}, bound by {answer['bound_by']}",
+        rates,
+        f"model {answer['model']}, provider {answer['provider']}, {answer['device']}, {origin}",
+    ]
+    if answer["extrapolated"]:
+        lines.append(
+            f"extrapolated: {answer['extrapolated_doublings']:.1f} doublings beyond every "
+            "probe, with a wider interval"
+        )
+    if answer["slower_providers"]:
+        lines.append(_choice(answer))
+    lines += [f"refused: {reason}" for reason in answer["refused_providers"].values()]
+    return "\n".join(lines)
+
+
+def _choice(answer: Mapping[str, Any]) -> str:
+    """Why this provider, and how often the predicted fastest provider was the fastest."""
+    probability = answer["fastest_probability"]
+    sure = "" if probability is None else f" with probability {probability:.2f}"
+    slower = ", ".join(answer["slower_providers"])
+    text = f"{answer['provider']} is the fastest{sure}, before {slower}"
+    if answer["choices_measured"] is None:
+        return f"{text}; no measured points tell how often this choice is right"
+    return (
+        f"{text}; on {answer['choices_measured']} measured points the provider predicted to be the "
+        f"fastest was so {answer['choices_right']} times, and {answer['mean_regret']:.1%} slower "
+        f"than the fastest on average, {answer['worst_regret']:.0%} at worst"
+    )

@@ -1,0 +1,93 @@
+"""`advise`: which recipe, and whose kernels, for a linear or a CSV of them."""
+
+import argparse
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from roofcal.cli.arguments import (
+    Commands,
+    add_device,
+    add_model,
+    add_passes_and_weights,
+    add_prices,
+    add_sizes,
+    asked_prices,
+    csv_as_json,
+    fill_axes,
+    require,
+    whole_number,
+    write_or_print,
+)
+
+if TYPE_CHECKING:
+    from roofcal.ask.energy import TokenCost
+
+
+def add_advise(commands: Commands) -> None:
+    """Declare `advise` and its arguments."""
+    parser = commands.add_parser("advise", help="which recipe, and whose kernels, for a linear")
+    add_device(parser)
+    add_sizes(parser, "MxNxK")
+    parser.add_argument("--m", type=whole_number, help="tokens: rows of x")
+    parser.add_argument("--n", type=whole_number, help="rows of w")
+    parser.add_argument("--k", type=whole_number, help="columns of x and w")
+    parser.add_argument("--shapes", type=Path, metavar="CSV", help="columns m,n,k: many linears")
+    add_passes_and_weights(parser)
+    add_model(parser)
+    add_prices(parser)
+    parser.add_argument("--json", action="store_true", help="SI units, every option, for programs")
+    parser.add_argument("--out", type=Path, help="with --shapes: write here")
+    parser.set_defaults(run=_advise)
+
+
+def _advise(options: argparse.Namespace) -> None:
+    """Print the advice on one linear, or write the table of many."""
+    from roofcal.ask.advice_text import (
+        advise_csv,
+        advise_point,
+        as_dict,
+        as_text,
+        cost_by_recipe,
+        measured_evidence,
+    )
+    from roofcal.ask.advise import Adviser, LinearQuestion
+    from roofcal.ask.sources import datasheet, device_sources
+    from roofcal.core.paths import RunFolder
+    from roofcal.models.registry import model_named
+    from roofcal.ops.linear.model import usual_weights
+
+    fill_axes(options, "mnk")
+    require(options, "advise", "device", *(() if options.shapes else ("m", "n", "k")))
+    sources, folder = device_sources(options.device, options.environment, options.model)
+    run = RunFolder.at(folder) if sources.calibration else None
+    adviser = Adviser(model_named(options.model), sources, run)
+    weights = options.weights or usual_weights(options.passes)
+    evidence = measured_evidence(run)
+    prices = asked_prices(options)
+    if options.shapes:
+        if prices:
+            raise ValueError("--energy and prices are for one linear: leave out --shapes")
+        text = advise_csv(options.shapes, adviser, options.passes, weights, evidence)
+        write_or_print(csv_as_json(text) if options.json else text, options.out)
+        print(f"from: {folder}", file=sys.stderr)
+        return
+    question = LinearQuestion(
+        m=options.m, n=options.n, k=options.k, passes=options.passes, weights=weights
+    )
+    advice, winners = advise_point(adviser, question)
+    environment = sources.calibration.environment_id if sources.calibration else None
+    origin = {"model": options.model, "device": options.device, "environment": environment}
+    costs: dict[str, TokenCost] = {}
+    if prices:
+        spec = sources.spec or datasheet(options.device)
+        costs = cost_by_recipe(advice, replace(sources, spec=spec), prices, options.model)
+    if options.json:
+        energy = {"energy": {name: cost.record() for name, cost in costs.items()}} if costs else {}
+        print(json.dumps(as_dict(advice, evidence, winners, origin) | energy))
+        return
+    print(as_text(advice, evidence, winners, origin))
+    for name, cost in costs.items():
+        print(f"{name}: {cost.text}")

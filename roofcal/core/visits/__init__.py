@@ -1,0 +1,1 @@
+"""Visits to points: in which order, and how they become rows."""

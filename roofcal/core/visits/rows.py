@@ -1,0 +1,167 @@
+"""Visits: which a session may take over from earlier ones, and how they become one row."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import accumulate
+from statistics import median
+from typing import Any, Final
+
+from roofcal.core.records import Measurement, Record, Session, Telemetry, Visit
+
+_STATES: Final = 1.05  # visits further apart than this factor are states, not scatter
+# Keys of the timing protocol that bound a session and its visits, and do not say how one is timed.
+_OF_SESSIONS: Final = frozenset(
+    ("visits", "most_visits", "more_visits", "visit_tolerance", "warm_card_s", "point_timeout_s")
+)
+VisitKey = tuple[str, int]  # point id, number of the visit
+
+
+def reusable_visits(
+    records: Iterable[Record], session: Session, retry: Collection[str] = ()
+) -> dict[VisitKey, Measurement]:
+    """The latest line of each visit that `session` need not make again.
+
+    It was taken in the same environment, by the same code and timing protocol, and its status is
+    none of `retry`.
+    """
+    records = list(records)
+    basis = _basis(session)
+    same = {r.session_id for r in records if isinstance(r, Session) and _basis(r) == basis}
+    latest = {
+        (record.point_id, record.visit): record
+        for record in records
+        if isinstance(record, Measurement) and record.session_id in same
+    }
+    return {key: m for key, m in latest.items() if m.status not in retry}
+
+
+def _basis(session: Session) -> tuple[str, str, Mapping[str, Any]]:
+    """What a measurement depends on. After a longer point_timeout_s, --retry repeats timeouts."""
+    timing = {key: value for key, value in session.timing.items() if key not in _OF_SESSIONS}
+    return session.environment_id, session.code_hash, timing
+
+
+def merged_visits(visits: Sequence[Measurement]) -> Measurement:
+    """The row of a point: its visits that are ok, one after the other.
+
+    A point that was visited once, and one of which no visit is ok, has its first line as its row.
+    A visit that failed after others were ok, one that launched other kernels, and visits that lie
+    more than 5 % apart are named in the reason of the row. What is one number for all visits is
+    that of the first, but the largest error of the output, and the median over visits of each
+    rank's median.
+
+    Args:
+        visits: lines of a journal of one point, in the order of their numbers; at least one.
+    """
+    timed = [visit for visit in visits if visit.status == "ok" and visit.latency_samples_s]
+    if len(visits) == 1 or not timed:
+        return visits[0]
+    first = timed[0]
+    firsts = list(accumulate((len(v.latency_samples_s) for v in timed[:-1]), initial=0))
+    errors = [v.relative_error for v in timed if v.relative_error is not None]
+    unsettled = any(visit.unsettled_samples for visit in timed)
+    return replace(
+        first,
+        visit=0,
+        reason="; ".join(_remarks(visits, first)) or None,
+        latency_samples_s=tuple(s for v in timed for s in v.latency_samples_s),
+        slice_starts=tuple(
+            start + offset
+            for v, offset in zip(timed, firsts, strict=True)
+            for start in v.slice_starts
+        ),
+        unsettled_samples=tuple(
+            count
+            for v in timed
+            for count in (v.unsettled_samples or (0,) * len(v.slice_starts))
+            if unsettled
+        ),
+        visits=tuple(
+            Visit(
+                first_sample=offset,
+                warmup_samples=v.warmup_samples,
+                session_id=v.session_id,
+                started_s=v.started_s,
+                elapsed_s=v.elapsed_s,
+            )
+            for v, offset in zip(timed, firsts, strict=True)
+        ),
+        relative_error=max(errors) if errors else None,
+        telemetry=_joined_telemetry([v.telemetry for v in timed], firsts),
+        kernel_names=tuple(dict.fromkeys(name for v in timed for name in v.kernel_names)),
+        elapsed_s=sum(v.elapsed_s for v in timed),
+        fastest_rank_s=tuple(s for v in timed for s in v.fastest_rank_s),
+        energy_windows=tuple(window for v in timed for window in v.energy_windows),
+        rank_medians_s=tuple(
+            median(medians) for medians in zip(*(v.rank_medians_s for v in timed), strict=True)
+        ),
+    )
+
+
+def _remarks(visits: Sequence[Measurement], first: Measurement) -> Sequence[str]:
+    """What the reason of a row says about the visits that differ from the first."""
+    remarks = [] if first.reason is None else [first.reason]
+    for visit in visits:
+        name = f"visit {visit.visit + 1} of {len(visits)}"
+        if visit.status != "ok":
+            remarks.append(f"{name}: {visit.status}: {visit.reason}")
+        elif set(visit.kernel_names) != set(first.kernel_names):
+            remarks.append(f"{name} launched other kernels: {', '.join(visit.kernel_names)}")
+    medians = [
+        median(v.settled_samples_s) for v in visits if v.status == "ok" and v.settled_samples_s
+    ]
+    if max(medians, default=0.0) > _STATES * min(medians, default=0.0):
+        states = ", ".join(f"{1e6 * seconds:.4g}" for seconds in medians)
+        remarks.append(f"its visits are in different states, in us: {states}")
+    return remarks
+
+
+def _joined_telemetry(parts: Sequence[Telemetry], firsts: Sequence[int]) -> Telemetry:
+    """The readings of all visits, beside the samples of the row."""
+    lists = {
+        name: [x for part in parts for x in getattr(part, name)] for name in Telemetry.__slots__
+    }
+    lists["sample_index"] = [
+        index + offset
+        for part, offset in zip(parts, firsts, strict=True)
+        for index in part.sample_index
+    ]
+    return Telemetry(**{name: tuple(values) for name, values in lists.items()})
+
+
+def split_visits(row: Measurement) -> list[Measurement]:
+    """The visits of a row one by one, each as a row without visits; [row] where it holds none.
+
+    Windows of energy do not say of which visit they are, so they stay with the row.
+    """
+    if not row.visits:
+        return [row]
+    firsts = [visit.first_sample for visit in row.visits]
+    ends = [*firsts[1:], len(row.latency_samples_s)]
+    return [_one_visit(row, visit, end) for visit, end in zip(row.visits, ends, strict=True)]
+
+
+def _one_visit(row: Measurement, visit: Visit, end: int) -> Measurement:
+    """One visit of a row; `end` is the index behind its last sample."""
+    first = visit.first_sample
+    turns = [i for i, start in enumerate(row.slice_starts) if first <= start < end]
+    readings = [i for i, at in enumerate(row.telemetry.sample_index) if first <= at < end]
+    telemetry = {
+        name: tuple(getattr(row.telemetry, name)[i] for i in readings)
+        for name in Telemetry.__slots__
+    }
+    telemetry["sample_index"] = tuple(at - first for at in telemetry["sample_index"])
+    return replace(
+        row,
+        session_id=visit.session_id,
+        visits=(),
+        latency_samples_s=row.latency_samples_s[first:end],
+        warmup_samples=visit.warmup_samples,
+        slice_starts=tuple(row.slice_starts[i] - first for i in turns),
+        unsettled_samples=tuple(row.unsettled_samples[i] for i in turns if row.unsettled_samples),
+        telemetry=Telemetry(**telemetry),
+        started_s=visit.started_s,
+        elapsed_s=visit.elapsed_s,
+        fastest_rank_s=row.fastest_rank_s[first:end],
+        energy_windows=(),
+    )

@@ -1,0 +1,59 @@
+"""Verdicts on cards for a person: one row per card, worst first, and what slow cards cost."""
+
+import math
+from collections.abc import Iterator, Sequence
+from statistics import median
+
+from roofcal.health.comparison import FEWEST, CardVerdict, slowdown_of_jobs
+
+
+def as_text(verdicts: Sequence[CardVerdict]) -> str:
+    """The table, the points that fail, and the cost of a synchronous job of 2, 4, 8 ... cards."""
+    return "\n".join([*_table(verdicts), *_failures(verdicts), *_costs(verdicts)]) + "\n"
+
+
+def _table(verdicts: Sequence[CardVerdict]) -> Iterator[str]:
+    """One row per card, and the median of the cards' limits; `-` where a card has no such point."""
+    ops = ops_of(verdicts)
+    width = max(len("median limit"), *(len(verdict.card) for verdict in verdicts))
+    yield f"{'card':{width}}  " + "".join(f"{op:>14}" for op in ops) + "  slower by"
+    for verdict in verdicts:
+        by_op = {
+            one.op: f"{100 * math.expm1(one.deviation):+.1f}%{'!' if one.is_slower else ' '}"
+            for one in verdict.deviations
+        }
+        cells = "".join(f"{by_op.get(op, '- '):>14}" for op in ops)
+        other = "-" if verdict.deviations else "no point in common"
+        yield f"{verdict.card:{width}}  {cells}  {verdict.cause or other}"
+    limits = (
+        median(one.limit for verdict in verdicts for one in verdict.deviations if one.op == op)
+        for op in ops
+    )
+    cells = "".join(f"{f'{100 * math.expm1(limit):+.1f}% ':>14}" for limit in limits)
+    yield f"{'median limit':{width}}  {cells}"
+
+
+def _failures(verdicts: Sequence[CardVerdict]) -> Iterator[str]:
+    for verdict in verdicts:
+        for failure in verdict.failures:
+            reason = f" ({failure.reason})" if failure.reason else ""
+            yield f"{verdict.card} fails {failure.point}: {failure.status}{reason}"
+
+
+def _costs(verdicts: Sequence[CardVerdict]) -> Iterator[str]:
+    if len(verdicts) < FEWEST:
+        return
+    slow = sum(verdict.cause is not None for verdict in verdicts)
+    yield f"{slow} of {len(verdicts)} cards are slower than the others"
+    for op in ops_of(verdicts):
+        cards = sum(one.op == op for verdict in verdicts for one in verdict.deviations)
+        sizes = [2**power for power in range(1, 20) if 2**power <= cards]
+        costs = ", ".join(
+            f"{100 * slowdown_of_jobs(verdicts, op, size):.1f}% on {size}" for size in sizes
+        )
+        yield f"a job that waits for its slowest card loses, {op}: {costs}"
+
+
+def ops_of(verdicts: Sequence[CardVerdict]) -> list[str]:
+    """The ops that any card was compared on, in the order of the panel."""
+    return list(dict.fromkeys(one.op for verdict in verdicts for one in verdict.deviations))

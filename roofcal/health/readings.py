@@ -1,0 +1,140 @@
+"""What the records of a folder say of a card: a time per point, and the card's state behind it."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, median
+
+from roofcal.core.jsonl import read_plan, read_records
+from roofcal.core.paths import RunFolder, run_folders
+from roofcal.core.records import Measurement, PlanPoint
+from roofcal.fitting.intervals import PointInterval, point_intervals, visit_times
+from roofcal.ops.plan_points import point_problem
+
+
+class HealthError(ValueError):
+    """Records that no card can be judged by; the message says which, and the way out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """One point of the panel that a card could not do; reason is the first line of the fault."""
+
+    point: str
+    status: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """One point on one card.
+
+    seconds      median, or the geometric mean of the medians of several visits
+    half_width   half the 95 % interval of that, as a fraction of it; of the visits, where several
+    limited      share of the readings of each throttle reason, e.g. {"power_cap": 0.9}
+    clock_hz, power_w, temperature_c  means of settled telemetry; None without any, as on a CPU
+    """
+
+    card: str
+    op: str
+    point: str
+    seconds: float
+    half_width: float
+    clock_hz: float | None = None
+    power_w: float | None = None
+    temperature_c: float | None = None
+    limited: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Card:
+    """What the panel gave on one card."""
+
+    name: str
+    readings: Sequence[Reading]
+    failures: Sequence[Failure] = ()
+
+
+def read_card(folder: Path, card: str) -> Card:
+    """The readings and failures of a run folder.
+
+    A point that is `unsupported` is no failure: the machine lacks a part of it, such as a second
+    GPU.
+    """
+    run = RunFolder.at(folder)
+    readings: list[Reading] = []
+    failures: list[Failure] = []
+    for op in run.measured_ops():
+        points = {point.point_id: point for point in read_plan(run, op, point_problem)}
+        rows = read_records(run.measurements_file(op), Measurement)
+        rows = [row for row in rows if row.point_id in points]
+        intervals = point_intervals([visit_times(row) for row in rows])
+        for row, interval in zip(rows, intervals, strict=True):
+            point = points[row.point_id]
+            if interval is not None:
+                readings.append(_reading(card, point, row, interval))
+            elif row.status not in ("ok", "unsupported"):
+                reason = (row.reason or "").partition("\n")[0]
+                failures.append(Failure(point=_name(point), status=row.status, reason=reason))
+    return Card(name=card, readings=readings, failures=failures)
+
+
+def read_fleet(root: Path) -> list[Card]:
+    """All cards below results/fleet/<device>/<environment>/.
+
+    Raises HealthError for fewer than three cards: two that differ do not say which is slow.
+    """
+    runs = run_folders(root)
+    if len(runs) < 3:
+        raise HealthError(
+            f"{root}: holds measurements of {len(runs)} card(s) as <node>/<card>/; give at least "
+            "three, each measured by `python -m roofcal health --out DIR`"
+        )
+    return [read_card(run.folder, run.name) for run in runs]
+
+
+def _name(point: PlanPoint) -> str:
+    """What tells a point from the others of the panel, for a person."""
+    shape = ",".join(f"{axis}={size}" for axis, size in point.shape.items())
+    names = (point.op, point.provider, point.recipe, shape, str(point.world_size))
+    protocol = (point.protocol.method, point.protocol.cache, point.protocol.distribution)
+    return " ".join((*names, *protocol))
+
+
+def _reading(card: str, point: PlanPoint, row: Measurement, interval: PointInterval) -> Reading:
+    telemetry = row.telemetry
+    # Before the clock settles, readings are of the card at rest or of another contender.
+    positions = row.settled_readings or range(len(telemetry.sample_index))
+    named = [telemetry.throttle_reasons[position] for position in positions]
+    reasons = sorted({reason for entry in named for reason in entry})
+    return Reading(
+        card=card,
+        op=point.op,
+        point=_name(point),
+        seconds=interval.median,
+        half_width=interval.half_width_fraction,
+        clock_hz=_mean(telemetry.sm_clock_hz[position] for position in positions),
+        power_w=_mean(telemetry.power_w[position] for position in positions),
+        temperature_c=_mean(telemetry.temperature_c[position] for position in positions),
+        limited={
+            reason: sum(reason in entry for entry in named) / len(named) for reason in reasons
+        },
+    )
+
+
+def _mean(values: Iterable[float]) -> float | None:
+    listed = list(values)
+    return fmean(listed) if listed else None
+
+
+def median_by_card(readings: Iterable[Reading], name: str) -> dict[str, float]:
+    """Card -> median of a field of its readings, of the cards that have it."""
+    return {card: median(values) for card, values in _values_by_card(readings, name) if values}
+
+
+def _values_by_card(readings: Iterable[Reading], name: str) -> Iterator[tuple[str, list[float]]]:
+    values: dict[str, list[float]] = {}
+    for reading in readings:
+        value = getattr(reading, name)
+        values.setdefault(reading.card, []).extend([] if value is None else [value])
+    yield from values.items()

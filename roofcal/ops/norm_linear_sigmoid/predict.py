@@ -1,0 +1,50 @@
+"""Linears between a norm and a sigmoid by the calibrated model; equations: the model beside.
+
+The time is the sum of the linear's parts and of the passes, whose constants are the device's. The
+datasheet's model answers by the least work of the whole op.
+"""
+
+from collections.abc import Sequence
+
+from roofcal.core.environments import CALIBRATED
+from roofcal.core.records import Ceiling, PlanPoint, Prediction
+from roofcal.core.times import Array, Times
+from roofcal.ops.linear.predict import predict_groups
+from roofcal.ops.norm_linear_sigmoid.model import CONSTANTS, pass_seconds
+from roofcal.ops.time_models import Model, Sources
+
+
+def predict_composed(
+    model: Model, points: Sequence[PlanPoint], sources: Sources
+) -> list[Prediction]:
+    """A prediction per point whose products and casts are calibrated."""
+    return predict_groups(model, points, sources, pass_times)
+
+
+def why_unanswered(model: Model, point: PlanPoint, sources: Sources) -> str:  # noqa: ARG001
+    """What to say where a model has no answer."""
+    return "it lacks a product or a cast of it there, and such a block is their sum"
+
+
+def pass_times(model: Model, sources: Sources, m: Array, n: Array, k: Array) -> Times:
+    """Seconds of norm, sigmoid and their gradients; KeyError unless the model is calibrated."""
+    if model.MODEL != CALIBRATED or sources.calibration is None:
+        raise KeyError(model.MODEL)
+    ceilings = {name: sources.calibration.constants[name] for name in CONSTANTS}
+    likely, low, high = (
+        pass_seconds({name: ends(ceiling) for name, ceiling in ceilings.items()}, m, n, k)
+        for ends in (_value, _fast_end, _slow_end)
+    )
+    return Times(total=likely, low=low, high=high, bound_by=["passes"] * len(m))
+
+
+def _value(ceiling: Ceiling) -> float:
+    return ceiling.value
+
+
+def _fast_end(ceiling: Ceiling) -> float:
+    return ceiling.ci95_low if ceiling.unit == "s" else ceiling.ci95_high
+
+
+def _slow_end(ceiling: Ceiling) -> float:
+    return ceiling.ci95_high if ceiling.unit == "s" else ceiling.ci95_low

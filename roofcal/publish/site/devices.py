@@ -1,0 +1,324 @@
+"""Devices as the site shows them: those that were measured, and those with a datasheet only."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from roofcal.core.devices import DeviceSpec
+from roofcal.core.recipes import GEMM_RECIPES
+from roofcal.publish.site.grid import Grid, make_grid
+from roofcal.publish.site.publications import Publication
+from roofcal.report.data.drawing import recipe_colour
+from roofcal.report.data.roofs import COPY, ceilings
+from roofcal.report.kit.charts import marker_path
+from roofcal.report.kit.columns import code, fraction, number, text, wide
+from roofcal.report.kit.numbers import binary, scaled
+from roofcal.report.kit.styles import COLOURS
+
+LAUNCH: Final = "launch_graph_s"
+_STREAMS: Final = {
+    "dram_read_bytes_per_s": "Memory reads",
+    "dram_write_bytes_per_s": "Memory writes",
+    COPY: "Memory copies",
+}
+_SETTLED: Final = "rate of the fastest product under load, clocks settled"
+MEASURED_COLUMNS: Final = (
+    text("name", "device"),
+    text("environment", "environment"),
+    number("bf16_peak", "bf16 datasheet", "TFLOP/s", 1e-12, 4),
+    number("bf16_settled", "settled", "TFLOP/s", 1e-12, 3, _SETTLED),
+    fraction("bf16_share", "share", digits=0, about="settled / datasheet"),
+    number("fp8_peak", "fp8 datasheet", "TFLOP/s", 1e-12, 4),
+    number("fp8_settled", "settled", "TFLOP/s", 1e-12, 3, _SETTLED),
+    fraction("fp8_share", "share", digits=0, about="settled / datasheet"),
+    number("memory_peak", "memory datasheet", "TB/s", 1e-12, 3),
+    number("memory_copy", "copies", "TB/s", 1e-12, 3, "calibrated rate of memory copies"),
+    fraction("memory_share", "share", digits=0, about="copies / datasheet"),
+    number("launch_s", "launch", "\N{MICRO SIGN}s", 1e6, 3, "an empty kernel in a CUDA graph"),
+    fraction("mape", "prediction off by", about="mean error on products that no fit has seen"),
+    text("date", "measured"),
+    text("report", "report"),
+)
+DATASHEET_COLUMNS: Final = (
+    text("name", "device"),
+    number("bf16_peak", "bf16", "TFLOP/s", 1e-12, 4),
+    number("fp8_peak", "fp8", "TFLOP/s", 1e-12, 4),
+    number("int8_peak", "int8", "TOP/s", 1e-12, 4),
+    number("fp4_peak", "fp4", "TFLOP/s", 1e-12, 4),
+    number("memory_peak", "memory", "TB/s", 1e-12, 3),
+    number("memory_bytes", "size", "GB", 1e-9, 3),
+    number("ridge", "bf16 ridge", "FLOP/B", 1.0, 3, "bf16 rate / memory bandwidth"),
+    number("link_bytes_per_s", "link, one way", "GB/s", 1e-9, 3),
+    number("power_limit_w", "power", "W", 1.0, 4),
+    text("models", "predicted by"),
+)
+_HISTORY_COLUMNS: Final = (
+    text("environment", "environment"),
+    *(text(key, key) for key in ("driver", "torch", "triton", "cublas")),
+    number("bf16_settled", "bf16 settled", "TFLOP/s", 1e-12),
+    number("fp8_settled", "fp8 settled", "TFLOP/s", 1e-12),
+    number("memory_copy", "copies", "TB/s", 1e-12),
+    number("launch_s", "launch", "\N{MICRO SIGN}s", 1e6),
+    fraction("mape", "prediction off by", about="mean error on products that no fit has seen"),
+    text("date", "measured"),
+    text("moved", "against the one before"),
+    text("report", "report"),
+)
+_RATE_COLUMNS: Final = (
+    text("label", "what"),
+    text("by", "reached by"),
+    text("value", "measured"),
+    text("interval", "95 % interval"),
+    text("datasheet", "datasheet"),
+    fraction("share", "share", digits=0),
+)
+_SOURCE_COLUMNS: Final = (
+    code("key", "value"),
+    text("value", "datasheet"),
+    wide("source", "source"),
+)
+
+
+def device_address(device: str, root: str = "") -> str:
+    """Address of the page of a device; device ids are names of files."""
+    return f"{root}devices/{device}.html"
+
+
+def report_address(publication: Publication, root: str = "") -> str:
+    """Address of the report of a publication."""
+    return f"{root}{publication.key}/report.html"
+
+
+def measured_row(publication: Publication, root: str = "") -> dict[str, Any]:
+    """What the table of measured devices says of a publication, in SI."""
+    spec, constants = publication.analysis.spec, publication.constants
+    environment = publication.analysis.run.environment
+    settled = _settled_rates(publication)
+    row: dict[str, Any] = {
+        "name": publication.device_name,
+        "page": device_address(publication.device, root),
+        "environment": publication.environment,
+        "memory_peak": spec.dram_bytes_per_s if spec else None,
+        "memory_copy": constants[COPY].value if COPY in constants else None,
+        "launch_s": constants[LAUNCH].value if LAUNCH in constants else None,
+        "mape": publication.headline["mape"],
+        "date": publication.date,
+        "report": "report",
+        "report_address": report_address(publication, root),
+        **{key: getattr(environment, key) for key in ("driver", "torch", "triton", "cublas")},
+    }
+    for dtype in ("bf16", "fp8"):
+        row[f"{dtype}_peak"] = spec.peak_flops_per_s.get(dtype) if spec else None
+        row[f"{dtype}_settled"] = settled.get(dtype)
+        row[f"{dtype}_share"] = _share(row[f"{dtype}_settled"], row[f"{dtype}_peak"])
+    return row | {"memory_share": _share(row["memory_copy"], row["memory_peak"])}
+
+
+def measured_grid(publications: Sequence[Publication]) -> Grid:
+    """The table of all publications."""
+    rows = [measured_row(publication) for publication in publications]
+    return make_grid(
+        rows,
+        MEASURED_COLUMNS,
+        id="measured",
+        caption="Measured devices",
+        links={"name": "page", "report": "report_address"},
+    )
+
+
+def datasheet_grid(specs: Mapping[str, DeviceSpec]) -> Grid:
+    """The table of devices that nobody measured, by what their vendors print."""
+    rows = [
+        {
+            "name": spec.names[0],
+            "page": device_address(device),
+            **{f"{d}_peak": spec.peak_flops_per_s.get(d) for d in ("bf16", "fp8", "int8", "fp4")},
+            "memory_peak": spec.dram_bytes_per_s,
+            "memory_bytes": spec.dram_bytes,
+            "ridge": spec.peak_flops_per_s["bf16"] / spec.dram_bytes_per_s,
+            "link_bytes_per_s": spec.link_bytes_per_s,
+            "power_limit_w": spec.power_limit_w,
+            "models": "datasheet, wave" if spec.wave else "datasheet",
+        }
+        for device, spec in specs.items()
+    ]
+    title = "Devices with a datasheet only: nobody measured them"
+    return make_grid(
+        rows, DATASHEET_COLUMNS, id="datasheets", caption=title, links={"name": "page"}
+    )
+
+
+def rates_grid(publication: Publication) -> Grid:
+    """What a publication measured beside what the datasheet prints."""
+    spec, rows = publication.analysis.spec, []
+    for recipe, (contender, ceiling) in _fastest_products(publication).items():
+        dtype = GEMM_RECIPES[recipe].math_dtype
+        peak = spec.peak_flops_per_s.get(dtype) if spec else None
+        rows.append(_rate_row(f"{recipe} products", contender, ceiling, peak))
+    for name, label in _STREAMS.items():
+        if name in publication.constants:
+            peak = spec.dram_bytes_per_s if spec else None
+            rows.append(_rate_row(label, "", publication.constants[name], peak))
+    if LAUNCH in publication.constants:
+        rows.append(_rate_row("Empty kernel in a graph", "", publication.constants[LAUNCH], None))
+    return make_grid(
+        rows, _RATE_COLUMNS, id="rates", caption=f"Settled rates, {publication.environment}"
+    )
+
+
+def history_grid(publications: Sequence[Publication]) -> Grid:
+    """The environments of one device, the newest first, as its page shows them."""
+    rows = [measured_row(publication, "../") for publication in publications]
+    for row, newer, older in zip(rows, publications, publications[1:], strict=False):
+        row["moved"] = "compare"
+        row["moved_address"] = f"../compare.html#a={side_of(older)}&b={side_of(newer)}".replace(
+            "+", "%2B"
+        )
+    return make_grid(
+        rows,
+        _HISTORY_COLUMNS,
+        id="history",
+        caption="Environments, the newest first",
+        links={"report": "report_address", "moved": "moved_address"},
+    )
+
+
+def source_grid(spec: DeviceSpec) -> Grid:
+    """Every figure of a datasheet with its source."""
+    figures = {
+        "compute_units": str(spec.compute_units),
+        "dram_gb_per_s": scaled(spec.dram_bytes_per_s, "B/s"),
+        "memory_gb": f"{spec.dram_bytes / 1e9:.4g} GB",
+        "l2_mib": None if spec.l2_bytes is None else binary(spec.l2_bytes),
+        "power_limit_w": scaled(spec.power_limit_w, "W", 4),
+        "link_gb_per_s": link_text(spec),
+    }
+    for dtype, rate in spec.peak_flops_per_s.items():
+        keys = [key for key in spec.sources if key.split("_")[0] == dtype]
+        figures |= dict.fromkeys(keys, scaled(rate, "flop/s", 4))
+    rows = [
+        {"key": key, "value": value, "source": spec.sources[key]}
+        for key, value in figures.items()
+        if value is not None and key in spec.sources
+    ]
+    return make_grid(
+        rows, _SOURCE_COLUMNS, id="sources", caption="What the vendor prints, with sources"
+    )
+
+
+def link_text(spec: DeviceSpec) -> str | None:
+    """The link in one direction, None without one."""
+    link = spec.link_bytes_per_s
+    return None if link is None else f"{scaled(link, 'B/s')} one way"
+
+
+def side_of(publication: Publication) -> str:
+    """How the scripts of the site name the measurements of a publication."""
+    return f"measured:{publication.key}"
+
+
+def site_index(
+    publications: Sequence[Publication], specs: Mapping[str, DeviceSpec]
+) -> dict[str, Any]:
+    """What every script of the site knows: sides that can be compared, and their rates.
+
+    A side is a publication (`measured:<device>/<environment>`), a datasheet (`datasheet:<device>`)
+    or what the wave model predicts of a device (`wave:<device>`). Its rates are
+    key -> [value] or [value, low, high], in SI, for the keys of `quantities`.
+    """
+    sides: dict[str, Any] = {}
+    for publication in publications:
+        sides[side_of(publication)] = {
+            "title": publication.device_name,
+            "environment": publication.environment,
+            "device": publication.device,
+            "date": publication.date,
+            "report": report_address(publication),
+            "page": device_address(publication.device),
+            "rates": _measured_rates(publication),
+        }
+    for device, spec in specs.items():
+        common = {
+            "title": spec.names[0],
+            "device": device,
+            "page": device_address(device),
+        }
+        sides[f"datasheet:{device}"] = common | {
+            "environment": "datasheet",
+            "rates": _datasheet_rates(spec),
+        }
+        if spec.wave:
+            sides[f"wave:{device}"] = common | {"environment": "wave model", "rates": {}}
+    # as variables of the style sheet, colours follow a dark colour scheme
+    variables = {colour: f"var(--{name})" for name, colour in COLOURS.items()}
+    quantities = {f"rate.{recipe}": [f"{recipe} products", "flop/s"] for recipe in GEMM_RECIPES}
+    quantities |= {name: [label, "B/s"] for name, label in _STREAMS.items()}
+    quantities |= {
+        LAUNCH: ["Empty kernel in a graph", "s"],
+        "link": ["Link, one way", "B/s"],
+        "power": ["Power limit", "W"],
+    }
+    return {
+        "sides": sides,
+        "quantities": quantities,
+        "colours": {recipe: variables[recipe_colour(recipe)] for recipe in GEMM_RECIPES},
+        "markers": {side: marker_path(marker) for side, marker in {"A": "o", "B": "^"}.items()},
+    }
+
+
+def _measured_rates(publication: Publication) -> dict[str, list[float]]:
+    environment, constants = publication.analysis.run.environment, publication.constants
+    products = _fastest_products(publication)
+    chosen = {f"rate.{recipe}": ceiling for recipe, (_, ceiling) in products.items()}
+    chosen |= {name: constants[name] for name in (*_STREAMS, LAUNCH) if name in constants}
+    rates = {key: [c.value, c.ci95_low, c.ci95_high] for key, c in chosen.items()}
+    power = environment.power_limit_w
+    return rates | ({"power": [power]} if power else {})
+
+
+def _datasheet_rates(spec: DeviceSpec) -> dict[str, list[float]]:
+    peaks = {name: spec.peak_flops_per_s.get(r.math_dtype) for name, r in GEMM_RECIPES.items()}
+    rates = {f"rate.{name}": peak for name, peak in peaks.items()}
+    rates |= dict.fromkeys(_STREAMS, spec.dram_bytes_per_s)
+    rates |= {"link": spec.link_bytes_per_s, "power": spec.power_limit_w}
+    return {key: [value] for key, value in rates.items() if value is not None}
+
+
+def _fastest_products(publication: Publication) -> dict[str, tuple[str, Any]]:
+    """Recipe -> (provider, its calibrated ceiling) of the fastest provider of each product."""
+    fastest: dict[str, tuple[str, Any]] = {}
+    for name, constant in publication.constants.items():
+        prefix, _, last = name.rpartition(".")
+        op, _, contender = prefix.partition(".")
+        provider, _, recipe = contender.rpartition(".")
+        if last != "ceiling_flops_per_s" or op != "gemm" or recipe not in GEMM_RECIPES:
+            continue
+        if recipe not in fastest or constant.value > fastest[recipe][1].value:
+            fastest[recipe] = provider, constant
+    return {recipe: fastest[recipe] for recipe in GEMM_RECIPES if recipe in fastest}
+
+
+def _settled_rates(publication: Publication) -> dict[str, float]:
+    """Math dtype -> the highest calibrated rate of its recipes."""
+    rates: dict[str, float] = {}
+    for recipe, rate in ceilings(publication.analysis.run.calibration).items():
+        if recipe in GEMM_RECIPES:
+            dtype = GEMM_RECIPES[recipe].math_dtype
+            rates[dtype] = max(rates.get(dtype, 0.0), rate)
+    return rates
+
+
+def _rate_row(label: str, by: str, constant: Any, datasheet: float | None) -> dict[str, Any]:
+    unit = constant.unit
+    ends = (scaled(end, unit, 4) for end in (constant.ci95_low, constant.ci95_high))
+    return {
+        "label": label,
+        "by": by or None,
+        "value": scaled(constant.value, unit, 4),
+        "interval": " to ".join(ends),
+        "datasheet": None if datasheet is None else scaled(datasheet, unit, 4),
+        "share": _share(constant.value, datasheet),
+    }
+
+
+def _share(value: float | None, whole: float | None) -> float | None:
+    return value / whole if value is not None and whole else None

@@ -1,0 +1,155 @@
+"""Times of published shapes, as the scripts of the site read them: measured, and by models.
+
+Times are in microseconds to five digits; work is in FLOP and bytes, so that a page can draw rates.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import pandas as pd
+
+from roofcal.core.devices import DeviceSpec
+from roofcal.core.records import PlanPoint, Protocol
+from roofcal.models.registry import model_named, predict_points
+from roofcal.ops import BY_NAME
+from roofcal.ops.time_models import Sources
+from roofcal.publish.site.publications import Publication
+from roofcal.report.data.drawing import in_recipe_order
+from roofcal.report.data.op_pages import title_of
+from roofcal.report.data.prediction_errors import regime_rank
+from roofcal.report.data.tidy import standard_protocol
+from roofcal.report.kit.numbers import is_missing
+
+_MICRO: Final = 1e6
+_MODELLED: Final = ("gemm", "mixed_gemm", "cast", "linear")  # ops that need no link
+# Columns of a row behind the sizes and the number of devices
+COLUMNS: Final = (
+    *("recipe", "provider", "time_us", "low_us", "high_us", "predicted_us", "flops", "bytes"),
+    *("clock_mhz", "regime", "reason"),
+)
+
+
+def measured_points(publication: Publication) -> dict[str, Any]:
+    """Op -> its points under the standard protocol: times, and reasons where there is none."""
+    frames = publication.analysis.frames
+    return {
+        op: _points_of_op(op, frames[op])
+        for op in publication.analysis.studies
+        if len(frames[op][standard_protocol(frames[op])])
+    }
+
+
+def _points_of_op(op: str, frame: pd.DataFrame) -> dict[str, Any]:
+    spec, axes = BY_NAME[op], BY_NAME[op].axes
+    rows = frame[standard_protocol(frame) & ~frame["provider"].isin(spec.partial)]
+    recipes, providers = in_recipe_order(rows["recipe"], op), sorted(set(rows["provider"]))
+    regimes = sorted(set(rows["regime"]), key=regime_rank)
+    return {
+        "title": title_of(op),
+        "axes": list(axes),
+        "baseline": spec.baseline_recipe,
+        "recipes": recipes,
+        "providers": providers,
+        "regimes": regimes,
+        "columns": [*axes, "world_size", *COLUMNS],
+        "rows": [
+            [
+                *(int(row[axis]) for axis in axes),
+                int(row["world_size"]),
+                recipes.index(row["recipe"]),
+                providers.index(row["provider"]),
+                *(_micro(row[key]) for key in ("median_s", "ci95_low_s", "ci95_high_s")),
+                _micro(row["predicted_s"]),
+                rounded(row["flops"]),
+                rounded(row["dram_bytes"]),
+                rounded(row["sm_clock_hz"], 1e-6),
+                regimes.index(row["regime"]),
+                _reason(row),
+            ]
+            for row in rows.to_dict("records")
+        ],
+    }
+
+
+def _reason(row: Mapping[Any, Any]) -> str | None:
+    """Why a point has no time; None for one that has."""
+    if row["status"] == "ok":
+        return None
+    return f"{row['status']}: {row['reason']}" if row["reason"] else str(row["status"])
+
+
+def modelled_points(
+    publications: Sequence[Publication], specs: Mapping[str, DeviceSpec]
+) -> dict[str, Any]:
+    """What the datasheet and the wave model say of every published shape, on every device.
+
+    Returns op -> {axes, recipes, regimes, rows, times}: `rows` are [size, ..., recipe, regime], and
+    `times` has, for each side `datasheet:<device>` or `wave:<device>`, a time per row, None where
+    the model knows none.
+    """
+    return {op: _modelled_op(op, publications, specs) for op in _MODELLED}
+
+
+def _modelled_op(
+    op: str, publications: Sequence[Publication], specs: Mapping[str, DeviceSpec]
+) -> dict[str, Any]:
+    axes = list(BY_NAME[op].axes)
+    points = _shapes(op, axes, publications)
+    recipes = in_recipe_order((point.recipe for point in points), op)
+    regimes = sorted({BY_NAME[op].regime(point.shape) for point in points}, key=regime_rank)
+    times: dict[str, list[float | None]] = {}
+    for device, spec in specs.items():
+        for name in ("datasheet", "wave") if spec.wave else ("datasheet",):
+            answers = predict_points(model_named(name), points, Sources(spec=spec))
+            by_point = {answer.point_id: answer.total_s for answer in answers}
+            times[f"{name}:{device}"] = [_micro(by_point.get(p.point_id), 4) for p in points]
+    return {
+        "title": title_of(op),
+        "axes": axes,
+        "recipes": recipes,
+        "regimes": regimes,
+        "rows": [
+            [
+                *point.shape.values(),
+                recipes.index(point.recipe),
+                regimes.index(BY_NAME[op].regime(point.shape)),
+            ]
+            for point in points
+        ],
+        "times": times,
+    }
+
+
+def _shapes(op: str, axes: Sequence[str], publications: Iterable[Publication]) -> list[PlanPoint]:
+    """Every shape and recipe of an op that was published, once, as a point of no device."""
+    parts = [
+        frame[standard_protocol(frame)][[*axes, "recipe", "provider"]]
+        for publication in publications
+        if (frame := publication.analysis.frames.get(op)) is not None
+    ]
+    if not parts:
+        return []
+    rows = pd.concat(parts).drop_duplicates([*axes, "recipe"]).sort_values([*axes, "recipe"])
+    return [
+        PlanPoint(
+            op=op,
+            provider=str(row["provider"]),
+            recipe=str(row["recipe"]),
+            shape={axis: int(row[axis]) for axis in axes},
+            device="",
+            protocol=Protocol(),
+        )
+        for row in rows.to_dict("records")
+    ]
+
+
+def _micro(value: float | None, digits: int = 5) -> float | None:
+    return rounded(value, _MICRO, digits)
+
+
+def rounded(value: float | None, factor: float = 1.0, digits: int = 5) -> float | None:
+    """A number to so many digits, whole where it is; None for a missing one."""
+    if value is None or is_missing(float(value)):
+        return None
+    number = float(f"{value * factor:.{digits}g}")
+    return int(number) if number.is_integer() else number

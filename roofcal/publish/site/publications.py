@@ -1,0 +1,120 @@
+"""The publications that a site shows, and those that it leaves out because they do not hold."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from roofcal.core.devices import DeviceSpec
+from roofcal.core.paths import RunFolder, run_folders
+from roofcal.core.records import Ceiling
+from roofcal.export.formats import FORMATS, export
+from roofcal.export.subject import ExportError, Subject
+from roofcal.publish.derive import Descriptions
+from roofcal.publish.verify import verify
+from roofcal.report.data.analysis import Analysis, analyse
+from roofcal.report.data.loading import load_run
+from roofcal.report.data.roofs import constants_of
+from roofcal.report.summary import device_line
+from roofcal.report.write import in_page_order
+
+
+@dataclass(frozen=True, kw_only=True)
+class Publication:
+    """One device in one environment, with the tables of its records."""
+
+    folder: RunFolder
+    analysis: Analysis
+
+    @property
+    def key(self) -> str:
+        """<device>/<environment_id>, its folder among the publications."""
+        return self.folder.name
+
+    @property
+    def device(self) -> str:
+        """Device id."""
+        return self.folder.device
+
+    @property
+    def device_name(self) -> str:
+        """The name that the driver reports."""
+        return self.analysis.run.environment.device_name
+
+    @property
+    def environment(self) -> str:
+        """Short name of the environment."""
+        return self.analysis.environment_name
+
+    @property
+    def date(self) -> str:
+        """The day when it was measured, '' without a session."""
+        return self.analysis.run.measured_utc[:10]
+
+    @property
+    def constants(self) -> Mapping[str, Ceiling]:
+        """The calibrated constants."""
+        return constants_of(self.analysis.run.calibration)
+
+    @cached_property
+    def headline(self) -> dict[str, Any]:
+        """The numbers that a reader looks for first."""
+        return device_line(self.analysis)
+
+    @cached_property
+    def exports(self) -> dict[str, dict[str, str]]:
+        """Format -> its text, or the reason why this calibration cannot be written in it."""
+        run = self.analysis.run
+        files: dict[str, dict[str, str]] = {}
+        if run.calibration is None:
+            return {}
+        subject = Subject(
+            calibration=run.calibration, spec=self.analysis.spec, environment=run.environment
+        )
+        for name in FORMATS:
+            try:
+                files[name] = {"text": export(name, subject)}
+            except ExportError as error:
+                files[name] = {"reason": str(error)}
+        return files
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """A folder that is not shown, and why."""
+
+    key: str
+    problems: Sequence[str]
+
+
+def read_publications(
+    published: Path, descriptions: Descriptions, specs: Mapping[str, DeviceSpec]
+) -> tuple[list[Publication], list[LeftOut]]:
+    """(publications that hold, those that are left out).
+
+    GPUs come first, and of each device the newest environment. A publication holds if
+    `verify --quick` finds no problem; one from before manifests is shown too.
+
+    Raises:
+        PathError: a folder has a name that no run may have.
+    """
+    folders, left_out = {}, []
+    for folder in run_folders(published):
+        outcome = verify(folder.folder, descriptions, quick=True)
+        if outcome.problems:
+            # the first line says what is wrong; the folder of this machine is nobody's business
+            lines = [problem.partition("\n")[0] for problem in outcome.problems]
+            problems = [line.replace(f"{folder.folder}/", "") for line in lines]
+            left_out.append(LeftOut(key=folder.name, problems=problems))
+        else:
+            folders[folder.folder] = folder
+    runs = in_page_order(load_run(folder) for folder in folders)
+    publications = [
+        Publication(
+            folder=folders[run.folder],
+            analysis=analyse(run, specs.get(run.environment.device), peers=runs),
+        )
+        for run in runs
+    ]
+    return publications, left_out

@@ -1,0 +1,194 @@
+"""The pages of the site and the data that their scripts read."""
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from roofcal.claims.ledgers import Entry, load_claims
+from roofcal.core.devices import DeviceSpec, load_devices
+from roofcal.core.files import write_bytes
+from roofcal.core.language_models import load_models
+from roofcal.core.manifest import NAME, read_manifest
+from roofcal.publish.derive import Descriptions
+from roofcal.publish.index import publication_row
+from roofcal.publish.site import devices
+from roofcal.publish.site.charts import site_charts
+from roofcal.publish.site.claims import judged_ledgers
+from roofcal.publish.site.language_models import language_model_rows
+from roofcal.publish.site.points import measured_points, modelled_points
+from roofcal.publish.site.publications import LeftOut, Publication, read_publications
+from roofcal.report.kit.packing import packed_json
+from roofcal.report.kit.templates import FOLDER, render
+
+# Page -> its name in the navigation, in order
+PAGES: Final = {
+    "index": "Devices",
+    "compare": "Compare",
+    "shapes": "Shapes",
+    "models": "Language models",
+    "claims": "Claims",
+    "submit": "Submit yours",
+}
+_INDEX: Final = "index.json"
+_OWN: Final = ("devices", "assets")  # folders of the site; what a former site left there goes
+
+
+class SiteError(ValueError):
+    """A folder that a site cannot be written to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Site:
+    """What the pages show; specs: datasheets by device."""
+
+    publications: Sequence[Publication]
+    left_out: Sequence[LeftOut]
+    specs: Mapping[str, DeviceSpec]
+    claims: Sequence[Entry]
+    descriptions: Descriptions
+
+    def of_device(self, device: str) -> list[Publication]:
+        """The publications of a device, the newest first."""
+        return [p for p in self.publications if p.device == device]
+
+    @property
+    def device_names(self) -> dict[str, str]:
+        """Device id -> its name: measured ones first, then those with a datasheet only."""
+        measured = {p.device: p.device_name for p in reversed(self.publications)}
+        named = {device: spec.names[0] for device, spec in self.specs.items()}
+        return {device: measured[device] for device in reversed(measured)} | {
+            device: name for device, name in named.items() if device not in measured
+        }
+
+
+def write_site(
+    published: Path, out: Path, descriptions: Descriptions, claims_folder: Path
+) -> list[LeftOut]:
+    """Write the site of all publications to `out`; equal publications give equal bytes.
+
+    Where `out` is another folder than `published`, the publications are copied beside the pages, so
+    that `out` can be hosted as it is. Returns the publications that are left out, because
+    `verify --quick` finds a problem; the first page names them.
+
+    Raises:
+        SiteError: `out` holds something else than a site.
+        PathError, ConfigError, ClaimError: a folder or a file of the configuration is bad.
+        OSError: a file cannot be written.
+    """
+    _check_place(published, out)
+    specs = load_devices(descriptions.devices)
+    publications, left_out = read_publications(published, descriptions, specs)
+    site = _Site(
+        publications=publications,
+        left_out=left_out,
+        specs=specs,
+        claims=load_claims(claims_folder),
+        descriptions=descriptions,
+    )
+    files = dict(_files(site))
+    for folder in _OWN:
+        for stale in (out / folder).rglob("*"):
+            if stale.is_file() and stale.relative_to(out).as_posix() not in files:
+                stale.unlink()
+    if out.resolve() != published.resolve():
+        for publication in publications:
+            _copy(publication, out / publication.key)
+    for name, content in files.items():
+        write_bytes(out / name, content)
+    return left_out
+
+
+def _check_place(published: Path, out: Path) -> None:
+    """Raises SiteError for a folder with files that no site wrote."""
+    if out.resolve() == published.resolve() or not out.is_dir():
+        return
+    if any(out.iterdir()) and not (out / _INDEX).is_file():
+        raise SiteError(
+            f"{out}: holds something else than a site (it has no {_INDEX}); give an empty folder "
+            "or a new one"
+        )
+
+
+def _copy(publication: Publication, target: Path) -> None:
+    """The files of a publication, whole."""
+    folder = publication.folder.folder
+    manifest = read_manifest(folder)
+    shutil.rmtree(target, ignore_errors=True)
+    for name in [*manifest["files"], NAME] if manifest else ():
+        write_bytes(target / name, (folder / name).read_bytes())
+
+
+def _files(site: _Site) -> Iterator[tuple[str, bytes]]:
+    """(path, content) of every file of the site."""
+    for page in PAGES:
+        yield f"{page}.html", _page(site, page)
+    for device, name in site.device_names.items():
+        yield devices.device_address(device), _device_page(site, device, name)
+    for name, value in _data(site):
+        yield f"assets/data/{name}.js", _script(name, value)
+    for path in sorted((*(FOLDER / "site").glob("*.js"), FOLDER / "site" / "site.css")):
+        yield f"assets/{path.name}", path.read_bytes()
+    for name in ("style.css", "charts.css", "unpack.js", "tables.js", "charts.js"):
+        yield f"assets/{name}", (FOLDER / name).read_bytes()
+    rows = [publication_row(publication.folder) for publication in site.publications]
+    document = {"schema_version": 1, "publications": sorted(rows, key=lambda row: row["path"])}
+    yield _INDEX, (json.dumps(document, indent=1) + "\n").encode()
+
+
+def _page(site: _Site, page: str) -> bytes:
+    unmeasured = {device: spec for device, spec in site.specs.items() if not site.of_device(device)}
+    text = render(
+        f"site/{page}.html.j2",
+        pages=PAGES,
+        page=page,
+        root="",
+        publications=site.publications,
+        left_out=site.left_out,
+        measured=devices.measured_grid(site.publications),
+        unmeasured=devices.datasheet_grid(unmeasured),
+        ledgers=list(judged_ledgers(site.publications, site.claims)) if page == "claims" else [],
+    )
+    return f"{text}\n".encode()
+
+
+def _device_page(site: _Site, device: str, name: str) -> bytes:
+    own, spec = site.of_device(device), site.specs.get(device)
+    text = render(
+        "site/device.html.j2",
+        pages=PAGES,
+        page="device",
+        root="../",
+        device=device,
+        name=name,
+        spec=spec,
+        publications=own,
+        rates=devices.rates_grid(own[0]) if own else None,
+        history=devices.history_grid(own),
+        sources=devices.source_grid(spec) if spec else None,
+        side=devices.side_of,
+        exports={publication.key: publication.exports for publication in own},
+    )
+    return f"{text}\n".encode()
+
+
+def _data(site: _Site) -> Iterator[tuple[str, Any]]:
+    """(name, value) of every table that scripts read, loaded by the pages that need it."""
+    yield "index", devices.site_index(site.publications, site.specs)
+    yield "vega", (drawings := site_charts())[0]
+    yield "charts", drawings[1]
+    yield "modelled", modelled_points(site.publications, site.specs)
+    models = load_models(site.descriptions.models)
+    yield "language_models", language_model_rows(site.publications, site.specs, models)
+    for publication in site.publications:
+        yield f"points/{publication.key}", measured_points(publication)
+        files = {name: file["text"] for name, file in publication.exports.items() if "text" in file}
+        yield f"exports/{publication.key}", packed_json(files)
+
+
+def _script(name: str, value: Any) -> bytes:
+    """A table as a script: pages opened from file:// may load scripts, and no other files."""
+    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    return f"roofcal.hold({json.dumps(name)},{text})\n".encode()

@@ -1,0 +1,137 @@
+"""What a page needs to rank recipes and providers at any shape: constants, limits, measured points.
+
+A browser evaluates the equations of roofcal.ops.gemm.model and roofcal.ops.mixed_gemm.model with it
+(reports/templates/product_model.js); a test holds it to Python at random shapes.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from typing import Any, Final
+
+import pandas as pd
+
+from roofcal.ask.advise import FARTHEST
+from roofcal.ask.probe_span import NOTICEABLE, probe_spans
+from roofcal.core.csv_files import LARGEST_SIZE
+from roofcal.core.paths import RunFolder
+from roofcal.core.recipes import BITS, RECIPES, Operand
+from roofcal.core.records import Calibration
+from roofcal.ops import BY_NAME, OPS
+from roofcal.ops.constants import calibrated_pairs, decode_family, values_of_pair
+from roofcal.ops.gemm import model as gemm
+from roofcal.ops.mixed_gemm import model as mixed_gemm
+from roofcal.ops.our_tiles import RULES
+from roofcal.report.data.analysis import Analysis
+from roofcal.report.data.tidy import standard_rows
+
+_MODELS: Final[Mapping[str, Any]] = {"gemm": gemm, "mixed_gemm": mixed_gemm}
+_DIGITS: Final = 6  # of a measured time
+
+
+def shape_box_data(analysis: Analysis, anchor: str) -> dict[str, Any] | None:
+    """Everything that is known of products on a device, as JSON; None without a calibration.
+
+    options   every calibrated pair of provider and recipe: its equation and constants, the formats
+              of its operands, exp of the half-widths of its interval by group of shapes, its
+              limits of shapes, and the span of its probes
+    measured  settled points, by column; `option` is a place in `options`
+    """
+    calibration = analysis.run.calibration
+    if calibration is None:
+        return None
+    spans = probe_spans(RunFolder.at(analysis.run.folder), *_MODELS)
+    options = [
+        _option(calibration, op, provider, recipe) | {"span": spans.get((op, provider, recipe))}
+        for op in _MODELS
+        for provider, recipe in calibrated_pairs(calibration.constants, op)
+        if f"{op}.{provider}.{recipe}" in calibration.probe_errors
+    ]
+    if not options:
+        return None
+    return {
+        "device": analysis.device,
+        "anchor": anchor,
+        "name": f"{analysis.run.environment.device_name}, {analysis.environment_name}",
+        "compute_units": int(calibration.constants["compute_units"].value),
+        "baseline": BY_NAME["gemm"].baseline_recipe,
+        "largest_size": LARGEST_SIZE,
+        "farthest_doublings": FARTHEST,
+        "noticeable_doublings": NOTICEABLE,
+        "options": options,
+        "measured": _measured(analysis, options),
+    }
+
+
+def _option(calibration: Calibration, op: str, provider: str, recipe: str) -> dict[str, Any]:
+    model, name = _MODELS[op], f"{op}.{provider}.{recipe}"
+    values = values_of_pair(calibration.constants, name, (model.FAMILY, *model.CONSTANTS))
+    family = model.FAMILIES[decode_family(model.FAMILIES, values.pop(model.FAMILY))]
+    errors, spec = calibration.probe_errors[name], RECIPES[recipe]
+    return {
+        "op": op,
+        "provider": provider,
+        "recipe": recipe,
+        **family_record(family),
+        "constants": values,
+        "a": _operand(spec.a),
+        "b": _operand(spec.b),
+        "out_bits": BITS[spec.out],
+        "factors": {
+            key.removeprefix("log_p95").removeprefix("_"): math.exp(width)
+            for key, width in errors.items()
+            if key.startswith("log_p95")
+        },
+        "multiples": dict(BY_NAME[op].size_multiples(provider, recipe)),
+    }
+
+
+def family_record(family: Any) -> dict[str, Any]:
+    """How a provider cuts a product, of the FAMILIES of an op, and the rule of our own kernels."""
+    rule = RULES.get(getattr(family, "rule", ""))
+    return {"family": asdict(family), "rule": None if rule is None else asdict(rule)}
+
+
+def _operand(operand: Operand) -> dict[str, Any]:
+    scale = operand.scale
+    return {"bits": BITS[operand.dtype]} | (
+        {}
+        if scale is None
+        else {
+            "scale_bits": BITS[scale.dtype],
+            "rows": scale.rows,
+            "cols": scale.cols,
+            "per_scale": 2 if operand.zero_point else 1,
+        }
+    )
+
+
+def _measured(analysis: Analysis, options: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    places = {(o["op"], o["provider"], o["recipe"]): place for place, o in enumerate(options)}
+    rows = pd.DataFrame(list(_points(analysis)))
+    measured: dict[str, list[Any]] = {"option": [], "m": [], "n": [], "k": [], "s": []}
+    measured["predicted_s"] = []
+    for row in rows.to_dict("records"):
+        # narrow weights are measured beside plain products, whose constants are those of gemm
+        keys = ((op, row["provider"], row["recipe"]) for op in (row["op"], *_MODELS))
+        place = next((places[key] for key in keys if key in places), None)
+        if place is not None:
+            measured["option"].append(place)
+            for axis in "mnk":
+                measured[axis].append(int(row[axis]))
+            measured["s"].append(_rounded(row["median_s"]))
+            measured["predicted_s"].append(_rounded(row["predicted_s"]))
+    return measured
+
+
+def _points(analysis: Analysis) -> Iterator[dict[Any, Any]]:
+    """Settled points of the ops of _MODELS and of their probes."""
+    for op in OPS:
+        frame = analysis.frames.get(op.name)
+        if op.folder in _MODELS and frame is not None:
+            rows = standard_rows(frame)
+            yield from rows[rows["world_size"] == 1].assign(op=op.folder).to_dict("records")
+
+
+def _rounded(seconds: float) -> float | None:
+    return None if math.isnan(seconds) else float(f"{seconds:.{_DIGITS}g}")

@@ -1,0 +1,43 @@
+"""Counts of the campaign as a table, which docs/survives.md shows."""
+
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from tests.campaign.scratch import markdown_table
+from tests.roofcal.measure.runs import Run, scripted
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """A run folder whose worker follows a script."""
+    return scripted(monkeypatch, tmp_path)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print one table per kind of result that tests recorded as the property `campaign`."""
+    reports = [
+        r for rs in terminalreporter.stats.values() for r in rs if getattr(r, "when", "") == "call"
+    ]
+    results = [value for r in reports for name, value in r.user_properties if name == "campaign"]
+    tables: dict[tuple[str, ...], dict[str, list[dict[str, object]]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
+    for result in results:
+        title, *columns = result
+        tables[title, *columns][result[title]].append(result)
+    for (title, *columns), by_title in tables.items():
+        rows = [
+            {title: name, "tries": len(of_name), **{c: summed(c, of_name) for c in columns}}
+            for name, of_name in sorted(by_title.items())
+        ]
+        terminalreporter.write_line("")
+        terminalreporter.write_line(markdown_table([title, "tries", *columns], rows))
+
+
+def summed(column: str, results: list[dict[str, object]]) -> object:
+    """The sum of a column; of `largest ...`, the largest."""
+    values = [float(str(result[column])) for result in results]
+    total = max(values) if column.startswith("largest") else sum(values)
+    return f"{total:g}"

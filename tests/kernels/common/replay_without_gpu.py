@@ -1,0 +1,146 @@
+"""Recordings on a machine without a GPU: kernels are compiled for Hopper, launches are noted.
+
+    python -m tests.kernels.common.replay_without_gpu
+
+A process of its own, because it tells Triton of a driver, and kernels of a GPU, that are not there.
+Prints a line per cast or product, and "equal" if its replay launches what the call launched: the
+same kernels, grids, sizes and descriptors, with pointers to this call's inputs and outputs.
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+import torch
+import triton
+from triton.backends.compiler import GPUTarget
+
+from kernels.cast import blocks, both_ways, columns, rows
+from kernels.common import fp8_scales, replay
+from kernels.gemm import axiswise, blockwise
+
+launched: list[tuple[str, tuple[int, ...], tuple[Any, ...]]] = []
+
+
+class Launcher:
+    """Notes what it is asked to launch."""
+
+    def __init__(self, source: Any, _metadata: Any) -> None:
+        self.name: str = source.fn.__name__
+
+    def __call__(self, *arguments: Any) -> None:
+        launched.append((self.name, arguments[:3], arguments[9:]))
+
+
+DRIVER = SimpleNamespace(
+    launcher_cls=Launcher,
+    utils=SimpleNamespace(
+        load_binary=lambda *_: (1, 2, 64, 0, 1024),
+        get_device_properties=lambda _: {"max_shared_mem": 232448},
+    ),
+    get_current_target=lambda: GPUTarget("cuda", 90, 32),
+    get_current_device=lambda: 0,
+    get_current_stream=lambda _: 0,
+)
+
+
+def pretend() -> None:
+    """Let kernels take CPU tensors for tensors on an H200."""
+    triton.runtime.driver.set_active(DRIVER)
+    mock.patch.object(torch.cuda, "current_device", lambda: 0).start()
+    is_recording = lambda _: replay._recording_thread is not None  # noqa: E731 (one expression)
+    mock.patch.object(replay, "_is_called_as_it_is", is_recording).start()
+    answers = {
+        "compute_capability": lambda _: (9, 0),
+        "has_ptx": lambda _: True,
+        "shared_memory_bytes": lambda _: 232448,
+        "compute_units": lambda _: 132,
+        "check_scale_values": lambda *_, **__: None,
+    }
+    for module in [module for name, module in sys.modules.items() if name.startswith("kernels.")]:
+        for name in answers.keys() & vars(module).keys():
+            mock.patch.object(module, name, answers[name]).start()
+
+
+def pointers_as_roles(argument: Any, roles: dict[int, str]) -> Any:
+    """An argument of a launch with the addresses of inputs and outputs as roles.
+
+    A call passes tensors, of which others are scratch; a replay passes addresses.
+    """
+    if hasattr(argument, "base"):
+        place = pointers_as_roles(argument.base.data_ptr(), roles)
+        return place, tuple(argument.shape), tuple(argument.strides), argument.padding
+    if isinstance(argument, torch.Tensor):
+        return roles.get(argument.data_ptr(), "scratch")
+    return roles.get(argument, argument) if isinstance(argument, int) else argument
+
+
+def are_equal(called: Any, replayed: Any) -> bool:
+    """Whether the arguments of a call and of its replay are the same but for where scratch lies."""
+    if isinstance(called, list | tuple) and isinstance(replayed, list | tuple):
+        pairs = zip(called, replayed, strict=False)
+        return len(called) == len(replayed) and all(are_equal(a, b) for a, b in pairs)
+    return bool(called == replayed) or (called == "scratch" and isinstance(replayed, int))
+
+
+def launches_of(
+    function: Callable[..., torch.Tensor | Sequence[torch.Tensor]], inputs: Sequence[torch.Tensor]
+) -> list[Any]:
+    """What a call launches and returns."""
+    launched.clear()
+    result = function(*inputs)
+    outputs = [result] if isinstance(result, torch.Tensor) else result
+    named = (("input", inputs), ("output", outputs))
+    roles = {x.data_ptr(): f"{name} {i}" for name, xs in named for i, x in enumerate(xs)}
+    kinds = [(x.shape, x.stride(), x.dtype) for x in outputs]
+    return [
+        *kinds,
+        *(
+            (name, grid, [pointers_as_roles(argument, roles) for argument in arguments])
+            for name, grid, arguments in launched
+        ),
+    ]
+
+
+def calls() -> dict[str, tuple[Callable[..., Any], Callable[[], tuple[torch.Tensor, ...]]]]:
+    """name -> (function, what draws inputs)."""
+
+    def bf16(m: int, n: int) -> Callable[[], tuple[torch.Tensor, ...]]:
+        return lambda: (torch.zeros(m, n, dtype=torch.bfloat16),)
+
+    def fp8(m: int, k: int, *scale: int) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.zeros(m, k).to(torch.float8_e4m3fn), torch.ones(*scale)
+
+    def axiswise_operands() -> tuple[torch.Tensor, ...]:
+        (a, scale_a), (b, scale_b) = fp8(256, 512, 256, 1), fp8(384, 512, 384, 1)
+        return a, b, scale_a, scale_b
+
+    def blockwise_operands() -> tuple[torch.Tensor, ...]:
+        (a, _), (b, scale_b) = fp8(256, 512, 1), fp8(384, 512, 3, 4)
+        return a, b, fp8_scales.new_block_scales(256, 4, a.device).fill_(1), scale_b
+
+    return {
+        "rowwise_dim0": (rows.rowwise_dim0, bf16(64, 1024)),
+        "rowwise_both": (columns.rowwise_both, bf16(256, 1024)),
+        "rowwise_both of many": (columns.rowwise_both, bf16(8192, 4096)),
+        "tensorwise_both": (both_ways.tensorwise_both, bf16(256, 1024)),
+        "blockwise_1x128_both": (both_ways.blockwise_1x128_both, bf16(250, 1024)),
+        "mxfp8_both": (blocks.mxfp8_both, bf16(256, 1024)),
+        "axiswise product": (axiswise.gemm, axiswise_operands),
+        "blockwise product": (blockwise.gemm, blockwise_operands),
+    }
+
+
+def main() -> None:
+    """Compare calls with their replays."""
+    pretend()
+    for name, (function, draw) in calls().items():
+        first, again = launches_of(function, draw()), launches_of(function, draw())
+        is_recorded = list(replay._recordings.values())[-1] is not None
+        print(name, "equal" if is_recorded and are_equal(first, again) else (first, again))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""Float8Linear in models: autocast, checkpoints, export, parameters, and several processes."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.utils.checkpoint import checkpoint
+
+from kernels.linear.layer import Float8Linear, convert_linears
+from tests.kernels.linear import linear_ranks
+from tests.kernels.run_ranks import run_ranks
+
+RECIPES = ("axiswise", "tensorwise", "blockwise", "axiswise_with_gw_hp")
+
+
+def small_model(dtype: torch.dtype = torch.float32) -> torch.nn.Sequential:
+    return torch.nn.Sequential(
+        torch.nn.Linear(32, 64, dtype=dtype),
+        torch.nn.GELU(),
+        torch.nn.Linear(64, 32, dtype=dtype),
+        torch.nn.Linear(32, 10, dtype=dtype),
+    )
+
+
+def gradients(model: torch.nn.Module, y: torch.Tensor) -> list[torch.Tensor]:
+    return list(torch.autograd.grad(y.float().square().sum(), list(model.parameters())))
+
+
+def assert_same(actual: list[torch.Tensor], expected: list[torch.Tensor]) -> None:
+    assert [x.dtype for x in actual] == [x.dtype for x in expected]
+    assert all(torch.equal(a, b) for a, b in zip(actual, expected, strict=True))
+
+
+def test_all_linears_that_fp8_products_take_are_converted() -> None:
+    model = small_model()
+    weights = [parameter.data_ptr() for parameter in model.parameters()]
+    converted = convert_linears(model, "tensorwise")
+    assert converted is model
+    assert [type(m) is Float8Linear for m in (model[0], model[2], model[3])] == [True, True, False]
+    assert [parameter.data_ptr() for parameter in model.parameters()] == weights
+
+
+def test_a_filter_chooses_which_linears_are_converted() -> None:
+    model = torch.nn.ModuleDict({"body": small_model(), "head": torch.nn.Linear(32, 32)})
+    convert_linears(
+        model, should_convert=lambda name, linear: name != "head" and linear.in_features == 32
+    )
+    kinds = {name: type(m) for name, m in model.named_modules() if isinstance(m, torch.nn.Linear)}
+    assert [name for name, kind in kinds.items() if kind is Float8Linear] == ["body.0"]
+
+
+def test_a_linear_alone_is_returned_converted() -> None:
+    assert type(convert_linears(torch.nn.Linear(16, 16))) is Float8Linear
+
+
+def test_a_recipe_that_makes_no_sense_is_refused_before_anything_is_converted() -> None:
+    model = small_model()
+    with pytest.raises(ValueError, match="did you mean axiswise"):
+        convert_linears(model, "axiswize")
+    assert not any(isinstance(module, Float8Linear) for module in model)
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_state_dicts_go_from_linear_to_float8_and_back(recipe: str) -> None:
+    plain, other = small_model(), convert_linears(small_model(), recipe)
+    other.load_state_dict(plain.state_dict())
+    back = small_model()
+    back.load_state_dict(other.state_dict())
+    x = torch.randn(5, 32)
+    assert torch.equal(back(x), plain(x))
+    assert torch.equal(convert_linears(plain, recipe)(x), other(x))
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_autocast_gives_the_types_that_it_gives_a_linear(
+    recipe: str, dtype: torch.dtype, device: torch.device
+) -> None:
+    plain = small_model().to(device)
+    model = convert_linears(copy.deepcopy(plain), recipe)
+    x = torch.randn(32, 32, device=device)
+    with torch.autocast(device.type, dtype):
+        y, expected = model(x), plain(x)
+    assert y.dtype == expected.dtype == dtype
+    torch.testing.assert_close(y, expected, rtol=0.2, atol=0.1)
+    assert [g.dtype for g in gradients(model, y)] == [torch.float32] * 6
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("use_reentrant", [False, True])
+def test_checkpointed_activations_give_the_same_gradients(
+    recipe: str, use_reentrant: bool, device: torch.device
+) -> None:
+    model = convert_linears(small_model(torch.bfloat16), recipe).to(device)
+    x = torch.randn(16, 32, dtype=torch.bfloat16, device=device, requires_grad=True)
+    recomputed: Any = checkpoint(model, x, use_reentrant=use_reentrant)
+    recomputed.float().square().sum().backward()
+    found = [p.grad for p in model.parameters() if p.grad is not None]
+    assert_same(found, gradients(model, model(x)))
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_compiled_autocast_and_checkpoints_are_one_graph(recipe: str) -> None:
+    torch.compiler.reset()
+    model = convert_linears(small_model(), recipe)
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("cpu", torch.bfloat16):
+            y: torch.Tensor = checkpoint(model, x, use_reentrant=False)
+        return y
+
+    x = torch.randn(32, 32)
+    compiled = torch.compile(step, backend="aot_eager", fullgraph=True)
+    assert_same(gradients(model, compiled(x)), gradients(model, step(x)))
+
+
+@pytest.mark.gpu
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("recipe", "mode"),
+    [*((recipe, "default") for recipe in RECIPES), ("tensorwise", "reduce-overhead")],
+)
+def test_inductor_and_its_graphs_give_the_gradients_of_eager_calls(recipe: str, mode: str) -> None:
+    """Inductor may keep values unrounded that eager calls round to bf16."""
+    torch.compiler.reset()
+    model = convert_linears(small_model(torch.bfloat16), recipe).cuda()
+    compiled = torch.compile(model, mode=mode, fullgraph=True)
+    for _ in range(4):  # the third call replays a graph
+        x = torch.randn(64, 32, dtype=torch.bfloat16, device="cuda")
+        made = [g.clone() for g in gradients(model, compiled(x))]
+        for actual, expected in zip(made, gradients(model, model(x)), strict=True):
+            error = (actual.float() - expected.float()).norm() / expected.float().norm()
+            assert float(error) <= 0.05
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_inference_is_exported_for_any_number_of_rows(recipe: str) -> None:
+    model = convert_linears(small_model(), recipe).eval()
+    rows = torch.export.Dim("rows", min=2, max=4096)
+    with torch.no_grad():
+        program = torch.export.export(model, (torch.randn(32, 32),), dynamic_shapes=({0: rows},))
+        for count in (2, 17, 32):
+            x = torch.randn(count, 32)
+            assert torch.equal(program.module()(x), model(x))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ["ddp", "fsdp"])
+def test_two_processes_have_the_gradients_of_one(what: str, tmp_path: Path) -> None:
+    """By gloo on CPUs; by NCCL where there are two GPUs."""
+    run_ranks(linear_ranks.main, 2, what, tmp_path, limit_s=150)

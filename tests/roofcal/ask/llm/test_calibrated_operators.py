@@ -1,0 +1,161 @@
+"""Operator times: the calibrated model's own where it has them, stated formulas elsewhere."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from roofcal.ask.llm.architecture import LocalMatrix
+from roofcal.ask.llm.calibrated_operators import (
+    ATTENTION_SHARE,
+    CACHE_SHARE,
+    CalibratedOperators,
+)
+from roofcal.ask.llm.operator_models import can_estimate, estimable_recipes, operator_times
+from roofcal.models import calibrated as calibrated_model
+from roofcal.models.errors import PredictError
+from roofcal.ops.time_models import Sources
+from tests.roofcal.ask.llm.deployments import LINKED, SOURCES, calibrated
+from tests.roofcal.ask.llm.deployments import attention_work as work
+from tests.roofcal.models.runs import calibration
+
+MATRIX = LocalMatrix(n=8192, k=4096)
+TIMES = operator_times(SOURCES, "bf16")
+
+
+@pytest.mark.parametrize("recipe", ["bf16", "fp8_tensorwise"])
+def test_a_product_is_that_of_the_calibrated_model(recipe: str) -> None:
+    call = TIMES.product(recipe, 64, MATRIX)
+    sizes = (np.array([x]) for x in (64.0, 8192.0, 4096.0))
+    times = calibrated_model.product_times(SOURCES, recipe, *sizes)
+    assert times.low is not None
+    assert call.duration.value_s == times.total[0]
+    assert call.duration.low_s == times.low[0]
+    assert call.bound_by == times.bound_by[0]
+
+
+@pytest.mark.parametrize("rows", [1, 16, 300, 8192])
+def test_int4_is_never_slower_than_bf16_and_keeps_its_ends_in_order(rows: int) -> None:
+    small, large = TIMES.product("int4", rows, MATRIX), TIMES.product("bf16", rows, MATRIX)
+    d = small.duration
+    assert d.low_s <= d.value_s <= d.high_s
+    assert d.value_s <= large.duration.value_s
+
+
+def test_int4_saves_bytes_and_no_math() -> None:
+    def gain(rows: int) -> float:
+        seconds = [TIMES.product(r, rows, MATRIX).duration.value_s for r in ("bf16", "int4")]
+        return seconds[0] / seconds[1]
+
+    assert gain(1) > 1.5
+    assert gain(8192) == pytest.approx(1, abs=0.01)
+
+
+def test_int4_is_not_faster_than_its_bytes() -> None:
+    least = 4.25 / 8 * MATRIX.n * MATRIX.k / 4.6e12
+    assert TIMES.product("int4", 1, MATRIX).duration.low_s > least
+
+
+def test_a_group_of_one_is_a_product() -> None:
+    alone, grouped = TIMES.product("bf16", 64, MATRIX), TIMES.grouped_product("bf16", 64, 1, MATRIX)
+    assert grouped == alone
+
+
+def test_a_group_reads_the_weights_of_all_its_experts() -> None:
+    one = TIMES.product("bf16", 1, MATRIX).duration.value_s
+    many = TIMES.grouped_product("bf16", 32, 32, MATRIX).duration.value_s
+    assert 20 * one < many < 32 * one
+
+
+@pytest.mark.parametrize("recipe", ["bf16", "fp8_tensorwise", "int4"])
+def test_a_groups_high_end_reads_the_rows_again(recipe: str) -> None:
+    grouped = TIMES.grouped_product(recipe, 4096, 8, MATRIX).duration
+    wide = TIMES.product(recipe, 512, LocalMatrix(n=8 * MATRIX.n, k=MATRIX.k)).duration
+    assert (grouped.value_s, grouped.low_s) == (wide.value_s, wide.low_s)
+    width = 1 if recipe == "fp8_tensorwise" else 2
+    again = width * (4096 - 512) * MATRIX.k / 4.4e12
+    assert grouped.high_s - wide.high_s == pytest.approx(again, rel=0.01)
+
+
+def test_a_cast_is_that_of_the_fastest_provider() -> None:
+    call = TIMES.cast("fp8_rowwise_dim0", 64, 4096)
+    sizes = np.array([64.0]), np.array([4096.0])
+    quick, slow = (
+        calibrated_model.cast_times(SOURCES, provider, "fp8_rowwise_dim0", *sizes)
+        for provider in ("torch_compile", "torch_eager")
+    )
+    assert quick.high is not None
+    assert quick.total[0] < slow.total[0]
+    assert call.duration.value_s == quick.total[0]
+    assert call.duration.high_s == quick.high[0]
+    assert call.bound_by == quick.bound_by[0]
+
+
+def test_a_cast_that_was_not_calibrated_moves_its_least_bytes() -> None:
+    assert TIMES.cast("fp8_tensorwise", 64, 4096) == TIMES.elementwise(5 * 64 * 4096 + 4)
+
+
+def test_bytes_move_at_the_copy_bandwidth_after_a_launch() -> None:
+    call = TIMES.elementwise(4e9)
+    assert call.duration.value_s == pytest.approx(1e-6 + 1e-3)
+    assert call.duration.low_s == pytest.approx(1e-6 + 4e9 / 4.1e12)
+    cast = TIMES.cast("fp8_rowwise_dim0", round(4e9 / 3 / 8192), 8192).duration
+    assert call.duration.high_s == pytest.approx(max(cast.value_s, 1e-6 + 4e9 / 3.9e12))
+    assert (call.bound_by, TIMES.elementwise(10).bound_by) == ("dram", "launch")
+
+
+def test_a_small_kernel_may_take_as_long_as_a_small_cast() -> None:
+    small = TIMES.elementwise(3 * 8192).duration
+    assert small.value_s == pytest.approx(1e-6 + 3 * 8192 / 4e12)
+    assert small.high_s == TIMES.cast("fp8_rowwise_dim0", 1, 8192).duration.value_s
+    assert small.high_s > 1.5 * small.value_s
+
+
+def test_without_calibrated_casts_the_streams_own_interval_is_left() -> None:
+    calibration = calibrated()
+    others = {k: v for k, v in calibration.constants.items() if not k.startswith("cast.")}
+    bare = CalibratedOperators(calibration=replace(calibration, constants=others), spec=LINKED)
+    assert bare.elementwise(4e9).duration.high_s == pytest.approx(1e-6 + 4e9 / 3.9e12)
+
+
+def test_attention_is_bound_by_the_longer_of_math_and_cache() -> None:
+    math = TIMES.attention(work(1e12, 1))
+    assert math.bound_by == "math"
+    assert math.duration.value_s == pytest.approx(1e-6 + 1e-3 / ATTENTION_SHARE.value)
+    read = TIMES.attention(work(1, 4.5e9))
+    assert read.bound_by == "dram"
+    assert read.duration.value_s == pytest.approx(1e-6 + 1e-3)
+    assert read.duration.high_s == pytest.approx(1e-6 + 4.5e9 / 4.4e12 / CACHE_SHARE)
+    assert TIMES.attention(work(1, 1)).bound_by == "launch"
+
+
+def test_recipes_are_those_calibrated_and_int4() -> None:
+    assert estimable_recipes(SOURCES) == ("bf16", "fp8_tensorwise", "int4")
+    assert estimable_recipes(Sources(spec=LINKED)) == ()
+
+
+def test_an_unknown_recipe_lists_the_calibrated_ones() -> None:
+    with pytest.raises(PredictError, match="'fp8_axiswise' of `llm`; it knows bf16, fp8_tensorw"):
+        operator_times(SOURCES, "fp8_axiswise")
+
+
+def test_a_missing_bandwidth_is_named_with_its_probe() -> None:
+    with pytest.raises(PredictError, match=r"has no dram_read_bytes_per_s; run `make study` again"):
+        operator_times(Sources(calibration=calibration(), spec=LINKED), "bf16")
+
+
+@pytest.mark.parametrize("sources", [Sources(spec=LINKED), replace(SOURCES, spec=None)])
+def test_a_device_needs_a_calibration_and_a_datasheet(sources: Sources) -> None:
+    with pytest.raises(PredictError, match="needs a calibration and a file in config/devices"):
+        operator_times(sources, "bf16")
+
+
+def test_whether_a_device_can_be_timed_is_said_beforehand() -> None:
+    assert can_estimate(SOURCES)
+    assert not can_estimate(replace(SOURCES, spec=None))
+    assert not can_estimate(Sources(calibration=calibration(), spec=LINKED))
+    assert not can_estimate(Sources(spec=LINKED))
+
+
+def test_times_take_a_calibration_and_a_datasheet() -> None:
+    assert CalibratedOperators(calibration=calibrated(), spec=LINKED) == TIMES

@@ -1,0 +1,204 @@
+"""Advice on linears: sums of parts, ranks, what is refused, and that its first is the fastest."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from roofcal.ask.advice_text import (
+    advise_csv,
+    advise_point,
+    as_dict,
+    as_text,
+    measured_evidence,
+)
+from roofcal.ask.advise import Advice, Adviser, LinearQuestion, winners_by_m
+from roofcal.ask.measured import choice_record, measured_points
+from roofcal.core.csv_files import CsvError
+from roofcal.models.errors import PredictError
+from roofcal.models.registry import model_named
+from roofcal.ops.linear.model import Linear, Passes, Weights
+from roofcal.ops.linear.predict import linear_times
+from roofcal.ops.time_models import Sources
+from tests.roofcal.ask.published_run import PUBLISHED, published_sources
+from tests.roofcal.models.runs import SPEC
+
+CALIBRATED = model_named("calibrated")
+ADVISER = Adviser(CALIBRATED, published_sources(), PUBLISHED)
+EVIDENCE = measured_evidence(PUBLISHED)
+ORIGIN = {"model": "calibrated", "device": "nvidia-h200", "environment": "e"}
+
+
+def question(
+    m: int = 4096,
+    n: int = 28672,
+    k: int = 8192,
+    passes: Passes = "forward",
+    weights: Weights = "cached",
+) -> LinearQuestion:
+    return LinearQuestion(m=m, n=n, k=k, passes=passes, weights=weights)
+
+
+def advice(m: int = 4096, n: int = 28672, k: int = 8192, **other: str) -> Advice:
+    (answer,) = ADVISER.advise([question(m, n, k, **other)])  # type: ignore[arg-type]
+    return answer
+
+
+def test_options_are_ranked_by_time_and_their_probabilities_add_up() -> None:
+    answer = advice()
+    times = [ranked.total_s for ranked in answer.ranked]
+    assert times == sorted(times)
+    chances = [ranked.probability for ranked in answer.ranked]
+    assert sum(c for c in chances if c is not None) == pytest.approx(1)
+    by_recipe = [answer.recipe_probability(r.option.recipe) for r in answer.best_by_recipe]
+    assert sum(c for c in by_recipe if c is not None) == pytest.approx(1)
+    for ranked in answer.ranked:
+        assert ranked.low_s is not None
+        assert ranked.high_s is not None
+        assert ranked.low_s < ranked.total_s < ranked.high_s
+
+
+@pytest.mark.parametrize("passes", ["forward", "forward_backward"])
+@pytest.mark.parametrize("weights", ["cached", "cast"])
+@pytest.mark.parametrize("recipe", ["bf16", "fp8_tensorwise"])
+def test_an_option_takes_as_long_as_the_linear_of_break_even(
+    passes: Passes, weights: Weights, recipe: str
+) -> None:
+    casts = "none" if recipe == "bf16" else "torch_compile"
+    linear = Linear(recipe=recipe, passes=passes, casts=casts, weights=weights)  # type: ignore[arg-type]
+    sizes = (np.array([float(size)]) for size in (4096, 4096, 4096))
+    expected = linear_times(CALIBRATED, published_sources(), linear, *sizes)
+    (ranked,) = [
+        ranked
+        for ranked in advice(4096, 4096, 4096, passes=passes, weights=weights).ranked
+        if (ranked.option.recipe, ranked.option.casts_by) == (recipe, casts)
+        and ranked.option.products_by == "cublaslt"
+    ]
+    assert ranked.total_s == pytest.approx(expected.total[0])
+    assert expected.high is not None
+    assert ranked.high_s == pytest.approx(expected.high[0])
+
+
+def test_packed_weights_serve_inference_alone() -> None:
+    def recipes(**other: str) -> set[str]:
+        answer = advice(16, 28672, 8192, **other)
+        return {ranked.option.recipe for ranked in answer.ranked}
+
+    assert "int4_groupwise_g128" in recipes()
+    assert "int4_groupwise_g128" not in recipes(weights="cast")
+    assert "int4_groupwise_g128" not in recipes(passes="forward_backward", weights="cast")
+
+
+def test_an_option_far_outside_of_its_probes_is_not_ranked() -> None:
+    answer = advice(4096)
+    assert "fp8_weight_only" not in {ranked.option.recipe for ranked in answer.ranked}
+    why = answer.refused["fp8_weight_only by torch_compile"]
+    assert why.endswith("doublings beyond every probe")
+    assert advice(1 << 20).ranked[0].doublings > 2  # where all are far outside, the nearest are
+
+
+def test_what_a_provider_refuses_is_said_with_the_nearest_size() -> None:
+    answer = advice(4096, 4096, 4095)
+    assert {ranked.option.recipe for ranked in answer.ranked} <= {"bf16", "fp8_weight_only"}
+    reasons = " ".join(answer.refused.values())
+    assert "cublaslt takes fp8_axiswise with k in multiples of 16, got k=4095" in reasons
+    backward = advice(4095, 4096, 4096, passes="forward_backward", weights="cast")
+    assert any("grad_weight" in why for why in backward.refused.values())
+
+
+def test_more_tokens_change_the_recipe_and_the_stretches_cover_the_question() -> None:
+    winners = winners_by_m(ADVISER, question(300))
+    assert winners[0].first_m == 1
+    assert winners[-1].last_m == 1 << 17
+    assert len({winner.recipe for winner in winners}) > 1
+    (own,) = [winner for winner in winners if winner.first_m <= 300 <= winner.last_m]
+    assert own.recipe == advice(300).ranked[0].option.recipe
+
+
+def test_on_measured_linears_the_first_is_the_fastest() -> None:
+    record = choice_record(measured_points(PUBLISHED, "linear"), among="recipes")
+    assert record is not None
+    assert record.points == 21
+    assert record.right >= 19
+    assert record.mean_regret < 0.02
+
+
+def test_accuracy_and_the_nearest_measured_points_stand_beside_the_time() -> None:
+    answer, winners = advise_point(ADVISER, question(16))
+    record = as_dict(answer, EVIDENCE, winners, ORIGIN)
+    assert json.loads(json.dumps(record)) == record
+    by_recipe = {option["recipe"]: option for option in reversed(record["options"])}
+    assert by_recipe["bf16"]["output_db"] > 50
+    assert 25 < by_recipe["fp8_axiswise"]["output_db"] < 32
+    assert by_recipe["int4_groupwise_g128"]["output_db"] < 22
+    nearest = by_recipe["int4_groupwise_g128"]["nearest_measured"][0]
+    assert (nearest["m"], nearest["distance_doublings"]) == (16, 0)
+    text = as_text(answer, EVIDENCE, winners, ORIGIN)
+    for part in ("dB", "P(fastest)", "the fastest recipe by M:", "measured 0.0 doublings away"):
+        assert part in text
+
+
+def test_forward_and_backward_is_held_against_measured_linears() -> None:
+    answer, winners = advise_point(
+        ADVISER, question(4096, passes="forward_backward", weights="cast")
+    )
+    record = as_dict(answer, EVIDENCE, winners, ORIGIN)
+    (measured,) = [
+        option
+        for option in record["options"]
+        if (option["recipe"], option["products_by"], option["casts_by"])
+        == ("fp8_tensorwise", "cublaslt", "triton")
+    ]
+    assert measured["nearest_measured"][0]["op"] == "linear"
+    assert record["recipe_choices"]["points"] == 21
+
+
+def test_a_model_without_intervals_ranks_without_probabilities() -> None:
+    adviser = Adviser(model_named("datasheet"), Sources(spec=SPEC), None)
+    (answer,) = adviser.advise([question()])
+    assert answer.ranked[0].probability is None
+    assert answer.ranked[0].low_s is None
+    assert answer.ranked[0].option.products_by == "any"
+    assert "95 %" not in as_text(answer, measured_evidence(None), (), ORIGIN)
+
+
+def test_a_csv_has_the_fastest_option_of_every_row(tmp_path: Path) -> None:
+    path = tmp_path / "shapes.csv"
+    path.write_text("k,m,n\n8192,4096,28672\n8192,16,28672\n")
+    header, first, second = advise_csv(path, ADVISER, "forward", "cached", EVIDENCE).splitlines()
+    assert header.startswith("m,n,k,recipe,products_by,casts_by,predicted_s")
+    assert first.startswith(f"4096,28672,8192,{advice().ranked[0].option.recipe},")
+    assert second.startswith("16,28672,8192,int4")
+    path.write_text("M,N,K\n1,2,3\n")
+    with pytest.raises(CsvError, match=r"did you mean m by 'M'\?"):
+        advise_csv(path, ADVISER, "forward", "cached", EVIDENCE)
+
+
+def test_a_size_beyond_any_matrix_is_refused() -> None:
+    with pytest.raises(PredictError, match=r"m=2147483649 is not a whole number from 1 to 2\^30"):
+        advice((1 << 31) + 1)
+
+
+def test_a_model_that_knows_nothing_says_so() -> None:
+    with pytest.raises(PredictError, match="knows no products of linears here"):
+        Adviser(CALIBRATED, Sources(), None).advise([question()])
+
+
+def test_a_likelier_recipe_than_the_first_is_named() -> None:
+    answer = advice()
+    first = answer.ranked[0].option.recipe
+    own = [r.option.recipe == first for r in answer.ranked]
+    sure, doubted = (
+        replace(
+            answer,
+            ranked=tuple(
+                replace(r, probability=float(is_first == stated) / own.count(is_first))
+                for r, is_first in zip(answer.ranked, own, strict=True)
+            ),
+        )
+        for stated in (True, False)
+    )
+    assert f"likelier to be the fastest than {first}" in as_text(doubted, EVIDENCE, (), ORIGIN)
+    assert "likelier" not in as_text(sure, EVIDENCE, (), ORIGIN)

@@ -1,0 +1,84 @@
+"""Joules and dollars per token: from the power that a card sustains."""
+
+import json
+
+import pytest
+
+from roofcal.ask.energy import Prices, board_watts, token_cost
+from roofcal.cli.main import main
+from roofcal.core.records import Calibration, Ceiling
+from roofcal.models.errors import PredictError
+from roofcal.ops.time_models import Sources
+
+
+def constant(value: float, unit: str) -> Ceiling:
+    return Ceiling(value=value, ci95_low=value, ci95_high=value, unit=unit, evidence="made up")
+
+
+CALIBRATED = Sources(
+    calibration=Calibration(
+        device="d",
+        environment_id="e",
+        constants={
+            "gemm.a.bf16.sustained_power_w": constant(540.0, "W"),
+            "gemm.a.fp8.sustained_power_w": constant(690.0, "W"),
+            "sm_clock_hz": constant(1e9, "Hz"),
+        },
+    ),
+    spec=None,
+)
+
+
+def test_the_most_that_any_product_sustains_counts() -> None:
+    assert board_watts(CALIBRATED)[0] == 690.0
+    with pytest.raises(PredictError, match="has a power"):
+        board_watts(Sources(calibration=None, spec=None))
+
+
+def test_a_token_costs_its_energy_and_its_share_of_the_hour() -> None:
+    cost = token_cost(CALIBRATED, 3.6, Prices(per_kwh=0.5, per_hour=2.0), "calibrated")
+    assert cost.joules == pytest.approx(690 * 3.6)
+    assert cost.dollars == pytest.approx(690 * 3.6 / 3.6e6 * 0.5 + 0.002)
+    assert cost.tokens_per_dollar == pytest.approx(1 / (690 * 3.6 / 3.6e6 * 0.5 + 0.002))
+    assert "not the wall" in cost.text
+
+
+def test_energy_is_no_upper_bound_and_of_a_least_time_the_least() -> None:
+    said = {m: token_cost(CALIBRATED, 1.0, Prices(), m).text for m in ("calibrated", "wave")}
+    assert "(about, at full power" in said["calibrated"]
+    assert "(at least, if at full power" in said["wave"]
+
+
+def test_without_a_price_there_are_joules_alone() -> None:
+    cost = token_cost(CALIBRATED, 1.0, Prices(), "calibrated")
+    assert (cost.dollars, cost.tokens_per_dollar) == (None, None)
+    assert "$" not in cost.text
+    free = token_cost(CALIBRATED, 1.0, Prices(per_kwh=0.0), "calibrated")
+    assert (free.dollars, free.tokens_per_dollar) == (0.0, None)
+
+
+ADVISE = ["advise", "--device", "nvidia-h200", "--m", "4096", "--n", "7168", "--k", "8192"]
+LLM = ["llm", "--device", "nvidia-h200", "--model", "llama3-8b"]
+
+
+@pytest.mark.parametrize(("command", "name"), [(ADVISE, "bf16"), (LLM, "decode")])
+def test_commands_say_energy_where_it_is_asked_for(
+    command: list[str], name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*command, "--json", "--energy", "--price-per-kwh", "0.1"]) == 0
+    energy = json.loads(capsys.readouterr().out)["energy"][name]
+    assert energy["dollars"] == pytest.approx(energy["joules"] / 3.6e6 * 0.1)
+    assert main(command) == 0
+    assert "J per token" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("value", ["-1", "nan", "inf", "cheap"])
+def test_a_price_is_a_number_from_0_on(value: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([*LLM, "--price-per-hour", value])
+    assert "is not a price" in capsys.readouterr().err
+
+
+def test_prices_are_for_one_question(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*LLM, "--energy", "--curve"]) == 2
+    assert "no --curve" in capsys.readouterr().err

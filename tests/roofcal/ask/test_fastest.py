@@ -1,0 +1,72 @@
+"""Which of several predictions is the fastest: by hand, and calibrated on measured choices."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from roofcal.ask.fastest import log_error, probabilities, probability_of_first
+from roofcal.ask.measured import measured_points
+from roofcal.core.records import PlanPoint, Prediction
+from roofcal.models.registry import model_named, predict_points
+from tests.roofcal.ask.published_run import PUBLISHED, published_sources
+
+ONE = Prediction(
+    point_id="x", model="calibrated", math_s=None, dram_s=None, link_s=None, launch_s=None,
+    total_s=1.0, low_s=0.8, high_s=1.25, bound_by="dram",
+)  # fmt: skip
+
+
+def test_two_equal_times_are_as_probable() -> None:
+    assert probability_of_first([ONE, ONE]) == pytest.approx(0.5, abs=0.02)
+
+
+def test_a_normal_distribution_of_the_log_ratio_by_hand() -> None:
+    slower = replace(ONE, total_s=1.1, low_s=0.88, high_s=1.375)
+    z = math.log(1.1) / math.hypot(log_error(ONE), log_error(slower))
+    expected = 0.5 * (1 + math.erf(z / math.sqrt(2)))
+    assert probability_of_first([ONE, slower]) == pytest.approx(expected, abs=0.02)
+
+
+def test_one_time_alone_and_times_without_intervals_have_no_probability() -> None:
+    assert probability_of_first([ONE]) is None
+    assert probability_of_first([ONE, replace(ONE, low_s=None, high_s=None)]) is None
+
+
+def test_a_shared_part_errs_alike_in_all_options() -> None:
+    shared = {"product": (1.0, 0.5)}
+    quick, slow = probabilities([shared | {"a": (0.1, 0.01)}, shared | {"b": (0.2, 0.01)}])
+    assert quick > 0.99
+    apart, _ = probabilities(
+        [{"p": (1.0, 0.5), "a": (0.1, 0.01)}, {"q": (1.0, 0.5), "b": (0.2, 0.01)}]
+    )
+    assert apart < 0.7
+    assert slow < 0.01
+
+
+def test_stated_probabilities_promise_no_more_than_measured_choices_hold() -> None:
+    """In every band of stated probability, as many choices were right as stated, or some more."""
+    groups: dict[tuple[object, ...], dict[str, float]] = {}
+    for point in measured_points(PUBLISHED, "gemm"):
+        key = (point.recipe, *point.shape.values())
+        groups.setdefault(key, {})[point.provider] = point.median_s
+    stated: list[tuple[float, bool]] = []
+    for (recipe, *sizes), medians in groups.items():
+        if len(medians) < 2:
+            continue
+        shape = dict(zip("mnk", sizes, strict=True))
+        points = [
+            PlanPoint(op="gemm", provider=p, recipe=str(recipe), shape=shape, device="nvidia-h200")  # type: ignore[arg-type]
+            for p in medians
+        ]
+        predictions = predict_points(model_named("calibrated"), points, published_sources())
+        order = sorted(zip(predictions, medians, strict=True), key=lambda pair: pair[0].total_s)
+        probability = probability_of_first([prediction for prediction, _ in order])
+        assert probability is not None
+        stated.append((probability, medians[order[0][1]] == min(medians.values())))
+    assert len(stated) == 125
+    for low, high in ((0.5, 0.6), (0.6, 0.8), (0.8, 1.01)):
+        band = [(p, right) for p, right in stated if low <= p < high]
+        mean, right = (sum(column) / len(band) for column in zip(*band, strict=True))
+        chance = 1.96 * math.sqrt(mean * (1 - mean) / len(band))
+        assert mean - chance < right < mean + chance + 0.15, (low, high, mean, right)

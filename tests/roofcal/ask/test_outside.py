@@ -1,0 +1,207 @@
+"""A model held against products of somebody else: our own records stand in for a stranger's."""
+
+import csv
+from collections.abc import Iterator
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+from roofcal.ask.measured import table_file
+from roofcal.ask.outside import (
+    OutsideEvidence,
+    OutsideProduct,
+    as_csv,
+    as_text,
+    burst_factors,
+    errors_by_regime,
+    hold_against,
+)
+from roofcal.ask.points import predict_point
+from roofcal.cli.main import main
+from roofcal.core.csv_files import CsvError
+from roofcal.core.paths import RunFolder
+from roofcal.core.records import PlanPoint
+from roofcal.models.errors import PredictError
+from roofcal.models.registry import model_named
+from tests.paths import ROOT
+from tests.roofcal.ask.published_run import PUBLISHED, published_sources
+
+CALIBRATED = model_named("calibrated")
+HEADER = "recipe,m,n,k,seconds"
+
+
+def published_rows(column: str) -> Iterator[str]:
+    """Products of cuBLASLt as a stranger would publish them, with the time of a column."""
+    path = table_file(PUBLISHED, "gemm")
+    assert path is not None
+    for row in csv.DictReader(StringIO(path.read_text(encoding="utf-8"))):
+        steady = (row["status"], row["method"], row["cache"], row["distribution"])
+        if steady == ("ok", "graph", "cold", "normal") and row["provider"] == "cublaslt":
+            yield ",".join(row[name] for name in ("recipe", "m", "n", "k", column))
+
+
+def held(folder: Path, *rows: str, header: str = HEADER, clock: str = "settled") -> OutsideEvidence:
+    path = folder / "outside.csv"
+    path.write_text("\n".join((header, *rows)) + "\n")
+    return hold_against(path, CALIBRATED, published_sources(), PUBLISHED, clock=clock)  # type: ignore[arg-type]
+
+
+def overall(evidence: OutsideEvidence) -> float:
+    return errors_by_regime(evidence.products)[-1].mape
+
+
+def test_a_settled_table_has_the_errors_of_the_report(tmp_path: Path) -> None:
+    evidence = held(tmp_path, *published_rows("median_s"))
+    assert len(evidence.products) > 600
+    assert overall(evidence) < 0.07
+    assert not evidence.unanswered
+
+
+def test_a_burst_table_is_held_against_bursts(tmp_path: Path) -> None:
+    rows = list(published_rows("burst_median_s"))
+    as_settled, as_burst = held(tmp_path, *rows), held(tmp_path, *rows, clock="burst")
+    assert overall(as_burst) < 0.8 * overall(as_settled)
+    factors = burst_factors(PUBLISHED)
+    assert 0.7 < factors["bf16", "large"] < factors["bf16", "decode"] <= 1.01
+    assert ("bf16", "") in factors
+
+
+def test_burst_factors_are_of_the_library_with_cold_caches_and_normal_inputs(
+    tmp_path: Path,
+) -> None:
+    steady = {
+        "environment_id": "here", "method": "graph", "status": "ok", "cache": "cold",
+        "distribution": "normal", "world_size": 1, "provider": "cublaslt", "recipe": "bf16",
+        "m": 4096, "n": 4096, "k": 4096, "median_s": 1.0, "burst_median_s": 0.9,
+    }  # fmt: skip
+    others = (
+        {"environment_id": "elsewhere"}, {"cache": "hot"}, {"distribution": "zeros"},
+        {"world_size": 2}, {"provider": "triton"}, {"method": "eager"},
+    )  # fmt: skip
+    rows = [steady] * 5 + [steady | {"recipe": "fp8_tensorwise"}] * 4
+    rows += [steady | {"burst_median_s": 0.5} | other for other in others] * 9
+    run = RunFolder.at(tmp_path / "nvidia-h200/here")
+    path = run.folder / "tables/nvidia-h200_gemm.csv"
+    path.parent.mkdir(parents=True)
+    with path.open("w", newline="") as file:
+        table = csv.DictWriter(file, steady)
+        table.writeheader()
+        table.writerows(rows)
+    assert burst_factors(run) == {("bf16", "mid"): 0.9, ("bf16", ""): 0.9}
+
+    outside = tmp_path / "outside.csv"
+    outside.write_text(f"{HEADER}\nbf16,64,64,64,1e-6\nfp8_tensorwise,64,64,64,1e-6\n")
+    evidence = hold_against(outside, CALIBRATED, published_sources(), run, clock="burst")
+    assert [product.recipe for product in evidence.products] == ["bf16"]
+    reason = "fewer than 5 measured bursts of fp8_tensorwise by the library"
+    assert evidence.unanswered == {reason: 1}
+
+
+@pytest.mark.parametrize("size", [4096, 131072])
+def test_intervals_are_those_of_predict(tmp_path: Path, size: int) -> None:
+    (product,) = held(tmp_path, f"bf16,{size},{size},{size},1e-4").products
+    shape = {"m": size, "n": size, "k": size}
+    point = PlanPoint(op="gemm", provider="cublaslt", recipe="bf16", shape=shape, device="")
+    answer = predict_point(point, "calibrated", published_sources(), PUBLISHED)
+    assert product.extrapolated == bool(answer.doublings) == (size > 100_000)
+    expected = (answer.prediction.low_s, answer.prediction.high_s)
+    assert (product.low_s, product.high_s) == pytest.approx(expected)
+
+
+def test_a_cast_outside_of_its_probes_is_extrapolated(tmp_path: Path) -> None:
+    row = "fp8_tensorwise,1,4096,4096,1e-4"
+    (plain,) = held(tmp_path, row).products
+    (cast,) = held(tmp_path, f"{row},triton", header=f"{HEADER},casts_by").products
+    assert (plain.extrapolated, cast.extrapolated) == (False, True)
+
+
+def test_nobody_knows_what_is_extrapolated_without_probes(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(f"{HEADER}\nbf16,1,64,64,1e-6\n")
+    evidence = hold_against(path, CALIBRATED, published_sources(), None)
+    assert [product.extrapolated for product in evidence.products] == [None]
+    assert as_csv(evidence.products).endswith(",\n")
+
+
+def test_bursts_take_measured_points(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(f"{HEADER}\nbf16,1,64,64,1e-6\n")
+    with pytest.raises(PredictError, match="give a settled table"):
+        hold_against(path, CALIBRATED, published_sources(), None, clock="burst")
+
+
+def test_casts_are_in_the_time_where_the_file_says_so(tmp_path: Path) -> None:
+    row = "fp8_tensorwise,4096,4096,4096,1e-4"
+    (plain,) = held(tmp_path, row).products
+    (cast,) = held(tmp_path, f"{row},triton", header=f"{HEADER},casts_by").products
+    assert cast.predicted_s > plain.predicted_s
+    with pytest.raises(CsvError, match="casts_by 'tritn'; did you mean 'triton'"):
+        held(tmp_path, f"{row},tritn", header=f"{HEADER},casts_by")
+
+
+def test_what_the_library_refuses_is_counted_with_the_reason(tmp_path: Path) -> None:
+    evidence = held(tmp_path, "fp8_axiswise,1,64,65,1e-6", "bf16,1,64,65,1e-6")
+    assert evidence.unanswered == {
+        "cublaslt takes fp8_axiswise with n in multiples of 16, k in multiples of 16": 1
+    }
+    assert "no answer for 1: cublaslt takes" in as_text(evidence, "title")
+
+
+def product(predicted: float, **changes: object) -> OutsideProduct:
+    fields = {
+        "recipe": "bf16", "casts_by": "none", "m": 1, "n": 2, "k": 3, "seconds": 1.0,
+        "regime": "large", "low_s": 0.5, "high_s": 1.05, "extrapolated": False,
+    }  # fmt: skip
+    return OutsideProduct(predicted_s=predicted, **(fields | changes))  # type: ignore[arg-type]
+
+
+def test_errors_by_hand() -> None:
+    group, all_regimes, everything = errors_by_regime(
+        [product(1.1, high_s=1.2), product(0.8, high_s=0.9, extrapolated=True)]
+    )
+    assert (group.regime, all_regimes.regime, everything.recipe) == ("large", "all", "all")
+    assert group.mape == pytest.approx(0.15)
+    assert group.median_error == pytest.approx(-0.05)
+    assert (group.inside, group.extrapolated, group.products) == (0.5, 1, 2)
+
+
+def test_the_csv_has_a_row_per_product() -> None:
+    (row,) = csv.DictReader(StringIO(as_csv([product(1.1)])))
+    assert float(row["error"]) == pytest.approx(0.1)
+    assert row["regime"] == "large"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("recipe,m,n,k,latency\nbf16,1,1,1,1\n", "column seconds is missing"),
+        (f"{HEADER}\nbf16,1,1,1,-1\n", "seconds='-1' is no time above 0"),
+        (f"{HEADER}\nbf16,1,1,1,soon\n", "seconds='soon' is no time above 0"),
+        (f"{HEADER}\nbf61,1,1,1,1\n", "did you mean 'bf16'"),
+        (f"{HEADER}\nbf16,0,1,1,1\n", "m='0' is not a whole number"),
+    ],
+)
+def test_a_bad_table_is_one_message(
+    text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(ROOT)
+    path = tmp_path / "t.csv"
+    path.write_text(text)
+    assert main(["judge", str(path), "--device", "nvidia-h200"]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_the_command_prints_the_page_and_writes_the_products(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr("roofcal.core.paths.RESULTS", Path("no-results-of-this-machine"))
+    path, out = tmp_path / "t.csv", tmp_path / "o.csv"
+    path.write_text(f"{HEADER}\nbf16,4096,4096,4096,2e-4\n")
+    assert main(["judge", str(path), "--device", "nvidia-h200", "--out", str(out)]) == 0
+    said = capsys.readouterr().out
+    assert "products by the library, nvidia-h200, driver" in said
+    assert len(out.read_text().splitlines()) == 2
+    assert main(["judge", str(path), "--device", "nvidia-b200", "--model", "datasheet"]) == 0

@@ -1,0 +1,140 @@
+"""`fleet` and `health` end with 1 where a card is slower, and say what is missing."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from roofcal.cli.main import main
+from roofcal.core.jsonl import read_records, write_records
+from roofcal.core.records import Measurement
+from roofcal.health import panel
+from tests.paths import ROOT
+from tests.roofcal.made_up_records import timed
+from tests.roofcal.measure.runs import environment, point
+
+CPU = environment()
+POINTS = [replace(point("fp32", sweeps=()), shape=dict.fromkeys("mnk", n)) for n in (64, 128, 256)]
+
+
+def write_card(folder: Path, slower: float) -> Path:
+    """Records of one card whose products are slower by a fraction."""
+    samples = [(1 + slower) * (1e-3 + 1e-7 * n) for n in range(9)]
+    rows = [timed(one, CPU, *samples) for one in POINTS]
+    write_records(folder / "environment.jsonl", [CPU])
+    write_records(folder / "plan/gemm.jsonl", POINTS)
+    write_records(folder / "measurements/gemm.jsonl", rows)
+    return folder
+
+
+@pytest.fixture
+def fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Six cards, of which that of node n3 is 8 % slower."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "config").symlink_to(ROOT / "config")
+    root = tmp_path / "results/fleet" / CPU.device / CPU.environment_id
+    for node in range(6):
+        write_card(root / f"n{node}" / "cpu", 0.08 if node == 3 else 0.001 * node)
+    return root
+
+
+def test_the_slow_card_stands_first(fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fleet", str(fleet)]) == 1
+    printed = capsys.readouterr().out
+    assert printed.splitlines()[1].split() == ["n3/cpu", "+7.7%!", "unexplained"]
+    assert "1 of 6 cards are slower" in printed
+    assert main(["fleet", str(fleet), "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)[0]["card"] == "n3/cpu"
+
+
+def test_a_failed_point_is_named_with_its_card(
+    fleet: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_card(fleet / "n3/cpu", 0.0)
+    assert main(["fleet", str(fleet)]) == 0
+    path = fleet / "n5/cpu/measurements/gemm.jsonl"
+    rows = read_records(path, Measurement)
+    lacked = replace(rows[0], status="unsupported", reason="1 GPU", latency_samples_s=())
+    wrong = replace(rows[1], status="incorrect", reason="off by 2\ntrace", latency_samples_s=())
+    write_records(path, [lacked, wrong, rows[2]])
+    capsys.readouterr()
+    assert main(["fleet", str(fleet)]) == 1
+    (line,) = [text for text in capsys.readouterr().out.splitlines() if " fails " in text]
+    assert line.startswith("n5/cpu fails gemm torch_cpu fp32 m=128,n=128,k=128 1 ")
+    assert line.endswith(": incorrect (off by 2)")
+
+
+def test_the_page_names_the_slow_card_its_place_and_what_it_costs(fleet: Path) -> None:
+    page = fleet / "fleet.html"
+    assert main(["fleet", str(fleet), "--page", str(page)]) == 1
+    text = page.read_text()
+    assert "1 of 6 cards are slower than the others. The slowest is n3/cpu: gemm takes 7.7" in text
+    assert "<b>unexplained</b> (1): n3/cpu" in text
+    rows = text.split("Cards, the slowest first")[1].split('<th scope="row">')
+    assert [row.partition("<")[0] for row in rows[1:3]] == ["n3", "n5"]
+    heat_map = text.split("Nodes and slots")[1].split("</table>")[0]
+    assert heat_map.count(' slow"') == 1
+    assert "on 6" in text.split("What the slowest card costs")[1]
+    before = text
+    main(["fleet", str(fleet), "--page", str(page)])
+    assert page.read_text() == before
+
+
+def test_a_node_of_another_name_is_refused(
+    fleet: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SLURMD_NODENAME", "n1")
+    assert main(["health", "--every-card", "--node", "n2"]) == 2
+    assert "this is n1, not n2" in capsys.readouterr().err
+
+
+def test_two_cards_do_not_say_which_is_slow(
+    fleet: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for node in (0, 1, 2, 3):
+        (fleet / f"n{node}/cpu/environment.jsonl").unlink()
+    assert main(["fleet", str(fleet)]) == 2
+    assert "2 card(s)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("slower", "code"), [(0.001, 0), (0.2, 1)])
+def test_a_card_is_compared_with_its_fleet(
+    fleet: Path, monkeypatch: pytest.MonkeyPatch, slower: float, code: int
+) -> None:
+    own = write_card(fleet / "n9/cpu", slower)
+    monkeypatch.setattr(panel, "measure_card", lambda *_: own)
+    assert main(["health"]) == code
+
+
+def test_a_card_without_others_and_without_a_publication_is_recorded_and_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "config").symlink_to(ROOT / "config")
+    own = write_card(tmp_path / "results/fleet" / CPU.device / CPU.environment_id / "n1/cpu", 0.0)
+    monkeypatch.setattr(panel, "measure_card", lambda *_: own)
+    assert main(["health"]) == 2
+    assert "nothing to compare it with" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("others", [0, 3])
+@pytest.mark.parametrize(("slower", "code"), [(0.03, 0), (0.2, 1)])
+def test_a_card_of_less_than_five_is_compared_with_its_publication(
+    tmp_path: Path,
+    fleet: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    slower: float,
+    code: int,
+    others: int,
+) -> None:
+    from roofcal.study import discover
+
+    monkeypatch.setattr(discover, "discover", lambda _: [CPU])
+    write_card(tmp_path / "reports/published" / CPU.device / CPU.environment_id, 0.0)
+    root = tmp_path / "out" / CPU.device / CPU.environment_id
+    own = write_card(root / "n9/cpu", slower)
+    for node in range(others):  # as slow, so that only the publication tells
+        write_card(root / f"n{node}/cpu", slower)
+    monkeypatch.setattr(panel, "measure_card", lambda *_: own)
+    assert main(["health"]) == code

@@ -1,0 +1,31 @@
+"""Lines of records that are parsed and checked in one go mean what they mean step by step."""
+
+import json
+
+import pytest
+
+from roofcal.core.files import iter_lines
+from roofcal.core.jsonl import RecordsError, decode, encode
+from roofcal.core.records import Measurement
+from tests.paths import ROOT
+
+
+@pytest.mark.parametrize("name", ["calibration.jsonl", "measurements/linear.jsonl.gz"])
+def test_a_line_as_it_is_written_means_what_its_keys_mean_in_any_order(name: str) -> None:
+    """Lines as `encode` writes them are parsed and checked in one go, others step by step."""
+    (file,) = (ROOT / "reports/published/nvidia-h200").glob(f"*/{name}")
+    for _, line in iter_lines(file):
+        assert isinstance(line, bytes)
+        turned = json.dumps(dict(reversed(json.loads(line).items())))
+        assert not turned.startswith('{"record"')
+        assert decode(line) == decode(turned)
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-1e-6", "1e999"])
+def test_a_time_that_cannot_be_is_refused_in_a_line_as_it_is_written(number: str) -> None:
+    row = Measurement(
+        point_id="p", environment_id="e", session_id="s", status="ok", latency_samples_s=(0.5,)
+    )
+    line = encode(row).replace("[0.5]", f"[{number}]").encode()
+    with pytest.raises(RecordsError):
+        decode(line)

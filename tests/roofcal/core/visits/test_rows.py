@@ -1,0 +1,92 @@
+"""Rows of several visits: what merging keeps, and that splitting gives the visits back."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from roofcal.core.jsonl import decode, encode
+from roofcal.core.records import Measurement, Telemetry
+from roofcal.core.visits.rows import merged_visits, split_visits
+
+
+def visit(number: int, *samples: float, **rest: Any) -> Measurement:
+    ids = {"point_id": "p", "environment_id": "e", "session_id": f"s{number}"}
+    telemetry = Telemetry(
+        sample_index=(0, 2),
+        sm_clock_hz=(1e9 + number, 2e9),
+        memory_clock_hz=(0.0, 0.0),
+        power_w=(1.0, 2.0),
+        temperature_c=(3.0, 4.0),
+        throttle_reasons=((), ("power_cap",)),
+    )
+    values: dict[str, Any] = {
+        "status": "ok", "latency_samples_s": samples, "warmup_samples": 2, "slice_starts": (0, 2),
+        "telemetry": telemetry, "started_s": 10.0 * number, "elapsed_s": 1.0, "visit": number,
+        "kernel_names": ("k",), "relative_error": 0.001,
+    }  # fmt: skip
+    return Measurement(**(ids | values | rest))
+
+
+FIRST = visit(0, 1.0, 1.1, 1.2, 1.3)
+SECOND = visit(1, 1.0, 1.1, 1.2, 1.25, 1.3, unsettled_samples=(0, 1), relative_error=0.002)
+
+
+def test_indices_of_later_visits_point_at_their_own_samples() -> None:
+    row = merged_visits([FIRST, SECOND])
+    assert row.slice_starts == (0, 2, 4, 6)
+    assert row.unsettled_samples == (0, 0, 0, 1)
+    assert row.telemetry.sample_index == (0, 2, 4, 6)
+    assert row.settled_turns_s == (((1.2, 1.3),), ((1.25, 1.3),))
+    assert decode(encode(row)) == row, "the record is consistent"
+
+
+def test_the_largest_error_and_the_whole_time_count() -> None:
+    row = merged_visits([FIRST, SECOND])
+    assert (row.relative_error, row.elapsed_s, row.started_s) == (0.002, 2.0, 0.0)
+    assert [v.session_id for v in row.visits] == ["s0", "s1"]
+
+
+def test_samples_of_ranks_stay_beside_those_of_the_slowest() -> None:
+    ranks: list[dict[str, Any]] = [
+        {"fastest_rank_s": (0.5,) * 4, "rank_medians_s": (1.0, 3.0)},
+        {"fastest_rank_s": (0.6,) * 5, "rank_medians_s": (2.0, 5.0)},
+    ]
+    row = merged_visits([visit(0, *FIRST.latency_samples_s, **ranks[0]),
+                         visit(1, *SECOND.latency_samples_s, **ranks[1])])  # fmt: skip
+    assert len(row.fastest_rank_s) == len(row.latency_samples_s)
+    assert row.rank_medians_s == (1.5, 4.0)
+
+
+def test_a_single_visit_is_its_row() -> None:
+    assert merged_visits([FIRST]) is FIRST
+    assert split_visits(FIRST) == [FIRST]
+
+
+def test_a_failed_visit_is_in_the_reason_and_not_among_the_visits() -> None:
+    failed = visit(1, status="timeout", reason="no sign of life", slice_starts=(),
+                   warmup_samples=0, telemetry=Telemetry())  # fmt: skip
+    row = merged_visits([FIRST, failed, visit(2, *SECOND.latency_samples_s)])
+    assert row.status == "ok"
+    assert row.reason == "visit 2 of 3: timeout: no sign of life"
+    assert [v.started_s for v in row.visits] == [0.0, 20.0]
+
+
+def test_a_visit_that_launched_other_kernels_is_named() -> None:
+    row = merged_visits([FIRST, visit(1, *SECOND.latency_samples_s, kernel_names=("other",))])
+    assert row.reason == "visit 2 of 2 launched other kernels: other"
+    assert row.kernel_names == ("k", "other")
+
+
+@pytest.mark.parametrize("field", ["latency_samples_s", "slice_starts", "telemetry", "session_id",
+                                   "warmup_samples", "started_s", "settled_samples_s"])  # fmt: skip
+def test_splitting_a_row_gives_its_visits_back(field: str) -> None:
+    parts = split_visits(merged_visits([FIRST, SECOND]))
+    assert [getattr(p, field) for p in parts] == [getattr(v, field) for v in (FIRST, SECOND)]
+
+
+def test_two_states_of_a_point_are_kept_and_named() -> None:
+    slower = visit(1, *(1.09 * s for s in FIRST.latency_samples_s))
+    row = merged_visits([FIRST, slower])
+    assert row.reason == "its visits are in different states, in us: 1.25e+06, 1.363e+06"
+    assert merged_visits([FIRST, replace(FIRST, visit=1)]).reason is None

@@ -1,0 +1,131 @@
+"""Intervals of points: what they are taken from, and that they hold as often as they say."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from roofcal.core.records import Measurement
+from roofcal.core.statistics import summarise
+from roofcal.core.visits.rows import merged_visits
+from roofcal.fitting.intervals import (
+    PointInterval,
+    VisitTime,
+    point_intervals,
+    ratio_interval,
+    visit_times,
+)
+
+
+def visit(median: float, half: float = 0.001, session: str = "s") -> VisitTime:
+    """A visit whose own samples know its median to a fraction `half`."""
+    low, high = median * math.exp(-half), median * math.exp(half)
+    return VisitTime(session_id=session, median=median, ci95_low=low, ci95_high=high, count=20)
+
+
+def row(*samples: float, **rest: Any) -> Measurement:
+    ids = {"point_id": "p", "environment_id": "e", "session_id": "s", "status": "ok"}
+    return Measurement(latency_samples_s=samples, **(ids | rest))
+
+
+SAMPLES = tuple(1.0 + 0.01 * i for i in range(20))
+
+
+def interval_of(points: list[list[VisitTime]], index: int = 0) -> PointInterval:
+    interval = point_intervals(points)[index]
+    assert interval is not None
+    return interval
+
+
+def test_one_visit_has_the_interval_of_its_samples_alone() -> None:
+    summary = summarise(SAMPLES)
+    interval = interval_of([list(visit_times(row(*SAMPLES)))])
+    assert (interval.median, interval.ci95_low, interval.ci95_high, interval.count) == (
+        summary.median, summary.ci95_low, summary.ci95_high, 20,
+    )  # fmt: skip
+    assert interval.basis == "samples"
+
+
+def test_a_row_of_two_visits_has_a_time_for_each() -> None:
+    merged = merged_visits([row(*SAMPLES), row(*(2 * s for s in SAMPLES), visit=1)])
+    assert [time.median for time in visit_times(merged)] == pytest.approx([1.095, 2.19])
+    (interval,) = point_intervals([visit_times(merged)])
+    assert interval is not None
+    assert interval.basis == "visits"
+    assert interval.median == pytest.approx(1.095 * 2**0.5)
+
+
+def test_a_point_without_a_time_has_no_interval() -> None:
+    assert visit_times(row(status="failed", reason="why")) == ()
+    assert point_intervals([(), [visit(1.0)]])[0] is None
+
+
+def test_sessions_are_the_units_of_a_point_that_several_measured() -> None:
+    points = [
+        [visit(1.0, session="a"), visit(1.0, session="a"), visit(f, session="b")]
+        for f in (1.02, 1.03, 1.01, 1.02)
+    ]
+    interval = interval_of(points)
+    assert interval.basis == "sessions"
+    assert interval.median == pytest.approx(1.02**0.5)
+
+
+def test_few_points_do_not_moderate_one_another() -> None:
+    interval = interval_of([[visit(1.0), visit(1.01)]])
+    assert math.log(interval.ci95_high / interval.median) == pytest.approx(
+        12.706 * math.log(1.01) / 2, rel=1e-3
+    )
+
+
+def test_visits_that_agree_by_luck_are_no_surer_than_their_samples() -> None:
+    points = [[visit(1.0, half=0.05), visit(1.0, half=0.05)] for _ in range(50)]
+    interval = interval_of(points)
+    assert math.log(interval.ci95_high / interval.median) > 0.05 / 2**0.5 * 0.99
+
+
+def planned(draw: np.random.Generator, scatters: np.ndarray, shift: float = 0.0) -> Any:
+    """Two visits of every point, whose time is 1 but for a shift of its logarithm."""
+    logs = shift + draw.normal(0, scatters[:, None], (len(scatters), 2))
+    return [[visit(math.exp(log), half=1e-5) for log in pair] for pair in logs]
+
+
+def drawn_scatters(draw: np.random.Generator, points: int, degrees: float) -> np.ndarray:
+    """Standard deviations between visits as points of an op have them, 1 % in the middle."""
+    return 0.01 * np.sqrt(degrees / draw.chisquare(degrees, points))
+
+
+@pytest.mark.parametrize("degrees", [2.0, 4.0, 30.0])
+def test_two_visits_cover_the_truth_in_93_to_97_percent_of_points(degrees: float) -> None:
+    draw = np.random.default_rng(1)
+    held = []
+    for _ in range(60):
+        scatters = drawn_scatters(draw, 80, degrees)
+        for interval in point_intervals(planned(draw, scatters)):
+            assert interval is not None
+            held.append(interval.ci95_low <= 1 <= interval.ci95_high)
+    assert 0.93 <= np.mean(held) <= 0.97
+
+
+@pytest.mark.parametrize("degrees", [2.0, 30.0])
+def test_the_difference_of_two_runs_covers_none_as_often(degrees: float) -> None:
+    draw = np.random.default_rng(2)
+    held = []
+    for _ in range(60):
+        scatters = drawn_scatters(draw, 80, degrees)
+        runs = [point_intervals(planned(draw, scatters)) for _ in range(2)]
+        for a, b in zip(*runs, strict=True):
+            assert a is not None
+            assert b is not None
+            _, low, high = ratio_interval(a, b)
+            held.append(low <= 1 <= high)
+    assert 0.93 <= np.mean(held) <= 0.98
+
+
+def test_intervals_of_samples_alone_would_not_hold() -> None:
+    """What the first visit says by itself, where visits scatter by 1 %."""
+    draw = np.random.default_rng(3)
+    runs = planned(draw, drawn_scatters(draw, 200, 4.0))
+    first = point_intervals([visits[:1] for visits in runs])
+    held = [i.ci95_low <= 1 <= i.ci95_high for i in first if i is not None]
+    assert np.mean(held) < 0.2

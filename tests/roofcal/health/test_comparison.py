@@ -1,0 +1,202 @@
+"""The slow card of a fleet is found and named with its cause, and healthy ones are not."""
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from roofcal.health.as_text import as_text
+from roofcal.health.comparison import (
+    CardVerdict,
+    Deviation,
+    compare_cards,
+    compare_with_publication,
+    healthy_values,
+    slowdown_of_jobs,
+)
+from roofcal.health.page import heat_map
+from roofcal.health.readings import Card, Failure, HealthError, Reading
+
+POINTS = {"probe_copy": (1e-4, 3e-4), "gemm": (2e-4, 1e-3, 4e-3), "cast": (5e-5, 2e-4)}
+BETWEEN, WITHIN = 0.004, 0.002  # spread of healthy cards, and of one card's times
+
+
+def fleet(seed: int, slow: Mapping[str, float], cards: int = 8, **state: Any) -> list[Card]:
+    """A fleet; card-3 is slower by `slow` on some ops, and in a state of its own."""
+    chance = random.Random(seed)
+    fleet_cards = []
+    for number in range(cards):
+        own = number == 3
+        readings = []
+        for op, times in POINTS.items():
+            card = chance.gauss(0, BETWEEN) + (slow.get(op, 0.0) if own else 0.0)
+            for place, seconds in enumerate(times):
+                fields: dict[str, Any] = {
+                    "clock_hz": 1.7e9,
+                    "power_w": 600.0,
+                    "temperature_c": 50.0,
+                }
+                fields |= {"limited": {"power_cap": 0.2}} | (state if own else {})
+                readings.append(
+                    Reading(
+                        card=f"card-{number}",
+                        op=op,
+                        point=f"{op} {place}",
+                        seconds=seconds * np.exp(card + chance.gauss(0, WITHIN)),
+                        half_width=WITHIN,
+                        **fields,
+                    )
+                )
+        fleet_cards.append(Card(name=f"card-{number}", readings=readings))
+    return fleet_cards
+
+
+def slow_cards(cards: Sequence[Card]) -> list[tuple[str, str | None]]:
+    return [(v.card, v.cause) for v in compare_cards(cards) if v.cause is not None]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_one_card_of_eight_that_is_5_percent_slower_is_found_and_no_other(seed: int) -> None:
+    slowed = fleet(seed, dict.fromkeys(POINTS, 0.05))
+    assert slow_cards(slowed) == [("card-3", "unexplained")]
+    deviations = [one.deviation for one in compare_cards(slowed)[0].deviations]
+    assert deviations == pytest.approx([0.05] * len(POINTS), abs=0.02)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_healthy_fleet_has_no_slow_card(seed: int) -> None:
+    assert slow_cards(fleet(seed, {})) == []
+
+
+@pytest.mark.parametrize(
+    ("slow", "state", "cause"),
+    [
+        ({"gemm": 0.1, "cast": 0.1}, {"clock_hz": 1.54e9}, "clock"),
+        ({"gemm": 0.1}, {"clock_hz": 1.54e9, "limited": {"power_cap": 0.9}}, "power cap"),
+        (
+            {"gemm": 0.1},
+            {"clock_hz": 1.54e9, "temperature_c": 85.0, "limited": {"hw_thermal_slowdown": 0.5}},
+            "temperature",
+        ),
+        (
+            {"gemm": 0.1},
+            {"clock_hz": 1.54e9, "limited": {"hw_power_brake": 0.9}},
+            "throttle reason hw_power_brake",
+        ),
+        ({"probe_copy": 0.1, "cast": 0.08}, {}, "memory"),
+        ({"gemm": 0.1}, {}, "unexplained"),
+    ],
+)
+def test_the_cause_follows_from_the_state_of_the_card(
+    slow: dict[str, float], state: dict[str, Any], cause: str
+) -> None:
+    assert slow_cards(fleet(1, slow, **state)) == [("card-3", cause)]
+
+
+def test_a_card_that_stands_out_is_not_healthy() -> None:
+    values = np.array([-0.01, 0.0, 0.01, 0.0, -0.01, 0.01, 0.5])
+    assert healthy_values(values).tolist() == values[:-1].tolist()
+
+
+def test_cards_that_differ_by_noise_are_healthy_where_most_are_equal() -> None:
+    values = np.array([0.0, 0.0, 0.0, 0.0, 0.001, -0.001])
+    assert healthy_values(values).tolist() == values.tolist()
+
+
+@pytest.mark.parametrize(
+    ("times", "slow"),
+    [
+        ((1, 1.001, 1.5), {"2"}),
+        ((1, 1.001, 3.0), {"2"}),
+        ((1, 1, 1, 1, 1, 1.5), {"5"}),
+        ((1, 1.001, 1.5, 1.5), {"2", "3"}),
+    ],
+)
+def test_a_slow_card_does_not_widen_its_own_limit(times: tuple[float, ...], slow: set[str]) -> None:
+    cards = [one_op(str(number), "gemm", factor) for number, factor in enumerate(times)]
+    assert {card for card, _ in slow_cards(cards)} == slow
+
+
+def one_op(card: str, op: str, seconds: float, points: str = "abc") -> Card:
+    """A card with the same time on every point of one op."""
+    readings = [
+        Reading(card=card, op=op, point=point, seconds=seconds, half_width=0.001, limited={})
+        for point in points
+    ]
+    return Card(name=card, readings=readings)
+
+
+FAILURE = Failure(point="gemm cublaslt bf16 m=8", status="out_of_memory", reason="2 GiB free")
+
+
+def test_a_card_that_fails_a_point_is_named_and_hides_no_slow_card() -> None:
+    cards = fleet(1, {"gemm": 0.5})
+    kept = [reading for reading in cards[7].readings if reading.op != "gemm"]
+    cards[7] = replace(cards[7], readings=kept, failures=[FAILURE])
+    verdicts = compare_cards(cards)
+    assert [v.card for v in verdicts if not v.is_healthy] == ["card-7", "card-3"]
+    assert {one.op for one in verdicts[0].deviations} == {"probe_copy", "cast"}
+    assert slow_cards(cards) == [("card-3", "unexplained")]
+    text = as_text(verdicts)
+    assert "card-7 fails gemm cublaslt bf16 m=8: out_of_memory (2 GiB free)" in text
+    gemm_costs = next(line for line in text.splitlines() if "loses, gemm" in line)
+    assert gemm_costs.endswith("on 4")  # seven cards have it
+
+
+def test_each_point_is_compared_over_the_cards_that_have_it() -> None:
+    cards = fleet(1, {"gemm": 0.5})
+    uneven = [
+        replace(card, readings=[r for r in card.readings if r.point != f"gemm {number % 3}"])
+        for number, card in enumerate(cards)
+    ]
+    assert slow_cards(uneven) == [("card-3", "unexplained")]
+
+
+def test_a_card_without_a_common_point_has_a_verdict_and_stops_no_other() -> None:
+    cards = [*fleet(1, {"gemm": 0.5}), one_op("other", "gemm", 1.0), Card(name="none", readings=())]
+    verdicts = compare_cards(cards)
+    unhealthy = [v.card for v in verdicts if not v.is_healthy]
+    assert unhealthy == ["other", "none", "card-3"]
+    assert as_text(verdicts).count("no point in common") == 2
+    assert as_text([v for v in verdicts if v.card == "none"]).splitlines()[1].startswith("none")
+
+
+def test_cards_without_any_common_point_are_named() -> None:
+    cards = [one_op(card, "gemm", 1.0, points=card) for card in "xyz"]
+    with pytest.raises(HealthError, match="x, y, z: no point was measured on 3"):
+        compare_cards(cards)
+
+
+def test_a_card_that_fails_a_published_point_is_not_healthy() -> None:
+    card = replace(one_op("own", "gemm", 1.0), failures=[FAILURE])
+    published = one_op("published", "gemm", 1.0).readings
+    verdict = compare_with_publication(card, published, 0.05)
+    assert (verdict.cause, verdict.failures, verdict.is_healthy) == (None, (FAILURE,), False)
+    alone = compare_with_publication(replace(card, readings=()), published, 0.05)
+    assert not alone.is_healthy
+    with pytest.raises(HealthError, match="own: no point"):
+        compare_with_publication(Card(name="own", readings=()), published, 0.05)
+
+
+def test_a_job_on_all_cards_waits_for_the_slowest_and_on_one_for_the_mean() -> None:
+    verdicts = compare_cards(fleet(2, dict.fromkeys(POINTS, 0.05)))
+    deviations = [d.deviation for v in verdicts for d in v.deviations if d.op == "gemm"]
+    assert slowdown_of_jobs(verdicts, "gemm", 8) == pytest.approx(np.expm1(max(deviations)))
+    assert slowdown_of_jobs(verdicts, "gemm", 1) == pytest.approx(np.mean(np.expm1(deviations)))
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_the_map_shows_the_slower_of_two_cards_of_one_slot(order: tuple[int, int]) -> None:
+    verdicts = [
+        CardVerdict(
+            card=card,
+            deviations=(Deviation(card=card, op="gemm", deviation=slower, limit=0.02),),
+            cause=None,
+        )
+        for card, slower in (("node/0_old", 0.2), ("node/0_new", 0.0))
+    ]
+    ((_, (cell,)),) = heat_map([verdicts[place] for place in order])["rows"]
+    assert cell["text"] == "+22.1\u00a0%"

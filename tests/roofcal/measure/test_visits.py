@@ -1,0 +1,277 @@
+"""Visits: passes over a plan, what becomes of their lines, and which points get more of them."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from roofcal.core.jsonl import read_records, write_records
+from roofcal.core.records import Measurement, Method, PlanPoint, Protocol
+from roofcal.core.timing_protocol import Timing
+from roofcal.core.visits.order import SENTINEL, groups_of
+from roofcal.measure import session
+from roofcal.measure.session import measure
+from roofcal.measure.visits import Visits, disagreement
+from roofcal.study.staleness import ROOT
+from tests.roofcal.measure.runs import Run, point, rig, scripted
+
+TWO = {"visits": 2, "most_visits": 2}
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    return scripted(monkeypatch, tmp_path)
+
+
+def sentinel(name: str = "guard") -> PlanPoint:
+    return point(name, sweeps=("works", SENTINEL), repeat=9)
+
+
+def order(run: Run) -> list[str]:
+    return [line.split()[0] for line in run.trace]
+
+
+def test_a_second_pass_visits_every_point_in_another_order(run: Run) -> None:
+    plan = [point(f"r{i}", repeat=i) for i in range(8)]
+    rows = measure(run.job(plan, timing=TWO))
+    names = order(run)
+    assert names[:8] == [p.recipe for p in plan]
+    assert sorted(names[8:]) == sorted(names[:8]) != names[8:]
+    assert [len(row.visits) for row in rows] == [2] * 8
+
+
+def test_a_journal_has_a_line_for_every_visit_and_a_row_has_all(run: Run) -> None:
+    (row,) = measure(run.job([point("a")], timing=TWO))
+    lines = run.journal()
+    assert [line.visit for line in lines] == [0, 1]
+    assert row.latency_samples_s == lines[0].latency_samples_s + lines[1].latency_samples_s
+    assert [visit.first_sample for visit in row.visits] == [0, 2]
+    assert read_records(run.folder / "out.jsonl", Measurement) == [row]
+
+
+def test_a_second_session_makes_no_further_visit(run: Run) -> None:
+    first = measure(run.job([point("a")], timing=TWO))
+    run.forget()
+    assert measure(run.job([point("a")], timing=TWO)) == first
+    assert run.trace == []
+
+
+def test_a_study_of_more_visits_adds_them_to_those_of_a_quick_one(run: Run) -> None:
+    (quick,) = measure(run.job([point("a")], timing={"visits": 1, "most_visits": 1}))
+    run.forget()
+    (row,) = measure(run.job([point("a")], timing=TWO))
+    assert len(run.trace) == 1
+    assert [visit.session_id == quick.session_id for visit in row.visits] == [True, False]
+
+
+def test_a_point_whose_first_visit_failed_is_not_visited_again(run: Run) -> None:
+    rows = measure(run.job([point("bad", "exits"), point("good", repeat=1)], timing=TWO))
+    assert order(run) == ["bad", "good", "good"]
+    assert (rows[0].status, rows[0].visits) == ("failed", ())
+
+
+def test_a_point_of_accuracy_gets_one_visit(run: Run) -> None:
+    measure(run.job([point("a", protocol=Protocol(method="accuracy"))], timing=TWO))
+    assert order(run) == ["a"]
+
+
+def test_a_visit_that_fails_after_one_that_did_not_leaves_the_row_ok(run: Run) -> None:
+    (row,) = measure(run.job([point("a", "exits_the_second_time")], timing=TWO))
+    assert (row.status, row.latency_samples_s) == ("ok", (0.5, 0.25))
+    assert row.reason == "visit 2 of 2: failed: the worker died (exit code 7)"
+
+
+def test_a_session_killed_between_visits_goes_on_with_those_that_lack(run: Run) -> None:
+    plan = [point(f"r{i}", repeat=i) for i in range(3)]
+    job = run.job(
+        [*plan[:2], point("r2", "kills_the_session_the_second_time", repeat=2)], timing=TWO
+    )
+    killed = subprocess.run([sys.executable, *run.program(job)], cwd=ROOT, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    before = {(line.point_id, line.visit) for line in run.journal()}
+    assert len(before) >= 3
+    rows = measure(run.job(plan, timing=TWO))
+    assert [len(row.visits) for row in rows] == [2, 2, 2]
+    lines = [(line.point_id, line.visit) for line in run.journal()]
+    assert len(lines) == len(set(lines)) == 6, "no visit is made twice"
+    used = {visit.session_id for row in rows for visit in row.visits}
+    assert used == {record.session_id for record in run.sessions()}
+
+
+def test_sentinels_are_measured_at_start_middle_and_end(run: Run) -> None:
+    rows = measure(run.job([sentinel(), point("a"), point("b", repeat=1)], timing=TWO))
+    names = order(run)
+    assert [i for i, name in enumerate(names) if name == "guard"] == [0, 3, 6]
+    assert len(rows[0].visits) == 3
+
+
+def test_a_single_pass_has_its_sentinels_halfway(run: Run) -> None:
+    measure(run.job([sentinel(), *(point(f"r{i}", repeat=i) for i in range(4))]))
+    assert [i for i, name in enumerate(order(run)) if name == "guard"] == [0, 3, 6]
+
+
+def test_a_session_says_how_busy_others_kept_the_machine(
+    run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(session, "busy_share", lambda: 0.5)
+    measure(run.job([point("a")]))
+    assert run.sessions()[0].busy_share == 0.5
+    assert "others keep 50% of the cores busy" in capsys.readouterr().err
+
+
+def test_a_session_that_goes_on_measures_the_sentinels_again(run: Run) -> None:
+    measure(run.job([sentinel(), point("a")], timing=TWO))
+    rows = measure(run.job([sentinel(), point("a"), point("new", repeat=1)], timing=TWO))
+    assert len(rows[0].visits) == 6
+    assert len({visit.session_id for visit in rows[0].visits}) == 2
+
+
+def test_points_whose_visits_disagree_get_more_until_the_most(run: Run) -> None:
+    plan = [point("steady", repeat=1), point("jumps", "is_slower_each_time")]
+    timing = TWO | {"most_visits": 4, "more_visits": 10.0}
+    rows = measure(run.job(plan, timing=timing))
+    assert [len(row.visits) for row in rows] == [2, 4]
+    assert "its visits are in different states, in us: 2e+06, 3e+06, 4e+06" in str(rows[1].reason)
+
+
+def test_the_contenders_of_a_point_that_disagrees_are_visited_with_it_in_turns(run: Run) -> None:
+    plan = [point("steady"), point("jumps", "is_slower_each_time"), point("bad", "exits")]
+    rows = measure(run.job(plan, timing=TWO | {"most_visits": 4, "more_visits": 10.0}))
+    assert [len(row.visits) for row in rows] == [4, 4, 0]
+    assert order(run)[-4:] == ["steady", "jumps"] * 2
+
+
+def test_further_visits_of_a_killed_session_are_made_by_the_next(run: Run) -> None:
+    plan = [point("a", "is_slower_each_time"), point("b", repeat=1)]
+    measure(run.job(plan, timing=TWO))  # as if it was killed after its passes
+    path = run.folder / "journal.jsonl"
+    records = [
+        replace(record, elapsed_s=5.0) if isinstance(record, Measurement) else record
+        for record in read_records(path)
+    ]
+    write_records(path, records)
+    more = TWO | {"most_visits": 4, "more_visits": 10.0}
+    rows = measure(run.job(plan, timing=more))
+    assert [len(row.visits) for row in rows] == [4, 2]
+    run.forget()
+    records = [
+        replace(record, elapsed_s=100.0)
+        if isinstance(record, Measurement) and record.visit > 1
+        else record
+        for record in read_records(path)
+    ]
+    write_records(path, records)
+    measure(run.job(plan, timing=more | {"most_visits": 5}))
+    assert run.trace == [], "their time was spent"
+
+
+def test_no_further_visit_is_made_without_time_for_it(run: Run) -> None:
+    plan = [point("jumps", "is_slower_each_time")]
+    (row,) = measure(run.job(plan, timing=TWO | {"most_visits": 4, "more_visits": 0}))
+    assert len(row.visits) == 2
+
+
+def line(*samples: float, **rest: Any) -> Measurement:
+    ids = {"point_id": "p", "environment_id": "e", "session_id": "s"}
+    return Measurement(status="ok", latency_samples_s=samples, **(ids | rest))
+
+
+STEADY = [1.0 + 0.0001 * i for i in range(20)]
+
+
+def test_visits_that_their_own_samples_explain_do_not_disagree() -> None:
+    wide = [0.9, 1.1] * 10
+    assert disagreement([line(*wide), line(*(1.02 * s for s in wide))]) == 0.0
+    assert disagreement([line(*STEADY), line(*STEADY)]) == 0.0
+
+
+def test_the_disagreement_of_visits_is_the_standard_error_of_their_mean() -> None:
+    apart = [line(*STEADY), line(*(1.04 * s for s in STEADY))]
+    assert disagreement(apart) == pytest.approx(0.02, rel=0.03)
+    assert disagreement(apart[:1]) == 0.0
+
+
+def test_the_points_that_disagree_most_come_first() -> None:
+    points = [point("a"), point("b"), point("c")]
+    factors = dict(zip((p.point_id for p in points), (1.04, 1.2, 1.0), strict=True))
+    lines = {
+        (key, number): line(*(factor**number * s for s in STEADY), visit=number)
+        for key, factor in factors.items()
+        for number in range(2)
+    }
+    visits = Visits(points, Timing(), 1, lines)
+    assert [p.recipe for p in visits.disagreeing()] == ["b", "a"]
+
+
+def test_memory_of_a_visit_lies_elsewhere_than_that_of_the_visit_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The real worker: its bench writes down where its inputs lie."""
+    run = rig(monkeypatch, tmp_path, ops__gemm__bench="faulty_bench.py")
+    monkeypatch.setenv("ADDRESSES", str(tmp_path / "addresses"))
+    plan = [point("fine_1", shape={"m": 1 << 22, "n": 8, "k": 8})]
+    (row,) = measure(run.job(plan, timing=TWO))
+    assert len(row.visits) == 2
+    addresses = (tmp_path / "addresses").read_text().split()
+    assert len(addresses) == 2
+    assert len(set(addresses)) == 2
+
+
+def test_alone_and_burst_are_timed_by_the_real_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = rig(monkeypatch, tmp_path, ops__gemm__bench="faulty_bench.py")
+    methods: tuple[Method, ...] = ("graph", "alone", "burst")
+    plan = [
+        point(recipe, protocol=Protocol(method=method))
+        for method in methods
+        for recipe in ("fine_1", "fine_2")
+    ]
+    assert len(groups_of(plan)) == 5, "two in turns, each of the others by itself"
+    timing = TWO | {"alone_turn_s": 0.004, "burst_rest_s": 0.01, "burst_s": 0.002}
+    rows = measure(run.job(plan, timing=timing))
+    assert [(row.status, len(row.visits)) for row in rows] == [("ok", 2)] * 6
+    for row in rows[4:]:
+        assert [visit.warmup_samples for visit in row.visits] == [0, 0]
+        assert len(row.slice_starts) == 2, "one turn in each visit"
+
+
+def test_several_ranks_make_their_visits_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = rig(monkeypatch, tmp_path, ops__gemm__bench="faulty_ranks.py")
+    plan = [point(f"fine_{i}", world_size=2, protocol=Protocol(cache="hot")) for i in (1, 2)]
+    rows = measure(run.job(plan, timing=TWO))
+    assert [(row.status, len(row.visits)) for row in rows] == [("ok", 2)] * 2
+    for row in rows:
+        assert len(row.fastest_rank_s) == len(row.latency_samples_s)
+        assert len(row.rank_medians_s) == 2
+
+
+def test_compilers_are_paused_while_the_host_clock_times_a_group(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Pool:
+        """Compiles nothing, and writes pauses into the trace of the worker."""
+
+        def wait_for_any(self, _: list[list[PlanPoint]]) -> int:
+            return 0
+
+        @contextmanager
+        def paused(self) -> Iterator[None]:
+            with (run.folder / "trace").open("a") as trace:
+                trace.write("pause\n")
+            yield
+            with (run.folder / "trace").open("a") as trace:
+                trace.write("resume\n")
+
+    monkeypatch.setattr(session, "_compiling_ahead", lambda *_: nullcontext(Pool()))
+    wall = Protocol(method="wall")
+    measure(run.job([point("graph"), point("wall", protocol=wall), point("b", repeat=1)]))
+    assert order(run) == ["graph", "pause", "wall", "resume", "b"]

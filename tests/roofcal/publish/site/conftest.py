@@ -1,0 +1,98 @@
+"""A site over made-up publications: two environments of one card, a hostile CPU, a damaged one."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from roofcal.core.manifest import write_manifest
+from roofcal.core.paths import CLAIMS, RunFolder
+from roofcal.core.records import Environment, Telemetry
+from roofcal.publish.derive import report_tables
+from roofcal.publish.site.publications import LeftOut
+from roofcal.publish.site.write import write_site
+from tests.made_once import make_once
+from tests.paths import ROOT
+from tests.roofcal.published import DESCRIPTIONS
+from tests.roofcal.report.synthetic import (
+    CPU,
+    GPU,
+    MadeUpRun,
+    product,
+    samples_around,
+    true_seconds,
+    whole_run,
+)
+
+HOSTILE: Final = "<script>alert(1)</script> & =SUM(A1) {{ 7 * 7 }}"
+NEWER: Final = replace(GPU, driver="590.2", torch="2.12.0")
+
+
+def publish_tables(run: MadeUpRun, published: Path) -> Path:
+    """The publication of a run without the drawing of its report, which takes seconds."""
+    folder = run.write(published, ".jsonl.gz")
+    for name, content in report_tables(RunFolder.at(folder), DESCRIPTIONS.devices).items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(content)
+    (folder / "report.html").write_text("<!doctype html><title>report</title>")
+    write_manifest(folder, "c0ffee")
+    return folder
+
+
+def _write_publications(published: Path) -> None:
+    publish_tables(whole_run(GPU), published)
+    newer = whole_run(NEWER)
+    newer.sessions = {op: {"started_utc": "2026-11-22T04:00:00+00:00"} for op in newer.points}
+    newer.constant("gemm.cublaslt.bf16.ceiling_flops_per_s", 660e12, "flop/s")
+    publish_tables(newer, published)
+    publish_tables(_hostile_run(replace(CPU, device_name=HOSTILE)), published)
+    damaged = publish_tables(_hostile_run(replace(CPU, device="damaged")), published)
+    (damaged / "plan/gemm.jsonl.gz").write_bytes(b"cut")
+
+
+def _hostile_run(environment: Environment) -> MadeUpRun:
+    run = MadeUpRun(environment)
+    for recipe in ("bf16", "int8"):
+        point = product(64, 64, 64, recipe, provider="torch_cpu", device=environment.device)
+        run.measure(
+            point,
+            latency_samples_s=samples_around(true_seconds(point)),
+            telemetry=Telemetry(),
+            warmup_samples=0,
+            slice_starts=(0,),
+        )
+    refused = product(64, 64, 64, "fp32", provider="torch_cpu", device=environment.device)
+    run.fail(refused, "unsupported", HOSTILE)
+    return run
+
+
+def write_made_up(published: Path, out: Path) -> list[LeftOut]:
+    """The site of a folder of publications, with one language model: all of them take seconds."""
+    models = published.parent / "models-of-the-site"
+    models.mkdir(exist_ok=True)
+    shutil.copy(DESCRIPTIONS.models / "llama3-8b.yaml", models)
+    return write_site(published, out, replace(DESCRIPTIONS, models=models), ROOT / CLAIMS)
+
+
+@pytest.fixture(scope="session")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The made-up publications."""
+    return make_once(tmp_path_factory, "site-publications", _write_publications)
+
+
+@pytest.fixture(scope="session")
+def site(published: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Their site, in a folder of its own."""
+    return make_once(tmp_path_factory, "site", lambda folder: write_made_up(published, folder))
+
+
+@pytest.fixture(scope="session")
+def bare_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site where nothing is published."""
+    return make_once(
+        tmp_path_factory,
+        "bare-site",
+        lambda folder: write_made_up(folder.parent / "nothing-published", folder),
+    )

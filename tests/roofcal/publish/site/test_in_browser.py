@@ -1,0 +1,210 @@
+"""The site in a real browser, opened from file://: every page, at every width, and its choices."""
+
+import statistics
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.browser import CHROMIUM, Browser
+from tests.roofcal.publish.site.conftest import HOSTILE
+from tests.roofcal.publish.site.test_write import NEW, OLD, held
+from tests.roofcal.report.test_in_browser import violations
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PATH"),
+]
+# Page -> what is there when its scripts are done
+DRAWN = {
+    "index": "true",
+    "compare": "document.querySelector('.chart[data-drawn]')",
+    "shapes": "document.querySelector('#modelled, #modelled-times p')",
+    "models": "document.querySelector('#speeds table')",
+    "claims": "true",
+    "submit": "true",
+    "devices/nvidia-h200": "document.querySelector('.chart[data-drawn]')",
+    "devices/nvidia-b200": "true",
+}
+FIRST_PAINT_MS = 1000
+
+
+def open_page(chromium: Browser, site: Path, name: str, fragment: str = "") -> None:
+    """Open a page and wait for what its scripts draw."""
+    chromium.open(site / f"{name}.html", fragment)
+    chromium.wait_for(DRAWN[name])
+
+
+def table(chromium: Browser, id: str) -> list[list[str]]:
+    """The texts of the rows of a table."""
+    rows: list[list[str]] = chromium.run(
+        f"[...document.querySelectorAll('#{id} tbody tr')]"
+        ".map((row) => [...row.cells].map((cell) => cell.textContent))"
+    )
+    return rows
+
+
+def choose(chromium: Browser, name: str, value: str) -> None:
+    """Choose a value of a list as a person does, by name of the list."""
+    chromium.run(
+        f"""(() => {{ const list = document.querySelector('select[name="{name}"]');
+          list.value = {value!r};
+          list.dispatchEvent(new Event("change", {{ bubbles: true }})); }})()"""
+    )
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_a_page_is_accessible_fits_every_width_and_asks_no_network(
+    chromium: Browser, site: Path, axe: str, name: str
+) -> None:
+    for width in (390, 700, 1400):
+        chromium.resize(width)
+        open_page(chromium, site, name)
+        assert chromium.run("document.documentElement.scrollWidth - innerWidth") <= 0
+    paint = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
+    chromium.wait_for(paint)
+    assert chromium.run(paint) < FIRST_PAINT_MS
+    for scheme in ("dark", "light"):
+        chromium.prefer(scheme)
+        assert violations(chromium, axe) == []
+    assert chromium.errors == []
+    assert [url for url in chromium.requests if not url.startswith(site.as_uri())] == []
+
+
+def test_a_link_opens_a_shape_and_the_fastest_recipe_stands_first(
+    chromium: Browser, site: Path
+) -> None:
+    open_page(chromium, site, "shapes", "op=gemm&m=8192&n=8192&k=8192")
+    rows = table(chromium, "measured")
+    assert [row[2] for row in rows[:2]] == ["fp8_tensorwise"] * 2
+    assert {row[1] for row in rows} == {"driver 580, torch 2.11", "driver 590, torch 2.12"}
+    times = [float(row[4].replace(",", "")) for row in rows if row[4] != "\N{EN DASH}"]
+    assert times == sorted(times)
+    assert "m = 8,192, n = 8,192, k = 8,192" in chromium.run(
+        "document.getElementById('chosen').textContent"
+    )
+    models = table(chromium, "modelled")
+    assert {"NVIDIA B200", "NVIDIA H200"} <= {row[0] for row in models}
+
+
+def test_sizes_that_nobody_published_lead_to_the_nearest_shape(
+    chromium: Browser, site: Path
+) -> None:
+    open_page(chromium, site, "shapes", "op=gemm&m=8192&n=8192&k=8192")
+    chromium.run(
+        """(() => { const field = document.querySelector('input[name="axis-m"]');
+          field.value = 8000; field.dispatchEvent(new Event("change")); })()"""
+    )
+    said = chromium.run("document.getElementById('chosen').textContent")
+    assert said.startswith("No one published 8,000 \N{MULTIPLICATION SIGN} 8,192")
+    assert chromium.run("location.hash") == "#op=gemm&m=8192&n=8192&k=8192"
+
+
+def test_text_of_records_becomes_no_markup(chromium: Browser, site: Path) -> None:
+    open_page(chromium, site, "shapes", "op=gemm&m=64&n=64&k=64")
+    texts = [cell for row in table(chromium, "measured") for cell in row]
+    assert HOSTILE in texts
+    assert f"unsupported: {HOSTILE}" in texts
+    assert chromium.run("document.querySelectorAll('main script').length") == 0
+
+
+def ratios(site: Path, recipe: str, regime: str) -> list[float]:
+    """Time of the older environment over that of the newer one, shape by shape."""
+
+    def times(side: str) -> dict[tuple[Any, ...], float]:
+        op = held(site, side.replace("measured:", "points/"))["gemm"]
+        at = {name: place for place, name in enumerate(op["columns"])}
+        wanted = (op["recipes"].index(recipe), op["regimes"].index(regime))
+        return {
+            tuple(row[:4]): row[at["time_us"]]
+            for row in op["rows"]
+            if (row[at["recipe"]], row[at["regime"]]) == wanted
+        }
+
+    old, new = times(OLD), times(NEW)
+    return [old[shape] / new[shape] for shape in old]
+
+
+def test_two_environments_are_compared_by_regime_and_by_rate(chromium: Browser, site: Path) -> None:
+    open_page(chromium, site, "compare")
+    head = chromium.run("[...document.querySelectorAll('#ratios th')].map((h) => h.textContent)")
+    (large,) = [row for row in table(chromium, "ratios") if row[0] == "large"]
+    of_bf16 = ratios(site, "bf16", "large")
+    assert large[1] == str(len(of_bf16))
+    assert large[head.index("bf16")].startswith(f"{statistics.median(of_bf16):.2f}")
+    (rate,) = [row for row in table(chromium, "rates") if row[0] == "bf16 products"]
+    assert (rate[1], rate[3]) == ("600\N{NO-BREAK SPACE}TFLOP/s", "660\N{NO-BREAK SPACE}TFLOP/s")
+    assert rate[5] == "1.10\N{MULTIPLICATION SIGN}"
+    assert chromium.run("document.querySelectorAll('.chart .mark-symbol path').length") == 2 * 48
+
+
+def test_a_measured_card_is_compared_with_a_datasheet_and_the_address_keeps_it(
+    chromium: Browser, site: Path
+) -> None:
+    open_page(chromium, site, "compare")
+    choose(chromium, "a", "datasheet:nvidia-b200")
+    chromium.wait_for("location.hash.includes('b200')")
+    chromium.wait_for("document.getElementById('compared').textContent.includes('B200')")
+    said = chromium.run("document.getElementById('compared').textContent")
+    assert "NVIDIA B200, datasheet was not measured." in said
+    fragment = chromium.run("location.hash").removeprefix("#")
+    open_page(chromium, site, "compare", fragment)
+    chromium.wait_for("document.querySelector('#rates')")
+    assert chromium.run("document.querySelector('select[name=a]').value") == (
+        "datasheet:nvidia-b200"
+    )
+
+
+def test_language_models_are_grouped_by_what_stands_behind_them(
+    chromium: Browser, site: Path
+) -> None:
+    open_page(chromium, site, "models", "model=llama3-8b&recipe=bf16&batch=1")
+    assert {row[0] for row in table(chromium, "speeds-datasheet")} > {"NVIDIA B200", "NVIDIA H200"}
+    assert "NVIDIA B200" in {row[0] for row in table(chromium, "speeds-wave")}
+    headings = chromium.run("[...document.querySelectorAll('main h2')].map((h) => h.textContent)")
+    assert "Bound by the datasheet" in headings
+
+
+def test_the_history_of_a_device_is_a_chart_with_a_point_per_environment_and_recipe(
+    chromium: Browser, site: Path
+) -> None:
+    open_page(chromium, site, "devices/nvidia-h200")
+    labels = chromium.run("document.querySelector('#history-chart').textContent")
+    assert labels.index("driver 580, torch 2.11") < labels.index("driver 590, torch 2.12")
+    assert chromium.run("document.querySelectorAll('.chart .mark-symbol path').length") == 2 * 7
+
+
+def test_a_button_saves_the_export(chromium: Browser, site: Path) -> None:
+    open_page(chromium, site, "devices/nvidia-h200")
+    saved = chromium.run(
+        """new Promise((done) => {
+          let name;
+          URL.createObjectURL = (blob) => {
+            blob.text().then((text) => done([name, text]));
+            return "#";
+          };
+          HTMLAnchorElement.prototype.click = function () { name = this.download; };
+          document.querySelector('button[data-format="torchao"]').click();
+        })"""
+    )
+    assert saved[0] == "nvidia-h200.torchao.py"
+    assert "made by: python -m roofcal export --device nvidia-h200" in saved[1]
+
+
+def test_columns_are_sorted_by_keyboard(chromium: Browser, site: Path) -> None:
+    open_page(chromium, site, "index")
+    chromium.run("document.querySelector('#datasheets th:nth-child(2) button').focus()")
+    chromium.press("Enter")
+    rates = [float(row[1].replace(",", "")) for row in table(chromium, "datasheets")]
+    assert rates == sorted(rates, reverse=True)
+
+
+def test_a_site_without_publications_says_so_on_every_page(
+    chromium: Browser, bare_site: Path
+) -> None:
+    for name in ("index", "shapes", "claims"):
+        chromium.open(bare_site / f"{name}.html")
+        chromium.wait_for("document.body.textContent.includes('Nothing is published yet')")
+    for name in ("compare", "models"):
+        open_page(chromium, bare_site, name)
+    assert chromium.errors == []

@@ -1,0 +1,180 @@
+"""The site shows publications that hold, names the others, and shows text of records as text."""
+
+import gzip
+import json
+import re
+import shutil
+from base64 import b64decode
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from roofcal.core.devices import load_devices
+from roofcal.core.paths import CLAIMS, run_folders
+from roofcal.export.formats import FORMATS
+from roofcal.publish.site.write import PAGES, SiteError
+from tests.paths import ROOT
+from tests.roofcal.publish.site.conftest import HOSTILE, NEWER, write_made_up
+from tests.roofcal.published import DESCRIPTIONS
+from tests.roofcal.report.synthetic import GPU, RATE, product, true_seconds
+
+OLD, NEW = (f"measured:nvidia-h200/{e.environment_id}" for e in (GPU, NEWER))
+
+
+def held(site: Path, name: str) -> Any:
+    """The value that a script of the site holds under a name."""
+    text = (site / f"assets/data/{name}.js").read_text(encoding="utf-8")
+    head = f"roofcal.hold({json.dumps(name)},"
+    assert text.startswith(head)
+    return json.loads(text.removeprefix(head).rstrip().removesuffix(")"))
+
+
+def test_every_page_is_there_and_every_link_leads_somewhere(site: Path) -> None:
+    pages = [*(site / f"{name}.html" for name in PAGES), *(site / "devices").glob("*.html")]
+    assert len(pages) == len(PAGES) + len(load_devices(DESCRIPTIONS.devices)) + 1
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        for address in re.findall(r'(?:href|src)="([^"#]+)', text):
+            if not address.startswith(("https://", "data:")):
+                assert (page.parent / address).is_file(), f"{page}: {address}"
+
+
+def test_a_site_of_its_own_folder_has_the_publications_beside_it(
+    site: Path, published: Path
+) -> None:
+    shown = [run.name for run in run_folders(site)]
+    assert shown == [run.name for run in run_folders(published) if run.device != "damaged"]
+    for name in shown:
+        for file in (published / name).rglob("*"):
+            if file.is_file():
+                copied = site / file.relative_to(published)
+                assert copied.read_bytes() == file.read_bytes()
+
+
+def test_a_publication_that_does_not_hold_is_left_out_and_named(site: Path) -> None:
+    first = (site / "index.html").read_text(encoding="utf-8")
+    assert "damaged/torch2.11.0+cpu" in first
+    assert "SHA-256 is not that of the manifest" in first
+    assert "damaged" not in (site / "index.json").read_text()
+    assert not (site / "devices/damaged.html").exists()
+    assert not any("damaged" in key for key in held(site, "index")["sides"])
+
+
+def test_text_of_records_is_shown_as_text(site: Path) -> None:
+    for page in site.rglob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        assert "<script>alert" not in text
+        assert "49" not in re.findall(r"=SUM\(A1\) ([^<]*)", text)
+    assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; =SUM(A1) {{ 7 * 7 }}" in (
+        site / "devices/cpu-made-up.html"
+    ).read_text(encoding="utf-8")
+    rows = held(site, f"points/{run_folders(site)[0].name}")["gemm"]["rows"]
+    assert [row[-1] for row in rows if row[-1]] == [f"unsupported: {HOSTILE}"]
+
+
+def test_devices_with_a_datasheet_only_are_named_as_that(site: Path) -> None:
+    first = (site / "index.html").read_text(encoding="utf-8")
+    measured, unmeasured = first.split('id="datasheets"')
+    specs = load_devices(DESCRIPTIONS.devices)
+    for device in specs:
+        table = measured if device == "nvidia-h200" else unmeasured
+        assert f'href="devices/{device}.html"' in table
+    page = (site / "devices/nvidia-b200.html").read_text(encoding="utf-8")
+    assert "Nobody measured this card." in page
+    assert specs["nvidia-b200"].sources["bf16_dense_tflops"].split(" http")[0] in page
+    assert "data-format" not in page
+
+
+def test_the_first_page_has_the_rates_of_the_calibration(site: Path) -> None:
+    first = (site / "index.html").read_text(encoding="utf-8")
+    newest = re.search(r"<tr><td><a href=\"devices/nvidia-h200.html\">.*?</tr>", first, re.DOTALL)
+    assert newest is not None
+    cells = re.findall(r'<td class=n data-v="([^"]*)"', newest[0])
+    assert [float(cell) for cell in cells[:3]] == pytest.approx([989.5e12, 660e12, 660 / 989.5])
+
+
+def test_the_history_of_a_device_links_each_environment_with_the_one_before(site: Path) -> None:
+    page = (site / "devices/nvidia-h200.html").read_text(encoding="utf-8")
+    history = page.split('id="history"')[1].split("</table>")[0]
+    assert history.index("590.2") < history.index("580.1"), "the newest first"
+    (address,) = re.findall(r'href="([^"]*compare.html[^"]*)"', history)
+    assert address == f"../compare.html#a={OLD}&amp;b={NEW}".replace("+", "%2B")
+
+
+def test_scripts_get_the_times_of_the_records(site: Path) -> None:
+    gemm = held(site, OLD.replace("measured:", "points/"))["gemm"]
+    place = gemm["columns"].index("time_us")
+    rows = {(*row[:3], gemm["recipes"][row[4]]): row[place] for row in gemm["rows"] if row[place]}
+    for (m, n, k, recipe), time in rows.items():
+        assert time == pytest.approx(true_seconds(product(m, n, k, recipe)) * 1e6, rel=1e-4)
+    assert len(rows) > 40
+
+
+def test_scripts_get_what_models_say_of_published_shapes(site: Path) -> None:
+    gemm, spec = held(site, "modelled")["gemm"], load_devices(DESCRIPTIONS.devices)["nvidia-b200"]
+    recipe, regime = gemm["recipes"].index("bf16"), gemm["regimes"].index("large")
+    row = gemm["rows"].index([8192, 8192, 8192, recipe, regime])
+    bound = 2e6 * 8192**3 / spec.peak_flops_per_s["bf16"]
+    assert gemm["times"]["datasheet:nvidia-b200"][row] == pytest.approx(bound, rel=1e-3)
+    assert gemm["times"]["wave:nvidia-b200"][row] > bound
+
+
+def test_sides_have_calibrated_rates_with_intervals_and_datasheets_have_none(site: Path) -> None:
+    sides = held(site, "index")["sides"]
+    assert sides[OLD]["rates"]["rate.fp8_axiswise"] == pytest.approx(
+        [RATE["fp8_axiswise"], 0.98 * RATE["fp8_axiswise"], 1.02 * RATE["fp8_axiswise"]]
+    )
+    assert sides["datasheet:nvidia-b200"]["rates"]["rate.bf16"] == [2250e12]
+    assert sides["wave:nvidia-b200"]["rates"] == {}
+
+
+def test_claims_are_judged_on_the_newest_environment_of_each_device(site: Path) -> None:
+    page = (site / "claims.html").read_text(encoding="utf-8")
+    assert page.count("<b>NVIDIA H200</b>:") == len(list((ROOT / CLAIMS).glob("*.yaml")))
+    assert re.search(r'<td class="v (yes|no)">', page)
+
+
+def test_exports_are_those_of_the_command_line(site: Path) -> None:
+    packed = held(site, NEW.replace("measured:", "exports/"))
+    files = json.loads(gzip.decompress(b64decode(packed)))
+    assert set(files) == set(FORMATS)
+    assert files["torchao"] and files["latex"]
+    constants = json.loads(files["json"])
+    assert "660" in json.dumps(constants)
+
+
+def test_equal_publications_give_equal_bytes_and_stale_files_go(
+    published: Path, tmp_path: Path
+) -> None:
+    one, place = (
+        tmp_path / "one",
+        tmp_path / "site",
+    )  # one publication: each takes seconds to verify
+    shutil.copytree(published / "cpu-made-up", one / "cpu-made-up")
+    write_made_up(one, place)
+    stale = place / "devices/gone.html"
+    stale.write_text("of a device that is no longer there")
+    first = {path: path.read_bytes() for path in place.rglob("*") if path.is_file()}
+    write_made_up(one, place)
+    again = {path: path.read_bytes() for path in place.rglob("*") if path.is_file()}
+    assert set(first) - set(again) == {stale}
+    assert all(first[path] == content for path, content in again.items())
+
+
+def test_a_folder_with_something_else_in_it_is_refused(published: Path, tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("mine")
+    with pytest.raises(SiteError, match="holds something else than a site"):
+        write_made_up(published, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_where_nothing_is_published_the_pages_say_so(bare_site: Path) -> None:
+    assert "Nothing is published yet" in (bare_site / "index.html").read_text(encoding="utf-8")
+    assert "Nothing is published yet" in (bare_site / "claims.html").read_text(encoding="utf-8")
+    assert json.loads((bare_site / "index.json").read_text())["publications"] == []
+
+
+def test_a_site_without_its_reports_is_small(site: Path) -> None:
+    own = [*site.glob("*.*"), *(site / "devices").rglob("*"), *(site / "assets").rglob("*")]
+    assert sum(path.stat().st_size for path in own if path.is_file()) < 3e6

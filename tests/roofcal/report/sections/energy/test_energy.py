@@ -1,0 +1,67 @@
+"""The section on energy: recipes by energy per FLOP, and points whose power is their own."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from roofcal.core.paths import PUBLISHED, run_folders
+from roofcal.report.data.analysis import analyse
+from roofcal.report.data.loading import load_run
+from roofcal.report.sections.energy import Energy, _explanation, energy_of_run, recipes_by_energy
+from tests.paths import ROOT
+from tests.roofcal.report.narrow import narrow_run
+
+
+def point(recipe: str, energy_j: float, **changes: object) -> dict[str, object]:
+    fields: dict[str, object] = {"op": "gemm", "recipe": recipe, "provider": "cublaslt"}
+    fields |= {"shape": "8 x 8 x 8", "protocol": "graph, cold", "distribution": "normal"}
+    fields |= {"repeat": 0, "sm_clock_hz": 1.4e9, "energy_j": energy_j}
+    fields |= {"energy_j_per_flop": energy_j / 1024, "counter_over_power": None}
+    return fields | changes
+
+
+def test_recipes_stand_by_their_energy_and_over_bf16_of_equal_shapes() -> None:
+    points = pd.DataFrame(
+        [
+            point("bf16", 2.0),
+            point("fp8_axiswise", 1.0),
+            point("bf16", 3.0, shape="16 x 8 x 8"),
+            point("fp8_axiswise", 2.4, shape="16 x 8 x 8"),
+            point("fp8_axiswise", 0.1, distribution="zeros"),  # zeros take less: no comparison
+        ]
+    )
+    recipes = recipes_by_energy(points)
+    assert recipes["recipe"].tolist() == ["fp8_axiswise", "bf16"]
+    assert recipes["over_bf16"].tolist() == pytest.approx([0.65, 1.0])
+    assert recipes["energy_j_per_flop"].iloc[0] == 1.0 / 1024
+    text = _explanation(Energy(points=points, recipes=recipes))
+    assert text.startswith("The least energy is that of fp8_axiswise in gemm")
+    assert "not at the wall" in text
+
+
+def test_counter_and_integrated_power_are_compared() -> None:
+    points = pd.DataFrame([point("bf16", 2.0, counter_over_power=-0.02)])
+    text = _explanation(Energy(points=points, recipes=recipes_by_energy(points)))
+    assert "differ by 2.0" in text
+
+
+def test_a_made_up_run_at_the_power_limit_has_energy_beside_its_points(tmp_path: Path) -> None:
+    points = energy_of_run(analyse(load_run(narrow_run().write(tmp_path)), None)).points
+    assert set(points["energy_by"]) == {"power limit"}
+    expected = points["board_w"] * points["median_s"]
+    assert points["energy_j"].tolist() == pytest.approx(expected.tolist())
+    assert (points["energy_low_j"] <= points["energy_j"]).all()
+
+
+@pytest.mark.slow
+def test_published_products_at_the_power_limit_have_energy() -> None:
+    run = load_run(run_folders(ROOT / PUBLISHED)[0].folder)
+    energy = energy_of_run(analyse(run, None))
+    products = energy.points[energy.points["op"] == "gemm"]
+    assert len(products) > 100
+    assert products["board_w"].between(665, 735).all()
+    assert (products["energy_low_j"] <= products["energy_j"]).all()
+    fastest = energy.recipes[energy.recipes["op"] == "gemm"].iloc[0]
+    assert "fp8" in fastest["recipe"]
+    assert 0.4e-12 < fastest["energy_j_per_flop"] < 1e-12

@@ -1,0 +1,86 @@
+"""The sweep over cuts in the report: its rows are the sweep's, its figures draw what it says."""
+
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+
+from roofcal.core.devices import DeviceSpec
+from roofcal.core.records import Calibration
+from roofcal.report.data.analysis import Analysis, analyse
+from roofcal.report.data.loading import load_run
+from roofcal.report.kit.blocks import FigureBlock
+from roofcal.report.sections.llm_sweep import FILE, SECTION, Swept
+from roofcal.report.sections.llm_sweep.figures import draw_frontier, draw_map
+from tests.paths import ROOT
+from tests.roofcal.report.chapters import blocks_of
+
+
+@pytest.fixture(scope="module")
+def published(h200: DeviceSpec) -> Analysis:
+    (run,) = (ROOT / "reports/published/nvidia-h200").iterdir()
+    return replace(analyse(load_run(run), h200), frames={})
+
+
+@pytest.fixture(scope="module")
+def swept(published: Analysis) -> Swept:
+    contents: Swept = SECTION.contents(published)
+    return contents
+
+
+def test_every_model_has_its_cuts_of_one_host(swept: Swept) -> None:
+    models = {path.stem for path in (ROOT / "config/models").glob("*.yaml")}
+    assert set(swept.rows["model"]) == models
+    gpus = swept.rows["tensor_parallel"] * swept.rows["pipeline_parallel"]
+    assert gpus.max() == 8
+    small = swept.rows[swept.rows["model"] == "llama3-8b"]
+    assert len(small.groupby(["tensor_parallel", "pipeline_parallel"])) == 10
+
+
+def test_rows_on_the_frontier_rise_in_both(swept: Swept) -> None:
+    for _, rows in swept.rows[swept.rows["frontier"] == "yes"].groupby("model"):
+        ordered = rows.sort_values("decode_step_s")
+        assert ordered["tokens_per_s_per_gpu"].is_monotonic_increasing
+
+
+def test_the_map_shows_the_best_batch_of_every_cut(swept: Swept) -> None:
+    picture = draw_map(swept.rows)
+    panels = {
+        axes.get_title(loc="left"): axes for axes in picture.figure.axes if axes.get_visible()
+    }
+    rows = swept.rows[swept.rows["model"] == "llama3-8b"]
+    shown = {text.get_text() for text in panels["llama3-8b"].texts} - {""}
+    assert len(shown) == 10
+    most = rows["tokens_per_s_per_gpu"].max()
+    assert any(abs(float(text.replace(",", "")) / most - 1) < 0.01 for text in shown)
+    assert "7 models" in picture.facts.replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_the_curve_draws_the_frontier_alone(swept: Swept) -> None:
+    picture = draw_frontier(swept.rows)
+    best = swept.rows[swept.rows["frontier"] == "yes"]
+    drawn = sum(
+        len(line.get_xydata())  # type: ignore[arg-type, misc]
+        for axes in picture.figure.axes
+        for line in axes.lines
+        if line.get_linestyle() == "None"
+    )
+    assert drawn == len(best)
+
+
+def test_figures_have_their_table_and_command(published: Analysis) -> None:
+    figures = [
+        block for block in blocks_of(published, "llm-sweep") if isinstance(block, FigureBlock)
+    ]
+    assert [figure.key for figure in figures] == ["llm_map", "llm_frontier"]
+    assert {figure.source for figure in figures} == {FILE}
+    assert all("roofcal llm --sweep --device nvidia-h200" in f.command for f in figures)
+
+
+def test_a_run_that_cannot_be_timed_has_no_section(published: Analysis) -> None:
+    calibration = published.run.calibration
+    assert isinstance(calibration, Calibration)
+    bare = replace(published, run=replace(published.run, calibration=None))
+    assert blocks_of(bare, "llm-sweep") == []
+    assert blocks_of(replace(published, spec=None), "llm-sweep") == []
+    assert isinstance(SECTION.contents(bare).rows, pd.DataFrame)

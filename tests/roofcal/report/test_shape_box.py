@@ -1,0 +1,331 @@
+"""The shape box says in a browser what Python says: times, intervals, limits, nearest points."""
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from roofcal.ask.probe_span import doublings_outside, probe_spans, widened
+from roofcal.ask.shape_limits import refusal
+from roofcal.core.paths import RunFolder
+from roofcal.core.records import PlanPoint
+from roofcal.models import calibrated
+from roofcal.models.registry import predict_points
+from roofcal.ops import BY_NAME
+from roofcal.ops.gemm import model as gemm
+from roofcal.ops.time_models import Sources
+from roofcal.report.data.analysis import Analysis, analyse
+from roofcal.report.data.loading import load_run
+from roofcal.report.data.tidy import tidy_frame
+from roofcal.report.kit.packing import packed_json
+from roofcal.report.kit.templates import FOLDER, render
+from roofcal.report.shape_box import family_record, shape_box_data
+from tests.browser import CHROMIUM, Browser
+from tests.paths import ROOT
+
+needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PATH")
+PUBLISHED = next((ROOT / "reports/published/nvidia-h200").glob("*/environment.jsonl")).parent
+ANSWER = ("boundBy", "total", "low", "high", "doublings")
+
+
+@pytest.fixture(scope="module")
+def published() -> dict[str, Any]:
+    """What the page of the published H200 has, of measured points those of products alone."""
+    run = load_run(PUBLISHED)
+    frames = {"gemm": tidy_frame(run, "gemm", None)}
+    data = shape_box_data(Analysis(run=run, spec=None, frames=frames, sessions={}), "h200")
+    assert data is not None
+    return data
+
+
+@pytest.fixture
+def model_page(tmp_path: Path) -> Path:
+    """A page with the model alone."""
+    page = tmp_path / "page.html"
+    model = (FOLDER / "product_model.js").read_text(encoding="utf-8")
+    page.write_text(f"<!doctype html><script>{model}</script>")
+    return page
+
+
+def random_shapes(count: int) -> list[dict[str, int]]:
+    """Log-uniform sizes: a third in steps of 128, a third of 8, a third of 1, some far outside."""
+    source = random.Random(18)
+    shapes = []
+    for number in range(count):
+        step = (128, 8, 1)[number % 3]
+        sizes = (round(2 ** source.uniform(0, 17) / step) * step or step for _ in range(3))
+        shapes.append(dict(zip("mnk", sizes, strict=True)))
+    return shapes
+
+
+def python_answers(
+    options: list[dict[str, Any]], shapes: list[dict[str, int]]
+) -> dict[tuple[int, int], list[Any]]:
+    """(shape, option) -> what binds, total, ends of the interval, and doublings outside."""
+    run = RunFolder.at(PUBLISHED)
+    sources = Sources(calibration=load_run(PUBLISHED).calibration)
+    spans = probe_spans(run, "gemm", "mixed_gemm")
+    points = {
+        (row, place): PlanPoint(
+            op=option["op"],
+            provider=option["provider"],
+            recipe=option["recipe"],
+            shape=shape,
+            device="",
+        )
+        for row, shape in enumerate(shapes)
+        for place, option in enumerate(options)
+        if refusal(BY_NAME[option["op"]], option["provider"], option["recipe"], shape) is None
+    }
+    predictions = predict_points(calibrated, list(points.values()), sources)
+    by_id = {prediction.point_id: prediction for prediction in predictions}
+    answers = {}
+    for key, point in points.items():
+        outside = doublings_outside(
+            spans, BY_NAME[point.op], point.provider, point.recipe, point.shape
+        )
+        wide = widened(by_id[point.point_id], outside or 0.0)
+        answers[key] = [wide.bound_by, wide.total_s, wide.low_s, wide.high_s, outside]
+    return answers
+
+
+@needs_chromium
+def test_the_browser_predicts_what_python_predicts(
+    chromium: Browser, published: dict[str, Any], model_page: Path
+) -> None:
+    shapes = random_shapes(240)
+    chromium.open(model_page)
+    in_browser = chromium.run(
+        f"""(() => {{
+          const device = {json.dumps(published)}, shapes = {json.dumps(shapes)};
+          return shapes.map((shape) => device.options.map((option) => {{
+            const reason = productModel.refusal(option, shape);
+            if (reason) return {{ reason }};
+            const {{ {", ".join(ANSWER)} }} = productModel.predict(option, shape, device);
+            return {{ answer: [{", ".join(ANSWER)}] }};
+          }}));
+        }})()"""
+    )
+    answers = python_answers(published["options"], shapes)
+    assert len(answers) > 2000
+    for row, of_shape in enumerate(in_browser):
+        for place, said in enumerate(of_shape):
+            option = published["options"][place]
+            key = option["op"], option["provider"], option["recipe"]
+            if (row, place) in answers:
+                (bound_by, *seconds), (own_bound_by, *own) = said["answer"], answers[row, place]
+                assert (seconds, bound_by) == (pytest.approx(own, rel=1e-9, abs=0), own_bound_by), (
+                    key
+                )
+            else:
+                assert said["reason"] == refusal(BY_NAME[key[0]], *key[1:], shapes[row])
+
+
+@needs_chromium
+@pytest.mark.parametrize("family", gemm.FAMILIES)
+def test_the_browser_knows_every_family_of_tiles_and_every_constant(
+    chromium: Browser, published: dict[str, Any], model_page: Path, family: str
+) -> None:
+    shapes = random_shapes(120)
+    place = list(gemm.FAMILIES).index(family)
+    (option,) = (
+        one
+        for one in published["options"]
+        if (one["provider"], one["recipe"]) == ("cublaslt", "fp8_axiswise")
+    )
+    # what a calibration lacks: the neutral value spread, or a rate and a time of the usual size
+    further = {"store_bytes_per_s": 1e12, "piece_s": 1e-7, "piece_bytes_per_s": 2e12}
+    further |= {"crowd_s_per_byte": 1e-13, "misaligned": 1.2, "uneven": 1.05, "split_k_s": 1e-6}
+    constants = further | option["constants"]
+    declared = family_record(list(gemm.FAMILIES.values())[place])
+    asked = option | declared | {"constants": constants}
+    chromium.open(model_page)
+    in_browser = chromium.run(
+        f"{json.dumps(shapes)}.map((shape) =>"
+        f" productModel.predict({json.dumps(asked)}, shape, {{ compute_units: 132 }}).total)"
+    )
+    m, n, k = (np.array([float(shape[axis]) for shape in shapes]) for axis in "mnk")
+    described = gemm.describe("fp8_axiswise", m, n, k, family, 132)
+    totals = gemm.evaluate(constants, described, family).total
+    assert in_browser == pytest.approx(totals.tolist(), rel=1e-9, abs=0)
+
+
+@needs_chromium
+def test_the_ranking_is_by_time_and_leaves_out_what_lies_far_beyond_its_probes(
+    chromium: Browser, published: dict[str, Any], model_page: Path
+) -> None:
+    chromium.open(model_page)
+    device = f"const device = {json.dumps(published)}"
+    ranked, refused = chromium.run(
+        f"""(() => {{ {device};
+          const {{ ranked, refused }} = productModel.rank(device, {{ m: 16384, n: 4096, k: 4096 }});
+          return [ranked.map((one) => one.total), refused.map((one) => one.reason)]; }})()"""
+    )
+    assert ranked == sorted(ranked)
+    assert any("doublings beyond every probe" in reason for reason in refused)
+
+
+def test_a_run_without_a_calibration_has_no_shape_box(bare: Path) -> None:
+    assert shape_box_data(analyse(load_run(bare), None), "cpu") is None
+
+
+@needs_chromium
+def test_a_calibration_that_lacks_a_constant_ranks_nothing_by_it(
+    chromium: Browser, published: dict[str, Any], model_page: Path
+) -> None:
+    option = dict(published["options"][0], constants={"launch_s": 1e-6})
+    device = published | {"options": [option]}
+    chromium.open(model_page)
+    shape = "{ m: 4096, n: 4096, k: 4096 }"
+    answer = chromium.run(f"productModel.rank({json.dumps(device)}, {shape})")
+    assert answer["ranked"] == []
+    assert "lacks a constant of its equation" in answer["refused"][0]["reason"]
+
+
+def write_box(folder: Path, devices: list[dict[str, Any]]) -> Path:
+    """The page with the shape box of some devices alone."""
+    scripts = ("unpack.js", "product_model.js", "shape_box.js")
+    texts = [(FOLDER / name).read_text(encoding="utf-8") for name in scripts]
+    page = folder / "box.html"
+    page.write_text(
+        "<!doctype html><meta charset=utf-8>"
+        + render("shape_box.html.j2", shape_box=packed_json(devices))
+        + "".join(f"<script>{text}</script>" for text in texts),
+        encoding="utf-8",
+    )
+    return page
+
+
+@pytest.fixture
+def box_page(published: dict[str, Any], tmp_path: Path) -> Path:
+    """The shape box of the published H200 alone."""
+    return write_box(tmp_path, [published])
+
+
+SAID = "document.querySelector('#shape-box .said').textContent"
+
+
+def rows_of(chromium: Browser) -> list[list[str]]:
+    """The texts of the table, once there is one."""
+    chromium.wait_for("document.querySelector('#shape-box tbody tr')")
+    cells = "[...row.cells].map((cell) => cell.textContent)"
+    rows: list[list[str]] = chromium.run(
+        f"[...document.querySelectorAll('#shape-box tbody tr')].map((row) => {cells})"
+    )
+    return rows
+
+
+@needs_chromium
+def test_the_box_is_filled_by_keyboard_and_reopened_by_its_link(
+    chromium: Browser, box_page: Path
+) -> None:
+    chromium.open(box_page)
+    rows_of(chromium)
+    chromium.run("document.querySelector('#shape-box [name=m]').select()")
+    chromium.run("document.querySelector('#shape-box [name=m]').focus()")
+    for key in "8192":
+        chromium.press(key)
+    assert chromium.run("location.hash") == "#m=8192&n=4096&k=4096"
+    chromium.press("Tab")
+    assert chromium.run("document.activeElement.name") == "n"
+    typed = rows_of(chromium)
+    recipes = [row[1] for row in typed]
+    assert len(set(recipes)) == len(recipes) > 4
+    assert any(recipe.startswith("fp8") for recipe in recipes[:1])
+
+    chromium.open(box_page, "m=8192&n=4096&k=4096&op=gemm")
+    assert [row[1:8] for row in rows_of(chromium)[:3]] == [row[1:8] for row in typed[:3]]
+    assert chromium.run("document.querySelector('#shape-box [name=op]').value") == "gemm"
+    assert chromium.errors == []
+
+
+@needs_chromium
+def test_the_nearest_measured_point_stands_beside_an_answer(
+    chromium: Browser, box_page: Path
+) -> None:
+    chromium.open(box_page, "m=4096&n=4096&k=4096&op=gemm")
+    by_recipe = {row[1]: row[-1] for row in rows_of(chromium)}
+    assert " at this shape (predicted " in by_recipe["bf16"]
+
+
+@needs_chromium
+def test_a_shape_beyond_the_probes_is_called_extrapolated(
+    chromium: Browser, box_page: Path
+) -> None:
+    chromium.open(box_page, "m=131072&n=131072&k=131072")
+    assert "extrapolated by" in rows_of(chromium)[0][4]
+    assert ", extrapolated" in chromium.run(SAID)
+
+
+@needs_chromium
+def test_an_op_that_lies_farther_outside_than_another_is_ranked_when_it_is_chosen(
+    chromium: Browser, box_page: Path
+) -> None:
+    chromium.open(box_page, "m=4096&n=28672&k=8192&op=mixed_gemm")
+    first = rows_of(chromium)[0]
+    assert first[1].startswith(("int4", "fp8"))
+    assert "extrapolated by" in first[4]
+    assert first[6].endswith("\u00d7"), "the time over bf16 is there"
+    assert ", extrapolated" in chromium.run(SAID)
+
+
+@pytest.fixture
+def simple_page(published: dict[str, Any], tmp_path: Path) -> Any:
+    """Builds the box of options that take a launch time each: (recipe, seconds, factor)."""
+
+    def build(*options: tuple[str, float, float]) -> Path:
+        base = next(one for one in published["options"] if not one["family"]["tiles"])
+        own = [
+            base
+            | {"recipe": recipe, "constants": {"launch_s": seconds, "dram_bytes_per_s": 1e30}}
+            | {"factors": {"": factor}, "span": None, "multiples": {}}
+            for recipe, seconds, factor in options
+        ]
+        empty: dict[str, list[Any]] = {name: [] for name in published["measured"]}
+        return write_box(tmp_path, [published | {"options": own, "measured": empty}])
+
+    return build
+
+
+@needs_chromium
+def test_the_interval_of_every_other_recipe_is_looked_at(
+    chromium: Browser, simple_page: Any
+) -> None:
+    two = ("fp8_axiswise", 1e-4, 1.01), ("bf16", 2e-4, 1.01)
+    chromium.open(simple_page(*two), "m=16&n=16&k=16")
+    rows_of(chromium)
+    assert "no interval of another recipe overlaps it" in chromium.run(SAID)
+    chromium.open(simple_page(*two, ("fp8_rowwise", 3e-4, 5.0)), "m=16&n=16&k=16")
+    rows_of(chromium)
+    assert "the interval of fp8_rowwise overlaps it" in chromium.run(SAID)
+
+
+@needs_chromium
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (9.997e-4, "1.00 ms"),
+        (9.996e-7, "1.00 \u00b5s"),
+        (8.4e-16, "0.000000840 ns"),
+        (3.21e-5, "32.1 \u00b5s"),
+    ],
+)
+def test_a_time_has_three_digits_and_no_exponent(
+    chromium: Browser, simple_page: Any, seconds: float, text: str
+) -> None:
+    chromium.open(simple_page(("bf16", seconds, 1.0)), "m=16&n=16&k=16")
+    assert rows_of(chromium)[0][3].replace("\u00a0", " ") == text
+
+
+@needs_chromium
+def test_what_is_no_shape_is_refused_in_a_sentence(chromium: Browser, box_page: Path) -> None:
+    chromium.open(box_page, "m=0.5&n=4096&k=4096")
+    chromium.wait_for(SAID)
+    assert chromium.run(SAID) == "m = \u201c0.5\u201d is not a whole number from 1 to 2^30"
+    chromium.open(box_page, "m=16&n=4096&k=%3Cimg%20src%3Dx%3E")
+    chromium.wait_for(SAID)
+    assert "k = \u201c<img src=x>\u201d is not a whole number" in chromium.run(SAID)
+    assert chromium.run("document.querySelectorAll('#shape-box img').length") == 0

@@ -1,0 +1,98 @@
+"""What does not fit the cluster is said before a job waits for it."""
+
+from pathlib import Path
+
+import pytest
+
+from roofcal.core.jsonl import write_records
+from roofcal.study.config import Study, load_study
+from roofcal.study.discover import DiscoverError
+from roofcal.study.doctor import write_environments
+from roofcal.study.preflight import Node, parse_nodes, preflight
+from tests.paths import ROOT
+from tests.roofcal.measure.runs import environment
+
+SINFO = """gpu|n1|8|64000|gpu:h200:8(S:0-1)|idle
+gpu|n2|8|64000|gpu:8|down*
+cpu*|c1|2|40000|(null)|mix
+"""
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def study(**overrides: object) -> Study:
+    return load_study(ROOT / "config", overrides)
+
+
+def problems(folder: Path, profile: str, of: Study) -> list[str]:
+    """The problems of a profile with this text on the cluster of SINFO."""
+    (folder / "config.yaml").write_text(profile)
+    lines = preflight(folder, of, parse_nodes(SINFO))
+    return [line for line, is_problem in lines if is_problem and not line.startswith("plugin")]
+
+
+def test_nodes_are_those_of_sinfo() -> None:
+    assert parse_nodes(SINFO) == [
+        Node("gpu", "n1", 8, 64e9, 8, True),
+        Node("gpu", "n2", 8, 64e9, 8, False),
+        Node("cpu*", "c1", 2, 40e9, 0, True),
+    ]
+
+
+def test_a_partition_that_is_not_there_is_named_with_those_that_are(here: Path) -> None:
+    (problem,) = problems(here, "default-resources: {slurm_partition: gqu}", study())
+    assert "partition gqu: not there; partitions are cpu, gpu" in problem
+
+
+@pytest.mark.parametrize(
+    ("profile", "says"),
+    [
+        ("set-threads: {measure: 8}", "asks for 8 cores, no node of the partition has more than 2"),
+        ("set-resources: {measure: {mem_mb: 50000}}", "of memory, no node"),
+        ("executor: slurm", "devices is auto"),
+    ],
+)
+def test_what_no_node_has_is_a_problem(here: Path, profile: str, says: str) -> None:
+    assert any(says in problem for problem in problems(here, profile, study()))
+
+
+def test_an_environment_that_nobody_recorded_is_a_problem(here: Path) -> None:
+    (problem,) = problems(here, "", study(devices=["nvidia-h200/e1"]))
+    assert "results/nvidia-h200/e1/environment.jsonl: not there" in problem
+
+
+def test_a_profile_that_fits_has_no_problem(here: Path) -> None:
+    cpu = environment(threads=2)
+    name = f"{cpu.device}/{cpu.environment_id}"
+    write_records(here / "results" / name / "environment.jsonl", [cpu])
+    assert problems(here, "executor: slurm", study(devices=[name])) == []
+    (problem,) = problems(here, "set-threads: {measure: 1}", study(devices=[name]))
+    assert "has 2 threads, set-threads gives 1" in problem
+    (problem,) = problems(here, "default-resources: {slurm_partition: gpu}", study(devices=[name]))
+    assert "no driver?" in problem
+
+
+def test_a_job_on_all_gpus_of_a_node_needs_their_cores_and_memory(here: Path) -> None:
+    gpu = environment(vendor="nvidia", threads=None)
+    name = f"{gpu.device}/{gpu.environment_id}"
+    write_records(here / "results" / name / "environment.jsonl", [gpu])
+    on_gpus = "default-resources: {slurm_partition: gpu}"
+    cores, memory = problems(here, on_gpus, study(devices=[name], study="full"))
+    assert "asks for 32 cores, no node of the partition has more than 8" in cores
+    assert "asks for 238.4 GiB of memory" in memory
+    small = study(devices=[name], study="full", measuring_cores=1, measuring_memory_mb=8000)
+    assert problems(here, on_gpus, small) == []
+
+
+def test_a_node_with_gpus_and_no_driver_records_no_cpu(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_GPUS_ON_NODE", "8")
+    monkeypatch.setattr("roofcal.study.doctor.visible_gpus", list)
+    with pytest.raises(DiscoverError, match="8 GPU"):
+        write_environments(ROOT / "config/devices", here / "results")
+    assert not (here / "results").exists()

@@ -1,0 +1,132 @@
+"""roofcal.predict, advise, breakeven, llm, load and devices."""
+
+import doctest
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import roofcal
+from roofcal.cli.main import main
+from roofcal.models.errors import PredictError
+from roofcal.ops import BY_NAME
+from tests.paths import ROOT
+
+SHAPE: dict[str, Any] = {"m": 4096, "n": 4096, "k": 4096}
+WORDS = [word for axis, size in SHAPE.items() for word in (f"--{axis}", str(size))]
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(arguments) == 0
+    return capsys.readouterr().out.strip()
+
+
+def test_a_prediction_has_an_interval_and_the_provider_it_is_for() -> None:
+    time = roofcal.predict("h200", "gemm", "fp8_axiswise", **SHAPE)
+    assert time.low_s is not None and time.high_s is not None
+    assert time.low_s < time.seconds < time.high_s
+    assert (time.device, time.provider) == ("nvidia-h200", "cublaslt")
+    assert time.flops_per_s == pytest.approx(2 * 4096**3 / time.seconds)
+
+
+def test_it_says_what_the_commands_say(capsys: pytest.CaptureFixture[str]) -> None:
+    point = ["--device", "nvidia-h200", *WORDS]
+    time = roofcal.predict("h200", "gemm", "rowwise", **SHAPE)
+    assert str(time) == printed(capsys, "predict", *point, "--recipe", "fp8_axiswise")
+    advice = roofcal.advise("h200", **SHAPE)
+    assert str(advice) == printed(capsys, "advise", *point)
+    assert json.loads(json.dumps(advice.answer)) == json.loads(
+        printed(capsys, "advise", *point, "--json")
+    )
+
+
+def test_sizes_may_come_from_numpy() -> None:
+    sizes: dict[str, Any] = {axis: np.int64(size) for axis, size in SHAPE.items()}
+    assert roofcal.predict("h200", **sizes) == roofcal.predict("h200", **SHAPE)
+
+
+def test_a_model_without_a_calibration_states_no_interval() -> None:
+    time = roofcal.predict("mi300x", "gemm", "bf16", model="wave", **SHAPE)
+    assert (time.low_s, time.high_s, time.environment) == (None, None, None)
+
+
+def test_the_best_option_is_the_fastest_of_the_frame() -> None:
+    advice = roofcal.advise("h200", passes="forward_backward", **SHAPE)
+    frame = advice.frame()
+    assert advice.best.seconds == frame["seconds"].min()
+    assert frame["probability"].sum() == pytest.approx(1, abs=0.01)
+
+
+def test_breakeven_and_llm_answer() -> None:
+    answer = roofcal.breakeven("h200", "rowwise", n=4096, k=4096)
+    assert answer.m is not None
+    assert answer.m_low is not None
+    assert answer.m_low <= answer.m
+    estimate = roofcal.llm("h200", "llama3-70b", recipe="rowwise", batch=16)
+    assert estimate.deployment.recipe == "fp8_axiswise"
+    assert estimate.decode.total.value_s > 0
+
+
+def test_every_device_of_the_configuration_is_listed() -> None:
+    listed = roofcal.devices()
+    assert listed["nvidia-b200"] == ()
+    (environment,) = listed["nvidia-h200"]
+    assert environment == roofcal.load("h200").environment
+
+
+def test_the_frames_hold_every_point_once_and_join() -> None:
+    frames = roofcal.load("h200")
+    points = frames.measurements
+    assert set(points["op"]) <= set(BY_NAME)
+    assert points["point_id"].is_unique
+    assert len(points) == sum(len(frames.table(op)) for op in set(points["op"]))
+    predictions = frames.predictions
+    assert {"calibrated", "torchao", "datasheet"} <= set(predictions["model"])
+    own = predictions[(predictions["model"] == "calibrated") & (predictions["op"] == "gemm")]
+    cold = own[own["status"] == "ok"]
+    assert cold["relative_error"].abs().median() < 0.1
+    assert {"name", "value", "ci95_low", "ci95_high", "unit"} <= set(frames.constants)
+    assert "mape" in frames.errors
+
+
+def test_an_unknown_table_is_answered_with_those_there_are() -> None:
+    with pytest.raises(PredictError, match=r"has no table 'speed'; there are .*speedups"):
+        roofcal.load("h200").table("speed")
+
+
+def test_constants_are_exported_as_by_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    text = roofcal.load("h200").export("torchao")
+    assert text.strip() == printed(capsys, "export", "--device", "h200", "--format", "torchao")
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: roofcal.predict("h100", **SHAPE), "'h100' may be any of: nvidia-h100-nvl"),
+        (lambda: roofcal.predict("h200", "gem", **SHAPE), "did you mean 'gemm'"),
+        (lambda: roofcal.predict("h200", "gemm", "bf61", **SHAPE), "did you mean 'bf16'"),
+        (lambda: roofcal.predict("h200", m=1), "has the axes m, n, k; got m"),
+        (lambda: roofcal.predict("h200", m=0, n=1, k=1), "m=0 is not a whole number"),
+        (lambda: roofcal.predict("h200", **SHAPE | {"m": 1.5}), "m=1.5 is not a whole"),
+        (lambda: roofcal.predict("h200", model="w", **SHAPE), "unknown model 'w'"),
+        (lambda: roofcal.advise("h200", **SHAPE | {"passes": "back"}), "passes: 'back'"),
+        (lambda: roofcal.advise("h200", **SHAPE | {"weights": "x"}), "weights: 'x'"),
+        (lambda: roofcal.load("b200"), "no calibration of device 'nvidia-b200'"),
+    ],
+)
+def test_a_mistake_is_a_message_with_the_way_out(call: Callable[[], object], says: str) -> None:
+    with pytest.raises(PredictError, match=says):
+        call()
+
+
+def test_an_attribute_that_does_not_exist_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'predikt'"):
+        _ = roofcal.predikt  # type: ignore[attr-defined]
+    assert "predict" in dir(roofcal)
+
+
+def test_the_examples_of_the_page_about_the_package_are_true() -> None:
+    failures, tried = doctest.testfile(str(ROOT / "docs/package.md"), module_relative=False)
+    assert (failures, tried > 5) == (0, True)
