@@ -25,8 +25,10 @@ _OF_VISITS: Final = ("visit", "visits", "unsettled_samples")
 # Not written where empty, so that records without them stay as they were.
 _OF_LOAD: Final = ("busy_share", "other_processes")
 _OF_ENERGY: Final = ("energy_windows",)
+_OF_MEMORY: Final = ("peak_bytes",)
 _OF_RANKS: Final = ("fastest_rank_s", "rank_medians_s")
-_OPTIONAL: Final = ("output_errors", *_OF_RANKS, *_OF_VISITS, *_OF_LOAD, *_OF_ENERGY)
+_NEWER: Final = (*_OF_VISITS, *_OF_LOAD, *_OF_ENERGY, *_OF_MEMORY)
+_OPTIONAL: Final = ("output_errors", *_OF_RANKS, *_NEWER)
 _HEAD: Final = re.compile(rb'\{"record":"(\w+)","schema_version":(\d),')  # as encode writes it
 _MOST_SHOWN: Final = 200  # characters of a bad value in a message
 _MOST_BAD_LINES: Final = 10_000  # after so many, a file is no records file
@@ -49,8 +51,7 @@ def encode(record: Record) -> str:
     """One JSON line (without the newline) of a record."""
     every = ((f.name, getattr(record, f.name)) for f in fields(record))
     body = {name: value for name, value in every if value or name not in _OPTIONAL}
-    newer = {*_OF_VISITS, *_OF_LOAD, *_OF_ENERGY}
-    version = SCHEMA_VERSION if body.keys() & newer else 2
+    version = SCHEMA_VERSION if body.keys() & set(_NEWER) else 2
     head = {"record": type(record).__name__, "schema_version": version}
     return json.dumps(head | body, default=asdict, separators=(",", ":"))
 

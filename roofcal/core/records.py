@@ -243,6 +243,9 @@ class Measurement:
     visits             empty in records of schema versions 1 and 2, which made one visit
     calls_per_sample   calls that one sample averages over
     rotating_bytes     bytes of all rotating copies of inputs and outputs together
+    peak_bytes         most device memory that one call held at a time beyond its inputs: outputs,
+                       what a forward pass keeps for the backward one, and scratch. None, and not
+                       written: not replayed from a graph on a GPU, or a record from before
     relative_error     ||out - reference|| / ||reference|| on the same inputs, before timing
     quantisation_error the same distance between the product of the quantised operands and that of
                        the operands before: what the format costs, whoever multiplies. None: not
@@ -268,6 +271,7 @@ class Measurement:
     calls_per_sample: Size = 1
     rotating_copies: Size = 1
     rotating_bytes: Count = 0
+    peak_bytes: Count | None = None
     relative_error: NotNegative | None = None
     quantisation_error: NotNegative | None = None
     output_errors: Mapping[Label, NotNegative] | None = None

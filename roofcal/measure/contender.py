@@ -71,6 +71,8 @@ class Contender:
     copies   sets of inputs at different addresses
     samples, fastest_samples, own_samples
              seconds per call; on several devices those of the slowest, the fastest and this rank
+    peak_bytes
+             most device memory that one call held beyond its inputs, see Measurement
     slice_starts, unsettled
              of each turn, the index of its first sample, and how many at its start do not count
     """
@@ -84,6 +86,7 @@ class Contender:
     output_errors: Mapping[str, float] | None = None
     kernel_names: tuple[str, ...] = ()
     calls_per_sample: int = 1
+    peak_bytes: int | None = None
     samples: list[float] = field(default_factory=list)
     fastest_samples: list[float] = field(default_factory=list)
     own_samples: list[float] = field(default_factory=list)

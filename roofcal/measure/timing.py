@@ -77,6 +77,17 @@ def _side_stream() -> torch.cuda.Stream:
     return torch.cuda.Stream()
 
 
+def peak_bytes(call: Callable[[], Any]) -> int:
+    """Most device memory that a call holds at a time beyond what was held before it, in bytes.
+
+    As PyTorch's allocator counts it: blocks handed out, not what it keeps in reserve.
+    """
+    held = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    call()
+    return torch.cuda.max_memory_allocated() - held
+
+
 class GraphTimer:
     """Events around replays of a CUDA graph that holds `calls_per_sample` calls."""
 
@@ -85,11 +96,13 @@ class GraphTimer:
     def __init__(self, contender: Contender, sample_s: float) -> None:
         self._call = rotation(contender)
         self._keep = len(contender.copies)
+        self._peak_bytes = 0
         one = self._one_call_s()
         self._calls = self._calls_for(one, sample_s)
         self._graph, self._outputs = self._capture(self._calls)
         self._estimate = one * self._calls
         contender.calls_per_sample = self._calls
+        contender.peak_bytes = self._peak_bytes
         contender.kernel_names = graph_kernel_names(self._call, self.capture_mode)
 
     def _one_call_s(self) -> float:
@@ -108,7 +121,8 @@ class GraphTimer:
         stream = _side_stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
-            self._call()
+            # of two captures the second counts: cuBLAS has its workspace of this stream by then
+            self._peak_bytes = peak_bytes(self._call)
         torch.cuda.current_stream().wait_stream(stream)
         torch.cuda.synchronize()
         outputs: deque[Any] = deque(maxlen=self._keep)

@@ -229,6 +229,7 @@ class Worker:
                 calls_per_sample=contender.calls_per_sample,
                 rotating_copies=len(contender.copies),
                 rotating_bytes=len(contender.copies) * contender.bytes_per_copy,
+                peak_bytes=contender.peak_bytes,
                 relative_error=contender.relative_error,
                 quantisation_error=contender.quantisation_error,
                 output_errors=contender.output_errors,

@@ -4,6 +4,7 @@ import pandas as pd
 
 from roofcal.core.recipes import BITS, RECIPES
 from roofcal.ops import BY_NAME
+from roofcal.report.data.observations import PEAK_BYTES
 from roofcal.report.data.prediction_errors import regime_rank
 from roofcal.report.data.tidy import axes_of, standard_rows
 from roofcal.report.kit.numbers import times
@@ -15,12 +16,14 @@ def speedups(frame: pd.DataFrame, baseline_recipe: str) -> pd.DataFrame:
     A provider that never runs the baseline (one for int4 weights alone) is compared with the
     fastest provider that does. Above 1 is faster than the baseline. speedup_low and speedup_high
     divide the far ends of the two 95 % intervals, so they cover the ratio at least as often. Ops of
-    several devices have a column world_size.
+    several devices have a column world_size, and ops whose points know their peak memory have
+    memory_ratio: that of the recipe over that of the baseline.
     """
     axes = axes_of(frame)
     rows = standard_rows(frame)
     keys = ["op", "provider", *axes, "world_size"]
-    ends = ["median_s", "ci95_low_s", "ci95_high_s"]
+    memory = [PEAK_BYTES] if PEAK_BYTES in rows else []
+    ends = ["median_s", "ci95_low_s", "ci95_high_s", *memory]
     base = rows.loc[rows["recipe"] == baseline_recipe, [*keys, *ends]].drop_duplicates(keys)
     others = rows[rows["recipe"] != baseline_recipe]
     lacks_baseline = ~others["provider"].isin(base["provider"])
@@ -34,6 +37,9 @@ def speedups(frame: pd.DataFrame, baseline_recipe: str) -> pd.DataFrame:
     both["speedup_high"] = both["ci95_high_s_baseline"] / both["ci95_low_s"]
     both = both.rename(columns={"median_s_baseline": "baseline_s"})
     ratios = ["baseline_s", "speedup", "speedup_low", "speedup_high"]
+    if memory:
+        both["memory_ratio"] = both[PEAK_BYTES] / both[f"{PEAK_BYTES}_baseline"]
+        ratios.append("memory_ratio")
     several = ["world_size"] if (both["world_size"] > 1).any() else []
     head = ["op", "provider", "recipe", *axes, *several, "regime", "sweeps", "median_s"]
     return both[[*head, *ratios]].reset_index(drop=True)

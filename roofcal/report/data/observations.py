@@ -15,6 +15,7 @@ UNREACHED: Final = {
     "reason": "planned, and not measured yet: the session ended before",
     "samples": 0,
 }
+PEAK_BYTES: Final = "peak_bytes"  # of points that know it
 RANK_SPREAD: Final = "rank_spread"  # slowest / fastest rank - 1; ops on several devices have it
 INTERVAL_HOLDS: Final = "interval_holds"  # of points that were visited several times
 VISIT_TIMES: Final = "visit_times"  # no column: what the intervals of an op are made of
@@ -45,6 +46,8 @@ def observation(measurement: Measurement) -> dict[str, Any]:
     }
     errors = measurement.output_errors or {}
     observed |= {sqnr_column(name): sqnr_db(error) for name, error in errors.items()}
+    if measurement.peak_bytes is not None:
+        observed[PEAK_BYTES] = measurement.peak_bytes
     if measurement.rank_medians_s:
         fastest, slowest = min(measurement.rank_medians_s), max(measurement.rank_medians_s)
         observed[RANK_SPREAD] = slowest / fastest - 1

@@ -22,6 +22,7 @@ from roofcal.ops.spec import OpSpec
 from roofcal.report.data.loading import OpRecords, Run
 from roofcal.report.data.observations import (
     INTERVAL_HOLDS,
+    PEAK_BYTES,
     RANK_SPREAD,
     UNREACHED,
     interval_columns_of,
@@ -82,7 +83,7 @@ def frame_of_records(
     roof = CalibratedRoof(calibration)
     observed = dict.fromkeys(chain.from_iterable(records.observations.values()))
     outputs = [name for name in observed if name.endswith(sqnr_column(""))]
-    outputs += [RANK_SPREAD] if RANK_SPREAD in observed else []
+    outputs += [name for name in (PEAK_BYTES, RANK_SPREAD) if name in observed]
     outputs += _POWER if "board_w" in observed else ()
     others = _model_columns(records.predictions)
     observed_rows: list[Mapping[str, Any]] = []

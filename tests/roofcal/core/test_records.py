@@ -195,6 +195,13 @@ def test_errors_of_outputs_are_written_where_there_are_any() -> None:
     assert decode(encode(with_errors)) == with_errors
 
 
+def test_peak_memory_is_written_where_it_was_observed() -> None:
+    assert "peak_bytes" not in encode(MEASUREMENT)
+    with_memory = replace(MEASUREMENT, peak_bytes=1 << 30)
+    assert decode(encode(with_memory)) == with_memory
+    assert json.loads(encode(with_memory))["schema_version"] == 3
+
+
 VISITED = replace(
     MEASUREMENT,
     latency_samples_s=tuple(float(i) for i in range(1, 13)),

@@ -13,6 +13,21 @@ class StandInCuda:
         self.log: list[str] = []
         self.capturing: _Graph | None = None
         self.graphs: list[_Graph] = []
+        self.allocated = self.most_allocated = 0
+
+    def allocate(self, size: int) -> None:
+        """Hand out `size` bytes, or take them back where it is negative."""
+        self.allocated += size
+        self.most_allocated = max(self.most_allocated, self.allocated)
+
+    def memory_allocated(self) -> int:
+        return self.allocated
+
+    def max_memory_allocated(self) -> int:
+        return self.most_allocated
+
+    def reset_peak_memory_stats(self) -> None:
+        self.most_allocated = self.allocated
 
     def call(self, seconds: float) -> Callable[[Any], str]:
         """A provider that takes that long on the device; its output names its input."""

@@ -91,6 +91,25 @@ def test_kernels_are_named_once_the_graph_stands(cuda: StandInCuda) -> None:
     assert graph_timer(cuda)[1].kernel_names == ("the_kernel",)
 
 
+def test_peak_memory_is_what_a_call_holds_beyond_what_was_held_before(cuda: StandInCuda) -> None:
+    run, calls = cuda.call(CALL_S), 0
+
+    def call(inputs: Any) -> str:
+        nonlocal calls
+        calls += 1
+        workspace = 32 if calls == 1 else 0  # which the library keeps
+        cuda.allocate(100 + workspace)
+        cuda.allocate(50)
+        cuda.allocate(-150)
+        return run(inputs)
+
+    cuda.allocate(1000)  # inputs
+    found = contender(copies=4, call=call)
+    assert found.peak_bytes is None
+    GraphTimer(found, 1e-3)
+    assert found.peak_bytes == 150
+
+
 def test_behind_a_flush_every_call_is_a_sample_of_its_own(cuda: StandInCuda) -> None:
     found = contender(copies=3, call=cuda.call(CALL_S))
     scratch = torch.ones(8)

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 import pandas as pd
 
 from roofcal.report.data.analysis import Analysis
+from roofcal.report.data.observations import PEAK_BYTES
 from roofcal.report.data.quality import half_width
 from roofcal.report.data.tidy import axes_of, sqnr_columns, with_protocol
 from roofcal.report.kit.blocks import Block, Column, absence
@@ -18,6 +19,7 @@ from roofcal.report.kit.columns import (
     counts,
     decibels,
     fraction,
+    number,
     seconds,
     text,
 )
@@ -40,6 +42,7 @@ def point_columns(axes: Sequence[str], outputs: Sequence[str] = ()) -> list[Colu
         outputs: columns of signal to quantisation noise, see tidy.sqnr_columns.
     """
     half_interval = "half the 95 % interval of the median"
+    beyond_inputs = "most device memory that one call held beyond its inputs"
     format_error = "distance of the product of the stored operands from that of those before"
     return [
         text("recipe", "recipe"),
@@ -58,6 +61,7 @@ def point_columns(axes: Sequence[str], outputs: Sequence[str] = ()) -> list[Colu
         seconds("burst_median_s", "burst", about="median of the first turn, before settling"),
         CLOCK,
         POWER,
+        number(PEAK_BYTES, "memory", "GB", 1e-9, about=beyond_inputs),
         _relative("numeric_error", "numeric error", "distance from the reference, relative"),
         _relative("quantisation_error", "format error", format_error),
         *(decibels(name) for name in outputs),

@@ -4,27 +4,33 @@ from collections.abc import Iterator
 from typing import Final
 
 from roofcal.ops import BY_NAME
+from roofcal.ops.spec import OpSpec
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.comparisons import best_by_regime, best_text
 from roofcal.report.data.op_pages import headline_op
-from roofcal.report.kit.blocks import Block, absence
-from roofcal.report.kit.columns import SIZES, count, ratio, seconds, text, texts
+from roofcal.report.kit.blocks import Block, Column, absence
+from roofcal.report.kit.columns import count, counts, ratio, seconds, text, texts
 from roofcal.report.kit.writer import SectionWriter
 from roofcal.report.section import Answer, CsvTable, Section, whole_run
 from roofcal.report.sections.speedup.figures import draw_speedups
 
 FILE: Final = "speedups.csv"
-COLUMNS: Final = (
-    *texts("recipe", "provider"),
-    count("world_size", "devices"),
-    *SIZES,
-    text("regime", "regime"),
-    seconds("baseline_s", "baseline"),
-    seconds("median_s", "median"),
-    ratio("speedup", "speed-up"),
-    ratio("speedup_low", "low"),
-    ratio("speedup_high", "high"),
-)
+
+
+def columns_of(op: OpSpec) -> list[Column]:
+    """The columns of the speed-ups of an op; the page leaves out those without a value."""
+    return [
+        *texts("recipe", "provider"),
+        count("world_size", "devices"),
+        *counts(*op.axes),
+        text("regime", "regime"),
+        seconds("baseline_s", "baseline"),
+        seconds("median_s", "median"),
+        ratio("speedup", "speed-up"),
+        ratio("speedup_low", "low"),
+        ratio("speedup_high", "high"),
+        ratio("memory_ratio", "memory", "peak memory over that of the baseline"),
+    ]
 
 
 def _answer(analysis: Analysis) -> Answer:
@@ -45,7 +51,7 @@ def _blocks(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:
         yield from writer.figures(*draw_speedups(table, baseline, analysis.frames[op]))
         if len(table):
             name = f"Speed-up of {op} against {baseline}"
-            yield writer.table(f"speedups-{op}", name, table, COLUMNS, FILE)
+            yield writer.table(f"speedups-{op}", name, table, columns_of(BY_NAME[op]), FILE)
         elif BY_NAME[op].role == "study":
             yield absence(f"No shape of {op} has a time in both {baseline} and another recipe.")
 

@@ -56,6 +56,20 @@ def test_a_provider_is_compared_with_itself_or_the_fastest_that_has_the_baseline
     assert list(zip(table["provider"], table["speedup"], strict=True)) == [("triton", speedup)]
 
 
+def test_peak_memory_is_compared_where_points_know_it(tmp_path: Path) -> None:
+    made_up = MadeUpRun()
+    made_up.measure(product(64, 64, 64, "bf16"), 4e-6, peak_bytes=200)
+    made_up.measure(product(64, 64, 64, "fp8_tensorwise"), 2e-6, peak_bytes=150)
+    made_up.measure(product(64, 64, 64, "fp8_axiswise"), 2e-6)
+
+    frame = tidy_frame(load_run(made_up.write(tmp_path)), "gemm", None)
+
+    assert frame["peak_bytes"].dropna().tolist() == [200, 150]
+    ratios = speedups(frame, "bf16").set_index("recipe")["memory_ratio"]
+    assert ratios["fp8_tensorwise"] == 0.75
+    assert pd.isna(ratios["fp8_axiswise"])
+
+
 def test_a_pair_on_few_shapes_is_not_the_fastest() -> None:
     rows = [("often", 1.5)] * 4 + [("half", 2.0)] * 2 + [("once", 3.0)]
     table = pd.DataFrame(rows, columns=["recipe", "speedup"]).assign(provider="made")
