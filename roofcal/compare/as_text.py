@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from roofcal.core.records import CODE
+
 Row = Mapping[str, Any]
 Rows = Sequence[Row]
 
@@ -18,6 +20,8 @@ def _comparison_lines(comparison: Mapping[str, Any], shown: int) -> Iterator[str
         yield f"{name.upper()}: {run['device']} {run['environment']}"
         if not run["points"]:
             yield "   without samples: what was fitted is compared, and no point"
+        for holds, count in run["intervals"].items():
+            yield f"   {count} points: {holds}"
     yield from _environment_lines(comparison)
     yield ""
     yield from _shift_lines(comparison["shifts"])
@@ -26,7 +30,11 @@ def _comparison_lines(comparison: Mapping[str, Any], shown: int) -> Iterator[str
     moved = [p for p in comparison["points"] if p["verdict"] in ("SLOWER", "FASTER")]
     yield from _first_rows(moved, _point_line, shown)
     for title, key, line in _LISTS:
-        yield from _list_lines(title, comparison[key], line, shown)
+        rows = comparison[key]
+        if key == "constants" and rows:
+            rows = [row for row in rows if None not in (row["a"], row["b"])]
+            yield f"constants of one calibration alone: {len(comparison[key]) - len(rows)}"
+        yield from _list_lines(title, rows, line, shown)
     yield ""
     yield _last_line(comparison)
 
@@ -105,9 +113,10 @@ def _first_rows(rows: Rows, line: Callable[[Row], str], shown: int) -> Iterator[
 
 
 def _constant_line(row: Row) -> str:
-    ends = [_value_with_interval(row, end) for end in ("a", "b")]
+    ends = [row[f"choice_{end}"] or _value_with_interval(row, end) for end in ("a", "b")]
     change = "" if row["change"] is None else f", {_percent(row['change'])}"
-    return f"{row['constant']}: {ends[0]} -> {ends[1]} {row['unit']}{change}"
+    unit = "" if row["unit"] == CODE else f" {row['unit']}"
+    return f"{row['constant']}: {ends[0]} -> {ends[1]}{unit}{change}"
 
 
 def _value_with_interval(row: Row, end: str) -> str:

@@ -13,7 +13,7 @@ from roofcal.compare.point_changes import (
     same_measurements,
 )
 from roofcal.core.paths import RunFolder
-from roofcal.fitting.parallel import parallel_map
+from roofcal.fitting.intervals import BASES
 
 VERDICTS: Final = ("SLOWER", "FASTER", "SAME", "AMBIGUOUS")
 
@@ -36,7 +36,7 @@ def compare(
         RecordsError: a file of records is bad.
     """
     limit = threshold if limit is None else limit
-    run_a, run_b = parallel_map(observe, (a, b))
+    run_a, run_b = observe(a), observe(b)
     points, shifts = compare_points(run_a, run_b, threshold)
     slower = [p for p in points if p.verdict == "SLOWER" and p.cause != "clock"]
     return {
@@ -63,12 +63,15 @@ def compare(
 
 
 def _run_summary(run: ObservedRun) -> dict[str, Any]:
+    """What a run is; `intervals`: what the intervals of its points hold, and of how many."""
+    times = (observation.time for observation in run.points.values())
     return {
         "device": run.environment.device,
         "environment": run.environment.environment_id,
         "folder": run.folder.as_posix(),
         "cards": list(run.cards),
         "points": len(run.points),
+        "intervals": dict(Counter(BASES[time.basis] for time in times if time is not None)),
     }
 
 
@@ -99,6 +102,7 @@ def _slowest_first(point: PointChange) -> tuple[int, float]:
 
 def _point_row(point: PointChange) -> dict[str, Any]:
     row = {name: getattr(point, name) for name in point.__slots__ if name not in ("a", "b")}
-    times = {"median_a_s": point.a.median_s, "median_b_s": point.b.median_s}
-    label = unpaired.point_label(point.b)
+    medians = (None if time is None else time.median for time in (point.a.time, point.b.time))
+    times = dict(zip(("median_a_s", "median_b_s"), medians, strict=True))
+    label = unpaired.point_label(point.b.point)
     return label | times | row | {"point_id": point.b.point.point_id}

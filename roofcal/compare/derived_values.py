@@ -8,7 +8,8 @@ from typing import Any, Final
 from roofcal.compare.observations import CompareError
 from roofcal.core.jsonl import read_single_record
 from roofcal.core.paths import RunFolder
-from roofcal.core.records import Calibration, Ceiling
+from roofcal.core.records import CODE, Calibration, Ceiling
+from roofcal.ops.constants import family_of_constant
 
 _LINEAR: Final = ("recipe", "pass", "casts", "n", "k")  # columns that name a linear
 _ENDS: Final = ("breakeven_m", "breakeven_m_low", "breakeven_m_high")
@@ -29,8 +30,9 @@ def moved_constants(
     """Constants whose difference has a 95 % interval without 0, and is above `threshold` of A's.
 
     The interval of a difference comes from those of the two (Zou and Donner, Statistics in Medicine
-    27, 2008). With a hundred constants some five move by chance. A constant of one calibration
-    alone has None for the value of the other; those come last, the largest changes first.
+    27, 2008). With a hundred constants some five move by chance. The largest changes come first;
+    then names that became others (`choice_a`, `choice_b`), which have no `change`; last constants
+    of one calibration alone, which have None for the value of the other.
     """
     rows = []
     for name in sorted({*a, *b}):
@@ -38,11 +40,20 @@ def moved_constants(
         is_small = row["change"] is not None and abs(row["change"]) < threshold
         if row["moved"] and not is_small:
             rows.append(row)
-    return sorted(rows, key=lambda row: (row["change"] is None, -abs(row["change"] or 0.0)))
+    return sorted(rows, key=_largest_first)
+
+
+def _largest_first(row: dict[str, Any]) -> tuple[bool, bool, float]:
+    is_of_one = row["a"] is None or row["b"] is None
+    return is_of_one, row["change"] is None, -abs(row["change"] or 0.0)
 
 
 def _constant_row(name: str, a: Ceiling | None, b: Ceiling | None) -> dict[str, Any]:
     row: dict[str, Any] = {"constant": name, "unit": next(c.unit for c in (a, b) if c)}
+    row |= {
+        f"choice_{end}": family_of_constant(name, constant) if constant else None
+        for end, constant in (("a", a), ("b", b))
+    }
     for end, constant in (("a", a), ("b", b)):
         row |= {
             end: constant.value if constant else None,
@@ -51,6 +62,8 @@ def _constant_row(name: str, a: Ceiling | None, b: Ceiling | None) -> dict[str, 
         }
     if a is None or b is None:
         return row | {"change": None, "moved": True}
+    if row["unit"] == CODE:  # names have no distance
+        return row | {"change": None, "moved": a.value != b.value}
     change = b.value / a.value - 1 if a.value else None
     # The ends of the 95 % interval of the difference.
     low = b.value - a.value - math.hypot(b.value - b.ci95_low, a.ci95_high - a.value)

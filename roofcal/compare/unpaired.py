@@ -5,11 +5,15 @@ from dataclasses import asdict
 from typing import Any
 
 from roofcal.compare.observations import Observation, ObservedRun
+from roofcal.core.records import PlanPoint
+from roofcal.fitting.intervals import PointInterval, ratio_interval
+from roofcal.ops import BY_NAME
+
+_TimedPair = tuple[PlanPoint, PointInterval, PointInterval]  # a point, its time in A and in B
 
 
-def point_label(observation: Observation) -> dict[str, Any]:
+def point_label(point: PlanPoint) -> dict[str, Any]:
     """What names a point: op, provider, recipe, sizes, protocol, repeat."""
-    point = observation.point
     protocol = (point.protocol.method, point.protocol.cache, point.protocol.distribution)
     return {
         "op": point.op,
@@ -24,7 +28,7 @@ def point_label(observation: Observation) -> dict[str, Any]:
 def only_in(run: ObservedRun, other: ObservedRun) -> list[dict[str, Any]]:
     """Points that were measured, with whatever result, in one run and not in the other."""
     return [
-        point_label(observation) | {"status": observation.status}
+        point_label(observation.point) | {"status": observation.status}
         for key, observation in run.points.items()
         if key not in other.points
     ]
@@ -37,7 +41,7 @@ def _in_both(a: ObservedRun, b: ObservedRun) -> Iterator[tuple[Observation, Obse
 def changed_statuses(a: ObservedRun, b: ObservedRun) -> list[dict[str, Any]]:
     """Points that are ok in one run and, say, unsupported in the other."""
     return [
-        point_label(x) | {"status_a": x.status, "status_b": y.status}
+        point_label(x.point) | {"status_a": x.status, "status_b": y.status}
         for x, y in _in_both(a, b)
         if x.status != y.status
     ]
@@ -46,7 +50,8 @@ def changed_statuses(a: ObservedRun, b: ObservedRun) -> list[dict[str, Any]]:
 def renamed_kernels(a: ObservedRun, b: ObservedRun) -> list[dict[str, Any]]:
     """Points whose kernels have other names. Points of which one run noted no name are left out."""
     return [
-        point_label(x) | {"kernels_a": list(x.kernel_names), "kernels_b": list(y.kernel_names)}
+        point_label(x.point)
+        | {"kernels_a": list(x.kernel_names), "kernels_b": list(y.kernel_names)}
         for x, y in _in_both(a, b)
         if x.kernel_names and y.kernel_names and x.kernel_names != y.kernel_names
     ]
@@ -55,34 +60,47 @@ def renamed_kernels(a: ObservedRun, b: ObservedRun) -> list[dict[str, Any]]:
 def changed_winners(a: ObservedRun, b: ObservedRun, threshold: float) -> list[dict[str, Any]]:
     """Shapes and protocols whose fastest provider and recipe is another one in B.
 
-    Contenders are those with a time in both runs. `clear` where in both runs the winner leads the
-    other run's winner by more than `threshold`; else the two were, and are, about as fast.
+    Contenders do the same work, and have a time in both runs. `clear` where in both runs the
+    winner leads the other run's winner by more than `threshold`, with its whole interval; else the
+    two were, or are, about as fast. Clear ones come first.
     """
-    groups: dict[str, list[tuple[Observation, Observation]]] = {}
+    groups: dict[tuple[str, str], list[_TimedPair]] = {}
     for x, y in _in_both(a, b):
-        if x.median_s and y.median_s:
-            groups.setdefault(x.point.group_key, []).append((x, y))
-    rows = (_changed_winner(pairs, threshold) for pairs in groups.values())
-    return [row for row in rows if row]
+        work = _same_work(x.point)
+        if work is not None and x.time is not None and y.time is not None:
+            groups.setdefault(work, []).append((x.point, x.time, y.time))
+    rows = [row for pairs in groups.values() if (row := _changed_winner(pairs, threshold))]
+    return sorted(rows, key=lambda row: not row["clear"])
 
 
-def _changed_winner(
-    pairs: list[tuple[Observation, Observation]], threshold: float
-) -> dict[str, Any] | None:
-    """The row of a group of contenders; None where the same one wins in both runs."""
-    times_a, times_b = ([pair[i].median_s or 0.0 for pair in pairs] for i in (0, 1))
-    winner_a, winner_b = times_a.index(min(times_a)), times_b.index(min(times_b))
-    if winner_a == winner_b:
+def _same_work(point: PlanPoint) -> tuple[str, str] | None:
+    """Equal for points that do the same work in turns; None for a provider of a part of an op.
+
+    Recipes of an op with a baseline do: products of the same matrices in other formats. Those of
+    the others do not: reading, writing and copying, or casts with other scales.
+    """
+    spec = BY_NAME[point.op]
+    if point.provider in spec.partial:
         return None
-    lead_a = times_a[winner_b] / times_a[winner_a] - 1
-    lead_b = times_b[winner_a] / times_b[winner_b] - 1
-    label = point_label(pairs[winner_a][0])
-    winners = {"winner_a": pairs[winner_a][0].point, "winner_b": pairs[winner_b][0].point}
+    does_the_same = BY_NAME[spec.folder].baseline_recipe is not None
+    return point.group_key, "" if does_the_same else point.recipe
+
+
+def _changed_winner(pairs: list[_TimedPair], threshold: float) -> dict[str, Any] | None:
+    """The row of a group of contenders; None where the same one wins in both runs."""
+    winner_a = min(pairs, key=lambda pair: pair[1].median)
+    winner_b = min(pairs, key=lambda pair: pair[2].median)
+    if winner_a is winner_b:
+        return None
+    lead_a, sure_a, _ = ratio_interval(winner_b[1], winner_a[1])
+    lead_b, sure_b, _ = ratio_interval(winner_a[2], winner_b[2])
+    label = point_label(winner_a[0])
+    winners = {"winner_a": winner_a[0], "winner_b": winner_b[0]}
     return {key: label[key] for key in ("op", "shape", "protocol", "repeat")} | {
         **{name: f"{p.provider} {p.recipe}" for name, p in winners.items()},
-        "lead_a": lead_a,
-        "lead_b": lead_b,
-        "clear": min(lead_a, lead_b) > threshold,
+        "lead_a": lead_a - 1,
+        "lead_b": lead_b - 1,
+        "clear": min(sure_a, sure_b) > 1 + threshold,
     }
 
 

@@ -6,6 +6,7 @@ statistic never needs the GPU again. Quantities are in SI units, named by suffix
 
 import hashlib
 import json
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any, Final, Literal
@@ -227,6 +228,9 @@ class Visit:
     elapsed_s: NotNegative = 0.0
 
 
+SettledTurns = tuple[tuple[tuple[float, ...], ...], ...]  # samples in s, by visit and turn
+
+
 @with_config(_STRICT)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
@@ -284,7 +288,7 @@ class Measurement:
     energy_windows: tuple[EnergyWindow, ...] = ()
 
     @property
-    def settled_turns_s(self) -> tuple[tuple[tuple[float, ...], ...], ...]:
+    def settled_turns_s(self) -> SettledTurns:
         """The samples that count, by visit and turn: those taken while the clock was its own."""
         return tuple(
             tuple(self.latency_samples_s[first:end] for first, end in turns if first < end)
@@ -300,11 +304,11 @@ class Measurement:
     def settled_readings(self) -> tuple[int, ...]:
         """Positions of the telemetry readings beside samples that count."""
         ranges = [turn for turns in self._settled_ranges() for turn in turns]
-        settled = {index for first, end in ranges for index in range(first, end)}
+        firsts, ends = [first for first, _ in ranges], [0, *(end for _, end in ranges)]
         return tuple(
             position
             for position, index in enumerate(self.telemetry.sample_index)
-            if index in settled
+            if index < ends[bisect_right(firsts, index)]  # of the last turn that began before
         )
 
     def _settled_ranges(self) -> list[list[tuple[int, int]]]:

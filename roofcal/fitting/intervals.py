@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 # Student's distribution is stdtrit here and not scipy.stats.t, whose import costs half a second.
 from scipy.special import digamma, polygamma, stdtrit
 
-from roofcal.core.records import Measurement
+from roofcal.core.records import Measurement, SettledTurns
 from roofcal.core.statistics import Summary, summarise
 
 Array = NDArray[np.float64]
@@ -70,14 +70,18 @@ class PointInterval(Summary):
     degrees: float
 
 
-def visit_times(row: Measurement) -> tuple[VisitTime, ...]:
-    """The time of each visit of a row that has settled samples; () for a row without a time."""
+def visit_times(row: Measurement, turns: SettledTurns | None = None) -> tuple[VisitTime, ...]:
+    """The time of each visit of a row that has settled samples; () for a row without a time.
+
+    turns: the row's `settled_turns_s`, where they are at hand.
+    """
     if row.status != "ok":
         return ()
+    turns_of_visits = row.settled_turns_s if turns is None else turns
     sessions = [visit.session_id for visit in row.visits] or [row.session_id]
     times = []
-    for session_id, turns in zip(sessions, row.settled_turns_s, strict=True):
-        if samples := [sample for turn in turns for sample in turn]:
+    for session_id, of_visit in zip(sessions, turns_of_visits, strict=True):
+        if samples := [sample for turn in of_visit for sample in turn]:
             summary = summarise(samples)
             ends = {"ci95_low": summary.ci95_low, "ci95_high": summary.ci95_high}
             times.append(

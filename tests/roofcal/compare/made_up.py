@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from roofcal.compare.observations import Observation, ObservedRun, observation
+from roofcal.compare.observations import Observation, ObservedRun, observations
 from roofcal.core.jsonl import write_records
 from roofcal.core.records import (
     Calibration,
@@ -62,6 +62,11 @@ def measurement(
         telemetry=readings(starts if clocks else (), clock_hz or 0.0),
         **values,
     )
+
+
+def observation(point: PlanPoint, row: Measurement) -> Observation:
+    """The observation of one point, whose interval borrows from no other."""
+    return observations([(point, row)])[0]
 
 
 def observed(rows: Sequence[Observation]) -> ObservedRun:

@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from roofcal.compare.observations import ObservedRun, observation
+from roofcal.compare.observations import ObservedRun, observations
 from roofcal.core.jsonl import read_records
 from roofcal.core.records import Environment, Measurement, PlanPoint, Telemetry
 from tests.paths import ROOT
@@ -57,7 +57,7 @@ def drawn(
         if point.world_size < least_devices:
             continue
         again = _redrawn(row, kind, source, turns, (factors or {}).get(point.point_id, 1.0))
-        observed = observation(point, again)
+        (observed,) = observations([(point, again)])
         points[observed.key] = observed
     environment = read_records(published() / "environment.jsonl", Environment)[0]
     return ObservedRun(folder=published(), environment=environment, points=points)

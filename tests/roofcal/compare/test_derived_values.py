@@ -14,6 +14,7 @@ from roofcal.compare.derived_values import (
 from roofcal.compare.observations import CompareError
 from roofcal.core.paths import RunFolder
 from roofcal.core.records import Ceiling
+from roofcal.ops.cast import model as cast_model
 from tests.roofcal.compare.made_up import write_run
 
 KEY: tuple[str, ...] = ("fp8", "forward", "none", "512", "512")
@@ -38,6 +39,18 @@ def test_a_difference_beyond_its_interval_and_the_threshold_is_listed(
 def test_a_constant_of_one_calibration_alone_has_no_other_value() -> None:
     (row,) = moved_constants({}, {"c": constant(1.0, 0.1)}, 0.02)
     assert (row["a"], row["b"], row["change"]) == (None, 1.0, None)
+
+
+def test_a_constant_that_stands_for_a_name_has_no_change_in_percent() -> None:
+    name = "cast.triton.fp8_tensorwise.cast_family"
+    families = list(cast_model.FAMILIES)
+    a, b = (
+        {name: Ceiling(value=code, ci95_low=code, ci95_high=code, unit="code", evidence="")}
+        for code in (1, 0)
+    )
+    (row,) = moved_constants(a, b, 0.02)
+    assert (row["choice_a"], row["choice_b"], row["change"]) == (families[1], families[0], None)
+    assert moved_constants(a, a, 0.02) == []
 
 
 def test_a_run_without_a_calibration_has_no_constants(tmp_path: Path) -> None:

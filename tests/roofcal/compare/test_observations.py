@@ -9,14 +9,20 @@ import pytest
 from roofcal.compare.observations import (
     CompareError,
     drift_regime,
-    observation,
     observe,
 )
 from roofcal.core.jsonl import RecordsError, write_records
 from roofcal.core.paths import RunFolder
 from roofcal.core.records import Measurement
 from roofcal.core.visits.rows import merged_visits
-from tests.roofcal.compare.made_up import ENVIRONMENT, measurement, observed, point, write_run
+from tests.roofcal.compare.made_up import (
+    ENVIRONMENT,
+    measurement,
+    observation,
+    observed,
+    point,
+    write_run,
+)
 
 
 def test_settled_turns_leave_out_the_warm_up() -> None:
@@ -45,7 +51,7 @@ def test_the_key_is_the_same_on_another_device() -> None:
 
 def test_a_point_without_a_time_keeps_its_status() -> None:
     observed = observation(point(), measurement(point(), [], status="unsupported"))
-    assert (observed.status, observed.log_turns_s, observed.median_s) == ("unsupported", (), None)
+    assert (observed.status, observed.log_turns_s, observed.time) == ("unsupported", (), None)
 
 
 def test_the_drift_regime_says_whether_the_clock_was_limited() -> None:

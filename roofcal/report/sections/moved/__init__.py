@@ -52,8 +52,8 @@ _KERNELS: Final = (*_POINT, wide("kernels_a", "before"), wide("kernels_b", "now"
 _STATUSES: Final = (*_POINT, text("status_a", "before"), text("status_b", "now"))
 _CONSTANTS: Final = (
     code("constant", "constant"),
-    Column(key="a", label="before", kind="number", show=lambda v: f"{v:.4g}"),
-    Column(key="b", label="now", kind="number", show=lambda v: f"{v:.4g}"),
+    text("a", "before"),
+    text("b", "now"),
     text("unit", "unit"),
     fraction("change", "change", signed=True),
 )
@@ -87,7 +87,7 @@ def summary_sentences(comparison: Comparison) -> Iterator[str]:
     """What changed: versions, then how many points moved."""
     changed = [f"{row['field']} {row['a']} to {row['b']}" for row in comparison["environment"]]
     yield (
-        f"Compared with the environment {comparison['a']['environment']}, measured before: "
+        f"Compared with {comparison['a']['environment']}, the environment of the versions before: "
         f"{'; '.join(changed) or 'no field of the environment differs'}."
     )
     counted = comparison["counts"]
@@ -114,7 +114,11 @@ def comparison_tables(
     ]
     yield "kernels", "Kernels with other names", _with_point(kernels), _KERNELS
     yield "statuses", "Other status", _with_point(comparison["statuses"]), _STATUSES
-    constants = [row for row in comparison["constants"] or () if row["change"] is not None]
+    constants = [
+        row | {end: row.get(f"choice_{end}") or f"{row[end]:.4g}" for end in ("a", "b")}
+        for row in comparison["constants"] or ()
+        if row["a"] is not None and row["b"] is not None
+    ]
     yield "constants", "Constants that moved", pd.DataFrame(constants), _CONSTANTS
     maps = [
         row | {"clear": "yes" if row["clear"] else "no"} for row in comparison["breakeven"] or ()
