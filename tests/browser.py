@@ -9,12 +9,13 @@ import os
 import shutil
 import subprocess
 import tempfile
-import time
 from base64 import b64decode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
+
+from tests.waiting import wait_until
 
 CHROMIUM: Final = next(
     filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
@@ -54,19 +55,23 @@ class Browser:
         self._events: list[dict[str, Any]] = []
         self.errors: list[str] = []
         self.requests: list[str] = []
-        pages = self.call("Target.getTargets")["targetInfos"]
-        page = next(target for target in pages if target["type"] == "page")
-        attached = self.call("Target.attachToTarget", targetId=page["targetId"], flatten=True)
+        wait_until(lambda: bool(self._pages()), "the first page of Chromium", _PATIENCE_S)
+        target = self._pages()[0]["targetId"]
+        attached = self.call("Target.attachToTarget", targetId=target, flatten=True)
         self._session = attached["sessionId"]
         for domain in ("Page", "Runtime", "Network", "Log"):
             self.call(f"{domain}.enable")
+
+    def _pages(self) -> list[dict[str, Any]]:
+        targets: list[dict[str, Any]] = self.call("Target.getTargets")["targetInfos"]
+        return [target for target in targets if target["type"] == "page"]
 
     def close(self) -> None:
         """End the process."""
         try:
             self.call("Browser.close")
         finally:
-            self._process.wait(30)
+            self._process.wait(_PATIENCE_S)
             os.close(self._to)
             os.close(self._from)
 
@@ -117,13 +122,15 @@ class Browser:
         self.call("Page.navigate", url="about:blank")
         self.errors, self.requests = [], []
         self.call("Page.navigate", url=page.as_uri() + (f"#{fragment}" if fragment else ""))
-        deadline = time.monotonic() + _PATIENCE_S
-        while self.run("document.readyState") != "complete" or self.run("location.href") in (
-            "about:blank",
-        ):
-            if time.monotonic() > deadline:
-                raise BrowserError(f"{page} did not load in {_PATIENCE_S:.0f} s")
-            time.sleep(0.02)
+        wait_until(self._is_loaded, f"{page} to load", _PATIENCE_S)
+
+    def _is_loaded(self) -> bool:
+        try:
+            return bool(
+                self.run("document.readyState === 'complete' && location.href !== 'about:blank'")
+            )
+        except BrowserError:  # the page before went while the question was on its way
+            return False
 
     def run(self, expression: str) -> Any:
         """The JSON value of an expression, awaited; raises BrowserError if it throws."""
@@ -140,12 +147,8 @@ class Browser:
         return answer["result"].get("value")
 
     def wait_for(self, expression: str) -> None:
-        """Wait until an expression is true; raises BrowserError after two minutes."""
-        deadline = time.monotonic() + _PATIENCE_S
-        while not self.run(f"Boolean({expression})"):
-            if time.monotonic() > deadline:
-                raise BrowserError(f"never true: {expression}")
-            time.sleep(0.02)
+        """Wait until an expression is true; fails after two minutes."""
+        wait_until(lambda: bool(self.run(f"Boolean({expression})")), expression, _PATIENCE_S)
 
     def press(self, key: str) -> None:
         """A key as a person presses it: a name such as Tab, Enter or ArrowRight, or a character."""

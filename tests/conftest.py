@@ -1,16 +1,19 @@
 """Settings of all tests: what to skip without a GPU, how hypothesis searches."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.exhaustive import mark_all_but_every_nth
 
-# No deadline: a shared CI machine is slow at times, and no test here is about time.
-settings.register_profile("roofcal", deadline=None)
-settings.register_profile("ci", deadline=None, derandomize=True)
+# No deadline, and slowness is no finding: a shared CI machine is slow at times, and no test here is
+# about time.
+SLOW_IS_FINE = [HealthCheck.too_slow]
+settings.register_profile("roofcal", deadline=None, suppress_health_check=SLOW_IS_FINE)
+settings.register_profile("ci", deadline=None, suppress_health_check=SLOW_IS_FINE, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "roofcal")
 
 
@@ -23,6 +26,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return
     for item in marked:
         item.add_marker(pytest.mark.skip(reason="needs a GPU"))
+
+
+@pytest.fixture(autouse=True)
+def _same_random_numbers_in_any_order() -> None:
+    """pytest-xdist hands tests out by speed: without a seed, data would go with the load."""
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(0)
 
 
 def _gpu_found() -> bool:

@@ -3,9 +3,8 @@
 import os
 import subprocess
 import sys
-import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final, Self
@@ -14,6 +13,7 @@ import psutil
 
 from roofcal.core.jsonl import read_records, salvage_records
 from roofcal.core.records import Measurement
+from tests.waiting import wait_until
 from tests.workflow.checkout import Checkout, copy_checkout
 
 POINTS: Final = 8
@@ -22,14 +22,6 @@ contenders: {{cpu: {{bf16: [torch_cpu]}}}}
 sweeps: {{takes a second: {{cubes: [{", ".join(str(64 * n) for n in range(1, POINTS + 1))}]}}}}
 studies: {{quick: {{cpu: [takes a second]}}, standard: {{}}, full: {{}}}}
 """
-
-
-def wait_until(condition: Callable[[], bool], what: str, limit_s: float = 120) -> None:
-    """Wait for a condition; fails after so many seconds."""
-    deadline = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < deadline, f"waited {limit_s:g} s for {what}"
-        time.sleep(0.2)
 
 
 def processes_of(name: str) -> list[psutil.Process]:

@@ -11,8 +11,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from tests.campaign.one_op_study import StudyOfOneOp, wait_until
+from tests.campaign.one_op_study import StudyOfOneOp
 from tests.paths import ROOT
+from tests.waiting import wait_until
 
 _CLUSTER: Final = ROOT / "tests/campaign/cluster.sh"
 _PROGRAMS: Final = ("slurmctld", "slurmd", "sbatch", "munged")

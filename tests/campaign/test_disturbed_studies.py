@@ -8,9 +8,10 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.campaign.one_op_study import POINTS, StudyOfOneOp, processes_of, wait_until
+from tests.campaign.one_op_study import POINTS, StudyOfOneOp, processes_of
 from tests.campaign.test_disturbed_runs import SEED
 from tests.roofcal.measure.runs import Run
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.campaign
 ROUNDS = 4
@@ -41,7 +42,7 @@ def test_a_disturbed_study_loses_nothing_and_doubles_nothing(
     code = study.finish()
 
     locks = os.environ["ROOFCAL_LOCKS"]
-    wait_until(lambda: not processes_of(locks), "the last process", 30)
+    wait_until(lambda: not processes_of(locks), "the last process")
     result = study.result(kind, len(processes_of(locks)))
     record_property("campaign", result)
     assert code == 0, study.log.read_text()[-3000:]

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.campaign.one_op_study import wait_until
 from tests.campaign.slurm_study import (
     PARTITION,
     SlurmStudy,
@@ -25,6 +24,7 @@ from tests.campaign.slurm_study import (
     why_not_here,
 )
 from tests.roofcal.measure.runs import scripted
+from tests.waiting import wait_until
 from tests.workflow.checkout import copy_checkout, with_stand_ins
 
 pytestmark = [

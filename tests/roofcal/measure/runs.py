@@ -7,14 +7,20 @@ import pickle
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from roofcal.core.jsonl import read_records, write_records
+from roofcal.core.machine import locks
 from roofcal.core.records import Environment, Measurement, PlanPoint, Protocol, Session
+from roofcal.measure import rank_group
+from roofcal.measure.process import WorkerProcess
+from roofcal.measure.rank_group import RankGroup
 from roofcal.measure.session import Job, measure
 from roofcal.study.staleness import measure_hash
 from tests.made_once import make_once
@@ -101,6 +107,11 @@ class Run:
         return ["-c", f"{head}; measure(Job({files}, {rest}))"]
 
     @property
+    def locks(self) -> str:
+        """The name of its space of locks."""
+        return hashlib.sha256(str(self.folder).encode()).hexdigest()[:16]
+
+    @property
     def trace(self) -> list[str]:
         """What the scripted workers were asked for, in order."""
         path = self.folder / "trace"
@@ -130,9 +141,60 @@ def rig(patch: pytest.MonkeyPatch, folder: Path, **files: str) -> Run:
     patch.setenv("PYTHONPATH", os.pathsep.join([str(STAND_INS), os.environ.get("PYTHONPATH", "")]))
     patch.setenv("TMPDIR", str(folder))
     patch.setattr(tempfile, "tempdir", None)
-    patch.setenv("ROOFCAL_LOCKS", hashlib.sha256(str(folder).encode()).hexdigest()[:16])
+    patch.setenv("ROOFCAL_LOCKS", Run(folder).locks)
     patch.setenv("TRACE", str(folder / "trace"))
     return Run(folder)
+
+
+def hangs_are_noted(patch: pytest.MonkeyPatch, run: Run) -> None:
+    """Sessions of this process wait for a silent worker until it has noted that it hangs.
+
+    On a loaded machine a good worker is silent for seconds, so a deadline would have to be long,
+    and every point that hangs would take that long. Stand-ins note their process number in the file
+    `hanging` instead: from then on one or two seconds of silence are the end of the point's time.
+    """
+
+    def hangs(worker: WorkerProcess) -> bool:
+        path = run.folder / "hanging"
+        noted = path.read_text().split() if path.exists() else []
+        return str(worker.pid) in noted or not worker.is_running()
+
+    of_process, of_ranks = WorkerProcess.next_event, RankGroup.next_event
+
+    def next_event_of_process(worker: WorkerProcess, _: float) -> Any:
+        while True:
+            is_hopeless = hangs(worker)
+            event = of_process(worker, 1.0)
+            if event is not None or is_hopeless or not worker.open:
+                return event
+
+    def next_event_of_ranks(ranks: RankGroup, _: float) -> Any:
+        while True:
+            is_hopeless = any(map(hangs, ranks._workers))
+            event = of_ranks(ranks, 2.0)
+            if event is not None or is_hopeless or ranks._end is not None:
+                return event
+
+    patch.setattr(WorkerProcess, "next_event", next_event_of_process)
+    patch.setattr(RankGroup, "next_event", next_event_of_ranks)
+
+
+def device_is_free() -> bool:
+    """Whether nobody measures on this CPU, in the space of locks that is set."""
+    lock = locks.try_lock("cpu")
+    if lock is not None:
+        lock.release()
+    return lock is not None
+
+
+def workers_here() -> list[psutil.Process]:
+    """Workers that this process started and that are still there."""
+    workers = []
+    for child in psutil.Process().children():
+        with suppress(psutil.NoSuchProcess):  # it ended meanwhile
+            if "roofcal.measure.worker" in child.cmdline():
+                workers.append(child)
+    return workers
 
 
 def scripted(patch: pytest.MonkeyPatch, folder: Path) -> Run:
@@ -150,9 +212,7 @@ class Sweep:
     wall_s: float
 
 
-def sweep_once(
-    factory: pytest.TempPathFactory, bench: str, plan: Sequence[PlanPoint], timeout_s: float
-) -> Sweep:
+def sweep_once(factory: pytest.TempPathFactory, bench: str, plan: Sequence[PlanPoint]) -> Sweep:
     """What measuring a plan left where the file `bench` of the tests stands in for that of op gemm.
 
     One process measures, because a sweep takes some 20 s and pytest-xdist spreads the tests of a
@@ -163,7 +223,9 @@ def sweep_once(
         with pytest.MonkeyPatch.context() as patch:
             (folder / "run").mkdir()
             run = rig(patch, folder / "run", ops__gemm__bench=bench)
-            sweep = measure_sweep(run, plan, timeout_s)
+            hangs_are_noted(patch, run)
+            patch.setattr(rank_group, "_GRACE_S", 20.0)  # it ends when all ranks have ended
+            sweep = measure_sweep(run, plan)
         (folder / "sweep.pickle").write_bytes(pickle.dumps(sweep))
 
     kept = make_once(factory, f"sweep-{Path(bench).stem}", measure_and_keep) / "sweep.pickle"
@@ -171,10 +233,10 @@ def sweep_once(
     return sweep
 
 
-def measure_sweep(run: Run, plan: Sequence[PlanPoint], timeout_s: float) -> Sweep:
-    """Measure a plan; a point may give no sign of life for `timeout_s`."""
+def measure_sweep(run: Run, plan: Sequence[PlanPoint]) -> Sweep:
+    """Measure a plan."""
     start = time.perf_counter()
-    rows = measure(run.job(plan, timing={"point_timeout_s": timeout_s}))
+    rows = measure(run.job(plan))
     recipe_of = {point.point_id: point.recipe for point in plan}
     by_recipe = {recipe_of[row.point_id]: row for row in rows}
     return Sweep(plan, by_recipe, run, time.perf_counter() - start)

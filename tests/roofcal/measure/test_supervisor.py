@@ -11,13 +11,22 @@ from roofcal.core.records import Measurement, PlanPoint
 from roofcal.measure import process, supervisor
 from roofcal.measure.supervisor import Crew, MeasureError, timing_of
 from tests.roofcal.made_up_records import session
-from tests.roofcal.measure.runs import SHAPE, TIMING, Run, environment, point, scripted
+from tests.roofcal.measure.runs import (
+    SHAPE,
+    TIMING,
+    Run,
+    environment,
+    hangs_are_noted,
+    point,
+    scripted,
+)
+from tests.waiting import wait_until
 
 
 class Shift:
     """A crew on a locked device, and what it told."""
 
-    def __init__(self, run: Run, timeout_s: float = 20.0) -> None:
+    def __init__(self, run: Run) -> None:
         self.run = run
         self.told: list[str] = []
         lock = locks.try_lock("cpu")
@@ -26,7 +35,7 @@ class Shift:
         started = session(
             session_id="s1",
             environment_id=environment().environment_id,
-            timing=TIMING | {"point_timeout_s": timeout_s},
+            timing=TIMING,
         )
         self.crew = Crew(started, environment(), [lock], self.told.append)
 
@@ -43,6 +52,7 @@ class Shift:
 def shift(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shift]:
     before = psutil.Process().children()
     shift = Shift(scripted(monkeypatch, tmp_path))
+    hangs_are_noted(monkeypatch, shift.run)
     yield shift
     shift.crew.stop()
     shift.lock.release()
@@ -72,15 +82,10 @@ def test_a_point_that_breaks_its_worker_is_a_row_and_the_others_are_measured(
 
 
 @pytest.mark.parametrize("deed", ["hangs", "writes_half_an_event_and_hangs"])
-def test_a_worker_that_hangs_is_killed_and_its_point_timed_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deed: str
-) -> None:
-    shift = Shift(scripted(monkeypatch, tmp_path), timeout_s=2)
+def test_a_worker_that_hangs_is_killed_and_its_point_timed_out(shift: Shift, deed: str) -> None:
     found = shift.measure(deed, "works")
-    shift.crew.stop()
-    shift.lock.release()
     assert found[deed].status == "timeout"
-    assert found[deed].reason == "no sign of life for 2 s; the worker was killed"
+    assert found[deed].reason == "no sign of life for 20 s; the worker was killed"
     assert found["works"].status == "ok"
 
 
@@ -124,18 +129,12 @@ def test_every_worker_may_die_and_every_point_is_still_a_row(shift: Shift) -> No
     assert len({m.reason for m in found.values()}) == 4
 
 
-def test_a_child_that_holds_the_pipe_is_ended_with_its_worker(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_child_that_holds_the_pipe_is_ended_with_its_worker(shift: Shift) -> None:
     """torch.compile leaves processes behind, which would keep pipe, device and lock."""
-    shift = Shift(scripted(monkeypatch, tmp_path), timeout_s=2)
     found = shift.measure("leaves_a_child", "works")
-    shift.crew.stop()
-    shift.lock.release()
     assert found["leaves_a_child"].reason == "the worker died (exit code 5)"
     (child,) = (int(line.split()[1]) for line in shift.run.trace if line.startswith("child"))
-    psutil.wait_procs([psutil.Process(child)] if psutil.pid_exists(child) else [], timeout=10)
-    assert not psutil.pid_exists(child)
+    wait_until(lambda: not psutil.pid_exists(child), "the child to end")
 
 
 def test_a_group_larger_than_any_pipe_is_measured(shift: Shift) -> None:

@@ -7,17 +7,14 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import psutil
 import pytest
 import torch
 
 from roofcal.core.jsonl import decode, encode
-from roofcal.core.machine import locks
 from roofcal.core.machine.nvml import visible_gpus
 from roofcal.core.records import Measurement, Protocol
 from roofcal.measure import worker
@@ -26,7 +23,17 @@ from roofcal.measure.worker import Worker
 from roofcal.ops import bench
 from roofcal.study.discover import discover
 from roofcal.study.staleness import ROOT
-from tests.roofcal.measure.runs import TIMING, Sweep, hot, point, rig, sweep_once
+from tests.roofcal.measure.runs import (
+    TIMING,
+    Sweep,
+    device_is_free,
+    hot,
+    point,
+    rig,
+    sweep_once,
+    workers_here,
+)
+from tests.waiting import wait_until
 
 FAULTS = {
     "refuses": ("unsupported", "n must be a multiple of 16"),
@@ -38,7 +45,7 @@ FAULTS = {
     "exits": ("failed", "the worker died (exit code 11)"),
     "is_killed": ("failed", "signal SIGKILL"),
     "segfaults": ("failed", "signal SIGSEGV"),
-    "hangs": ("timeout", "no sign of life for 6 s"),
+    "hangs": ("timeout", "no sign of life for 20 s"),
     "raises_while_timed": ("failed", "RuntimeError: CUBLAS_STATUS_INTERNAL_ERROR"),
     "has_no_memory_while_timed": ("out_of_memory", "allocate"),
     "segfaults_while_timed": ("failed", "signal SIGSEGV"),
@@ -51,7 +58,7 @@ def sweep(tmp_path_factory: pytest.TempPathFactory) -> Sweep:
     """One group with every fault between two good points, and a group behind it."""
     plan = [hot(recipe) for recipe in [FINE[0], *FAULTS, FINE[1]]]
     plan.append(hot(FINE[2], repeat=1))
-    return sweep_once(tmp_path_factory, "faulty_bench.py", plan, timeout_s=6.0)
+    return sweep_once(tmp_path_factory, "faulty_bench.py", plan)
 
 
 @pytest.mark.parametrize("recipe", FAULTS)
@@ -67,7 +74,7 @@ def test_a_fault_is_a_row_with_status_and_reason(sweep: Sweep, recipe: str) -> N
 def test_the_neighbours_of_faults_are_measured(sweep: Sweep, recipe: str) -> None:
     row = sweep.rows[recipe]
     assert (row.status, row.reason, row.relative_error) == ("ok", None, 0.0)
-    assert all(0 < sample < 1 for sample in row.latency_samples_s)
+    assert 0 < min(row.latency_samples_s) < 1
 
 
 def test_a_row_says_how_its_samples_were_taken(sweep: Sweep) -> None:
@@ -98,9 +105,7 @@ def test_the_output_holds_the_plan_and_one_session(sweep: Sweep) -> None:
 
 
 def test_no_worker_of_the_sweep_is_left(sweep: Sweep) -> None:
-    assert "roofcal.measure.worker" not in [
-        word for child in psutil.Process().children() for word in child.cmdline()
-    ]
+    assert workers_here() == []
 
 
 def test_a_hanging_worker_ends_with_a_session_that_is_killed(
@@ -111,11 +116,7 @@ def test_a_hanging_worker_ends_with_a_session_that_is_killed(
     job = run.job([hot("kills_the_session_and_hangs")])
     killed = subprocess.run([sys.executable, *run.program(job)], cwd=ROOT, check=False)
     assert killed.returncode == -signal.SIGKILL
-    end = time.monotonic() + 10
-    while (lock := locks.try_lock("cpu")) is None and time.monotonic() < end:
-        time.sleep(0.01)
-    assert lock is not None, "the orphan holds the lock"
-    lock.release()
+    wait_until(device_is_free, "the orphan to give the device back")
 
 
 def test_a_worker_whose_session_is_gone_does_not_start() -> None:

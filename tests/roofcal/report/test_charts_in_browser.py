@@ -87,6 +87,8 @@ def opened(chromium: Browser, page: Path) -> Iterator[Browser]:
     chromium.open(page)
     chromium.run("document.querySelector('.chart').scrollIntoView()")
     chromium.wait_for("document.querySelector('.chart').dataset.drawn")
+    # Frames tell of scrolling, which hides the text beside the pointer: the last of it is over now.
+    chromium.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     chromium.run(HELPERS)
     yield chromium
     assert (chromium.errors, chromium.requests) == ([], [])

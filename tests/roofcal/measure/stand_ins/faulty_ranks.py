@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import Callable, Mapping
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -44,6 +45,7 @@ def gathered(recipe: str, inputs: Inputs, earlier: int) -> torch.Tensor:
     """The data of all ranks; what breaks while timed does so after some calls."""
     what = mishap(recipe)
     if what == "raises_before_the_others_meet":
+        note_hang()  # the others wait for this rank
         raise RuntimeError("it broke")
     if earlier >= _TIMED and what in WHILE_TIMED:
         WHILE_TIMED[what]()
@@ -68,9 +70,20 @@ def fail() -> None:
     raise RuntimeError("it broke while timed")
 
 
+def note_hang() -> None:
+    """Tell the test that nothing comes any more of this rank, see runs.hangs_are_noted."""
+    with Path(os.environ["TRACE"]).with_name("hanging").open("a") as stream:
+        stream.write(f"{os.getpid()}\n")
+
+
+def hang() -> None:
+    note_hang()
+    time.sleep(1000)
+
+
 WHILE_TIMED: dict[str, Callable[[], object]] = {
     "exits": lambda: os._exit(11),
     "is_killed": lambda: os.kill(os.getpid(), signal.SIGKILL),
-    "hangs": lambda: time.sleep(1000),
+    "hangs": hang,
     "raises": fail,
 }

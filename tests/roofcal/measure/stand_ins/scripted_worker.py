@@ -88,9 +88,16 @@ def half_an_event_and_death(_: PlanPoint | None) -> None:
     os._exit(4)
 
 
+def hangs(_: PlanPoint | None) -> None:
+    """Hang, and tell the test that nothing comes any more, see runs.hangs_are_noted."""
+    with Path(os.environ["TRACE"]).with_name("hanging").open("a") as stream:
+        stream.write(f"{os.getpid()}\n")
+    time.sleep(1000)
+
+
 def half_an_event_and_silence(_: PlanPoint | None) -> None:
     half_an_event()
-    time.sleep(1000)
+    hangs(_)
 
 
 def kills_the_session(_: PlanPoint | None) -> None:
@@ -164,7 +171,7 @@ DEEDS: dict[str, Deed] = {
     "exits": lambda _: os._exit(7),
     "is_killed": lambda _: os.kill(os.getpid(), signal.SIGKILL),
     "segfaults": lambda _: os.kill(os.getpid(), signal.SIGSEGV),
-    "hangs": lambda _: time.sleep(1000),
+    "hangs": hangs,
     "raises": lambda _: fatal("failed"),
     "runs_out_of_memory": lambda _: fatal("out_of_memory"),
     "writes_half_an_event_and_dies": half_an_event_and_death,
