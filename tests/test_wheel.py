@@ -16,7 +16,6 @@ from tests.architecture.test_dependencies import ANSWERING, DEV, PEERS, STUDY, i
 from tests.paths import ROOT
 
 MOST_BYTES = 5_000_000
-MOST_IMPORT_S = 0.3
 BUNDLED = "roofcal/bundled/"
 POINT: dict[str, Any] = {"m": 4096, "n": 28672, "k": 8192}
 # What `pip install roofcal` does not bring.
@@ -127,17 +126,13 @@ print(roofcal.__file__, paths.PUBLISHED, paths.DEVICES)
     assert Path(devices).is_relative_to(installed)
 
 
-def test_importing_the_package_is_fast_and_loads_no_heavy_one(installed: Path) -> None:
+def test_importing_the_package_loads_no_heavy_one(installed: Path) -> None:
+    """It takes 0.03 s, which `make bench` times; numpy alone would take 0.1 s."""
     program = """
-import time
-start = time.process_time()
 import roofcal
-print(time.process_time() - start)
-print(sum(name in sys.modules for name in ("numpy", "pandas", "scipy", "pydantic", "yaml")))
+print(*({"numpy", "pandas", "scipy", "pydantic", "yaml"} & set(sys.modules)))
 """
-    seconds, heavy = run_installed(installed, program).split()
-    assert float(seconds) < MOST_IMPORT_S
-    assert heavy == "0"
+    assert run_installed(installed, program).split() == []
 
 
 @pytest.mark.parametrize(
