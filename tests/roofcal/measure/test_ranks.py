@@ -21,7 +21,7 @@ FAULTS = {
     "1_raises": ("failed", "rank 1: RuntimeError: it broke while timed"),
     "1_exits": ("failed", "rank 1: the worker died (exit code 11)"),
     "0_is_killed": ("failed", "rank 0: the worker died (signal SIGKILL"),
-    "1_hangs": ("timeout", "no sign of life for 20 s; rank 1 (<lambda> at "),
+    "1_hangs": ("timeout", "no sign of life for 20 s; rank 1 (hang at "),
     "1_raises_before_the_others_meet": (
         "failed",
         "rank 1: RuntimeError: it broke; the other ranks waited for it for 20 s",
