@@ -25,6 +25,7 @@ from roofcal.cli import (
 )
 from roofcal.cli.completion import PrintCompletion
 from roofcal.cli.parser import Parser
+from roofcal.core.names import printable
 from roofcal.core.paths import BUNDLED
 
 GROUPS: Final = {
@@ -97,7 +98,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         print(f"error: {_missing_module(str(error.name), options.command)}", file=sys.stderr)
         return 2
     except (ValueError, OSError) as error:
-        print(f"error: {_message(error)}", file=sys.stderr)
+        print(f"error: {printable(_message(error))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print(

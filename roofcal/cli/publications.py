@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from roofcal.cli.arguments import Commands, checked_folder
 from roofcal.core import paths
+from roofcal.core.names import printable
 from roofcal.core.paths import RunFolder, run_folders
 
 if TYPE_CHECKING:
@@ -86,7 +87,8 @@ def _write_site(out: Path) -> int:
 
     left_out = write_site(paths.PUBLISHED, out, _descriptions(), paths.CLAIMS)
     for folder in left_out:
-        print(f"left out of the site: {folder.key}: {folder.problems[0]}", file=sys.stderr)
+        problem = printable(folder.problems[0])
+        print(f"left out of the site: {folder.key}: {problem}", file=sys.stderr)
     return len(left_out)
 
 
@@ -138,9 +140,9 @@ def _outcome(folder: Path, quick: bool, *, quiet: bool) -> "Outcome":
         return outcome
     print(f"{folder}: {_WORDS[outcome.state]}{' (quick)' if quick else ''}")
     for note in outcome.notes:
-        print(f"  note: {note}")
+        print(f"  note: {printable(note)}")
     for problem in outcome.problems:
-        print(f"error: {problem}", file=sys.stderr)
+        print(f"error: {printable(problem)}", file=sys.stderr)
     return outcome
 
 

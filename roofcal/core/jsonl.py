@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar, get_args, overload
 from pydantic import TypeAdapter, ValidationError
 
 from roofcal.core.files import InputError, iter_lines, parse_json, write_bytes
+from roofcal.core.names import printable
 from roofcal.core.paths import RunFolder
 from roofcal.core.records import PlanPoint, Record, contradiction
 
@@ -59,6 +60,9 @@ def encode(record: Record) -> str:
 def decode(line: str | bytes, where: str = "record") -> Record:
     """The record of one JSON line.
 
+    Control characters of its texts become visible escapes: records of strangers are shown in
+    terminals, tables and messages, where none may clear a screen or turn the direction of a line.
+
     Raises RecordsError, naming `where`, for text that is no JSON in UTF-8, an unknown kind, a newer
     schema, a missing or misspelt field, a value that cannot be (NaN, a negative time), and fields
     that contradict each other.
@@ -67,10 +71,10 @@ def decode(line: str | bytes, where: str = "record") -> Record:
         return record
     try:
         text = line.decode("utf-8") if isinstance(line, bytes) else line
-        body = parse_json(text)
+        body = _with_printable_texts(parse_json(text))
         kind = _TYPES[body.pop("record")]
         version = body.pop("schema_version")
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         reason = _shortened(f"{type(error).__name__}: {error}")
         raise RecordsError(f"{where}: not a record ({reason})") from None
     if version not in _READABLE:
@@ -96,11 +100,25 @@ def _decoded_at_once(line: bytes) -> Record | None:
         return None
     if b"NaN" in line or b"Infinity" in line:
         return None
+    # Control characters stand behind a backslash, or are DEL or beyond ASCII.
+    if b"\\" in line or b"\x7f" in line or not line.isascii():
+        return None
     try:
         record: Record = _type_adapter(kind.__name__).validate_json(b"{" + line[head.end() :])
     except ValueError:
         return None
     return None if contradiction(record) else record
+
+
+def _with_printable_texts(value: Any) -> Any:
+    """A value of JSON whose texts, keys among them, have no control characters."""
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, list):
+        return [_with_printable_texts(item) for item in value]
+    if isinstance(value, dict):
+        return {printable(key): _with_printable_texts(item) for key, item in value.items()}
+    return value
 
 
 def _validated(kind: type[Any], body: Any, where: str) -> Record:

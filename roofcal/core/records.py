@@ -29,6 +29,7 @@ Status = Literal["ok", "unsupported", "incorrect", "out_of_memory", "timeout", "
 _STRICT: Final = ConfigDict(extra="forbid")
 _ROUNDING: Final = 1e-6  # relative
 _MOST: Final = 1 << 53  # the largest whole number up to which floats are exact
+_LEAST_CONSTANT: Final = 1e-30  # in SI units: 1e-15 s for a byte and 1e16 flop/s are far within
 CODE: Final = "code"  # unit of a constant that stands for a name, see roofcal.ops.constants
 
 # What reading checks; nothing is checked where the code itself makes a record.
@@ -383,15 +384,22 @@ def contradiction(record: Record) -> str | None:
         case Measurement():
             return next(_measurement_contradictions(record), None)
         case Calibration():
-            for name, constant in record.constants.items():
-                if not _is_within(constant.ci95_low, constant.value, constant.ci95_high):
-                    return f"constants.{name}: lies outside of its own interval"
-                if constant.value == 0 and ("/s" in constant.unit or constant.unit in ("Hz", "W")):
-                    return f"constants.{name}: is 0 {constant.unit}; rates are above 0"
+            return next(_constant_contradictions(record), None)
         case Prediction() if record.low_s is not None and record.high_s is not None:
             if not _is_within(record.low_s, record.total_s, record.high_s):
                 return "total_s: lies outside of its own interval"
     return None
+
+
+def _constant_contradictions(calibration: Calibration) -> Iterator[str]:
+    for name, constant in calibration.constants.items():
+        if not _is_within(constant.ci95_low, constant.value, constant.ci95_high):
+            yield f"constants.{name}: lies outside of its own interval"
+        if constant.value == 0:
+            if "/s" in constant.unit or constant.unit in ("Hz", "W"):
+                yield f"constants.{name}: is 0 {constant.unit}; rates are above 0"
+        elif not _LEAST_CONSTANT <= abs(constant.value) <= 1 / _LEAST_CONSTANT:
+            yield f"constants.{name}: {constant.value:g} is no constant of a device"
 
 
 def _is_within(low: float, value: float, high: float) -> bool:

@@ -5,11 +5,13 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import asdict
+from html import escape
 from typing import Any, Final
 
 import pandas as pd
 import yaml
 
+from roofcal.core.csv_files import defused
 from roofcal.core.units import SI_PREFIXES, TERA
 from roofcal.export.subject import ExportError, Subject, Writer, comment_lines
 from roofcal.ops.constants import family_of_constant
@@ -22,9 +24,12 @@ _PREFIXES: Final = tuple((factor, prefix) for factor, prefix in SI_PREFIXES if f
 def constant_rows(subject: Subject) -> list[dict[str, Any]]:
     """The constants of the device, then those of each recipe, by name.
 
-    `choice` names the family that a constant of unit "code" stands for.
+    `choice` names the family that a constant of unit "code" stands for. Raises ExportError where
+    there are none.
     """
     constants = subject.calibration.constants
+    if not constants:
+        raise ExportError("this calibration holds no constants: none of its probes was measured")
     return [
         {
             "name": name,
@@ -84,6 +89,7 @@ def write_csv(subject: Subject) -> str:
     frame = pd.DataFrame(constant_rows(subject))
     frame.insert(0, "device", calibration.device)
     frame.insert(1, "environment_id", calibration.environment_id)
+    frame = frame.map(lambda cell: defused(cell) if isinstance(cell, str) else cell)
     return frame.to_csv(index=False, lineterminator="\n")
 
 
@@ -126,6 +132,11 @@ def _readable_frame(subject: Subject) -> pd.DataFrame:
     return pd.DataFrame([readable_row(row) for row in constant_rows(subject)], dtype=object)
 
 
+def _markdown_cell(text: str) -> str:
+    """A cell that is text alone: what a stranger wrote makes no column, link or HTML."""
+    return re.sub(r"([|\[\]`])", r"\\\1", escape(" ".join(text.split()), quote=False))
+
+
 def write_markdown(subject: Subject) -> str:
     """A sentence on where it comes from, and the table."""
     calibration = subject.calibration
@@ -134,7 +145,7 @@ def write_markdown(subject: Subject) -> str:
         f" ({calibration.probe_points} probe points, seed {calibration.seed}):"
         f" `{subject.command('markdown')}`"
     )
-    frame = _readable_frame(subject).map(lambda cell: cell.replace("|", "\\|"))
+    frame = _readable_frame(subject).map(_markdown_cell)
     frame["constant"] = "`" + frame["constant"] + "`"
     table = frame.to_markdown(
         index=False,

@@ -97,6 +97,8 @@ _BOMB: Final = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
 _HIGH: Final = 10**9
 _NESTED_JSON: Final = "[" * DEEP
 _FORMULA: Final = "=cmd|' /C calc'!A0"
+_STEERING: Final = "\x1b]0;title\x07\x9b2J\u202e"  # what a terminal obeys
+_CONSTANT: Final = {"value": 1, "ci95_low": 1, "ci95_high": 1, "unit": "1", "evidence": ""}
 
 
 def _mistake(
@@ -552,6 +554,36 @@ NUMBERS: Final = [
         "interval",
     ),
     _mistake(
+        "a calibration without the errors of its probes",
+        record(CALIBRATION, probe_errors={}),
+        PREDICT_RUN,
+        "calibration.jsonl: gemm.",
+    ),
+    _mistake(
+        "a calibration without its compute units",
+        edited(CALIBRATION, '"compute_units":', '"other_units":'),
+        PREDICT_RUN,
+        "compute_units",
+    ),
+    _mistake(
+        "a calibration without constants, to export",
+        record(CALIBRATION, constants={}),
+        EXPORT,
+        "holds no constants",
+    ),
+    _mistake(
+        "a constant of 10^300",
+        record(CALIBRATION, constants={"x": _CONSTANT | {"value": 1e300, "ci95_high": 1e300}}),
+        PREDICT_RUN,
+        "no constant of a device",
+    ),
+    _mistake(
+        "an interval of e^(10^300)",
+        record(CALIBRATION, **{"probe_errors__gemm.cublaslt.bf16": {"log_p95": 1e300}}),
+        PREDICT_RUN,
+        "no number",
+    ),
+    _mistake(
         "a calibration without constants",
         record(CALIBRATION, constants={}),
         PREDICT_RUN,
@@ -684,6 +716,26 @@ ARGUMENTS: Final = [
         TABLE,
         f"'{_FORMULA}",
         code=0,
+    ),
+    _mistake(
+        "a formula in the evidence of a constant",
+        record(CALIBRATION, constants={"x": _CONSTANT | {"evidence": _FORMULA}}),
+        EXPORT,
+        f"'{_FORMULA}",
+        code=0,
+    ),
+    _mistake(
+        "a reason that steers the terminal",
+        record(GEMM, status="failed", reason=_STEERING),
+        TABLE,
+        r"\x1b]0;title\x07\x9b2J\u202e",
+        code=0,
+    ),
+    _mistake(
+        "a file whose name steers the terminal",
+        linked(f"{PUBLISHED}/plan/{_STEERING}", "/etc/passwd"),
+        VERIFY,
+        r"\x1b]0;title\x07\x9b2J\u202e",
     ),
 ]
 

@@ -5,6 +5,7 @@ import re
 import sys
 from pathlib import Path
 
+from roofcal.core.names import printable
 from roofcal.core.paths import CHECKOUT, CONFIG
 from roofcal.report.figure_captions import all_captions, figure_title
 from roofcal.study.announcement import study_notes
@@ -34,9 +35,9 @@ try:
         for note in study_notes(
             STUDY, RUNS.values(), is_dry_run=workflow.output_settings.dryrun
         ):
-            print(f"note: {note}", file=sys.stderr)
+            print(f"note: {printable(note)}", file=sys.stderr)
 except (ValueError, OSError) as error:
-    print(f"error: {error}", file=sys.stderr)
+    print(f"error: {printable(str(error))}", file=sys.stderr)
     sys.exit(2)
 
 # `snakemake -p` prints all files, reasons and commands.

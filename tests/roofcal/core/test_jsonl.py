@@ -29,3 +29,21 @@ def test_a_time_that_cannot_be_is_refused_in_a_line_as_it_is_written(number: str
     line = encode(row).replace("[0.5]", f"[{number}]").encode()
     with pytest.raises(RecordsError):
         decode(line)
+
+
+@pytest.mark.parametrize("is_escaped", [True, False])
+def test_texts_of_records_cannot_steer_a_terminal(is_escaped: bool) -> None:
+    row = Measurement(
+        point_id="p",
+        environment_id="e",
+        session_id="s",
+        status="failed",
+        reason="two\nlines, \x1b[2J\x9b31m\u202e, 3 µs",
+        kernel_names=("a\rb",),
+    )
+    line = encode(row)
+    line = line if is_escaped else line.replace(r"\u009b", "\x9b").replace(r"\u202e", "\u202e")
+    read = decode(line.encode())
+    assert isinstance(read, Measurement)
+    assert read.reason == "two\nlines, " + r"\x1b[2J\x9b31m\u202e" + ", 3 µs"
+    assert read.kernel_names == (r"a\rb",)

@@ -96,3 +96,17 @@ def test_a_calibration_of_an_older_roofcal_is_refused_with_the_way_out(tmp_path:
         write_records(path, [replace(older, constants=constants)])
         with pytest.raises(PredictError, match=rf"{name} is missing.*roofcal calibrate --run"):
             find(tmp_path, "made-up")
+
+
+def test_a_calibration_without_what_its_equations_read_is_named(tmp_path: Path) -> None:
+    whole = calibration("made-up", "e1")
+    path = tmp_path / "published/made-up/e1/calibration.jsonl"
+    for constant in ("compute_units", "gemm.cublaslt.bf16.launch_s"):
+        constants = {k: v for k, v in whole.constants.items() if k != constant}
+        write_records(path, [replace(whole, constants=constants)])
+        last = constant.rpartition(".")[2]
+        with pytest.raises(PredictError, match=rf"gemm.cublaslt.bf16 cannot .* {last} is missing"):
+            find(tmp_path, "made-up")
+    write_records(path, [replace(whole, probe_errors={})])
+    with pytest.raises(PredictError, match=r"calibration.jsonl: .* cannot be predicted"):
+        find(tmp_path, "made-up")
