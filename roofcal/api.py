@@ -167,7 +167,8 @@ def predict(
 
     Args:
         device: an id as `nvidia-h200`, or the part of one that no other has, as `h200`.
-        op: gemm, cast, mixed_gemm, linear, norm_linear_sigmoid or all_gather_matmul.
+        op: gemm, cast, mixed_gemm, linear, norm_linear_sigmoid, transformer_block or
+            all_gather_matmul.
         recipe: a name of docs/ops.md; rowwise, tensorwise and blockwise are understood.
         provider: whose kernels; "" is the one that is predicted to be the fastest.
         model: calibrated, wave, torchao or datasheet.

@@ -57,7 +57,7 @@ def fill_axes(options: argparse.Namespace, axes: Sequence[str]) -> None:
         raise ValueError(f"{'x'.join(map(str, options.sizes))} has {len(options.sizes)} sizes, "
                          f"and {names} are {len(axes)}")  # fmt: skip
     for axis, size in zip(axes, options.sizes, strict=True):
-        if getattr(options, axis) is not None:
+        if getattr(options, axis, None) is not None:  # ops have axes without an option too
             raise ValueError(f"{axis} is given twice: by --{axis} and in one word with the others")
         setattr(options, axis, size)
 

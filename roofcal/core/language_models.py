@@ -104,7 +104,7 @@ class Architecture(Strict):
 class LanguageModel(Strict):
     """config/models/<model>.yaml: the matrices of one layer, and the architecture around them.
 
-    Studies read the matrices alone; `architecture` is for `python -m roofcal llm`.
+    Studies of layers read the matrices alone; `architecture` is for whole blocks and models.
     """
 
     model: str

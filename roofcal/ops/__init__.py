@@ -16,6 +16,7 @@ FOLDERS: Final = (
     "probe_link",
     "linear",
     "norm_linear_sigmoid",
+    "transformer_block",
     "all_gather_matmul",
 )
 

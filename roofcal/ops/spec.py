@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from roofcal.core.language_models import LanguageModel
 from roofcal.core.work import Work
 
 Shape = Mapping[str, int]
@@ -25,6 +26,8 @@ class OpSpec:
     work             least work of (recipe, shape)
     regime           group in which errors are reported, from a shape
     layer_shape      shape of this op for a layer of n x k weights at a number of tokens, or None
+    block_shape      shape of this op for a block of a language model, of (model, tokens, most
+                     tokens of a sequence), or None; ValueError for a model without such a block
     baseline_recipe  recipe the others are compared with, or None
     written_recipe   name of a recipe that a person wrote down, as a mapping or as that name; raises
                      ValueError for one that makes no sense. None: `recipes` are all there are
@@ -48,6 +51,7 @@ class OpSpec:
     work: Callable[[str, Shape], Work]
     regime: Callable[[Shape], str]
     layer_shape: Callable[[int, int, int], Shape] | None = None
+    block_shape: Callable[[LanguageModel, int, int], Shape] | None = None
     baseline_recipe: str | None = None
     written_recipe: Callable[[Mapping[str, Any] | str], str] | None = None
     shared_axis: str | None = None

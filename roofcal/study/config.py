@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -12,7 +13,7 @@ from roofcal.core.names import did_you_mean_or_all, unknown_names
 from roofcal.core.yaml_files import ConfigError, read_yaml, validated
 from roofcal.ops import BY_NAME, OPS
 from roofcal.ops.spec import OpSpec
-from roofcal.study.schema import Backend, Sentinel, StudyFile, Sweep, SweepFile
+from roofcal.study.schema import Backend, Blocks, Sentinel, StudyFile, Sweep, SweepFile
 
 M = TypeVar("M", StudyFile, SweepFile, LanguageModel)
 
@@ -54,7 +55,8 @@ class Study:
         sweeps = {name: _renamed(source.sweeps[name], written) for name in names}
         if self.file.shapes_csv and op == "gemm":
             sweeps["csv"] = Sweep(csv=self.file.shapes_csv)
-        used = {model for sweep in sweeps.values() if sweep.layers for model in sweep.layers.models}
+        layers = {name for sweep in sweeps.values() if sweep.layers for name in sweep.layers.models}
+        blocks = {name for sweep in sweeps.values() if sweep.blocks for name in sweep.blocks.models}
         sentinels = source.sentinel.get(backend, [])
         return {
             "op": op,
@@ -65,8 +67,10 @@ class Study:
             },
             "sweeps": {k: v.model_dump(mode="json", exclude_none=True) for k, v in sweeps.items()},
             "models": {
-                name: self.models[name].model_dump(exclude={"architecture"})
-                for name in sorted(used)
+                name: self.models[name].model_dump(
+                    exclude=None if name in blocks else {"architecture"}
+                )
+                for name in sorted(layers | blocks)
             },
             "sentinel": [sentinel.model_dump(mode="json") for sentinel in sentinels],
         }
@@ -227,6 +231,23 @@ def _one_sweep_errors(
         yield from unknown_names(f"{where}.layers", "model", sweep.layers.models, tuple(models))
         if op.layer_shape is None:
             yield f"{where}.layers: op '{op.name}' has no shape for a layer; use grid or shapes"
+    if sweep.blocks:
+        yield from _blocks_errors(f"{where}.blocks", op, sweep.blocks, models)
+
+
+def _blocks_errors(
+    where: str, op: OpSpec, blocks: Blocks, models: Mapping[str, LanguageModel]
+) -> Iterator[str]:
+    if op.block_shape is None:
+        yield f"{where}: op '{op.name}' has no shape for a block; use grid or shapes"
+        return
+    yield from unknown_names(where, "model", blocks.models, tuple(models))
+    for name, tokens in product(blocks.models, blocks.tokens):
+        try:
+            if name in models:
+                op.block_shape(models[name], tokens, blocks.sequence)
+        except ValueError as error:
+            yield f"{where}: {error}"
 
 
 def _grid_errors(

@@ -22,7 +22,7 @@ from roofcal.core.visits.order import SENTINEL, shuffled_groups
 from roofcal.core.yaml_files import validated
 from roofcal.ops import BY_NAME
 from roofcal.ops.spec import OpSpec, Shape
-from roofcal.study.schema import Layers, LogUniform, OpSlice, Sentinel, Sweep
+from roofcal.study.schema import Blocks, Layers, LogUniform, OpSlice, Sentinel, Sweep
 
 MOST_POINTS: Final = 100_000  # of one op: 28 hours at a second each
 _MOST_DRAWS: Final = 1000  # per shape that a log_uniform sweep asks for
@@ -87,6 +87,8 @@ def sweep_shapes(
         yield from _log_uniform_shapes(op, sweep.log_uniform)
     if sweep.layers:
         yield from _layer_shapes(op, sweep.layers, models)
+    if sweep.blocks:
+        yield from _block_shapes(op, sweep.blocks, models)
     if sweep.csv:
         yield from _csv_shapes(op, Path(sweep.csv), memory_bytes)
 
@@ -138,6 +140,20 @@ def _layer_shapes(
             n = matrix.n // degree if matrix.shard == "n" else matrix.n
             k = matrix.k // degree if matrix.shard == "k" else matrix.k
             yield op.layer_shape(tokens, n, k)
+
+
+def _block_shapes(
+    op: OpSpec, blocks: Blocks, models: Mapping[str, LanguageModel]
+) -> Iterator[Shape]:
+    if op.block_shape is None:
+        raise PlanError(f"{op.name}: has no shape for a block")
+    for name, tokens in product(blocks.models, blocks.tokens):
+        if name not in models:
+            raise PlanError(f"{op.name}: --slice holds no language model '{name}'")
+        try:
+            yield op.block_shape(models[name], tokens, blocks.sequence)
+        except ValueError as error:
+            raise PlanError(f"config/sweeps/{op.name}.yaml: blocks: {error}") from None
 
 
 def _csv_shapes(op: OpSpec, path: Path, memory_bytes: int | None) -> Iterator[Shape]:

@@ -56,6 +56,17 @@ class Layers(_Model):
     tokens: list[Positive] = Field(min_length=1)
 
 
+class Blocks(_Model):
+    """Whole blocks of models under config/models at token counts, for ops that are such a block.
+
+    sequence: most tokens of a sequence; fewer tokens are one shorter sequence
+    """
+
+    models: list[str] = Field(min_length=1)
+    tokens: list[Positive] = Field(min_length=1)
+    sequence: Positive
+
+
 class Sweep(_Model):
     """Shapes from exactly one generator, timed under each protocol by each contender.
 
@@ -68,6 +79,7 @@ class Sweep(_Model):
     grid: dict[str, list[Positive] | list[list[Positive]]] | None = None
     log_uniform: LogUniform | None = None
     layers: Layers | None = None
+    blocks: Blocks | None = None
     csv: str | None = None
     protocols: list[Protocol] = [Protocol()]
     recipes: list[str] | None = None
@@ -81,7 +93,7 @@ class Sweep(_Model):
 
     @model_validator(mode="after")
     def _one_generator(self) -> "Sweep":
-        names = ("cubes", "shapes", "grid", "log_uniform", "layers", "csv")
+        names = ("cubes", "shapes", "grid", "log_uniform", "layers", "blocks", "csv")
         generators = [name for name in names if getattr(self, name) is not None]
         if len(generators) != 1:
             raise ValueError(

@@ -12,7 +12,7 @@ hold forward and backward.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, ParamSpec, TypeVar
 
 import torch
 from torch.nn import functional
@@ -21,7 +21,17 @@ from roofcal.ops.bench import Call, Inputs, draw, norm_error, require_e4m3, wors
 from roofcal.ops.linear.spec import OUTPUTS, RECIPES, recipe
 from roofcal.ops.spec import Unsupported
 
+P = ParamSpec("P")
+T = TypeVar("T")
 Layer = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+# provider -> who multiplies tensorwise and axiswise operands of kernels.linear.layer, if it is used
+PRODUCTS_OF: Final = {
+    "bf16_compile": "",
+    "torchao": "",
+    "triton": "cublaslt",
+    "triton_products": "triton",
+    "torch_cpu": "cublaslt",
+}
 # recipe here -> torchao's name of it, torchao.float8.Float8LinearConfig.from_recipe_name
 TORCHAO: Final = {
     "fp8_tensorwise": "tensorwise",
@@ -95,23 +105,18 @@ def build(provider: str, name: str, shape: Mapping[str, int]) -> Call:
 
 def build_layer(variants: Variants, provider: str, name: str, shape: Mapping[str, int]) -> Call:
     """Forward and backward of a layer of any op, as build."""
-    if provider not in ("bf16_compile", "triton", "triton_products", "torchao", "torch_cpu"):
-        raise Unsupported(f"unknown provider '{provider}' for op {variants.op}")
+    check_provider(variants.op, provider, name, {axis: shape[axis] for axis in "nk"})
     if provider == "bf16_compile":
-        if name != "bf16":
-            raise Unsupported(
-                f"provider 'bf16_compile' of op {variants.op} has no recipe but bf16; got {name}"
-            )
-        return _trained(_compiled(variants.plain))
-    _check_fp8(variants.op, provider, name, shape)
+        return _trained(compiled(variants.plain))
     if provider == "torchao":
-        module = variants.torchao_module(shape["n"], shape["k"])
-        return _trained(_compiled(_torchao_layer(module, TORCHAO[name])))
-    layer = variants.ours(name, "triton" if provider == "triton_products" else "cublaslt")
-    return _trained(layer if provider == "torch_cpu" else _compiled(layer))
+        module = torchao_converted(variants.torchao_module(shape["n"], shape["k"]), name)
+        return _trained(compiled(_layer_of(module)))
+    layer = variants.ours(name, PRODUCTS_OF[provider])
+    return _trained(layer if provider == "torch_cpu" else compiled(layer))
 
 
-def _compiled(layer: Layer) -> Layer:
+def compiled(layer: Callable[P, T]) -> Callable[P, T]:
+    """The layer under torch.compile, for one shape."""
     torch.compiler.reset()  # one compilation per shape: dynamo would give up after eight
     return torch.compile(layer, dynamic=False)
 
@@ -125,7 +130,8 @@ def _trained(layer: Layer) -> Call:
     return call
 
 
-def _torchao_layer(module: torch.nn.Module, name: str) -> Layer:
+def torchao_converted(module: torch.nn.Module, name: str) -> torch.nn.Module:
+    """The module with torchao's linears for a recipe of TORCHAO; Unsupported without torchao."""
     try:
         from torchao.float8 import (  # noqa: PLC0415 (optional)
             Float8LinearConfig,
@@ -135,24 +141,39 @@ def _torchao_layer(module: torch.nn.Module, name: str) -> Layer:
         raise Unsupported(
             "provider 'torchao' needs torchao, which is not installed here: pip install torchao"
         ) from None
-    config = Float8LinearConfig.from_recipe_name(name)
-    converted = convert_to_float8_training(module, config=config)
-    (weight,) = (key for key, _ in converted.named_parameters())
+    config = Float8LinearConfig.from_recipe_name(TORCHAO[name])
+    return convert_to_float8_training(module, config=config)
+
+
+def _layer_of(module: torch.nn.Module) -> Layer:
+    """The module as a function of x and of its one parameter."""
+    (weight,) = (key for key, _ in module.named_parameters())
 
     def layer(x: torch.Tensor, w: torch.Tensor) -> Any:
-        return torch.func.functional_call(converted, {weight: w}, (x,))
+        return torch.func.functional_call(module, {weight: w}, (x,))
 
     return layer
 
 
-def _check_fp8(op: str, provider: str, name: str, shape: Mapping[str, int]) -> None:
+def check_provider(op: str, provider: str, name: str, sides: Mapping[str, int]) -> None:
+    """Raises Unsupported for a provider that there is not, or that refuses the recipe or a side.
+
+    sides: name -> side of a weight that an fp8 product reads.
+    """
     where = f"provider '{provider}' of op {op}"
+    if provider not in PRODUCTS_OF:
+        raise Unsupported(f"unknown provider '{provider}' for op {op}")
+    if provider == "bf16_compile":
+        if name != "bf16":
+            raise Unsupported(f"{where} has no recipe but bf16; got {name}")
+        return
     if provider == "torchao" and name not in TORCHAO:
         raise Unsupported(f"{where} has the recipes {', '.join(TORCHAO)}; got {name}")
-    ragged = [f"{axis}={shape[axis]}" for axis in "nk" if shape[axis] % 16]
+    ragged = [f"{axis}={side}" for axis, side in sides.items() if side % 16]
     if ragged and name != "bf16":
+        names = " and ".join(axis.upper() if len(axis) == 1 else axis for axis in sides)
         raise Unsupported(
-            f"fp8 products need N and K to be multiples of 16; got {', '.join(ragged)}"
+            f"fp8 products need {names} to be multiples of 16; got {', '.join(ragged)}"
         )
     if provider == "torch_cpu":
         return

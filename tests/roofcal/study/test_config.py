@@ -42,8 +42,8 @@ def test_the_projects_configuration_is_valid_in_every_size() -> None:
         study = load_study(CONFIG, {"study": size})
         assert study.ops[:3] == ("probe_launch", "probe_copy", "probe_math")
         left_out = [op for op in study.ops if not study.op_slice(op, "cuda")["sweeps"]]
-        slow = ["probe_link", "norm_linear_sigmoid", "all_gather_matmul"]
-        assert left_out == (slow if size == "quick" else [])
+        slow = ["probe_link", "norm_linear_sigmoid", "transformer_block", "all_gather_matmul"]
+        assert left_out == {"quick": slow, "standard": ["transformer_block"], "full": []}[size]
 
 
 @pytest.mark.parametrize(
@@ -107,6 +107,18 @@ def test_the_projects_configuration_is_valid_in_every_size() -> None:
         ("models/llama3-8b.yaml", ("matrices", "qkv", "n"), 0, "matrices.qkv.n"),
         ("models/llama3-8b.yaml", ("matrices", "qkv", "shard"), "m", "matrices.qkv.shard"),
         ("models/llama3-8b.yaml", ("architecture", "heads"), 40, "file: matrices.qkv.n is 6144"),
+        (
+            "sweeps/gemm.yaml",
+            ("sweeps", "x"),
+            {"blocks": {"models": ["llama3-8b"], "tokens": [4096], "sequence": 4096}},
+            "sweeps.x.blocks: op 'gemm' has no shape for a block; use grid or shapes",
+        ),
+        (
+            "sweeps/transformer_block.yaml",
+            ("sweeps", "x"),
+            {"blocks": {"models": ["llama3-8b"], "tokens": [4096], "sequence": 4000}},
+            "sweeps.x.blocks: 4096 tokens are no whole sequences of 4000",
+        ),
         ("models/llama3-8b.yaml", ("architecture", "layer"), 1, "did you mean 'layers'?"),
     ],
 )  # fmt: skip

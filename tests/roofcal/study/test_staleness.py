@@ -88,6 +88,7 @@ def test_the_sources_of_an_op_hold_no_bench_but_its_own_and_those_it_shares(op: 
     shared = {
         "mixed_gemm": {"gemm"},
         "norm_linear_sigmoid": {"linear"},
+        "transformer_block": {"linear"},
         "all_gather_matmul": {"gemm"},
     }
     own = BY_NAME[op].folder
@@ -201,7 +202,7 @@ def test_order_and_repetition_of_paths_do_not_change_the_hash(tmp_path: Path, fi
 def test_a_kernel_of_linears_measures_no_copy_and_no_cast_again() -> None:
     owners = {op for op in NAMES if "kernels/linear/ops.py" in names(measure_sources(op))}
 
-    assert owners == {"linear", "norm_linear_sigmoid"}
+    assert owners == {"linear", "norm_linear_sigmoid", "transformer_block"}
 
 
 def test_relative_and_nested_imports_are_followed(

@@ -85,7 +85,7 @@ def test_accuracy_is_measured_without_torch_compile(monkeypatch: pytest.MonkeyPa
         seen.append(torch.compiler.is_compiling())
         return x @ w.t()
 
-    monkeypatch.setattr(bench, "build", lambda *_: bench._trained(bench._compiled(layer)))
+    monkeypatch.setattr(bench, "build", lambda *_: bench._trained(bench.compiled(layer)))
     assert accuracy_of("bf16_compile", "bf16").relative_error < 1e-2
     assert seen == [False]
 
@@ -157,7 +157,7 @@ def test_a_gpu_that_lacks_the_instructions_is_unsupported(
 def test_without_torchao_its_points_say_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torchao.float8", None)
     with pytest.raises(Unsupported, match="pip install torchao"):
-        bench._torchao_layer(bench.torchao_module(16, 32), "rowwise")
+        bench.torchao_converted(bench.torchao_module(16, 32), "fp8_axiswise")
 
 
 def test_torchao_knows_its_recipes_by_these_names() -> None:

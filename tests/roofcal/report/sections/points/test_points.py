@@ -11,7 +11,7 @@ from tests.roofcal.report.chapters import blocks_of
 
 NOT_MADE_UP = (
     *("probe_math", "probe_cast", "probe_mixed_gemm", "mixed_gemm"),
-    *("linear", "norm_linear_sigmoid", "probe_link", "all_gather_matmul"),
+    *("linear", "norm_linear_sigmoid", "transformer_block", "probe_link", "all_gather_matmul"),
 )
 OPS = [op for op in BY_NAME if op not in NOT_MADE_UP]
 

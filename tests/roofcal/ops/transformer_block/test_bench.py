@@ -1,0 +1,117 @@
+"""The block on the CPU: right in every recipe, wrong ones caught, one graph for torch.compile."""
+
+import math
+
+import pytest
+import torch
+
+from roofcal.core.records import PlanPoint
+from roofcal.measure.contender import prepare
+from roofcal.ops.spec import Unsupported
+from roofcal.ops.transformer_block import bench
+from roofcal.ops.transformer_block.spec import OP
+from tests.roofcal.ops.linear.test_spec import OWN
+from tests.roofcal.ops.transformer_block.test_spec import TINY
+
+Tensors = dict[str, torch.Tensor]
+
+
+def inputs_of(shape: dict[str, int]) -> Tensors:
+    generator = torch.Generator().manual_seed(0)
+    return bench.make_inputs("bf16", shape, generator, "normal")
+
+
+@pytest.fixture(scope="module")
+def inputs() -> Tensors:
+    return inputs_of(TINY)
+
+
+@pytest.mark.parametrize("recipe", [*OP.recipes, OWN])
+def test_a_block_is_right_and_wrong_outputs_and_gradients_are_caught(
+    recipe: str, inputs: Tensors
+) -> None:
+    output = bench.build("torch_cpu", recipe, TINY)(inputs)
+    errors = bench.output_errors(recipe, inputs, output)
+    assert max(errors.values()) <= bench.tolerance(recipe)
+    for wrong in output:
+        wrong.view(-1)[: wrong.numel() // 16] = 0
+    errors = bench.output_errors(recipe, inputs, output)
+    assert min(errors.values()) > bench.tolerance(recipe)
+
+
+def test_an_output_that_is_no_number_is_no_right_one(inputs: Tensors) -> None:
+    output = bench.build("torch_cpu", "bf16", TINY)(inputs)
+    output[3][0] = math.nan
+    assert math.isnan(bench.relative_error("bf16", inputs, output))
+
+
+def test_every_parameter_has_a_gradient_of_its_shape(inputs: Tensors) -> None:
+    _, *gradients = bench.build("torch_cpu", "bf16", TINY)(inputs)
+    names = [name.removeprefix("grad_") for name in bench.OUTPUTS[1:]]
+    assert [g.shape for g in gradients] == [inputs[name].shape for name in names]
+    parameters = {name.removesuffix(".weight") for name, _ in bench.Block(TINY).named_parameters()}
+    assert {"x", *parameters} == set(names)
+
+
+def test_a_token_sees_those_before_it_in_its_sequence_alone(inputs: Tensors) -> None:
+    other = inputs | {"x": inputs["x"].clone()}
+    other["x"][40] = 1.0  # the ninth token of the second sequence
+    with torch.no_grad():
+        before, after = (bench.exact_block(values) for values in (inputs, other))
+    changed = (before != after).any(dim=1).nonzero().flatten().tolist()
+    assert changed == list(range(40, 64))
+
+
+def test_scores_depend_on_the_distance_of_two_positions_alone() -> None:
+    rotary = inputs_of(TINY)["rotary"]
+    q, k = torch.randn(2, 16).unbind()
+    scores = bench.turned(q.expand(32, 16), rotary) @ bench.turned(k.expand(32, 16), rotary).t()
+    for distance in range(32):
+        diagonal = scores.diagonal(-distance)
+        torch.testing.assert_close(diagonal, diagonal[:1].expand_as(diagonal), rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("recipe", ["bf16", "fp8_tensorwise"])
+def test_torch_compile_sees_one_graph_with_the_same_gradients(
+    recipe: str, inputs: Tensors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = bench.build("torch_cpu", recipe, TINY)(inputs)
+    compile_whole = torch.compile
+
+    def one_graph(layer: object, **options: object) -> object:
+        return compile_whole(layer, backend="aot_eager", fullgraph=True, **options)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(torch, "compile", one_graph)
+    monkeypatch.setattr(bench, "check_provider", lambda *_: None)  # which asks for a GPU
+    provider = "bf16_compile" if recipe == "bf16" else "triton"
+    output = bench.build(provider, recipe, TINY)(inputs)
+    for actual, wanted in zip(output, expected, strict=True):
+        torch.testing.assert_close(actual, wanted, rtol=0.05, atol=0.05)
+
+
+def test_a_point_is_prepared_with_the_error_of_every_gradient() -> None:
+    point = PlanPoint(
+        op=OP.name, provider="torch_cpu", recipe="fp8_axiswise", shape=TINY, device="cpu"
+    )
+    contender = prepare(point, torch.device("cpu"), seed=0, cache_bytes=1 << 16)
+    assert contender.output_errors is not None
+    assert tuple(contender.output_errors) == bench.OUTPUTS
+
+
+@pytest.mark.parametrize(
+    ("provider", "recipe", "change", "says"),
+    [
+        ("magic", "bf16", {}, "unknown provider 'magic' for op transformer_block"),
+        ("bf16_compile", "fp8_axiswise", {}, "has no recipe but bf16; got fp8_axiswise"),
+        ("torchao", "mxfp8", {}, "'torchao' of op transformer_block has the recipes .*; got mxfp8"),
+        ("torch_cpu", "fp8_axiswise", {"hidden": 120}, "multiples of 16; got hidden=120"),
+        ("torch_cpu", "bf16", {"tokens": 48}, "tokens=48 is no multiple of sequence=32"),
+        ("torch_cpu", "bf16", {"kv_heads": 3}, "heads=8 is no multiple of kv_heads=3"),
+        ("torch_cpu", "bf16", {"head_dim": 15}, "head_dim=15 is odd"),
+    ],
+)
+def test_what_is_no_block_or_what_a_provider_lacks_is_unsupported(
+    provider: str, recipe: str, change: dict[str, int], says: str
+) -> None:
+    with pytest.raises(Unsupported, match=says):
+        bench.build(provider, recipe, TINY | change)
