@@ -4,12 +4,12 @@ from pathlib import Path
 
 from roofcal.core.jsonl import read_plan, read_records
 from roofcal.core.paths import RunFolder
-from roofcal.core.records import Environment, Measurement
+from roofcal.core.records import Environment, Measurement, Session
 from roofcal.core.visits.order import is_sentinel
-from roofcal.fitting.intervals import point_intervals, visit_times
+from roofcal.fitting.intervals import cards_by_session, point_intervals, visit_times
 from roofcal.fitting.probes import CalibrationError, Probe
 from roofcal.ops import BY_NAME
-from roofcal.ops.plan_points import point_problem
+from roofcal.ops.plan_points import point_problem, regimes
 
 
 def read_environment(run: Path) -> Environment:
@@ -43,12 +43,20 @@ def read_probes(run: Path, op: str) -> list[Probe]:
         return []
     plan = read_plan(files, op, point_problem)
     points = {point.point_id: point for point in plan if not is_sentinel(point)}
+    records = read_records(measurements, Session, Measurement)
     rows = [
         m
-        for m in read_records(measurements, Measurement)
-        if m.point_id in points and m.status == "ok" and m.settled_samples_s
+        for m in records
+        if isinstance(m, Measurement)
+        and m.point_id in points
+        and m.status == "ok"
+        and m.settled_samples_s
     ]
-    intervals = point_intervals([visit_times(row) for row in rows])
+    intervals = point_intervals(
+        [visit_times(row) for row in rows],
+        cards_by_session([record for record in records if isinstance(record, Session)]),
+        regimes(points[row.point_id] for row in rows),
+    )
     return [
         Probe(point=points[row.point_id], measurement=row, latency=interval)
         for row, interval in zip(rows, intervals, strict=True)

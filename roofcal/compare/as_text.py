@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from roofcal.core.records import CODE
+from roofcal.fitting.intervals import MEANINGS
 
 Row = Mapping[str, Any]
 Rows = Sequence[Row]
@@ -21,7 +22,7 @@ def _comparison_lines(comparison: Mapping[str, Any], shown: int) -> Iterator[str
         if not run["points"]:
             yield "   without samples: what was fitted is compared, and no point"
         for holds, count in run["intervals"].items():
-            yield f"   {count} points: {holds}"
+            yield f"   intervals of {count} points hold {holds} ({MEANINGS[holds]})"
     yield from _environment_lines(comparison)
     yield ""
     yield from _shift_lines(comparison["shifts"])

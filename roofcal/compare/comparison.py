@@ -13,7 +13,7 @@ from roofcal.compare.point_changes import (
     same_measurements,
 )
 from roofcal.core.paths import RunFolder
-from roofcal.fitting.intervals import BASES
+from roofcal.fitting.intervals import HOLDS
 
 VERDICTS: Final = ("SLOWER", "FASTER", "SAME", "AMBIGUOUS")
 
@@ -71,7 +71,7 @@ def _run_summary(run: ObservedRun) -> dict[str, Any]:
         "folder": run.folder.as_posix(),
         "cards": list(run.cards),
         "points": len(run.points),
-        "intervals": dict(Counter(BASES[time.basis] for time in times if time is not None)),
+        "intervals": dict(Counter(HOLDS[time.basis] for time in times if time is not None)),
     }
 
 

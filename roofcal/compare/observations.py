@@ -17,9 +17,9 @@ from roofcal.core.jsonl import read_plan, read_records, read_single_record
 from roofcal.core.paths import RunFolder
 from roofcal.core.records import Environment, Measurement, PlanPoint, Session, SettledTurns
 from roofcal.core.times import Array
-from roofcal.fitting.intervals import PointInterval, point_intervals, visit_times
+from roofcal.fitting.intervals import PointInterval, cards_by_session, point_intervals, visit_times
 from roofcal.ops import OPS
-from roofcal.ops.plan_points import point_problem
+from roofcal.ops.plan_points import point_problem, regimes
 from roofcal.ops.regimes import gemm_regime
 
 _TRIMMED: Final = 0.1  # of the samples of a turn, at either end
@@ -96,11 +96,12 @@ def observe(run: RunFolder) -> ObservedRun:
         plan, measured = run.plan_file(op.name), run.measurements_file(op.name)
         if plan.is_file() and measured.is_file():
             rows = read_records(measured, Session, Measurement)
-            cards |= {card for r in rows if isinstance(r, Session) for card in r.cards}
+            sessions = [row for row in rows if isinstance(row, Session)]
+            cards |= {card for session in sessions for card in session.cards}
             by_id = {row.point_id: row for row in rows if isinstance(row, Measurement)}
             planned = ((p.point_id, p) for p in read_plan(run, op.name, point_problem))
             pairs = [(point, by_id[key]) for key, point in planned if key in by_id]
-            points |= {observed.key: observed for observed in observations(pairs)}
+            points |= {observed.key: observed for observed in observations(pairs, sessions)}
     if not points and not run.calibration_file.is_file():
         raise CompareError(f"{run.folder}: holds no measurement of any op; finish the study first")
     return ObservedRun(
@@ -108,11 +109,14 @@ def observe(run: RunFolder) -> ObservedRun:
     )
 
 
-def observations(pairs: Sequence[tuple[PlanPoint, Measurement]]) -> list[Observation]:
-    """The times and clocks of points of one op by their measurements."""
+def observations(
+    pairs: Sequence[tuple[PlanPoint, Measurement]], sessions: Sequence[Session] = ()
+) -> list[Observation]:
+    """The times and clocks of points of one op by their measurements, made in `sessions`."""
     turns = [row.settled_turns_s for _, row in pairs]
     times = [visit_times(row, of_row) for (_, row), of_row in zip(pairs, turns, strict=True)]
-    intervals = point_intervals(times)
+    kinds = regimes(point for point, _ in pairs)
+    intervals = point_intervals(times, cards_by_session(sessions), kinds)
     return [
         _observation(*pair, of_row, interval)
         for pair, of_row, interval in zip(pairs, turns, intervals, strict=True)

@@ -92,8 +92,8 @@ def _changed_winner(pairs: list[_TimedPair], threshold: float) -> dict[str, Any]
     winner_b = min(pairs, key=lambda pair: pair[2].median)
     if winner_a is winner_b:
         return None
-    lead_a, sure_a, _ = ratio_interval(winner_b[1], winner_a[1])
-    lead_b, sure_b, _ = ratio_interval(winner_a[2], winner_b[2])
+    lead_a, sure_a, _ = map(float, ratio_interval(winner_b[1].ends, winner_a[1].ends))
+    lead_b, sure_b, _ = map(float, ratio_interval(winner_a[2].ends, winner_b[2].ends))
     label = point_label(winner_a[0])
     winners = {"winner_a": winner_a[0], "winner_b": winner_b[0]}
     return {key: label[key] for key in ("op", "shape", "protocol", "repeat")} | {

@@ -1,15 +1,20 @@
-"""The 95 % interval of a point's time, from its sessions, visits and samples together.
+"""The 95 % interval of a point's time, from its cards, sessions, visits and samples together.
 
 A row of one visit has the order-statistic interval of its samples: all that one visit shows. A row
-of several has Student's interval of the mean of the logarithms of their medians. Two or three
-visits say little of their own variance, so the variances of all points of an op moderate each
-other: s^2 = (d0 s0^2 + d s^2) / (d0 + d) with d0 + d degrees of freedom, prior d0 and s0 matched to
-the points (Smyth, Stat. Appl. Genet. Mol. Biol. 3, 2004, section 6.2; limma in genomics). No
-interval is narrower than the scatter of samples within visits allows.
+of several has Student's interval of the mean over its units: cards, sessions of one card, or visits
+of one session, whichever is the widest level that it has several of. What one unit has in common
+with all points of its kind (a card that clocks lower, a warmer session) is told apart from what a
+point does by itself: the first is known from as many values as there are units, however many the
+points. Two or three units say little of the variance of one point, so the points of an op moderate
+each other there: s^2 = (d0 s0^2 + d s^2) / (d0 + d) with d0 + d degrees of freedom, prior d0 and s0
+matched to the points (Smyth, Stat. Appl. Genet. Mol. Biol. 3, 2004, section 6.2; limma in
+genomics). Each of the two has Student's half-width, and their squares add (Zou and
+Donner, Statistics in Medicine 27, 2008). No interval is narrower than the scatter of samples within
+visits allows.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Final, Literal
@@ -20,23 +25,34 @@ from numpy.typing import NDArray
 # Student's distribution is stdtrit here and not scipy.stats.t, whose import costs half a second.
 from scipy.special import digamma, polygamma, stdtrit
 
-from roofcal.core.records import Measurement, SettledTurns
+from roofcal.core import portable_math
+from roofcal.core.records import Measurement, Session, SettledTurns
 from roofcal.core.statistics import Summary, summarise
 
 Array = NDArray[np.float64]
-Basis = Literal["samples", "visits", "sessions"]
+Basis = Literal["samples", "visits", "sessions", "cards"]
 
 RESOLUTION: Final = 1e-10  # variance of a point whose turns were all equal: 0.001 % of its time
-BASES: Final[dict[Basis, str]] = {
-    "samples": "interval of the samples of one visit; covers that visit only",
-    "visits": "interval of the visits of one session; covers this session on this card",
-    "sessions": "interval of several sessions; covers another session on these cards too",
+# What an interval holds by what it is taken from, the narrowest first; tables have these words.
+HOLDS: Final[dict[Basis, str]] = {
+    "samples": "this visit",
+    "visits": "this session",
+    "sessions": "another session",
+    "cards": "another card",
+}
+MEANINGS: Final[dict[str, str]] = {
+    HOLDS["samples"]: "one visit: interval of its samples alone",
+    HOLDS["visits"]: "several visits of one session on one card",
+    HOLDS["sessions"]: "several sessions on one card",
+    HOLDS["cards"]: "several cards of one model",
 }
 _TWO_SIDED: Final = 1.959964
 _MOST_DEGREES: Final = 1e6  # as good as infinitely many
 _LEAST_POINTS: Final = 3  # fewer do not tell how variances are distributed
 _ALIKE: Final = 1e-3  # below this variance of log(variance) points scatter alike
 _SHARED_DEGREES: Final = 2000.0  # degrees of freedom of the prior of points that scatter alike
+# Functions of scipy end in other bits on other processors; results are cut to so many digits.
+_DIGITS: Final = 9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,25 +65,34 @@ class VisitTime:
     ci95_high: float
     count: int
 
-    @property
-    def variance(self) -> float:
-        """Of the logarithm of the median, as the samples of the visit show it."""
-        return (math.log(self.ci95_high / self.ci95_low) / 2 / _TWO_SIDED) ** 2
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PointInterval(Summary):
     """The time of a point with its 95 % interval, in s; `count` is of settled samples.
 
-    median   of the samples of one visit, or the geometric mean of the medians of several
-    basis    what it is taken from, and so what it holds: see BASES
-    error    standard error of log(median), a fraction of the time
-    degrees  of freedom of that
+    median   of the samples of one visit, or the geometric mean of the medians of several units
+    basis    what it is taken from, and so what it holds: see HOLDS
     """
 
     basis: Basis
-    error: float
-    degrees: float
+
+    @property
+    def ends(self) -> tuple[float, float, float]:
+        """Median, low and high end."""
+        return self.median, self.ci95_low, self.ci95_high
+
+
+@dataclass(frozen=True, slots=True)
+class _Units:
+    """What the mean of a point is taken over: its names, and the logarithm of the time of each.
+
+    own: variance of one of them as the samples of the visits show it.
+    """
+
+    basis: Basis
+    names: tuple[str, ...]
+    logs: tuple[float, ...]
+    own: float
 
 
 def visit_times(row: Measurement, turns: SettledTurns | None = None) -> tuple[VisitTime, ...]:
@@ -90,40 +115,81 @@ def visit_times(row: Measurement, turns: SettledTurns | None = None) -> tuple[Vi
     return tuple(times)
 
 
-def point_intervals(points: Sequence[Sequence[VisitTime]]) -> list[PointInterval | None]:
+def cards_by_session(sessions: Sequence[Session]) -> dict[str, str]:
+    """Session -> the cards it ran on; sessions that do not know theirs count as of one card."""
+    return {session.session_id: session.device_uuid or "" for session in sessions}
+
+
+def point_intervals(
+    points: Sequence[Sequence[VisitTime]],
+    cards: Mapping[str, str] | None = None,
+    kinds: Sequence[str] | None = None,
+) -> list[PointInterval | None]:
     """The interval of each point of an op from its visits; None for a point without any.
 
-    Sessions are the units of a point that was visited in several, else visits are.
+    Args:
+        points: the visits of each point.
+        cards: session -> card, see `cards_by_session`; None: all are of one card.
+        kinds: of each point, the name of what speeds up and slows down together on another card;
+            None: all points are of one kind.
     """
-    units = [_units(visits) for visits in points]
     intervals: list[PointInterval | None] = [
         _of_one_visit(visits[0]) if len(visits) == 1 else None for visits in points
     ]
-    for basis in ("visits", "sessions"):
-        chosen = [i for i, visits in enumerate(points) if _basis(visits) == basis]
-        variances = np.array([np.var(units[i], ddof=1) for i in chosen])
-        degrees = np.array([len(units[i]) - 1.0 for i in chosen])
-        if len(chosen) >= _LEAST_POINTS:
-            variances, degrees = moderated(variances, degrees)
-        for i, variance, freedom in zip(chosen, variances, degrees, strict=True):
-            intervals[i] = _of_units(points[i], units[i], basis, float(variance), float(freedom))
+    several = [i for i, visits in enumerate(points) if len(visits) > 1]
+    units = _units_of_points([points[i] for i in several], cards or {})
+    pairs = list(zip(several, units, strict=True))
+    for basis in HOLDS:
+        chosen = [(i, of_point) for i, of_point in pairs if of_point.basis == basis]
+        if chosen:
+            groups = [(kinds[i] if kinds else "", of_point.names) for i, of_point in chosen]
+            of_basis = [of_point for _, of_point in chosen]
+            halves = _half_widths_of_means(of_basis, groups)
+            counts = [sum(visit.count for visit in points[i]) for i, _ in chosen]
+            made = _intervals_of_means(of_basis, halves, counts)
+            for (i, _), interval in zip(chosen, made, strict=True):
+                intervals[i] = interval
     return intervals
 
 
-def _units(visits: Sequence[VisitTime]) -> list[float]:
-    """Logarithms of the time by session, or by visit where all are of one session."""
-    by_session: dict[str, list[float]] = {}
-    for visit in visits:
-        by_session.setdefault(visit.session_id, []).append(math.log(visit.median))
-    if len(by_session) > 1:
-        return [fmean(logs) for logs in by_session.values()]
-    return [log for logs in by_session.values() for log in logs]
+def _units_of_points(
+    points: Sequence[Sequence[VisitTime]], cards: Mapping[str, str]
+) -> list[_Units]:
+    """The units of points of several visits."""
+    every = [visit for visits in points for visit in visits]
+    if not every:
+        return []
+    logs = iter(portable_math.log(np.array([visit.median for visit in every])).tolist())
+    ends = np.array([visit.ci95_high / visit.ci95_low for visit in every])
+    variances = iter(((portable_math.log(ends) / 2 / _TWO_SIDED) ** 2).tolist())
+    units = []
+    for visits in points:
+        by_session: dict[str, list[float]] = {}
+        for visit in visits:
+            by_session.setdefault(visit.session_id, []).append(next(logs))
+        by_card: dict[str, list[float]] = {}
+        for session, of_session in by_session.items():
+            by_card.setdefault(cards.get(session, ""), []).append(fmean(of_session))
+        own = fmean(next(variances) for _ in visits) / len(visits)
+        units.append(_widest_units(by_session, by_card, own))
+    return units
 
 
-def _basis(visits: Sequence[VisitTime]) -> Basis | None:
-    if len(visits) < 2:
-        return "samples" if visits else None
-    return "sessions" if len({visit.session_id for visit in visits}) > 1 else "visits"
+def _widest_units(
+    by_session: Mapping[str, Sequence[float]], by_card: Mapping[str, Sequence[float]], own: float
+) -> _Units:
+    """Cards, else sessions, else visits; own: variance of the mean of all, by their samples."""
+    basis: Basis
+    if len(by_card) > 1:
+        basis, names = "cards", tuple(by_card)
+        logs = [fmean(of_card) for of_card in by_card.values()]
+    elif len(by_session) > 1:
+        basis, names = "sessions", tuple(by_session)
+        logs = [fmean(of_session) for of_session in by_session.values()]
+    else:
+        logs = [log for of_session in by_session.values() for log in of_session]
+        basis, names = "visits", tuple(f"visit {number}" for number in range(len(logs)))
+    return _Units(basis, names, tuple(logs), own * len(logs))
 
 
 def _of_one_visit(visit: VisitTime) -> PointInterval:
@@ -133,47 +199,86 @@ def _of_one_visit(visit: VisitTime) -> PointInterval:
         ci95_high=visit.ci95_high,
         count=visit.count,
         basis="samples",
-        error=math.sqrt(visit.variance),
-        degrees=math.inf,
     )
 
 
-def _of_units(
-    visits: Sequence[VisitTime],
-    logs: Sequence[float],
-    basis: Basis,
-    variance: float,
-    degrees: float,
-) -> PointInterval:
-    """The interval of a point of several visits, by the moderated variance of one of them."""
-    own = fmean(visit.variance for visit in visits) * len(logs) / len(visits)
-    error = math.sqrt(max(variance, own, RESOLUTION) / len(logs))
-    centre, half = fmean(logs), _half_width(error, degrees)
-    return PointInterval(
-        median=math.exp(centre),
-        ci95_low=math.exp(centre - half),
-        ci95_high=math.exp(centre + half),
-        count=sum(visit.count for visit in visits),
-        basis=basis,
-        error=error,
-        degrees=degrees,
-    )
+def _half_widths_of_means(
+    units: Sequence[_Units], groups: Sequence[tuple[str, tuple[str, ...]]]
+) -> Array:
+    """Half of the 95 % interval of the mean of the logarithms of each point.
 
-
-def ratio_interval(a: PointInterval, b: PointInterval) -> tuple[float, float, float]:
-    """(a / b, ends of its 95 % interval), with the fewer degrees of freedom of both.
-
-    Those of the prior are in both, so that the sum of Welch and Satterthwaite counts them twice.
+    groups: equal for points of one kind that were measured in the same units.
     """
-    error = math.hypot(a.error, b.error)
-    half = _half_width(error, min(a.degrees, b.degrees))
-    ratio = a.median / b.median
-    return ratio, ratio * math.exp(-half), ratio * math.exp(half)
+    counts = np.array([float(len(of_point.logs)) for of_point in units])
+    alone, shared = np.zeros(len(units)), np.zeros(len(units))
+    for group in dict.fromkeys(groups):
+        inside = [i for i, name in enumerate(groups) if name == group]
+        logs = np.array([units[i].logs for i in inside])
+        rest = logs - logs.mean(axis=1, keepdims=True)
+        degrees = logs.shape[1] - 1.0
+        if len(inside) >= _LEAST_POINTS:
+            common = rest.mean(axis=0)
+            rest = (rest - common) * math.sqrt(len(inside) / (len(inside) - 1))
+            shared[inside] = float((common**2).sum()) / degrees
+        alone[inside] = (rest**2).sum(axis=1) / degrees
+    degrees_alone = counts - 1
+    if len(units) >= _LEAST_POINTS:
+        alone, degrees_alone = moderated(alone, degrees_alone)
+    own = np.array([of_point.own for of_point in units])
+    alone = np.maximum(np.maximum(alone, own), RESOLUTION)
+    squares = quantile(degrees_alone) ** 2 * alone + quantile(counts - 1) ** 2 * shared
+    return np.asarray(np.sqrt(squares / counts))
 
 
-def _half_width(error: float, degrees: float) -> float:
-    """Half of a 95 % interval by Student's distribution."""
-    return float(stdtrit(min(degrees, _MOST_DEGREES), 0.975)) * error
+def _intervals_of_means(
+    units: Sequence[_Units], halves: Array, counts: Sequence[int]
+) -> list[PointInterval]:
+    """Intervals of the means of logarithms by their half-widths; counts: samples of each point."""
+    centres = np.array([fmean(of_point.logs) for of_point in units])
+    ends = (portable_math.exp(centres + sign * halves).tolist() for sign in (0, -1, 1))
+    return [
+        PointInterval(
+            median=median, ci95_low=low, ci95_high=high, count=count, basis=of_point.basis
+        )
+        for of_point, count, median, low, high in zip(units, counts, *ends, strict=True)
+    ]
+
+
+def ratio_interval(
+    a: Sequence[Array | float], b: Sequence[Array | float]
+) -> tuple[Array, Array, Array]:
+    """(a / b, ends of its 95 % interval) of two independent numbers, value by value.
+
+    Half-widths add as squares, of logarithms (the method of variance estimates recovery: Zou and
+    Donner, Statistics in Medicine 27, 2008). That of two of Student's intervals with equal degrees
+    of freedom is again Student's interval.
+
+    Args:
+        a: values above 0, and the low and the high ends of their intervals.
+        b: the same of what they are divided by.
+    """
+    logs_a, logs_b = ([portable_math.log(np.asarray(part)) for part in x] for x in (a, b))
+    below = np.sqrt((logs_a[0] - logs_a[1]) ** 2 + (logs_b[2] - logs_b[0]) ** 2)
+    above = np.sqrt((logs_a[2] - logs_a[0]) ** 2 + (logs_b[0] - logs_b[1]) ** 2)
+    ratio = np.asarray(a[0]) / np.asarray(b[0])
+    return ratio, ratio * portable_math.exp(-below), ratio * portable_math.exp(above)
+
+
+def narrowest_hold(*holds: str | None) -> str | None:
+    """What an interval holds that was made of several: what the one that holds least does."""
+    order = list(HOLDS.values())
+    known = [hold for hold in holds if hold in order]
+    return min(known, key=order.index) if len(known) == len(holds) else None
+
+
+def quantile(degrees: Array) -> Array:
+    """Standard errors to either end of a 95 % interval, by Student's distribution."""
+    return _rounded(np.asarray(stdtrit(np.minimum(degrees, _MOST_DEGREES), 0.975), dtype=float))
+
+
+def _rounded(values: Array) -> Array:
+    """Values to _DIGITS significant digits."""
+    return np.array([float(f"{value:.{_DIGITS - 1}e}") for value in np.atleast_1d(values)])
 
 
 def moderated(variances: Array, degrees: Array) -> tuple[Array, Array]:
@@ -183,12 +288,12 @@ def moderated(variances: Array, degrees: Array) -> tuple[Array, Array]:
     distributed. Smyth's empirical Bayes (Stat. Appl. Genet. Mol. Biol. 3, 2004, section 6.2): a
     prior of d0 degrees around s0^2, matched to mean and variance of log(variance).
     """
-    logs = np.log(np.maximum(variances, RESOLUTION))
-    centred = logs - digamma(degrees / 2) + np.log(degrees / 2)
+    logs = portable_math.log(np.maximum(variances, RESOLUTION))
+    centred = logs - digamma(degrees / 2) + portable_math.log(degrees / 2)
     extra = float(np.var(centred, ddof=1) - np.mean(polygamma(1, degrees / 2)))
     prior = 2 * _trigamma_inverse(extra) if extra > _ALIKE else _SHARED_DEGREES
-    offset = float(digamma(prior / 2) - np.log(prior / 2))
-    value = float(np.exp(np.mean(centred) + offset))
+    offset = float(digamma(prior / 2) - math.log(prior / 2))
+    prior, value = _rounded(np.array([prior, math.exp(float(np.mean(centred)) + offset)])).tolist()
     return (prior * value + degrees * variances) / (prior + degrees), degrees + prior
 
 

@@ -7,9 +7,15 @@ from statistics import fmean, median
 
 from roofcal.core.jsonl import read_plan, read_records
 from roofcal.core.paths import RunFolder, run_folders
-from roofcal.core.records import Measurement, PlanPoint
-from roofcal.fitting.intervals import PointInterval, point_intervals, visit_times
-from roofcal.ops.plan_points import point_problem
+from roofcal.core.records import Measurement, PlanPoint, Session
+from roofcal.fitting.intervals import (
+    HOLDS,
+    PointInterval,
+    cards_by_session,
+    point_intervals,
+    visit_times,
+)
+from roofcal.ops.plan_points import point_problem, regimes
 
 
 class HealthError(ValueError):
@@ -30,7 +36,8 @@ class Reading:
     """One point on one card.
 
     seconds      median, or the geometric mean of the medians of several visits
-    half_width   half the 95 % interval of that, as a fraction of it; of the visits, where several
+    half_width   half the 95 % interval of that, as a fraction of it
+    holds        how far that interval can be trusted, see roofcal.fitting.intervals.HOLDS
     limited      share of the readings of each throttle reason, e.g. {"power_cap": 0.9}
     clock_hz, power_w, temperature_c  means of settled telemetry; None without any, as on a CPU
     """
@@ -40,6 +47,7 @@ class Reading:
     point: str
     seconds: float
     half_width: float
+    holds: str = HOLDS["samples"]
     clock_hz: float | None = None
     power_w: float | None = None
     temperature_c: float | None = None
@@ -66,9 +74,12 @@ def read_card(folder: Path, card: str) -> Card:
     failures: list[Failure] = []
     for op in run.measured_ops():
         points = {point.point_id: point for point in read_plan(run, op, point_problem)}
-        rows = read_records(run.measurements_file(op), Measurement)
-        rows = [row for row in rows if row.point_id in points]
-        intervals = point_intervals([visit_times(row) for row in rows])
+        records = read_records(run.measurements_file(op), Session, Measurement)
+        cards = cards_by_session([record for record in records if isinstance(record, Session)])
+        measured = (record for record in records if isinstance(record, Measurement))
+        rows = [row for row in measured if row.point_id in points]
+        kinds = regimes(points[row.point_id] for row in rows)
+        intervals = point_intervals([visit_times(row) for row in rows], cards, kinds)
         for row, interval in zip(rows, intervals, strict=True):
             point = points[row.point_id]
             if interval is not None:
@@ -113,6 +124,7 @@ def _reading(card: str, point: PlanPoint, row: Measurement, interval: PointInter
         point=_name(point),
         seconds=interval.median,
         half_width=interval.half_width_fraction,
+        holds=HOLDS[interval.basis],
         clock_hz=_mean(telemetry.sm_clock_hz[position] for position in positions),
         power_w=_mean(telemetry.power_w[position] for position in positions),
         temperature_c=_mean(telemetry.temperature_c[position] for position in positions),

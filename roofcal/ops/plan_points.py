@@ -1,8 +1,15 @@
 """Whether a planned point is one that its op has: plans come from files, and from strangers."""
 
+from collections.abc import Iterable
+
 from roofcal.core.names import did_you_mean
 from roofcal.core.records import PlanPoint
 from roofcal.ops import BY_NAME
+
+
+def regimes(points: Iterable[PlanPoint]) -> list[str]:
+    """The regime of each point: those of one speed up and slow down together on another card."""
+    return [BY_NAME[point.op].regime(point.shape) for point in points]
 
 
 def point_problem(point: PlanPoint) -> str | None:

@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
+from roofcal.report.data.observations import INTERVAL_HOLDS
 from roofcal.report.data.tidy import PROTOCOL, axes_of, ok_rows
 
 VIOLATION_COLUMNS: Final = ("bound", "bound_s", "factor", "cause")
@@ -39,7 +40,8 @@ def violations(frame: pd.DataFrame, cache_bytes: float | None = None) -> pd.Data
         causes = [_cause(row, bound, cache_bytes) for row in faster.to_dict("records")]
         parts.append(faster.assign(cause=pd.Series(causes, index=faster.index, dtype=object)))
     head = ["op", "provider", "recipe", *axes_of(frame), *PROTOCOL, "regime"]
-    columns = [*head, "median_s", "ci95_high_s", *VIOLATION_COLUMNS, "achieved_flops_per_s"]
+    columns = [*head, "median_s", "ci95_high_s", INTERVAL_HOLDS, *VIOLATION_COLUMNS]
+    columns += ["achieved_flops_per_s"]
     columns += ["achieved_bytes_per_s", "sm_clock_hz", "point_id"]
     both = pd.concat([part for part in parts if not part.empty] or [parts[0]], ignore_index=True)
     return both.sort_values(["bound", "factor"], ascending=False)[columns].reset_index(drop=True)

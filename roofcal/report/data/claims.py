@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 from roofcal.claims.ledgers import Entry
 from roofcal.claims.schema import Expression
 from roofcal.report.data.evidence import Evidence, OwnNumber, Untestable, own_number
+from roofcal.report.data.observations import INTERVAL_HOLDS
 
 Word = Literal["holds", "does not hold", "cannot be tested"]
 WORDS: Final[tuple[Word, ...]] = ("holds", "does not hold", "cannot be tested")
@@ -129,6 +130,7 @@ def as_row(verdict: Verdict) -> Mapping[str, Any]:
         "ours": ours.value if ours else None,
         "ours_low": ours.low if ours else None,
         "ours_high": ours.high if ours else None,
+        INTERVAL_HOLDS: ours.holds if ours else None,
         "quantity": quantity,
         "unit": UNITS.get(quantity or "", ""),
         "ours_over_theirs": ours.value / entry.value if ours and entry.value else None,

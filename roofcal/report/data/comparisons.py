@@ -1,29 +1,63 @@
-"""Speed-ups: the time of a baseline recipe over that of another recipe of the same op."""
+"""Ratios of measured times with their intervals; speed-ups, over a baseline recipe of the op."""
 
+from typing import Any, Final
+
+import numpy as np
 import pandas as pd
 
 from roofcal.core.recipes import BITS, RECIPES
+from roofcal.core.times import Array
+from roofcal.fitting.intervals import narrowest_hold, ratio_interval
 from roofcal.ops import BY_NAME
-from roofcal.report.data.observations import PEAK_BYTES
+from roofcal.report.data.observations import INTERVAL_HOLDS, PEAK_BYTES
 from roofcal.report.data.prediction_errors import regime_rank
 from roofcal.report.data.tidy import axes_of, standard_rows
 from roofcal.report.kit.numbers import times
+
+SPEEDUP: Final = ("speedup", "speedup_low", "speedup_high")
+TIME: Final = ("median_s", "ci95_low_s", "ci95_high_s")
+TIME_COLUMNS: Final = [*TIME, INTERVAL_HOLDS]  # what a ratio needs of each of its two times
+
+
+def ratio_of_times(over: Any, under: Any) -> tuple[Array, Array, Array]:
+    """(over / under, low, high) by the 95 % intervals of both; not a number where a time lacks.
+
+    over, under: frames with the same rows, or rows, with the columns of TIME.
+    """
+    parts = [np.asarray(times[name], dtype=float) for times in (over, under) for name in TIME]
+    has_both = np.isfinite(np.stack(parts)).all(axis=0)
+    filled = [np.where(has_both, part, 1.0) for part in parts]
+    ratio, low, high = (
+        np.where(has_both, end, np.nan) for end in ratio_interval(filled[:3], filled[3:])
+    )
+    return ratio, low, high
+
+
+def holds_of_ratios(over: pd.DataFrame, under: pd.DataFrame) -> list[str | None]:
+    """What the intervals of `ratio_of_times` hold, row by row: what the time holds that is less."""
+    pairs = zip(over[INTERVAL_HOLDS], under[INTERVAL_HOLDS], strict=True)
+    return [narrowest_hold(*pair) for pair in pairs]
+
+
+def times_of(merged: pd.DataFrame, suffix: str) -> pd.DataFrame:
+    """The times of one of two frames that were merged, under the names of TIME_COLUMNS."""
+    columns = merged[[f"{name}{suffix}" for name in TIME_COLUMNS]]
+    return columns.set_axis(TIME_COLUMNS, axis="columns")
 
 
 def speedups(frame: pd.DataFrame, baseline_recipe: str) -> pd.DataFrame:
     """Time of the baseline recipe over that of every other: same provider, shape, protocol.
 
     A provider that never runs the baseline (one for int4 weights alone) is compared with the
-    fastest provider that does. Above 1 is faster than the baseline. speedup_low and speedup_high
-    divide the far ends of the two 95 % intervals, so they cover the ratio at least as often. Ops of
-    several devices have a column world_size, and ops whose points know their peak memory have
-    memory_ratio: that of the recipe over that of the baseline.
+    fastest provider that does. Above 1 is faster than the baseline. Ops of several devices have
+    a column world_size, and ops whose points know their peak memory have memory_ratio: that of the
+    recipe over that of the baseline.
     """
     axes = axes_of(frame)
     rows = standard_rows(frame)
     keys = ["op", "provider", *axes, "world_size"]
     memory = [PEAK_BYTES] if PEAK_BYTES in rows else []
-    ends = ["median_s", "ci95_low_s", "ci95_high_s", *memory]
+    ends = [*TIME_COLUMNS, *memory]
     base = rows.loc[rows["recipe"] == baseline_recipe, [*keys, *ends]].drop_duplicates(keys)
     others = rows[rows["recipe"] != baseline_recipe]
     lacks_baseline = ~others["provider"].isin(base["provider"])
@@ -32,11 +66,13 @@ def speedups(frame: pd.DataFrame, baseline_recipe: str) -> pd.DataFrame:
     fastest = base.sort_values("median_s").drop_duplicates(shared).drop(columns="provider")
     foreign = others[lacks_baseline].merge(fastest, on=shared, suffixes=("", "_baseline"))
     both = pd.concat([own, foreign]) if len(foreign) else own
-    both["speedup"] = both["median_s_baseline"] / both["median_s"]
-    both["speedup_low"] = both["ci95_low_s_baseline"] / both["ci95_high_s"]
-    both["speedup_high"] = both["ci95_high_s_baseline"] / both["ci95_low_s"]
-    both = both.rename(columns={"median_s_baseline": "baseline_s"})
-    ratios = ["baseline_s", "speedup", "speedup_low", "speedup_high"]
+    base_times = times_of(both, "_baseline")
+    speedup = dict(zip(SPEEDUP, ratio_of_times(base_times, both), strict=True))
+    both = both.assign(**speedup, baseline_s=both["median_s_baseline"])
+    both[INTERVAL_HOLDS] = pd.Series(
+        holds_of_ratios(base_times, both), index=both.index, dtype=object
+    )
+    ratios = ["baseline_s", *SPEEDUP, INTERVAL_HOLDS]
     if memory:
         both["memory_ratio"] = both[PEAK_BYTES] / both[f"{PEAK_BYTES}_baseline"]
         ratios.append("memory_ratio")

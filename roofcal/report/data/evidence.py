@@ -16,8 +16,11 @@ from roofcal.claims.schema import Expression, Quantity, Where
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.records import Calibration
 from roofcal.core.statistics import summarise
+from roofcal.fitting.intervals import narrowest_hold
 from roofcal.ops import BY_NAME
+from roofcal.report.data.comparisons import ratio_of_times
 from roofcal.report.data.loading import Run
+from roofcal.report.data.observations import INTERVAL_HOLDS
 from roofcal.report.data.roofs import constants_of
 from roofcal.report.data.tidy import ok_rows, tidy_frame
 
@@ -44,12 +47,18 @@ class Untestable(Exception):  # noqa: N818 (a state of a claim, not an error of 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnNumber:
-    """Our number with its 95 % interval, in the unit of the quantity; `basis` is its origin."""
+    """Our number with its 95 % interval, in the unit of the quantity.
+
+    basis  its origin
+    holds  how far the interval can be trusted: see roofcal.fitting.intervals.HOLDS; None for
+           constants, and for intervals over points
+    """
 
     value: float
     low: float
     high: float
     basis: str
+    holds: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,11 +188,13 @@ def _fastest(test: Expression, rows: list[Row]) -> Row:
 
 
 def _speedup(row: Row, base: Row) -> OwnNumber:
-    """Time of `base` over time of `row`; the far ends of both intervals, so it covers as often."""
+    """Time of `base` over time of `row`."""
+    value, low, high = map(float, ratio_of_times(base, row))
     return OwnNumber(
-        value=base["median_s"] / row["median_s"],
-        low=base["ci95_low_s"] / row["ci95_high_s"],
-        high=base["ci95_high_s"] / row["ci95_low_s"],
+        value=value,
+        low=low,
+        high=high,
+        holds=narrowest_hold(base[INTERVAL_HOLDS], row[INTERVAL_HOLDS]),
         basis=f"{_contender_text(row)} against {_contender_text(base)}, {_size_text(row)}",
     )
 
@@ -195,7 +206,8 @@ def _number_of_row(test: Expression, row: Row, evidence: Evidence) -> OwnNumber:
     else:
         work = float(row[_WORK[test.quantity]]) / _unit_rate(test, row, evidence)
         value, high, low = (work / float(seconds) for seconds in times)
-    return OwnNumber(value=value, low=low, high=high, basis=_point_text(row))
+    holds = row[INTERVAL_HOLDS]
+    return OwnNumber(value=value, low=low, high=high, basis=_point_text(row), holds=holds)
 
 
 def _unit_rate(test: Expression, row: Row, evidence: Evidence) -> float:

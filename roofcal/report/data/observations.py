@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from roofcal.core.records import Measurement, Method
 from roofcal.core.statistics import sqnr_db
-from roofcal.fitting.intervals import BASES, point_intervals, visit_times
+from roofcal.fitting.intervals import HOLDS, point_intervals, visit_times
 from roofcal.report.data.board_power import board_power, counted_power, integrated_power
 
 NOT_REACHED: Final = "not_reached"
@@ -17,7 +17,7 @@ UNREACHED: Final = {
 }
 PEAK_BYTES: Final = "peak_bytes"  # of points that know it
 RANK_SPREAD: Final = "rank_spread"  # slowest / fastest rank - 1; ops on several devices have it
-INTERVAL_HOLDS: Final = "interval_holds"  # of points that were visited several times
+INTERVAL_HOLDS: Final = "interval_holds"  # how far an interval of measured times can be trusted
 VISIT_TIMES: Final = "visit_times"  # no column: what the intervals of an op are made of
 _SQNR: Final = "_sqnr_db"
 
@@ -85,18 +85,20 @@ def power_columns(
     return columns
 
 
-def interval_columns_of(points: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+def interval_columns_of(
+    points: Sequence[Mapping[str, Any]], cards: Mapping[str, str], kinds: Sequence[str]
+) -> dict[str, list[Any]]:
     """Columns of median and interval of the observations of an op, by name.
 
-    INTERVAL_HOLDS, what an interval is taken from, is left out where every point has one visit.
+    cards: session -> card; kinds: of each point, its regime.
     """
-    intervals = point_intervals([observed.get(VISIT_TIMES, ()) for observed in points])
+    times = [observed.get(VISIT_TIMES, ()) for observed in points]
+    intervals = point_intervals(times, cards, kinds)
     columns: dict[str, list[Any]] = {
         f"{name}_s": [None if i is None else getattr(i, name) for i in intervals]
         for name in ("median", "ci95_low", "ci95_high")
     }
-    if any(interval is not None and interval.basis != "samples" for interval in intervals):
-        columns[INTERVAL_HOLDS] = [None if i is None else BASES[i.basis] for i in intervals]
+    columns[INTERVAL_HOLDS] = [None if i is None else HOLDS[i.basis] for i in intervals]
     return columns
 
 

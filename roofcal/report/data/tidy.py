@@ -17,6 +17,7 @@ import pandas as pd
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.environments import CALIBRATED
 from roofcal.core.records import Calibration, PlanPoint, Prediction
+from roofcal.fitting.intervals import cards_by_session
 from roofcal.ops import BY_NAME
 from roofcal.ops.spec import OpSpec
 from roofcal.report.data.loading import OpRecords, Run
@@ -37,6 +38,7 @@ _HEAD: Final = ("op", "provider", "recipe")
 _MEASURED: Final = (
     *("world_size", "status", "reason", "median_s", "ci95_low_s", "ci95_high_s"),
     *("achieved_flops_per_s", "achieved_bytes_per_s", "predicted_s", "relative_error"),
+    INTERVAL_HOLDS,
     *("method", "cache", "distribution", "repeat", "regime", "sweeps", "datasheet_s", "torchao_s"),
     *("predicted_low_s", "predicted_high_s", "bound_by", "burst_median_s", "sm_clock_hz"),
     *("power_w", "temperature_c", "throttle_reasons", "numeric_error", "quantisation_error"),
@@ -104,9 +106,8 @@ def frame_of_records(
             observed_rows.append(of_visit)
             for name, column in values.items():
                 column.append(row.get(name))
-    intervals = interval_columns_of(observed_rows)
-    values |= intervals
-    columns += [INTERVAL_HOLDS] if INTERVAL_HOLDS in intervals else []
+    cards = cards_by_session(records.sessions)
+    values |= interval_columns_of(observed_rows, cards, values["regime"])
     bounds = pd.Series(values.pop("datasheet_bound_s"), dtype="float64")
     frame = pd.DataFrame({name: _series(name, op, values.pop(name)) for name in columns})
     frame["datasheet_s"] = frame["datasheet_s"].fillna(bounds)

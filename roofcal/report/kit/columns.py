@@ -96,5 +96,10 @@ def ratio(key: str, label: str, about: str = "", *, digits: int | None = None) -
 SIZES: Final = counts("m", "n", "k")
 TFLOPS: Final = number("achieved_flops_per_s", "achieved", "TFLOP/s", 1e-12)
 TBPS: Final = number("achieved_bytes_per_s", "achieved", "TB/s", 1e-12, about="least bytes / time")
+HOLDS_COLUMN: Final = text(
+    "interval_holds",
+    "interval holds",
+    "this visit: of its samples alone; this session: of visits; another session; another card",
+)
 CLOCK: Final = number("sm_clock_hz", "SM clock", "MHz", 1e-6, 4)
 POWER: Final = number("power_w", "power", "W", 1)

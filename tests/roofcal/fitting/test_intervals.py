@@ -10,8 +10,10 @@ from roofcal.core.records import Measurement
 from roofcal.core.statistics import summarise
 from roofcal.core.visits.rows import merged_visits
 from roofcal.fitting.intervals import (
+    HOLDS,
     PointInterval,
     VisitTime,
+    narrowest_hold,
     point_intervals,
     ratio_interval,
     visit_times,
@@ -71,6 +73,30 @@ def test_sessions_are_the_units_of_a_point_that_several_measured() -> None:
     assert interval.median == pytest.approx(1.02**0.5)
 
 
+def test_cards_are_the_units_of_a_point_whose_sessions_ran_on_several() -> None:
+    pair = [visit(1.0, session="a"), visit(1.04, session="b"), visit(1.02, session="c")]
+    (interval,) = point_intervals([pair], {"a": "GPU-1", "b": "GPU-1", "c": "GPU-2"})
+    assert interval is not None
+    assert HOLDS[interval.basis] == "another card"
+    assert interval.median == pytest.approx(((1.0 * 1.04) ** 0.5 * 1.02) ** 0.5)
+
+
+def test_what_two_sessions_differ_by_at_every_point_is_known_from_two_values_alone() -> None:
+    """800 points that all moved by 1 % say no more of the next session than one of them."""
+    draw = np.random.default_rng(5)
+    logs = 1e-4 * draw.standard_normal((800, 2)) + np.array([0.0, 0.01])
+    points = [
+        [
+            visit(math.exp(log), half=1e-5, session=name)
+            for name, log in zip("ab", pair, strict=True)
+        ]
+        for pair in logs
+    ]
+    interval = interval_of(points)
+    half = math.log(interval.ci95_high / interval.median)
+    assert half == pytest.approx(12.706 * 0.01 / 2, rel=0.02)
+
+
 def test_few_points_do_not_moderate_one_another() -> None:
     interval = interval_of([[visit(1.0), visit(1.01)]])
     assert math.log(interval.ci95_high / interval.median) == pytest.approx(
@@ -96,7 +122,7 @@ def drawn_scatters(draw: np.random.Generator, points: int, degrees: float) -> np
 
 
 @pytest.mark.parametrize("degrees", [2.0, 4.0, 30.0])
-def test_two_visits_cover_the_truth_in_93_to_97_percent_of_points(degrees: float) -> None:
+def test_two_visits_cover_the_truth_in_93_to_98_percent_of_points(degrees: float) -> None:
     draw = np.random.default_rng(1)
     held = []
     for _ in range(60):
@@ -104,7 +130,7 @@ def test_two_visits_cover_the_truth_in_93_to_97_percent_of_points(degrees: float
         for interval in point_intervals(planned(draw, scatters)):
             assert interval is not None
             held.append(interval.ci95_low <= 1 <= interval.ci95_high)
-    assert 0.93 <= np.mean(held) <= 0.97
+    assert 0.93 <= np.mean(held) <= 0.98
 
 
 @pytest.mark.parametrize("degrees", [2.0, 30.0])
@@ -117,9 +143,61 @@ def test_the_difference_of_two_runs_covers_none_as_often(degrees: float) -> None
         for a, b in zip(*runs, strict=True):
             assert a is not None
             assert b is not None
-            _, low, high = ratio_interval(a, b)
+            _, low, high = ratio_interval(a.ends, b.ends)
             held.append(low <= 1 <= high)
     assert 0.93 <= np.mean(held) <= 0.98
+
+
+def measured(
+    draw: np.random.Generator, sessions: int, common: float, own: np.ndarray, visits: int = 1
+) -> list[PointInterval]:
+    """A study of points whose time is 1, of sessions that differ by `common` at all points.
+
+    own: scatter of each point between visits of a session; of samples: a tenth of that.
+    """
+    shifts = draw.normal(0, common, sessions)
+    points = [
+        [
+            visit(math.exp(shift + draw.normal(0, scatter)), scatter / 10, f"session {number}")
+            for number, shift in enumerate(shifts)
+            for _ in range(visits)
+        ]
+        for scatter in own
+    ]
+    return [interval for interval in point_intervals(points) if interval is not None]
+
+
+@pytest.mark.parametrize("common", [0.0, 0.003, 0.01, 0.03])
+@pytest.mark.parametrize("sessions", [2, 3])
+def test_intervals_of_sessions_hold_the_truth_where_sessions_share_a_shift(
+    sessions: int, common: float
+) -> None:
+    """Student's interval of each point by itself would hold it in 70 % where the shift is large."""
+    draw = np.random.default_rng(6)
+    held = []
+    for _ in range(120):
+        made = measured(draw, sessions, common, drawn_scatters(draw, 40, 4.0))
+        held += [interval.ci95_low <= 1 <= interval.ci95_high for interval in made]
+    assert np.mean(held) >= 0.93
+
+
+def test_a_session_measured_again_differs_by_less_than_both_intervals_allow() -> None:
+    """Two studies of two sessions: scatter of visits and samples as the sentinels of H200s show."""
+    draw = np.random.default_rng(7)
+    held = []
+    for _ in range(80):
+        own = drawn_scatters(draw, 40, 4.0)
+        runs = [measured(draw, 2, 0.005, own, visits=2) for _ in range(2)]
+        for a, b in zip(*runs, strict=True):
+            _, low, high = ratio_interval(a.ends, b.ends)
+            held.append(low <= 1 <= high)
+    assert np.mean(held) >= 0.94
+
+
+def test_an_interval_made_of_two_holds_what_the_weaker_holds() -> None:
+    assert narrowest_hold("another session", "this visit", "this session") == "this visit"
+    assert narrowest_hold("another card", "another session") == "another session"
+    assert narrowest_hold("another card", None) is None
 
 
 def test_intervals_of_samples_alone_would_not_hold() -> None:

@@ -8,7 +8,7 @@ import pandas as pd
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.tidy import with_protocol
 from roofcal.report.kit.blocks import Block, Prose
-from roofcal.report.kit.columns import CLOCK, count, ratio, seconds, text, texts, wide
+from roofcal.report.kit.columns import CLOCK, HOLDS_COLUMN, count, ratio, seconds, text, texts, wide
 from roofcal.report.kit.writer import SectionWriter
 from roofcal.report.section import CsvTable, Section, whole_run
 
@@ -27,6 +27,7 @@ POINTS: Final = (
     seconds("median_s", "measured"),
     seconds("bound_s", "least by the roof"),
     ratio("factor", "faster by"),
+    HOLDS_COLUMN,
     CLOCK,
     wide("cause", "most likely cause"),
 )

@@ -16,11 +16,22 @@ import numpy as np
 import pandas as pd
 
 from roofcal.core.records import Calibration
+from roofcal.fitting.intervals import narrowest_hold
 from roofcal.ops.all_gather_matmul import spec
-from roofcal.report.data.observations import RANK_SPREAD
+from roofcal.report.data.comparisons import SPEEDUP, ratio_of_times
+from roofcal.report.data.observations import INTERVAL_HOLDS, RANK_SPREAD
 from roofcal.report.data.roofs import constants_of
 from roofcal.report.data.tidy import ok_rows
-from roofcal.report.kit.columns import SIZES, count, fraction, ratio, seconds, text, texts
+from roofcal.report.kit.columns import (
+    HOLDS_COLUMN,
+    SIZES,
+    count,
+    fraction,
+    ratio,
+    seconds,
+    text,
+    texts,
+)
 from roofcal.report.kit.numbers import count_of, times
 
 OP: Final = spec.OP.name
@@ -60,6 +71,7 @@ OVERLAP: Final = (
     ratio("speedup", "speed-up"),
     ratio("speedup_low", "low"),
     ratio("speedup_high", "high"),
+    HOLDS_COLUMN,
     *_OVERLAP,
     fraction("rank_spread", "ranks apart"),
     seconds("predicted_s", "predicted", "calibrated model"),
@@ -129,10 +141,8 @@ def _compared(keys: Mapping[str, Any], group: pd.DataFrame) -> Iterator[dict[str
             "sequence_s": sequence["median_s"],
             "product_s": product.get("median_s"),
             "gather_s": gather.get("median_s"),
-            # the far ends divide the far ends of both intervals
-            "speedup": sequence["median_s"] / row["median_s"],
-            "speedup_low": sequence["ci95_low_s"] / row["ci95_high_s"],
-            "speedup_high": sequence["ci95_high_s"] / row["ci95_low_s"],
+            **dict(zip(SPEEDUP, map(float, ratio_of_times(sequence, row)), strict=True)),
+            INTERVAL_HOLDS: narrowest_hold(sequence[INTERVAL_HOLDS], row[INTERVAL_HOLDS]),
             **_hidden(row, sequence, product, gather),
             "over_product": row["median_s"] / product["median_s"] - 1 if product else None,
             "rank_spread": row.get(RANK_SPREAD),

@@ -4,7 +4,16 @@ from collections.abc import Iterator
 from typing import Final
 
 from roofcal.report.kit.blocks import Block, Prose
-from roofcal.report.kit.columns import code, count, fraction, ratio, seconds, text, texts
+from roofcal.report.kit.columns import (
+    HOLDS_COLUMN,
+    code,
+    count,
+    fraction,
+    ratio,
+    seconds,
+    text,
+    texts,
+)
 from roofcal.report.kit.numbers import percent
 from roofcal.report.kit.writer import SectionWriter
 from roofcal.report.section import Answer, Section, filled_table
@@ -30,6 +39,9 @@ POINTS: Final = (
     text("kind", "kind of work"),
     *texts("provider", "recipe", "shape"),
     _TIME,
+    ratio("ratio_low", "95 % from", digits=3),
+    ratio("ratio_high", "to", digits=3),
+    HOLDS_COLUMN,
     seconds("median_s", "here"),
     seconds("median_s_published", "published"),
     ratio("clock", "SM clock"),

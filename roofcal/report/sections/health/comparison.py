@@ -14,7 +14,15 @@ import pandas as pd
 
 from roofcal.core.environments import short_names, version_key
 from roofcal.core.statistics import summarise
+from roofcal.report.data.comparisons import (
+    TIME,
+    TIME_COLUMNS,
+    holds_of_ratios,
+    ratio_of_times,
+    times_of,
+)
 from roofcal.report.data.loading import Run
+from roofcal.report.data.observations import INTERVAL_HOLDS
 from roofcal.report.data.op_pages import health_ops
 from roofcal.report.data.quality import sentinel_drift
 from roofcal.report.data.tidy import ok_rows, tidy_frame, with_shape
@@ -23,7 +31,9 @@ from roofcal.report.kit.numbers import count_of, percent
 # Two healthy H200 of one environment were up to 4.6 % apart at the power limit (`compare`).
 TOLERANCE: Final = 0.05
 FEWEST: Final = 6  # points: the fewest whose median has a 95 % interval
-_COMPARED: Final = ("median_s", "sm_clock_hz", "power_w", "throttle_reasons")
+_COMPARED: Final = (*TIME_COLUMNS, "sm_clock_hz", "power_w", "throttle_reasons")
+
+RATIOS: Final = ("ratio", "ratio_low", "ratio_high")
 
 State = Literal["healthy", "slower", "cannot be told"]
 
@@ -120,7 +130,12 @@ def shared_points(ours: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     """
     theirs = _comparable(published)[["point_id", *_COMPARED]]
     both = _comparable(ours).merge(theirs, on="point_id", suffixes=("", "_published"))
-    both = both.assign(ratio=both["median_s"] / both["median_s_published"], kind=both["op"])
+    published_times = times_of(both, "_published")
+    ratios = dict(zip(RATIOS, ratio_of_times(both, published_times), strict=True))
+    holds = pd.Series(holds_of_ratios(both, published_times), index=both.index, dtype=object)
+    both = both.assign(**ratios, kind=both["op"], **{INTERVAL_HOLDS: holds})
+    ends = [f"{end}{suffix}" for end in TIME[1:] for suffix in ("", "_published")]
+    both = both.drop(columns=[*ends, f"{INTERVAL_HOLDS}_published"])
     return pd.concat([both, *_sentinels(ours, published)], ignore_index=True)
 
 

@@ -7,6 +7,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from roofcal.report.data.analysis import Analysis
+from roofcal.report.data.comparisons import TIME_COLUMNS, holds_of_ratios, ratio_of_times, times_of
+from roofcal.report.data.observations import INTERVAL_HOLDS
 from roofcal.report.data.tidy import (
     PROTOCOL,
     axes_of,
@@ -18,7 +20,7 @@ from roofcal.report.data.tidy import (
 )
 from roofcal.report.kit import styles
 from roofcal.report.kit.blocks import Block, absence
-from roofcal.report.kit.columns import CLOCK, POWER, ratio, seconds, text, texts
+from roofcal.report.kit.columns import CLOCK, HOLDS_COLUMN, POWER, ratio, seconds, text, texts
 from roofcal.report.kit.numbers import count_of, times
 from roofcal.report.kit.pictures import Picture
 from roofcal.report.kit.writer import SectionWriter
@@ -32,10 +34,11 @@ COLUMNS: Final = (
     ratio("ratio", "to graph, cold"),
     ratio("ratio_low", "low"),
     ratio("ratio_high", "high"),
+    HOLDS_COLUMN,
     CLOCK,
     POWER,
 )
-_RATIOS: Final = {"ratio": "median_s", "ratio_low": "ci95_low_s", "ratio_high": "ci95_high_s"}
+_RATIOS: Final = ("ratio", "ratio_low", "ratio_high")
 _MARKS: Final = {
     "graph, cold": (styles.INK, "|"),
     "alone, cold": (styles.WINE, "X"),
@@ -60,13 +63,18 @@ def method_panel(frame: pd.DataFrame) -> pd.DataFrame:
     axes = axes_of(frame)
     timed = ok_rows(frame)
     keys = ["op", "provider", "recipe", *axes, "world_size"]
-    base = timed.loc[standard_protocol(timed), [*keys, "median_s"]].drop_duplicates(keys)
+    base = timed.loc[standard_protocol(timed), [*keys, "point_id", *TIME_COLUMNS]].drop_duplicates(
+        keys
+    )
     names_panel = timed["sweeps"].astype(str).str.contains(r"(?:^|;)panel", regex=True)
     is_in_panel = names_panel.astype(bool) & (timed["repeat"] == 0)
     rows = timed[is_in_panel].merge(base, on=keys, how="left", suffixes=("", "_graph"))
-    for name, seconds_column in _RATIOS.items():
-        rows[name] = rows[seconds_column] / rows["median_s_graph"]
-    columns = ["op", "provider", "recipe", *axes, *PROTOCOL, "median_s", *_RATIOS]
+    by_graph = times_of(rows, "_graph")
+    rows = rows.assign(**dict(zip(_RATIOS, ratio_of_times(rows, by_graph), strict=True)))
+    rows[INTERVAL_HOLDS] = pd.Series(holds_of_ratios(rows, by_graph), dtype=object)
+    is_graph = rows["point_id"] == rows["point_id_graph"]
+    rows.loc[is_graph, [*_RATIOS]] = 1.0  # of a point over itself nothing is uncertain
+    columns = ["op", "provider", "recipe", *axes, *PROTOCOL, "median_s", *_RATIOS, INTERVAL_HOLDS]
     columns += ["sm_clock_hz", "power_w", "point_id"]
     return rows[columns].sort_values([*axes, "recipe", *PROTOCOL]).reset_index(drop=True)
 

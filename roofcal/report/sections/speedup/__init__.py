@@ -9,7 +9,7 @@ from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.comparisons import best_by_regime, best_text
 from roofcal.report.data.op_pages import headline_op
 from roofcal.report.kit.blocks import Block, Column, absence
-from roofcal.report.kit.columns import count, counts, ratio, seconds, text, texts
+from roofcal.report.kit.columns import HOLDS_COLUMN, count, counts, ratio, seconds, text, texts
 from roofcal.report.kit.writer import SectionWriter
 from roofcal.report.section import Answer, CsvTable, Section, whole_run
 from roofcal.report.sections.speedup.figures import draw_speedups
@@ -29,6 +29,7 @@ def columns_of(op: OpSpec) -> list[Column]:
         ratio("speedup", "speed-up"),
         ratio("speedup_low", "low"),
         ratio("speedup_high", "high"),
+        HOLDS_COLUMN,
         ratio("memory_ratio", "memory", "peak memory over that of the baseline"),
     ]
 
