@@ -25,10 +25,11 @@ _READABLE: Final = (1, 2, SCHEMA_VERSION)
 _OF_VISITS: Final = ("visit", "visits", "unsettled_samples")
 # Not written where empty, so that records without them stay as they were.
 _OF_LOAD: Final = ("busy_share", "other_processes")
+_OF_WAITING: Final = ("waited_s", "starting_s", "compiling_s")
 _OF_ENERGY: Final = ("energy_windows",)
 _OF_MEMORY: Final = ("peak_bytes",)
 _OF_RANKS: Final = ("fastest_rank_s", "rank_medians_s")
-_NEWER: Final = (*_OF_VISITS, *_OF_LOAD, *_OF_ENERGY, *_OF_MEMORY)
+_NEWER: Final = (*_OF_VISITS, *_OF_LOAD, *_OF_WAITING, *_OF_ENERGY, *_OF_MEMORY)
 _OPTIONAL: Final = ("output_errors", *_OF_RANKS, *_NEWER)
 _HEAD: Final = re.compile(rb'\{"record":"(\w+)","schema_version":(\d),')  # as encode writes it
 _MOST_SHOWN: Final = 200  # characters of a bad value in a message

@@ -161,6 +161,10 @@ class Session:
     device_uuid: of the card; of several, those of all ranks with commas between.
     busy_share, other_processes: just before it measured, the share of the cores that others kept
         busy, and how many processes of others were on its cards; None: not known, or none.
+    started_utc, wall_s: since its devices were free.
+    waited_s: until they were, while another session measured there.
+    starting_s, compiling_s: of wall_s, waited for workers to be ready (CUDA context, warm card),
+        and for kernels that were not compiled yet.
     """
 
     session_id: str
@@ -179,6 +183,9 @@ class Session:
     timed_s: NotNegative | None = None
     busy_share: NotNegative | None = None
     other_processes: Count | None = None
+    waited_s: NotNegative | None = None
+    starting_s: NotNegative | None = None
+    compiling_s: NotNegative | None = None
 
     @property
     def cards(self) -> tuple[str, ...]:

@@ -1,16 +1,14 @@
 """A pool of processes that compiles points before the timing process comes to them.
 
-Each process takes one point after the other, see roofcal.measure.compile_worker. The timing process
-asks which of its groups are compiled, and takes those first, so that it does not wait for a
-compiler while cores are idle. A pool that dies costs nothing but time: its points count as
-compiled, and the timing process compiles what is missing itself. A point whose compilation takes
-longer than a contender may take counts as compiled too, and its process is killed and replaced.
+Each process takes one point after the other, see roofcal.measure.compile_worker. A pool that dies
+costs nothing but time: the timing process compiles what is missing itself. A point whose
+compilation takes longer than a contender may take counts as compiled too, and its process is killed
+and replaced.
 
 Points that a pool compiled before, for the same code and environment, are not compiled again: a
 file in Triton's cache says so for each, and goes when the cache goes.
 """
 
-import hashlib
 import json
 import os
 import select
@@ -20,12 +18,13 @@ import sys
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from roofcal.core.jsonl import encode
+from roofcal.core.jsonl import decode
 from roofcal.core.records import PlanPoint
 from roofcal.measure.supervisor import START_S
 
@@ -51,149 +50,188 @@ def _available_bytes() -> int:
     return 0
 
 
-class CompilePool:
-    """Compiles points in order; `wait_for_any` says which groups of points are compiled."""
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A point to compile: `key` names it together with its code and environment."""
 
-    def __init__(
-        self,
-        points: Iterable[PlanPoint],
-        visible: str,
-        size: int,
-        tell: Callable[[str], None],
-        basis_of: Callable[[str], str],
-        timeout_s: float,
-    ) -> None:
-        """Start the processes, as many as there are points to compile.
+    key: str
+    point: str  # the text of its record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolSetup:
+    """How a pool compiles.
+
+    visible    the device, as CUDA_VISIBLE_DEVICES names it
+    size       most processes
+    timeout_s  most time of the compilation of a point
+    """
+
+    visible: str
+    size: int
+    timeout_s: float
+
+
+class CompilePool:
+    """Compiles points in the order in which they were added, and reports what becomes of them."""
+
+    def __init__(self, setup: PoolSetup, report: Callable[[dict[str, Any]], None]) -> None:
+        """Prepare a pool without processes; `add` starts them.
 
         Args:
-            points: what to compile, the first needed first; points of several devices are left out.
-            visible: the device, as CUDA_VISIBLE_DEVICES names it.
-            size: most processes.
-            tell: takes one line where the pool dies or a compilation takes too long.
-            basis_of: op -> text that names the code and the environment that its kernels are for.
-            timeout_s: most time of the compilation of a point.
+            setup: which device, how many processes, how long.
+            report: takes {"closed": key} where a point is waited for no longer, {"tell": line}
+                where one takes too long, and {"dead": line} where all processes have ended.
         """
-        from triton import knobs  # noqa: PLC0415 (0.3 s, which a CPU session need not spend)
+        from triton import knobs  # noqa: PLC0415 (0.3 s, which no session need spend)
 
-        self._tell, self._basis_of, self._timeout_s = tell, basis_of, timeout_s
+        self._report, self._timeout_s, self._size = report, setup.timeout_s, setup.size
         self._compiled_folder = Path(knobs.cache.dir) / "roofcal-compiled"
-        self._waiting = deque(
-            point
-            for point in points
-            if point.world_size == 1 and not self._compiled_file(point).exists()
-        )
-        size = min(size, len(self._waiting))
-        self._open = {point.point_id for point in self._waiting}
+        self._waiting: deque[Task] = deque()
+        self._open: set[str] = set()
         self._changed = threading.Condition()
-        self._is_alive = size > 0
-        self._is_paused = False
+        self.death: str | None = None
+        self._is_stopped = self._is_paused = False
+        self._processes: list[subprocess.Popen[str]] = []
         self._ready: list[subprocess.Popen[str]] = []
+        self._threads: list[threading.Thread] = []
+        self._feeding = 0
         self._locks = tempfile.TemporaryDirectory(prefix="roofcal-compile-")
-        self._setup = json.dumps({"torch_device": "cuda:0", "locks": self._locks.name})
-        variables = {"CUDA_VISIBLE_DEVICES": visible, "OMP_NUM_THREADS": "1"}
+        self._worker_setup = json.dumps({"torch_device": "cuda:0", "locks": self._locks.name})
+        variables = {"CUDA_VISIBLE_DEVICES": setup.visible, "OMP_NUM_THREADS": "1"}
         self._environment = {**os.environ, **variables}
-        self._processes = [self._new_process() for _ in range(size)]
-        self._threads = [
-            threading.Thread(target=self._feed, args=(process,), daemon=True)
-            for process in self._processes
-        ]
-        for thread in self._threads:
-            thread.start()
 
-    def _new_process(self) -> "subprocess.Popen[str]":
-        return subprocess.Popen(
-            [sys.executable, "-m", WORKER, self._setup],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=self._environment,
-            text=True,
-            start_new_session=True,
-        )
-
-    def is_compiled(self, points: Sequence[PlanPoint]) -> bool:
-        """Whether none of the points is still to be compiled by the pool."""
+    def add(self, tasks: Iterable[Task]) -> list[str]:
+        """Compile points that were not compiled before; the keys of those still to be compiled."""
+        tasks = list(tasks)
         with self._changed:
-            return self._all_compiled(points)
+            if self.death or self._is_stopped:
+                return []
+            for task in tasks:
+                if task.key not in self._open and not self._compiled_file(task.key).exists():
+                    self._open.add(task.key)
+                    self._waiting.append(task)
+            while self._feeding < min(self._size, len(self._waiting)):
+                self._feeding += 1
+                self._threads.append(threading.Thread(target=self._feed, daemon=True))
+                self._threads[-1].start()
+            self._changed.notify_all()
+            return [task.key for task in tasks if task.key in self._open]
 
-    def _all_compiled(self, points: Sequence[PlanPoint]) -> bool:
-        return not self._is_alive or self._open.isdisjoint(point.point_id for point in points)
-
-    def wait_for_any(self, groups: Sequence[Sequence[PlanPoint]]) -> int:
-        """The number of the first group that is compiled; waits until there is one."""
+    @property
+    def process_ids(self) -> list[int]:
+        """The processes of the pool."""
         with self._changed:
-            while True:
-                for number, points in enumerate(groups):
-                    if self._all_compiled(points):
-                        return number
-                self._changed.wait()
+            return [process.pid for process in self._processes]
 
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        """Within it no process compiles, because what the host times would wait for a core.
+    def pause(self, *, paused: bool) -> None:
+        """Stop or resume compiling: what the host times would wait for a core.
 
-        Only processes that are ready are stopped: Linux ends these with the session, even stopped.
+        Only processes that are ready are stopped: Linux ends these with the pool, even stopped.
         The assembler that one of them may wait for (ptxas, a second or so) goes on to its end: were
-        it stopped, it would outlive a session that is killed and hold the pipe of its log open.
+        it stopped, it would outlive a pool that is killed and hold the pipe of its log open.
         """
-        self._pause(signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            self._pause(signal.SIGCONT)
-
-    def _pause(self, stop_or_go: signal.Signals) -> None:
         with self._changed:
-            self._is_paused = stop_or_go == signal.SIGSTOP
+            self._is_paused = paused
             for process in self._ready:
-                process.send_signal(stop_or_go)
+                process.send_signal(signal.SIGSTOP if paused else signal.SIGCONT)
             self._changed.notify_all()
 
     def stop(self) -> None:
         """End all processes, whatever they are compiling."""
         with self._changed:
             self._waiting.clear()
-            self._is_alive = False
+            self._is_stopped = True
+            for process in self._processes:
+                _kill(process)
             self._changed.notify_all()
-        for process in self._processes:
-            _kill(process)
         for thread in self._threads:
             thread.join()
-        for process in self._processes:
-            process.wait()
         self._locks.cleanup()
 
-    def _feed(self, process: "subprocess.Popen[str] | None") -> None:
-        """Give a process and its successors one point after the other, until none is left."""
-        while process is not None:
-            process = self._served(process)
+    def _feed(self) -> None:
+        """Give a process and its successors one point after the other, until none is left.
 
-    def _served(self, process: "subprocess.Popen[str]") -> "subprocess.Popen[str] | None":
-        """The successor of a process that was late; None at the end of the points or of it."""
+        The thread that feeds a process starts it: Linux kills a worker when its starter ends.
+        """
+        while True:
+            with self._changed:
+                process = self._started()
+                if process is None:
+                    self._feeding -= 1
+                    return
+            is_lost = self._served(process)
+            self._end(process)
+            if is_lost:
+                with self._changed:
+                    self._feeding -= 1
+                return
+
+    def _started(self) -> "subprocess.Popen[str] | None":
+        """A new process; None where no point is left to compile, or no memory for a process."""
+        if self._is_stopped or not self._waiting:
+            return None
+        try:
+            process = subprocess.Popen(
+                [sys.executable, "-m", WORKER, self._worker_setup],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env=self._environment,
+                text=True,
+                start_new_session=True,
+            )
+        except OSError as error:
+            self._lose(None, str(error))
+            return None
+        self._processes.append(process)
+        return process
+
+    def _end(self, process: "subprocess.Popen[str]") -> None:
+        with self._changed:
+            self._processes.remove(process)
+            if process in self._ready:
+                self._ready.remove(process)
+            _kill(process)
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            assert pipe is not None
+            with suppress(BrokenPipeError):  # a point that a dead process has not read
+                pipe.close()
+
+    def _served(self, process: "subprocess.Popen[str]") -> bool:
+        """Give a process points while there are any; True where it ended by itself."""
         assert process.stdin is not None
         if not self._line_of(process, START_S):
             _kill(process)
-            self._lose(process)
-            return None
+            self._lose(process, f"exit code {process.wait()}")
+            return True
         with self._changed:
             self._ready.append(process)
-        while (point := self._next()) is not None:
+        while (task := self._next()) is not None:
             answer: str | None = ""
             with suppress(BrokenPipeError, OSError):
-                process.stdin.write(encode(point) + "\n")
+                process.stdin.write(task.point + "\n")
                 process.stdin.flush()
                 answer = self._line_of(process, self._timeout_s)
             is_compiled = bool(answer and json.loads(answer)["reason"] is None)
-            self._close(point, is_compiled=is_compiled)
+            self._close(task.key, is_compiled=is_compiled)
             if answer is None:
-                self._tell(
-                    f"{point.op}: {point.recipe} {dict(point.shape)} is not compiled after "
-                    f"{self._timeout_s:g} s: it is compiled where it is timed"
+                point = decode(task.point)
+                assert isinstance(point, PlanPoint)
+                self._report(
+                    {
+                        "tell": f"{point.op}: {point.recipe} {dict(point.shape)} is not compiled "
+                        f"after {self._timeout_s:g} s: it is compiled where it is timed"
+                    }
                 )
-                return self._replaced(process)
+                return False
             if not answer:
-                self._lose(process)
-                return None
-        return None
+                reason = (
+                    f"exit code {process.wait()}; SIGKILL is -9, which comes when memory runs out"
+                )
+                self._lose(process, reason)
+                return True
+        return False
 
     def _line_of(self, process: "subprocess.Popen[str]", patience_s: float) -> str | None:
         """The next line of a process: "" where it ended, None where none came in time.
@@ -208,59 +246,38 @@ class CompilePool:
             patience_s -= 0.0 if self._is_paused else tick_s
         return None
 
-    def _next(self) -> PlanPoint | None:
+    def _next(self) -> Task | None:
         with self._changed:
-            self._changed.wait_for(lambda: not (self._is_paused and self._is_alive))
+            self._changed.wait_for(lambda: not self._is_paused or self._is_stopped)
             return self._waiting.popleft() if self._waiting else None
 
-    def _compiled_file(self, point: PlanPoint) -> Path:
+    def _compiled_file(self, key: str) -> Path:
         """The file that says that a point was compiled before."""
-        identity = f"{self._basis_of(point.op)} {point.point_id}"
-        return self._compiled_folder / hashlib.sha256(identity.encode()).hexdigest()
+        return self._compiled_folder / key
 
-    def _close(self, point: PlanPoint, *, is_compiled: bool) -> None:
-        """Wait for a point no longer; the next session compiles it again unless it is compiled."""
+    def _close(self, key: str, *, is_compiled: bool) -> None:
+        """Wait for a point no longer; the next pool compiles it again unless it is compiled."""
         if is_compiled:
-            with suppress(OSError):  # a full disk costs a compilation in the next session
+            with suppress(OSError):  # a full disk costs a compilation in the next study
                 self._compiled_folder.mkdir(parents=True, exist_ok=True)
-                self._compiled_file(point).touch()
+                self._compiled_file(key).touch()
         with self._changed:
-            self._open.discard(point.point_id)
-            self._changed.notify_all()
+            self._open.discard(key)
+        self._report({"closed": key})
 
-    def _replaced(self, process: "subprocess.Popen[str]") -> "subprocess.Popen[str] | None":
-        """A new process in the place of one that is late; None once the pool is stopped.
-
-        The thread that feeds it starts it: Linux kills a worker when its starting thread ends.
-        """
-        with self._changed:
-            _kill(process)
-            process.wait()
-            if not self._is_alive:
-                return None
-            try:
-                successor = self._new_process()
-            except OSError:  # no memory for another process
-                self._lose(process)
-                return None
-            self._processes[self._processes.index(process)] = successor
-            return successor
-
-    def _lose(self, process: "subprocess.Popen[str]") -> None:
+    def _lose(self, process: "subprocess.Popen[str] | None", reason: str) -> None:
         """A process ended by itself: the others go on, and without any the pool is dead."""
-        code = process.wait()
         with self._changed:
-            if not self._is_alive:
-                return
             others = [p for p in self._processes if p is not process and p.poll() is None]
-            if not others:
-                self._is_alive = False
-                self._waiting.clear()
-                self._tell(
-                    f"the processes that compile ahead ended (exit code {code}; SIGKILL is -9, "
-                    "which comes when memory runs out): points are compiled where they are timed"
-                )
-            self._changed.notify_all()
+            if others or self._is_stopped or self.death:
+                return
+            self.death = (
+                f"the processes that compile ahead ended ({reason}): "
+                "points are compiled where they are timed"
+            )
+            self._waiting.clear()
+            self._open.clear()
+            self._report({"dead": self.death})
 
 
 def _kill(process: "subprocess.Popen[str]") -> None:

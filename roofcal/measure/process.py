@@ -12,7 +12,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO, Any
 
-from roofcal.core.machine.locks import Lock
 from roofcal.core.records import Status
 
 _EXIT_S = 10.0  # between closing its pipe and leaving an exit code, a large process unmaps memory
@@ -33,20 +32,30 @@ class Fault:
 class WorkerProcess:
     """A worker process with its own process group, and the pipe of its events.
 
+    It imports what the op needs at once, and touches a device only after `begin`.
+
     `open`: whether the worker still holds its end of the pipe.
     """
 
-    def __init__(self, setup: Mapping[str, Any], locks: Sequence[Lock]) -> None:
+    def __init__(self, op: str, visible: str | None, descriptors: Sequence[int]) -> None:
+        """Start the process.
+
+        Args:
+            op: what it is to measure.
+            visible: the devices, as CUDA_VISIBLE_DEVICES names them; None leaves the variable.
+            descriptors: of the locks of the devices, which it inherits.
+        """
         reader, writer = os.pipe()
         environment = dict(os.environ)
-        if setup["visible"] is not None:
-            environment["CUDA_VISIBLE_DEVICES"] = setup["visible"]
-        command = [sys.executable, "-m", "roofcal.measure.worker", json.dumps(setup), str(writer)]
+        if visible is not None:
+            environment["CUDA_VISIBLE_DEVICES"] = visible
+        start = json.dumps({"op": op, "supervisor_pid": os.getpid()})
+        command = [sys.executable, "-m", "roofcal.measure.worker", start, str(writer)]
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
             stdout=2,  # what a library prints is no event
-            pass_fds=(writer, *(lock.descriptor for lock in locks)),
+            pass_fds=(writer, *descriptors),
             start_new_session=True,
             env=environment,
             text=True,
@@ -64,6 +73,10 @@ class WorkerProcess:
     def fileno(self) -> int:
         """Descriptor of the pipe of its events: what a selector waits for."""
         return self._events.fileno()
+
+    def begin(self, setup: Mapping[str, Any]) -> None:
+        """Let the worker take its device, whose lock it holds by now."""
+        self.send(json.dumps(setup))
 
     def send(self, line: str) -> None:
         """Give the worker a group; a dead worker is noticed by the next next_event."""

@@ -42,12 +42,12 @@ class RankGroup:
         folder = Path(self._place.name)
         self._stacks = [folder / f"stack{rank}" for rank in range(len(setups))]
         shared = {"store": str(folder / "store"), "world_size": len(setups)}
+        descriptors = [lock.descriptor for lock in locks]
         self._workers = [
-            WorkerProcess(
-                {**setup, **shared, "rank": rank, "stack": str(self._stacks[rank])}, locks
-            )
-            for rank, setup in enumerate(setups)
+            WorkerProcess(setup["op"], setup["visible"], descriptors) for setup in setups
         ]
+        for rank, (worker, setup) in enumerate(zip(self._workers, setups, strict=True)):
+            worker.begin({**setup, **shared, "rank": rank, "stack": str(self._stacks[rank])})
         self._selector = selectors.DefaultSelector()
         for rank, worker in enumerate(self._workers):
             self._selector.register(worker, selectors.EVENT_READ, rank)

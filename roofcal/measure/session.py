@@ -22,17 +22,18 @@ from tqdm import tqdm
 from roofcal.core.jsonl import read_records, read_single_record, write_records
 from roofcal.core.machine.checkout import checkout_commit, checkout_is_dirty
 from roofcal.core.machine.load import BUSY_CPU, BUSY_HOST, busy_share
-from roofcal.core.machine.locks import Lock, wait_for_locks
+from roofcal.core.machine.locks import wait_for_locks
 from roofcal.core.machine.nvml import Gpu, visible_gpus
 from roofcal.core.records import Environment, Measurement, PlanPoint, Session
 from roofcal.core.visits.order import groups_of, shuffled_groups
 from roofcal.core.visits.rows import reusable_visits
-from roofcal.measure.compile_pool import CompilePool, pool_size
+from roofcal.measure.compile_client import CompileClient
+from roofcal.measure.compile_pool import PoolSetup, pool_size
 from roofcal.measure.journal import Journal, lock_journal
 from roofcal.measure.progress import StudyProgress
 from roofcal.measure.supervisor import Crew, MeasureError, timing_of
 from roofcal.measure.visits import TOO_FEW, Visits
-from roofcal.ops import BY_NAME
+from roofcal.ops import BY_NAME, measuring_order
 
 _CPU_RANKS = 4
 
@@ -77,15 +78,24 @@ def measure(job: Job) -> list[Measurement]:
         before = visits.measured_before()
         _tell(f"{session.op}: {len(points)} points, {before} of them measured before")
         if to_visit := visits.to_visit():
-            with _devices(environment, _devices_needed(to_visit, here)) as (locks, uuids):
+            crew = Crew(session, environment, _tell)
+            needed = _devices_needed(to_visit, here)
+            with (
+                _compiling_ahead(visits, job, environment) as pool,
+                _devices(environment, needed, crew) as devices,
+            ):
                 # Where the file system has no locks, another session on this journal may have
                 # measured while this one waited for the device.
                 journal.read_again()
                 visits = visits_in(journal)
-                session = replace(session, device_uuid=uuids, **_load(environment, uuids))
-                devices = _Devices(locks, here)
-                with _compiling_ahead(visits, job, locks, environment) as pool:
-                    _run(visits, session, environment, journal, devices, pool)
+                session = replace(
+                    session,
+                    started_utc=_utc_now(),
+                    device_uuid=devices.uuids,
+                    waited_s=devices.waited_s,
+                    **_load(environment, devices.uuids, pool),
+                )
+                _run(visits, session, crew, journal, here, pool)
         rows = visits.rows()
         used = {
             id_ for row in rows for id_ in (row.session_id, *(v.session_id for v in row.visits))
@@ -128,8 +138,12 @@ def _new_session(op: str, environment: Environment, job: Job) -> Session:
         code_hash=job.code_hash_of(op),
         command=" ".join(["python -m roofcal", *sys.argv[1:]]),
         timing=job.timing,
-        started_utc=datetime.now(UTC).isoformat(timespec="seconds"),
+        started_utc=_utc_now(),
     )
+
+
+def _utc_now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _devices_needed(missing: Sequence[PlanPoint], here: int) -> int:
@@ -142,39 +156,60 @@ def _devices_needed(missing: Sequence[PlanPoint], here: int) -> int:
     return max(fitting, default=1)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Devices:
-    """Locks of the devices to measure on, and how many of their kind there are."""
+    """The devices of a session.
 
-    locks: list[Lock]
-    here: int
+    uuids     with commas; None for the CPU
+    waited_s  seconds until they were free
+    """
+
+    uuids: str | None
+    waited_s: float
 
 
 @contextmanager
-def _devices(environment: Environment, count: int) -> Iterator[tuple[list[Lock], str | None]]:
-    """(locks, uuids with commas) of free GPUs of the environment's kind; of the CPU (lock, None).
+def _devices(environment: Environment, count: int, crew: Crew) -> Iterator[_Devices]:
+    """Free devices of the environment's kind, locked and given to the crew.
 
-    A CPU has one lock however many processes share it.
+    A CPU has one lock however many processes share it. Where the only card of its kind is still
+    being measured, the worker imports meanwhile: torch takes five seconds, in which the card would
+    be idle. On a CPU that would disturb what is measured.
     """
     is_cpu = environment.vendor == "cpu"
     names = ["cpu"] if is_cpu else _matching_gpus(environment)
-    locks = wait_for_locks(names, 1 if is_cpu else count, _tell)
+    start = time.perf_counter()
+    inherited = crew.import_ahead(names[0]) if not is_cpu and len(names) == count == 1 else None
     try:
-        yield locks, None if is_cpu else ",".join(lock.name for lock in locks)
+        locks = wait_for_locks(names, 1 if is_cpu else count, _tell, inherited)
+    except BaseException:
+        if inherited is not None:
+            inherited.close()
+        raise
+    try:
+        crew.take(locks)
+        uuids = None if is_cpu else ",".join(lock.name for lock in locks)
+        yield _Devices(uuids=uuids, waited_s=crew.since - start)
     finally:
+        crew.stop()
         for lock in locks:
             lock.release()
 
 
-def _load(environment: Environment, uuids: str | None) -> dict[str, Any]:
+def _load(
+    environment: Environment, uuids: str | None, pool: CompileClient | None
+) -> dict[str, Any]:
     """What other processes do to machine and cards; says so where it disturbs measuring."""
-    busy = busy_share()
+    with pool.paused() if pool else nullcontext():
+        busy = busy_share()
     is_cpu = environment.vendor == "cpu"
     if busy is not None and busy > (BUSY_CPU if is_cpu else BUSY_HOST):
         _tell(f"others keep {busy:.0%} of the cores busy, which disturbs every number: stop them")
     if uuids is None:
         return {"busy_share": busy}
-    processes = sum(gpu.process_count for gpu in visible_gpus() if gpu.uuid in uuids)
+    own = set(pool.process_ids if pool else ())
+    cards = [gpu for gpu in visible_gpus() if gpu.uuid in uuids]
+    processes = sum(len(set(gpu.process_ids) - own) for gpu in cards)
     if processes:
         _tell(f"{processes} other process(es) on {uuids} disturb every number: stop them")
     return {"busy_share": busy, "other_processes": processes or None}
@@ -220,39 +255,52 @@ def _is_device(gpu: Gpu, environment: Environment) -> bool:
 def _run(
     visits: Visits,
     session: Session,
-    environment: Environment,
+    crew: Crew,
     journal: Journal,
-    devices: _Devices,
-    pool: CompilePool | None,
+    here: int,
+    pool: CompileClient | None,
 ) -> None:
-    """Make the visits that are missing, each in the journal as soon as it is made."""
+    """Make the visits that are missing, each in the journal as soon as it is made.
+
+    Args:
+        visits: those that there are, and those to be made.
+        session: its record, written at the start and at the end.
+        crew: takes the measurements.
+        journal: where they go.
+        here: how many devices there are.
+        pool: compiles ahead.
+    """
     if not (to_visit := visits.to_visit()):
         return
     journal.append(session)
-    start = time.perf_counter()
     timed = 0.0
     study = StudyProgress(journal.path.parents[1], session.op, visits.timing.visits)
     with tqdm(total=len(visits.missing()), desc=session.op, unit="pt", **_progress()) as bar:
-        crew = Crew(session, environment, devices.locks, _tell)
         try:
-            crew.start(min(to_visit[0].world_size, devices.here))
+            crew.start(min(to_visit[0].world_size, here))
             seed = int(session.timing.get("seed", 0))
             for members in _groups_in_turn(visits, seed, pool):
                 with pool.paused() if pool and _is_host_bound(members[0]) else nullcontext():
-                    for measurement in _measured(members, crew, environment, devices.here):
+                    for measurement in _measured(members, crew, here):
                         line = visits.add(measurement)
                         journal.append(line)
                         timed += sum(line.latency_samples_s) * line.calls_per_sample
                         bar.update()
                         done, total = int(bar.n), int(bar.total or 0)
-                        about = study.text(done, total, time.perf_counter() - start, timed)
+                        about = study.text(done, total, time.perf_counter() - crew.since, timed)
                         bar.set_postfix_str(about, refresh=False)
                 bar.total = bar.n + len(visits.missing())
         finally:
             crew.stop()
-            wall = time.perf_counter() - start
-            end = datetime.now(UTC).isoformat(timespec="seconds")
-            journal.append(replace(session, finished_utc=end, wall_s=wall, timed_s=timed))
+            ended = replace(
+                session,
+                finished_utc=_utc_now(),
+                wall_s=time.perf_counter() - crew.since,
+                timed_s=timed,
+                starting_s=crew.starting_s,
+                compiling_s=pool.waited_s if pool else None,
+            )
+            journal.append(ended)
 
 
 def _is_host_bound(point: PlanPoint) -> bool:
@@ -262,9 +310,9 @@ def _is_host_bound(point: PlanPoint) -> bool:
 
 @contextmanager
 def _compiling_ahead(
-    visits: Visits, job: Job, locks: Sequence[Lock], environment: Environment
-) -> Iterator[CompilePool | None]:
-    """Processes that compile these points, then those of the other plans beside; None on a CPU."""
+    visits: Visits, job: Job, environment: Environment
+) -> Iterator[CompileClient | None]:
+    """What compiles these points, then those of the other plans beside; None on a CPU."""
     size = 0 if environment.vendor == "cpu" else pool_size()
     if not size:
         yield None
@@ -274,10 +322,20 @@ def _compiling_ahead(
     def basis_of(op: str) -> str:
         return f"{environment.environment_id} {job.code_hash_of(op)}"
 
-    others = (path for path in sorted(job.plan.parent.glob("*.jsonl")) if path != job.plan)
+    files = {path.stem: path for path in job.plan.parent.glob("*.jsonl") if path != job.plan}
+    others = (files[op] for op in measuring_order(files) if op in BY_NAME)
     later = (point for path in others for point in read_records(path, PlanPoint))
-    points = [*visits.panel(), *visits.missing(), *later]
-    pool = CompilePool(points, locks[0].name, size, _tell, basis_of, visits.timing.point_timeout_s)
+    pool = CompileClient(
+        [*visits.panel(), *visits.missing(), *later],
+        PoolSetup(
+            visible=_matching_gpus(environment)[0],
+            size=size,
+            timeout_s=visits.timing.point_timeout_s,
+        ),
+        _tell,
+        basis_of,
+        job.plan.parents[1] / "log" / "compile.log",
+    )
     try:
         yield pool
     finally:
@@ -285,7 +343,7 @@ def _compiling_ahead(
 
 
 def _groups_in_turn(
-    visits: Visits, seed: int, pool: CompilePool | None
+    visits: Visits, seed: int, pool: CompileClient | None
 ) -> Iterator[list[PlanPoint]]:
     """Groups of points that are timed together: the passes, then groups whose visits disagree.
 
@@ -321,15 +379,13 @@ def _groups_in_turn(
     yield from groups_of(visits.panel())
 
 
-def _measured(
-    members: list[PlanPoint], crew: Crew, environment: Environment, here: int
-) -> Iterator[Measurement]:
+def _measured(members: list[PlanPoint], crew: Crew, here: int) -> Iterator[Measurement]:
     """Rows of a group, by the crew or, where there are too few devices for it, at once."""
     if members[0].world_size <= here:
         yield from crew.run_group(members)
         return
     for point in members:
-        yield crew.refuse(point, too_few_devices(point, environment, here))
+        yield crew.refuse(point, too_few_devices(point, crew.environment, here))
 
 
 def _progress() -> dict[str, Any]:

@@ -6,14 +6,14 @@ that does not even start ends the session: then no point can be measured.
 """
 
 import json
-import os
+import socket
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from roofcal.core.jsonl import decode, encode
-from roofcal.core.machine.locks import Lock
+from roofcal.core.machine.locks import Lock, lock_socket
 from roofcal.core.records import Environment, Measurement, PlanPoint, Session, Status
 from roofcal.core.timing_protocol import Timing
 from roofcal.measure.process import WorkerProcess
@@ -30,28 +30,48 @@ class MeasureError(ValueError):
 class Crew:
     """The current worker, or the workers of all ranks; replaced whenever they die.
 
-    locks: of the devices. Rank r of a point works on device r; the worker of a point on one device
-    works on the first.
+    Rank r of a point works on device r; the worker of a point on one device works on the first.
     """
 
     def __init__(
-        self,
-        session: Session,
-        environment: Environment,
-        locks: Sequence[Lock],
-        tell: Callable[[str], None],
+        self, session: Session, environment: Environment, tell: Callable[[str], None]
     ) -> None:
-        self._session, self._environment, self._locks = session, environment, locks
+        self._session, self.environment = session, environment
+        self.starting_s = 0.0  # how long a device waited for its workers to be ready
+        self._locks: Sequence[Lock] = ()
+        self._is_waiting = False  # the worker has no device yet
         self._timing = timing_of(session.timing)
         self._tell = tell
-        self._epoch = time.time()
+        self._epoch, self.since = time.time(), time.perf_counter()
         self._worker: _Workers | None = None
         self._world_size = 1
         self._is_ready = False
         self._start_failures: dict[int, str] = {}  # world size -> why its ranks do not start
 
+    def import_ahead(self, visible: str) -> socket.socket:
+        """Start the worker of a single device before that is free, so that it imports meanwhile.
+
+        Returns the socket to lock the device with; the worker holds it too.
+        """
+        held = lock_socket()
+        self._worker = WorkerProcess(self._session.op, visible, [held.fileno()])
+        self._is_waiting = True
+        return held
+
+    def take(self, locks: Sequence[Lock]) -> None:
+        """Take the devices of these locks, from now on."""
+        self._locks = locks
+        self._epoch, self.since = time.time(), time.perf_counter()
+
     def start(self, world_size: int) -> None:
         """Start the workers for a world size without waiting: importing torch takes seconds."""
+        if self._is_waiting and world_size == 1:
+            assert isinstance(self._worker, WorkerProcess)
+            if self._worker.is_running():
+                self._worker.begin(self._setup_of_one())
+                self._is_waiting = False
+            else:
+                self.stop()
         if world_size != self._world_size:
             self.stop()
         if self._worker is None and world_size not in self._start_failures:
@@ -86,7 +106,9 @@ class Crew:
         self.start(world_size)
         if self._worker is not None and not self._is_ready:
             patience = START_S + self._timing.warm_card_s
+            start = time.perf_counter()
             event = self._worker.next_event(patience) or {}
+            self.starting_s += time.perf_counter() - start
             self._is_ready = "ready" in event
             if not self._is_ready:
                 self._not_started(self._worker, world_size, patience)
@@ -107,11 +129,13 @@ class Crew:
         )
 
     def _new_worker(self, world_size: int) -> _Workers:
-        cpu = self._environment.vendor == "cpu"
+        cpu = self.environment.vendor == "cpu"
         if world_size == 1:
-            device = "cpu" if cpu else "cuda:0"
-            uuid = None if cpu else self._locks[0].name
-            return WorkerProcess(self._setup(device, uuid, uuid), self._locks)
+            setup = self._setup_of_one()
+            descriptors = [lock.descriptor for lock in self._locks]
+            worker = WorkerProcess(self._session.op, setup["visible"], descriptors)
+            worker.begin(setup)
+            return worker
         uuids = [None if cpu else lock.name for lock in self._locks][:world_size]
         uuids += [None] * (world_size - len(uuids))
         visible = None if cpu else ",".join(map(str, uuids))
@@ -120,6 +144,13 @@ class Crew:
             for rank, uuid in enumerate(uuids)
         ]
         return RankGroup(setups, self._locks)
+
+    def _setup_of_one(self) -> dict[str, Any]:
+        """The set-up of the worker of a single device."""
+        if self.environment.vendor == "cpu":
+            return self._setup("cpu", None, None)
+        uuid = self._locks[0].name
+        return self._setup("cuda:0", uuid, uuid)
 
     def _setup(self, device: str, uuid: str | None, visible: str | None) -> dict[str, Any]:
         """The set-up of a worker: its device, whose sensor it reads, and which devices it sees."""
@@ -131,10 +162,10 @@ class Crew:
             "seed": self._session.timing.get("seed", 0),
             "environment_id": self._session.environment_id,
             "session_id": self._session.session_id,
-            "cache_bytes": self._environment.last_level_cache_bytes,
-            "threads": self._environment.threads,
+            "cache_bytes": self.environment.last_level_cache_bytes,
+            "threads": self.environment.threads,
             "epoch": self._epoch,
-            "supervisor_pid": os.getpid(),
+            "op": self._session.op,
         }
 
     def _drain(
@@ -183,6 +214,7 @@ class Crew:
         if self._worker is not None:
             self._worker.kill()
             self._worker = None
+            self._is_waiting = False
 
 
 def timing_of(values: Mapping[str, Any]) -> Timing:

@@ -1,6 +1,8 @@
 """The process that touches the device: reads groups of points, writes measurements.
 
-It reads one JSON line per group, and writes lines to a pipe of its own: {"ready": true} once,
+It reads its set-up, one JSON line, before which it imports and leaves the device alone: another
+session may be measuring there. Then it reads a line per group. It writes lines to a pipe of its
+own: {"ready": true} once,
 {"at": point_id} before anything that may crash or hang, {"measurement": ...} per point,
 {"done": true} per group, {"fatal": reason, "status": ...} before it gives up. When this process
 dies, the last "at" tells the supervisor which point did it; when the supervisor dies, however it
@@ -17,10 +19,13 @@ import json
 import math
 import os
 import random
+import select
 import signal
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from statistics import median
 from typing import IO, Any
@@ -37,6 +42,7 @@ from roofcal.measure.interleave import time_group
 from roofcal.measure.rank_timing import make_rank_timer
 from roofcal.measure.ranks import SINGLE_RANK, Ranks, SingleRank
 from roofcal.measure.timing import Timer, make_timer
+from roofcal.ops.bench import load_bench
 
 _CPU_CACHE_BYTES = 64 << 20
 _PAGE_BYTES = 2 << 20  # of a GPU, and the least that its driver allocates
@@ -258,14 +264,30 @@ def _rounded(seconds: Sequence[float]) -> tuple[float, ...]:
 
 
 def main() -> None:
-    """Entry of the process: argv[1] is the set-up as JSON, argv[2] the descriptor of the pipe."""
-    setup = json.loads(sys.argv[1])
-    _die_with(setup["supervisor_pid"])
+    """Entry of the process: argv[1] names supervisor and op as JSON, argv[2] the pipe of events."""
+    start = json.loads(sys.argv[1])
+    _die_with(start["supervisor_pid"])
     with os.fdopen(int(sys.argv[2]), "w") as events:
+        _import_ahead(start["op"])
+        if not (line := sys.stdin.readline()):
+            return  # the session ends before the device is free
+        setup = json.loads(line)
         if "stack" in setup:
             _run_rank(setup, events)
         else:
             Worker(setup, events).run(sys.stdin)
+
+
+def _import_ahead(op: str) -> None:
+    """Import what measuring an op needs; torch.compile only while the device is not free anyway.
+
+    A bench that cannot be imported is the failure of each of its points, which are rows.
+    """
+    with suppress(Exception):
+        load_bench(op)
+    has_device = select.select([sys.stdin], [], [], 0)[0]
+    if not has_device:
+        import_module("torch._inductor.compile_fx")  # 2 to 4 s, else in the first compiled point
 
 
 def _run_rank(setup: Mapping[str, Any], events: IO[str]) -> None:

@@ -1,5 +1,6 @@
 """The ops of the study. To add one: its folder here, its line in FOLDERS, its sweep file."""
 
+from collections.abc import Iterable
 from importlib import import_module
 from typing import Final
 
@@ -35,3 +36,17 @@ OPS: Final[tuple[OpSpec, ...]] = tuple(
     )
 )
 BY_NAME: Final[dict[str, OpSpec]] = {op.name: op for op in OPS}
+
+# What needs no compiler comes first: while kernels of vendors are timed, cores compile the rest.
+# Empty launches come late, because compilers pause while the host is timed.
+_FIRST: Final = ("gemm", "probe_math", "probe_copy", "cast", "probe_cast", "probe_mixed_gemm")
+
+
+def measuring_order(names: Iterable[str]) -> list[str]:
+    """Names of ops in the order of measuring: first answers, then probes, then the rest.
+
+    Once all probes are measured, constants and predictions are made beside the rest.
+    """
+    of_all = dict.fromkeys([*_FIRST, *(op.name for op in OPS)])
+    known = set(names)
+    return [*(name for name in of_all if name in known), *sorted(known - of_all.keys())]

@@ -56,8 +56,9 @@ def _gpu_lines(gpu: Gpu, specs: dict[str, DeviceSpec]) -> Iterator[str]:
     yield f"    datasheet: {spec.device if spec else why}"
     yield f"    free memory {format_bytes(gpu.memory_free_bytes)}, driver {gpu.driver}"
     yield f"    SM clock {_mhz(gpu.sm_clock_hz)} now, {_mhz(gpu.max_sm_clock_hz)} at most"
-    if gpu.process_count:
-        yield f"    {gpu.process_count} other process(es) on it: their work disturbs every number"
+    if gpu.process_ids:
+        count = len(gpu.process_ids)
+        yield f"    {count} other process(es) on it: their work disturbs every number"
     lock = try_lock(gpu.uuid)
     yield f"    lock: {'free' if lock else 'held: a measurement is running on this card'}"
     if lock:

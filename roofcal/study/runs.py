@@ -25,10 +25,8 @@ from roofcal.core.paths import (
     run_folders,
 )
 from roofcal.core.records import Environment
-from roofcal.ops import BY_NAME, OPS
+from roofcal.ops import BY_NAME, OPS, measuring_order
 from roofcal.study.config import Study
-
-_FIRST_ANSWERS: Final = ("gemm", "cast")
 
 
 class RunsError(ValueError):
@@ -46,6 +44,7 @@ class Run(RunFolder):
     gpus_per_node  GPUs that a job of a current run asks for at most
     measuring_cores, measuring_memory_mb  what a job of a current run takes, per GPU; on a CPU
                    measuring_cores are all of the machine's
+    is_only_card   whether this machine has one card of the kind that a current run measures
     is_frozen      a published run that is shown as it was published: nothing is derived from it
     """
 
@@ -56,6 +55,7 @@ class Run(RunFolder):
     gpus_per_node: int = 8
     measuring_cores: int = 4
     measuring_memory_mb: int = 32_000
+    is_only_card: bool = False
     is_frozen: bool = False
 
     def plan_file(self, op: str) -> Path:
@@ -101,6 +101,15 @@ class Run(RunFolder):
         fitting = (size for size in sizes if size <= self.gpus_per_node)
         return max(fitting, default=1) if self.backend == "cuda" else 0
 
+    def device_halves(self) -> int:
+        """What a measuring job takes of the two halves of `device` in profiles/default.
+
+        On the only GPU of a machine the process of the next op imports while this one measures, and
+        takes the GPU when its lock is free. A CPU has to be left alone, and beside a second GPU the
+        next op would not wait but measure there.
+        """
+        return 1 if self.is_only_card else 2
+
     def gpus_of_node(self) -> int:
         """GPUs that a job asks for which measures all of a node, none on a CPU."""
         return self.gpus_per_node if self.backend == "cuda" else 0
@@ -114,12 +123,9 @@ class Run(RunFolder):
         return self.measuring_memory_mb * max(1, gpus)
 
     def priority(self, op: str) -> int:
-        """The higher, the earlier an op is measured: first answers, then probes, then the rest.
-
-        Once all probes are measured, constants and predictions are made beside the rest.
-        """
-        order = dict.fromkeys((*_FIRST_ANSWERS, *self.probes, *self.ops))
-        return len(order) - list(order).index(op)
+        """The higher, the earlier an op is measured."""
+        order = measuring_order(self.ops)
+        return len(order) - order.index(op)
 
     def shape_files(self, op: str) -> list[str]:
         """The CSV files of shapes that the slice of an op names."""
@@ -198,10 +204,13 @@ def _by_environment(device: str, runs: Iterable[Run]) -> dict[str, Run]:
 def current_runs(study: Study) -> list[Run]:
     """The runs to measure: of the devices of this machine, or of those the study lists."""
     if study.devices == "auto":
-        environments = _environments_here()
+        environments, cards = _environments_here(), _card_count()
     else:
-        environments = _listed_environments(list(study.devices))
-    return [_current(study, folder, environment) for folder, environment in environments.items()]
+        environments, cards = _listed_environments(list(study.devices)), 0
+    return [
+        _current(study, folder, environment, is_only_card=cards == 1)
+        for folder, environment in environments.items()
+    ]
 
 
 def earlier_runs(results: Path, current: Collection[Path]) -> list[Run]:
@@ -277,6 +286,13 @@ def _environments_here() -> dict[Path, Environment]:
     return here
 
 
+def _card_count() -> int:
+    """GPUs of this machine that may be used; 0 where a CPU is measured."""
+    from roofcal.core.machine.nvml import visible_gpus  # noqa: PLC0415 (as discover)
+
+    return len(visible_gpus())
+
+
 def _listed_environments(names: list[str]) -> dict[Path, Environment]:
     """Run folder -> environment of the runs "<device>/<environment_id>" that a study lists."""
     files = {name: RunFolder.at(RESULTS / name).environment_file for name in names}
@@ -300,7 +316,7 @@ def _listed_environment(run: RunFolder) -> Environment:
     return environments[0]
 
 
-def _current(study: Study, folder: Path, environment: Environment) -> Run:
+def _current(study: Study, folder: Path, environment: Environment, *, is_only_card: bool) -> Run:
     backend: Literal["cuda", "cpu"] = "cpu" if environment.vendor == "cpu" else "cuda"
     # Every probe is measured, whatever ops the study names: all of them calibrate.
     names = {*study.ops, *(op.name for op in OPS if op.role == "probe")}
@@ -316,6 +332,7 @@ def _current(study: Study, folder: Path, environment: Environment) -> Run:
         gpus_per_node=study.file.gpus_per_node,
         measuring_cores=measuring_cores(study.file.measuring_cores, environment),
         measuring_memory_mb=study.file.measuring_memory_mb,
+        is_only_card=is_only_card,
     )
 
 

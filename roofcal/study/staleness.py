@@ -56,6 +56,8 @@ NOT_DECIDING: Final = {
     "roofcal/core/devices.py": "datasheets are joined after measuring",
     "roofcal/measure/compile_pool.py": "compiles ahead what the timing process would compile",
     "roofcal/measure/compile_worker.py": "as compile_pool.py",
+    "roofcal/measure/compile_server.py": "as compile_pool.py",
+    "roofcal/measure/compile_client.py": "as compile_pool.py",
     "roofcal/ops/regimes.py": "groups points in the report",
     "roofcal/study/staleness.py": "decides when to measure, not what is measured",
 }

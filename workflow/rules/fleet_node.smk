@@ -17,7 +17,7 @@ rule fleet_node:
     # One card at a time, but for the link between two.
     threads: lambda w: run_of(w).cores(min(2, run_of(w).gpus_of_node()))
     resources:
-        device=1,
+        device=2,
         gpu=lambda w: run_of(w).gpus_of_node(),
         nodes=1,
         mem_mb=lambda w: run_of(w).memory_mb(min(2, run_of(w).gpus_of_node())),

@@ -1,6 +1,7 @@
-# The only rule that needs the device, and the only `device` there is (profiles/default), because two
+# The only rule that needs the device, and takes both halves of it (profiles/default), because two
 # measurements would disturb each other. On a CPU it takes every core as well: nothing may run beside
-# it. On a GPU it takes a few, and derived files are made on the others.
+# it. On a GPU it takes a few, and derived files are made on the others; where the machine has one GPU
+# it takes half, so that the process of the next op waits for the GPU with everything imported.
 # The journal is no output: it outlives a failure, and a restart takes what it holds.
 rule measure:
     input:
@@ -21,7 +22,7 @@ rule measure:
         "../../environment.yml"
     threads: lambda w: run_of(w).cores(run_of(w).gpus(w.op))
     resources:
-        device=1,
+        device=lambda w: run_of(w).device_halves(),
         gpu=lambda w: run_of(w).gpus(w.op),
         mem_mb=lambda w: run_of(w).memory_mb(run_of(w).gpus(w.op)),
         nodes=1,

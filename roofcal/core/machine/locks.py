@@ -17,7 +17,7 @@ from typing import Final
 
 # What flock says on a file system that has no locks, such as Lustre mounted without -o flock.
 NO_FILE_LOCKS: Final = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
-_POLL_S = 1.0
+_POLL_S = 0.1  # an attempt takes microseconds, and the device idles until the next one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,31 +45,54 @@ def lock_name(device: str) -> str:
     return f"@roofcal/{os.environ.get('ROOFCAL_LOCKS', 'device')}/{device}"
 
 
-def try_lock(device: str) -> Lock | None:
-    """The lock of a device, or None while another process holds it."""
-    held = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+def bind_name(held: socket.socket, name: str) -> bool:
+    """Give a Unix socket a name as `lock_name` returns it; False while another socket has it."""
     try:
-        held.bind("\0" + lock_name(device).removeprefix("@"))
+        held.bind("\0" + name.removeprefix("@"))
     except OSError as error:
-        held.close()
         if error.errno == errno.EADDRINUSE:
-            return None
+            return False
+        held.close()
         raise
+    return True
+
+
+def lock_socket() -> socket.socket:
+    """A socket without a name, for a worker to inherit before its device is free."""
+    held = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     held.set_inheritable(True)
-    return Lock(name=device, socket=held)
+    return held
 
 
-def wait_for_locks(devices: Sequence[str], count: int, tell: Callable[[str], None]) -> list[Lock]:
+def try_lock(device: str, inherited: socket.socket | None = None) -> Lock | None:
+    """The lock of a device, or None while another process holds it; with that socket, if given."""
+    held = inherited or lock_socket()
+    if bind_name(held, lock_name(device)):
+        return Lock(name=device, socket=held)
+    if inherited is None:
+        held.close()
+    return None
+
+
+def wait_for_locks(
+    devices: Sequence[str],
+    count: int,
+    tell: Callable[[str], None],
+    inherited: socket.socket | None = None,
+) -> list[Lock]:
     """Locks of the first `count` free devices of `devices`, in their order.
 
     While too few are free, tells so once and waits, holding none: whoever needs fewer may go first,
     and two who need all of them never wait for each other.
+
+    inherited: the socket to lock a single device with, which a worker has inherited: the name that
+    it gets here is the worker's too, so that both have to end before the device is free.
     """
     has_told = False
     while True:
         locks: list[Lock] = []
         for device in devices:
-            lock = try_lock(device) if len(locks) < count else None
+            lock = try_lock(device, inherited) if len(locks) < count else None
             locks += [lock] if lock is not None else []
         if len(locks) == count:
             return locks

@@ -46,7 +46,7 @@ class Gpu:
     ecc: bool | None
     mig: bool | None
     driver: str
-    process_count: int
+    process_ids: tuple[int, ...]
     sm_clock_hz: float | None
     max_sm_clock_hz: float | None
     pci_address: str | None = None
@@ -105,7 +105,7 @@ def _describe_gpu(index: int) -> Gpu:
         ecc=_current_flag(_answer_or_none(pynvml.nvmlDeviceGetEccMode, handle)),
         mig=_current_flag(_answer_or_none(pynvml.nvmlDeviceGetMigMode, handle)),
         driver=pynvml.nvmlSystemGetDriverVersion(),
-        process_count=len(processes or ()),
+        process_ids=tuple(process.pid for process in processes or ()),
         sm_clock_hz=_clock_hz(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_SM),
         max_sm_clock_hz=_clock_hz(pynvml.nvmlDeviceGetMaxClockInfo, handle, pynvml.NVML_CLOCK_SM),
         pci_address=_pci_address(handle),

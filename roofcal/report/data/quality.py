@@ -1,6 +1,6 @@
 """How well a run was measured: drift of the sentinel, busy time, pace, intervals, throttling."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -90,6 +90,62 @@ def quality_row(frame: pd.DataFrame, sessions: Sequence[Session]) -> dict[str, A
         "throttled_fraction": float(throttled.mean()) if observed else None,
         "drift_fraction": drift_fraction(sentinel_drift(frame)),
     }
+
+
+def waiting_rows(sessions: Mapping[str, Sequence[Session]]) -> pd.DataFrame:
+    """What the device waited for, by op in the order of measuring; empty where no session says.
+
+    Fractions are of the wall time of the sessions that ended and say so.
+
+    busy_fraction       the device was timed
+    starting_fraction   workers created a CUDA context and warmed the card
+    compiling_fraction  no group of points was compiled yet
+    preparing_fraction  the rest: inputs were made, outputs checked, graphs captured
+    between_s           idle between the end of the session before on the same card and this one
+    """
+    told = {
+        op: [s for s in of_op if s.wall_s and s.starting_s is not None]
+        for op, of_op in sessions.items()
+    }
+    ends = _ends_of_sessions([s for of_op in told.values() for s in of_op])
+    rows = [_waiting_row(op, of_op, ends) for op, of_op in told.items() if of_op]
+    rows.sort(key=lambda row: row.pop("first"))
+    return pd.DataFrame(rows)
+
+
+def _waiting_row(
+    op: str, sessions: Sequence[Session], ends: Mapping[str | None, Sequence[float]]
+) -> dict[str, Any]:
+    wall_s = wall_seconds(sessions)
+    shares = {
+        "busy_fraction": sum(s.timed_s or 0.0 for s in sessions) / wall_s,
+        "starting_fraction": sum(s.starting_s or 0.0 for s in sessions) / wall_s,
+        "compiling_fraction": sum(s.compiling_s or 0.0 for s in sessions) / wall_s,
+    }
+    starts = [start for s in sessions if (start := _seconds(s.started_utc)) is not None]
+    between = [
+        start - max(earlier)
+        for s in sessions
+        if (start := _seconds(s.started_utc)) is not None
+        and (earlier := [end for end in ends[s.device_uuid] if end <= start])
+    ]
+    return {
+        "first": min(starts, default=0.0),
+        "op": op,
+        "wall_s": wall_s,
+        **shares,
+        "preparing_fraction": max(0.0, 1.0 - sum(shares.values())),
+        "between_s": sum(between) if between else None,
+    }
+
+
+def _ends_of_sessions(sessions: Sequence[Session]) -> dict[str | None, list[float]]:
+    """By card, when sessions ended, in seconds since the epoch."""
+    ends: dict[str | None, list[float]] = {s.device_uuid: [] for s in sessions}
+    for session in sessions:
+        end = _seconds(session.finished_utc or "")
+        ends[session.device_uuid] += [end] if end is not None else []
+    return ends
 
 
 def half_width(rows: pd.DataFrame) -> "pd.Series[float]":

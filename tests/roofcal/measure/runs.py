@@ -198,8 +198,12 @@ def workers_here() -> list[psutil.Process]:
 
 
 def scripted(patch: pytest.MonkeyPatch, folder: Path) -> Run:
-    """A run whose worker is stand_ins/scripted_worker.py."""
-    return rig(patch, folder, measure__worker="scripted_worker.py")
+    """A run whose worker is stand_ins/scripted_worker.py, and where nothing is compiled."""
+    stand_ins = {
+        "measure__worker": "scripted_worker.py",
+        "measure__compile_worker": "compile_stub.py",
+    }
+    return rig(patch, folder, **stand_ins)
 
 
 @dataclass(frozen=True)

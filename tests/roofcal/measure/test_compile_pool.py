@@ -1,23 +1,29 @@
-"""The pool of compiling processes tells what is compiled at once; its death costs nothing."""
+"""Sessions learn at once what is compiled, share one pool, and outlive it; its death costs nothing.
 
+Server and client are real; processes that compile nothing stand in for those of the pool.
+"""
+
+import os
 import signal
+import subprocess
+import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
 import pytest
-from triton import knobs
 
 from roofcal.core.records import PlanPoint
 from roofcal.measure import compile_pool
-from roofcal.measure.compile_pool import CompilePool, pool_size
+from roofcal.measure.compile_client import CompileClient
+from roofcal.measure.compile_pool import PoolSetup, pool_size
+from tests.campaign.one_op_study import processes_of
+from tests.paths import ROOT
+from tests.roofcal.measure.runs import rig
 
-
-@pytest.fixture(autouse=True)
-def stand_in(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(compile_pool, "WORKER", "tests.roofcal.measure.stand_ins.compile_stub")
-    monkeypatch.setattr(knobs.cache, "dir", str(tmp_path))
+PATIENCE_S = 60
 
 
 def point(number: int, recipe: str = "bf16", world_size: int = 1) -> PlanPoint:
@@ -27,120 +33,154 @@ def point(number: int, recipe: str = "bf16", world_size: int = 1) -> PlanPoint:
     )
 
 
-class Pool:
-    """A pool, what it said, and where a test lets slow points go on."""
+class Study:
+    """Sessions of one study, and what they were told."""
 
-    def __init__(self, points: list[PlanPoint], size: int, timeout_s: float) -> None:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self.said: list[str] = []
-        self.pool = CompilePool(
-            points, "", size, self.said.append, lambda op: f"code of {op}", timeout_s
-        )
+        self.sessions: list[CompileClient] = []
+
+    def session(self, points: list[PlanPoint], size: int, timeout_s: float = 600) -> CompileClient:
+        setup = PoolSetup(visible="GPU-1", size=size, timeout_s=timeout_s)
+        log = self.folder / "log" / "compile.log"
+        client = CompileClient(points, setup, self.said.append, lambda op: f"code of {op}", log)
+        self.sessions.append(client)
+        return client
 
     def let_slow_points_go(self) -> None:
-        Path(self.pool._locks.name, "go").touch()
+        (self.folder / "go").touch()
+
+    def end(self) -> None:
+        """End all sessions, and wait for the end of every process of theirs."""
+        for session in self.sessions:
+            session.stop()
+        wait_until(lambda: not self.processes())
+
+    def processes(self, module: str = "") -> list[psutil.Process]:
+        """Processes of the study that run a module, or all of them."""
+        return [p for p in processes_of(os.environ["ROOFCAL_LOCKS"]) if module in words(p)]
+
+
+def words(process: psutil.Process) -> str:
+    """The command line of a process; nothing once it has ended."""
+    try:
+        return " ".join(process.cmdline())
+    except (psutil.NoSuchProcess, psutil.ZombieProcess):
+        return ""
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < end, f"waited {PATIENCE_S} s"
+        time.sleep(0.02)
 
 
 @pytest.fixture
-def pools() -> Iterator[list[Pool]]:
-    made: list[Pool] = []
-    yield made
-    for one in made:
-        one.pool.stop()
+def study(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Study]:
+    rig(monkeypatch, tmp_path, measure__compile_worker="compile_stub.py")
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("GO", str(tmp_path / "go"))
+    study = Study(tmp_path)
+    yield study
+    study.end()
 
 
-def started(pools: list[Pool], points: list[PlanPoint], size: int, timeout_s: float = 600) -> Pool:
-    pools.append(Pool(points, size, timeout_s))
-    return pools[-1]
-
-
-def test_the_first_group_whose_points_are_compiled_is_told(pools: list[Pool]) -> None:
+def test_the_first_group_whose_points_are_compiled_is_told(study: Study) -> None:
     slow, quick = [point(1), point(2, "slow")], [point(3), point(4)]
-    one = started(pools, [*slow, *quick], size=2)
-    assert one.pool.wait_for_any([slow, quick]) == 1
-    assert not one.pool.is_compiled(slow)
-    one.let_slow_points_go()
-    assert one.pool.wait_for_any([slow]) == 0
-    assert one.pool.is_compiled([*slow, *quick])
+    one = study.session([*slow, *quick], size=2)
+    assert one.wait_for_any([slow, quick]) == 1
+    assert not one.is_compiled(slow)
+    study.let_slow_points_go()
+    assert one.wait_for_any([slow]) == 0
+    assert one.is_compiled([*slow, *quick])
 
 
-def test_points_of_several_devices_and_unknown_points_are_not_waited_for(
-    pools: list[Pool],
-) -> None:
+def test_the_time_that_a_session_waits_for_compilers_is_kept(study: Study) -> None:
+    one = study.session([point(1, "slow")], size=1)
+    threading.Timer(0.5, study.let_slow_points_go).start()
+    one.wait_for_any([[point(1, "slow")]])
+    waited_s = one.waited_s
+    assert waited_s >= 0.4
+    one.wait_for_any([[point(1, "slow")]])
+    assert one.waited_s < waited_s + 0.4
+
+
+def test_points_of_several_devices_and_unknown_points_are_not_waited_for(study: Study) -> None:
     shared = [point(1, "slow", world_size=2)]
-    one = started(pools, shared, size=1)
-    assert one.pool.is_compiled(shared)
-    assert one.pool.is_compiled([point(9)])
+    one = study.session(shared, size=1)
+    assert one.is_compiled(shared)
+    assert one.is_compiled([point(9)])
 
 
-def test_a_process_that_is_killed_leaves_its_point_to_the_timing_process(
-    pools: list[Pool],
-) -> None:
+def test_a_process_that_is_killed_leaves_its_point_to_the_timing_process(study: Study) -> None:
     points = [point(1, "killed"), *(point(i) for i in range(2, 8))]
-    one = started(pools, points, size=2)
+    one = study.session(points, size=2)
     for number in range(len(points)):
-        assert one.pool.wait_for_any([[points[number]]]) == 0
-    assert one.said == []
+        assert one.wait_for_any([[points[number]]]) == 0
+    assert study.said == []
 
 
-def test_a_dead_pool_says_so_once_and_is_waited_for_no_more(pools: list[Pool]) -> None:
+def test_a_dead_pool_says_so_once_and_is_waited_for_no_more(study: Study) -> None:
     points = [point(1, "killed"), point(2, "killed"), point(3, "slow")]
-    one = started(pools, points, size=2)
-    assert one.pool.wait_for_any([[points[2]]]) == 0
-    (said,) = one.said
+    one = study.session(points, size=2)
+    assert one.wait_for_any([[points[2]]]) == 0
+    (said,) = study.said
     assert "points are compiled where they are timed" in said
     assert "-9" in said
 
 
-def test_a_compilation_that_hangs_is_killed_and_the_next_point_compiled(pools: list[Pool]) -> None:
+def test_a_compilation_that_hangs_is_killed_and_the_next_point_compiled(study: Study) -> None:
     hanging = point(1, "slow")
-    one = started(pools, [hanging, point(2)], size=1, timeout_s=3)
-    (first,) = one.pool._processes
-    assert one.pool.wait_for_any([[hanging]]) == 0
-    assert one.pool.wait_for_any([[point(2)]]) == 0
-    assert first.poll() == -signal.SIGKILL
-    (said,) = one.said
+    one = study.session([hanging, point(2)], size=1, timeout_s=3)
+    assert one.wait_for_any([[hanging]]) == 0
+    assert one.wait_for_any([[point(2)]]) == 0
+    (said,) = study.said
     assert "slow {'m': 1, 'n': 1, 'k': 1} is not compiled after 3 s" in said
-    one.pool.stop()
-    again = started(pools, [hanging, point(2)], size=2)
-    assert not again.pool.is_compiled([hanging]), "what hung is not noted as compiled"
-    assert again.pool.is_compiled([point(2)]), "the process that replaced the first compiled it"
+    study.end()
+    again = study.session([hanging, point(2)], size=2)
+    assert not again.is_compiled([hanging]), "what hung is not noted as compiled"
+    assert again.is_compiled([point(2)]), "the process that replaced the first compiled it"
 
 
-def test_a_paused_pool_neither_compiles_nor_lets_its_deadlines_pass(pools: list[Pool]) -> None:
+def test_a_paused_pool_neither_compiles_nor_lets_its_deadlines_pass(study: Study) -> None:
     slow = point(2, "slow")
-    one = started(pools, [point(1), slow, point(3)], size=1, timeout_s=3)
-    assert one.pool.wait_for_any([[point(1)]]) == 0
-    (process,) = one.pool._processes
-    with one.pool.paused():
-        one.let_slow_points_go()
+    one = study.session([point(1), slow, point(3)], size=1, timeout_s=3)
+    assert one.wait_for_any([[point(1)]]) == 0
+    with one.paused():
+        study.let_slow_points_go()
         time.sleep(3.5)
-        assert psutil.Process(process.pid).status() == psutil.STATUS_STOPPED
-        assert not one.pool.is_compiled([slow])
-    assert one.pool.wait_for_any([[slow]]) == 0
-    assert one.pool.wait_for_any([[point(3)]]) == 0
-    assert one.said == []
+        (process_id,) = one.process_ids
+        assert psutil.Process(process_id).status() == psutil.STATUS_STOPPED
+        assert not one.is_compiled([slow])
+    assert one.wait_for_any([[slow]]) == 0
+    assert one.wait_for_any([[point(3)]]) == 0
+    assert study.said == []
 
 
-def test_a_paused_pool_can_be_stopped(pools: list[Pool]) -> None:
-    one = started(pools, [point(1), point(2, "slow")], size=1)
-    assert one.pool.wait_for_any([[point(1)]]) == 0
-    with one.pool.paused():
-        one.pool.stop()
-        assert [process.poll() for process in one.pool._processes] == [-signal.SIGKILL]
-    pools.clear()
+def test_a_session_that_ends_while_the_pool_is_paused_lets_it_go_on(study: Study) -> None:
+    slow = point(2, "slow")
+    one, two = (study.session([point(1), slow], size=1) for _ in range(2))
+    assert one.wait_for_any([[point(1)]]) == 0
+    with one.paused():
+        one.stop()
+    study.let_slow_points_go()
+    assert two.wait_for_any([[slow]]) == 0
 
 
-def test_a_pool_without_processes_keeps_nobody_waiting(pools: list[Pool]) -> None:
-    points = [point(1, "slow")]
-    assert started(pools, points, size=0).pool.wait_for_any([points]) == 0
+def test_a_paused_pool_ends_with_its_session(study: Study) -> None:
+    one = study.session([point(1), point(2, "slow")], size=1)
+    assert one.wait_for_any([[point(1)]]) == 0
+    with one.paused():
+        one.stop()
+    study.end()
 
 
-def test_stopping_ends_processes_that_still_compile(pools: list[Pool]) -> None:
-    one = started(pools, [point(1, "slow")], size=1)
-    one.pool.stop()
-    assert all(process.poll() is not None for process in one.pool._processes)
-    assert one.said == []
-    pools.clear()
+def test_ending_a_session_ends_processes_that_still_compile(study: Study) -> None:
+    study.session([point(1, "slow")], size=1)
+    study.end()
+    assert study.said == []
 
 
 @pytest.mark.parametrize(
@@ -154,28 +194,110 @@ def test_the_pool_takes_no_more_cores_and_memory_than_there_are(
     assert pool_size() == size
 
 
-def test_a_point_that_did_not_compile_is_not_noted_as_compiled(pools: list[Pool]) -> None:
+def test_a_point_that_did_not_compile_is_not_noted_as_compiled(study: Study) -> None:
     bad = point(1, "uncompilable")
-    first = started(pools, [bad, point(2)], size=1)
-    assert first.pool.wait_for_any([[bad]]) == 0
-    assert first.pool.wait_for_any([[point(2)]]) == 0
-    first.pool.stop()
-    again = started(pools, [bad, point(2)], size=2)
-    assert len(again.pool._processes) == 1, "one point is left to compile"
+    one = study.session([bad, point(2)], size=1)
+    assert one.wait_for_any([[bad]]) == 0
+    assert one.wait_for_any([[point(2)]]) == 0
+    study.end()
+    assert len(list((study.folder / "cache" / "roofcal-compiled").iterdir())) == 1
 
 
-def test_points_compiled_before_are_not_compiled_again(pools: list[Pool]) -> None:
-    one = started(pools, [point(1), point(2, "killed")], size=1)
-    assert one.pool.wait_for_any([[point(1), point(2, "killed")]]) == 0
+def test_points_compiled_before_are_not_compiled_again(study: Study) -> None:
+    one = study.session([point(1), point(2, "killed")], size=1)
+    assert one.wait_for_any([[point(1), point(2, "killed")]]) == 0
+    study.end()
+    again = study.session([point(1), point(2, "slow")], size=2)
+    assert again.is_compiled([point(1)])
+    assert not again.is_compiled([point(2, "slow")])
+    wait_until(lambda: len(study.processes("roofcal.measure.compile_worker")) == 1)
 
-    again = started(pools, [point(1), point(2, "slow")], size=2)
-    assert again.pool.is_compiled([point(1)])
-    assert not again.pool.is_compiled([point(2, "slow")])
-    assert len(again.pool._processes) == 1
+
+def test_a_pool_with_nothing_to_compile_starts_no_process(study: Study) -> None:
+    study.session([point(1)], size=1).wait_for_any([[point(1)]])
+    study.end()
+    again = study.session([point(1)], size=4)
+    assert again.is_compiled([point(1)])
+    assert study.processes("roofcal.measure.compile_worker") == []
 
 
-def test_a_pool_with_nothing_to_compile_starts_no_process(pools: list[Pool]) -> None:
-    started(pools, [point(1)], size=1).pool.wait_for_any([[point(1)]])
-    again = started(pools, [point(1)], size=4)
-    assert again.pool.is_compiled([point(1)])
-    assert again.pool._processes == []
+def test_the_next_session_finds_what_the_pool_compiles_for_it_meanwhile(study: Study) -> None:
+    """The pool goes on with what it compiles when the session that started it ends."""
+    later = point(2, "slow")
+    first = study.session([point(1), later], size=1)
+    assert first.wait_for_any([[point(1)]]) == 0
+    (server,) = study.processes("roofcal.measure.compile_server")
+    (process,) = study.processes("roofcal.measure.compile_worker")
+    second = study.session([later], size=1)
+    first.stop()
+    assert not second.is_compiled([later])
+    study.let_slow_points_go()
+    assert second.wait_for_any([[later]]) == 0
+    assert study.processes("roofcal.measure.compile_server") == [server]
+    assert study.processes("roofcal.measure.compile_worker") in ([process], [])
+
+
+def test_sessions_that_start_at_once_share_one_server(study: Study) -> None:
+    threads = [
+        threading.Thread(target=study.session, args=([point(n), point(9, "slow")], 1))
+        for n in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(study.processes("roofcal.measure.compile_server")) == 1
+    study.let_slow_points_go()
+    for session in study.sessions:
+        assert session.wait_for_any([[point(9, "slow")]]) == 0
+    assert study.said == []
+
+
+def test_what_is_added_when_all_was_compiled_is_compiled_too(study: Study) -> None:
+    first = study.session([point(1)], size=1)
+    assert first.wait_for_any([[point(1)]]) == 0
+    second = study.session([point(2)], size=1)
+    assert second.wait_for_any([[point(2)]]) == 0
+    assert len(list((study.folder / "cache" / "roofcal-compiled").iterdir())) == 2
+
+
+def test_a_server_that_is_killed_is_told_once_and_leaves_no_process(study: Study) -> None:
+    slow = [point(1, "slow")]
+    one = study.session(slow, size=1)
+    wait_until(lambda: bool(study.processes("roofcal.measure.compile_worker")))
+    (server,) = study.processes("roofcal.measure.compile_server")
+    server.kill()
+    assert one.wait_for_any([slow]) == 0
+    with one.paused():
+        wait_until(lambda: not study.processes())
+    (said,) = study.said
+    assert "ended: points are compiled where they are timed" in said
+
+
+def test_nothing_is_left_of_a_session_that_is_killed(study: Study) -> None:
+    """Whoever reads the log of the session sees its end: the server holds no pipe of it."""
+    code = (
+        "import os, signal; from pathlib import Path;"
+        "from tests.roofcal.measure.test_compile_pool import Study, point;"
+        f"Study(Path({str(study.folder)!r})).session([point(1, 'slow')], 1);"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, timeout=PATIENCE_S, check=False
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    wait_until(lambda: not study.processes())
+
+
+def test_a_server_that_cannot_start_keeps_nobody_waiting(
+    study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRITON_CACHE_DIR", "")
+    (study.folder / "broken.py").write_text("raise SystemExit('no such module')\n")
+    broken = study.folder / "broken.py"
+    monkeypatch.setenv("ROOFCAL_STAND_INS", f'{{"roofcal.measure.compile_server": "{broken}"}}')
+    one = study.session([point(1)], size=1)
+    assert one.wait_for_any([[point(1)]]) == 0
+    (said,) = study.said
+    assert "compile.log says why): points are compiled where they are timed" in said
+    assert "no such module" in (study.folder / "log" / "compile.log").read_text()

@@ -34,7 +34,7 @@ GPU: dict[str, Any] = {
 def card(**changes: Any) -> Gpu:
     kept = {key: GPU[key] for key in GPU if key not in ("device", "vendor", "device_name")}
     rest: dict[str, Any] = {"memory_bytes": 1, "memory_free_bytes": 1, "ecc": True, "mig": False}
-    rest |= {"process_count": 0, "sm_clock_hz": None, "max_sm_clock_hz": None}
+    rest |= {"process_ids": (), "sm_clock_hz": None, "max_sm_clock_hz": None}
     return Gpu(**({"uuid": "GPU-1", "name": "NVIDIA H200"} | kept | rest | changes))
 
 

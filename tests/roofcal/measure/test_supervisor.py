@@ -37,7 +37,8 @@ class Shift:
             environment_id=environment().environment_id,
             timing=TIMING,
         )
-        self.crew = Crew(started, environment(), [lock], self.told.append)
+        self.crew = Crew(started, environment(), self.told.append)
+        self.crew.take([lock])
 
     def measure(self, *deeds: str) -> dict[str, Measurement]:
         """Deed -> what became of the point whose worker does it; the last of equal deeds."""

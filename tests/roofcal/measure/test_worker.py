@@ -120,7 +120,7 @@ def test_a_hanging_worker_ends_with_a_session_that_is_killed(
 
 
 def test_a_worker_whose_session_is_gone_does_not_start() -> None:
-    setup = json.dumps({"supervisor_pid": os.getpid() + 1})
+    setup = json.dumps({"supervisor_pid": os.getpid() + 1, "op": "gemm"})
     command = [sys.executable, "-m", "roofcal.measure.worker", setup, "2"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 1

@@ -21,7 +21,7 @@ from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.data.loading import load_run
 from roofcal.report.data.tidy import columns_of
 from roofcal.report.page import SECTIONS
-from roofcal.report.sections import energy, learning, llm_sweep, transfer
+from roofcal.report.sections import energy, learning, llm_sweep, quality, transfer
 from roofcal.report.sections.claims import claims_table
 from roofcal.report.sections.gathered import overlap
 from roofcal.report.sections.learning import CURVE
@@ -35,6 +35,7 @@ from tests.roofcal.report.sections.health.test_comparison import measured_run
 RECORDS: Final[tuple[Any, ...]] = (*get_args(Record), Protocol, Telemetry, EnergyWindow, Ceiling)
 LABELS: Final = ("device", "environment_id")  # every table has them: described once
 DECLARED: Final = {
+    quality.WAITING_FILE: tuple(c.key for c in quality.WAITING),
     "error_by_regime.csv": prediction_errors.COLUMNS,
     "learning.csv": (*CURVE, *learning.NUMBERS),
     "breakeven.csv": breakeven_map.COLUMNS,

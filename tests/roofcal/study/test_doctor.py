@@ -25,7 +25,7 @@ H200 = Gpu(
     ecc=True,
     mig=False,
     driver="580.1",
-    process_count=0,
+    process_ids=(),
     sm_clock_hz=345e6,
     max_sm_clock_hz=1980e6,
 )
@@ -53,7 +53,7 @@ def test_another_bandwidth_is_another_card(monkeypatch: pytest.MonkeyPatch, tmp_
 def test_someone_elses_work_on_the_card_is_pointed_out(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    text = said(monkeypatch, [replace(H200, process_count=2)], tmp_path)
+    text = said(monkeypatch, [replace(H200, process_ids=(7, 8))], tmp_path)
     assert "2 other process(es)" in text
 
 

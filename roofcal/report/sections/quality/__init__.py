@@ -6,7 +6,7 @@ from typing import Final
 import pandas as pd
 
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.quality import covered_fraction
+from roofcal.report.data.quality import covered_fraction, waiting_rows
 from roofcal.report.kit.blocks import Block, Prose
 from roofcal.report.kit.columns import count, fraction, number, text
 from roofcal.report.kit.numbers import count_of, percent
@@ -29,6 +29,16 @@ COLUMNS: Final = (
     fraction("throttled_fraction", "clocked down", digits=0),
     fraction("drift_fraction", "sentinel drift", digits=2),
 )
+WAITING_FILE: Final = "waiting.csv"
+WAITING: Final = (
+    text("op", "op"),
+    number("wall_s", "wall time", "s", 1),
+    fraction("busy_fraction", "busy", digits=0),
+    fraction("starting_fraction", "starting", digits=0),
+    fraction("compiling_fraction", "compiling", digits=0),
+    fraction("preparing_fraction", "preparing", digits=0),
+    number("between_s", "idle before it", "s", 0),
+)
 
 
 def _answer(analysis: Analysis) -> Answer:
@@ -48,6 +58,10 @@ def _answer(analysis: Analysis) -> Answer:
 def _blocks(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:
     name = "How each op was measured"
     yield writer.table("quality-ops", name, analysis.quality, COLUMNS, FILE)
+    waiting = waiting_rows(analysis.sessions)
+    if len(waiting):
+        name = "What the device waited for, in the order of measuring"
+        yield writer.table("quality-waiting", name, waiting, WAITING, WAITING_FILE)
     picture = draw_session(analysis.frames, analysis.sessions)
     covered = covered_fraction(analysis.frames.values(), analysis.all_sessions)
     if picture is not None and covered < _MOSTLY_EMPTY:
@@ -60,7 +74,9 @@ def _blocks(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:
 
 
 def _tables(analysis: Analysis) -> Iterable[CsvTable]:
-    return [CsvTable(FILE, analysis.quality)]
+    waiting = waiting_rows(analysis.sessions)
+    told = [CsvTable(WAITING_FILE, waiting)] if len(waiting) else []
+    return [CsvTable(FILE, analysis.quality), *told]
 
 
 SECTION = Section(

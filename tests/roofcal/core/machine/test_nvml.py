@@ -29,7 +29,7 @@ class Nvml:
             "nvmlDeviceGetEccMode": [1, 0],
             "nvmlDeviceGetMigMode": [0, 1],
             "nvmlSystemGetDriverVersion": "580.1",
-            "nvmlDeviceGetComputeRunningProcesses": [1, 2],
+            "nvmlDeviceGetComputeRunningProcesses": [SimpleNamespace(pid=n) for n in (7, 9)],
             "nvmlDeviceGetPowerUsage": 512_345,
             "nvmlDeviceGetTemperature": 61,
             "nvmlDeviceGetTotalEnergyConsumption": 1_234_567,
@@ -90,7 +90,8 @@ def test_a_card_is_described_in_si_units(nvml: Nvml) -> None:
     assert (card.memory_clock_hz, card.memory_bus_bits) == (3.201e9, 6144)
     assert (card.sm_clock_hz, card.max_sm_clock_hz) == (1.41e9, 1.98e9)
     assert (card.memory_bytes, card.memory_free_bytes) == (150 << 30, 149 << 30)
-    assert (card.power_limit_w, card.driver, card.process_count) == (700.0, "580.1", 2)
+    assert (card.power_limit_w, card.driver) == (700.0, "580.1")
+    assert card.process_ids == (7, 9)
 
 
 def test_the_state_in_force_counts_and_not_the_one_behind_the_next_reboot(nvml: Nvml) -> None:
@@ -116,7 +117,7 @@ def test_what_a_card_does_not_say_is_none(nvml: Nvml) -> None:
     nvml.missing |= {"nvmlDeviceGetEnforcedPowerLimit", "nvmlDeviceGetComputeRunningProcesses"}
     card = visible_gpus()[0]
     assert (card.ecc, card.mig, card.memory_bus_bits, card.power_limit_w) == (None,) * 4
-    assert card.process_count == 0
+    assert card.process_ids == ()
 
 
 def test_nvml_is_closed_again(nvml: Nvml) -> None:

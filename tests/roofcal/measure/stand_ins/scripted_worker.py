@@ -26,8 +26,10 @@ SETUP: dict[str, Any]
 
 def main() -> None:
     global EVENTS, SETUP  # noqa: PLW0603 (one process, one session)
-    SETUP = json.loads(sys.argv[1])
     EVENTS = os.fdopen(int(sys.argv[2]), "w")
+    if not (line := sys.stdin.readline()):
+        return
+    SETUP = json.loads(line)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if "AT_START" in os.environ:
         DEEDS[os.environ["AT_START"]](None)
@@ -147,9 +149,10 @@ def waits_for_the_other_rank(point: PlanPoint) -> None:
 
 
 def tries_the_lock(_: PlanPoint | None) -> None:
-    lock = try_lock("cpu")
+    device = SETUP["uuid"] or "cpu"
+    lock = try_lock(device)
     sockets = (line.split() for line in Path("/proc/net/unix").read_text().splitlines())
-    inodes = {words[6] for words in sockets if words[7:] == [lock_name("cpu")]}
+    inodes = {words[6] for words in sockets if words[7:] == [lock_name(device)]}
     entries = Path("/proc/self/fd").iterdir()  # one of them is gone by now: that of the folder
     files = [str(entry.readlink()) for entry in entries if os.path.lexists(entry)]
     inherited = any(f"socket:[{inode}]" in files for inode in inodes)

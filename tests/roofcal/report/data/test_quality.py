@@ -16,6 +16,7 @@ from roofcal.report.data.quality import (
     points_per_minute,
     quality_row,
     sentinel_drift,
+    waiting_rows,
     wall_seconds,
 )
 from roofcal.report.data.tidy import tidy_frame
@@ -120,3 +121,37 @@ def test_sessions_hours_apart_cover_little_of_the_time(analysis: Analysis) -> No
     moved = frame.assign(session_id="later")
     assert covered_fraction([frame], [first]) > 0.3
     assert covered_fraction([frame, moved], [first, later]) < 0.01
+
+
+def test_what_the_device_waited_for_adds_up_to_the_wall_time_in_the_order_of_measuring() -> None:
+    first = replace(
+        SESSION,
+        device_uuid="GPU-1",
+        started_utc="2026-11-23T03:00:00+00:00",
+        finished_utc="2026-11-23T03:00:20+00:00",
+        wall_s=20.0,
+        timed_s=12.0,
+        starting_s=3.0,
+        compiling_s=1.0,
+    )
+    second = replace(
+        first,
+        op="cast",
+        started_utc="2026-11-23T03:00:22+00:00",
+        finished_utc="2026-11-23T03:00:32+00:00",
+        wall_s=10.0,
+    )
+    elsewhere = replace(second, op="linear", device_uuid="GPU-2", compiling_s=None)
+
+    table = waiting_rows({"cast": [second], "gemm": [first], "linear": [elsewhere]})
+
+    assert list(table["op"]) == ["gemm", "cast", "linear"]
+    parts = ["busy_fraction", "starting_fraction", "compiling_fraction", "preparing_fraction"]
+    assert list(table[parts].iloc[0]) == pytest.approx([0.6, 0.15, 0.05, 0.2])
+    assert table["between_s"].isna().tolist() == [True, False, True]
+    assert table["between_s"][1] == 2.0
+
+
+def test_sessions_that_do_not_say_what_they_waited_for_have_no_row() -> None:
+    cut = replace(SESSION, wall_s=None, starting_s=1.0)
+    assert waiting_rows({"gemm": [SESSION], "cast": [cut]}).empty

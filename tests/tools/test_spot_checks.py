@@ -1,0 +1,42 @@
+"""Products for the checks are spread over the plan; answers are counted from records."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from roofcal.core.records import PlanPoint, Protocol
+from tests.roofcal.measure.runs import environment, point
+from tools import spot_checks
+
+
+def product(m: int, recipe: str = "bf16", **changes: Any) -> PlanPoint:
+    return point(recipe, shape={"m": m, "n": 8, "k": 8}, **changes)
+
+
+def test_products_are_whole_groups_at_even_distances_and_no_sentinels() -> None:
+    plan = [product(m, recipe) for m in range(1, 41) for recipe in ("bf16", "fp8_rowwise")]
+    plan += [product(99, protocol=Protocol(method="alone")), product(98, sweeps=("sentinel",))]
+    chosen = spot_checks.products_in_turns(plan, 20)
+    sizes = [point.shape["m"] for point in chosen]
+    assert len(chosen) == 20
+    assert sizes == sorted(sizes)
+    assert [sizes.count(m) for m in set(sizes)] == [2] * 10
+    assert max(sizes) - min(sizes) >= 30
+
+
+def test_times_in_turns_are_held_against_those_alone() -> None:
+    alone = {("p", "bf16", "a"): 1.0, ("p", "bf16", "b"): 2.0, ("p", "bf16", "gone"): 3.0}
+    in_turns = {("p", "bf16", "a"): 1.02, ("p", "bf16", "b"): 1.98}
+    line = spot_checks.alone_line(in_turns, alone)
+    assert line.startswith("alone, settled: 2 products; |in turns / alone - 1| 1.50% in the median")
+    assert spot_checks.alone_line({}, alone) == "alone, settled: no product has both times"
+
+
+def test_products_whose_interval_holds_zero_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    points = [{"low": -0.01, "high": 0.02, "raw": 0.005}, {"low": 0.01, "high": 0.03, "raw": 0.02}]
+    monkeypatch.setattr(spot_checks, "compare", lambda *_: {"points": points})
+    first = spot_checks.run_folder(Path("first"), environment())
+    line = spot_checks.agreement_line(first, Path("second"))
+    assert line.startswith("second session: 1 of 2 products (50%) have a 95 % interval")
+    assert "|difference| 1.25% in the median" in line

@@ -1,0 +1,106 @@
+#!/usr/bin/env bash
+# What only a machine with a GPU can say, in one command: tools/gpu_session.sh [part ...]
+#
+#   kernels   tests of kernels and of measuring that need a GPU
+#   quick     the quick study with empty caches: wall time, and what the device waited for by op
+#   health    how long `roofcal health` takes
+#   energy    the energy of the board by its counter against the power that was integrated
+#   repeat    96 products in two sessions, and alone until settled (tools/spot_checks.py)
+#   standard  the standard study in this checkout, to be published; another call goes on with it
+#
+# Without a part all run, in this order. Each is stopped after PART_S seconds. Logs go to OUT, which ends
+# with summary.txt, the table that is printed last, and with the records of all studies, packed.
+#   OUT=gpu-session             where logs and records go
+#   PART_S=570                  most seconds of a part (5400 where standard runs in one call)
+#   WORK=/tmp/roofcal-session   checkouts and caches of the studies that are measured to be looked at
+#   VENV=none PYTHON=python3    as for make; PYTHONPATH is handed on
+set -uo pipefail
+cd "$(dirname "$0")/.."
+OUT=$(mkdir -p "${OUT:=gpu-session}" && cd "$OUT" && pwd)
+WORK=${WORK:-/tmp/roofcal-session}
+PART_S=${PART_S:-570}
+export VENV=${VENV:-.venv} PYTHON=${PYTHON:-} PYTHONUNBUFFERED=1
+if [ "$VENV" = none ]; then python=${PYTHON:-python3}; else python=$PWD/$VENV/bin/python; fi
+PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH}
+export PYTHONPATH
+# Records name the commit behind them, also where the checkout came here without its .git.
+ROOFCAL_GIT_COMMIT=${ROOFCAL_GIT_COMMIT:-$(git rev-parse HEAD 2> /dev/null || true)}
+export ROOFCAL_GIT_COMMIT
+mkdir -p "$WORK"
+
+fresh_checkout() { # <name>: a copy of this checkout below WORK, without anything that was measured
+    rm -rf "${WORK:?}/$1" && mkdir -p "$WORK/$1" || return
+    tar --exclude=./results --exclude=./.snakemake --exclude='./.venv*' --exclude="./${OUT##*/}" -cf - . |
+        tar -xf - -C "$WORK/$1" || return
+    [ "$VENV" = none ] || ln -s "$PWD/$VENV" "$WORK/$1/$VENV"
+}
+
+cold_caches() { # <name>: an empty folder for each cache of compiled kernels
+    rm -rf "$WORK/$1-caches"
+    export TRITON_CACHE_DIR=$WORK/$1-caches/triton TORCHINDUCTOR_CACHE_DIR=$WORK/$1-caches/inductor
+    mkdir -p "$TRITON_CACHE_DIR" "$TORCHINDUCTOR_CACHE_DIR"
+}
+
+study_in() { # <checkout> <make variables...>
+    local checkout=$1
+    shift
+    (cd "$checkout" && PYTHONPATH=$checkout:$PYTHONPATH exec make study "$@")
+}
+
+part_kernels() { "$python" -m pytest -m gpu -q -rs tests/kernels tests/roofcal; }
+
+part_quick() {
+    fresh_checkout quick && cold_caches quick && study_in "$WORK/quick" STUDY=quick
+}
+
+part_health() { "$python" -m roofcal health --out "$WORK/fleet"; }
+
+part_energy() { "$python" tools/spot_checks.py energy "$WORK/energy"; }
+
+part_repeat() { "$python" tools/spot_checks.py repeat "$WORK/repeat"; }
+
+part_standard() { study_in "$PWD" STUDY=standard; }
+
+# What a part found, in a few lines, from its log and its records.
+finding() {
+    case $1 in
+        kernels) grep -E '(passed|failed|error)' "$OUT/kernels.log" | tail -1 ;;
+        quick | standard)
+            local checkout=$PWD
+            [ "$1" = standard ] || checkout=$WORK/quick
+            "$python" tools/what_waited.py "$checkout/results"
+            ;;
+        health) grep -vE '^(waiting|study)' "$OUT/health.log" | tail -1 ;;
+        energy) tail -1 "$OUT/energy.log" ;;
+        repeat) tail -2 "$OUT/repeat.log" ;;
+    esac 2>&1
+}
+
+known='kernels quick health energy repeat standard'
+for part in "${@:-$known}"; do
+    for name in $part; do
+        [[ " $known " == *" $name "* ]] || { echo "unknown part '$name'; parts: $known" >&2; exit 2; }
+    done
+done
+: > "$OUT/summary.txt"
+code=0
+for part in ${*:-$known}; do
+    echo "== $part"
+    start=$SECONDS
+    # A shell of its own, so that `timeout` ends everything the part started.
+    export -f fresh_checkout cold_caches study_in "part_$part"
+    export OUT WORK python
+    timeout -k 30 "$PART_S" bash -c "set -uo pipefail; part_$part" > "$OUT/$part.log" 2>&1
+    status=$?
+    [ $status -eq 0 ] || code=1
+    ended=$([ $status -eq 124 ] && echo "stopped after $PART_S s" || echo "exit $status")
+    printf '%-9s %5d s  %s\n' "$part" $((SECONDS - start)) "$ended" >> "$OUT/summary.txt"
+    finding "$part" | sed 's/^/          /' >> "$OUT/summary.txt"
+done
+# Parts of 15 MB: what a machine is given back with may be limited by file.
+rm -f "$OUT"/records.tar.xz.*
+find results "$WORK" -type f 2> /dev/null |
+    grep -E '/(plan|measurements|journal|log)/|environment\.jsonl$' | tar -cJf - -T - 2> /dev/null |
+    split -b 15M - "$OUT/records.tar.xz."
+cat "$OUT/summary.txt"
+exit $code

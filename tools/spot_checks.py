@@ -1,0 +1,172 @@
+"""Measure a few products to check what the published numbers rest on, for tools/gpu_session.sh.
+
+`spot_checks.py repeat FOLDER`  96 products of `standard` in two sessions, and every fourth alone
+                                until it has settled: do intervals hold what is measured next, and
+                                how far are times in turns from times alone?
+`spot_checks.py energy FOLDER`  the points of `full` whose energy counter is read: how far is it
+                                from the power that was integrated over the same time?
+
+Records go to run folders below FOLDER; a second call goes on where the first was stopped.
+"""
+
+import argparse
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+import numpy as np
+
+from roofcal.compare.comparison import compare
+from roofcal.core import paths
+from roofcal.core.jsonl import write_records
+from roofcal.core.paths import RunFolder
+from roofcal.core.records import Environment, Measurement, PlanPoint
+from roofcal.core.statistics import summarise
+from roofcal.measure.session import Job, measure
+from roofcal.report.data.board_power import counted_power, integrated_power
+from roofcal.study.config import Study, load_study
+from roofcal.study.discover import discover
+from roofcal.study.plan import plan_op
+from roofcal.study.staleness import measure_hash
+
+OP: Final = "gemm"
+_PRODUCTS: Final = 96  # 8 minutes on an H200, both sessions and those alone
+_ALONE_EVERY: Final = 4  # a product alone takes three seconds to settle
+
+
+def main() -> None:
+    """Measure, then print the answers, a line each."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("check", choices=("repeat", "energy"))
+    parser.add_argument("folder", type=Path)
+    options = parser.parse_args()
+    environment = discover(paths.DEVICES)[0]
+    check = {"repeat": repeat_lines, "energy": energy_lines}[options.check]
+    print(*check(options.folder, environment), sep="\n")
+
+
+def repeat_lines(folder: Path, environment: Environment) -> list[str]:
+    """How well two sessions agree, and times in turns with those alone."""
+    study = load_study(paths.CONFIG, {"study": "standard"})
+    plan = plan_op(study.op_slice(OP, environment.backend), environment)
+    points = products_in_turns(plan, _PRODUCTS)
+    first = measured(folder / "first", points, environment, study)
+    measured(folder / "second", points, environment, study)
+    alone = [
+        replace(point, protocol=replace(point.protocol, method="alone"))
+        for point in points[::_ALONE_EVERY]
+    ]
+    settled = measured(folder / "alone", alone, environment, study)
+    return [
+        agreement_line(run_folder(folder / "first", environment), folder / "second"),
+        alone_line(median_by_work(first, points), median_by_work(settled, alone)),
+    ]
+
+
+def energy_lines(folder: Path, environment: Environment) -> list[str]:
+    """The counter over the integrated power, point by point, and in the whole."""
+    study = load_study(paths.CONFIG, {"study": "full"})
+    plan = plan_op(study.op_slice(OP, environment.backend), environment)
+    points = [point for point in plan if point.protocol.method == "energy"]
+    rows = measured(folder, points, environment, load_study(paths.CONFIG, {"study": "quick"}))
+    ratios = []
+    lines = []
+    for point, row in zip(points, rows, strict=True):
+        counter = counted_power(row) if row.status == "ok" else None
+        power = integrated_power(row, "energy", environment.power_limit_w) if counter else None
+        label = f"{point.provider} {point.recipe} {dict(point.shape)}"
+        if counter is None or power is None:
+            lines.append(f"{label}: {row.reason or 'no counter or no reading of power'}")
+            continue
+        ratios.append(counter.watts / power.watts - 1)
+        lines.append(f"{label}: {counter.watts:.0f} W, counter over power {ratios[-1]:+.2%}")
+    if not ratios:
+        return [*lines, "energy: no point has both counter and power"]
+    largest = max(map(abs, ratios))
+    return [
+        *lines,
+        f"energy: {len(ratios)} of {len(points)} points have both; counter over power - 1 is "
+        f"{median(ratios):+.2%} in the median and {largest:.2%} at most",
+    ]
+
+
+def products_in_turns(points: Sequence[PlanPoint], count: int) -> list[PlanPoint]:
+    """About `count` products of a plan that are timed in turns, in whole groups of contenders.
+
+    Groups are taken at even distances, so that products of all sizes are among them.
+    """
+    timed = [p for p in points if p.protocol.method == "graph" and "sentinel" not in p.sweeps]
+    groups = list(dict.fromkeys(point.group_key for point in timed))
+    kept = set(groups[:: max(1, len(timed) // count)])
+    return [point for point in timed if point.group_key in kept]
+
+
+def run_folder(folder: Path, environment: Environment) -> RunFolder:
+    """The run folder of the device here below a folder."""
+    return RunFolder.at(folder / environment.device / environment.environment_id)
+
+
+def measured(
+    folder: Path, points: Sequence[PlanPoint], environment: Environment, study: Study
+) -> list[Measurement]:
+    """The rows of a session on some points, with the timing of a study."""
+    run = run_folder(folder, environment).folder
+    write_records(run / "environment.jsonl", [environment])
+    write_records(run / "plan" / f"{OP}.jsonl", points)
+    return measure(
+        Job(
+            plan=run / "plan" / f"{OP}.jsonl",
+            environment=run / "environment.jsonl",
+            timing=study.timing(environment.backend),
+            journal=run / "journal" / f"{OP}.jsonl",
+            out=run / "measurements" / f"{OP}.jsonl",
+            code_hash_of=measure_hash,
+        )
+    )
+
+
+def median_by_work(
+    rows: Iterable[Measurement], points: Iterable[PlanPoint]
+) -> dict[tuple[str, str, str], float]:
+    """Seconds by provider, recipe and shape; points without a time are left out."""
+    times = {row.point_id: row.settled_samples_s for row in rows if row.status == "ok"}
+    return {
+        (point.provider, point.recipe, str(dict(point.shape))): summarise(samples).median
+        for point in points
+        if (samples := times.get(point.point_id))
+    }
+
+
+def agreement_line(first: RunFolder, second: Path) -> str:
+    """How well two sessions agree, by `compare`."""
+    other = RunFolder.at(second / first.device / first.environment_id)
+    points = compare(first, other)["points"]
+    if not points:
+        return "second session: no product has a time in both sessions"
+    holding = sum(point["low"] <= 0 <= point["high"] for point in points)
+    changes = sorted(abs(point["raw"]) for point in points)
+    return (
+        f"second session: {holding} of {len(points)} products ({holding / len(points):.0%}) have a "
+        f"95 % interval of the difference that holds zero; |difference| {_spread(changes)}"
+    )
+
+
+def alone_line(
+    in_turns: dict[tuple[str, str, str], float], alone: dict[tuple[str, str, str], float]
+) -> str:
+    """How far times in turns lie from those alone and settled."""
+    changes = [abs(in_turns[key] / alone[key] - 1) for key in alone if key in in_turns]
+    if not changes:
+        return "alone, settled: no product has both times"
+    return f"alone, settled: {len(changes)} products; |in turns / alone - 1| {_spread(changes)}"
+
+
+def _spread(changes: Sequence[float]) -> str:
+    tail = float(np.quantile(changes, 0.95))
+    return f"{median(changes):.2%} in the median, {tail:.2%} at the 95th percentile"
+
+
+if __name__ == "__main__":
+    main()
