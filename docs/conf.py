@@ -30,9 +30,10 @@ include_patterns = [
     "config/README.md",
     "CONTRIBUTING.md",
     "CHANGELOG.md",
+    "kernels/*/README.md",
     "roofcal/report/sections/**/*.csv.md",
 ]
-exclude_patterns = ["**/.*", "results", "reports", "tests", "kernels", "docs/_build"]
+exclude_patterns = ["**/.*", "results", "reports", "tests", "docs/_build"]
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",

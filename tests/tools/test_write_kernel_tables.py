@@ -1,0 +1,95 @@
+"""The pages of the families of kernels say what the published tables say."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tests.paths import ROOT
+from tools.method_numbers import tables_of_publication
+from tools.write_kernel_tables import (
+    FAMILIES,
+    TFLOPS,
+    Comparison,
+    family_page,
+    point_table,
+    ratio_table,
+    ratios,
+    readme_of,
+)
+
+PRODUCTS = Comparison(
+    op="gemm",
+    ours=("triton",),
+    peers=(("cublaslt", ""), ("cublaslt", "bf16")),
+    by="m",
+    shown="square",
+    unit=TFLOPS,
+)
+
+
+def points(*rows: tuple[str, str, int, float]) -> pd.DataFrame:
+    """Points of (provider, recipe, side of a cube, seconds)."""
+    return pd.DataFrame(
+        {
+            "op": "gemm",
+            "provider": provider,
+            "recipe": recipe,
+            **dict.fromkeys("mnk", side),
+            "world_size": 1,
+            "median_s": seconds,
+            "achieved_flops_per_s": 2 * side**3 / seconds,
+            "sweeps": "a;square",
+        }
+        for provider, recipe, side, seconds in rows
+    )
+
+
+FRAME = points(
+    ("triton", "fp8_axiswise", 512, 1e-6),
+    ("triton", "fp8_axiswise", 1024, 8e-6),
+    ("cublaslt", "fp8_axiswise", 512, 2e-6),
+    ("cublaslt", "fp8_axiswise", 1024, 4e-6),
+    ("cublaslt", "bf16", 512, 3e-6),
+)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_page_of_a_family_is_up_to_date(family: str) -> None:
+    page = readme_of(family).read_text(encoding="utf-8")
+    fresh = family_page(family, tables_of_publication())
+    assert page == fresh, "run: python tools/write_kernel_tables.py"
+
+
+def test_every_family_of_kernels_has_a_page() -> None:
+    folders = {path.parent.name for path in (ROOT / "kernels").glob("*/__init__.py")}
+    assert folders - set(FAMILIES) == {"common"}
+
+
+def test_ratios_above_one_are_ours_being_faster_on_the_same_shape() -> None:
+    rows = ratios(FRAME, PRODUCTS).set_index(["peer", "m"])["ratio"]
+    expected = {("cublaslt", 512): 2, ("cublaslt", 1024): 0.5, ("cublaslt bf16", 512): 3}
+    assert rows.to_dict() == pytest.approx(expected)
+
+
+def test_a_group_shows_its_geometric_mean_its_least_and_its_most() -> None:
+    frame = pd.concat([FRAME, FRAME.assign(k=64, median_s=FRAME["median_s"] * [1, 1, 4, 1, 1])])
+    _, _, first, second = ratio_table(ratios(frame, PRODUCTS), PRODUCTS)
+    by_hand = "4.00 (2.00 to 8.00) | 3.00 (3.00 to 3.00)"
+    assert first == f"| fp8_axiswise | triton | 257 to 512 | 2 | {by_hand} |"
+    assert second == "| fp8_axiswise | triton | 513 to 1024 | 2 | 0.50 (0.50 to 0.50) |  |"
+
+
+def test_a_shape_shows_ours_and_the_fastest_peer() -> None:
+    _, _, first, second = point_table(FRAME, PRODUCTS)
+    assert (
+        first == "| 512 \N{MULTIPLICATION SIGN} 512 \N{MULTIPLICATION SIGN} 512 | 268.4 (134.2) |"
+    )
+    assert second.endswith("| 268.4 (536.9) |")
+
+
+def test_an_op_that_is_not_published_is_named(tmp_path: Path) -> None:
+    tables = tmp_path / "nvidia-h200" / "environment" / "tables"
+    tables.mkdir(parents=True)
+    page = family_page("linear", tables)
+    assert "## Op `transformer_block`\n\nNot published yet" in page

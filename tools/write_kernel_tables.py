@@ -1,0 +1,312 @@
+"""Write kernels/<family>/README.md: the speed of each family beside its peers, as published.
+
+A ratio is the time of the peer over ours on one shape, of points that were timed in turns: graph
+replay, cold cache, random normal data. Above 1, ours is faster.
+Run: python tools/write_kernel_tables.py; a test fails when a page and the tables disagree.
+"""
+
+import ast
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from roofcal.ops import BY_NAME  # noqa: E402
+from roofcal.report.data.prediction_errors import regime_rank  # noqa: E402
+from roofcal.report.data.tidy import axes_of, standard_rows  # noqa: E402
+from roofcal.report.kit.numbers import shape_text, significant  # noqa: E402
+from tools.method_numbers import tables_of_publication  # noqa: E402
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """How a point is shown: a column of its table times a factor, and the name of that."""
+
+    column: str
+    factor: float
+    name: str
+
+
+TBPS: Final = Unit(column="achieved_bytes_per_s", factor=1e-12, name="TB/s")
+TFLOPS: Final = Unit(column="achieved_flops_per_s", factor=1e-12, name="TFLOP/s")
+MICROSECONDS: Final = Unit(column="median_s", factor=1e6, name="us")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """An op that runs kernels of a family, and who else runs it.
+
+    ours   providers that are kernels of the family
+    peers  (provider, recipe) of each peer; recipe "" is the one that is compared
+    by     column whose values are told apart: a key of GROUPS
+    shown  sweep whose points stand in a table of their own, in `unit`
+    """
+
+    op: str
+    ours: tuple[str, ...]
+    peers: tuple[tuple[str, str], ...]
+    by: str
+    shown: str
+    unit: Unit
+
+
+_LINEAR_PEERS: Final = (("bf16_compile", "bf16"), ("torchao", ""))
+FAMILIES: Final[dict[str, tuple[Comparison, ...]]] = {
+    "streams": (
+        Comparison(
+            op="probe_copy",
+            ours=("triton",),
+            peers=(("torch_eager", ""),),
+            by="regime",
+            shown="sizes",
+            unit=TBPS,
+        ),
+    ),
+    "cast": (
+        Comparison(
+            op="cast",
+            ours=("triton",),
+            peers=(("torch_compile", ""), ("torch_eager", "")),
+            by="regime",
+            shown="square",
+            unit=TBPS,
+        ),
+    ),
+    "gemm": (
+        Comparison(
+            op="gemm",
+            ours=("triton",),
+            peers=(("cublaslt", ""), ("cublaslt", "bf16")),
+            by="regime",
+            shown="square_ours",
+            unit=TFLOPS,
+        ),
+    ),
+    "int4": (
+        Comparison(
+            op="mixed_gemm",
+            ours=("triton", "triton_chained"),
+            peers=(
+                ("tinygemm", ""),
+                ("gemlite", ""),
+                ("cublaslt", "fp8_tensorwise"),
+                ("cublaslt", "bf16"),
+            ),
+            by="m",
+            shown="decode",
+            unit=MICROSECONDS,
+        ),
+    ),
+    "linear": tuple(
+        Comparison(
+            op=op,
+            ours=("triton", "triton_products"),
+            peers=_LINEAR_PEERS,
+            by="regime",
+            shown=shown,
+            unit=MICROSECONDS,
+        )
+        for op, shown in (
+            ("linear", "layers_standard"),
+            ("norm_linear_sigmoid", "square"),
+            ("transformer_block", "llama3"),
+        )
+    ),
+    "gather": (
+        Comparison(
+            op="all_gather_matmul",
+            ours=("symm_mem_fused",),
+            peers=(("nccl_then_gemm", ""), ("torch_fused", "")),
+            by="world_size",
+            shown="nine",
+            unit=MICROSECONDS,
+        ),
+    ),
+}
+# What a reader has to know of the numbers of a family.
+NOTES: Final = {
+    "gemm": "Contenders that take turns at the power limit of a card share its power, so that a "
+    "ratio near 1 is not settled by turns of 20 ms: see *Measuring* in "
+    "[CONTRIBUTING.md](../../CONTRIBUTING.md).",
+    "int4": "`triton_chained` launches by programmatic dependent launch, as layers behind one "
+    "another do; m is the number of tokens.",
+    "gather": "Times are those of the slowest rank, replayed from CUDA graphs.",
+}
+_HEAD: Final = """\
+# Speed of `kernels.{family}`
+
+{about}
+
+`python tools/write_kernel_tables.py` writes this page from what is published of {device},
+environment `{environment}`.
+Ratios are the time of the peer over ours on one shape, timed in turns (graph replay, cold cache,
+random normal data): the geometric mean over the points, and the least and most. Above 1, ours is
+faster. [How it is measured](../../docs/method.md).
+"""
+Points = pd.DataFrame
+
+
+def device_of(tables: Path) -> str:
+    """The device of the publication whose tables these are."""
+    return tables.parents[1].name
+
+
+def frame_of(tables: Path, op: str) -> Points | None:
+    """The points of an op that were timed as the study does; None where a run has none."""
+    file = tables / f"{device_of(tables)}_{op}.csv"
+    return standard_rows(pd.read_csv(file, low_memory=False)) if file.is_file() else None
+
+
+def ratios(points: Points, comparison: Comparison) -> Points:
+    """A row for each of our points and peer on the same shape.
+
+    peer   provider, and recipe where it is not that of our point
+    ratio  time of the peer over ours
+    """
+    keys = [*axes_of(points), "world_size"]
+    ours = points[points["provider"].isin(comparison.ours)]
+    found = []
+    for provider, recipe in comparison.peers:
+        of_peer = points[points["provider"] == provider]
+        own = [*keys, "recipe"]
+        if recipe:
+            of_peer, own = of_peer[of_peer["recipe"] == recipe], keys
+        theirs = of_peer[[*own, "median_s"]].drop_duplicates(own)
+        both = ours[(ours["recipe"] != recipe)].merge(theirs, on=own, suffixes=("", "_peer"))
+        name = _peer_name((provider, recipe))
+        found.append(both.assign(peer=name, ratio=both["median_s_peer"] / both["median_s"]))
+    return pd.concat(found, ignore_index=True)
+
+
+def ratio_table(rows: Points, comparison: Comparison) -> list[str]:
+    """Lines of Markdown: recipes and groups down, peers across."""
+    peers = [peer for peer in map(_peer_name, comparison.peers) if peer in set(rows["peer"])]
+    label, texts, ranks = GROUPS[comparison.by](rows[comparison.by])
+    heads = ["recipe", "provider", label, "points", *peers]
+    lines = [_line(heads), _line(["---"] * len(heads))]
+    of_recipe = rows["recipe"].map(BY_NAME[comparison.op].recipes.index)
+    ordered = rows.assign(group=texts, rank=ranks, of_recipe=of_recipe)
+    keys = ["of_recipe", "recipe", "provider", "rank", "group"]
+    for (_, recipe, provider, _, group), members in ordered.groupby(keys):
+        by_peer = [members.loc[members["peer"] == peer, "ratio"] for peer in peers]
+        count = max(len(values) for values in by_peer)
+        lines.append(_line([recipe, provider, group, count, *map(_ratio_text, by_peer)]))
+    return lines
+
+
+def _peer_name(peer: tuple[str, str]) -> str:
+    return " ".join(peer).strip()
+
+
+Groups = tuple[str, "pd.Series[str]", "pd.Series[int]"]  # label, text and rank of each row
+
+
+def _by_regime(values: "pd.Series[str]") -> Groups:
+    return "regime", values, values.map(regime_rank)
+
+
+def _by_devices(values: "pd.Series[int]") -> Groups:
+    return "GPUs", values.astype(str), values
+
+
+def _by_tokens(values: "pd.Series[int]") -> Groups:
+    """Powers of two, each with the sizes between it and the one before."""
+    ends = 2 ** np.ceil(np.log2(values)).astype(int)
+    texts = ends.map(lambda end: str(end) if end < 4 else f"{end // 2 + 1} to {end}")
+    return "tokens", texts, ends
+
+
+GROUPS: Final[dict[str, Callable[["pd.Series[Any]"], Groups]]] = {
+    "regime": _by_regime,
+    "world_size": _by_devices,
+    "m": _by_tokens,
+}
+
+
+def point_table(points: Points, comparison: Comparison) -> list[str]:
+    """Lines of Markdown: the shapes of one sweep down; ours, and in brackets the fastest peer."""
+    in_sweep = points["sweeps"].str.split(";").map(lambda names: comparison.shown in names)
+    compared = ratios(points[in_sweep], comparison)
+    axes = axes_of(points)
+    recipes = [r for r in BY_NAME[comparison.op].recipes if r in set(compared["recipe"])]
+    gpus = ["GPUs"] if (compared["world_size"] > 1).any() else []
+    heads = [" x ".join(axes), *gpus, *recipes]
+    lines = [_line(heads), _line(["---"] * len(heads))]
+    for (*sides, devices), shape in compared.groupby([*axes, "world_size"]):
+        cells = [_point_text(shape[shape["recipe"] == recipe], comparison) for recipe in recipes]
+        lines.append(_line([shape_text(sides), *([devices] if gpus else []), *cells]))
+    return lines
+
+
+def _point_text(rows: Points, comparison: Comparison) -> str:
+    """Our fastest provider and the fastest peer of one recipe on one shape."""
+    if rows.empty:
+        return ""
+    ours, peer = rows["median_s"].min(), rows["median_s_peer"].min()
+    unit, values = comparison.unit, (ours, peer)
+    if unit.column != "median_s":
+        per_second = float(rows[unit.column].iloc[0] * rows["median_s"].iloc[0])
+        values = (per_second / ours, per_second / peer)
+    return "{} ({})".format(*(significant(value * unit.factor, 4) for value in values))
+
+
+def _ratio_text(values: "pd.Series[float]") -> str:
+    if values.empty:
+        return ""
+    mean = float(np.exp(np.log(values).mean()))
+    return f"{mean:.2f}" + (f" ({values.min():.2f} to {values.max():.2f})" * (len(values) > 1))
+
+
+def _line(cells: Sequence[object]) -> str:
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def family_page(family: str, tables: Path) -> str:
+    """The text of kernels/<family>/README.md from the tables of a publication."""
+    return "\n".join([_head(family, tables), *_sections(family, tables)])
+
+
+def _head(family: str, tables: Path) -> str:
+    source = (ROOT / "kernels" / family / "__init__.py").read_text(encoding="utf-8")
+    about, _, modules = (ast.get_docstring(ast.parse(source)) or "").partition("\n\n")
+    if modules:
+        about = f"{about}\n\n```text\n{modules}\n```"
+    device, environment = device_of(tables), tables.parent.name
+    notes = [NOTES[family] + "\n"] if family in NOTES else []
+    head = _HEAD.format(family=family, about=about, device=device, environment=environment)
+    return "\n".join([head, *notes])
+
+
+def _sections(family: str, tables: Path) -> Iterator[str]:
+    for comparison in FAMILIES[family]:
+        points = frame_of(tables, comparison.op)
+        yield f"## Op `{comparison.op}`\n"
+        rows = None if points is None else ratios(points, comparison)
+        if points is None or rows is None or rows.empty:
+            yield "Not published yet: the next publication of a study that measures it shows it.\n"
+            continue
+        yield "\n".join(ratio_table(rows, comparison)) + "\n"
+        yield (
+            f"The points of sweep `{comparison.shown}` in {comparison.unit.name}: ours, and in "
+            "brackets the fastest peer of the table above.\n"
+        )
+        yield "\n".join(point_table(points, comparison)) + "\n"
+
+
+def readme_of(family: str) -> Path:
+    """The page of a family."""
+    return ROOT / "kernels" / family / "README.md"
+
+
+if __name__ == "__main__":
+    published = tables_of_publication()
+    for name in FAMILIES:
+        readme_of(name).write_text(family_page(name, published), encoding="utf-8")
+        print(readme_of(name))
