@@ -119,7 +119,7 @@ const productModel = (() => {
       boundBy: largest === "work" ? (slots >= math ? "slots" : "math") : largest };
   }
 
-  // roofcal.ask.probe_span: doublings to the span of the probes; 0 within, null where there were none.
+  // roofcal.models.probe_span: doublings to the span of the probes; 0 within, null where there were none.
   function doublingsOutside(option, shape, noticeable) {
     if (!option.span) return null;
     const extents = { ...shape, ...leastWork(option, shape) };

@@ -16,7 +16,6 @@ from typing import Final
 import numpy as np
 
 from roofcal.ask.fastest import log_error, probabilities
-from roofcal.ask.probe_span import Spans, doublings_outside, probe_spans, widened
 from roofcal.ask.shape_limits import refusal
 from roofcal.core.csv_files import LARGEST_SIZE
 from roofcal.core.paths import RunFolder
@@ -24,6 +23,7 @@ from roofcal.core.recipes import WEIGHT_ONLY_RECIPES
 from roofcal.core.records import PlanPoint, Prediction
 from roofcal.models import calibrated
 from roofcal.models.errors import PredictError
+from roofcal.models.probe_span import Spans, doublings_outside, probe_spans, widened
 from roofcal.models.registry import predict_points
 from roofcal.ops import BY_NAME
 from roofcal.ops.constants import calibrated_providers

@@ -9,7 +9,7 @@ tables are bursts, before that. `clock="burst"` multiplies each prediction by wh
 settled time on the points of the library that the run measured with cold caches and normal inputs:
 the median by recipe and regime (by recipe where a regime has fewer than FEWEST points). A recipe
 with fewer than FEWEST points has no answer. Intervals are wider outside of the probes, see
-ask.probe_span.
+roofcal.models.probe_span.
 """
 
 import csv
@@ -25,12 +25,12 @@ import numpy as np
 
 from roofcal.ask.aligned import aligned
 from roofcal.ask.measured import measured_points
-from roofcal.ask.probe_span import farthest_outside, probe_spans, widened_end
 from roofcal.ask.shape_limits import refusal
 from roofcal.core.csv_files import Cells, read_rows, size_errors
 from roofcal.core.names import did_you_mean_or_all
 from roofcal.core.paths import RunFolder
 from roofcal.models.errors import PredictError
+from roofcal.models.probe_span import farthest_outside, probe_spans, widened_end
 from roofcal.ops import BY_NAME
 from roofcal.ops.gemm.predict import LIBRARIES
 from roofcal.ops.linear.model import CASTS, Linear, cast_recipes, has_casts

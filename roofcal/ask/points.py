@@ -15,13 +15,6 @@ from typing import Any, Final
 
 from roofcal.ask.fastest import probability_of_first
 from roofcal.ask.measured import ChoiceRecord, choice_record, measured_points
-from roofcal.ask.probe_span import (
-    Spans,
-    doublings_of_parts,
-    doublings_outside,
-    probe_spans,
-    widened,
-)
 from roofcal.ask.shape_limits import refusals
 from roofcal.core.csv_files import Cells, read_rows, size_errors
 from roofcal.core.names import did_you_mean_or_all
@@ -29,6 +22,13 @@ from roofcal.core.paths import RunFolder
 from roofcal.core.records import PlanPoint, Prediction
 from roofcal.models import calibrated
 from roofcal.models.errors import PredictError
+from roofcal.models.probe_span import (
+    Spans,
+    doublings_of_parts,
+    doublings_outside,
+    probe_spans,
+    widened,
+)
 from roofcal.models.registry import model_named, predict_points
 from roofcal.models.wave import model as wave
 from roofcal.ops import BY_NAME

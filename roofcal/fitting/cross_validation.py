@@ -7,7 +7,8 @@ every op and stands here:
 - A search minimises soft-clipped logarithms of predicted / measured (the soft-L1 loss). A point of
   3 us then counts as much as one of 3 ms, and an outlier pulls less than its square.
 - Of the families, the one with the smallest mean |logarithm| on probes left out of its fit is
-  taken. These errors on probes left out also give the intervals of predictions.
+  taken. These errors on probes left out also give the intervals of predictions; there, the family
+  of each probe is the one that the others choose.
 - The interval of a constant comes from fits to resampled probes.
 - A constant whose search ends on a bound, or that moves no probe, is not identified. It is left out
   if the equation has a value that leaves it out, and the rest is fitted again.
@@ -302,7 +303,9 @@ def fit_problem(problem: Problem, method: Method[Any], generator: np.random.Gene
     """
     _require_probes(problem, method, len(problem.probes))
     every = np.ones((1, len(problem.probes)))
-    (family,), (log_errors,) = choose_families(problem, method, every)
+    by_family = _errors_by_family(problem, method, every, method.folds, None)
+    chosen = int(_mean_distances(by_family, every)[:, 0].argmin())
+    family = problem.families[chosen]
     best = _best_constants(problem, family, method, generator)
     fixed: tuple[str, ...] = ()
     for _ in range(_MOST_REFITS):
@@ -314,7 +317,8 @@ def fit_problem(problem: Problem, method: Method[Any], generator: np.random.Gene
         problem = replace(problem, left_out=problem.left_out | left_out)
         best = _best_constants(problem, family, method, generator)
     if problem.left_out:
-        (log_errors,) = _left_out_errors(problem, family, method, every, method.folds, None)
+        by_family[chosen] = _left_out_errors(problem, family, method, every, method.folds, None)
+    (log_errors,) = _judged_errors(problem, by_family, every, method.folds)
     space = problem.space(family)
     if method.resample_from_best:
         space = replace(space, starts=log(best)[None])
@@ -365,21 +369,50 @@ def choose_families(
 
     Returns:
         The family of each subset, and log(predicted / measured) of its probes by fits without
-        them, [subsets, probes], NaN outside of the subset.
+        them of the family that is best without them, [subsets, probes], NaN outside of the subset.
     """
-    families = list(problem.families)
     folds = folds or method.folds
-    log_errors = np.array(
-        [_left_out_errors(problem, f, method, subsets, folds, steps) for f in families]
+    log_errors = _errors_by_family(problem, method, subsets, folds, steps)
+    best = _mean_distances(log_errors, subsets).argmin(axis=0)
+    families = problem.families
+    return [families[i] for i in best], _judged_errors(problem, log_errors, subsets, folds)
+
+
+def _errors_by_family(
+    problem: Problem, method: Method[Any], subsets: Array, folds: int, steps: int | None
+) -> Array:
+    """The errors of each family on probes left out, [families, subsets, probes]."""
+    return np.array(
+        [_left_out_errors(problem, f, method, subsets, folds, steps) for f in problem.families]
     )
+
+
+def _mean_distances(log_errors: Array, subsets: Array) -> Array:
+    """Mean |log error| of each family, [families, subsets], on the probes of subsets."""
     # A family that leaves out a probe which another one predicts is not the better for it.
     is_left_out = np.isnan(log_errors) & (subsets == 1)
     is_predicted = ~is_left_out.all(axis=0)
     distances = np.where(is_left_out & is_predicted, np.inf, np.abs(log_errors))
+    distances = np.where(subsets == 1, distances, 0.0)
     # A sum over few numbers, in their order: NumPy's mean without NaN has other bits elsewhere.
-    means = np.nansum(distances, axis=2) / subsets.sum(axis=1)
-    best = means.argmin(axis=0)
-    return [families[i] for i in best], log_errors[best, np.arange(len(subsets))]
+    means: Array = np.nansum(distances, axis=2) / subsets.sum(axis=1)
+    return means
+
+
+def _judged_errors(problem: Problem, log_errors: Array, subsets: Array, folds: int) -> Array:
+    """The errors of each probe by the family that the probes of the other folds choose.
+
+    The family that is the best of many on a probe does better there than on shapes nobody has seen.
+    """
+    judged = np.full(subsets.shape, np.nan)
+    for row, subset in enumerate(subsets):
+        fold = problem.fold_numbers(subset, folds)
+        for number in range(folds):
+            own = (subset == 1) & (fold == number)
+            others = (subset == 1) & (fold != number)
+            means = _mean_distances(log_errors[:, row : row + 1], 1.0 * others[None])
+            judged[row, own] = log_errors[means[:, 0].argmin(), row, own]
+    return judged
 
 
 def held_out_log_errors(problem: Problem, method: Method[Any], subsets: Array) -> Array:

@@ -12,11 +12,11 @@ from typing import Any, Final
 import pandas as pd
 
 from roofcal.ask.advise import FARTHEST
-from roofcal.ask.probe_span import NOTICEABLE, probe_spans
 from roofcal.core.csv_files import LARGEST_SIZE
 from roofcal.core.paths import RunFolder
 from roofcal.core.recipes import BITS, RECIPES, Operand
 from roofcal.core.records import Calibration
+from roofcal.models.probe_span import NOTICEABLE, probe_spans
 from roofcal.ops import BY_NAME, OPS
 from roofcal.ops.constants import calibrated_pairs, decode_family, values_of_pair
 from roofcal.ops.gemm import model as gemm

@@ -14,7 +14,15 @@ from roofcal.fitting.cross_validation import (
     fit_each_recipe,
 )
 from roofcal.fitting.probes import Device, Fitted, Probe
-from roofcal.ops.cast.model import CONSTANTS, FAMILIES, FAMILY, NEUTRAL, evaluate, interval_groups
+from roofcal.ops.cast.model import (
+    CONSTANTS,
+    FAMILIES,
+    FAMILY,
+    NEUTRAL,
+    RULES,
+    evaluate,
+    interval_groups,
+)
 
 # Of (misaligned, extra_columns). Two, because there are two minima: slow large casts are put down
 # to narrow matrices or to misaligned rows.
@@ -26,31 +34,54 @@ class Casts(Problem):
 
     axes = ("rows", "cols")
     neutral = NEUTRAL
-    families = tuple(FAMILIES)  # the probes tell which one a provider has
+
+    @property
+    def families(self) -> Sequence[str]:
+        """Those with the rule of the provider's launches; the probes tell which one it has."""
+        rule = "" if self.device.is_cpu else RULES.get(self.provider, "")
+        return [
+            name
+            for name, family in FAMILIES.items()
+            if family.launches == rule and family.loads != "long_columns"
+        ]
 
     def space(self, family: str) -> SearchSpace:
         """Bounds from the fastest and the shortest cast."""
         rows, cols = self.sizes
         rate = float((rows * cols / self.seconds).max())
         shortest = float(self.seconds.min())
-        starts = [[shortest, 3 * rate, 3 * rate, *start] for start in _STARTS]
-        return SearchSpace(
-            names=tuple(CONSTANTS),
-            low=np.log([0.02 * shortest, 0.05 * rate, 0.05 * rate, 1.0, 0.1]),
-            high=np.log([5 * shortest, 50 * rate, 50 * rate, 6.0, 8000.0]),
-            starts=np.log(starts),
-        )
+        ranges = {  # start, least, most
+            "fixed_s": (shortest, 0.02 * shortest, 5 * shortest),
+            "fill_s": (0.3 * shortest, 0.001 * shortest, 3 * shortest),
+            "further_s": (0.5 * shortest, 0.01 * shortest, 2 * shortest),
+            "cached_bytes_per_s": (3 * rate, 0.05 * rate, 50 * rate),
+            "bytes_per_s": (3 * rate, 0.05 * rate, 50 * rate),
+            "misaligned": (1.2, 0.3, 6.0),
+            "uneven": (1.05, 0.5, 6.0),
+            "extra_columns": (10.0, 0.1, 8000.0),
+        }
+        start, low, high = np.log([ranges[name] for name in CONSTANTS]).T
+        starts = np.tile(start, (len(_STARTS), 1))
+        columns = [list(CONSTANTS).index(name) for name in ("misaligned", "extra_columns")]
+        starts[:, columns] = np.log(_STARTS)
+        return SearchSpace(names=tuple(CONSTANTS), low=low, high=high, starts=starts)
 
     def predicted_seconds(self, family: str, constants: Array) -> Array:
         """Seconds by the equation of the model."""
         columns = columns_by_name(CONSTANTS, constants, NEUTRAL)
-        cache_bytes = self.device.cache_bytes or 0.0
+        cache_bytes, units = self.device.cache_bytes or 0.0, self.device.compute_units
         rows, cols = self.sizes
-        return evaluate(columns, self.recipe, rows, cols, family, cache_bytes).total
+        return evaluate(columns, self.recipe, (rows, cols), family, cache_bytes, units).total
 
 
 METHOD: Final = Method(
-    problem=Casts, noun="casts", least_probes=8, folds=7, quick_folds=3, soft=0.1
+    problem=Casts,
+    noun="casts",
+    least_probes=8,
+    folds=7,
+    quick_folds=3,
+    soft=0.1,
+    resample_from_best=True,
 )
 
 

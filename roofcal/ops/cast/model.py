@@ -1,64 +1,115 @@
 """The calibrated equation of a cast's time. See docs/models.md.
 
-    t = fixed + bytes * slower * narrow * (cached / cached_bandwidth + (1 - cached) / bandwidth)
+    t = fixed + fill * x / (1 + x) + launches * further
+        + bytes * padding * slower * narrow * (cached / cached_bandwidth + (1 - cached) / bandwidth)
 
-bytes      least bytes of the cast (roofcal.ops.cast.spec), times padding where the family pads
-fixed      start of its kernels, however small the matrix
+bytes      least bytes of the cast (roofcal.ops.cast.spec), times padding where the family pads and
+           passes where a way reads the matrix more often (roofcal.ops.cast.launches)
+fixed      start of its first kernel, however small the matrix
+fill       what it takes longer to start many programs than one; x = elements / 20,000
+launches   further kernels of its way (roofcal.ops.cast.launches), where the family has a rule
 cached     share of the bytes that a later pass finds in the cache: min(1, 3/4 cache / bytes)
 bandwidth  least bytes per second that a matrix far beyond the cache reaches; passes and waits that
            a better kernel would not need keep it below the copy bandwidth
-slower     `misaligned` where rows or columns are no multiple of 16: loads and stores of 16 bytes
-           then cross rows
+slower     `misaligned` where the sizes are none that loads of 16 bytes take, see `Family.loads`,
+           times `uneven` where rows of the output do not start on `Family.line` elements
 narrow     1 + extra_columns / columns: a pass along the columns has a program per some columns, and
            few of them leave multiprocessors idle
 
-Families: `padded_1024` are kernels that take rows in blocks of 1024 columns and idle on the rest
-(the reductions that Inductor writes). `short_columns` are kernels that keep short columns in
-registers and are slower off 16 only beyond (kernels.cast.columns on Hopper): up to 2048 rows and
-2^22 elements, or 4096 and 2^24 where the rows are no multiple of 16.
+`misaligned` and `uneven` may be below 1: Inductor casts the blocks of columns twice as fast where
+rows of x do not start on 8 bytes.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from roofcal.core.times import Array, Value
+from roofcal.ops.cast.launches import Rule, further_launches, has_long_columns, passes
 from roofcal.ops.cast.spec import SMALL_ELEMENTS, read_bytes, written_bytes
 
 # name -> unit; the constants of one provider and recipe, each above zero
 CONSTANTS: Final[dict[str, str]] = {
     "fixed_s": "s",
+    "fill_s": "s",
+    "further_s": "s",
     "cached_bytes_per_s": "B/s",
     "bytes_per_s": "B/s",
     "misaligned": "1",
+    "uneven": "1",
     "extra_columns": "1",
 }
+Loads = Literal[
+    "multiples_of_16",
+    "long_columns",
+    "short_columns",
+    "by_divisor",
+    "multiples_of_4",
+    "padded_rows",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """Kernels that take rows in blocks of columns, and perhaps short columns from one read."""
+    """How kernels cut a cast, and which sizes slow them.
+
+    block     columns that a kernel takes at once, idle on the rest (reductions of Inductor: 1024)
+    loads     which sizes are `misaligned`:
+              multiples_of_16  others of rows or columns
+              long_columns     the same of long columns alone (roofcal.ops.cast.launches)
+              short_columns    the same, and short ones less: the root of it, by their divisor
+              by_divisor       columns off 8, less by the square of their largest divisor of 8:
+                               vectors of so many elements are loaded
+              multiples_of_4   other columns
+              padded_rows      columns off 16, times what rows padded to a power of two have more
+    line      elements off whose multiples rows of the output are `uneven`
+    launches  whose rule says how many kernels there are
+    """
 
     block: int = 1
-    short_columns: bool = False
+    loads: Loads = "multiples_of_16"
+    line: int = 1
+    launches: Rule = ""
 
 
+# Calibrations of an older roofcal may have `short_columns`; no new one gets it. Other pairs of
+# loads and lines gained nothing on probes left out of their fit.
 FAMILIES: Final[dict[str, Family]] = {
     "plain": Family(),
     "padded_1024": Family(block=1024),
-    "short_columns": Family(short_columns=True),
+    "short_columns": Family(loads="long_columns"),
+    "divisor": Family(loads="by_divisor"),
+    "inductor": Family(line=16, launches="inductor"),
+    "inductor_divisor": Family(loads="by_divisor", line=16, launches="inductor"),
+    "inductor_divisor_256": Family(loads="by_divisor", line=256, launches="inductor"),
+    "inductor_of_4": Family(loads="multiples_of_4", line=16, launches="inductor"),
+    "inductor_1024": Family(block=1024, loads="by_divisor", line=16, launches="inductor"),
+    "ours": Family(line=16, launches="ours"),
+    "ours_divisor": Family(loads="by_divisor", line=16, launches="ours"),
+    "ours_short": Family(loads="short_columns", line=16, launches="ours"),
+    "ours_padded": Family(loads="padded_rows", line=16, launches="ours"),
+    "ours_256": Family(line=256, launches="ours"),
 }
+# Whose kernels each provider runs on a GPU; any other has a family without a rule.
+RULES: Final[dict[str, Rule]] = {"torch_compile": "inductor", "triton": "ours"}
 FAMILY: Final = "cast_family"  # the constant that holds the choice, see roofcal.ops.constants
 # without these, a calibration is of an older roofcal
 REQUIRED: Final = (FAMILY, "fixed_s", "cached_bytes_per_s", "bytes_per_s")
 # Constants that the probes may not identify, and the value that leaves them out.
-NEUTRAL: Final[dict[str, float]] = {"misaligned": 1.0, "extra_columns": 0.0}
+NEUTRAL: Final[dict[str, float]] = {
+    "fill_s": 0.0,
+    "further_s": 0.0,
+    "misaligned": 1.0,
+    "uneven": 1.0,
+    "extra_columns": 0.0,
+}
 _ALIGNED: Final = 16
-_SHORT: Final = (2048, 1 << 22)  # rows, elements
-_SHORT_RAGGED: Final = (4096, 1 << 24)
+_VECTOR: Final = 8  # elements of bf16 in 16 bytes
+_PADDED_ROW: Final = 16384  # columns up to which our kernels keep a row, padded to a power of two
+_PADDED_STEP: Final = 8192  # columns of a longer row that they take at once
+_FILL_ELEMENTS: Final = 20_000.0  # chosen among 4,000 to 250,000 by cross-validation on an H200
 _FEW_ROWS: Final = 128
 _CACHE_SHARE: Final = 0.75
 
@@ -97,36 +148,73 @@ def interval_groups(rows: Array, cols: Array) -> list[str]:
     return groups
 
 
-def _has_long_columns(rows: Array, cols: Array) -> NDArray[np.bool_]:
-    """Whether columns are not short."""
-    even = rows % _ALIGNED == 0
-    most_rows, most = (np.where(even, *pair) for pair in zip(_SHORT, _SHORT_RAGGED, strict=True))
-    beyond: NDArray[np.bool_] = (rows > most_rows) | (rows * cols > most)
-    return beyond
-
-
 def evaluate(
     constants: Mapping[str, Value],
     recipe: str,
-    rows: Array,
-    cols: Array,
+    sizes: tuple[Array, Array],
     family: str,
     cache_bytes: float,
+    compute_units: int,
 ) -> Parts:
-    """Seconds of casts of rows x cols (float64 vectors) on a device with this much cache.
+    """Seconds of casts of sizes (rows, cols), float64 vectors, on a device with this much cache.
 
-    A constant is a number, or an array that broadcasts with the vectors.
+    A constant is a number, or an array that broadcasts with the vectors. compute_units: of the
+    device; they matter to families with a rule of launches alone.
     """
     constants = NEUTRAL | dict(constants)
+    rows, cols = sizes
+    how = FAMILIES[family]
     moved = least_bytes(recipe, rows, cols)
     cached = np.minimum(1.0, _CACHE_SHARE * cache_bytes / moved)
     per_byte = cached / constants["cached_bytes_per_s"] + (1 - cached) / constants["bytes_per_s"]
-    how = FAMILIES[family]
-    ragged = (rows % _ALIGNED != 0) | (cols % _ALIGNED != 0)
-    if how.short_columns:
-        ragged &= _has_long_columns(rows, cols)
-    slower = np.where(ragged, constants["misaligned"], 1.0)
+    slower = _slow_down(how.loads, constants["misaligned"], rows, cols)
+    slower = slower * np.where(
+        _output_columns(recipe, rows, cols) % how.line, constants["uneven"], 1.0
+    )
     slower = slower * (1 + constants["extra_columns"] / cols)
     padding = np.ceil(cols / how.block) * how.block / cols
+    moved = moved * passes(how.launches, recipe, rows, cols)
     moving = moved * padding * slower * per_byte
-    return Parts(fixed=constants["fixed_s"] + np.zeros_like(moving), moving=moving)
+    filled = rows * cols / (rows * cols + _FILL_ELEMENTS)
+    launches = further_launches(how.launches, recipe, rows, cols, compute_units)
+    start = constants["fixed_s"] + constants["fill_s"] * filled + constants["further_s"] * launches
+    return Parts(fixed=start + np.zeros_like(moving), moving=moving)
+
+
+def _output_columns(recipe: str, rows: Array, cols: Array) -> Array:
+    """Elements of a row of the output; of the transposed one where there is one."""
+    return rows if recipe.endswith(("_dim1", "_both")) else cols
+
+
+def _slow_down(loads: Loads, misaligned: Value, rows: Array, cols: Array) -> Array:
+    """How much longer loads take that cross rows, see Family.loads."""
+    is_ragged = (rows % _ALIGNED != 0) | (cols % _ALIGNED != 0)
+    if loads == "multiples_of_16":
+        return np.where(is_ragged, misaligned, 1.0)
+    if loads == "multiples_of_4":
+        return np.where(cols % 4 != 0, misaligned, 1.0)
+    if loads == "by_divisor":
+        return _slower_by_divisor(misaligned, _divisor(cols))
+    if loads == "padded_rows":
+        mantissa, exponent = np.frexp(cols)
+        power = np.ldexp(1.0, exponent - (mantissa == 0.5))
+        whole = np.ceil(cols / _PADDED_STEP) * _PADDED_STEP
+        padded = misaligned * np.where(cols <= _PADDED_ROW, power, whole) / cols
+        return np.where(cols % _ALIGNED != 0, np.sqrt(1 + padded * padded), 1.0)
+    long = np.where(is_ragged, misaligned, 1.0)
+    if loads == "long_columns":
+        return np.where(has_long_columns(rows, cols), long, 1.0)
+    short = _slower_by_divisor(np.sqrt(misaligned), np.minimum(_divisor(rows), _divisor(cols)))
+    return np.where(has_long_columns(rows, cols), long, short)
+
+
+def _divisor(count: Array) -> Array:
+    """The largest divisor of 8 that divides a count."""
+    return np.gcd(count.astype(np.int64), _VECTOR).astype(float)
+
+
+def _slower_by_divisor(misaligned: Value, divisor: Array) -> Array:
+    """`misaligned` for single elements, and less for vectors: loads and memory add as squares."""
+    more = (misaligned * misaligned - 1) / (divisor * divisor)
+    slower: Array = np.where(divisor < _VECTOR, np.sqrt(1 + more), 1.0)
+    return slower

@@ -21,11 +21,14 @@ PAGE = OpPage(
     constants={
         "cast_family": ConstantText(label="How the provider's kernels block a cast"),
         "fixed_s": ConstantText(label="Start of a cast"),
+        "fill_s": ConstantText(label="Start of many programs, beyond that of one"),
+        "further_s": ConstantText(label="Each further kernel or loop of a cast"),
         "bytes_per_s": ConstantText(
             label="Bandwidth of a large cast", datasheet="dram_bytes_per_s"
         ),
         "cached_bytes_per_s": ConstantText(label="Bandwidth of a cached cast"),
-        "misaligned": ConstantText(label="Slow-down of rows or columns off 16 elements"),
+        "misaligned": ConstantText(label="Slow-down of sizes that loads of 16 bytes do not take"),
+        "uneven": ConstantText(label="Slow-down of rows of the result off its lines"),
         "extra_columns": ConstantText(label="Columns that narrow matrices seem to have more"),
     },
 )

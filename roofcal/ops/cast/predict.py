@@ -24,7 +24,8 @@ def _answer(calibration: Calibration, provider: str, recipe: str, sizes: Sequenc
     cache = constants.get("cache_bytes")
     rows, cols = sizes
     family = decode_family(FAMILIES, values[FAMILY])
-    parts = evaluate(values, recipe, rows, cols, family, cache.value if cache else 0.0)
+    cache_bytes, units = cache.value if cache else 0.0, int(constants["compute_units"].value)
+    parts = evaluate(values, recipe, (rows, cols), family, cache_bytes, units)
     factors = interval_factors(calibration, name, interval_groups(rows, cols))
     return Answer(
         times=times_within(parts.total, factors, parts.bound_by),

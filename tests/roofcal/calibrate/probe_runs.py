@@ -137,7 +137,7 @@ def casts(
 
 def cast_seconds(recipe: str, family: str, rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
     cache = float(ENVIRONMENT.last_level_cache_bytes or 0)
-    return cast_model.evaluate(CAST_TRUTH, recipe, rows, cols, family, cache).total
+    return cast_model.evaluate(CAST_TRUTH, recipe, (rows, cols), family, cache, UNITS).total
 
 
 def shapes(count: int, seed: int = 3) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

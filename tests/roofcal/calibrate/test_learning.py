@@ -61,7 +61,7 @@ def test_with_more_probes_the_truth_is_found(text: str) -> None:
 def test_casts_are_told_by_draws_that_hold_all_kinds_of_them(text: str) -> None:
     """Made up without noise, eight may suffice, and eighteen without a large one may not."""
     errors = [row["mape"] for row in rows(text, "cast") if row["probes"] == CASTS - HELD_OUT]
-    assert min(errors) < 1e-6
+    assert min(errors) < 1e-4  # starts that no probe shows lie on their least, not at nothing
     assert max(errors) < 0.1
 
 

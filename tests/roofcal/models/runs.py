@@ -49,7 +49,7 @@ def calibration(device: str = "made-up", environment: str = "e1") -> Calibration
         truth = CAST_TRUTH | {"fixed_s": slower * CAST_TRUTH["fixed_s"]}
         constants[f"{name}.cast_family"] = exactly(0.0, "code")
         units = cast_model.CONSTANTS
-        constants |= {f"{name}.{key}": exactly(truth[key], unit) for key, unit in units.items()}
+        constants |= {f"{name}.{key}": exactly(value, units[key]) for key, value in truth.items()}
         errors[name] = {"mape": 0.1, "log_p95": 0.2}
     return Calibration(
         device=device, environment_id=environment, constants=constants, probe_errors=errors

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from roofcal.ask.probe_span import doublings_outside, probe_spans, widened
 from roofcal.ask.shape_limits import refusal
 from roofcal.core.paths import RunFolder
 from roofcal.core.records import PlanPoint
 from roofcal.models import calibrated
+from roofcal.models.probe_span import doublings_outside, probe_spans, widened
 from roofcal.models.registry import predict_points
 from roofcal.ops import BY_NAME
 from roofcal.ops.gemm import model as gemm

@@ -8,6 +8,7 @@ from roofcal.ops.cast.spec import OP, work
 from tests.roofcal.calibrate.probe_runs import CAST_TRUTH
 
 CACHE = 64e6
+UNITS = 132
 
 
 WIDE = CAST_TRUTH | {"extra_columns": 1e-9}  # no matrix is narrow
@@ -19,9 +20,10 @@ def seconds(
     family: str = "plain",
     cache: float = CACHE,
     constants: dict[str, float] = WIDE,
+    recipe: str = "fp8_rowwise_dim0",
 ) -> float:
     sizes = np.array([float(rows)]), np.array([float(cols)])
-    return float(evaluate(constants, "fp8_rowwise_dim0", *sizes, family, cache).total[0])
+    return float(evaluate(constants, recipe, sizes, family, cache, UNITS).total[0])
 
 
 @pytest.mark.parametrize("recipe", OP.recipes)
@@ -80,3 +82,38 @@ def test_a_device_without_a_known_cache_has_one_bandwidth() -> None:
     moved = 3 * 1024**2 + 4 * 1024
     expected = CAST_TRUTH["fixed_s"] + moved / CAST_TRUTH["bytes_per_s"]
     assert seconds(1024, 1024, cache=0.0) == pytest.approx(expected)
+
+
+def test_loads_of_few_elements_are_slower_the_fewer_they_are() -> None:
+    times = [seconds(1024, cols, "divisor") / cols for cols in (1024, 1020, 1022, 1021)]
+    assert times == sorted(times)
+    moving = seconds(1024, 1021, "divisor") - CAST_TRUTH["fixed_s"]
+    whole = seconds(1024, 1021, constants=WIDE | {"misaligned": 1.0}) - CAST_TRUTH["fixed_s"]
+    assert moving == pytest.approx(CAST_TRUTH["misaligned"] * whole)
+
+
+def test_rows_padded_to_a_power_of_two_load_what_they_do_not_hold() -> None:
+    little, much = (
+        seconds(4096, cols, "ours_padded", constants=WIDE | {"misaligned": 3.0}) / cols
+        for cols in (4095, 2049)
+    )
+    assert 1.8 < much / little < 2.1
+
+
+def test_rows_of_the_result_that_cross_lines_are_slower_even_where_loads_are_whole() -> None:
+    uneven = WIDE | {"uneven": 1.4}
+    for recipe, sizes in {"mxfp8_dim0": (4096, 4224), "mxfp8_dim1": (4224, 4096)}.items():
+        ours = [seconds(*sizes, "ours_256", constants=c, recipe=recipe) for c in (WIDE, uneven)]
+        moving = ours[0] - CAST_TRUTH["fixed_s"]
+        assert ours[1] - ours[0] == pytest.approx(0.4 * moving)
+
+
+def test_many_programs_take_longer_to_start_than_one_and_a_launch_more_longer_still() -> None:
+    filling = WIDE | {"fill_s": 1e-6, "further_s": 3e-6}
+    for (rows, cols), launches in {(1, 8192): 0, (2, 8192): 1, (4096, 4096): 1}.items():
+        more, plain = (
+            seconds(rows, cols, "ours", constants=constants, recipe="fp8_tensorwise")
+            for constants in (filling, WIDE)
+        )
+        filled = rows * cols / (rows * cols + 20_000)
+        assert more - plain == pytest.approx(1e-6 * filled + 3e-6 * launches)

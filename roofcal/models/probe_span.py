@@ -15,8 +15,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
+import numpy as np
+
 from roofcal.core.jsonl import read_records
 from roofcal.core.paths import RunFolder
+from roofcal.core.portable_math import exp, log
 from roofcal.core.records import PlanPoint, Prediction
 from roofcal.ops import BY_NAME, OPS
 from roofcal.ops.gemm.predict import LIBRARIES
@@ -51,11 +54,11 @@ def doublings_outside(
     span = spans.get((op.name, provider, recipe))
     if span is None:
         return None
-    outside = [
-        math.log2(max(size / span[name][1], span[name][0] / size))
+    ratios = [
+        max(size / span[name][1], span[name][0] / size)
         for name, size in _extents(op, recipe, shape).items()
     ]
-    farthest = max(outside)
+    farthest = float(log(np.array(max(ratios)))) / math.log(2.0)
     return farthest if farthest > NOTICEABLE else 0.0
 
 
@@ -97,6 +100,25 @@ def farthest_outside(spans: Spans, parts: Iterable[tuple[str, str, str, Shape]])
     return max(known, default=None)
 
 
+def widened_outside(
+    points: Iterable[PlanPoint], predictions: Iterable[Prediction], run: RunFolder
+) -> list[Prediction]:
+    """Predictions of points by a model that was fitted on the probes of a run, widened outside."""
+    point_of = {point.point_id: point for point in points}
+    spans = probe_spans(run, "gemm", "cast", "mixed_gemm")
+    return [
+        widened(prediction, _doublings_of(spans, point_of[prediction.point_id]) or 0.0)
+        for prediction in predictions
+    ]
+
+
+def _doublings_of(spans: Spans, point: PlanPoint) -> float | None:
+    of_parts = doublings_of_parts(spans, point)
+    if of_parts is not None:
+        return of_parts
+    return doublings_outside(spans, BY_NAME[point.op], point.provider, point.recipe, point.shape)
+
+
 def widened(prediction: Prediction, doublings: float) -> Prediction:
     """The prediction with the interval of this module; one without an interval as it is."""
     if not doublings or prediction.low_s is None or prediction.high_s is None:
@@ -111,7 +133,7 @@ def widened(prediction: Prediction, doublings: float) -> Prediction:
 
 def widened_end(total_s: float, end_s: float, doublings: float) -> float:
     """An end of the interval around total_s at so many doublings outside of the probes."""
-    return total_s * math.pow(end_s / total_s, 1 + doublings)
+    return total_s * float(exp(log(np.array(end_s / total_s)) * (1 + doublings)))
 
 
 def _extents(op: OpSpec, recipe: str, shape: Shape) -> dict[str, float]:

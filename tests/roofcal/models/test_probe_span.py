@@ -5,9 +5,9 @@ import math
 import pytest
 
 from roofcal.ask.measured import measured_points
-from roofcal.ask.probe_span import doublings_outside, probe_spans
 from roofcal.ask.shape_limits import refusal
 from roofcal.core.records import PlanPoint
+from roofcal.models.probe_span import doublings_outside, probe_spans
 from roofcal.models.registry import model_named, predict_points
 from roofcal.ops import BY_NAME
 from roofcal.ops.gemm.bench import build
