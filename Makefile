@@ -29,6 +29,8 @@ else
 endif
 # The rules of the study call `python`: it must be this one.
 export PATH := $(BIN):$(PATH)
+# Containers set it. Each of hundreds of short processes would then compile roofcal anew, 0.1 s and more.
+unexport PYTHONDONTWRITEBYTECODE
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help

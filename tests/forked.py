@@ -12,7 +12,11 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-IMPORTED = ["snakemake.cli", "snakemake.storage", "pydantic", "torch.distributed", "triton"]
+IMPORTED = [
+    *("snakemake.cli", "snakemake.storage", "snakemake.assets", "snakemake.profiles"),
+    *("snakemake.report.html_reporter", "smart_open", "yte", "pydantic"),
+    *("torch.distributed", "triton"),
+]
 
 
 def start_process(

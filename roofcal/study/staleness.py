@@ -185,7 +185,7 @@ def _imported_names(file: Path) -> tuple[str, ...]:
 
 def _names_in(file: Path, package: tuple[str, ...]) -> Iterator[str]:
     """Dotted names a file imports anywhere in it; `from a import b` gives both a and a.b."""
-    for node in ast.walk(_parsed(file)):
+    for node in _statements(_parsed(file).body):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -193,6 +193,14 @@ def _names_in(file: Path, package: tuple[str, ...]) -> Iterator[str]:
             module = ".".join([*above, *([node.module] if node.module else [])])
             yield module
             yield from (f"{module}.{alias.name}" for alias in node.names)
+
+
+def _statements(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """All statements in a block; ast.walk visits expressions too and takes four times as long."""
+    for node in body:
+        yield node
+        for block in ("body", "orelse", "finalbody", "handlers", "cases"):
+            yield from _statements(getattr(node, block, ()))
 
 
 def _parsed(file: Path) -> ast.Module:

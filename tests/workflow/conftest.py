@@ -18,9 +18,16 @@ def fresh(tmp_path: Path) -> Checkout:
 @pytest.fixture(scope="session")
 def _run_once(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
     def run_study(folder: Path) -> None:
-        with_stand_ins(copy_checkout(folder / "checkout")).run()
+        said = with_stand_ins(copy_checkout(folder / "checkout")).run()
+        (folder / "said").write_text(said)
 
     return Checkout(folder=make_once(tmp_path_factory, "study", run_study) / "checkout")
+
+
+@pytest.fixture
+def first_run_said(_run_once: Checkout) -> str:
+    """What Snakemake said while it ran the study of `finished`."""
+    return (_run_once.folder.parent / "said").read_text()
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from roofcal.core.records import Environment, Prediction
 from tests.workflow.checkout import CPU, Checkout
 
 pytestmark = pytest.mark.slow
+AGAIN = ("--config", "published=again")
 
 
 @pytest.fixture
@@ -21,9 +22,6 @@ def published(finished: Checkout) -> Path:
     shutil.rmtree(finished.folder / "results")
     finished.set_devices(CPU | {"torch": "2.14"})
     return target
-
-
-AGAIN = ("--config", "published=again")
 
 
 def test_a_published_run_is_shown_as_it_was_frozen(finished: Checkout, published: Path) -> None:
@@ -45,13 +43,15 @@ def test_a_published_run_is_shown_as_it_was_frozen(finished: Checkout, published
 def test_an_edited_publication_is_named_and_left_out(finished: Checkout, published: Path) -> None:
     (published / "llm.csv").write_text("model,recipe\nedited\n")
 
-    said = finished.run()
+    said = finished.run("--dry-run", "-p")
 
-    assert f"{published.relative_to(finished.folder)} is left out of the report" in said
-    assert published.name not in finished.text("results/report/details.html")
+    folder = str(published.relative_to(finished.folder))
+    assert f"{folder} is left out of the report" in said
+    assert "--run=results/" in said
+    assert f"--run={folder}" not in said
 
 
-def test_a_published_run_is_calibrated_and_predicted_anew_where_that_is_asked_for(
+def test_a_published_run_is_calibrated_and_predicted_anew_and_predicts_what_is_measured_here(
     finished: Checkout, published: Path
 ) -> None:
     before = {file: file.read_bytes() for file in published.rglob("*") if file.is_file()}
@@ -71,21 +71,32 @@ def test_a_published_run_is_calibrated_and_predicted_anew_where_that_is_asked_fo
     assert (replay / "llm.csv").is_file()
     assert published.name in finished.text("results/report/details.html")
 
+    (here,) = finished.run_folders()
+    assert models(here, "gemm") == {"calibrated", transferred_model(published.name)}
+    assert models(replay, "gemm") == {"calibrated", transferred_model(here.name)}
+    assert "Nothing to be done" in finished.run(*AGAIN)
+    without = finished.pending_with_folders("--config", "published=false")
+    assert without["predict gemm"] == [f"results/{here.parent.name}/{here.name}"]
+
 
 def models(run: Path, op: str) -> set[str]:
     return {p.model for p in read_records(run / f"predictions/{op}.jsonl", Prediction)}
 
 
-def test_a_second_environment_of_a_device_is_predicted_with_the_calibration_of_the_first(
+def test_two_devices_are_measured_in_turn_and_predict_for_other_environments_of_their_own(
     finished: Checkout,
 ) -> None:
     (old,) = finished.run_folders()
     before = {op: models(old, op) for op in ("gemm", "cast")}
     finished.set_devices(CPU | {"torch": "2.14"}, CPU | {"device": "cpu-other"})
 
-    jobs = finished.pending_with_folders()
-    finished.run()
+    finished.write("slow", "0.3")
 
+    jobs = finished.pending_with_folders()
+    finished.run("--cores", "16")  # the stand-in fails if another measurement is running
+
+    for run in finished.run_folders():
+        assert read_records(run / "environment.jsonl", Environment)[0].environment_id == run.name
     assert before == {"gemm": {"calibrated"}, "cast": {"calibrated"}}
     (other,) = [run for run in finished.run_folders() if run.parent.name == "cpu-other"]
     (new,) = [run for run in finished.run_folders() if run not in (old, other)]
@@ -96,20 +107,6 @@ def test_a_second_environment_of_a_device_is_predicted_with_the_calibration_of_t
         assert models(new, op) == {"calibrated", transferred_model(old.name)}
         assert models(other, op) == {"calibrated"}
     assert "Nothing to be done" in finished.run()
-
-
-def test_a_published_environment_predicts_what_is_measured_here_and_the_other_way_round(
-    finished: Checkout, published: Path
-) -> None:
-    finished.run(*AGAIN)
-
-    (here,) = finished.run_folders()
-    replay = finished.folder / "results/replay" / published.parent.name / published.name
-    assert models(here, "gemm") == {"calibrated", transferred_model(published.name)}
-    assert models(replay, "gemm") == {"calibrated", transferred_model(here.name)}
-    assert "Nothing to be done" in finished.run(*AGAIN)
-    jobs = finished.pending_with_folders("--config", "published=false")
-    assert jobs["predict gemm"] == [f"results/{here.parent.name}/{here.name}"]
 
 
 def test_published_runs_can_be_left_out(finished: Checkout, published: Path) -> None:
@@ -135,19 +132,6 @@ def test_a_listed_device_is_measured_and_none_is_looked_for(fresh: Checkout) -> 
     assert f"results/{name}/measurements/gemm.jsonl" in said
     assert "gpu=1" in said
     assert "threads: 4" in said
-
-
-def test_two_devices_are_measured_one_after_the_other(fresh: Checkout) -> None:
-    fresh.set_devices(CPU, CPU | {"device": "cpu-other"})
-
-    fresh.write("slow", "0.3")
-
-    fresh.run("--cores", "16")  # the stand-in fails if another measurement is running
-
-    runs = fresh.run_folders()
-    assert len(runs) == 2
-    for run in runs:
-        assert read_records(run / "environment.jsonl", Environment)[0].environment_id == run.name
 
 
 def test_a_failure_shows_its_log_and_keeps_nothing_from_running_that_does_not_need_it(

@@ -21,6 +21,7 @@ pytestmark = pytest.mark.slow
 
 OPS = ("probe_launch", "probe_copy", "probe_math", "probe_cast", "gemm", "cast")
 STUDIES = ("gemm", "cast")
+TO_MEASURE = ("--until", "measure")
 
 
 def measured(jobs: set[str]) -> set[str]:
@@ -59,14 +60,14 @@ def test_a_dry_run_of_the_study_of_this_checkout_is_a_page_of_lines(fresh: Check
     assert "the study is complete (input files updated by another job)" in lines
 
 
-def test_measurements_start_with_first_answers_then_probes(fresh: Checkout) -> None:
-    said = fresh.run()
-
-    measured_in_turn = re.findall(r"^measure (\w+) on", said, re.MULTILINE)
+def test_measurements_start_with_first_answers_then_probes(
+    finished: Checkout, first_run_said: str
+) -> None:
+    measured_in_turn = re.findall(r"^measure (\w+) on", first_run_said, re.MULTILINE)
     assert set(measured_in_turn[:2]) == {"gemm", "cast"}
     assert set(measured_in_turn[2:]) == set(OPS) - {"gemm", "cast"}
-    assert "roofcal/core" not in said  # no list of sources
-    (log,) = (fresh.folder / ".snakemake/log").glob("*.log")
+    assert "roofcal/core" not in first_run_said  # no list of sources
+    (log,) = (finished.folder / ".snakemake/log").glob("*.log")
     assert "input: results/cpu-test/" in log.read_text()
 
 
@@ -89,15 +90,12 @@ def test_a_second_run_has_nothing_to_do(finished: Checkout) -> None:
     assert "Nothing to be done" in finished.run()
 
 
-def test_a_comment_in_config_rules_profile_or_environment_runs_nothing(finished: Checkout) -> None:
+def test_comments_in_config_rules_profile_and_environment_and_touching_every_file_run_nothing(
+    finished: Checkout,
+) -> None:
     for pattern in ("config/**/*.yaml", "workflow/rules/*.smk", "profiles/**/*.yaml", "*.yml"):
         for file in finished.folder.glob(pattern):
             file.write_text(file.read_text() + "\n# a comment\n")
-
-    assert finished.pending() == set()
-
-
-def test_touching_every_file_runs_nothing(finished: Checkout) -> None:
     for file in finished.folder.rglob("*"):
         if file.is_file() and ".snakemake" not in file.parts:
             os.utime(file)
@@ -127,13 +125,9 @@ def test_editing_a_source_measures_exactly_the_ops_it_decides(
     assert ("calibrate" in jobs) == any(op.startswith("probe_") for op in ops)
 
 
-@pytest.mark.parametrize(
-    "source", ["roofcal/cli/main.py", "roofcal/study/config.py", "roofcal/core/records.py"]
-)
-def test_editing_what_decides_no_number_runs_no_measurement(
-    finished: Checkout, source: str
-) -> None:
-    (finished.folder / source).write_text(finished.text(source) + "\nEDITED = True\n")
+def test_editing_what_decides_no_number_runs_no_measurement(finished: Checkout) -> None:
+    for source in ("roofcal/cli/main.py", "roofcal/study/config.py", "roofcal/core/records.py"):
+        finished.write(source, finished.text(source) + "\nEDITED = True\n")
 
     assert measured(finished.pending()) == set()
 
@@ -144,7 +138,7 @@ def test_changed_timing_measures_everything_on_that_backend_and_plans_nothing(
     finished.replace("config/config.yaml", "cuda: {budget_s: 0.4}", "cuda: {budget_s: 0.5}")
     assert finished.pending() == set()
 
-    finished.replace("config/config.yaml", "cpu: {budget_s: 0.1,", "cpu: {budget_s: 0.2,")
+    finished.replace("config/config.yaml", "cpu: {budget_s: 0.04,", "cpu: {budget_s: 0.05,")
     jobs = finished.pending()
 
     assert measured(jobs) == set(OPS)
@@ -175,13 +169,16 @@ def test_an_op_left_out_of_the_study_leaves_the_probes_and_no_other_op(fresh: Ch
     assert "predict cast" not in jobs
 
 
-def test_a_changed_csv_of_shapes_plans_and_measures_that_op(fresh: Checkout) -> None:
-    fresh.write("my.csv", "m,n,k\n32,32,32\n")
-    fresh.write("config/config.yaml", fresh.text("config/config.yaml") + "shapes_csv: my.csv\n")
-    fresh.run()
-    fresh.write("my.csv", "m,n,k\n32,32,32\n48,48,48\n")
+def test_a_changed_csv_of_shapes_plans_and_measures_that_op(finished: Checkout) -> None:
+    target = str((only_run(finished) / "measurements/gemm.jsonl").relative_to(finished.folder))
+    finished.write("my.csv", "m,n,k\n32,32,32\n")
+    config = finished.text("config/config.yaml")
+    finished.write("config/config.yaml", config + "shapes_csv: my.csv\n")
+    finished.run(target)
+    assert finished.pending(target) == set()
+    finished.write("my.csv", "m,n,k\n32,32,32\n48,48,48\n")
 
-    jobs = fresh.pending()
+    jobs = finished.pending()
 
     assert planned(jobs) == measured(jobs) == {"gemm"}
 
@@ -222,8 +219,27 @@ def test_a_new_environment_is_measured_beside_the_old_one(finished: Checkout) ->
     report = finished.text("results/report/details.html")
     assert old.name in report
     assert new.name in report
+    here = str(new.relative_to(finished.folder))
+    assert jobs["compare"] == [here]
+    assert not (old / "moved.json").exists()
+    pair = [f"{folder}={folder}" for folder in (str(old.relative_to(finished.folder)), here)]
+    assert json.loads((new / "moved.json").read_text()) == pair
 
 
+def test_a_driver_has_an_environment_of_its_own(fresh: Checkout) -> None:
+    folders = []
+    for driver in ("580", "590"):
+        fresh.set_devices(GPU | {"driver": driver})
+        jobs = fresh.pending_with_folders()
+        (folder,) = {
+            at for rule in ("plan", "measure") for op in OPS for at in jobs[f"{rule} {op}"]
+        }
+        assert f"driver{driver}" in folder
+        folders.append(folder)
+    assert folders[0] != folders[1]
+
+
+@pytest.mark.exhaustive
 def test_a_new_driver_makes_an_environment_of_its_own_and_what_moved_is_said(
     fresh: Checkout,
 ) -> None:
@@ -292,8 +308,8 @@ def test_an_interrupted_study_goes_on_where_it_was_stopped(fresh: Checkout) -> N
 
     assert measured(jobs) == set(OPS)
     assert planned(jobs) == set()
-    fresh.run()
-    assert fresh.pending() == set()
+    fresh.run(*TO_MEASURE)
+    assert fresh.pending(*TO_MEASURE) == set()
 
 
 def test_a_study_goes_on_after_kill_9_and_a_dry_run_removes_no_locks(fresh: Checkout) -> None:
@@ -303,5 +319,5 @@ def test_a_study_goes_on_after_kill_9_and_a_dry_run_removes_no_locks(fresh: Chec
     fresh.run("--dry-run")
 
     assert any((fresh.folder / ".snakemake/locks").iterdir())
-    assert "removed the locks of a Snakemake that was killed" in fresh.run()
-    assert fresh.pending() == set()
+    assert "removed the locks of a Snakemake that was killed" in fresh.run(*TO_MEASURE)
+    assert fresh.pending(*TO_MEASURE) == set()
