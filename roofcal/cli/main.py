@@ -44,6 +44,7 @@ GROUPS: Final = {
         "doctor": stages.add_doctor,
         "plan": stages.add_plan,
         "measure": stages.add_measure,
+        "join": stages.add_join,
         "calibrate": stages.add_calibrate,
         "learning": stages.add_learning,
         "report": stages.add_report,

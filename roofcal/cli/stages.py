@@ -15,6 +15,7 @@ from roofcal.cli.arguments import (
     checked_folder,
     json_mapping,
     require,
+    whole_number,
     write_or_print,
 )
 from roofcal.core import paths
@@ -129,6 +130,13 @@ def add_measure(commands: Commands) -> None:
         parser.add_argument(f"--{name}", type=Path, required=True)
     parser.add_argument("--timing", type=json_mapping, required=True, help="timing protocol, JSON")
     parser.add_argument(
+        "--world-sizes",
+        type=whole_number,
+        nargs="+",
+        metavar="N",
+        help="points that so many devices share, and no others (default: the whole plan)",
+    )
+    parser.add_argument(
         "--retry",
         action="append",
         default=[],
@@ -156,8 +164,25 @@ def _measure(options: argparse.Namespace) -> None:
         out=options.out,
         code_hash_of=measure_hash,
         retry=tuple(options.retry),
+        world_sizes=options.world_sizes,
     )
     measure(job)
+
+
+def add_join(commands: Commands) -> None:
+    """Declare `join` and its arguments."""
+    text = "what jobs of `measure --world-sizes` measured -> the measurements of their op"
+    parser = commands.add_parser("join", help=text)
+    parser.add_argument("parts", type=Path, nargs="+", metavar="PART", help="what a job measured")
+    parser.add_argument("--plan", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.set_defaults(run=_join)
+
+
+def _join(options: argparse.Namespace) -> None:
+    from roofcal.study.parts import join_measurements
+
+    join_measurements(options.plan, options.parts, options.out)
 
 
 def add_calibrate(commands: Commands) -> None:

@@ -45,6 +45,8 @@ class Job:
     code_hash_of  op -> hash of the code that measures it; earlier measurements by other code are
                   not taken over
     retry         statuses to measure again
+    world_sizes   of the points to measure; None: all of the plan. Each job of a plan that several
+                  share has a journal of its own
     """
 
     plan: Path
@@ -54,6 +56,7 @@ class Job:
     out: Path
     code_hash_of: Callable[[str], str]
     retry: tuple[str, ...] = ()
+    world_sizes: Sequence[int] | None = None
 
 
 def measure(job: Job) -> list[Measurement]:
@@ -122,6 +125,11 @@ def _read_job(job: Job) -> tuple[list[PlanPoint], Environment]:
         raise MeasureError(
             f"{job.plan}: unknown op '{points[0].op}'; allowed: {', '.join(BY_NAME)}"
         )
+    if job.world_sizes is not None:
+        points = [point for point in points if point.world_size in job.world_sizes]
+    if not points:
+        sizes = ", ".join(map(str, job.world_sizes or ()))
+        raise MeasureError(f"{job.plan}: holds no point of world size {sizes}")
     return points, environment
 
 

@@ -45,6 +45,7 @@ class Run(RunFolder):
     measuring_cores, measuring_memory_mb  what a job of a current run takes, per GPU; on a CPU
                    measuring_cores are all of the machine's
     is_only_card   whether this machine has one card of the kind that a current run measures
+    has_job_per_world_size  of a current run on a cluster: an op of several GPUs is several jobs
     is_frozen      a published run that is shown as it was published: nothing is derived from it
     """
 
@@ -56,6 +57,7 @@ class Run(RunFolder):
     measuring_cores: int = 4
     measuring_memory_mb: int = 32_000
     is_only_card: bool = False
+    has_job_per_world_size: bool = False
     is_frozen: bool = False
 
     def plan_file(self, op: str) -> Path:
@@ -94,12 +96,36 @@ class Run(RunFolder):
             *self.measurements(self.ops),
         ]
 
+    def world_sizes_by_job(self, op: str) -> dict[int, tuple[int, ...]]:
+        """GPUs that a job asks for -> the world sizes that it measures, of the jobs of an op.
+
+        On a cluster an op of several GPUs has a job per world size, so that none holds GPUs that
+        its points leave idle. Points that no node has the GPUs for become rows that say so, in the
+        largest job. Elsewhere an op is one job; on a CPU it asks for no GPU.
+        """
+        sweeps, panel = (self.slices[op].get(name) for name in ("sweeps", "sentinel"))
+        every = {size for sweep in (sweeps or {}).values() for size in sweep.get("world_sizes", ())}
+        every |= {sentinel["world_size"] for sentinel in panel or ()}
+        sizes = sorted(every or {1})
+        jobs: dict[int, tuple[int, ...]] = {
+            size: (size,) for size in sizes if size <= self.gpus_per_node
+        }
+        largest = max(jobs, default=1)
+        if self.backend != "cuda":
+            return {0: tuple(sizes)}
+        if not self.has_job_per_world_size:
+            return {largest: tuple(sizes)}
+        beyond = (size for size in sizes if size > self.gpus_per_node)
+        return jobs | {largest: (*jobs.get(largest, ()), *beyond)}
+
     def gpus(self, op: str) -> int:
-        """GPUs that measuring an op asks for: its largest world size a node has, none on a CPU."""
-        sweeps = self.slices[op]["sweeps"].values()
-        sizes = [size for sweep in sweeps for size in sweep.get("world_sizes", ())]
-        fitting = (size for size in sizes if size <= self.gpus_per_node)
-        return max(fitting, default=1) if self.backend == "cuda" else 0
+        """GPUs that the one job asks for which measures all of an op, none on a CPU."""
+        return max(self.world_sizes_by_job(op))
+
+    def measured_parts(self, op: str) -> list[str]:
+        """Files with what each job of an op measured, where it has several."""
+        folder = self.folder / "measurements/by_gpus"
+        return [str(folder / f"{op}.{gpus}.jsonl") for gpus in self.world_sizes_by_job(op)]
 
     def device_halves(self) -> int:
         """What a measuring job takes of the two halves of `device` in profiles/default.
@@ -333,6 +359,7 @@ def _current(study: Study, folder: Path, environment: Environment, *, is_only_ca
         measuring_cores=measuring_cores(study.file.measuring_cores, environment),
         measuring_memory_mb=study.file.measuring_memory_mb,
         is_only_card=is_only_card,
+        has_job_per_world_size=study.devices != "auto",
     )
 
 

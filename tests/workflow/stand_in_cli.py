@@ -6,6 +6,7 @@ arguments as the real command line, and a test runs one study through that one.
 
 import argparse
 import json
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ def main() -> int:
     options = {
         "plan": ["op", "environment", "slice", "out"],
         "measure": ["plan", "environment", "timing", "journal", "out"],
+        "join": ["plan", "out"],
         "calibrate": ["run", "out"],
         "learning": ["run", "out"],
         "predict": ["run", "calibration", "op", "out"],
@@ -43,6 +45,10 @@ def main() -> int:
         sub = stages.add_parser(stage)
         for name in names:
             sub.add_argument(f"--{name}", required=True)
+        if stage == "measure":
+            sub.add_argument("--world-sizes", nargs="+", type=int)
+        if stage == "join":
+            sub.add_argument("parts", nargs="+")
         if stage == "predict":
             sub.add_argument("--also", nargs="+", default=[])
         if stage == "compare":
@@ -86,8 +92,13 @@ def measure(a: Any) -> None:
 def _measure(a: Any) -> None:
     environment = read_records(Path(a.environment), Environment)[0].environment_id
     points = read_records(Path(a.plan), PlanPoint)
+    with Path("measured").open("a") as held:
+        names = ("GPUS_ON_NODE", "CPUS_ON_NODE", "MEM_PER_NODE")
+        got = " ".join(os.environ.get(f"SLURM_{name}", "0") for name in names)
+        held.write(f"{Path(a.out).stem} {got}\n")  # what the job holds, where SLURM says so
+    points = [p for p in points if a.world_sizes is None or p.world_size in a.world_sizes]
     session = Session(
-        session_id="s",
+        session_id=Path(a.journal).stem,
         environment_id=environment,
         op=points[0].op,
         host="stand-in",
@@ -103,13 +114,19 @@ def _measure(a: Any) -> None:
         Measurement(
             point_id=point.point_id,
             environment_id=environment,
-            session_id="s",
+            session_id=session.session_id,
             status="ok",
             latency_samples_s=(1.0,),
         )
         for point in points
     ]
     write_records(Path(a.out), [session, *rows])
+
+
+def join(a: Any) -> None:
+    from roofcal.study.parts import join_measurements
+
+    join_measurements(Path(a.plan), list(map(Path, a.parts)), Path(a.out))
 
 
 def _file(run: str, kind: str, op: str) -> Path:

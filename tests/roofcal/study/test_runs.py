@@ -3,7 +3,7 @@
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 
@@ -343,18 +343,47 @@ def test_a_current_run_carries_what_the_configuration_says_of_it(
     assert run.timing == wanted.timing("cpu")
 
 
+def run_with_world_sizes(backend: Literal["cuda", "cpu"], *, is_cluster: bool) -> Run:
+    """A run of an op of one GPU and of one that is swept, and watched, on several."""
+    slices: dict[str, dict[str, Any]] = {
+        "gemm": {"sweeps": {"s": {}}, "sentinel": [{"world_size": 1}]},
+        "probe_link": {
+            "sweeps": {"a": {"world_sizes": [2, 8]}, "b": {"world_sizes": [8]}},
+            "sentinel": [{"world_size": 4}],
+        },
+    }
+    return Run(
+        folder=Path("r"),
+        derived=Path("r"),
+        ops=tuple(slices),
+        backend=backend,
+        slices=slices,
+        has_job_per_world_size=is_cluster,
+    )
+
+
 @pytest.mark.parametrize(("backend", "gpus"), [("cuda", [1, 8]), ("cpu", [0, 0])])
 def test_measuring_asks_for_as_many_gpus_as_the_largest_point_shares(
     backend: Literal["cuda", "cpu"], gpus: list[int]
 ) -> None:
-    sweeps = {"gemm": {"s": {}}, "probe_link": {"a": {"world_sizes": [2, 8]}, "b": {}}}
-    run = Run(
-        folder=Path("r"),
-        derived=Path("r"),
-        ops=tuple(sweeps),
-        backend=backend,
-        slices={op: {"sweeps": some} for op, some in sweeps.items()},
-    )
-    assert [run.gpus(op) for op in sweeps] == gpus
+    run = run_with_world_sizes(backend, is_cluster=False)
+    assert [run.gpus(op) for op in run.slices] == gpus
     small = replace(run, gpus_per_node=4)  # a job that asked for 8 would wait for ever
-    assert [small.gpus(op) for op in sweeps] == [min(wanted, 2) for wanted in gpus]
+    assert [small.gpus(op) for op in run.slices] == [min(wanted, 4) for wanted in gpus]
+
+
+def test_on_a_cluster_each_world_size_is_a_job_with_as_many_gpus() -> None:
+    run = run_with_world_sizes("cuda", is_cluster=True)
+    assert run.world_sizes_by_job("probe_link") == {2: (2,), 4: (4,), 8: (8,)}
+    assert run.world_sizes_by_job("gemm") == {1: (1,)}
+    # What no node has the GPUs for becomes rows of the largest job.
+    small = replace(run, gpus_per_node=4)
+    assert small.world_sizes_by_job("probe_link") == {2: (2,), 4: (4, 8)}
+    assert replace(run, gpus_per_node=1).world_sizes_by_job("probe_link") == {1: (2, 4, 8)}
+
+
+def test_on_a_cpu_or_without_a_cluster_an_op_is_one_job() -> None:
+    on_cpu = run_with_world_sizes("cpu", is_cluster=True)
+    assert on_cpu.world_sizes_by_job("probe_link") == {0: (2, 4, 8)}
+    here = run_with_world_sizes("cuda", is_cluster=False)
+    assert here.world_sizes_by_job("probe_link") == {8: (2, 4, 8)}

@@ -1,0 +1,37 @@
+# As `measure`, for an op of several GPUs on a cluster: a job per world size holds the GPUs, cores and
+# memory that its points need, so that none waits for GPUs, or holds some, which others of the op use.
+rule measure_world_size:
+    input:
+        plan="{root}/{device}/{environment}/plan/{op}.jsonl",
+        environment="{root}/{device}/{environment}/environment.jsonl",
+        sources=lambda w: SOURCES[f"measure_{w.op}"],
+    output:
+        "{root}/{device}/{environment}/measurements/by_gpus/{op}.{gpus}.jsonl",
+    log:
+        "{root}/{device}/{environment}/log/measure_{op}.{gpus}.log",
+    benchmark:
+        "{root}/{device}/{environment}/log/measure_{op}.{gpus}.tsv"
+    wildcard_constraints:
+        root="results",
+        environment=CURRENT,
+        op=any_of(SHARED_OUT),
+        gpus="[0-9]+",
+    priority: lambda w: run_of(w).priority(w.op)
+    conda:
+        "../../environment.yml"
+    threads: lambda w: run_of(w).cores(int(w.gpus))
+    resources:
+        device=lambda w: run_of(w).device_halves(),
+        gpu=lambda w: int(w.gpus),
+        mem_mb=lambda w: run_of(w).memory_mb(int(w.gpus)),
+        nodes=1,
+    params:
+        timing=lambda w: json.dumps(run_of(w).timing, sort_keys=True),
+        journal="{root}/{device}/{environment}/journal/{op}.{gpus}.jsonl",
+        world_sizes=lambda w: run_of(w).world_sizes_by_job(w.op)[int(w.gpus)],
+    message:
+        "measure {wildcards.op} on {wildcards.gpus} of {wildcards.device}"
+    shell:
+        "python -m roofcal measure --plan {input.plan:q} --environment {input.environment:q}"
+        " --world-sizes {params.world_sizes:q} --timing {params.timing:q}"
+        " --journal {params.journal:q} --out {output:q} 2>&1 | tee {log:q}"
