@@ -48,6 +48,8 @@ class RunFolder:
                  plan/<op>.jsonl              the points, in the order of measuring
                  journal/<op>.jsonl           every measurement ever taken (not published)
                  measurements/<op>.jsonl      sessions, then one row per point of the plan
+                 journal/<op>.<gpus>.jsonl, measurements/by_gpus/<op>.<gpus>.jsonl
+                                              of jobs that share out a plan by world size
     derived  holds what follows from them; the same folder, except for a published run that is
              derived again below REPLAY:
                  calibration.jsonl            constants with intervals

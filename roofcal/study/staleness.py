@@ -34,6 +34,7 @@ OP_PARTS: Final[dict[str, tuple[str, ...]]] = {
     "compare": ("spec",),
     "report": ("spec", "model", "page"),
 }
+_SOURCES: Final = RESULTS / "sources"
 _PACKAGES: Final = ("roofcal", "kernels")
 _DATA: Final = {"report": ("reports/templates", "reports/captions")}
 
@@ -118,7 +119,13 @@ def code_hash(paths: Iterable[Path]) -> str:
     return digest.hexdigest()
 
 
-def source_lists(ops: Collection[str], folder: Path = RESULTS / "sources") -> dict[str, str]:
+def source_files(ops: Collection[str], folder: Path = _SOURCES) -> dict[str, Path]:
+    """Stage -> the path that source_lists writes, for a job: who started it wrote the files."""
+    stages = [*(f"plan_{op}" for op in ops), *(f"measure_{op}" for op in ops), *OP_PARTS]
+    return {stage: folder / f"{stage}.sha256" for stage in stages}
+
+
+def source_lists(ops: Collection[str], folder: Path = _SOURCES) -> dict[str, str]:
     """Stage -> path of a file with the SHA-256 of its sources, as `sha256sum` prints them.
 
     Stages are plan_<op> and measure_<op> of every op, and those of OP_PARTS. One file stands for
@@ -128,7 +135,7 @@ def source_lists(ops: Collection[str], folder: Path = RESULTS / "sources") -> di
     sources = {f"plan_{op}": plan_sources(op) for op in ops}
     sources |= {f"measure_{op}": measure_sources(op) for op in ops}
     sources |= {stage: stage_sources(stage) for stage in OP_PARTS}
-    files = {stage: folder / f"{stage}.sha256" for stage in sources}
+    files = source_files(ops, folder)
     for stage, file in files.items():
         lines = [f"{_digest(ROOT / path)}  {path.as_posix()}\n" for path in sources[stage]]
         content = "".join(lines).encode()

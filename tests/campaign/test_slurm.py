@@ -25,7 +25,7 @@ from tests.campaign.slurm_study import (
 )
 from tests.roofcal.measure.runs import scripted
 from tests.waiting import wait_until
-from tests.workflow.checkout import copy_checkout, with_stand_ins
+from tests.workflow.checkout import copy_checkout, list_gpu, with_stand_ins
 
 pytestmark = [
     pytest.mark.slurm,
@@ -89,6 +89,32 @@ def test_a_whole_study_gets_to_its_report(slurm: Path, tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert (checkout.folder / "results/report/report.html").is_file()
+
+
+def test_a_job_of_an_op_holds_the_gpus_of_its_world_size(slurm: Path, tmp_path: Path) -> None:
+    checkout = with_stand_ins(copy_checkout(tmp_path / "checkout"))
+    run = list_gpu(checkout).relative_to(checkout.folder)
+    targets = [f"{run}/measurements/{op}.jsonl" for op in ("gemm", "probe_link")]
+    # The stand-in allows one measurement at a time.
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "snakemake", *targets),
+            *("--workflow-profile", "profiles/slurm", "--latency-wait", "5"),
+            *("--resources", "device=1", "--default-resources", "mem_mb=500"),
+            "slurm_partition=gpu",
+        ],
+        cwd=checkout.folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert sorted(checkout.text("held").splitlines()) == [
+        "gemm: 1 cores, 500M, 1 GPUs",
+        "probe_link.2: 2 cores, 1000M, 2 GPUs",
+        "probe_link.4: 4 cores, 2000M, 4 GPUs",
+    ]
 
 
 def test_a_cancelled_job_is_noticed_and_tried_again(

@@ -11,8 +11,10 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from roofcal.core.jsonl import write_records
 from roofcal.core.manifest import write_manifest
 from roofcal.core.paths import DERIVED_TABLES
+from roofcal.core.records import Environment
 from tests.forked import start_process
 from tests.paths import ROOT
 from tests.workflow.forked_snakemake import ENVIRONMENT, be_snakemake
@@ -25,6 +27,11 @@ _NOT_COPIED = shutil.ignore_patterns(
 _JOB = re.compile(r"^(?:local)?(?:rule|checkpoint) (\w+):\n((?:    .*\n)*)", re.MULTILINE)
 
 CPU = {"device": "cpu-test", "vendor": "cpu", "torch": "2.13"}
+_WORLD_SIZES = """op: probe_link
+contenders: {cuda: {all_gather: [nccl]}}
+sweeps: {sizes: {grid: {size_bytes: [4096, 65536]}, world_sizes: [2, 4, 16]}}
+studies: {quick: {cuda: [sizes]}}
+"""
 GPU = {"device": "nvidia-test", "vendor": "nvidia", "torch": "2.13", "driver": "580"}
 
 
@@ -153,3 +160,24 @@ def with_stand_ins(checkout: Checkout) -> Checkout:
     )
     checkout.set_devices(CPU)
     return checkout
+
+
+def list_gpu(checkout: Checkout) -> Path:
+    """The folder of a GPU's run, as on a cluster: listed, with an op of 2, 4 and 16 GPUs."""
+    environment = Environment(
+        device="nvidia-test",
+        vendor="nvidia",
+        device_name="Test",
+        compute_units=1,
+        torch="2.13",
+        python="3.11",
+    )
+    name = f"nvidia-test/{environment.environment_id}"
+    run = checkout.folder / "results" / name
+    write_records(run / "environment.jsonl", [environment])
+    checkout.write("config/sweeps/probe_link.yaml", _WORLD_SIZES)
+    settings = (
+        f'devices: ["{name}"]\ngpus_per_node: 8\nmeasuring_cores: 1\nmeasuring_memory_mb: 500'
+    )
+    checkout.replace("config/config.yaml", "study: quick", f"study: quick\n{settings}")
+    return run

@@ -7,6 +7,8 @@ arguments as the real command line, and a test runs one study through that one.
 import argparse
 import json
 import os
+import re
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -92,10 +94,9 @@ def measure(a: Any) -> None:
 def _measure(a: Any) -> None:
     environment = read_records(Path(a.environment), Environment)[0].environment_id
     points = read_records(Path(a.plan), PlanPoint)
-    with Path("measured").open("a") as held:
-        names = ("GPUS_ON_NODE", "CPUS_ON_NODE", "MEM_PER_NODE")
-        got = " ".join(os.environ.get(f"SLURM_{name}", "0") for name in names)
-        held.write(f"{Path(a.out).stem} {got}\n")  # what the job holds, where SLURM says so
+    if "SLURM_JOB_ID" in os.environ:
+        with Path("held").open("a") as held:
+            held.write(f"{Path(a.out).stem}: {_held_by_job(os.environ['SLURM_JOB_ID'])}\n")
     points = [p for p in points if a.world_sizes is None or p.world_size in a.world_sizes]
     session = Session(
         session_id=Path(a.journal).stem,
@@ -121,6 +122,14 @@ def _measure(a: Any) -> None:
         for point in points
     ]
     write_records(Path(a.out), [session, *rows])
+
+
+def _held_by_job(job: str) -> str:
+    """Cores, memory and GPUs of a job of SLURM."""
+    command = ["scontrol", "show", "job", "--oneliner", job]
+    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    held = re.search(r"NumCPUs=(\d+).* MinMemoryNode=(\w+).* TresPerJob=gres.gpu:(\d+)", said)
+    return "{} cores, {}, {} GPUs".format(*held.groups()) if held else said
 
 
 def join(a: Any) -> None:

@@ -6,40 +6,13 @@ from pathlib import Path
 import pytest
 
 from roofcal.core.jsonl import read_records, write_records
-from roofcal.core.records import Environment, Measurement, PlanPoint, Session
-from tests.workflow.checkout import Checkout
-
-SWEEP = """op: probe_link
-contenders: {cuda: {all_gather: [nccl]}}
-sweeps: {sizes: {grid: {size_bytes: [4096, 65536]}, world_sizes: [2, 4, 16]}}
-studies: {quick: {cuda: [sizes]}}
-"""
-CLUSTER = "gpus_per_node: 8\nmeasuring_cores: 1\nmeasuring_memory_mb: 500\n"
-
-
-def listed_gpu(checkout: Checkout, config: str = CLUSTER) -> Path:
-    """The folder of a GPU's run; the study lists it, and has an op of several GPUs."""
-    environment = Environment(
-        device="nvidia-test",
-        vendor="nvidia",
-        device_name="Test",
-        compute_units=1,
-        torch="2.13",
-        python="3.11",
-    )
-    name = f"nvidia-test/{environment.environment_id}"
-    run = checkout.folder / "results" / name
-    write_records(run / "environment.jsonl", [environment])
-    checkout.write("config/sweeps/probe_link.yaml", SWEEP)
-    checkout.replace(
-        "config/config.yaml", "study: quick", f'study: quick\ndevices: ["{name}"]\n{config}'
-    )
-    return run
+from roofcal.core.records import Measurement, PlanPoint, Session
+from tests.workflow.checkout import Checkout, list_gpu
 
 
 @pytest.fixture
 def run(fresh: Checkout) -> Path:
-    return listed_gpu(fresh)
+    return list_gpu(fresh)
 
 
 def test_a_job_holds_the_gpus_cores_and_memory_of_its_world_size(

@@ -13,7 +13,7 @@ from roofcal.study.config import load_study
 from roofcal.study.console import print_job_lines
 from roofcal.study.fleet import fleet_nodes
 from roofcal.study.runs import other_calibrations, study_runs, with_run_before
-from roofcal.study.staleness import source_lists
+from roofcal.study.staleness import source_files, source_lists
 
 # `python` in a rule is the one Snakemake runs on, whether or not its environment is activated, and
 # finds roofcal from any folder.
@@ -29,7 +29,11 @@ os.environ.update(
 try:
     STUDY = load_study(CONFIG, config)
     RUNS = {str(run.derived): run for run in study_runs(STUDY)}
-    SOURCES = source_lists(STUDY.sweep_files)
+    # A job of a cluster parses this again, twice: it takes the files of whoever started it.
+    if workflow.is_main_process:
+        SOURCES = source_lists(STUDY.sweep_files)
+    else:
+        SOURCES = {stage: str(file) for stage, file in source_files(STUDY.sweep_files).items()}
     FLEET_NODES = fleet_nodes(STUDY.file.fleet_nodes)
     if workflow.is_main_process:
         for note in study_notes(
