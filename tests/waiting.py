@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 
-def wait_until(condition: Callable[[], bool], what: str, limit_s: float = 120) -> None:
+def wait_until(condition: Callable[[], bool], what: str, limit_s: float = 300) -> None:
     """Wait for a condition; fails after so many seconds."""
     deadline = time.monotonic() + limit_s
     while not condition():

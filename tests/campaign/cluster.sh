@@ -32,7 +32,7 @@ TaskPlugin=task/none
 MpiDefault=none
 GresTypes=gpu
 ReturnToService=2
-SlurmdTimeout=20
+SlurmdTimeout=60
 SlurmctldTimeout=20
 KillWait=10
 MinJobAge=300
@@ -49,6 +49,15 @@ EOF
     echo "NodeName=n[1-2] Name=gpu Type=h200 File=$dir/fake/gpu[0-7]" >"$dir/gres.conf"
 }
 
+controller_answers() { scontrol ping | grep -q "is UP"; }
+nodes_are_idle() { [ "$(sinfo --noheader -N -o '%N %T' | sort -u | grep -c ' idle$')" = 18 ]; }
+
+wait_for() { # what it is, and the function that succeeds once it is there
+    for _ in {1..600}; do "$2" 2>/dev/null && return; sleep 0.5; done
+    echo "error: waited 300 s for $1" >&2
+    exit 1
+}
+
 case $command in
     start)
         mkdir -p "$dir"/{log,state,run,fake} "$dir"/spool/{n{1..2},c{1..16}} /run/munge /etc/slurm
@@ -59,9 +68,9 @@ case $command in
         chown munge:munge /run/munge && chmod 755 /run/munge
         munge -n >/dev/null 2>&1 || runuser -u munge -- /usr/sbin/munged
         slurmctld -i
-        sleep 1
+        wait_for "the controller" controller_answers
         for node in n{1..2} c{1..16}; do slurmd -N "$node"; done
-        sleep 2
+        wait_for "18 idle nodes" nodes_are_idle
         sinfo -N -o "%N %T %P %G %c %m"
         ;;
     stop)

@@ -17,7 +17,7 @@ from roofcal.measure.session import Job
 from tests.paths import ROOT
 from tests.roofcal.measure.runs import Run
 
-_PATIENCE_S: Final = 120.0
+_PATIENCE_S: Final = 600.0
 
 
 @dataclass

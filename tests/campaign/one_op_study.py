@@ -73,7 +73,7 @@ class StudyOfOneOp:
         with self.log.open("ab") as log:
             return subprocess.Popen(command, cwd=self.checkout.folder, stdout=log, stderr=log)
 
-    def finish(self, *arguments: str, limit_s: float = 240) -> int:
+    def finish(self, *arguments: str, limit_s: float = 600) -> int:
         """The exit code of Snakemake; fails where it does not end by itself."""
         return self.start(*arguments).wait(timeout=limit_s)
 

@@ -75,7 +75,7 @@ def snapshot(folder: Path) -> dict[str, bytes]:
     }
 
 
-def run_command(folder: Path, arguments: Sequence[str], limit_s: float = 120) -> Outcome:
+def run_command(folder: Path, arguments: Sequence[str], limit_s: float = 600) -> Outcome:
     """`python -m roofcal` with these arguments in `folder`, killed after so many seconds."""
     log, usage = folder.parent / "said", folder.parent / "usage"
     for path in (log, usage):

@@ -37,7 +37,7 @@ def test_a_disturbed_study_loses_nothing_and_doubles_nothing(
     for number_of_signal in DISTURBANCES[kind]:
         process.send_signal(number_of_signal)
         time.sleep(0.2)
-    process.wait(timeout=120)
+    process.wait(timeout=600)
 
     code = study.finish()
 

@@ -123,7 +123,7 @@ def test_a_cancelled_job_is_noticed_and_tried_again(
     process = study.start()
     study.wait_for_points(3)
     subprocess.run(["scancel", study.jobs()[0][0]], check=True)
-    assert process.wait(timeout=240) == 0, study.log.read_text()[-3000:]
+    assert process.wait(timeout=600) == 0, study.log.read_text()[-3000:]
     holds(study, "scancel", record_property)
 
 
@@ -135,7 +135,7 @@ def test_a_lost_node_costs_one_more_job(
     node = study.jobs()[0][1]
     kill_slurmd(slurm, node)
     try:
-        assert process.wait(timeout=300) == 0, study.log.read_text()[-3000:]
+        assert process.wait(timeout=600) == 0, study.log.read_text()[-3000:]
     finally:
         start_slurmd(node)
     holds(study, "a killed slurmd", record_property)
@@ -149,7 +149,7 @@ def test_a_time_limit_ends_the_job_and_the_next_goes_on(
     subprocess.run(
         ["scontrol", "update", f"JobId={study.jobs()[0][0]}", "TimeLimit=0:01"], check=True
     )
-    assert process.wait(timeout=300) == 0, study.log.read_text()[-3000:]
+    assert process.wait(timeout=600) == 0, study.log.read_text()[-3000:]
     holds(study, "a time limit", record_property)
 
 

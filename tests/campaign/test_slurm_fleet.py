@@ -57,7 +57,7 @@ def test_a_node_that_is_slowed_by_5_percent_is_named_and_no_other(
         capture_output=True,
         text=True,
         check=False,
-        timeout=400,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     fleet = study.checkout.folder / "results/fleet" / device

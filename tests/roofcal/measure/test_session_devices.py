@@ -127,3 +127,13 @@ def test_a_cpu_stands_in_for_four_devices_at_most(run: Run) -> None:
     few, many = measure(run.job([shared("a", 4), shared("a", 8)]))
     assert (few.status, many.status) == ("ok", "unsupported")
     assert "a CPU measures with 4 at most" in str(many.reason)
+
+
+def test_a_job_of_a_world_size_measures_its_points_and_no_others(run: Run) -> None:
+    plan = [point("alone"), shared("two", 2), shared("four", 4)]
+
+    rows = measure(run.job(plan, world_sizes=(1, 4)))
+
+    assert [row.point_id for row in rows] == [plan[0].point_id, plan[2].point_id]
+    with pytest.raises(MeasureError, match="holds no point of world size 8"):
+        measure(run.job(plan, world_sizes=(8,)))
