@@ -71,7 +71,7 @@ def test_a_study_is_measured_and_a_second_has_nothing_to_do(
 def test_a_whole_study_gets_to_its_report(slurm: Path, tmp_path: Path) -> None:
     checkout = with_stand_ins(copy_checkout(tmp_path / "checkout"))
     arguments = ["--workflow-profile", "profiles/slurm", "--latency-wait", "5", "--resources"]
-    arguments += ["device=1", "--set-threads", "measure=1"]
+    arguments += ["device=2", "--set-threads", "measure=1"]
     done = subprocess.run(
         [
             sys.executable,
@@ -100,7 +100,7 @@ def test_a_job_of_an_op_holds_the_gpus_of_its_world_size(slurm: Path, tmp_path: 
         [
             *(sys.executable, "-m", "snakemake", *targets),
             *("--workflow-profile", "profiles/slurm", "--latency-wait", "5"),
-            *("--resources", "device=1", "--default-resources", "mem_mb=500"),
+            *("--resources", "device=2", "--default-resources", "mem_mb=500"),
             "slurm_partition=gpu",
         ],
         cwd=checkout.folder,

@@ -33,7 +33,9 @@ try:
     if workflow.is_main_process:
         SOURCES = source_lists(STUDY.sweep_files)
     else:
-        SOURCES = {stage: str(file) for stage, file in source_files(STUDY.sweep_files).items()}
+        SOURCES = {
+            stage: str(file) for stage, file in source_files(STUDY.sweep_files).items()
+        }
     FLEET_NODES = fleet_nodes(STUDY.file.fleet_nodes)
     if workflow.is_main_process:
         for note in study_notes(

@@ -1,4 +1,4 @@
-# The only rule that needs the device, and takes both halves of it (profiles/default), because two
+# Needs the device, and takes both halves of it (profiles/default), because two
 # measurements would disturb each other. On a CPU it takes every core as well: nothing may run beside
 # it. On a GPU it takes a few, and derived files are made on the others; where the machine has one GPU
 # it takes half, so that the process of the next op waits for the GPU with everything imported.
