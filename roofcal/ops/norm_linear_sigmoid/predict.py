@@ -10,7 +10,7 @@ from roofcal.core.environments import CALIBRATED
 from roofcal.core.records import Ceiling, PlanPoint, Prediction
 from roofcal.core.times import Array, Times
 from roofcal.ops.linear.predict import predict_groups
-from roofcal.ops.norm_linear_sigmoid.model import CONSTANTS, pass_seconds
+from roofcal.ops.norm_linear_sigmoid.model import CONSTANTS, FILL, pass_seconds
 from roofcal.ops.time_models import Model, Sources
 
 
@@ -30,7 +30,9 @@ def pass_times(model: Model, sources: Sources, m: Array, n: Array, k: Array) -> 
     """Seconds of norm, sigmoid and their gradients; KeyError unless the model is calibrated."""
     if model.MODEL != CALIBRATED or sources.calibration is None:
         raise KeyError(model.MODEL)
-    ceilings = {name: sources.calibration.constants[name] for name in CONSTANTS}
+    constants = sources.calibration.constants
+    ceilings = {name: constants[name] for name in CONSTANTS}
+    ceilings |= {FILL: constants[FILL]} if FILL in constants else {}
     likely, low, high = (
         pass_seconds({name: ends(ceiling) for name, ceiling in ceilings.items()}, m, n, k)
         for ends in (_value, _fast_end, _slow_end)

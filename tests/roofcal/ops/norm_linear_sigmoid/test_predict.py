@@ -7,7 +7,7 @@ import pytest
 
 from roofcal.core.records import PlanPoint
 from roofcal.models.registry import MODELS, predict_points
-from roofcal.ops.norm_linear_sigmoid.model import CONSTANTS, START, pass_seconds
+from roofcal.ops.norm_linear_sigmoid.model import CONSTANTS, FILL, PASSES, START, pass_seconds
 from roofcal.ops.time_models import Sources
 from tests.roofcal.models.runs import SOURCES, exactly
 
@@ -64,3 +64,9 @@ def test_a_calibration_without_the_start_of_a_pass_has_no_answer() -> None:
     without = replace(known, calibration=replace(known.calibration, constants=constants))
     assert predict_points(MODELS["calibrated"], [block("norm_linear_sigmoid")], without) == []
     assert predict_points(MODELS["torchao"], [block("norm_linear_sigmoid")], known) == []
+
+
+def test_every_pass_starts_as_many_programs_do_where_that_is_calibrated() -> None:
+    sizes = tuple(np.array([4096.0]) for _ in range(3))
+    more = pass_seconds(RATES | {FILL: 1e-6}, *sizes) - pass_seconds(RATES, *sizes)
+    assert float(more[0]) == pytest.approx(1e-6 * len(PASSES))
