@@ -36,7 +36,8 @@ def measured_numbers(tables: Path) -> dict[str, str]:
     """
     panel = pd.read_csv(tables / "method_panel.csv")
     constants = pd.read_csv(tables / "constants.csv").set_index("name")["value"]
-    slowdown = settling_slowdown(pd.read_csv(tables / "nvidia-h200_gemm.csv"))
+    gemm = pd.read_csv(tables / "nvidia-h200_gemm.csv")
+    slowdown = settling_slowdown(gemm)
     products = library_products(tables)
     ratio_of_method = panel.groupby("method")["ratio"]
     return {
@@ -52,6 +53,7 @@ def measured_numbers(tables: Path) -> dict[str, str]:
         "error_torchao": mean_error(products, "torchao_s"),
         "error_calibrated": mean_error(products, "predicted_s"),
         "h200": peaks_table(tables),
+        **sentinel_numbers(gemm),
     }
 
 
@@ -88,6 +90,25 @@ def peaks_table(tables: Path) -> str:
     launch = constants["value"]["launch_graph_s"]
     rows.append(f"| empty kernel in a graph | | | {launch * 1e6:.2f} us | |")
     return "\n" + "\n".join(rows) + "\n"
+
+
+def sentinel_numbers(gemm: pd.DataFrame) -> dict[str, str]:
+    """How far the repetitions of the sentinel of products lie apart, and what each says of itself.
+
+    gemm: its tidy table; of several sentinels, the one whose repetitions lie furthest apart.
+    """
+    rows = gemm[gemm["sweeps"].astype(str).str.split(";").map(lambda names: "sentinel" in names)]
+    rows = rows[rows["status"] == "ok"]
+    groups = rows.groupby(["provider", "recipe", "m", "n", "k"])
+    spread = groups["median_s"].max() / groups["median_s"].min() - 1
+    widest = groups.get_group(spread.idxmax())
+    half = (widest["ci95_high_s"] - widest["ci95_low_s"]) / 2 / widest["median_s"]
+    return {
+        "sentinel_count": str(len(widest)),
+        "sentinel_range": f"{100 * spread.max():.1f} %",
+        "sentinel_deviation": f"{100 * widest['median_s'].std() / widest['median_s'].mean():.1f} %",
+        "sentinel_half": f"{100 * half.median():.2f} %",
+    }
 
 
 def settling_slowdown(gemm: pd.DataFrame) -> "pd.Series[float]":

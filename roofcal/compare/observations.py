@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -37,6 +37,8 @@ class Observation:
     key           equal for the same point on any device, in any environment
     log_turns_s   per settled turn, its trimmed mean; of a point that was visited several times, the
                   mean over the turns of each visit; empty where the point has no time
+    turn_variance variance of the mean of one visit as the scatter of its turns shows it, with its
+                  degrees of freedom; 0 and 0 of a point whose units are turns
     log_clock_hz  the mean reading of the SM clock in settled turns; None without a reading
     clock_error   standard error of that, a fraction
     time          median in s and its interval, the numbers of the tidy tables; None without a time
@@ -46,6 +48,8 @@ class Observation:
     point: PlanPoint
     status: str
     log_turns_s: tuple[float, ...] = ()
+    turn_variance: float = 0.0
+    turn_degrees: int = 0
     log_clock_hz: float | None = None
     clock_error: float = 0.0
     time: PointInterval | None = None
@@ -140,7 +144,7 @@ def _observation(
         key=key,
         point=point,
         status=row.status,
-        log_turns_s=_log_units(turns),
+        **_units(turns),
         log_clock_hz=math.log(clock) if clock else None,
         clock_error=error,
         time=time,
@@ -148,10 +152,20 @@ def _observation(
     )
 
 
-def _log_units(turns_of_visits: SettledTurns) -> tuple[float, ...]:
-    """The time by visit, or by turn where one visit is all that there is."""
+def _units(turns_of_visits: SettledTurns) -> dict[str, Any]:
+    """The time by visit, or by turn where one visit is all that there is; see Observation."""
     visits = [[_trimmed_log(turn) for turn in turns] for turns in turns_of_visits if turns]
-    return tuple(visits[0] if len(visits) == 1 else (float(np.mean(v)) for v in visits))
+    if len(visits) == 1:
+        return {"log_turns_s": tuple(visits[0])}
+    means = [fmean(visit) for visit in visits]
+    degrees = sum(len(visit) - 1 for visit in visits)
+    squares = sum((t - mean) ** 2 for v, mean in zip(visits, means, strict=True) for t in v)
+    turns = sum(map(len, visits)) / len(visits)
+    return {
+        "log_turns_s": tuple(means),
+        "turn_variance": squares / degrees / turns if degrees else 0.0,
+        "turn_degrees": degrees,
+    }
 
 
 def _trimmed_log(samples: Sequence[float]) -> float:

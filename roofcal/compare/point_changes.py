@@ -158,12 +158,38 @@ def _pairs_as_columns(pairs: Sequence[Pair], groups: Sequence[str]) -> _Columns:
         # The logarithm; not a number without readings.
         clock=np.array([(y.log_clock_hz or np.nan) - (x.log_clock_hz or np.nan) for x, y in pairs]),
     )
+    turns = np.array([x.turn_variance + y.turn_variance for x, y in pairs]) / 2
+    turn_degrees = np.array([float(x.turn_degrees + y.turn_degrees) for x, y in pairs])
     for _, inside in columns.large_groups():
-        columns.variance[inside], columns.degrees[inside] = moderated(
-            columns.variance[inside], columns.degrees[inside]
+        expected = _expected_variances(
+            columns.variance[inside], columns.degrees[inside], turns[inside], turn_degrees[inside]
         )
+        ratio, columns.degrees[inside] = moderated(
+            columns.variance[inside] / expected, columns.degrees[inside]
+        )
+        columns.variance[inside] = ratio * expected
     columns.variance[:] *= (1 / counts).sum(axis=1)  # of a turn -> of the difference of two means
     return columns
+
+
+def _expected_variances(
+    variances: Array, degrees: Array, turns: Array, turn_degrees: Array
+) -> Array:
+    """What the variance of a visit should be: that of its turns, and one between all visits.
+
+    Points whose turns scatter more have visits that do, too. Divided by what they should be,
+    variances of points are alike, so that they know more of each other. 1 for points whose units
+    are turns.
+
+    Args:
+        variances, degrees: of visits about the mean of their point.
+        turns, turn_degrees: of the mean of a visit by its turns.
+    """
+    if not (turn_degrees > 0).all():
+        return np.ones(len(variances))
+    own, _ = moderated(turns, turn_degrees)
+    between = significance.between_variance(np.sqrt(variances), own, degrees)
+    return np.asarray(own + between + RESOLUTION)
 
 
 def _common_shifts(columns: _Columns, threshold: float) -> tuple[list[Shift], _Centres]:

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 # Student's distribution is stdtrit here and not scipy.stats.t, whose import costs half a second.
-from scipy.special import digamma, polygamma, stdtrit
+from scipy.special import chdtri, digamma, polygamma, stdtrit
 
 from roofcal.core import portable_math
 from roofcal.core.records import Measurement, Session, SettledTurns
@@ -273,10 +273,16 @@ def narrowest_hold(*holds: str | None) -> str | None:
 
 def quantile(degrees: Array) -> Array:
     """Standard errors to either end of a 95 % interval, by Student's distribution."""
-    return _rounded(np.asarray(stdtrit(np.minimum(degrees, _MOST_DEGREES), 0.975), dtype=float))
+    return rounded(np.asarray(stdtrit(np.minimum(degrees, _MOST_DEGREES), 0.975), dtype=float))
 
 
-def _rounded(values: Array) -> Array:
+def chi_square_ends(degrees: int) -> tuple[float, float]:
+    """2.5 and 97.5 percentiles of the chi-square distribution."""
+    low, high = rounded(np.array([chdtri(degrees, above) for above in (0.975, 0.025)])).tolist()
+    return low, high
+
+
+def rounded(values: Array) -> Array:
     """Values to _DIGITS significant digits."""
     return np.array([float(f"{value:.{_DIGITS - 1}e}") for value in np.atleast_1d(values)])
 
@@ -293,7 +299,7 @@ def moderated(variances: Array, degrees: Array) -> tuple[Array, Array]:
     extra = float(np.var(centred, ddof=1) - np.mean(polygamma(1, degrees / 2)))
     prior = 2 * _trigamma_inverse(extra) if extra > _ALIKE else _SHARED_DEGREES
     offset = float(digamma(prior / 2) - math.log(prior / 2))
-    prior, value = _rounded(np.array([prior, math.exp(float(np.mean(centred)) + offset)])).tolist()
+    prior, value = rounded(np.array([prior, math.exp(float(np.mean(centred)) + offset)])).tolist()
     return (prior * value + degrees * variances) / (prior + degrees), degrees + prior
 
 

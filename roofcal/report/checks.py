@@ -7,8 +7,10 @@ from typing import Final, Literal
 import pandas as pd
 
 from roofcal.core.machine.load import BUSY_CPU, BUSY_HOST
+from roofcal.fitting.intervals import HOLDS, MEANINGS
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.audit import worst_factor
+from roofcal.report.data.observations import INTERVAL_HOLDS
 from roofcal.report.data.op_pages import headline_op
 from roofcal.report.data.quality import drift_fraction, sentinel_drift
 from roofcal.report.data.tidy import ok_rows
@@ -140,6 +142,17 @@ def _clock_checks(analysis: Analysis) -> Iterator[Check]:
     yield Check(state="note", text=text)
 
 
+def _card_spread(analysis: Analysis) -> str:
+    """By how much the cards differ, as far as they shared sentinels."""
+    spreads = [
+        f"{percent(one.spread)} (95 %: {percent(one.low)} to {percent(one.high)}) in {one.kind}"
+        for one in analysis.card_spreads
+    ]
+    if not spreads:
+        return "no two of them share a sentinel that says how they differ"
+    return f"by their sentinels they differ by {', '.join(spreads)} (standard deviation)"
+
+
 def _provenance_checks(analysis: Analysis) -> Iterator[Check]:
     sessions = analysis.all_sessions
     if any(session.git_dirty for session in sessions):
@@ -157,9 +170,14 @@ def _provenance_checks(analysis: Analysis) -> Iterator[Check]:
         )
         yield Check(
             state="look",
-            text=f"Measured on {len(cards)} cards of this model ({usage}): cards differ by a few "
-            "%, which the error of the predictions contains.",
+            text=f"Measured on {len(cards)} cards of this model ({usage}), which the error of the "
+            f"predictions contains: {_card_spread(analysis)}.",
         )
+    holds = [hold for frame in analysis.frames.values() for hold in frame[INTERVAL_HOLDS]]
+    once = holds.count(HOLDS["samples"])
+    if once:
+        text = f"Of {analysis.timed:,} times, {once:,} are of {MEANINGS[HOLDS['samples']]}."
+        yield Check(state="look" if 2 * once > analysis.timed else "note", text=text)
     hashes = {(session.op, session.code_hash) for session in sessions}
     if len(hashes) > len({op for op, _ in hashes}):
         yield Check(state="look", text="The sessions of one op ran different measuring code.")

@@ -10,6 +10,13 @@ from roofcal.claims.ledgers import Entry
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.environments import short_names
 from roofcal.core.records import Session
+from roofcal.fitting.panel_factors import (
+    CardSpread,
+    PanelFactor,
+    PanelReading,
+    card_spreads,
+    panel_factors,
+)
 from roofcal.fitting.parallel import parallel_map
 from roofcal.ops import BY_NAME
 from roofcal.report.data.audit import not_ok, violations
@@ -19,7 +26,7 @@ from roofcal.report.data.constants import constants_table
 from roofcal.report.data.evidence import Evidence
 from roofcal.report.data.loading import Run
 from roofcal.report.data.prediction_errors import error_by_regime, model_labels
-from roofcal.report.data.quality import quality_row
+from roofcal.report.data.quality import on_panel_scale, panel_readings, quality_row
 from roofcal.report.data.tidy import frame_of_records, ok_rows, with_shape
 
 
@@ -27,10 +34,12 @@ from roofcal.report.data.tidy import frame_of_records, ok_rows, with_shape
 class Analysis:
     """One run and the tables made of it.
 
-    frames        tidy frame by op; ops without a plan are not in it
+    frames        tidy frame by op, its times also on the scale of the panel of sentinels; ops
+                  without a plan are not in it
     sessions      by op
     peers         all runs of the report, publications among them
     calibrations  environment -> calibration file of the same device, as commands name it
+    panel         readings of the sentinels of all ops
     claims        verdicts on the claims of the ledger, empty without a ledger
     """
 
@@ -41,6 +50,7 @@ class Analysis:
     peers: Sequence[Run] = ()
     calibrations: Mapping[str, str] = field(default_factory=dict)
     claims: Sequence[Verdict] = ()
+    panel: Sequence[PanelReading] = ()
 
     @property
     def device(self) -> str:
@@ -145,6 +155,16 @@ class Analysis:
         return pd.DataFrame(rows)
 
     @cached_property
+    def panel_factors(self) -> list[PanelFactor]:
+        """How sessions and cards differ, by the sentinels that they share."""
+        return panel_factors(self.panel)
+
+    @cached_property
+    def card_spreads(self) -> list[CardSpread]:
+        """How much cards differ, by kind of work; empty where no two shared a sentinel."""
+        return card_spreads(self.panel)
+
+    @cached_property
     def constants(self) -> pd.DataFrame:
         """The table of constants; empty without a calibration."""
         calibration = self.run.calibration
@@ -177,17 +197,21 @@ def analyse(
         return frame_of_records(records, run.calibration, spec), records.sessions
 
     tables = dict(zip(run.ops, parallel_map(read, run.ops), strict=True))
-    frames = {op: frame for op, (frame, _) in tables.items()}
+    sessions = {op: of_op for op, (_, of_op) in tables.items()}
+    panel = panel_readings({op: frame for op, (frame, _) in tables.items()}, sessions)
+    factors = panel_factors(panel)
+    frames = {op: on_panel_scale(frame, factors) for op, (frame, _) in tables.items()}
     device = run.environment.device
     evidence = Evidence(device=device, frame=frames.get, calibration=run.calibration, spec=spec)
     return Analysis(
         run=run,
         spec=spec,
         frames=frames,
-        sessions={op: sessions for op, (_, sessions) in tables.items()},
+        sessions=sessions,
         peers=peers,
         calibrations=calibrations or {},
         claims=judge(claims, evidence),
+        panel=panel,
     )
 
 

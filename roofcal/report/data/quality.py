@@ -1,6 +1,10 @@
-"""How well a run was measured: drift of the sentinel, busy time, pace, intervals, throttling."""
+"""How well a run was measured: drift of the sentinel, busy time, pace, intervals, throttling.
+
+And on one scale: how sessions and cards differ, by the sentinels that they share.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -8,9 +12,17 @@ import numpy as np
 import pandas as pd
 
 from roofcal.core.records import Session
+from roofcal.fitting.intervals import HOLDS, cards_by_session
+from roofcal.fitting.panel_factors import PanelFactor, PanelReading
+from roofcal.ops import BY_NAME
+from roofcal.report.data.observations import INTERVAL_HOLDS
 from roofcal.report.data.tidy import axes_of, ok_rows
 
 TARGET_INTERVAL: Final = 0.01
+# Kinds of work: what speeds up and slows down together on another card. Chips of one model differ
+# in the clock that they hold at a power limit, little in memory, and not at all in the full clock.
+LINK, MEMORY = "links", "memory"
+POWER_LIMITED, FULL_CLOCK = "products at the power limit", "products at the full clock"
 
 
 def sentinel_drift(frame: pd.DataFrame) -> pd.DataFrame:
@@ -25,7 +37,7 @@ def sentinel_drift(frame: pd.DataFrame) -> pd.DataFrame:
     ratio = rows["median_s"] / rows.groupby(identity)["median_s"].transform("median")
     columns = [*identity, "repeat", "session_id", "started_s"]
     columns += ["median_s", "ci95_low_s", "ci95_high_s", "ratio"]
-    columns += ["sm_clock_hz", "power_w", "temperature_c"]
+    columns += ["sm_clock_hz", "power_w", "temperature_c", "throttle_reasons"]
     return rows.assign(ratio=ratio)[columns].reset_index(drop=True)
 
 
@@ -64,6 +76,71 @@ def points_per_minute(points: int, sessions: Sequence[Session]) -> float | None:
     """Points over the wall time of their sessions; None if no session has ended."""
     seconds = wall_seconds(sessions)
     return points / seconds * 60 if seconds else None
+
+
+def kinds_of_work(frame: pd.DataFrame) -> "pd.Series[Any]":
+    """The kind of work of each row of a tidy frame that is not empty, or of its sentinels."""
+    spec = BY_NAME[str(frame["op"].iloc[0])]
+    if spec.received_bytes is not None or spec.name == "probe_link":
+        return pd.Series(LINK, index=frame.index, dtype=object)
+    if not {"m", "n", "k"} <= set(spec.axes):
+        return pd.Series(MEMORY, index=frame.index, dtype=object)
+    limited = frame["throttle_reasons"].astype(object).fillna("").str.contains("power").astype(bool)
+    kinds = np.where(limited, POWER_LIMITED, FULL_CLOCK)
+    shapes = frame[list(spec.axes)].to_dict("records")
+    decode = [
+        spec.regime({str(k): int(v) for k, v in shape.items()}) == "decode" for shape in shapes
+    ]
+    return pd.Series(np.where(decode, MEMORY, kinds), index=frame.index, dtype=object)
+
+
+def panel_readings(
+    frames: Mapping[str, pd.DataFrame], sessions: Mapping[str, Sequence[Session]]
+) -> list[PanelReading]:
+    """Every repetition of every sentinel of a run; an op and its probe share sentinels.
+
+    A sentinel is of the kind of work that most of its repetitions are of.
+    """
+    readings = []
+    for op, frame in frames.items():
+        drift = sentinel_drift(frame)
+        cards = cards_by_session(sessions[op])
+        for names, rows in by_sentinel(drift) if len(drift) else ():
+            sentinel = " ".join(map(str, (BY_NAME[op].folder, *names[1:])))
+            kind = str(kinds_of_work(rows).mode().iloc[0])
+            readings += [
+                PanelReading(
+                    kind=kind,
+                    sentinel=sentinel,
+                    session=str(session),
+                    card=cards.get(str(session), ""),
+                    seconds=float(seconds),
+                )
+                for session, seconds in zip(rows["session_id"], rows["median_s"], strict=True)
+            ]
+    kinds = {reading.sentinel: reading.kind for reading in readings}  # op and probe agree
+    return [replace(reading, kind=kinds[reading.sentinel]) for reading in readings]
+
+
+def on_panel_scale(frame: pd.DataFrame, factors: Sequence[PanelFactor]) -> pd.DataFrame:
+    """A tidy frame with its times on the scale of the mean card, beside those as measured.
+
+    panel_factor  how much longer work of that kind took in the session of the point
+    panel_s       median_s over panel_factor
+
+    Both are empty where the session shares no sentinel with another, and for times that are made
+    of several sessions. A frame without any factor is returned as it is.
+    """
+    known = {(f.session, f.kind): f.factor for f in factors if f.session}
+    if frame.empty or not known:
+        return frame
+    keys = zip(frame["session_id"], kinds_of_work(frame), strict=True)
+    of_one_session = frame[INTERVAL_HOLDS].isin([HOLDS["samples"], HOLDS["visits"]])
+    values = pd.Series([known.get(key, np.nan) for key in keys], index=frame.index, dtype=float)
+    values = values.where(of_one_session)
+    if values.isna().all():
+        return frame
+    return frame.assign(panel_factor=values, panel_s=frame["median_s"] / values)
 
 
 def quality_row(frame: pd.DataFrame, sessions: Sequence[Session]) -> dict[str, Any]:

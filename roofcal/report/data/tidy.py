@@ -134,7 +134,14 @@ def _energy_columns(frame: pd.DataFrame) -> "dict[str, pd.Series[float]]":
 
 def models_in(frame: pd.DataFrame) -> dict[str, str]:
     """Model -> its column of seconds, for models with at least one prediction in a tidy frame."""
-    no_models = {"median_s", "burst_median_s", "calibrated_bound_s", "started_s", "predicted_s"}
+    no_models = {
+        "panel_s",
+        "median_s",
+        "burst_median_s",
+        "calibrated_bound_s",
+        "started_s",
+        "predicted_s",
+    }
     ends = ("_per_s", "_low_s", "_high_s")
     seconds = [c for c in frame.columns if c.endswith("_s") and not c.endswith(ends)]
     columns = {name.removesuffix("_s"): name for name in seconds if name not in no_models}

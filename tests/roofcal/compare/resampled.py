@@ -1,8 +1,9 @@
 """Runs made of the published records of a real H200: measured again, as far as samples can tell.
 
-Two ways. `samples`: every settled sample is drawn anew from all of its point, as if samples had no
-memory. `turns`: whole turns are drawn, so the power controller's memory stays: at the power limit a
-point is then known to about 1 % only, which no method can undo.
+Three ways. `samples`: every settled sample is drawn anew from all of its point, as if samples had
+no memory. `turns`: whole turns are drawn, so the power controller's memory stays: at the power
+limit a point is then known to about 1 % only, which no method can undo. `drawn_visits`: every visit
+has turns drawn anew and an offset of its own, because the published points were visited once.
 """
 
 from collections.abc import Collection, Mapping
@@ -16,6 +17,7 @@ import numpy as np
 from roofcal.compare.observations import ObservedRun, observations
 from roofcal.core.jsonl import read_records
 from roofcal.core.records import Environment, Measurement, PlanPoint, Telemetry
+from roofcal.core.visits.rows import merged_visits
 from tests.paths import ROOT
 
 Kind = Literal["samples", "turns"]
@@ -61,6 +63,49 @@ def drawn(
         points[observed.key] = observed
     environment = read_records(published() / "environment.jsonl", Environment)[0]
     return ObservedRun(folder=published(), environment=environment, points=points)
+
+
+def drawn_visits(
+    seed: int,
+    scatter: float,
+    factors: Mapping[str, float] | None = None,
+    *,
+    visits: int = 2,
+    states: float = 0.0,
+    thinned: int = 1,
+) -> ObservedRun:
+    """The H200 measured again in several visits.
+
+    Args:
+        seed: of all that is drawn.
+        scatter: standard deviation between visits of a point, of the logarithm of its time.
+        factors: of the time of points, by point_id.
+        visits: to every point.
+        states: share of visits that are 7 % slower than the others, as allocations on H200s are.
+        thinned: every so many points of an op are drawn.
+    """
+    source = np.random.default_rng(seed)
+    pairs: dict[str, list[Record]] = {}
+    for point, row in records()[::thinned]:
+        factor = (factors or {}).get(point.point_id, 1.0)
+        made = [_redrawn(row, "turns", source, 1, factor) for _ in range(visits)]
+        offsets = source.normal(0, scatter, visits) + np.log(1.07) * (
+            source.random(visits) < states
+        )
+        lines = [
+            replace(
+                line,
+                visit=number,
+                latency_samples_s=tuple(s * float(np.exp(shift)) for s in line.latency_samples_s),
+            )
+            for number, (line, shift) in enumerate(zip(made, offsets, strict=True))
+        ]
+        pairs.setdefault(point.op, []).append((point, merged_visits(lines)))
+    observed = [one for of_op in pairs.values() for one in observations(of_op)]
+    environment = read_records(published() / "environment.jsonl", Environment)[0]
+    return ObservedRun(
+        folder=published(), environment=environment, points={one.key: one for one in observed}
+    )
 
 
 def _redrawn(

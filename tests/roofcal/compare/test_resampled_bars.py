@@ -3,7 +3,7 @@
 import pytest
 
 from roofcal.compare.point_changes import PointChange, compare_points
-from tests.roofcal.compare.resampled import Kind, drawn, planted, slowed
+from tests.roofcal.compare.resampled import Kind, drawn, drawn_visits, planted, slowed
 
 LIMITED = "limited"
 
@@ -112,3 +112,32 @@ def test_a_card_that_is_faster_at_the_power_limit_is_a_shift_and_no_five_hundred
     assert len(moved(points)) <= 0.01 * len(points)
     raw = [p for p in points if p.verdict_raw == "FASTER"]
     assert len(raw) > 5 * len(moved(points))
+
+
+def test_whole_visits_drawn_anew_move_nothing_that_did_not_and_lose_nothing_in_silence() -> None:
+    """Two visits, 0.2 % apart. Of free points of one device 0.92 are found; of all, 0.76.
+
+    What is lost is of several devices or at the power limit, where the published turns of 20 ms
+    know a visit to 1 %. docs/method.md has the table.
+    """
+    before = drawn_visits(0, 0.002, thinned=2)
+    ids = planted(0, 0.05)
+    same, _ = compare_points(before, drawn_visits(2, 0.002, thinned=2))
+    points, _ = compare_points(before, drawn_visits(2, 0.002, slowed(ids, 1.03), thinned=2))
+    free = {
+        p.b.point.point_id for p in points if LIMITED not in p.group and p.b.point.world_size == 1
+    }
+
+    assert len(moved(same)) <= 0.01 * len(same)
+    assert len(moved(points) & ids) >= 0.95 * len(moved(points))
+    assert len(slower(points) & ids & free) >= 0.9 * len(ids & free)
+    lost = {p.verdict for p in points if p.b.point.point_id in ids - slower(points)}
+    assert lost == {"AMBIGUOUS"}
+
+
+def test_visits_in_two_states_make_points_ambiguous_and_hardly_any_slower() -> None:
+    """One visit in ten is 7 % off: with two visits, nobody knows which is the odd one."""
+    before, after = (drawn_visits(seed, 0.005, states=0.1, thinned=3) for seed in (0, 2))
+    points, _ = compare_points(before, after)
+    assert len(moved(points)) <= 0.02 * len(points)
+    assert sum(p.verdict == "AMBIGUOUS" for p in points) >= 0.5 * len(points)

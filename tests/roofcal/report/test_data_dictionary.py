@@ -43,6 +43,7 @@ DECLARED: Final = {
     llm_sweep.FILE: llm_sweep.COLUMNS,
     energy.FILE: energy.COLUMNS,
     transfer.FILE: transfer.KEYS,
+    quality.PANEL_FILE: tuple(c.key for c in quality.PANEL),
     overlap.FILE: tuple(c.key for c in overlap.OVERLAP),
     mixed.ROOFS_FILE: tuple(c.key for c in mixed.ROOF_COLUMNS),
     linear_accuracy.ACCUMULATION_FILE: tuple(c.key for c in linear_accuracy.ACCUMULATION),

@@ -1,20 +1,34 @@
 """How well each op was measured: pace, intervals, drift, and what settling does to a time."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from typing import Final
 
 import pandas as pd
 
+from roofcal.fitting.panel_factors import PanelFactor
 from roofcal.report.data.analysis import Analysis
+from roofcal.report.data.observations import INTERVAL_HOLDS
 from roofcal.report.data.quality import covered_fraction, waiting_rows
 from roofcal.report.kit.blocks import Block, Prose
-from roofcal.report.kit.columns import count, fraction, number, text
+from roofcal.report.kit.columns import HOLDS_COLUMN, code, count, fraction, number, ratio, text
 from roofcal.report.kit.numbers import count_of, percent
 from roofcal.report.kit.writer import SectionWriter
-from roofcal.report.section import Answer, CsvTable, Section, whole_run
+from roofcal.report.section import Answer, CsvTable, Section, filled_table, whole_run
 from roofcal.report.sections.quality.figures import draw_burst, draw_session
 
 FILE: Final = "quality.csv"
+PANEL_FILE: Final = "panel.csv"
+PANEL: Final = (
+    text("kind", "kind of work"),
+    code("card", "card"),
+    code("session_id", "session", about="empty: the card, over its sessions"),
+    ratio("factor", "time over the mean card", digits=3),
+    ratio("low", "95 % from", digits=3),
+    ratio("high", "to", digits=3),
+    HOLDS_COLUMN,
+    count("sentinels", "sentinels"),
+)
 _MOSTLY_EMPTY: Final = 0.3  # of the axis of time is covered: a figure would be mostly empty
 COLUMNS: Final = (
     text("op", "op"),
@@ -62,6 +76,9 @@ def _blocks(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:
     if len(waiting):
         name = "What the device waited for, in the order of measuring"
         yield writer.table("quality-waiting", name, waiting, WAITING, WAITING_FILE)
+    yield Prose(text=panel_sentence(analysis))
+    factors, title = panel_table(analysis.panel_factors), "Sessions and cards by their sentinels"
+    yield from writer.filled_table("quality-panel", title, factors, PANEL, PANEL_FILE)
     picture = draw_session(analysis.frames, analysis.sessions)
     covered = covered_fraction(analysis.frames.values(), analysis.all_sessions)
     if picture is not None and covered < _MOSTLY_EMPTY:
@@ -73,10 +90,41 @@ def _blocks(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:
         yield from writer.figures(draw_burst(analysis.frames[op]))
 
 
+def panel_table(factors: Iterable[PanelFactor]) -> pd.DataFrame:
+    """The factors of sessions and cards as rows."""
+    names = {"session": "session_id", "holds": INTERVAL_HOLDS}
+    rows = pd.DataFrame([asdict(factor) for factor in factors])
+    return rows.rename(columns=names)[[column.key for column in PANEL]] if len(rows) else rows
+
+
+def panel_sentence(analysis: Analysis) -> str:
+    """What the panel of sentinels says of sessions and cards."""
+    cards = {card for session in analysis.all_sessions for card in session.cards}
+    if not analysis.panel_factors:
+        return (
+            "No two sessions share a sentinel, so nothing says how sessions and cards of this run "
+            f"differ ({count_of(len(analysis.all_sessions), 'session')}, "
+            f"{count_of(len(cards), 'card')})."
+        )
+    spreads = [
+        f"{percent(one.spread)} ({percent(one.low)} to {percent(one.high)}) for {one.kind}, "
+        f"{one.cards} cards"
+        for one in analysis.card_spreads
+    ]
+    between = f" Standard deviation between cards: {'; '.join(spreads)}." if spreads else ""
+    return (
+        "Sessions that share sentinels are put on one scale by them: around the mean of the cards, "
+        "kind of work by kind. Tidy tables have the factor of the session of each point and its "
+        f"time on that scale beside the time as measured.{between}"
+    )
+
+
 def _tables(analysis: Analysis) -> Iterable[CsvTable]:
-    waiting = waiting_rows(analysis.sessions)
-    told = [CsvTable(WAITING_FILE, waiting)] if len(waiting) else []
-    return [CsvTable(FILE, analysis.quality), *told]
+    return [
+        CsvTable(FILE, analysis.quality),
+        *filled_table(PANEL_FILE, panel_table(analysis.panel_factors)),
+        *filled_table(WAITING_FILE, waiting_rows(analysis.sessions)),
+    ]
 
 
 SECTION = Section(

@@ -3,8 +3,11 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
+from roofcal.core.records import Session
+from roofcal.fitting.panel_factors import panel_factors
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.loading import load_run
 from roofcal.report.data.quality import (
@@ -12,14 +15,17 @@ from roofcal.report.data.quality import (
     covered_fraction,
     drift_fraction,
     half_width,
+    kinds_of_work,
     minutes_since_start,
+    on_panel_scale,
+    panel_readings,
     points_per_minute,
     quality_row,
     sentinel_drift,
     waiting_rows,
     wall_seconds,
 )
-from roofcal.report.data.tidy import tidy_frame
+from roofcal.report.data.tidy import models_in, tidy_frame
 from tests.roofcal.report.synthetic import (
     DRIFT,
     MadeUpRun,
@@ -37,6 +43,47 @@ def test_the_drift_of_the_sentinel_is_that_of_the_made_up_run(analysis: Analysis
     assert list(drift["repeat"]) == [1, 2, 3, 4, 5]
     assert drift["ratio"][2] == 1.0
     assert drift_fraction(drift) == pytest.approx(DRIFT)
+
+
+def two_cards(analysis: Analysis, factor: float) -> tuple[pd.DataFrame, list[Session]]:
+    """The frame of gemm, as if its sentinel's last two repetitions ran on a card of another factor.
+
+    So did its products of 4096 rows.
+    """
+    frame = analysis.frames["gemm"].copy()
+    is_other = (frame["repeat"] >= 4) | (frame["m"] == 4096) & (frame["repeat"] == 0)
+    frame.loc[is_other, "session_id"] = "other"
+    for name in ("median_s", "ci95_low_s", "ci95_high_s"):
+        frame.loc[is_other, name] *= factor
+    own = SESSION.session_id
+    pairs = ((own, "GPU-1"), ("other", "GPU-2"))
+    return frame, [replace(SESSION, session_id=name, device_uuid=card) for name, card in pairs]
+
+
+def test_times_of_another_card_are_put_on_the_scale_of_the_panel(analysis: Analysis) -> None:
+    frame, sessions = two_cards(analysis, 1.1)
+    factors = panel_factors(panel_readings({"gemm": frame}, {"gemm": sessions}))
+    by_card = {factor.card: factor.factor for factor in factors if not factor.session}
+    assert by_card["GPU-2"] / by_card["GPU-1"] == pytest.approx(1.1, rel=0.02)
+
+    scaled = on_panel_scale(frame, factors)
+    is_other = scaled["session_id"] == "other"
+    kind = kinds_of_work(scaled) == factors[0].kind
+    known = scaled["panel_factor"].notna()
+    assert (known & is_other).any()
+    assert (known == (kind & scaled["median_s"].notna())).all()
+    assert (scaled["median_s"] == frame["median_s"]).equals(frame["median_s"].notna())
+    assert scaled.loc[known, "panel_s"].to_numpy() == pytest.approx(
+        (scaled["median_s"] / scaled["panel_factor"])[known].to_numpy()
+    )
+    assert "panel" not in models_in(scaled)
+
+
+def test_a_run_of_one_session_has_no_panel_scale(analysis: Analysis) -> None:
+    frame = analysis.frames["gemm"]
+    assert analysis.panel
+    assert analysis.panel_factors == []
+    assert on_panel_scale(frame, []) is frame
 
 
 def test_an_op_without_a_sentinel_has_no_drift(analysis: Analysis) -> None:
