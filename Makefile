@@ -17,7 +17,7 @@ PYTHON ?=
 VENV ?= .venv
 
 REPORT := results/report/report.html
-CODE := $(wildcard roofcal kernels tests tools bench)
+CODE := $(wildcard roofcal kernels tests tools bench examples)
 SMK := Snakefile workflow
 
 ifeq ($(VENV),none)
