@@ -106,7 +106,7 @@ def test_everything_imported_is_declared() -> None:
 def test_tests_import_nothing_undeclared() -> None:
     declared = {import_name(requirement) for requirement in RUNTIME + DEV} | COMES_WITH_TORCH
     declared |= {"packaging"}  # comes with pytest
-    assert third_party("tests", "tools") - declared == set()
+    assert third_party("tests", "tools", "examples") - declared == set()
 
 
 @pytest.mark.parametrize("path", ["pyproject.toml", "environment.yml"])

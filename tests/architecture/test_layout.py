@@ -13,7 +13,7 @@ MOST_ENTRIES_AT_THE_TOP = 18  # api.py came as the last: what Python imports, as
 NAMELESS = {"utils", "util", "helpers", "helper", "misc", "tools"}
 
 CODE = modules("roofcal", "kernels")
-ALL = modules("roofcal", "kernels", "tests", "tools")
+ALL = modules("roofcal", "kernels", "tests", "tools", "examples")
 
 
 def has_functions(module: Module) -> bool:

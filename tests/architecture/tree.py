@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.paths import ROOT
 
-OWN_PACKAGES = ("roofcal", "kernels", "tests", "tools")
+OWN_PACKAGES = ("roofcal", "kernels", "tests", "tools", "examples")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
