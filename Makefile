@@ -89,7 +89,7 @@ endif
 	@echo "Site: $(CURDIR)/docs/_build/html/index.html"
 
 campaign: campaign-slurm ## hostile inputs, disturbed runs and SLURM with faults (tests/campaign; not part of the tests)
-	$(PY) -m pytest tests/campaign -m 'campaign and not slurm' -n 2 --dist worksteal $(PYTEST_ARGS)
+	$(PY) -m pytest tests/campaign -m 'not slurm' -n 2 --dist worksteal $(PYTEST_ARGS)
 
 campaign-slurm: env-dev ## the part of the campaign that needs SLURM; its studies wait most of the time, so eight run at once
 	$(PY) -m pytest tests/campaign -m slurm -n 8 $(PYTEST_ARGS)

@@ -15,8 +15,8 @@ from typing import Final, Literal
 
 from roofcal.core.files import folder_problems, read_limited
 from roofcal.core.jsonl import RecordsError, read_plan, read_records
-from roofcal.core.manifest import ManifestError, differences, read_manifest
-from roofcal.core.paths import PathError, RunFolder
+from roofcal.core.manifest import NAME, ManifestError, differences, read_manifest
+from roofcal.core.paths import DERIVED_TABLES, ENVIRONMENT_FILE, PathError, RunFolder
 from roofcal.core.records import Environment, Measurement
 from roofcal.ops.plan_points import point_problem
 from roofcal.publish.derive import Descriptions, derive, derived_names, report_tables
@@ -24,6 +24,15 @@ from roofcal.report.sections.claims import FILE as CLAIMS_FILE
 
 ROUNDING: Final = 1e-6  # relative: a thousandth of the narrowest interval of a constant
 _NUMBER: Final = re.compile(rb"-?\d+\.?\d*(?:[eE][-+]?\d+)?")
+
+# Files of a publication: what others hold would be hosted with it, a script or a program perhaps.
+_FILES: Final = {ENVIRONMENT_FILE, "calibration.jsonl", "moved.json", "report.html", "details.html"}
+_SUFFIXES: Final = {
+    "plan": (".jsonl", ".jsonl.gz"),
+    "measurements": (".jsonl", ".jsonl.gz"),
+    "predictions": (".jsonl", ".jsonl.gz"),
+    "tables": (".csv",),
+}
 
 State = Literal["holds", "no manifest", "does not hold"]
 
@@ -62,6 +71,11 @@ def verify(folder: Path, descriptions: Descriptions, *, quick: bool = False) -> 
     except ManifestError as error:
         manifest = {}
         problems.append(str(error))
+    problems += [
+        f"{folder / name}: is no file of a publication; remove it, it would be hosted with the rest"
+        for name in (manifest or {}).get("files", ())
+        if not _is_file_of_publication(name)
+    ]
     problems += record_problems(run)
     if not problems:  # nothing can be derived from damaged records
         for name, again in _made_again(run, descriptions, quick):
@@ -75,6 +89,13 @@ def verify(folder: Path, descriptions: Descriptions, *, quick: bool = False) -> 
         problems=tuple(problems),
         notes=tuple(notes),
     )
+
+
+def _is_file_of_publication(name: str) -> bool:
+    folder, _, file = name.partition("/")
+    if not file:
+        return name in {*_FILES, *DERIVED_TABLES, NAME}
+    return "/" not in file and file.endswith(_SUFFIXES.get(folder, ()))
 
 
 def record_problems(run: RunFolder) -> Iterator[str]:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from roofcal.core.manifest import write_manifest
 from tests.campaign.changes import (
     Change,
     both,
@@ -331,6 +332,15 @@ NAMES: Final = [
         edited(SWEEP, "cubes: [256, 512, 1024, 2048, 4096, 8192, 16384, 32768]", "csv: '{x}.csv'"),
         STUDY,
         "braces",
+    ),
+    _mistake(
+        "a page of its own that would be hosted with a publication",
+        both(
+            put(f"{PUBLISHED}/tables/evil.html", "<script>alert(1)</script>"),
+            lambda checkout: write_manifest(checkout / PUBLISHED, None),
+        ),
+        VERIFY,
+        "is no file of a publication",
     ),
     _mistake(
         "a manifest that names files outside",
