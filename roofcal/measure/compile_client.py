@@ -25,6 +25,7 @@ from roofcal.core.paths import CHECKOUT
 from roofcal.core.records import PlanPoint
 from roofcal.measure.compile_pool import PoolSetup
 from roofcal.measure.compile_server import peer_user
+from roofcal.ops import BY_NAME
 
 _ATTEMPTS: Final = 3  # a server may end, with its last session, while another one connects
 _ANSWER_S: Final = 30.0
@@ -56,7 +57,8 @@ class CompileClient:
         """Connect to the server of this study, and start it where there is none.
 
         Args:
-            points: what to compile, the first needed first; points of several devices are left out.
+            points: what to compile, the first needed first; points of several devices, and those
+                whose kernels come with a library, are left out.
             setup: of the pool, if its server is started here.
             tell: takes one line where the pool dies or a compilation takes too long.
             basis_of: op -> text that names the code and the environment that its kernels are for.
@@ -69,7 +71,7 @@ class CompileClient:
         self._is_alive, self._is_stopped = True, False
         self._asked = self._answered = 0  # numbers of the last question and the last answer
         self._process_ids: list[int] = []
-        keys = {self._key(point): point for point in points if point.world_size == 1}
+        keys = {self._key(point): point for point in points if _needs_compiler(point)}
         # Open until the server says otherwise: it knows which of them were compiled before.
         self._open.update(keys)
         self._socket = _connected(setup, log)
@@ -102,6 +104,9 @@ class CompileClient:
         """The number of the first group that is compiled; waits until there is one."""
         keys = [[self._key(point) for point in points] for points in groups]
         start = time.perf_counter()
+        if not any(self.is_compiled(points) for points in groups):
+            # What the device waits for comes before what the pool compiles for later ops.
+            self._ask({"first": [key for of_group in keys for key in of_group]})
         with self._changed:
             while True:
                 for number, of_group in enumerate(keys):
@@ -167,6 +172,11 @@ class CompileClient:
         if was_alive and not self._is_stopped:
             way_out = "points are compiled where they are timed"
             self._tell(reason if way_out in reason else f"{reason}: {way_out}")
+
+
+def _needs_compiler(point: PlanPoint) -> bool:
+    """Whether the pool compiles a point."""
+    return point.world_size == 1 and point.provider not in BY_NAME[point.op].precompiled
 
 
 def _connected(setup: PoolSetup, log: Path) -> socket.socket | None:

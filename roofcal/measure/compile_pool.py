@@ -18,7 +18,7 @@ import sys
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -117,6 +117,13 @@ class CompilePool:
                 self._threads[-1].start()
             self._changed.notify_all()
             return [task.key for task in tasks if task.key in self._open]
+
+    def prefer(self, keys: Sequence[str]) -> None:
+        """Compile these points before the others that wait, in this order."""
+        rank = {key: number for number, key in enumerate(keys)}
+        with self._changed:
+            ordered = sorted(self._waiting, key=lambda task: rank.get(task.key, len(rank)))
+            self._waiting = deque(ordered)
 
     @property
     def process_ids(self) -> list[int]:

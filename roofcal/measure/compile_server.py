@@ -5,9 +5,10 @@ compiled for the ops to come would be lost half-way when the session ends: on an
 a third of a quick study. So the first session starts this process, and those that follow connect to
 it. It ends with the last connection, that is with the last session, however that ends.
 
-A line is a JSON object. A session sends {"number": n} with "points": [[key, record], ...] or with
-"pause": true or false. It gets {"answer": n} with "open": [key, ...] or "processes": [pid, ...],
-and what the pool reports: {"closed": key}, {"tell": line} and {"dead": line}. {} greets it.
+A line is a JSON object. A session sends {"number": n} with "points": [[key, record], ...], with
+"first": [key, ...] while its device waits for one of them, or with "pause": true or false. It gets
+{"answer": n} with "open": [key, ...] or "processes": [pid, ...], and what the pool reports:
+{"closed": key}, {"tell": line} and {"dead": line}. {} greets it.
 """
 
 import json
@@ -102,6 +103,8 @@ class CompileServer:
         answer: dict[str, Any] = {"answer": message["number"]}
         if "points" in message:
             answer["open"] = self._pool.add(Task(key, point) for key, point in message["points"])
+        if "first" in message:
+            self._pool.prefer(message["first"])
         if "pause" in message:
             session.pauses = message["pause"]
             self._pause()

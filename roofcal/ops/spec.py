@@ -33,6 +33,7 @@ class OpSpec:
                      ValueError for one that makes no sense. None: `recipes` are all there are
     shared_axis      of an op that runs on several devices: the axis whose size they share out, so
                      that the world size divides it; None for an op of one device
+    precompiled      providers whose kernels come with a library: no compiler is waited for
     partial          providers that do a part of the op alone: its work is no bound of theirs
     computes         what a point is to models of time that know no op: a product of m, n and k,
                      or a cast of rows x cols; None for what is neither, or is made of several
@@ -55,6 +56,7 @@ class OpSpec:
     baseline_recipe: str | None = None
     written_recipe: Callable[[Mapping[str, Any] | str], str] | None = None
     shared_axis: str | None = None
+    precompiled: tuple[str, ...] = ("cublaslt", "tinygemm", "torch_eager", "torch_cpu")
     partial: tuple[str, ...] = ()
     computes: Literal["product", "cast"] | None = None
     received_bytes: Callable[[str, str, Shape, int], float] | None = None

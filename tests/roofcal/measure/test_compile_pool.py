@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -97,6 +98,28 @@ def test_the_first_group_whose_points_are_compiled_is_told(study: Study) -> None
     assert one.is_compiled([*slow, *quick])
 
 
+def test_what_the_device_waits_for_is_compiled_before_what_later_ops_need(study: Study) -> None:
+    slow, later, wanted = point(0, "slow"), [point(n) for n in range(1, 9)], point(9)
+    one = study.session([slow, *later, wanted], size=1)
+    waits = threading.Thread(target=one.wait_for_any, args=([[wanted]],))
+    waits.start()
+    wait_until(lambda: one._answered == 2)  # to the points, and to what comes first
+    study.let_slow_points_go()
+    waits.join()
+    wait_until(lambda: one.is_compiled([slow, *later]))
+    when = [
+        (study.folder / "cache" / "roofcal-compiled" / one._key(of)).stat().st_mtime_ns
+        for of in (slow, wanted, *later)
+    ]
+    assert when == sorted(when)
+
+
+def test_points_whose_kernels_come_with_a_library_are_not_waited_for(study: Study) -> None:
+    vendor = replace(point(1, "slow"), provider="cublaslt")
+    one = study.session([vendor, point(2, "slow")], size=1)
+    assert one.wait_for_any([[point(2, "slow")], [vendor]]) == 1
+
+
 def test_the_time_that_a_session_waits_for_compilers_is_kept(study: Study) -> None:
     one = study.session([point(1, "slow")], size=1)
     threading.Timer(0.5, study.let_slow_points_go).start()
@@ -125,6 +148,7 @@ def test_a_process_that_is_killed_leaves_its_point_to_the_timing_process(study: 
 def test_a_dead_pool_says_so_once_and_is_waited_for_no_more(study: Study) -> None:
     points = [point(1, "killed"), point(2, "killed"), point(3, "slow")]
     one = study.session(points, size=2)
+    wait_until(lambda: bool(study.said))
     assert one.wait_for_any([[points[2]]]) == 0
     (said,) = study.said
     assert "points are compiled where they are timed" in said
