@@ -4,12 +4,14 @@ import math
 from collections.abc import Iterator, Sequence
 from statistics import median
 
+from roofcal.fitting.panel_factors import spread_between_cards
 from roofcal.health.comparison import FEWEST, CardVerdict, slowdown_of_jobs
 
 
 def as_text(verdicts: Sequence[CardVerdict]) -> str:
-    """The table, the points that fail, and the cost of a synchronous job of 2, 4, 8 ... cards."""
-    return "\n".join([*_table(verdicts), *_failures(verdicts), *_costs(verdicts)]) + "\n"
+    """The table, failed points, the spread of cards, and the cost of jobs of 2, 4, 8 ... cards."""
+    parts = (_table, _failures, _spreads, _costs)
+    return "\n".join(line for part in parts for line in part(verdicts)) + "\n"
 
 
 def _table(verdicts: Sequence[CardVerdict]) -> Iterator[str]:
@@ -38,6 +40,18 @@ def _failures(verdicts: Sequence[CardVerdict]) -> Iterator[str]:
         for failure in verdict.failures:
             reason = f" ({failure.reason})" if failure.reason else ""
             yield f"{verdict.card} fails {failure.point}: {failure.status}{reason}"
+
+
+def _spreads(verdicts: Sequence[CardVerdict]) -> Iterator[str]:
+    """Standard deviation between cards, slow ones among them, with its 95 % interval."""
+    for op in ops_of(verdicts):
+        values = [one.deviation for v in verdicts for one in v.deviations if one.op == op]
+        if len(values) >= FEWEST:
+            spread = spread_between_cards(op, values)
+            value, *ends = (
+                f"{100 * part:.1f}%" for part in (spread.spread, spread.low, spread.high)
+            )
+            yield f"spread between {len(values)} cards, {op}: {value} ({' to '.join(ends)})"
 
 
 def _costs(verdicts: Sequence[CardVerdict]) -> Iterator[str]:
