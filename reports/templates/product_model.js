@@ -8,7 +8,9 @@ const productModel = (() => {
   const NEUTRAL = {
     tile_flops_per_s: NO_LIMIT, load_bytes_per_s: NO_LIMIT, l2_bytes_per_s: NO_LIMIT, k_latency_s_per_byte: 0,
     crowd_s_per_byte: 0, wave_s: 0, store_bytes_per_s: NO_LIMIT, split_k_s: 0, piece_s: 0,
-    piece_bytes_per_s: NO_LIMIT, misaligned: 1, uneven: 1, sustained_flops_per_s: NO_LIMIT };
+    piece_bytes_per_s: NO_LIMIT, misaligned: 1, uneven: 1, sustained_flops_per_s: NO_LIMIT,
+    side_s: 0, direct_flops_per_s: 1 / NO_LIMIT, pack_bytes_per_s: NO_LIMIT, pack_a_bytes_per_s: NO_LIMIT,
+    pack_b_bytes_per_s: NO_LIMIT, update_bytes_per_s: NO_LIMIT, near_bytes: NO_LIMIT, far: 0 };
   const gcd = (a, b) => { while (b) [a, b] = [b, a % b]; return a; };
 
   function operandBytes({ bits, scale_bits, rows: perRows, cols: perCols, per_scale }, rows, cols) {
@@ -58,9 +60,24 @@ const productModel = (() => {
     return side <= 1024 * 1.0001 ? "small" : side <= 4096 * 1.0001 ? "mid" : "large";
   }
 
+  // roofcal.ops.gemm.packed: products of processors.
+  function packedTime(option, { m, n, k }, units, c) {
+    const a = operandBytes(option.a, m, k), b = operandBytes(option.b, n, k), flops = 2 * m * n * k;
+    const slower = 1 + c.far * Math.max(0, 1 - c.near_bytes / b);
+    const copying = (a / c.pack_a_bytes_per_s + b / c.pack_b_bytes_per_s + (a + b) / c.pack_bytes_per_s) * slower;
+    const multiplying = flops / (units * c.tile_flops_per_s);
+    const moving = copying + Math.ceil(option.out_bits * m * n / 8) / c.update_bytes_per_s;
+    const reading = b / c.dram_bytes_per_s * slower, unpacked = flops / c.direct_flops_per_s;
+    const isDirect = reading + unpacked < moving + multiplying;
+    const launch = c.launch_s + c.side_s * (m + n);
+    const tiles = isDirect ? unpacked : multiplying, dram = isDirect ? reading : moving;
+    return { total: launch + tiles + dram, boundBy: bound({ launch, tiles, dram, power: 0 }) };
+  }
+
   function gemmTime(option, shape, units) {
     const { m, n, k } = shape, { family } = option;
     const constants = { ...NEUTRAL, ...option.constants };
+    if (family.constants) return packedTime(option, shape, units, constants);
     const width = option.a.bits / 8, { flops, bytes } = leastWork(option, shape);
     const launch = constants.launch_s, dram = bytes / constants.dram_bytes_per_s;
     if (!family.tiles.length && !family.rule) {

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import groupby
 from types import MappingProxyType
-from typing import Any, ClassVar, Final, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -170,6 +170,15 @@ class Problem(ABC):
 
 
 P = TypeVar("P", bound=Problem)
+P_co = TypeVar("P_co", bound=Problem, covariant=True)
+
+
+class MakeProblem(Protocol[P_co]):
+    """The class of a problem, or a function that chooses one by the kind of device."""
+
+    def __call__(self, *, probes: Sequence[Probe], device: Device) -> P_co:
+        """The problem of probes that are fitted together."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +196,7 @@ class Method(Generic[P]):
                          of the shorter fits of a learning curve, see held_out_log_errors
     """
 
-    problem: type[P]
+    problem: MakeProblem[P]
     noun: str
     least_probes: int
     joint_recipes: bool = False

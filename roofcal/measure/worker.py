@@ -38,6 +38,7 @@ from roofcal.core.records import Measurement, PlanPoint, Status
 from roofcal.core.timing_protocol import Timing
 from roofcal.measure.contender import Contender, IncorrectError, data_seed, prepare
 from roofcal.measure.failures import is_broken, reason_of, status_of
+from roofcal.measure.freed_memory import keep_freed_memory
 from roofcal.measure.interleave import time_group
 from roofcal.measure.rank_timing import make_rank_timer
 from roofcal.measure.ranks import SINGLE_RANK, Ranks, SingleRank
@@ -58,6 +59,8 @@ class Worker:
             # measure one thread under the name of an environment with more.
             torch.set_num_threads(max(1, setup["threads"] // setup.get("world_size", 1)))
         self._device = torch.device(setup["torch_device"])
+        if self._device.type == "cpu":
+            keep_freed_memory()
         self._timing = Timing.model_validate(setup["timing"])
         self._seed: int = setup["seed"]
         self._ids = {key: setup[key] for key in ("environment_id", "session_id")}

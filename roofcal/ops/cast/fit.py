@@ -18,7 +18,9 @@ from roofcal.ops.cast.model import (
     CONSTANTS,
     FAMILIES,
     FAMILY,
+    GPU_CONSTANTS,
     NEUTRAL,
+    PROCESSOR_CONSTANTS,
     RULES,
     evaluate,
     interval_groups,
@@ -30,7 +32,7 @@ _STARTS: Final = ((1.2, 10.0), (2.0, 1000.0))
 
 
 class Casts(Problem):
-    """Casts of one provider and recipe."""
+    """Casts of one provider and recipe on a GPU."""
 
     axes = ("rows", "cols")
     neutral = NEUTRAL
@@ -38,12 +40,16 @@ class Casts(Problem):
     @property
     def families(self) -> Sequence[str]:
         """Those with the rule of the provider's launches; the probes tell which one it has."""
-        rule = "" if self.device.is_cpu else RULES.get(self.provider, "")
+        rule = RULES.get(self.provider, "")
         return [
             name
             for name, family in FAMILIES.items()
-            if family.launches == rule and family.loads != "long_columns"
+            if family.launches == rule and family.loads != "long_columns" and not family.grain
         ]
+
+    def names(self, family: str) -> tuple[str, ...]:
+        """The constants that are searched."""
+        return tuple(GPU_CONSTANTS)
 
     def space(self, family: str) -> SearchSpace:
         """Bounds from the fastest and the shortest cast."""
@@ -60,22 +66,60 @@ class Casts(Problem):
             "uneven": (1.05, 0.5, 6.0),
             "extra_columns": (10.0, 0.1, 8000.0),
         }
-        start, low, high = np.log([ranges[name] for name in CONSTANTS]).T
+        start, low, high = np.log([ranges[name] for name in GPU_CONSTANTS]).T
         starts = np.tile(start, (len(_STARTS), 1))
-        columns = [list(CONSTANTS).index(name) for name in ("misaligned", "extra_columns")]
+        columns = [list(GPU_CONSTANTS).index(name) for name in ("misaligned", "extra_columns")]
         starts[:, columns] = np.log(_STARTS)
-        return SearchSpace(names=tuple(CONSTANTS), low=low, high=high, starts=starts)
+        return SearchSpace(names=tuple(GPU_CONSTANTS), low=low, high=high, starts=starts)
 
     def predicted_seconds(self, family: str, constants: Array) -> Array:
         """Seconds by the equation of the model."""
-        columns = columns_by_name(CONSTANTS, constants, NEUTRAL)
+        columns = columns_by_name(self.names(family), constants, NEUTRAL)
         cache_bytes, units = self.device.cache_bytes or 0.0, self.device.compute_units
         rows, cols = self.sizes
         return evaluate(columns, self.recipe, (rows, cols), family, cache_bytes, units).total
 
 
+class ProcessorCasts(Casts):
+    """Casts of one provider and recipe on a CPU."""
+
+    families = ("plain", "threads")
+
+    def names(self, family: str) -> tuple[str, ...]:
+        """Those of the equation of the family."""
+        return PROCESSOR_CONSTANTS if FAMILIES[family].grain else super().names(family)
+
+    def space(self, family: str) -> SearchSpace:
+        """Bounds from the fastest and the shortest cast; starts where most is shared or little."""
+        if not FAMILIES[family].grain:
+            return super().space(family)
+        rows, cols = self.sizes
+        rate = float((rows * cols / self.seconds).max())
+        shortest = float(self.seconds.min())
+        ranges = {  # start, least, most
+            "fixed_s": (shortest, 0.02 * shortest, 5 * shortest),
+            "cached_bytes_per_s": (3 * rate, 0.05 * rate, 50 * rate),
+            "bytes_per_s": (3 * rate, 0.05 * rate, 50 * rate),
+            "fork_s": (shortest, 0.02 * shortest, 20 * shortest),
+            "serial_bytes_per_s": (10 * rate, 0.3 * rate, 300 * rate),
+            "near_bytes": (1e6, 1e5, 1e8),
+            "row_s": (5e-3 * shortest, 1e-4 * shortest, 0.1 * shortest),
+        }
+        names = self.names(family)
+        start, low, high = np.log([ranges[name] for name in names]).T
+        serial = np.array([name == "serial_bytes_per_s" for name in names])
+        return SearchSpace(
+            names=names, low=low, high=high, starts=np.array([start, start - serial])
+        )
+
+
+def casts_of(*, probes: Sequence[Probe], device: Device) -> Casts:
+    """The probes of one provider and recipe with the equations of their kind of device."""
+    return (ProcessorCasts if device.is_cpu else Casts)(probes=probes, device=device)
+
+
 METHOD: Final = Method(
-    problem=Casts,
+    problem=casts_of,
     noun="casts",
     least_probes=8,
     folds=7,

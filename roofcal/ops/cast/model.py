@@ -18,6 +18,18 @@ narrow     1 + extra_columns / columns: a pass along the columns has a program p
 
 `misaligned` and `uneven` may be below 1: Inductor casts the blocks of columns twice as fast where
 rows of x do not start on 8 bytes.
+
+Casts of torch on a processor (`threads`) are passes of ATen over the elements:
+
+    t = fixed + [threads > 1] * fork + bytes / serial_bandwidth
+        + (bytes * (cached / cached_bandwidth + (1 - cached) / bandwidth) + rows' * row) / threads
+
+threads    min(units, ceil(elements / 32768)): the least that ATen gives a thread
+           (at::internal::GRAIN_SIZE); both bandwidths are those of one thread
+fork       what it costs to share out all passes
+serial     passes that one thread does alone: those that copy a transposed matrix
+cached     min(1, near / bytes): what is written in fp32 between two passes stays in the cache
+rows'      rows whose columns are no multiple of 64: each ends in elements one by one
 """
 
 from collections.abc import Mapping
@@ -31,7 +43,7 @@ from roofcal.ops.cast.launches import Rule, further_launches, has_long_columns, 
 from roofcal.ops.cast.spec import SMALL_ELEMENTS, read_bytes, written_bytes
 
 # name -> unit; the constants of one provider and recipe, each above zero
-CONSTANTS: Final[dict[str, str]] = {
+GPU_CONSTANTS: Final[dict[str, str]] = {
     "fixed_s": "s",
     "fill_s": "s",
     "further_s": "s",
@@ -41,6 +53,22 @@ CONSTANTS: Final[dict[str, str]] = {
     "uneven": "1",
     "extra_columns": "1",
 }
+CONSTANTS: Final[dict[str, str]] = {
+    **GPU_CONSTANTS,
+    "fork_s": "s",
+    "serial_bytes_per_s": "B/s",
+    "near_bytes": "B",
+    "row_s": "s",
+}
+PROCESSOR_CONSTANTS: Final = (
+    "fixed_s",
+    "cached_bytes_per_s",
+    "bytes_per_s",
+    "fork_s",
+    "serial_bytes_per_s",
+    "near_bytes",
+    "row_s",
+)
 Loads = Literal[
     "multiples_of_16",
     "long_columns",
@@ -66,12 +94,14 @@ class Family:
               padded_rows      columns off 16, times what rows padded to a power of two have more
     line      elements off whose multiples rows of the output are `uneven`
     launches  whose rule says how many kernels there are
+    grain     least elements of a thread of a processor; 0 on GPUs
     """
 
     block: int = 1
     loads: Loads = "multiples_of_16"
     line: int = 1
     launches: Rule = ""
+    grain: int = 0
 
 
 # Calibrations of an older roofcal may have `short_columns`; no new one gets it. Other pairs of
@@ -91,12 +121,14 @@ FAMILIES: Final[dict[str, Family]] = {
     "ours_short": Family(loads="short_columns", line=16, launches="ours"),
     "ours_padded": Family(loads="padded_rows", line=16, launches="ours"),
     "ours_256": Family(line=256, launches="ours"),
+    "threads": Family(grain=1 << 15),
 }
 # Whose kernels each provider runs on a GPU; any other has a family without a rule.
 RULES: Final[dict[str, Rule]] = {"torch_compile": "inductor", "triton": "ours"}
 FAMILY: Final = "cast_family"  # the constant that holds the choice, see roofcal.ops.constants
 # without these, a calibration is of an older roofcal
 REQUIRED: Final = (FAMILY, "fixed_s", "cached_bytes_per_s", "bytes_per_s")
+_NO_LIMIT: Final = 1e30
 # Constants that the probes may not identify, and the value that leaves them out.
 NEUTRAL: Final[dict[str, float]] = {
     "fill_s": 0.0,
@@ -104,9 +136,14 @@ NEUTRAL: Final[dict[str, float]] = {
     "misaligned": 1.0,
     "uneven": 1.0,
     "extra_columns": 0.0,
+    "fork_s": 0.0,
+    "serial_bytes_per_s": _NO_LIMIT,
+    "near_bytes": _NO_LIMIT,
+    "row_s": 0.0,
 }
 _ALIGNED: Final = 16
 _VECTOR: Final = 8  # elements of bf16 in 16 bytes
+_LOOP: Final = 64  # elements that a vectorised loop of ATen takes at once
 _PADDED_ROW: Final = 16384  # columns up to which our kernels keep a row, padded to a power of two
 _PADDED_STEP: Final = 8192  # columns of a longer row that they take at once
 _FILL_ELEMENTS: Final = 20_000.0  # chosen among 4,000 to 250,000 by cross-validation on an H200
@@ -159,11 +196,14 @@ def evaluate(
     """Seconds of casts of sizes (rows, cols), float64 vectors, on a device with this much cache.
 
     A constant is a number, or an array that broadcasts with the vectors. compute_units: of the
-    device; they matter to families with a rule of launches alone.
+    device; they matter to families with a rule of launches, and of threads, alone.
     """
     constants = NEUTRAL | dict(constants)
     rows, cols = sizes
     how = FAMILIES[family]
+    if how.grain:
+        threads = np.minimum(compute_units, np.ceil(rows * cols / how.grain))
+        return _threaded_parts(constants, recipe, (rows, cols), threads)
     moved = least_bytes(recipe, rows, cols)
     cached = np.minimum(1.0, _CACHE_SHARE * cache_bytes / moved)
     per_byte = cached / constants["cached_bytes_per_s"] + (1 - cached) / constants["bytes_per_s"]
@@ -179,6 +219,20 @@ def evaluate(
     launches = further_launches(how.launches, recipe, rows, cols, compute_units)
     start = constants["fixed_s"] + constants["fill_s"] * filled + constants["further_s"] * launches
     return Parts(fixed=start + np.zeros_like(moving), moving=moving)
+
+
+def _threaded_parts(
+    constants: Mapping[str, Value], recipe: str, sizes: tuple[Array, Array], threads: Array
+) -> Parts:
+    """Seconds of casts by so many threads of a processor."""
+    rows, cols = sizes
+    moved = least_bytes(recipe, rows, cols)
+    cached = np.minimum(1.0, constants["near_bytes"] / moved)
+    per_byte = cached / constants["cached_bytes_per_s"] + (1 - cached) / constants["bytes_per_s"]
+    shared = moved * per_byte + rows * (cols % _LOOP != 0) * constants["row_s"]
+    moving = shared / threads + moved / constants["serial_bytes_per_s"]
+    fixed = constants["fixed_s"] + (threads > 1) * constants["fork_s"]
+    return Parts(fixed=fixed + np.zeros_like(moving), moving=moving)
 
 
 def _output_columns(recipe: str, rows: Array, cols: Array) -> Array:

@@ -30,5 +30,9 @@ PAGE = OpPage(
         "misaligned": ConstantText(label="Slow-down of sizes that loads of 16 bytes do not take"),
         "uneven": ConstantText(label="Slow-down of rows of the result off its lines"),
         "extra_columns": ConstantText(label="Columns that narrow matrices seem to have more"),
+        "fork_s": ConstantText(label="Sharing out the passes of a cast"),
+        "serial_bytes_per_s": ConstantText(label="Bandwidth of what one thread does alone"),
+        "near_bytes": ConstantText(label="Casts that stay in the cache"),
+        "row_s": ConstantText(label="End of a row off 64 elements"),
     },
 )

@@ -27,21 +27,21 @@ from roofcal.fitting.cross_validation import (
     fit_problems,
 )
 from roofcal.fitting.probes import Device, Fitted, Probe, by_provider_and_recipe
+from roofcal.ops.gemm.fit_packed import ProcessorProducts
 from roofcal.ops.gemm.model import (
     CEILING,
     CONSTANTS,
     FAMILIES,
     FAMILY,
     NEUTRAL,
-    PLAIN_CONSTANTS,
     SLOW_PATHS,
+    TILED_CONSTANTS,
     Candidates,
     Shapes,
     candidates_of,
     choice_seconds,
     describe,
     interval_groups,
-    plain_parts,
     tiled_parts,
 )
 from roofcal.ops.gemm.spec import PROBE
@@ -67,7 +67,7 @@ _SENSORS: Final = {
 
 
 class Products(Problem):
-    """Products of one provider and recipe."""
+    """Products of one provider and recipe on a GPU."""
 
     axes = ("m", "n", "k")
     neutral = NEUTRAL
@@ -76,8 +76,8 @@ class Products(Problem):
     def _shapes(self) -> dict[str, Shapes]:
         """Family -> what the model needs of the probes."""
         m, n, k = self.sizes
-        units = self.device.compute_units
-        return {family: describe(self.recipe, m, n, k, family, units) for family in FAMILIES}
+        units, tiled = self.device.compute_units, [f for f in FAMILIES if not FAMILIES[f].is_plain]
+        return {family: describe(self.recipe, m, n, k, family, units) for family in tiled}
 
     @cached_property
     def _candidates(self) -> dict[str, Candidates]:
@@ -85,21 +85,17 @@ class Products(Problem):
 
     @cached_property
     def path(self) -> NDArray[np.str_]:
-        """Which kernels each probe can take, as Shapes.path; a CPU has one path."""
-        if self.device.is_cpu:
-            return np.full(len(self.probes), "aligned")
+        """Which kernels each probe can take, as Shapes.path."""
         return self._shapes["any_tile"].path
 
     @property
     def families(self) -> Sequence[str]:
-        """Of tiles; none on a CPU, where every core works on any part of a product.
+        """Of tiles.
 
         Our kernels may also have the tiles of their rule; which one holds follows from the recipe.
         Where the names of a library's kernels show their tiles, families that contradict them are
         left out: another tile where all are alike, or a split of K where none or some have one.
         """
-        if self.device.is_cpu:
-            return [name for name, family in FAMILIES.items() if family.is_plain]
         pairs = {(probe.point.provider, probe.point.recipe) for probe in self.probes}
         own = [family for recipe, family in _OUR_FAMILIES.items() if ("triton", recipe) in pairs]
         tiled = {name: family for name, family in FAMILIES.items() if family.tiles}
@@ -138,10 +134,8 @@ class Products(Problem):
             "piece_bytes_per_s": (1e11, 1e9, 1e13),
             "misaligned": (1.3, 1.0, 2.0),
             "uneven": (1.02, 0.97, 1.15),
-            "dram_bytes_per_s": self._packed_memory()
-            if self.device.is_cpu
             # The bandwidth is the device's, and the streams have measured it.
-            else (0.97 * stream, 0.75 * stream, 1.02 * stream),
+            "dram_bytes_per_s": (0.97 * stream, 0.75 * stream, 1.02 * stream),
             "sustained_flops_per_s": (rate, 0.65 * rate, 1.7 * rate),
             "tile_flops_8_byte_per_s": (0.3 * rate / units, 0.02 * rate / units, rate / units),
             "k_latency_8_byte_s_per_byte": (4e-9, 1e-10, 4e-8),
@@ -149,28 +143,20 @@ class Products(Problem):
             "k_latency_odd_s_per_byte": (7e-9, 1e-10, 4e-8),
         }
 
-    def _packed_memory(self) -> tuple[float, float, float]:
-        """The range of a CPU's memory bandwidth: its libraries pack operands first."""
-        moved = self._shapes["plain"].dram_bytes
-        rate = self.device.stream_bytes_per_s or 2 * float((moved / self.seconds).max())
-        return 0.3 * rate, 0.002 * rate, 3 * rate
-
     def space(self, family: str) -> SearchSpace:
         """All constants; those that are in no stage of the family stay unknown."""
-        start, low, high = np.log([self.bounds[name] for name in CONSTANTS]).T
-        return SearchSpace(names=tuple(CONSTANTS), low=low, high=high, starts=start[None])
+        start, low, high = np.log([self.bounds[name] for name in TILED_CONSTANTS]).T
+        return SearchSpace(names=tuple(TILED_CONSTANTS), low=low, high=high, starts=start[None])
 
     def restarts(self, generator: np.random.Generator) -> Sequence[Array]:
         """Two more starts, all constants multiplied alike: the minimum over tiles has kinks."""
-        starts = np.array([self.bounds[name][0] for name in CONSTANTS])
+        starts = np.array([self.bounds[name][0] for name in TILED_CONSTANTS])
         jumps = generator.normal(0, _JUMP, size=_RESTARTS)
         return [np.log(starts * float(np.exp(jump))) for jump in jumps]
 
     def stages(self, family: str) -> Sequence[Stage]:
         """The aligned path, then each slow path: other kernels, whose scatter would pull at it."""
         aligned = self.path == "aligned"
-        if self.device.is_cpu:
-            return [Stage(names=PLAIN_CONSTANTS, probes=aligned)]
         slow = (
             Stage(names=names, probes=self.path == path, least_probes=_LEAST_SLOW_POINTS)
             for path, names in SLOW_PATHS.items()
@@ -192,18 +178,16 @@ class Products(Problem):
             "uneven": shapes.is_uneven.any(),
             "crowd_s_per_byte": shapes.choices.crowd.any(),
         }
-        return tuple(name for name in CONSTANTS if name not in slow and depends.get(name, True))
+        return tuple(
+            name for name in TILED_CONSTANTS if name not in slow and depends.get(name, True)
+        )
 
     def predicted_seconds(self, family: str, constants: Array) -> Array:
         """Seconds by the equation of the model."""
-        if FAMILIES[family].is_plain:
-            return plain_parts(_constant_columns(constants), self._shapes[family]).total
         return self.linearised(family, constants)[0]
 
     def linearised(self, family: str, constants: Array) -> tuple[Array, Predictor]:
         """As for every problem, but close by, the best tile stays the best."""
-        if FAMILIES[family].is_plain:
-            return super().linearised(family, constants)
         shapes, candidates = self._shapes[family], self._candidates[family]
         columns = _constant_columns(constants)
         tiles, best = candidates.best(columns, family)
@@ -218,7 +202,7 @@ class Products(Problem):
 
 def _constant_columns(constants: Array) -> dict[str, Array]:
     """Constant -> its values, [..., fits, 1]; what stands for unknown ones in the model."""
-    columns = columns_by_name(CONSTANTS, constants, NEUTRAL)
+    columns = columns_by_name(TILED_CONSTANTS, constants, NEUTRAL)
     stand_ins: dict[str, Value] = {}
     for rate, latency in SLOW_PATHS.values():
         stand_ins[rate] = columns["tile_flops_per_s"]
@@ -229,8 +213,13 @@ def _constant_columns(constants: Array) -> dict[str, Array]:
     }
 
 
+def products_of(*, probes: Sequence[Probe], device: Device) -> Problem:
+    """The probes of one provider and recipe with the equations of their kind of device."""
+    return (ProcessorProducts if device.is_cpu else Products)(probes=probes, device=device)
+
+
 METHOD: Final = Method(
-    problem=Products,
+    problem=products_of,
     noun="products",
     least_probes=12,
     folds=6,
@@ -249,7 +238,7 @@ def fit(probes: Sequence[Probe], device: Device, generator: np.random.Generator)
     """
     fitted = Fitted()
     pairs = by_provider_and_recipe(probes)
-    problems = [Products(probes=members, device=device) for _, _, members in pairs]
+    problems = [products_of(probes=members, device=device) for _, _, members in pairs]
     fits = fit_problems(problems, METHOD, generator)
     widths = half_widths("gemm", (errors_of(*pair) for pair in fits), group_of)
     for problem, result in fits:

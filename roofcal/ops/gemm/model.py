@@ -25,8 +25,9 @@ uneven      multiplies all work where they do not start on 256 bytes
 _8_byte, _odd  tile_flops and k_latency of rows of A, B or C that start on 8 bytes, or on fewer
 ours_*      our kernels on Hopper: tile and split by their own rule (roofcal.ops.our_tiles), no
             latency in products of few rows, whose loop over K is short
-plain       the family without tiles, for CPUs: any shape has the whole rate of the processor,
+plain       a family without tiles, for CPUs: any shape has the whole rate of the processor,
             tiles = (math^p + latency^p)^(1/p) with math = flops / (units * tile_flops)
+packed*     families for CPUs, with another equation: see the module `packed` beside
 """
 
 from collections.abc import Mapping
@@ -79,6 +80,23 @@ class Family:
         return not self.tiles and not self.rule
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackedFamily(Family):
+    """Of a processor, see the module `packed`; constants: those of its equation."""
+
+    constants: tuple[str, ...]
+
+
+_PACKED: Final = (
+    "launch_s",
+    "side_s",
+    "tile_flops_per_s",
+    "direct_flops_per_s",
+    "dram_bytes_per_s",
+)
+_APART: Final = (*_PACKED, "pack_a_bytes_per_s", "pack_b_bytes_per_s")
+_FAR: Final = ("near_bytes", "far")
+
 FAMILIES: Final[dict[str, Family]] = {
     "plain": Family(),
     "any_tile_split_k": Family(tiles=_ALL, splits=_SPLITS),
@@ -91,12 +109,16 @@ FAMILIES: Final[dict[str, Family]] = {
     "ours_fast": Family(rule="fast"),
     "ours_slow": Family(rule="slow"),
     "ours_blocks": Family(rule="blocks"),
+    "packed_alike": PackedFamily(constants=(*_PACKED, "pack_bytes_per_s")),
+    "packed": PackedFamily(constants=_APART),
+    "packed_far": PackedFamily(constants=(*_APART, *_FAR)),
+    "packed_stores": PackedFamily(constants=(*_APART, "update_bytes_per_s")),
 }
 FAMILY: Final = "tile_family"  # the constant that holds the choice, see roofcal.ops.constants
 CEILING: Final = "ceiling_flops_per_s"  # the constant of the fastest probe
 
 # name -> unit; the constants of one recipe, each above zero
-CONSTANTS: Final[dict[str, str]] = {
+TILED_CONSTANTS: Final[dict[str, str]] = {
     "launch_s": "s",
     "tile_flops_per_s": "flop/s per compute unit",
     "load_bytes_per_s": "B/s per compute unit",
@@ -116,6 +138,18 @@ CONSTANTS: Final[dict[str, str]] = {
     "k_latency_8_byte_s_per_byte": "s/B",
     "tile_flops_odd_per_s": "flop/s per compute unit",
     "k_latency_odd_s_per_byte": "s/B",
+}
+CONSTANTS: Final[dict[str, str]] = {
+    **TILED_CONSTANTS,
+    # of processors
+    "side_s": "s",
+    "direct_flops_per_s": "flop/s",
+    "pack_bytes_per_s": "B/s",
+    "pack_a_bytes_per_s": "B/s",
+    "pack_b_bytes_per_s": "B/s",
+    "update_bytes_per_s": "B/s",
+    "near_bytes": "B",
+    "far": "1",
 }
 # Constants of the paths that rows off 16 bytes take: path -> (rate, latency).
 SLOW_PATHS: Final[dict[str, tuple[str, str]]] = {
@@ -140,6 +174,14 @@ NEUTRAL: Final[dict[str, float]] = {
     "misaligned": 1.0,
     "uneven": 1.0,
     "sustained_flops_per_s": _NO_LIMIT,
+    "side_s": 0.0,
+    "direct_flops_per_s": 1 / _NO_LIMIT,  # nothing is multiplied unpacked
+    "pack_bytes_per_s": _NO_LIMIT,
+    "pack_a_bytes_per_s": _NO_LIMIT,
+    "pack_b_bytes_per_s": _NO_LIMIT,
+    "update_bytes_per_s": _NO_LIMIT,
+    "near_bytes": _NO_LIMIT,
+    "far": 0.0,
 }
 PLAIN_CONSTANTS: Final = (
     "launch_s",

@@ -51,6 +51,14 @@ PAGE = OpPage(
         "piece_bytes_per_s": ConstantText(label="Adding up the sums of a split K"),
         "misaligned": ConstantText(label="Slow-down of misaligned rows"),
         "uneven": ConstantText(label="Slow-down of rows off 256 bytes"),
+        "side_s": ConstantText(label="Price of a row or a column"),
+        "direct_flops_per_s": ConstantText(label="Rate of products without packing"),
+        "pack_bytes_per_s": ConstantText(label="Packing of the operands"),
+        "pack_a_bytes_per_s": ConstantText(label="Packing of A"),
+        "pack_b_bytes_per_s": ConstantText(label="Packing of B"),
+        "update_bytes_per_s": ConstantText(label="Writing of C"),
+        "near_bytes": ConstantText(label="Weights that stay in the cache"),
+        "far": ConstantText(label="Slow-down of larger weights"),
         "dram_bytes_per_s": ConstantText(
             label="Memory bandwidth in products", datasheet="dram_bytes_per_s"
         ),

@@ -24,12 +24,14 @@ from roofcal.ops.gemm.model import (
     CONSTANTS,
     FAMILIES,
     FAMILY,
+    PackedFamily,
     Parts,
     describe,
     evaluate,
     interval_groups,
     joined,
 )
+from roofcal.ops.gemm.packed import packed_parts
 from roofcal.ops.gemm.spec import OP
 from roofcal.ops.predictions import Answer, interval_factors, predict_fastest, times_within
 
@@ -72,10 +74,22 @@ def product_parts(
     constants = calibration.constants
     values = values_of_pair(constants, f"{OP.name}.{provider}.{recipe}", (FAMILY, *CONSTANTS))
     family = decode_family(FAMILIES, values.pop(FAMILY))
-    units = int(constants["compute_units"].value)
+    return parts_of_family(values, family, recipe, sizes, int(constants["compute_units"].value))
+
+
+def parts_of_family(
+    values: Mapping[str, float],
+    family: str,
+    recipe: str,
+    sizes: Sequence[Array],
+    compute_units: int,
+) -> Parts:
+    """Parts of products of sizes (m, n, k) by the equation of a family with these constants."""
     m, n, k = sizes
+    if isinstance(FAMILIES[family], PackedFamily):
+        return packed_parts(values, recipe, (m, n, k), compute_units)
     chunks = [
-        evaluate(values, describe(recipe, m[s], n[s], k[s], family, units), family)
+        evaluate(values, describe(recipe, m[s], n[s], k[s], family, compute_units), family)
         for s in (slice(i, i + _CHUNK) for i in range(0, max(1, len(m)), _CHUNK))
     ]
     return Parts(**{f: np.concatenate([getattr(c, f) for c in chunks]) for f in Parts.__slots__})
@@ -98,8 +112,10 @@ def fastest_times(
     It then runs below its power limit, which the probes of products were held to.
     """
     parts = product_parts(calibration, provider, recipe, sizes)
-    unlimited = joined(parts.launch, parts.dram, parts.tiles, np.zeros_like(parts.power))
-    fastest: Array = unlimited.total / product_factors(calibration, provider, recipe, sizes)
+    unlimited = joined(parts.launch, parts.dram, parts.tiles, np.zeros_like(parts.power)).total
+    # Equations of processors know no power limit, and join their parts in another way.
+    unlimited = np.where(parts.power > 0, unlimited, parts.total)
+    fastest: Array = unlimited / product_factors(calibration, provider, recipe, sizes)
     return fastest
 
 

@@ -28,6 +28,7 @@ from roofcal.ops.mixed_gemm.model import (
     CONSTANTS,
     FAMILIES,
     FAMILY,
+    OF_PROCESSORS,
     constants_of,
     evaluate,
     interval_groups,
@@ -63,9 +64,8 @@ class NarrowProducts(Problem):
     def families(self) -> Sequence[str]:
         """Tiles of multiprocessors are for GPUs alone; our kernels are known to have them."""
         if self.device.is_cpu:
-            return [name for name, family in FAMILIES.items() if not family.splits]
-        ours = self.probes[0].point.provider in _OURS
-        return [name for name, family in FAMILIES.items() if family.splits or not ours]
+            return OF_PROCESSORS
+        return ["tiles"] if self.probes[0].point.provider in _OURS else ["no_blocks", "tiles"]
 
     def fold_numbers(self, subset: Array, folds: int) -> Index:
         """A shape is left out in all recipes at once: else one recipe would tell of another."""

@@ -54,7 +54,10 @@ class Family:
 FAMILIES: Final[dict[str, Family]] = {
     "no_blocks": Family(blocks=()),
     "tiles": Family(blocks=(8, 16, 32, 64), splits=(1, 2, 4)),
+    # tinygemm of a processor (ATen, int4mm_kernel.cpp): weights are turned once per four rows
+    "blocks_of_4": Family(blocks=(1, 2, 3, 4)),
 }
+OF_PROCESSORS: Final = ("no_blocks", "blocks_of_4")
 FAMILY: Final = "narrow_family"  # the constant that holds the choice, see roofcal.ops.constants
 
 # name -> unit; the constants of one provider and recipe, each above zero

@@ -12,7 +12,8 @@ from roofcal.core.recipes import GEMM_RECIPES
 from roofcal.core.records import Ceiling, Environment, Measurement, PlanPoint, Protocol, Telemetry
 from roofcal.fitting.probes import Device
 from roofcal.ops.cast import model as cast_model
-from roofcal.ops.gemm.model import describe, evaluate
+from roofcal.ops.gemm.model import FAMILIES, PackedFamily, describe, evaluate
+from roofcal.ops.gemm.packed import packed_parts
 
 UNITS = 132
 TRUTH: dict[str, float] = {
@@ -36,12 +37,28 @@ TRUTH: dict[str, float] = {
     "dram_bytes_per_s": 4.1e12,
     "sustained_flops_per_s": 7e14,
 }
+PACKED_TRUTH: dict[str, float] = {  # as fast as the GPU, so that its shapes and times serve
+    "launch_s": 3e-6,
+    "side_s": 1e-10,
+    "tile_flops_per_s": 5e12,
+    "direct_flops_per_s": 1e13,
+    "dram_bytes_per_s": 2e12,
+}
 CAST_TRUTH: dict[str, float] = {
     "fixed_s": 4e-6,
     "cached_bytes_per_s": 2.5e12,
     "bytes_per_s": 1.8e12,
     "misaligned": 1.5,
     "extra_columns": 200.0,
+}
+PROCESSOR_CAST_TRUTH: dict[str, float] = {
+    "fixed_s": 1.3e-5,
+    "cached_bytes_per_s": 4e9,
+    "bytes_per_s": 1.5e9,
+    "fork_s": 1.6e-5,
+    "serial_bytes_per_s": 2e10,
+    "near_bytes": 1.3e6,
+    "row_s": 8e-8,
 }
 DRAM = {"read": 4.4e12, "write": 4.6e12, "copy": 4.2e12}
 CACHE = 9e12
@@ -137,7 +154,8 @@ def casts(
 
 def cast_seconds(recipe: str, family: str, rows: np.ndarray, cols: np.ndarray) -> np.ndarray:
     cache = float(ENVIRONMENT.last_level_cache_bytes or 0)
-    return cast_model.evaluate(CAST_TRUTH, recipe, (rows, cols), family, cache, UNITS).total
+    truth = PROCESSOR_CAST_TRUTH if family == "threads" else CAST_TRUTH
+    return cast_model.evaluate(truth, recipe, (rows, cols), family, cache, UNITS).total
 
 
 def shapes(count: int, seed: int = 3) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -157,6 +175,8 @@ def seconds(
 ) -> np.ndarray:
     """What the equation says; a family has one of the two constants for the end of a tile."""
     assert recipe in GEMM_RECIPES
+    if isinstance(FAMILIES[family], PackedFamily):
+        return packed_parts(constants, recipe, (m, n, k), UNITS).total
     shapes_ = describe(recipe, m, n, k, family, UNITS)
     absent = "store_bytes_per_s" if shapes_.choices.is_one_size else "wave_s"
     own = {name: value for name, value in constants.items() if name != absent}

@@ -38,7 +38,7 @@ def calibration(device: str = "made-up", environment: str = "e1") -> Calibration
     for recipe in ("bf16", "fp8_tensorwise"):
         prefix = f"gemm.cublaslt.{recipe}."
         constants[f"{prefix}tile_family"] = encode_family(FAMILIES, "any_tile_split_k")
-        constants |= {prefix + name: exactly(TRUTH[name], CONSTANTS[name]) for name in CONSTANTS}
+        constants |= {prefix + name: exactly(TRUTH[name], CONSTANTS[name]) for name in TRUTH}
     errors = {
         f"gemm.cublaslt.{recipe}": {"mape": 0.05, "log_p95": 0.1}
         for recipe in ("bf16", "fp8_tensorwise")

@@ -16,6 +16,7 @@ from roofcal.models.probe_span import doublings_outside, probe_spans, widened
 from roofcal.models.registry import predict_points
 from roofcal.ops import BY_NAME
 from roofcal.ops.gemm import model as gemm
+from roofcal.ops.gemm.predict import parts_of_family
 from roofcal.ops.time_models import Sources
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.data.loading import load_run
@@ -139,6 +140,9 @@ def test_the_browser_knows_every_family_of_tiles_and_every_constant(
     # what a calibration lacks: the neutral value spread, or a rate and a time of the usual size
     further = {"store_bytes_per_s": 1e12, "piece_s": 1e-7, "piece_bytes_per_s": 2e12}
     further |= {"crowd_s_per_byte": 1e-13, "misaligned": 1.2, "uneven": 1.05, "split_k_s": 1e-6}
+    further |= {"side_s": 1e-9, "direct_flops_per_s": 1e14, "pack_bytes_per_s": 9e12}
+    further |= {"pack_a_bytes_per_s": 3e12, "pack_b_bytes_per_s": 2e12, "update_bytes_per_s": 4e12}
+    further |= {"near_bytes": 4e6, "far": 0.4}
     constants = further | option["constants"]
     declared = family_record(list(gemm.FAMILIES.values())[place])
     asked = option | declared | {"constants": constants}
@@ -148,8 +152,7 @@ def test_the_browser_knows_every_family_of_tiles_and_every_constant(
         f" productModel.predict({json.dumps(asked)}, shape, {{ compute_units: 132 }}).total)"
     )
     m, n, k = (np.array([float(shape[axis]) for shape in shapes]) for axis in "mnk")
-    described = gemm.describe("fp8_axiswise", m, n, k, family, 132)
-    totals = gemm.evaluate(constants, described, family).total
+    totals = parts_of_family(constants, family, "fp8_axiswise", (m, n, k), 132).total
     assert in_browser == pytest.approx(totals.tolist(), rel=1e-9, abs=0)
 
 

@@ -9,7 +9,7 @@ from roofcal.calibrate.probe_records import read_probes
 from roofcal.core.records import Ceiling
 from roofcal.fitting.cross_validation import held_out_log_errors
 from roofcal.fitting.probes import Fitted, Probe
-from roofcal.ops.cast.fit import METHOD, Casts, fit
+from roofcal.ops.cast.fit import METHOD, Casts, casts_of, fit
 from tests.roofcal.calibrate import probe_runs
 from tests.roofcal.calibrate.probe_runs import CAST_TRUTH, device_with, write_run
 
@@ -77,3 +77,24 @@ def test_probes_that_were_not_fitted_are_predicted_from_those_that_were(tmp_path
     )[0, 18:]
     assert len(log_errors) == 10
     assert np.abs(log_errors).max() < 0.02
+
+
+def test_a_cast_of_threads_is_told_apart_on_a_processor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = probe_runs.casts(family="threads")
+    monkeypatch.setattr(probe_runs, "casts", lambda: rows)
+    processor = device_with(vendor="cpu")
+    result = fit(probes(tmp_path, noise=0.02), processor, np.random.default_rng(0))
+    assert family_of(result).startswith("threads")
+    assert result.errors[NAME]["mape"] < 0.05
+
+
+def test_the_equation_of_threads_is_that_of_processors_alone(tmp_path: Path) -> None:
+    every = probes(tmp_path)
+    gpu, processor = (
+        casts_of(probes=every, device=device_with(vendor=vendor)).families
+        for vendor in ("nvidia", "cpu")
+    )
+    assert "threads" in processor
+    assert "threads" not in gpu

@@ -5,7 +5,7 @@ import pytest
 
 from roofcal.ops.cast.model import evaluate, least_bytes
 from roofcal.ops.cast.spec import OP, work
-from tests.roofcal.calibrate.probe_runs import CAST_TRUTH
+from tests.roofcal.calibrate.probe_runs import CAST_TRUTH, PROCESSOR_CAST_TRUTH
 
 CACHE = 64e6
 UNITS = 132
@@ -117,3 +117,27 @@ def test_many_programs_take_longer_to_start_than_one_and_a_launch_more_longer_st
         )
         filled = rows * cols / (rows * cols + 20_000)
         assert more - plain == pytest.approx(1e-6 * filled + 3e-6 * launches)
+
+
+def on_a_processor(rows: int, cols: int, units: int = 2) -> float:
+    sizes = np.array([float(rows)]), np.array([float(cols)])
+    parts = evaluate(PROCESSOR_CAST_TRUTH, "fp8_rowwise_dim0", sizes, "threads", CACHE, units)
+    return float(parts.total[0])
+
+
+def test_a_processor_adds_its_passes_by_hand() -> None:
+    # 64 x 500: one thread; 64 rows off 64 elements; fewer bytes than stay in the cache
+    moved = 3 * 64 * 500 + 4 * 64
+    alone = 1.3e-5 + moved / 4e9 + moved / 2e10 + 64 * 8e-8
+    assert on_a_processor(64, 500) == pytest.approx(alone)
+    # 1024 x 1024: two threads, of whole vectors, 1.3 MB of it in the cache
+    moved = 3 * 1024**2 + 4 * 1024
+    shared = 1.3e6 / 4e9 + (moved - 1.3e6) / 1.5e9
+    both = 1.3e-5 + 1.6e-5 + shared / 2 + moved / 2e10
+    assert on_a_processor(1024, 1024) == pytest.approx(both)
+
+
+def test_a_thread_of_a_processor_takes_32768_elements_at_least() -> None:
+    assert on_a_processor(128, 256, units=64) == on_a_processor(128, 256, units=1)
+    assert on_a_processor(512, 512, units=64) == on_a_processor(512, 512, units=8)
+    assert on_a_processor(512, 512, units=8) < on_a_processor(512, 512, units=4)

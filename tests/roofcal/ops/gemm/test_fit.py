@@ -11,10 +11,10 @@ from roofcal.calibrate.probe_records import read_probes
 from roofcal.core.records import Ceiling
 from roofcal.fitting.cross_validation import held_out_log_errors
 from roofcal.fitting.probes import CalibrationError, Device, Probe
-from roofcal.ops.gemm.fit import METHOD, Products, fit, sustained_constants
+from roofcal.ops.gemm.fit import METHOD, Products, fit, products_of, sustained_constants
 from roofcal.ops.gemm.model import FAMILIES, PLAIN_CONSTANTS
 from tests.roofcal.calibrate import probe_runs
-from tests.roofcal.calibrate.probe_runs import TRUTH, UNITS, device_with, write_run
+from tests.roofcal.calibrate.probe_runs import PACKED_TRUTH, TRUTH, UNITS, device_with, write_run
 
 GPU = device_with(4.4e12)
 NAME = "gemm.made.bf16"
@@ -64,8 +64,23 @@ def test_memory_of_a_cpu_may_be_far_below_its_streams(tmp_path: Path) -> None:
 @pytest.mark.parametrize("units", [2, 64])
 def test_a_cpu_of_any_size_has_no_tiles(units: int) -> None:
     processor = device_with(vendor="cpu", compute_units=units)
-    assert Products(probes=[], device=processor).families == ["plain"]
-    assert "plain" not in Products(probes=[], device=GPU).families
+    families = products_of(probes=[], device=processor).families
+    assert "plain" in families
+    assert not any(FAMILIES[name].tiles or FAMILIES[name].rule for name in families)
+    assert not any(FAMILIES[name].is_plain for name in products_of(probes=[], device=GPU).families)
+
+
+@pytest.mark.parametrize("recipe", ["fp32", "fp8_tensorwise"])
+def test_a_cpu_that_packs_its_operands_is_told_apart(tmp_path: Path, recipe: str) -> None:
+    truth = PACKED_TRUTH | {"pack_a_bytes_per_s": 2e12, "pack_b_bytes_per_s": 5e11}
+    probe_runs.write_products(tmp_path, probe_runs.products("packed", recipe, truth=truth))
+    probes = read_probes(tmp_path, "probe_math")
+    result = fit(probes, device_with(4e12, vendor="cpu"), np.random.default_rng(0))
+    constants = {name.rpartition(".")[2]: value for name, value in result.constants.items()}
+    assert constants["tile_family"].evidence.startswith("cross-validation: packed")
+    assert result.errors[f"gemm.made.{recipe}"]["mape"] < 0.03
+    rate = constants["pack_b_bytes_per_s"].value
+    assert rate == pytest.approx(truth["pack_b_bytes_per_s"], rel=0.1)
 
 
 def test_eleven_products_are_too_few(tmp_path: Path) -> None:

@@ -151,10 +151,19 @@ def test_our_kernels_have_tiles_and_processors_have_none(tmp_path: Path) -> None
         named = replace(probe, point=replace(probe.point, provider=provider))
         return list(NarrowProducts(probes=[named], device=device).families)
 
-    assert families("tinygemm") == list(FAMILIES)
+    assert families("tinygemm") == [PLAIN, TILED]
     assert families("triton") == families("triton_chained")
     assert all(FAMILIES[name].splits for name in families("triton"))
-    assert families("triton", probe_runs.device_with(4e12, vendor="cpu")) == [PLAIN]
+    processor = probe_runs.device_with(4e12, vendor="cpu")
+    assert families("tinygemm", processor) == [PLAIN, "blocks_of_4"]
+
+
+def test_a_processor_that_turns_weights_once_per_four_rows_is_told_apart(tmp_path: Path) -> None:
+    processor = probe_runs.device_with(4e12, vendor="cpu")
+    slots = SLOTS | {"weights_per_s": 1e12}
+    for family in (PLAIN, "blocks_of_4"):
+        probes = probes_of(tmp_path / family, {RECIPE: slots}, family=family)
+        assert result_of(fitted(probes, processor)).family == family
 
 
 def test_errors_are_of_probes_left_out(tmp_path: Path) -> None:

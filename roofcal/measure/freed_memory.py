@@ -1,0 +1,22 @@
+"""What a process does with memory that was freed, which a point of a CPU must not depend on."""
+
+import ctypes
+from typing import Final
+
+_M_TRIM_THRESHOLD: Final = -1  # malloc.h of glibc
+_M_MMAP_MAX: Final = -4
+_MOST_BYTES: Final = 2**31 - 1  # an int
+
+
+def keep_freed_memory() -> bool:
+    """Makes malloc keep what is freed, as torch does on GPUs; False where it cannot be told to.
+
+    Whether glibc gives large blocks back to the kernel depends on the largest block that was freed
+    before. What is given back comes again page by page, zeroed: an fp8 product of 416 x 192 x 992
+    takes 1.9 ms where its blocks were kept and 2.9 ms where they were not.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # neither macOS nor musl has one
+    if mallopt is None:
+        return False
+    is_unmapped = mallopt(_M_MMAP_MAX, 0) == 1
+    return is_unmapped and mallopt(_M_TRIM_THRESHOLD, _MOST_BYTES) == 1
