@@ -131,7 +131,7 @@ def linear(provider: str, recipe: str, op: str = "linear") -> PlanPoint:
     ("provider", "recipe"),
     [
         *(("triton", "mxfp8"), ("torchao", BLOCKS), ("torchao", OWN)),
-        *(("torch_cpu", "fp8_axiswise"), ("bf16_compile", "fp8_axiswise")),
+        *(("torch_cpu", "fp8_axiswise"), ("torch_cpu", "bf16"), ("bf16_compile", "fp8_axiswise")),
     ],
 )
 def test_what_nobody_measured_is_answered_by_no_model(provider: str, recipe: str) -> None:
