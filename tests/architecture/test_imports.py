@@ -30,6 +30,8 @@ ALLOWED: dict[str, set[str]] = {
     "roofcal.ops.*.model": {"numpy"},
     "roofcal.ops.our_tiles": {"numpy"},
     "roofcal.ops.cast.launches": {"numpy"},
+    "roofcal.ops.gemm.packed": {"numpy"},
+    "roofcal.ops.gemm.fit_packed": {"numpy"},
     "roofcal.ops.*.fit": {"numpy", "scipy"},
     "roofcal.ops.predictions": {"numpy"},
     "roofcal.ops.time_models": {"numpy"},
