@@ -33,12 +33,12 @@ from typing import IO, Any
 import torch
 
 from roofcal.core.jsonl import decode, encode
+from roofcal.core.machine.freed_memory import keep_freed_memory
 from roofcal.core.machine.nvml import Sensor
 from roofcal.core.records import Measurement, PlanPoint, Status
 from roofcal.core.timing_protocol import Timing
 from roofcal.measure.contender import Contender, IncorrectError, data_seed, prepare
 from roofcal.measure.failures import is_broken, reason_of, status_of
-from roofcal.measure.freed_memory import keep_freed_memory
 from roofcal.measure.interleave import time_group
 from roofcal.measure.rank_timing import make_rank_timer
 from roofcal.measure.ranks import SINGLE_RANK, Ranks, SingleRank

@@ -11,7 +11,7 @@ from tests.paths import ROOT
 # glibc keeps by itself. A process of its own, because the setting stays.
 SCRIPT = """
 import ctypes, resource, sys
-from roofcal.measure.freed_memory import keep_freed_memory
+from roofcal.core.machine.freed_memory import keep_freed_memory
 if sys.argv[1] == "keep" and not keep_freed_memory():
     sys.exit(3)
 libc = ctypes.CDLL(None)
