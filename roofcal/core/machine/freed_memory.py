@@ -18,5 +18,5 @@ def keep_freed_memory() -> bool:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # neither macOS nor musl has one
     if mallopt is None:
         return False
-    is_unmapped = mallopt(_M_MMAP_MAX, 0) == 1
-    return is_unmapped and mallopt(_M_TRIM_THRESHOLD, _MOST_BYTES) == 1
+    settings = ((_M_MMAP_MAX, 0), (_M_TRIM_THRESHOLD, _MOST_BYTES))
+    return {mallopt(name, value) for name, value in settings} == {1}
