@@ -5,6 +5,7 @@
 #   STUDY_CONFIG='seed=7'         more settings for this run, passed to `snakemake --config`
 #   SNAKEMAKE_ARGS='-n'           more arguments for snakemake: dry run, --workflow-profile profiles/slurm, ...
 #   PYTEST_ARGS='-k plan'         more arguments for pytest
+#   TEST_PROCESSES=2              processes of pytest (default: 3 on two cores, else 4)
 #   TORCH=cuda                    build of torch: auto (default), cpu, cuda, cuda12, rocm
 #   PYTHON=/path/to/python3.12    interpreter to build .venv from
 #   VENV=none                     use PYTHON itself (an environment that has everything), install nothing
@@ -12,6 +13,8 @@ STUDY ?=
 STUDY_CONFIG ?=
 SNAKEMAKE_ARGS ?=
 PYTEST_ARGS ?=
+# One more than cores, because tests that start processes wait for them; each takes a GB of memory.
+TEST_PROCESSES ?= $(if $(filter 1 2,$(shell nproc 2>/dev/null || echo 2)),3,4)
 TORCH ?= auto
 PYTHON ?=
 VENV ?= .venv
@@ -35,7 +38,7 @@ SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 
-.PHONY: help env env-dev study report verify site bench pages docs doctor campaign campaign-slurm test test-all lint types contracts unit format lock clean distclean
+.PHONY: help env env-dev study report verify site bench pages docs doctor campaign campaign-slurm test test-all checks lint types contracts unit format lock clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -94,7 +97,11 @@ campaign: campaign-slurm ## hostile inputs, disturbed runs and SLURM with faults
 campaign-slurm: env-dev ## the part of the campaign that needs SLURM; its studies wait most of the time, so eight run at once
 	$(PY) -m pytest tests/campaign -m slurm -n 8 $(PYTEST_ARGS)
 
-test: lint types contracts unit ## all checks: lint, types, import contracts, tests
+test: checks unit ## all checks: lint, types, import contracts, tests
+
+# mypy takes one core for as long as all others together: they run beside it.
+checks: env-dev
+	@$(MAKE) --no-print-directory -j 2 --output-sync=target types lint contracts
 
 lint: env-dev ## ruff, snakefmt and snakemake --lint
 	$(PY) -m ruff check $(CODE)
@@ -110,10 +117,10 @@ contracts: env-dev ## who may import whom
 
 # The tests run last: their summary is the last line.
 unit: env-dev ## the tests alone (PYTEST_ARGS='-k plan')
-	$(PY) -m pytest -n 2 --dist worksteal $(PYTEST_ARGS)
+	$(PY) -m pytest -n $(TEST_PROCESSES) --dist worksteal $(PYTEST_ARGS)
 
-test-all: lint types contracts env-dev ## all checks, and every point of the grids of which `make test` runs a part
-	$(PY) -m pytest -n 2 --dist worksteal -m 'not bench and not campaign' $(PYTEST_ARGS)
+test-all: checks ## all checks, and every point of the grids of which `make test` runs a part
+	$(PY) -m pytest -n $(TEST_PROCESSES) --dist worksteal -m 'not bench and not campaign' $(PYTEST_ARGS)
 
 format: env-dev ## format and mend what can be mended by itself
 	$(PY) -m ruff check --fix $(CODE)

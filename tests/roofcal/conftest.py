@@ -9,6 +9,7 @@ from roofcal.core.jsonl import write_records
 from tests.browser import Browser, browser
 from tests.paths import ROOT
 from tests.roofcal.models.runs import calibration
+from tests.roofcal.published import write_tables_alone
 
 
 @pytest.fixture
@@ -19,6 +20,12 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write_records(folder / "calibration.jsonl", [calibration()])
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Publications without the drawing of their page."""
+    monkeypatch.setattr("roofcal.publish.freeze.write_report", write_tables_alone)
 
 
 @pytest.fixture(scope="session")

@@ -23,6 +23,13 @@ def no_language_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("roofcal.core.paths.MODELS", tmp_path / "no-models")
 
 
+@pytest.fixture(autouse=True)
+def _pages_of_one_test_alone(request: pytest.FixtureRequest) -> None:
+    """Drawing the page of a publication takes a second."""
+    if request.function is not test_the_folder_is_printed:
+        request.getfixturevalue("undrawn")
+
+
 @pytest.fixture
 def run(checkout: Path) -> Path:
     """A finished run in a checkout that is no git checkout."""

@@ -15,7 +15,7 @@ from tests.roofcal.published import DESCRIPTIONS
 
 
 @pytest.fixture
-def folder(checkout: Path) -> Path:
+def folder(checkout: Path, undrawn: None) -> Path:
     """A publication in a checkout, its calibration made up; it holds as far as `--quick` looks."""
     run = write_run(checkout / "results" / ENVIRONMENT.device / ENVIRONMENT.environment_id)
     fitted = calibration(ENVIRONMENT.device, ENVIRONMENT.environment_id)

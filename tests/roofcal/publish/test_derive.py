@@ -2,29 +2,22 @@
 
 from pathlib import Path
 
-import pytest
-
 from roofcal.core.paths import RunFolder
 from roofcal.publish.derive import derive, derived_names, report_tables
-from tests.roofcal.published import DESCRIPTIONS, publish_made_up
+from tests.roofcal.published import DESCRIPTIONS
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return publish_made_up(tmp_path_factory.mktemp("study"), curves=True)
-
-
-def test_every_derived_file_is_made_again_bit_by_bit(folder: Path, tmp_path: Path) -> None:
-    run = RunFolder.at(folder)
+def test_every_derived_file_is_made_again_bit_by_bit(made: Path, tmp_path: Path) -> None:
+    run = RunFolder.at(made)
     assert derived_names(run) == ["calibration.jsonl", "learning.csv", "breakeven.csv", "llm.csv"]
-    published = [name for name in derived_names(run) if (folder / name).is_file()]
+    published = [name for name in derived_names(run) if (made / name).is_file()]
     derived = dict(derive(run, published, tmp_path / run.name, DESCRIPTIONS))
-    assert derived == {name: (folder / name).read_bytes() for name in published}
+    assert derived == {name: (made / name).read_bytes() for name in published}
     assert set(published) == {"calibration.jsonl", "learning.csv", "breakeven.csv"}
 
 
-def test_the_tables_are_those_that_the_report_wrote(folder: Path) -> None:
-    tables = report_tables(RunFolder.at(folder), DESCRIPTIONS.devices)
-    assert set(tables) == {f"tables/{path.name}" for path in (folder / "tables").iterdir()}
+def test_the_tables_are_those_that_the_report_wrote(made: Path) -> None:
+    tables = report_tables(RunFolder.at(made), DESCRIPTIONS.devices)
+    assert set(tables) == {f"tables/{path.name}" for path in (made / "tables").iterdir()}
     for name, content in tables.items():
-        assert content == (folder / name).read_bytes(), name
+        assert content == (made / name).read_bytes(), name

@@ -53,6 +53,7 @@ def test_records_calibration_tables_and_report_are_frozen(run: Path, tmp_path: P
     assert read_records(target / "measurements/probe_math.jsonl.gz", Measurement) == original
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_manifest_has_every_file(run: Path, tmp_path: Path) -> None:
     target = publish(run, tmp_path / "published", DEVICES)
     manifest = read_manifest(target)
@@ -61,18 +62,21 @@ def test_the_manifest_has_every_file(run: Path, tmp_path: Path) -> None:
     assert manifest["commit"] == checkout_commit()
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_break_even_map_is_frozen_where_there_is_one(run: Path, tmp_path: Path) -> None:
     assert "breakeven.csv" not in content(publish(run, tmp_path / "a", DEVICES))
     (run / "breakeven.csv").write_text(MAP)
     assert content(publish(run, tmp_path / "b", DEVICES))["breakeven.csv"] == MAP.encode()
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_learning_curves_are_frozen_where_there_are_some(run: Path, tmp_path: Path) -> None:
     curves = "op,recipe,provider,probes,repetition,held_out,mape,median,p95\n"
     (run / "learning.csv").write_text(curves)
     assert content(publish(run, tmp_path / "a", DEVICES))["learning.csv"] == curves.encode()
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_language_models_are_frozen_where_there_are_any(run: Path, tmp_path: Path) -> None:
     assert "llm.csv" not in content(publish(run, tmp_path / "a", DEVICES))
     header = (",".join((*LABELS, *NUMBERS)) + "\n").encode()
@@ -80,6 +84,7 @@ def test_the_language_models_are_frozen_where_there_are_any(run: Path, tmp_path:
     assert content(publish(run, tmp_path / "b", DEVICES))["llm.csv"] == header
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_predictions_are_frozen_if_their_calibration_is_published_too(
     run: Path, tmp_path: Path
 ) -> None:
@@ -102,6 +107,7 @@ def test_the_same_records_give_the_same_bytes(run: Path, tmp_path: Path) -> None
     assert content(publish(run, tmp_path / "a", DEVICES)) == first
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_other_measurements_of_a_published_environment_are_refused(
     run: Path, tmp_path: Path
 ) -> None:
@@ -115,6 +121,7 @@ def test_other_measurements_of_a_published_environment_are_refused(
     assert [p.name for p in target.parent.iterdir()] == [target.name]
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("step", ["write_report", "write_manifest", "rename"])
 def test_an_error_at_any_step_leaves_the_publication_as_it_was(
     run: Path, tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch
@@ -142,6 +149,7 @@ def test_an_error_at_any_step_leaves_the_publication_as_it_was(
     assert [path.name for path in target.parent.iterdir()] == [target.name]
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize(
     ("gone", "missing"),
     [
@@ -162,6 +170,7 @@ def test_an_unfinished_run_is_refused_and_what_it_lacks_is_named(
     assert not (tmp_path / "published").exists()
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_archive_holds_no_time_of_writing(run: Path, tmp_path: Path) -> None:
     target = publish(run, tmp_path / "published", DEVICES)
     archive = (target / "plan/probe_copy.jsonl.gz").read_bytes()

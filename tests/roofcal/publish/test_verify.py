@@ -9,14 +9,9 @@ import pytest
 
 from roofcal.core.manifest import NAME, write_manifest
 from roofcal.publish.verify import Outcome, verify
-from tests.roofcal.published import DESCRIPTIONS, publish_made_up
+from tests.roofcal.published import DESCRIPTIONS
 
 MATH = "measurements/probe_math.jsonl.gz"
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return publish_made_up(tmp_path_factory.mktemp("study"))
 
 
 @pytest.fixture

@@ -8,14 +8,13 @@ from typing import Final
 import pytest
 
 from roofcal.core.manifest import write_manifest
-from roofcal.core.paths import CLAIMS, RunFolder
+from roofcal.core.paths import CLAIMS
 from roofcal.core.records import Environment, Telemetry
-from roofcal.publish.derive import report_tables
 from roofcal.publish.site.publications import LeftOut
 from roofcal.publish.site.write import write_site
 from tests.made_once import make_once
 from tests.paths import ROOT
-from tests.roofcal.published import DESCRIPTIONS
+from tests.roofcal.published import DESCRIPTIONS, write_tables_alone
 from tests.roofcal.report.synthetic import (
     CPU,
     GPU,
@@ -33,10 +32,7 @@ NEWER: Final = replace(GPU, driver="590.2", torch="2.12.0")
 def publish_tables(run: MadeUpRun, published: Path) -> Path:
     """The publication of a run without the drawing of its report, which takes seconds."""
     folder = run.write(published, ".jsonl.gz")
-    for name, content in report_tables(RunFolder.at(folder), DESCRIPTIONS.devices).items():
-        (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).write_bytes(content)
-    (folder / "report.html").write_text("<!doctype html><title>report</title>")
+    write_tables_alone([(folder, folder)], folder / "report.html", DESCRIPTIONS.devices)
     write_manifest(folder, "c0ffee")
     return folder
 

@@ -1,0 +1,16 @@
+"""One made-up publication for all tests of publishing."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.made_once import make_once
+from tests.roofcal.calibrate.probe_runs import ENVIRONMENT
+from tests.roofcal.published import publish_made_up
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the publication, which tests leave as it is."""
+    study = make_once(tmp_path_factory, "made-up-publication", publish_made_up)
+    return study / "published" / ENVIRONMENT.device / ENVIRONMENT.environment_id
