@@ -7,10 +7,16 @@ from typing import Any
 import pytest
 
 
-def thinned(points: Iterable[tuple[Any, ...]], *, every: int) -> list[Any]:
-    """The points as parameters; all but each `every`th of them carry the marker `exhaustive`."""
+def thinned(points: Iterable[tuple[Any, ...]], *, every: int, first: int = 0) -> list[Any]:
+    """The points as parameters.
+
+    All but each `every`th of them, counted from number `first`, carry the marker `exhaustive`.
+    """
     return [
-        pytest.param(*point, marks=pytest.mark.exhaustive if number % every else ())
+        pytest.param(
+            *point,
+            marks=pytest.mark.exhaustive if number < first or (number - first) % every else (),
+        )
         for number, point in enumerate(points)
     ]
 

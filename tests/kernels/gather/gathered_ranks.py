@@ -89,19 +89,24 @@ def made(kind: Kind, **how: Any) -> AllGatherMatmul:
     )
 
 
-def soak(seed: int) -> None:
+def soak(seed: int, turns: int = 10) -> None:
     """Objects in turns, each rank with delays of its own; at times one buffer twice running."""
     same, own = random.Random(seed), random.Random(seed + distributed.get_rank())
     ops = [made(kind, fused=True) for kind in KINDS]
     ops.append(made(KINDS[0], fused=True, buffers=3))
     kinds = (*KINDS, KINDS[0])
-    for i in range(24):
+    for i in range(turns):
         which = same.randrange(len(ops))
         if same.random() < 0.3:  # what replaying a graph of one turn does
             way: Any = ops[which]._way
             way._next = (way._next - 1) % way._buffers
         time.sleep(own.choice((0.0, 0.0, 0.02)))
         turn(ops[which], kinds[which], 100 * seed + i)
+
+
+def long_soak(seed: int) -> None:
+    """The same for longer."""
+    soak(seed, turns=48)
 
 
 def mixed(seed: int) -> None:

@@ -14,8 +14,11 @@ on_the_cpu = pytest.mark.skipif(torch.cuda.is_available(), reason="ranks are on 
 @on_the_cpu
 @pytest.mark.slow
 @pytest.mark.parametrize("world", [2, 3])
-def test_ranks_follow_each_other_through_turns_and_sizes(world: int, tmp_path: Path) -> None:
-    run_ranks(main, world, "soak", tmp_path)
+@pytest.mark.parametrize("soak", ["soak", pytest.param("long_soak", marks=pytest.mark.exhaustive)])
+def test_ranks_follow_each_other_through_turns_and_sizes(
+    world: int, soak: str, tmp_path: Path
+) -> None:
+    run_ranks(main, world, soak, tmp_path, limit_s=600)
 
 
 @on_the_cpu
