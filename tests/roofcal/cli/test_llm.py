@@ -1,6 +1,7 @@
 """`llm` on the published H200: a table for people, JSON for programs, one message for a mistake."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -104,13 +105,20 @@ def test_a_chunk_may_be_given(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(capsys.readouterr().out)["chunk_tokens"] == 4096
 
 
-def test_the_table_of_a_run_is_csv(tmp_path: Path) -> None:
+def test_the_table_of_a_run_is_csv_with_every_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models = tmp_path / "models"  # all of them take five seconds
+    models.mkdir()
+    for name in ("llama3-8b", "qwen3-30b-a3b"):
+        shutil.copy(ROOT / f"config/models/{name}.yaml", models)
+    monkeypatch.setattr("roofcal.core.paths.MODELS", models)
     (run,) = (ROOT / "reports/published/nvidia-h200").iterdir()
     out = tmp_path / "llm.csv"
     assert main(["llm", "--run", str(run), "--out", str(out)]) == 0
     header, *rows = out.read_text().splitlines()
     assert header.startswith("model,recipe,tensor_parallel,pipeline_parallel,")
-    assert {row.split(",")[0] for row in rows} == {p.stem for p in Path("config/models").iterdir()}
+    assert {row.split(",")[0] for row in rows} == {"llama3-8b", "qwen3-30b-a3b"}
 
 
 def test_without_model_and_device_it_says_what_it_needs(
