@@ -47,7 +47,7 @@ TOOLS = {
 # How the file of TOOLS spells it, where that is not the name of the distribution.
 SPELLED = {
     "import-linter": "[tool.importlinter]",
-    "pytest-xdist": "pytest -n 2",
+    "pytest-xdist": "pytest -n $(TEST_PROCESSES)",
     "tabulate": ".to_markdown(",
 }
 
