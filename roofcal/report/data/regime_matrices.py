@@ -11,8 +11,7 @@ from roofcal.report.data.op_pages import page_of
 from roofcal.report.data.prediction_errors import ALL, regime_rank
 from roofcal.report.data.tidy import MODEL
 from roofcal.report.kit.blocks import Column, Table, make_table
-from roofcal.report.kit.columns import count, text
-from roofcal.report.kit.numbers import percent, times
+from roofcal.report.kit.columns import count, fraction, ratio, text
 
 
 def gain_matrix(speedups: pd.DataFrame) -> pd.DataFrame:
@@ -60,20 +59,20 @@ def gain_table(speedups: pd.DataFrame, *, id: str) -> Table:
     note = page_of(op).time_note
     casts = f", {note}" if note else ""
     caption = f"Speed of {op} against {BY_NAME[op].baseline_recipe}, medians{casts}"
-    return _by_regime(gain_matrix(speedups), columns, times, id=id, caption=caption)
+    return _by_regime(gain_matrix(speedups), columns, ratio, id=id, caption=caption)
 
 
 def error_table(errors: pd.DataFrame, op: str, *, id: str) -> Table:
     """The error_matrix for the page."""
     columns = (text("model", "model"), count("points", "points"))
     caption = f"Mean error of {op} (MAPE) by regime"
-    return _by_regime(error_matrix(errors, op), columns, percent, id=id, caption=caption)
+    return _by_regime(error_matrix(errors, op), columns, fraction, id=id, caption=caption)
 
 
 def _by_regime(
     matrix: pd.DataFrame,
     columns: tuple[Column, ...],
-    show: Callable[[Any], str],
+    regime_column: Callable[[str, str], Column],
     *,
     id: str,
     caption: str,
@@ -85,7 +84,7 @@ def _by_regime(
     shown = [
         columns[0],
         *([text("provider", "provider")] if several else []),
-        *(Column(key=name, label=name, kind="number", show=show) for name in regimes),
+        *(regime_column(name, name) for name in regimes),
         *columns[1:],
     ]
     return make_table(matrix, shown, id=id, caption=caption)

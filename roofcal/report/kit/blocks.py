@@ -1,5 +1,6 @@
 """What a section is made of: prose, tables, figures and commands. The templates lay them out."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
@@ -26,6 +27,7 @@ class Column:
     unit      unit of the shown number, printed behind the label
     about     what the column means, where the label does not say it
     sort_key  column of the frame that holds the number to sort by, where `key` holds a text
+    factor    of the shown number over the value: 1e6 of seconds that are shown in microseconds
     signs     for verdicts: word -> class of the style sheet that gives it a sign and a colour
     """
 
@@ -36,6 +38,7 @@ class Column:
     unit: str = ""
     about: str = ""
     sort_key: str = ""
+    factor: float = 1.0
     signs: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
@@ -160,8 +163,9 @@ Cell = tuple[str, str, str]  # kind, text, mark: the number to sort by, or the c
 def _packed_table(columns: Sequence[Column], cells: Sequence[Sequence[Cell]]) -> str:
     """{"columns": [...], "texts": [[...] by column], "numbers": {place of a column: [...]}}.
 
-    `texts` are what people read, null for a missing value. A browser sorts and filters numbers by
-    what is shown; `numbers` holds those of columns that are sorted by another one.
+    `texts` are what people read, null for a missing value. `numbers` holds those of columns that
+    are sorted by another one, `values` the numbers, in the shown unit, of columns whose texts are
+    rounded: a browser sorts and filters by them.
     """
     return packed_json(
         {
@@ -185,8 +189,25 @@ def _packed_table(columns: Sequence[Column], cells: Sequence[Sequence[Cell]]) ->
                 for place, column in enumerate(columns)
                 if column.kind == "number" and column.sort_key
             },
+            "values": {
+                str(place): values
+                for place, column in enumerate(columns)
+                if column.kind == "number" and not column.sort_key
+                if (values := _rounded_values(column, cells[place]))
+            },
         }
     )
+
+
+def _rounded_values(column: Column, cells: Sequence[Cell]) -> list[float | None]:
+    """The values of a column in the shown unit, to six digits; [] where the texts say them all."""
+    values = [float(f"{column.factor * float(mark):.6g}") if mark else None for _, _, mark in cells]
+    are_texts = all(
+        value is None or text in (f"{value:,.0f}", f"{value:g}")
+        for value, (_, text, _) in zip(values, cells, strict=True)
+    )
+    finite = [None if value is None or math.isinf(value) else value for value in values]
+    return [] if are_texts else finite
 
 
 def _cells(frame: pd.DataFrame, column: Column) -> Iterator[Cell]:

@@ -18,7 +18,9 @@ def number(
 ) -> Column:
     """A column of SI values, shown in `unit`, of which an SI unit has `factor`."""
     show = in_unit(factor, digits)
-    return Column(key=key, label=label, kind="number", unit=unit, show=show, about=about)
+    return Column(
+        key=key, label=label, kind="number", unit=unit, show=show, about=about, factor=factor
+    )
 
 
 def text(key: str, label: str, about: str = "") -> Column:
@@ -64,7 +66,7 @@ def fraction(
     def show(value: Any) -> str:
         return percent(value, digits, signed=signed)
 
-    return Column(key=key, label=label, kind="number", show=show, about=about)
+    return Column(key=key, label=label, kind="number", show=show, about=about, factor=100.0)
 
 
 def decibels(key: str, label: str = "") -> Column:

@@ -95,6 +95,17 @@ def test_a_filter_compares_columns_and_says_which_it_knows(chromium: Browser, re
         chromium.press(key)
     assert {recipe for recipe, _ in chromium.run(rows)} == {"fp8_axiswise", "fp8_tensorwise"}
 
+    # 900.04 is shown as 900: it is above 900, and what is shown finds it
+    values = (
+        f"[...document.querySelectorAll('#{table} tbody tr')].map((row) => Number("
+        "row.cells[[...document.querySelectorAll('#" + table + " thead th')]"
+        ".findIndex((head) => head.textContent.includes('TFLOP'))].textContent.replace(',', '')))"
+    )
+    chromium.run(f"document.querySelector('#{table}').setFilter('tflops > 0')")
+    shown = chromium.run(values)[0]
+    chromium.run(f"document.querySelector('#{table}').setFilter('tflops = {shown}')")
+    assert shown in chromium.run(values)
+
     chromium.run(f"document.querySelector('#{table}').setFilter('colour = red')")
     said = chromium.run(f"document.querySelector('#{table} .hint').textContent")
     assert said.startswith("no column \u201ccolour\u201d; columns are recipe, m, n, k, provider")

@@ -61,6 +61,17 @@ def test_a_publication_that_does_not_hold_is_left_out_and_named(site: Path) -> N
     assert not any("damaged" in key for key in held(site, "index")["sides"])
 
 
+def test_pages_say_that_no_publication_holds_where_all_are_left_out(
+    published: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(published / "damaged", tmp_path / "published/damaged")
+    write_made_up(tmp_path / "published", tmp_path / "site")
+    claims, shapes = ((tmp_path / f"site/{page}.html").read_text() for page in ("claims", "shapes"))
+    assert "Nothing is published yet" not in claims
+    assert '<a href="index.html#left-out">no publication holds</a>: damaged/torch2.11.0' in claims
+    assert 'data-left-out="damaged/torch2.11.0+cpu' in shapes
+
+
 def test_text_of_records_is_shown_as_text(site: Path) -> None:
     for page in site.rglob("*.html"):
         text = page.read_text(encoding="utf-8")

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from roofcal.report.kit.blocks import MOST_ROWS, PAGED_FROM, Column, make_table
+from roofcal.report.kit.columns import count, fraction, seconds
 from tests.roofcal.report.pages import unpack
 
 SECONDS = Column(key="t", label="time", kind="number", show=lambda v: f"{v * 1e6:.1f}", unit="us")
@@ -77,3 +78,11 @@ def test_a_long_table_is_packed_with_what_is_shown_and_what_it_is_sorted_by() ->
     assert held["columns"][0] == {"key": "t", "label": "time", "kind": "number", "unit": "us"}
     assert held["texts"][0] == [None, *["1.0"] * 30]
     assert held["numbers"] == {"1": [4e12] * 31}
+
+
+def test_a_column_whose_texts_are_rounded_keeps_its_values_in_the_shown_unit() -> None:
+    frame = pd.DataFrame({"s": [1.23456e-6] * 31, "n": [4096] * 31, "p": [0.01234] * 31})
+    columns = (seconds("s", "time"), count("n", "n"), fraction("p", "error"))
+    held = json.loads(unpack(make_table(frame, columns, id="x", caption="c").packed))
+    assert [own[0] for own in held["texts"]] == ["1.235", "4,096", "1.2\u00a0%"]
+    assert {place: own[0] for place, own in held["values"].items()} == {"0": 1.23456, "2": 1.234}
