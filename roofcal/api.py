@@ -27,7 +27,7 @@ from roofcal.ask.names import device_ids, device_named, recipe_named
 from roofcal.ask.point_text import as_text as point_as_text
 from roofcal.ask.points import as_dict as point_as_dict
 from roofcal.ask.points import check_point, predict_point
-from roofcal.ask.sources import datasheet, device_sources
+from roofcal.ask.sources import device_sources
 from roofcal.core import paths
 from roofcal.core.csv_files import LARGEST_SIZE
 from roofcal.core.language_models import load_model
@@ -245,7 +245,7 @@ def advise(
     weights = _checked_weights(passes, weights)
     sizes = _sizes("gemm", {"m": m, "n": n, "k": k})
     question = LinearQuestion(**sizes, passes=passes, weights=weights)
-    adviser, evidence = Adviser(model_named(model), sources, run), measured_evidence(run)
+    adviser, evidence = Adviser(model_named(model), sources), measured_evidence(run)
     advice, winners = advise_point(adviser, question)
     environment = sources.calibration.environment_id if sources.calibration else None
     origin: dict[str, Any] = {"model": model, "device": device, "environment": environment}
@@ -342,7 +342,6 @@ def llm(
         pipeline=pp or 1,
         workload=Workload(batch=batch, prompt=prompt, output=output),
     )
-    sources = Sources(calibration=sources.calibration, spec=datasheet(device))
     if tp is None and pp is None:
         deployment = with_smallest_cut(deployment, sources, by)
     return estimate(deployment, sources, by)

@@ -136,13 +136,23 @@ const productModel = (() => {
       boundBy: largest === "work" ? (slots >= math ? "slots" : "math") : largest };
   }
 
-  // roofcal.models.probe_span: doublings to the span of the probes; 0 within, null where there were none.
+  // roofcal.ops.probe_span: doublings to the span of the probes; 0 within, null where there were none.
   function doublingsOutside(option, shape, noticeable) {
     if (!option.span) return null;
     const extents = { ...shape, ...leastWork(option, shape) };
     const farthest = Math.max(...Object.entries(option.span).map(([name, [low, high]]) =>
       Math.log2(Math.max(extents[name] / high, low / extents[name]))));
     return farthest > noticeable ? farthest : 0;
+  }
+
+  // roofcal.ops.predictions: [low, high] of the interval of a time, inside or outside of the probes.
+  function ends({ roofs }, total, halfWidth, doublings, work, device) {
+    if (!doublings) return [total / Math.exp(halfWidth), total * Math.exp(halfWidth)];
+    const grown = halfWidth * (1 + Math.min(doublings, device.most_doublings));
+    const wide = Math.exp(Math.min(grown, Math.max(halfWidth, Math.log(device.most_factor))));
+    const roof = Math.max(roofs.launch_s, roofs.bytes_per_s && work.bytes / roofs.bytes_per_s,
+      roofs.flops_per_s && work.flops / roofs.flops_per_s);
+    return [Math.max(total / wide, Math.min(total / Math.exp(halfWidth), roof)), total * wide];
   }
 
   // roofcal.ask.shape_limits.refusal, word for word; null for a shape that runs.
@@ -162,8 +172,16 @@ const productModel = (() => {
     const { total, boundBy } = time(option, shape, device.compute_units);
     const doublings = doublingsOutside(option, shape, device.noticeable_doublings);
     const group = option.op === "gemm" ? gemmGroup(option, shape) : shape.m <= 64 ? "decode" : "many_tokens";
-    const factor = (option.factors[group] ?? option.factors[""]) ** (1 + (doublings ?? 0));
-    return { option, total, boundBy, doublings, low: total / factor, high: total * factor };
+    const [low, high] = ends(option, total, option.half_widths[group], doublings, leastWork(option, shape), device);
+    return { option, total, boundBy, doublings, low, high, unprobed: option.unprobed[group] ?? null };
+  }
+
+  // roofcal.ask.shape_limits.memory_refusal; null for a product that fits.
+  function memoryRefusal({ op, recipe, ...option }, { m, n, k }, { dram_bytes: memory, datasheet }) {
+    const { bytes } = leastWork(option, { m, n, k });
+    if (!memory || bytes <= memory) return null;
+    return `${op} ${recipe} of m=${m}, n=${n}, k=${k} does not fit ${datasheet}: its tensors take `
+      + `${Math.round(bytes / 1e9).toLocaleString("en")} GB, and the memory has ${Math.round(memory / 1e9)}`;
   }
 
   // Every option that runs the shape, the fastest first, and why the others do not.
@@ -171,7 +189,7 @@ const productModel = (() => {
     const answers = [], refused = [];
     for (const option of device.options) {
       const answer = predict(option, shape, device);
-      const reason = refusal(option, shape) ?? (Number.isFinite(answer.total) ? null
+      const reason = refusal(option, shape) ?? memoryRefusal(option, shape, device) ?? (Number.isFinite(answer.total) ? null
         : `the calibration of ${option.recipe} by ${option.provider} lacks a constant of its equation`);
       if (reason) refused.push({ option, reason }); else answers.push(answer);
     }
@@ -195,5 +213,5 @@ const productModel = (() => {
     return found.sort((a, b) => a.distance - b.distance).slice(0, count);
   }
 
-  return { predict, rank, refusal, nearest, leastWork };
+  return { predict, rank, refusal, memoryRefusal, nearest, leastWork };
 })();

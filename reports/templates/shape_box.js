@@ -37,13 +37,17 @@ if (shapeBox) (async () => {
   const NUMBERS = new Set([3, 4, 5, 6]);
 
   function row(answer, place, device, shape, baseline) {
-    const { option, total, low, high, boundBy, doublings } = answer;
+    const { option, total, low, high, boundBy, doublings, unprobed } = answer;
     const rate = productModel.leastWork(option, shape).flops / total / 1e12;
     const texts = [`${place + 1}`, option.recipe, option.provider, time(total), `${time(low)} to ${time(high)}`,
       `${digits(rate)}\u00a0TFLOP/s`, baseline ? `${(baseline.total / total).toFixed(2)}\u00d7` : "\u2013", boundBy];
     const [near] = productModel.nearest(device, option, shape, 1);
     const cells = texts.map((text, number) => element("td", { textContent: text, className: NUMBERS.has(number) ? "n" : "" }));
-    if (doublings) cells[4].append(element("small", { textContent: `extrapolated by ${doublings.toFixed(1)} doublings` }));
+    if (doublings) {
+      const far = doublings > device.far_doublings ? ", far outside: a guess" : "";
+      cells[4].append(element("small", { textContent: `extrapolated by ${doublings.toFixed(1)} doublings${far}` }));
+    }
+    if (unprobed) cells[4].append(element("small", { textContent: `no probe has ${unprobed}` }));
     const beside = !near ? "none" : `${time(near.seconds)} at ${near.distance === 0 ? "this shape" : sizes(near.point)}`
       + (near.distance === 0 ? "" : `, ${near.distance.toFixed(1)} doublings away`)
       + (near.predicted === null ? " (a probe of the fit)" : ` (predicted ${signed(near.predicted / near.seconds - 1)})`);
@@ -66,7 +70,7 @@ if (shapeBox) (async () => {
     const recipes = new Set();
     const shown = own.filter(({ option }) => fields.all.checked || !recipes.has(option.recipe) && recipes.add(option.recipe));
     const reasons = [...new Set(refused.map(({ reason }) => reason))];
-    said.replaceChildren(...(own.length ? sentence(own, shape, baseline) : ["No provider runs this shape."]));
+    said.replaceChildren(remark, ...(own.length ? sentence(own, shape, baseline) : ["No provider runs this shape."]));
     if (own.length) {
       const heads = HEADS.map((text, place) => element("th", { scope: "col", textContent: text, className: NUMBERS.has(place) ? "n" : "" }));
       heads[0].setAttribute("aria-label", "rank");
@@ -83,7 +87,7 @@ if (shapeBox) (async () => {
   }
 
   function sentence([first, ...others], shape, baseline) {
-    const { option, total, low, high, doublings } = first;
+    const { option, total, low, high, doublings, unprobed } = first;
     const rivals = others.filter((other) => other.option.recipe !== option.recipe);
     const [second] = rivals, overlapping = rivals.find((other) => other.low <= high);
     const over = baseline && option.recipe !== baseline.option.recipe
@@ -92,18 +96,27 @@ if (shapeBox) (async () => {
       : `; ${second.option.recipe} is ${(100 * (second.total / total - 1)).toFixed(0)}\u00a0% slower, and `
         + (overlapping === second ? "the intervals overlap." : `the interval of ${overlapping.option.recipe} overlaps it.`);
     return [element("b", { textContent: `${option.recipe} by ${option.provider}` }),
-      `: ${time(total)} (95 %: ${time(low)} to ${time(high)})${over}${doublings ? ", extrapolated" : ""}${rest}`];
+      `: ${time(total)} (95 %: ${time(low)} to ${time(high)})${over}${doublings ? ", extrapolated" : ""}`
+      + `${unprobed ? `, unlike all probes (${unprobed})` : ""}${rest}`];
   }
+
+  let remark = "";  // what a link asked for and the page has not
 
   // "#m=4096&n=4096&k=4096" fills the box; other fragments are none of its business.
   function reopen() {
     const asked = new URLSearchParams(location.hash.slice(1));
     if (!["m", "n", "k"].every((axis) => asked.has(axis))) return false;
     ["m", "n", "k", "op", "device"].forEach((name) => { if (asked.has(name)) fields[name].value = asked.get(name); });
+    const unknown = (name) => asked.has(name) && fields[name].selectedIndex < 0 ? `no ${name} \u201c${asked.get(name)}\u201d here` : "";
+    const missing = [unknown("device"), unknown("op")].filter(Boolean);
     if (fields.op.selectedIndex < 0) fields.op.value = "";
+    if (fields.device.selectedIndex < 0) fields.device.value = devices[0].anchor;
+    remark = missing.length ? `The link asks for what this page has not: ${missing.join(", ")}; this is for `
+      + `${byName.get(fields.device.value).name}. ` : "";
     return true;
   }
   form.addEventListener("input", () => {
+    remark = "";
     show();
     const link = form.querySelector(".link").getAttribute("href");
     if (fields.m.getAttribute("aria-invalid") === "false") history.replaceState(null, "", link);

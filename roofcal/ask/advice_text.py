@@ -17,6 +17,7 @@ from roofcal.ask.advise import (
     winners_by_m,
 )
 from roofcal.ask.aligned import aligned
+from roofcal.ask.beyond_probes import unprobed_text
 from roofcal.ask.energy import Prices, TokenCost, token_cost
 from roofcal.ask.measured import (
     ChoiceRecord,
@@ -47,7 +48,7 @@ _WEIGHTS: Final = {"cached": "weights cast beforehand", "cast": "weights cast ea
 _COLUMNS: Final = (
     *("m", "n", "k", "recipe", "products_by", "casts_by", "predicted_s", "predicted_low_s"),
     *("predicted_high_s", "bound_by", "recipe_fastest_probability", "speedup_over_bf16"),
-    *("output_db", "extrapolated_doublings", "second_recipe", "second_s"),
+    *("output_db", "extrapolated_doublings", "unprobed", "second_recipe", "second_s"),
 )
 
 
@@ -126,11 +127,29 @@ def as_dict(
 def cost_by_recipe(
     advice: Advice, sources: Sources, prices: Prices, model: str
 ) -> dict[str, TokenCost]:
-    """Recipe -> what a token (a row of x) costs by its fastest option, the fastest recipe first."""
-    return {
+    """Recipe -> what a token (a row of x) costs by its fastest option, the fewest joules first."""
+    costs = {
         ranked.option.recipe: token_cost(sources, ranked.total_s / advice.question.m, prices, model)
         for ranked in advice.best_by_recipe
     }
+    return dict(sorted(costs.items(), key=lambda item: item[1].joules))
+
+
+def costs_text(costs: Mapping[str, TokenCost]) -> str:
+    """A line per recipe, and what the figures are; costs: of one board, at least one."""
+    rows = [("recipe", "J per token", "$ per million tokens", "tokens per $")]
+    for recipe, cost in costs.items():
+        has_price = cost.dollars is not None and cost.tokens_per_dollar is not None
+        dollars = (
+            (f"{1e6 * (cost.dollars or 0):.3g}", f"{cost.tokens_per_dollar:.3g}")
+            if has_price
+            else ("", "")
+        )
+        rows.append((recipe, f"{cost.joules:.3g}", *dollars))
+    shown = [column for column in zip(*rows, strict=True) if any(column[1:])]
+    first = next(iter(costs.values()))
+    label = f"{first.label}: {first.watts:.0f} W, {first.watts_by}"
+    return "\n".join(["", *aligned(list(zip(*shown, strict=True)), left=(0,)), label])
 
 
 def _option_record(
@@ -151,6 +170,7 @@ def _option_record(
         "output_db": evidence.output_db(option.recipe, question),
         "extrapolated": ranked.doublings > 0,
         "extrapolated_doublings": ranked.doublings,
+        "unprobed": list(ranked.beyond.unprobed),
         "nearest_measured": [
             {
                 **point.shape,
@@ -201,11 +221,21 @@ def _table(advice: Advice, evidence: MeasuredEvidence) -> list[str]:
                 "" if chance is None else f"{chance:.2f}",
                 "" if speedup is None else f"{speedup:.2f}x",
                 "" if accuracy is None else f"{accuracy:.1f} dB",
-                f"extrapolated by {ranked.doublings:.1f} doublings" if ranked.doublings else "",
+                _reservation(ranked),
             )
         )
     shown = [column for column in zip(*rows, strict=True) if any(column[1:])]
     return aligned(list(zip(*shown, strict=True)), left=range(3))
+
+
+def _reservation(ranked: RankedOption) -> str:
+    """What makes an option less sure than its interval says, for its row."""
+    far = ", far outside: a guess" if ranked.beyond.is_far else ""
+    extrapolated = f"extrapolated by {ranked.doublings:.1f} doublings{far}"
+    words = [extrapolated] * bool(ranked.doublings) + ["unlike all probes"] * bool(
+        ranked.beyond.unprobed
+    )
+    return ", ".join(words)
 
 
 def _remarks(
@@ -222,12 +252,17 @@ def _remarks(
             f"{likeliest} is likelier to be the fastest than {first.option.recipe}, which is "
             "predicted to be, because its times are less sure or more providers have it"
         )
+    unprobed = dict.fromkeys(
+        words for ranked in advice.best_by_recipe for words in ranked.beyond.unprobed
+    )
+    if unprobed:
+        yield unprobed_text(list(unprobed))
     for point in evidence.nearest_to(first, advice.question):
-        away = distance(point.shape, _shape(advice.question))
+        away = _away(distance(point.shape, _shape(advice.question)))
         sizes = " x ".join(str(point.shape[axis]) for axis in "mnk")
         what = "linear" if point.op == "linear" else "product"
         yield (
-            f"measured {away:.1f} doublings away: the {what} {sizes} in "
+            f"measured {away}: the {what} {sizes} in "
             f"{format_seconds(point.median_s)}{_predicted(point)}"
         )
     if evidence.choices:
@@ -251,6 +286,13 @@ def _remarks(
         yield f"not ranked: {names[0]}{more}: {reason}"
     if len(reasons) > _MOST_REASONS:
         yield f"not ranked for {len(reasons) - _MOST_REASONS} reasons more, which --json has"
+
+
+def _away(doublings: float) -> str:
+    """How far a measured point is from the question."""
+    if not doublings:
+        return "at this shape"
+    return "less than 0.1 doublings away" if doublings < 0.05 else f"{doublings:.1f} doublings away"
 
 
 def _stretch(winner: Winner) -> str:
@@ -301,6 +343,8 @@ def advise_csv(
 def _cell(value: Any) -> str:
     if value is None:
         return ""
+    if isinstance(value, list):
+        return "; ".join(value)
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 

@@ -11,19 +11,19 @@ say nothing of a thousand.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Final
 
 import numpy as np
 
+from roofcal.ask.beyond_probes import Beyond, beyond_parts
 from roofcal.ask.fastest import log_error, probabilities
-from roofcal.ask.shape_limits import refusal
+from roofcal.ask.shape_limits import memory_refusal, refusal
 from roofcal.core.csv_files import LARGEST_SIZE
-from roofcal.core.paths import RunFolder
 from roofcal.core.recipes import WEIGHT_ONLY_RECIPES
 from roofcal.core.records import PlanPoint, Prediction
 from roofcal.models import calibrated
 from roofcal.models.errors import PredictError
-from roofcal.models.probe_span import Spans, doublings_outside, probe_spans, widened
 from roofcal.models.registry import predict_points
 from roofcal.ops import BY_NAME
 from roofcal.ops.constants import calibrated_providers
@@ -104,7 +104,7 @@ class RankedOption:
     """An option with its time.
 
     probability  that it is the fastest of all options; None for a model without intervals
-    doublings    how far the part that is farthest outside of its probes lies outside
+    beyond       how far the part that is farthest outside of its probes lies outside
     """
 
     option: Option
@@ -113,7 +113,12 @@ class RankedOption:
     high_s: float | None
     bound_by: str
     probability: float | None
-    doublings: float
+    beyond: Beyond
+
+    @property
+    def doublings(self) -> float:
+        """Doublings outside of the probes; 0 within, and where nobody knows."""
+        return self.beyond.doublings or 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,12 +150,10 @@ class Adviser:
     Args:
         model: a model of time.
         sources: what it reads of the device.
-        run: the folder of the calibration, for the spans of its probes; None without one.
     """
 
-    def __init__(self, model: Model, sources: Sources, run: RunFolder | None) -> None:
+    def __init__(self, model: Model, sources: Sources) -> None:
         self._model, self._sources = model, sources
-        self._spans: Spans = probe_spans(run, "gemm", "cast", "mixed_gemm") if run else {}
         self._options: dict[tuple[Passes, Weights], list[Option]] = {}
 
     def options(self, passes: Passes, weights: Weights) -> list[Option]:
@@ -243,9 +246,9 @@ class Adviser:
 
     def _part_times(
         self, questions: Sequence[LinearQuestion]
-    ) -> dict[tuple[Part, LinearQuestion], tuple[Prediction, float]]:
-        """(prediction with its widened interval, doublings outside) of every part that runs."""
-        times: dict[tuple[Part, LinearQuestion], tuple[Prediction, float]] = {}
+    ) -> dict[tuple[Part, LinearQuestion], tuple[Prediction, Beyond]]:
+        """(prediction, how far it lies beyond the probes) of every part that runs."""
+        times: dict[tuple[Part, LinearQuestion], tuple[Prediction, Beyond]] = {}
         parts = dict.fromkeys(
             (part, question)
             for question in questions
@@ -258,32 +261,35 @@ class Adviser:
             shape = part.shape(question)
             key = (part.op, part.provider, part.recipe, *shape.values())
             keys[part, question] = key
-            if refusal(BY_NAME[part.op], part.provider, part.recipe, shape) is None:
-                points[key] = PlanPoint(
-                    op=part.op, provider=part.provider, recipe=part.recipe, shape=shape, device=""
-                )
+            if self._refusal(part, shape) is None:
+                points[key] = _point(part, shape)
         predictions = predict_points(self._model, list(points.values()), self._sources)
         by_id = {prediction.point_id: prediction for prediction in predictions}
         answers = {}
         for key, point in points.items():
             prediction = by_id.get(point.point_id)
             if prediction is not None:
-                op = BY_NAME[point.op]
-                known = doublings_outside(
-                    self._spans, op, point.provider, point.recipe, point.shape
-                )
-                # Models without probes have no span, so no shape lies outside of one.
-                doublings = 0.0 if known is None else known
-                answers[key] = widened(prediction, doublings), doublings
+                answers[key] = prediction, self._beyond(point)
         for of_question, key in keys.items():
             if key in answers:
                 times[of_question] = answers[key]
         return times
 
+    def _refusal(self, part: Part, shape: Shape) -> str | None:
+        """Why a part cannot run: its provider refuses the shape, or the memory is too small."""
+        refused = refusal(BY_NAME[part.op], part.provider, part.recipe, shape)
+        return refused or memory_refusal(_point(part, shape), self._sources.spec)
+
+    def _beyond(self, point: PlanPoint) -> Beyond:
+        calibration = self._sources.calibration
+        if calibration is None or self._model.MODEL != calibrated.MODEL:
+            return Beyond()
+        return beyond_parts(calibration, [(point.op, point.provider, point.recipe, point.shape)])
+
     def _ranked(
         self,
         question: LinearQuestion,
-        times: Mapping[tuple[Part, LinearQuestion], tuple[Prediction, float]],
+        times: Mapping[tuple[Part, LinearQuestion], tuple[Prediction, Beyond]],
         with_chances: bool,
     ) -> Advice:
         runnable: list[Option] = []
@@ -295,7 +301,7 @@ class Adviser:
                 continue
             part = missing[0]
             op, shape = BY_NAME[part.op], part.shape(question)
-            why = refusal(op, part.provider, part.recipe, shape) or "the model has no answer"
+            why = self._refusal(part, shape) or "the model has no answer"
             of_linear = ", ".join(
                 f"{a} is {s} here" for a, s in zip(op.axes, part.sides, strict=True)
             )
@@ -304,7 +310,8 @@ class Adviser:
         if not runnable:
             raise PredictError("no answer: " + "; ".join(dict.fromkeys(refused.values())))
         outside = {
-            option: max(times[part, question][1] for part in option.parts) for option in runnable
+            option: max(times[part, question][1].doublings or 0.0 for part in option.parts)
+            for option in runnable
         }
         farthest = min(outside.values()) + FARTHEST
         refused |= {
@@ -324,7 +331,7 @@ class Adviser:
 
 
 def _chances(
-    options: Sequence[Option], times: Sequence[Sequence[tuple[Prediction, float]]]
+    options: Sequence[Option], times: Sequence[Sequence[tuple[Prediction, Beyond]]]
 ) -> list[float | None]:
     if any(prediction.high_s is None for parts in times for prediction, _ in parts):
         return [None] * len(options)
@@ -341,7 +348,7 @@ def _chances(
 
 
 def _ranked_option(
-    option: Option, times: Sequence[tuple[Prediction, float]], probability: float | None
+    option: Option, times: Sequence[tuple[Prediction, Beyond]], probability: float | None
 ) -> RankedOption:
     lows = [prediction.low_s for prediction, _ in times if prediction.low_s is not None]
     highs = [prediction.high_s for prediction, _ in times if prediction.high_s is not None]
@@ -357,8 +364,12 @@ def _ranked_option(
         high_s=sum(highs) if has_interval else None,
         bound_by=max(seconds, key=lambda name: seconds[name]),
         probability=probability,
-        doublings=max(doublings for _, doublings in times),
+        beyond=reduce(Beyond.farther, (beyond for _, beyond in times)),
     )
+
+
+def _point(part: Part, shape: Shape) -> PlanPoint:
+    return PlanPoint(op=part.op, provider=part.provider, recipe=part.recipe, shape=shape, device="")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

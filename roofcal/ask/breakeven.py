@@ -16,10 +16,12 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from roofcal.ask.shape_limits import memory_refusal
 from roofcal.core.csv_files import LARGEST_SIZE
 from roofcal.core.names import did_you_mean
 from roofcal.core.recipes import GEMM_RECIPES
-from roofcal.core.times import Array, Times
+from roofcal.core.records import PlanPoint
+from roofcal.core.times import Array, BeyondProbes, Times
 from roofcal.models.errors import PredictError
 from roofcal.ops import BY_NAME
 from roofcal.ops.linear.model import BF16_GRAD_WEIGHT, Linear, has_casts, product_recipes
@@ -45,11 +47,18 @@ class Speedups:
     """t_bf16 / t_recipe of many shapes, with the ends of the 95 % interval.
 
     low, high  None for a model without intervals
+    beyond     how far the part lies beyond the probes that lies farthest; None where nobody knows
     """
 
     value: Array
     low: Array | None
     high: Array | None
+    beyond: BeyondProbes | None = None
+
+    @property
+    def doublings(self) -> Array | None:
+        """Doublings outside of the probes; None where nobody knows."""
+        return None if self.beyond is None else self.beyond.doublings
 
     def classes(self) -> list[Class]:
         """faster where low > 1, slower where high < 1, else uncertain."""
@@ -68,7 +77,7 @@ class Breakeven:
     Attributes:
         m: by the model's best estimate.
         m_low: from here on it may be faster: the high end of the speed-up stays above 1.
-        m_high: from here on it is faster: the low end stays above 1.
+        m_high: from here on it is faster: the low end stays above 1, as far as the probes reach.
         speedups: on GRID; m_low and m_high are None for a model without intervals.
     """
 
@@ -85,6 +94,11 @@ def breakeven(model: Model, sources: Sources, linear: Linear, n: int, k: int) ->
     """
     check_linear(model, sources, linear)
     check_weight_sides(linear.recipe, n, k)
+    weights = PlanPoint(
+        op="gemm", provider="", recipe=BASELINE, shape={"m": 1, "n": n, "k": k}, device=""
+    )
+    if (too_large := memory_refusal(weights, sources.spec)) is not None:
+        raise PredictError(too_large)
     return breakeven_of(linear_speedups(model, sources, linear, n, k))
 
 
@@ -92,8 +106,8 @@ def breakeven_of(speedups: Speedups) -> Breakeven:
     """The break-even M of speed-ups on GRID."""
     return Breakeven(
         m=first_lasting_m(speedups.value),
-        m_low=first_lasting_m(speedups.high),
-        m_high=first_lasting_m(speedups.low),
+        m_low=first_lasting_m(speedups.high, speedups.doublings),
+        m_high=first_lasting_m(speedups.low, speedups.doublings),
         speedups=speedups,
     )
 
@@ -110,19 +124,29 @@ def linear_speedups(model: Model, sources: Sources, linear: Linear, n: int, k: i
 
 def speedup_ratio(baseline: Times, ours: Times) -> Speedups:
     """baseline / ours, with the interval of this module."""
-    value = baseline.total / ours.total
+    value, beyond = baseline.total / ours.total, ours.beyond
+    if baseline.beyond is not None and beyond is not None:
+        beyond = beyond.farther(baseline.beyond)
     if baseline.low is None or baseline.high is None or ours.low is None or ours.high is None:
-        return Speedups(value=value, low=None, high=None)
+        return Speedups(value=value, low=None, high=None, beyond=beyond)
     up = np.hypot(np.log(baseline.high / baseline.total), np.log(ours.total / ours.low))
     down = np.hypot(np.log(baseline.total / baseline.low), np.log(ours.high / ours.total))
-    return Speedups(value=value, low=value * np.exp(-down), high=value * np.exp(up))
+    low, high = value * np.exp(-down), value * np.exp(up)
+    return Speedups(value=value, low=low, high=high, beyond=beyond)
 
 
-def first_lasting_m(speedup: Array | None) -> int | None:
-    """The first M of GRID from which on a speed-up on GRID stays above 1; None for never."""
+def first_lasting_m(speedup: Array | None, doublings: Array | None = None) -> int | None:
+    """The first M of GRID from which on a speed-up on GRID stays above 1; None for never.
+
+    doublings: outside of the probes. What lies beyond the last M within them is looked at only
+    where the M that is sought lies there, too: intervals grow so wide there that they say nothing.
+    """
     if speedup is None:
         return None
     slow = np.flatnonzero(~(speedup > 1))
+    within = np.flatnonzero(doublings == 0) if doublings is not None else slow[:0]
+    if len(within) and speedup[within[-1]] > 1:
+        slow = slow[slow < within[-1]]
     first = int(slow[-1]) + 1 if len(slow) else 0
     return int(GRID[first]) if first < len(GRID) else None
 

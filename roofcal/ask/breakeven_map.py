@@ -2,7 +2,8 @@
 
 One row per recipe, pass, casts, M and weight. Weights are cast beforehand in `forward` and in every
 step in `forward_backward`, as in `breakeven`. The row ends with the break-even M of its weight,
-which is found on all M of GRID; it is empty for never.
+which is found on all M of GRID; it is empty for never. Rows of linears outside of the probes say
+how many doublings; 0 is within, and empty is a calibration that states no probes.
 """
 
 import csv
@@ -30,11 +31,11 @@ from roofcal.models.calibrations import read_calibration
 from roofcal.models.registry import MODELS
 from roofcal.ops.linear.model import BF16_GRAD_WEIGHT, PASSES, Linear, has_casts, usual_weights
 from roofcal.ops.linear.predict import cast_providers
-from roofcal.ops.time_models import Model, Sources, cast_times
+from roofcal.ops.time_models import Model, Sources, cast_times, product_times
 
 COLUMNS: Final = (
     *("recipe", "pass", "casts", "m", "n", "k", "speedup", "low", "high", "class"),
-    *("breakeven_m", "breakeven_m_low", "breakeven_m_high"),
+    *("breakeven_m", "breakeven_m_low", "breakeven_m_high", "extrapolated_doublings"),
 )
 SIDES: Final = (512, 1024, 2048, 3072, 4096, 6144, 8192, 12288, 16384)
 # Powers of two and the middles between them that are multiples of 16.
@@ -98,9 +99,10 @@ def _rows_by_tokens(side: int, answer: Breakeven) -> Iterator[list[str]]:
         for ratio in (speedups.value, speedups.low, speedups.high)
     ]
     ends = ["" if m is None else str(m) for m in (answer.m, answer.m_low, answer.m_high)]
-    classes = speedups.classes()
+    classes, doublings = speedups.classes(), speedups.doublings
     for m, place, *values in zip(TOKENS, _AT_TOKENS, *ratios, strict=True):
-        yield [str(m), str(side), str(side), *values, classes[place], *ends]
+        beyond = "" if doublings is None else f"{doublings[place]:.3g}"
+        yield [str(m), str(side), str(side), *values, classes[place], *ends, beyond]
 
 
 class _CachedModel:
@@ -122,6 +124,14 @@ class _CachedModel:
         key = (recipe, m.tobytes(), n.tobytes(), k.tobytes())
         if key not in self._times:
             self._times[key] = self._model.product_times(sources, recipe, m, n, k)
+        return self._times[key]
+
+    def products_by(
+        self, sources: Sources, provider: str, recipe: str, m: Array, n: Array, k: Array, /
+    ) -> Times:
+        key = (provider, recipe, m.tobytes(), n.tobytes(), k.tobytes())
+        if key not in self._times:
+            self._times[key] = product_times(self._model, sources, provider, recipe, (m, n, k))
         return self._times[key]
 
     def cast_times(

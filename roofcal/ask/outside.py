@@ -9,7 +9,7 @@ tables are bursts, before that. `clock="burst"` multiplies each prediction by wh
 settled time on the points of the library that the run measured with cold caches and normal inputs:
 the median by recipe and regime (by recipe where a regime has fewer than FEWEST points). A recipe
 with fewer than FEWEST points has no answer. Intervals are wider outside of the probes, see
-roofcal.models.probe_span.
+ops.predictions.
 """
 
 import csv
@@ -30,10 +30,9 @@ from roofcal.core.csv_files import Cells, read_rows, size_errors
 from roofcal.core.names import did_you_mean_or_all
 from roofcal.core.paths import RunFolder
 from roofcal.models.errors import PredictError
-from roofcal.models.probe_span import farthest_outside, probe_spans, widened_end
 from roofcal.ops import BY_NAME
 from roofcal.ops.gemm.predict import LIBRARIES
-from roofcal.ops.linear.model import CASTS, Linear, cast_recipes, has_casts
+from roofcal.ops.linear.model import CASTS, Linear, has_casts
 from roofcal.ops.linear.predict import cast_providers, linear_times
 from roofcal.ops.time_models import Model, Sources
 
@@ -96,7 +95,6 @@ def hold_against(
     rows = read_rows(path, _COLUMNS, lambda cells: _row_errors(cells, recipes))
     casts = _casts_of(path, len(rows))
     factors = burst_factors(run) if clock == "burst" else None
-    spans = probe_spans(run, "gemm", "cast") if run else {}
     groups: dict[tuple[str, str], list[tuple[int, int, int, float]]] = {}
     unanswered: dict[str, int] = {}
     for (_, cells), casts_by in zip(rows, casts, strict=True):
@@ -120,24 +118,18 @@ def hold_against(
             reason = f"fewer than {FEWEST} measured bursts of {recipe} by the library"
             unanswered[reason] = unanswered.get(reason, 0) + len(members)
             continue
-        casts_of_x = [cast for tensor, cast in cast_recipes(linear) if tensor == "x"]
         m, n, k, _ = (np.array(column, dtype=float) for column in zip(*members, strict=True))
         times = linear_times(model, sources, linear, m, n, k)
         for place, (*sizes, seconds) in enumerate(members):
             shape = dict(zip("mnk", map(int, sizes), strict=True))
             regime = _GEMM.regime(shape)
             factor = factors.get((recipe, regime), factors[recipe, ""]) if factors else 1.0
-            parts = [("gemm", library, recipe, shape) for library in LIBRARIES]
-            input_shape = {"rows": shape["m"], "cols": shape["k"]}
-            parts += [("cast", casts_by, cast, input_shape) for cast in casts_of_x]
-            doublings = farthest_outside(spans, parts)
             total = float(times.total[place])
             low, high = (
-                None
-                if end is None
-                else factor * widened_end(total, float(end[place]), doublings or 0.0)
+                None if end is None else factor * float(end[place])
                 for end in (times.low, times.high)
             )
+            beyond = times.beyond
             products.append(
                 OutsideProduct(
                     recipe=recipe,
@@ -148,7 +140,7 @@ def hold_against(
                     predicted_s=factor * total,
                     low_s=low,
                     high_s=high,
-                    extrapolated=None if doublings is None else doublings > 0,
+                    extrapolated=None if beyond is None else bool(beyond.doublings[place] > 0),
                 )
             )
     return OutsideEvidence(products=products, unanswered=unanswered)

@@ -3,13 +3,16 @@
 from collections.abc import Mapping
 from typing import Any
 
+from roofcal.ask.beyond_probes import FAR, extrapolation_text, unprobed_text
 from roofcal.core.units import format_seconds
 
 
 def as_text(answer: Mapping[str, Any]) -> str:
     """Time, rates, whose they are, and what makes them less sure; answer: by points.as_dict."""
     low, high = answer["predicted_low_s"], answer["predicted_high_s"]
-    span = f" (95 %: {format_seconds(low)} to {format_seconds(high)})" if low else ""
+    is_guess = (answer["extrapolated_doublings"] or 0.0) > FAR
+    claim = "perhaps" if is_guess else "95 %:"
+    span = f" ({claim} {format_seconds(low)} to {format_seconds(high)})" if low else ""
     rates = f"{answer['predicted_flops_per_s'] / 1e12:.4g} TFLOP/s, "
     rates += f"{answer['predicted_bytes_per_s'] / 1e12:.4g} TB/s"
     described = "its wave description" if answer["model"] == "wave" else "its datasheet"
@@ -20,10 +23,9 @@ def as_text(answer: Mapping[str, Any]) -> str:
         f"model {answer['model']}, provider {answer['provider']}, {answer['device']}, {origin}",
     ]
     if answer["extrapolated"]:
-        lines.append(
-            f"extrapolated: {answer['extrapolated_doublings']:.1f} doublings beyond every "
-            "probe, with a wider interval"
-        )
+        lines.append(extrapolation_text(answer["extrapolated_doublings"]))
+    if answer["unprobed"]:
+        lines.append(unprobed_text(answer["unprobed"]))
     if answer["slower_providers"]:
         lines.append(_choice(answer))
     lines += [f"refused: {reason}" for reason in answer["refused_providers"].values()]

@@ -13,22 +13,16 @@ from io import StringIO
 from pathlib import Path
 from typing import Any, Final
 
+from roofcal.ask.beyond_probes import Beyond, beyond_probes
 from roofcal.ask.fastest import probability_of_first
 from roofcal.ask.measured import ChoiceRecord, choice_record, measured_points
-from roofcal.ask.shape_limits import refusals
+from roofcal.ask.shape_limits import memory_refusal, refusals
 from roofcal.core.csv_files import Cells, read_rows, size_errors
 from roofcal.core.names import did_you_mean_or_all
 from roofcal.core.paths import RunFolder
 from roofcal.core.records import PlanPoint, Prediction
 from roofcal.models import calibrated
 from roofcal.models.errors import PredictError
-from roofcal.models.probe_span import (
-    Spans,
-    doublings_of_parts,
-    doublings_outside,
-    probe_spans,
-    widened,
-)
 from roofcal.models.registry import model_named, predict_points
 from roofcal.models.wave import model as wave
 from roofcal.ops import BY_NAME
@@ -40,7 +34,7 @@ from roofcal.ops.time_models import Sources
 _COLUMNS: Final = ("recipe", "m", "n", "k")
 _ANSWERS: Final = (
     "predicted_s", "predicted_low_s", "predicted_high_s", "bound_by", "provider",
-    "extrapolated_doublings", "refused",
+    "extrapolated_doublings", "unprobed", "refused",
 )  # fmt: skip
 ANY_PROVIDER: Final = "any"  # of models of time that know no providers
 
@@ -53,7 +47,7 @@ class PointAnswer:
     others       providers that are predicted to be slower
     probability  that none of them is faster; None where there are no others
     refused      provider -> why it does not run the shape
-    doublings    how far outside of its probes the shape lies; 0 within, None where nobody knows
+    beyond       how far outside of its probes the shape lies
     record       how good choices among providers were on measured points
     """
 
@@ -62,7 +56,7 @@ class PointAnswer:
     others: tuple[str, ...] = ()
     probability: float | None = None
     refused: Mapping[str, str]
-    doublings: float | None = None
+    beyond: Beyond
     record: ChoiceRecord | None = None
 
 
@@ -71,23 +65,24 @@ def predict_point(
 ) -> PointAnswer:
     """Predict one point and name its provider.
 
-    run: the folder of the calibration, which has the span of its probes and measured points.
-    Without it the answer has no doublings, no wider interval and no record of choices.
+    run: the folder of the calibration, which has measured points. Without it the answer has no
+    record of choices.
 
     Raises PredictError where the model has no answer for the point, or every provider refuses it.
     """
     model_named(model)
     check_point(point)
     op = BY_NAME[point.op]
-    spans = probe_spans(run, op.name, "gemm", "cast") if run else {}
-    answer = _fastest(point, model, sources, spans)
+    answer = _fastest(point, model, sources)
     if not answer.others or run is None:
         return answer
     return replace(answer, record=choice_record(measured_points(run, op.name)))
 
 
-def _fastest(point: PlanPoint, model: str, sources: Sources, spans: Spans) -> PointAnswer:
+def _fastest(point: PlanPoint, model: str, sources: Sources) -> PointAnswer:
     op, time_model = BY_NAME[point.op], model_named(model)
+    if (too_large := memory_refusal(point, sources.spec)) is not None:
+        raise PredictError(too_large)
     candidates = _candidates(point, op, model, sources)
     refused = refusals(op, candidates, point.recipe, point.shape)
     allowed = [provider for provider in candidates if provider not in refused]
@@ -97,30 +92,24 @@ def _fastest(point: PlanPoint, model: str, sources: Sources, spans: Spans) -> Po
     is_composed = not point.provider and not own
     if is_composed:  # the op knows whose answer a point without a provider is, and what is a bound
         allowed = [""]
-    answers: dict[str, tuple[Prediction, float | None]] = {}
+    answers: dict[str, Prediction] = {}
     for provider in allowed:
         for prediction in predict_points(time_model, [replace(point, provider=provider)], sources):
-            named = replace(point, provider=provider)
-            doublings = doublings_outside(spans, op, provider, point.recipe, point.shape)
-            if doublings is None and provider:
-                doublings = doublings_of_parts(spans, named)
-            answers[provider] = (widened(prediction, doublings or 0.0), doublings)
+            answers[provider] = prediction
     if not answers:
         raise PredictError(_no_answer(point, model, sources))
-    order = sorted(answers, key=lambda provider: answers[provider][0].total_s)
-    prediction, doublings = answers[order[0]]
-    name = order[0]
+    order = sorted(answers, key=lambda provider: answers[provider].total_s)
+    prediction, name = answers[order[0]], order[0]
     if is_composed and model == calibrated.MODEL:
         name = _provider_of(prediction, point, candidates, sources)
-        doublings = doublings_of_parts(spans, replace(point, provider=name))
-        prediction = widened(prediction, doublings or 0.0)
+    calibration = sources.calibration if model == calibrated.MODEL else None
     return PointAnswer(
         prediction=prediction,
         provider=name or ANY_PROVIDER,
         others=tuple(order[1:]),
-        probability=probability_of_first([answers[provider][0] for provider in order]),
+        probability=probability_of_first([answers[provider] for provider in order]),
         refused=refused,
-        doublings=doublings,
+        beyond=beyond_probes(calibration, replace(point, provider=name)),
     )
 
 
@@ -162,6 +151,10 @@ def _no_answer(point: PlanPoint, model: str, sources: Sources) -> str:
         why = f"there is no config/devices/{point.device}.yaml"
     elif model == wave.MODEL and sources.wave is None:
         why = f"config/devices/{point.device}.yaml has no section 'wave'"
+    elif BY_NAME[point.op].computes == "cast" and sources.calibration:
+        constants = sources.calibration.constants
+        names = ", ".join(calibrated_providers(constants, "cast", point.recipe))
+        why = f"it knows casts {point.recipe} by {names or 'nobody'} there"
     else:
         recipes = model_named(model).product_recipes(sources)
         why = f"it knows the products {', '.join(recipes) or 'of no recipe'} there"
@@ -179,7 +172,8 @@ def _no_answer(point: PlanPoint, model: str, sources: Sources) -> str:
 def check_point(point: PlanPoint) -> None:
     """Raises PredictError for an unknown op or recipe."""
     if point.op not in BY_NAME:
-        raise PredictError(f"unknown op '{point.op}'{did_you_mean_or_all(point.op, BY_NAME)}")
+        studied = [op.name for op in BY_NAME.values() if op.role == "study"]
+        raise PredictError(f"unknown op '{point.op}'{did_you_mean_or_all(point.op, studied)}")
     op = BY_NAME[point.op]
     if not op.has_recipe(point.recipe):
         if op.written_recipe is not None and "+" in point.recipe:  # written down, with a mistake
@@ -230,8 +224,9 @@ def as_dict(point: PlanPoint, answer: PointAnswer, sources: Sources) -> dict[str
         "bound_by": prediction.bound_by,
         "predicted_flops_per_s": work.flops / prediction.total_s,
         "predicted_bytes_per_s": work.dram_bytes / prediction.total_s,
-        "extrapolated": bool(answer.doublings),
-        "extrapolated_doublings": answer.doublings,
+        "extrapolated": bool(answer.beyond.doublings),
+        "extrapolated_doublings": answer.beyond.doublings,
+        "unprobed": list(answer.beyond.unprobed),
         "slower_providers": list(answer.others),
         "fastest_probability": answer.probability,
         "refused_providers": dict(answer.refused),
@@ -242,9 +237,7 @@ def as_dict(point: PlanPoint, answer: PointAnswer, sources: Sources) -> dict[str
     }
 
 
-def predict_csv(
-    path: Path, model: str, sources: Sources, provider: str = "", run: RunFolder | None = None
-) -> str:
+def predict_csv(path: Path, model: str, sources: Sources, provider: str = "") -> str:
     """CSV text with the columns of _ANSWERS added to each row; each row as predict_point.
 
     The file has columns recipe, m, n, k; others are dropped. Rows that every provider refuses have
@@ -252,7 +245,6 @@ def predict_csv(
     none. Raises CsvError naming file, line and column of up to 20 mistakes.
     """
     rows = read_rows(path, _COLUMNS, _row_errors(model_named(model).product_recipes(sources)))
-    spans = probe_spans(run, "gemm") if run else {}
     text = StringIO()
     table = csv.writer(text, lineterminator="\n")
     table.writerow((*_COLUMNS, *_ANSWERS))
@@ -262,16 +254,18 @@ def predict_csv(
             op="gemm", provider=provider, recipe=cells["recipe"], shape=shape, device="csv"
         )
         try:
-            answer = _fastest(point, model, sources, spans)
+            answer = _fastest(point, model, sources)
         except PredictError as error:
-            written = ["", "", "", "", provider, "", str(error)]
+            written = ["", "", "", "", provider, "", "", str(error)]
         else:
             prediction = answer.prediction
             seconds = (prediction.total_s, prediction.low_s, prediction.high_s)
-            doublings = "" if answer.doublings is None else f"{answer.doublings:.3g}"
+            beyond = answer.beyond
+            doublings = "" if beyond.doublings is None else f"{beyond.doublings:.3g}"
+            unprobed = "; ".join(beyond.unprobed)
             refused = "; ".join(answer.refused.values())
             written = ["" if second is None else f"{second:.6g}" for second in seconds]
-            written += [prediction.bound_by, answer.provider, doublings, refused]
+            written += [prediction.bound_by, answer.provider, doublings, unprobed, refused]
         table.writerow((cells["recipe"], *shape.values(), *written))
     return text.getvalue()
 

@@ -2,6 +2,11 @@
 
 from collections.abc import Iterable, Mapping
 
+from roofcal.core.devices import DeviceSpec
+from roofcal.core.recipes import nbytes
+from roofcal.core.records import PlanPoint
+from roofcal.core.units import GB
+from roofcal.ops import BY_NAME
 from roofcal.ops.spec import OpSpec, Shape
 
 
@@ -25,6 +30,35 @@ def refusals(op: OpSpec, providers: Iterable[str], recipe: str, shape: Shape) ->
     """Provider -> why it refuses the shape, of those that do."""
     reasons = {provider: refusal(op, provider, recipe, shape) for provider in providers}
     return {provider: reason for provider, reason in reasons.items() if reason is not None}
+
+
+def memory_refusal(point: PlanPoint, spec: DeviceSpec | None) -> str | None:
+    """Why a point cannot run on a device: its tensors are larger than the memory.
+
+    None for a point that fits, and without a datasheet.
+    """
+    op = BY_NAME[point.op]
+    needed = _tensor_bytes(op, point.recipe, point.shape) / point.world_size
+    if spec is None or needed <= spec.dram_bytes:
+        return None
+    sizes = ", ".join(f"{axis}={size}" for axis, size in point.shape.items())
+    return (
+        f"{point.op} {point.recipe} of {sizes} does not fit {spec.device}: its tensors take "
+        f"{needed / GB:,.0f} GB, and the memory has {spec.dram_bytes / GB:.0f}"
+    )
+
+
+def _tensor_bytes(op: OpSpec, recipe: str, shape: Shape) -> float:
+    """Bytes of all inputs and outputs together, at least."""
+    if op.computes == "product":
+        return op.work(recipe, shape).dram_bytes
+    if op.computes == "cast":
+        elements = shape["rows"] * shape["cols"]
+        return float(nbytes("bf16", elements)) + op.work(recipe, shape).dram_write_bytes
+    if {"m", "n", "k"} <= shape.keys():  # made of products; a byte per element of x and w
+        m, n, k = (shape[axis] for axis in "mnk")
+        return float(m * k + n * k + nbytes("bf16", m * n))
+    return 0.0
 
 
 def _neighbours(size: int, multiple: int) -> str:

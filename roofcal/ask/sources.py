@@ -22,13 +22,13 @@ def datasheet(device: str) -> DeviceSpec | None:
 def device_sources(device: str, environment: str | None, model: str) -> tuple[Sources, Path]:
     """(what a model of time reads of a device, the file or folder it comes from).
 
-    Each model gets what it needs and no more: not every device has a calibration. Raises
+    A calibration comes with the device's datasheet where there is one. Raises
     PredictError for an unknown model, where no calibration matches, and as described_device does.
     """
     model_named(model)
     if model == calibrated.MODEL:
         folder, calibration = find_calibration(device, environment, paths.PUBLISHED, paths.RESULTS)
-        return Sources(calibration=calibration), folder
+        return Sources(calibration=calibration, spec=datasheet(device)), folder
     return described_device(device, model), paths.DEVICES / f"{device}.yaml"
 
 

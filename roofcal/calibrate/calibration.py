@@ -14,7 +14,9 @@ from roofcal.fitting.bootstrap import exact
 from roofcal.fitting.cross_validation import Method
 from roofcal.fitting.probes import CalibrationError, Device, FitPart, Fitted, Probe
 from roofcal.ops import OPS
+from roofcal.ops.equations import current_equations
 from roofcal.ops.parts import load_part
+from roofcal.ops.probe_span import Span, probe_spans
 from roofcal.ops.spec import OpSpec
 
 
@@ -34,11 +36,14 @@ def calibrate(run: Path, spec: DeviceSpec | None = None, seed: int = 0) -> Calib
     device, generator = _measured_device(environment, spec), np.random.default_rng(seed)
     units = exact(float(environment.compute_units), "1", "environment record")
     fitted = Fitted(constants={"compute_units": units})
+    spans: dict[str, Span] = {}
     count = 0
-    for _, part, probes in _fits_with_probes(run):
+    for op, part, probes in _fits_with_probes(run):
         own = part.fit(probes, replace(device, constants=fitted.constants), generator)
         fitted.constants.update(own.constants)
         fitted.errors.update(own.errors)
+        if op.calibrates is not None:
+            spans |= probe_spans(op, (probe.point for probe in probes))
         count += len(probes)
     if not count:
         raise CalibrationError(f"{run}: no probe was measured; run `snakemake --cores all` there")
@@ -47,6 +52,8 @@ def calibrate(run: Path, spec: DeviceSpec | None = None, seed: int = 0) -> Calib
         environment_id=environment.environment_id,
         constants=fitted.constants,
         probe_errors=fitted.errors,
+        probe_spans={name: span for name, span in spans.items() if name in fitted.errors},
+        equations=current_equations(),
         probe_points=count,
         seed=seed,
     )

@@ -3,7 +3,6 @@
 import argparse
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,10 +50,11 @@ def _advise(options: argparse.Namespace) -> None:
         as_dict,
         as_text,
         cost_by_recipe,
+        costs_text,
         measured_evidence,
     )
     from roofcal.ask.advise import Adviser, LinearQuestion
-    from roofcal.ask.sources import datasheet, device_sources
+    from roofcal.ask.sources import device_sources
     from roofcal.core.paths import RunFolder
     from roofcal.models.registry import model_named
     from roofcal.ops.linear.model import usual_weights
@@ -63,7 +63,7 @@ def _advise(options: argparse.Namespace) -> None:
     require(options, "advise", "device", *(() if options.shapes else ("m", "n", "k")))
     sources, folder = device_sources(options.device, options.environment, options.model)
     run = RunFolder.at(folder) if sources.calibration else None
-    adviser = Adviser(model_named(options.model), sources, run)
+    adviser = Adviser(model_named(options.model), sources)
     weights = options.weights or usual_weights(options.passes)
     evidence = measured_evidence(run)
     prices = asked_prices(options)
@@ -82,12 +82,11 @@ def _advise(options: argparse.Namespace) -> None:
     origin = {"model": options.model, "device": options.device, "environment": environment}
     costs: dict[str, TokenCost] = {}
     if prices:
-        spec = sources.spec or datasheet(options.device)
-        costs = cost_by_recipe(advice, replace(sources, spec=spec), prices, options.model)
+        costs = cost_by_recipe(advice, sources, prices, options.model)
     if options.json:
         energy = {"energy": {name: cost.record() for name, cost in costs.items()}} if costs else {}
         print(json.dumps(as_dict(advice, evidence, winners, origin) | energy))
         return
     print(as_text(advice, evidence, winners, origin))
-    for name, cost in costs.items():
-        print(f"{name}: {cost.text}")
+    if costs:
+        print(costs_text(costs))

@@ -4,10 +4,11 @@ import argparse
 import csv
 import json
 import math
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from roofcal.cli.parser import Parser
 from roofcal.core.paths import RunFolder
@@ -32,17 +33,17 @@ def whole_number(text: str) -> int:
 
 def sizes_text(text: str) -> tuple[int, ...]:
     """Sizes in one word, as 4096x4096x4096; raises ArgumentTypeError for anything else."""
-    parts = text.lower().replace("\N{MULTIPLICATION SIGN}", "x").replace("*", "x").split("x")
+    parts = re.split(r"[x*,\N{MULTIPLICATION SIGN}]", text.lower())
     if len(parts) < 2:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no shape, as 4096x28672x8192 is one")
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no sizes in one word (4096x28672x8192)")
     return tuple(whole_number(part.strip()) for part in parts)
 
 
 def add_sizes(parser: argparse.ArgumentParser, metavar: str) -> None:
     """Declare the sizes in one word, instead of an option for each axis."""
-    parser.add_argument(
-        "sizes", nargs="?", type=sizes_text, metavar=metavar, help="all sizes in one word"
-    )
+    example = {"NxK": "28672x8192"}.get(metavar, "4096x28672x8192")
+    text = f"all sizes in one word, as {example}"
+    parser.add_argument("sizes", nargs="?", type=sizes_text, metavar=metavar, help=text)
 
 
 def fill_axes(options: argparse.Namespace, axes: Sequence[str]) -> None:
@@ -117,8 +118,12 @@ def add_prices(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--energy", action="store_true", help="joules per token: board power by NVML, not the wall"
     )
-    parser.add_argument("--price-per-kwh", type=price, help="with it, dollars per token as well")
-    parser.add_argument("--price-per-hour", type=price, help="of one GPU: likewise")
+    parser.add_argument(
+        "--price-per-kwh", type=price, help="dollars per kWh of the boards, for dollars per token"
+    )
+    parser.add_argument(
+        "--price-per-hour", type=price, help="dollars per hour of one GPU, for dollars per token"
+    )
 
 
 def asked_prices(options: argparse.Namespace) -> "Prices | None":
@@ -129,11 +134,17 @@ def asked_prices(options: argparse.Namespace) -> "Prices | None":
     return prices if options.energy or prices != Prices() else None
 
 
+# what a person may give for an option that is missing
+_EXAMPLES: Final = {"--device": "h200", "--recipe": "fp8_axiswise", "--model": "llama3-70b"}
+
+
 def require(options: argparse.Namespace, command: str, *names: str) -> None:
     """Raises ValueError naming the options that a command needs and that were not given."""
     missing = [f"--{name}" for name in names if getattr(options, name, None) is None]
     if missing:
-        raise ValueError(f"{command} needs {' '.join(missing)}")
+        examples = [f"{name} {_EXAMPLES[name]}" for name in missing if name in _EXAMPLES]
+        hint = f" (e.g. {' '.join(examples)})" if examples else ""
+        raise ValueError(f"{command} needs {' '.join(missing)}{hint}")
 
 
 def checked_folder(options: argparse.Namespace) -> Path:
@@ -151,15 +162,25 @@ def add_device(parser: argparse.ArgumentParser, *, required: bool = False) -> No
     parser.add_argument("--environment", help="environment id; default: the latest calibration")
 
 
+MODELS_HELP: Final = (
+    "the model of time: calibrated (default), wave, torchao or datasheet; all but the first answer "
+    "for cards that nobody measured"
+)
+
+
 def add_model(parser: argparse.ArgumentParser) -> None:
     """Declare the --model of time that answers."""
-    parser.add_argument("--model", default="calibrated", help="a model of time, see `predict`")
+    parser.add_argument("--model", default="calibrated", help=MODELS_HELP)
 
 
 def add_passes_and_weights(parser: argparse.ArgumentParser) -> None:
     """Declare --pass and --weights, which say what of a linear is asked about."""
     parser.add_argument(
-        "--pass", dest="passes", choices=("forward", "forward_backward"), default="forward"
+        "--pass",
+        dest="passes",
+        choices=("forward", "forward_backward"),
+        default="forward",
+        help="forward: inference (default); forward_backward: a training step",
     )
     parser.add_argument(
         "--weights",

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from roofcal.cli.arguments import (
@@ -117,24 +118,72 @@ def as_dict(linear: "Linear", break_even: "Breakeven") -> dict[str, Any]:
         "best_speedup": float(ratios.value[best]),
         "best_speedup_low": low,
         "best_speedup_high": high,
+        **_reservations(break_even),
+    }
+
+
+def _reservations(break_even: "Breakeven") -> dict[str, Any]:
+    """How far the answer lies beyond the probes; None where nobody knows.
+
+    probed_m: the smallest and the largest M whose products and casts all lie within the probes.
+    """
+    from roofcal.ask.breakeven import GRID
+
+    speedups = break_even.speedups
+    doublings, best = speedups.doublings, int(speedups.value.argmax())
+    if speedups.beyond is None or doublings is None:
+        return {"extrapolated": None, "extrapolated_doublings": None, "unprobed": None} | {
+            "best_extrapolated_doublings": None,
+            "probed_m": None,
+        }
+    place = None if break_even.m is None else int(GRID.searchsorted(break_even.m))
+    at_m = None if place is None else float(doublings[place])
+    within = GRID[doublings == 0]
+    return {
+        "extrapolated": bool(at_m or doublings[best]),
+        "extrapolated_doublings": at_m,
+        "best_extrapolated_doublings": float(doublings[best]),
+        "probed_m": [int(within[0]), int(within[-1])] if len(within) else None,
+        "unprobed": bool(speedups.beyond.is_unprobed[best if place is None else place]),
     }
 
 
 def sentences(answer: dict[str, Any]) -> str:
-    """A break-even for a person, four lines."""
+    """A break-even for a person, four lines and what makes it less sure."""
     n, k = answer["n"], answer["k"]
     passes = answer["pass"].replace("_", " and ")
     casts = f"casts by {answer['casts']}, weights {_WEIGHTS.get(answer['weights'])}"
     low, high = answer["best_speedup_low"], answer["best_speedup_high"]
     span = f" (95 %: {low:.2f}x to {high:.2f}x)" if low is not None else ""
-    return (
+    described = "its wave description" if answer["model"] == "wave" else "its datasheet"
+    lines = (
         f"{_verdict(answer)}\n"
         f"{passes} of y[M,{n}] = x[M,{k}] @ w[{n},{k}].T, "
         f"{'no casts' if answer['casts'] == 'none' else casts}\n"
         f"at best {answer['best_speedup']:.2f}x{span}, at M = {answer['best_m']}\n"
         f"model {answer['model']}, products by {answer['products_by']}, {answer['device']}, "
-        f"{answer['environment'] or 'its datasheet'}"
+        f"{answer['environment'] or described}"
     )
+    return "\n".join([lines, *_reservation_lines(answer)])
+
+
+def _reservation_lines(answer: dict[str, Any]) -> Iterator[str]:
+    """What makes the answer less sure than its intervals say."""
+    from roofcal.ask.beyond_probes import FAR
+
+    at = {answer["m"]: "extrapolated_doublings", answer["best_m"]: "best_extrapolated_doublings"}
+    outside = {m: answer[name] for m, name in at.items() if answer[name]}
+    if outside:
+        places = ", ".join(f"{doublings:.1f} at M = {m}" for m, doublings in outside.items())
+        probed = answer["probed_m"]
+        within = f"M from {probed[0]} to {probed[1]} is within" if probed else "no M is within"
+        guess = ", so far outside a guess" if max(outside.values()) > FAR else ""
+        yield (
+            f"extrapolated: doublings beyond every probe: {places} ({within}); intervals are "
+            f"wider there{guess}"
+        )
+    if answer["unprobed"]:
+        yield "no probe is like a product or a cast in it: its interval is a guess"
 
 
 _WEIGHTS = {"cached": "cast beforehand", "cast": "cast each time"}

@@ -40,22 +40,24 @@ def add_llm(commands: Commands) -> None:
     parser.add_argument(
         "--tp", type=whole_number, help="tensor-parallel degree; default: the fewest GPUs that fit"
     )
-    parser.add_argument("--pp", type=whole_number, help="pipeline stages")
+    parser.add_argument("--pp", type=whole_number, help="pipeline stages; default: as --tp")
     parser.add_argument("--batch", type=whole_number, default=1, help="requests served together")
     parser.add_argument("--prompt", type=whole_number, default=2048, help="tokens of each prompt")
     parser.add_argument("--output", type=whole_number, default=256, help="tokens of each answer")
-    parser.add_argument("--chunk", type=whole_number, help="most tokens of a prefill pass: 8192")
+    parser.add_argument("--chunk", type=whole_number, help="most tokens of a prefill pass (8192)")
     parser.add_argument(
         "--link",
         choices=("auto", "datasheet", "calibrated"),
         default="auto",
         help="where the time of collectives comes from; auto: calibrated where it is",
     )
-    parser.add_argument("--curve", action="store_true", help="throughput against latency")
+    parser.add_argument(
+        "--curve", action="store_true", help="throughput against latency, a line per batch"
+    )
     parser.add_argument(
         "--sweep", action="store_true", help="every cut over tp x pp, and batches on each"
     )
-    parser.add_argument("--gpus", type=whole_number, help="most GPUs of --sweep: 8")
+    parser.add_argument("--gpus", type=whole_number, help="with --sweep: the most GPUs (8)")
     parser.add_argument("--json", action="store_true", help="SI units, for programs")
     add_prices(parser)
     add_map_of_run(parser, "every model on the device")
@@ -155,10 +157,7 @@ def _deployment(options: argparse.Namespace) -> "Deployment":
 
 
 def _sources(options: argparse.Namespace) -> "Sources":
-    from roofcal.ask.sources import datasheet, described_device, device_sources
-    from roofcal.ops.time_models import Sources
+    from roofcal.ask.sources import device_sources
 
-    if options.by != "calibrated":
-        return described_device(options.device, options.by)
     sources, _ = device_sources(options.device, options.environment, options.by)
-    return Sources(calibration=sources.calibration, spec=datasheet(options.device))
+    return sources

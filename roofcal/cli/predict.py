@@ -5,12 +5,13 @@ import json
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from roofcal.cli import symbolic
 from roofcal.cli.arguments import (
     Commands,
     add_device,
+    add_model,
     add_sizes,
     calibration_file,
     checked_folder,
@@ -26,20 +27,27 @@ if TYPE_CHECKING:
     from roofcal.ops.time_models import Sources
 
 
+_DEFAULT_RECIPE: Final = "bf16"
+
+
 def add_predict(commands: Commands) -> None:
     """Declare `predict` and its arguments."""
     parser = commands.add_parser("predict", help="seconds of a point, of a CSV, or of a run")
     add_sizes(parser, "MxNxK")
     add_device(parser)
-    parser.add_argument("--op", default="gemm")
-    parser.add_argument("--recipe", default="bf16")
-    parser.add_argument("--provider", default="", help="whose kernels; default: the fastest known")
-    parser.add_argument("--world-size", type=whole_number, default=1, help="devices of the op")
-    for axis in ("m", "n", "k", "rows", "cols"):
-        parser.add_argument(f"--{axis}", type=whole_number)
     parser.add_argument(
-        "--model", default="calibrated", help="calibrated, wave, torchao or datasheet"
+        "--op",
+        default="gemm",
+        help="gemm (default), cast, mixed_gemm, linear, norm_linear_sigmoid or all_gather_matmul",
     )
+    parser.add_argument("--recipe", help=f"default: {_DEFAULT_RECIPE}")
+    parser.add_argument("--provider", default="", help="whose kernels; default: the fastest known")
+    parser.add_argument(
+        "--world-size", type=whole_number, default=1, help="devices of an all_gather_matmul"
+    )
+    for axis in ("m", "n", "k", "rows", "cols"):
+        parser.add_argument(f"--{axis}", type=whole_number, help="a size, instead of one word")
+    add_model(parser)
     parser.add_argument("--json", action="store_true", help="SI units, for programs")
     parser.add_argument("--points", type=Path, metavar="CSV", help="columns recipe,m,n,k")
     parser.add_argument("--run", type=Path, dest="folder", help="predict the plan of a run folder")
@@ -73,6 +81,7 @@ def _predict(options: argparse.Namespace) -> None:
         raise ValueError("predict needs --device, e.g. --device nvidia-h200")
     if options.symbolic:
         fill_axes(options, "mnk")
+        options.recipe = options.recipe or _DEFAULT_RECIPE
         symbolic.print_expression(options)
         return
     sources, folder = device_sources(options.device, options.environment, options.model)
@@ -80,7 +89,7 @@ def _predict(options: argparse.Namespace) -> None:
     if not options.points:
         _predict_point(options, sources, run)
         return
-    text = predict_csv(options.points, options.model, sources, options.provider, run)
+    text = predict_csv(options.points, options.model, sources, options.provider)
     write_or_print(csv_as_json(text) if options.json else text, options.out)
     print(f"from: {folder}", file=sys.stderr)
 
@@ -109,10 +118,12 @@ def _predict_point(options: argparse.Namespace, sources: "Sources", run: RunFold
     from roofcal.ops import BY_NAME
 
     recipes = BY_NAME[options.op].recipes if options.op in BY_NAME else ()
+    if options.recipe is None and recipes and _DEFAULT_RECIPE not in recipes:
+        raise ValueError(f"op {options.op} needs --recipe, one of: {', '.join(recipes)}")
     point = PlanPoint(
         op=options.op,
         provider=options.provider,
-        recipe=recipe_named(options.recipe, recipes),
+        recipe=recipe_named(options.recipe or _DEFAULT_RECIPE, recipes),
         shape={},
         device=options.device,
         world_size=options.world_size,

@@ -19,7 +19,8 @@ from roofcal.core.records import PlanPoint, Record, contradiction
 
 # 2 added Measurement.quantisation_error; records of version 1 mean what they meant.
 # 3 added the visits of a measurement, and what loads the machine of a session; a record without
-# any of them is written as version 2, unchanged.
+# any of them is written as version 2, unchanged. 3 also added what a calibration says of its probes
+# and its equations.
 SCHEMA_VERSION: Final = 3
 _READABLE: Final = (1, 2, SCHEMA_VERSION)
 _OF_VISITS: Final = ("visit", "visits", "unsettled_samples")
@@ -28,8 +29,11 @@ _OF_LOAD: Final = ("busy_share", "other_processes")
 _OF_WAITING: Final = ("waited_s", "starting_s", "compiling_s")
 _OF_ENERGY: Final = ("energy_windows",)
 _OF_MEMORY: Final = ("peak_bytes",)
+_OF_FIT: Final = ("probe_spans", "equations")
 _OF_RANKS: Final = ("fastest_rank_s", "rank_medians_s")
-_NEWER: Final = (*_OF_VISITS, *_OF_LOAD, *_OF_WAITING, *_OF_ENERGY, *_OF_MEMORY)
+_NEWER: Final = (
+    *_OF_VISITS, *_OF_LOAD, *_OF_WAITING, *_OF_ENERGY, *_OF_MEMORY, *_OF_FIT,
+)  # fmt: skip
 _OPTIONAL: Final = ("output_errors", *_OF_RANKS, *_NEWER)
 _HEAD: Final = re.compile(rb'\{"record":"(\w+)","schema_version":(\d),')  # as encode writes it
 _MOST_SHOWN: Final = 200  # characters of a bad value in a message

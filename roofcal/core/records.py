@@ -353,12 +353,18 @@ class Ceiling:
 @with_config(_STRICT)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """Constants of one device in one environment, fitted on probe measurements alone."""
+    """Constants of one device in one environment, fitted on probe measurements alone.
+
+    probe_spans  "<op>.<provider>.<recipe>" -> axis, bytes or flops -> (least, most) of its probes
+    equations    op -> number of the equation that the constants are of (EQUATION in its model.py)
+    """
 
     device: Name
     environment_id: Name
     constants: Mapping[Label, Ceiling]
     probe_errors: Mapping[str, Mapping[str, Finite]] = field(default_factory=dict)
+    probe_spans: Mapping[str, Mapping[str, tuple[Positive, Positive]]] = field(default_factory=dict)
+    equations: Mapping[str, Count] = field(default_factory=dict)
     probe_points: Count = 0
     seed: int = 0
 

@@ -20,12 +20,33 @@ class Times:
 
     low, high   ends of the 95 % interval; None for a model that states none
     bound_by    the name of the largest part of each
+    beyond      how far the points lie beyond what was probed; None where nobody knows
     """
 
     total: Array
     low: Array | None = None
     high: Array | None = None
     bound_by: list[str]
+    beyond: "BeyondProbes | None" = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeyondProbes:
+    """How far points lie beyond the probes of a calibration, vectors of equal length.
+
+    doublings    to the nearest probed size, of the axis that is farthest outside; 0 within
+    is_unprobed  whether no probe is of the kind of the point, as of rows off 16 bytes
+    """
+
+    doublings: Array
+    is_unprobed: NDArray[np.bool_]
+
+    def farther(self, other: "BeyondProbes") -> "BeyondProbes":
+        """Of points that have two parts: the part that is farther outside."""
+        return BeyondProbes(
+            doublings=np.maximum(self.doublings, other.doublings),
+            is_unprobed=self.is_unprobed | other.is_unprobed,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +96,15 @@ class Rate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallTime:
-    """Seconds of one call, and the name of the part that takes longest."""
+    """Seconds of one call, and the name of the part that takes longest.
+
+    provider     whose kernel it is; "" where the model knows none
+    doublings    how far it lies beyond the probes, 0 within
+    is_unprobed  whether no probe is of its kind
+    """
 
     duration: Duration
     bound_by: str
+    provider: str = ""
+    doublings: float = 0.0
+    is_unprobed: bool = False

@@ -11,6 +11,7 @@ from roofcal.ops import OPS
 from roofcal.ops.cast import predict as casts
 from roofcal.ops.constants import calibrated_providers
 from roofcal.ops.gemm import predict as products
+from roofcal.ops.mixed_gemm import predict as narrow_products
 from roofcal.ops.parts import load_part
 from roofcal.ops.probe_link.model import Fabrics
 from roofcal.ops.probe_link.predict import calibrated_fabrics
@@ -24,18 +25,33 @@ def product_recipes(sources: Sources) -> tuple[str, ...]:
     return tuple(products.calibrated_recipes(sources.calibration)) if sources.calibration else ()
 
 
-def product_times(
-    sources: Sources, recipe: str, m: Array, n: Array, k: Array, *, provider: str = ""
-) -> Times:
-    """Seconds with intervals, of the default provider (ops.gemm.predict) where none is named.
+def product_times(sources: Sources, recipe: str, m: Array, n: Array, k: Array) -> Times:
+    """Seconds with intervals, of the default provider (ops.gemm.predict).
 
-    Raises KeyError for a recipe, or one of a provider, that was not calibrated.
+    Raises KeyError for a recipe that was not calibrated.
     """
-    calibration = sources.calibration
-    if calibration is None:
+    if sources.calibration is None:
         raise KeyError(recipe)
-    provider = provider or products.default_provider(calibration.constants, recipe)
-    return products.product_times(calibration, provider, recipe, (m, n, k))
+    provider = products.default_provider(sources.calibration.constants, recipe)
+    return products_by(sources, provider, recipe, m, n, k)
+
+
+def products_by(
+    sources: Sources, provider: str, recipe: str, m: Array, n: Array, k: Array
+) -> Times:
+    """Seconds with intervals; raises KeyError for a pair that was not calibrated."""
+    if sources.calibration is None:
+        raise KeyError(f"{provider}.{recipe}")
+    return products.product_times(sources.calibration, provider, recipe, (m, n, k))
+
+
+def narrow_times(
+    sources: Sources, provider: str, recipe: str, m: Array, n: Array, k: Array
+) -> Times:
+    """Seconds of products with narrow weights; raises KeyError for a pair not calibrated."""
+    if sources.calibration is None:
+        raise KeyError(f"{provider}.{recipe}")
+    return narrow_products.product_times(sources.calibration, provider, recipe, (m, n, k))
 
 
 def cast_providers(calibration: Calibration, recipe: str) -> list[str]:

@@ -1,19 +1,22 @@
 """Calibrations by device: those measured on this machine, else published ones."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from roofcal.core.environments import version_key
 from roofcal.core.jsonl import read_records
+from roofcal.core.manifest import NAME as MANIFEST
 from roofcal.core.names import did_you_mean
+from roofcal.core.paths import DEVICES
 from roofcal.core.records import Calibration, PlanPoint
 from roofcal.models import calibrated
 from roofcal.models.errors import PredictError
 from roofcal.ops import OPS
 from roofcal.ops.constants import calibrated_pairs, missing_constants, names_without_provider
+from roofcal.ops.equations import other_equations
 from roofcal.ops.time_models import Sources
 
 _SIDE = 512  # of a matrix that every op takes
@@ -50,8 +53,9 @@ def read_calibration(path: Path, device: str | None) -> Calibration:
     """The calibration in a file, of `device` where one is named.
 
     Raises PredictError where there is none, it is another device's, or it was fitted by a roofcal
-    that did not tell providers of products apart or knew fewer constants of a model, or it has no
-    time for a pair of provider and recipe that it names; RecordsError for a bad file.
+    that did not tell providers of products apart, knew fewer constants of a model or had another
+    equation, or it has no time for a pair of provider and recipe that it names; RecordsError for a
+    bad file.
     """
     calibrations = read_records(path, Calibration)
     if not calibrations:
@@ -71,6 +75,7 @@ def _check_constants(path: Path, calibration: Calibration) -> None:
     """Raises PredictError for the calibration of an older roofcal, with the way to fit it again."""
     nameless = names_without_provider(calibration.constants)
     missing = missing_constants(calibration.constants)
+    others = other_equations(calibration)
     if nameless:
         name = min(nameless)
         problem = (
@@ -79,11 +84,16 @@ def _check_constants(path: Path, calibration: Calibration) -> None:
         )
     elif missing:
         problem = f"{missing[0]} is missing: an older roofcal fitted it. Run"
+    elif others:
+        problem = f"{_equations_text(others)}. Run"
     else:
         return
+    again = f"python -m roofcal calibrate --run {path.parent} --out {path}"
+    if (path.parent / MANIFEST).is_file():
+        again = f"python -m roofcal publish --again {path.parent}"
     raise PredictError(
         f"{path}: {problem} `make study` again, which fits what is under results/ from its records,"
-        f" or fit again: python -m roofcal calibrate --run {path.parent} --out FILE"
+        f" or fit this one again: {again}"
     )
 
 
@@ -118,12 +128,23 @@ def _check_answers(path: Path, calibration: Calibration) -> None:
                 raise PredictError(f"{name}: its constants give a time that is no number")
 
 
+def _equations_text(others: Mapping[str, tuple[int, int]]) -> str:
+    """Which equations a calibration was fitted with, and which are here."""
+    parts = [
+        f"equation {stated or 'without a number'} of {op}, and this roofcal has equation {here}"
+        for op, (stated, here) in others.items()
+    ]
+    whose = "a newer" if any(stated > here for stated, here in others.values()) else "an older"
+    return f"{whose} roofcal fitted it, with {'; '.join(parts)}"
+
+
 def _no_match(device: str, environment: str | None, paths: Sequence[Path]) -> str:
     devices = sorted({path.parent.parent.name for path in paths})
     if not devices:
         return f"no calibration of {device} or any other device; run `make study` first"
     if device not in devices:
-        hint = did_you_mean(device, devices)
+        is_described = (DEVICES / f"{device}.yaml").is_file()
+        hint = "." if is_described else did_you_mean(device, devices)
         return (
             f"no calibration of device '{device}'{hint} There are: {', '.join(devices)}; other "
             "models of time need none: wave, torchao, datasheet (--model, of llm --by)"

@@ -5,14 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from roofcal.core.devices import DeviceSpec
-from roofcal.core.environments import CALIBRATED, transferred_model
+from roofcal.core.environments import transferred_model
 from roofcal.core.jsonl import read_plan
 from roofcal.core.paths import RunFolder
 from roofcal.core.records import Calibration, Prediction
 from roofcal.models import calibrated
 from roofcal.models.calibrations import read_calibration
 from roofcal.models.errors import PredictError
-from roofcal.models.probe_span import widened_outside
 from roofcal.models.registry import MODELS, predict_points
 from roofcal.ops.plan_points import point_problem
 from roofcal.ops.time_models import Sources
@@ -41,9 +40,7 @@ def predict_run(
     points = [point for point in planned if point.protocol.method != "accuracy"]
     own = read_calibration(calibration, points[0].device if points else None)
     sources = Sources(calibration=own, spec=spec)
-    by_model = {name: predict_points(model, points, sources) for name, model in MODELS.items()}
-    by_model[CALIBRATED] = widened_outside(points, by_model[CALIBRATED], files)
-    predictions = [prediction for answers in by_model.values() for prediction in answers]
+    predictions = [p for model in MODELS.values() for p in predict_points(model, points, sources)]
     for other in _other_calibrations(also, own):
         name = transferred_model(other.environment_id)
         transferred = predict_points(calibrated, points, Sources(calibration=other))

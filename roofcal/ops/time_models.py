@@ -5,13 +5,14 @@ The models are modules of roofcal.models, listed in roofcal.models.registry.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.records import Calibration, PlanPoint, Prediction
-from roofcal.core.times import Array, Times
+from roofcal.core.times import Array, BeyondProbes, Times
 from roofcal.core.wave_device import WaveDevice
 from roofcal.ops.probe_link.model import Fabrics
 
@@ -54,6 +55,17 @@ class Model(Protocol):
 
 
 @runtime_checkable
+class TimesProducts(Protocol):
+    """A model that times products of a provider by vectors; others are asked through `predict`."""
+
+    def products_by(
+        self, sources: Sources, provider: str, recipe: str, m: Array, n: Array, k: Array, /
+    ) -> Times:
+        """Seconds of products; raises KeyError for those that it does not know."""
+        ...
+
+
+@runtime_checkable
 class TimesCasts(Protocol):
     """A model that times casts by vectors; others are asked through `predict`."""
 
@@ -81,9 +93,11 @@ def product_times(
     provider: "" is the one that the model means by default. Raises KeyError for a product that the
     model does not know.
     """
+    m, n, k = sizes
     if not provider:
-        m, n, k = sizes
         return model.product_times(sources, recipe, m, n, k)
+    if isinstance(model, TimesProducts):
+        return model.products_by(sources, provider, recipe, m, n, k)
     sides = dict(zip("mnk", sizes, strict=True))
     return _predicted_times(model, sources, "gemm", (provider, recipe), sides)
 
@@ -102,18 +116,21 @@ def sum_of_times(parts: Mapping[str, Times]) -> Times:
     """The sum of named parts, bound by the largest.
 
     Lows and highs are added: a model that is off on one product of a recipe is off the same way on
-    the others, so their errors do not cancel. They are None where a part has none.
+    the others, so their errors do not cancel. They are None where a part has none. A sum lies as
+    far beyond the probes as the part that is farthest.
     """
     names = list(parts)
     totals = np.stack([part.total for part in parts.values()])
     lows = [part.low for part in parts.values() if part.low is not None]
     highs = [part.high for part in parts.values() if part.high is not None]
     has_interval = len(lows) == len(highs) == len(names)
+    beyond = [part.beyond for part in parts.values() if part.beyond is not None]
     return Times(
         total=totals.sum(axis=0),
         low=np.stack(lows).sum(axis=0) if has_interval else None,
         high=np.stack(highs).sum(axis=0) if has_interval else None,
         bound_by=[names[index] for index in totals.argmax(axis=0)],
+        beyond=reduce(BeyondProbes.farther, beyond) if beyond else None,
     )
 
 

@@ -12,16 +12,23 @@ from typing import Any, Final
 import pandas as pd
 
 from roofcal.ask.advise import FARTHEST
+from roofcal.ask.beyond_probes import FAR
 from roofcal.core.csv_files import LARGEST_SIZE
-from roofcal.core.paths import RunFolder
 from roofcal.core.recipes import BITS, RECIPES, Operand
 from roofcal.core.records import Calibration
-from roofcal.models.probe_span import NOTICEABLE, probe_spans
 from roofcal.ops import BY_NAME, OPS
 from roofcal.ops.constants import calibrated_pairs, decode_family, values_of_pair
 from roofcal.ops.gemm import model as gemm
 from roofcal.ops.mixed_gemm import model as mixed_gemm
 from roofcal.ops.our_tiles import RULES
+from roofcal.ops.predictions import (
+    MOST_DOUBLINGS,
+    MOST_FACTOR,
+    calibrated_roofs,
+    half_width,
+    has_probes,
+)
+from roofcal.ops.probe_span import NOTICEABLE
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.tidy import standard_rows
 
@@ -33,16 +40,15 @@ def shape_box_data(analysis: Analysis, anchor: str) -> dict[str, Any] | None:
     """Everything that is known of products on a device, as JSON; None without a calibration.
 
     options   every calibrated pair of provider and recipe: its equation and constants, the formats
-              of its operands, exp of the half-widths of its interval by group of shapes, its
-              limits of shapes, and the span of its probes
+              of its operands, half-widths of its interval by group of shapes, the groups that no
+              probe is of, roofs, its limits of shapes, and the span of its probes
     measured  settled points, by column; `option` is a place in `options`
     """
     calibration = analysis.run.calibration
     if calibration is None:
         return None
-    spans = probe_spans(RunFolder.at(analysis.run.folder), *_MODELS)
     options = [
-        _option(calibration, op, provider, recipe) | {"span": spans.get((op, provider, recipe))}
+        _option(calibration, op, provider, recipe)
         for op in _MODELS
         for provider, recipe in calibrated_pairs(calibration.constants, op)
         if f"{op}.{provider}.{recipe}" in calibration.probe_errors
@@ -58,6 +64,11 @@ def shape_box_data(analysis: Analysis, anchor: str) -> dict[str, Any] | None:
         "largest_size": LARGEST_SIZE,
         "farthest_doublings": FARTHEST,
         "noticeable_doublings": NOTICEABLE,
+        "most_doublings": MOST_DOUBLINGS,
+        "most_factor": MOST_FACTOR,
+        "far_doublings": FAR,
+        "dram_bytes": analysis.spec.dram_bytes if analysis.spec else None,
+        "datasheet": analysis.device,
         "options": options,
         "measured": _measured(analysis, options),
     }
@@ -67,7 +78,7 @@ def _option(calibration: Calibration, op: str, provider: str, recipe: str) -> di
     model, name = _MODELS[op], f"{op}.{provider}.{recipe}"
     values = values_of_pair(calibration.constants, name, (model.FAMILY, *model.CONSTANTS))
     family = model.FAMILIES[decode_family(model.FAMILIES, values.pop(model.FAMILY))]
-    errors, spec = calibration.probe_errors[name], RECIPES[recipe]
+    spec, span = RECIPES[recipe], calibration.probe_spans.get(name)
     return {
         "op": op,
         "provider": provider,
@@ -77,12 +88,15 @@ def _option(calibration: Calibration, op: str, provider: str, recipe: str) -> di
         "a": _operand(spec.a),
         "b": _operand(spec.b),
         "out_bits": BITS[spec.out],
-        "factors": {
-            key.removeprefix("log_p95").removeprefix("_"): math.exp(width)
-            for key, width in errors.items()
-            if key.startswith("log_p95")
+        "half_widths": {group: half_width(calibration, name, group) for group in model.GROUPS},
+        "unprobed": {
+            group: words
+            for group, words in model.GROUPS.items()
+            if not has_probes(calibration, name, group)
         },
+        "roofs": calibrated_roofs(calibration, BY_NAME[op], provider, recipe),
         "multiples": dict(BY_NAME[op].size_multiples(provider, recipe)),
+        "span": span and dict(span),
     }
 
 

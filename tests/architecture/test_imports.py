@@ -34,6 +34,7 @@ ALLOWED: dict[str, set[str]] = {
     "roofcal.ops.gemm.fit_packed": {"numpy"},
     "roofcal.ops.*.fit": {"numpy", "scipy"},
     "roofcal.ops.predictions": {"numpy"},
+    "roofcal.ops.probe_span": {"numpy"},
     "roofcal.ops.time_models": {"numpy"},
     "roofcal.ops.*.predict": {"numpy"},
     "roofcal.fitting": {"numpy"},

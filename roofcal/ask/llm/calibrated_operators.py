@@ -1,9 +1,11 @@
 """Times of the operators of a language model on a calibrated device.
 
 product          roofcal.models.calibrated with its interval, for the default provider
-int4             weight-only: the bf16 product with weights of 4.25 bit, by no measured kernel: low
-                 is the roof (bytes at the read bandwidth or the datasheet's bf16 math, whichever
-                 takes longer), high adds the error of the bf16 model to the value
+int4             weight-only: the fastest calibrated int4 kernel (INT4_RECIPE of op mixed_gemm) that
+                 takes the shape and lies at most FARTHEST doublings beyond its probes. Where none
+                 does, as in prefill, the bf16 product with weights of 4.25 bit, of no measured
+                 kernel: low is the roof (bytes at the read bandwidth or the datasheet's bf16 math,
+                 whichever takes longer), high adds the error of the bf16 model to the value
 grouped_product  one product per expert in one kernel: as one product whose N is experts * n, which
                  has the same operations, weights, outputs and tiles. The value reads its rows once
                  per product, `high` once per expert
@@ -19,7 +21,7 @@ predecessor 35 % (abstract of the paper); we take the middle, and the two as end
 CACHE_SHARE: the notebook on MI300X inference assumes that streams attain 0.8 of the bandwidth.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
@@ -27,13 +29,15 @@ import numpy as np
 
 from roofcal.ask.llm.architecture import BF16_BYTES, LocalMatrix, matrix_bytes
 from roofcal.ask.llm.operator_times import AttentionWork, first_call, product_sizes
+from roofcal.ask.shape_limits import refusal
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.recipes import GEMM_RECIPES
 from roofcal.core.records import Calibration, Ceiling
-from roofcal.core.times import Array, CallTime, Duration, Rate, Times
+from roofcal.core.times import Array, CallTime, Duration, Rate
 from roofcal.models import calibrated
 from roofcal.models.link import Link, Source, link_of
 from roofcal.ops import BY_NAME
+from roofcal.ops.constants import calibrated_providers
 from roofcal.ops.gemm import predict as calibrated_products
 from roofcal.ops.gemm.model import joined
 from roofcal.ops.gemm.predict import default_provider
@@ -41,6 +45,8 @@ from roofcal.ops.time_models import Sources
 
 ATTENTION_SHARE: Final = Rate(0.55, 0.35, 0.75)
 CACHE_SHARE: Final = 0.8
+INT4_RECIPE: Final = "int4_groupwise_g128"
+FARTHEST: Final = 2.0  # doublings; fits of kernels for few tokens say nothing of a thousand
 _ELEMENTWISE_CAST: Final = "fp8_rowwise_dim0"
 _CAST_COLS: Final = 8192  # a usual width of rows
 _CAST_BYTES: Final = 3  # per element: bf16 in, fp8 out
@@ -49,17 +55,33 @@ NEEDED: Final = ("launch_graph_s", "dram_read_bytes_per_s", "dram_copy_bytes_per
 
 @dataclass(frozen=True, kw_only=True)
 class CalibratedOperators:
-    """Operators of a device that was calibrated and has a datasheet."""
+    """Operators of a device that was calibrated and has a datasheet.
+
+    Products and casts are computed once: cuts and batches of a sweep share two thirds of them.
+    """
 
     calibration: Calibration
     spec: DeviceSpec
+    _products: dict[tuple[str, float, LocalMatrix], CallTime] = field(
+        default_factory=dict, compare=False
+    )
+    _casts: dict[tuple[str, int, int], list[CallTime]] = field(default_factory=dict, compare=False)
 
     def product(self, recipe: str, rows: float, matrix: LocalMatrix) -> CallTime:
         """rows x k activations times n x k weights."""
+        key = recipe, rows, matrix
+        if key not in self._products:
+            self._products[key] = self._product(recipe, rows, matrix)
+        return self._products[key]
+
+    def _product(self, recipe: str, rows: float, matrix: LocalMatrix) -> CallTime:
         m, n, k = product_sizes(rows, matrix)
         if recipe == "int4":
             return self._int4(m, matrix)
-        return first_call(calibrated.product_times(self._sources, recipe, m, n, k))
+        provider = default_provider(self.calibration.constants, recipe)
+        return first_call(
+            calibrated.products_by(self._sources, provider, recipe, m, n, k), provider
+        )
 
     def grouped_product(
         self, recipe: str, rows: float, experts: int, matrix: LocalMatrix
@@ -72,24 +94,27 @@ class CalibratedOperators:
         reread = self._read.seconds(width * (rows - rows_per_expert) * matrix.k).high_s
         d = product.duration
         longer = Duration(d.value_s, d.low_s, d.high_s + reread)
-        return CallTime(duration=longer, bound_by=product.bound_by)
+        return replace(product, duration=longer)
 
     def cast(self, recipe: str, rows: float, cols: int) -> CallTime:
         """rows x cols bf16 activations to fp8; recipes are those of op cast."""
         whole_rows = max(1, round(rows))
         by_provider = self._cast_times(recipe, whole_rows, cols)
         if by_provider:
-            return first_call(min(by_provider, key=lambda times: float(times.total[0])))
+            return min(by_provider, key=lambda call: call.duration.value_s)
         work = BY_NAME["cast"].work(recipe, {"rows": whole_rows, "cols": cols})
         return self.elementwise(work.dram_bytes)
 
-    def _cast_times(self, recipe: str, rows: int, cols: int) -> list[Times]:
+    def _cast_times(self, recipe: str, rows: int, cols: int) -> list[CallTime]:
         """Times of one cast by each provider that was calibrated."""
-        sizes = (np.array([float(rows)]), np.array([float(cols)]))
-        return [
-            calibrated.cast_times(self._sources, provider, recipe, *sizes)
-            for provider in calibrated.cast_providers(self.calibration, recipe)
-        ]
+        key = recipe, rows, cols
+        if key not in self._casts:
+            sizes = (np.array([float(rows)]), np.array([float(cols)]))
+            self._casts[key] = [
+                first_call(calibrated.cast_times(self._sources, provider, recipe, *sizes))
+                for provider in calibrated.cast_providers(self.calibration, recipe)
+            ]
+        return self._casts[key]
 
     def elementwise(self, count_bytes: float) -> CallTime:
         """A kernel that reads and writes `count_bytes` in all."""
@@ -103,7 +128,7 @@ class CalibratedOperators:
         """Seconds of the fastest calibrated cast by row of as many bytes; 0 without one."""
         rows = count_bytes / (_CAST_BYTES * _CAST_COLS)
         by_provider = self._cast_times(_ELEMENTWISE_CAST, max(1, round(rows)), _CAST_COLS)
-        return min((float(times.total[0]) for times in by_provider), default=0.0)
+        return min((call.duration.value_s for call in by_provider), default=0.0)
 
     def norm(self, rows: float, cols: int) -> CallTime:
         """A norm that also adds to the residual stream."""
@@ -127,28 +152,51 @@ class CalibratedOperators:
         """See roofcal.models.link.link_of."""
         return link_of(self.calibration, self.spec, source, tensor, pipeline)
 
-    def products_by(self, recipe: str) -> str:
-        """The library; int4 is priced by its bf16 products."""
-        math = "bf16" if recipe == "int4" else recipe
-        return default_provider(self.calibration.constants, math)
-
     def assumptions(self, recipe: str) -> list[str]:
         """What was assumed rather than calibrated, one line each."""
         share = ATTENTION_SHARE
         lines = [
-            f"products by {self.products_by(recipe)}; "
             "casts by the fastest provider that was calibrated",
             f"attention: assumed {share.value:g} ({share.low:g} to {share.high:g}) of the "
             "datasheet's bf16 rate; KV cache in bf16 at the calibrated read bandwidth",
         ]
         if recipe == "int4":
             lines.append(
-                "int4: weights of 4.25 bit (groups of 128), math in bf16; priced by memory "
-                "bandwidth and the bf16 model; measured int4 kernels (op mixed_gemm) are not used"
+                f"int4: weights of 4.25 bit (groups of 128), math in bf16; {self._int4_words}"
             )
         return lines
 
+    @cached_property
+    def _int4_providers(self) -> list[str]:
+        return calibrated_providers(self.calibration.constants, "mixed_gemm", INT4_RECIPE)
+
+    @property
+    def _int4_words(self) -> str:
+        """Whose int4 products are priced, and where bf16 stands in."""
+        library = default_provider(self.calibration.constants, "bf16")
+        stands_in = f"{library} (bf16) is its bf16 product with the bytes of int4"
+        if not self._int4_providers:
+            return f"no int4 kernel was calibrated: {stands_in}"
+        return (
+            f"products by the fastest calibrated kernel of {INT4_RECIPE} "
+            f"({', '.join(self._int4_providers)}); {stands_in}, where no kernel takes the shape or "
+            f"the probes of int4 end more than {FARTHEST:g} doublings before"
+        )
+
     def _int4(self, m: Array, matrix: LocalMatrix) -> CallTime:
+        op, shape = BY_NAME["mixed_gemm"], {"m": 1, "n": matrix.n, "k": matrix.k}
+        sizes = m, np.array([float(matrix.n)]), np.array([float(matrix.k)])
+        kernels = [
+            first_call(calibrated.narrow_times(self._sources, name, INT4_RECIPE, *sizes), name)
+            for name in self._int4_providers
+            if refusal(op, name, INT4_RECIPE, shape) is None
+        ]
+        near = [kernel for kernel in kernels if kernel.doublings <= FARTHEST]
+        if near:
+            return min(near, key=lambda kernel: kernel.duration.value_s)
+        return self._int4_by_bf16(m, matrix)
+
+    def _int4_by_bf16(self, m: Array, matrix: LocalMatrix) -> CallTime:
         n, k = np.array([float(matrix.n)]), np.array([float(matrix.k)])
         provider = default_provider(self.calibration.constants, "bf16")
         parts = calibrated_products.product_parts(self.calibration, provider, "bf16", (m, n, k))
@@ -158,14 +206,13 @@ class CalibratedOperators:
         dram = moved / constants[f"gemm.{provider}.bf16.dram_bytes_per_s"].value
         parts = joined(parts.launch, np.full_like(m, dram), parts.tiles, parts.power)
         launch, value = float(parts.launch[0]), float(parts.total[0])
-        factors = calibrated_products.product_factors(self.calibration, provider, "bf16", (m, n, k))
-        error = float(factors[0])
+        times = calibrated.products_by(self._sources, provider, "bf16", m, n, k)
+        whole = first_call(times, f"{provider} (bf16)")
+        error = whole.duration.high_s / whole.duration.value_s
         reading, computing = self._read.seconds(moved).low_s, self._least_math_s(rows, matrix)
         roof = launch / error + max(reading, computing)
-        return CallTime(
-            duration=Duration(value, min(value, roof), value * error),
-            bound_by=parts.bound_by[0],
-        )
+        duration = Duration(value, min(value, roof), value * error)
+        return replace(whole, duration=duration, bound_by=parts.bound_by[0])
 
     def _least_math_s(self, rows: float, matrix: LocalMatrix) -> float:
         """The least time of a bf16 product's operations, by its datasheet."""

@@ -14,7 +14,8 @@ from typing import Any, Final
 from roofcal.ask.llm.architecture import active_parameters, check_parallel, parameters
 from roofcal.ask.llm.deployment import Deployment, Memory, Workload, memory_of, with_batch
 from roofcal.ask.llm.estimate import Estimate, PhaseTime, batches_up_to, estimate
-from roofcal.ask.llm.operator_models import can_estimate, estimable_recipes
+from roofcal.ask.llm.operator_models import can_estimate, estimable_recipes, operator_times
+from roofcal.ask.llm.operator_times import OperatorTimes
 from roofcal.ask.llm.text_report import assumptions
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.language_models import LanguageModel
@@ -35,7 +36,7 @@ COLUMNS: Final = (
     *("decode_step_s", "decode_step_low_s", "decode_step_high_s"),
     *("decode_tokens_per_s", "decode_tokens_per_s_low", "decode_tokens_per_s_high"),
     *("output_tokens_per_s", "output_tokens_per_s_low", "output_tokens_per_s_high"),
-    *("prefill_bound_by", "decode_bound_by"),
+    *("prefill_bound_by", "decode_bound_by", "products_by", "extrapolated_doublings"),
 )
 
 
@@ -62,6 +63,8 @@ def as_dict(estimate: Estimate, *, operators: bool = True) -> dict[str, Any]:
         **_rate_columns("request_tokens_per_s", estimate.request_tokens_per_s),
         **_rate_columns("decode_tokens_per_s", estimate.decode_tokens_per_s),
         **_rate_columns("output_tokens_per_s", estimate.output_tokens_per_s),
+        "extrapolated": estimate.doublings > 0,
+        "extrapolated_doublings": estimate.doublings,
         "prefill_bound_by": estimate.prefill.bound_by,
         "decode_bound_by": estimate.decode.bound_by,
         "prefill_bubble": estimate.prefill.bubble,
@@ -108,6 +111,9 @@ def _operator_records(phase: PhaseTime) -> list[dict[str, Any]]:
             **_duration_columns("call", operator.duration),
             **_duration_columns("total", operator.total),
             "bound_by": operator.bound_by,
+            "provider": operator.provider or None,
+            "extrapolated_doublings": operator.doublings,
+            "unprobed": operator.is_unprobed,
         }
         for operator in phase.operators
     ]
@@ -144,11 +150,12 @@ def table_rows(sources: Sources, models: Mapping[str, LanguageModel]) -> Iterato
     """Rows of all models that have an architecture, by COLUMNS and more."""
     if not can_estimate(sources):
         return
+    times = {recipe: operator_times(sources, recipe) for recipe in estimable_recipes(sources)}
     for model in models.values():
         for tensor, pipeline in CUTS if model.architecture else ():
             if not _has_cut(model, sources, tensor, pipeline):
                 continue
-            for recipe in estimable_recipes(sources):
+            for recipe, of_recipe in times.items():
                 deployment = Deployment(
                     model=model,
                     recipe=recipe,
@@ -156,7 +163,7 @@ def table_rows(sources: Sources, models: Mapping[str, LanguageModel]) -> Iterato
                     pipeline=pipeline,
                     workload=Workload(batch=1, prompt=PROMPT, output=OUTPUT),
                 )
-                yield from _rows_by_batch(sources, deployment)
+                yield from _rows_by_batch(sources, deployment, of_recipe)
 
 
 def _has_cut(model: LanguageModel, sources: Sources, tensor: int, pipeline: int) -> bool:
@@ -168,13 +175,15 @@ def _has_cut(model: LanguageModel, sources: Sources, tensor: int, pipeline: int)
     return has_link or tensor * pipeline == 1
 
 
-def _rows_by_batch(sources: Sources, deployment: Deployment) -> Iterator[dict[str, Any]]:
+def _rows_by_batch(
+    sources: Sources, deployment: Deployment, times: OperatorTimes
+) -> Iterator[dict[str, Any]]:
     memory = memory_of(deployment, sources.spec.dram_bytes if sources.spec else 0.0)
     if not memory.fits:
         yield _deployment_columns(deployment, memory) | {"fits": "no"}
         return
     for batch in batches_up_to(memory.largest_batch, _BATCH_FACTOR):
-        answer = estimate(with_batch(deployment, batch), sources)
+        answer = estimate(with_batch(deployment, batch), sources, times=times)
         yield as_dict(answer, operators=False) | {"fits": "yes"}
 
 

@@ -20,6 +20,7 @@ from roofcal.ask.energy import Prices, TokenCost, token_cost
 from roofcal.ask.llm.architecture import check_parallel, longest_stage
 from roofcal.ask.llm.deployment import Deployment, Memory, checked_memory, with_batch
 from roofcal.ask.llm.operator_models import operator_times
+from roofcal.ask.llm.operator_times import OperatorTimes
 from roofcal.ask.llm.operators import Operator, Pass, Shard
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.times import NO_TIME, Duration, Rate
@@ -60,7 +61,6 @@ class Estimate:
 
     Attributes:
         environment: of the calibration; None for a model that reads none.
-        products_by: the provider of the products; any: the model knows no providers.
         link: where the times of collectives come from; None where no GPUs are joined.
         assumed: what the model assumes of operators, one line each.
     """
@@ -69,12 +69,24 @@ class Estimate:
     device: str
     by: str
     environment: str | None
-    products_by: str
     memory: Memory
     prefill: PhaseTime
     decode: PhaseTime
     link: str | None
     assumed: tuple[str, ...]
+
+    @property
+    def products_by(self) -> str:
+        """The providers of the products; any: the model knows no providers."""
+        phases = (self.prefill, self.decode)
+        providers = [operator.provider for phase in phases for operator in phase.operators]
+        return ", ".join(dict.fromkeys(filter(None, providers))) or "any"
+
+    @property
+    def doublings(self) -> float:
+        """How far the operator lies beyond the probes that lies farthest; 0 within."""
+        phases = (self.prefill, self.decode)
+        return max(operator.doublings for phase in phases for operator in phase.operators)
 
     @property
     def has_interval(self) -> bool:
@@ -108,14 +120,21 @@ class Estimate:
         return self.all_tokens.rate(load.batch * load.output)
 
 
-def estimate(deployment: Deployment, sources: Sources, by: str = calibrated.MODEL) -> Estimate:
+def estimate(
+    deployment: Deployment,
+    sources: Sources,
+    by: str = calibrated.MODEL,
+    times: OperatorTimes | None = None,
+) -> Estimate:
     """The estimate of a deployment by a model of time, one of operator_models.BY.
+
+    times: those of operator_times for equal sources, recipe and model, where they are at hand.
 
     Raises PredictError for degrees that do not divide the model, a model that does not fit, and a
     recipe, link or device that lacks a constant or a datasheet.
     """
     check_parallel(deployment.model, deployment.tensor, deployment.pipeline)
-    times = operator_times(sources, deployment.recipe, by)
+    times = times or operator_times(sources, deployment.recipe, by)
     link = times.link(deployment.link, deployment.tensor, deployment.pipeline)
     spec = datasheet_of(sources)
     memory = checked_memory(deployment, spec.dram_bytes, spec.device)
@@ -133,7 +152,6 @@ def estimate(deployment: Deployment, sources: Sources, by: str = calibrated.MODE
         device=spec.device,
         by=by,
         environment=calibration.environment_id if calibration else None,
-        products_by=times.products_by(deployment.recipe),
         memory=memory,
         prefill=_prefill(deployment, shard),
         decode=_decode(deployment, shard),
@@ -160,14 +178,18 @@ def datasheet_of(sources: Sources) -> DeviceSpec:
 
 
 def estimates_by_batch(
-    deployment: Deployment, sources: Sources, by: str = calibrated.MODEL, factor: int = 2
+    deployment: Deployment,
+    sources: Sources,
+    by: str = calibrated.MODEL,
+    factor: int = 2,
+    times: OperatorTimes | None = None,
 ) -> list[Estimate]:
-    """Estimates of batches 1, `factor`, ... and the largest that fits; raises as estimate does."""
-    operator_times(sources, deployment.recipe, by)  # an unknown recipe has no bytes to count
+    """Estimates of batches 1, `factor`, ... and the largest that fits; arguments as in estimate."""
+    times = times or operator_times(sources, deployment.recipe, by)
     spec = datasheet_of(sources)
     largest = checked_memory(with_batch(deployment, 1), spec.dram_bytes, spec.device).largest_batch
     return [
-        estimate(with_batch(deployment, batch), sources, by)
+        estimate(with_batch(deployment, batch), sources, by, times)
         for batch in batches_up_to(largest, factor)
     ]
 

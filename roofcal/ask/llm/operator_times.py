@@ -85,21 +85,24 @@ class OperatorTimes(Protocol):
         """The link of tensor x pipeline GPUs; raises PredictError where it is not known."""
         ...
 
-    def products_by(self, recipe: str) -> str:
-        """The provider of the products; any: the model knows no providers."""
-        ...
-
     def assumptions(self, recipe: str) -> list[str]:
         """What this model assumes of operators under a recipe, one line each."""
         ...
 
 
-def first_call(times: Times) -> CallTime:
+def first_call(times: Times, provider: str = "") -> CallTime:
     """The first of many points; without an interval, its ends are the value."""
+    beyond = times.beyond
     value = float(times.total[0])
     low = value if times.low is None else float(times.low[0])
     high = value if times.high is None else float(times.high[0])
-    return CallTime(duration=Duration(value, low, high), bound_by=times.bound_by[0])
+    return CallTime(
+        duration=Duration(value, low, high),
+        bound_by=times.bound_by[0],
+        provider=provider,
+        doublings=0.0 if beyond is None else float(beyond.doublings[0]),
+        is_unprobed=beyond is not None and bool(beyond.is_unprobed[0]),
+    )
 
 
 def product_sizes(rows: float, matrix: LocalMatrix) -> tuple[Array, Array, Array]:

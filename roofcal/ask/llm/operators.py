@@ -39,12 +39,19 @@ _HEAD_RECIPE: Final = "bf16"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operator:
-    """Calls of one operator in one pass: seconds of one call, and its longest part."""
+    """Calls of one operator in one pass: seconds of one call, and its longest part.
+
+    provider, doublings, is_unprobed  as in CallTime; of several calls, of the one that takes
+                                      longest and of those that lie farthest outside
+    """
 
     name: str
     calls: float
     duration: Duration
     bound_by: str
+    provider: str = ""
+    doublings: float = 0.0
+    is_unprobed: bool = False
 
     @property
     def total(self) -> Duration:
@@ -236,7 +243,15 @@ class Shard:
         return self._operator(name, calls, self.times.elementwise(BF16_BYTES * elements))
 
     def _operator(self, name: str, calls: int, call: CallTime) -> Operator:
-        return Operator(name=name, calls=calls, duration=call.duration, bound_by=call.bound_by)
+        return Operator(
+            name=name,
+            calls=calls,
+            duration=call.duration,
+            bound_by=call.bound_by,
+            provider=call.provider,
+            doublings=call.doublings,
+            is_unprobed=call.is_unprobed,
+        )
 
 
 def _joined_by_name(operators: list[Operator]) -> list[Operator]:
@@ -256,4 +271,7 @@ def _joined(members: list[Operator]) -> Operator:
         calls=calls,
         duration=total * (1 / calls),
         bound_by=longest.bound_by,
+        provider=longest.provider,
+        doublings=max(member.doublings for member in members),
+        is_unprobed=any(member.is_unprobed for member in members),
     )

@@ -102,10 +102,6 @@ class RoofOperators:
         provenance = f"link: the datasheet's {peak / GB:.0f} GB/s one way, without latency"
         return Link(lines=dict.fromkeys(pairs, line), provenance=provenance)
 
-    def products_by(self, recipe: str) -> str:  # noqa: ARG002
-        """The model knows no providers."""
-        return "any"
-
     def assumptions(self, recipe: str) -> list[str]:
         """What this model assumes, one line each."""
         lines = [

@@ -91,7 +91,7 @@ def sweep(deployment: Deployment, sources: Sources, by: str, most_gpus: int = SW
 
     Raises PredictError as estimate does, and where no cut holds one request.
     """
-    operator_times(sources, deployment.recipe, by)
+    times = operator_times(sources, deployment.recipe, by)
     spec = datasheet_of(sources)
     one = with_batch(deployment, 1)
     cuts = cuts_of(one.model, 1 if spec.link_bytes_per_s is None else most_gpus)
@@ -106,7 +106,7 @@ def sweep(deployment: Deployment, sources: Sources, by: str, most_gpus: int = SW
         )
     return Sweep(
         estimates={
-            cut: estimates_by_batch(with_cut(one, cut), sources, by, _BATCH_FACTOR)
+            cut: estimates_by_batch(with_cut(one, cut), sources, by, _BATCH_FACTOR, times)
             for cut in fitting
         },
         too_large={cut: memories[cut] for cut in cuts if cut not in fitting},

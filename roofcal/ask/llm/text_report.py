@@ -96,12 +96,46 @@ def assumptions(estimate: Estimate) -> list[str]:
             "link: assumed to be as fast between hosts as within one, where "
             f"{estimate.deployment.gpus} GPUs take several hosts"
         )
+    if estimate.products_by != "any":
+        lines.append(_products_line(estimate))
     lines += estimate.assumed
+    lines += _extrapolated_lines(estimate)
     lines.append(
         f"{RESERVE:.0%} of the memory kept in reserve; "
         "kernels in graphs, none fused or overlapped; what a serving engine adds is left out"
     )
     return lines
+
+
+def _products_line(estimate: Estimate) -> str:
+    """Whose products are in prefill and in decode."""
+    by_phase = [
+        ", ".join(dict.fromkeys(filter(None, (operator.provider for operator in phase.operators))))
+        for phase in (estimate.prefill, estimate.decode)
+    ]
+    if by_phase[0] == by_phase[1]:
+        return f"products by {by_phase[0]}"
+    return f"products of prefill by {by_phase[0]}; of decode by {by_phase[1]}"
+
+
+def _extrapolated_lines(estimate: Estimate) -> Iterator[str]:
+    """Which operators lie beyond the probes of the calibration."""
+    for name, phase in (("prefill", estimate.prefill), ("decode", estimate.decode)):
+        beyond = [operator for operator in phase.operators if operator.doublings]
+        if beyond:
+            farthest = max(beyond, key=lambda operator: operator.doublings)
+            share = sum(o.total.value_s for o in beyond) / phase.total.value_s
+            yield (
+                f"extrapolated: {', '.join(operator.name for operator in beyond)} of {name}, "
+                f"{share:.0%} of its time; {farthest.name} lies {farthest.doublings:.1f} doublings "
+                "beyond every probe; their intervals are wider"
+            )
+        unprobed = [operator.name for operator in phase.operators if operator.is_unprobed]
+        if unprobed:
+            yield (
+                f"no probe is like {', '.join(unprobed)} of {name}; intervals there are the widest "
+                "that such shapes have with any provider"
+            )
 
 
 def _operator_lines(estimate: Estimate) -> list[str]:

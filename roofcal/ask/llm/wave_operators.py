@@ -106,10 +106,6 @@ class WaveOperators:
         )
         return WaveLink(device=device, provenance=described if tensor * pipeline > 1 else None)
 
-    def products_by(self, recipe: str) -> str:  # noqa: ARG002
-        """The model knows no providers."""
-        return "any"
-
     def assumptions(self, recipe: str) -> list[str]:
         """What this model assumes, one line each."""
         lines = [

@@ -126,6 +126,7 @@ FAMILIES: Final[dict[str, Family]] = {
 # Whose kernels each provider runs on a GPU; any other has a family without a rule.
 RULES: Final[dict[str, Rule]] = {"torch_compile": "inductor", "triton": "ours"}
 FAMILY: Final = "cast_family"  # the constant that holds the choice, see roofcal.ops.constants
+EQUATION: Final = 2  # see roofcal.ops.equations; 1 is of calibrations that state none
 # without these, a calibration is of an older roofcal
 REQUIRED: Final = (FAMILY, "fixed_s", "cached_bytes_per_s", "bytes_per_s")
 _NO_LIMIT: Final = 1e30
@@ -140,6 +141,12 @@ NEUTRAL: Final[dict[str, float]] = {
     "serial_bytes_per_s": _NO_LIMIT,
     "near_bytes": _NO_LIMIT,
     "row_s": 0.0,
+}
+# group of shapes whose errors make an interval -> what it has, in words
+GROUPS: Final[dict[str, str]] = {
+    "few_rows": "up to 128 rows or columns",
+    "small": "fewer than 2^24 elements",
+    "large": "2^24 elements and more",
 }
 _ALIGNED: Final = 16
 _VECTOR: Final = 8  # elements of bf16 in 16 bytes

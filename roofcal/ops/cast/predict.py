@@ -8,7 +8,7 @@ from roofcal.core.times import Array, Times
 from roofcal.ops.cast.model import CONSTANTS, FAMILIES, FAMILY, evaluate, interval_groups
 from roofcal.ops.cast.spec import OP
 from roofcal.ops.constants import decode_family, values_of_pair
-from roofcal.ops.predictions import Answer, interval_factors, predict_fastest, times_within
+from roofcal.ops.predictions import Answer, PairShapes, predict_fastest, with_interval
 
 
 def cast_times(
@@ -16,6 +16,11 @@ def cast_times(
 ) -> Times:
     """Seconds of casts with intervals; raises KeyError for a pair that was not calibrated."""
     return _answer(calibration, provider, recipe, (rows, cols)).times
+
+
+def groups_of(recipe: str, sizes: Sequence[Array]) -> list[str]:  # noqa: ARG001
+    """The group of each cast, of GROUPS, whose errors make its interval."""
+    return interval_groups(*sizes)
 
 
 def _answer(calibration: Calibration, provider: str, recipe: str, sizes: Sequence[Array]) -> Answer:
@@ -26,9 +31,11 @@ def _answer(calibration: Calibration, provider: str, recipe: str, sizes: Sequenc
     family = decode_family(FAMILIES, values[FAMILY])
     cache_bytes, units = cache.value if cache else 0.0, int(constants["compute_units"].value)
     parts = evaluate(values, recipe, (rows, cols), family, cache_bytes, units)
-    factors = interval_factors(calibration, name, interval_groups(rows, cols))
+    groups = groups_of(recipe, sizes)
+    asked = PairShapes(provider=provider, recipe=recipe, sizes=sizes, groups=groups)
+    times = Times(total=parts.total, bound_by=parts.bound_by)
     return Answer(
-        times=times_within(parts.total, factors, parts.bound_by),
+        times=with_interval(times, calibration, OP, asked),
         parts={"dram_s": parts.moving, "launch_s": parts.fixed},
     )
 

@@ -42,7 +42,14 @@ from roofcal.core.portable_math import fifth_root
 from roofcal.core.recipes import BITS, GEMM_RECIPES, nbytes
 from roofcal.core.times import Array, Value
 from roofcal.ops.our_tiles import MOST_FEW_ROWS, our_tiles
-from roofcal.ops.regimes import gemm_regime
+from roofcal.ops.regimes import (
+    DECODE_TOKENS,
+    MID_SIDE,
+    RAGGED_MULTIPLE,
+    SKINNY_K,
+    SMALL_SIDE,
+    gemm_regime,
+)
 
 _ROW_ALIGNMENT_BYTES: Final = 32
 _LINE_BYTES: Final = 256
@@ -156,6 +163,7 @@ SLOW_PATHS: Final[dict[str, tuple[str, str]]] = {
     "8_byte": ("tile_flops_8_byte_per_s", "k_latency_8_byte_s_per_byte"),
     "odd": ("tile_flops_odd_per_s", "k_latency_odd_s_per_byte"),
 }
+EQUATION: Final = 2  # see roofcal.ops.equations; 1 is of calibrations that state none
 REQUIRED: Final = (FAMILY,)  # constants without which a calibration is of an older roofcal
 # Constants that some recipes or probes do not have, or that no probe identifies, and the value that
 # leaves them out. A slow path without constants of its own is as fast as the aligned one.
@@ -182,6 +190,16 @@ NEUTRAL: Final[dict[str, float]] = {
     "update_bytes_per_s": _NO_LIMIT,
     "near_bytes": _NO_LIMIT,
     "far": 0.0,
+}
+# group of shapes whose errors make an interval -> what it has, in words
+GROUPS: Final[dict[str, str]] = {
+    "unaligned": f"rows of A, B or C off {ALIGNED_BYTES} bytes",
+    "ragged": f"sides off multiples of {RAGGED_MULTIPLE}",
+    "decode": f"up to {DECODE_TOKENS} rows or columns",
+    "skinny_k": f"a K of up to {SKINNY_K} and sides of four times that",
+    "small": f"sides of up to {SMALL_SIDE} in the mean",
+    "mid": f"sides of up to {MID_SIDE} in the mean",
+    "large": f"sides beyond {MID_SIDE} in the mean",
 }
 PLAIN_CONSTANTS: Final = (
     "launch_s",

@@ -33,7 +33,13 @@ from roofcal.ops.gemm.model import (
 )
 from roofcal.ops.gemm.packed import packed_parts
 from roofcal.ops.gemm.spec import OP
-from roofcal.ops.predictions import Answer, interval_factors, predict_fastest, times_within
+from roofcal.ops.predictions import (
+    Answer,
+    PairShapes,
+    interval_factors,
+    predict_fastest,
+    with_interval,
+)
 
 LIBRARIES: Final = ("cublaslt", "torch_cpu")  # what torch calls for a product, by backend
 _CHUNK: Final = 128  # shapes at once, 250 choices of tile and split each: fits a 256 KiB cache
@@ -98,10 +104,14 @@ def parts_of_family(
 def product_factors(
     calibration: Calibration, provider: str, recipe: str, sizes: Sequence[Array]
 ) -> Array:
-    """The factor of the interval of each product of sizes (m, n, k)."""
-    m, n, k = sizes
+    """The factor of the interval of each product of sizes (m, n, k) as inside of the probes."""
     name = f"{OP.name}.{provider}.{recipe}"
-    return interval_factors(calibration, name, interval_groups(recipe, m, n, k))
+    return interval_factors(calibration, name, groups_of(recipe, sizes))
+
+
+def groups_of(recipe: str, sizes: Sequence[Array]) -> list[str]:
+    """The group of each product, of GROUPS, whose errors make its interval."""
+    return interval_groups(recipe, *sizes)
 
 
 def fastest_times(
@@ -121,9 +131,11 @@ def fastest_times(
 
 def _answer(calibration: Calibration, provider: str, recipe: str, sizes: Sequence[Array]) -> Answer:
     parts = product_parts(calibration, provider, recipe, sizes)
-    factors = product_factors(calibration, provider, recipe, sizes)
+    groups = groups_of(recipe, sizes)
+    asked = PairShapes(provider=provider, recipe=recipe, sizes=sizes, groups=groups)
+    times = Times(total=parts.total, bound_by=parts.bound_by)
     return Answer(
-        times=times_within(parts.total, factors, parts.bound_by),
+        times=with_interval(times, calibration, OP, asked),
         parts={
             "math_s": np.maximum(parts.tiles, parts.power),
             "dram_s": parts.dram,

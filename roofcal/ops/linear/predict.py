@@ -118,9 +118,29 @@ def predict_groups(
     return predictions
 
 
-def why_unanswered(model: Model, point: PlanPoint, sources: Sources) -> str:  # noqa: ARG001
-    """What to say where a model has no answer for a linear."""
-    return "it lacks a product or a cast of it there, and a linear is their sum"
+def why_unanswered(model: Model, point: PlanPoint, sources: Sources) -> str:
+    """Which product or cast of a linear a model does not know, by each provider that it tried."""
+    providers = (point.provider,) if point.provider else _ANY_PROVIDER
+    reasons = (_missing_part(model, (name, point.recipe), sources) for name in providers)
+    return "; ".join(dict.fromkeys(reasons))
+
+
+def _missing_part(model: Model, pair: tuple[str, str], sources: Sources) -> str:
+    provider, recipe = pair
+    try:
+        parts = parts_of(*pair)
+    except KeyError:
+        return f"nobody calibrates what a linear in {recipe} by {provider} consists of"
+    recipes, side = model.product_recipes(sources), np.array([1024.0])
+    products = sorted(set(parts.products.values()) - set(recipes))
+    if products:
+        return f"it knows no products in {', '.join(products)} there, and a linear has them"
+    for _, cast in parts.casts:
+        try:
+            cast_times(model, sources, parts.casts_by, cast, side, side)
+        except KeyError:
+            return f"it knows no casts {cast} by {parts.casts_by} there, and a linear has them"
+    return f"it lacks a product of {provider} in {recipe} there, and a linear has it"
 
 
 def _predict_group(

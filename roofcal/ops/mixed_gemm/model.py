@@ -68,7 +68,14 @@ CONSTANTS: Final[dict[str, str]] = {
     "flops_per_s": "flop/s",
     "block_columns": "1",
 }
+EQUATION: Final = 2  # see roofcal.ops.equations; 1 is of calibrations that state none
 REQUIRED: Final = (FAMILY,)  # constants without which a calibration is of an older roofcal
+
+# group of shapes whose errors make an interval -> what it has, in words
+GROUPS: Final[dict[str, str]] = {
+    "decode": f"up to {_LARGEST_BLOCK} tokens",
+    "many_tokens": f"more than {_LARGEST_BLOCK} tokens",
+}
 
 
 def constants_of(family: str) -> tuple[str, ...]:

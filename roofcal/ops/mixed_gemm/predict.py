@@ -7,7 +7,7 @@ gemm and predicted as those are.
 from collections.abc import Sequence
 
 from roofcal.core.records import Calibration, PlanPoint, Prediction
-from roofcal.core.times import Array
+from roofcal.core.times import Array, Times
 from roofcal.ops.constants import decode_family, values_of_pair
 from roofcal.ops.gemm import predict as gemm
 from roofcal.ops.mixed_gemm.model import (
@@ -19,7 +19,7 @@ from roofcal.ops.mixed_gemm.model import (
     interval_groups,
 )
 from roofcal.ops.mixed_gemm.spec import CONTENDERS, OP
-from roofcal.ops.predictions import Answer, interval_factors, predict_fastest, times_within
+from roofcal.ops.predictions import Answer, PairShapes, predict_fastest, with_interval
 
 
 def narrow_parts(
@@ -34,6 +34,13 @@ def narrow_parts(
     return evaluate(values, decode_family(FAMILIES, values[FAMILY]), units, recipe, (m, n, k))
 
 
+def product_times(
+    calibration: Calibration, provider: str, recipe: str, sizes: Sequence[Array]
+) -> Times:
+    """Seconds of products of sizes (m, n, k) with intervals; KeyError for a pair not calibrated."""
+    return _answer(calibration, provider, recipe, sizes).times
+
+
 def predict_calibrated(
     points: Sequence[PlanPoint], calibration: Calibration, model: str
 ) -> list[Prediction]:
@@ -46,11 +53,17 @@ def predict_calibrated(
     ]
 
 
+def groups_of(recipe: str, sizes: Sequence[Array]) -> list[str]:  # noqa: ARG001
+    """The group of each product, of GROUPS, whose errors make its interval."""
+    return interval_groups(sizes[0])
+
+
 def _answer(calibration: Calibration, provider: str, recipe: str, sizes: Sequence[Array]) -> Answer:
     parts = narrow_parts(calibration, provider, recipe, sizes)
-    name, (m, *_) = f"{OP.name}.{provider}.{recipe}", sizes
-    factors = interval_factors(calibration, name, interval_groups(m))
+    groups = groups_of(recipe, sizes)
+    asked = PairShapes(provider=provider, recipe=recipe, sizes=sizes, groups=groups)
+    times = Times(total=parts.total, bound_by=parts.bound_by)
     return Answer(
-        times=times_within(parts.total, factors, parts.bound_by),
+        times=with_interval(times, calibration, OP, asked),
         parts={"math_s": parts.math + parts.slots, "dram_s": parts.dram, "launch_s": parts.fixed},
     )

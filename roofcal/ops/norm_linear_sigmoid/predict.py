@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from roofcal.core.environments import CALIBRATED
 from roofcal.core.records import Ceiling, PlanPoint, Prediction
 from roofcal.core.times import Array, Times
-from roofcal.ops.linear.predict import predict_groups
+from roofcal.ops.linear import predict as linear
 from roofcal.ops.norm_linear_sigmoid.model import CONSTANTS, FILL, pass_seconds
 from roofcal.ops.time_models import Model, Sources
 
@@ -18,12 +18,21 @@ def predict_composed(
     model: Model, points: Sequence[PlanPoint], sources: Sources
 ) -> list[Prediction]:
     """A prediction per point whose products and casts are calibrated."""
-    return predict_groups(model, points, sources, pass_times)
+    return linear.predict_groups(model, points, sources, pass_times)
 
 
-def why_unanswered(model: Model, point: PlanPoint, sources: Sources) -> str:  # noqa: ARG001
-    """What to say where a model has no answer."""
-    return "it lacks a product or a cast of it there, and such a block is their sum"
+def why_unanswered(model: Model, point: PlanPoint, sources: Sources) -> str:
+    """Whether a model lacks the passes or a part of the linear between them."""
+    constants = sources.calibration.constants if sources.calibration else {}
+    missing = [name for name in CONSTANTS if name not in constants]
+    if model.MODEL != CALIBRATED:
+        return (
+            "it does not know the passes of norm and sigmoid, which --model calibrated knows "
+            "(and datasheet, as least work); --op linear is the linear alone"
+        )
+    if missing:
+        return f"its calibration has no {missing[0]}, which norm and sigmoid take; calibrate again"
+    return linear.why_unanswered(model, point, sources)
 
 
 def pass_times(model: Model, sources: Sources, m: Array, n: Array, k: Array) -> Times:

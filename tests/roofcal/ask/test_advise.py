@@ -26,7 +26,7 @@ from tests.roofcal.ask.published_run import PUBLISHED, published_sources
 from tests.roofcal.models.runs import SPEC
 
 CALIBRATED = model_named("calibrated")
-ADVISER = Adviser(CALIBRATED, published_sources(), PUBLISHED)
+ADVISER = Adviser(CALIBRATED, published_sources())
 EVIDENCE = measured_evidence(PUBLISHED)
 ORIGIN = {"model": "calibrated", "device": "nvidia-h200", "environment": "e"}
 
@@ -136,7 +136,12 @@ def test_accuracy_and_the_nearest_measured_points_stand_beside_the_time() -> Non
     nearest = by_recipe["int4_groupwise_g128"]["nearest_measured"][0]
     assert (nearest["m"], nearest["distance_doublings"]) == (16, 0)
     text = as_text(answer, EVIDENCE, winners, ORIGIN)
-    for part in ("dB", "P(fastest)", "the fastest recipe by M:", "measured 0.0 doublings away"):
+    for part in (
+        "dB",
+        "P(fastest)",
+        "the fastest recipe by M:",
+        "measured at this shape: the product 16 x ",
+    ):
         assert part in text
 
 
@@ -156,7 +161,7 @@ def test_forward_and_backward_is_held_against_measured_linears() -> None:
 
 
 def test_a_model_without_intervals_ranks_without_probabilities() -> None:
-    adviser = Adviser(model_named("datasheet"), Sources(spec=SPEC), None)
+    adviser = Adviser(model_named("datasheet"), Sources(spec=SPEC))
     (answer,) = adviser.advise([question()])
     assert answer.ranked[0].probability is None
     assert answer.ranked[0].low_s is None
@@ -183,7 +188,7 @@ def test_a_size_beyond_any_matrix_is_refused() -> None:
 
 def test_a_model_that_knows_nothing_says_so() -> None:
     with pytest.raises(PredictError, match="knows no products of linears here"):
-        Adviser(CALIBRATED, Sources(), None).advise([question()])
+        Adviser(CALIBRATED, Sources()).advise([question()])
 
 
 def test_a_likelier_recipe_than_the_first_is_named() -> None:

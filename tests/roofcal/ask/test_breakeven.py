@@ -1,6 +1,7 @@
 """Break-even by hand: crossing, interval, never, waves, and linears that are refused."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,17 +13,22 @@ from roofcal.ask.breakeven import (
     Speedups,
     breakeven,
     comparable_recipes,
+    first_lasting_m,
     linear_speedups,
     speedup_ratio,
 )
 from roofcal.core.times import Array, Times
 from roofcal.models.errors import PredictError
+from roofcal.models.registry import model_named
 from roofcal.ops.linear.model import BF16_GRAD_WEIGHT, Linear
 from roofcal.ops.linear.predict import linear_times
 from roofcal.ops.time_models import Sources
+from tests.roofcal.ask.published_run import published_sources
+from tests.roofcal.models.runs import SPEC
 from tests.roofcal.models.stand_in import Seconds, StandIn
 
 NO_TIME = Sources()
+CALIBRATED = model_named("calibrated")
 ALONE = Linear(recipe="fp8_axiswise", casts="none")
 GAP = 1.2  # factor between a speed-up and the ends of its interval
 FACTOR = GAP ** (1 / math.sqrt(2))  # of each time: sqrt(2) ln(FACTOR) = ln(GAP)
@@ -53,6 +59,38 @@ def test_the_interval_is_where_the_ends_of_the_speedup_cross() -> None:
     # high > 1: 2m / (m + 1000) > 1 / 1.2, m > 714.3; low > 1: 2m / (m + 1000) > 1.2, m > 1500
     assert (answer.m_low, answer.m, answer.m_high) == (720, 1008, 1504)
     assert answer.speedups.low is not None
+
+
+def test_linears_beyond_the_probes_say_so_and_are_less_sure() -> None:
+    sources = published_sources()
+    assert sources.calibration is not None
+    unspanned = Sources(calibration=replace(sources.calibration, probe_spans={}))
+    answer, inside = (breakeven(CALIBRATED, own, ALONE, 4096, 4096) for own in (sources, unspanned))
+    speedups, sure = answer.speedups, inside.speedups
+    assert inside.speedups.doublings is None
+    assert speedups.doublings is not None
+    assert speedups.low is not None
+    assert sure.low is not None
+    within = speedups.doublings == 0
+    assert within[GRID == 4096].all()
+    assert speedups.doublings[-1] > 1
+    assert speedups.low[within].tolist() == sure.low[within].tolist()
+    assert (speedups.low[~within] < sure.low[~within]).all()
+
+
+def test_intervals_far_beyond_the_probes_take_back_no_break_even() -> None:
+    speedup = np.where((GRID >= 1024) & (GRID <= 65536), 1.5, 0.9)
+    doublings = np.where(GRID <= 16384, 0.0, 1.0)
+    assert first_lasting_m(speedup) is None
+    assert first_lasting_m(speedup, doublings) == 1024
+    assert first_lasting_m(speedup, np.where(GRID <= 512, 0.0, 1.0)) is None
+    assert first_lasting_m(speedup, np.ones_like(GRID)) is None
+
+
+def test_weights_that_no_memory_holds_are_refused() -> None:
+    sources = replace(published_sources(), spec=SPEC)
+    with pytest.raises(PredictError, match=r"does not fit made-up"):
+        breakeven(CALIBRATED, sources, ALONE, 1 << 24, 1 << 24)
 
 
 def test_a_model_without_intervals_has_one_number() -> None:

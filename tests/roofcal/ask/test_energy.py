@@ -72,6 +72,18 @@ def test_commands_say_energy_where_it_is_asked_for(
     assert "J per token" not in capsys.readouterr().out
 
 
+def test_costs_of_recipes_are_ordered_by_joules_with_one_label(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main([*ADVISE, "--energy"]) == 0
+    text = capsys.readouterr().out
+    table = text[text.index("J per token") :].splitlines()
+    joules = [float(line.split()[1]) for line in table[1:-1]]
+    assert len(joules) > 3
+    assert joules == sorted(joules)
+    assert text.count("board power by NVML") == 1
+
+
 @pytest.mark.parametrize("value", ["-1", "nan", "inf", "cheap"])
 def test_a_price_is_a_number_from_0_on(value: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):

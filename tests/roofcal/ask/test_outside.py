@@ -2,6 +2,7 @@
 
 import csv
 from collections.abc import Iterator
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from roofcal.core.paths import RunFolder
 from roofcal.core.records import PlanPoint
 from roofcal.models.errors import PredictError
 from roofcal.models.registry import model_named
+from roofcal.ops.time_models import Sources
 from tests.paths import ROOT
 from tests.roofcal.ask.published_run import PUBLISHED, published_sources
 
@@ -104,7 +106,7 @@ def test_intervals_are_those_of_predict(tmp_path: Path, size: int) -> None:
     shape = {"m": size, "n": size, "k": size}
     point = PlanPoint(op="gemm", provider="cublaslt", recipe="bf16", shape=shape, device="")
     answer = predict_point(point, "calibrated", published_sources(), PUBLISHED)
-    assert product.extrapolated == bool(answer.doublings) == (size > 100_000)
+    assert product.extrapolated == bool(answer.beyond.doublings) == (size > 100_000)
     expected = (answer.prediction.low_s, answer.prediction.high_s)
     assert (product.low_s, product.high_s) == pytest.approx(expected)
 
@@ -119,7 +121,10 @@ def test_a_cast_outside_of_its_probes_is_extrapolated(tmp_path: Path) -> None:
 def test_nobody_knows_what_is_extrapolated_without_probes(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text(f"{HEADER}\nbf16,1,64,64,1e-6\n")
-    evidence = hold_against(path, CALIBRATED, published_sources(), None)
+    calibration = published_sources().calibration
+    assert calibration is not None
+    without = Sources(calibration=replace(calibration, probe_spans={}))
+    evidence = hold_against(path, CALIBRATED, without, None)
     assert [product.extrapolated for product in evidence.products] == [None]
     assert as_csv(evidence.products).endswith(",\n")
 

@@ -1,16 +1,19 @@
 """Predictions of one point and of a CSV, and the messages for points that have none."""
 
 import csv
+import math
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
 import pytest
 
-from roofcal.ask.points import as_dict, check_point, predict_csv, predict_point
+from roofcal.ask.point_text import as_text
+from roofcal.ask.points import PointAnswer, as_dict, check_point, predict_csv, predict_point
 from roofcal.core.csv_files import CsvError
 from roofcal.core.records import PlanPoint
 from roofcal.models.errors import PredictError
+from roofcal.ops.predictions import MOST_DOUBLINGS
 from roofcal.ops.time_models import Sources
 from tests.roofcal.ask.published_run import PUBLISHED, published_sources
 from tests.roofcal.models.runs import SOURCES, SPEC, product
@@ -192,13 +195,46 @@ def test_a_shape_outside_of_the_probes_is_extrapolated_with_a_wider_interval() -
         point = replace(product(m, 8192, 8192), device="nvidia-h200", provider="cublaslt")
         answer = predict_point(point, "calibrated", published_sources(), PUBLISHED)
         assert answer.prediction.high_s is not None
-        return answer.doublings, answer.prediction.high_s / answer.prediction.total_s
+        return answer.beyond.doublings, answer.prediction.high_s / answer.prediction.total_s
 
     (inside, narrow), (outside, wide) = relative_width(4096), relative_width(1 << 20)
     assert inside == 0
     assert outside is not None
     assert outside > 5
-    assert wide == pytest.approx(narrow ** (1 + outside))
+    assert wide == pytest.approx(narrow ** (1 + MOST_DOUBLINGS))
+
+
+def test_a_kind_of_shape_that_was_not_probed_is_named_and_less_sure() -> None:
+    def answered(n: int) -> PointAnswer:
+        point = replace(product(4096, n, 4096, "fp8_axiswise", ""), device="nvidia-h200")
+        return predict_point(replace(point, provider="triton"), "calibrated", published_sources())
+
+    aligned, off = answered(4096), answered(4097)
+    assert aligned.beyond.unprobed == ()
+    (words,) = off.beyond.unprobed
+    assert words.startswith("gemm fp8_axiswise by triton with rows of A, B or C off 16 bytes")
+    assert words.endswith("(the nearest that was probed: n=4096 or 4104)")
+    widths = [math.log((a.prediction.high_s or 0) / a.prediction.total_s) for a in (aligned, off)]
+    assert widths[1] > 2 * widths[0]
+    point = replace(product(4096, 4097, 4096, "fp8_axiswise", "triton"), device="nvidia-h200")
+    answer = as_dict(point, off, published_sources())
+    assert answer["unprobed"] == [words]
+    assert "no probe is of this kind: gemm fp8_axiswise by triton" in as_text(answer)
+
+
+def test_a_shape_far_outside_has_no_95_percent_interval() -> None:
+    point = replace(product(1, 1, 1), device="nvidia-h200", provider="cublaslt")
+    answer = predict_point(point, "calibrated", published_sources())
+    text = as_text(as_dict(point, answer, published_sources()))
+    assert "95 %" not in text
+    assert "extrapolated far outside: 19" in text
+
+
+@pytest.mark.parametrize("model", ["calibrated", "datasheet"])
+def test_a_product_that_does_not_fit_the_memory_has_no_answer(model: str) -> None:
+    point = replace(product(1 << 30, 1 << 30, 64), device="made-up")
+    with pytest.raises(PredictError, match=r"does not fit made-up: .* memory has 141"):
+        predict_point(point, model, SOURCES)
 
 
 def test_every_answer_says_whose_it_is() -> None:
@@ -244,6 +280,6 @@ def test_a_linear_with_a_part_outside_of_its_probes_is_extrapolated() -> None:
         )
         for m in (4096, 1 << 20)
     )
-    assert few.doublings == 0
-    assert many.doublings is not None
-    assert many.doublings > 4
+    assert few.beyond.doublings == 0
+    assert many.beyond.doublings is not None
+    assert many.beyond.doublings > 4

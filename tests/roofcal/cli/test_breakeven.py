@@ -32,6 +32,11 @@ ANSWER: dict[str, Any] = {
     "best_speedup": 1.5,
     "best_speedup_low": 1.25,
     "best_speedup_high": 1.8,
+    "extrapolated": False,
+    "extrapolated_doublings": 0.0,
+    "best_extrapolated_doublings": 0.0,
+    "probed_m": [16, 16384],
+    "unprobed": False,
 }
 
 
@@ -47,6 +52,18 @@ def test_a_person_reads_four_lines() -> None:
         "at best 1.50x (95 %: 1.25x to 1.80x), at M = 8192",
         "model calibrated, products by cublaslt, made-up, e1",
     ]
+
+
+def test_a_person_reads_where_the_probes_end() -> None:
+    outside = {"extrapolated": True, "best_extrapolated_doublings": 1.5}
+    assert sentences(ANSWER | outside).splitlines()[4] == (
+        "extrapolated: doublings beyond every probe: 1.5 at M = 8192 (M from 16 to 16384 is "
+        "within); intervals are wider there"
+    )
+    far = {"extrapolated_doublings": 5.0, "probed_m": None, "unprobed": True}
+    lines = sentences(ANSWER | outside | far).splitlines()[4:]
+    assert lines[0].endswith("no M is within); intervals are wider there, so far outside a guess")
+    assert lines[1].startswith("no probe is like a product or a cast in it")
 
 
 def test_never_perhaps_and_without_interval_are_said() -> None:

@@ -28,6 +28,25 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     [
         (["predict"], "needs --device"),
         (["predict", "--device", "made-p"], "did you mean 'made-up'"),
+        (["predict", "--device", "nvidia-b200"], "device 'nvidia-b200'. There are: made-up"),
+        (
+            ["predict", "--device", "made-up", "--op", "cast", "64x64"],
+            "op cast needs --recipe, one of: fp8_tensorwise, fp8_rowwise_dim0",
+        ),
+        (
+            [
+                "predict",
+                "--device",
+                "made-up",
+                "--op",
+                "cast",
+                "--recipe",
+                "mxfp8_dim0",
+                "64x64",
+            ],
+            "it knows casts mxfp8_dim0 by nobody there",
+        ),
+        (["predict", *POINT, "--op", "attention"], "linear, mixed_gemm, norm_linear_sigmoid"),
         (["predict", *POINT, "--recipe", "bf61"], "did you mean 'bf16'"),
         (["predict", *POINT, "--op", "gem"], "did you mean 'gemm'"),
         (["predict", "--device", "made-up", "--m", "4"], "op gemm needs --n --k"),

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import roofcal
+from roofcal.cli.arguments import sizes_text
 from roofcal.cli.main import COMMANDS, GROUPS, main
 
 H200 = ["--device", "h200"]
@@ -32,7 +33,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (["llm", "--by", "calbrated"], "argument --by: 'calbrated'; did you mean 'calibrated'?"),
         (["predict", "--m", "x"], "argument --m: 'x' is not a whole number"),
         (["predict", "--m"], "argument --m: expected one argument"),
-        (["predict", "4096"], "argument MxNxK: '4096' is no shape, as 4096x28672x8192 is one"),
+        (["predict", "4096"], "argument MxNxK: '4096' is no sizes in one word (4096x28672x8192)"),
         (["table"], "the following arguments are required: --device, --op"),
         (["verify", "--quick=x"], "argument --quick: ignored explicit argument 'x'"),
     ],
@@ -148,3 +149,10 @@ def test_a_plan_and_what_is_here_are_json_for_programs(
     (summary,) = json.loads(printed(capsys, "plan", "--study", "quick", "--op", "cast", "--json"))
     assert summary["ops"]["cast"]["points"] > 0
     assert "Software" in json.loads(printed(capsys, "doctor", "--json"))
+
+
+@pytest.mark.parametrize(
+    "text", ["64x128x256", "64X128X256", "64,128,256", "64*128*256", "64 x 128 x 256"]
+)
+def test_sizes_in_one_word_are_parted_by_any_usual_sign(text: str) -> None:
+    assert sizes_text(text) == (64, 128, 256)

@@ -40,7 +40,7 @@ def test_predict_adds_columns_to_a_csv(checkout: Path, capsys: pytest.CaptureFix
     assert main(["predict", "--device", "made-up", "--points", "p.csv", "--out", "o.csv"]) == 0
     header, row = (checkout / "o.csv").read_text().splitlines()
     answers = "predicted_s,predicted_low_s,predicted_high_s,bound_by"
-    assert header == f"recipe,m,n,k,{answers},provider,extrapolated_doublings,refused"
+    assert header == f"recipe,m,n,k,{answers},provider,extrapolated_doublings,unprobed,refused"
     assert row.startswith("bf16,16,4096,8192,")
     assert "from: reports/published/made-up/e1" in capsys.readouterr().err
 

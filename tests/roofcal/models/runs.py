@@ -7,6 +7,7 @@ from roofcal.core.records import Calibration, Ceiling, PlanPoint
 from roofcal.core.wave_device import WaveDevice
 from roofcal.fitting.bootstrap import encode_family
 from roofcal.ops.cast import model as cast_model
+from roofcal.ops.equations import current_equations
 from roofcal.ops.gemm.model import CONSTANTS, FAMILIES
 from roofcal.ops.time_models import Sources
 from tests.roofcal.calibrate.probe_runs import CAST_TRUTH, TRUTH, UNITS
@@ -52,7 +53,11 @@ def calibration(device: str = "made-up", environment: str = "e1") -> Calibration
         constants |= {f"{name}.{key}": exactly(value, units[key]) for key, value in truth.items()}
         errors[name] = {"mape": 0.1, "log_p95": 0.2}
     return Calibration(
-        device=device, environment_id=environment, constants=constants, probe_errors=errors
+        device=device,
+        environment_id=environment,
+        constants=constants,
+        probe_errors=errors,
+        equations=current_equations(),
     )
 
 

@@ -83,7 +83,30 @@ def test_constants_of_nobody_in_particular_are_refused_with_the_way_out(tmp_path
     with pytest.raises(PredictError) as caught:
         find(tmp_path, "made-up")
     assert "gemm.<provider>.<recipe>.<constant> now" in str(caught.value)
-    assert f"calibrate --run {folder} --out FILE" in str(caught.value)
+    assert f"calibrate --run {folder} --out {folder / 'calibration.jsonl'}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("equations", "problem"),
+    [
+        ({}, "an older roofcal fitted it, with equation without a number of gemm"),
+        ({"gemm": 1, "cast": 1}, "an older roofcal fitted it, with equation 1 of gemm"),
+        ({"gemm": 99, "cast": 99}, "a newer roofcal fitted it, with equation 99 of gemm"),
+    ],
+)
+def test_a_calibration_of_another_equation_is_refused_with_the_way_out(
+    tmp_path: Path, equations: dict[str, int], problem: str
+) -> None:
+    path = tmp_path / "published/made-up/e1/calibration.jsonl"
+    other = replace(calibration("made-up", "e1"), equations=equations)
+    write_records(path, [other])
+    wanted = rf"{problem}, and this roofcal has equation \d"
+    with pytest.raises(PredictError, match=wanted) as caught:
+        find(tmp_path, "made-up")
+    assert f"roofcal calibrate --run {path.parent} --out {path}" in str(caught.value)
+    (path.parent / "manifest.json").write_text("{}")
+    with pytest.raises(PredictError, match=rf"roofcal publish --again {path.parent}"):
+        find(tmp_path, "made-up")
 
 
 def test_a_calibration_of_an_older_roofcal_is_refused_with_the_way_out(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from roofcal.core.records import (
     Telemetry,
 )
 from roofcal.ops import BY_NAME
+from roofcal.ops.equations import current_equations
 from roofcal.ops.regimes import gemm_regime
 
 GPU = Environment(
@@ -252,6 +253,7 @@ class MadeUpRun:
             environment_id=self.environment.environment_id,
             constants=self.constants,
             probe_errors={"gemm.cublaslt.bf16": errors},
+            equations=current_equations(),
             probe_points=64,
         )
 

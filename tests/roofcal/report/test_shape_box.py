@@ -1,6 +1,7 @@
 """The shape box says in a browser what Python says: times, intervals, limits, nearest points."""
 
 import json
+import math
 import random
 from pathlib import Path
 from typing import Any
@@ -8,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from roofcal.ask.shape_limits import refusal
-from roofcal.core.paths import RunFolder
+from roofcal.ask.beyond_probes import beyond_probes
+from roofcal.ask.shape_limits import memory_refusal, refusal
+from roofcal.core.devices import DeviceSpec, load_device
 from roofcal.core.records import PlanPoint
 from roofcal.models import calibrated
-from roofcal.models.probe_span import doublings_outside, probe_spans, widened
 from roofcal.models.registry import predict_points
 from roofcal.ops import BY_NAME
 from roofcal.ops.gemm import model as gemm
@@ -29,7 +30,11 @@ from tests.paths import ROOT
 
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PATH")
 PUBLISHED = next((ROOT / "reports/published/nvidia-h200").glob("*/environment.jsonl")).parent
-ANSWER = ("boundBy", "total", "low", "high", "doublings")
+ANSWER = ("boundBy", "unprobed", "total", "low", "high", "doublings")
+
+
+def h200() -> DeviceSpec:
+    return load_device(ROOT / "config/devices/nvidia-h200.yaml")
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +42,7 @@ def published() -> dict[str, Any]:
     """What the page of the published H200 has, of measured points those of products alone."""
     run = load_run(PUBLISHED)
     frames = {"gemm": tidy_frame(run, "gemm", None)}
-    data = shape_box_data(Analysis(run=run, spec=None, frames=frames, sessions={}), "h200")
+    data = shape_box_data(Analysis(run=run, spec=h200(), frames=frames, sessions={}), "h200")
     assert data is not None
     return data
 
@@ -66,9 +71,7 @@ def python_answers(
     options: list[dict[str, Any]], shapes: list[dict[str, int]]
 ) -> dict[tuple[int, int], list[Any]]:
     """(shape, option) -> what binds, total, ends of the interval, and doublings outside."""
-    run = RunFolder.at(PUBLISHED)
     sources = Sources(calibration=load_run(PUBLISHED).calibration)
-    spans = probe_spans(run, "gemm", "mixed_gemm")
     points = {
         (row, place): PlanPoint(
             op=option["op"],
@@ -85,11 +88,9 @@ def python_answers(
     by_id = {prediction.point_id: prediction for prediction in predictions}
     answers = {}
     for key, point in points.items():
-        outside = doublings_outside(
-            spans, BY_NAME[point.op], point.provider, point.recipe, point.shape
-        )
-        wide = widened(by_id[point.point_id], outside or 0.0)
-        answers[key] = [wide.bound_by, wide.total_s, wide.low_s, wide.high_s, outside]
+        outside, told = beyond_probes(sources.calibration, point), by_id[point.point_id]
+        seconds = [told.total_s, told.low_s, told.high_s, outside.doublings]
+        answers[key] = [told.bound_by, bool(outside.unprobed), *seconds]
     return answers
 
 
@@ -106,23 +107,31 @@ def test_the_browser_predicts_what_python_predicts(
             const reason = productModel.refusal(option, shape);
             if (reason) return {{ reason }};
             const {{ {", ".join(ANSWER)} }} = productModel.predict(option, shape, device);
-            return {{ answer: [{", ".join(ANSWER)}] }};
+            const answer = [{", ".join(ANSWER)}];
+            return {{ answer, memory: productModel.memoryRefusal(option, shape, device) }};
           }}));
         }})()"""
     )
     answers = python_answers(published["options"], shapes)
     assert len(answers) > 2000
+    kinds: set[bool] = set()
     for row, of_shape in enumerate(in_browser):
         for place, said in enumerate(of_shape):
             option = published["options"][place]
             key = option["op"], option["provider"], option["recipe"]
             if (row, place) in answers:
-                (bound_by, *seconds), (own_bound_by, *own) = said["answer"], answers[row, place]
-                assert (seconds, bound_by) == (pytest.approx(own, rel=1e-9, abs=0), own_bound_by), (
-                    key
+                bound_by, unprobed, *seconds = said["answer"]
+                own_bound_by, is_unprobed, *own = answers[row, place]
+                kinds.add(is_unprobed)
+                assert (bound_by, bool(unprobed)) == (own_bound_by, is_unprobed), key
+                assert seconds == pytest.approx(own, rel=1e-9, abs=0), key
+                point = PlanPoint(
+                    op=key[0], provider=key[1], recipe=key[2], shape=shapes[row], device=""
                 )
+                assert said["memory"] == memory_refusal(point, h200())
             else:
                 assert said["reason"] == refusal(BY_NAME[key[0]], *key[1:], shapes[row])
+    assert kinds == {True, False}
 
 
 @needs_chromium
@@ -259,7 +268,7 @@ def test_a_shape_beyond_the_probes_is_called_extrapolated(
     chromium: Browser, box_page: Path
 ) -> None:
     chromium.open(box_page, "m=131072&n=131072&k=131072")
-    assert "extrapolated by" in rows_of(chromium)[0][4]
+    assert "doublings, far outside: a guess" in rows_of(chromium)[0][4]
     assert ", extrapolated" in chromium.run(SAID)
 
 
@@ -284,7 +293,8 @@ def simple_page(published: dict[str, Any], tmp_path: Path) -> Any:
         own = [
             base
             | {"recipe": recipe, "constants": {"launch_s": seconds, "dram_bytes_per_s": 1e30}}
-            | {"factors": {"": factor}, "span": None, "multiples": {}}
+            | {"span": None, "multiples": {}, "unprobed": {}}
+            | {"half_widths": dict.fromkeys(gemm.GROUPS, math.log(factor))}
             for recipe, seconds, factor in options
         ]
         empty: dict[str, list[Any]] = {name: [] for name in published["measured"]}
@@ -321,6 +331,19 @@ def test_a_time_has_three_digits_and_no_exponent(
 ) -> None:
     chromium.open(simple_page(("bf16", seconds, 1.0)), "m=16&n=16&k=16")
     assert rows_of(chromium)[0][3].replace("\u00a0", " ") == text
+
+
+@needs_chromium
+def test_a_link_for_a_device_that_is_not_there_says_so(chromium: Browser, box_page: Path) -> None:
+    chromium.open(box_page, "m=4096&n=4096&k=4096&device=nvidia-h9000")
+    rows_of(chromium)
+    assert chromium.run(SAID).startswith(
+        "The link asks for what this page has not: no device \u201cnvidia-h9000\u201d here; "
+        "this is for NVIDIA H200"
+    )
+    chromium.open(box_page, "m=4096&n=4096&k=4096&device=h200")
+    rows_of(chromium)
+    assert not chromium.run(SAID).startswith("The link asks")
 
 
 @needs_chromium

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from functools import partial
 
 from roofcal.core.records import Calibration
-from roofcal.core.times import Array
+from roofcal.core.times import Array, Times
 from roofcal.ops.constants import decode_family, values_of_pair
-from roofcal.ops.predictions import Answer, interval_factors, predict_fastest, times_within
+from roofcal.ops.predictions import Answer, PairShapes, predict_fastest, with_interval
 from roofcal.ops.transpose.model import CONSTANTS, FAMILIES, FAMILY, evaluate
 from roofcal.ops.transpose.spec import OP
 
@@ -16,8 +16,9 @@ def _answer(calibration: Calibration, provider: str, recipe: str, sizes: Sequenc
     values = values_of_pair(calibration.constants, name, (FAMILY, *CONSTANTS))
     rows, cols = sizes
     total = evaluate(values, rows, cols, decode_family(FAMILIES, values[FAMILY]))
-    times = times_within(
-        total, interval_factors(calibration, name, ["all"] * len(total)), ["dram"] * len(total)
+    asked = PairShapes(provider=provider, recipe=recipe, sizes=sizes, groups=["all"] * len(total))
+    times = with_interval(
+        Times(total=total, bound_by=["dram"] * len(total)), calibration, OP, asked
     )
     return Answer(times=times, parts={"dram_s": total})
 

@@ -17,6 +17,7 @@ from roofcal.models.errors import PredictError
 from roofcal.ops.time_models import Sources
 from tests.roofcal.ask.llm.deployments import LINKED, SOURCES, calibrated
 from tests.roofcal.ask.llm.deployments import attention_work as work
+from tests.roofcal.ask.published_run import published_sources
 from tests.roofcal.models.runs import calibration
 
 MATRIX = LocalMatrix(n=8192, k=4096)
@@ -54,6 +55,29 @@ def test_int4_saves_bytes_and_no_math() -> None:
 def test_int4_is_not_faster_than_its_bytes() -> None:
     least = 4.25 / 8 * MATRIX.n * MATRIX.k / 4.6e12
     assert TIMES.product("int4", 1, MATRIX).duration.low_s > least
+
+
+def test_int4_is_the_fastest_calibrated_kernel_where_its_probes_reach() -> None:
+    """It once was the bf16 product with fewer bytes, 1.3 to 2 times as fast as any kernel."""
+    published = Sources(calibration=published_sources().calibration, spec=LINKED)
+    times = operator_times(published, "int4")
+    kernels = {}
+    for provider in ("tinygemm", "triton", "triton_chained"):
+        sizes = (np.array([x]) for x in (16.0, 8192.0, 4096.0))
+        own = calibrated_model.narrow_times(published, provider, "int4_groupwise_g128", *sizes)
+        kernels[provider] = own.total[0]
+    decode, prefill = times.product("int4", 16, MATRIX), times.product("int4", 8192, MATRIX)
+    assert decode.duration.value_s == min(kernels.values())
+    assert decode.provider == min(kernels, key=lambda name: kernels[name])
+    assert prefill.provider == "cublaslt (bf16)"
+    bf16 = times.product("bf16", 8192, MATRIX)
+    assert prefill.duration.value_s == pytest.approx(bf16.duration.value_s, rel=0.02)
+
+
+def test_int4_of_a_width_that_no_kernel_takes_is_a_bf16_product() -> None:
+    published = Sources(calibration=published_sources().calibration, spec=LINKED)
+    odd = LocalMatrix(n=8192, k=4160)  # no multiple of the group of 128
+    assert operator_times(published, "int4").product("int4", 16, odd).provider == "cublaslt (bf16)"
 
 
 def test_a_group_of_one_is_a_product() -> None:

@@ -1,5 +1,7 @@
 """The answer for people."""
 
+from dataclasses import replace
+
 from roofcal.ask.llm.estimate import estimate, estimates_by_batch
 from roofcal.ask.llm.text_report import assumptions, batches_text, estimate_text
 from tests.roofcal.ask.llm.deployments import SOURCES, deployment
@@ -46,16 +48,34 @@ def test_a_pipeline_has_a_bubble_and_an_operator_of_prefill_alone() -> None:
 
 def test_assumptions_are_listed() -> None:
     alone = assumptions(estimate(deployment(), SOURCES))
-    assert alone[0].startswith("products by cublaslt;")
-    assert alone[1].startswith("attention: assumed 0.55 (0.35 to 0.75)")
+    assert alone[:2] == [
+        "products by cublaslt",
+        "casts by the fastest provider that was calibrated",
+    ]
+    assert alone[2].startswith("attention: assumed 0.55 (0.35 to 0.75)")
     assert not any(line.startswith(("link", "int4")) for line in alone)
     wide = assumptions(estimate(deployment("llama3-70b", tp=16), SOURCES))
     assert wide[1].endswith("as fast between hosts as within one, where 16 GPUs take several hosts")
     small = assumptions(estimate(deployment("llama3-8b", "int4"), SOURCES))
     assert any(
-        "4.25 bit" in line and "measured int4 kernels (op mixed_gemm) are not used" in line
+        "4.25 bit" in line and "no int4 kernel was calibrated: cublaslt (bf16) is" in line
         for line in small
     )
+    assert "products by cublaslt (bf16), cublaslt" in small
+
+
+def test_operators_beyond_the_probes_are_named() -> None:
+    calibration = SOURCES.calibration
+    assert calibration is not None
+    span = {"m": (1.0, 256.0), "n": (1024.0, 8192.0), "k": (1024.0, 8192.0)}
+    spans = {"gemm.cublaslt.bf16": span}
+    probed = replace(SOURCES, calibration=replace(calibration, probe_spans=spans))
+    answer = estimate(deployment(), probed)
+    (prefill,) = (line for line in assumptions(answer) if "of prefill" in line)
+    assert prefill.startswith("extrapolated: qkv, attention_out, gate_up, down, head of prefill, ")
+    assert "head lies 4.0 doublings beyond every probe" in prefill
+    assert answer.decode.total.high_s > estimate(deployment(), SOURCES).decode.total.high_s
+    assert not any("extrapolated" in line for line in assumptions(estimate(deployment(), SOURCES)))
 
 
 def test_numbers_keep_three_digits() -> None:

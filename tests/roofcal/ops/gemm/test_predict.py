@@ -57,7 +57,7 @@ def test_a_provider_that_was_not_calibrated_has_no_prediction() -> None:
     sources = Sources(calibration=calibration())
     assert calibrated.predict([product(64, 64, 64, provider="triton")], sources) == []
     with pytest.raises(KeyError, match="triton"):
-        calibrated.product_times(sources, "bf16", *SIZES, provider="triton")
+        calibrated.products_by(sources, "triton", "bf16", *SIZES)
 
 
 def test_points_of_several_providers_keep_their_order() -> None:
@@ -70,7 +70,7 @@ def test_points_of_several_providers_keep_their_order() -> None:
 def test_vectors_without_a_provider_are_the_librarys_even_where_it_is_slower() -> None:
     sources = Sources(calibration=with_ours(launch_s=1e-6))
     named = [
-        calibrated.product_times(sources, "bf16", *SIZES, provider=name).total[0]
+        calibrated.products_by(sources, name, "bf16", *SIZES).total[0]
         for name in ("cublaslt", "triton")
     ]
     assert named[1] < named[0]

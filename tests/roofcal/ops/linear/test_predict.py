@@ -230,8 +230,22 @@ def test_a_line_that_makes_no_sense_is_refused_with_the_reason() -> None:
         PredictError, match="unknown recipe 'fp8_axis'; did you mean 'fp8_axiswise'"
     ):
         predict_point(linear("triton", "fp8_axis"), "calibrated", SOURCES)
-    with pytest.raises(PredictError, match="it lacks a product or a cast of it there"):
+    with pytest.raises(PredictError, match="nobody calibrates what a linear in mxfp8 by triton"):
         predict_point(linear("triton", "mxfp8"), "calibrated", SOURCES)
+    with pytest.raises(PredictError, match="it knows no products in fp8_axiswise there"):
+        predict_point(linear("triton", "fp8_axiswise"), "calibrated", SOURCES)
+    with pytest.raises(PredictError, match="knows no casts fp8_tensorwise by torch_compile there"):
+        predict_point(linear("torchao", "fp8_tensorwise"), "calibrated", SOURCES)
+
+
+def test_a_norm_and_a_sigmoid_are_answered_by_models_that_know_their_passes() -> None:
+    point = linear("triton", "bf16", "norm_linear_sigmoid")
+    with pytest.raises(PredictError, match=r"passes of norm and sigmoid, which --model calibrated"):
+        predict_point(point, "wave", SOURCES)
+    with pytest.raises(
+        PredictError, match=r"has no cast\.triton\.fp8_rowwise_dim0\.fixed_s, which"
+    ):
+        predict_point(point, "calibrated", SOURCES)
 
 
 def test_other_ops_are_answered_as_before_and_in_order() -> None:

@@ -1,0 +1,139 @@
+"""What a person should hear where a question goes beyond the probes that a calibration knows.
+
+Intervals are wider there already (roofcal.ops.predictions). A linear, or a gather with its product,
+lies as far beyond as the part of it that lies farthest; products are those of the library.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from roofcal.core.recipes import BITS, GEMM_RECIPES
+from roofcal.core.records import Calibration, PlanPoint
+from roofcal.ops import BY_NAME
+from roofcal.ops.gemm.model import ALIGNED_BYTES
+from roofcal.ops.gemm.predict import LIBRARIES
+from roofcal.ops.linear.model import parts_of
+from roofcal.ops.parts import load_part
+from roofcal.ops.predictions import MOST_DOUBLINGS, has_probes
+from roofcal.ops.probe_span import doublings_outside
+from roofcal.ops.spec import Shape
+
+Part = tuple[str, str, str, Shape]  # op, provider, recipe, shape
+FAR: Final = MOST_DOUBLINGS  # doublings from which on nothing says how wide an interval should be
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beyond:
+    """How far a point lies beyond the probes.
+
+    doublings  to the nearest probed size, 0 within; None where no part has known probes
+    unprobed   what no probe is like, in words
+    """
+
+    doublings: float | None = None
+    unprobed: tuple[str, ...] = ()
+
+    def farther(self, other: "Beyond") -> "Beyond":
+        """Of a sum of two parts: the part that is farther outside."""
+        known = [own for own in (self.doublings, other.doublings) if own is not None]
+        unprobed = tuple(dict.fromkeys(self.unprobed + other.unprobed))
+        return Beyond(doublings=max(known, default=None), unprobed=unprobed)
+
+    @property
+    def is_far(self) -> bool:
+        """Whether intervals have stopped to grow before."""
+        return (self.doublings or 0.0) > FAR
+
+
+def beyond_probes(calibration: Calibration | None, point: PlanPoint) -> Beyond:
+    """How far a point lies beyond the probes of a calibration; nobody knows without one."""
+    return Beyond() if calibration is None else beyond_parts(calibration, _parts(point))
+
+
+def beyond_parts(calibration: Calibration, parts: Iterable[Part]) -> Beyond:
+    """How far the part lies outside that is farthest, and all that no probe is like."""
+    farthest = Beyond()
+    for op_name, provider, recipe, shape in parts:
+        op = BY_NAME[op_name]
+        sizes = {axis: np.array([float(shape[axis])]) for axis in op.axes}
+        doublings = doublings_outside(calibration, op, provider, recipe, sizes)
+        unprobed: tuple[str, ...] = ()
+        name = f"{op_name}.{provider}.{recipe}"
+        if name in calibration.probe_errors:
+            predict = load_part(op, "predict")
+            (group,) = getattr(predict, "groups_of", _one_group)(recipe, list(sizes.values()))
+            if not has_probes(calibration, name, group):
+                words = getattr(load_part(op, "model"), "GROUPS", {}).get(group, group)
+                nearest = _nearest_aligned(recipe, shape) if group == "unaligned" else ""
+                unprobed = (f"{op_name} {recipe} by {provider} with {words}{nearest}",)
+        own = Beyond(doublings=None if doublings is None else float(doublings[0]))
+        farthest = farthest.farther(replace(own, unprobed=unprobed))
+    return farthest
+
+
+def extrapolation_text(doublings: float) -> str:
+    """One line on an answer that lies so many doublings outside of its probes."""
+    if doublings > FAR:
+        return (
+            f"extrapolated far outside: {doublings:.1f} doublings beyond every probe; nothing "
+            "measured says how wide an interval should be there, and this one is a guess"
+        )
+    return f"extrapolated: {doublings:.1f} doublings beyond every probe, with a wider interval"
+
+
+def unprobed_text(unprobed: Sequence[str]) -> str:
+    """One line on what no probe is like."""
+    return (
+        f"no probe is of this kind: {'; '.join(unprobed)}; "
+        "its interval is the widest that such shapes have with any provider"
+    )
+
+
+def _one_group(_recipe: str, sizes: Sequence[Any]) -> list[str]:
+    return ["all"] * len(sizes[0])
+
+
+def _nearest_aligned(recipe: str, shape: Shape) -> str:
+    """The nearest N and K whose rows start on 16 bytes."""
+    spec, nearest = GEMM_RECIPES[recipe], []
+    for axis, dtype in (("n", spec.out), ("k", spec.a.dtype)):
+        multiple = 8 * ALIGNED_BYTES // BITS[dtype]
+        below = shape[axis] - shape[axis] % multiple
+        if shape[axis] != below:
+            sizes = f"{below} or {below + multiple}" if below else f"{multiple}"
+            nearest.append(f"{axis}={sizes}")
+    return f" (the nearest that was probed: {', '.join(nearest)})"
+
+
+def _parts(point: PlanPoint) -> list[Part]:
+    """The products and casts that a point is made of; [] for what no model can answer."""
+    op, shape = BY_NAME[point.op], point.shape
+    if point.op == "all_gather_matmul":
+        return [("gemm", library, point.recipe, shape) for library in LIBRARIES]
+    if point.op not in ("linear", "norm_linear_sigmoid"):
+        names = dict.fromkeys((op.name, *(("gemm",) if op.computes == "product" else ())))
+        return [
+            (name, point.provider, point.recipe, shape)
+            for name in names
+            if BY_NAME[name].has_recipe(point.recipe)
+        ]
+    try:
+        linear = parts_of(point.provider, point.recipe)
+    except KeyError:  # no model has an answer for it either
+        return []
+    m, n, k = (shape[axis] for axis in "mnk")
+    sides = {"output": (m, n, k), "grad_input": (m, k, n), "grad_weight": (n, k, m)}
+    tensors = {"x": (m, k), "w": (n, k), "grad_out": (m, n)}
+    products: list[Part] = [
+        ("gemm", library, recipe, dict(zip("mnk", sides[name], strict=True)))
+        for name, recipe in linear.products.items()
+        for library in LIBRARIES
+    ]
+    casts: list[Part] = [
+        ("cast", linear.casts_by, cast, dict(zip(("rows", "cols"), tensors[name], strict=True)))
+        for name, cast in linear.casts
+    ]
+    return products + casts

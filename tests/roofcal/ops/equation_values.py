@@ -1,0 +1,66 @@
+"""What the equations of the ops say of fixed constants.
+
+`PYTHONPATH=. python -m tests.roofcal.ops.equation_values` writes it to equation_values.json, to
+which test_equations.py holds the equations.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from roofcal.ops.cast import model as cast
+from roofcal.ops.equations import current_equations
+from roofcal.ops.gemm import model as gemm
+from roofcal.ops.mixed_gemm import model as mixed_gemm
+
+FILE: Final = Path(__file__).with_suffix(".json")
+_BY_UNIT: Final = {
+    "s": 2e-6,
+    "B/s": 4e12,
+    "flop/s": 6e14,
+    "1/s": 8e12,
+    "flop/s per compute unit": 7e12,
+    "B/s per compute unit": 1e11,
+    "s/B": 1e-9,
+    "s/B per compute unit": 1e-12,
+    "1": 1.2,
+}
+_UNITS: Final = 132
+_SIZES: Final = (
+    np.array([1.0, 16.0, 77.0, 512.0, 4096.0, 8192.0]),
+    np.array([4096.0, 28672.0, 1000.0, 520.0, 4096.0, 8192.0]),
+    np.array([8192.0, 4096.0, 4104.0, 65536.0, 4096.0, 1024.0]),
+)
+
+
+def _constants(units: Mapping[str, str]) -> dict[str, float]:
+    return {name: _BY_UNIT[unit] for name, unit in units.items()}
+
+
+def equation_values() -> dict[str, dict[str, Any]]:
+    """Op -> the number of its equation, and seconds of fixed shapes by family."""
+    m, n, k = _SIZES
+    seconds: dict[str, dict[str, Any]] = {"gemm": {}, "cast": {}, "mixed_gemm": {}}
+    for family in gemm.FAMILIES:
+        for recipe in ("bf16", "fp8_axiswise"):
+            shapes = gemm.describe(recipe, m, n, k, family, _UNITS)
+            total = gemm.evaluate(_constants(gemm.CONSTANTS), shapes, family).total
+            seconds["gemm"][f"{family} {recipe}"] = total.tolist()
+    for family in cast.FAMILIES:
+        constants = _constants(cast.CONSTANTS)
+        parts = cast.evaluate(constants, "fp8_rowwise_both", (m, n), family, 5e7, _UNITS)
+        seconds["cast"][family] = parts.total.tolist()
+    for family in mixed_gemm.FAMILIES:
+        constants = _constants(mixed_gemm.CONSTANTS)
+        recipe = "int4_groupwise_g128"
+        narrow = mixed_gemm.evaluate(constants, family, _UNITS, recipe, _SIZES)
+        seconds["mixed_gemm"][family] = narrow.total.tolist()
+    numbers = current_equations()
+    return {op: {"equation": numbers.get(op), "seconds": own} for op, own in seconds.items()}
+
+
+if __name__ == "__main__":
+    FILE.write_text(json.dumps(equation_values(), indent=1) + "\n")

@@ -1,0 +1,137 @@
+"""How far a shape lies outside of the probes, and that wider intervals hold out there."""
+
+import math
+
+import numpy as np
+import pytest
+
+from roofcal.ask.measured import measured_points
+from roofcal.ask.shape_limits import refusal
+from roofcal.calibrate.probe_records import read_probes
+from roofcal.core.records import PlanPoint
+from roofcal.models.registry import model_named, predict_points
+from roofcal.ops import BY_NAME
+from roofcal.ops.cast.predict import groups_of
+from roofcal.ops.gemm.bench import build
+from roofcal.ops.predictions import MOST_DOUBLINGS, MOST_FACTOR, half_width, widened
+from roofcal.ops.probe_span import doublings_outside
+from roofcal.ops.spec import OpSpec, Shape, Unsupported
+from tests.roofcal.ask.published_run import PUBLISHED, published_calibration, published_sources
+
+CALIBRATION = published_calibration()
+GEMM, CAST = BY_NAME["gemm"], BY_NAME["cast"]
+
+
+def outside(op: OpSpec, provider: str, recipe: str, shape: Shape) -> float | None:
+    doublings = doublings_outside(CALIBRATION, op, provider, recipe, shape)
+    return None if doublings is None else float(doublings)
+
+
+def test_a_calibration_spans_the_probes_that_were_measured() -> None:
+    probes = [
+        probe.shape
+        for probe in read_probes(PUBLISHED.folder, "probe_math")
+        if (probe.point.provider, probe.point.recipe) == ("cublaslt", "bf16")
+    ]
+    span = CALIBRATION.probe_spans["gemm.cublaslt.bf16"]
+    assert list(span["m"]) == [min(p["m"] for p in probes), max(p["m"] for p in probes)]
+    assert span["flops"][1] == max(2 * p["m"] * p["n"] * p["k"] for p in probes)
+    assert CALIBRATION.probe_spans.keys() == CALIBRATION.probe_errors.keys()
+
+
+def test_intervals_grow_with_the_distance_up_to_a_limit() -> None:
+    inside = np.full(4, 0.1)
+    assert widened(inside, np.array([0.0, 1.0, 4.0, 40.0])) == pytest.approx([0.1, 0.2, 0.5, 0.5])
+    wide = np.array([0.6, 2.0])
+    assert widened(wide, np.full(2, 40.0)) == pytest.approx([math.log(MOST_FACTOR), 2.0])
+
+
+@pytest.mark.parametrize("size", [(1, 1, 1), (1 << 30, 16, 16), (131072, 131072, 131072)])
+def test_no_interval_far_outside_is_absurd(size: tuple[int, int, int]) -> None:
+    shape = dict(zip("mnk", size, strict=True))
+    point = PlanPoint(op="gemm", provider="cublaslt", recipe="bf16", shape=shape, device="")
+    (answer,) = predict_points(model_named("calibrated"), [point], published_sources())
+    assert answer.low_s is not None
+    assert answer.high_s is not None
+    constants = CALIBRATION.constants
+    work = GEMM.work("bf16", shape)
+    assert answer.high_s <= 4.0001 * answer.total_s
+    assert answer.low_s >= constants["launch_graph_s"].value
+    assert answer.low_s > 0.9 * work.dram_bytes / constants["dram_read_bytes_per_s"].value
+    ceiling = constants["gemm.cublaslt.bf16.ceiling_flops_per_s"].value
+    assert answer.low_s > 0.9 * work.flops / ceiling
+
+
+def test_vectors_of_shapes_have_the_distances_of_each() -> None:
+    rows, cols = np.array([1.0, 64.0, 1e6]), np.array([4096.0, 256.0, 4096.0])
+    several = doublings_outside(
+        CALIBRATION, CAST, "triton", "fp8_rowwise_dim0", {"rows": rows, "cols": cols}
+    )
+    assert several is not None
+    for place, doublings in enumerate(several):
+        shape = {"rows": int(rows[place]), "cols": int(cols[place])}
+        assert outside(CAST, "triton", "fp8_rowwise_dim0", shape) == pytest.approx(doublings)
+    assert several[2] > MOST_DOUBLINGS
+
+
+@pytest.mark.parametrize(
+    ("rows", "cols", "doublings"),
+    [(64, 4096, 0), (1, 4096, math.log2(5)), (64, 256, 1), (1, 256, math.log2(15387 / 772))],
+)
+def test_the_axis_that_is_farthest_outside_counts(rows: int, cols: int, doublings: float) -> None:
+    shape = {"rows": rows, "cols": cols}
+    answer = outside(CAST, "triton", "fp8_rowwise_dim0", shape)
+    assert answer == pytest.approx(doublings, abs=0.7 if (rows, cols) == (1, 256) else 0.01)
+
+
+def test_nobody_knows_the_span_of_what_was_not_probed() -> None:
+    shape = {"m": 1, "n": 1, "k": 1}
+    assert outside(GEMM, "nobody", "bf16", shape) is None
+
+
+def test_casts_far_outside_are_within_the_wider_interval() -> None:
+    """As wide as inside, the intervals hold seven in ten of them."""
+    within, within_wider = [], []
+    for measured in measured_points(PUBLISHED, "cast"):
+        doublings = outside(CAST, measured.provider, measured.recipe, measured.shape)
+        if not doublings or doublings < 1:
+            continue
+        point = PlanPoint(
+            op="cast",
+            provider=measured.provider,
+            recipe=measured.recipe,
+            shape=measured.shape,
+            device="nvidia-h200",
+        )
+        (told,) = predict_points(model_named("calibrated"), [point], published_sources())
+        assert told.low_s is not None
+        assert told.high_s is not None
+        within_wider.append(told.low_s <= measured.median_s <= told.high_s)
+        sizes = [np.array([float(measured.shape[axis])]) for axis in CAST.axes]
+        (group,) = groups_of(measured.recipe, sizes)
+        name = f"cast.{measured.provider}.{measured.recipe}"
+        error = abs(math.log(measured.median_s / told.total_s))
+        within.append(error <= half_width(CALIBRATION, name, group))
+    assert len(within) >= 20
+    assert sum(within) / len(within) < 0.8
+    assert sum(within_wider) / len(within_wider) > 0.9
+
+
+@pytest.mark.parametrize("shape", [(64, 64, 4095), (64, 4095, 64), (64, 64, 128), (64, 8, 24)])
+@pytest.mark.parametrize("recipe", ["bf16", "fp8_tensorwise", "fp8_axiswise"])
+def test_cublaslt_is_refused_what_its_bench_refuses(
+    shape: tuple[int, int, int], recipe: str
+) -> None:
+    sizes = dict(zip("mnk", shape, strict=True))
+    try:
+        build("cublaslt", recipe, sizes)
+    except Unsupported:
+        assert refusal(GEMM, "cublaslt", recipe, sizes) is not None
+    else:
+        assert refusal(GEMM, "cublaslt", recipe, sizes) is None
+
+
+def test_no_measured_point_is_refused() -> None:
+    for op in ("gemm", "mixed_gemm", "probe_math", "probe_mixed_gemm", "cast", "linear"):
+        for point in measured_points(PUBLISHED, op):
+            assert refusal(BY_NAME[op], point.provider, point.recipe, point.shape) is None, point
