@@ -60,6 +60,7 @@ class PredictedTime:
         environment: id of the calibrated environment; None for a model that reads no calibration.
         extrapolated_doublings: how far outside of its probes the shape lies; 0 within, None where
             nobody knows.
+        unprobed: what no probe is like, as rows off 16 bytes, in words.
         fastest_probability: that the provider is the fastest; None without others.
         refused: provider -> why it does not run the shape.
         answer: everything as `roofcal predict --json` prints it.
@@ -79,6 +80,7 @@ class PredictedTime:
     flops_per_s: float
     bytes_per_s: float
     extrapolated_doublings: float | None
+    unprobed: tuple[str, ...]
     fastest_probability: float | None
     refused: Mapping[str, str]
     answer: Mapping[str, Any] = field(repr=False)
@@ -107,6 +109,7 @@ class RecipeTime:
     speedup_over_bf16: float | None
     output_db: float | None
     extrapolated_doublings: float
+    unprobed: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,6 +212,7 @@ def predict(
         flops_per_s=answer["predicted_flops_per_s"],
         bytes_per_s=answer["predicted_bytes_per_s"],
         extrapolated_doublings=answer["extrapolated_doublings"],
+        unprobed=tuple(answer["unprobed"]),
         fastest_probability=answer["fastest_probability"],
         refused=answer["refused_providers"],
         answer=answer,
@@ -265,6 +269,7 @@ def advise(
                 speedup_over_bf16=option["speedup_over_bf16"],
                 output_db=option["output_db"],
                 extrapolated_doublings=option["extrapolated_doublings"],
+                unprobed=tuple(option["unprobed"]),
             )
             for option in answer["options"]
         ),

@@ -10,7 +10,7 @@ Break-even is the smallest M from which on the speed-up stays above 1. Time is n
 doubling, to 131072. Two steps are at most 1.6 % apart; nothing between them is evaluated.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 import numpy as np
@@ -84,7 +84,13 @@ class Breakeven:
     m: int | None
     m_low: int | None
     m_high: int | None
-    speedups: Speedups
+    speedups: Speedups = field(repr=False)
+
+    def __str__(self) -> str:
+        if self.m is None:
+            return f"at no M up to {LARGEST_M}"
+        span = f" (95 %: {self.m_low} to {self.m_high or f'beyond {LARGEST_M}'})"
+        return f"from M = {self.m} on{'' if self.speedups.low is None else span}"
 
 
 def breakeven(model: Model, sources: Sources, linear: Linear, n: int, k: int) -> Breakeven:

@@ -182,7 +182,7 @@ def check_point(point: PlanPoint) -> None:
             except ValueError as error:
                 raise PredictError(str(error)) from None
         nearest = did_you_mean_or_all(point.recipe, op.recipes)
-        raise PredictError(f"unknown recipe '{point.recipe}'{nearest}")
+        raise PredictError(f"unknown recipe '{point.recipe}' of op {point.op}{nearest}")
     _check_world_size(point, op.shared_axis)
 
 

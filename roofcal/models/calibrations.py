@@ -144,7 +144,7 @@ def _no_match(device: str, environment: str | None, paths: Sequence[Path]) -> st
         return f"no calibration of {device} or any other device; run `make study` first"
     if device not in devices:
         is_described = (DEVICES / f"{device}.yaml").is_file()
-        hint = "." if is_described else did_you_mean(device, devices)
+        hint = "." if is_described else did_you_mean(device, devices, otherwise=".")
         return (
             f"no calibration of device '{device}'{hint} There are: {', '.join(devices)}; other "
             "models of time need none: wave, torchao, datasheet (--model, of llm --by)"

@@ -130,3 +130,21 @@ def test_an_attribute_that_does_not_exist_is_an_attribute_error() -> None:
 def test_the_examples_of_the_page_about_the_package_are_true() -> None:
     failures, tried = doctest.testfile(str(ROOT / "docs/package.md"), module_relative=False)
     assert (failures, tried > 5) == (0, True)
+
+
+def test_what_no_probe_is_like_stands_in_the_answer() -> None:
+    shape = {"m": 4096, "n": 4097, "k": 4096}
+    (words,) = roofcal.predict("h200", recipe="rowwise", provider="triton", **shape).unprobed
+    assert "rows of A, B or C off 16 bytes" in words
+    options = {option.recipe: option for option in roofcal.advise("h200", **shape).options}
+    assert options["bf16"].unprobed == ()
+    assert words in options["fp8_axiswise"].unprobed
+
+
+def test_answers_print_what_a_person_reads() -> None:
+    break_even = str(roofcal.breakeven("h200", "rowwise", n=4096, k=4096))
+    assert break_even.startswith("from M = ")
+    assert "(95 %: " in break_even
+    estimate = str(roofcal.llm("h200", "llama3-8b"))
+    assert estimate.startswith("llama3-8b (8.0e9 parameters) in bf16 on 1 x nvidia-h200")
+    assert "products by cublaslt" in estimate

@@ -75,6 +75,11 @@ class Estimate:
     link: str | None
     assumed: tuple[str, ...]
 
+    def __str__(self) -> str:
+        from roofcal.ask.llm.text_report import estimate_text  # noqa: PLC0415 (it imports this)
+
+        return estimate_text(self)
+
     @property
     def products_by(self) -> str:
         """The providers of the products; any: the model knows no providers."""

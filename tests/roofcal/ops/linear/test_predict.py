@@ -227,7 +227,7 @@ def test_a_line_that_makes_no_sense_is_refused_with_the_reason() -> None:
     with pytest.raises(PredictError, match="grad_input, operand w: wanted tensorwise or axiswise"):
         predict_point(linear("triton", line), "calibrated", SOURCES)
     with pytest.raises(
-        PredictError, match="unknown recipe 'fp8_axis'; did you mean 'fp8_axiswise'"
+        PredictError, match="unknown recipe 'fp8_axis' of op linear; did you mean 'fp8_axiswise'"
     ):
         predict_point(linear("triton", "fp8_axis"), "calibrated", SOURCES)
     with pytest.raises(PredictError, match="nobody calibrates what a linear in mxfp8 by triton"):
