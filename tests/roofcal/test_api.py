@@ -133,7 +133,7 @@ def test_the_examples_of_the_page_about_the_package_are_true() -> None:
 
 
 def test_what_no_probe_is_like_stands_in_the_answer() -> None:
-    shape = {"m": 4096, "n": 4097, "k": 4096}
+    shape: dict[str, Any] = {"m": 4096, "n": 4097, "k": 4096}
     (words,) = roofcal.predict("h200", recipe="rowwise", provider="triton", **shape).unprobed
     assert "rows of A, B or C off 16 bytes" in words
     options = {option.recipe: option for option in roofcal.advise("h200", **shape).options}

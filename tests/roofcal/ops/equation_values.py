@@ -37,7 +37,7 @@ _SIZES: Final = (
 
 
 def _constants(units: Mapping[str, str]) -> dict[str, float]:
-    return {name: _BY_UNIT[unit] for name, unit in units.items()}
+    return {name: _BY_UNIT.get(unit, 1e6) for name, unit in units.items()}
 
 
 def equation_values() -> dict[str, dict[str, Any]]:
