@@ -5,6 +5,7 @@ largest that fits. A cut whose weights leave no room for one request has one row
 that do not divide a model, and cuts over several GPUs of a device without a link, have no row.
 """
 
+import csv
 import re
 from collections.abc import Iterator, Mapping
 from io import StringIO
@@ -140,9 +141,10 @@ def run_table(
     """
     sources = Sources(calibration=read_calibration(calibration, run.parent.name), spec=spec)
     text = StringIO()
-    text.write(",".join(COLUMNS) + "\n")
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(COLUMNS)
     for row in table_rows(sources, models):
-        text.write(",".join(_cell(row.get(name)) for name in COLUMNS) + "\n")
+        table.writerow([_cell(row.get(name)) for name in COLUMNS])
     return text.getvalue()
 
 

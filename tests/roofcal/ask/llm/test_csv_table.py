@@ -54,6 +54,13 @@ def test_what_does_not_fit_has_no_times() -> None:
     assert "decode_step_s" not in alone[0]
 
 
+def test_several_providers_are_one_cell(run: Path) -> None:
+    text = run_table(run, run / "calibration.jsonl", LINKED, {"llama3-8b": model()})
+    rows = list(csv.DictReader(StringIO(text)))
+    assert {row["products_by"] for row in rows} == {"cublaslt", "cublaslt (bf16), cublaslt"}
+    assert all(None not in row for row in rows)
+
+
 def test_without_a_link_there_is_one_gpu() -> None:
     alone = replace(SOURCES, spec=SPEC)
     assert {r["tensor_parallel"] for r in table_rows(alone, MODELS)} == {1}
