@@ -10,7 +10,10 @@
   const { op: opField, shape: shapeField } = form.elements;
   if (!measured.length) {
     form.hidden = true;
-    document.getElementById("chosen").textContent = "Nothing is published yet, so there is no shape to look up.";
+    const chosen = document.getElementById("chosen"), { leftOut } = document.getElementById("shape").dataset;
+    chosen.textContent = leftOut ? `There is no shape to look up, because no publication holds: ${leftOut}. `
+      : "Nothing is published yet, so there is no shape to look up.";
+    if (leftOut) chosen.append(element("a", { href: "index.html#left-out", textContent: "What is wrong with them" }));
     return;
   }
 

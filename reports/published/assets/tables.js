@@ -13,7 +13,8 @@ const tables = (() => {
   class QueryError extends Error {}
 
   // "fp8 m = 4096 tflops > 700 provider=triton": every part must fit. A part without < > = is a
-  // word of any column; the others compare one column by its label, its key or its unit.
+  // word of any column; the others compare one column by its label, its key or its unit: the value
+  // before it was rounded for the page, and with = the shown number, too.
   function matcher(query, columns) {
     const parts = query.trim().replace(/\s*(<=|>=|!=|=|<|>)\s*/g, "$1").match(/(?:"[^"]*"|[^\s"])+/g) || [];
     const tests = parts.map((part) => {
@@ -25,16 +26,17 @@ const tables = (() => {
       const place = column(name, columns), value = text.replace(/"/g, "").toLowerCase();
       if (place < 0) throw new QueryError(`no column \u201c${name}\u201d`);
       const number = shown(value), numeric = columns[place].kind === "number";
+      const exact = (row) => row.values?.[place] ?? shown(row.texts[place]);
       if (sign === "=" || sign === "!=") {
         const fits = numeric && !Number.isNaN(number)
-          ? (cell) => shown(cell) === number
-          : (cell) => cell.toLowerCase().includes(value);
-        return (row) => (row.texts[place] !== null && fits(row.texts[place])) === (sign === "=");
+          ? (row) => exact(row) === number || shown(row.texts[place]) === number
+          : (row) => row.texts[place].toLowerCase().includes(value);
+        return (row) => (row.texts[place] !== null && fits(row)) === (sign === "=");
       }
       if (Number.isNaN(number)) throw new QueryError(`\u201c${text}\u201d is no number`);
       const compare = { "<": (a) => a < number, ">": (a) => a > number,
                         "<=": (a) => a <= number, ">=": (a) => a >= number }[sign];
-      return (row) => row.texts[place] !== null && compare(shown(row.texts[place]));
+      return (row) => row.texts[place] !== null && compare(exact(row));
     });
     return (row) => tests.every((test) => test(row));
   }
@@ -81,14 +83,15 @@ const tables = (() => {
   }
 
   async function packedTable(grid, script) {
-    const { columns, texts, numbers } = JSON.parse(await unpacked(script.textContent));
+    const { columns, texts, numbers, values } = JSON.parse(await unpacked(script.textContent));
     script.remove();
     const heads = columns.map(head);
     grid.querySelector("table").append(
       element("thead", {}, element("tr", {}, ...heads)), element("tbody", {}));
     const rows = texts[0].map((_, row) => ({
       texts: texts.map((own) => own[row]),
-      numbers: columns.map((_, place) => numbers[place]?.[row]),
+      numbers: columns.map((_, place) => (numbers[place] ?? values[place])?.[row]),
+      values: columns.map((_, place) => values[place]?.[row]),
       get node() {
         const made = element("tr", {}, ...columns.map((own, place) => cell(this.texts[place], own)));
         Object.defineProperty(this, "node", { value: made });
@@ -128,7 +131,7 @@ const tables = (() => {
       const key = ({ texts, numbers }) => {
         if (texts[index] === null) return null;
         if (!numeric) return texts[index].toLowerCase();
-        const number = numbers[index] === undefined ? shown(texts[index]) : Number(numbers[index]);
+        const number = numbers[index] === undefined || numbers[index] === null ? shown(texts[index]) : Number(numbers[index]);
         return Number.isNaN(number) ? null : number;
       };
       const keys = new Map(rows.map((row) => [row, key(row)]));
