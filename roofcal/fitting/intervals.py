@@ -9,7 +9,8 @@ points. Two or three units say little of the variance of one point, so the point
 each other there: s^2 = (d0 s0^2 + d s^2) / (d0 + d) with d0 + d degrees of freedom, prior d0 and s0
 matched to the points (Smyth, Stat. Appl. Genet. Mol. Biol. 3, 2004, section 6.2; limma in
 genomics). Each of the two has Student's half-width, and their squares add (Zou and
-Donner, Statistics in Medicine 27, 2008). No interval is narrower than the scatter of samples within
+Donner, Statistics in Medicine 27, 2008). One or two points of a kind cannot tell the two apart and
+keep Student's interval, each by itself. No interval is narrower than the scatter of samples within
 visits allows.
 """
 
@@ -48,7 +49,7 @@ MEANINGS: Final[dict[str, str]] = {
 }
 _TWO_SIDED: Final = 1.959964
 _MOST_DEGREES: Final = 1e6  # as good as infinitely many
-_LEAST_POINTS: Final = 3  # fewer do not tell how variances are distributed
+_LEAST_POINTS: Final = 3  # fewer tell neither what they share nor how variances are distributed
 _ALIKE: Final = 1e-3  # below this variance of log(variance) points scatter alike
 _SHARED_DEGREES: Final = 2000.0  # degrees of freedom of the prior of points that scatter alike
 # Functions of scipy end in other bits on other processors; results are cut to so many digits.
@@ -211,6 +212,7 @@ def _half_widths_of_means(
     """
     counts = np.array([float(len(of_point.logs)) for of_point in units])
     alone, shared = np.zeros(len(units)), np.zeros(len(units))
+    is_moderated = np.zeros(len(units), dtype=bool)
     for group in dict.fromkeys(groups):
         inside = [i for i, name in enumerate(groups) if name == group]
         logs = np.array([units[i].logs for i in inside])
@@ -220,10 +222,15 @@ def _half_widths_of_means(
             common = rest.mean(axis=0)
             rest = (rest - common) * math.sqrt(len(inside) / (len(inside) - 1))
             shared[inside] = float((common**2).sum()) / degrees
+            is_moderated[inside] = True
         alone[inside] = (rest**2).sum(axis=1) / degrees
     degrees_alone = counts - 1
-    if len(units) >= _LEAST_POINTS:
-        alone, degrees_alone = moderated(alone, degrees_alone)
+    # The variance of a point of a smaller group holds what its units share. Moderated towards the
+    # variances of points without that, 95 % intervals held 57 to 73 % of such points.
+    if is_moderated.any():
+        alone[is_moderated], degrees_alone[is_moderated] = moderated(
+            alone[is_moderated], degrees_alone[is_moderated]
+        )
     own = np.array([of_point.own for of_point in units])
     alone = np.maximum(np.maximum(alone, own), RESOLUTION)
     squares = quantile(degrees_alone) ** 2 * alone + quantile(counts - 1) ** 2 * shared

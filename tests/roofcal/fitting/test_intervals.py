@@ -181,6 +181,49 @@ def test_intervals_of_sessions_hold_the_truth_where_sessions_share_a_shift(
     assert np.mean(held) >= 0.93
 
 
+def points_of_sessions(
+    draw: np.random.Generator, shifts: dict[str, float], points: int
+) -> list[list[VisitTime]]:
+    """Points whose time is 1, scattered by 0.3 % around what each session adds to all of them."""
+    return [
+        [visit(math.exp(shifts[s] + draw.normal(0, 0.003)), 1e-4, s) for s in shifts]
+        for _ in range(points)
+    ]
+
+
+@pytest.mark.parametrize("few", [1, 2])
+@pytest.mark.parametrize("sessions", ["ab", "abc"])
+def test_one_or_two_points_of_a_kind_are_covered_beside_many_of_another(
+    few: int, sessions: str
+) -> None:
+    draw = np.random.default_rng(8)
+    held = []
+    for _ in range(300):
+        points = [
+            point
+            for count in (40, few)
+            for point in points_of_sessions(
+                draw, {name: float(draw.normal(0, 0.01)) for name in sessions}, count
+            )
+        ]
+        intervals = point_intervals(points, kinds=["many"] * 40 + ["few"] * few)
+        held += [i.ci95_low <= 1 <= i.ci95_high for i in intervals[40:] if i is not None]
+    assert len(held) == 300 * few
+    assert 0.93 <= np.mean(held) <= 0.98
+
+
+def test_one_point_of_other_sessions_is_covered_beside_many_of_its_kind() -> None:
+    draw = np.random.default_rng(9)
+    held = []
+    for _ in range(300):
+        a, b, c = draw.normal(0, 0.01, 3).tolist()
+        points = points_of_sessions(draw, {"a": a, "b": b}, 40)
+        points += points_of_sessions(draw, {"a": a, "c": c}, 1)
+        interval = interval_of(points, 40)
+        held.append(interval.ci95_low <= 1 <= interval.ci95_high)
+    assert 0.93 <= np.mean(held) <= 0.98
+
+
 def test_a_session_measured_again_differs_by_less_than_both_intervals_allow() -> None:
     """Two studies of two sessions: scatter of visits and samples as the sentinels of H200s show."""
     draw = np.random.default_rng(7)
