@@ -3,12 +3,13 @@
 The logarithm of the time of a sentinel in a session is what it takes, plus what the session (and
 its card) adds to all sentinels of that kind of work, plus what only this sentinel did in it. The
 first two come from least squares over the sentinels that sessions share; the third is the error.
-Factors are around the mean of the cards, so they multiply to 1 over cards. Sessions that share no
-sentinel, also not by way of others, cannot be compared and are in no group.
+A sentinel of one session alone says nothing of how sessions differ, and is left out. Factors are
+around the mean of the cards, so they multiply to 1 over cards. Sessions that share no sentinel,
+also not by way of others, cannot be compared and are in no group.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Final
@@ -17,9 +18,9 @@ import numpy as np
 
 from roofcal.core import portable_math
 from roofcal.core.times import Array
+from roofcal.fitting.batched_least_squares import cholesky_solve
 from roofcal.fitting.intervals import HOLDS, chi_square_ends, quantile
 
-_ROUNDS: Final = 200  # of least squares by turns: one does where every session has all sentinels
 _FEWEST: Final = 2  # sessions or cards that can differ
 
 Cell = tuple[str, str]  # sentinel, session
@@ -42,9 +43,10 @@ class PanelFactor:
 
     session    '' for the factor of a card, over its sessions
     factor     1.02: 2 % longer; low, high: ends of its 95 % interval, not a number where nothing
-               was repeated
+               was repeated. Sessions that no more sentinels join than must (two with one) have
+               that of repetitions alone: nothing shows how another sentinel would differ
     holds      how far that can be trusted, see roofcal.fitting.intervals.HOLDS
-    sentinels  how many it comes from
+    sentinels  how many it comes from: those that another session has too
     """
 
     kind: str
@@ -75,16 +77,19 @@ class CardSpread:
 class _Fit:
     """Sessions of one kind that share sentinels: their factors, logarithms, around the mean card.
 
-    cells     mean logarithm of a sentinel in a session
-    variance  of a cell, with its degrees of freedom
+    cells       sentinels in sessions that were timed
+    variance    of a cell, with its degrees of freedom
+    covariance  [sessions, sessions] of the factors of sessions where a cell has variance 1; only
+                differences of factors have variances, so an addend to all of it is free
     """
 
     kind: str
     by_session: Mapping[str, float]
     card_of: Mapping[str, str]
-    cells: Mapping[Cell, float]
+    cells: Collection[Cell]
     variance: float
     degrees: float
+    covariance: Array
 
     @property
     def sessions_of(self) -> dict[str, list[str]]:
@@ -98,6 +103,18 @@ class _Fit:
         """Sentinels that were timed in any of these sessions."""
         chosen = set(sessions)
         return len({sentinel for sentinel, session in self.cells if session in chosen})
+
+    def squared_error(self, sessions: Collection[str]) -> float:
+        """Variance of the mean factor of sessions, around the mean card that they may belong to."""
+        weights = dict.fromkeys(self.by_session, 0.0)
+        for of_card in self.sessions_of.values():
+            for session in of_card:
+                weights[session] -= 1 / len(self.sessions_of) / len(of_card)
+        for session in sessions:
+            weights[session] += 1 / len(sessions)
+        weight = np.array(list(weights.values()))
+        products = weight[:, None] * weight * self.covariance
+        return self.variance * float(np.add.reduce(products.ravel()))
 
 
 def panel_factors(readings: Sequence[PanelReading]) -> list[PanelFactor]:
@@ -137,13 +154,21 @@ def _fits(readings: Sequence[PanelReading]) -> list[_Fit]:
     """One fit of each group of sessions that share sentinels of a kind; two sessions at least."""
     fits = []
     for kind in dict.fromkeys(reading.kind for reading in readings):
-        of_kind = [reading for reading in readings if reading.kind == kind]
+        of_kind = _of_shared_sentinels([reading for reading in readings if reading.kind == kind])
         fits += [
             _fit(kind, [reading for reading in of_kind if reading.session in sessions])
             for sessions in _connected(of_kind)
             if len(sessions) >= _FEWEST
         ]
     return fits
+
+
+def _of_shared_sentinels(readings: Sequence[PanelReading]) -> list[PanelReading]:
+    """The readings of sentinels that two sessions have at least."""
+    sessions: dict[str, set[str]] = {}
+    for reading in readings:
+        sessions.setdefault(reading.sentinel, set()).add(reading.session)
+    return [reading for reading in readings if len(sessions[reading.sentinel]) >= _FEWEST]
 
 
 def _connected(readings: Sequence[PanelReading]) -> list[set[str]]:
@@ -162,42 +187,42 @@ def _connected(readings: Sequence[PanelReading]) -> list[set[str]]:
 
 
 def _fit(kind: str, readings: Sequence[PanelReading]) -> _Fit:
-    """Least squares of cells on sentinels and sessions, by turns."""
+    """Least squares of cells on sentinels and sessions, by the normal equations of sessions.
+
+    Without the sentinels these are L x = b: L is the Laplacian of the graph of sessions in which
+    each sentinel of k sessions joins every two of them by 1/k, and b sums by how much a session's
+    cells lie above the means of their sentinels. L has rank sessions - 1; with 1/sessions added to
+    each of its elements it has an inverse, which is the pseudo-inverse of L but for an addend.
+    """
     logs = portable_math.log(np.array([reading.seconds for reading in readings])).tolist()
     repetitions: dict[Cell, list[float]] = {}
     for reading, log in zip(readings, logs, strict=True):
         repetitions.setdefault((reading.sentinel, reading.session), []).append(log)
-    cells = {cell: fmean(values) for cell, values in repetitions.items()}
-    sentinels = dict.fromkeys((sentinel for sentinel, _ in cells), 0.0)
-    sessions = dict.fromkeys((session for _, session in cells), 0.0)
-    for _ in range(_ROUNDS):
-        before = dict(sessions)
-        for name in sentinels:
-            sentinels[name] = fmean(
-                value - sessions[session]
-                for (sentinel, session), value in cells.items()
-                if sentinel == name
-            )
-        for name in sessions:
-            sessions[name] = fmean(
-                value - sentinels[sentinel]
-                for (sentinel, session), value in cells.items()
-                if session == name
-            )
-        if before == sessions:
-            break
+    sentinels = list(dict.fromkeys(sentinel for sentinel, _ in repetitions))
+    sessions = list(dict.fromkeys(session for _, session in repetitions))
+    timed, cells = (np.zeros((len(sentinels), len(sessions))) for _ in range(2))
+    for (sentinel, session), values in repetitions.items():
+        cell = sentinels.index(sentinel), sessions.index(session)
+        timed[cell], cells[cell] = 1.0, fmean(values)
+
+    counts = np.add.reduce(timed, axis=1, keepdims=True)
+    cells = timed * (cells - np.add.reduce(cells, axis=1, keepdims=True) / counts)
+    joined = np.add.reduce(timed[:, :, None] * timed[:, None, :] / counts[:, :, None], axis=0)
+    laplacian = np.diag(np.add.reduce(timed, axis=0)) - joined
+    every = np.broadcast_to(laplacian + 1 / len(sessions), (len(sessions), *laplacian.shape))
+    covariance = cholesky_solve(every, np.eye(len(sessions)))
+    factors = np.add.reduce(covariance * np.add.reduce(cells, axis=0), axis=1)
+    means = np.add.reduce(timed * factors, axis=1, keepdims=True) / counts
+    residuals = (cells - timed * (factors - means)).ravel().tolist()
+
+    by_session = dict(zip(sessions, factors.tolist(), strict=True))
     card_of = {reading.session: reading.card for reading in readings}
     cards = {card: [s for s in sessions if card_of[s] == card] for card in card_of.values()}
-    centre = fmean(fmean(sessions[session] for session in own) for own in cards.values())
-    residuals = [
-        value - sentinels[sentinel] - sessions[session]
-        for (sentinel, session), value in cells.items()
-    ]
-    variance, degrees = _variance_of_a_cell(
-        residuals, len(cells) - len(sentinels) - len(sessions) + 1, list(repetitions.values())
-    )
-    by_session = {name: value - centre for name, value in sessions.items()}
-    return _Fit(kind, by_session, card_of, cells, variance, degrees)
+    centre = fmean(fmean(by_session[session] for session in own) for own in cards.values())
+    by_session = {name: value - centre for name, value in by_session.items()}
+    degrees = len(repetitions) - len(sentinels) - len(sessions) + 1
+    variance, degrees_of_it = _variance_of_a_cell(residuals, degrees, list(repetitions.values()))
+    return _Fit(kind, by_session, card_of, list(repetitions), variance, degrees_of_it, covariance)
 
 
 def _variance_of_a_cell(
@@ -222,13 +247,6 @@ def _variance_of_a_cell(
 
 
 def _session_factors(fit: _Fit) -> list[PanelFactor]:
-    # Of a difference from the mean card, to which the session itself belongs.
-    sessions_of = fit.sessions_of
-    weight = {
-        session: 1 / len(sessions_of) / len(own) for own in sessions_of.values() for session in own
-    }
-    share = {session: fit.variance / fit.sentinels_in([session]) for session in weight}
-    mean_error = sum(weight[session] ** 2 * share[session] for session in weight)
     t = float(quantile(np.array([fit.degrees]))[0])
     return [
         _factor(
@@ -236,7 +254,7 @@ def _session_factors(fit: _Fit) -> list[PanelFactor]:
             card=fit.card_of[session],
             session=session,
             value=value,
-            half=t * float(np.sqrt(share[session] * (1 - 2 * weight[session]) + mean_error)),
+            half=t * float(np.sqrt(fit.squared_error([session]))),
             holds=HOLDS["visits"],
         )
         for session, value in fit.by_session.items()
@@ -257,15 +275,14 @@ def _card_factors(fit: _Fit) -> list[PanelFactor]:
     )
     between = squares / degrees if degrees else 0.0
     t_own, t_between = quantile(np.array([fit.degrees, float(max(degrees, 1))])).tolist()
-    errors: dict[str, Array] = {}  # card -> squares of standard errors: of sentinels, of sessions
-    for card, own in sessions_of.items():
-        of_sentinels = sum(fit.variance / fit.sentinels_in([s]) for s in own) / len(own) ** 2
-        errors[card] = np.array([of_sentinels, between / len(own)])
+    # Squares of standard errors of the mean of a card's sessions, and of the mean card.
+    errors = {card: between / len(own) for card, own in sessions_of.items()}
     mean_error = sum(errors.values()) / len(errors) ** 2
     factors = []
     for card, value in means.items():
-        variance = errors[card] * (1 - 2 / len(errors)) + mean_error
-        half = float(np.sqrt(t_own**2 * variance[0] + t_between**2 * variance[1]))
+        of_sentinels = fit.squared_error(sessions_of[card])
+        of_sessions = errors[card] * (1 - 2 / len(errors)) + mean_error
+        half = float(np.sqrt(t_own**2 * of_sentinels + t_between**2 * of_sessions))
         holds = HOLDS["sessions" if degrees else "visits"]
         factors.append(_factor(fit, card=card, session="", value=value, half=half, holds=holds))
     return factors

@@ -134,3 +134,73 @@ def test_intervals_hold_the_true_factors(cards: int, sessions: int) -> None:
     assert np.mean(held_spreads) >= 0.9
     if sessions > 1:  # else nothing shows how sessions of a card differ, and `holds` says so
         assert np.mean(held_cards) >= 0.93
+
+
+def scattered(
+    draw: np.random.Generator, sentinels_of: dict[str, list[str]], factors: dict[str, float]
+) -> Readings:
+    """Two repetitions of each sentinel: it scatters by 1 % between sessions, they by 0.2 %."""
+    readings = []
+    for session, sentinels in sentinels_of.items():
+        for sentinel in sentinels:
+            log = factors[session] + draw.normal(0, 0.01)
+            readings += [
+                reading(session, math.exp(log + draw.normal(0, 0.002)), sentinel=sentinel)
+                for _ in range(2)
+            ]
+    return readings
+
+
+@pytest.mark.parametrize("shared", [1, 2, 4])
+def test_sentinels_of_one_session_alone_change_no_factor_and_no_interval(shared: int) -> None:
+    common = [f"common {i}" for i in range(shared)]
+    own = {session: [f"{session} {i}" for i in range(10)] for session in "ab"}
+    sentinels_of = {session: common + own[session] for session in "ab"}
+    readings = scattered(np.random.default_rng(3), sentinels_of, {"a": 0.0, "b": 0.02})
+    factors = panel_factors(readings)
+    assert factors == panel_factors([one for one in readings if one.sentinel in common])
+    assert {factor.sentinels for factor in factors} == {shared}
+
+
+def test_intervals_hold_where_most_sentinels_are_of_one_session_alone() -> None:
+    draw = np.random.default_rng(4)
+    held = []
+    for _ in range(150):
+        sentinels_of = {s: ["x", "y", "z", *(f"{s} {i}" for i in range(10))] for s in "ab"}
+        factors = by_session(scattered(draw, sentinels_of, {"a": 0.0, "b": 0.02}))
+        held.append(math.log(factors["a"].low) <= -0.01 <= math.log(factors["a"].high))
+    assert np.mean(held) >= 0.93
+
+
+def chain(sessions: int, sentinels: int) -> dict[str, list[str]]:
+    """Sessions that each share some sentinels with the next one, and with no other."""
+    return {
+        f"session {i}": [f"{link}, {number}" for link in (i, i + 1) for number in range(sentinels)]
+        for i in range(sessions)
+    }
+
+
+def test_the_ends_of_a_chain_of_40_sessions_have_their_factors() -> None:
+    readings = [
+        reading(session, math.exp(0.01 * i), sentinel=sentinel)
+        for i, (session, sentinels) in enumerate(chain(40, 1).items())
+        for sentinel in sentinels
+    ]
+    factors = by_session(readings)
+    found = [math.log(factors[f"session {i}"].factor) for i in range(40)]
+    assert found == pytest.approx([0.01 * (i - 19.5) for i in range(40)])
+
+
+def test_intervals_of_a_chain_hold_and_are_wider_at_its_ends() -> None:
+    draw = np.random.default_rng(5)
+    sentinels_of = chain(12, 2)
+    truth = {session: 0.01 * i for i, session in enumerate(sentinels_of)}
+    held = []
+    for _ in range(40):
+        factors = by_session(scattered(draw, sentinels_of, truth))
+        for session, factor in factors.items():
+            log = truth[session] - 0.055
+            held.append(math.log(factor.low) <= log <= math.log(factor.high))
+        halves = [math.log(factor.high / factor.factor) for factor in factors.values()]
+        assert min(halves[0], halves[-1]) > 1.2 * max(halves[5:7])
+    assert np.mean(held) >= 0.93
