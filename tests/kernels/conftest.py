@@ -1,18 +1,9 @@
-"""Kernels run on the GPU where there is one, else in Triton's interpreter.
-
-Triton chooses when @triton.jit decorates a kernel, so the choice is made here, before any import.
-"""
-
-import os
+"""Kernels run where tests/interpreted.py says, and decide anew how."""
 
 import pytest
 import torch
 
-if not torch.cuda.is_available():
-    os.environ["TRITON_INTERPRET"] = "1"
-    from tests.kernels import faithful
-
-    faithful.install()
+import tests.interpreted  # noqa: F401
 
 
 @pytest.fixture(autouse=True)

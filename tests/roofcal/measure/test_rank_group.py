@@ -14,7 +14,7 @@ from roofcal.measure.rank_group import RankGroup
 from tests.roofcal.measure.runs import point, scripted
 from tests.waiting import wait_until
 
-SETUP = {"visible": None, "environment_id": "e", "session_id": "s", "supervisor_pid": 0}
+SETUP = {"op": "gemm", "visible": None, "environment_id": "e", "session_id": "s"}
 
 
 @pytest.fixture

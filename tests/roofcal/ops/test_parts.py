@@ -1,5 +1,6 @@
 """Which modules of an op's folder are found by their names."""
 
+import re
 from typing import get_args
 
 from roofcal.ops import BY_NAME, FOLDERS, OPS
@@ -13,11 +14,14 @@ def test_every_folder_of_an_op_is_listed() -> None:
     assert folders == set(FOLDERS) == {op.folder for op in OPS}
 
 
-def test_the_folder_of_an_op_holds_its_spec_its_bench_and_known_parts_alone() -> None:
-    allowed = {"__init__", "spec", "bench", *get_args(Part)}
+def test_the_folder_of_an_op_holds_its_spec_its_bench_known_parts_and_what_these_import() -> None:
     for folder in FOLDERS:
-        modules = {path.stem for path in (ROOT / "roofcal/ops" / folder).glob("*.py")}
-        assert {"__init__", "spec", "bench"} <= modules <= allowed, folder
+        files = list((ROOT / "roofcal/ops" / folder).glob("*.py"))
+        imported = f"from roofcal.ops.{folder}.(\\w+) import"
+        details = {name for file in files for name in re.findall(imported, file.read_text())}
+        modules = {file.stem for file in files}
+        expected = {"__init__", "spec", "bench"}
+        assert expected <= modules <= expected | set(get_args(Part)) | details, folder
 
 
 def test_a_probe_shares_the_parts_of_the_op_that_it_calibrates() -> None:

@@ -30,7 +30,8 @@ def test_points_ops_and_minutes_are_said(run: Run) -> None:
     (sentence,) = announcement([run])
     assert sentence.startswith("cpu-test: ")
     points = int(sentence.split()[1])
-    assert f"{points} points of 9 ops to measure, about 3 min" in sentence
+    minutes = round((points * 0.6 + 36) / 60)
+    assert f"{points} points of 9 ops to measure, about {minutes} min" in sentence
     twice = replace(run, timing={**run.timing, "visits": 3})
     assert next(announcement([twice])).endswith(f"{round((points * 1.8 + 36) / 60)} min")
 
