@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
@@ -29,6 +29,7 @@ from roofcal.ops import BY_NAME
 
 _ATTEMPTS: Final = 3  # a server may end, with its last session, while another one connects
 _ANSWER_S: Final = 30.0
+_SILENCE_S: Final = 900.0  # more than a process may take to start and to compile a point
 # Sessions that differ in one of these need kernels, or caches, of their own.
 _VARIABLES: Final = (
     "PYTHONPATH",
@@ -113,7 +114,11 @@ class CompileClient:
                     if self._all_compiled(of_group):
                         self.waited_s += time.perf_counter() - start
                         return number
-                self._changed.wait()
+                if not self._changed.wait(_SILENCE_S):
+                    break
+        self._die(f"the processes that compile ahead said nothing for {_SILENCE_S:.0f} s")
+        self.waited_s += time.perf_counter() - start
+        return 0
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -146,7 +151,8 @@ class CompileClient:
             )
 
     def _read(self, connection: socket.socket) -> None:
-        with suppress(OSError), connection.makefile("r") as lines:
+        # ValueError: the last line of a server that was killed while it wrote.
+        with suppress(OSError, ValueError), connection.makefile("r") as lines:
             for line in lines:
                 self._note(json.loads(line))
         self._die("the process that compiles ahead ended")
@@ -179,22 +185,43 @@ def _needs_compiler(point: PlanPoint) -> bool:
     return point.world_size == 1 and point.provider not in BY_NAME[point.op].precompiled
 
 
+def running_server(visible: str) -> socket.socket | None:
+    """A connection to the server of this study, where one runs; it runs while this is open.
+
+    visible: the device, as CUDA_VISIBLE_DEVICES names it.
+    """
+    with suppress(OSError):
+        return _connection(_server_name(visible))
+    return None
+
+
 def _connected(setup: PoolSetup, log: Path) -> socket.socket | None:
     """A connection to the server of this study, started where there is none; None without one."""
     name = _server_name(setup.visible)
     for _ in range(_ATTEMPTS):
-        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            connection.settimeout(_ANSWER_S)
-            connection.connect("\0" + name.removeprefix("@"))
-            if peer_user(connection) == os.getuid() and connection.recv(1, socket.MSG_PEEK):
-                connection.settimeout(None)
+            if (connection := _connection(name)) is not None:
                 return connection
         except ConnectionRefusedError:  # nobody listens: the next attempt finds the new server
             _start_server(name, setup, log)
         except OSError:  # its server ended meanwhile
             pass
-        connection.close()
+    return None
+
+
+def _connection(name: str) -> socket.socket | None:
+    """A connection to the server of that name; None where another user's listens, or it ends.
+
+    Raises OSError where nobody listens.
+    """
+    with ExitStack() as stack:
+        connection = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+        connection.settimeout(_ANSWER_S)
+        connection.connect("\0" + name.removeprefix("@"))
+        if peer_user(connection) == os.getuid() and connection.recv(1, socket.MSG_PEEK):
+            connection.settimeout(None)
+            stack.pop_all()
+            return connection
     return None
 
 

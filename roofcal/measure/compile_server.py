@@ -27,14 +27,19 @@ from roofcal.core.machine.locks import bind_name
 from roofcal.measure.compile_pool import CompilePool, PoolSetup, Task
 
 _SEND_S: Final = 10.0  # a session that reads nothing for so long gets no more
+_FIRST_S: Final = 60.0  # a server to which nobody connected for so long ends
 
 
 @dataclass(slots=True, eq=False)
 class _Session:
-    """A connection: what was read of its unfinished line, and whether it asked for a pause."""
+    """A connection: what was read of its unfinished line, and what it asked for.
+
+    A session that sent no points only keeps the server running, and is told nothing.
+    """
 
     socket: socket.socket
     unread: bytes = b""
+    has_points: bool = False
     pauses: bool = False
     sending: threading.Lock = field(default_factory=threading.Lock)
 
@@ -54,6 +59,7 @@ class CompileServer:
     def __init__(self, listener: socket.socket, setup: PoolSetup) -> None:
         self._listener = listener
         self._sessions: list[_Session] = []
+        self._setup = setup
         self._pool = CompilePool(setup, self._report)
 
     def serve(self) -> None:
@@ -62,7 +68,10 @@ class CompileServer:
             selector.register(self._listener, selectors.EVENT_READ)
             has_served = False
             while not has_served or self._sessions:
-                for key, _ in selector.select():
+                events = selector.select(None if has_served else _FIRST_S)
+                if not events:  # the session that started it was killed
+                    break
+                for key, _ in events:
                     if key.fileobj is self._listener:
                         session = self._accepted()
                         if session is not None:
@@ -84,8 +93,6 @@ class CompileServer:
         session = _Session(connection)
         self._sessions = [*self._sessions, session]
         session.send({})
-        if self._pool.death:
-            session.send({"dead": self._pool.death})
         return session
 
     def _read(self, session: _Session) -> bool:
@@ -102,6 +109,10 @@ class CompileServer:
     def _do(self, session: _Session, message: Mapping[str, Any]) -> None:
         answer: dict[str, Any] = {"answer": message["number"]}
         if "points" in message:
+            session.has_points = True
+            if self._pool.death:  # those that it served know; this session has a new one
+                self._pool.stop()
+                self._pool = CompilePool(self._setup, self._report)
             answer["open"] = self._pool.add(Task(key, point) for key, point in message["points"])
         if "first" in message:
             self._pool.prefer(message["first"])
@@ -122,7 +133,8 @@ class CompileServer:
 
     def _report(self, message: dict[str, Any]) -> None:
         for session in self._sessions:
-            session.send(message)
+            if session.has_points:
+                session.send(message)
 
 
 def peer_user(connection: socket.socket) -> int:

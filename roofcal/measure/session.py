@@ -10,7 +10,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
@@ -27,7 +27,7 @@ from roofcal.core.machine.nvml import Gpu, visible_gpus
 from roofcal.core.records import Environment, Measurement, PlanPoint, Session
 from roofcal.core.visits.order import groups_of, shuffled_groups
 from roofcal.core.visits.rows import reusable_visits
-from roofcal.measure.compile_client import CompileClient
+from roofcal.measure.compile_client import CompileClient, running_server
 from roofcal.measure.compile_pool import PoolSetup, pool_size
 from roofcal.measure.journal import Journal, lock_journal
 from roofcal.measure.progress import StudyProgress
@@ -35,6 +35,7 @@ from roofcal.measure.supervisor import Crew, MeasureError, timing_of
 from roofcal.measure.visits import TOO_FEW, Visits
 from roofcal.ops import BY_NAME, measuring_order
 
+_HANDOVER_S = 1.0  # a session that waited longer came while another one measured
 _CPU_RANKS = 4
 
 
@@ -83,22 +84,33 @@ def measure(job: Job) -> list[Measurement]:
         if to_visit := visits.to_visit():
             crew = Crew(session, environment, _tell)
             needed = _devices_needed(to_visit, here)
+            is_cpu = environment.vendor == "cpu"
+            # On a GPU before this session has processes of its own: they import with all cores.
+            busy = None if is_cpu else busy_share()
             with (
-                _compiling_ahead(visits, job, environment) as pool,
+                _server_kept(environment) as kept,
                 _devices(environment, needed, crew) as devices,
             ):
                 # Where the file system has no locks, another session on this journal may have
                 # measured while this one waited for the device.
                 journal.read_again()
                 visits = visits_in(journal)
-                session = replace(
-                    session,
-                    started_utc=_utc_now(),
-                    device_uuid=devices.uuids,
-                    waited_s=devices.waited_s,
-                    **_load(environment, devices.uuids, pool),
-                )
-                _run(visits, session, crew, journal, here, pool)
+                if is_cpu:
+                    busy = busy_share()
+                elif devices.waited_s > _HANDOVER_S:
+                    busy = None  # it was the session before that kept the cores busy
+                with _compiling_ahead(visits, job, environment, devices.uuids) as pool:
+                    kept.close()
+                    session = replace(
+                        session,
+                        started_utc=_utc_now(),
+                        device_uuid=devices.uuids,
+                        waited_s=devices.waited_s,
+                        busy_share=busy,
+                        other_processes=_other_processes(devices.uuids, pool),
+                    )
+                    _warn_of_load(busy, is_cpu=is_cpu)
+                    _run(visits, session, crew, journal, here, pool)
         rows = visits.rows()
         used = {
             id_ for row in rows for id_ in (row.session_id, *(v.session_id for v in row.visits))
@@ -204,23 +216,23 @@ def _devices(environment: Environment, count: int, crew: Crew) -> Iterator[_Devi
             lock.release()
 
 
-def _load(
-    environment: Environment, uuids: str | None, pool: CompileClient | None
-) -> dict[str, Any]:
-    """What other processes do to machine and cards; says so where it disturbs measuring."""
-    with pool.paused() if pool else nullcontext():
-        busy = busy_share()
-    is_cpu = environment.vendor == "cpu"
+def _warn_of_load(busy: float | None, *, is_cpu: bool) -> None:
+    """Say so where other processes keep so many cores busy that it disturbs measuring."""
     if busy is not None and busy > (BUSY_CPU if is_cpu else BUSY_HOST):
         _tell(f"others keep {busy:.0%} of the cores busy, which disturbs every number: stop them")
+
+
+def _other_processes(uuids: str | None, pool: CompileClient | None) -> int | None:
+    """Processes of others on the cards that are measured; says so where there are any."""
     if uuids is None:
-        return {"busy_share": busy}
-    own = set(pool.process_ids if pool else ())
-    cards = [gpu for gpu in visible_gpus() if gpu.uuid in uuids]
+        return None
+    with pool.paused() if pool else nullcontext():  # the pool says its processes when it pauses
+        own = set(pool.process_ids if pool else ())
+        cards = [gpu for gpu in visible_gpus() if gpu.uuid in uuids]
     processes = sum(len(set(gpu.process_ids) - own) for gpu in cards)
     if processes:
         _tell(f"{processes} other process(es) on {uuids} disturb every number: stop them")
-    return {"busy_share": busy, "other_processes": processes or None}
+    return processes or None
 
 
 def _device_count(environment: Environment) -> int:
@@ -317,12 +329,26 @@ def _is_host_bound(point: PlanPoint) -> bool:
 
 
 @contextmanager
+def _server_kept(environment: Environment) -> Iterator[ExitStack]:
+    """Keeps the server that compiles ahead while this session waits for the only card.
+
+    It would end with the session before. A new one is started only once the card is this session's:
+    its processes have contexts on the card, which another study may be measuring.
+    """
+    with ExitStack() as stack:
+        cards = [] if environment.vendor == "cpu" else _matching_gpus(environment)
+        if len(cards) == 1 and (connection := running_server(cards[0])) is not None:
+            stack.enter_context(connection)
+        yield stack
+
+
+@contextmanager
 def _compiling_ahead(
-    visits: Visits, job: Job, environment: Environment
+    visits: Visits, job: Job, environment: Environment, uuids: str | None
 ) -> Iterator[CompileClient | None]:
     """What compiles these points, then those of the other plans beside; None on a CPU."""
-    size = 0 if environment.vendor == "cpu" else pool_size()
-    if not size:
+    size = 0 if uuids is None else pool_size()
+    if uuids is None or not size:
         yield None
         return
 
@@ -336,7 +362,7 @@ def _compiling_ahead(
     pool = CompileClient(
         [*visits.panel(), *visits.missing(), *later],
         PoolSetup(
-            visible=_matching_gpus(environment)[0],
+            visible=uuids.split(",")[0],
             size=size,
             timeout_s=visits.timing.point_timeout_s,
         ),

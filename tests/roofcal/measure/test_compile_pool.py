@@ -18,7 +18,7 @@ import pytest
 
 from roofcal.core.records import PlanPoint
 from roofcal.measure import compile_pool
-from roofcal.measure.compile_client import CompileClient
+from roofcal.measure.compile_client import CompileClient, running_server
 from roofcal.measure.compile_pool import PoolSetup, pool_size
 from tests.campaign.one_op_study import processes_of
 from tests.paths import ROOT
@@ -153,6 +153,30 @@ def test_a_dead_pool_says_so_once_and_is_waited_for_no_more(study: Study) -> Non
     (said,) = study.said
     assert "points are compiled where they are timed" in said
     assert "-9" in said
+
+
+def test_the_session_after_a_dead_pool_has_a_new_one(study: Study) -> None:
+    one = study.session([point(1, "killed"), point(2, "slow")], size=1)
+    wait_until(lambda: bool(study.said))
+    two = study.session([point(3), point(4, "slow")], size=1)
+    assert two.wait_for_any([[point(3)]]) == 0
+    assert not two.is_compiled([point(4, "slow")])
+    assert one.is_compiled([point(2, "slow")]), "nobody waits for a pool that died"
+    assert len(study.said) == 1
+
+
+def test_a_session_that_waits_keeps_the_server_and_is_told_nothing(study: Study) -> None:
+    assert running_server("GPU-1") is None
+    one = study.session([point(1)], size=1)
+    kept = running_server("GPU-1")
+    assert kept is not None
+    with kept:
+        assert one.wait_for_any([[point(1)]]) == 0
+        (server,) = study.processes("roofcal.measure.compile_server")
+        one.stop()
+        assert study.session([point(2)], size=1).wait_for_any([[point(2)]]) == 0
+        assert study.processes("roofcal.measure.compile_server") == [server]
+        assert kept.recv(1 << 10) == b"{}\n"
 
 
 def test_a_compilation_that_hangs_is_killed_and_the_next_point_compiled(study: Study) -> None:
