@@ -232,7 +232,7 @@ def _reservation(ranked: RankedOption) -> str:
     """What makes an option less sure than its interval says, for its row."""
     far = ", far outside: a guess" if ranked.beyond.is_far else ""
     extrapolated = f"extrapolated by {ranked.doublings:.1f} doublings{far}"
-    words = [extrapolated] * bool(ranked.doublings) + ["unlike all probes"] * bool(
+    words = [extrapolated] * bool(ranked.doublings) + ["no such probe"] * bool(
         ranked.beyond.unprobed
     )
     return ", ".join(words)

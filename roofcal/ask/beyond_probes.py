@@ -105,7 +105,7 @@ def _nearest_aligned(recipe: str, shape: Shape) -> str:
         if shape[axis] != below:
             sizes = f"{below} or {below + multiple}" if below else f"{multiple}"
             nearest.append(f"{axis}={sizes}")
-    return f" (the nearest that was probed: {', '.join(nearest)})"
+    return f" (the nearest aligned: {', '.join(nearest)})"
 
 
 def _parts(point: PlanPoint) -> list[Part]:

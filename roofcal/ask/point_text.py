@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from roofcal.ask.beyond_probes import FAR, extrapolation_text, unprobed_text
+from roofcal.ask.shape_limits import joined_refusals
 from roofcal.core.units import format_seconds
 
 
@@ -13,7 +14,8 @@ def as_text(answer: Mapping[str, Any]) -> str:
     is_guess = (answer["extrapolated_doublings"] or 0.0) > FAR
     claim = "perhaps" if is_guess else "95 %:"
     span = f" ({claim} {format_seconds(low)} to {format_seconds(high)})" if low else ""
-    rates = f"{answer['predicted_flops_per_s'] / 1e12:.4g} TFLOP/s, "
+    flops_per_s = answer["predicted_flops_per_s"]  # 0 of a cast
+    rates = f"{flops_per_s / 1e12:.4g} TFLOP/s, " if flops_per_s else ""
     rates += f"{answer['predicted_bytes_per_s'] / 1e12:.4g} TB/s"
     described = "its wave description" if answer["model"] == "wave" else "its datasheet"
     origin = answer["environment"] or described
@@ -28,7 +30,7 @@ def as_text(answer: Mapping[str, Any]) -> str:
         lines.append(unprobed_text(answer["unprobed"]))
     if answer["slower_providers"]:
         lines.append(_choice(answer))
-    lines += [f"refused: {reason}" for reason in answer["refused_providers"].values()]
+    lines += [f"refused: {reason}" for reason in joined_refusals(answer["refused_providers"])]
     return "\n".join(lines)
 
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 from roofcal.ask.beyond_probes import Beyond, beyond_probes
 from roofcal.ask.fastest import probability_of_first
 from roofcal.ask.measured import ChoiceRecord, choice_record, measured_points
-from roofcal.ask.shape_limits import memory_refusal, refusals
+from roofcal.ask.shape_limits import joined_refusals, memory_refusal, refusals
 from roofcal.core.csv_files import Cells, read_rows, size_errors
 from roofcal.core.names import did_you_mean_or_all
 from roofcal.core.paths import RunFolder
@@ -27,6 +27,7 @@ from roofcal.models.registry import model_named, predict_points
 from roofcal.models.wave import model as wave
 from roofcal.ops import BY_NAME
 from roofcal.ops.constants import calibrated_providers
+from roofcal.ops.linear.model import parts_of
 from roofcal.ops.parts import load_part
 from roofcal.ops.spec import OpSpec
 from roofcal.ops.time_models import Sources
@@ -37,6 +38,7 @@ _ANSWERS: Final = (
     "extrapolated_doublings", "unprobed", "refused",
 )  # fmt: skip
 ANY_PROVIDER: Final = "any"  # of models of time that know no providers
+_LINEARS: Final = ("linear", "norm_linear_sigmoid", "transformer_block")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +89,7 @@ def _fastest(point: PlanPoint, model: str, sources: Sources) -> PointAnswer:
     refused = refusals(op, candidates, point.recipe, point.shape)
     allowed = [provider for provider in candidates if provider not in refused]
     if candidates and not allowed:
-        raise PredictError("; ".join(refused.values()))
+        raise PredictError("; ".join(joined_refusals(refused)))
     own = _calibrated_alone(point, op, sources) if model == calibrated.MODEL else []
     is_composed = not point.provider and not own
     if is_composed:  # the op knows whose answer a point without a provider is, and what is a bound
@@ -121,7 +123,19 @@ def _candidates(point: PlanPoint, op: OpSpec, model: str, sources: Sources) -> S
     if own:
         return own
     providers = op.providers_on("cpu" if point.device.startswith("cpu-") else "cuda")
-    return [provider for provider in providers if provider not in op.partial]
+    whole = [provider for provider in providers if provider not in op.partial]
+    return [provider for provider in whole if _has_parts(op, provider, point.recipe)] or whole
+
+
+def _has_parts(op: OpSpec, provider: str, recipe: str) -> bool:
+    """Whether it is known what a provider's linears consist of in a recipe; True of other ops."""
+    if op.name not in _LINEARS:
+        return True
+    try:
+        parts_of(provider, recipe)
+    except KeyError:  # as fp8 by bf16_compile
+        return False
+    return True
 
 
 def _calibrated_alone(point: PlanPoint, op: OpSpec, sources: Sources) -> list[str]:
@@ -263,7 +277,7 @@ def predict_csv(path: Path, model: str, sources: Sources, provider: str = "") ->
             beyond = answer.beyond
             doublings = "" if beyond.doublings is None else f"{beyond.doublings:.3g}"
             unprobed = "; ".join(beyond.unprobed)
-            refused = "; ".join(answer.refused.values())
+            refused = "; ".join(joined_refusals(answer.refused))
             written = ["" if second is None else f"{second:.6g}" for second in seconds]
             written += [prediction.bound_by, answer.provider, doublings, unprobed, refused]
         table.writerow((cells["recipe"], *shape.values(), *written))

@@ -32,6 +32,18 @@ def refusals(op: OpSpec, providers: Iterable[str], recipe: str, shape: Shape) ->
     return {provider: reason for provider, reason in reasons.items() if reason is not None}
 
 
+def joined_refusals(refused: Mapping[str, str]) -> list[str]:
+    """The reasons of `refusals`, an equal one once for all its providers: a, b and c take ..."""
+    providers_of_limit: dict[str, list[str]] = {}
+    for provider, reason in refused.items():
+        limit = reason.removeprefix(f"{provider} takes ")
+        providers_of_limit.setdefault(limit, []).append(provider)
+    return [
+        f"{', '.join(others)} and {last} take {limit}" if others else f"{last} takes {limit}"
+        for limit, (*others, last) in providers_of_limit.items()
+    ]
+
+
 def memory_refusal(point: PlanPoint, spec: DeviceSpec | None) -> str | None:
     """Why a point cannot run on a device: its tensors are larger than the memory.
 

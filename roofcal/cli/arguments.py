@@ -46,6 +46,18 @@ def add_sizes(parser: argparse.ArgumentParser, metavar: str) -> None:
     parser.add_argument("sizes", nargs="?", type=sizes_text, metavar=metavar, help=text)
 
 
+def study_axes() -> tuple[str, ...]:
+    """The axes of all ops of the study, each once."""
+    from roofcal.ops import OPS
+
+    return tuple(dict.fromkeys(axis for op in OPS if op.role == "study" for axis in op.axes))
+
+
+def option_of(axis: str) -> str:
+    """The option that gives a size: --kv-heads for kv_heads."""
+    return f"--{axis.replace('_', '-')}"
+
+
 def fill_axes(options: argparse.Namespace, axes: Sequence[str]) -> None:
     """Write the sizes of one word into the options of the axes.
 
@@ -59,7 +71,9 @@ def fill_axes(options: argparse.Namespace, axes: Sequence[str]) -> None:
                          f"and {names} are {len(axes)}")  # fmt: skip
     for axis, size in zip(axes, options.sizes, strict=True):
         if getattr(options, axis, None) is not None:  # ops have axes without an option too
-            raise ValueError(f"{axis} is given twice: by --{axis} and in one word with the others")
+            raise ValueError(
+                f"{axis} is given twice: by {option_of(axis)} and in one word with the others"
+            )
         setattr(options, axis, size)
 
 
@@ -140,7 +154,7 @@ _EXAMPLES: Final = {"--device": "h200", "--recipe": "fp8_axiswise", "--model": "
 
 def require(options: argparse.Namespace, command: str, *names: str) -> None:
     """Raises ValueError naming the options that a command needs and that were not given."""
-    missing = [f"--{name}" for name in names if getattr(options, name, None) is None]
+    missing = [option_of(name) for name in names if getattr(options, name, None) is None]
     if missing:
         examples = [f"{name} {_EXAMPLES[name]}" for name in missing if name in _EXAMPLES]
         hint = f" (e.g. {' '.join(examples)})" if examples else ""

@@ -193,7 +193,10 @@ def _verdict(answer: dict[str, Any]) -> str:
     m, low, high, most = (answer[key] for key in ("m", "m_low", "m_high", "largest_m"))
     pair = f"{answer['recipe']} is faster than {answer['baseline']}"
     if m is None:
-        never = f"{pair} for good at no M up to {most}"
+        never = (
+            f"{answer['recipe']} is at no M up to {most} faster than {answer['baseline']} "
+            "from there on"
+        )
         return f"{never} (95 %: perhaps from M = {low} on)" if low else never
     if answer["best_speedup_low"] is None:
         return f"{pair} from M = {m} on (no interval: this model states none)"

@@ -17,7 +17,9 @@ from roofcal.cli.arguments import (
     checked_folder,
     csv_as_json,
     fill_axes,
+    option_of,
     require,
+    study_axes,
     whole_number,
     write_or_print,
 )
@@ -32,21 +34,23 @@ _DEFAULT_RECIPE: Final = "bf16"
 
 def add_predict(commands: Commands) -> None:
     """Declare `predict` and its arguments."""
+    from roofcal.ops import OPS
+
     parser = commands.add_parser("predict", help="seconds of a point, of a CSV, or of a run")
     add_sizes(parser, "MxNxK")
     add_device(parser)
     parser.add_argument(
         "--op",
         default="gemm",
-        help="gemm (default), cast, mixed_gemm, linear, norm_linear_sigmoid or all_gather_matmul",
+        help=f"{', '.join(op.name for op in OPS if op.role == 'study')}; default: gemm",
     )
     parser.add_argument("--recipe", help=f"default: {_DEFAULT_RECIPE}")
     parser.add_argument("--provider", default="", help="whose kernels; default: the fastest known")
     parser.add_argument(
         "--world-size", type=whole_number, default=1, help="devices of an all_gather_matmul"
     )
-    for axis in ("m", "n", "k", "rows", "cols"):
-        parser.add_argument(f"--{axis}", type=whole_number, help="a size, instead of one word")
+    for axis in study_axes():
+        parser.add_argument(option_of(axis), type=whole_number, help="a size, instead of one word")
     add_model(parser)
     parser.add_argument("--json", action="store_true", help="SI units, for programs")
     parser.add_argument("--points", type=Path, metavar="CSV", help="columns recipe,m,n,k")

@@ -63,7 +63,7 @@ class PanelFactor:
 class CardSpread:
     """Standard deviation between cards of one model, a fraction of the time, for a kind of work.
 
-    It holds what measuring adds to the factors of the cards. low, high: of its 95 % interval.
+    It includes the error of measuring the cards. low, high: of its 95 % interval.
     """
 
     kind: str

@@ -9,11 +9,12 @@ has the largest half-width that the group has with any provider, and at least UN
 the provider and recipe. The answer is marked.
 
 Outside of the probes e grows by its own size with every doubling, up to MOST_DOUBLINGS, and f to
-MOST_FACTOR at most; f is never smaller than inside. The lower end stays above the shortest kernel,
-the least bytes at the bandwidth of streams and the operations at the rate of the fastest probe,
-unless it lies below inside the probes, too. All of that is an assumption. On the study points of
-the published H200 that lie a doubling and more outside, intervals as wide as inside cover 71 % of
-casts and 44 % of products of narrow weights, the wider ones all of both.
+MOST_FACTOR at most; f is never smaller than inside. The low end is not below a roof (the shortest
+kernel, the least bytes at the bandwidth of streams, the operations at the rate of the fastest
+probe), except where the interval without widening is below that roof already. All of that is an
+assumption. On the study points of the published H200 that lie a doubling and more outside,
+intervals as wide as inside cover 71 % of casts and 44 % of products of narrow weights, the wider
+ones all of both.
 """
 
 import math

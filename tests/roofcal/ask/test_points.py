@@ -10,6 +10,7 @@ import pytest
 
 from roofcal.ask.point_text import as_text
 from roofcal.ask.points import PointAnswer, as_dict, check_point, predict_csv, predict_point
+from roofcal.ask.shape_limits import joined_refusals
 from roofcal.core.csv_files import CsvError
 from roofcal.core.records import PlanPoint
 from roofcal.models.errors import PredictError
@@ -213,7 +214,7 @@ def test_a_kind_of_shape_that_was_not_probed_is_named_and_less_sure() -> None:
     assert aligned.beyond.unprobed == ()
     (words,) = off.beyond.unprobed
     assert words.startswith("gemm fp8_axiswise by triton with rows of A, B or C off 16 bytes")
-    assert words.endswith("(the nearest that was probed: n=4096 or 4104)")
+    assert words.endswith("(the nearest aligned: n=4096 or 4104)")
     widths = [math.log((a.prediction.high_s or 0) / a.prediction.total_s) for a in (aligned, off)]
     assert widths[1] > 2 * widths[0]
     point = replace(product(4096, 4097, 4096, "fp8_axiswise", "triton"), device="nvidia-h200")
@@ -283,3 +284,32 @@ def test_a_linear_with_a_part_outside_of_its_probes_is_extrapolated() -> None:
     assert few.beyond.doublings == 0
     assert many.beyond.doublings is not None
     assert many.beyond.doublings > 4
+
+
+def test_providers_that_have_the_recipe_and_refuse_alike_share_a_sentence() -> None:
+    point = replace(published_point("linear", "fp8_axiswise", 4096), shape=K_4095)
+    with pytest.raises(PredictError) as caught:
+        predict_point(point, "calibrated", published_sources())
+    assert str(caught.value) == (
+        "triton, triton_products and torchao take fp8_axiswise with k in multiples of 16, "
+        "got k=4095; the nearest that works: k=4080 or 4096"
+    )
+
+
+def test_refusals_for_other_reasons_stay_apart() -> None:
+    reasons = {"a": "a takes r with k", "b": "b takes r with n", "c": "c takes r with k"}
+    assert joined_refusals(reasons) == ["a and c take r with k", "b takes r with n"]
+
+
+def test_the_text_of_a_cast_has_no_rate_of_operations() -> None:
+    cast = published_point("cast", "fp8_tensorwise", 1)
+    cast = replace(cast, shape={"rows": 8192, "cols": 8192})
+    texts = [
+        as_text(as_dict(point, predict_point(point, "calibrated", sources), sources))
+        for point, sources in (
+            (cast, published_sources()),
+            (product(4096, 4096, 4096), SOURCES),
+        )
+    ]
+    assert ["TFLOP/s" in text for text in texts] == [False, True]
+    assert all(" TB/s" in text for text in texts)

@@ -69,9 +69,11 @@ def test_a_person_reads_where_the_probes_end() -> None:
 def test_never_perhaps_and_without_interval_are_said() -> None:
     assert first_line(m_high=None).endswith("(95 %: 720 to beyond 131072)")
     assert first_line(m=None, m_high=None).endswith(
-        "for good at no M up to 131072 (95 %: perhaps from M = 720 on)"
+        "is at no M up to 131072 faster than bf16 from there on (95 %: perhaps from M = 720 on)"
     )
-    assert first_line(m=None, m_low=None, m_high=None).endswith("for good at no M up to 131072")
+    assert first_line(m=None, m_low=None, m_high=None) == (
+        "fp8_axiswise is at no M up to 131072 faster than bf16 from there on"
+    )
     silent = first_line(m_low=None, m_high=None, best_speedup_low=None, best_speedup_high=None)
     assert silent.endswith("from M = 1008 on (no interval: this model states none)")
 

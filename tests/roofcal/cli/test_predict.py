@@ -9,6 +9,7 @@ import pytest
 from roofcal.cli.main import main
 from roofcal.core.jsonl import read_records, write_records
 from roofcal.core.records import Calibration, Prediction
+from roofcal.ops import OPS
 from tests.roofcal.calibrate.probe_runs import ENVIRONMENT, write_run
 from tests.roofcal.models.runs import calibration, product
 
@@ -102,3 +103,24 @@ def test_other_calibrations_are_for_a_run_alone(capsys: pytest.CaptureFixture[st
 def test_a_transferred_model_answers_no_question(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["predict", *POINT, "--model", "calibrated@e1"]) == 2
     assert "--environment e1" in capsys.readouterr().err
+
+
+BLOCK = "--tokens 4096 --sequence 2048 --hidden 4096 --intermediate 14336 --heads 32 --head-dim 128"
+
+
+@pytest.mark.usefixtures("checkout")
+def test_a_block_has_an_option_for_each_of_its_sizes(capsys: pytest.CaptureFixture[str]) -> None:
+    block = ["predict", "--op", "transformer_block", "--device", "nvidia-h200", *BLOCK.split()]
+    block += ["--model", "datasheet"]
+    assert main(block) == 2
+    assert capsys.readouterr().err == "error: op transformer_block needs --kv-heads\n"
+    assert main([*block, "--kv-heads", "8", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["tokens"], answer["kv_heads"], answer["head_dim"]) == (4096, 8, 128)
+
+
+def test_help_names_every_op_of_the_study(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["predict", "--help"])
+    text = capsys.readouterr().out
+    assert [op.name for op in OPS if op.role == "study" and op.name not in text] == []

@@ -80,6 +80,8 @@ SYMBOLIC = ["--model", "torchao", "--symbolic"]
         ([*SYMBOLIC, "--op", "cast"], "--op cast does not go with --symbolic; for a cast give --r"),
         ([*SYMBOLIC, "--points", "x.csv"], "--points does not go with --symbolic"),
         ([*SYMBOLIC, "--run", "x"], "--run does not go with --symbolic"),
+        ([*SYMBOLIC, "--rows", "4"], "--rows does not go with --symbolic"),
+        ([*SYMBOLIC, "--kv-heads", "4"], "--kv-heads does not go with --symbolic"),
         ([*SYMBOLIC, "--linear", "--role", "input"], "not --role too"),
         ([*SYMBOLIC, "--inference", "--fused"], "--fused needs --linear or --role"),
         ([*SYMBOLIC, "--m", "4"], "needs --k --n too"),
