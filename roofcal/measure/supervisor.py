@@ -1,8 +1,9 @@
 """Keep a worker measuring: replace it when it dies, and give every point of a group its row.
 
 The supervisor never touches the device. A worker that crashes, hangs, runs out of memory or is
-killed costs one point, the one it had named last; a new worker goes on with the next. Only a worker
-that does not even start ends the session: then no point can be measured.
+killed costs one point, the one it had named last; a new worker goes on with the next. A record of
+impossible values costs the point it is of. Only a worker that does not even start ends the session:
+then no point can be measured.
 """
 
 import json
@@ -12,7 +13,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from roofcal.core.jsonl import decode, encode
+from roofcal.core.jsonl import RecordsError, decode, encode
 from roofcal.core.machine.locks import Lock, lock_socket
 from roofcal.core.records import Environment, Measurement, PlanPoint, Session, Status
 from roofcal.core.timing_protocol import Timing
@@ -182,7 +183,11 @@ class Crew:
                 return _End(last=last, status=event["status"], fault=event["fatal"])
             last = event.get("at", last)
             if "measurement" in event:
-                measurement = decode(event["measurement"], "worker")
+                try:
+                    measurement = decode(event["measurement"], "worker")
+                except RecordsError as refused:  # costs its point, not the session
+                    refused_id = json.loads(event["measurement"]).get("point_id")
+                    return _End(last=refused_id, fault=str(refused))
                 assert isinstance(measurement, Measurement)
                 waiting.pop(measurement.point_id, None)
                 yield measurement

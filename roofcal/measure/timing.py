@@ -11,6 +11,7 @@ These traps once produced wrong numbers:
   first number, which `graph` shows; `events_flush` and `profiler` show the second.
 """
 
+import gc
 import time
 from collections import deque
 from collections.abc import Callable
@@ -82,10 +83,16 @@ def peak_bytes(call: Callable[[], Any]) -> int:
 
     As PyTorch's allocator counts it: blocks handed out, not what it keeps in reserve.
     """
-    held = torch.cuda.memory_allocated()
-    torch.cuda.reset_peak_memory_stats()
-    call()
-    return torch.cuda.max_memory_allocated() - held
+    was_enabled = gc.isenabled()
+    gc.disable()  # tensors of a visit before, freed after `held` is read, made the peak negative
+    try:
+        held = torch.cuda.memory_allocated()
+        torch.cuda.reset_peak_memory_stats()
+        call()
+        return torch.cuda.max_memory_allocated() - held
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 class GraphTimer:

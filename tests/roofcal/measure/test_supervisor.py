@@ -70,6 +70,7 @@ def shift(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shift]:
         ("runs_out_of_memory", "out_of_memory", "SomeError: it broke"),
         ("writes_half_an_event_and_dies", "failed", "the worker died (exit code 4)"),
         ("forgotten", "failed", "returned without a word on 1 points"),
+        ("reports_nonsense", "failed", "worker: Measurement.peak_bytes: Input should be greater"),
     ],
 )
 def test_a_point_that_breaks_its_worker_is_a_row_and_the_others_are_measured(

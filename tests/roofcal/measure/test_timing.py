@@ -1,5 +1,6 @@
 """Samples are seconds per call, over rotating copies, by the method the protocol names."""
 
+import gc
 from statistics import median
 from typing import Any
 
@@ -16,6 +17,7 @@ from roofcal.measure.timing import (
     ProfilerTimer,
     WallTimer,
     make_timer,
+    peak_bytes,
 )
 from tests.roofcal.measure.contenders import Clock, contender
 from tests.roofcal.measure.runs import point
@@ -108,6 +110,39 @@ def test_peak_memory_is_what_a_call_holds_beyond_what_was_held_before(cuda: Stan
     assert found.peak_bytes is None
     GraphTimer(found, 1e-3)
     assert found.peak_bytes == 150
+
+
+def test_garbage_of_a_visit_before_does_not_lower_the_peak(
+    cuda: StandInCuda, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Garbage:
+        """Holds device memory until Python looks for garbage: it refers to itself."""
+
+        def __init__(self) -> None:
+            self.itself = self
+            cuda.allocate(5000)
+
+        def __del__(self) -> None:
+            cuda.allocate(-5000)
+
+    def memory_allocated() -> int:
+        held = cuda.allocated
+        assert len([[i] for i in range(1000)]) == 1000  # so many objects have Python look for it
+        return held
+
+    def call() -> None:
+        cuda.allocate(100)
+        cuda.allocate(-100)
+
+    monkeypatch.setattr(torch.cuda, "memory_allocated", memory_allocated)
+    thresholds = gc.get_threshold()
+    gc.set_threshold(100)
+    try:
+        Garbage()
+        assert peak_bytes(call) == 100
+        assert gc.isenabled()
+    finally:
+        gc.set_threshold(*thresholds)
 
 
 def test_behind_a_flush_every_call_is_a_sample_of_its_own(cuda: StandInCuda) -> None:

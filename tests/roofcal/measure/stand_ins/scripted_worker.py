@@ -49,6 +49,8 @@ def group(lines: list[str]) -> None:
             report(point, latency_samples_s=(1.0 + times_noted(point),) * 20)
         elif point.sweeps[0] == "is_slower_on_a_node":
             report(point, latency_samples_s=(time_on_node(point),) * 20)
+        elif point.sweeps[0] == "reports_nonsense":
+            report(point, peak_bytes=-1)
         elif point.sweeps[0] != "forgotten":
             report(point)
     say(done=True)
@@ -165,6 +167,7 @@ DEEDS: dict[str, Deed] = {
     "takes a moment": lambda _: time.sleep(0.02),
     "takes a second": lambda _: time.sleep(1),
     "forgotten": lambda _: None,
+    "reports_nonsense": lambda _: None,
     "ends_after_the_group": lambda _: None,
     "last_rank_ends_after_the_group": lambda _: None,
     "is_slower_each_time": lambda _: None,
