@@ -7,6 +7,8 @@ off, so that it answers for a study that ran out of time, too.
 import sys
 from pathlib import Path
 
+import pandas as pd
+
 from roofcal.core.jsonl import salvage_records
 from roofcal.core.paths import run_folders
 from roofcal.core.records import Measurement, Session
@@ -30,7 +32,7 @@ def lines_of(results: Path) -> list[str]:
         lines[-1] += f"{'compile':>9}{'prepare':>9}{'idle before s':>15}"
         for row in table.to_dict("records"):
             shares = [row[f"{name}_fraction"] for name in ("busy", "starting", "compiling")]
-            between = "" if row["between_s"] != row["between_s"] else f"{row['between_s']:.0f}"
+            between = "" if pd.isna(row["between_s"]) else f"{row['between_s']:.0f}"
             lines.append(
                 f"  {row['op']:22}{read[row['op']][1]:7d}{row['wall_s']:8.1f}{shares[0]:6.0%}"
                 f"{shares[1]:7.0%}{shares[2]:9.0%}{row['preparing_fraction']:9.0%}{between:>15}"

@@ -41,11 +41,11 @@ class Timing(BaseModel):
     settle_max_s: Seconds = 0.6
     settle_tolerance: Seconds = 0.01
     slice_s: Seconds = 0.02
-    power_turn_s: Seconds = 0.5
-    power_skip_s: Seconds = 0.25
+    power_turn_s: Seconds = 0.4
+    power_skip_s: Seconds = 0.3
     power_rounds: Count = 1
     alone_turn_s: Seconds = 0.5
-    burst_rest_s: Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)] = 3.0
+    burst_rest_s: Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)] = 2.0
     burst_s: Seconds = 0.02
     budget_s: Seconds = 0.4
     target_interval: Annotated[float, Field(gt=0, lt=1)] = 0.01

@@ -150,9 +150,13 @@ class Sensor:
     def __init__(self, uuid: str | None) -> None:
         self._handle: Any = None
         self._has_warned = False
+        self.max_sm_clock_hz: float | None = None
         if uuid is not None:
             pynvml.nvmlInit()
             self._handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
+            self.max_sm_clock_hz = _clock_hz(
+                pynvml.nvmlDeviceGetMaxClockInfo, self._handle, pynvml.NVML_CLOCK_SM
+            )
             self.power_limit_w = _power_limit_w(self._handle)
 
     def read(self) -> Reading | None:

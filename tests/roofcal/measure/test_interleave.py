@@ -252,6 +252,28 @@ def test_a_group_that_stays_below_the_limit_keeps_short_turns(clock: Clock) -> N
     assert not any(found.unsettled)
 
 
+def test_a_card_at_its_full_clock_is_not_held_back_whatever_it_names(clock: Clock) -> None:
+    card = Card(1, "power_cap")
+    card.max_sm_clock_hz = 1.0  # readings are 1 Hz and more
+    (found, _), timer = limited(clock, card)
+    assert set(timer.asked) == {1}
+    assert not any(found.unsettled)
+
+
+def test_the_limit_of_the_group_before_is_not_that_of_this_one(clock: Clock) -> None:
+    class Recovering(Card):
+        """Names its power until a moment before the readings of this group are its own."""
+
+        def read(self) -> tuple[float, float, float, float, tuple[str, ...]]:
+            reading = super().read()
+            return reading if clock.now < 0.14 else (*reading[:4], ())
+
+    shorter = LONG.model_copy(update={"slice_s": SLICE_S / 2, "settle_min_s": SLICE_S})
+    found, timer = contender(), TimedTimer(clock)
+    time_group([(found, timer)], shorter, Recovering(1, "power_cap"), 0, unheard)
+    assert set(timer.asked) == {1 / 2}
+
+
 def test_a_group_that_comes_to_the_limit_while_it_is_measured_starts_anew(clock: Clock) -> None:
     late = 2 * 3 + 2  # two contenders, three rounds to settle, one that is measured
     contenders, _ = limited(clock, Card(late, "power_cap"))
