@@ -216,7 +216,8 @@ class _Group:
         if self.is_at_limit or self._is_alone:
             return False
         last = (c.recorder.readings[-1] for c, _ in self.turns if c.recorder.readings)
-        is_own = time.perf_counter() - self.started >= _INHERITED_S
+        # A reading is taken when its turn begins.
+        is_own = time.perf_counter() - self.started >= _INHERITED_S + self.timing.slice_s
         full = self.sensor.max_sm_clock_hz
         is_limited = is_own and any(at_power_limit(reading, full) for reading in last)
         self.is_at_limit = self.team.broadcast(float(is_limited)) > 0
