@@ -22,7 +22,7 @@ def write_manifest(folder: Path, commit: str | None) -> None:
 
     commit: of the code that derived the files, None outside a git checkout. Raises OSError.
     """
-    files = {name: _file_entry(folder / name) for name in _file_names(folder)}
+    files = {name: _file_entry(folder / name) for name in file_names(folder)}
     manifest = {
         "schema_version": SCHEMA_VERSION,
         "device": folder.parent.name,
@@ -75,7 +75,7 @@ def differences(
         name = "/".join(map(str, described))
         yield f"{folder / NAME}: is of {name}, not of its folder; {_WAY_OUT}"
     files: Mapping[str, Mapping[str, Any]] = manifest["files"]
-    names = _file_names(folder)
+    names = file_names(folder)
     for name in sorted({*files, *names}):
         if records_only and name.partition("/")[0] not in _RECORDS:
             continue
@@ -105,7 +105,7 @@ def manifest_problems(folder: Path, *, records_only: bool = False) -> list[str]:
     return list(differences(folder, manifest, records_only=records_only))
 
 
-def _file_names(folder: Path) -> list[str]:
+def file_names(folder: Path) -> list[str]:
     """Files below a folder but the manifest, hidden ones left out."""
     paths = (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
     names = (path.relative_to(folder).as_posix() for path in paths)

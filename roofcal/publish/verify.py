@@ -15,7 +15,7 @@ from typing import Final, Literal
 
 from roofcal.core.files import folder_problems, read_limited
 from roofcal.core.jsonl import RecordsError, read_plan, read_records
-from roofcal.core.manifest import NAME, ManifestError, differences, read_manifest
+from roofcal.core.manifest import NAME, ManifestError, differences, file_names, read_manifest
 from roofcal.core.paths import DERIVED_TABLES, ENVIRONMENT_FILE, PathError, RunFolder
 from roofcal.core.records import Environment, Measurement
 from roofcal.ops.plan_points import point_problem
@@ -26,7 +26,8 @@ ROUNDING: Final = 1e-6  # relative: a thousandth of the narrowest interval of a 
 _NUMBER: Final = re.compile(rb"-?\d+\.?\d*(?:[eE][-+]?\d+)?")
 
 # Files of a publication: what others hold would be hosted with it, a script or a program perhaps.
-_FILES: Final = {ENVIRONMENT_FILE, "calibration.jsonl", "moved.json", "report.html", "details.html"}
+_FILES: Final = {ENVIRONMENT_FILE, "calibration.jsonl", "moved.json", *DERIVED_TABLES}
+_PAGES: Final = {"report.html", "details.html"}
 _SUFFIXES: Final = {
     "plan": (".jsonl", ".jsonl.gz"),
     "measurements": (".jsonl", ".jsonl.gz"),
@@ -94,8 +95,14 @@ def verify(folder: Path, descriptions: Descriptions, *, quick: bool = False) -> 
 def _is_file_of_publication(name: str) -> bool:
     folder, _, file = name.partition("/")
     if not file:
-        return name in {*_FILES, *DERIVED_TABLES, NAME}
+        return name in {*_FILES, *_PAGES, NAME}
     return "/" not in file and file.endswith(_SUFFIXES.get(folder, ()))
+
+
+def files_without_report(folder: Path) -> list[str]:
+    """Files of a publication that its report is drawn from, and not the report and its tables."""
+    names = (name for name in file_names(folder) if _is_file_of_publication(name))
+    return [name for name in names if name not in _PAGES and not name.startswith("tables/")]
 
 
 def record_problems(run: RunFolder) -> Iterator[str]:

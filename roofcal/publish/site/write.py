@@ -11,7 +11,8 @@ from roofcal.claims.ledgers import Entry, load_claims
 from roofcal.core.devices import DeviceSpec, load_devices
 from roofcal.core.files import write_bytes
 from roofcal.core.language_models import load_models
-from roofcal.core.manifest import NAME, read_manifest
+from roofcal.core.manifest import read_manifest, write_manifest
+from roofcal.core.paths import RunFolder
 from roofcal.publish.derive import Descriptions
 from roofcal.publish.index import publication_row
 from roofcal.publish.site import devices
@@ -20,8 +21,10 @@ from roofcal.publish.site.claims import judged_ledgers
 from roofcal.publish.site.language_models import language_model_rows
 from roofcal.publish.site.points import measured_points, modelled_points
 from roofcal.publish.site.publications import LeftOut, Publication, read_publications
+from roofcal.publish.verify import files_without_report
 from roofcal.report.kit.packing import packed_json
 from roofcal.report.kit.templates import FOLDER, render
+from roofcal.report.write import write_report
 
 # Page -> its name in the navigation, in order
 PAGES: Final = {
@@ -69,9 +72,11 @@ def write_site(
 ) -> list[LeftOut]:
     """Write the site of all publications to `out`; equal publications give equal bytes.
 
-    Where `out` is another folder than `published`, the publications are copied beside the pages, so
-    that `out` can be hosted as it is. Returns the publications that are left out, because
-    `verify --quick` finds a problem; the first page names them.
+    Where `out` is another folder than `published`, the publications are put beside the pages, so
+    that `out` can be hosted as it is: their records and what was derived from them as copies, their
+    reports drawn by the present code. A published report is HTML, and whoever published it may have
+    written any script into it, with a manifest that says so. Returns the publications that are left
+    out, because `verify --quick` finds a problem; the first page names them.
 
     Raises:
         SiteError: `out` holds something else than a site.
@@ -88,14 +93,14 @@ def write_site(
         claims=load_claims(claims_folder),
         descriptions=descriptions,
     )
-    files = dict(_files(site))
+    if out.resolve() != published.resolve():
+        for publication in publications:
+            _host(publication, out / publication.key, site)
+    files = dict(_files(site, out))
     for folder in _OWN:
         for stale in (out / folder).rglob("*"):
             if stale.is_file() and stale.relative_to(out).as_posix() not in files:
                 stale.unlink()
-    if out.resolve() != published.resolve():
-        for publication in publications:
-            _copy(publication, out / publication.key)
     for name, content in files.items():
         write_bytes(out / name, content)
     return left_out
@@ -112,17 +117,23 @@ def _check_place(published: Path, out: Path) -> None:
         )
 
 
-def _copy(publication: Publication, target: Path) -> None:
-    """The files of a publication, whole."""
+def _host(publication: Publication, target: Path, site: _Site) -> None:
+    """Write a publication to `target`, with a report of the present code and a manifest of it all.
+
+    The commit of the manifest stays the one that derived the calibration and the predictions.
+    """
     folder = publication.folder.folder
     manifest = read_manifest(folder)
     shutil.rmtree(target, ignore_errors=True)
-    for name in [*manifest["files"], NAME] if manifest else ():
+    for name in files_without_report(folder):
         write_bytes(target / name, (folder / name).read_bytes())
+    write_report([(target, target)], target / "report.html", site.descriptions.devices, site.claims)
+    if manifest:
+        write_manifest(target, manifest["commit"])
 
 
-def _files(site: _Site) -> Iterator[tuple[str, bytes]]:
-    """(path, content) of every file of the site."""
+def _files(site: _Site, out: Path) -> Iterator[tuple[str, bytes]]:
+    """(path, content) of every file of the site; its publications lie in `out`."""
     for page in PAGES:
         yield f"{page}.html", _page(site, page)
     for device, name in site.device_names.items():
@@ -133,7 +144,7 @@ def _files(site: _Site) -> Iterator[tuple[str, bytes]]:
         yield f"assets/{path.name}", path.read_bytes()
     for name in ("style.css", "charts.css", "unpack.js", "tables.js", "charts.js"):
         yield f"assets/{name}", (FOLDER / name).read_bytes()
-    rows = [publication_row(publication.folder) for publication in site.publications]
+    rows = [publication_row(RunFolder.at(out / p.key)) for p in site.publications]
     document = {"schema_version": 1, "publications": sorted(rows, key=lambda row: row["path"])}
     yield _INDEX, (json.dumps(document, indent=1) + "\n").encode()
 

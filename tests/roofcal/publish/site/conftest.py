@@ -64,12 +64,18 @@ def _hostile_run(environment: Environment) -> MadeUpRun:
     return run
 
 
-def write_made_up(published: Path, out: Path) -> list[LeftOut]:
-    """The site of a folder of publications, with one language model: all of them take seconds."""
+def write_made_up(published: Path, out: Path, *, draws_reports: bool = False) -> list[LeftOut]:
+    """The site of a folder of publications, with one language model: all of them take seconds.
+
+    draws_reports: draw the reports beside it, two to four seconds each, and not their tables alone.
+    """
     models = published.parent / "models-of-the-site"
     models.mkdir(exist_ok=True)
     shutil.copy(DESCRIPTIONS.models / "llama3-8b.yaml", models)
-    return write_site(published, out, replace(DESCRIPTIONS, models=models), ROOT / CLAIMS)
+    with pytest.MonkeyPatch.context() as patch:
+        if not draws_reports:
+            patch.setattr("roofcal.publish.site.write.write_report", write_tables_alone)
+        return write_site(published, out, replace(DESCRIPTIONS, models=models), ROOT / CLAIMS)
 
 
 @pytest.fixture(scope="session")

