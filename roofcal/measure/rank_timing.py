@@ -145,7 +145,7 @@ class _Graph(GraphTimer):
     def _one_call_s(self) -> float:
         calls = _even(max(4, self._keep))
         graph, _outputs = self._capture(calls)
-        return self._ranks.broadcast(self._replay(graph, 3)[-1] / calls)
+        return self._ranks.broadcast(self._replay(graph, 3, lambda: None)[-1] / calls)
 
     def _calls_for(self, one: float, sample_s: float) -> int:
         """An even number of whole rotations: a replay does not begin with the last one's copy."""
@@ -160,15 +160,17 @@ class _Graph(GraphTimer):
                 raise
             raise Unsupported(f"can not be captured in a CUDA graph: {reason_of(error)}") from error
 
-    def _replay(self, graph: torch.cuda.CUDAGraph, count: int) -> list[float]:
+    def _replay(
+        self, graph: torch.cuda.CUDAGraph, count: int, while_busy: Callable[[], None]
+    ) -> list[float]:
         torch.cuda._sleep(SPIN_CYCLES)
         pairs = [timed(graph.replay, self._ranks) for _ in range(count)]
-        return seconds_of(pairs, self._after_queueing)
+        return seconds_of(pairs, while_busy)
 
     def take(self, count: float, while_busy: Callable[[], None]) -> list[float]:
         """See _Sampler."""
-        self._after_queueing = while_busy
-        return [sample / self._calls for sample in self._replay(self._graph, int(count))]
+        samples = self._replay(self._graph, int(count), while_busy)
+        return [sample / self._calls for sample in samples]
 
 
 def _even(calls: int) -> int:

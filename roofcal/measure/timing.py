@@ -11,7 +11,6 @@ These traps once produced wrong numbers:
   first number, which `graph` shows; `events_flush` and `profiler` show the second.
 """
 
-import gc
 import time
 from collections import deque
 from collections.abc import Callable
@@ -83,16 +82,10 @@ def peak_bytes(call: Callable[[], Any]) -> int:
 
     As PyTorch's allocator counts it: blocks handed out, not what it keeps in reserve.
     """
-    was_enabled = gc.isenabled()
-    gc.disable()  # tensors of a visit before, freed after `held` is read, made the peak negative
-    try:
-        held = torch.cuda.memory_allocated()
-        torch.cuda.reset_peak_memory_stats()
-        call()
-        return torch.cuda.max_memory_allocated() - held
-    finally:
-        if was_enabled:
-            gc.enable()
+    held = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    call()
+    return torch.cuda.max_memory_allocated() - held
 
 
 class GraphTimer:
@@ -116,7 +109,7 @@ class GraphTimer:
         """Seconds per call of a short graph, which is gone when the real one is captured."""
         calls = max(3, self._keep)
         graph, _outputs = self._capture(calls)
-        return self._replay(graph, 3)[-1] / calls
+        return self._replay(graph, 3, lambda: None)[-1] / calls
 
     def _calls_for(self, one: float, sample_s: float) -> int:
         """Calls of one sample: whole rotations, at least sample_s long, at most 2000 nodes."""
@@ -139,24 +132,23 @@ class GraphTimer:
                 outputs.append(self._call())
         return graph, outputs
 
-    def _replay(self, graph: torch.cuda.CUDAGraph, count: int) -> list[float]:
+    def _replay(
+        self, graph: torch.cuda.CUDAGraph, count: int, while_busy: Callable[[], None]
+    ) -> list[float]:
         events = [torch.cuda.Event(enable_timing=True) for _ in range(count + 1)]
         torch.cuda._sleep(SPIN_CYCLES)
         events[0].record()
         for event in events[1:]:
             graph.replay()
             event.record()
-        self._after_queueing()
+        while_busy()
         torch.cuda.synchronize()
         return [a.elapsed_time(b) / 1e3 for a, b in pairwise(events)]
-
-    _after_queueing: Callable[[], None] = staticmethod(lambda: None)
 
     def take(self, seconds: float, while_busy: Callable[[], None]) -> list[float]:
         """See Timer."""
         count = min(MOST_QUEUED, max(2, round(seconds / self._estimate)))
-        self._after_queueing = while_busy
-        samples = self._replay(self._graph, count)
+        samples = self._replay(self._graph, count, while_busy)
         self._estimate = sum(samples) / len(samples)
         return [sample / self._calls for sample in samples]
 

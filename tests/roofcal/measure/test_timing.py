@@ -1,15 +1,19 @@
 """Samples are seconds per call, over rotating copies, by the method the protocol names."""
 
 import gc
+import weakref
 from statistics import median
 from typing import Any
 
 import pytest
 import torch
 
+from roofcal.core.machine.nvml import Sensor
 from roofcal.core.records import Method, PlanPoint, Protocol
+from roofcal.core.timing_protocol import Timing
 from roofcal.measure import timing
 from roofcal.measure.contender import Contender, prepare
+from roofcal.measure.interleave import time_group
 from roofcal.measure.timing import (
     FlushTimer,
     GraphTimer,
@@ -17,10 +21,9 @@ from roofcal.measure.timing import (
     ProfilerTimer,
     WallTimer,
     make_timer,
-    peak_bytes,
 )
 from tests.roofcal.measure.contenders import Clock, contender
-from tests.roofcal.measure.runs import point
+from tests.roofcal.measure.runs import TIMING, point
 from tests.roofcal.measure.stand_in_cuda import StandInCuda
 
 CALL_S = 10e-6
@@ -112,37 +115,18 @@ def test_peak_memory_is_what_a_call_holds_beyond_what_was_held_before(cuda: Stan
     assert found.peak_bytes == 150
 
 
-def test_garbage_of_a_visit_before_does_not_lower_the_peak(
-    cuda: StandInCuda, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Garbage:
-        """Holds device memory until Python looks for garbage: it refers to itself."""
-
-        def __init__(self) -> None:
-            self.itself = self
-            cuda.allocate(5000)
-
-        def __del__(self) -> None:
-            cuda.allocate(-5000)
-
-    def memory_allocated() -> int:
-        held = cuda.allocated
-        assert len([[i] for i in range(1000)]) == 1000  # so many objects have Python look for it
-        return held
-
-    def call() -> None:
-        cuda.allocate(100)
-        cuda.allocate(-100)
-
-    monkeypatch.setattr(torch.cuda, "memory_allocated", memory_allocated)
-    thresholds = gc.get_threshold()
-    gc.set_threshold(100)
+def test_a_timer_is_gone_with_its_turns(cuda: StandInCuda) -> None:
+    """A cycle would keep its graph until Python collects it: during the capture of another one."""
+    timer, found = graph_timer(cuda)
+    timing_here = Timing.model_validate({k: v for k, v in TIMING.items() if k != "seed"})
+    held = weakref.ref(timer)
+    gc.disable()
     try:
-        Garbage()
-        assert peak_bytes(call) == 100
-        assert gc.isenabled()
+        time_group([(found, timer)], timing_here, Sensor(None), 0, lambda _: None)
+        del timer
+        assert held() is None
     finally:
-        gc.set_threshold(*thresholds)
+        gc.enable()
 
 
 def test_behind_a_flush_every_call_is_a_sample_of_its_own(cuda: StandInCuda) -> None:

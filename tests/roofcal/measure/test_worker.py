@@ -1,5 +1,6 @@
 """The real worker on this machine's CPU: faults of every kind in one sweep, then its parts."""
 
+import gc
 import io
 import itertools
 import json
@@ -202,6 +203,31 @@ def test_the_worker_names_each_point_before_it_touches_it_and_ends_each_group() 
     assert {e["at"] for e in found if "at" in e} == set(ids)
     assert found[-1] == {"done": True}
     assert {row.status for row in rows_of(events.getvalue()).values()} == {"ok"}
+
+
+def test_garbage_is_collected_between_groups_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A CUDA graph that is collected while another one is captured ends the process."""
+    collected: list[str] = []
+
+    class Graph:
+        """Refers to itself, so that only a collection frees it."""
+
+        def __init__(self) -> None:
+            self.itself = self
+
+        def __del__(self) -> None:
+            collected.append("graph")
+
+    def time_group(*_: Any) -> None:
+        Graph()
+        assert len([[i] for i in range(100_000)]) == 100_000  # Python would look for garbage
+        collected.append("timed")
+
+    monkeypatch.setattr(worker, "time_group", time_group)
+    line = json.dumps([encode(hot("fp32", shape={"m": 4, "n": 4, "k": 4}))]) + "\n"
+    worker_here(io.StringIO()).run(io.StringIO(line + line))
+    assert collected == ["timed", "graph"] * 2
+    assert gc.isenabled()
 
 
 def test_a_failure_while_timed_is_told_before_the_worker_ends(
