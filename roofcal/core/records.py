@@ -258,7 +258,8 @@ class Measurement:
     peak_bytes         most device memory that one call held at a time beyond its inputs: outputs,
                        what a forward pass keeps for the backward one, and scratch. None, and not
                        written: not replayed from a graph on a GPU, or a record from before
-    relative_error     ||out - reference|| / ||reference|| on the same inputs, before timing
+    relative_error     ||out - reference|| / ||reference|| on the same inputs, before timing, in the
+                       first visit by a process; its later visits, with equal inputs, have the same
     quantisation_error the same distance between the product of the quantised operands and that of
                        the operands before: what the format costs, whoever multiplies. None: not
                        measured, as in records of schema version 1

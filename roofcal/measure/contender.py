@@ -64,6 +64,22 @@ class IncorrectError(Exception):
         self.relative_error = relative_error
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedPoint:
+    """What the first visit of a point shows, and later visits of one process take over.
+
+    Their data are equal to the bit and so is the code, so that a second check would find the same:
+    it took 0.2 to 0.7 s of each later visit of products of 16384 and 32768 and of linears on an
+    H200, and tracing a compiled call anew took 0.1 to 0.5 s. Memory is allocated anew.
+    """
+
+    call: Callable[[Inputs], Any]
+    bytes_per_copy: int
+    relative_error: float
+    quantisation_error: float | None
+    output_errors: Mapping[str, float] | None
+
+
 @dataclass(slots=True, kw_only=True)
 class Contender:
     """What timing needs of a point, and what it collects.
@@ -97,6 +113,11 @@ class Contender:
     energy_windows: list[EnergyWindow] = field(default_factory=list)
 
     @property
+    def checked(self) -> CheckedPoint:
+        """What the next visit of its point need not find out again."""
+        return CheckedPoint(**{name: getattr(self, name) for name in CheckedPoint.__slots__})
+
+    @property
     def settled_rounds(self) -> int:
         """Turns taken since the clock settled."""
         return sum(start >= self.warmup_samples for start in self.slice_starts)
@@ -124,6 +145,7 @@ def prepare(
     seed: int,
     cache_bytes: int,
     team: SingleRank = SINGLE_RANK,
+    checked: CheckedPoint | None = None,
 ) -> Contender:
     """The contender of a point: inputs are made, its output is checked, inputs are copied.
 
@@ -133,6 +155,7 @@ def prepare(
         seed: of the study; equal seeds give equal data.
         cache_bytes: size of the last-level cache, see copy_count.
         team: the ranks that share the point. Each has data of its own; the largest error counts.
+        checked: of an earlier visit in this process, whose output was right.
 
     Raises:
         Unsupported: the provider refuses the point.
@@ -147,8 +170,41 @@ def prepare(
         inputs = bench.make_inputs(
             point.recipe, point.shape, generator, point.protocol.distribution
         )
-        call = bench.build(point.provider, point.recipe, point.shape)
+        call = checked.call if checked else bench.build(point.provider, point.recipe, point.shape)
         own = arranged_inputs(bench, point.provider, point.recipe, inputs)
+    if checked is None:
+        drawn = partial(_drawn, point, device, seed)
+        checked = _checked(point, team, call, inputs, own, drawn)
+    del inputs
+    size = checked.bytes_per_copy
+    count = copy_count(size, cache_bytes) if timed and point.protocol.cache == "cold" else 1
+    copies: list[Inputs] = [own]
+    with team.failing_together():
+        copies += ({k: v.clone() for k, v in own.items()} for _ in range(count - 1))
+    values = {name: getattr(checked, name) for name in CheckedPoint.__slots__}
+    return Contender(point=point, copies=copies, **values)
+
+
+def _checked(
+    point: PlanPoint,
+    team: SingleRank,
+    call: Callable[[Inputs], Any],
+    inputs: Inputs,
+    own: Inputs,
+    drawn: Callable[[], Inputs],
+) -> CheckedPoint:
+    """The first call of a point, whose output is compared with the reference.
+
+    Args:
+        point: what is measured.
+        team: the ranks that share the point.
+        call: the provider.
+        inputs: as the bench makes them.
+        own: as the provider reads them.
+        drawn: makes the operands before they were quantised.
+    """
+    bench = load_bench(point.op)
+    timed = point.protocol.method != "accuracy"
     with team.failing_together(), _as_measured(timed):
         output = call(own)
         error, by_output = relative_errors(bench, point.recipe, inputs, output)
@@ -158,19 +214,10 @@ def prepare(
     if not error <= allowed:  # true for NaN too
         raise IncorrectError(error, allowed)
     with team.failing_together():
-        drawn = partial(_drawn, point, device, seed)
         rounded = quantisation_error(point.op, bench, point.recipe, inputs, drawn)
-    size = distinct_bytes([own, output])
-    del inputs, output
-    count = copy_count(size, cache_bytes) if timed and point.protocol.cache == "cold" else 1
-    copies: list[Inputs] = [own]
-    with team.failing_together():
-        copies += ({k: v.clone() for k, v in own.items()} for _ in range(count - 1))
-    return Contender(
-        point=point,
+    return CheckedPoint(
         call=call,
-        copies=copies,
-        bytes_per_copy=size,
+        bytes_per_copy=distinct_bytes([own, output]),
         relative_error=error,
         quantisation_error=rounded,
         output_errors=by_output,

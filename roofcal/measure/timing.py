@@ -13,10 +13,11 @@ These traps once produced wrong numbers:
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import torch
 
@@ -32,6 +33,7 @@ REPLAYED = (
 )  # methods that differ in when they take turns alone
 MOST_NODES = 2000  # of one graph
 MOST_QUEUED = 600  # replays before the host waits: a turn of half a second
+_LONG_CALL: Final = 4  # samples and times of the host: so long a call needs no graph to be timed
 
 
 class Timer(Protocol):
@@ -77,6 +79,17 @@ def _side_stream() -> torch.cuda.Stream:
     return torch.cuda.Stream()
 
 
+@contextmanager
+def _beside() -> Iterator[None]:
+    """Device work on the side stream, between what was queued before and what comes after."""
+    stream = _side_stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        yield
+    torch.cuda.current_stream().wait_stream(stream)
+    torch.cuda.synchronize()
+
+
 def peak_bytes(call: Callable[[], Any]) -> int:
     """Most device memory that a call holds at a time beyond what was held before it, in bytes.
 
@@ -97,7 +110,7 @@ class GraphTimer:
         self._call = rotation(contender)
         self._keep = len(contender.copies)
         self._peak_bytes = 0
-        one = self._one_call_s()
+        one = self._one_call_s(sample_s)
         self._calls = self._calls_for(one, sample_s)
         self._graph, self._outputs = self._capture(self._calls)
         self._estimate = one * self._calls
@@ -105,11 +118,30 @@ class GraphTimer:
         contender.peak_bytes = self._peak_bytes
         contender.kernel_names = graph_kernel_names(self._call, self.capture_mode)
 
-    def _one_call_s(self) -> float:
-        """Seconds per call of a short graph, which is gone when the real one is captured."""
+    def _one_call_s(self, sample_s: float) -> float:
+        """Seconds per call, of an eager one if it is long, else of a short graph.
+
+        That graph is gone when the real one is captured. Its nine calls took 0.7 s of each visit of
+        a product of 32768 on an H200.
+        """
+        eager_s, host_s = self._eager_call_s()
+        if eager_s > _LONG_CALL * max(sample_s, host_s):
+            return eager_s
         calls = max(3, self._keep)
         graph, _outputs = self._capture(calls)
         return self._replay(graph, 3, lambda: None)[-1] / calls
+
+    def _eager_call_s(self) -> tuple[float, float]:
+        """Seconds that an eager call takes the device, and the host to launch it."""
+        first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        with _beside():
+            torch.cuda._sleep(SPIN_CYCLES)
+            first.record()
+            start = time.perf_counter()
+            self._call()
+            host_s = time.perf_counter() - start
+            last.record()
+        return first.elapsed_time(last) / 1e3, host_s
 
     def _calls_for(self, one: float, sample_s: float) -> int:
         """Calls of one sample: whole rotations, at least sample_s long, at most 2000 nodes."""
@@ -118,13 +150,10 @@ class GraphTimer:
 
     def _capture(self, calls: int) -> tuple[torch.cuda.CUDAGraph, Any]:
         """(graph of `calls` calls, outputs). Outputs rotate like inputs: one per copy is kept."""
-        stream = _side_stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            # of two captures the second counts: cuBLAS has its workspace of this stream by then
+        with (
+            _beside()
+        ):  # after the first call there: cuBLAS has its workspace of this stream by then
             self._peak_bytes = peak_bytes(self._call)
-        torch.cuda.current_stream().wait_stream(stream)
-        torch.cuda.synchronize()
         outputs: deque[Any] = deque(maxlen=self._keep)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, capture_error_mode=self.capture_mode):

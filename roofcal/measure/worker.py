@@ -38,7 +38,13 @@ from roofcal.core.machine.freed_memory import keep_freed_memory
 from roofcal.core.machine.nvml import Sensor
 from roofcal.core.records import Measurement, PlanPoint, Status
 from roofcal.core.timing_protocol import Timing
-from roofcal.measure.contender import Contender, IncorrectError, data_seed, prepare
+from roofcal.measure.contender import (
+    CheckedPoint,
+    Contender,
+    IncorrectError,
+    data_seed,
+    prepare,
+)
 from roofcal.measure.failures import is_broken, reason_of, status_of
 from roofcal.measure.interleave import time_group
 from roofcal.measure.rank_timing import make_rank_timer
@@ -70,6 +76,7 @@ class Worker:
         self._sensor = Sensor(setup["uuid"])
         self._cache_bytes = self._last_level_cache(setup["cache_bytes"])
         self._pads = random.Random(setup["session_id"])
+        self._checked: dict[str, CheckedPoint] = {}  # by point id
         self._team: SingleRank = SINGLE_RANK
         if setup.get("world_size", 1) > 1:
             self._team = Ranks(setup, self._device, self._send_event)
@@ -180,7 +187,12 @@ class Worker:
         self._send_event(at=point.point_id)
         start = time.perf_counter()
         try:
-            contender = prepare(point, self._device, self._seed, self._cache_bytes, self._team)
+            checked = self._checked.get(point.point_id)
+            contender = prepare(
+                point, self._device, self._seed, self._cache_bytes, self._team, checked
+            )
+            if self._team.world_size == 1:  # calls of several ranks hold buffers that they share
+                self._checked[point.point_id] = contender.checked
             if point.protocol.method == "accuracy":
                 self._report(contender, start)
                 return None

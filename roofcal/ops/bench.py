@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any, Final, Protocol, cast, get_args
+from typing import Any, Final, ParamSpec, Protocol, TypeVar, cast, get_args
 
 import torch
 from torch import distributed
@@ -12,8 +12,11 @@ from roofcal.core.records import Distribution
 from roofcal.ops import BY_NAME
 from roofcal.ops.spec import Unsupported
 
+P = ParamSpec("P")
+T = TypeVar("T")
 Inputs = Mapping[str, torch.Tensor]
 Call = Callable[[Inputs], Any]
+_MOST_SHAPES: Final = 100_000  # that dynamo compiles one function for
 
 
 class Bench(Protocol):
@@ -25,13 +28,34 @@ class Bench(Protocol):
         """Inputs on the generator's device; equal seeds give contenders equal data."""
 
     def build(self, provider: str, recipe: str, shape: Mapping[str, int]) -> Call:
-        """The function to time; raises ops.spec.Unsupported where the provider refuses."""
+        """The function to time; raises ops.spec.Unsupported where the provider refuses.
+
+        On one device it is kept for all visits of its point, so it holds no tensors.
+        """
 
     def relative_error(self, recipe: str, inputs: Inputs, output: Any) -> float:
         """||output - reference|| / ||reference||, the reference in float32 or float64."""
 
     def tolerance(self, recipe: str) -> float:
         """Largest relative error that counts as correct."""
+
+
+def compiled_for_one_shape(function: Callable[P, T]) -> Callable[P, T]:
+    """The function under torch.compile, for the first shape that it is called with.
+
+    Dynamo keeps what it compiled by code object, looks through all of it at each call, and after
+    eight shapes runs the function eagerly. So each function from here has a code object of its own,
+    and where its graph breaks, at code that others share, the limit is out of reach. A later visit
+    of a point finds its function compiled.
+    """
+    from torch._dynamo import config  # noqa: PLC0415 (seconds, which only compiled points need)
+
+    def call(*arguments: P.args, **options: P.kwargs) -> T:
+        return function(*arguments, **options)
+
+    call.__code__ = call.__code__.replace()
+    config.recompile_limit = config.accumulated_recompile_limit = _MOST_SHAPES
+    return torch.compile(call, dynamic=False)
 
 
 def arranged_inputs(bench: Bench, provider: str, recipe: str, inputs: Inputs) -> Inputs:

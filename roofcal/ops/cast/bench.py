@@ -7,7 +7,15 @@ from typing import Final
 import torch
 
 from roofcal.core.recipes import CAST_RECIPES
-from roofcal.ops.bench import Call, Inputs, draw, norm_error, require_e4m3, worst
+from roofcal.ops.bench import (
+    Call,
+    Inputs,
+    compiled_for_one_shape,
+    draw,
+    norm_error,
+    require_e4m3,
+    worst,
+)
 from roofcal.ops.spec import Unsupported
 
 E4M3_MAX: Final = 448.0
@@ -152,8 +160,7 @@ def build(provider: str, recipe: str, shape: Mapping[str, int]) -> Call:
         require_e4m3("provider 'triton' of op cast")
         cast = _triton_cast(recipe)
     elif provider == "torch_compile":
-        torch.compiler.reset()  # one compilation per shape: dynamo would give up after eight
-        cast = torch.compile(cast, dynamic=False)
+        cast = compiled_for_one_shape(cast)
     elif provider != "torch_eager":
         raise Unsupported(f"unknown provider '{provider}' for op cast")
     return lambda inputs: cast(inputs["x"])

@@ -12,17 +12,23 @@ hold forward and backward.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Any, Final
 
 import torch
 from torch.nn import functional
 
-from roofcal.ops.bench import Call, Inputs, draw, norm_error, require_e4m3, worst
+from roofcal.ops.bench import (
+    Call,
+    Inputs,
+    compiled_for_one_shape,
+    draw,
+    norm_error,
+    require_e4m3,
+    worst,
+)
 from roofcal.ops.linear.spec import OUTPUTS, RECIPES, recipe
 from roofcal.ops.spec import Unsupported
 
-P = ParamSpec("P")
-T = TypeVar("T")
 Layer = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 # provider -> who multiplies tensorwise and axiswise operands of kernels.linear.layer, if it is used
 PRODUCTS_OF: Final = {
@@ -107,18 +113,12 @@ def build_layer(variants: Variants, provider: str, name: str, shape: Mapping[str
     """Forward and backward of a layer of any op, as build."""
     check_provider(variants.op, provider, name, {axis: shape[axis] for axis in "nk"})
     if provider == "bf16_compile":
-        return _trained(compiled(variants.plain))
+        return _trained(compiled_for_one_shape(variants.plain))
     if provider == "torchao":
         module = torchao_converted(variants.torchao_module(shape["n"], shape["k"]), name)
-        return _trained(compiled(_layer_of(module)))
+        return _trained(compiled_for_one_shape(_layer_of(module)))
     layer = variants.ours(name, PRODUCTS_OF[provider])
-    return _trained(layer if provider == "torch_cpu" else compiled(layer))
-
-
-def compiled(layer: Callable[P, T]) -> Callable[P, T]:
-    """The layer under torch.compile, for one shape."""
-    torch.compiler.reset()  # one compilation per shape: dynamo would give up after eight
-    return torch.compile(layer, dynamic=False)
+    return _trained(layer if provider == "torch_cpu" else compiled_for_one_shape(layer))
 
 
 def _trained(layer: Layer) -> Call:

@@ -25,7 +25,7 @@ from kernels.int4 import packing as int4_packing
 from kernels.int4.configs import Int4PlainConfig
 from kernels.int4.packing import Int4Weights, Quantised
 from roofcal.core.recipes import RECIPES, Recipe
-from roofcal.ops.bench import Call, Inputs, draw, norm_error
+from roofcal.ops.bench import Call, Inputs, compiled_for_one_shape, draw, norm_error
 from roofcal.ops.gemm import bench as gemm
 from roofcal.ops.mixed_gemm.spec import CONTENDERS
 from roofcal.ops.spec import Unsupported
@@ -230,8 +230,7 @@ def _converted(provider: str, recipe: str) -> Call:
         return torch.mm(a.float(), weights.t()).to(a.dtype)
 
     if provider == "torch_compile":
-        torch.compiler.reset()  # one compilation per shape: dynamo would give up after eight
-        product = torch.compile(product, dynamic=False)
+        product = compiled_for_one_shape(product)
     names = ("a", "b", "scale_b", "zeros_b")
     return lambda inputs: product(*(inputs[name] for name in names if name in inputs))
 

@@ -15,8 +15,8 @@ from typing import Any, Final
 import torch
 from torch.nn import functional
 
-from roofcal.ops.bench import Call, Inputs, draw, norm_error, worst
-from roofcal.ops.linear.bench import PRODUCTS_OF, check_provider, compiled, torchao_converted
+from roofcal.ops.bench import Call, Inputs, compiled_for_one_shape, draw, norm_error, worst
+from roofcal.ops.linear.bench import PRODUCTS_OF, check_provider, torchao_converted
 from roofcal.ops.linear.spec import RECIPES, recipe
 from roofcal.ops.spec import Unsupported
 from roofcal.ops.transformer_block.spec import OP, matrices
@@ -117,7 +117,7 @@ def build(provider: str, name: str, shape: Mapping[str, int]) -> Call:
         by_name = dict(zip(names, parameters, strict=True))
         return torch.func.functional_call(block, by_name, (x, rotary))
 
-    layer = forward if provider == "torch_cpu" else compiled(forward)
+    layer = forward if provider == "torch_cpu" else compiled_for_one_shape(forward)
 
     def call(inputs: Inputs) -> tuple[torch.Tensor, ...]:
         leaves = [inputs[key].detach().requires_grad_() for key in _DIFFERENTIATED]

@@ -204,6 +204,23 @@ def test_an_error_within_the_tolerance_passes_and_is_kept(
     assert prepare(hot("any"), CPU, 0, KIB).relative_error == error
 
 
+def test_a_later_visit_allocates_anew_and_takes_over_what_the_first_one_checked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first = prepared(protocol=Protocol(cache="cold"))
+    monkeypatch.setattr(contender, "relative_errors", None)  # a second check would call it
+    bench = _Renamed(load_bench("gemm"))
+    monkeypatch.setattr(bench, "build", None)
+    monkeypatch.setattr(contender, "load_bench", lambda _: bench)
+    wanted = point("fp32", protocol=Protocol(cache="cold"))
+    later = prepare(wanted, CPU, 0, 4 * KIB, checked=first.checked)
+    assert later.checked == first.checked
+    assert len(later.copies) == len(first.copies)
+    for one, other in zip(first.copies, later.copies, strict=True):
+        assert torch.equal(one["a"], other["a"])
+        assert one["a"].data_ptr() != other["a"].data_ptr()
+
+
 ACCURACY = Protocol(method="accuracy")
 
 

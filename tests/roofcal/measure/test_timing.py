@@ -61,6 +61,17 @@ def test_a_sample_is_as_many_whole_rotations_as_last_about_its_time(
     assert len(cuda.graphs[-1].work) == calls
 
 
+@pytest.mark.parametrize(("call_s", "graphs"), [(5e-3, 1), (1e-3, 2)])
+def test_a_long_call_is_timed_once_before_its_graph(
+    cuda: StandInCuda, call_s: float, graphs: int
+) -> None:
+    """A short graph of a product of 32768 took 0.7 s to say that one call fills a sample."""
+    timer, found = graph_timer(cuda, copies=1, call_s=call_s)
+    assert len(cuda.graphs) == graphs
+    assert found.calls_per_sample == 1
+    assert len(timer.take(10 * call_s, idle)) == 10
+
+
 def test_samples_are_seconds_per_call_without_the_spin_before_them(cuda: StandInCuda) -> None:
     timer, _ = graph_timer(cuda)
     assert timer.take(0.02, idle) == pytest.approx([CALL_S] * 20)

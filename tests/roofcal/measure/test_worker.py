@@ -21,7 +21,6 @@ from roofcal.core.records import Measurement, Protocol
 from roofcal.measure import worker
 from roofcal.measure.session import measure
 from roofcal.measure.worker import Worker
-from roofcal.ops import bench
 from roofcal.study.discover import discover
 from roofcal.study.staleness import ROOT
 from tests.roofcal.measure.runs import (
@@ -132,30 +131,31 @@ class Crowd:
     """An op that fits beside no other contender: one "cup" of memory for all."""
 
     def __init__(self) -> None:
-        self.held = 0
+        self.held = self.checks = 0
 
-    def make_inputs(self, *_: Any) -> dict[str, torch.Tensor]:
-        return {"x": torch.ones(4)}
-
-    def build(self, _provider: str, recipe: str, _shape: Any) -> Any:
+    def make_inputs(self, recipe: str, *_: Any) -> Any:
         if recipe == "too_large" or self.held:
             raise torch.OutOfMemoryError("CUDA out of memory")
         return Cup(self)
 
+    def build(self, *_: Any) -> Any:
+        return lambda inputs: inputs["x"] + 1
+
     def relative_error(self, *_: Any) -> float:
+        self.checks += 1
         return 0.0
 
     def tolerance(self, *_: Any) -> float:
         return 0.0
 
 
-class Cup:
+class Cup(dict[str, torch.Tensor]):
+    """Inputs that hold the memory."""
+
     def __init__(self, crowd: Crowd) -> None:
+        super().__init__(x=torch.ones(4))
         self.crowd = crowd
         crowd.held += 1
-
-    def __call__(self, inputs: bench.Inputs) -> torch.Tensor:
-        return inputs["x"] + 1
 
     def __del__(self) -> None:
         self.crowd.held -= 1
@@ -189,6 +189,20 @@ def test_contenders_that_do_not_fit_together_are_measured_one_after_the_other(
     statuses = [rows[p.point_id].status for p in points]
     assert statuses == ["ok", "ok", "out_of_memory", "ok"]
     assert crowd.held == 0, "a contender outlives its group"
+
+
+def test_an_output_is_checked_in_the_first_visit_of_a_point(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    crowd, events = Crowd(), io.StringIO()
+    monkeypatch.setattr("roofcal.measure.contender.load_bench", lambda _: crowd)
+    one = worker_here(events)
+    for _ in range(3):
+        one.run_group([hot("a")])
+    rows = [decode(e["measurement"]) for e in events_of(events.getvalue()) if "measurement" in e]
+    assert [(row.status, row.relative_error) for row in rows] == [("ok", 0.0)] * 3  # type: ignore[union-attr]
+    assert crowd.checks == 1
+    assert crowd.held == 0, "memory of a visit outlives it"
 
 
 def test_the_worker_names_each_point_before_it_touches_it_and_ends_each_group() -> None:

@@ -1,13 +1,15 @@
 """Inputs and errors that all ops share."""
 
 import math
-from typing import get_args
+from functools import partial
+from typing import Any, get_args
 
 import pytest
 import torch
 
 from roofcal.core.records import Distribution
 from roofcal.ops.bench import (
+    compiled_for_one_shape,
     draw,
     load_bench,
     norm_error,
@@ -114,3 +116,23 @@ def test_errors_are_those_of_each_output_where_the_op_tells_them_apart() -> None
         assert error == bench.relative_error("bf16", inputs, output)
         assert (by_output and list(by_output)) == names
         assert by_output is None or error == max(by_output.values())
+
+
+def test_every_shape_of_a_function_stays_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dynamo gives up after eight shapes of one function and runs it eagerly, without a word."""
+    compiled: list[Any] = []
+
+    def backend(graph: Any, _: Any) -> Any:
+        compiled.append(graph)
+        return graph.forward
+
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=backend))
+
+    def twice(x: torch.Tensor) -> torch.Tensor:
+        return 2 * x
+
+    functions = [compiled_for_one_shape(twice) for _ in range(12)]
+    for _ in range(2):
+        for size, function in enumerate(functions):
+            assert function(torch.ones(size + 2)).sum() == 2 * (size + 2)
+    assert len(compiled) == len(functions)

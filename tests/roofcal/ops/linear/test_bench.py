@@ -9,6 +9,7 @@ import torch
 
 from roofcal.core.records import PlanPoint, Protocol
 from roofcal.measure.contender import Contender, prepare
+from roofcal.ops.bench import compiled_for_one_shape
 from roofcal.ops.linear import bench
 from roofcal.ops.linear.spec import OP
 from roofcal.ops.spec import Unsupported
@@ -85,7 +86,7 @@ def test_accuracy_is_measured_without_torch_compile(monkeypatch: pytest.MonkeyPa
         seen.append(torch.compiler.is_compiling())
         return x @ w.t()
 
-    monkeypatch.setattr(bench, "build", lambda *_: bench._trained(bench.compiled(layer)))
+    monkeypatch.setattr(bench, "build", lambda *_: bench._trained(compiled_for_one_shape(layer)))
     assert accuracy_of("bf16_compile", "bf16").relative_error < 1e-2
     assert seen == [False]
 
