@@ -26,7 +26,7 @@ from roofcal.ops.cast.model import (
     interval_groups,
 )
 
-# Of (misaligned, extra_columns). Two, because there are two minima: slow large casts are put down
+# Of (misaligned or padded_loads, extra_columns). Two, because there are two minima: slow large casts are put down
 # to narrow matrices or to misaligned rows.
 _STARTS: Final = ((1.2, 10.0), (2.0, 1000.0))
 
@@ -49,7 +49,9 @@ class Casts(Problem):
 
     def names(self, family: str) -> tuple[str, ...]:
         """The constants that are searched."""
-        return tuple(GPU_CONSTANTS)
+        is_padded = FAMILIES[family].loads == "padded_rows"
+        other = "misaligned" if is_padded else "padded_loads"
+        return tuple(name for name in GPU_CONSTANTS if name != other)
 
     def space(self, family: str) -> SearchSpace:
         """Bounds from the fastest and the shortest cast."""
@@ -63,14 +65,20 @@ class Casts(Problem):
             "cached_bytes_per_s": (3 * rate, 0.05 * rate, 50 * rate),
             "bytes_per_s": (3 * rate, 0.05 * rate, 50 * rate),
             "misaligned": (1.2, 0.3, 6.0),
+            "padded_loads": (1.2, 0.05, 6.0),
             "uneven": (1.05, 0.5, 6.0),
             "extra_columns": (10.0, 0.1, 8000.0),
         }
-        start, low, high = np.log([ranges[name] for name in GPU_CONSTANTS]).T
+        names = self.names(family)
+        start, low, high = np.log([ranges[name] for name in names]).T
         starts = np.tile(start, (len(_STARTS), 1))
-        columns = [list(GPU_CONSTANTS).index(name) for name in ("misaligned", "extra_columns")]
+        columns = [
+            i
+            for i, name in enumerate(names)
+            if name in ("misaligned", "padded_loads", "extra_columns")
+        ]
         starts[:, columns] = np.log(_STARTS)
-        return SearchSpace(names=tuple(GPU_CONSTANTS), low=low, high=high, starts=starts)
+        return SearchSpace(names=names, low=low, high=high, starts=starts)
 
     def predicted_seconds(self, family: str, constants: Array) -> Array:
         """Seconds by the equation of the model."""

@@ -12,7 +12,9 @@ cached     share of the bytes that a later pass finds in the cache: min(1, 3/4 c
 bandwidth  least bytes per second that a matrix far beyond the cache reaches; passes and waits that
            a better kernel would not need keep it below the copy bandwidth
 slower     `misaligned` where the sizes are none that loads of 16 bytes take, see `Family.loads`,
-           times `uneven` where rows of the output do not start on `Family.line` elements
+           times `uneven` where rows of the output do not start on `Family.line` elements. Where our
+           kernels pad such rows to a power of two, sqrt(1 + (padded_loads * padded / columns)^2)
+           stands for `misaligned`: loads of narrow vectors and memory add as squares
 narrow     1 + extra_columns / columns: a pass along the columns has a program per some columns, and
            few of them leave multiprocessors idle
 
@@ -50,6 +52,7 @@ GPU_CONSTANTS: Final[dict[str, str]] = {
     "cached_bytes_per_s": "B/s",
     "bytes_per_s": "B/s",
     "misaligned": "1",
+    "padded_loads": "1",
     "uneven": "1",
     "extra_columns": "1",
 }
@@ -91,7 +94,8 @@ class Family:
               by_divisor       columns off 8, less by the square of their largest divisor of 8:
                                vectors of so many elements are loaded
               multiples_of_4   other columns
-              padded_rows      columns off 16, times what rows padded to a power of two have more
+              padded_rows      columns off 16, by `padded_loads` instead: the more, the more
+                               columns rows have that are padded to a power of two
     line      elements off whose multiples rows of the output are `uneven`
     launches  whose rule says how many kernels there are
     grain     least elements of a thread of a processor; 0 on GPUs
@@ -126,7 +130,7 @@ FAMILIES: Final[dict[str, Family]] = {
 # Whose kernels each provider runs on a GPU; any other has a family without a rule.
 RULES: Final[dict[str, Rule]] = {"torch_compile": "inductor", "triton": "ours"}
 FAMILY: Final = "cast_family"  # the constant that holds the choice, see roofcal.ops.constants
-EQUATION: Final = 2  # see roofcal.ops.equations; 1 is of calibrations that state none
+EQUATION: Final = 3  # see roofcal.ops.equations; 1 is of calibrations that state none
 # without these, a calibration is of an older roofcal
 REQUIRED: Final = (FAMILY, "fixed_s", "cached_bytes_per_s", "bytes_per_s")
 _NO_LIMIT: Final = 1e30
@@ -135,6 +139,7 @@ NEUTRAL: Final[dict[str, float]] = {
     "fill_s": 0.0,
     "further_s": 0.0,
     "misaligned": 1.0,
+    "padded_loads": 0.0,
     "uneven": 1.0,
     "extra_columns": 0.0,
     "fork_s": 0.0,
@@ -214,7 +219,10 @@ def evaluate(
     moved = least_bytes(recipe, rows, cols)
     cached = np.minimum(1.0, _CACHE_SHARE * cache_bytes / moved)
     per_byte = cached / constants["cached_bytes_per_s"] + (1 - cached) / constants["bytes_per_s"]
-    slower = _slow_down(how.loads, constants["misaligned"], rows, cols)
+    if how.loads == "padded_rows":
+        slower = _slower_by_padding(constants["padded_loads"], cols)
+    else:
+        slower = _slow_down(how.loads, constants["misaligned"], rows, cols)
     slower = slower * np.where(
         _output_columns(recipe, rows, cols) % how.line, constants["uneven"], 1.0
     )
@@ -256,17 +264,20 @@ def _slow_down(loads: Loads, misaligned: Value, rows: Array, cols: Array) -> Arr
         return np.where(cols % 4 != 0, misaligned, 1.0)
     if loads == "by_divisor":
         return _slower_by_divisor(misaligned, _divisor(cols))
-    if loads == "padded_rows":
-        mantissa, exponent = np.frexp(cols)
-        power = np.ldexp(1.0, exponent - (mantissa == 0.5))
-        whole = np.ceil(cols / _PADDED_STEP) * _PADDED_STEP
-        padded = misaligned * np.where(cols <= _PADDED_ROW, power, whole) / cols
-        return np.where(cols % _ALIGNED != 0, np.sqrt(1 + padded * padded), 1.0)
     long = np.where(is_ragged, misaligned, 1.0)
     if loads == "long_columns":
         return np.where(has_long_columns(rows, cols), long, 1.0)
     short = _slower_by_divisor(np.sqrt(misaligned), np.minimum(_divisor(rows), _divisor(cols)))
     return np.where(has_long_columns(rows, cols), long, short)
+
+
+def _slower_by_padding(padded_loads: Value, cols: Array) -> Array:
+    """How much longer casts of padded rows take whose loads are narrow; `padded_loads` 0: none."""
+    mantissa, exponent = np.frexp(cols)
+    power = np.ldexp(1.0, exponent - (mantissa == 0.5))
+    whole = np.ceil(cols / _PADDED_STEP) * _PADDED_STEP
+    loads = padded_loads * np.where(cols <= _PADDED_ROW, power, whole) / cols
+    return np.where(cols % _ALIGNED != 0, np.sqrt(1 + loads * loads), 1.0)
 
 
 def _divisor(count: Array) -> Array:

@@ -28,6 +28,7 @@ PAGE = OpPage(
         ),
         "cached_bytes_per_s": ConstantText(label="Bandwidth of a cached cast"),
         "misaligned": ConstantText(label="Slow-down of sizes that loads of 16 bytes do not take"),
+        "padded_loads": ConstantText(label="Narrow loads of padded rows, over what memory takes"),
         "uneven": ConstantText(label="Slow-down of rows of the result off its lines"),
         "extra_columns": ConstantText(label="Columns that narrow matrices seem to have more"),
         "fork_s": ConstantText(label="Sharing out the passes of a cast"),

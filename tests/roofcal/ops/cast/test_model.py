@@ -94,10 +94,17 @@ def test_loads_of_few_elements_are_slower_the_fewer_they_are() -> None:
 
 def test_rows_padded_to_a_power_of_two_load_what_they_do_not_hold() -> None:
     little, much = (
-        seconds(4096, cols, "ours_padded", constants=WIDE | {"misaligned": 3.0}) / cols
+        seconds(4096, cols, "ours_padded", constants=WIDE | {"padded_loads": 3.0}) / cols
         for cols in (4095, 2049)
     )
     assert 1.8 < much / little < 2.1
+
+
+def test_padding_that_probes_did_not_identify_costs_nothing() -> None:
+    without = {name: value for name, value in WIDE.items() if name != "misaligned"}
+    for cols in (2049, 4095, 16385):
+        padded, plain = (seconds(4096, cols, f, constants=without) for f in ("ours_padded", "ours"))
+        assert padded == plain
 
 
 def test_rows_of_the_result_that_cross_lines_are_slower_even_where_loads_are_whole() -> None:
