@@ -26,8 +26,8 @@ from roofcal.ops.cast.model import (
     interval_groups,
 )
 
-# Of (misaligned or padded_loads, extra_columns). Two, because there are two minima: slow large casts are put down
-# to narrow matrices or to misaligned rows.
+# Of (misaligned or padded_loads, extra_columns). Two, because there are two minima: slow large
+# casts are put down to narrow matrices or to misaligned rows.
 _STARTS: Final = ((1.2, 10.0), (2.0, 1000.0))
 
 
