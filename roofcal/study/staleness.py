@@ -233,7 +233,7 @@ def _meaning(file: Path) -> bytes:
     if file.suffix != ".py":
         return file.read_bytes()
     tree = _parsed(file)
-    for node in ast.walk(tree):
+    for node in (tree, *_statements(tree.body)):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             node.body = _without_docstring(node.body)
     return ast.dump(tree).encode()

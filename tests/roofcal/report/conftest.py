@@ -9,6 +9,7 @@ from roofcal.core.records import Telemetry
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.data.loading import Run, load_run
 from roofcal.report.write import write_report
+from tests.made_once import make_once
 from tests.paths import ROOT
 from tests.roofcal.report.synthetic import (
     CPU,
@@ -31,7 +32,9 @@ def h200() -> DeviceSpec:
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the whole made-up run."""
-    return whole_run().write(tmp_path_factory.mktemp("results"))
+    made_up = whole_run()
+    results = make_once(tmp_path_factory, "whole-run", made_up.write)
+    return results / made_up.environment.device / made_up.environment.environment_id
 
 
 @pytest.fixture(scope="session")
@@ -49,6 +52,11 @@ def analysis(run: Run, h200: DeviceSpec) -> Analysis:
 @pytest.fixture(scope="session")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A CPU run with next to nothing: no calibration, no prediction, no datasheet, an empty op."""
+    results = make_once(tmp_path_factory, "bare-run", _bare_run().write)
+    return results / CPU.device / CPU.environment_id
+
+
+def _bare_run() -> MadeUpRun:
     made_up = MadeUpRun(CPU)
     for recipe in ("bf16", "int8"):
         point = product(64, 64, 64, recipe, provider="torch_cpu", device=CPU.device)
@@ -60,12 +68,14 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
             slice_starts=(0,),
         )
     made_up.points["cast"] = []
-    return made_up.write(tmp_path_factory.mktemp("bare"))
+    return made_up
 
 
 @pytest.fixture(scope="session")
 def report(folder: Path, bare: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page of both runs."""
-    out = tmp_path_factory.mktemp("report") / "report.html"
-    write_report([(bare, None), (folder, folder)], out, DEVICES)
-    return out
+    """The page of both runs, which tests read and leave as it is."""
+
+    def draw(out: Path) -> None:
+        write_report([(bare, None), (folder, folder)], out / "report.html", DEVICES)
+
+    return make_once(tmp_path_factory, "report", draw) / "report.html"

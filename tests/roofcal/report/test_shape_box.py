@@ -3,6 +3,7 @@
 import json
 import math
 import random
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ PUBLISHED = next((ROOT / "reports/published/nvidia-h200").glob("*/environment.js
 ANSWER = ("boundBy", "unprobed", "total", "low", "high", "doublings")
 
 
+@cache
 def h200() -> DeviceSpec:
     return load_device(ROOT / "config/devices/nvidia-h200.yaml")
 

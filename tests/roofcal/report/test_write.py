@@ -238,14 +238,20 @@ def test_gpus_come_first_and_of_each_the_newest_environment(tmp_path: Path) -> N
     assert (older.environment_name, older.is_earlier) == ("driver 580, torch 2.11", True)
 
 
-def test_a_published_run_shows_where_its_records_are(tmp_path: Path) -> None:
-    folder = whole_run().write(tmp_path / "somewhere", suffix=".jsonl.gz")
-    write_report([(folder, folder)], tmp_path / "report.html", DEVICES)
+def test_a_published_run_shows_where_its_records_are_and_its_figures_are_files_where_asked(
+    tmp_path: Path,
+) -> None:
+    folder, svg = whole_run().write(tmp_path / "somewhere", suffix=".jsonl.gz"), tmp_path / "svg"
+    write_report([(folder, folder)], tmp_path / "report.html", DEVICES, figures=svg)
 
     text = (tmp_path / "details.html").read_text(encoding="utf-8")
 
     assert f"verify reports/published/nvidia-h200/{GPU.environment_id}" in text
     assert str(tmp_path) not in text
+    files = sorted(path.relative_to(svg) for path in svg.rglob("*.svg"))
+    assert len(files) == text.count("<figure")
+    assert Path("How_close_to_its_roofs_does_it_run/nvidia-h200/roofline.gemm.svg") in files
+    assert {path.stem.partition(".")[0] for path in files} <= set(caption_files())
 
 
 def test_without_a_run_there_is_nothing_to_report(tmp_path: Path) -> None:
@@ -263,12 +269,3 @@ def test_a_bad_run_leaves_the_old_page_alone(tmp_path: Path, folder: Path) -> No
 
     assert out.read_text() == "old"
     assert not (tmp_path / "tables").exists()
-
-
-def test_figures_are_files_too_where_a_folder_is_named(tmp_path: Path, folder: Path) -> None:
-    write_report([(folder, folder)], tmp_path / "report.html", DEVICES, figures=tmp_path / "svg")
-    text = (tmp_path / "details.html").read_text(encoding="utf-8")
-    files = sorted(path.relative_to(tmp_path / "svg") for path in (tmp_path / "svg").rglob("*.svg"))
-    assert len(files) == text.count("<figure")
-    assert Path("How_close_to_its_roofs_does_it_run/nvidia-h200/roofline.gemm.svg") in files
-    assert {path.stem.partition(".")[0] for path in files} <= set(caption_files())
