@@ -1,46 +1,86 @@
 """Where a whole study stands, seen from the op that is being measured."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
+from roofcal.core.jsonl import read_records
 from roofcal.core.paths import RunFolder
+from roofcal.core.records import PlanPoint
+from roofcal.ops.spec import Backend
+from roofcal.ops.visit_times import SESSION_S, plan_seconds
+
+_TRUSTED_S: Final = 120.0  # of this session: its pace weighs half against the known times
+
+
+@dataclass(frozen=True, slots=True)
+class _OpSize:
+    """What the points of an op take: how many visits, and seconds as visit_times knows them."""
+
+    visits: int
+    seconds: float
 
 
 class StudyProgress:
     """Counts visits of the other ops of a study by their plans and their finished measurements."""
 
-    def __init__(self, folder: Path, op: str, visits: int) -> None:
-        """Read the plans of a run folder.
+    def __init__(
+        self, folder: Path, points: Sequence[PlanPoint], visits: int, backend: Backend, here: int
+    ) -> None:
+        """Begin with what this session measures.
 
         Args:
-            folder: <device>/<environment_id>; a plan has a point per line.
-            op: the one that is being measured. Others are finished where they have measurements.
+            folder: <device>/<environment_id>; a plan has a point per line. Plans of later ops may
+                be written while this op is measured.
+            points: of the op that is being measured.
             visits: of every point.
+            backend: of the device.
+            here: how many devices there are; points that share more cost no time.
         """
-        run = RunFolder.at(folder)
-        self._finished, self._to_come = 0, 0
-        for other in run.planned_ops():
-            count = visits * len(run.plan_file(other).read_bytes().splitlines())
-            if other == op:
-                continue
-            if run.measurements_file(other).is_file():
-                self._finished += count
-            else:
-                self._to_come += count
+        self._run, self._op = RunFolder.at(folder), points[0].op
+        self._visits, self._backend, self._here = visits, backend, here
+        self._own = self._size_of(points)
+        self._sizes: dict[str, _OpSize] = {}
+
+    def _size_of(self, points: Sequence[PlanPoint]) -> _OpSize:
+        seconds = plan_seconds(points, self._backend, self._here, self._visits)
+        return _OpSize(self._visits * len(points), seconds)
+
+    def _others(self) -> dict[str, _OpSize]:
+        """The sizes of the other ops that are planned by now."""
+        for op in self._run.planned_ops():
+            if op != self._op and op not in self._sizes:
+                points = read_records(self._run.plan_file(op), PlanPoint)
+                self._sizes[op] = self._size_of(points)
+        return self._sizes
 
     def text(self, done: int, total: int, seconds: float, timed_s: float) -> str:
         """Visits done and time left of the whole study, and the share that the device is busy.
 
+        The time left is that of the op's points as they are known, times the pace of this session:
+        a slow op says little of the others, and its first visits little of its own.
+
         Args:
             done: visits that this session made.
             total: visits that it is to make.
-            seconds: since it began; other ops are taken to go on at its pace.
+            seconds: since it began.
             timed_s: of which the device was timed.
         """
         if not done or seconds <= 0:
             return "study: starting"
-        left = (total - done + self._to_come) * seconds / done
-        every = self._finished + total + self._to_come
+        finished = to_come = 0
+        left_s = 0.0
+        for op, size in self._others().items():
+            if self._run.measurements_file(op).is_file():
+                finished += size.visits
+            else:
+                to_come += size.visits
+                left_s += size.seconds + SESSION_S[self._backend]
+        own_s = self._own.seconds / self._own.visits
+        pace = (seconds + _TRUSTED_S) / (SESSION_S[self._backend] + own_s * done + _TRUSTED_S)
+        left_s = pace * (left_s + own_s * (total - done))
         return (
-            f"study {self._finished + done}/{every}, about {left / 60:.0f} min left, "
-            f"device busy {timed_s / seconds:.0%}"
+            f"study {finished + done}/{finished + total + to_come}, "
+            f"about {left_s / 60:.0f} min left, device busy {timed_s / seconds:.0%}"
         )

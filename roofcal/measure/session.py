@@ -34,9 +34,9 @@ from roofcal.measure.progress import StudyProgress
 from roofcal.measure.supervisor import Crew, MeasureError, timing_of
 from roofcal.measure.visits import TOO_FEW, Visits
 from roofcal.ops import BY_NAME, measuring_order
+from roofcal.ops.visit_times import CPU_RANKS
 
 _HANDOVER_S = 1.0  # a session that waited longer came while another one measured
-_CPU_RANKS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,7 +241,7 @@ def _device_count(environment: Environment) -> int:
     On a CPU processes stand in for devices: they show that all of it works, and more of them than
     cores would show nothing else.
     """
-    return _CPU_RANKS if environment.vendor == "cpu" else len(_matching_gpus(environment))
+    return CPU_RANKS if environment.vendor == "cpu" else len(_matching_gpus(environment))
 
 
 def too_few_devices(point: PlanPoint, environment: Environment, here: int) -> str:
@@ -294,7 +294,13 @@ def _run(
         return
     journal.append(session)
     timed = 0.0
-    study = StudyProgress(journal.path.parents[1], session.op, visits.timing.visits)
+    study = StudyProgress(
+        journal.path.parents[1],
+        visits.points,
+        visits.timing.visits,
+        crew.environment.backend,
+        _device_count(crew.environment),
+    )
     with tqdm(total=len(visits.missing()), desc=session.op, unit="pt", **_progress()) as bar:
         try:
             crew.start(min(to_visit[0].world_size, here))

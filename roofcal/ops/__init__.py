@@ -50,3 +50,12 @@ def measuring_order(names: Iterable[str]) -> list[str]:
     of_all = dict.fromkeys([*_FIRST, *(op.name for op in OPS)])
     known = set(names)
     return [*(name for name in of_all if name in known), *sorted(known - of_all.keys())]
+
+
+def needed_probes(names: Iterable[str]) -> list[str]:
+    """The probes that calibrate the models of these ops, in the order of OPS.
+
+    Launches and streams calibrate all of them.
+    """
+    needed = {"probe_launch", "probe_copy"}.union(*(BY_NAME[name].calibrated_on for name in names))
+    return [op.name for op in OPS if op.name in needed]

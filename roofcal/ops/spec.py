@@ -40,6 +40,7 @@ class OpSpec:
     received_bytes   of an op that gathers: bytes that a device receives over its link, of
                      (provider, recipe, shape, world size); 0 for a provider that gathers nothing
     calibrates       of a probe that lives with the op whose model it calibrates: that op's name
+    calibrated_on    probes whose constants its model reads, beside those of launches and streams
     size_multiples   axis -> number whose multiples alone a provider takes under a recipe, of
                      (provider, recipe); axes that it leaves out take any size
     """
@@ -61,6 +62,7 @@ class OpSpec:
     computes: Literal["product", "cast"] | None = None
     received_bytes: Callable[[str, str, Shape, int], float] | None = None
     calibrates: str | None = None
+    calibrated_on: tuple[str, ...] = ()
     size_multiples: Callable[[str, str], Mapping[str, int]] = lambda _provider, _recipe: {}
 
     @property

@@ -1,19 +1,15 @@
 """What a study is about to measure, and for how long: said before the first measurement."""
 
 from collections.abc import Collection, Iterable, Iterator
-from typing import Final
 
 from roofcal.core.jsonl import read_single_record
 from roofcal.core.records import Environment
+from roofcal.ops import needed_probes
+from roofcal.ops.visit_times import SESSION_S, plan_seconds
 from roofcal.study.config import Study
 from roofcal.study.plan import plan_op
 from roofcal.study.runs import Run, left_out_of_report
 from roofcal.study.unlock import hold_study_lock
-
-# Seconds per visit of a point: on a published H200 the device worked 0.34 s in one, three quarters
-# of the time. Seconds per op: torch is imported and the card warms up. A CPU was measured likewise.
-_VISIT_S: Final = {"cuda": 0.45, "cpu": 0.6}
-_OP_S: Final = {"cuda": 10.0, "cpu": 4.0}
 
 
 def study_notes(study: Study, runs: Collection[Run], *, is_dry_run: bool) -> list[str]:
@@ -24,7 +20,20 @@ def study_notes(study: Study, runs: Collection[Run], *, is_dry_run: bool) -> lis
     """
     message = None if is_dry_run else hold_study_lock()
     notes = [message] if message else []
-    return [*notes, *left_out_of_report(study, runs), *announcement(runs)]
+    return [
+        *notes,
+        *left_out_of_report(study, runs),
+        *_added_probes(study, runs),
+        *announcement(runs),
+    ]
+
+
+def _added_probes(study: Study, runs: Collection[Run]) -> Iterator[str]:
+    """A sentence where ops are named whose predictions need probes that are not."""
+    planned = {op for run in runs if run.backend for op in run.ops}
+    added = [op for op in needed_probes(study.ops) if op in planned.difference(study.ops)]
+    if added:
+        yield f"measured beside the ops named, because it calibrates them: {', '.join(added)}"
 
 
 def announcement(runs: Iterable[Run]) -> Iterator[str]:
@@ -36,21 +45,29 @@ def announcement(runs: Iterable[Run]) -> Iterator[str]:
         if run.backend is None:
             continue
         environment = read_single_record(run.environment_file, Environment)
-        points, measured, ops, seconds = 0, 0, 0, 0.0
+        points, beyond, measured, ops, seconds = 0, 0, 0, 0, 0.0
         for op, op_slice in run.slices.items():
             try:
-                count = len(plan_op(op_slice, environment))
+                plan = plan_op(op_slice, environment)
             except ValueError as error:
                 yield f"{op} cannot be planned: {error}"
                 continue
             if run.measurements_file(op).is_file():
-                measured += count
+                measured += len(plan)
                 continue
-            points, ops = points + count, ops + 1
-            seconds += count * run.timing["visits"] * _VISIT_S[run.backend] + _OP_S[run.backend]
+            fitting = [point for point in plan if point.world_size <= run.most_devices]
+            beyond += len(plan) - len(fitting)
+            if fitting:
+                points, ops = points + len(fitting), ops + 1
+                visits = int(run.timing["visits"])
+                seconds += plan_seconds(fitting, run.backend, run.most_devices, visits)
+                seconds += SESSION_S[run.backend]
+        # Points that disagree are visited again, for that share of the time of the others.
+        seconds *= 1 + run.timing["more_visits"]
         if points:
+            more = f", {beyond} that need more devices than are here" if beyond else ""
             before = f", {measured} measured before" if measured else ""
             yield (
                 f"{run.device}: {points} points of {ops} ops to measure, about "
-                f"{max(1, round(seconds / 60))} min{before}"
+                f"{max(1, round(seconds / 60))} min{more}{before}"
             )

@@ -25,7 +25,8 @@ from roofcal.core.paths import (
     run_folders,
 )
 from roofcal.core.records import Environment
-from roofcal.ops import BY_NAME, OPS, measuring_order
+from roofcal.ops import BY_NAME, OPS, measuring_order, needed_probes
+from roofcal.ops.visit_times import CPU_RANKS
 from roofcal.study.config import Study
 
 
@@ -45,6 +46,8 @@ class Run(RunFolder):
     measuring_cores, measuring_memory_mb  what a job of a current run takes, per GPU; on a CPU
                    measuring_cores are all of the machine's
     is_only_card   whether this machine has one card of the kind that a current run measures
+    most_devices   devices that a point of a current run may share: of this machine, of a cluster's
+                   node, or processes of a CPU
     has_job_per_world_size  of a current run on a cluster: an op of several GPUs is several jobs
     is_frozen      a published run that is shown as it was published: nothing is derived from it
     """
@@ -57,6 +60,7 @@ class Run(RunFolder):
     measuring_cores: int = 4
     measuring_memory_mb: int = 32_000
     is_only_card: bool = False
+    most_devices: int = 1
     has_job_per_world_size: bool = False
     is_frozen: bool = False
 
@@ -135,6 +139,14 @@ class Run(RunFolder):
         next op would not wait but measure there.
         """
         return 1 if self.is_only_card else 2
+
+    def planning_slots(self) -> int:
+        """What the plan of an op takes of the one `planning` in profiles/default.
+
+        Measuring a GPU begins with the first plan, so that it has to be that of the first op.
+        Measuring a CPU takes all cores, and begins when all is planned.
+        """
+        return 1 if self.backend == "cuda" else 0
 
     def gpus_of_node(self) -> int:
         """GPUs that a job asks for which measures all of a node, none on a CPU."""
@@ -234,8 +246,7 @@ def current_runs(study: Study) -> list[Run]:
     else:
         environments, cards = _listed_environments(list(study.devices)), 0
     return [
-        _current(study, folder, environment, is_only_card=cards == 1)
-        for folder, environment in environments.items()
+        _current(study, folder, environment, cards) for folder, environment in environments.items()
     ]
 
 
@@ -342,10 +353,10 @@ def _listed_environment(run: RunFolder) -> Environment:
     return environments[0]
 
 
-def _current(study: Study, folder: Path, environment: Environment, *, is_only_card: bool) -> Run:
+def _current(study: Study, folder: Path, environment: Environment, cards: int) -> Run:
+    """The run of a device, of which this machine has `cards`; 0: a CPU, or a listed device."""
     backend: Literal["cuda", "cpu"] = "cpu" if environment.vendor == "cpu" else "cuda"
-    # Every probe is measured, whatever ops the study names: all of them calibrate.
-    names = {*study.ops, *(op.name for op in OPS if op.role == "probe")}
+    names = {*study.ops, *needed_probes(study.ops)}
     slices = {op: study.op_slice(op, backend) for op in study.sweep_files if op in names}
     slices = {op: op_slice for op, op_slice in slices.items() if op_slice["sweeps"]}
     return Run(
@@ -358,7 +369,8 @@ def _current(study: Study, folder: Path, environment: Environment, *, is_only_ca
         gpus_per_node=study.file.gpus_per_node,
         measuring_cores=measuring_cores(study.file.measuring_cores, environment),
         measuring_memory_mb=study.file.measuring_memory_mb,
-        is_only_card=is_only_card,
+        is_only_card=cards == 1,
+        most_devices=CPU_RANKS if backend == "cpu" else cards or study.file.gpus_per_node,
         has_job_per_world_size=study.devices != "auto",
     )
 

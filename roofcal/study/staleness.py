@@ -59,6 +59,8 @@ NOT_DECIDING: Final = {
     "roofcal/measure/compile_worker.py": "as compile_pool.py",
     "roofcal/measure/compile_server.py": "as compile_pool.py",
     "roofcal/measure/compile_client.py": "as compile_pool.py",
+    "roofcal/measure/progress.py": "words the line beside the bar",
+    "roofcal/ops/visit_times.py": "as progress.py",
     "roofcal/ops/regimes.py": "groups points in the report",
     "roofcal/study/staleness.py": "decides when to measure, not what is measured",
 }

@@ -61,12 +61,22 @@ def test_a_dry_run_of_the_study_of_this_checkout_is_a_page_of_lines(fresh: Check
 
 
 def test_measurements_begin_with_what_needs_no_compiler(fresh: Checkout) -> None:
-    """By priorities: which plan is ready first, and is measured then, is up to the machine."""
+    """Plans come in the order of measurements, because an op is measured once it is planned."""
     said = fresh.run("--dry-run", "-p")
-    jobs = re.findall(r"measurements/(\w+)\.jsonl\n(?:    .*\n)*?    priority: (\d+)\n", said)
-    priority = {op: int(number) for op, number in jobs}
-    assert priority.keys() == set(OPS)
-    assert sorted(OPS, key=lambda op: -priority[op])[:2] == ["gemm", "probe_math"]
+    in_turn = {}
+    for folder in ("plan", "measurements"):
+        pattern = rf"output: .*{folder}/(\w+)\.jsonl\n(?:    .*\n)*?    priority: (\d+)\n"
+        priority = {op: int(number) for op, number in re.findall(pattern, said)}
+        assert priority.keys() == set(OPS)
+        in_turn[folder] = sorted(OPS, key=lambda op: -priority[op])
+    assert in_turn["plan"] == in_turn["measurements"]
+    assert in_turn["plan"][:2] == ["gemm", "probe_math"]
+
+
+def test_ops_of_a_gpu_are_planned_one_after_the_other(fresh: Checkout) -> None:
+    assert "planning=0" in fresh.run("--dry-run", "-p", "--until", "plan")
+    fresh.set_devices(GPU)
+    assert "planning=1" in fresh.run("--dry-run", "-p", "--until", "plan")
 
 
 def test_a_job_is_a_line_on_the_terminal_and_whole_in_the_log(
@@ -168,10 +178,10 @@ def test_a_removed_sweep_point_disappears_from_every_output(finished: Checkout) 
     assert all(point in report for point in left)
 
 
-def test_an_op_left_out_of_the_study_leaves_the_probes_and_no_other_op(fresh: Checkout) -> None:
+def test_an_op_left_out_of_the_study_is_left_out_with_its_probe(fresh: Checkout) -> None:
     jobs = fresh.pending("--config", "ops=[gemm]")
 
-    assert measured(jobs) == set(OPS) - {"cast"}
+    assert measured(jobs) == set(OPS) - {"cast", "probe_cast"}
     assert "predict cast" not in jobs
 
 

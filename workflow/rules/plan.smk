@@ -10,10 +10,13 @@ rule plan:
     wildcard_constraints:
         root="results",
         environment=CURRENT,
-    # All plans before the first measurement: what cannot be planned shows in the first minute.
-    priority: 100
+    # Before measurements, and one after the other in their order (profiles/default): an op is measured
+    # as soon as it is planned, and on an H200 the last one was planned first.
+    priority: lambda w: 100 + run_of(w).priority(w.op)
     conda:
         "../../environment.yml"
+    resources:
+        planning=lambda w: run_of(w).planning_slots(),
     params:
         slice=lambda w: json.dumps(run_of(w).slices[w.op], sort_keys=True),
     message:

@@ -56,4 +56,5 @@ OP = OpSpec(
     shared_axis="m",
     received_bytes=received_bytes,
     partial=(ALL_GATHER_ONLY,),
+    calibrated_on=("probe_math", "probe_link"),
 )

@@ -70,6 +70,7 @@ OP = OpSpec(
     regime=regime,
     layer_shape=layer_shape,
     computes="cast",
+    calibrated_on=("probe_cast",),
 )
 # Random log-uniform casts per recipe and provider, disjoint from every shape of the study.
 PROBE = replace(OP, name="probe_cast", role="probe", calibrates=OP.name, layer_shape=None)

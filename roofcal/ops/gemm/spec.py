@@ -46,6 +46,7 @@ OP = OpSpec(
     baseline_recipe="bf16",
     computes="product",
     size_multiples=size_multiples,
+    calibrated_on=("probe_math",),
 )
 # Random log-uniform products per recipe and provider, disjoint from every shape of the study.
 PROBE = replace(

@@ -103,4 +103,5 @@ OP = OpSpec(
     baseline_recipe="bf16",
     written_recipe=written_recipe,
     size_multiples=size_multiples,
+    calibrated_on=("probe_math", "probe_cast"),
 )

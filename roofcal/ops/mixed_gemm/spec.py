@@ -42,6 +42,7 @@ OP = OpSpec(
     baseline_recipe="bf16",
     computes="product",
     size_multiples=size_multiples,
+    calibrated_on=("probe_math", "probe_mixed_gemm"),
 )
 # Random products of few tokens with narrow weights, disjoint from every shape of the study.
 PROBE = replace(OP, name="probe_mixed_gemm", role="probe", calibrates=OP.name, layer_shape=None)

@@ -136,12 +136,14 @@ def test_a_run_has_the_file_that_its_device_has() -> None:
     assert run.datasheet() == ["config/devices/d.yaml"]
 
 
-def test_probes_are_measured_whatever_ops_the_study_names(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_probes_that_calibrate_the_ops_named_are_measured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     found(monkeypatch, environment())
 
     (run,) = current_runs(study(ops=["cast"]))
 
-    assert run.ops == (*PROBES, "cast")
+    assert run.ops == ("probe_launch", "probe_copy", "probe_cast", "cast")
 
 
 def test_a_listed_device_needs_no_search(monkeypatch: pytest.MonkeyPatch) -> None:

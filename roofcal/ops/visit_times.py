@@ -1,0 +1,53 @@
+"""How long a visit of a point takes, for what a study says of its length before it is measured.
+
+By op and method on an H200 (2200 visits of two sessions), preparing included, as means over first
+and later visits; a CPU is measured with equal budgets for all ops. Ops that were not timed so have
+the times of those that they are made of.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from roofcal.core.records import PlanPoint
+from roofcal.ops.spec import Backend
+
+CPU_VISIT_S: Final = 0.6
+CPU_RANKS: Final = 4  # processes that stand in for devices on a CPU
+# Importing torch and warming the card or the cores, and the panel of sentinels, for each op.
+SESSION_S: Final[dict[Backend, float]] = {"cuda": 8.0, "cpu": 4.0}
+_METHOD_S: Final = {"alone": 3.2, "burst": 2.05, "energy": 22.0, "accuracy": 0.3}
+_VISIT_S: Final = {
+    "probe_launch": 0.55,
+    "probe_copy": 0.25,
+    "probe_math": 0.40,
+    "gemm": 0.51,
+    "probe_cast": 0.30,
+    "cast": 0.30,
+    "probe_mixed_gemm": 0.36,
+    "mixed_gemm": 0.45,
+    "linear": 1.6,
+    "norm_linear_sigmoid": 1.8,
+    "transformer_block": 12.0,
+    "probe_link": 0.4,
+    "all_gather_matmul": 0.8,
+}
+
+
+def visit_seconds(point: PlanPoint, backend: Backend, here: int) -> float:
+    """Seconds of a visit; 0 for a point that shares more devices than the `here` that there are.
+
+    Raises KeyError for an op without a time.
+    """
+    if point.world_size > here:
+        return 0.0
+    if backend == "cpu":
+        return CPU_VISIT_S
+    return _METHOD_S.get(point.protocol.method) or _VISIT_S[point.op]
+
+
+def plan_seconds(points: Iterable[PlanPoint], backend: Backend, here: int, visits: int) -> float:
+    """Seconds to visit the points of an op so many times; accuracy is visited once."""
+    return sum(
+        visit_seconds(point, backend, here) * (1 if point.protocol.method == "accuracy" else visits)
+        for point in points
+    )
