@@ -109,6 +109,17 @@ def test_a_session_that_never_ended_counts_for_nothing() -> None:
     assert busy_fraction([SESSION, cut]) == busy_fraction([SESSION])
 
 
+def test_launches_by_the_hosts_clock_do_not_widen_the_interval_of_an_op(analysis: Analysis) -> None:
+    frame = analysis.frames["gemm"]
+    by_host = frame.iloc[: 3 * len(frame) // 4].assign(method="wall")
+    loose = by_host.assign(ci95_high_s=10 * by_host["median_s"])
+    both = pd.concat([frame, loose])
+    assert quality_row(both, [])["half_width_fraction"] == pytest.approx(
+        quality_row(frame, [])["half_width_fraction"]
+    )
+    assert quality_row(loose, [])["half_width_fraction"] > 1
+
+
 def test_a_quality_row_sums_up_an_op(analysis: Analysis) -> None:
     row = analysis.quality.set_index("op").loc["gemm"]
 
