@@ -117,7 +117,58 @@ const productModel = (() => {
     return joined({ launch, dram, tiles: tiles * uneven, power: flops / constants.sustained_flops_per_s * uneven });
   }
 
+  // roofcal.ops.mixed_gemm.our_blocks: the block that our int4 kernels take, how many a multiprocessor
+  // holds at once (resident), and how many there are (count).
+  function ourBlock(option, { m, n, k }, units) {
+    const group = option.b.cols ?? k, padded = Math.ceil(n / 64) * 64, ofK = Math.ceil(k / 128);
+    const held = (block) => { // 0 where the block does not fit
+      if (padded % block.rows) return 0;
+      const warps = block.split * block.warps;
+      if (block.direct) return ofK % warps || ofK > block.most_units * warps || (group === 32 && block.tokens !== 8) ? 0 : 1;
+      if (ofK % (block.split * block.unroll)) return 0;
+      const own = Math.floor(ofK / block.split), groups = group === k ? 1 : Math.max(1, own * 128 / group);
+      const slot = block.unroll * (64 * block.rows + 256 * block.tokens) + 8;
+      const shared = Math.min(block.stages, Math.floor(own / block.unroll)) * slot
+        + 2 * 2 ** Math.ceil(Math.log2(groups)) * block.rows * (option.b.per_scale ?? 1) + 1024;
+      return shared > 232448 ? 0 : Math.max(1, Math.min(Math.floor(228 * 1024 / shared), Math.floor(64 / block.warps)));
+    };
+    const count = ({ rows, tokens, split }) => Math.ceil(padded / rows) * Math.ceil(m / tokens) * split;
+    const estimate = (block) => Math.ceil(Math.ceil(count(block) / units) / held(block))
+      * (block.start_us + block.unit_us * k / 128 / block.split) + 1.76 * Math.log2(block.split);
+    for (const row of option.rule.rows) {
+      if (m > row.most_tokens || group < row.least_group || n * k > row.most_weights) continue;
+      for (const blocks of [row.blocks, row.otherwise]) {
+        const fitting = blocks.filter(held);
+        if (!fitting.length) continue;
+        const block = fitting.reduce((best, one) => !one.direct && estimate(one) < estimate(best) ? one : best);
+        return { ...block, resident: held(block), count: count(block) };
+      }
+    }
+    const plain = { direct: false, rows: 64, tokens: 64, split: 1, warps: 4 };
+    return { ...plain, resident: 1, count: count(plain) };
+  }
+
+  function ourNarrowTime(option, shape, units) {
+    const { family, constants } = option, block = ourBlock(option, shape, units), columns = shape.k / block.split;
+    const atOnce = units * block.resident, full = Math.floor(block.count / atOnce), rest = block.count - full * atOnce;
+    const turns = full + (rest > 0), slowed = (blocks) => 1 + constants.beside * (blocks - 1);
+    const work = block.direct ? 0 : (full * slowed(block.resident) + (rest > 0) * slowed(Math.ceil(rest / units)))
+      * units * block.rows * columns;
+    const ragged = shape.m > 8 && shape.m % 8 ? 1 + constants.ragged : 1;
+    const launch = (block.direct
+      ? constants.unit_s * Math.ceil(Math.ceil(block.count / units) * block.warps / 16) * columns / 128 / block.warps
+      : constants.turn_s * (turns - family.chained) + constants.block_s * turns * block.tokens / 64)
+      + constants.halving_s * Math.log2(block.split);
+    const dram = leastWork(option, shape).bytes / constants.bytes_per_s;
+    const slots = work / constants.weights_per_s, math = 2 * block.tokens * work * ragged / constants.flops_per_s;
+    const largest = bound({ launch, dram, work: slots + math });
+    return {
+      total: launch + Math.sqrt(dram ** 2 + (slots + math) ** 2),
+      boundBy: largest === "work" ? (slots >= math ? "slots" : "math") : largest };
+  }
+
   function narrowTime(option, shape, units) {
+    if (option.family.rule) return ourNarrowTime(option, shape, units);
     const { m, n, k } = shape, { family, constants } = option;
     const sides = family.blocks;
     const block = sides.length ? sides.find((side) => side >= m) ?? sides.at(-1) : m;

@@ -20,6 +20,7 @@ from roofcal.ops import BY_NAME, OPS
 from roofcal.ops.constants import calibrated_pairs, decode_family, values_of_pair
 from roofcal.ops.gemm import model as gemm
 from roofcal.ops.mixed_gemm import model as mixed_gemm
+from roofcal.ops.mixed_gemm.our_blocks import RULES as INT4_RULES
 from roofcal.ops.our_tiles import RULES
 from roofcal.ops.predictions import (
     MOST_DOUBLINGS,
@@ -102,8 +103,11 @@ def _option(calibration: Calibration, op: str, provider: str, recipe: str) -> di
 
 def family_record(family: Any) -> dict[str, Any]:
     """How a provider cuts a product, of the FAMILIES of an op, and the rule of our own kernels."""
-    rule = RULES.get(getattr(family, "rule", ""))
-    return {"family": asdict(family), "rule": None if rule is None else asdict(rule)}
+    name = getattr(family, "rule", "")
+    rule: dict[str, Any] | None = asdict(RULES[name]) if name in RULES else None
+    if name in INT4_RULES:
+        rule = {"rows": [asdict(row) for row in INT4_RULES[name]]}
+    return {"family": asdict(family), "rule": rule}
 
 
 def _operand(operand: Operand) -> dict[str, Any]:

@@ -29,6 +29,7 @@ ALLOWED: dict[str, set[str]] = {
     "roofcal.ops.*.bench": {"torch", "triton", "kernels", "gemlite"},  # gemlite: an optional extra
     "roofcal.ops.*.model": {"numpy"},
     "roofcal.ops.our_tiles": {"numpy"},
+    "roofcal.ops.mixed_gemm.our_blocks": {"numpy"},
     "roofcal.ops.cast.launches": {"numpy"},
     "roofcal.ops.gemm.packed": {"numpy"},
     "roofcal.ops.gemm.fit_packed": {"numpy"},

@@ -33,9 +33,11 @@ from roofcal.ops.mixed_gemm.model import (
     evaluate,
     interval_groups,
 )
+from roofcal.ops.mixed_gemm.our_blocks import Blocks, our_blocks
 
 _OF_A_RECIPE: Final = ("weights_per_s", "flops_per_s")  # recipes share the other constants
-_OURS: Final = ("triton", "triton_chained")
+_OURS: Final = {"triton": "ours", "triton_chained": "ours_chained"}  # provider -> family
+_NOT_TUNED: Final = "_int4_plain_kernel"  # which kernels.int4 runs where it has no tuned blocks
 # Logarithms added to the start of a recipe's own constants: whether the search takes memory,
 # weights or tokens for what binds at first.
 _SHIFTS: Final = (
@@ -62,10 +64,26 @@ class NarrowProducts(Problem):
 
     @property
     def families(self) -> Sequence[str]:
-        """Tiles of multiprocessors are for GPUs alone; our kernels are known to have them."""
+        """Tiles of multiprocessors are for GPUs alone; the blocks of our kernels are known.
+
+        Names of kernels tell whether our tuned kernels ran, which are for Hopper.
+        """
         if self.device.is_cpu:
             return OF_PROCESSORS
-        return ["tiles"] if self.probes[0].point.provider in _OURS else ["no_blocks", "tiles"]
+        if self.provider not in _OURS:
+            return ["no_blocks", "tiles"]
+        names = {name for probe in self.probes for name in probe.measurement.kernel_names}
+        return ["tiles"] if _NOT_TUNED in names else [_OURS[self.provider]]
+
+    @cached_property
+    def cuts(self) -> dict[str, Blocks]:
+        """The blocks of the probes of each recipe, which are those of every fit."""
+        rule, units = FAMILIES[_OURS[self.provider]].rule, self.device.compute_units
+        cuts = {}
+        for number, recipe in enumerate(self.recipes):
+            m, n, k = self.sizes[:, self.recipe_index == number]
+            cuts[recipe] = our_blocks(rule, recipe, m, n, k, units)
+        return cuts
 
     def fold_numbers(self, subset: Array, folds: int) -> Index:
         """A shape is left out in all recipes at once: else one recipe would tell of another."""
@@ -75,26 +93,32 @@ class NarrowProducts(Problem):
 
     def names(self, family: str, recipe: str) -> dict[str, str]:
         """Constants of the model -> their names in the search: recipes share some, not others."""
-        names = [name for name in constants_of(family) if name not in _OF_A_RECIPE]
-        return dict(zip(names, names, strict=True)) | {
-            name: f"{recipe}.{name}" for name in _OF_A_RECIPE
-        }
+        # Our kernels multiply alike in all recipes, and differ in how they convert weights.
+        own = _OF_A_RECIPE[:1] if FAMILIES[family].rule else _OF_A_RECIPE
+        return {name: f"{recipe}.{name}" if name in own else name for name in constants_of(family)}
 
     def space(self, family: str) -> SearchSpace:
         """Bounds from the fastest probes, and of the memory from the streams."""
         m, n, k = self.sizes
         shortest, weights = float(self.seconds.min()), float((n * k / self.seconds).max())
         flops = float((2 * m * n * k / self.seconds).max())
-        stream = self.device.stream_bytes_per_s
+        stream, ours = self.device.stream_bytes_per_s, bool(FAMILIES[family].rule)
         ranges = {  # start, least, most
             "fixed_s": (0.5 * shortest, 0.01 * shortest, shortest),
-            # Streams measure what memory can give; products may fall short of it.
-            "bytes_per_s": (0.95 * stream, 0.4 * stream, 1.02 * stream)
+            # Streams measure what memory can give; products may fall short of it. Ours read
+            # weights as streams do, and what keeps them from it is in their equation.
+            "bytes_per_s": (0.95 * stream, (0.85 if ours else 0.4) * stream, 1.02 * stream)
             if stream
             else (weights, 0.05 * weights, 20 * weights),
             "weights_per_s": (weights, 0.025 * weights, 100 * weights),
             "flops_per_s": (flops, 0.025 * flops, 100 * flops),
             "block_columns": (512.0, 5.0, 15000.0),
+            "beside": (0.7, 0.05, 1.5),
+            "ragged": (0.3, 0.01, 3.0),
+            "turn_s": (0.4 * shortest, 0.002 * shortest, 2 * shortest),
+            "block_s": (0.4 * shortest, 0.002 * shortest, 4 * shortest),
+            "halving_s": (0.2 * shortest, 0.002 * shortest, 2 * shortest),
+            "unit_s": (0.1 * shortest, 0.001 * shortest, shortest),
         }
         names = dict.fromkeys(
             name for recipe in self.recipes for name in self.names(family, recipe).values()
@@ -113,7 +137,8 @@ class NarrowProducts(Problem):
             m, n, k = self.sizes[:, members]
             own = {name: columns[column] for name, column in self.names(family, recipe).items()}
             units = self.device.compute_units
-            total[..., members] = evaluate(own, family, units, recipe, (m, n, k)).total
+            cut = self.cuts[recipe] if FAMILIES[family].rule else None
+            total[..., members] = evaluate(own, family, units, recipe, (m, n, k), cut).total
         return total
 
 

@@ -23,6 +23,22 @@ How a provider cuts a product is its `Family`: `blocks` of tokens, `tokens` of w
 The second is for kernels that give each multiprocessor a tile of 64 rows and a split of K. The
 start and the end of a block cost as much as `block_columns` columns of K in a block of 64 tokens,
 and in proportion to the tokens in a smaller one.
+
+Our kernels on Hopper choose block and split by a rule (roofcal.ops.mixed_gemm.our_blocks), and
+
+    t = starts + sqrt(dram^2 + (slots + math)^2)
+
+`resident` blocks of the staged kernel share a multiprocessor and run in turns. A block converts
+rows * K / split weights for its tokens, as fast as a block alone does (weights_per_s and
+flops_per_s are those of one block on each multiprocessor), and each further one beside it takes
+`beside` of that longer:
+
+    slots + math = sum over turns of (1 + beside * (blocks beside each other - 1)) * time alone
+    starts       = turns * (turn_s + block_s * tokens of a block / 64) + halving_s * log2(split)
+
+In a chain of kernels the first turn has no turn_s: it runs while the kernel before ends. Tokens
+that are no multiple of 8 cost `ragged` more each (more than 8 tokens). A warp of the direct kernel
+waits for all of its weights at once, unit_s per 128 columns, and 16 warps run at once.
 """
 
 from collections.abc import Mapping
@@ -34,9 +50,12 @@ import numpy as np
 
 from roofcal.core.recipes import WEIGHT_ONLY_RECIPES, nbytes
 from roofcal.core.times import Array, Value
+from roofcal.ops.mixed_gemm.our_blocks import UNIT_COLUMNS, Blocks, halvings, our_blocks
 
 _ROWS: Final = 64  # of a tile
 _LARGEST_BLOCK: Final = 64
+_EVEN_TOKENS: Final = 8  # of a row of the matrix unit's smallest operand
+_DIRECT_WARPS: Final = 16  # of the direct kernel that a multiprocessor's registers hold, about
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,10 +64,14 @@ class Family:
 
     blocks: tokens of a block, smallest first; () where there are none: weights are turned once
     splits: of K, from which the best is taken; () for kernels without tiles of rows
+    rule: of our kernels, by which a product has one block and split (our_blocks)
+    chained: whether kernels start while the one before them ends
     """
 
-    blocks: tuple[int, ...]
+    blocks: tuple[int, ...] = ()
     splits: tuple[int, ...] = ()
+    rule: str = ""
+    chained: bool = False
 
 
 FAMILIES: Final[dict[str, Family]] = {
@@ -56,6 +79,8 @@ FAMILIES: Final[dict[str, Family]] = {
     "tiles": Family(blocks=(8, 16, 32, 64), splits=(1, 2, 4)),
     # tinygemm of a processor (ATen, int4mm_kernel.cpp): weights are turned once per four rows
     "blocks_of_4": Family(blocks=(1, 2, 3, 4)),
+    "ours": Family(rule="int4"),
+    "ours_chained": Family(rule="int4_chained", chained=True),
 }
 OF_PROCESSORS: Final = ("no_blocks", "blocks_of_4")
 FAMILY: Final = "narrow_family"  # the constant that holds the choice, see roofcal.ops.constants
@@ -67,8 +92,15 @@ CONSTANTS: Final[dict[str, str]] = {
     "weights_per_s": "1/s",
     "flops_per_s": "flop/s",
     "block_columns": "1",
+    "beside": "1",
+    "ragged": "1",
+    "turn_s": "s",
+    "block_s": "s",
+    "halving_s": "s",
+    "unit_s": "s",
 }
-EQUATION: Final = 2  # see roofcal.ops.equations; 1 is of calibrations that state none
+_OF_OURS: Final = ("beside", "ragged", "turn_s", "block_s", "halving_s", "unit_s")
+EQUATION: Final = 3  # see roofcal.ops.equations; 1 is of calibrations that state none
 REQUIRED: Final = (FAMILY,)  # constants without which a calibration is of an older roofcal
 
 # group of shapes whose errors make an interval -> what it has, in words
@@ -80,23 +112,32 @@ GROUPS: Final[dict[str, str]] = {
 
 def constants_of(family: str) -> tuple[str, ...]:
     """Names of the constants that a family has, in the order of CONSTANTS; KeyError for a name."""
-    tiled = bool(FAMILIES[family].splits)
-    return tuple(name for name in CONSTANTS if tiled or name != "block_columns")
+    how = FAMILIES[family]
+    if how.rule:
+        return ("bytes_per_s", "weights_per_s", "flops_per_s", *_OF_OURS)
+    shared = tuple(name for name in CONSTANTS if name not in _OF_OURS)
+    return tuple(name for name in shared if how.splits or name != "block_columns")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """Seconds per product, vectorised."""
+    """Seconds per product, vectorised.
+
+    is_round: whether memory and work join by their squares, not by their fourth powers
+    """
 
     fixed: Array
     dram: Array
     slots: Array
     math: Array
+    is_round: bool = False
 
     @property
     def total(self) -> Array:
         """Seconds of the product."""
         dram, work = self.dram**2, (self.slots + self.math) ** 2
+        if self.is_round:
+            return np.asarray(self.fixed + np.sqrt(dram + work))
         # Fourth powers by squares and roots: their bits are the same on every machine.
         seconds: Array = self.fixed + np.sqrt(np.sqrt(dram * dram + work * work))
         return seconds
@@ -135,14 +176,19 @@ def evaluate(
     compute_units: int,
     recipe: str,
     sizes: tuple[Array, Array, Array],
+    cut: Blocks | None = None,
 ) -> Parts:
     """Seconds of products [m, k] x [n, k] of sizes (m, n, k), float64 vectors.
 
-    compute_units: of the device; it matters to families with tiles alone.
+    compute_units: of the device; it matters to families with tiles or a rule alone.
+    cut: what our_blocks says of the sizes, for callers that ask often; else it is asked here.
     Raises KeyError for an unknown family or recipe, and for a constant that is missing.
     """
     m, n, k = sizes
     how = FAMILIES[family]
+    if how.rule:
+        cut = cut or our_blocks(how.rule, recipe, m, n, k, compute_units)
+        return _ours(constants, how, compute_units, recipe, sizes, cut)
     block, blocks = _token_blocks(how, m)
     if how.splits:
         edge = constants["block_columns"] * block / _LARGEST_BLOCK
@@ -158,6 +204,40 @@ def evaluate(
         dram=dram,
         slots=slots / constants["weights_per_s"],
         math=2 * tokens / constants["flops_per_s"],
+    )
+
+
+def _ours(
+    constants: Mapping[str, Value],
+    how: Family,
+    compute_units: int,
+    recipe: str,
+    sizes: tuple[Array, Array, Array],
+    cut: Blocks,
+) -> Parts:
+    m, n, k = sizes
+    columns = k / cut.split
+    at_once = compute_units * cut.resident
+    full_turns = np.floor(cut.count / at_once)
+    rest = cut.count - full_turns * at_once
+    turns = full_turns + (rest > 0)
+    slowed = full_turns * (1 + constants["beside"] * (cut.resident - 1))
+    slowed = slowed + (rest > 0) * (1 + constants["beside"] * (np.ceil(rest / compute_units) - 1))
+    staged = 1 - cut.direct
+    work = staged * slowed * compute_units * cut.rows * columns
+    is_ragged = (m > _EVEN_TOKENS) & (m % _EVEN_TOKENS != 0)
+    tokens = 2 * cut.tokens * work * (1 + constants["ragged"] * is_ragged)
+    started = constants["turn_s"] * (turns - how.chained)
+    ended = constants["block_s"] * turns * cut.tokens / _LARGEST_BLOCK
+    direct_turns = np.ceil(np.ceil(cut.count / compute_units) * cut.warps / _DIRECT_WARPS)
+    waited = constants["unit_s"] * direct_turns * columns / UNIT_COLUMNS / cut.warps
+    joined = constants["halving_s"] * halvings(cut.split)
+    return Parts(
+        fixed=np.asarray(staged * (started + ended) + cut.direct * waited + joined),
+        dram=np.asarray(least_bytes(recipe, m, n, k) / constants["bytes_per_s"]),
+        slots=np.asarray(work / constants["weights_per_s"]),
+        math=np.asarray(tokens / constants["flops_per_s"]),
+        is_round=True,
     )
 
 

@@ -37,5 +37,11 @@ PAGE = OpPage(
         "weights_per_s": ConstantText(label="Weights turned to floats"),
         "flops_per_s": ConstantText(label="Rate of products with narrow weights"),
         "block_columns": ConstantText(label="Columns that a block's start and end cost"),
+        "beside": ConstantText(label="What a further block on a multiprocessor takes longer"),
+        "ragged": ConstantText(label="What tokens off a multiple of 8 cost more"),
+        "turn_s": ConstantText(label="Start of a turn of blocks"),
+        "block_s": ConstantText(label="End of a turn of blocks of 64 tokens"),
+        "halving_s": ConstantText(label="Halving K"),
+        "unit_s": ConstantText(label="A warp's wait for 128 columns of weights"),
     },
 )

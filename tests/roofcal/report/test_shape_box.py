@@ -19,6 +19,7 @@ from roofcal.models.registry import predict_points
 from roofcal.ops import BY_NAME
 from roofcal.ops.gemm import model as gemm
 from roofcal.ops.gemm.predict import parts_of_family
+from roofcal.ops.mixed_gemm import model as mixed_gemm
 from roofcal.ops.time_models import Sources
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.data.loading import load_run
@@ -165,6 +166,34 @@ def test_the_browser_knows_every_family_of_tiles_and_every_constant(
     m, n, k = (np.array([float(shape[axis]) for shape in shapes]) for axis in "mnk")
     totals = parts_of_family(constants, family, "fp8_axiswise", (m, n, k), 132).total
     assert in_browser == pytest.approx(totals.tolist(), rel=1e-9, abs=0)
+
+
+@needs_chromium
+@pytest.mark.parametrize("family", mixed_gemm.FAMILIES)
+def test_the_browser_knows_every_way_to_cut_narrow_weights(
+    chromium: Browser, published: dict[str, Any], model_page: Path, family: str
+) -> None:
+    shapes = [
+        {"m": min(1024, one["m"]), "n": one["n"], "k": -(-one["k"] // 128) * 128}
+        for one in random_shapes(240)
+    ]
+    constants = {"fixed_s": 2e-6, "bytes_per_s": 4e12, "weights_per_s": 2e13, "flops_per_s": 6e14}
+    constants |= {"block_columns": 900.0, "beside": 0.7, "ragged": 0.3, "turn_s": 2e-6}
+    constants |= {"block_s": 3e-6, "halving_s": 1e-6, "unit_s": 5e-7}
+    declared = family_record(mixed_gemm.FAMILIES[family]) | {"constants": constants}
+    chromium.open(model_page)
+    m, n, k = (np.array([float(shape[axis]) for shape in shapes]) for axis in "mnk")
+    options = [one for one in published["options"] if one["provider"] == "triton"]
+    options = [one for one in options if one["op"] == "mixed_gemm"]
+    assert len(options) == 4
+    for option in options:
+        asked = json.dumps(option | declared)
+        in_browser = chromium.run(
+            f"{json.dumps(shapes)}.map((shape) =>"
+            f" productModel.predict({asked}, shape, {{ compute_units: 132 }}).total)"
+        )
+        parts = mixed_gemm.evaluate(constants, family, 132, option["recipe"], (m, n, k))
+        assert in_browser == pytest.approx(parts.total.tolist(), rel=1e-9, abs=0)
 
 
 @needs_chromium

@@ -22,6 +22,8 @@ TILED = "tiles"
 MEMORY = {"fixed_s": 2e-6, "bytes_per_s": 3.6e12, "weights_per_s": 3e13, "flops_per_s": 6e14}
 SLOTS = {"fixed_s": 2e-6, "bytes_per_s": 3.6e12, "weights_per_s": 2e12, "flops_per_s": 6e14}
 BLOCKS = SLOTS | {"weights_per_s": 7e12, "block_columns": 1500.0}
+OURS = {"bytes_per_s": 3.9e12, "weights_per_s": 1.2e13, "flops_per_s": 6e14, "beside": 0.7}
+OURS |= {"ragged": 0.4, "turn_s": 2e-6, "block_s": 3e-6, "halving_s": 1e-6, "unit_s": 5e-7}
 
 
 @pytest.fixture(autouse=True)
@@ -116,6 +118,22 @@ def test_tiles_of_rows_are_found_with_what_a_block_costs(tmp_path: Path) -> None
     assert result.constants["weights_per_s"].value == pytest.approx(7e12, rel=0.15)
 
 
+@pytest.mark.parametrize(
+    ("provider", "family"), [("triton", "ours"), ("triton_chained", "ours_chained")]
+)
+def test_what_our_kernels_cost_is_found_again(tmp_path: Path, provider: str, family: str) -> None:
+    probes = [
+        replace(probe, point=replace(probe.point, provider=provider))
+        for probe in probes_of(tmp_path, {RECIPE: OURS, OTHER: OURS}, 40, 0.01, family)
+    ]
+    result = fitted(probes)
+    prefix = f"mixed_gemm.{provider}.{RECIPE}"
+    assert result.constants[f"{prefix}.narrow_family"].value == list(FAMILIES).index(family)
+    for name in ("weights_per_s", "flops_per_s", "turn_s", "beside"):
+        assert result.constants[f"{prefix}.{name}"].value == pytest.approx(OURS[name], rel=0.2)
+    assert result.errors[prefix]["mape"] < 0.03
+
+
 def test_new_shapes_are_predicted_within_the_noise(tmp_path: Path) -> None:
     result = fitted_to(tmp_path, SLOTS)
     values = {name: constant.value for name, constant in result.constants.items()}
@@ -144,7 +162,7 @@ def test_memory_is_no_faster_than_streams_have_measured(tmp_path: Path) -> None:
     assert free.constants["bytes_per_s"].value == pytest.approx(3.6e12, rel=0.1)
 
 
-def test_our_kernels_have_tiles_and_processors_have_none(tmp_path: Path) -> None:
+def test_our_kernels_have_their_blocks_and_processors_have_none(tmp_path: Path) -> None:
     (probe, *_) = probes_of(tmp_path, {RECIPE: MEMORY}, count=1)
 
     def families(provider: str, device: Device = GPU) -> list[str]:
@@ -152,8 +170,12 @@ def test_our_kernels_have_tiles_and_processors_have_none(tmp_path: Path) -> None
         return list(NarrowProducts(probes=[named], device=device).families)
 
     assert families("tinygemm") == [PLAIN, TILED]
-    assert families("triton") == families("triton_chained")
-    assert all(FAMILIES[name].splits for name in families("triton"))
+    assert families("triton") == ["ours"]
+    assert families("triton_chained") == ["ours_chained"]
+    plain = replace(probe.measurement, kernel_names=("_int4_plain_kernel",))
+    ours = replace(probe.point, provider="triton")
+    untuned = replace(probe, point=ours, measurement=plain)
+    assert NarrowProducts(probes=[untuned], device=GPU).families == [TILED]
     processor = probe_runs.device_with(4e12, vendor="cpu")
     assert families("tinygemm", processor) == [PLAIN, "blocks_of_4"]
 

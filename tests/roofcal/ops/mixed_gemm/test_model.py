@@ -24,7 +24,14 @@ RATES = {
     "weights_per_s": 2e13,
     "flops_per_s": 6e14,
     "block_columns": 1000.0,
+    "beside": 0.7,
+    "ragged": 0.3,
+    "turn_s": 2e-6,
+    "block_s": 2e-6,
+    "halving_s": 1e-6,
+    "unit_s": 5e-7,
 }
+OURS = ("ours", "ours_chained")
 
 
 def parts(
@@ -119,17 +126,24 @@ def test_half_of_the_last_wave_is_lost() -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_time_never_falls_with_tokens_nor_rises_with_a_rate(family: str) -> None:
-    times = [float(parts(tokens, family=family).total[0]) for tokens in (1, 8, 9, 64, 65, 256)]
+    # whole blocks: our kernels take other blocks, not only more of them, for tokens between
+    steps = (1, 8, 64, 128, 256) if family in OURS else (1, 8, 9, 64, 65, 256)
+    times = [float(parts(tokens, family=family).total[0]) for tokens in steps]
     assert times == sorted(times)
     for name in constants_of(family):
         now = float(parts(64, family=family).total[0])
         more = float(parts(64, family=family, **{name: 2 * RATES[name]}).total[0])
-        assert (more < now) == name.endswith("per_s")
+        if name in ("ragged", "halving_s", "unit_s", "turn_s"):
+            assert more >= now  # not in every product
+        else:
+            assert (more < now) == name.endswith("per_s")
 
 
 def test_families_without_tiles_ask_for_no_columns() -> None:
-    assert constants_of(TILED) == tuple(CONSTANTS)
-    assert "block_columns" not in constants_of("no_blocks")
+    assert "block_columns" in constants_of(TILED)
+    for family in ("no_blocks", *OURS):
+        assert "block_columns" not in constants_of(family)
+    assert {name for family in FAMILIES for name in constants_of(family)} == set(CONSTANTS)
 
 
 def test_unknown_names_and_missing_constants_are_refused() -> None:
@@ -141,3 +155,52 @@ def test_unknown_names_and_missing_constants_are_refused() -> None:
     without_blocks = {name: value for name, value in RATES.items() if name != "block_columns"}
     with pytest.raises(KeyError, match="block_columns"):
         evaluate(without_blocks, TILED, UNITS, INT4, sizes)
+
+
+def ours(tokens: float, n: float, k: float, family: str = "ours", **changes: float) -> Parts:
+    return parts(tokens, n, k, family, **changes)
+
+
+def test_our_blocks_share_a_multiprocessor_and_then_wait_for_their_turn() -> None:
+    """64 tokens, groups of 128, K of 7 * 128: blocks of 64 x 64, one resident, K not split."""
+    alone = ours(64, 64 * UNITS, 896)
+    assert alone.fixed[0] == pytest.approx(RATES["turn_s"] + RATES["block_s"])
+    assert alone.slots[0] == pytest.approx(UNITS * 64 * 896 / RATES["weights_per_s"])
+    two = ours(64, 2 * 64 * UNITS, 896)
+    assert two.fixed[0] == pytest.approx(2 * alone.fixed[0])
+    assert two.slots[0] == pytest.approx(2 * alone.slots[0])
+    # of the tuned ring two are resident: 256 tokens of 64 rows on 66 multiprocessors' worth of rows
+    beside = ours(256, 64 * UNITS / 2, 4096)
+    assert beside.fixed[0] == pytest.approx(RATES["turn_s"] + RATES["block_s"])
+    slowed = 1 + RATES["beside"]
+    assert beside.slots[0] == pytest.approx(slowed * UNITS * 64 * 4096 / RATES["weights_per_s"])
+
+
+def test_a_chained_kernel_starts_while_the_one_before_it_ends() -> None:
+    plain, chained = (ours(64, 18432, 7168, family) for family in OURS)
+    assert plain.fixed[0] - chained.fixed[0] == pytest.approx(RATES["turn_s"])
+    assert plain.slots[0] == chained.slots[0]
+
+
+def test_tokens_off_eight_cost_more_and_few_ones_do_not() -> None:
+    whole, ragged = ours(64, 18432, 7168), ours(63, 18432, 7168)
+    assert ragged.math[0] == pytest.approx((1 + RATES["ragged"]) * whole.math[0])
+    assert ragged.slots[0] == whole.slots[0]
+    assert ours(7, 28672, 8192).math[0] == ours(8, 28672, 8192).math[0]
+
+
+def test_a_warp_of_the_direct_kernel_waits_for_its_weights() -> None:
+    """One token: K of 4096 in 2 parts of 8 warps, blocks of 32 rows, two of which run at once."""
+    waiting = ours(1, 32 * UNITS, 4096)
+    units_of_a_warp = 4096 / 128 / 2 / 8
+    assert waiting.slots[0] == waiting.math[0] == 0
+    expected = RATES["unit_s"] * units_of_a_warp + RATES["halving_s"]
+    assert waiting.fixed[0] == pytest.approx(expected)
+    assert ours(1, 64 * UNITS, 4096).fixed[0] == pytest.approx(2 * expected - RATES["halving_s"])
+
+
+def test_memory_and_work_of_our_kernels_join_by_their_squares() -> None:
+    of_parts = ours(64, 18432, 7168)
+    work = of_parts.slots[0] + of_parts.math[0]
+    joined = of_parts.fixed[0] + np.hypot(of_parts.dram[0], work)
+    assert of_parts.total[0] == pytest.approx(joined)

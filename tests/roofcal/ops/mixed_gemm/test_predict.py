@@ -11,7 +11,7 @@ from roofcal.models import calibrated, datasheet
 from roofcal.models.torchao import model as torchao
 from roofcal.models.wave import model as wave
 from roofcal.ops.constants import calibrated_providers
-from roofcal.ops.mixed_gemm.model import FAMILIES, evaluate
+from roofcal.ops.mixed_gemm.model import CONSTANTS, FAMILIES, constants_of, evaluate
 from roofcal.ops.mixed_gemm.predict import narrow_parts
 from roofcal.ops.mixed_gemm.spec import OP
 from roofcal.ops.time_models import Sources
@@ -25,6 +25,7 @@ UNITS = {
     "weights_per_s": "1/s",
     "flops_per_s": "flop/s",
     "block_columns": "1",
+    **{name: CONSTANTS[name] for name in constants_of("ours")},
 }
 FAST = {
     "narrow_family": 0.0,
@@ -107,7 +108,8 @@ def test_providers_of_similar_names_are_kept_apart() -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_times_are_those_of_the_family_that_was_chosen(family: str) -> None:
     rates = {name: value for name, value in FAST.items() if name != "narrow_family"}
-    rates["block_columns"] = 500.0
+    rates |= {"block_columns": 500.0, "beside": 0.7, "ragged": 0.3}
+    rates |= dict.fromkeys(("turn_s", "block_s", "halving_s", "unit_s"), 1e-6)
     own = rates | {"narrow_family": float(list(FAMILIES).index(family))}
     sizes = (np.array([16.0]), np.array([3584.0]), np.array([8192.0]))
     parts = narrow_parts(calibration(triton=own), "triton", RECIPE, sizes)
