@@ -15,7 +15,7 @@ from roofcal.core.records import Calibration, PlanPoint
 from roofcal.ops import BY_NAME
 from roofcal.ops.gemm.model import ALIGNED_BYTES
 from roofcal.ops.gemm.predict import LIBRARIES
-from roofcal.ops.linear.model import parts_of
+from roofcal.ops.linear.model import is_made_of_linears, parts_of
 from roofcal.ops.parts import load_part
 from roofcal.ops.predictions import MOST_DOUBLINGS, has_probes
 from roofcal.ops.probe_span import doublings_outside
@@ -113,7 +113,7 @@ def _parts(point: PlanPoint) -> list[Part]:
     op, shape = BY_NAME[point.op], point.shape
     if point.op == "all_gather_matmul":
         return [("gemm", library, point.recipe, shape) for library in LIBRARIES]
-    if point.op not in ("linear", "norm_linear_sigmoid"):
+    if not is_made_of_linears(op) or op.axes != BY_NAME["linear"].axes:
         names = dict.fromkeys((op.name, *(("gemm",) if op.computes == "product" else ())))
         return [
             (name, point.provider, point.recipe, shape)

@@ -27,7 +27,7 @@ from roofcal.models.registry import model_named, predict_points
 from roofcal.models.wave import model as wave
 from roofcal.ops import BY_NAME
 from roofcal.ops.constants import calibrated_providers
-from roofcal.ops.linear.model import parts_of
+from roofcal.ops.linear.model import is_made_of_linears, parts_of
 from roofcal.ops.parts import load_part
 from roofcal.ops.spec import OpSpec
 from roofcal.ops.time_models import Sources
@@ -38,7 +38,6 @@ _ANSWERS: Final = (
     "extrapolated_doublings", "unprobed", "refused",
 )  # fmt: skip
 ANY_PROVIDER: Final = "any"  # of models of time that know no providers
-_LINEARS: Final = ("linear", "norm_linear_sigmoid", "transformer_block")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +128,7 @@ def _candidates(point: PlanPoint, op: OpSpec, model: str, sources: Sources) -> S
 
 def _has_parts(op: OpSpec, provider: str, recipe: str) -> bool:
     """Whether it is known what a provider's linears consist of in a recipe; True of other ops."""
-    if op.name not in _LINEARS:
+    if not is_made_of_linears(op):
         return True
     try:
         parts_of(provider, recipe)

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,6 +40,8 @@ _VARIABLES: Final = (
     "TRITON_HOME",
     "TORCHINDUCTOR_CACHE_DIR",
 )
+# Folders of what compiles: benches, kernels, and what prepares and tells of them.
+_COMPILING_CODE: Final = ("kernels", "roofcal/core", "roofcal/measure", "roofcal/ops")
 
 
 class CompileClient:
@@ -249,7 +252,18 @@ def _start_server(name: str, setup: PoolSetup, log: Path) -> None:
 
 
 def _server_name(visible: str) -> str:
-    """The name of the socket that sessions of one user, checkout, device and caches share."""
+    """The name of the socket that sessions of one user, checkout, code, device and caches share."""
     parts = [sys.executable, str(CHECKOUT), visible, *(os.environ.get(v, "") for v in _VARIABLES)]
-    digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+    digest = hashlib.sha256("\0".join((*parts, _code_hash(CHECKOUT))).encode()).hexdigest()[:16]
     return lock_name(f"compile/{os.getuid()}/{digest}")
+
+
+@cache  # a session keeps the code that it started with; 20 ms
+def _code_hash(checkout: Path) -> str:
+    """SHA-256 of all code that a compiling process runs: one started by older code is of no use."""
+    digest = hashlib.sha256()
+    for folder in _COMPILING_CODE:
+        for path in sorted((checkout / folder).rglob("*.py")):
+            digest.update(f"{path.relative_to(checkout)}\0".encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()

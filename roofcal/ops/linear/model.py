@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from roofcal.ops.linear import spec
+from roofcal.ops.spec import OpSpec
 
 Passes = Literal["forward", "forward_backward"]
 Casts = Literal["none", "torch_compile", "torch_eager", "triton"]
@@ -97,6 +98,11 @@ class LinearParts:
     products: Mapping[str, str]
     casts_by: str
     casts: list[tuple[str, str]]
+
+
+def is_made_of_linears(op: OpSpec) -> bool:
+    """Whether the recipes of an op are those of op linear, written-down ones too."""
+    return op.written_recipe is spec.written_recipe
 
 
 def usual_weights(passes: Passes) -> Weights:

@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from roofcal.core.records import PlanPoint
-from roofcal.measure import compile_pool
+from roofcal.measure import compile_client, compile_pool
 from roofcal.measure.compile_client import CompileClient, running_server
 from roofcal.measure.compile_pool import PoolSetup, pool_size
 from tests.campaign.one_op_study import processes_of
@@ -177,6 +177,24 @@ def test_a_session_that_waits_keeps_the_server_and_is_told_nothing(study: Study)
         assert study.session([point(2)], size=1).wait_for_any([[point(2)]]) == 0
         assert study.processes("roofcal.measure.compile_server") == [server]
         assert kept.recv(1 << 10) == b"{}\n"
+
+
+def test_code_that_changed_has_a_server_of_its_own(
+    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study.session([point(1)], size=1)
+    with running_server("GPU-1") or pytest.fail("no server"):
+        pass
+    kernel = tmp_path / "kernels/edited.py"
+    kernel.parent.mkdir()
+    hashes = []
+    for text in ("scale = 1", "scale = 2", "scale = 1"):
+        kernel.write_text(text)
+        compile_client._code_hash.cache_clear()
+        hashes.append(compile_client._code_hash(tmp_path))
+    assert hashes[0] == hashes[2] != hashes[1]
+    monkeypatch.setattr(compile_client, "_code_hash", lambda _checkout: hashes[1])
+    assert running_server("GPU-1") is None
 
 
 def test_a_compilation_that_hangs_is_killed_and_the_next_point_compiled(study: Study) -> None:
