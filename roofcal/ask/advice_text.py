@@ -117,10 +117,7 @@ def as_dict(
         "options": [_option_record(ranked, advice, evidence) for ranked in advice.ranked],
         "refused": dict(advice.refused),
         "recipe_choices": asdict(evidence.choices) if evidence.choices else None,
-        "fastest_by_m": [
-            {"recipe": winner.recipe, "first_m": winner.first_m, "last_m": winner.last_m}
-            for winner in winners
-        ],
+        "fastest_by_m": [asdict(winner) for winner in winners],
     }
 
 
@@ -276,9 +273,9 @@ def _remarks(
     if winners and not others:
         yield f"no other M up to {winners[-1].last_m} changes the recipe"
     elif winners:
-        yield "the fastest recipe by M: " + ", ".join(
-            f"{winner.recipe} {_stretch(winner)}" for winner in winners
-        )
+        has_chances = all(winner.least_probability is not None for winner in winners)
+        least = " (and the least probability that it is)" if has_chances else ""
+        yield f"the fastest recipe by M{least}: " + ", ".join(map(_stretch, winners))
     reasons = list(dict.fromkeys(advice.refused.values()))
     for reason in reasons[:_MOST_REASONS]:
         names = [name for name, why in advice.refused.items() if why == reason]
@@ -296,9 +293,10 @@ def _away(doublings: float) -> str:
 
 
 def _stretch(winner: Winner) -> str:
-    if winner.first_m == winner.last_m:
-        return f"at {winner.first_m}"
-    return f"{winner.first_m} to {winner.last_m}"
+    span = f"{winner.first_m} to {winner.last_m}"
+    span = f"at {winner.first_m}" if winner.first_m == winner.last_m else span
+    chance = "" if winner.least_probability is None else f" ({winner.least_probability:.2f})"
+    return f"{winner.recipe} {span}{chance}"
 
 
 def _predicted(point: MeasuredPoint) -> str:

@@ -165,12 +165,8 @@ class Adviser:
             raise PredictError(f"model '{self._model.MODEL}' knows no products of linears here")
         return self._options[key]
 
-    def advise(
-        self, questions: Sequence[LinearQuestion], *, probabilities: bool = True
-    ) -> list[Advice]:
+    def advise(self, questions: Sequence[LinearQuestion]) -> list[Advice]:
         """The advice on every question, in their order.
-
-        probabilities: whether to draw which option is the fastest, which takes most of the time.
 
         Raises PredictError for sizes beyond any matrix, and where every option refuses the shape.
         """
@@ -181,7 +177,7 @@ class Adviser:
                         f"{axis}={getattr(question, axis)} is not a whole number from 1 to 2^30"
                     )
         times = self._part_times(questions)
-        return [self._ranked(question, times, probabilities) for question in questions]
+        return [self._ranked(question, times) for question in questions]
 
     def _known_options(self, passes: Passes, weights: Weights) -> Iterator[Option]:
         recipes = list(self._model.product_recipes(self._sources))
@@ -290,7 +286,6 @@ class Adviser:
         self,
         question: LinearQuestion,
         times: Mapping[tuple[Part, LinearQuestion], tuple[Prediction, Beyond]],
-        with_chances: bool,
     ) -> Advice:
         runnable: list[Option] = []
         refused: dict[str, str] = {}
@@ -321,7 +316,7 @@ class Adviser:
         }
         runnable = [option for option in runnable if outside[option] <= farthest]
         of_option = [[times[part, question] for part in option.parts] for option in runnable]
-        chances = _chances(runnable, of_option) if with_chances else [None] * len(runnable)
+        chances = _chances(runnable, of_option)
         ranked = [
             _ranked_option(option, parts, chance)
             for option, parts, chance in zip(runnable, of_option, chances, strict=True)
@@ -374,11 +369,16 @@ def _point(part: Part, shape: Shape) -> PlanPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Winner:
-    """The fastest recipe from `first_m` to `last_m`, the ends of the grid included."""
+    """The fastest recipe from `first_m` to `last_m`, the ends of the grid included.
+
+    least_probability  that it is the fastest, at the M where that is least sure; None for a model
+                       without intervals
+    """
 
     recipe: str
     first_m: int
     last_m: int
+    least_probability: float | None
 
 
 def winners_by_m(adviser: Adviser, question: LinearQuestion) -> list[Winner]:
@@ -389,13 +389,15 @@ def winners_by_m(adviser: Adviser, question: LinearQuestion) -> list[Winner]:
     grid = {1, 2, 4, 8, question.m, *(16 * round(2 ** (step / 2)) for step in range(27))}
     winners: list[Winner] = []
     questions = [replace(question, m=m) for m in sorted(grid)]
-    answers = adviser.advise(questions, probabilities=False)
-    for answer in answers:
+    for answer in adviser.advise(questions):
         recipe, m = answer.ranked[0].option.recipe, answer.question.m
+        chance = answer.recipe_probability(recipe)
         if winners and winners[-1].recipe == recipe:
-            winners[-1] = replace(winners[-1], last_m=m)
+            before = winners[-1].least_probability
+            least = None if chance is None or before is None else min(chance, before)
+            winners[-1] = replace(winners[-1], last_m=m, least_probability=least)
         else:
-            winners.append(Winner(recipe=recipe, first_m=m, last_m=m))
+            winners.append(Winner(recipe=recipe, first_m=m, last_m=m, least_probability=chance))
     return winners
 
 

@@ -7,7 +7,9 @@ space: half-widths of the 95 % intervals, as logarithms, add as squares (docs/mo
 
 Break-even is the smallest M from which on the speed-up stays above 1. Time is not smooth in M
 (waves of tiles), so M runs over a grid, GRID: every multiple of 16 to 1024, then 64 steps per
-doubling, to 131072. Two steps are at most 1.6 % apart; nothing between them is evaluated.
+doubling, to 131072. Two steps are at most 1.6 % apart; nothing between them is evaluated. What
+models say beyond the largest probes moves no break-even that lies before, and is never called the
+best.
 """
 
 from dataclasses import dataclass, field
@@ -60,6 +62,14 @@ class Speedups:
         """Doublings outside of the probes; None where nobody knows."""
         return None if self.beyond is None else self.beyond.doublings
 
+    @property
+    def best(self) -> int:
+        """The place on the grid of the largest speed-up: within the probes, where any M is."""
+        is_within = (
+            np.zeros(self.value.shape, bool) if self.doublings is None else self.doublings == 0
+        )
+        return int(np.where(is_within | ~is_within.any(), self.value, -np.inf).argmax())
+
     def classes(self) -> list[Class]:
         """faster where low > 1, slower where high < 1, else uncertain."""
         low = self.value if self.low is None else self.low
@@ -75,9 +85,10 @@ class Breakeven:
     """Smallest M of GRID from which on a recipe is faster than bf16; None: never up to LARGEST_M.
 
     Attributes:
-        m: by the model's best estimate.
+        m: by the model's best estimate, as far as the probes reach; so are the two ends.
         m_low: from here on it may be faster: the high end of the speed-up stays above 1.
-        m_high: from here on it is faster: the low end stays above 1, as far as the probes reach.
+        m_high: from here on it is faster: the low end stays above 1. It lies beyond the probes
+            where the low end is not above 1 at the largest M within them.
         speedups: on GRID; m_low and m_high are None for a model without intervals.
     """
 
@@ -111,7 +122,7 @@ def breakeven(model: Model, sources: Sources, linear: Linear, n: int, k: int) ->
 def breakeven_of(speedups: Speedups) -> Breakeven:
     """The break-even M of speed-ups on GRID."""
     return Breakeven(
-        m=first_lasting_m(speedups.value),
+        m=first_lasting_m(speedups.value, speedups.doublings),
         m_low=first_lasting_m(speedups.high, speedups.doublings),
         m_high=first_lasting_m(speedups.low, speedups.doublings),
         speedups=speedups,

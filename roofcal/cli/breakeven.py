@@ -102,7 +102,7 @@ def as_dict(linear: "Linear", break_even: "Breakeven") -> dict[str, Any]:
     from roofcal.ask.breakeven import BASELINE, GRID, LARGEST_M
 
     ratios = break_even.speedups
-    best = int(ratios.value.argmax())
+    best = ratios.best
     low, high = (None if end is None else float(end[best]) for end in (ratios.low, ratios.high))
     return {
         "recipe": linear.recipe,
@@ -130,21 +130,24 @@ def _reservations(break_even: "Breakeven") -> dict[str, Any]:
     from roofcal.ask.breakeven import GRID
 
     speedups = break_even.speedups
-    doublings, best = speedups.doublings, int(speedups.value.argmax())
-    if speedups.beyond is None or doublings is None:
-        return {"extrapolated": None, "extrapolated_doublings": None, "unprobed": None} | {
-            "best_extrapolated_doublings": None,
-            "probed_m": None,
-        }
-    place = None if break_even.m is None else int(GRID.searchsorted(break_even.m))
-    at_m = None if place is None else float(doublings[place])
-    within = GRID[doublings == 0]
+    ends = {"m": break_even.m, "m_low": break_even.m_low, "m_high": break_even.m_high}
+    places = {name: int(GRID.searchsorted(m)) for name, m in ends.items() if m is not None}
+    places["best"] = speedups.best
+    if speedups.beyond is None or speedups.doublings is None:
+        doublings, probed, unprobed = dict.fromkeys(places), None, None
+    else:
+        doublings = {name: float(speedups.doublings[place]) for name, place in places.items()}
+        within = GRID[speedups.doublings == 0]
+        probed = [int(within[0]), int(within[-1])] if len(within) else None
+        unprobed = bool(speedups.beyond.is_unprobed[places.get("m", places["best"])])
     return {
-        "extrapolated": bool(at_m or doublings[best]),
-        "extrapolated_doublings": at_m,
-        "best_extrapolated_doublings": float(doublings[best]),
-        "probed_m": [int(within[0]), int(within[-1])] if len(within) else None,
-        "unprobed": bool(speedups.beyond.is_unprobed[best if place is None else place]),
+        "extrapolated": None if unprobed is None else any(doublings.values()),
+        "extrapolated_doublings": doublings.get("m"),
+        "m_low_extrapolated_doublings": doublings.get("m_low"),
+        "m_high_extrapolated_doublings": doublings.get("m_high"),
+        "best_extrapolated_doublings": doublings["best"],
+        "probed_m": probed,
+        "unprobed": unprobed,
     }
 
 
@@ -171,12 +174,15 @@ def _reservation_lines(answer: dict[str, Any]) -> Iterator[str]:
     """What makes the answer less sure than its intervals say."""
     from roofcal.ask.beyond_probes import FAR
 
-    at = {answer["m"]: "extrapolated_doublings", answer["best_m"]: "best_extrapolated_doublings"}
-    outside = {m: answer[name] for m, name in at.items() if answer[name]}
+    names = {"m": "", "m_low": "m_low_", "m_high": "m_high_", "best_m": "best_"}
+    at = {answer[m]: answer[f"{name}extrapolated_doublings"] for m, name in names.items()}
+    outside = {m: doublings for m, doublings in at.items() if doublings}
+    probed = answer["probed_m"]
+    within = f"M from {probed[0]} to {probed[1]} is within" if probed else "no M is within"
+    if probed and not outside and answer["m"] is not None and probed[1] < answer["largest_m"]:
+        yield f"{within} the probes; what lies beyond is not counted"
     if outside:
         places = ", ".join(f"{doublings:.1f} at M = {m}" for m, doublings in outside.items())
-        probed = answer["probed_m"]
-        within = f"M from {probed[0]} to {probed[1]} is within" if probed else "no M is within"
         guess = ", so far outside a guess" if max(outside.values()) > FAR else ""
         yield (
             f"extrapolated: doublings beyond every probe: {places} ({within}); intervals are "

@@ -113,6 +113,7 @@ def test_more_tokens_change_the_recipe_and_the_stretches_cover_the_question() ->
     assert winners[0].first_m == 1
     assert winners[-1].last_m == 1 << 17
     assert len({winner.recipe for winner in winners}) > 1
+    assert all(0.0 < (winner.least_probability or 0.0) <= 1.0 for winner in winners)
     (own,) = [winner for winner in winners if winner.first_m <= 300 <= winner.last_m]
     assert own.recipe == advice(300).ranked[0].option.recipe
 
@@ -139,7 +140,7 @@ def test_accuracy_and_the_nearest_measured_points_stand_beside_the_time() -> Non
     for part in (
         "dB",
         "P(fastest)",
-        "the fastest recipe by M:",
+        "the fastest recipe by M (and the least probability that it is): int4",
         "measured at this shape: the product 16 x ",
     ):
         assert part in text

@@ -12,12 +12,13 @@ from roofcal.ask.breakeven import (
     Breakeven,
     Speedups,
     breakeven,
+    breakeven_of,
     comparable_recipes,
     first_lasting_m,
     linear_speedups,
     speedup_ratio,
 )
-from roofcal.core.times import Array, Times
+from roofcal.core.times import Array, BeyondProbes, Times
 from roofcal.models.errors import PredictError
 from roofcal.models.registry import model_named
 from roofcal.ops.linear.model import BF16_GRAD_WEIGHT, Linear
@@ -85,6 +86,27 @@ def test_intervals_far_beyond_the_probes_take_back_no_break_even() -> None:
     assert first_lasting_m(speedup, doublings) == 1024
     assert first_lasting_m(speedup, np.where(GRID <= 512, 0.0, 1.0)) is None
     assert first_lasting_m(speedup, np.ones_like(GRID)) is None
+
+
+def test_the_best_speedup_is_one_within_the_probes_where_there_is_any() -> None:
+    rising = GRID / 1000
+    doublings = np.where(GRID <= 16384, 0.0, 1.0)
+    speedups = Speedups(value=rising, low=None, high=None)
+    assert GRID[speedups.best] == LARGEST_M
+    nothing_probed = np.zeros(GRID.shape, bool)
+    for outside, best in ((doublings, 16384), (doublings + 1, LARGEST_M)):
+        beyond = BeyondProbes(doublings=outside, is_unprobed=nothing_probed)
+        assert GRID[replace(speedups, beyond=beyond).best] == best
+
+
+def test_a_model_that_sees_no_gain_beyond_the_probes_takes_back_no_break_even() -> None:
+    value = np.where((GRID >= 1024) & (GRID <= 65536), 1.5, 0.9)
+    beyond = BeyondProbes(
+        doublings=np.where(GRID <= 16384, 0.0, 1.0), is_unprobed=np.zeros(GRID.shape, bool)
+    )
+    speedups = Speedups(value=value, low=value / 1.2, high=value * 1.2, beyond=beyond)
+    answer = breakeven_of(speedups)
+    assert (answer.m_low, answer.m, answer.m_high) == (16, 1024, 1024)
 
 
 def test_weights_that_no_memory_holds_are_refused() -> None:

@@ -34,6 +34,8 @@ ANSWER: dict[str, Any] = {
     "best_speedup_high": 1.8,
     "extrapolated": False,
     "extrapolated_doublings": 0.0,
+    "m_low_extrapolated_doublings": 0.0,
+    "m_high_extrapolated_doublings": 0.0,
     "best_extrapolated_doublings": 0.0,
     "probed_m": [16, 16384],
     "unprobed": False,
@@ -44,14 +46,17 @@ def first_line(**changes: Any) -> str:
     return sentences(ANSWER | changes).splitlines()[0]
 
 
-def test_a_person_reads_four_lines() -> None:
+def test_a_person_reads_what_it_is_and_how_far_probes_reach() -> None:
     assert sentences(ANSWER).splitlines() == [
         "fp8_axiswise is faster than bf16 from M = 1008 on (95 %: 720 to 1504)",
         "forward and backward of y[M,64] = x[M,32] @ w[64,32].T, casts by torch_compile, "
         "weights cast each time",
         "at best 1.50x (95 %: 1.25x to 1.80x), at M = 8192",
         "model calibrated, products by cublaslt, made-up, e1",
+        "M from 16 to 16384 is within the probes; what lies beyond is not counted",
     ]
+    nobody_knows = {"probed_m": None, "extrapolated_doublings": None}
+    assert len(sentences(ANSWER | nobody_knows).splitlines()) == 4
 
 
 def test_a_person_reads_where_the_probes_end() -> None:
@@ -60,6 +65,8 @@ def test_a_person_reads_where_the_probes_end() -> None:
         "extrapolated: doublings beyond every probe: 1.5 at M = 8192 (M from 16 to 16384 is "
         "within); intervals are wider there"
     )
+    end = sentences(ANSWER | {"m_high": 32768, "m_high_extrapolated_doublings": 1.0})
+    assert "beyond every probe: 1.0 at M = 32768 (" in end
     far = {"extrapolated_doublings": 5.0, "probed_m": None, "unprobed": True}
     lines = sentences(ANSWER | outside | far).splitlines()[4:]
     assert lines[0].endswith("no M is within); intervals are wider there, so far outside a guess")
