@@ -97,9 +97,10 @@ if (shapeBox) (async () => {
         + (overlapping === second ? "the intervals overlap." : `the interval of ${overlapping.option.recipe} overlaps it.`);
     return [element("b", { textContent: `${option.recipe} by ${option.provider}` }),
       `: ${time(total)} (95 %: ${time(low)} to ${time(high)})${over}${doublings ? ", extrapolated" : ""}`
-      + `${unprobed ? `, unlike all probes (${unprobed})` : ""}${rest}`];
+      + `${unprobed ? `, of a kind that no probe has (${unprobed})` : ""}${rest}`];
   }
 
+  ["m", "n", "k"].forEach((axis) => { fields[axis].value = devices[0].first_side; });
   let remark = "";  // what a link asked for and the page has not
 
   // "#m=4096&n=4096&k=4096" fills the box; other fragments are none of its business.

@@ -12,9 +12,9 @@ Outside of the probes e grows by its own size with every doubling, up to MOST_DO
 MOST_FACTOR at most; f is never smaller than inside. The low end is not below a roof (the shortest
 kernel, the least bytes at the bandwidth of streams, the operations at the rate of the fastest
 probe), except where the interval without widening is below that roof already. All of that is an
-assumption. On the study points of the published H200 that lie a doubling and more outside,
-intervals as wide as inside cover 71 % of casts and 44 % of products of narrow weights, the wider
-ones all of both.
+assumption, which few points test: of those of an H200's study that lie a doubling and more outside,
+intervals as wide as inside hold 17 of 24 casts, 7 of 12 products of narrow weights and 36 of 37
+others, the wider ones all.
 """
 
 import math

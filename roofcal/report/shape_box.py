@@ -17,7 +17,12 @@ from roofcal.core.csv_files import LARGEST_SIZE
 from roofcal.core.recipes import BITS, RECIPES, Operand
 from roofcal.core.records import Calibration
 from roofcal.ops import BY_NAME, OPS
-from roofcal.ops.constants import calibrated_pairs, decode_family, values_of_pair
+from roofcal.ops.constants import (
+    calibrated_pairs,
+    calibrated_providers,
+    decode_family,
+    values_of_pair,
+)
 from roofcal.ops.gemm import model as gemm
 from roofcal.ops.mixed_gemm import model as mixed_gemm
 from roofcal.ops.mixed_gemm.our_blocks import RULES as INT4_RULES
@@ -29,12 +34,13 @@ from roofcal.ops.predictions import (
     half_width,
     has_probes,
 )
-from roofcal.ops.probe_span import NOTICEABLE
+from roofcal.ops.probe_span import NOTICEABLE, doublings_outside
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.tidy import standard_rows
 
 _MODELS: Final[Mapping[str, Any]] = {"gemm": gemm, "mixed_gemm": mixed_gemm}
 _DIGITS: Final = 6  # of a measured time
+_FIRST_SIDES: Final = (4096, 2048, 1024, 512, 256, 128, 64)
 
 
 def shape_box_data(analysis: Analysis, anchor: str) -> dict[str, Any] | None:
@@ -63,6 +69,7 @@ def shape_box_data(analysis: Analysis, anchor: str) -> dict[str, Any] | None:
         "compute_units": int(calibration.constants["compute_units"].value),
         "baseline": BY_NAME["gemm"].baseline_recipe,
         "largest_size": LARGEST_SIZE,
+        "first_side": _first_side(calibration),
         "farthest_doublings": FARTHEST,
         "noticeable_doublings": NOTICEABLE,
         "most_doublings": MOST_DOUBLINGS,
@@ -73,6 +80,24 @@ def shape_box_data(analysis: Analysis, anchor: str) -> dict[str, Any] | None:
         "options": options,
         "measured": _measured(analysis, options),
     }
+
+
+def _first_side(calibration: Calibration) -> int:
+    """The side of the cube that the page shows first: the largest whose bf16 product is probed.
+
+    A processor has probes of smaller products than a GPU.
+    """
+    gemm_op = BY_NAME["gemm"]
+    providers = calibrated_providers(calibration.constants, "gemm", str(gemm_op.baseline_recipe))
+    for side in _FIRST_SIDES:
+        sizes = dict.fromkeys(gemm_op.axes, float(side))
+        for provider in providers:
+            outside = doublings_outside(
+                calibration, gemm_op, provider, str(gemm_op.baseline_recipe), sizes
+            )
+            if outside is not None and not outside.any():
+                return side
+    return _FIRST_SIDES[0]
 
 
 def _option(calibration: Calibration, op: str, provider: str, recipe: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import json
 import math
 import random
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -209,6 +210,21 @@ def test_the_ranking_is_by_time_and_leaves_out_what_lies_far_beyond_its_probes(
     )
     assert ranked == sorted(ranked)
     assert any("doublings beyond every probe" in reason for reason in refused)
+
+
+def test_the_first_shape_is_the_largest_that_the_probes_of_the_device_span(
+    published: dict[str, Any],
+) -> None:
+    assert published["first_side"] == 4096
+    run = load_run(PUBLISHED)
+    assert run.calibration is not None
+    for most, side in ((700.0, 512), (10.0, 4096)):  # as of a processor; of nothing
+        span = dict.fromkeys("mnk", (1.0, most))
+        small = replace(run.calibration, probe_spans={"gemm.cublaslt.bf16": span})
+        own = Analysis(run=replace(run, calibration=small), spec=None, frames={}, sessions={})
+        data = shape_box_data(own, "small")
+        assert data is not None
+        assert data["first_side"] == side
 
 
 def test_a_run_without_a_calibration_has_no_shape_box(bare: Path) -> None:
