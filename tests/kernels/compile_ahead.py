@@ -1,11 +1,14 @@
-"""Compile kernels for one architecture without a GPU, and print what the compiler made of them.
+"""Compile kernels without a GPU, and write what the compiler made of them.
 
-Run as a process of its own, because a failing LLVM pass aborts the process:
-    python -m tests.kernels.compile_ahead ARCHITECTURE CASE ...
-One line of JSON per case, as soon as it is compiled.
+Run as a process of its own:
+    python -m tests.kernels.compile_ahead FOLDER < {"ARCHITECTURE": ["CASE", ...], ...}
+It forks for every architecture, because a failing LLVM pass aborts the process; imports, 3 s, are
+made once. In FOLDER/ARCHITECTURE stands a line of JSON per case, as soon as it is compiled, and in
+ARCHITECTURE.errors what the compiler said.
 """
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -19,6 +22,7 @@ from triton.compiler import ASTSource
 from triton.experimental.gluon._runtime import GluonASTSource
 
 from kernels.common.architecture import Architecture
+from roofcal.fitting.parallel import usable_cores
 from tests.kernels.compile_case import Case
 from tests.kernels.compile_cases import CASES
 
@@ -102,9 +106,25 @@ def _output_of(tool: str, *options: str, content: bytes) -> str:
     return run.stdout + run.stderr
 
 
-def main(name: str, cases: list[str]) -> None:
+def main(folder: Path, cases_of_architectures: dict[str, list[str]]) -> None:
+    """Compile for as many architectures at once as there are cores."""
+    running = 0
+    for name, cases in cases_of_architectures.items():
+        if running == usable_cores():
+            os.wait()
+            running -= 1
+        if os.fork() == 0:
+            for stream, file in ((1, folder / name), (2, folder / f"{name}.errors")):
+                os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT), stream)
+            compile_cases(name if name.startswith("gfx") else int(name), cases)
+            os._exit(0)
+        running += 1
+    for _ in range(running):
+        os.wait()
+
+
+def compile_cases(architecture: Architecture, cases: list[str]) -> None:
     """Print {"case", ...} per line; a case that does not compile has "error" instead."""
-    architecture = name if name.startswith("gfx") else int(name)
     for case in cases:
         try:
             report = compile_case(CASES[case], architecture)
@@ -114,4 +134,4 @@ def main(name: str, cases: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2:])
+    main(Path(sys.argv[1]), json.load(sys.stdin))

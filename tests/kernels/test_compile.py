@@ -6,7 +6,7 @@ import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,8 @@ FASTEST_INSTRUCTION: dict[Architecture, str] = {
     100: "tcgen05.mma",
     **dict.fromkeys(("gfx942", "gfx950"), "v_mfma"),
 }
+# Architectures of which `make test` compiles a kernel for one.
+IN_TURN: tuple[tuple[Architecture, ...], ...] = ((80, 89, 120), ("gfx942", "gfx950"))
 Reports = dict[str, dict[str, Any]]  # of each case; those behind one that crashes are missing
 Point = tuple[Architecture, str]
 LACKING: tuple[Point, ...] = (
@@ -41,53 +43,68 @@ LACKING: tuple[Point, ...] = (
 )
 
 
+Kernel = tuple[str, bool]  # its name, and whether it is written in Gluon
+
+
+@cache
+def kernels_of(architecture: Architecture) -> tuple[Kernel, ...]:
+    """The kernels that have cases on an architecture, in the order of the cases."""
+    cases = [case for case in CASES.values() if architecture in case.architectures]
+    return tuple(dict.fromkeys((case.kernel.__name__, case.gluon) for case in cases))
+
+
+def turn_of(kernel: Kernel) -> int:
+    """Its number among all kernels."""
+    return list(dict.fromkeys((c.kernel.__name__, c.gluon) for c in CASES.values())).index(kernel)
+
+
 def points() -> Iterator[Any]:
     """Every case on its architectures; `make test` compiles one in 16 of each kernel.
 
-    On each architecture another one: a kernel may have a hundred cases, of half a second each. Of
-    the two architectures of AMD, whose compiler takes longest, it takes one per kernel in turn.
+    On each architecture another one: a kernel may have a hundred cases, of half a second each. On
+    Hopper and data-centre Blackwell it compiles every kernel. Of the other architectures of NVIDIA
+    it takes one per kernel in turn, and likewise of those of AMD, whose compiler takes longest.
     """
     for number, architecture in enumerate(ARCHITECTURES):
-        cases_of_kernels: dict[tuple[str, bool], list[Point]] = defaultdict(list)
+        cases_of_kernels: dict[Kernel, list[Point]] = defaultdict(list)
         for name, case in CASES.items():
             if architecture in case.architectures:
                 kernel = (case.kernel.__name__, case.gluon)
                 cases_of_kernels[kernel].append((architecture, name))
-        for turn, cases in enumerate(cases_of_kernels.values()):
+        takers = next((group for group in IN_TURN if architecture in group), (architecture,))
+        for kernel, cases in cases_of_kernels.items():
             first = number % len(cases)
             order = cases[first:] + cases[:first]
-            is_others_turn = isinstance(architecture, str) and turn % 2 != number % 2
-            yield from thinned(order, every=16, first=len(cases) if is_others_turn else 0)
+            able = [taker for taker in takers if kernel in kernels_of(taker)]
+            is_own_turn = able[turn_of(kernel) % len(able)] == architecture
+            yield from thinned(order, every=16, first=0 if is_own_turn else len(cases))
 
 
 @pytest.fixture(scope="session")
 def compiled(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[Architecture], tuple[Reports, str]]:
-    """Compiles the selected cases of an architecture in one process; (reports, what it said)."""
+    """Compiles all selected cases; of an architecture, (reports, what the compiler said)."""
     items = [item for item in request.session.items if item.path == Path(__file__)]
     selected = [item.callspec.params for item in items if isinstance(item, pytest.Function)]
     environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
 
-    def compile_cases(architecture: Architecture, folder: Path) -> None:
+    def compile_all(folder: Path) -> None:
         # Cases that must not compile stand last: should one of them crash, it crashes no other.
-        cases = sorted(
-            (str(point["case"]) for point in selected if point["architecture"] == architecture),
-            key=lambda case: (architecture, case) in LACKING,
-        )
-        command = [sys.executable, "-m", "tests.kernels.compile_ahead", str(architecture), *cases]
-        with (folder / "reports").open("w") as reports, (folder / "errors").open("w") as errors:
-            subprocess.run(
-                command, stdout=reports, stderr=errors, cwd=ROOT, env=environment, check=False
-            )
+        selected.sort(key=lambda point: (point["architecture"], point["case"]) in LACKING)
+        cases: dict[str, list[str]] = defaultdict(list)
+        for point in selected:
+            cases[str(point["architecture"])].append(str(point["case"]))
+        command = [sys.executable, "-m", "tests.kernels.compile_ahead", str(folder)]
+        text = json.dumps(cases)
+        subprocess.run(command, input=text, text=True, cwd=ROOT, env=environment, check=True)
 
     @cache
     def of(architecture: Architecture) -> tuple[Reports, str]:
-        make = partial(compile_cases, architecture)
-        folder = make_once(tmp_path_factory, f"compiled-{architecture}", make)
-        lines = (folder / "reports").read_text().splitlines()
+        folder = make_once(tmp_path_factory, "compiled-kernels", compile_all)
+        lines = (folder / str(architecture)).read_text().splitlines()
         reports = {report["case"]: report for report in map(json.loads, lines)}
-        return reports, (folder / "errors").read_text()[-2000:]
+        return reports, (folder / f"{architecture}.errors").read_text()[-2000:]
 
     return of
 

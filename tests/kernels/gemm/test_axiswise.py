@@ -24,6 +24,7 @@ SHAPES = [(65, 1, 16), (70, 9, 48), (130, 300, 272), (128, 256, 128), (200, 130,
 ACCUMULATIONS: tuple[Accumulation, ...] = ("fast", "slow")
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("accumulation", ACCUMULATIONS)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("rowwise", [(False, False), (True, True), (True, False), (False, True)])

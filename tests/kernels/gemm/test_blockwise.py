@@ -28,6 +28,7 @@ def block_scales(rows: int, k: int, square: bool, device: torch.device) -> torch
     return random_scales(-(-rows // 128) if square else rows, -(-k // 128), device=device)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("m", "n", "k"), SHAPES)
 @pytest.mark.parametrize("squares", [*itertools.product((False, True), repeat=2)])
 def test_a_product_is_right(

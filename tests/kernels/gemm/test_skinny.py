@@ -42,6 +42,7 @@ def test_a_product_is_right(
     assert_close(c, product(a, b, scale_a, scale_b), fast_k=k if accumulation == "fast" else 128)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.usefixtures("one_or_eight_units")
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("squares", [*itertools.product((False, True), repeat=2)])
