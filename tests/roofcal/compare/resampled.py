@@ -96,7 +96,7 @@ def drawn_visits(
             replace(
                 line,
                 visit=number,
-                latency_samples_s=tuple(s * float(np.exp(shift)) for s in line.latency_samples_s),
+                latency_samples_s=_scaled(np.array(line.latency_samples_s), float(np.exp(shift))),
             )
             for number, (line, shift) in enumerate(zip(made, offsets, strict=True))
         ]
@@ -122,7 +122,7 @@ def _redrawn(
     clocks = _clocks(row)
     return replace(
         row,
-        latency_samples_s=tuple(float(s) * factor for turn in taken for s in turn),
+        latency_samples_s=_scaled(np.concatenate(taken), factor),
         warmup_samples=0,
         slice_starts=tuple(int(start) for start in starts[:-1]),
         telemetry=Telemetry(
@@ -130,6 +130,10 @@ def _redrawn(
             sm_clock_hz=tuple(clocks[i % len(clocks)] for i in chosen) if clocks else (),
         ),
     )
+
+
+def _scaled(samples: np.ndarray, factor: float) -> tuple[float, ...]:
+    return tuple((samples * factor).tolist())
 
 
 def _clocks(row: Measurement) -> list[float]:
