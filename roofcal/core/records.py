@@ -23,6 +23,9 @@ _WITHOUT_OTHERS: Final = (
     "burst",
     "energy",
 )  # methods whose points take turns with no other
+# Methods of points that one visit answers: they are compared with visits of method graph, and those
+# of `standard` take an H200 63 s.
+VISITED_ONCE: Final = ("accuracy", *_WITHOUT_OTHERS)
 CacheState = Literal["cold", "hot"]
 Distribution = Literal["normal", "outlier_channels", "heavy_tails", "all_positive", "zeros"]
 Status = Literal["ok", "unsupported", "incorrect", "out_of_memory", "timeout", "failed"]

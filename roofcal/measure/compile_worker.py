@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 import torch
+import torch._functorch.config as functorch
 import torch._inductor.config as inductor
 from torch._inductor.output_code import CompiledFxGraph
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -173,6 +174,9 @@ def answer(line: str, device: str, locks: Path) -> dict[str, Any]:
 
 def run(setup: Mapping[str, Any], lines: IO[str], answers: IO[str]) -> None:
     """Say that the process is ready, then compile one point per line until the input ends."""
+    # Else a backward pass is compiled when it first runs, which is in the timing process: on a CPU
+    # that took 16 s of the 25 s of a first call.
+    functorch.force_non_lazy_backward_lowering = True
     inductor.compile_threads = 1  # the pool has as many processes as it may use cores
     torch.set_num_threads(1)
     # FakeTensor warns whenever Triton asks for the alignment of a pointer, which is 0: aligned.

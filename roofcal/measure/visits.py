@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import count, takewhile
 from statistics import stdev
 
-from roofcal.core.records import Measurement, PlanPoint
+from roofcal.core.records import VISITED_ONCE, Measurement, PlanPoint
 from roofcal.core.statistics import summarise
 from roofcal.core.timing_protocol import Timing
 from roofcal.core.visits.order import is_sentinel
@@ -82,8 +82,8 @@ class Visits:
     def _lacks(self, point: PlanPoint, number: int) -> bool:
         lines = self.of_point(point)
         if number:
-            timed = point.protocol.method != "accuracy"
-            return timed and len(lines) <= number and bool(lines) and lines[0].status == "ok"
+            is_repeated = point.protocol.method not in VISITED_ONCE
+            return is_repeated and len(lines) <= number and bool(lines) and lines[0].status == "ok"
         if not lines:
             return True
         lacked = lines[0].status == "unsupported" and str(lines[0].reason).startswith(TOO_FEW)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from roofcal.core.jsonl import read_records, write_records
-from roofcal.core.records import Measurement, Method, PlanPoint, Protocol
+from roofcal.core.records import VISITED_ONCE, Measurement, Method, PlanPoint, Protocol
 from roofcal.core.timing_protocol import Timing
 from roofcal.core.visits.order import SENTINEL, groups_of
 from roofcal.measure import session
@@ -76,8 +76,9 @@ def test_a_point_whose_first_visit_failed_is_not_visited_again(run: Run) -> None
     assert (rows[0].status, rows[0].visits) == ("failed", ())
 
 
-def test_a_point_of_accuracy_gets_one_visit(run: Run) -> None:
-    measure(run.job([point("a", protocol=Protocol(method="accuracy"))], timing=TWO))
+@pytest.mark.parametrize("method", VISITED_ONCE)
+def test_points_of_some_methods_get_one_visit(run: Run, method: Method) -> None:
+    measure(run.job([point("a", protocol=Protocol(method=method))], timing=TWO))
     assert order(run) == ["a"]
 
 
