@@ -82,6 +82,8 @@ def predict_point(
 
 def _fastest(point: PlanPoint, model: str, sources: Sources) -> PointAnswer:
     op, time_model = BY_NAME[point.op], model_named(model)
+    if (problem := op.shape_problem(point.shape)) is not None:
+        raise PredictError(f"no {op.name} has these sizes: {problem}")
     if (too_large := memory_refusal(point, sources.spec)) is not None:
         raise PredictError(too_large)
     candidates = _candidates(point, op, model, sources)

@@ -62,15 +62,15 @@ def memory_refusal(point: PlanPoint, spec: DeviceSpec | None) -> str | None:
 
 def _tensor_bytes(op: OpSpec, recipe: str, shape: Shape) -> float:
     """Bytes of all inputs and outputs together, at least."""
-    if op.computes == "product":
-        return op.work(recipe, shape).dram_bytes
     if op.computes == "cast":
         elements = shape["rows"] * shape["cols"]
         return float(nbytes("bf16", elements)) + op.work(recipe, shape).dram_write_bytes
-    if {"m", "n", "k"} <= shape.keys():  # made of products; a byte per element of x and w
+    if (
+        op.computes is None and {"m", "n", "k"} <= shape.keys()
+    ):  # made of products; a byte per element of x and w
         m, n, k = (shape[axis] for axis in "mnk")
         return float(m * k + n * k + nbytes("bf16", m * n))
-    return 0.0
+    return op.work(recipe, shape).dram_bytes
 
 
 def _neighbours(size: int, multiple: int) -> str:

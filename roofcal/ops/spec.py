@@ -41,6 +41,8 @@ class OpSpec:
                      (provider, recipe, shape, world size); 0 for a provider that gathers nothing
     calibrates       of a probe that lives with the op whose model it calibrates: that op's name
     calibrated_on    probes whose constants its model reads, beside those of launches and streams
+    shape_problem    why no provider runs a shape, as of sizes that do not fit together; None for a
+                     shape of the op
     size_multiples   axis -> number whose multiples alone a provider takes under a recipe, of
                      (provider, recipe); axes that it leaves out take any size
     """
@@ -63,6 +65,7 @@ class OpSpec:
     received_bytes: Callable[[str, str, Shape, int], float] | None = None
     calibrates: str | None = None
     calibrated_on: tuple[str, ...] = ()
+    shape_problem: Callable[[Shape], str | None] = lambda _shape: None
     size_multiples: Callable[[str, str], Mapping[str, int]] = lambda _provider, _recipe: {}
 
     @property

@@ -19,7 +19,7 @@ from roofcal.ops.bench import Call, Inputs, compiled_for_one_shape, draw, norm_e
 from roofcal.ops.linear.bench import PRODUCTS_OF, check_provider, torchao_converted
 from roofcal.ops.linear.spec import RECIPES, recipe
 from roofcal.ops.spec import Unsupported
-from roofcal.ops.transformer_block.spec import OP, matrices
+from roofcal.ops.transformer_block.spec import OP, matrices, shape_problem
 
 _EPSILON: Final = 1e-5  # of the norms: Llama-3's config.json
 _THETA: Final = 500_000.0  # of the rotary positions: The Llama 3 Herd of Models, section 3.2
@@ -107,7 +107,8 @@ class Block(torch.nn.Module):
 
 def build(provider: str, name: str, shape: Mapping[str, int]) -> Call:
     """Forward and backward through `provider`; raises Unsupported for what it refuses."""
-    _check_shape(shape)
+    if (problem := shape_problem(shape)) is not None:
+        raise Unsupported(problem)
     sides = {axis: shape[axis] for axis in ("hidden", "intermediate", "head_dim")}
     check_provider(OP.name, provider, name, sides)
     block = _converted(Block(shape), provider, name)
@@ -125,15 +126,6 @@ def build(provider: str, name: str, shape: Mapping[str, int]) -> Call:
         return (y.detach(), *torch.autograd.grad(y, leaves, inputs["grad_out"]))
 
     return call
-
-
-def _check_shape(shape: Mapping[str, int]) -> None:
-    """Raises Unsupported for a shape that is no block."""
-    for axis, divisor in (("tokens", "sequence"), ("heads", "kv_heads")):
-        if shape[axis] % shape[divisor]:
-            raise Unsupported(f"{axis}={shape[axis]} is no multiple of {divisor}={shape[divisor]}")
-    if shape["head_dim"] % 2:
-        raise Unsupported(f"rotary positions turn pairs; head_dim={shape['head_dim']} is odd")
 
 
 def _converted(block: Block, provider: str, name: str) -> torch.nn.Module:

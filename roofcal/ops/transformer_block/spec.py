@@ -99,6 +99,16 @@ def block_shape(model: LanguageModel, tokens: int, sequence: int) -> Shape:
     }
 
 
+def shape_problem(shape: Shape) -> str | None:
+    """Why a shape is no block, which has whole sequences, groups of heads, and pairs to turn."""
+    for axis, divisor in (("tokens", "sequence"), ("heads", "kv_heads")):
+        if shape[axis] % shape[divisor]:
+            return f"{axis}={shape[axis]} is no multiple of {divisor}={shape[divisor]}"
+    if shape["head_dim"] % 2:
+        return f"rotary positions turn pairs; head_dim={shape['head_dim']} is odd"
+    return None
+
+
 def size_multiples(provider: str, name: str) -> Mapping[str, int]:
     """What the bench refuses: fp8 products of sides off 16."""
     return {} if name == "bf16" else {"hidden": 16, "intermediate": 16, "head_dim": 16}
@@ -115,6 +125,7 @@ OP = OpSpec(
     block_shape=block_shape,
     baseline_recipe="bf16",
     written_recipe=linear.written_recipe,
+    shape_problem=shape_problem,
     size_multiples=size_multiples,
     calibrated_on=("probe_math", "probe_cast"),
 )

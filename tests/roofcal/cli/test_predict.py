@@ -119,6 +119,27 @@ def test_a_block_has_an_option_for_each_of_its_sizes(capsys: pytest.CaptureFixtu
     assert (answer["tokens"], answer["kv_heads"], answer["head_dim"]) == (4096, 8, 128)
 
 
+@pytest.mark.usefixtures("checkout")
+@pytest.mark.parametrize(
+    ("sizes", "says"),
+    [
+        (["--kv-heads", "5"], "no transformer_block has these sizes: heads=32 is no multiple of"),
+        (["--kv-heads", "8", "--sequence", "3000"], "tokens=4096 is no multiple of sequence=3000"),
+        (["--kv-heads", "8", "--head-dim", "127"], "head_dim=127 is odd"),
+        (["--kv-heads", "8", "--hidden", str(1 << 24)], "does not fit nvidia-h200"),
+    ],
+)
+def test_a_block_that_nobody_builds_has_no_time(
+    sizes: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    block = ["predict", "--op", "transformer_block", "--device", "nvidia-h200", *BLOCK.split()]
+    assert main([*block, *sizes, "--model", "datasheet"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: ")
+    assert says in said
+    assert said.count("\n") == 1
+
+
 def test_help_names_every_op_of_the_study(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["predict", "--help"])
