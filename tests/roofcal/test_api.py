@@ -80,7 +80,8 @@ def test_the_frames_hold_every_point_once_and_join() -> None:
     frames = roofcal.load("h200")
     points = frames.measurements
     assert set(points["op"]) <= set(BY_NAME)
-    assert points["point_id"].is_unique
+    sentinels = points["sweeps"].str.contains("sentinel")  # several times in a session
+    assert points.loc[~sentinels, "point_id"].is_unique
     assert len(points) == sum(len(frames.table(op)) for op in set(points["op"]))
     predictions = frames.predictions
     assert {"calibrated", "torchao", "datasheet"} <= set(predictions["model"])

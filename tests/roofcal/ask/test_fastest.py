@@ -64,7 +64,7 @@ def test_stated_probabilities_promise_no_more_than_measured_choices_hold() -> No
         probability = probability_of_first([prediction for prediction, _ in order])
         assert probability is not None
         stated.append((probability, medians[order[0][1]] == min(medians.values())))
-    assert len(stated) == 125
+    assert len(stated) >= 25
     for low, high in ((0.5, 0.6), (0.6, 0.8), (0.8, 1.01)):
         band = [(p, right) for p, right in stated if low <= p < high]
         mean, right = (sum(column) / len(band) for column in zip(*band, strict=True))

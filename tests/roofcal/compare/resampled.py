@@ -124,6 +124,8 @@ def _redrawn(
         row,
         latency_samples_s=_scaled(np.concatenate(taken), factor),
         warmup_samples=0,
+        unsettled_samples=(),
+        visits=(),
         slice_starts=tuple(int(start) for start in starts[:-1]),
         telemetry=Telemetry(
             sample_index=tuple(int(start) for start in starts[:-1]),
