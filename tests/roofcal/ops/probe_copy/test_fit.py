@@ -6,10 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from roofcal.core import paths
 from roofcal.core.records import Ceiling, Measurement
 from roofcal.core.statistics import summarise
 from roofcal.fitting.probes import Probe
 from roofcal.ops.probe_copy.fit import fit
+from roofcal.study.config import load_study
+from roofcal.study.plan import plan_op
 from tests.roofcal.calibrate.probe_runs import CACHE, DRAM, device_with, streams
 
 
@@ -68,3 +71,14 @@ def test_a_cache_larger_than_the_probes_leaves_their_three_largest_sizes(cache: 
 def test_two_sizes_are_too_few_for_a_bandwidth() -> None:
     two = [probe for probe in probes() if probe.shape["size_bytes"] >= 1 << 31]
     assert constants(two, None) == {}
+
+
+@pytest.mark.parametrize("size", ["standard", "full"])
+def test_a_study_of_a_gpu_measures_what_each_bandwidth_is_fitted_on(size: str) -> None:
+    study_slice = load_study(paths.CONFIG, {"study": size}).op_slice("probe_copy", "cuda")
+    plan = plan_op(study_slice, device_with().environment)
+    planned = {(point.protocol.cache, point.shape["size_bytes"]) for point in plan}
+    measured = [p for p in probes() if (p.point.protocol.cache, p.shape["size_bytes"]) in planned]
+    kinds = ("read", "write", "copy")
+    wanted = {f"{place}_{kind}_bytes_per_s" for place in ("dram", "cache") for kind in kinds}
+    assert constants(measured).keys() == {*wanted, "cache_bytes"}
