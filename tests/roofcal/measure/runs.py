@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import pickle
+import subprocess
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -11,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
@@ -19,12 +21,13 @@ import pytest
 from roofcal.core.jsonl import read_records, write_records
 from roofcal.core.machine import locks
 from roofcal.core.records import Environment, Measurement, PlanPoint, Protocol, Session
-from roofcal.measure import rank_group
+from roofcal.measure import process, rank_group
 from roofcal.measure.process import WorkerProcess
 from roofcal.measure.rank_group import RankGroup
 from roofcal.measure.session import Job, measure
 from roofcal.study.staleness import measure_hash
 from tests.made_once import make_once
+from tests.roofcal.measure import worker_server
 
 STAND_INS = Path(__file__).parent / "stand_ins"
 TIMING = {
@@ -134,8 +137,12 @@ def rig(patch: pytest.MonkeyPatch, folder: Path, **files: str) -> Run:
     """A run in `folder` whose processes run the named files of stand_ins instead of modules.
 
     files: "measure.worker" (with _ for the dot) -> file. The locks of devices are the test's own:
-    it neither waits for a study on this machine nor holds it up.
+    it neither waits for a study on this machine nor holds it up. Workers of sessions in this
+    process are forked from one that has imported torch.
     """
+    worker_server.server()
+    forking = SimpleNamespace(Popen=worker_server.ForkedWorker, PIPE=subprocess.PIPE)
+    patch.setattr(process, "subprocess", forking)
     modules = {
         f"roofcal.{name}".replace("__", "."): str(STAND_INS / f) for name, f in files.items()
     }
@@ -191,10 +198,12 @@ def device_is_free() -> bool:
 
 def workers_here() -> list[psutil.Process]:
     """Workers that this process started and that are still there."""
+    server = worker_server.server().process.pid
     workers = []
     for child in psutil.Process().children():
         with suppress(psutil.NoSuchProcess):  # it ended meanwhile
-            if "roofcal.measure.worker" in child.cmdline():
+            modules = {"roofcal.measure.worker", worker_server.__name__}
+            if child.pid != server and modules & set(child.cmdline()):
                 workers.append(child)
     return workers
 
