@@ -1,9 +1,6 @@
 """A checkout that commands are tried in, and what they do there: words, memory, files outside."""
 
-import os
-import resource
 import shutil
-import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,19 +8,22 @@ from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from roofcal.core.jsonl import read_records, write_records
 from roofcal.core.records import Measurement, PlanPoint
 from roofcal.models.run import predict_run
 from roofcal.publish.freeze import publish
+from tests.campaign.one_command import be_command
 from tests.paths import ROOT
 from tests.roofcal.calibrate.probe_runs import ENVIRONMENT, write_run
 from tests.roofcal.models.runs import calibration
+from tests.roofcal.published import write_tables_alone
 
 NAME: Final = f"{ENVIRONMENT.device}/{ENVIRONMENT.environment_id}"
 PUBLISHED: Final = f"reports/published/{NAME}"
 RUN: Final = f"results/{NAME}"
 SECRET: Final = "the secret of another folder"
-_MOST_ADDRESS_SPACE: Final = 8 << 30  # a command that runs away must not take the machine along
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,9 @@ def make_template(folder: Path) -> Path:
     write_records(run / "calibration.jsonl", [constants])
     predictions = predict_run(run, run / "calibration.jsonl", "gemm", None)
     write_records(run / "predictions/gemm.jsonl", predictions)
-    publish(run, checkout / "reports/published", checkout / "config/devices")
+    with pytest.MonkeyPatch.context() as patch:  # no command below looks at the page
+        patch.setattr("roofcal.publish.freeze.write_report", write_tables_alone)
+        publish(run, checkout / "reports/published", checkout / "config/devices")
     (folder / "secret").write_text(SECRET)
     return checkout
 
@@ -80,7 +82,7 @@ def run_command(folder: Path, arguments: Sequence[str], limit_s: float = 600) ->
     log, usage = folder.parent / "said", folder.parent / "usage"
     for path in (log, usage):
         path.unlink(missing_ok=True)
-    process = SpawnProcess(target=_command, args=(folder, list(arguments), log, usage))
+    process = SpawnProcess(target=be_command, args=(folder, list(arguments), log, usage))
     start = time.perf_counter()
     process.start()
     process.join(limit_s)
@@ -94,34 +96,6 @@ def run_command(folder: Path, arguments: Sequence[str], limit_s: float = 600) ->
         peak_bytes=int(usage.read_text()) if usage.exists() else 0,
         wall_s=time.perf_counter() - start,
     )
-
-
-def _command(folder: Path, arguments: list[str], log: Path, usage: Path) -> None:
-    """Run one command; what it says goes to `log`, its largest memory to `usage`."""
-    resource.setrlimit(resource.RLIMIT_AS, (_MOST_ADDRESS_SPACE, _MOST_ADDRESS_SPACE))
-    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    os.dup2(descriptor, 1)
-    os.dup2(descriptor, 2)
-    sys.stdout = os.fdopen(1, "w", closefd=False)
-    sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
-    os.chdir(folder)
-    from roofcal.cli.main import main
-
-    try:
-        sys.exit(main(arguments))
-    finally:
-        usage.write_text(str(_peak_bytes()))
-        sys.stdout.flush()
-
-
-def _peak_bytes() -> int:
-    """The largest resident memory of this process, in bytes.
-
-    getrusage would not do: Linux hands its maximum on through exec, so a test process that held
-    2 GB to write a hostile file made every command after it seem as large.
-    """
-    status = Path("/proc/self/status").read_text()
-    return int(status.split("VmHWM:")[1].split()[0]) << 10
 
 
 def markdown_table(names: Sequence[str], rows: Iterable[Mapping[str, object]]) -> str:

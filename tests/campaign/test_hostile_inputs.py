@@ -8,6 +8,7 @@ import pytest
 
 from tests.campaign.hostile_inputs import HOSTILE_INPUTS, Hostile
 from tests.campaign.scratch import SECRET, make_template, run_command, snapshot
+from tests.made_once import make_once
 
 MOST_BYTES = 10**9
 CASES = [case for cases in HOSTILE_INPUTS.values() for case in cases]
@@ -17,7 +18,8 @@ SHORT = {cases[0].name for cases in HOSTILE_INPUTS.values()}  # what `make test`
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_template(tmp_path_factory.mktemp("template"))
+    """The checkout that every case changes a copy of."""
+    return make_once(tmp_path_factory, "hostile-inputs", make_template) / "checkout"
 
 
 def parameter(case: Hostile) -> object:

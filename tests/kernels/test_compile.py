@@ -32,7 +32,7 @@ FASTEST_INSTRUCTION: dict[Architecture, str] = {
     **dict.fromkeys(("gfx942", "gfx950"), "v_mfma"),
 }
 # Architectures of which `make test` compiles a kernel for one.
-IN_TURN: tuple[tuple[Architecture, ...], ...] = ((80, 89, 120), ("gfx942", "gfx950"))
+IN_TURN: tuple[tuple[Architecture, ...], ...] = ((80, 89, 100, 120), ("gfx942", "gfx950"))
 Reports = dict[str, dict[str, Any]]  # of each case; those behind one that crashes are missing
 Point = tuple[Architecture, str]
 LACKING: tuple[Point, ...] = (
@@ -59,11 +59,11 @@ def turn_of(kernel: Kernel) -> int:
 
 
 def points() -> Iterator[Any]:
-    """Every case on its architectures; `make test` compiles one in 16 of each kernel.
+    """Every case on its architectures; `make test` compiles one in 32 of each kernel.
 
     On each architecture another one: a kernel may have a hundred cases, of half a second each. On
-    Hopper and data-centre Blackwell it compiles every kernel. Of the other architectures of NVIDIA
-    it takes one per kernel in turn, and likewise of those of AMD, whose compiler takes longest.
+    Hopper it compiles every kernel. Of the other architectures of NVIDIA it takes one per kernel in
+    turn, and likewise of those of AMD, whose compiler takes longest.
     """
     for number, architecture in enumerate(ARCHITECTURES):
         cases_of_kernels: dict[Kernel, list[Point]] = defaultdict(list)
@@ -77,7 +77,7 @@ def points() -> Iterator[Any]:
             order = cases[first:] + cases[:first]
             able = [taker for taker in takers if kernel in kernels_of(taker)]
             is_own_turn = able[turn_of(kernel) % len(able)] == architecture
-            yield from thinned(order, every=16, first=0 if is_own_turn else len(cases))
+            yield from thinned(order, every=32, first=0 if is_own_turn else len(cases))
 
 
 @pytest.fixture(scope="session")
