@@ -10,6 +10,7 @@ from tests.browser import Browser, browser
 from tests.paths import ROOT
 from tests.roofcal.models.runs import calibration
 from tests.roofcal.published import write_tables_alone
+from tests.roofcal.resamples import draw_few_resamples
 
 
 @pytest.fixture
@@ -26,6 +27,12 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Publications without the drawing of their page."""
     monkeypatch.setattr("roofcal.publish.freeze.write_report", write_tables_alone)
+
+
+@pytest.fixture
+def few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fits whose intervals do not matter, in half the time."""
+    draw_few_resamples(monkeypatch)
 
 
 @pytest.fixture(scope="session")

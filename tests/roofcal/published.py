@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
 from roofcal.ask.breakeven_map import run_map
 from roofcal.calibrate.calibration import calibrate
 from roofcal.calibrate.learning import learning_csv
@@ -12,6 +14,7 @@ from roofcal.publish.derive import Descriptions, report_tables
 from roofcal.publish.freeze import publish
 from tests.paths import ROOT
 from tests.roofcal.calibrate.probe_runs import ENVIRONMENT, write_run
+from tests.roofcal.resamples import draw_few_resamples
 
 DESCRIPTIONS = Descriptions(devices=ROOT / "config/devices", models=ROOT / "config/models")
 
@@ -30,7 +33,9 @@ def write_tables_alone(
 def publish_made_up(folder: Path) -> Path:
     """The publication of made-up probes, below `folder`."""
     run = write_run(folder / "results" / ENVIRONMENT.device / ENVIRONMENT.environment_id)
-    write_records(run / "calibration.jsonl", [calibrate(run)])
-    (run / "breakeven.csv").write_text(run_map(run, run / "calibration.jsonl"))
-    (run / "learning.csv").write_text(learning_csv(run))
-    return publish(run, folder / "published", DESCRIPTIONS.devices)
+    with pytest.MonkeyPatch.context() as patch:
+        draw_few_resamples(patch)  # as all tests that derive its files again
+        write_records(run / "calibration.jsonl", [calibrate(run)])
+        (run / "breakeven.csv").write_text(run_map(run, run / "calibration.jsonl"))
+        (run / "learning.csv").write_text(learning_csv(run))
+        return publish(run, folder / "published", DESCRIPTIONS.devices)

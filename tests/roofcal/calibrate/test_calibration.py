@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from roofcal.calibrate.calibration import calibrate
-from roofcal.core.jsonl import encode
+from roofcal.core.jsonl import encode, read_single_record, write_records
 from roofcal.core.records import Calibration
 from roofcal.fitting.probes import CalibrationError
+from tests.made_once import make_once
 from tests.roofcal.calibrate.probe_runs import (
     DRAM,
     ENVIRONMENT,
@@ -23,8 +24,14 @@ from tests.roofcal.calibrate.probe_runs import (
 
 @pytest.fixture(scope="module")
 def calibration(tmp_path_factory: pytest.TempPathFactory) -> Calibration:
-    run = write_run(tmp_path_factory.mktemp("run"), noise=0.01)
-    return calibrate(run)
+    """That of noisy probes, which one process makes."""
+
+    def write_calibration(folder: Path) -> None:
+        fitted = calibrate(write_run(folder / "run", noise=0.01))
+        write_records(folder / "calibration.jsonl", [fitted])
+
+    made = make_once(tmp_path_factory, "calibration", write_calibration)
+    return read_single_record(made / "calibration.jsonl", Calibration)
 
 
 def value(calibration: Calibration, name: str) -> float:
@@ -64,6 +71,7 @@ def test_new_shapes_are_predicted_within_the_noise(calibration: Calibration) -> 
     assert calibration.probe_errors["gemm.made.bf16"]["mape"] < 0.05
 
 
+@pytest.mark.usefixtures("few_resamples")
 def test_two_providers_of_a_recipe_are_fitted_apart(tmp_path: Path) -> None:
     slower = TRUTH | {"launch_s": 4 * TRUTH["launch_s"], "dram_bytes_per_s": 2.05e12}
     own, other = (
@@ -98,6 +106,7 @@ def test_constants_that_no_probe_depends_on_are_left_out(calibration: Calibratio
     assert "gemm.made.bf16.misaligned" not in calibration.constants
 
 
+@pytest.mark.usefixtures("few_resamples")
 def test_the_library_that_has_one_tile_is_found_out(tmp_path: Path) -> None:
     fitted = calibrate(write_run(tmp_path, family="tile_128x128"))
     assert "tile_128x128" in fitted.constants["gemm.made.bf16.tile_family"].evidence

@@ -13,6 +13,7 @@ from roofcal.calibrate.learning import COLUMNS, HELD_OUT, learning_csv, sizes
 from roofcal.core.jsonl import read_records, write_records
 from roofcal.core.records import Measurement
 from roofcal.ops.mixed_gemm import fit as mixed
+from tests.made_once import make_once
 from tests.roofcal.calibrate.probe_runs import write_run
 from tests.roofcal.ops.mixed_gemm.test_fit import RECIPE, SLOTS, probes_of
 
@@ -47,8 +48,13 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def text(run: Path) -> str:
-    return learning_csv(run, repetitions=2)
+def text(run: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Two curves of the run, which one process makes."""
+
+    def write_curves(folder: Path) -> None:
+        (folder / "learning.csv").write_text(learning_csv(run, repetitions=2))
+
+    return (make_once(tmp_path_factory, "curves", write_curves) / "learning.csv").read_text()
 
 
 def test_with_more_probes_the_truth_is_found(text: str) -> None:
@@ -78,7 +84,9 @@ def test_errors_are_in_order_and_the_provider_is_named(text: str) -> None:
         assert row["provider"] == "made"
 
 
-def test_equal_seeds_draw_equal_probes_and_others_do_not(run: Path) -> None:
+def test_equal_seeds_draw_equal_probes_and_others_do_not(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "made-up/e1")
+    keep(run, "probe_math", 24)
     once, again, other = (learning_csv(run, repetitions=1, seed=seed) for seed in (0, 0, 1))
     assert once == again
     assert once != other

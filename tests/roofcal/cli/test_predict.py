@@ -46,6 +46,7 @@ def test_predict_adds_columns_to_a_csv(checkout: Path, capsys: pytest.CaptureFix
     assert "from: reports/published/made-up/e1" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("few_resamples")
 def test_calibrate_and_predict_as_the_rules_call_them(checkout: Path) -> None:
     run = write_run(checkout / "results/made-up/e1", noise=0.01)
     write_records(run / "plan/gemm.jsonl", [product(64, 64, 64, provider="made")])

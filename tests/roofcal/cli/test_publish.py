@@ -16,6 +16,8 @@ from tests.roofcal.report.synthetic import whole_run
 NAME = f"{ENVIRONMENT.device}/{ENVIRONMENT.environment_id}"
 PUBLISHED = Path("reports/published")
 
+pytestmark = pytest.mark.usefixtures("few_resamples")
+
 
 @pytest.fixture(autouse=True)
 def no_language_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,11 @@ from tests.roofcal.calibrate.probe_runs import ENVIRONMENT
 from tests.roofcal.published import publish_made_up
 
 
+@pytest.fixture(autouse=True)
+def _few(few_resamples: None) -> None:
+    """Every test here derives files as `publish_made_up` did."""
+
+
 @pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the publication, which tests leave as it is."""

@@ -32,6 +32,7 @@ def log_errors(probes: Sequence[Probe], count: int) -> np.ndarray:
     return held_out_log_errors(Products(probes=probes, device=GPU), METHOD, drawn[None])[0, count:]
 
 
+@pytest.mark.usefixtures("few_resamples")
 def test_left_out_errors_grow_with_the_noise(tmp_path: Path) -> None:
     errors = []
     for noise in (0.0, 0.1):
@@ -40,6 +41,7 @@ def test_left_out_errors_grow_with_the_noise(tmp_path: Path) -> None:
     assert errors[0] < 0.05 < errors[1] < 0.3
 
 
+@pytest.mark.usefixtures("few_resamples")
 @pytest.mark.parametrize("cores", [2, 8, 64])
 def test_a_cpu_reaches_the_rate_of_all_its_cores(tmp_path: Path, cores: int) -> None:
     probes = read_probes(write_run(tmp_path, family="plain"), "probe_math")
@@ -54,6 +56,7 @@ def test_a_cpu_reaches_the_rate_of_all_its_cores(tmp_path: Path, cores: int) -> 
     assert result.errors[NAME]["mape"] < 0.02
 
 
+@pytest.mark.usefixtures("few_resamples")
 def test_memory_of_a_cpu_may_be_far_below_its_streams(tmp_path: Path) -> None:
     probes = read_probes(write_run(tmp_path, family="plain"), "probe_math")
     processor = device_with(3 * TRUTH["dram_bytes_per_s"], vendor="cpu")
@@ -70,6 +73,7 @@ def test_a_cpu_of_any_size_has_no_tiles(units: int) -> None:
     assert not any(FAMILIES[name].is_plain for name in products_of(probes=[], device=GPU).families)
 
 
+@pytest.mark.usefixtures("few_resamples")
 @pytest.mark.parametrize("recipe", ["fp32", "fp8_tensorwise"])
 def test_a_cpu_that_packs_its_operands_is_told_apart(tmp_path: Path, recipe: str) -> None:
     truth = PACKED_TRUTH | {"pack_a_bytes_per_s": 2e12, "pack_b_bytes_per_s": 5e11}

@@ -8,7 +8,6 @@ import pytest
 
 from roofcal.calibrate.probe_records import read_probes
 from roofcal.core.records import Ceiling, Protocol
-from roofcal.fitting import bootstrap
 from roofcal.fitting.cross_validation import held_out_log_errors
 from roofcal.fitting.probes import Device, Fitted, Probe
 from roofcal.ops.mixed_gemm.fit import METHOD, NarrowProducts, fit
@@ -26,10 +25,7 @@ OURS = {"bytes_per_s": 3.9e12, "weights_per_s": 1.2e13, "flops_per_s": 6e14, "be
 OURS |= {"ragged": 0.4, "turn_s": 2e-6, "block_s": 3e-6, "halving_s": 1e-6, "unit_s": 5e-7}
 
 
-@pytest.fixture(autouse=True)
-def few_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Intervals of constants matter little here, and take most of the time."""
-    monkeypatch.setattr(bootstrap, "RESAMPLES", 20)
+pytestmark = pytest.mark.usefixtures("few_resamples")
 
 
 def seconds(
