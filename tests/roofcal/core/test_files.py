@@ -126,14 +126,20 @@ def test_a_line_that_is_too_long_costs_itself_alone(
     assert error == f"{tmp_path / name}:2: has more than 1000 B in a line"
 
 
-@pytest.mark.parametrize("content", [b" " * 50, b"x\n" * 20], ids=["one line", "many lines"])
+@pytest.mark.parametrize(
+    ("content", "most"),
+    [(b" " * 50 * MIB, 16), (b"x\n" * MIB, 1)],  # eight million lines would take five seconds
+    ids=["one line", "many lines"],
+)
 def test_a_file_that_unpacks_to_too_much_is_refused_with_the_limit(
-    tmp_path: Path, content: bytes
+    tmp_path: Path, content: bytes, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert files.LEAST_EXPANDED_BYTES == 16 * MIB
+    monkeypatch.setattr(files, "LEAST_EXPANDED_BYTES", most * MIB)
     path = tmp_path / "bomb.jsonl.gz"
-    path.write_bytes(gzip.compress(content * MIB))
+    path.write_bytes(gzip.compress(content))
     *_, last = lines_of(path)
-    limit = r"(16 MiB, the most for a file of its|\d+ values)"  # the latter for empty lines
+    limit = rf"({most} MiB, the most for a file of its|\d+ values)"  # the latter for empty lines
     assert re.match(rf"{path}: unpacks to more than {limit}", str(last))
 
 
