@@ -38,7 +38,7 @@ SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 
-.PHONY: help env env-dev study report verify site bench pages docs doctor campaign campaign-slurm test test-all checks lint types contracts unit format lock clean distclean
+.PHONY: help env env-dev study report verify site bench pages docs doctor campaign campaign-slurm test linted-unit test-all checks lint types contracts unit format lock clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -97,9 +97,14 @@ campaign: campaign-slurm ## hostile inputs, disturbed runs and SLURM with faults
 campaign-slurm: env-dev ## the part of the campaign that needs SLURM; its studies wait most of the time, so eight run at once
 	$(PY) -m pytest tests/campaign -m slurm -n 8 $(PYTEST_ARGS)
 
-test: checks unit ## all checks: lint, types, import contracts, tests
+# mypy takes one core for a minute where it has no cache: all others run beside it.
+test: env-dev ## all checks: lint, types, import contracts, tests
+	@$(MAKE) --no-print-directory -j 2 --output-sync=target types linted-unit
 
-# mypy takes one core for as long as all others together: they run beside it.
+# The tests say at once how far they are.
+linted-unit: lint contracts
+	+@$(MAKE) --no-print-directory --output-sync=none unit
+
 checks: env-dev
 	@$(MAKE) --no-print-directory -j 2 --output-sync=target types lint contracts
 
