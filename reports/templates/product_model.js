@@ -32,9 +32,9 @@ const productModel = (() => {
   // [seconds, what binds]: the largest of the parts, of equal ones the first.
   const bound = (parts) => Object.keys(parts).reduce((best, name) => parts[name] > parts[best] ? name : best);
 
-  function joined({ launch, tiles, dram, power }) {
-    const work = launch + (tiles ** 2.5 + dram ** 2.5) ** (1 / 2.5);
-    return { total: (work ** 5 + power ** 5) ** 0.2, boundBy: bound({ launch, tiles, dram, power }) };
+  function joined({ launch, tiles, sums, dram, power }) {
+    const work = launch + Math.hypot(tiles, dram) + sums;
+    return { total: (work ** 4 + power ** 4) ** 0.25, boundBy: bound({ launch: launch + sums, tiles, dram, power }) };
   }
 
   // roofcal.ops.our_tiles: [rows, columns, split] that our kernels take for a shape.
@@ -83,7 +83,7 @@ const productModel = (() => {
     if (!family.tiles.length && !family.rule) {
       const math = flops / units / constants.tile_flops_per_s;
       const latency = k * width * constants.k_latency_s_per_byte;
-      return joined({ launch, dram, tiles: (math ** 4 + latency ** 4) ** 0.25, power: 0 });
+      return joined({ launch, dram, tiles: (math ** 4 + latency ** 4) ** 0.25, sums: 0, power: 0 });
     }
     const alignment = rowAlignment(option, shape);
     const path = alignment === 16 ? "" : alignment === 8 ? "8_byte_" : "odd_";
@@ -91,7 +91,7 @@ const productModel = (() => {
     const kLatency = constants[`k_latency_${path}s_per_byte`] ?? constants.k_latency_s_per_byte;
     const misaligned = (k * width) % 32 !== 0 ? constants.misaligned : 1;
     const uneven = (k * width) % 256 !== 0 ? constants.uneven : 1;
-    let tiles = Infinity;
+    let best = { tiles: Infinity, sums: 0 };
     const own = family.rule ? ourTile(option.rule, shape, units) : null;
     for (const [rows, cols] of own ? [own] : family.tiles) {
       for (const split of own ? [own[2]] : family.splits) {
@@ -111,10 +111,11 @@ const productModel = (() => {
         const sumBytes = 4 * split * (own ? rows * cols : m * n);
         const sums = split === 1 ? 0
           : constants.split_k_s + (own ? split : 0) * constants.piece_s + sumBytes / constants.piece_bytes_per_s;
-        tiles = Math.min(tiles, step + (waves - 1) * further + stores + sums);
+        const tiles = (step + (waves - 1) * further + stores) * uneven;
+        if (Math.hypot(tiles, dram) + sums < Math.hypot(best.tiles, dram) + best.sums) best = { tiles, sums };
       }
     }
-    return joined({ launch, dram, tiles: tiles * uneven, power: flops / constants.sustained_flops_per_s * uneven });
+    return joined({ launch, dram, ...best, power: flops / constants.sustained_flops_per_s * uneven });
   }
 
   // roofcal.ops.mixed_gemm.our_blocks: the block that our int4 kernels take, how many a multiprocessor

@@ -1,6 +1,6 @@
-"""exp, log and fifth root of arrays, with the same bits on every machine.
+"""exp and log of arrays, with the same bits on every machine.
 
-NumPy's own exp, log and power call different vector libraries on different processors, and their
+NumPy's own exp and log call different vector libraries on different processors, and their
 last bits differ. A fit repeats such differences thousands of times until digits that are printed
 differ too, and a publication could then be verified only where it was made. These functions use
 addition, multiplication, division and changes of exponent alone, which IEEE 754 rounds alike
@@ -40,11 +40,6 @@ _EXP_TERMS: Final = (
 # Series of 2 artanh(s) / s - 2 in s^2 on |s| <= 0.172; the next term is below 2e-18.
 _LOG_TERMS: Final = tuple(2 / (2 * k + 1) for k in range(10, 0, -1))
 
-# 2^(0/5) to 2^(4/5)
-_FIFTH_ROOTS_OF_POWERS: Final = np.array(
-    [1.0, 1.148698354997035, 1.3195079107728942, 1.515716566510398, 1.7411011265922482]
-)
-
 
 def exp(x: Array) -> Array:
     """e to the power of x, for |x| <= 700."""
@@ -72,16 +67,3 @@ def log(x: Array) -> Array:
     mantissa_log = 2.0 * s + s * (square * series)
     result: Array = exponent * _LN2_HIGH + (mantissa_log + exponent * _LN2_LOW)
     return result
-
-
-def fifth_root(x: Array) -> Array:
-    """x to the power of 1/5, for positive x; 0 stays 0."""
-    mantissa, exponent = np.frexp(x)
-    quotient = np.floor_divide(exponent, 5)
-    # A straight line is within 0.5 % on [0.5, 1); three Newton steps reach the last bits.
-    root = 0.7455 + 0.2588 * mantissa
-    for _ in range(3):
-        square = root * root
-        root = 0.8 * root + 0.2 * mantissa / (square * square)
-    result: Array = np.ldexp(root * _FIFTH_ROOTS_OF_POWERS[exponent - 5 * quotient], quotient)
-    return np.where(x > 0, result, 0.0)

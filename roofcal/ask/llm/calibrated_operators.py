@@ -204,7 +204,13 @@ class CalibratedOperators:
         rows = float(m[0])
         moved = matrix_bytes("int4", matrix) + 2 * rows * (matrix.k + matrix.n)
         dram = moved / constants[f"gemm.{provider}.bf16.dram_bytes_per_s"].value
-        parts = joined(parts.launch, np.full_like(m, dram), parts.tiles, parts.power)
+        parts = joined(
+            launch=parts.launch,
+            tiles=parts.tiles,
+            sums=parts.sums,
+            dram=np.full_like(m, dram),
+            power=parts.power,
+        )
         launch, value = float(parts.launch[0]), float(parts.total[0])
         times = calibrated.products_by(self._sources, provider, "bf16", m, n, k)
         whole = first_call(times, f"{provider} (bf16)")

@@ -1,9 +1,8 @@
 """The calibrated equation of a matrix product's time. How it came about: docs/models.md.
 
-    t     = (work^r + power^r)^(1/r)                                                       r = 5
-    work  = launch + (tiles^q + dram^q)^(1/q)                                              q = 2.5
-    tiles = uneven * min over tile and split of
-            step + (waves - 1) * (step^o + wave^o)^(1/o) + waves * store + sums
+    t     = (work^r + power^r)^(1/r)                                                       r = 4
+    work  = launch + min over tile and split of (tiles^q + dram^q)^(1/q) + sums            q = 2
+    tiles = uneven * (step + (waves - 1) * (step^o + wave^o)^(1/o) + waves * store)
     step  = (math^p + load^p + latency^p)^(1/p)                                            p = 4
       math    = 2 * tile_m * tile_n * k / tile_flops      a tile on one compute unit
       load    = (rows + columns) * k bytes / min(load, l2 / busy units)     its operands from cache
@@ -11,6 +10,7 @@
                 the loop over K of a tile, however small, and the wait for rows that all units read
     store = 2 bytes * tile_m * tile_n / store      the end of a tile, where tiles differ in size
     sums  = [split > 1] * (split_k + split * piece + sums' bytes / piece_bytes)
+                adding up the parts of K, which begins when all of them are stored
     dram  = least bytes / dram
     power = uneven * flops / sustained_flops      the rate that the power limit leaves
 
@@ -38,7 +38,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from roofcal.core.portable_math import fifth_root
 from roofcal.core.recipes import BITS, GEMM_RECIPES, nbytes
 from roofcal.core.times import Array, Value
 from roofcal.ops.our_tiles import MOST_FEW_ROWS, our_tiles
@@ -163,7 +162,7 @@ SLOW_PATHS: Final[dict[str, tuple[str, str]]] = {
     "8_byte": ("tile_flops_8_byte_per_s", "k_latency_8_byte_s_per_byte"),
     "odd": ("tile_flops_odd_per_s", "k_latency_odd_s_per_byte"),
 }
-EQUATION: Final = 2  # see roofcal.ops.equations; 1 is of calibrations that state none
+EQUATION: Final = 3  # see roofcal.ops.equations; 1 is of calibrations that state none
 REQUIRED: Final = (FAMILY,)  # constants without which a calibration is of an older roofcal
 # Constants that some recipes or probes do not have, or that no probe identifies, and the value that
 # leaves them out. A slow path without constants of its own is as fast as the aligned one.
@@ -215,16 +214,32 @@ class Parts:
 
     launch: Array
     tiles: Array
+    sums: Array
     dram: Array
     power: Array
     total: Array
 
     @property
     def bound_by(self) -> list[str]:
-        """The largest part of each point: launch, tiles, dram or power."""
+        """The largest part of each point: launch, tiles, dram or power.
+
+        The sums of a split K count as `launch`: most of their time is the start of a second kernel.
+        """
         names = ("launch", "tiles", "dram", "power")
-        stacked = np.stack([getattr(self, name) for name in names])
+        stacked = np.stack([self.launch + self.sums, self.tiles, self.dram, self.power])
         return [names[index] for index in stacked.argmax(axis=0)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChoiceSeconds:
+    """Seconds on each choice of tile and split: `tiles` and `sums` of the module.
+
+    both: (tiles^q + dram^q)^(1/q) + sums, which the best choice has least of
+    """
+
+    tiles: Array
+    sums: Array
+    both: Array
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,6 +249,7 @@ class TileChoices:
     Arrays that broadcast together: [shapes, choices] as `describe` makes them.
     flops, k_bytes, load_bytes, store_bytes: of one tile, or of its part of K where K is split.
     sum_bytes: of the sums of all parts of K, 0 without a split
+    dram_bytes: of the product
     """
 
     flops: Array
@@ -246,8 +262,10 @@ class TileChoices:
     is_split: NDArray[np.bool_]
     pieces: Array
     sum_bytes: Array
+    dram_bytes: Array
     has_few_rows: NDArray[np.bool_]
     is_misaligned: NDArray[np.bool_]
+    is_uneven: NDArray[np.bool_]
     alignment: NDArray[np.int64]
 
     @property
@@ -304,8 +322,10 @@ def describe(recipe: str, m: Array, n: Array, k: Array, family: str, compute_uni
             is_split=splits > 1,
             pieces=np.where(splits > 1, splits, 0.0) * bool(rule) + np.zeros_like(busy),
             sum_bytes=4 * np.where(splits > 1, splits, 0.0) * summed,
+            dram_bytes=dram[:, None],
             has_few_rows=(m[:, None] <= MOST_FEW_ROWS) & bool(rule),
             is_misaligned=(k[:, None] * width) % _ROW_ALIGNMENT_BYTES != 0,
+            is_uneven=(k[:, None] * width) % _LINE_BYTES != 0,
             alignment=alignment[:, None],
         ),
     )
@@ -360,8 +380,12 @@ def evaluate(constants: Mapping[str, float], shapes: Shapes, family: str) -> Par
     constants = NEUTRAL | dict(constants)
     if FAMILIES[family].is_plain:
         return plain_parts(constants, shapes)
-    tiles = choice_seconds(constants, shapes.choices, family).min(axis=1)
-    return tiled_parts(constants, shapes, tiles)
+    seconds = choice_seconds(constants, shapes.choices, family)
+    best = seconds.both.argmin(axis=1)[:, None]
+    tiles, sums = (
+        np.take_along_axis(part, best, axis=1)[:, 0] for part in (seconds.tiles, seconds.sums)
+    )
+    return tiled_parts(constants, shapes, tiles, sums)
 
 
 def plain_parts(constants: Mapping[str, Value], shapes: Shapes) -> Parts:
@@ -369,14 +393,17 @@ def plain_parts(constants: Mapping[str, Value], shapes: Shapes) -> Parts:
     math = shapes.unit_flops / constants["tile_flops_per_s"]
     latency = shapes.k_bytes * constants["k_latency_s_per_byte"]
     tiles = np.sqrt(np.sqrt(math**2 * math**2 + latency**2 * latency**2))
-    return joined(*_launch_and_memory(constants, shapes), tiles, np.zeros_like(tiles))
+    nothing = np.zeros_like(tiles)
+    launch, dram = _launch_and_memory(constants, shapes)
+    return joined(launch=launch, tiles=tiles, sums=nothing, dram=dram, power=nothing)
 
 
-def tiled_parts(constants: Mapping[str, Value], shapes: Shapes, tiles: Array) -> Parts:
-    """Seconds of shapes, [..., shapes]; tiles: seconds on the best choice of tile and split."""
+def tiled_parts(constants: Mapping[str, Value], shapes: Shapes, tiles: Array, sums: Array) -> Parts:
+    """Seconds of shapes, [..., shapes]; tiles, sums: those of the best choice of tile and split."""
     slower = np.where(shapes.is_uneven, constants["uneven"], 1.0)
     power = shapes.flops / constants["sustained_flops_per_s"] * slower
-    return joined(*_launch_and_memory(constants, shapes), tiles * slower, power)
+    launch, dram = _launch_and_memory(constants, shapes)
+    return joined(launch=launch, tiles=tiles, sums=sums, dram=dram, power=power)
 
 
 def _launch_and_memory(constants: Mapping[str, Value], shapes: Shapes) -> tuple[Array, Array]:
@@ -384,16 +411,23 @@ def _launch_and_memory(constants: Mapping[str, Value], shapes: Shapes) -> tuple[
     return constants["launch_s"] + np.zeros_like(dram), dram
 
 
-def joined(launch: Array, dram: Array, tiles: Array, power: Array) -> Parts:
+def joined(*, launch: Array, tiles: Array, sums: Array, dram: Array, power: Array) -> Parts:
     """The parts with their total: `work` beside `power`, see the module."""
-    # Powers of 5/2 and 5 by products and roots: their bits are the same on every machine.
-    busiest = fifth_root(tiles**2 * np.sqrt(tiles) + dram**2 * np.sqrt(dram))
-    work = launch + busiest * busiest
-    total = fifth_root(work**2 * work**2 * work + power**2 * power**2 * power)
-    return Parts(launch=launch, tiles=tiles, dram=dram, power=power, total=total)
+    work = launch + _tiles_and_memory(tiles, dram) + sums
+    work_squared, power_squared = work * work, power * power
+    total = np.sqrt(np.sqrt(work_squared * work_squared + power_squared * power_squared))
+    return Parts(launch=launch, tiles=tiles, sums=sums, dram=dram, power=power, total=total)
 
 
-def choice_seconds(constants: Mapping[str, Value], choices: TileChoices, family: str) -> Array:
+def _tiles_and_memory(tiles: Array, dram: Array) -> Array:
+    """The norm with q = 2 of the module."""
+    norm: Array = np.sqrt(tiles * tiles + dram * dram)
+    return norm
+
+
+def choice_seconds(
+    constants: Mapping[str, Value], choices: TileChoices, family: str
+) -> ChoiceSeconds:
     """Seconds on each choice of tile and split; constants broadcast with the choices' arrays."""
     bandwidth = np.minimum(
         constants["load_bytes_per_s"], constants["l2_bytes_per_s"] / choices.busy_units
@@ -411,15 +445,19 @@ def choice_seconds(constants: Mapping[str, Value], choices: TileChoices, family:
     wave = constants["wave_s"]
     overlaps = FAMILIES[family].overlaps
     further = np.sqrt(step * step + wave * wave) if overlaps else step + wave
-    seconds: Array = (
+    tiles = (
         step
         + (choices.waves - 1) * further
         + choices.waves * (choices.store_bytes / constants["store_bytes_per_s"])
-        + choices.is_split * constants["split_k_s"]
+    )
+    tiles = tiles * np.where(choices.is_uneven, constants["uneven"], 1.0)
+    sums = (
+        choices.is_split * constants["split_k_s"]
         + choices.pieces * constants["piece_s"]
         + choices.sum_bytes / constants["piece_bytes_per_s"]
     )
-    return seconds
+    dram = choices.dram_bytes / constants["dram_bytes_per_s"]
+    return ChoiceSeconds(tiles=tiles, sums=sums, both=_tiles_and_memory(tiles, dram) + sums)
 
 
 def _path_constants(
@@ -453,8 +491,8 @@ class Candidates:
     shape: NDArray[np.int64]
     first: NDArray[np.int64]
 
-    def best(self, constants: Mapping[str, Array], family: str) -> tuple[Array, NDArray[np.int64]]:
-        """(seconds, number of the candidate) of the best candidate, [fits, shapes] each.
+    def best(self, constants: Mapping[str, Array], family: str) -> NDArray[np.int64]:
+        """Number of the best candidate of each shape, [fits, shapes].
 
         constants: [fits, 1] each.
         """
@@ -464,18 +502,15 @@ class Candidates:
             self._best_of_block({name: c[i : i + size] for name, c in constants.items()}, family)
             for i in range(0, fits, size)
         ]
-        seconds, numbers = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
-        return seconds, numbers
+        return np.concatenate(blocks)
 
-    def _best_of_block(
-        self, constants: Mapping[str, Array], family: str
-    ) -> tuple[Array, NDArray[np.int64]]:
-        seconds = choice_seconds(constants, self.choices, family)
+    def _best_of_block(self, constants: Mapping[str, Array], family: str) -> NDArray[np.int64]:
+        seconds = choice_seconds(constants, self.choices, family).both
         least = np.minimum.reduceat(seconds, self.first, axis=1)
         numbers = np.arange(len(self.shape))
         # The first candidate of a shape that is as fast as the fastest.
         is_best = seconds == least[:, self.shape]
-        return least, np.minimum.reduceat(np.where(is_best, numbers, len(numbers)), self.first, 1)
+        return np.minimum.reduceat(np.where(is_best, numbers, len(numbers)), self.first, 1)
 
     def take(self, numbers: NDArray[np.int64]) -> TileChoices:
         """The candidates of given numbers, in arrays of their shape."""

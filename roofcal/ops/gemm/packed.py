@@ -61,6 +61,7 @@ def packed_parts(
     return Parts(
         launch=launch,
         tiles=tiles,
+        sums=np.zeros_like(tiles),
         dram=dram,
         power=np.zeros_like(tiles),
         total=launch + tiles + dram,

@@ -122,7 +122,13 @@ def fastest_times(
     It then runs below its power limit, which the probes of products were held to.
     """
     parts = product_parts(calibration, provider, recipe, sizes)
-    unlimited = joined(parts.launch, parts.dram, parts.tiles, np.zeros_like(parts.power)).total
+    unlimited = joined(
+        launch=parts.launch,
+        tiles=parts.tiles,
+        sums=parts.sums,
+        dram=parts.dram,
+        power=np.zeros_like(parts.power),
+    ).total
     # Equations of processors know no power limit, and join their parts in another way.
     unlimited = np.where(parts.power > 0, unlimited, parts.total)
     fastest: Array = unlimited / product_factors(calibration, provider, recipe, sizes)
@@ -139,7 +145,7 @@ def _answer(calibration: Calibration, provider: str, recipe: str, sizes: Sequenc
         parts={
             "math_s": np.maximum(parts.tiles, parts.power),
             "dram_s": parts.dram,
-            "launch_s": parts.launch,
+            "launch_s": parts.launch + parts.sums,
         },
     )
 

@@ -1,10 +1,9 @@
-"""exp, log and fifth root: right to the last bits, which no vector instruction changes."""
+"""exp and log: right to the last bits, which no vector instruction changes."""
 
 import math
 import os
 import subprocess
 import sys
-from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
@@ -31,15 +30,6 @@ def test_log_is_right_to_the_last_bits_also_near_one() -> None:
     assert portable_math.log(np.array([1.0]))[0] == 0.0
 
 
-def test_the_fifth_root_of_a_number_is_right_to_the_last_bits() -> None:
-    x = np.exp(RANDOM.uniform(-300, 300, 300))
-    with localcontext() as context:
-        context.prec = 40
-        exact = [float(Decimal(value) ** (Decimal(1) / Decimal(5))) for value in x.tolist()]
-    assert np.abs(portable_math.fifth_root(x) / np.array(exact) - 1).max() < 2e-15
-    assert portable_math.fifth_root(np.array([0.0]))[0] == 0.0
-
-
 PROGRAM = """
 import hashlib
 import numpy as np
@@ -47,7 +37,7 @@ from roofcal.core import portable_math
 from roofcal.fitting.batched_least_squares import minimise
 x = np.random.default_rng(3).uniform(0.1, 50.0, (40, 33))
 digest = hashlib.sha256()
-for function in (portable_math.exp, portable_math.log, portable_math.fifth_root):
+for function in (portable_math.exp, portable_math.log):
     digest.update(function(x).tobytes())
 time = np.linspace(0.1, 3.0, 33)
 def residuals(p, _):

@@ -42,9 +42,32 @@ def test_a_tile_by_hand() -> None:
     step = (math**4 + load**4 + latency**4) ** 0.25
     dram = (128 * 4096 * 2 * 2 + 128 * 128 * 2) / 4.1e12
     power = 2 * 128 * 128 * 4096 / 7e14
-    work = 3e-6 + (step**2.5 + dram**2.5) ** 0.4
-    expected = (work**5 + power**5) ** 0.2
+    work = 3e-6 + (step**2 + dram**2) ** 0.5
+    expected = (work**4 + power**4) ** 0.25
     assert one(128, 128, 4096) == pytest.approx(expected, rel=1e-12)
+
+
+def test_parts_of_a_split_k_are_added_up_after_all_else() -> None:
+    # Memory hides work on tiles, but not the sums, which begin when all parts of K are stored.
+    slow_memory = TRUTH | FREE | {"dram_bytes_per_s": 1e10}
+    slow_sums = slow_memory | {"split_k_s": TRUTH["split_k_s"] + 1e-6}
+    m, n, k = (np.array([float(x)]) for x in (16, 512, 65536))
+    described = describe("fp8_tensorwise", m, n, k, "ours_fast", 132)  # splits by its own rule
+    fast, slow = (
+        evaluate(constants, described, "ours_fast") for constants in (slow_memory, slow_sums)
+    )
+    assert fast.dram[0] > 10 * fast.tiles[0]
+    assert slow.total[0] - fast.total[0] == pytest.approx(1e-6, rel=1e-6)
+
+
+def test_k_is_split_only_where_the_sums_take_less_than_what_it_saves() -> None:
+    # Bound by memory, a split saves nothing.
+    m, n, k = (np.array([float(x)]) for x in (16, 512, 65536))
+    described = describe("bf16", m, n, k, "tile_128x128_split_k", 132)
+    for bandwidth, is_split in ((1e18, True), (1e9, False)):
+        constants = TRUTH | FREE | {"dram_bytes_per_s": bandwidth}
+        parts = evaluate(constants, described, "tile_128x128_split_k")
+        assert (parts.sums[0] > 0) == is_split
 
 
 def test_few_rows_wait_for_the_units_that_read_the_same_ones() -> None:
@@ -114,7 +137,8 @@ def test_nothing_beats_its_own_parts() -> None:
     m, n, k = shapes(200)
     shapes_ = describe("fp8_tensorwise", m, n, k, "any_tile_split_k", 132)
     parts = evaluate(TRUTH, shapes_, "any_tile_split_k")
-    for part in (parts.tiles + parts.launch, parts.dram + parts.launch, parts.power):
+    serial = parts.launch + parts.sums
+    for part in (parts.tiles + serial, parts.dram + serial, parts.power):
         assert (parts.total >= part - 1e-15).all()
     assert set(parts.bound_by) <= {"launch", "tiles", "dram", "power"}
 
