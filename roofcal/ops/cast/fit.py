@@ -19,6 +19,7 @@ from roofcal.ops.cast.model import (
     FAMILIES,
     FAMILY,
     GPU_CONSTANTS,
+    INDUCTOR_FAMILIES,
     NEUTRAL,
     PROCESSOR_CONSTANTS,
     RULES,
@@ -29,6 +30,10 @@ from roofcal.ops.cast.model import (
 # Of (misaligned or padded_loads, extra_columns). Two, because there are two minima: slow large
 # casts are put down to narrow matrices or to misaligned rows.
 _STARTS: Final = ((1.2, 10.0), (2.0, 1000.0))
+# Most of `fill_s`, in shortest casts. Small casts by Inductor scatter by a factor of two from shape
+# to shape, which a longer start of programs would follow.
+_MOST_FILL: Final = 3.0
+_MOST_FILL_BY_INDUCTOR: Final = 0.7
 
 
 class Casts(Problem):
@@ -41,26 +46,36 @@ class Casts(Problem):
     def families(self) -> Sequence[str]:
         """Those with the rule of the provider's launches; the probes tell which one it has."""
         rule = RULES.get(self.provider, "")
+        if rule == "inductor" and self.recipe in INDUCTOR_FAMILIES:
+            return INDUCTOR_FAMILIES[self.recipe]
         return [
             name
             for name, family in FAMILIES.items()
-            if family.launches == rule and family.loads != "long_columns" and not family.grain
+            if family.launches == rule
+            and family.loads not in ("long_columns", "rows", "parts")
+            and not family.grain
         ]
 
     def names(self, family: str) -> tuple[str, ...]:
         """The constants that are searched."""
-        is_padded = FAMILIES[family].loads == "padded_rows"
-        other = "misaligned" if is_padded else "padded_loads"
-        return tuple(name for name in GPU_CONSTANTS if name != other)
+        how = FAMILIES[family]
+        others = {"misaligned" if how.loads == "padded_rows" else "padded_loads"}
+        if not how.cached:
+            others.add("cached_bytes_per_s")
+        if how.loads in ("rows", "parts"):
+            others.add("uneven")
+        return tuple(name for name in GPU_CONSTANTS if name not in others)
 
     def space(self, family: str) -> SearchSpace:
         """Bounds from the fastest and the shortest cast."""
         rows, cols = self.sizes
         rate = float((rows * cols / self.seconds).max())
         shortest = float(self.seconds.min())
+        is_inductor = FAMILIES[family].launches == "inductor"
+        most_fill = _MOST_FILL_BY_INDUCTOR if is_inductor else _MOST_FILL
         ranges = {  # start, least, most
             "fixed_s": (shortest, 0.02 * shortest, 5 * shortest),
-            "fill_s": (0.3 * shortest, 0.001 * shortest, 3 * shortest),
+            "fill_s": (0.3 * shortest, 0.001 * shortest, most_fill * shortest),
             "further_s": (0.5 * shortest, 0.01 * shortest, 2 * shortest),
             "cached_bytes_per_s": (3 * rate, 0.05 * rate, 50 * rate),
             "bytes_per_s": (3 * rate, 0.05 * rate, 50 * rate),

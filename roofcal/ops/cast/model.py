@@ -8,7 +8,8 @@ bytes      least bytes of the cast (roofcal.ops.cast.spec), times padding where 
 fixed      start of its first kernel, however small the matrix
 fill       what it takes longer to start many programs than one; x = elements / 20,000
 launches   further kernels of its way (roofcal.ops.cast.launches), where the family has a rule
-cached     share of the bytes that a later pass finds in the cache: min(1, 3/4 cache / bytes)
+cached     share of the bytes that a later pass finds in the cache: min(1, 3/4 cache / bytes);
+           0 where small and large casts have one bandwidth (`Family.cached`), as by Inductor
 bandwidth  least bytes per second that a matrix far beyond the cache reaches; passes and waits that
            a better kernel would not need keep it below the copy bandwidth
 slower     `misaligned` where the sizes are none that loads of 16 bytes take, see `Family.loads`,
@@ -17,6 +18,14 @@ slower     `misaligned` where the sizes are none that loads of 16 bytes take, se
            stands for `misaligned`: loads of narrow vectors and memory add as squares
 narrow     1 + extra_columns / columns: a pass along the columns has a program per some columns, and
            few of them leave multiprocessors idle
+
+Inductor's kernels along rows have a program per row, which takes whole blocks of columns (`rows`):
+
+    slower * narrow = padded columns / columns + [columns > 1024] * extra_columns / columns
+                      where loads of 16 bytes take the columns, else misaligned
+
+extra_columns is then what a row costs beside its columns where it is read twice. Narrow loads take
+longer than idle lanes of a block, so neither adds to the other.
 
 `misaligned` and `uneven` may be below 1: Inductor casts the blocks of columns twice as fast where
 rows of x do not start on 8 bytes.
@@ -41,7 +50,15 @@ from typing import Final, Literal
 import numpy as np
 
 from roofcal.core.times import Array, Value
-from roofcal.ops.cast.launches import Rule, further_launches, has_long_columns, passes
+from roofcal.ops.cast.launches import (
+    Rule,
+    further_launches,
+    has_long_columns,
+    is_looped_row,
+    padded_row_columns,
+    passes,
+    reduced_parts,
+)
 from roofcal.ops.cast.spec import SMALL_ELEMENTS, read_bytes, written_bytes
 
 # name -> unit; the constants of one provider and recipe, each above zero
@@ -79,6 +96,8 @@ Loads = Literal[
     "by_divisor",
     "multiples_of_4",
     "padded_rows",
+    "rows",
+    "parts",
 ]
 
 
@@ -96,8 +115,11 @@ class Family:
               multiples_of_4   other columns
               padded_rows      columns off 16, by `padded_loads` instead: the more, the more
                                columns rows have that are padded to a power of two
+              rows              columns off 8; others are padded to whole blocks of a reduction
+              parts             as by_divisor, of the parts of a reduction of the whole matrix
     line      elements off whose multiples rows of the output are `uneven`
     launches  whose rule says how many kernels there are
+    cached    whether small casts have another bandwidth than large ones
     grain     least elements of a thread of a processor; 0 on GPUs
     """
 
@@ -105,6 +127,7 @@ class Family:
     loads: Loads = "multiples_of_16"
     line: int = 1
     launches: Rule = ""
+    cached: bool = True
     grain: int = 0
 
 
@@ -115,24 +138,41 @@ FAMILIES: Final[dict[str, Family]] = {
     "padded_1024": Family(block=1024),
     "short_columns": Family(loads="long_columns"),
     "divisor": Family(loads="by_divisor"),
-    "inductor": Family(line=16, launches="inductor"),
-    "inductor_divisor": Family(loads="by_divisor", line=16, launches="inductor"),
-    "inductor_divisor_256": Family(loads="by_divisor", line=256, launches="inductor"),
-    "inductor_of_4": Family(loads="multiples_of_4", line=16, launches="inductor"),
-    "inductor_1024": Family(block=1024, loads="by_divisor", line=16, launches="inductor"),
+    "inductor": Family(line=16, launches="inductor", cached=False),
+    "inductor_divisor": Family(loads="by_divisor", line=16, launches="inductor", cached=False),
+    "inductor_divisor_256": Family(loads="by_divisor", line=256, launches="inductor", cached=False),
+    "inductor_of_4": Family(loads="multiples_of_4", line=16, launches="inductor", cached=False),
+    "inductor_lines_of_1024": Family(
+        loads="multiples_of_4", line=1024, launches="inductor", cached=False
+    ),
+    "inductor_rows": Family(loads="rows", launches="inductor", cached=False),
+    "inductor_parts": Family(loads="parts", launches="inductor", cached=False),
     "ours": Family(line=16, launches="ours"),
     "ours_divisor": Family(loads="by_divisor", line=16, launches="ours"),
     "ours_short": Family(loads="short_columns", line=16, launches="ours"),
     "ours_padded": Family(loads="padded_rows", line=16, launches="ours"),
     "ours_256": Family(line=256, launches="ours"),
+    "ours_streams": Family(line=16, launches="ours", cached=False),
+    "ours_divisor_streams": Family(loads="by_divisor", line=16, launches="ours", cached=False),
+    "ours_short_streams": Family(loads="short_columns", line=16, launches="ours", cached=False),
+    "ours_padded_streams": Family(loads="padded_rows", line=16, launches="ours", cached=False),
+    "ours_256_streams": Family(line=256, launches="ours", cached=False),
     "threads": Family(grain=1 << 15),
 }
 # Whose kernels each provider runs on a GPU; any other has a family without a rule.
 RULES: Final[dict[str, Rule]] = {"torch_compile": "inductor", "triton": "ours"}
+# Which families of Inductor's kernels a recipe may have, where fewer than all: see docs/models.md.
+INDUCTOR_FAMILIES: Final[dict[str, tuple[str, ...]]] = {
+    "fp8_tensorwise": ("inductor_parts",),
+    "fp8_rowwise_dim0": ("inductor_rows",),
+    "fp8_rowwise_both": ("inductor_rows",),
+    "mxfp8_dim1": ("inductor_lines_of_1024",),
+    "mxfp8_both": ("inductor_lines_of_1024",),
+}
 FAMILY: Final = "cast_family"  # the constant that holds the choice, see roofcal.ops.constants
-EQUATION: Final = 3  # see roofcal.ops.equations; 1 is of calibrations that state none
+EQUATION: Final = 4  # see roofcal.ops.equations; 1 is of calibrations that state none
 # without these, a calibration is of an older roofcal
-REQUIRED: Final = (FAMILY, "fixed_s", "cached_bytes_per_s", "bytes_per_s")
+REQUIRED: Final = (FAMILY, "fixed_s", "bytes_per_s")
 _NO_LIMIT: Final = 1e30
 # Constants that the probes may not identify, and the value that leaves them out.
 NEUTRAL: Final[dict[str, float]] = {
@@ -217,16 +257,14 @@ def evaluate(
         threads = np.minimum(compute_units, np.ceil(rows * cols / how.grain))
         return _threaded_parts(constants, recipe, (rows, cols), threads)
     moved = least_bytes(recipe, rows, cols)
-    cached = np.minimum(1.0, _CACHE_SHARE * cache_bytes / moved)
-    per_byte = cached / constants["cached_bytes_per_s"] + (1 - cached) / constants["bytes_per_s"]
-    if how.loads == "padded_rows":
-        slower = _slower_by_padding(constants["padded_loads"], cols)
+    if not how.cached:
+        per_byte = 1 / constants["bytes_per_s"]
     else:
-        slower = _slow_down(how.loads, constants["misaligned"], rows, cols)
-    slower = slower * np.where(
-        _output_columns(recipe, rows, cols) % how.line, constants["uneven"], 1.0
-    )
-    slower = slower * (1 + constants["extra_columns"] / cols)
+        cached = np.minimum(1.0, _CACHE_SHARE * cache_bytes / moved)
+        per_byte = (
+            cached / constants["cached_bytes_per_s"] + (1 - cached) / constants["bytes_per_s"]
+        )
+    slower = _slower(constants, how, recipe, (rows, cols), compute_units)
     padding = np.ceil(cols / how.block) * how.block / cols
     moved = moved * passes(how.launches, recipe, rows, cols)
     moving = moved * padding * slower * per_byte
@@ -248,6 +286,32 @@ def _threaded_parts(
     moving = shared / threads + moved / constants["serial_bytes_per_s"]
     fixed = constants["fixed_s"] + (threads > 1) * constants["fork_s"]
     return Parts(fixed=fixed + np.zeros_like(moving), moving=moving)
+
+
+def _slower(
+    constants: Mapping[str, Value],
+    how: Family,
+    recipe: str,
+    sizes: tuple[Array, Array],
+    compute_units: int,
+) -> Array:
+    """`slower` times `narrow` of the equation."""
+    rows, cols = sizes
+    if how.loads == "rows":
+        per_row = is_looped_row(cols) * constants["extra_columns"]
+        whole = (padded_row_columns(cols) + per_row) / cols
+        return np.where(cols % _VECTOR != 0, constants["misaligned"], whole)
+    if how.loads == "parts":
+        parts = reduced_parts(rows, cols, compute_units)
+        slower = _slower_by_divisor(constants["misaligned"], _divisor(parts))
+    elif how.loads == "padded_rows":
+        slower = _slower_by_padding(constants["padded_loads"], cols)
+    else:
+        slower = _slow_down(how.loads, constants["misaligned"], rows, cols)
+    line = how.line
+    slower = slower * np.where(_output_columns(recipe, rows, cols) % line, constants["uneven"], 1.0)
+    narrow: Array = slower * (1 + constants["extra_columns"] / cols)
+    return narrow
 
 
 def _output_columns(recipe: str, rows: Array, cols: Array) -> Array:

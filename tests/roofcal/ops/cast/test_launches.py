@@ -6,11 +6,27 @@ import numpy as np
 import pytest
 
 from kernels.cast import columns, rows, short_columns, tensorwise
-from roofcal.ops.cast.launches import Rule, further_launches, has_long_columns, passes
+from roofcal.ops.cast.launches import (
+    Rule,
+    further_launches,
+    has_long_columns,
+    padded_row_columns,
+    passes,
+    reduced_parts,
+)
 from tests.paths import ROOT
 
 UNITS = 132
 PROBES = next(ROOT.glob("reports/published/nvidia-h200/*/tables/nvidia-h200_probe_cast.csv"))
+
+
+class _H200:
+    """What Inductor asks of a device when it cuts a reduction."""
+
+    multi_processor_count = UNITS
+    warp_size_or_default = 32
+    max_threads_per_multi_processor = 2048
+    major = 9
 
 
 def launches(rule: Rule, recipe: str, sizes: tuple[int, int]) -> float:
@@ -46,6 +62,52 @@ def test_launches_are_those_that_published_probes_recorded(
     recorded = recorded_kernels(provider, recipe)
     assert len(recorded) >= 28
     assert {sizes: 1 + launches(rule, recipe, sizes) for sizes in recorded} == recorded
+
+
+@pytest.mark.parametrize("recipe", ["fp8_rowwise_dim0", "fp8_rowwise_dim1", "fp8_rowwise_both"])
+def test_a_loop_of_inductor_is_less_than_a_kernel(recipe: str) -> None:
+    recorded = recorded_kernels("torch_compile", recipe)
+    assert {sizes: 1 + int(launches("inductor", recipe, sizes)) for sizes in recorded} == recorded
+
+
+@pytest.mark.parametrize(
+    ("recipe", "sizes", "kernels"),
+    [
+        ("fp8_rowwise_dim0", (1, 12288), 3),
+        ("fp8_rowwise_dim0", (512, 18432), 1),
+        ("fp8_rowwise_dim1", (1, 12288), 1),
+        ("fp8_rowwise_dim1", (4, 6144), 2),
+        ("fp8_rowwise_both", (1, 8192), 1),
+        ("fp8_rowwise_both", (1, 12288), 3),
+        ("fp8_rowwise_both", (4, 6144), 3),
+        ("fp8_blockwise_1x128_dim1", (1, 12288), 1),
+        ("fp8_blockwise_128x128", (1, 12288), 2),
+    ],
+)
+def test_casts_of_few_rows_launch_what_an_h200_recorded(
+    recipe: str, sizes: tuple[int, int], kernels: int
+) -> None:
+    assert 1 + int(launches("inductor", recipe, sizes)) == kernels
+
+
+def test_inductor_pads_rows_to_whole_blocks() -> None:
+    padded = {640: 1024, 1024: 1024, 1025: 2048, 2048: 2048, 2049: 4096, 7808: 8192}
+    cols = np.array(list(padded), dtype=float)
+    assert padded_row_columns(cols).tolist() == list(padded.values())
+
+
+def test_parts_of_a_reduction_are_those_of_inductor() -> None:
+    choices = pytest.importorskip("torch._inductor.choices")
+    sizes = [(1, 8192), (1000, 1000), (2328, 1924), (4095, 4097), (4096, 4096), (8832, 3200)]
+    sizes += [(16384, 7168), (16384, 8192), (8448, 22400), (19840, 14976), (16384, 16384)]
+    rows, cols = np.array(sizes, dtype=float).T
+    wanted = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(choices.DeviceProperties, "create", lambda _: _H200)
+        for elements in (rows * cols).astype(int).tolist():
+            parts = choices.InductorChoices.reduction_split_factor(None, elements, 1, True)
+            wanted.append(-(-elements // int(parts)))
+    assert reduced_parts(rows, cols, UNITS).tolist() == wanted
 
 
 def test_inductor_cuts_columns_of_few_columns_alone() -> None:

@@ -148,3 +148,39 @@ def test_a_thread_of_a_processor_takes_32768_elements_at_least() -> None:
     assert on_a_processor(128, 256, units=64) == on_a_processor(128, 256, units=1)
     assert on_a_processor(512, 512, units=64) == on_a_processor(512, 512, units=8)
     assert on_a_processor(512, 512, units=8) < on_a_processor(512, 512, units=4)
+
+
+def test_a_compiled_row_costs_whole_blocks_and_a_second_read() -> None:
+    truth = CAST_TRUTH | {"further_s": 1e-6, "extra_columns": 500.0}
+    moved = least_bytes("fp8_rowwise_dim0", np.array([8192.0]), np.array([1280.0]))[0]
+    start = truth["fixed_s"] + 0.5e-6  # a loop is half of a launch
+    expected = start + moved * (2048 + 500) / 1280 / truth["bytes_per_s"]
+    assert seconds(8192, 1280, "inductor_rows", constants=truth) == pytest.approx(expected)
+    in_registers = truth["fixed_s"] + moved * 1.0 / truth["bytes_per_s"] * 1024 / 1280
+    assert seconds(8192, 1024, "inductor_rows", constants=truth) == pytest.approx(
+        in_registers, rel=0.01
+    )
+
+
+def test_narrow_loads_of_a_compiled_row_hide_its_padding() -> None:
+    truth = CAST_TRUTH | {"further_s": 1e-9, "misaligned": 2.5}
+    moved = least_bytes("fp8_rowwise_dim0", np.array([8192.0]), np.array([1281.0]))[0]
+    assert seconds(8192, 1281, "inductor_rows", constants=truth) == pytest.approx(
+        truth["fixed_s"] + 2.5 * moved / truth["bytes_per_s"], rel=1e-3
+    )
+
+
+def test_a_tensorwise_cast_in_odd_parts_is_slower() -> None:
+    truth = CAST_TRUTH | {"further_s": 1e-6, "misaligned": 1.5, "extra_columns": 1e-9}
+    even, odd = (
+        seconds(16384, cols, "inductor_parts", constants=truth, recipe="fp8_tensorwise") / cols
+        for cols in (7168, 8192)
+    )
+    assert odd / even == pytest.approx(1.5, rel=0.02)
+
+
+def test_small_compiled_casts_have_the_bandwidth_of_large_ones() -> None:
+    slow_cache = CAST_TRUTH | {"cached_bytes_per_s": 1.0}
+    assert seconds(1024, 1024, "inductor", constants=slow_cache) == seconds(
+        1024, 1024, "inductor", constants=CAST_TRUTH
+    )
