@@ -46,7 +46,8 @@ class Comparison:
     ours   providers that are kernels of the family
     peers  (provider, recipe) of each peer; recipe "" is the one that is compared
     by     column whose values are told apart: a key of GROUPS
-    shown  sweep whose points stand in a table of their own, in `unit`
+    shown  sweep whose points stand in a table of their own, in `unit`; so do those of sweeps whose
+           names go on behind it (`square_standard`), of studies that measure fewer of the points
     """
 
     op: str
@@ -114,7 +115,7 @@ FAMILIES: Final[dict[str, tuple[Comparison, ...]]] = {
             unit=MICROSECONDS,
         )
         for op, shown in (
-            ("linear", "layers_standard"),
+            ("linear", "layers"),
             ("norm_linear_sigmoid", "square"),
             ("transformer_block", "llama3"),
         )
@@ -132,12 +133,12 @@ FAMILIES: Final[dict[str, tuple[Comparison, ...]]] = {
 }
 # What a reader has to know of the numbers of a family.
 NOTES: Final = {
-    "gemm": "Contenders that take turns at the power limit of a card share its power, so that a "
-    "ratio near 1 is not settled by turns of 20 ms: see *Measuring* in "
-    "[CONTRIBUTING.md](../../CONTRIBUTING.md).",
+    "gemm": "At the power limit of the card a turn lasts 400 ms, of which the last 100 count, so "
+    "that no contender runs on power that another saved.",
     "int4": "`triton_chained` launches by programmatic dependent launch, as layers behind one "
     "another do; m is the number of tokens.",
-    "gather": "Times are those of the slowest rank, replayed from CUDA graphs.",
+    "gather": "Times are those of the slowest rank, replayed from CUDA graphs, in turns of 20 ms: "
+    "at the power limit of the card contenders share its power, and a ratio near 1 is not settled.",
 }
 _HEAD: Final = """\
 # Speed of `kernels.{family}`
@@ -230,9 +231,16 @@ GROUPS: Final[dict[str, Callable[["pd.Series[Any]"], Groups]]] = {
 }
 
 
+def shown_sweeps(points: Points, comparison: Comparison) -> list[str]:
+    """The sweeps among these points whose points are shown: `shown`, and what goes on behind it."""
+    sweeps = dict.fromkeys(name for names in points["sweeps"].str.split(";") for name in names)
+    return [s for s in sweeps if s == comparison.shown or s.startswith(f"{comparison.shown}_")]
+
+
 def point_table(points: Points, comparison: Comparison) -> list[str]:
-    """Lines of Markdown: the shapes of one sweep down; ours, and in brackets the fastest peer."""
-    in_sweep = points["sweeps"].str.split(";").map(lambda names: comparison.shown in names)
+    """Lines of Markdown: the shapes of the sweeps shown; ours, and in brackets the fastest peer."""
+    shown = set(shown_sweeps(points, comparison))
+    in_sweep = points["sweeps"].str.split(";").map(lambda names: not shown.isdisjoint(names))
     compared = ratios(points[in_sweep], comparison)
     axes = axes_of(points)
     recipes = [r for r in BY_NAME[comparison.op].recipes if r in set(compared["recipe"])]
@@ -293,9 +301,10 @@ def _sections(family: str, tables: Path) -> Iterator[str]:
             yield "Not published yet: the next publication of a study that measures it shows it.\n"
             continue
         yield "\n".join(ratio_table(rows, comparison)) + "\n"
+        sweeps = ", ".join(f"`{name}`" for name in shown_sweeps(points, comparison))
         yield (
-            f"The points of sweep `{comparison.shown}` in {comparison.unit.name}: ours, and in "
-            "brackets the fastest peer of the table above.\n"
+            f"The points of {sweeps} in {comparison.unit.name}: ours, and in brackets the fastest "
+            "peer of the table above.\n"
         )
         yield "\n".join(point_table(points, comparison)) + "\n"
 

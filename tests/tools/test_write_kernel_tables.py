@@ -16,6 +16,7 @@ from tools.write_kernel_tables import (
     ratio_table,
     ratios,
     readme_of,
+    shown_sweeps,
 )
 
 PRODUCTS = Comparison(
@@ -86,6 +87,13 @@ def test_a_shape_shows_ours_and_the_fastest_peer() -> None:
         first == "| 512 \N{MULTIPLICATION SIGN} 512 \N{MULTIPLICATION SIGN} 512 | 268.4 (134.2) |"
     )
     assert second.endswith("| 268.4 (536.9) |")
+
+
+def test_a_smaller_study_shows_its_part_of_the_sweep() -> None:
+    smaller = FRAME.assign(sweeps=["square_standard", "squares", *["square_standard"] * 3])
+    assert shown_sweeps(smaller, PRODUCTS) == ["square_standard"]
+    _, _, *rows = point_table(smaller, PRODUCTS)
+    assert len(rows) == 1
 
 
 def test_an_op_that_is_not_published_is_named(tmp_path: Path) -> None:
