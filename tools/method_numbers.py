@@ -5,10 +5,18 @@ Run: python tools/method_numbers.py; a test fails when a page and the tables dis
 """
 
 import re
+import shutil
 import sys
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
+
+if TYPE_CHECKING:
+    from roofcal.core.records import Measurement, Session
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = (ROOT / "README.md", ROOT / "docs" / "method.md")
@@ -54,6 +62,7 @@ def measured_numbers(tables: Path) -> dict[str, str]:
         "error_calibrated": mean_error(products, "predicted_s"),
         "h200": peaks_table(tables),
         **sentinel_numbers(gemm),
+        **repeat_numbers(tables.parent, "gemm"),
     }
 
 
@@ -109,6 +118,66 @@ def sentinel_numbers(gemm: pd.DataFrame) -> dict[str, str]:
         "sentinel_deviation": f"{100 * widest['median_s'].std() / widest['median_s'].mean():.1f} %",
         "sentinel_half": f"{100 * half.median():.2f} %",
     }
+
+
+def repeat_numbers(publication: Path, op: str) -> dict[str, str]:
+    """How the last session of an op agrees with those before it, on the points that both visited.
+
+    What `compare` says of two runs: one has the visits of the last session, the other all others.
+
+    Args:
+        publication: folder of a publication.
+        op: one whose points were visited by several sessions.
+    """
+    from roofcal.compare.comparison import compare  # noqa: PLC0415
+    from roofcal.core.jsonl import read_records, write_records  # noqa: PLC0415
+    from roofcal.core.paths import RunFolder  # noqa: PLC0415
+    from roofcal.core.records import Measurement, Session  # noqa: PLC0415
+
+    run = RunFolder.at(publication)
+    records = list(read_records(run.measurements_file(op)))
+    sessions = [record for record in records if isinstance(record, Session)]
+    rows = [record for record in records if isinstance(record, Measurement)]
+    with tempfile.TemporaryDirectory() as folder:
+        parts = []
+        for part, part_rows in zip(("before", "last"), split_at_last(sessions, rows), strict=True):
+            place = Path(folder) / part / run.device / run.environment_id
+            for name in (f"plan/{run.plan_file(op).name}", "environment.jsonl"):
+                (place / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(run.folder / name, place / name)
+            write_records(place / "measurements" / f"{op}.jsonl", [*sessions, *part_rows])
+            parts.append(RunFolder.at(place))
+        points = compare(*parts)["points"]
+    if not points:
+        raise ValueError(f"{publication}: the last session of {op} visited no point of the others")
+    holding = sum(point["low"] <= 0 <= point["high"] for point in points)
+    moved = sum(point["verdict"] in {"FASTER", "SLOWER"} for point in points)
+    changes = np.abs([point["raw"] for point in points])
+    return {
+        "repeat_points": str(len(points)),
+        "repeat_holding": f"{holding} ({holding / len(points):.0%})",
+        "repeat_median": f"{100 * np.median(changes):.1f} %",
+        "repeat_95": f"{100 * np.quantile(changes, 0.95):.1f} %",
+        "repeat_moved": str(moved),
+    }
+
+
+def split_at_last(
+    sessions: "Sequence[Session]", rows: "Sequence[Measurement]"
+) -> "tuple[list[Measurement], list[Measurement]]":
+    """(rows of the visits before the last session, those of its own), of points that have both."""
+    from roofcal.core.visits.rows import merged_visits, split_visits  # noqa: PLC0415
+
+    last = max(sessions, key=lambda session: session.started_utc).session_id
+    before, after = [], []
+    for row in rows:
+        visits = split_visits(row)
+        its_own = [visit for visit in visits if visit.session_id == last]
+        others = [visit for visit in visits if visit.session_id != last]
+        if its_own and others:
+            before.append(merged_visits(others))
+            after.append(merged_visits(its_own))
+    return before, after
 
 
 def settling_slowdown(gemm: pd.DataFrame) -> "pd.Series[float]":
