@@ -25,7 +25,7 @@ def printed(capsys: pytest.CaptureFixture[str], style: str) -> str:
 @pytest.mark.usefixtures("published")
 def test_every_format_has_the_same_rows(capsys: pytest.CaptureFixture[str]) -> None:
     rows = list(csv.DictReader(io.StringIO(printed(capsys, "csv"))))
-    assert {row["provider"] for row in rows} == {"torch_eager", "torch_compile", "triton"}
+    assert {row["provider"] for row in rows} == {"torch_compile", "triton"}
     assert all(float(row["median_s"]) > 0 for row in rows if row["status"] == "ok")
     assert len(json.loads(printed(capsys, "json"))) == len(rows)
     lines = [line for line in printed(capsys, "markdown").splitlines() if line.startswith("|")]

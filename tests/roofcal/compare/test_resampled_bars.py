@@ -54,7 +54,7 @@ def test_three_percent_on_five_percent_of_the_points_are_found(draws: int) -> No
         called += len(moved(points))
         by_clock += sum(p.verdict == "SLOWER" and p.cause == "clock" for p in points)
 
-    assert count >= 80 * draws
+    assert count >= 60 * draws
     assert detected >= 0.95 * count
     assert detected >= 0.95 * called
     assert by_clock <= 0.02 * called
@@ -99,7 +99,8 @@ def test_whole_turns_drawn_anew_do_so_where_the_clock_is_not_limited() -> None:
 
 def test_a_card_that_is_faster_at_the_power_limit_is_a_shift_and_no_five_hundred_changes() -> None:
     before = drawn(0, "turns")
-    limited = {o.point.point_id for o in before.points.values() if before.is_limited(o)}
+    unmoved, _ = compare_points(before, drawn(3, "turns"))
+    limited = {p.b.point.point_id for p in unmoved if LIMITED in p.group}
     points, shifts = compare_points(before, drawn(3, "turns", slowed(limited, 1 / 1.027)))
 
     assert len(limited) > 500

@@ -59,7 +59,7 @@ def test_published_products_at_the_power_limit_have_energy() -> None:
     run = load_run(run_folders(ROOT / PUBLISHED)[0].folder)
     energy = energy_of_run(analyse(run, None))
     products = energy.points[energy.points["op"] == "gemm"]
-    assert len(products) > 100
+    assert len(products) > 70
     # The others share their group's long turns and run at the full clock.
     assert products["board_w"].between(665, 735).mean() > 0.95
     assert (products["energy_low_j"] <= products["energy_j"]).all()
