@@ -147,7 +147,8 @@ def repeat_numbers(publication: Path, op: str) -> dict[str, str]:
                 shutil.copy(run.folder / name, place / name)
             write_records(place / "measurements" / f"{op}.jsonl", [*sessions, *part_rows])
             parts.append(RunFolder.at(place))
-        points = compare(*parts)["points"]
+        before, last = parts
+        points = compare(before, last)["points"]
     if not points:
         raise ValueError(f"{publication}: the last session of {op} visited no point of the others")
     holding = sum(point["low"] <= 0 <= point["high"] for point in points)
