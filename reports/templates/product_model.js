@@ -198,9 +198,9 @@ const productModel = (() => {
   }
 
   // roofcal.ops.predictions: [low, high] of the interval of a time, inside or outside of the probes.
-  function ends({ roofs }, total, halfWidth, doublings, work, device) {
+  function ends({ roofs, growth_outside: growth }, total, halfWidth, doublings, work, device) {
     if (!doublings) return [total / Math.exp(halfWidth), total * Math.exp(halfWidth)];
-    const grown = halfWidth * (1 + Math.min(doublings, device.most_doublings));
+    const grown = halfWidth * (1 + growth * Math.min(doublings, device.most_doublings));
     const wide = Math.exp(Math.min(grown, Math.max(halfWidth, Math.log(device.most_factor))));
     const roof = Math.max(roofs.launch_s, roofs.bytes_per_s && work.bytes / roofs.bytes_per_s,
       roofs.flops_per_s && work.flops / roofs.flops_per_s);

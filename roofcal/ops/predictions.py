@@ -8,11 +8,12 @@ A group without probes of the provider, as of rows off 16 bytes that a provider 
 has the largest half-width that the group has with any provider, and at least UNPROBED times that of
 the provider and recipe. The answer is marked.
 
-Outside of the probes e grows by its own size with every doubling, up to MOST_DOUBLINGS, and f to
-MOST_FACTOR at most; f is never smaller than inside. The low end is not below a roof (the shortest
-kernel, the least bytes at the bandwidth of streams, the operations at the rate of the fastest
-probe), except where the interval without widening is below that roof already. All of that is an
-assumption, which few points test: of those of an H200's study that lie a doubling and more outside,
+Outside of the probes e grows by a share of its own size with every doubling (`growth_outside` of
+the op), up to MOST_DOUBLINGS, and f to MOST_FACTOR at most; f is never smaller than inside. The low
+end is not below a roof (the shortest kernel, the least bytes at the bandwidth of streams, the
+operations at the rate of the fastest probe), except where the interval without widening is below
+that roof already. The share of products comes from probes; all else is an assumption, which few
+points test: of those of an H200's study that lie a doubling and more outside,
 intervals as wide as inside hold 17 of 24 casts, 7 of 12 products of narrow weights and 36 of 37
 others, the wider ones all.
 """
@@ -138,7 +139,7 @@ def with_interval(times: Times, calibration: Calibration, op: OpSpec, asked: Pai
     low, high = times.total / factors, times.total * factors
     outside = doublings_outside(calibration, op, asked.provider, asked.recipe, sizes)
     if outside is not None and outside.any():
-        wide = exp(widened(widths, outside))
+        wide = exp(widened(widths, outside, op.growth_outside))
         least = np.minimum(low, _least_seconds(calibration, op, asked, sizes))
         low, high = np.maximum(times.total / wide, least), times.total * wide
     unprobed = np.array([not has_probes(calibration, name, group) for group in asked.groups])
@@ -149,9 +150,12 @@ def with_interval(times: Times, calibration: Calibration, op: OpSpec, asked: Pai
     return replace(times, low=low, high=high, beyond=beyond)
 
 
-def widened(half_widths: Array, doublings: Array) -> Array:
-    """Half-widths, as logarithms, at so many doublings outside of the probes, of those inside."""
-    grown = half_widths * (1 + np.minimum(doublings, MOST_DOUBLINGS))
+def widened(half_widths: Array, doublings: Array, growth: float) -> Array:
+    """Half-widths, as logarithms, at so many doublings outside of the probes, of those inside.
+
+    growth: with every doubling, in half-widths.
+    """
+    grown = half_widths * (1 + growth * np.minimum(doublings, MOST_DOUBLINGS))
     wide: Array = np.minimum(grown, np.maximum(half_widths, math.log(MOST_FACTOR)))
     return wide
 

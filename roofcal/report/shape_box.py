@@ -114,6 +114,7 @@ def _option(calibration: Calibration, op: str, provider: str, recipe: str) -> di
         "a": _operand(spec.a),
         "b": _operand(spec.b),
         "out_bits": BITS[spec.out],
+        "growth_outside": BY_NAME[op].growth_outside,
         "half_widths": {group: half_width(calibration, name, group) for group in model.GROUPS},
         "unprobed": {
             group: words
