@@ -95,6 +95,10 @@ install_torch() {
 }
 
 create_venv() { # $1: interpreter
+    # `venv --clear` follows a link and empties what it leads to: the environment of another checkout, say.
+    [ ! -L "$venv" ] || die "$venv is a link to $(readlink "$venv"), which is of other packages or another folder" \
+        "Ways out: use it as it is:  make ... VENV=none PYTHON=$venv/bin/python" \
+        "or remove the link, and this checkout gets an environment of its own"
     [ ! -e "$venv" ] || [ -e "$venv/pyvenv.cfg" ] || die "$venv exists and is no virtual environment: move it away"
     "$1" -c 'import ensurepip, venv' 2>/dev/null ||
         die "$1 ($(version_of "$1")) has no venv or no ensurepip" \

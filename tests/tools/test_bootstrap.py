@@ -9,7 +9,7 @@ import pytest
 
 from tests.paths import ROOT
 
-COMMANDS = "bash cat cp dirname env grep head mkdir rm sed sha256sum tail touch"
+COMMANDS = "bash cat cp dirname env grep head mkdir readlink rm sed sha256sum tail touch"
 PYTORCH_ORG = "https://download.pytorch.org/whl/cpu"
 
 STAND_IN = """#!/bin/bash
@@ -186,6 +186,20 @@ def test_a_folder_that_is_no_environment_is_left_alone(checkout: Checkout) -> No
     assert done.returncode == 2
     assert ".venv exists and is no virtual environment" in done.stderr
     assert (checkout.folder / ".venv/mine.txt").read_text() == "keep"
+
+
+def test_the_environment_of_another_checkout_is_not_emptied_through_a_link(
+    checkout: Checkout,
+) -> None:
+    theirs = checkout.folder / "theirs"
+    (theirs / "bin").mkdir(parents=True)
+    (theirs / "pyvenv.cfg").touch()
+    (checkout.folder / ".venv").symlink_to(theirs)
+    run = checkout.run()
+    assert run.returncode == 2
+    assert f".venv is a link to {theirs}" in run.stderr
+    assert "VENV=none PYTHON=.venv/bin/python" in run.stderr
+    assert (theirs / "pyvenv.cfg").exists()
 
 
 def test_an_unknown_build_of_torch_is_refused(checkout: Checkout) -> None:
