@@ -1,9 +1,8 @@
 """How long a visit of a point takes, for what a study says of its length before it is measured.
 
-By op and method on an H200 (2200 visits of two sessions), preparing included, as means over first
-and later visits; a CPU is measured with equal budgets for all ops. Those of `norm_linear_sigmoid`
-are an estimate without what is done no more: compiling backward passes in first visits and tracing
-in later ones, of 2.1 s. Ops that were not timed have the times of those that they are made of.
+By op and method on an H200 (2,617 visits of a whole `standard` study), preparing included, as means
+over first and later visits; a CPU is measured with equal budgets for all ops. Ops that were not
+timed have the times of those that they are made of.
 """
 
 from collections.abc import Iterable
@@ -19,15 +18,15 @@ SESSION_S: Final[dict[Backend, float]] = {"cuda": 8.0, "cpu": 4.0}
 _METHOD_S: Final = {"alone": 3.2, "burst": 2.05, "energy": 22.0, "accuracy": 0.3}
 _VISIT_S: Final = {
     "probe_launch": 0.55,
-    "probe_copy": 0.25,
+    "probe_copy": 0.28,
     "probe_math": 0.40,
     "gemm": 0.49,
     "probe_cast": 0.30,
-    "cast": 0.30,
-    "probe_mixed_gemm": 0.36,
-    "mixed_gemm": 0.42,
+    "cast": 0.35,
+    "probe_mixed_gemm": 0.46,
+    "mixed_gemm": 0.46,
     "linear": 1.2,
-    "norm_linear_sigmoid": 1.3,
+    "norm_linear_sigmoid": 1.05,
     "transformer_block": 12.0,
     "probe_link": 0.4,
     "all_gather_matmul": 0.8,
