@@ -13,9 +13,9 @@ the op), up to MOST_DOUBLINGS, and f to MOST_FACTOR at most; f is never smaller 
 end is not below a roof (the shortest kernel, the least bytes at the bandwidth of streams, the
 operations at the rate of the fastest probe), except where the interval without widening is below
 that roof already. The share of products comes from probes; all else is an assumption, which few
-points test: of those of an H200's study that lie a doubling and more outside,
-intervals as wide as inside hold 17 of 24 casts, 7 of 12 products of narrow weights and 36 of 37
-others, the wider ones all.
+points test: of the study of an H200 in long turns, 23 products, 20 casts and 6 products of narrow
+weights lie a doubling and more outside; intervals as wide as inside hold 23, 20 and 2 of them, the
+wider ones 23, 20 and 4.
 """
 
 import math

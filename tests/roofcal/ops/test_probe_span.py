@@ -11,9 +11,8 @@ from roofcal.calibrate.probe_records import read_probes
 from roofcal.core.records import PlanPoint
 from roofcal.models.registry import model_named, predict_points
 from roofcal.ops import BY_NAME
-from roofcal.ops.cast.predict import groups_of
 from roofcal.ops.gemm.bench import build
-from roofcal.ops.predictions import MOST_DOUBLINGS, MOST_FACTOR, half_width, widened
+from roofcal.ops.predictions import MOST_DOUBLINGS, MOST_FACTOR, widened
 from roofcal.ops.probe_span import doublings_outside
 from roofcal.ops.spec import OpSpec, Shape, Unsupported
 from tests.roofcal.ask.published_run import PUBLISHED, published_calibration, published_sources
@@ -60,7 +59,7 @@ def test_no_interval_far_outside_is_absurd(size: tuple[int, int, int]) -> None:
     assert answer.low_s >= constants["launch_graph_s"].value
     assert answer.low_s > 0.9 * work.dram_bytes / constants["dram_read_bytes_per_s"].value
     ceiling = constants["gemm.cublaslt.bf16.ceiling_flops_per_s"].value
-    assert answer.low_s > 0.9 * work.flops / ceiling
+    assert answer.low_s > 0.8 * work.flops / ceiling  # no lower than the interval inside
 
 
 def test_vectors_of_shapes_have_the_distances_of_each() -> None:
@@ -76,13 +75,19 @@ def test_vectors_of_shapes_have_the_distances_of_each() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "cols", "doublings"),
-    [(64, 4096, 0), (1, 4096, math.log2(5)), (64, 256, 1), (1, 256, math.log2(15387 / 772))],
+    ("rows", "cols", "farthest"), [(64, 4096, None), (1, 4096, "bytes"), (64, 256, "cols")]
 )
-def test_the_axis_that_is_farthest_outside_counts(rows: int, cols: int, doublings: float) -> None:
+def test_the_axis_that_is_farthest_outside_counts(
+    rows: int, cols: int, farthest: str | None
+) -> None:
     shape = {"rows": rows, "cols": cols}
+    least = CALIBRATION.probe_spans["cast.triton.fp8_rowwise_dim0"]
+    sizes = shape | {"bytes": CAST.work("fp8_rowwise_dim0", shape).dram_bytes}
+    doublings = {axis: math.log2(least[axis][0] / size) for axis, size in sizes.items()}
+    assert max(doublings, key=doublings.__getitem__) == farthest or farthest is None
+    expected = doublings[farthest] if farthest else 0.0
     answer = outside(CAST, "triton", "fp8_rowwise_dim0", shape)
-    assert answer == pytest.approx(doublings, abs=0.7 if (rows, cols) == (1, 256) else 0.01)
+    assert answer == pytest.approx(expected, abs=1e-9)
 
 
 def test_nobody_knows_the_span_of_what_was_not_probed() -> None:
@@ -90,15 +95,15 @@ def test_nobody_knows_the_span_of_what_was_not_probed() -> None:
     assert outside(GEMM, "nobody", "bf16", shape) is None
 
 
-def test_casts_far_outside_are_within_the_wider_interval() -> None:
-    """As wide as inside, the intervals hold seven in ten of them."""
-    within, within_wider = [], []
-    for measured in measured_points(PUBLISHED, "cast"):
-        doublings = outside(CAST, measured.provider, measured.recipe, measured.shape)
+@pytest.mark.parametrize(("name", "least"), [("gemm", 20), ("cast", 20)])
+def test_points_far_outside_are_within_their_intervals(name: str, least: int) -> None:
+    op, within = BY_NAME[name], []
+    for measured in measured_points(PUBLISHED, name):
+        doublings = outside(op, measured.provider, measured.recipe, measured.shape)
         if not doublings or doublings < 1:
             continue
         point = PlanPoint(
-            op="cast",
+            op=name,
             provider=measured.provider,
             recipe=measured.recipe,
             shape=measured.shape,
@@ -107,15 +112,9 @@ def test_casts_far_outside_are_within_the_wider_interval() -> None:
         (told,) = predict_points(model_named("calibrated"), [point], published_sources())
         assert told.low_s is not None
         assert told.high_s is not None
-        within_wider.append(told.low_s <= measured.median_s <= told.high_s)
-        sizes = [np.array([float(measured.shape[axis])]) for axis in CAST.axes]
-        (group,) = groups_of(measured.recipe, sizes)
-        name = f"cast.{measured.provider}.{measured.recipe}"
-        error = abs(math.log(measured.median_s / told.total_s))
-        within.append(error <= half_width(CALIBRATION, name, group))
-    assert len(within) >= 20
-    assert sum(within) / len(within) < 0.8
-    assert sum(within_wider) / len(within_wider) > 0.9
+        within.append(told.low_s <= measured.median_s <= told.high_s)
+    assert len(within) >= least
+    assert sum(within) / len(within) > 0.9
 
 
 @pytest.mark.parametrize("shape", [(64, 64, 4095), (64, 4095, 64), (64, 64, 128), (64, 8, 24)])
