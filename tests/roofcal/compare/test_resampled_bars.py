@@ -116,10 +116,10 @@ def test_a_card_that_is_faster_at_the_power_limit_is_a_shift_and_no_five_hundred
 
 
 def test_whole_visits_drawn_anew_move_nothing_that_did_not_and_lose_nothing_in_silence() -> None:
-    """Two visits, 0.2 % apart. Of free points of one device 0.92 are found; of all, 0.76.
+    """Two visits, 0.2 % apart. Of free points of one device 0.92 are found; of all, 0.79.
 
-    What is lost is of several devices or at the power limit, where the published turns of 20 ms
-    know a visit to 1 %. docs/method.md has the table.
+    What is lost is mostly of several devices, whose published turns of 20 ms know a visit to 1 %
+    at the power limit. docs/method.md has the table.
     """
     before = drawn_visits(0, 0.002, thinned=2)
     ids = planted(0, 0.05)
