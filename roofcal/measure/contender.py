@@ -15,6 +15,7 @@ from roofcal.core.machine.nvml import Reading, Sensor
 from roofcal.core.records import EnergyWindow, PlanPoint, Telemetry, canonical_json
 from roofcal.measure.ranks import SINGLE_RANK, SingleRank
 from roofcal.ops.bench import (
+    ExactOutputs,
     Inputs,
     arranged_inputs,
     largest_error,
@@ -139,13 +140,25 @@ class Contender:
         ]
 
 
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """What a process computed before, and a contender need not compute again.
+
+    checked  of an earlier visit of the same point, whose output was right
+    exact    the outputs of contenders that have the same data
+    """
+
+    checked: CheckedPoint | None = None
+    exact: ExactOutputs = field(default_factory=ExactOutputs)
+
+
 def prepare(
     point: PlanPoint,
     device: torch.device,
     seed: int,
     cache_bytes: int,
     team: SingleRank = SINGLE_RANK,
-    checked: CheckedPoint | None = None,
+    earlier: Earlier | None = None,
 ) -> Contender:
     """The contender of a point: inputs are made, its output is checked, inputs are copied.
 
@@ -155,7 +168,7 @@ def prepare(
         seed: of the study; equal seeds give equal data.
         cache_bytes: size of the last-level cache, see copy_count.
         team: the ranks that share the point. Each has data of its own; the largest error counts.
-        checked: of an earlier visit in this process, whose output was right.
+        earlier: what this process computed before; what is computed now is kept in `exact`.
 
     Raises:
         Unsupported: the provider refuses the point.
@@ -163,6 +176,8 @@ def prepare(
         RankError: some ranks failed and others did not.
         Exception: what a provider raises, torch.OutOfMemoryError among it.
     """
+    earlier = earlier or Earlier()
+    checked = earlier.checked
     bench = load_bench(point.op)
     timed = point.protocol.method != "accuracy"
     generator = torch.Generator(device=device).manual_seed(data_seed(point, seed) + team.rank)
@@ -174,7 +189,7 @@ def prepare(
         own = arranged_inputs(bench, point.provider, point.recipe, inputs)
     if checked is None:
         drawn = partial(_drawn, point, device, seed)
-        checked = _checked(point, team, call, inputs, own, drawn)
+        checked = _checked(point, team, call, (inputs, own), drawn, earlier.exact)
     del inputs
     size = checked.bytes_per_copy
     count = copy_count(size, cache_bytes) if timed and point.protocol.cache == "cold" else 1
@@ -189,9 +204,9 @@ def _checked(
     point: PlanPoint,
     team: SingleRank,
     call: Callable[[Inputs], Any],
-    inputs: Inputs,
-    own: Inputs,
+    data: tuple[Inputs, Inputs],
     drawn: Callable[[], Inputs],
+    exact: ExactOutputs,
 ) -> CheckedPoint:
     """The first call of a point, whose output is compared with the reference.
 
@@ -199,15 +214,17 @@ def _checked(
         point: what is measured.
         team: the ranks that share the point.
         call: the provider.
-        inputs: as the bench makes them.
-        own: as the provider reads them.
+        data: inputs as the bench makes them, and as the provider reads them.
         drawn: makes the operands before they were quantised.
+        exact: keeps what outputs are compared with.
     """
+    inputs, own = data
     bench = load_bench(point.op)
     timed = point.protocol.method != "accuracy"
     with team.failing_together(), _as_measured(timed):
         output = call(own)
-        error, by_output = relative_errors(bench, point.recipe, inputs, output)
+        key = (point.op, tuple(sorted(point.shape.items())), point.protocol.distribution)
+        error, by_output = relative_errors(bench, point.recipe, inputs, output, exact, key)
     error = worst(*team.all_gather(error))
     # Method `accuracy` measures the error: every error that is a number is a result.
     allowed = largest_error(bench, point.provider, point.recipe) if timed else sys.float_info.max

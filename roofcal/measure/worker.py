@@ -41,6 +41,7 @@ from roofcal.core.timing_protocol import Timing
 from roofcal.measure.contender import (
     CheckedPoint,
     Contender,
+    Earlier,
     IncorrectError,
     data_seed,
     prepare,
@@ -50,7 +51,7 @@ from roofcal.measure.interleave import time_group
 from roofcal.measure.rank_timing import make_rank_timer
 from roofcal.measure.ranks import SINGLE_RANK, Ranks, SingleRank
 from roofcal.measure.timing import Timer, make_timer
-from roofcal.ops.bench import load_bench
+from roofcal.ops.bench import ExactOutputs, load_bench
 
 _CPU_CACHE_BYTES = 64 << 20
 _PAGE_BYTES = 2 << 20  # of a GPU, and the least that its driver allocates
@@ -77,6 +78,7 @@ class Worker:
         self._cache_bytes = self._last_level_cache(setup["cache_bytes"])
         self._pads = random.Random(setup["session_id"])
         self._checked: dict[str, CheckedPoint] = {}  # by point id
+        self._exact = ExactOutputs()
         self._team: SingleRank = SINGLE_RANK
         if setup.get("world_size", 1) > 1:
             self._team = Ranks(setup, self._device, self._send_event)
@@ -146,6 +148,7 @@ class Worker:
             turn = self._ready(point, crowded if turns else None)
             turns += [turn] if turn else []
         if turns:
+            self._exact.forget()  # points without times keep it: those of equal data follow
             self._time(turns)
         for contender, _ in turns:
             self._report(contender, start)
@@ -187,9 +190,9 @@ class Worker:
         self._send_event(at=point.point_id)
         start = time.perf_counter()
         try:
-            checked = self._checked.get(point.point_id)
+            earlier = Earlier(self._checked.get(point.point_id), self._exact)
             contender = prepare(
-                point, self._device, self._seed, self._cache_bytes, self._team, checked
+                point, self._device, self._seed, self._cache_bytes, self._team, earlier
             )
             if self._team.world_size == 1:  # calls of several ranks hold buffers that they share
                 self._checked[point.point_id] = contender.checked
@@ -201,6 +204,7 @@ class Worker:
             self._fail(point, "incorrect", str(wrong), start, wrong.relative_error)
         except Exception as error:  # noqa: BLE001 (any failure of a provider is a row, not an end)
             status = status_of(error)
+            self._exact.forget()
             if status == "out_of_memory" and crowded is not None and not is_broken(error):
                 crowded.append(point)
             else:

@@ -186,25 +186,24 @@ def check_provider(op: str, provider: str, name: str, sides: Mapping[str, int]) 
         )
 
 
-def errors(plain: Layer, inputs: Inputs, outputs: tuple[torch.Tensor, ...]) -> dict[str, float]:
-    """||output - exact|| / ||exact|| by name of OUTPUTS; exact: `plain` on the same inputs, uncast.
+def trained_exactly(plain: Layer, inputs: Inputs) -> dict[str, torch.Tensor]:
+    """Output and gradients of `plain` by name of OUTPUTS, on the inputs without any cast.
 
     In float64, and in float32 beyond 2^25 elements of x.
     """
     wide = torch.float64 if inputs["x"].numel() <= _DOUBLE_ELEMENTS else torch.float32
     exact = _trained(plain)({key: value.to(wide) for key, value in inputs.items()})
-    pairs = zip(OUTPUTS, outputs, exact, strict=True)
-    return {name: norm_error(output, reference) for name, output, reference in pairs}
+    return dict(zip(OUTPUTS, exact, strict=True))
 
 
-def output_errors(name: str, inputs: Inputs, output: tuple[torch.Tensor, ...]) -> dict[str, float]:
-    """`errors` of a linear."""
-    return errors(bf16_layer, inputs, output)
+def exact_outputs(inputs: Inputs) -> dict[str, torch.Tensor]:
+    """`trained_exactly` of a linear."""
+    return trained_exactly(bf16_layer, inputs)
 
 
 def relative_error(name: str, inputs: Inputs, output: tuple[torch.Tensor, ...]) -> float:
-    """The worst of `output_errors`."""
-    return worst(*output_errors(name, inputs, output).values())
+    """||output - exact|| / ||exact||, of the worst of output and gradients."""
+    return worst(*map(norm_error, output, exact_outputs(inputs).values()))
 
 
 def tolerance(name: str) -> float:

@@ -9,7 +9,7 @@ from typing import Final
 import torch
 from torch.nn import functional
 
-from roofcal.ops.bench import Call, Inputs, worst
+from roofcal.ops.bench import Call, Inputs, norm_error, worst
 from roofcal.ops.linear import bench as linear
 from roofcal.ops.linear.spec import recipe
 
@@ -48,6 +48,11 @@ def build(provider: str, name: str, shape: Mapping[str, int]) -> Call:
     return linear.build_layer(_BLOCK, provider, name, shape)
 
 
+def exact_outputs(inputs: Inputs) -> dict[str, torch.Tensor]:
+    """Output and gradients of the block in float64 or float32, as in op linear."""
+    return linear.trained_exactly(bf16_block, inputs)
+
+
 def relative_error(name: str, inputs: Inputs, output: tuple[torch.Tensor, ...]) -> float:
-    """The worst error of output and gradients against float64 or float32 arithmetic."""
-    return worst(*linear.errors(bf16_block, inputs, output).values())
+    """||output - exact|| / ||exact||, of the worst of output and gradients."""
+    return worst(*map(norm_error, output, exact_outputs(inputs).values()))

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from roofcal.core.records import Protocol
 from roofcal.measure import contender
 from roofcal.measure.contender import (
+    Earlier,
     IncorrectError,
     copy_count,
     data_seed,
@@ -213,7 +214,7 @@ def test_a_later_visit_allocates_anew_and_takes_over_what_the_first_one_checked(
     monkeypatch.setattr(bench, "build", None)
     monkeypatch.setattr(contender, "load_bench", lambda _: bench)
     wanted = point("fp32", protocol=Protocol(cache="cold"))
-    later = prepare(wanted, CPU, 0, 4 * KIB, checked=first.checked)
+    later = prepare(wanted, CPU, 0, 4 * KIB, earlier=Earlier(first.checked))
     assert later.checked == first.checked
     assert len(later.copies) == len(first.copies)
     for one, other in zip(first.copies, later.copies, strict=True):

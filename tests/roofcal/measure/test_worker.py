@@ -21,6 +21,8 @@ from roofcal.core.records import Measurement, Protocol
 from roofcal.measure import worker
 from roofcal.measure.session import measure
 from roofcal.measure.worker import Worker
+from roofcal.ops.bench import Inputs, load_bench
+from roofcal.ops.linear.bench import bf16_layer, trained_exactly
 from roofcal.study.discover import discover
 from roofcal.study.staleness import ROOT
 from tests.roofcal.measure.runs import (
@@ -292,6 +294,42 @@ def test_a_point_of_accuracy_is_reported_without_being_timed(
     for name in ("output", "grad_input", "grad_weight"):
         assert 0 < plain.output_errors[name] < 0.2 * narrow.output_errors[name]
     assert narrow.relative_error == max(narrow.output_errors.values())
+
+
+def test_exact_outputs_are_computed_once_for_points_of_equal_data(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench, computed = load_bench("linear"), []
+
+    def exact_outputs(inputs: Inputs) -> dict[str, torch.Tensor]:
+        computed.append(tuple(inputs["x"].shape))
+        return trained_exactly(bf16_layer, inputs)
+
+    monkeypatch.setattr(bench, "exact_outputs", exact_outputs)
+    events = io.StringIO()
+    worker_ = worker_here(events)
+    for m in (16, 32):
+        for distribution in ("normal", "heavy_tails"):
+            accuracy = Protocol(method="accuracy", distribution=distribution)
+            for recipe in ("bf16", "fp8_axiswise"):
+                shape = {"m": m, "n": 32, "k": 32}
+                worker_.run_group([point(recipe, op="linear", shape=shape, protocol=accuracy)])
+    rows = rows_of(events.getvalue()).values()
+    assert computed == [(16, 32), (16, 32), (32, 32), (32, 32)]
+    errors = [row.output_errors["output"] for row in rows if row.output_errors]
+    assert [error > 0.01 for error in errors] == [False, True] * 4
+    assert len(set(errors)) == 8
+
+
+def test_memory_of_exact_outputs_is_free_while_points_are_timed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kept: list[object] = []
+    worker_ = worker_here(io.StringIO())
+    monkeypatch.setattr(worker, "time_group", lambda *_: kept.append(dict(worker_._exact._outputs)))
+    shape = {"m": 16, "n": 32, "k": 32}
+    worker_.run_group([point(r, op="linear", shape=shape) for r in ("bf16", "fp8_axiswise")])
+    assert kept == [{}]
 
 
 def test_a_method_the_processor_lacks_is_a_failed_row_that_says_so() -> None:

@@ -9,7 +9,7 @@ import torch
 
 from roofcal.core.records import PlanPoint, Protocol
 from roofcal.measure.contender import Contender, prepare
-from roofcal.ops.bench import compiled_for_one_shape
+from roofcal.ops.bench import compiled_for_one_shape, relative_errors
 from roofcal.ops.linear import bench
 from roofcal.ops.linear.spec import OP
 from roofcal.ops.spec import Unsupported
@@ -57,7 +57,8 @@ def test_zeros_have_no_error() -> None:
 def test_errors_are_told_apart() -> None:
     operands = inputs(SHAPE)
     output = bench.build("torch_cpu", "fp8_axiswise_bf16_grad_weight", SHAPE)(operands)
-    errors = bench.errors(bench.bf16_layer, operands, output)
+    _, errors = relative_errors(bench, "fp8_axiswise", operands, output)
+    assert errors is not None
     assert list(errors) == ["output", "grad_input", "grad_weight"]
     assert 0 < errors["grad_weight"] < 0.2 * errors["output"]
 
@@ -98,16 +99,20 @@ def test_long_sums_of_positive_data_have_more_signal_than_noise() -> None:
     for distribution in ("normal", "all_positive"):
         operands = inputs(shape, distribution)
         output = bench.build("torch_cpu", "fp8_axiswise", shape)(operands)
-        ratios[distribution] = bench.output_errors("fp8_axiswise", operands, output)["output"]
+        _, errors = relative_errors(bench, "fp8_axiswise", operands, output)
+        assert errors is not None
+        ratios[distribution] = errors["output"]
     assert ratios["all_positive"] < ratios["normal"] / 5
 
 
 def test_large_references_are_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
     operands = inputs(SHAPE)
     output = bench.build("torch_cpu", "bf16", SHAPE)(operands)
-    exact = bench.errors(bench.bf16_layer, operands, output)
+    _, exact = relative_errors(bench, "bf16", operands, output)
     monkeypatch.setattr(bench, "_DOUBLE_ELEMENTS", 0)
-    assert bench.errors(bench.bf16_layer, operands, output) == pytest.approx(exact, rel=1e-3)
+    _, errors = relative_errors(bench, "bf16", operands, output)
+    assert errors == pytest.approx(exact, rel=1e-3)
+    assert {value.dtype for value in bench.exact_outputs(operands).values()} == {torch.float32}
 
 
 @pytest.mark.parametrize(
