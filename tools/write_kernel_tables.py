@@ -93,7 +93,7 @@ FAMILIES: Final[dict[str, tuple[Comparison, ...]]] = {
     "int4": (
         Comparison(
             op="mixed_gemm",
-            ours=("triton", "triton_chained"),
+            ours=("triton", "triton_chained", "triton_specialised"),
             peers=(
                 ("tinygemm", ""),
                 ("gemlite", ""),

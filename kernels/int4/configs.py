@@ -279,7 +279,118 @@ class Int4StagedConfig(BlockConfig):
         return c.stages * (c.slot_bytes + 8) + scales + _BETWEEN_BUFFERS
 
 
-Int4Config = Int4PlainConfig | Int4DirectConfig | Int4StagedConfig
+@dataclass(frozen=True, slots=True)
+class SpecialisedConstants(KernelConstants):
+    """What kernels.int4.specialised is compiled for.
+
+    all_units        of 128 columns in K
+    units            of a block's part of K; the last part may have fewer
+    groups_per_unit  scales per 128 columns; 0 for one per row
+    rows             of each of a block's two parts
+    word_slots       of the ring of weights, of 128 columns each
+    slice_slots      of the ring of activations, of 64 columns each
+    registers        per thread of a multiplying warpgroup
+    """
+
+    all_units: int
+    units: int
+    groups_per_unit: int
+    has_zeros: bool
+    rows: int
+    token_tile: int
+    split: int
+    word_slots: int
+    slice_slots: int
+    registers: int
+
+    @property
+    def groups(self) -> int:
+        """Scales of a row."""
+        return max(1, self.groups_per_unit * self.all_units)
+
+    @property
+    def strips(self) -> int:
+        """Strips of tokens that a part's sums are stored in: 32 sums of a thread in each."""
+        return max(1, self.rows * self.token_tile // (128 * 32))
+
+    @property
+    def part_word_bytes(self) -> int:
+        """Bytes of a part's weights in a slot."""
+        return self.rows * UNIT_COLUMNS // 2
+
+    @property
+    def slice_bytes(self) -> int:
+        """Bytes of a slot of activations."""
+        return self.token_tile * UNIT_COLUMNS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Int4SpecialisedConfig(BlockConfig):
+    """kernels.int4.specialised: a warp fetches, two warpgroups dequantise and multiply.
+
+    part_rows    rows of each of a block's two parts: 64 or 128
+    token_tile   16 to 256, a power of two; with 256 there are registers for parts of 64 rows alone
+    word_slots   of the ring of weights, of 128 columns each
+    slice_slots  of the ring of activations, of 64 columns each; at least the two of a unit
+    registers    per thread of a multiplying warpgroup
+    """
+
+    part_rows: int
+    word_slots: int
+    slice_slots: int
+    registers: int = 232
+    num_warps: int = 4
+
+    def __post_init__(self) -> None:
+        """Sums of a part take 128 registers of a thread at most."""
+        assert self.part_rows in (64, 128)
+        assert self.token_tile in (16, 32, 64, 128, 256)
+        assert self.part_rows * self.token_tile <= 128 * 128
+        assert self.slice_slots >= 2
+        assert self.num_warps == 4
+
+    @property
+    def block_rows(self) -> int:
+        """Rows of a block."""
+        return 2 * self.part_rows
+
+    @property
+    def shared_bytes(self) -> int:
+        """Most shared memory of a block: rings and barriers."""
+        words = self.word_slots * self.block_rows * UNIT_COLUMNS // 2
+        slices = self.slice_slots * self.token_tile * UNIT_COLUMNS
+        return words + slices + 16 * (self.word_slots + self.slice_slots) + _BETWEEN_BUFFERS
+
+    def fits(self, weights: Int4Weights) -> bool:
+        """Whether every part of K has a unit, and each half of a unit one scale per row at most."""
+        units = weights.k // UNIT_COLUMNS
+        has_work = triton.cdiv(units, self.split) * (self.split - 1) < units
+        has_memory = self.shared_bytes <= SHARED_MEMORY_LIMIT[90]
+        return has_work and has_memory and weights.group != 32
+
+    def workspace_sizes(self, weights: Int4Weights, tokens: int) -> tuple[int, int]:
+        """(fp32 partial sums, counters): both parts of a block meet their others by themselves."""
+        partials, counters = BlockConfig.workspace_sizes(self, weights, tokens)
+        return partials, 2 * counters
+
+    def constants(self, k: int, group: int, *, zeros: bool) -> SpecialisedConstants:
+        """What the kernel is compiled for, of weights of this kind."""
+        units = k // UNIT_COLUMNS
+        return SpecialisedConstants(
+            all_units=units,
+            units=triton.cdiv(units, self.split),
+            groups_per_unit=groups_per_unit(k, group),
+            has_zeros=zeros,
+            rows=self.part_rows,
+            token_tile=self.token_tile,
+            split=self.split,
+            word_slots=self.word_slots,
+            slice_slots=self.slice_slots,
+            registers=self.registers,
+        )
+
+
+Int4Config = Int4PlainConfig | Int4DirectConfig | Int4StagedConfig | Int4SpecialisedConfig
 
 
 def groups_per_unit(k: int, group: int) -> int:

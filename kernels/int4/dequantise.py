@@ -33,6 +33,9 @@ FP16_CENTRED: Final = _text("0x64006400", "sub.f16x2", "0x64086408")
 # a - b of two packed values each
 BF16_SUBTRACT: Final = gl.constexpr("sub.rn.bf16x2 $0, $1, $2;")
 FP16_SUBTRACT: Final = gl.constexpr("sub.f16x2 $0, $1, $2;")
+# a * b of two packed values each
+BF16_MULTIPLY: Final = gl.constexpr("mul.rn.bf16x2 $0, $1, $2;")
+FP16_MULTIPLY: Final = gl.constexpr("mul.rn.f16x2 $0, $1, $2;")
 BF16_BASE: Final = gl.constexpr(128.0)
 FP16_BASE: Final = gl.constexpr(1024.0)
 # four packed outputs, one word in
@@ -63,3 +66,11 @@ def less_zeros(v, zeros, AXIS: gl.constexpr, T: gl.constexpr):
     return gl.inline_asm_elementwise(
         TEXT, "=r,r,r", [v, raised], dtype=v.dtype, is_pure=True, pack=2
     )
+
+
+@gluon.jit
+def scaled(v, scales, T: gl.constexpr):
+    """v [rows, columns] times a scale per row, rounded to type T, which both have."""
+    TEXT: gl.constexpr = BF16_MULTIPLY if gl.bfloat16 == T else FP16_MULTIPLY
+    by = gl.expand_dims(scales, 1)
+    return gl.inline_asm_elementwise(TEXT, "=r,r,r", [v, by], dtype=v.dtype, is_pure=True, pack=2)

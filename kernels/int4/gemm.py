@@ -16,8 +16,8 @@ import torch
 from triton import knobs
 
 from kernels.common.architecture import compute_units, is_hopper
-from kernels.int4 import direct, plain, splits, staged, table
-from kernels.int4.configs import Int4Config, Int4DirectConfig, Int4PlainConfig
+from kernels.int4 import direct, plain, specialised, splits, staged, table
+from kernels.int4.configs import Int4Config, Int4DirectConfig, Int4PlainConfig, Int4StagedConfig
 from kernels.int4.packing import (
     SCALE_DTYPES,
     UNIT_COLUMNS,
@@ -67,8 +67,10 @@ def int4_gemm(
         plain.launch(config, x, weights, out, workspace)
     elif isinstance(config, Int4DirectConfig):
         direct.launch(config, x, weights, out, workspace, chained)
-    else:
+    elif isinstance(config, Int4StagedConfig):
         staged.launch(config, x, weights, out, workspace, chained)
+    else:
+        specialised.launch(config, x, weights, out, workspace, chained)
     return out
 
 

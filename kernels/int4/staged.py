@@ -23,20 +23,19 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma,
     warpgroup_mma_wait,
 )
-from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 from triton.language.core import _aggregate as aggregate
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 from kernels.int4 import configs, layouts
-from kernels.int4.configs import Int4StagedConfig, StagedConstants
+from kernels.int4.configs import Int4StagedConfig
 from kernels.int4.dequantise import dequantised, less_zeros
-from kernels.int4.packing import UNIT_ROWS, Int4Weights
+from kernels.int4.operands import activations_descriptor, in_rows, operand, words_descriptor
+from kernels.int4.packing import Int4Weights
 from kernels.int4.splits import Workspace, finish
 
 SYNC: gl.constexpr = gl.constexpr(configs.MATRIX["sync"])
 GROUP: gl.constexpr = gl.constexpr(configs.MATRIX["group"])
 OVERLAPPED: gl.constexpr = gl.constexpr(configs.MATRIX["overlapped"])
-WORDS_LAYOUT = gl.NVMMASharedLayout(128, 8, 4)
 
 
 @aggregate
@@ -68,14 +67,6 @@ def sums_layout(C):
 
 
 @gluon.jit
-def _operand(v, LEFT: gl.constexpr, C: gl.constexpr):
-    """Blob order [rows / 2, 128] -> [rows, 64 columns] in their natural order."""
-    v = gl.reshape(v, (C.rows // 16, 2, 8, 4, 4, 2, 2))  # row tile, half, g, s, w, b, i
-    v = gl.permute(v, (0, 5, 2, 3, 1, 4, 6))  # row tile, b, g | s, half, w, i
-    return gl.convert_layout(gl.reshape(v, (C.rows, 64)), LEFT, assert_trivial=True)
-
-
-@gluon.jit
 def _split_operand(v, LEFT: gl.constexpr, C: gl.constexpr):
     """[rows, 64] -> two of [rows, 32], for groups of 32."""
     a, b = gl.split(gl.permute(gl.reshape(v, (C.rows, 2, 32)), (0, 2, 1)))
@@ -84,19 +75,12 @@ def _split_operand(v, LEFT: gl.constexpr, C: gl.constexpr):
 
 
 @gluon.jit
-def _in_rows(v, LAYOUT: gl.constexpr, C: gl.constexpr):
-    """Scales or zeros in packed order [rows] -> [rows], fp32, along the rows of LAYOUT."""
-    v = gl.reshape(gl.permute(gl.reshape(v, (C.rows // 16, 8, 2)), (0, 2, 1)), (C.rows,))
-    return gl.convert_layout(v, gl.SliceLayout(1, LAYOUT), assert_trivial=True).to(gl.float32)
-
-
-@gluon.jit
 def _parts(words, zeros, group, T: gl.constexpr, C: gl.constexpr):
     """Packed words of a unit -> its operands, two of 64 columns, or four of 32 of small groups."""
     LEFT: gl.constexpr = gl.DotOperandLayout(0, sums_layout(C), 2)
     lo, hi = dequantised(words, C.has_zeros, T)
-    lo = _operand(lo, LEFT, C)
-    hi = _operand(hi, LEFT, C)
+    lo = operand(lo, LEFT, C.rows)
+    hi = operand(hi, LEFT, C.rows)
     parts = (lo, hi)
     if C.groups_per_unit == 4:
         parts = _split_operand(lo, LEFT, C) + _split_operand(hi, LEFT, C)
@@ -106,7 +90,9 @@ def _parts(words, zeros, group, T: gl.constexpr, C: gl.constexpr):
         less = ()
         for j in gl.static_range(COUNT):
             packed = zeros.index(group + (j if C.groups_per_unit > 1 else 0)).load(S)
-            less = less + (less_zeros(parts[j], _in_rows(packed, LEFT, C), 1, T),)
+            less = less + (
+                less_zeros(parts[j], in_rows(packed, LEFT, C.rows).to(gl.float32), 1, T),
+            )
         parts = less
     return parts
 
@@ -154,7 +140,7 @@ def _load_scales(scales, group, COUNT: gl.constexpr, C: gl.constexpr):
     loaded = ()
     for j in gl.static_range(COUNT):
         packed = scales.index(group + j).load(S)
-        loaded = loaded + (_in_rows(packed, sums_layout(C), C),)
+        loaded = loaded + (in_rows(packed, sums_layout(C), C.rows).to(gl.float32),)
     return loaded
 
 
@@ -321,8 +307,10 @@ def launch(
     zeros = weights.zeros
     constants = config.constants(weights.k, weights.group, zeros=zeros is not None)
     _int4_staged_kernel[config.grid(weights, x.shape[0])](
-        words_descriptor(weights.packed, constants),
-        activations_descriptor(x, constants),
+        words_descriptor(weights.packed, constants.unroll, constants.rows),
+        activations_descriptor(
+            x, constants.unroll * constants.slices, constants.token_tile, constants.slice_columns
+        ),
         weights.scales,
         weights.scales if zeros is None else zeros,
         out,
@@ -335,23 +323,3 @@ def launch(
         num_warps=config.num_warps,
         launch_pdl=chained,
     )
-
-
-def words_descriptor(packed: torch.Tensor, constants: StagedConstants) -> TensorDescriptor:
-    """Packed weights as [unit, row tile, 8, 128 bytes], a ring slot at a time."""
-    tiles, units = packed.shape[:2]
-    block = [constants.unroll, constants.rows // UNIT_ROWS, 8, 128]
-    strides = [1024, units * 1024, 128, 1]
-    return TensorDescriptor(packed, [units, tiles, 8, 128], strides, block, WORDS_LAYOUT)
-
-
-def activations_descriptor(x: torch.Tensor, constants: StagedConstants) -> TensorDescriptor:
-    """Activations as [slice of columns, token, columns of a slice], a ring slot at a time.
-
-    Rows of a slice lie in shared memory swizzled over their width.
-    """
-    tokens, k = x.shape
-    columns = constants.slice_columns
-    block = [constants.unroll * constants.slices, constants.token_tile, columns]
-    layout = gl.NVMMASharedLayout(2 * columns, 16, 3)
-    return TensorDescriptor(x, [k // columns, tokens, columns], [columns, k, 1], block, layout)

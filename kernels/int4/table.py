@@ -28,7 +28,13 @@ from typing import Final
 
 import triton
 
-from kernels.int4.configs import Int4Config, Int4DirectConfig, Int4PlainConfig, Int4StagedConfig
+from kernels.int4.configs import (
+    Int4Config,
+    Int4DirectConfig,
+    Int4PlainConfig,
+    Int4SpecialisedConfig,
+    Int4StagedConfig,
+)
 from kernels.int4.packing import UNIT_COLUMNS, Int4Weights
 
 _H200_UNITS: Final = 132  # multiprocessors
@@ -261,3 +267,58 @@ def _resident_blocks(config: Int4StagedConfig, weights: Int4Weights) -> int:
     # what aligning buffers can cost is as much as the 1 KiB that CUDA reserves per block
     block = config.shared_bytes(weights.k, weights.group, zeros=weights.zeros is not None)
     return min(_SHARED_MEMORY_BYTES // block, _WARPS // config.num_warps)
+
+
+# kernels.int4.specialised, by tokens and rows. On an H100 (2026-11-25, groups of 128, graphs in
+# turns of 25 ms), in us, beside what the table above chooses and bf16 of cuBLASLt:
+#
+#     rows x k       tokens   specialised   table   bf16
+#     28672 x 8192      128           111     143    169
+#     28672 x 8192      256           199     287    204
+#     8192 x 28672      256           176     296    184
+#     10240 x 8192      256           111     124     68
+#     4096 x 14336      256            58      71     56
+#     3584 x 8192       256            37      41     29
+#     4096 x 14336      128            38      35     53
+#
+# Up to 64 tokens it is slower than the table (74 instead of 69 us, 28672 x 8192).
+_WIDE_ROWS: Final = 8192  # from which blocks of 256 tokens were as fast as others, or faster
+_FILLING_ROWS: Final = 1 << 14  # whose blocks fill the multiprocessors without cutting K
+_LEAST_TOKENS: Final = 65
+_UP_TO_128_TOKENS: Final = Int4SpecialisedConfig(
+    part_rows=128, token_tile=128, word_slots=5, slice_slots=8, split=1
+)
+_MORE_TOKENS: Final = Int4SpecialisedConfig(
+    part_rows=64, token_tile=256, word_slots=3, slice_slots=6, split=1
+)
+_FEW_ROWS: Final = Int4SpecialisedConfig(
+    part_rows=64, token_tile=128, word_slots=7, slice_slots=10, split=2
+)
+MANY_TOKENS: Final = (
+    _UP_TO_128_TOKENS,
+    _MORE_TOKENS,
+    replace(_MORE_TOKENS, split=2),
+    _FEW_ROWS,
+    replace(_FEW_ROWS, split=1),
+)
+
+
+def for_many_tokens(weights: Int4Weights, tokens: int) -> Int4SpecialisedConfig | None:
+    """How kernels.int4.specialised runs this product on sm_90; None where it does not.
+
+    `choose` takes none of them yet: times of int4 products that are published, and the equation
+    that predicts them, are those of the other kernels.
+    """
+    if tokens < _LEAST_TOKENS:
+        return None
+    if tokens <= _UP_TO_128_TOKENS.token_tile and weights.rows >= _FILLING_ROWS:
+        config = _UP_TO_128_TOKENS
+    elif tokens > _FEW_ROWS.token_tile and weights.rows >= _WIDE_ROWS:
+        config = _MORE_TOKENS
+    else:
+        config = _FEW_ROWS
+    if config is _MORE_TOKENS and weights.rows < _FILLING_ROWS:
+        config = replace(config, split=2)
+    if not config.fits(weights):
+        config = replace(config, split=1)
+    return config if config.fits(weights) else None

@@ -4,6 +4,8 @@ cublaslt         bf16 and fp8 products, as op gemm runs them
 triton           kernels.int4.gemm
 triton_chained   the same with programmatic dependent launch: in a chain of kernels, its start
                  overlaps the end of the one before: do not compare it with plain launches
+triton_specialised  the same from 65 tokens on by kernels.int4.specialised, which the kernels' own
+                 table does not choose yet
 tinygemm         torch's _weight_int4pack_mm (CPUs have one too); it stores w as scale * (q - 8) +
                  zero, always with a zero, and rounds w to bf16
 gemlite          GemLite's Triton kernels (optional extra `peers`), in the state that its import
@@ -20,9 +22,11 @@ from typing import Any, Final
 
 import torch
 
+from kernels.common.architecture import is_hopper
 from kernels.int4 import gemm as int4_gemm
 from kernels.int4 import packing as int4_packing
-from kernels.int4.configs import Int4PlainConfig
+from kernels.int4 import table as int4_table
+from kernels.int4.configs import Int4PlainConfig, Int4SpecialisedConfig
 from kernels.int4.packing import Int4Weights, Quantised
 from roofcal.core.recipes import RECIPES, Recipe
 from roofcal.ops.bench import Call, Inputs, compiled_for_one_shape, draw, norm_error
@@ -35,7 +39,8 @@ _CHUNK: Final = 4096  # rows of B that are dequantised to float64 at once
 _TOLERANCE: Final = 5e-3
 # up to 512 partial sums of a dot product, each rounded to bf16: 0.8e-3 * sqrt(512 / 2), doubled
 PROVIDER_TOLERANCE: Final = {"gemlite": 3e-2}
-_OURS: Final = ("triton", "triton_chained")
+_SPECIALISED: Final = "triton_specialised"
+_OURS: Final = ("triton", "triton_chained", _SPECIALISED)
 _INT4_PROVIDERS: Final = (*_OURS, "tinygemm", "gemlite")
 _INNER_TILES: Final = 8  # of tinygemm: k is a multiple of 16 times as many
 
@@ -99,8 +104,20 @@ def _packed(provider: str, recipe: str, inputs: Inputs) -> Inputs:
     config = int4_gemm.default_config(inputs["a"], weights, chained=chained)
     if chained and isinstance(config, Int4PlainConfig):
         raise Unsupported("programmatic dependent launch needs sm_90 and a shape of its kernels")
+    if provider == _SPECIALISED:
+        _specialised_config(inputs["a"], weights)
     packed = {"a": inputs["a"], "packed": weights.packed, "scales": weights.scales}
     return packed if weights.zeros is None else packed | {"zeros": weights.zeros}
+
+
+def _specialised_config(a: torch.Tensor, weights: Int4Weights) -> Int4SpecialisedConfig:
+    """How kernels.int4.specialised multiplies; raises Unsupported where it does not."""
+    config = int4_table.for_many_tokens(weights, a.shape[0]) if is_hopper(a) else None
+    if config is None:
+        raise Unsupported(
+            f"provider '{_SPECIALISED}' needs sm_90, more than 64 tokens and groups of 64 or more"
+        )
+    return config
 
 
 def _quantised(recipe: str, inputs: Inputs) -> Quantised:
@@ -184,10 +201,10 @@ def build(provider: str, recipe: str, shape: Mapping[str, int]) -> Call:
         return _tinygemm(recipe, shape)
     if provider == "gemlite":
         return _gemlite()
-    return _ours(recipe, shape, chained=provider == "triton_chained")
+    return _ours(provider, recipe, shape)
 
 
-def _ours(recipe: str, shape: Mapping[str, int], *, chained: bool) -> Call:
+def _ours(provider: str, recipe: str, shape: Mapping[str, int]) -> Call:
     group = _group(RECIPES[recipe])
 
     def call(inputs: Inputs) -> torch.Tensor:
@@ -199,7 +216,9 @@ def _ours(recipe: str, shape: Mapping[str, int], *, chained: bool) -> Call:
             k=shape["k"],
             group=group,
         )
-        return int4_gemm.int4_gemm(inputs["a"], weights, chained=chained)
+        a, chained = inputs["a"], provider == "triton_chained"
+        config = _specialised_config(a, weights) if provider == _SPECIALISED else None
+        return int4_gemm.int4_gemm(a, weights, chained=chained, config=config)
 
     return call
 

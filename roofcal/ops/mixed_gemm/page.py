@@ -22,6 +22,7 @@ PAGE = OpPage(
         "torch_cpu": "o",
         "triton": "^",
         "triton_chained": "*",
+        "triton_specialised": "X",
         "tinygemm": "v",
         "gemlite": "P",
         "torch_compile": "D",

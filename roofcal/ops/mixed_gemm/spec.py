@@ -33,7 +33,15 @@ OP = OpSpec(
     axes=("m", "n", "k"),
     recipes=(*CONTENDERS, *WEIGHT_ONLY_RECIPES),
     providers={
-        "cuda": ("cublaslt", "triton", "triton_chained", "tinygemm", "gemlite", "torch_compile"),
+        "cuda": (
+            "cublaslt",
+            "triton",
+            "triton_chained",
+            "triton_specialised",
+            "tinygemm",
+            "gemlite",
+            "torch_compile",
+        ),
         "cpu": ("torch_cpu", "triton", "tinygemm"),
     },
     work=gemm.work,

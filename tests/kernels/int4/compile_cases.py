@@ -8,14 +8,15 @@ import torch
 import triton.language as tl
 
 from kernels.common.architecture import ARCHITECTURES
-from kernels.int4 import direct, plain, staged
+from kernels.int4 import direct, plain, specialised, staged
 from kernels.int4.configs import (
     Int4Config,
     Int4DirectConfig,
     Int4PlainConfig,
-    StagedConstants,
+    Int4StagedConfig,
 )
-from kernels.int4.table import INT4_PLAIN, INT4_TABLE
+from kernels.int4.operands import activations_descriptor, words_descriptor
+from kernels.int4.table import INT4_PLAIN, INT4_TABLE, MANY_TOKENS
 from tests.kernels.compile_case import Case
 from tests.kernels.int4.int4_cases import weights_without_memory
 
@@ -59,6 +60,12 @@ def int4_cases() -> Iterator[tuple[str, Case]]:
     for kind in KINDS:
         for case in dict.fromkeys(_table_cases(*kind)):
             yield case.name, _case(case)
+    for group, zeros, dtype in KINDS:
+        weights = weights_without_memory(ROWS, K, group, zeros=zeros, dtype=TORCH[dtype])
+        for specialised_config in [config for config in MANY_TOKENS if config.fits(weights)]:
+            for chained in (False, True):
+                case = Int4Case(specialised_config, group, zeros, dtype, chained)
+                yield case.name, _case(case)
 
 
 def _table_cases(group: int, zeros: bool, dtype: str) -> Iterator[Int4Case]:
@@ -95,10 +102,16 @@ def _case(case: Int4Case) -> Case:
     elif isinstance(config, Int4DirectConfig):
         kernel = direct._int4_direct_kernel
         constants = {"C": config.constants(k, group, TORCH[case.dtype], zeros=zeros)}
+    elif isinstance(config, Int4StagedConfig):
+        kernel = staged._int4_staged_kernel
+        c = config.constants(k, group, zeros=zeros)
+        boxes = (c.unroll * c.slices, c.token_tile, c.slice_columns)
+        descriptors = _descriptors(case, (c.unroll, c.rows), boxes)
+        constants = {"C": c}
     else:
-        staged_constants = config.constants(k, group, zeros=zeros)
-        kernel, descriptors = staged._int4_staged_kernel, _descriptors(case, staged_constants)
-        constants = {"C": staged_constants}
+        kernel = specialised._int4_specialised_kernel
+        descriptors = _descriptors(case, (1, config.part_rows), (1, config.token_tile, 64))
+        constants = {"C": config.constants(k, group, zeros=zeros)}
     if not isinstance(config, Int4PlainConfig):
         constants["CHAINED"] = case.chained
     types = dict.fromkeys(POINTERS, "*" + case.dtype) | dict.fromkeys(SIZES, "i32") | descriptors
@@ -116,12 +129,14 @@ def _case(case: Int4Case) -> Case:
     )
 
 
-def _descriptors(case: Int4Case, constants: StagedConstants) -> dict[str, str]:
-    """Types of the descriptors, from descriptors of tensors without memory."""
+def _descriptors(
+    case: Int4Case, words: tuple[int, int], activations: tuple[int, int, int]
+) -> dict[str, str]:
+    """Types of the descriptors of such boxes, from descriptors of tensors without memory."""
     weights = weights_without_memory(ROWS, case.k, case.group, zeros=case.zeros)
     x = torch.empty(64, case.k, dtype=TORCH[case.dtype], device="meta")
-    wd = staged.words_descriptor(weights.packed, constants)
-    xd = staged.activations_descriptor(x, constants)
+    wd = words_descriptor(weights.packed, *words)
+    xd = activations_descriptor(x, *activations)
     return {
         "wd": f"tensordesc<u8{wd.block_shape},{wd.layout!r}>",
         "xd": f"tensordesc<{case.dtype}{xd.block_shape},{xd.layout!r}>",

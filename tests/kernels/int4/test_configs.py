@@ -7,7 +7,7 @@ import torch
 
 from kernels.common.architecture import SHARED_MEMORY_LIMIT
 from kernels.int4 import configs
-from kernels.int4.configs import Int4Config, Int4PlainConfig
+from kernels.int4.configs import Int4Config, Int4PlainConfig, Int4SpecialisedConfig
 from tests.kernels.int4.int4_cases import (
     direct_config,
     staged_config,
@@ -92,3 +92,29 @@ def test_how_zero_points_are_removed() -> None:
 
 def test_the_ring_is_no_longer_than_the_work() -> None:
     assert STAGED.constants(512, 128, zeros=False).stages == 1
+
+
+SPECIALISED = Int4SpecialisedConfig(
+    part_rows=64, split=1, word_slots=3, slice_slots=6, token_tile=256
+)
+
+
+def test_every_part_of_k_of_a_specialised_product_has_a_unit() -> None:
+    w = weights_without_memory(1024, 1280)  # ten units
+    fitting = [split for split in range(1, 12) if replace(SPECIALISED, split=split).fits(w)]
+    assert fitting == [1, 2, 3, 4, 5, 10]  # six parts of two units would leave the last without one
+    assert replace(SPECIALISED, split=4).constants(1280, 128, zeros=False).units == 3
+
+
+def test_both_parts_of_a_specialised_block_have_sums_and_a_counter() -> None:
+    w = weights_without_memory(1000, 1280)  # eight blocks of 128 rows
+    assert SPECIALISED.workspace_sizes(w, 300) == (0, 0)
+    sums, counters = replace(SPECIALISED, split=2).workspace_sizes(w, 300)
+    assert sums == 8 * 2 * 2 * 128 * 256  # blocks of rows and of tokens, parts of K
+    assert counters == 8 * 2 * 2
+
+
+def test_rings_of_a_specialised_product_fit_in_shared_memory() -> None:
+    w = weights_without_memory(1024, 1280)
+    assert SPECIALISED.shared_bytes <= SHARED_MEMORY_LIMIT[90]
+    assert not replace(SPECIALISED, slice_slots=8).fits(w)

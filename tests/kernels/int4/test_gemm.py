@@ -8,9 +8,16 @@ import pytest
 import torch
 
 from kernels.int4 import splits
-from kernels.int4.configs import Int4Config, Int4DirectConfig, Int4PlainConfig, Int4StagedConfig
+from kernels.int4.configs import (
+    Int4Config,
+    Int4DirectConfig,
+    Int4PlainConfig,
+    Int4SpecialisedConfig,
+    Int4StagedConfig,
+)
 from kernels.int4.gemm import default_config, int4_gemm, int4_gemm_reference
 from kernels.int4.packing import Int4Weights, pack, quantise
+from kernels.int4.table import for_many_tokens
 from tests.kernels.int4.int4_cases import activations, error, weights
 
 # rounding to bf16 costs 1.7e-3 in norm, 4e-3 at most; the interpreter truncates instead
@@ -185,12 +192,18 @@ def test_a_cpu_without_the_interpreter_is_named(monkeypatch: pytest.MonkeyPatch)
 STAGED = Int4StagedConfig(
     rows=64, split=2, num_warps=4, stages=2, unroll=1, token_tile=16, matrix="sync"
 )
+SPECIALISED = Int4SpecialisedConfig(
+    part_rows=64, split=1, word_slots=4, slice_slots=5, token_tile=64
+)
 HOPPER: dict[str, Int4Config] = {
     "direct": replace(DIRECT, split=2),
     "direct in tiles": replace(DIRECT, row_tiles=4, depth=2, token_tile=16),
     "sync": STAGED,
     "group": replace(STAGED, matrix="group"),
     "overlapped": replace(STAGED, matrix="overlapped", unroll=2, split=1),
+    "specialised": SPECIALISED,
+    "specialised, uneven split": replace(SPECIALISED, split=3, part_rows=128, slice_slots=3),
+    "specialised, many tokens": replace(SPECIALISED, token_tile=256, word_slots=3),
 }
 
 
@@ -207,6 +220,9 @@ def test_kernels_for_hopper_multiply_every_kind_of_weights(
     w = weights(130, 512, group, device, zeros=zeros, dtype=dtype)
     x = activations(21, 512, device, dtype)
     config = HOPPER[name]
+    if group == 32 and isinstance(config, Int4SpecialisedConfig):
+        assert not config.fits(w)
+        return
     if group == 32 and isinstance(config, Int4DirectConfig):  # no registers for wider tiles
         config = replace(config, token_tile=8)
     out = int4_gemm(x, w, config=config, chained=chained)
@@ -228,3 +244,20 @@ def test_the_table_of_configurations_is_right_on_layers(
     w = weights(rows, k, group, device)
     x = activations(tokens, k, device)
     assert error(int4_gemm(x, w, chained=chained), x, w) < LIMIT
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("chained", [False, True])
+@pytest.mark.parametrize("tokens", [65, 128, 129, 256, 300])
+@pytest.mark.parametrize(("rows", "k"), [(3584, 8192), (1000, 1536), (10240, 2048), (28672, 1024)])
+def test_specialised_products_of_many_tokens_are_right_on_layers(
+    rows: int, k: int, tokens: int, chained: bool
+) -> None:
+    device = torch.device("cuda")
+    if torch.cuda.get_device_capability() != (9, 0):
+        pytest.skip("written for sm_90")
+    w = weights(rows, k, 128, device)
+    x = activations(tokens, k, device)
+    config = for_many_tokens(w, tokens)
+    assert config is not None
+    assert error(int4_gemm(x, w, chained=chained, config=config), x, w) < LIMIT

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from kernels.int4 import staged
+from kernels.int4 import operands
 from kernels.int4.configs import Int4StagedConfig
 from kernels.int4.packing import unpack
 from tests.kernels.int4.int4_cases import weights
@@ -19,7 +19,7 @@ CONFIG = Int4StagedConfig(
 def test_weights_come_in_the_natural_order_of_rows_and_columns() -> None:
     w = weights(64, 256, 128, CPU)
     q = unpack(w).q.numpy().astype(float) - 8
-    order = permutations(staged._operand)[0]
+    order = permutations(operands.operand)[0]
     for h, half in enumerate(levels(w)):
         for unit in range(2):
             blob = half[:, unit].reshape(4, 2, 8, 4, 4, 2, 2)
@@ -30,7 +30,7 @@ def test_weights_come_in_the_natural_order_of_rows_and_columns() -> None:
 
 def test_scales_are_put_in_the_order_of_the_rows() -> None:
     w = weights(64, 128, 128, CPU)
-    order = permutations(staged._in_rows)[0]
+    order = permutations(operands.in_rows)[0]
     packed = w.scales[:, 0].float().numpy()
     by_row = packed.reshape(4, 8, 2).transpose(order).reshape(64)
     assert np.array_equal(by_row, unpack(w).scales[:, 0].float().numpy())
@@ -38,7 +38,7 @@ def test_scales_are_put_in_the_order_of_the_rows() -> None:
 
 def test_a_slot_of_weights_is_a_box_of_whole_units() -> None:
     w = weights(256, 512, 64, CPU)
-    descriptor = staged.words_descriptor(w.packed, CONFIG.constants(512, 64, zeros=False))
+    descriptor = operands.words_descriptor(w.packed, 2, 128)
     assert list(descriptor.shape) == [4, 16, 8, 128]
     assert list(descriptor.strides) == [1024, 4096, 128, 1]
     assert list(descriptor.block_shape) == [2, 8, 8, 128]
@@ -49,7 +49,7 @@ def test_a_slot_of_activations_is_cut_in_slices_of_one_product(group: int, colum
     constants = CONFIG.constants(512, group, zeros=False)
     assert (constants.slice_columns, constants.slices) == (columns, 128 // columns)
     x = torch.zeros(5, 512, dtype=torch.bfloat16)
-    descriptor = staged.activations_descriptor(x, constants)
+    descriptor = operands.activations_descriptor(x, 2 * constants.slices, 16, columns)
     assert list(descriptor.shape) == [512 // columns, 5, columns]
     assert list(descriptor.strides) == [columns, 512, 1]
     assert list(descriptor.block_shape) == [256 // columns, 16, columns]

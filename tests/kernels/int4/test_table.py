@@ -10,9 +10,11 @@ from kernels.int4.table import (
     HALVING_S,
     INT4_PLAIN,
     INT4_TABLE,
+    MANY_TOKENS,
     Int4Row,
     choose,
     estimate,
+    for_many_tokens,
     plain,
 )
 from tests.kernels.int4.int4_cases import (
@@ -213,3 +215,22 @@ def test_a_block_of_more_rows_takes_longer_per_column_but_not_in_proportion() ->
             for rows in (64, 128)
         )
         assert one < two < 2 * one
+
+
+@pytest.mark.parametrize("tokens", [65, 128, 129, 256, 1000])
+@pytest.mark.parametrize(("rows", "k"), [*LAYERS, (10240, 8192), (64, 128), (1, 256)])
+@pytest.mark.parametrize("group", [64, 128])
+def test_products_of_many_tokens_have_a_specialised_configuration_that_fits(
+    rows: int, k: int, tokens: int, group: int
+) -> None:
+    weights = weights_without_memory(rows, k, group)
+    config = for_many_tokens(weights, tokens)
+    assert config in MANY_TOKENS
+    assert config.fits(weights)
+    assert config.token_tile >= min(tokens, 128)
+    assert choose(weights, tokens) != config  # not before its times are published
+
+
+def test_no_specialised_configuration_is_for_few_tokens_or_groups_of_32() -> None:
+    assert for_many_tokens(weights_without_memory(3584, 8192), 64) is None
+    assert for_many_tokens(weights_without_memory(3584, 8192, 32), 256) is None

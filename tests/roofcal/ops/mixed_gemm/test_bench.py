@@ -124,7 +124,7 @@ def test_our_layout_holds_the_same_weights(recipe: str, monkeypatch: pytest.Monk
     assert bench._quantised(recipe, inputs).group == group
 
 
-@pytest.mark.parametrize("provider", ["triton", "triton_chained"])
+@pytest.mark.parametrize("provider", ["triton", "triton_chained", "triton_specialised"])
 def test_a_cpu_is_unsupported_with_the_reason(provider: str) -> None:
     with pytest.raises(Unsupported, match=f"provider '{provider}' needs a GPU"):
         inputs_and_output(provider, "int4_groupwise_g64")
