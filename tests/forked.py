@@ -14,7 +14,8 @@ from typing import Any
 
 IMPORTED = [
     *("snakemake.cli", "snakemake.storage", "snakemake.assets", "snakemake.profiles"),
-    *("snakemake.report.html_reporter", "smart_open", "yte", "pydantic"),
+    *("snakemake.report.html_reporter", "smart_open", "yte", "pydantic", "jinja2"),
+    "pandas",  # Snakemake compares parameters with it, and a fit takes it
     *("torch.distributed", "triton"),
 ]
 

@@ -2,17 +2,21 @@
 
 The rules take lists of their hashes as inputs, so that editing one kernel measures one op again.
 The files are found by following `import` statements in the text: importing torch to ask would cost
-seconds in every parse of the Snakefile.
+seconds in every parse of the Snakefile. Parsing hundreds of files costs half a second, so what each
+of them imports is kept beside the compiled modules, with the hash of its text.
 """
 
 import ast
 import hashlib
+import json
+import sys
 from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from roofcal.core.files import write_bytes
+from roofcal.core.files import InputError, read_json, write_bytes
 from roofcal.core.paths import CHECKOUT, RESULTS
 from roofcal.ops import BY_NAME, FOLDERS
 
@@ -143,6 +147,7 @@ def source_lists(ops: Collection[str], folder: Path = _SOURCES) -> dict[str, str
         content = "".join(lines).encode()
         if not (file.is_file() and file.read_bytes() == content):
             write_bytes(file, content)
+    _keep_imports()
     return {stage: str(file) for stage, file in files.items()}
 
 
@@ -183,13 +188,58 @@ def _closure(roots: Iterable[Path], skip: Collection[str]) -> tuple[Path, ...]:
             continue
         closure.add(file)
         if file.suffix == ".py":
-            queue += [path for name in _imported_names(file) for path in _module_files(name, ROOT)]
+            queue += _imported_files(file, ROOT)
     return tuple(sorted(file.relative_to(ROOT) for file in closure))
 
 
 @cache
-def _imported_names(file: Path) -> tuple[str, ...]:
-    return tuple(_names_in(file, package=file.relative_to(ROOT).parent.parts))
+def _imported_files(file: Path, root: Path) -> tuple[Path, ...]:
+    """Files of this checkout that importing a file runs before it, each once."""
+    name, digest = file.relative_to(root).as_posix(), _digest(file)
+    kept = _kept_imports(root)
+    if name not in kept or kept[name][0] != digest:
+        names = dict.fromkeys(_names_in(file, package=file.relative_to(root).parent.parts))
+        ours = [name for name in names if name.split(".")[0] in _PACKAGES]
+        kept[name] = [digest, *ours]
+    paths = (path for imported in kept[name][1:] for path in _module_files(imported, root))
+    return tuple(dict.fromkeys(paths))
+
+
+@cache
+def _kept_imports(root: Path) -> dict[str, list[str]]:
+    """File -> the SHA-256 of its text and the names that it imports of this checkout.
+
+    It begins as an earlier process kept it. What does not read is taken for nothing kept.
+    """
+    try:
+        content = read_json(_imports_file(root))
+    except InputError:
+        return {}
+    return content if _is_kept(content) else {}
+
+
+def _is_kept(content: Any) -> bool:
+    return isinstance(content, dict) and all(
+        isinstance(entry, list) and entry and all(isinstance(text, str) for text in entry)
+        for entry in content.values()
+    )
+
+
+def _keep_imports() -> None:
+    """Write what this process found, where Python writes compiled modules; a full disk is fine."""
+    file = _imports_file(ROOT)
+    kept = {name: entry for name, entry in _kept_imports(ROOT).items() if (ROOT / name).is_file()}
+    content = json.dumps(kept, sort_keys=True, indent=0).encode()
+    if sys.dont_write_bytecode or (file.is_file() and file.read_bytes() == content):
+        return
+    with suppress(OSError):
+        write_bytes(file, content)
+
+
+def _imports_file(root: Path) -> Path:
+    """It is of one version of Python, because another one takes other texts for Python."""
+    name = f"imports.{sys.implementation.cache_tag}.json"
+    return root / "roofcal" / "study" / "__pycache__" / name
 
 
 def _names_in(file: Path, package: tuple[str, ...]) -> Iterator[str]:
@@ -224,8 +274,6 @@ def _parsed(file: Path) -> ast.Module:
 def _module_files(name: str, root: Path) -> tuple[Path, ...]:
     """Files of a checkout that importing a dotted name runs: its packages and the module."""
     parts = name.split(".")
-    if parts[0] not in _PACKAGES:
-        return ()
     bases = [root.joinpath(*parts[:end]) for end in range(1, len(parts) + 1)]
     files = [file for base in bases for file in (base / "__init__.py", base.with_suffix(".py"))]
     return tuple(file for file in files if file.is_file())

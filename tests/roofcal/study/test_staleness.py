@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -241,3 +242,67 @@ def test_a_list_of_sources_is_written_again_only_when_a_source_changed(tmp_path:
     file.write_text(text.replace(bench, "kernels/gone.py"))
     source_lists(["gemm"], tmp_path)
     assert file.read_text() == text
+
+
+@pytest.fixture
+def parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the files that are parsed, in a checkout of one stage that imports one kernel."""
+    parse, files = sources._parsed, list[str]()
+
+    def note(file: Path) -> Any:
+        files.append(file.name)
+        return parse(file)
+
+    monkeypatch.setattr(sources, "_parsed", note)
+    monkeypatch.setattr(sources, "ROOT", tmp_path)
+    monkeypatch.setattr(sources, "OP_PARTS", {"calibrate": ()})
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    for name, text in (("roofcal/calibrate/a.py", "import kernels.b\n"), ("kernels/b.py", "")):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text(text)
+    return files
+
+
+def listed(folder: Path) -> list[str]:
+    """The files listed for the stage, as a new process finds them."""
+    for function in (sources._digest, sources._imported_files, sources._kept_imports):
+        function.cache_clear()
+    text = Path(source_lists([], folder / "sources")["calibrate"]).read_text()
+    return [line.split("  ")[1] for line in text.splitlines()]
+
+
+def test_a_source_is_parsed_once_until_its_text_changes(tmp_path: Path, parsed: list[str]) -> None:
+    first = listed(tmp_path)
+    assert listed(tmp_path) == first == ["kernels/b.py", "roofcal/calibrate/a.py"]
+    assert sorted(parsed) == ["a.py", "b.py"]
+    (tmp_path / "kernels/c.py").write_text("")
+    (tmp_path / "kernels/b.py").write_text("from kernels import c\n")
+    (tmp_path / "kernels/b.py").touch()
+
+    assert listed(tmp_path) == ["kernels/b.py", "kernels/c.py", "roofcal/calibrate/a.py"]
+    assert sorted(parsed[2:]) == ["b.py", "c.py"]
+    (tmp_path / "kernels/b.py").write_text("from kernels import (\n")
+    for _ in range(2):
+        with pytest.raises(sources.SourcesError, match=r"kernels/b\.py:1"):
+            listed(tmp_path)
+
+
+@pytest.mark.parametrize("damage", ["", "{", "[]", '{"kernels/b.py": 1}', '{"kernels/b.py": []}'])
+def test_a_damaged_note_of_imports_is_made_again(
+    tmp_path: Path, parsed: list[str], damage: str
+) -> None:
+    first = listed(tmp_path)
+    (kept,) = tmp_path.glob("roofcal/study/__pycache__/imports.*.json")
+    text = kept.read_text()
+    kept.write_text(damage)
+
+    assert listed(tmp_path) == first
+    assert kept.read_text() == text
+
+
+def test_imports_are_not_kept_where_python_keeps_no_compiled_modules(
+    tmp_path: Path, parsed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    listed(tmp_path)
+    assert not list(tmp_path.rglob("imports.*.json"))
