@@ -6,11 +6,30 @@ from pathlib import Path
 import pytest
 
 from roofcal.core.jsonl import write_records
+from roofcal.fitting import parallel
 from tests.browser import Browser, browser
 from tests.paths import ROOT
 from tests.roofcal.models.runs import calibration
 from tests.roofcal.published import write_tables_alone
 from tests.roofcal.resamples import draw_few_resamples
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_fork_per_fit() -> Iterator[None]:
+    """Fits of made-up runs are small, and forking a process that holds torch takes 10 ms and more.
+
+    The other cores have tests of their own. Tests that take `two_cores` fork, and so do commands
+    that tests start as processes.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parallel, "usable_cores", lambda: 1)
+        yield
+
+
+@pytest.fixture
+def two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fits and sections of a report in two processes, as on most machines."""
+    monkeypatch.setattr(parallel, "usable_cores", lambda: 2)
 
 
 @pytest.fixture

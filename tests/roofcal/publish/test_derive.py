@@ -7,7 +7,9 @@ from roofcal.publish.derive import derive, derived_names, report_tables
 from tests.roofcal.published import DESCRIPTIONS
 
 
-def test_every_derived_file_is_made_again_bit_by_bit(made: Path, tmp_path: Path) -> None:
+def test_every_derived_file_is_made_again_bit_by_bit_on_another_number_of_cores(
+    made: Path, two_cores: None, tmp_path: Path
+) -> None:
     run = RunFolder.at(made)
     assert derived_names(run) == ["calibration.jsonl", "learning.csv", "breakeven.csv", "llm.csv"]
     published = [name for name in derived_names(run) if (made / name).is_file()]
@@ -16,7 +18,7 @@ def test_every_derived_file_is_made_again_bit_by_bit(made: Path, tmp_path: Path)
     assert set(published) == {"calibration.jsonl", "learning.csv", "breakeven.csv"}
 
 
-def test_the_tables_are_those_that_the_report_wrote(made: Path) -> None:
+def test_the_tables_are_those_that_the_report_wrote(made: Path, two_cores: None) -> None:
     tables = report_tables(RunFolder.at(made), DESCRIPTIONS.devices)
     assert set(tables) == {f"tables/{path.name}" for path in (made / "tables").iterdir()}
     for name, content in tables.items():

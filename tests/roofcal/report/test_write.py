@@ -174,8 +174,8 @@ def test_both_colour_schemes_and_print_are_styled(text: str) -> None:
     assert 'name="viewport"' in text
 
 
-def test_equal_records_give_equal_bytes(
-    folder: Path, report: Path, bare: Path, tmp_path: Path
+def test_equal_records_give_equal_bytes_on_another_number_of_cores(
+    folder: Path, report: Path, bare: Path, two_cores: None, tmp_path: Path
 ) -> None:
     again = tmp_path / "elsewhere" / "report.html"
     write_report([(folder, folder), (bare, None)], again, DEVICES)
