@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from roofcal.report.chapter import Chapter
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.data.loading import load_run
 from roofcal.report.page import QUESTIONS, SECTIONS, PageError, sections_by_question
@@ -40,12 +41,12 @@ def test_one_section_of_each_question_answers_it() -> None:
         assert len([section for section in sections if section.answer]) == 1
 
 
-def answers(analysis: Analysis) -> dict[str, str]:
-    return {q.id.removeprefix("x-"): q.answer for q in chapter_of(analysis).questions}
+def answers(chapter: Chapter) -> dict[str, str]:
+    return {q.id.removeprefix("x-"): q.answer for q in chapter.questions}
 
 
-def test_answers_come_from_the_data(analysis: Analysis) -> None:
-    sentences = answers(analysis)
+def test_answers_come_from_the_data(analysis: Analysis, chapter: Chapter) -> None:
+    sentences = answers(chapter)
     assert "Fastest, in speeds of bf16: fp8_tensorwise at decode (1." in sentences["recipe"]
     assert "no publication of nvidia-h200" in sentences["healthy"]
     assert sentences["changed"].startswith("Nothing to compare with")
@@ -57,13 +58,13 @@ def test_answers_come_from_the_data(analysis: Analysis) -> None:
     )
 
 
-def test_questions_that_the_records_cannot_answer_are_open(analysis: Analysis) -> None:
-    open_ones = {q.id.removeprefix("x-") for q in chapter_of(analysis).questions if q.is_open}
+def test_questions_that_the_records_cannot_answer_are_open(chapter: Chapter) -> None:
+    open_ones = {q.id.removeprefix("x-") for q in chapter.questions if q.is_open}
     assert open_ones == {"weights", "models", "healthy", "changed", "ledger"}
 
 
 def test_a_bare_run_says_what_cannot_be_told(bare: Path) -> None:
-    sentences = answers(analyse(load_run(bare), None))
+    sentences = answers(chapter_of(analyse(load_run(bare), None)))
     assert all(answer.endswith(".") for answer in sentences.values())
     assert "no publication of cpu-made-up" in sentences["healthy"]
     assert "predicted no point" in sentences["trust"]

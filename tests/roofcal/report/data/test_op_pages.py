@@ -10,7 +10,7 @@ from roofcal.report.data import op_pages
 from roofcal.report.data.analysis import analyse
 from roofcal.report.data.loading import load_run
 from tests.roofcal.report.chapters import chapter_of
-from tests.roofcal.report.synthetic import whole_run
+from tests.roofcal.report.synthetic import MadeUpRun, cast
 
 
 def test_every_op_of_the_study_has_a_page_and_one_is_the_headline() -> None:
@@ -47,7 +47,10 @@ def test_an_op_without_a_page_is_reported_all_the_same(
 ) -> None:
     whole = op_pages.page_of
     monkeypatch.setattr(op_pages, "page_of", lambda op: OpPage() if op == "cast" else whole(op))
-    chapter = chapter_of(analyse(load_run(whole_run().write(tmp_path)), None))
+    casts = MadeUpRun()
+    for rows in (1024, 16384):
+        casts.measure(cast(rows, 8192, "fp8_rowwise_dim0"))
+    chapter = chapter_of(analyse(load_run(casts.write(tmp_path)), None))
     titles = {figure.title for figure in chapter.figures if figure.op == "cast"}
     assert "cast: achieved bandwidth" in titles
     assert "points-cast" in "".join(str(getattr(block, "id", "")) for block in chapter.blocks)

@@ -19,6 +19,7 @@ from tests.paths import ROOT
 from tests.roofcal.claims.ledgers import SPEEDUP, entries
 from tests.roofcal.report.chapters import blocks_of
 from tests.roofcal.report.pages import unpacked_text
+from tests.roofcal.report.synthetic import MadeUpRun, product
 
 CLAIMS = ROOT / "config/claims"
 
@@ -80,10 +81,13 @@ def test_a_row_has_word_class_and_both_numbers(run: Run, h200: DeviceSpec, tmp_p
 
 
 def test_the_table_of_a_claim_is_a_csv_beside_the_page_and_in_no_publication(
-    folder: Path, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
     devices = ROOT / "config/devices"
     claims = load_claims(CLAIMS)
+    made_up = MadeUpRun()  # of one point: the figures of a whole run take seconds to draw
+    made_up.measure(product(64, 64, 64))
+    folder = made_up.write(tmp_path / "results")
     write_report([(folder, None)], tmp_path / "report.html", devices, claims)
     frame = pd.read_csv(tmp_path / "tables" / FILE)
     assert len(frame) == len(claims)

@@ -129,16 +129,19 @@ def test_they_count_in_no_audit_and_stand_for_no_model(moved: Analysis, analysis
     pd.testing.assert_frame_equal(frame[same], analysis.frames["gemm"])
 
 
-def test_the_commands_give_the_calibrations(place: Path, moved: Analysis, tmp_path: Path) -> None:
+def test_the_commands_give_the_calibrations(moved: Analysis, tmp_path: Path) -> None:
     (line,) = [s for s in commands(moved) if "roofcal predict" in s and "--op cast" in s]
     published = "reports/published/nvidia-h200"
     names = sorted(ERRORS)
     assert f" --also {published}/{names[0]}/calibration.jsonl {published}/{names[1]}/" in line
 
-    neighbour = MadeUpRun(OTHER_TORCH)
-    neighbour.measure(product(64, 64, 64))
-    other = neighbour.write(tmp_path)
-    write_report([(other, None), (place, None)], tmp_path / "out/report.html", DEVICES)
+    neighbour, own = MadeUpRun(OTHER_TORCH), MadeUpRun()
+    for run in (neighbour, own):
+        run.measure(product(64, 64, 64))
+    for model in (TORCH, DRIVER):
+        own.predict(product(64, 64, 64), model, 1e-6)
+    folders = [(run.write(tmp_path), None) for run in (neighbour, own)]
+    write_report(folders, tmp_path / "out/report.html", DEVICES)
 
     text = (tmp_path / "out/details.html").read_text()
     there = f"results/nvidia-h200/{OTHER_TORCH.environment_id}/calibration.jsonl"
