@@ -80,7 +80,7 @@ def test_what_is_cast_is_that_of_float64(
     assert bool((error <= 2.0**-8 * expected.abs() * 1.01 + 1e-6).all())
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 @pytest.mark.parametrize("op", OPS)
 @pytest.mark.parametrize("kind", CASTS)
 @pytest.mark.parametrize(("rows", "cols"), SHAPES)
@@ -93,7 +93,7 @@ def test_it_is_cast_as_if_it_had_been_written(
         assert_read_by_products(scale)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(9)
 @pytest.mark.parametrize("op", OPS)
 @pytest.mark.parametrize("kind", CASTS)
 @pytest.mark.parametrize(("rows", "cols"), [*SHAPES, (40, 20), (0, 5)])
@@ -121,7 +121,7 @@ def test_both_is_the_cast_along_the_columns_too(
     assert len(cast_by(op, x, kind=kind, both=True)) == 4
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(7)
 @pytest.mark.parametrize("op", OPS)
 @pytest.mark.parametrize("kind", ["rowwise", "blockwise_1x128"])
 @pytest.mark.parametrize("shape", [(6, 300), (40, 20), (0, 5), (5, 0)])
