@@ -18,10 +18,7 @@ def test_backward_passes_are_compiled_ahead_with_their_forward_passes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Else the timing process compiles them, with the device idle, when they first run."""
-    monkeypatch.setattr(functorch, "force_non_lazy_backward_lowering", False)
-    monkeypatch.setattr(inductor, "compile_threads", 2)
     monkeypatch.setattr(torch, "set_num_threads", lambda _: None)
-    compile_worker.run({}, io.StringIO(), io.StringIO())
     compiled: list[str] = []
 
     def compiler(name: str) -> Any:
@@ -33,5 +30,12 @@ def test_backward_passes_are_compiled_ahead_with_their_forward_passes(
 
     backend = aot_autograd(fw_compiler=compiler("forward"), bw_compiler=compiler("backward"))
     square = torch.compile(lambda x: x.sin().square(), backend=backend, dynamic=False)
-    square(torch.ones(3, requires_grad=True))
+    # Not monkeypatch: it takes a setting away that it should set back, and what this process
+    # compiles next fails.
+    with (
+        functorch.patch(force_non_lazy_backward_lowering=False),
+        inductor.patch(compile_threads=2),
+    ):
+        compile_worker.run({}, io.StringIO(), io.StringIO())
+        square(torch.ones(3, requires_grad=True))
     assert sorted(compiled) == ["backward", "forward"]

@@ -51,8 +51,9 @@ class Shift:
 
 @pytest.fixture
 def shift(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shift]:
-    before = psutil.Process().children()
-    shift = Shift(scripted(monkeypatch, tmp_path))
+    run = scripted(monkeypatch, tmp_path)
+    before = psutil.Process().children()  # with the server that forks workers
+    shift = Shift(run)
     hangs_are_noted(monkeypatch, shift.run)
     yield shift
     shift.crew.stop()
