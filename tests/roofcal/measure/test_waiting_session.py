@@ -37,8 +37,11 @@ class Sessions:
         ]
         card: Environment = environment(**GPU)
         command = [sys.executable, *run.program(run.job(plan, environment=card))]
+        # SIGINT, even where this process ignores it, as jobs in the background of a shell do.
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
         with (run.folder / "said").open("wb") as said:
             process = subprocess.Popen(command, cwd=ROOT, stdout=said, stderr=said)
+        signal.signal(signal.SIGINT, before)
         self.started.append(process)
         return run, process
 
