@@ -5,7 +5,7 @@ docs/method.md says what a common shift is, and how a cause is told.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +53,9 @@ class PointChange:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shift:
     """The change that most points of a group share: a fraction of A's time, with a 95 % interval.
+
+    The interval comes from the scatter of the points, and from that of what they share in each
+    visit where points were visited several times.
 
     cause    clock, or cycles: more or fewer of them at the same clock, or unclear, unknown
     between  standard deviation of points between the runs, beyond their scatter within the runs
@@ -118,7 +121,7 @@ def compare_points(
     if not pairs:
         return [], []
     columns = _pairs_as_columns(pairs, _group_names(a, b, pairs))
-    shifts, centres = _common_shifts(columns, threshold)
+    shifts, centres = _common_shifts(pairs, columns, threshold)
     return _changes_of_pairs(pairs, columns, centres, threshold), shifts
 
 
@@ -192,7 +195,9 @@ def _expected_variances(
     return np.asarray(own + between + RESOLUTION)
 
 
-def _common_shifts(columns: _Columns, threshold: float) -> tuple[list[Shift], _Centres]:
+def _common_shifts(
+    pairs: Sequence[Pair], columns: _Columns, threshold: float
+) -> tuple[list[Shift], _Centres]:
     """The shifts of the large groups, and what they mean for each pair.
 
     A group of fewer than _LEAST points has no shift of its own, because its points would be their
@@ -209,26 +214,77 @@ def _common_shifts(columns: _Columns, threshold: float) -> tuple[list[Shift], _C
             columns.change[inside], columns.variance[inside], columns.degrees[inside]
         )
         centres.shift[inside], centres.error[inside], centres.between[inside] = parts
-        shifts.append(_shift_of_group(name, parts, columns, inside, threshold))
+        shared = _shared_by_visits([pairs[i] for i in np.flatnonzero(inside)])
+        shifts.append(_shift_of_group(name, parts, shared, columns, inside, threshold))
     in_small_group = np.isnan(centres.between)
     centres.between[in_small_group] = centres.between[~in_small_group].max(initial=0.0)
     return shifts, centres
 
 
+class SharedByVisits(NamedTuple):
+    """Variance of the difference of two runs by what all points of a visit share.
+
+    degrees: of freedom of the variance; 0 where visits do not tell, as with one of each point.
+    """
+
+    variance: float
+    degrees: float
+
+
+def _shared_by_visits(pairs: Sequence[Pair]) -> SharedByVisits:
+    """What the points of a group share in a visit, and their scatter does not show.
+
+    A visit of all points, an hour or a session after another, may be slower as a whole: the medians
+    over the points by visit scatter more than the points do. Degrees of freedom of the sum over
+    both runs by Satterthwaite.
+    """
+    parts = [_shared_in_run([pair[side] for pair in pairs]) for side in (0, 1)]
+    known = [part for part in parts if part.degrees and part.variance > 0]
+    variance = sum(part.variance for part in known)
+    if not known:
+        return SharedByVisits(0.0, 0.0)
+    return SharedByVisits(variance, variance**2 / sum(v**2 / degrees for v, degrees in known))
+
+
+def _shared_in_run(observations: Sequence[Observation]) -> SharedByVisits:
+    """The variance of a run's mean over visits by what the points of a visit share."""
+    visited = [o.log_turns_s for o in observations if o.turn_degrees]
+    if 2 * len(visited) < len(observations):
+        return SharedByVisits(0.0, 0.0)
+    count = min(map(len, visited))
+    visits = np.array([means[:count] for means in visited])
+    medians = np.median(visits - visits.mean(axis=1, keepdims=True), axis=0)
+    return SharedByVisits(float((medians**2).sum()) / (count - 1) / count, count - 1)
+
+
 def _shift_of_group(
     name: str,
     parts: tuple[float, float, float],
+    shared: SharedByVisits,
     columns: _Columns,
     inside: NDArray[np.bool_],
     threshold: float,
 ) -> Shift:
-    """parts: shift, its variance, and the variance between the runs."""
+    """parts: shift, its variance by the scatter of points, and the variance between the runs."""
     shift, error, between = parts
     variance, clocks = columns.variance[inside], columns.clock[inside]
     total = variance + between + error + RESOLUTION
     degrees = significance.combined_degrees(columns.degrees[inside], variance, total)
     half = significance.half_widths(np.sqrt(total), degrees)
-    shift_half = _TWO_SIDED * error**0.5
+    shift_half = (
+        float(
+            significance.half_widths(
+                np.array([(error + shared.variance) ** 0.5]),
+                significance.combined_degrees(
+                    np.array([float(shared.degrees)]),
+                    np.array([shared.variance]),
+                    np.array([error + shared.variance + RESOLUTION]),
+                ),
+            )[0]
+        )
+        if shared.degrees
+        else _TWO_SIDED * error**0.5
+    )
     clock = _median_of_numbers(clocks)
     # The variance of a median is pi/2 times that of a mean.
     clock_error = significance.scatter(clocks) * (np.pi / 2 / inside.sum()) ** 0.5

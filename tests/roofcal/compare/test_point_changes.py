@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from roofcal.compare.observations import Observation
 from roofcal.compare.point_changes import compare_points, same_measurements
@@ -76,3 +77,38 @@ def test_points_that_scatter_more_are_ambiguous() -> None:
     points, (shift,) = compare_points(observed(noisy(1)), observed(noisy(2)))
     assert {p.verdict for p in points} == {"AMBIGUOUS"}
     assert shift.resolved == 0.0
+
+
+def visited(generator: np.random.Generator, visits: int, shared: float) -> list[Observation]:
+    """Points visited several times; `shared`: deviation of what all points of a visit share."""
+    offsets = generator.normal(0, shared, visits)
+    return [
+        replace(
+            row,
+            log_turns_s=tuple(float(t) for t in offsets + generator.normal(0, 0.005, visits)),
+            turn_variance=1e-6,
+            turn_degrees=6,
+        )
+        for row in many()
+    ]
+
+
+@pytest.mark.parametrize("visits", [2, 3])
+@pytest.mark.parametrize("shared", [0.0, 0.03])
+def test_intervals_of_common_shifts_hold_what_visits_share(visits: int, shared: float) -> None:
+    generator = np.random.default_rng(visits)
+    draws, held = 60, 0
+    for _ in range(draws):
+        runs = [observed(visited(generator, visits, shared)) for _ in range(2)]
+        (shift,) = compare_points(*runs)[1]
+        held += shift.low <= 0 <= shift.high
+    assert held >= 0.89 * draws  # 95 % less two standard errors of 60 draws
+
+
+def test_visits_that_agree_leave_a_common_shift_certain() -> None:
+    generator = np.random.default_rng(0)
+    before, after = (observed(visited(generator, 3, 0.0)) for _ in range(2))
+    slower = observed([changed(row, time=1.05) for row in after.points.values()])
+    (shift,) = compare_points(before, slower)[1]
+    assert shift.low > 0.03
+    assert shift.cause == "cycles"
