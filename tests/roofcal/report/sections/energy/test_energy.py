@@ -5,11 +5,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from roofcal.core.paths import PUBLISHED, run_folders
 from roofcal.report.data.analysis import analyse
 from roofcal.report.data.loading import load_run
 from roofcal.report.sections.energy import Energy, _explanation, energy_of_run, recipes_by_energy
-from tests.paths import ROOT
+from tests.roofcal.ask.published_run import PUBLISHED
 from tests.roofcal.report.narrow import narrow_run
 
 
@@ -56,7 +55,7 @@ def test_a_made_up_run_at_the_power_limit_has_energy_beside_its_points(tmp_path:
 
 @pytest.mark.slow
 def test_published_products_at_the_power_limit_have_energy() -> None:
-    run = load_run(run_folders(ROOT / PUBLISHED)[0].folder)
+    run = load_run(PUBLISHED.folder)
     energy = energy_of_run(analyse(run, None))
     products = energy.points[energy.points["op"] == "gemm"]
     assert len(products) > 70
