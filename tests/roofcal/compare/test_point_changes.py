@@ -99,8 +99,8 @@ def test_intervals_of_common_shifts_hold_what_visits_share(visits: int, shared: 
     generator = np.random.default_rng(visits)
     draws, held = 60, 0
     for _ in range(draws):
-        runs = [observed(visited(generator, visits, shared)) for _ in range(2)]
-        (shift,) = compare_points(*runs)[1]
+        before, after = (observed(visited(generator, visits, shared)) for _ in range(2))
+        (shift,) = compare_points(before, after)[1]
         held += shift.low <= 0 <= shift.high
     assert held >= 0.89 * draws  # 95 % less two standard errors of 60 draws
 
