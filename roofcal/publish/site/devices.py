@@ -21,6 +21,9 @@ _STREAMS: Final = {
     COPY: "Memory copies",
 }
 _SETTLED: Final = "rate of the fastest product under load, clocks settled"
+_HOLDS_COLUMN: Final = text(
+    "holds", "intervals hold", "what the intervals of most of its measured times hold"
+)
 MEASURED_COLUMNS: Final = (
     text("name", "device"),
     text("environment", "environment"),
@@ -36,6 +39,7 @@ MEASURED_COLUMNS: Final = (
     number("launch_s", "launch", "\N{MICRO SIGN}s", 1e6, 3, "an empty kernel in a CUDA graph"),
     fraction("mape", "prediction off by", about="mean error on products that no fit has seen"),
     text("date", "measured"),
+    _HOLDS_COLUMN,
     text("report", "report"),
 )
 DATASHEET_COLUMNS: Final = (
@@ -60,6 +64,7 @@ _HISTORY_COLUMNS: Final = (
     number("launch_s", "launch", "\N{MICRO SIGN}s", 1e6),
     fraction("mape", "prediction off by", about="mean error on products that no fit has seen"),
     text("date", "measured"),
+    _HOLDS_COLUMN,
     text("moved", "against the one before"),
     text("report", "report"),
 )
@@ -102,6 +107,7 @@ def measured_row(publication: Publication, root: str = "") -> dict[str, Any]:
         "launch_s": constants[LAUNCH].value if LAUNCH in constants else None,
         "mape": publication.headline["mape"],
         "date": publication.date,
+        "holds": publication.holds,
         "report": "report",
         "report_address": report_address(publication, root),
         **{key: getattr(environment, key) for key in ("driver", "torch", "triton", "cublas")},
