@@ -19,10 +19,14 @@ RECIPE_ALIASES: Final = {
 
 def device_ids() -> list[str]:
     """Ids of all devices that have a datasheet, a publication or results here, sorted."""
-    ids = {file.stem for file in paths.DEVICES.glob("*.yaml")}
-    for root in (paths.PUBLISHED, paths.REPLAY, paths.RESULTS):
-        ids |= {file.parents[1].name for file in root.glob("*/*/calibration.jsonl")}
-    return sorted(ids)
+    return sorted({file.stem for file in paths.DEVICES.glob("*.yaml")} | _calibrated_ids())
+
+
+def _calibrated_ids() -> set[str]:
+    """Ids of the devices that have a publication or results here."""
+    roots = (paths.PUBLISHED, paths.REPLAY, paths.RESULTS)
+    files = [file for root in roots for file in root.glob("*/*/calibration.jsonl")]
+    return {file.parents[1].name for file in files}
 
 
 def device_named(text: str) -> str:
@@ -32,7 +36,8 @@ def device_named(text: str) -> str:
     vendor comes first. A text that fits no device is returned as it is.
 
     Raises:
-        PredictError: the text fits several devices, as `h100` does.
+        PredictError: the text fits several devices, as `h100` does; the message says which of them
+            were measured. None is taken for another: an H100 of PCIe has half the power of an SXM.
     """
     ids, name = device_ids(), text.strip().lower().replace(" ", "-").replace("_", "-")
     if text in ids or not name:
@@ -41,7 +46,9 @@ def device_named(text: str) -> str:
     fitting.append([i for i in ids if f"-{name}-" in f"-{i}-"])
     matches = next((matches for matches in fitting if matches), [text])
     if len(matches) > 1:
-        raise PredictError(f"'{text}' may be any of: {', '.join(matches)}")
+        measured = ", ".join(sorted(_calibrated_ids().intersection(matches)))
+        known = f"; measured: {measured}" if measured else ""
+        raise PredictError(f"'{text}' may be any of: {', '.join(matches)}{known}")
     return matches[0]
 
 

@@ -10,7 +10,7 @@ from roofcal.core.machine.load import BUSY_CPU, BUSY_HOST
 from roofcal.fitting.intervals import HOLDS, MEANINGS
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.audit import worst_factor
-from roofcal.report.data.observations import INTERVAL_HOLDS
+from roofcal.report.data.observations import times_by_hold
 from roofcal.report.data.op_pages import headline_op
 from roofcal.report.data.quality import drift_fraction, sentinel_drift
 from roofcal.report.data.tidy import ok_rows
@@ -173,8 +173,7 @@ def _provenance_checks(analysis: Analysis) -> Iterator[Check]:
             text=f"Measured on {len(cards)} cards of this model ({usage}), which the error of the "
             f"predictions contains: {_card_spread(analysis)}.",
         )
-    holds = [hold for frame in analysis.frames.values() for hold in frame[INTERVAL_HOLDS]]
-    once = holds.count(HOLDS["samples"])
+    once = times_by_hold(analysis.frames)[HOLDS["samples"]]
     if once:
         text = f"Of {analysis.timed:,} times, {once:,} are of {MEANINGS[HOLDS['samples']]}."
         yield Check(state="look" if 2 * once > analysis.timed else "note", text=text)

@@ -11,10 +11,12 @@ from roofcal.core.paths import RunFolder, run_folders
 from roofcal.core.records import Ceiling
 from roofcal.export.formats import FORMATS, export
 from roofcal.export.subject import ExportError, Subject
+from roofcal.fitting.intervals import MEANINGS
 from roofcal.publish.derive import Descriptions
 from roofcal.publish.verify import verify
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.data.loading import load_run
+from roofcal.report.data.observations import times_by_hold
 from roofcal.report.data.roofs import constants_of
 from roofcal.report.summary import device_line
 from roofcal.report.write import in_page_order
@@ -56,6 +58,23 @@ class Publication:
     def constants(self) -> Mapping[str, Ceiling]:
         """The calibrated constants."""
         return constants_of(self.analysis.run.calibration)
+
+    @cached_property
+    def holds(self) -> str:
+        """How far the intervals of most of its times can be trusted, '' without a time."""
+        counts = times_by_hold(self.analysis.frames)
+        return counts.most_common(1)[0][0] if counts else ""
+
+    @property
+    def holds_sentence(self) -> str:
+        """The same as a sentence, with how many times that are; '' without a time."""
+        if not self.holds:
+            return ""
+        count, timed = times_by_hold(self.analysis.frames)[self.holds], self.analysis.timed
+        return (
+            f"Of its {timed:,} times, {count:,} have intervals that hold {self.holds} "
+            f"({MEANINGS[self.holds]})."
+        )
 
     @cached_property
     def headline(self) -> dict[str, Any]:

@@ -1,8 +1,11 @@
 """What was observed at a point, without its samples: columns of the tidy frame of an op."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any, Final
+
+import pandas as pd
 
 from roofcal.core.records import Measurement, Method
 from roofcal.core.statistics import sqnr_db
@@ -25,6 +28,11 @@ _SQNR: Final = "_sqnr_db"
 def sqnr_column(output: str) -> str:
     """The column of an output's signal to quantisation noise."""
     return f"{output}{_SQNR}"
+
+
+def times_by_hold(frames: Mapping[str, pd.DataFrame]) -> Counter[str]:
+    """How many times of all ops have intervals that hold what: see roofcal.fitting.intervals."""
+    return Counter(hold for frame in frames.values() for hold in frame[INTERVAL_HOLDS].dropna())
 
 
 def observation(measurement: Measurement) -> dict[str, Any]:

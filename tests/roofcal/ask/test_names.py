@@ -1,8 +1,12 @@
 """Short names of devices and recipes."""
 
+from pathlib import Path
+
 import pytest
 
 from roofcal.ask.names import device_ids, device_named, recipe_named
+from roofcal.core import paths
+from roofcal.core.files import write_bytes
 from roofcal.models.errors import PredictError
 
 
@@ -29,6 +33,19 @@ def test_every_id_is_its_own_name() -> None:
 
 def test_a_part_of_several_ids_is_refused() -> None:
     with pytest.raises(PredictError, match="may be any of: nvidia-h100-nvl, nvidia-h100-pcie"):
+        device_named("h100")
+
+
+def test_the_refusal_says_which_of_them_were_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in ("PUBLISHED", "REPLAY", "RESULTS"):
+        monkeypatch.setattr(paths, folder, tmp_path / folder.lower())
+    with pytest.raises(PredictError, match=r"nvidia-h100-sxm$"):
+        device_named("h100")
+    for folder in ("published/nvidia-h100-sxm", "results/nvidia-h100-sxm", "results/nvidia-h200"):
+        write_bytes(tmp_path / folder / "environment/calibration.jsonl", b"")
+    with pytest.raises(PredictError, match=r"nvidia-h100-sxm; measured: nvidia-h100-sxm$"):
         device_named("h100")
 
 

@@ -6,9 +6,10 @@ from typing import Final
 
 import pandas as pd
 
+from roofcal.fitting.intervals import HOLDS
 from roofcal.fitting.panel_factors import PanelFactor
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.observations import INTERVAL_HOLDS
+from roofcal.report.data.observations import INTERVAL_HOLDS, times_by_hold
 from roofcal.report.data.quality import covered_fraction, waiting_rows
 from roofcal.report.kit.blocks import Block, Prose
 from roofcal.report.kit.columns import HOLDS_COLUMN, code, count, fraction, number, ratio, text
@@ -64,6 +65,8 @@ def _answer(analysis: Analysis) -> Answer:
         if len(widths)
         else ""
     )
+    if spread and set(times_by_hold(analysis.frames)) == {HOLDS["samples"]}:
+        spread += ", which holds for the one visit of each point"
     sessions = count_of(len(analysis.all_sessions), "session")
     points = count_of(analysis.timed, "point")
     return Answer(f"{points} timed by {sessions}, every sample kept{spread}.")

@@ -129,6 +129,19 @@ def test_the_first_page_has_the_rates_of_the_calibration(site: Path) -> None:
     assert [float(cell) for cell in cells[:3]] == pytest.approx([989.5e12, 660e12, 660 / 989.5])
 
 
+def test_the_pages_of_a_device_say_what_its_intervals_hold(site: Path) -> None:
+    first = (site / "index.html").read_text(encoding="utf-8")
+    row = re.search(r"<tr><td><a href=\"devices/nvidia-h200.html\">.*?</tr>", first, re.DOTALL)
+    assert row is not None
+    assert "<td>this visit</td>" in row[0]
+    page = (site / "devices/nvidia-h200.html").read_text(encoding="utf-8")
+    (timed, holding) = re.findall(
+        r"Of its ([\d,]+) times, ([\d,]+) have intervals that hold", page
+    )[0]
+    assert timed == holding
+    assert "hold this visit (one visit: interval of its samples alone)." in page
+
+
 def test_the_history_of_a_device_links_each_environment_with_the_one_before(site: Path) -> None:
     page = (site / "devices/nvidia-h200.html").read_text(encoding="utf-8")
     history = page.split('id="history"')[1].split("</table>")[0]

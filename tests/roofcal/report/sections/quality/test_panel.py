@@ -7,6 +7,7 @@ import pytest
 from roofcal.fitting.panel_factors import PanelReading
 from roofcal.report.checks import all_checks
 from roofcal.report.data.analysis import Analysis
+from roofcal.report.data.observations import INTERVAL_HOLDS
 from roofcal.report.kit.blocks import Prose, Table
 from roofcal.report.sections.quality import PANEL, SECTION, panel_sentence, panel_table
 from tests.roofcal.report.chapters import blocks_of
@@ -59,3 +60,16 @@ def test_a_run_whose_sessions_share_nothing_says_that_nothing_is_known(analysis:
 def test_times_of_one_visit_are_named_as_that(analysis: Analysis) -> None:
     texts = [check.text for check in all_checks(analysis)]
     assert any("are of one visit: interval of its samples alone" in text for text in texts)
+
+
+def test_the_answer_says_that_intervals_of_one_visit_hold_no_other(analysis: Analysis) -> None:
+    assert SECTION.answer is not None
+    answer = SECTION.answer(analysis)
+    assert answer is not None
+    assert answer.text.endswith("(middle op), which holds for the one visit of each point.")
+
+    frames = {op: frame.copy() for op, frame in analysis.frames.items()}
+    frames["gemm"].loc[frames["gemm"][INTERVAL_HOLDS].notna(), INTERVAL_HOLDS] = "this session"
+    answer = SECTION.answer(replace(analysis, frames=frames))
+    assert answer is not None
+    assert answer.text.endswith("(middle op).")
