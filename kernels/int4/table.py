@@ -281,7 +281,9 @@ def _resident_blocks(config: Int4StagedConfig, weights: Int4Weights) -> int:
 #     3584 x 8192       256            37      41     29
 #     4096 x 14336      128            38      35     53
 #
-# Up to 64 tokens it is slower than the table (74 instead of 69 us, 28672 x 8192).
+# The last row is of four parts of K. Up to 64 tokens it is slower than the table (77 instead of
+# 68 us, 28672 x 8192). The kernel was written anew as it was measured, after other orders of its
+# loop had been tried; this text has been compiled, but not run since.
 _WIDE_ROWS: Final = 8192  # from which blocks of 256 tokens were as fast as others, or faster
 _FILLING_ROWS: Final = 1 << 14  # whose blocks fill the multiprocessors without cutting K
 _LEAST_TOKENS: Final = 65
