@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = (ROOT / "README.md", ROOT / "docs" / "method.md")
 PUBLICATIONS = ROOT / "reports" / "published" / "nvidia-h200"
+ENERGY = ROOT / "docs" / "energy"  # products whose energy counter was read beside their power
 _NUMBER = re.compile(r"(<!-- (\w+) -->).*?(<!-- / -->)", re.DOTALL)
 
 
@@ -63,6 +64,7 @@ def measured_numbers(tables: Path) -> dict[str, str]:
         "h200": peaks_table(tables),
         **sentinel_numbers(gemm),
         **repeat_numbers(tables.parent, "gemm"),
+        **energy_numbers(ENERGY),
     }
 
 
@@ -117,6 +119,28 @@ def sentinel_numbers(gemm: pd.DataFrame) -> dict[str, str]:
         "sentinel_range": f"{100 * spread.max():.1f} %",
         "sentinel_deviation": f"{100 * widest['median_s'].std() / widest['median_s'].mean():.1f} %",
         "sentinel_half": f"{100 * half.median():.2f} %",
+    }
+
+
+def energy_numbers(folder: Path) -> dict[str, str]:
+    """How far the energy counter of a board is from the power that was integrated beside it.
+
+    Args:
+        folder: a run folder with products of method `energy`.
+    """
+    from roofcal.core.jsonl import read_records, read_single_record  # noqa: PLC0415
+    from roofcal.core.paths import RunFolder  # noqa: PLC0415
+    from roofcal.core.records import Environment, Measurement  # noqa: PLC0415
+    from roofcal.report.data.board_power import counted_power, integrated_power  # noqa: PLC0415
+
+    run = RunFolder.at(folder)
+    limit_w = read_single_record(run.environment_file, Environment).power_limit_w
+    rows = read_records(run.measurements_file("gemm"), Measurement)
+    powers = [(counted_power(row), integrated_power(row, "energy", limit_w)) for row in rows]
+    ratios = [c.watts / i.watts for c, i in powers if c is not None and i is not None]
+    return {
+        "energy_points": str(len(ratios)),
+        "energy_most": f"{100 * max(abs(ratio - 1) for ratio in ratios):.1f} %",
     }
 
 

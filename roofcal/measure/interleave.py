@@ -18,6 +18,7 @@ which gave products of 512 and 1000 cubed the long turns. So the card is at its 
 names it, its clock is lower than it may be, and the group has run for so long that this is its own.
 """
 
+import math
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -38,6 +39,7 @@ _LONGEST_ALONE_S: Final = 3.0  # of settling
 _ROUNDS_ALONE: Final = 2  # that have to agree, and that are measured then
 _ROUNDS_THAT_AGREE: Final = 3  # of short turns
 _ENERGY_WINDOW_S: Final = 5.5  # of the counter, so that five seconds lie between two renewals
+_LEAST_BETWEEN_RENEWALS_S: Final = 5.0  # roofcal.report.data.board_power reads no shorter windows
 _ENERGY_WINDOWS: Final = 2
 _INHERITED_S: Final = 0.15  # of a group: its readings may be those of the group before
 _FULL_CLOCK: Final = 0.98  # of the card's highest: it is not held back by more than this
@@ -137,7 +139,12 @@ class _Group:
         for _ in range(_ENERGY_WINDOWS):
             renewals: list[tuple[float, float] | None] = []
             begin = self._now()
-            while self._now() - begin < _ENERGY_WINDOW_S or len(renewals) < 2:
+            # The first renewal is seen up to a turn after `begin`, and on an H100 one of 14 windows
+            # between renewals was 4.99 s long, so their distance decides.
+            while (
+                self._now() - begin < _ENERGY_WINDOW_S
+                or _seconds_between(renewals) < _LEAST_BETWEEN_RENEWALS_S
+            ):
                 is_edge = not renewals or self._now() - begin >= (
                     _ENERGY_WINDOW_S - self.timing.alone_turn_s
                 )
@@ -268,3 +275,11 @@ def is_done(contender: Contender, spent_s: float, timing: Timing, rounds: int) -
         return is_narrow or spent_s >= timing.budget_s
     # A slow contender with few samples gets three budgets, then what it has must do.
     return spent_s >= 3 * timing.budget_s and len(settled) >= 1
+
+
+def _seconds_between(renewals: Sequence[tuple[float, float] | None]) -> float:
+    """From the first renewal to the last: infinite where one was not seen, 0 without two."""
+    if len(renewals) < 2:
+        return 0.0
+    first, last = renewals[0], renewals[-1]
+    return math.inf if first is None or last is None else last[0] - first[0]

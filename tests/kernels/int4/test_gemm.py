@@ -217,9 +217,10 @@ def test_kernels_for_hopper_multiply_every_kind_of_weights(
     name: str, dtype: torch.dtype, group: int, zeros: bool, chained: bool
 ) -> None:
     device = torch.device("cuda")
-    w = weights(130, 512, group, device, zeros=zeros, dtype=dtype)
-    x = activations(21, 512, device, dtype)
     config = HOPPER[name]
+    k = 1024 if config.split == 3 else 512  # parts of three units of 128 columns, three, and two
+    w = weights(130, k, group, device, zeros=zeros, dtype=dtype)
+    x = activations(21, k, device, dtype)
     if group == 32 and isinstance(config, Int4SpecialisedConfig):
         assert not config.fits(w)
         return

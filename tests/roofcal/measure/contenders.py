@@ -44,6 +44,7 @@ class ScriptedTimer:
     def take(self, seconds: float, while_busy: Callable[[], None]) -> list[float]:
         value = self._seconds[min(self.turns, len(self._seconds) - 1)]
         self.turns += 1
+        end = self._clock.now + seconds
         while_busy()
-        self._clock.now += seconds
+        self._clock.now = max(self._clock.now, end)
         return [value] * self._per_turn
