@@ -68,6 +68,25 @@ def test_a_study_is_measured_and_a_second_has_nothing_to_do(
     holds(study, "undisturbed", record_property)
 
 
+def test_a_job_with_nothing_to_measure_writes_its_output_again(
+    study: SlurmStudy, record_property: Note
+) -> None:
+    assert study.finish() == 0, study.log.read_text()[-3000:]
+    output = study.run / "measurements/gemm.jsonl"
+    rows = output.read_bytes()
+    seconds = {}
+    for job in ("none", "idle"):
+        if job == "idle":
+            output.unlink()
+        start = time.monotonic()
+        assert study.finish() == 0, study.log.read_text()[-3000:]
+        seconds[job] = time.monotonic() - start
+    overhead_s = seconds["idle"] - seconds["none"]
+    record_property("campaign", {"job": "with nothing to measure", "largest seconds": overhead_s})
+    assert output.read_bytes() == rows
+    holds(study, "undisturbed", record_property)
+
+
 def test_a_whole_study_gets_to_its_report(slurm: Path, tmp_path: Path) -> None:
     checkout = with_stand_ins(copy_checkout(tmp_path / "checkout"))
     arguments = ["--workflow-profile", "profiles/slurm", "--latency-wait", "5", "--resources"]
