@@ -36,7 +36,11 @@ from roofcal.ops.mixed_gemm.model import (
 from roofcal.ops.mixed_gemm.our_blocks import Blocks, our_blocks
 
 _OF_A_RECIPE: Final = ("weights_per_s", "flops_per_s")  # recipes share the other constants
-_OURS: Final = {"triton": "ours", "triton_chained": "ours_chained"}  # provider -> family
+_OURS: Final = {  # provider -> family
+    "triton": "ours",
+    "triton_chained": "ours_chained",
+    "triton_specialised": "ours_specialised",
+}
 _NOT_TUNED: Final = "_int4_plain_kernel"  # which kernels.int4 runs where it has no tuned blocks
 # Logarithms added to the start of a recipe's own constants: whether the search takes memory,
 # weights or tokens for what binds at first.
