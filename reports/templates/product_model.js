@@ -153,16 +153,18 @@ const productModel = (() => {
 
   function ourNarrowTime(option, shape, units) {
     const { family } = option, block = ourBlock(option, shape, units);
-    const lacks = family.rule === "int4_specialised" ? { beside: 0, ragged: 0, unit_s: 0 } : {};
+    const lacks = family.rule === "int4_specialised" ? { beside: 0, ragged: 0, unit_s: 0, direct_s: 0 } : {};
     const constants = { ...option.constants, ...lacks };
     const columns = 128 * Math.ceil(shape.k / 128 / block.split);
     const atOnce = units * block.resident, full = Math.floor(block.count / atOnce), rest = block.count - full * atOnce;
     const turns = full + (rest > 0), slowed = (blocks) => 1 + constants.beside * (blocks - 1);
     const work = block.direct ? 0 : (full * slowed(block.resident) + (rest > 0) * slowed(Math.ceil(rest / units)))
       * units * block.rows * columns;
-    const ragged = shape.m > 8 && shape.m % 8 ? 1 + constants.ragged : 1;
+    const blocksOfTokens = shape.m / block.tokens;
+    const ragged = shape.m > 8 && shape.m % 8 ? 1 + constants.ragged * (Math.ceil(blocksOfTokens) - blocksOfTokens) : 1;
     const launch = (block.direct
-      ? constants.unit_s * Math.ceil(Math.ceil(block.count / units) * block.warps / 16) * columns / 128 / block.warps
+      ? Math.ceil(Math.ceil(block.count / units) * block.warps / 16)
+        * (constants.direct_s + constants.unit_s * columns / 128 / block.warps)
       : constants.turn_s * (turns - family.chained) + constants.block_s * turns * block.tokens / 64)
       + constants.halving_s * Math.log2(block.split);
     const dram = leastWork(option, shape).bytes / constants.bytes_per_s;

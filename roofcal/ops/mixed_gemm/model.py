@@ -37,9 +37,10 @@ flops_per_s are those of one block on each multiprocessor), and each further one
     starts       = turns * (turn_s + block_s * tokens of a block / 64) + halving_s * log2(split)
 
 In a chain of kernels the first turn has no turn_s: it runs while the kernel before ends. Tokens
-that are no multiple of 8 cost `ragged` more each (more than 8 tokens). A warp of the direct kernel
-waits for all of its weights at once, unit_s per 128 columns, and 16 warps run at once. A block of
-the specialised kernel (`ours_specialised`, more than 64 tokens) has a multiprocessor to itself.
+that are no multiple of 8 cost 1 + ragged * (share of the last block's tokens that are missing)
+(more than 8 tokens). A warp of the direct kernel waits for all of its weights at once, and 16 warps
+run at once: direct_s a turn, and unit_s per 128 columns. A block of the specialised kernel
+(`ours_specialised`, more than 64 tokens) has a multiprocessor to itself.
 """
 
 from collections.abc import Mapping
@@ -101,12 +102,13 @@ CONSTANTS: Final[dict[str, str]] = {
     "block_s": "s",
     "halving_s": "s",
     "unit_s": "s",
+    "direct_s": "s",
 }
-_OF_OURS: Final = ("beside", "ragged", "turn_s", "block_s", "halving_s", "unit_s")
+_OF_OURS: Final = ("beside", "ragged", "turn_s", "block_s", "halving_s", "unit_s", "direct_s")
 # Blocks of the specialised kernel have a multiprocessor to themselves, and no warp of it multiplies
 # weights that it has loaded; nothing in it depends on whether tokens divide by 8.
-_NOT_OF_SPECIALISED: Final = ("beside", "ragged", "unit_s")
-EQUATION: Final = 3  # see roofcal.ops.equations; 1 is of calibrations that state none
+_NOT_OF_SPECIALISED: Final = ("beside", "ragged", "unit_s", "direct_s")
+EQUATION: Final = 4  # see roofcal.ops.equations; 1 is of calibrations that state none
 REQUIRED: Final = (FAMILY,)  # constants without which a calibration is of an older roofcal
 
 # group of shapes whose errors make an interval -> what it has, in words
@@ -237,11 +239,13 @@ def _ours(
     staged = 1 - cut.direct
     work = staged * slowed * compute_units * cut.rows * columns
     is_ragged = (m > _EVEN_TOKENS) & (m % _EVEN_TOKENS != 0)
-    tokens = 2 * cut.tokens * work * (1 + constants["ragged"] * is_ragged)
+    missing = is_ragged * (np.ceil(m / cut.tokens) - m / cut.tokens)
+    tokens = 2 * cut.tokens * work * (1 + constants["ragged"] * missing)
     started = constants["turn_s"] * (turns - how.chained)
     ended = constants["block_s"] * turns * cut.tokens / _LARGEST_BLOCK
     direct_turns = np.ceil(np.ceil(cut.count / compute_units) * cut.warps / _DIRECT_WARPS)
-    waited = constants["unit_s"] * direct_turns * columns / UNIT_COLUMNS / cut.warps
+    units_of_a_warp = columns / UNIT_COLUMNS / cut.warps
+    waited = direct_turns * (constants["direct_s"] + constants["unit_s"] * units_of_a_warp)
     joined = constants["halving_s"] * halvings(cut.split)
     return Parts(
         fixed=np.asarray(staged * (started + ended) + cut.direct * waited + joined),

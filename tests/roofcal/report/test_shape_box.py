@@ -201,7 +201,7 @@ def test_the_browser_knows_every_way_to_cut_narrow_weights(
     ]
     constants = {"fixed_s": 2e-6, "bytes_per_s": 4e12, "weights_per_s": 2e13, "flops_per_s": 6e14}
     constants |= {"block_columns": 900.0, "beside": 0.7, "ragged": 0.3, "turn_s": 2e-6}
-    constants |= {"block_s": 3e-6, "halving_s": 1e-6, "unit_s": 5e-7}
+    constants |= {"block_s": 3e-6, "halving_s": 1e-6, "unit_s": 5e-7, "direct_s": 2e-6}
     declared = family_record(mixed_gemm.FAMILIES[family]) | {"constants": constants}
     chromium.open(model_page)
     m, n, k = (np.array([float(shape[axis]) for shape in shapes]) for axis in "mnk")

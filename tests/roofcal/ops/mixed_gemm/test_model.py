@@ -30,6 +30,7 @@ RATES = {
     "block_s": 2e-6,
     "halving_s": 1e-6,
     "unit_s": 5e-7,
+    "direct_s": 2e-6,
 }
 OURS = ("ours", "ours_chained")
 SPECIALISED = "ours_specialised"
@@ -136,7 +137,7 @@ def test_time_never_falls_with_tokens_nor_rises_with_a_rate(family: str) -> None
     for name in constants_of(family):
         now = float(parts(steps[-3], family=family).total[0])
         more = float(parts(steps[-3], family=family, **{name: 2 * RATES[name]}).total[0])
-        if name in ("ragged", "halving_s", "unit_s", "turn_s"):
+        if name in ("ragged", "halving_s", "unit_s", "direct_s", "turn_s"):
             assert more >= now  # not in every product
         else:
             assert (more < now) == name.endswith("per_s")
@@ -201,10 +202,16 @@ def test_a_chained_kernel_starts_while_the_one_before_it_ends() -> None:
     assert plain.slots[0] == chained.slots[0]
 
 
-def test_tokens_off_eight_cost_more_and_few_ones_do_not() -> None:
-    whole, ragged = ours(64, 18432, 7168), ours(63, 18432, 7168)
-    assert ragged.math[0] == pytest.approx((1 + RATES["ragged"]) * whole.math[0])
+@pytest.mark.parametrize(("tokens", "missing"), [(63, 1 / 64), (36, 28 / 64), (40, 0)])
+def test_tokens_off_eight_cost_more_the_more_of_a_block_are_missing(
+    tokens: int, missing: float
+) -> None:
+    whole, ragged = ours(64, 18432, 7168), ours(tokens, 18432, 7168)
+    assert ragged.math[0] == pytest.approx((1 + RATES["ragged"] * missing) * whole.math[0])
     assert ragged.slots[0] == whole.slots[0]
+
+
+def test_few_tokens_off_eight_cost_no_more() -> None:
     assert ours(7, 28672, 8192).math[0] == ours(8, 28672, 8192).math[0]
 
 
@@ -213,7 +220,7 @@ def test_a_warp_of_the_direct_kernel_waits_for_its_weights() -> None:
     waiting = ours(1, 32 * UNITS, 4096)
     units_of_a_warp = 4096 / 128 / 2 / 8
     assert waiting.slots[0] == waiting.math[0] == 0
-    expected = RATES["unit_s"] * units_of_a_warp + RATES["halving_s"]
+    expected = RATES["direct_s"] + RATES["unit_s"] * units_of_a_warp + RATES["halving_s"]
     assert waiting.fixed[0] == pytest.approx(expected)
     assert ours(1, 64 * UNITS, 4096).fixed[0] == pytest.approx(2 * expected - RATES["halving_s"])
 

@@ -124,7 +124,7 @@ def test_providers_of_similar_names_are_kept_apart() -> None:
 def test_times_are_those_of_the_family_that_was_chosen(family: str) -> None:
     rates = {name: value for name, value in FAST.items() if name != "narrow_family"}
     rates |= {"block_columns": 500.0, "beside": 0.7, "ragged": 0.3}
-    rates |= dict.fromkeys(("turn_s", "block_s", "halving_s", "unit_s"), 1e-6)
+    rates |= dict.fromkeys(("turn_s", "block_s", "halving_s", "unit_s", "direct_s"), 1e-6)
     own = rates | {"narrow_family": float(list(FAMILIES).index(family))}
     sizes = (np.array([16.0]), np.array([3584.0]), np.array([8192.0]))
     parts = narrow_parts(calibration(triton=own), "triton", RECIPE, sizes)
