@@ -73,7 +73,8 @@ TRANSPOSED: Final = _DIM0
 TRANSPOSED_SHARE: Final = 0.5
 _TORCHAO_CASTS: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
     ("tensorwise", "tensorwise"): (_TENSORWISE,),
-    ("axiswise", "tensorwise"): (_DIM0, _DIM1),
+    # the second takes its scale from those of the first, and is one pass: it reduces no columns
+    ("axiswise", "tensorwise"): (_DIM0, _DIM0),
     ("squares", "squares"): (BLOCKS, BLOCKS),
     ("axiswise", "axiswise"): ("fp8_rowwise_both",),
 }

@@ -50,7 +50,7 @@ BLOCKS = SQUARES = "fp8_blockwise_128x128"
             BF16_GRAD_WEIGHT,
             "forward_backward",
             "cast",
-            ["x rowwise_dim0", "w rowwise_dim0", "w rowwise_dim1", "grad_out rowwise_dim0"],
+            ["x rowwise_dim0", "w rowwise_dim0", "w rowwise_dim0", "grad_out rowwise_dim0"],
         ),
         ("fp8_blockwise_128x128", "forward", "cast", ["x blockwise_1x128", "w blockwise_128x128"]),
         (
