@@ -123,6 +123,7 @@ const productModel = (() => {
   function ourBlock(option, { m, n, k }, units) {
     const group = option.b.cols ?? k, padded = Math.ceil(n / 64) * 64, ofK = Math.ceil(k / 128);
     const held = (block) => { // 0 where the block does not fit
+      if (block.specialised) return Math.ceil(ofK / block.split) * (block.split - 1) < ofK ? 1 : 0;
       if (padded % block.rows) return 0;
       const warps = block.split * block.warps;
       if (block.direct) return ofK % warps || ofK > block.most_units * warps || (group === 32 && block.tokens !== 8) ? 0 : 1;
@@ -137,11 +138,12 @@ const productModel = (() => {
     const estimate = (block) => Math.ceil(Math.ceil(count(block) / units) / held(block))
       * (block.start_us + block.unit_us * k / 128 / block.split) + 1.76 * Math.log2(block.split);
     for (const row of option.rule.rows) {
-      if (m > row.most_tokens || group < row.least_group || n * k > row.most_weights) continue;
+      if (m > row.most_tokens || n * k > row.most_weights || group < row.least_group || n < row.least_rows) continue;
       for (const blocks of [row.blocks, row.otherwise]) {
         const fitting = blocks.filter(held);
         if (!fitting.length) continue;
-        const block = fitting.reduce((best, one) => !one.direct && estimate(one) < estimate(best) ? one : best);
+        const isStaged = (one) => !one.direct && !one.specialised;
+        const block = fitting.reduce((best, one) => isStaged(one) && estimate(one) < estimate(best) ? one : best);
         return { ...block, resident: held(block), count: count(block) };
       }
     }
@@ -150,14 +152,19 @@ const productModel = (() => {
   }
 
   function ourNarrowTime(option, shape, units) {
-    const { family, constants } = option, block = ourBlock(option, shape, units), columns = shape.k / block.split;
+    const { family } = option, block = ourBlock(option, shape, units);
+    const lacks = family.rule === "int4_specialised" ? { beside: 0, ragged: 0, unit_s: 0, direct_s: 0 } : {};
+    const constants = { ...option.constants, ...lacks };
+    const columns = 128 * Math.ceil(shape.k / 128 / block.split);
     const atOnce = units * block.resident, full = Math.floor(block.count / atOnce), rest = block.count - full * atOnce;
     const turns = full + (rest > 0), slowed = (blocks) => 1 + constants.beside * (blocks - 1);
     const work = block.direct ? 0 : (full * slowed(block.resident) + (rest > 0) * slowed(Math.ceil(rest / units)))
       * units * block.rows * columns;
-    const ragged = shape.m > 8 && shape.m % 8 ? 1 + constants.ragged : 1;
+    const blocksOfTokens = shape.m / block.tokens;
+    const ragged = shape.m > 8 && shape.m % 8 ? 1 + constants.ragged * (Math.ceil(blocksOfTokens) - blocksOfTokens) : 1;
     const launch = (block.direct
-      ? constants.unit_s * Math.ceil(Math.ceil(block.count / units) * block.warps / 16) * columns / 128 / block.warps
+      ? Math.ceil(Math.ceil(block.count / units) * block.warps / 16)
+        * (constants.direct_s + constants.unit_s * columns / 128 / block.warps)
       : constants.turn_s * (turns - family.chained) + constants.block_s * turns * block.tokens / 64)
       + constants.halving_s * Math.log2(block.split);
     const dram = leastWork(option, shape).bytes / constants.bytes_per_s;
@@ -208,9 +215,12 @@ const productModel = (() => {
   }
 
   // roofcal.ask.shape_limits.refusal, word for word; null for a shape that runs.
-  function refusal({ provider, recipe, multiples }, shape) {
+  function refusal({ provider, recipe, multiples, least_sizes: least }, shape) {
     const refused = Object.entries(multiples).filter(([axis, size]) => shape[axis] % size);
-    if (!refused.length) return null;
+    if (!refused.length) {
+      const small = Object.entries(least).find(([axis, size]) => shape[axis] < size);
+      return small ? `${provider} takes ${recipe} with ${small[0]} of ${small[1]} and more, got ${shape[small[0]]}` : null;
+    }
     const neighbours = (size, multiple) => size < multiple ? `${multiple}`
       : `${size - size % multiple} or ${size - size % multiple + multiple}`;
     const listed = (text) => refused.map(text).join(", ");

@@ -15,7 +15,7 @@ from roofcal.core.records import Calibration, PlanPoint
 from roofcal.ops import BY_NAME
 from roofcal.ops.gemm.model import ALIGNED_BYTES
 from roofcal.ops.gemm.predict import LIBRARIES
-from roofcal.ops.linear.model import is_made_of_linears, parts_of
+from roofcal.ops.linear.model import TRANSPOSED, is_made_of_linears, parts_of
 from roofcal.ops.parts import load_part
 from roofcal.ops.predictions import MOST_DOUBLINGS, has_probes
 from roofcal.ops.probe_span import doublings_outside
@@ -134,6 +134,6 @@ def _parts(point: PlanPoint) -> list[Part]:
     ]
     casts: list[Part] = [
         ("cast", linear.casts_by, cast, dict(zip(("rows", "cols"), tensors[name], strict=True)))
-        for name, cast in linear.casts
+        for name, cast in (*linear.casts, *((name, TRANSPOSED) for name in linear.transposed))
     ]
     return products + casts

@@ -15,7 +15,7 @@ def refusal(op: OpSpec, provider: str, recipe: str, shape: Shape) -> str | None:
     multiples = op.size_multiples(provider, recipe)
     refused = {axis: size for axis, size in multiples.items() if shape[axis] % size}
     if not refused:
-        return None
+        return _too_small(op, provider, recipe, shape)
     required = ", ".join(f"{axis} in multiples of {multiple}" for axis, multiple in refused.items())
     nearest = ", ".join(
         f"{axis}={_neighbours(shape[axis], multiple)}" for axis, multiple in refused.items()
@@ -24,6 +24,13 @@ def refusal(op: OpSpec, provider: str, recipe: str, shape: Shape) -> str | None:
     return (
         f"{provider} takes {recipe} with {required}, got {got}; the nearest that works: {nearest}"
     )
+
+
+def _too_small(op: OpSpec, provider: str, recipe: str, shape: Shape) -> str | None:
+    for axis, least in op.least_sizes(provider, recipe).items():
+        if shape[axis] < least:
+            return f"{provider} takes {recipe} with {axis} of {least} and more, got {shape[axis]}"
+    return None
 
 
 def refusals(op: OpSpec, providers: Iterable[str], recipe: str, shape: Shape) -> Mapping[str, str]:

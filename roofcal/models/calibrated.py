@@ -66,6 +66,13 @@ def cast_times(sources: Sources, provider: str, recipe: str, rows: Array, cols: 
     return casts.cast_times(sources.calibration, provider, recipe, rows, cols)
 
 
+def moving_times(sources: Sources, provider: str, recipe: str, rows: Array, cols: Array) -> Times:
+    """Seconds that casts take to move their bytes; raises KeyError as cast_times does."""
+    if sources.calibration is None:
+        raise KeyError(f"{provider}.{recipe}")
+    return casts.moving_times(sources.calibration, provider, recipe, rows, cols)
+
+
 def fabrics(sources: Sources, world_size: int) -> Fabrics | None:
     """The link among so many devices; None where its all-gather was not calibrated."""
     calibration = sources.calibration

@@ -70,7 +70,8 @@ def predict_fastest(
 ) -> list[Prediction]:
     """A prediction per point whose provider and recipe an op was calibrated for, in their order.
 
-    A point without a provider is answered for the fastest provider that was calibrated.
+    A point without a provider is answered for the fastest provider that was calibrated and takes
+    sizes that small; a point whose provider does not has no answer.
     """
     groups: dict[tuple[str, str], list[PlanPoint]] = {}
     for point in points:
@@ -78,14 +79,17 @@ def predict_fastest(
     fastest: dict[str, Prediction] = {}
     for (provider, recipe), members in groups.items():
         sizes = sizes_of(members, op.axes)
-        candidates = [
-            predictions_of(members, model, answer(calibration, candidate, recipe, sizes))
-            for candidate in calibrated_providers(calibration.constants, op.name, recipe)
-            if provider in ("", candidate)
-        ]
-        for alternatives in zip(*candidates, strict=True):
-            best = min(alternatives, key=lambda prediction: prediction.total_s)
-            fastest[best.point_id] = best
+        for candidate in calibrated_providers(calibration.constants, op.name, recipe):
+            if provider not in ("", candidate):
+                continue
+            least = op.least_sizes(candidate, recipe)
+            told = predictions_of(members, model, answer(calibration, candidate, recipe, sizes))
+            for point, prediction in zip(members, told, strict=True):
+                if any(point.shape[axis] < size for axis, size in least.items()):
+                    continue
+                best = fastest.get(point.point_id)
+                if best is None or prediction.total_s < best.total_s:
+                    fastest[point.point_id] = prediction
     return [fastest[point.point_id] for point in points if point.point_id in fastest]
 
 

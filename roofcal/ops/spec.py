@@ -47,6 +47,7 @@ class OpSpec:
                      doubling outside of the probes
     size_multiples   axis -> number whose multiples alone a provider takes under a recipe, of
                      (provider, recipe); axes that it leaves out take any size
+    least_sizes      axis -> smallest size that a provider takes under a recipe, of the same
     """
 
     name: str
@@ -70,6 +71,7 @@ class OpSpec:
     shape_problem: Callable[[Shape], str | None] = lambda _shape: None
     growth_outside: float = 1.0
     size_multiples: Callable[[str, str], Mapping[str, int]] = lambda _provider, _recipe: {}
+    least_sizes: Callable[[str, str], Mapping[str, int]] = lambda _provider, _recipe: {}
 
     @property
     def folder(self) -> str:

@@ -4,7 +4,7 @@ The models are modules of roofcal.models, listed in roofcal.models.registry.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Protocol, runtime_checkable
 
@@ -77,6 +77,17 @@ class TimesCasts(Protocol):
 
 
 @runtime_checkable
+class TimesBytesOfCasts(Protocol):
+    """A model that knows which part of a cast goes with its bytes."""
+
+    def moving_times(
+        self, sources: Sources, provider: str, recipe: str, rows: Array, cols: Array, /
+    ) -> Times:
+        """As `cast_times` of TimesCasts, without the start of the kernels."""
+        ...
+
+
+@runtime_checkable
 class KnowsLinks(Protocol):
     """A model that knows what joins the devices of one machine."""
 
@@ -110,6 +121,29 @@ def cast_times(
         return model.cast_times(sources, provider, recipe, rows, cols)
     sides = {"rows": rows, "cols": cols}
     return _predicted_times(model, sources, "cast", (provider, recipe), sides)
+
+
+def moving_times(
+    model: Model, sources: Sources, provider: str, recipe: str, rows: Array, cols: Array
+) -> Times:
+    """Seconds that casts take to move their bytes, by any model.
+
+    A model that does not tell them from the start of a kernel answers with the whole cast. Raises
+    KeyError for a cast that it does not know.
+    """
+    if isinstance(model, TimesBytesOfCasts):
+        return model.moving_times(sources, provider, recipe, rows, cols)
+    return cast_times(model, sources, provider, recipe, rows, cols)
+
+
+def scaled_times(times: Times, factor: float) -> Times:
+    """So much of some times, intervals too."""
+    return replace(
+        times,
+        total=times.total * factor,
+        low=None if times.low is None else times.low * factor,
+        high=None if times.high is None else times.high * factor,
+    )
 
 
 def sum_of_times(parts: Mapping[str, Times]) -> Times:

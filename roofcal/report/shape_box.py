@@ -123,6 +123,7 @@ def _option(calibration: Calibration, op: str, provider: str, recipe: str) -> di
         },
         "roofs": calibrated_roofs(calibration, BY_NAME[op], provider, recipe),
         "multiples": dict(BY_NAME[op].size_multiples(provider, recipe)),
+        "least_sizes": dict(BY_NAME[op].least_sizes(provider, recipe)),
         "span": span and dict(span),
     }
 

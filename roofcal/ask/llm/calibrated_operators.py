@@ -184,7 +184,7 @@ class CalibratedOperators:
         )
 
     def _int4(self, m: Array, matrix: LocalMatrix) -> CallTime:
-        op, shape = BY_NAME["mixed_gemm"], {"m": 1, "n": matrix.n, "k": matrix.k}
+        op, shape = BY_NAME["mixed_gemm"], {"m": int(m.min()), "n": matrix.n, "k": matrix.k}
         sizes = m, np.array([float(matrix.n)]), np.array([float(matrix.k)])
         kernels = [
             first_call(calibrated.narrow_times(self._sources, name, INT4_RECIPE, *sizes), name)

@@ -47,6 +47,12 @@ _OUR_TOGETHER: Final = 1 << 25  # elements from which rows and columns come from
 _SHORT: Final = (2048, 1 << 22)  # rows, elements
 _SHORT_RAGGED: Final = (4096, 1 << 24)
 _ALIGNED: Final = 16
+# kernels.cast.short_columns: elements of a program, its least and most columns, and its columns
+# where rows are few
+_HELD_ELEMENTS: Final = 8192
+_HELD_COLUMNS: Final = (8, 64)
+_FEW_ROWS: Final = 64
+_COLUMNS_OF_FEW_ROWS: Final = 32
 
 
 def has_long_columns(rows: Array, cols: Array) -> NDArray[np.bool_]:
@@ -118,10 +124,8 @@ def padded_row_columns(cols: Array) -> Array:
 
     A block has the next power of two, up to 2048 columns; a longer row is a loop over such blocks.
     """
-    mantissa, exponent = np.frexp(cols)
-    power = np.ldexp(1.0, exponent - (mantissa == 0.5))
     whole = np.ceil(cols / _INDUCTOR_BLOCK) * _INDUCTOR_BLOCK
-    padded: Array = np.where(cols <= _INDUCTOR_BLOCK, power, whole)
+    padded: Array = np.where(cols <= _INDUCTOR_BLOCK, _power_of_two(cols), whole)
     return padded
 
 
@@ -162,14 +166,39 @@ def _closest_divisor(elements: Array, wanted: Array, near: int) -> Array:
     return best
 
 
-def passes(rule: Rule, recipe: str, rows: Array, cols: Array) -> Array | float:
+def passes(rule: Rule, recipe: str, rows: Array, cols: Array, units: int) -> Array | float:
     """Bytes that a way of a cast moves over those of the way of large ones; 1 where all are alike.
 
     Our casts along rows and columns read x twice from 2^25 elements on and thrice below: a pass
     over x reads 2 bytes an element, a result writes 1. Short columns are read once, but take as
-    long as if they were read twice (cross-validation on probes of an H200).
+    long as if they were read twice, and longer by the lanes that idle (cross-validation on probes
+    of an H200; in casts along both, idle lanes count for the rows, too). units: multiprocessors.
     """
-    if rule != "ours" or recipe != "fp8_rowwise_both":
+    if rule != "ours" or recipe not in ("fp8_rowwise_dim1", "fp8_rowwise_both"):
         return 1.0
+    short = np.where(has_long_columns(rows, cols), 1.0, _idle_lanes(rows, cols, units))
+    if recipe == "fp8_rowwise_dim1":
+        return short
     is_together = (rows * cols >= _OUR_TOGETHER) & (cols <= _OUR_ROW)
-    return np.where(is_together, 1.0, 8.0 / 6.0)
+    return np.asarray(np.where(is_together, 1.0, 8.0 / 6.0) * short)
+
+
+def _idle_lanes(rows: Array, cols: Array, units: int) -> Array:
+    """Elements that programs of short columns have room for, over those of the matrix.
+
+    A program holds the next power of two of rows; the busiest multiprocessor decides.
+    """
+    held = _power_of_two(rows)
+    for_all_units = _power_of_two(np.ceil(cols / units))
+    across = np.minimum(for_all_units, np.floor(_HELD_ELEMENTS / held))
+    across = np.where(rows <= _FEW_ROWS, _COLUMNS_OF_FEW_ROWS, np.clip(across, *_HELD_COLUMNS))
+    waves = np.ceil(np.ceil(cols / across) / units)
+    lanes: Array = waves * units * held * across / (rows * cols)
+    return lanes
+
+
+def _power_of_two(count: Array) -> Array:
+    """The next power of two."""
+    mantissa, exponent = np.frexp(count)
+    power: Array = np.ldexp(1.0, exponent - (mantissa == 0.5))
+    return power

@@ -170,7 +170,7 @@ INDUCTOR_FAMILIES: Final[dict[str, tuple[str, ...]]] = {
     "mxfp8_both": ("inductor_lines_of_1024",),
 }
 FAMILY: Final = "cast_family"  # the constant that holds the choice, see roofcal.ops.constants
-EQUATION: Final = 4  # see roofcal.ops.equations; 1 is of calibrations that state none
+EQUATION: Final = 5  # see roofcal.ops.equations; 1 is of calibrations that state none
 # without these, a calibration is of an older roofcal
 REQUIRED: Final = (FAMILY, "fixed_s", "bytes_per_s")
 _NO_LIMIT: Final = 1e30
@@ -266,7 +266,7 @@ def evaluate(
         )
     slower = _slower(constants, how, recipe, (rows, cols), compute_units)
     padding = np.ceil(cols / how.block) * how.block / cols
-    moved = moved * passes(how.launches, recipe, rows, cols)
+    moved = moved * passes(how.launches, recipe, rows, cols, compute_units)
     moving = moved * padding * slower * per_byte
     filled = rows * cols / (rows * cols + _FILL_ELEMENTS)
     launches = further_launches(how.launches, recipe, rows, cols, compute_units)

@@ -1,6 +1,7 @@
 """Casts by calibrated constants `cast.<provider>.<recipe>.*`; equations: the model beside."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from roofcal.core.records import Calibration
@@ -16,6 +17,24 @@ def cast_times(
 ) -> Times:
     """Seconds of casts with intervals; raises KeyError for a pair that was not calibrated."""
     return _answer(calibration, provider, recipe, (rows, cols)).times
+
+
+def moving_times(
+    calibration: Calibration, provider: str, recipe: str, rows: Array, cols: Array
+) -> Times:
+    """Seconds that casts take to move their bytes, without starts; intervals as wide as theirs.
+
+    Raises KeyError for a pair that was not calibrated.
+    """
+    answer = _answer(calibration, provider, recipe, (rows, cols))
+    times, share = answer.times, answer.parts["dram_s"] / answer.times.total
+    return replace(
+        times,
+        total=times.total * share,
+        low=None if times.low is None else times.low * share,
+        high=None if times.high is None else times.high * share,
+        bound_by=["dram"] * len(rows),
+    )
 
 
 def groups_of(recipe: str, sizes: Sequence[Array]) -> list[str]:  # noqa: ARG001

@@ -19,7 +19,7 @@ training casts otherwise; docs/models.md compares the two, and says what is left
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from roofcal.ops.linear import spec
@@ -59,14 +59,24 @@ _BY_COLUMNS: Final = {
 # (along rows, along columns) -> recipes of op cast, where a cast serves both
 _OUR_CASTS: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
     ("axiswise", "axiswise"): ("fp8_rowwise_both",),
-    ("tensorwise", "tensorwise"): (_TENSORWISE, _DIM0),
+    ("tensorwise", "tensorwise"): (_TENSORWISE,),
     ("axiswise", "tensorwise"): (_DIM0, _DIM0),
-    ("squares", "squares"): (BLOCKS, _STRIPS_DIM1),
+    ("squares", "squares"): (BLOCKS,),
 }
+# Pairs whose cast writes its values transposed too (kernels.cast.both_ways).
+_OUR_TRANSPOSED: Final = (("tensorwise", "tensorwise"), ("squares", "squares"))
+# A byte that is stored transposed takes as long as 1.5 of those that our cast along the rows moves,
+# 3 an element. kernels.cast.hopper.both_ways has the times on an H200 that say so: 57.5 and 112 us
+# tensorwise, 40.3 and 77.0 in squares (16384 x 2048 and 8192^2), where this makes 56.2, 110, 42.6
+# and 74.8.
+TRANSPOSED: Final = _DIM0
+TRANSPOSED_SHARE: Final = 0.5
 _TORCHAO_CASTS: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
     ("tensorwise", "tensorwise"): (_TENSORWISE,),
-    ("axiswise", "tensorwise"): (_DIM0, _DIM1),
+    # the second takes its scale from those of the first, and is one pass: it reduces no columns
+    ("axiswise", "tensorwise"): (_DIM0, _DIM0),
     ("squares", "squares"): (BLOCKS, BLOCKS),
+    ("axiswise", "axiswise"): ("fp8_rowwise_both",),
 }
 _TORCHAO_WEIGHT_CASTS: Final = {("axiswise", "axiswise"): (_DIM0, _DIM1)}
 
@@ -93,11 +103,14 @@ class LinearParts:
     products   product -> its recipe of op gemm
     casts_by   the provider of the casts
     casts      (tensor, recipe of op cast) of every cast
+    transposed tensors whose cast stores its values transposed, too: TRANSPOSED_SHARE of what the
+               cast TRANSPOSED moves, without its start
     """
 
     products: Mapping[str, str]
     casts_by: str
     casts: list[tuple[str, str]]
+    transposed: list[str] = field(default_factory=list)
 
 
 def is_made_of_linears(op: OpSpec) -> bool:
@@ -173,7 +186,8 @@ def parts_of(provider: str, recipe: str) -> LinearParts:
         products = product_recipes(recipe, "forward_backward")
         ends = _granularities(recipe, "forward_backward")
         casts = [(tensor, cast) for tensor, pair in ends.items() for cast in _our_casts(pair)]
-        return LinearParts(products=products, casts_by="triton", casts=casts)
+        transposed = [tensor for tensor, pair in ends.items() if pair in _OUR_TRANSPOSED]
+        return LinearParts(products=products, casts_by="triton", casts=casts, transposed=transposed)
     if provider != "torchao" or not has_casts(recipe) or recipe == BLOCKS:
         raise KeyError(f"{provider} {recipe}")
     linear = Linear(recipe=recipe, passes="forward_backward", weights="cast")
@@ -197,8 +211,10 @@ def _granularities(recipe: str, passes: Passes) -> dict[str, tuple[str, str]]:
 
 
 def _our_casts(ends: tuple[str, str]) -> tuple[str, ...]:
-    if ends in _OUR_CASTS:
-        return _OUR_CASTS[ends]
+    return _OUR_CASTS.get(ends) or _separate_casts(ends)
+
+
+def _separate_casts(ends: tuple[str, str]) -> tuple[str, ...]:
     rows, columns = ends
     by_rows = (_BY_ROWS[rows],) if rows in _BY_ROWS else ()
     return (*by_rows, *_BY_COLUMNS.get(columns, ()))
@@ -207,4 +223,4 @@ def _our_casts(ends: tuple[str, str]) -> tuple[str, ...]:
 def _torchao_casts(tensor: str, ends: tuple[str, str]) -> tuple[str, ...]:
     if tensor == "w" and ends in _TORCHAO_WEIGHT_CASTS:
         return _TORCHAO_WEIGHT_CASTS[ends]
-    return _TORCHAO_CASTS.get(ends) or _our_casts(ends)
+    return _TORCHAO_CASTS.get(ends) or _separate_casts(ends)

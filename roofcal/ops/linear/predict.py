@@ -19,6 +19,8 @@ from roofcal.core.times import Array, Times
 from roofcal.ops.linear.model import (
     BLOCKS,
     CASTS,
+    TRANSPOSED,
+    TRANSPOSED_SHARE,
     Casts,
     Linear,
     LinearParts,
@@ -31,7 +33,9 @@ from roofcal.ops.time_models import (
     Model,
     Sources,
     cast_times,
+    moving_times,
     product_times,
+    scaled_times,
     sum_of_times,
 )
 
@@ -78,6 +82,13 @@ def times_of_parts(
     casts = {
         f"{i}": cast_times(model, sources, parts.casts_by, recipe, *shapes[tensor])
         for i, (tensor, recipe) in enumerate(parts.casts)
+    }
+    casts |= {
+        f"{tensor} transposed": scaled_times(
+            moving_times(model, sources, parts.casts_by, TRANSPOSED, *shapes[tensor]),
+            TRANSPOSED_SHARE,
+        )
+        for tensor in parts.transposed
     }
     return sum_of_times(times | {"casts": sum_of_times(casts)} if casts else times)
 
@@ -135,7 +146,7 @@ def _missing_part(model: Model, pair: tuple[str, str], sources: Sources) -> str:
     products = sorted(set(parts.products.values()) - set(recipes))
     if products:
         return f"it knows no products in {', '.join(products)} there, and a linear has them"
-    for _, cast in parts.casts:
+    for cast in (*(recipe for _, recipe in parts.casts), *[TRANSPOSED][: len(parts.transposed)]):
         try:
             cast_times(model, sources, parts.casts_by, cast, side, side)
         except KeyError:

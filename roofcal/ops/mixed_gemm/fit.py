@@ -36,7 +36,11 @@ from roofcal.ops.mixed_gemm.model import (
 from roofcal.ops.mixed_gemm.our_blocks import Blocks, our_blocks
 
 _OF_A_RECIPE: Final = ("weights_per_s", "flops_per_s")  # recipes share the other constants
-_OURS: Final = {"triton": "ours", "triton_chained": "ours_chained"}  # provider -> family
+_OURS: Final = {  # provider -> family
+    "triton": "ours",
+    "triton_chained": "ours_chained",
+    "triton_specialised": "ours_specialised",
+}
 _NOT_TUNED: Final = "_int4_plain_kernel"  # which kernels.int4 runs where it has no tuned blocks
 # Logarithms added to the start of a recipe's own constants: whether the search takes memory,
 # weights or tokens for what binds at first.
@@ -119,6 +123,7 @@ class NarrowProducts(Problem):
             "block_s": (0.4 * shortest, 0.002 * shortest, 4 * shortest),
             "halving_s": (0.2 * shortest, 0.002 * shortest, 2 * shortest),
             "unit_s": (0.1 * shortest, 0.001 * shortest, shortest),
+            "direct_s": (0.4 * shortest, 0.01 * shortest, shortest),
         }
         names = dict.fromkeys(
             name for recipe in self.recipes for name in self.names(family, recipe).values()

@@ -37,8 +37,10 @@ flops_per_s are those of one block on each multiprocessor), and each further one
     starts       = turns * (turn_s + block_s * tokens of a block / 64) + halving_s * log2(split)
 
 In a chain of kernels the first turn has no turn_s: it runs while the kernel before ends. Tokens
-that are no multiple of 8 cost `ragged` more each (more than 8 tokens). A warp of the direct kernel
-waits for all of its weights at once, unit_s per 128 columns, and 16 warps run at once.
+that are no multiple of 8 cost 1 + ragged * (share of the last block's tokens that are missing)
+(more than 8 tokens). A warp of the direct kernel waits for all of its weights at once, and 16 warps
+run at once: direct_s a turn, and unit_s per 128 columns. A block of the specialised kernel
+(`ours_specialised`, more than 64 tokens) has a multiprocessor to itself.
 """
 
 from collections.abc import Mapping
@@ -55,6 +57,7 @@ from roofcal.ops.mixed_gemm.our_blocks import UNIT_COLUMNS, Blocks, halvings, ou
 _ROWS: Final = 64  # of a tile
 _LARGEST_BLOCK: Final = 64
 _EVEN_TOKENS: Final = 8  # of a row of the matrix unit's smallest operand
+_SPECIALISED: Final = "int4_specialised"  # a rule of our_blocks
 _DIRECT_WARPS: Final = 16  # of the direct kernel that a multiprocessor's registers hold, about
 
 
@@ -81,6 +84,7 @@ FAMILIES: Final[dict[str, Family]] = {
     "blocks_of_4": Family(blocks=(1, 2, 3, 4)),
     "ours": Family(rule="int4"),
     "ours_chained": Family(rule="int4_chained", chained=True),
+    "ours_specialised": Family(rule=_SPECIALISED),
 }
 OF_PROCESSORS: Final = ("no_blocks", "blocks_of_4")
 FAMILY: Final = "narrow_family"  # the constant that holds the choice, see roofcal.ops.constants
@@ -98,9 +102,13 @@ CONSTANTS: Final[dict[str, str]] = {
     "block_s": "s",
     "halving_s": "s",
     "unit_s": "s",
+    "direct_s": "s",
 }
-_OF_OURS: Final = ("beside", "ragged", "turn_s", "block_s", "halving_s", "unit_s")
-EQUATION: Final = 3  # see roofcal.ops.equations; 1 is of calibrations that state none
+_OF_OURS: Final = ("beside", "ragged", "turn_s", "block_s", "halving_s", "unit_s", "direct_s")
+# Blocks of the specialised kernel have a multiprocessor to themselves, and no warp of it multiplies
+# weights that it has loaded; nothing in it depends on whether tokens divide by 8.
+_NOT_OF_SPECIALISED: Final = ("beside", "ragged", "unit_s", "direct_s")
+EQUATION: Final = 4  # see roofcal.ops.equations; 1 is of calibrations that state none
 REQUIRED: Final = (FAMILY,)  # constants without which a calibration is of an older roofcal
 
 # group of shapes whose errors make an interval -> what it has, in words
@@ -114,7 +122,9 @@ def constants_of(family: str) -> tuple[str, ...]:
     """Names of the constants that a family has, in the order of CONSTANTS; KeyError for a name."""
     how = FAMILIES[family]
     if how.rule:
-        return ("bytes_per_s", "weights_per_s", "flops_per_s", *_OF_OURS)
+        names = ("bytes_per_s", "weights_per_s", "flops_per_s", *_OF_OURS)
+        lacks = _NOT_OF_SPECIALISED if how.rule == _SPECIALISED else ()
+        return tuple(name for name in names if name not in lacks)
     shared = tuple(name for name in CONSTANTS if name not in _OF_OURS)
     return tuple(name for name in shared if how.splits or name != "block_columns")
 
@@ -216,7 +226,10 @@ def _ours(
     cut: Blocks,
 ) -> Parts:
     m, n, k = sizes
-    columns = k / cut.split
+    if how.rule == _SPECIALISED:
+        constants = dict(constants) | dict.fromkeys(_NOT_OF_SPECIALISED, 0.0)
+    # the longest part of K: that of the specialised kernel may hold a unit more than the last one
+    columns = UNIT_COLUMNS * np.ceil(k / UNIT_COLUMNS / cut.split)
     at_once = compute_units * cut.resident
     full_turns = np.floor(cut.count / at_once)
     rest = cut.count - full_turns * at_once
@@ -226,11 +239,13 @@ def _ours(
     staged = 1 - cut.direct
     work = staged * slowed * compute_units * cut.rows * columns
     is_ragged = (m > _EVEN_TOKENS) & (m % _EVEN_TOKENS != 0)
-    tokens = 2 * cut.tokens * work * (1 + constants["ragged"] * is_ragged)
+    missing = is_ragged * (np.ceil(m / cut.tokens) - m / cut.tokens)
+    tokens = 2 * cut.tokens * work * (1 + constants["ragged"] * missing)
     started = constants["turn_s"] * (turns - how.chained)
     ended = constants["block_s"] * turns * cut.tokens / _LARGEST_BLOCK
     direct_turns = np.ceil(np.ceil(cut.count / compute_units) * cut.warps / _DIRECT_WARPS)
-    waited = constants["unit_s"] * direct_turns * columns / UNIT_COLUMNS / cut.warps
+    units_of_a_warp = columns / UNIT_COLUMNS / cut.warps
+    waited = direct_turns * (constants["direct_s"] + constants["unit_s"] * units_of_a_warp)
     joined = constants["halving_s"] * halvings(cut.split)
     return Parts(
         fixed=np.asarray(staged * (started + ended) + cut.direct * waited + joined),

@@ -4,9 +4,9 @@ The rule and its figures are those of kernels.int4.table, which no model of time
 holds both against each other, and a page's script evaluates RULES too (product_model.js).
 
 A product takes the first row of its rule that is about it and has a block which fits. Of several
-blocks that fit, one of kernels.int4.direct is the first in their order, one of kernels.int4.staged
-that with the least estimate of the kernels' own table. (Their estimates rank blocks; no constant of
-the calibrated equation comes from them.)
+blocks that fit, one of kernels.int4.direct or kernels.int4.specialised is the first in their order,
+one of kernels.int4.staged that with the least estimate of the kernels' own table. (Their estimates
+rank blocks; no constant of the calibrated equation comes from them.)
 """
 
 from dataclasses import dataclass, replace
@@ -33,6 +33,7 @@ class Block:
     """How kernels cut a product: rows x tokens x a part of K.
 
     direct            whether it is one of kernels.int4.direct: weights go straight to registers
+    specialised       whether it is one of kernels.int4.specialised, which fills a multiprocessor
     rows, tokens      of a block
     split             parts of K
     warps             of a block
@@ -42,6 +43,7 @@ class Block:
     """
 
     direct: bool
+    specialised: bool = False
     rows: int
     tokens: int
     split: int
@@ -59,11 +61,13 @@ class Row:
 
     most_tokens, most_weights   tokens, and rows * k, up to
     least_group                 columns of a scale, from
+    least_rows                  rows of the weights, from
     otherwise                   blocks for products that none of `blocks` fits
     """
 
     most_tokens: int = _NO_LIMIT
     least_group: int = 0
+    least_rows: int = 0
     most_weights: int = _NO_LIMIT
     blocks: tuple[Block, ...]
     otherwise: tuple[Block, ...] = ()
@@ -119,6 +123,18 @@ _MORE: Final = (
 )
 _PREFERRED: Final = (2, 4)
 
+
+def _specialised(rows: int, tokens: int, *splits: int) -> tuple[Block, ...]:
+    """One block per split, the preferred one first."""
+    return tuple(
+        Block(direct=False, specialised=True, rows=rows, tokens=tokens, split=split)
+        for split in splits
+    )
+
+
+_FILLING_ROWS: Final = 1 << 14
+_FEW_ROWS: Final = _specialised(128, 128, 2, 1)
+
 RULES: Final[dict[str, tuple[Row, ...]]] = {
     "int4": (
         Row(
@@ -154,6 +170,19 @@ RULES: Final[dict[str, tuple[Row, ...]]] = {
         _UP_TO_16,
         Row(most_tokens=32, blocks=_LONG_32, otherwise=_ROWS_64_32 + _SHORT_32),
         *_MORE,
+    ),
+    # of more than 64 tokens, see roofcal.ops.mixed_gemm.spec.least_sizes
+    "int4_specialised": (
+        Row(
+            most_tokens=128,
+            least_group=64,
+            least_rows=_FILLING_ROWS,
+            blocks=_specialised(256, 128, 1),
+        ),
+        Row(most_tokens=128, least_group=64, blocks=_FEW_ROWS),
+        Row(least_group=64, least_rows=_FILLING_ROWS, blocks=_specialised(128, 256, 1)),
+        Row(least_group=64, least_rows=8192, blocks=_specialised(128, 256, 2, 1)),
+        Row(least_group=64, blocks=_FEW_ROWS),
     ),
 }
 # kernels.int4.plain, which runs what nothing else fits. Nobody has timed it on Hopper.
@@ -196,12 +225,14 @@ def our_blocks(rule: str, recipe: str, m: Array, n: Array, k: Array, units: int)
     chosen["resident"] = np.ones(m.shape)
     undecided = np.ones(m.shape, dtype=bool)
     for row in RULES[rule]:
-        about = (m <= row.most_tokens) & (group >= row.least_group) & (n * k <= row.most_weights)
+        about = (m <= row.most_tokens) & (n * k <= row.most_weights)
+        about &= (group >= row.least_group) & (n >= row.least_rows)
         for blocks in (row.blocks, row.otherwise):
             least = np.full(m.shape, np.inf)
             for place, block in enumerate(blocks):
                 resident, fits = _resident(block, group, zeros, n, k)
-                cost = _estimate(block, m, n, k, resident, units) if not block.direct else place
+                is_staged = not (block.direct or block.specialised)
+                cost = _estimate(block, m, n, k, resident, units) if is_staged else place
                 takes = undecided & about & fits & (cost < least)
                 least = np.where(takes, cost, least)
                 for name in _CHOSEN:
@@ -224,9 +255,12 @@ def _resident(
     """(blocks that a multiprocessor holds at once, whether the block fits the weights).
 
     By shared memory and warps; 1 for blocks of the direct kernel, which has hardly any of the
-    first. zeros: 2 with zero points, else 1.
+    first, and of the specialised one, which takes nearly all of it. zeros: 2 with zero points,
+    else 1.
     """
     of_k = np.ceil(k / UNIT_COLUMNS)
+    if block.specialised:  # every part of K has a unit; the last may have fewer than the others
+        return np.ones(k.shape), np.ceil(of_k / block.split) * (block.split - 1) < of_k
     divides = _padded(n) % block.rows == 0
     if block.direct:
         warps = block.split * block.warps

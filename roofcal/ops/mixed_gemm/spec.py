@@ -27,6 +27,11 @@ def size_multiples(provider: str, recipe: str) -> Mapping[str, int]:
     return packed | ({"n": 16} if provider == "tinygemm" else {})
 
 
+def least_sizes(provider: str, recipe: str) -> Mapping[str, int]:
+    """What providers take at least: axis -> size."""
+    return {"m": 65} if provider == "triton_specialised" else {}
+
+
 OP = OpSpec(
     name="mixed_gemm",
     role="study",
@@ -50,6 +55,7 @@ OP = OpSpec(
     baseline_recipe="bf16",
     computes="product",
     size_multiples=size_multiples,
+    least_sizes=least_sizes,
     calibrated_on=("probe_math", "probe_mixed_gemm"),
 )
 # Random products of few tokens with narrow weights, disjoint from every shape of the study.

@@ -5,7 +5,7 @@ import csv
 import numpy as np
 import pytest
 
-from kernels.cast import columns, rows, short_columns, tensorwise
+from kernels.cast import columns, rows, short_columns, tensorwise, tiles
 from roofcal.ops.cast.launches import (
     Rule,
     further_launches,
@@ -135,4 +135,21 @@ def test_our_limits_are_those_of_the_kernels() -> None:
     assert launches("ours", "fp8_rowwise_both", (1024, beside // 1024 + 1)) == 1
     together = columns.BOTH_LEAST_ELEMENTS
     sizes = np.array([[8192, together // 8192], [8192, together // 8192 - 1]], dtype=float)
-    assert np.argsort(passes("ours", "fp8_rowwise_both", *sizes.T)).tolist() == [0, 1]
+    assert np.argsort(
+        passes("ours", "fp8_rowwise_both", sizes[:, 0], sizes[:, 1], UNITS)
+    ).tolist() == [0, 1]
+
+
+def test_programs_of_short_columns_have_the_lanes_of_the_kernels() -> None:
+    draw = np.random.default_rng(4)
+    sizes = np.exp(draw.uniform(0, np.log([4000, 20000]), (300, 2))).round()
+    short = sizes[~has_long_columns(*sizes.T)]
+    lanes = passes("ours", "fp8_rowwise_dim1", short[:, 0], short[:, 1], UNITS)
+    for (m, n), own in zip(short.astype(int).tolist(), np.asarray(lanes), strict=True):
+        is_few = m <= tiles.FEW_ROWS
+        how = short_columns.SHORT_COLUMNS_OF_FEW_ROWS if is_few else short_columns.SHORT_COLUMNS
+        held, across, _ = short_columns.short_columns_tile(m, n, UNITS, how)
+        busiest = -(-n // across) // -UNITS * -held * across
+        assert own == pytest.approx(busiest * UNITS / (m * n))
+    long = np.array([[8192.0], [8192.0]])
+    assert np.asarray(passes("ours", "fp8_rowwise_dim1", long[0], long[1], UNITS)).tolist() == [1.0]

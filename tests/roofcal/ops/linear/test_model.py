@@ -50,7 +50,7 @@ BLOCKS = SQUARES = "fp8_blockwise_128x128"
             BF16_GRAD_WEIGHT,
             "forward_backward",
             "cast",
-            ["x rowwise_dim0", "w rowwise_dim0", "w rowwise_dim1", "grad_out rowwise_dim0"],
+            ["x rowwise_dim0", "w rowwise_dim0", "w rowwise_dim0", "grad_out rowwise_dim0"],
         ),
         ("fp8_blockwise_128x128", "forward", "cast", ["x blockwise_1x128", "w blockwise_128x128"]),
         (
@@ -96,7 +96,7 @@ def test_weights_are_cast_in_every_step_of_training_alone() -> None:
         ("fp8_axiswise", [("x", BOTH), ("w", BOTH), ("grad_out", BOTH)]),
         (
             "fp8_tensorwise",
-            [(tensor, r) for tensor in ("x", "w", "grad_out") for r in ("fp8_tensorwise", DIM0)],
+            [(tensor, "fp8_tensorwise") for tensor in ("x", "w", "grad_out")],
         ),
         (
             "fp8_axiswise_bf16_grad_weight",
@@ -111,7 +111,7 @@ def test_weights_are_cast_in_every_step_of_training_alone() -> None:
         (
             BLOCKS,
             [*(("x", strips) for strips in STRIPS),
-             ("w", SQUARES), ("w", STRIPS[1]),
+             ("w", SQUARES),
              *(("grad_out", strips) for strips in STRIPS)],
         ),
         (
@@ -131,6 +131,20 @@ def test_our_kernels_cast_what_the_recipe_asks_for(
     parts = parts_of("triton", recipe)
     assert (parts.casts_by, parts.casts) == ("triton", casts)
     assert {name for _, name in casts} <= set(BY_NAME["cast"].recipes)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "tensors"),
+    [("fp8_tensorwise", ["x", "w", "grad_out"]), (BLOCKS, ["w"]), ("fp8_axiswise", [])],
+)
+def test_our_casts_store_transposed_values_from_the_same_read(
+    recipe: str, tensors: list[str]
+) -> None:
+    assert parts_of("triton", recipe).transposed == tensors
+
+
+def test_torchao_writes_one_layout_of_a_tensor() -> None:
+    assert parts_of("torchao", "fp8_tensorwise").transposed == []
 
 
 def test_products_are_those_of_their_operands() -> None:

@@ -11,7 +11,7 @@ from roofcal.models import calibrated, datasheet
 from roofcal.models.errors import PredictError
 from roofcal.models.registry import MODELS, predict_points
 from roofcal.models.torchao import model as torchao
-from roofcal.ops.linear.model import Linear, has_casts
+from roofcal.ops.linear.model import TRANSPOSED_SHARE, Linear, has_casts
 from roofcal.ops.linear.predict import cast_providers, linear_times
 from roofcal.ops.time_models import Sources, cast_times
 from tests.roofcal.models.runs import SOURCES, calibration, cast, product
@@ -175,9 +175,11 @@ def test_a_linear_in_blocks_is_answered_by_models_that_know_its_casts() -> None:
     for name in ("torchao", "wave"):
         parts = [product(*s, BLOCKS) for s in sides]
         parts += [cast(512, 2048, strips) for strips in STRIPS]
-        parts += [cast(1024, 2048, recipe) for recipe in (SQUARES, STRIPS[1])]
+        parts += [cast(1024, 2048, SQUARES)]
         parts += [cast(512, 1024, strips) for strips in STRIPS]
         alone = sum(predict_point(part, name, SOURCES).prediction.total_s for part in parts)
+        # the transposed values of w, by half of a cast along its rows
+        alone += predict_point(cast(1024, 2048, DIM0), name, SOURCES).prediction.total_s / 2
         assert by_model[name][0].total_s == pytest.approx(alone)
 
 
@@ -185,7 +187,8 @@ def with_blocks(by: str) -> Sources:
     """A calibration with products in blocks by a provider, equal to bf16's, and with casts."""
     constants, errors = dict(CALIBRATION.constants), dict(CALIBRATION.probe_errors)
     pairs = [("gemm.cublaslt.bf16", f"gemm.{by}.{BLOCKS}")]
-    pairs += [(f"cast.torch_compile.{DIM0}", f"cast.triton.{name}") for name in (*STRIPS, SQUARES)]
+    casts = (*STRIPS, SQUARES, DIM0)
+    pairs += [(f"cast.torch_compile.{DIM0}", f"cast.triton.{name}") for name in casts]
     for source, name in pairs:
         constants |= {
             name + key.removeprefix(source): value
@@ -204,6 +207,30 @@ def test_a_calibration_with_the_casts_answers_in_blocks() -> None:
     assert prediction.high_s is not None
     assert prediction.low_s < prediction.total_s < prediction.high_s
     assert prediction.total_s > bf16.total_s  # the same products, and casts
+
+
+def test_transposed_values_cost_bytes_and_no_start() -> None:
+    """Of the start of a cast along the rows nothing is in a linear of squares of w."""
+    (whole,) = predict_points(calibrated, [linear("triton", BLOCKS)], with_blocks("triton"))
+    rows, cols = sizes(1024, 2048)
+    sources = with_blocks("triton")
+    alone = cast_times(calibrated, sources, "triton", DIM0, rows, cols)
+    moving = calibrated.moving_times(sources, "triton", DIM0, rows, cols)
+    assert 0 < moving.total[0] < alone.total[0]
+    assert moving.low is not None
+    assert alone.low is not None
+    assert moving.low / moving.total == pytest.approx(alone.low / alone.total)
+    times = [
+        calibrated.product_times(sources, BLOCKS, *sizes(*s)).total[0]
+        for s in ((512, 1024, 2048), (512, 2048, 1024), (1024, 2048, 512))
+    ]
+    shapes = {"x": (512, 2048), "w": (1024, 2048), "grad_out": (512, 1024)}
+    casts = [(t, s) for t in ("x", "grad_out") for s in STRIPS] + [("w", SQUARES)]
+    times += [
+        cast_times(calibrated, sources, "triton", recipe, *sizes(*shapes[tensor])).total[0]
+        for tensor, recipe in casts
+    ]
+    assert whole.total_s == pytest.approx(sum(times) + TRANSPOSED_SHARE * moving.total[0])
 
 
 def test_products_in_blocks_are_ours_and_no_librarys() -> None:

@@ -5,13 +5,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 from roofcal.calibrate.probe_records import read_probes
 from roofcal.core.records import Ceiling, Protocol
 from roofcal.fitting.cross_validation import held_out_log_errors
 from roofcal.fitting.probes import Device, Fitted, Probe
 from roofcal.ops.mixed_gemm.fit import METHOD, NarrowProducts, fit
-from roofcal.ops.mixed_gemm.model import FAMILIES, evaluate
+from roofcal.ops.mixed_gemm.model import FAMILIES, constants_of, evaluate
+from tests.paths import ROOT
 from tests.roofcal.calibrate import probe_runs
 
 RECIPE, OTHER = "int4_groupwise_g64", "int4_groupwise_g32"
@@ -23,6 +25,7 @@ SLOTS = {"fixed_s": 2e-6, "bytes_per_s": 3.6e12, "weights_per_s": 2e12, "flops_p
 BLOCKS = SLOTS | {"weights_per_s": 7e12, "block_columns": 1500.0}
 OURS = {"bytes_per_s": 3.9e12, "weights_per_s": 1.2e13, "flops_per_s": 6e14, "beside": 0.7}
 OURS |= {"ragged": 0.4, "turn_s": 2e-6, "block_s": 3e-6, "halving_s": 1e-6, "unit_s": 5e-7}
+OURS |= {"direct_s": 2e-6}
 
 
 pytestmark = pytest.mark.usefixtures("few_resamples")
@@ -48,9 +51,10 @@ def probes_of(
     count: int = 24,
     noise: float = 0.02,
     family: str = PLAIN,
+    drawn: np.ndarray | None = None,
 ) -> list[Probe]:
     """Probes of a provider whose recipes have these constants."""
-    drawn = sizes(count, 5)
+    drawn = sizes(count, 5) if drawn is None else drawn
     named = [dict(zip("mnk", (int(s) for s in size), strict=True)) for size in drawn]
     rows = []
     for recipe, truth in truths.items():
@@ -130,6 +134,26 @@ def test_what_our_kernels_cost_is_found_again(tmp_path: Path, provider: str, fam
     assert result.errors[prefix]["mape"] < 0.03
 
 
+def test_the_probes_of_many_tokens_tell_what_the_specialised_kernel_costs(tmp_path: Path) -> None:
+    config = yaml.safe_load((ROOT / "config/sweeps/probe_mixed_gemm.yaml").read_text())
+    drawn = np.array(config["sweeps"]["many_tokens_standard"]["shapes"], dtype=float)
+    family, provider, g128 = "ours_specialised", "triton_specialised", "int4_groupwise_g128"
+    truth = OURS | {"bytes_per_s": 3.6e12, "weights_per_s": 5e13}
+    made = probes_of(tmp_path, {RECIPE: truth, g128: truth}, 0, 0.01, family, drawn)
+    probes = [replace(probe, point=replace(probe.point, provider=provider)) for probe in made]
+    result = fitted(probes)
+    prefix = f"mixed_gemm.{provider}.{g128}"
+    assert result.constants[f"{prefix}.narrow_family"].value == list(FAMILIES).index(family)
+    flops = result.constants[f"{prefix}.flops_per_s"].value
+    assert flops == pytest.approx(truth["flops_per_s"], rel=0.15)
+    assert result.errors[prefix]["mape"] < 0.03
+    values = {n: result.constants[f"{prefix}.{n}"].value for n in constants_of(family)}
+    unseen = sizes(80, 99)
+    unseen[:, 0] += 64
+    ratio = seconds(values, unseen, family) / seconds(truth, unseen, family)
+    assert np.abs(np.log(ratio)).max() < 0.1
+
+
 def test_new_shapes_are_predicted_within_the_noise(tmp_path: Path) -> None:
     result = fitted_to(tmp_path, SLOTS)
     values = {name: constant.value for name, constant in result.constants.items()}
@@ -168,6 +192,7 @@ def test_our_kernels_have_their_blocks_and_processors_have_none(tmp_path: Path) 
     assert families("tinygemm") == [PLAIN, TILED]
     assert families("triton") == ["ours"]
     assert families("triton_chained") == ["ours_chained"]
+    assert families("triton_specialised") == ["ours_specialised"]
     plain = replace(probe.measurement, kernel_names=("_int4_plain_kernel",))
     ours = replace(probe.point, provider="triton")
     untuned = replace(probe, point=ours, measurement=plain)

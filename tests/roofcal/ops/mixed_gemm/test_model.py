@@ -30,8 +30,10 @@ RATES = {
     "block_s": 2e-6,
     "halving_s": 1e-6,
     "unit_s": 5e-7,
+    "direct_s": 2e-6,
 }
 OURS = ("ours", "ours_chained")
+SPECIALISED = "ours_specialised"
 
 
 def parts(
@@ -128,12 +130,14 @@ def test_half_of_the_last_wave_is_lost() -> None:
 def test_time_never_falls_with_tokens_nor_rises_with_a_rate(family: str) -> None:
     # whole blocks: our kernels take other blocks, not only more of them, for tokens between
     steps = (1, 8, 64, 128, 256) if family in OURS else (1, 8, 9, 64, 65, 256)
+    if family == SPECIALISED:
+        steps = (65, 128, 129, 256, 512)
     times = [float(parts(tokens, family=family).total[0]) for tokens in steps]
     assert times == sorted(times)
     for name in constants_of(family):
-        now = float(parts(64, family=family).total[0])
-        more = float(parts(64, family=family, **{name: 2 * RATES[name]}).total[0])
-        if name in ("ragged", "halving_s", "unit_s", "turn_s"):
+        now = float(parts(steps[-3], family=family).total[0])
+        more = float(parts(steps[-3], family=family, **{name: 2 * RATES[name]}).total[0])
+        if name in ("ragged", "halving_s", "unit_s", "direct_s", "turn_s"):
             assert more >= now  # not in every product
         else:
             assert (more < now) == name.endswith("per_s")
@@ -141,7 +145,7 @@ def test_time_never_falls_with_tokens_nor_rises_with_a_rate(family: str) -> None
 
 def test_families_without_tiles_ask_for_no_columns() -> None:
     assert "block_columns" in constants_of(TILED)
-    for family in ("no_blocks", *OURS):
+    for family in ("no_blocks", *OURS, SPECIALISED):
         assert "block_columns" not in constants_of(family)
     assert {name for family in FAMILIES for name in constants_of(family)} == set(CONSTANTS)
 
@@ -176,16 +180,38 @@ def test_our_blocks_share_a_multiprocessor_and_then_wait_for_their_turn() -> Non
     assert beside.slots[0] == pytest.approx(slowed * UNITS * 64 * 4096 / RATES["weights_per_s"])
 
 
+def test_blocks_of_the_specialised_kernel_run_one_after_another() -> None:
+    """128 tokens of many rows: blocks of 256 x 128; few rows: 128 x 128 and K in two parts."""
+    alone = ours(128, 256 * UNITS, 4096, SPECIALISED)
+    assert alone.fixed[0] == pytest.approx(RATES["turn_s"] + 2 * RATES["block_s"])
+    assert alone.slots[0] == pytest.approx(UNITS * 256 * 4096 / RATES["weights_per_s"])
+    two = ours(128, 256 * UNITS + 64, 4096, SPECIALISED)
+    assert two.fixed[0] == pytest.approx(2 * alone.fixed[0])
+    assert two.math[0] == pytest.approx(2 * alone.math[0])
+    parted = ours(100, 4096, 4096 + 128, SPECIALISED)
+    # 33 units of 128 columns: the longer part of K has 17
+    assert parted.slots[0] == pytest.approx(UNITS * 128 * 17 * 128 / RATES["weights_per_s"])
+    assert parted.math[0] == ours(128, 4096, 4096 + 128, SPECIALISED).math[0]
+    halved = RATES["turn_s"] + 2 * RATES["block_s"] + RATES["halving_s"]
+    assert parted.fixed[0] == pytest.approx(halved)
+
+
 def test_a_chained_kernel_starts_while_the_one_before_it_ends() -> None:
     plain, chained = (ours(64, 18432, 7168, family) for family in OURS)
     assert plain.fixed[0] - chained.fixed[0] == pytest.approx(RATES["turn_s"])
     assert plain.slots[0] == chained.slots[0]
 
 
-def test_tokens_off_eight_cost_more_and_few_ones_do_not() -> None:
-    whole, ragged = ours(64, 18432, 7168), ours(63, 18432, 7168)
-    assert ragged.math[0] == pytest.approx((1 + RATES["ragged"]) * whole.math[0])
+@pytest.mark.parametrize(("tokens", "missing"), [(63, 1 / 64), (36, 28 / 64), (40, 0)])
+def test_tokens_off_eight_cost_more_the_more_of_a_block_are_missing(
+    tokens: int, missing: float
+) -> None:
+    whole, ragged = ours(64, 18432, 7168), ours(tokens, 18432, 7168)
+    assert ragged.math[0] == pytest.approx((1 + RATES["ragged"] * missing) * whole.math[0])
     assert ragged.slots[0] == whole.slots[0]
+
+
+def test_few_tokens_off_eight_cost_no_more() -> None:
     assert ours(7, 28672, 8192).math[0] == ours(8, 28672, 8192).math[0]
 
 
@@ -194,7 +220,7 @@ def test_a_warp_of_the_direct_kernel_waits_for_its_weights() -> None:
     waiting = ours(1, 32 * UNITS, 4096)
     units_of_a_warp = 4096 / 128 / 2 / 8
     assert waiting.slots[0] == waiting.math[0] == 0
-    expected = RATES["unit_s"] * units_of_a_warp + RATES["halving_s"]
+    expected = RATES["direct_s"] + RATES["unit_s"] * units_of_a_warp + RATES["halving_s"]
     assert waiting.fixed[0] == pytest.approx(expected)
     assert ours(1, 64 * UNITS, 4096).fixed[0] == pytest.approx(2 * expected - RATES["halving_s"])
 

@@ -11,7 +11,8 @@ from kernels.int4 import table
 from kernels.int4.configs import Int4DirectConfig, Int4PlainConfig, Int4StagedConfig
 from kernels.int4.packing import Int4Weights, padded
 from roofcal.core.recipes import WEIGHT_ONLY_RECIPES
-from roofcal.ops.mixed_gemm.our_blocks import RULES, halvings, our_blocks
+from roofcal.ops.mixed_gemm.our_blocks import halvings, our_blocks
+from roofcal.ops.mixed_gemm.spec import OP
 
 UNITS = 132
 INT4 = [name for name, recipe in WEIGHT_ONLY_RECIPES.items() if recipe.b.dtype == "int4"]
@@ -37,7 +38,7 @@ def sizes() -> np.ndarray:
 
 
 @pytest.mark.parametrize("recipe", INT4)
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", ["int4", "int4_chained"])
 def test_the_model_knows_which_block_our_kernels_take(rule: str, recipe: str) -> None:
     m, n, k = sizes()
     blocks = our_blocks(rule, recipe, m, n, k, UNITS)
@@ -55,6 +56,37 @@ def test_the_model_knows_which_block_our_kernels_take(rule: str, recipe: str) ->
         if isinstance(config, Int4StagedConfig):
             assert blocks.resident[i] == table._resident_blocks(config, own)
     assert {Int4DirectConfig, Int4StagedConfig} <= kinds
+
+
+@pytest.mark.parametrize("recipe", INT4)
+def test_the_model_knows_which_block_our_specialised_kernel_takes(recipe: str) -> None:
+    m, n, k = sizes()
+    m[:] = np.maximum(65, m)
+    blocks = our_blocks("int4_specialised", recipe, m, n, k, UNITS)
+    configs = set()
+    for i, (tokens, rows, columns) in enumerate(zip(*np.stack([m, n, k]).astype(int), strict=True)):
+        own = weights(recipe, int(rows), int(columns))
+        config = table.for_many_tokens(own, int(tokens))
+        if config is None:
+            assert own.group == 32
+            continue
+        configs.add(config)
+        assert not blocks.direct[i]
+        assert (blocks.rows[i], blocks.tokens[i]) == (config.block_rows, config.token_tile)
+        assert (blocks.split[i], blocks.warps[i]) == (config.split, config.num_warps)
+        assert (blocks.count[i], blocks.resident[i]) == (
+            math.prod(config.grid(own, int(tokens))),
+            1,
+        )
+        assert 2 * config.shared_bytes > table._SHARED_MEMORY_BYTES
+    assert configs == (set() if recipe == "int4_groupwise_g32" else set(table.MANY_TOKENS))
+
+
+def test_the_model_knows_from_how_many_tokens_the_specialised_kernel_runs() -> None:
+    (recipe, *_) = (name for name in INT4 if name != "int4_groupwise_g32")
+    least = OP.least_sizes("triton_specialised", recipe)["m"]
+    assert least == table._LEAST_TOKENS
+    assert table.for_many_tokens(weights(recipe, 4096, 4096), least - 1) is None
 
 
 def test_halvings_are_logarithms() -> None:

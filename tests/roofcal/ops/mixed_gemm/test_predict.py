@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from roofcal.ask.shape_limits import refusal
 from roofcal.core.records import Calibration, Ceiling, PlanPoint
 from roofcal.models import calibrated, datasheet
 from roofcal.models.torchao import model as torchao
@@ -84,6 +85,20 @@ def test_the_interval_comes_from_probes_left_out() -> None:
     assert prediction.total_s / prediction.low_s == pytest.approx(math.exp(0.1))
 
 
+def test_a_kernel_for_many_tokens_answers_for_no_fewer() -> None:
+    constants = FAST | dict.fromkeys(("turn_s", "block_s", "halving_s"), 1e-07)
+    constants |= {"narrow_family": float(list(FAMILIES).index("ours_specialised"))}
+    both = calibration(triton=SLOW, triton_specialised=constants)
+    sources = Sources(calibration=both, spec=None)
+    few, many = (calibrated.predict([point(tokens=m)], sources)[0].total_s for m in (64, 65))
+    assert few == calibrated.predict([point("triton", tokens=64)], sources)[0].total_s
+    named = [point("triton_specialised", tokens=m) for m in (64, 65)]
+    (own,) = calibrated.predict(named, sources)
+    assert many == own.total_s
+    reason = refusal(OP, "triton_specialised", RECIPE, point(tokens=64).shape)
+    assert reason == f"triton_specialised takes {RECIPE} with m of 65 and more, got 64"
+
+
 def test_without_a_provider_the_fastest_answers() -> None:
     (any_,) = calibrated.predict([point()], KNOWN)
     (fast,) = calibrated.predict([point("triton")], KNOWN)
@@ -109,7 +124,7 @@ def test_providers_of_similar_names_are_kept_apart() -> None:
 def test_times_are_those_of_the_family_that_was_chosen(family: str) -> None:
     rates = {name: value for name, value in FAST.items() if name != "narrow_family"}
     rates |= {"block_columns": 500.0, "beside": 0.7, "ragged": 0.3}
-    rates |= dict.fromkeys(("turn_s", "block_s", "halving_s", "unit_s"), 1e-6)
+    rates |= dict.fromkeys(("turn_s", "block_s", "halving_s", "unit_s", "direct_s"), 1e-6)
     own = rates | {"narrow_family": float(list(FAMILIES).index(family))}
     sizes = (np.array([16.0]), np.array([3584.0]), np.array([8192.0]))
     parts = narrow_parts(calibration(triton=own), "triton", RECIPE, sizes)
