@@ -234,7 +234,7 @@ def interval_groups(rows: Array, cols: Array) -> list[str]:
     """The group of each shape whose errors make its interval: few rows, small, large, unaligned.
 
     Rows of x off 16 bytes are loaded in pieces, and predicted worse: the mean |log error| of an
-    H200's probes left out is 0.19 there and 0.11 elsewhere.
+    H200's probes left out is 0.20 there and 0.11 elsewhere.
     """
     unaligned = cols % _VECTOR != 0
     few = np.minimum(rows, cols) <= _FEW_ROWS
