@@ -8,9 +8,10 @@ without this probe, since a scale that contains the error it divides makes large
 
 Groups are named "<kind>.<regime>", as "whole.mid", or by a word that is both. They localise the
 interval: a new point is as hard to predict as the probes like it (the locality of Guan, Biometrika
-110, 2023, with weights of 0 and 1). A group of few probes of a recipe borrows: the mean of the
-group in all recipes of the provider stands for the probes that it lacks below `_ENOUGH`, that of
-the kind for those that the group lacks, and that of all probes of the provider for the rest.
+110, 2023, with weights of 0 and 1; smooth weights are no better, see docs/method.md). A group of
+few probes of a recipe borrows: the mean of the group in all recipes of the provider stands for the
+probes that it lacks below `_ENOUGH`, that of the kind for those that the group lacks, and that of
+all probes of the provider for the rest.
 """
 
 import math
