@@ -53,7 +53,14 @@ const productModel = (() => {
   function gemmGroup(option, shape) {
     const { m, n, k } = shape;
     if (rowAlignment(option, shape) !== 16) return "unaligned";
-    if ([n, k, m > 64 ? m : 0].some((side) => side % 16)) return "ragged";
+    const sides = [n, k, m > 64 ? m : 0];
+    const kind = sides.some((side) => side % 128) ? "partial" : "whole";
+    return `${kind}.${gemmRegime(shape, sides)}`;
+  }
+
+  // roofcal.ops.regimes.gemm_regime
+  function gemmRegime({ m, n, k }, sides) {
+    if (sides.some((side) => side % 16)) return "ragged";
     if (Math.min(m, n) <= 64) return "decode";
     if (k <= 1024 && 4 * k <= Math.min(m, n)) return "skinny_k";
     const side = Math.cbrt(m * n * k);
@@ -205,9 +212,9 @@ const productModel = (() => {
   }
 
   // roofcal.ops.predictions: [low, high] of the interval of a time, inside or outside of the probes.
-  function ends({ roofs, growth_outside: growth }, total, halfWidth, doublings, work, device) {
+  function ends({ roofs }, total, halfWidth, doublings, work, device) {
     if (!doublings) return [total / Math.exp(halfWidth), total * Math.exp(halfWidth)];
-    const grown = halfWidth * (1 + growth * Math.min(doublings, device.most_doublings));
+    const grown = halfWidth * (1 + device.growth_outside * Math.min(doublings, device.most_doublings));
     const wide = Math.exp(Math.min(grown, Math.max(halfWidth, Math.log(device.most_factor))));
     const roof = Math.max(roofs.launch_s, roofs.bytes_per_s && work.bytes / roofs.bytes_per_s,
       roofs.flops_per_s && work.flops / roofs.flops_per_s);

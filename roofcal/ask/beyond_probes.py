@@ -67,7 +67,8 @@ def beyond_parts(calibration: Calibration, parts: Iterable[Part]) -> Beyond:
             (group,) = getattr(predict, "groups_of", _one_group)(recipe, list(sizes.values()))
             if not has_probes(calibration, name, group):
                 words = getattr(load_part(op, "model"), "GROUPS", {}).get(group, group)
-                nearest = _nearest_aligned(recipe, shape) if group == "unaligned" else ""
+                is_product = recipe in GEMM_RECIPES and group == "unaligned"
+                nearest = _nearest_aligned(recipe, shape) if is_product else ""
                 unprobed = (f"{op_name} {recipe} by {provider} with {words}{nearest}",)
         own = Beyond(doublings=None if doublings is None else float(doublings[0]))
         farthest = farthest.farther(replace(own, unprobed=unprobed))

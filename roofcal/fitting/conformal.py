@@ -1,13 +1,17 @@
 """Half-widths of 95 % intervals of predictions, from errors on probes left out of the fit.
 
-Split conformal prediction with local scales (Lei et al., JASA 113, 2018, section 5.2). A group of
-probes (recipe and group of shapes) has the scale s, its mean |log error|. The quantile q is that of
-|log error| / s over the probes of its shapes in all recipes of a provider, or over all of the
-provider where they are fewer than `_LEAST_RATIOS`; q * s is the half-width of the group. A scale of
-fewer than `_ENOUGH` probes borrows: the mean of its shapes in all recipes stands for those that it
-lacks, and that of all shapes for those that they lack.
-The ratio of a probe is to the scale without this probe, since a scale that contains the error it
-divides makes large ratios too small.
+Split conformal prediction with local scales (Lei et al., JASA 113, 2018, section 5.2), the errors
+being those of the jackknife (Barber et al., Annals of Statistics 49, 2021). A group of probes has
+the scale s, its mean |log error|. The quantile q is that of |log error| / s over all probes of the
+op, of any provider; q * s is the half-width of the group. The ratio of a probe is to the scale
+without this probe, since a scale that contains the error it divides makes large ratios too small.
+
+Groups are named "<kind>.<regime>", as "whole.mid", or by a word that is both. They localise the
+interval: a new point is as hard to predict as the probes like it (the locality of Guan, Biometrika
+110, 2023, with weights of 0 and 1; smooth weights are no better, see docs/method.md). A group of
+few probes of a recipe borrows: the mean of the group in all recipes of the provider stands for the
+probes that it lacks below `_ENOUGH`, that of the kind for those that the group lacks, and that of
+all probes of the provider for the rest.
 """
 
 import math
@@ -21,11 +25,10 @@ from roofcal.fitting.probes import CalibrationError, Probe
 
 _NAME: Final = "log_p95"  # of a half-width, see roofcal.ops.predictions
 WANTED: Final = 0.95
-# Of 10 to 100 the one with the best interval scores of probes left out, on an H200: products 0.461
-# (0.472 with 10 borrowed always), narrow weights 0.584 (0.599), casts 0.621 (0.611).
-_ENOUGH: Final = 50.0
-# Of 40 to 100 and never: with quantiles of their own, interval scores are 0.450 instead of 0.461.
-_LEAST_RATIOS: Final = 60
+# With 10, 20, 30 and 50, the interval scores of an H200's probes left out are 0.44, 0.43, 0.44 and
+# 0.46 (products), 1.06, 1.13, 1.17 and 1.12 (casts), 0.98, 0.88, 0.86 and 0.85 (narrow weights),
+# those of the few products of an H100 1.3, 1.0, 1.2 and 2.4.
+_ENOUGH: Final = 20.0
 _LEAST: Final = 1e-6  # of a scale: exact fits have no error, and a ratio needs a divisor
 _LEAST_SHARE: Final = (
     0.1  # of the mean error: one large error among exact ones keeps a finite ratio
@@ -33,18 +36,30 @@ _LEAST_SHARE: Final = (
 
 # provider, recipe, probes, log(predicted / measured) of each by a fit without it
 Errors = tuple[str, str, Sequence[Probe], Array]
+_Row = tuple[str, str, float]  # recipe, group, |log error|
 
 
 def half_widths(
-    op: str, errors: Iterable[Errors], group_of: Callable[[str, Mapping[str, int]], str]
+    op: str,
+    errors: Iterable[Errors],
+    group_of: Callable[[str, Mapping[str, int]], str],
+    groups: Iterable[str] = (),
 ) -> dict[str, dict[str, float]]:
     """Half-widths as logarithms by name of the group, by "<op>.<provider>.<recipe>".
 
-    group_of: (recipe, shape) -> group of shapes. A recipe without errors has those of its provider.
+    A recipe without errors has those of its provider.
 
-    Raises CalibrationError for a provider without any error.
+    Args:
+        op: the op's name.
+        errors: of every provider and recipe; NaN for a probe that no fit predicts.
+        group_of: (recipe, shape) -> group of the shape.
+        groups: further groups. A provider has a half-width of those whose regime it has probes of,
+            be they of another kind.
+
+    Raises:
+        CalibrationError: for a provider without any error.
     """
-    by_provider: dict[str, list[tuple[str, str, float]]] = {}
+    by_provider: dict[str, list[_Row]] = {}
     recipes_by_provider: dict[str, list[str]] = {}
     for provider, recipe, probes, logs in errors:
         rows = by_provider.setdefault(provider, [])
@@ -54,41 +69,61 @@ def half_widths(
             for probe, value in zip(probes, logs, strict=True)
             if not math.isnan(value)
         ]
-    widths: dict[str, dict[str, float]] = {}
     for provider, rows in by_provider.items():
         if not rows:
             raise CalibrationError(
                 f"no probe of {op} by {provider} could be left out of a fit, so its predictions "
                 "have no interval; measure more probes of it"
             )
-        scales = _Scales(rows)
-        quantiles = _quantiles(rows, scales)
-        groups = ("", *dict.fromkeys(group for _, group, _ in rows if group))
+    scales = {provider: _Scales(rows) for provider, rows in by_provider.items()}
+    ratios = [
+        error / scales[provider].of(recipe, group, error)
+        for provider, rows in by_provider.items()
+        for recipe, group, error in rows
+    ]
+    quantile = _conformal_quantile(np.array(ratios)) if ratios else math.nan
+    widths: dict[str, dict[str, float]] = {}
+    for provider, rows in by_provider.items():
+        probed = dict.fromkeys(group for _, group, _ in rows)
+        regimes = {_regime(group) for group in probed}
+        names = dict.fromkeys([*probed, *(g for g in groups if _regime(g) in regimes)])
         for recipe in recipes_by_provider[provider]:
+            own = {"": _NAME} | {group: f"{_NAME}_{group}" for group in names if group}
             widths[f"{op}.{provider}.{recipe}"] = {
-                f"{_NAME}_{group}" if group else _NAME: quantiles.get(group, quantiles[""])
-                * scales.of(recipe, group)
-                for group in groups
+                name: quantile * scales[provider].of(recipe, group) for group, name in own.items()
             }
     return widths
 
 
-class _Scales:
-    """Mean errors by (recipe, group) of rows of (recipe, group, error); "" is all of them."""
+def _kind(group: str) -> str:
+    return group.partition(".")[0]
 
-    def __init__(self, rows: Sequence[tuple[str, str, float]]) -> None:
+
+def _regime(group: str) -> str:
+    return group.rpartition(".")[2]
+
+
+class _Scales:
+    """Mean errors of a provider by (recipe, group) of its rows; "" is all of them."""
+
+    def __init__(self, rows: Sequence[_Row]) -> None:
         self._sums: dict[tuple[str, str], tuple[float, int]] = {}
         for recipe, group, error in rows:
-            for key in dict.fromkeys([(recipe, group), (recipe, ""), ("", group), ("", "")]):
+            for key in dict.fromkeys([*self._keys(recipe, group), (recipe, "")]):
                 total, count = self._sums.get(key, (0.0, 0))
                 self._sums[key] = total + error, count + 1
+
+    @staticmethod
+    def _keys(recipe: str, group: str) -> list[tuple[str, str]]:
+        """What a group of a recipe borrows from, and the group itself, from wide to narrow."""
+        return list(dict.fromkeys([("", ""), ("", _kind(group)), ("", group), (recipe, group)]))
 
     def of(self, recipe: str, group: str, left_out: float | None = None) -> float:
         """The scale of a group; left_out: an error of this group to take it without."""
         overall, number = self._sums["", ""]
         least = max(_LEAST, _LEAST_SHARE * overall / number)
         scale = least if left_out is None else max(left_out, least)
-        for key in dict.fromkeys([("", ""), ("", group), (recipe, group)]):
+        for key in self._keys(recipe, group):
             total, count = self._sums.get(key, (0.0, 0))
             if left_out is not None:
                 total, count = total - left_out, count - 1
@@ -96,21 +131,6 @@ class _Scales:
             if count + borrowed:
                 scale = max((total + borrowed * scale) / (count + borrowed), least)
         return scale
-
-
-def _quantiles(rows: Sequence[tuple[str, str, float]], scales: _Scales) -> dict[str, float]:
-    """The quantile of each group of shapes that has enough ratios, and of all under ""."""
-    ratios: dict[str, list[float]] = {"": []}
-    for recipe, group, error in rows:
-        ratio = error / scales.of(recipe, group, error)
-        ratios[""].append(ratio)
-        if group:
-            ratios.setdefault(group, []).append(ratio)
-    return {
-        group: _conformal_quantile(np.array(values))
-        for group, values in ratios.items()
-        if not group or len(values) >= _LEAST_RATIOS
-    }
 
 
 def _conformal_quantile(ratios: Array) -> float:

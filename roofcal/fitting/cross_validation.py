@@ -7,8 +7,11 @@ every op and stands here:
 - A search minimises soft-clipped logarithms of predicted / measured (the soft-L1 loss). A point of
   3 us then counts as much as one of 3 ms, and an outlier pulls less than its square.
 - Of the families, the one with the smallest mean |logarithm| on probes left out of its fit is
-  taken. These errors on probes left out also give the intervals of predictions; there, the family
-  of each probe is the one that the others choose.
+  taken.
+- The intervals of predictions come from the error on each probe by a fit without it, of the family
+  that the other folds choose. It is left out alone, not with its fold: a fit without a sixth of 40
+  probes is worse than the one that predicts. On an H200, products left out alone are 5.4 % off, by
+  sixths 5.8 %.
 - The interval of a constant comes from fits to resampled probes.
 - A constant whose search ends on a bound, or that moves no probe, is not identified. It is left out
   if the equation has a value that leaves it out, and the rest is fitted again.
@@ -46,6 +49,7 @@ from roofcal.fitting.probes import CalibrationError, Device, Fitted, Probe, by_p
 # Derivatives are differences over this factor of a constant: half of the digits of a float64.
 _NUDGE: Final = 1.0 + 2.0**-24
 _MOST_STEPS: Final = 80
+_MOST_LEFT_OUT: Final = 60  # fits; of more probes, two or three are left out at once
 _MOST_REFITS: Final = 4
 _NOTICEABLE: Final = 1e-3
 _ON_BOUND: Final = 1e-6  # of a logarithm
@@ -225,7 +229,7 @@ class Fit:
     """The fit of a problem.
 
     constants, intervals  by name, without the constants that no probe tells of
-    log_errors            log(predicted / measured) of every probe by a fit without it
+    log_errors            log(predicted / measured) of every probe by a fit without it, [probes]
     left_out              constants that are not identified, so that the equation has none of them
     fixed                 constants that are not identified and that the equation needs
     """
@@ -316,6 +320,7 @@ def fit_problem(problem: Problem, method: Method[Any], generator: np.random.Gene
     chosen = int(_mean_distances(by_family, every)[:, 0].argmin())
     family = problem.families[chosen]
     best = _best_constants(problem, family, method, generator)
+    by_place: dict[int, Problem] = dict.fromkeys(range(len(problem.families)), problem)
     fixed: tuple[str, ...] = ()
     for _ in range(_MOST_REFITS):
         unknown = _not_identified(problem, family, best)
@@ -327,7 +332,8 @@ def fit_problem(problem: Problem, method: Method[Any], generator: np.random.Gene
         best = _best_constants(problem, family, method, generator)
     if problem.left_out:
         by_family[chosen] = _left_out_errors(problem, family, method, every, method.folds, None)
-    (log_errors,) = _judged_errors(problem, by_family, every, method.folds)
+    by_place[chosen] = problem
+    (log_errors,) = _errors_left_out_alone(by_place, method, by_family, every)
     space = problem.space(family)
     if method.resample_from_best:
         space = replace(space, starts=log(best)[None])
@@ -413,15 +419,45 @@ def _judged_errors(problem: Problem, log_errors: Array, subsets: Array, folds: i
 
     The family that is the best of many on a probe does better there than on shapes nobody has seen.
     """
-    judged = np.full(subsets.shape, np.nan)
+    judges = _judging_families(problem, log_errors, subsets, folds)
+    judged: Array = np.take_along_axis(log_errors, judges[None], axis=0)[0]
+    return judged
+
+
+def _judging_families(problem: Problem, log_errors: Array, subsets: Array, folds: int) -> Index:
+    """The place of the family that the other folds choose for each probe, [subsets, probes]."""
+    judges = np.zeros(subsets.shape, dtype=np.int64)
     for row, subset in enumerate(subsets):
         fold = problem.fold_numbers(subset, folds)
         for number in range(folds):
             own = (subset == 1) & (fold == number)
             others = (subset == 1) & (fold != number)
             means = _mean_distances(log_errors[:, row : row + 1], 1.0 * others[None])
-            judged[row, own] = log_errors[means[:, 0].argmin(), row, own]
-    return judged
+            judges[row, own] = means[:, 0].argmin()
+    return judges
+
+
+def _errors_left_out_alone(
+    problems: Mapping[int, Problem], method: Method[Any], by_family: Array, every: Array
+) -> Array:
+    """The errors of probes by fits to all others, of _MOST_LEFT_OUT fits at most, [1, probes].
+
+    Args:
+        problems: place of a family -> the problem, without the constants that are left out of it.
+        method: of the op.
+        by_family: errors by folds, [families, 1, probes]; they choose the family of each probe as
+            in `_judged_errors`.
+        every: 1 for every probe, [1, probes].
+    """
+    judges = _judging_families(problems[0], by_family, every, method.folds)
+    errors = np.full(every.shape, np.nan)
+    for place in np.unique(judges).tolist():
+        problem = problems[place]
+        numbers = problem.fold_numbers(every[0], min(len(problem.probes), _MOST_LEFT_OUT))
+        family, fits = problem.families[place], int(numbers.max()) + 1
+        own = _left_out_errors(problem, family, method, every, fits, None)
+        errors = np.where(judges == place, own, errors)
+    return errors
 
 
 def held_out_log_errors(problem: Problem, method: Method[Any], subsets: Array) -> Array:

@@ -43,8 +43,6 @@ class OpSpec:
     calibrated_on    probes whose constants its model reads, beside those of launches and streams
     shape_problem    why no provider runs a shape, as of sizes that do not fit together; None for a
                      shape of the op
-    growth_outside   share of itself by which the half-width of an interval grows with every
-                     doubling outside of the probes
     size_multiples   axis -> number whose multiples alone a provider takes under a recipe, of
                      (provider, recipe); axes that it leaves out take any size
     least_sizes      axis -> smallest size that a provider takes under a recipe, of the same
@@ -69,7 +67,6 @@ class OpSpec:
     calibrates: str | None = None
     calibrated_on: tuple[str, ...] = ()
     shape_problem: Callable[[Shape], str | None] = lambda _shape: None
-    growth_outside: float = 1.0
     size_multiples: Callable[[str, str], Mapping[str, int]] = lambda _provider, _recipe: {}
     least_sizes: Callable[[str, str], Mapping[str, int]] = lambda _provider, _recipe: {}
 

@@ -149,9 +149,8 @@ def scaled_times(times: Times, factor: float) -> Times:
 def sum_of_times(parts: Mapping[str, Times]) -> Times:
     """The sum of named parts, bound by the largest.
 
-    Lows and highs are added: a model that is off on one product of a recipe is off the same way on
-    the others, so their errors do not cancel. They are None where a part has none. A sum lies as
-    far beyond the probes as the part that is farthest.
+    Lows and highs are added, see roofcal.core.times. They are None where a part has none. A sum
+    lies as far beyond the probes as the part that is farthest.
     """
     names = list(parts)
     totals = np.stack([part.total for part in parts.values()])

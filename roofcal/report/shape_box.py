@@ -28,6 +28,7 @@ from roofcal.ops.mixed_gemm import model as mixed_gemm
 from roofcal.ops.mixed_gemm.our_blocks import RULES as INT4_RULES
 from roofcal.ops.our_tiles import RULES
 from roofcal.ops.predictions import (
+    GROWTH,
     MOST_DOUBLINGS,
     MOST_FACTOR,
     calibrated_roofs,
@@ -72,6 +73,7 @@ def shape_box_data(analysis: Analysis, anchor: str) -> dict[str, Any] | None:
         "first_side": _first_side(calibration),
         "farthest_doublings": FARTHEST,
         "noticeable_doublings": NOTICEABLE,
+        "growth_outside": GROWTH,
         "most_doublings": MOST_DOUBLINGS,
         "most_factor": MOST_FACTOR,
         "far_doublings": FAR,
@@ -114,7 +116,6 @@ def _option(calibration: Calibration, op: str, provider: str, recipe: str) -> di
         "a": _operand(spec.a),
         "b": _operand(spec.b),
         "out_bits": BITS[spec.out],
-        "growth_outside": BY_NAME[op].growth_outside,
         "half_widths": {group: half_width(calibration, name, group) for group in model.GROUPS},
         "unprobed": {
             group: words

@@ -33,6 +33,7 @@ from roofcal.ops.gemm.model import (
     CONSTANTS,
     FAMILIES,
     FAMILY,
+    GROUPS,
     NEUTRAL,
     SLOW_PATHS,
     TILED_CONSTANTS,
@@ -241,7 +242,7 @@ def fit(probes: Sequence[Probe], device: Device, generator: np.random.Generator)
     pairs = by_provider_and_recipe(probes)
     problems = [products_of(probes=members, device=device) for _, _, members in pairs]
     fits = fit_problems(problems, METHOD, generator)
-    widths = half_widths("gemm", (errors_of(*pair) for pair in fits), group_of)
+    widths = half_widths("gemm", (errors_of(*pair) for pair in fits), group_of, GROUPS)
     for problem, result in fits:
         members, prefix = problem.probes, f"gemm.{problem.provider}.{problem.recipe}"
         evidence = f"{PROBE.name}, {problem.recipe}, {len(members)} products"

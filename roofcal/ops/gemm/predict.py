@@ -11,6 +11,7 @@ from typing import Final
 
 import numpy as np
 
+from roofcal.core.portable_math import exp, log
 from roofcal.core.records import Calibration, Ceiling
 from roofcal.core.times import Array, Times
 from roofcal.ops.constants import (
@@ -117,9 +118,11 @@ def groups_of(recipe: str, sizes: Sequence[Array]) -> list[str]:
 def fastest_times(
     calibration: Calibration, provider: str, recipe: str, sizes: Sequence[Array]
 ) -> Array:
-    """The low end of the interval where a card may rest between products.
+    """The low end of the interval where a card may rest between products, s.
 
-    It then runs below its power limit, which the probes of products were held to.
+    It then runs below its power limit, which the probes of products were held to. How far it rests
+    and how far the model is off are independent, so their logarithms add as squares (Zou and
+    Donner, Statistics in Medicine 27, 2008).
     """
     parts = product_parts(calibration, provider, recipe, sizes)
     unlimited = joined(
@@ -131,7 +134,9 @@ def fastest_times(
     ).total
     # Equations of processors know no power limit, and join their parts in another way.
     unlimited = np.where(parts.power > 0, unlimited, parts.total)
-    fastest: Array = unlimited / product_factors(calibration, provider, recipe, sizes)
+    resting = log(parts.total / unlimited)
+    error = log(product_factors(calibration, provider, recipe, sizes))
+    fastest: Array = parts.total / exp(np.sqrt(resting**2 + error**2))
     return fastest
 
 

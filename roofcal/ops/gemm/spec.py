@@ -46,9 +46,6 @@ OP = OpSpec(
     baseline_recipe="bf16",
     computes="product",
     size_multiples=size_multiples,
-    # Of an H200's probes, the largest fifth along each axis is left out of the fit in turn: 2 to 3
-    # doublings outside, the error is 1.2 times that inside, beyond 3 doublings 1.7 times.
-    growth_outside=0.2,
     calibrated_on=("probe_math",),
 )
 # Random log-uniform products per recipe and provider, disjoint from every shape of the study.

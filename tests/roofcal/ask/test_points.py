@@ -15,8 +15,7 @@ from roofcal.ask.shape_limits import joined_refusals
 from roofcal.core.csv_files import CsvError
 from roofcal.core.records import PlanPoint
 from roofcal.models.errors import PredictError
-from roofcal.ops.gemm.spec import OP as GEMM
-from roofcal.ops.predictions import MOST_DOUBLINGS
+from roofcal.ops.predictions import GROWTH, MOST_DOUBLINGS
 from roofcal.ops.time_models import Sources
 from tests.roofcal.ask.published_run import PUBLISHED, published_sources
 from tests.roofcal.models.runs import SOURCES, SPEC, product
@@ -204,7 +203,7 @@ def test_a_shape_outside_of_the_probes_is_extrapolated_with_a_wider_interval() -
     assert inside == 0
     assert outside is not None
     assert outside > 5
-    assert wide == pytest.approx(narrow ** (1 + GEMM.growth_outside * MOST_DOUBLINGS))
+    assert wide == pytest.approx(narrow ** (1 + GROWTH * MOST_DOUBLINGS))
 
 
 def test_a_kind_of_shape_that_was_not_probed_is_named_and_less_sure() -> None:

@@ -55,7 +55,61 @@ def test_a_group_of_few_probes_borrows_from_its_shapes_in_other_recipes(probe: P
     assert few["log_p95_quiet"] < few["log_p95_loud"] / 2
 
 
-def test_providers_do_not_borrow_from_each_other(probe: Probe) -> None:
+KINDS = {1: "whole.mid", 2: "partial.mid", 3: "whole.small", 4: "partial.small", 5: "odd"}
+
+
+def kind_and_regime(recipe: str, shape: Mapping[str, int]) -> str:
+    return KINDS[shape["m"]]
+
+
+def probes_by_size(probe: Probe, counts: Mapping[int, int]) -> list[Probe]:
+    sizes = [size for size, count in counts.items() for _ in range(count)]
+    shapes = ({"m": size, "n": 1, "k": 1} for size in sizes)
+    return [replace(probe, point=replace(probe.point, shape=shape)) for shape in shapes]
+
+
+def test_a_group_of_few_probes_borrows_from_its_kind_before_it_borrows_from_all(
+    probe: Probe,
+) -> None:
+    probes = probes_by_size(probe, {1: 40, 2: 40, 3: 2, 4: 2})
+    errors = np.array([0.05] * 40 + [0.2] * 40 + [0.05] * 2 + [0.2] * 2)
+    (widths,) = half_widths("op", [("p", "r", probes, errors)], kind_and_regime).values()
+    assert widths["log_p95_whole.small"] == pytest.approx(widths["log_p95_whole.mid"], rel=0.01)
+    assert widths["log_p95_partial.small"] > 3 * widths["log_p95_whole.small"]
+
+
+def test_a_kind_that_a_regime_has_no_probes_of_has_the_width_of_the_kind(probe: Probe) -> None:
+    probes = probes_by_size(probe, {1: 40, 2: 40, 4: 10})
+    errors = np.array([0.05] * 40 + [0.2] * 50)
+    (widths,) = half_widths(
+        "op", [("p", "r", probes, errors)], kind_and_regime, KINDS.values()
+    ).values()
+    assert widths["log_p95_whole.small"] == pytest.approx(widths["log_p95_whole.mid"], rel=0.01)
+    assert "log_p95_odd" not in widths, "a regime that no probe is of"
+
+
+def test_errors_of_an_odd_kind_do_not_widen_the_others(probe: Probe) -> None:
+    def width(odd: float) -> float:
+        probes = probes_by_size(probe, {1: 6, 3: 60, 5: 2})
+        errors = np.array([0.05, 0.04] * 33 + [odd] * 2)
+        (widths,) = half_widths("op", [("p", "r", probes, errors)], kind_and_regime).values()
+        return widths["log_p95_whole.mid"]
+
+    assert width(1.0) == pytest.approx(width(0.1), rel=0.1)
+
+
+def test_a_provider_of_few_probes_takes_the_quantile_of_all_providers(probe: Probe) -> None:
+    source = np.random.default_rng(5)
+    covered = []
+    for _ in range(100):
+        many = ("many", "r", probes_of(probe, 0, 200), source.normal(0, 0.2, 200))
+        few = ("few", "r", probes_of(probe, 0, 10), source.normal(0, 0.05, 10))
+        widths = half_widths("op", [many, few], group_of)["op.few.r"]
+        covered.append(np.mean(np.abs(source.normal(0, 0.05, 500)) <= widths["log_p95_quiet"]))
+    assert np.mean(covered) > 0.925, "the largest of ten errors covers ten in eleven"
+
+
+def test_scales_of_providers_do_not_mix(probe: Probe) -> None:
     probes = probes_of(probe, 20, 20)
     loud, quiet = np.full(40, 0.5), np.full(40, 0.01)
     widths = half_widths("op", [("a", "r", probes, loud), ("b", "r", probes, quiet)], group_of)

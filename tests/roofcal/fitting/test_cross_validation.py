@@ -172,3 +172,41 @@ def test_recipes_are_fitted_apart_or_together(joint: bool, groups: list[int]) ->
     method = replace(METHOD, joint_recipes=joint)
     problems = list(method.problems(probes, device_with()))
     assert [len(group.probes) for group in problems] == groups
+
+
+def noisy(sizes: Sequence[int]) -> Powers:
+    source, exact = np.random.default_rng(7), problem(sizes)
+    probes = [
+        replace(
+            probe,
+            latency=summarise([probe.latency.median * float(np.exp(0.1 * source.normal()))] * 6),
+        )
+        for probe in exact.probes
+    ]
+    return replace(exact, probes=probes)
+
+
+def test_the_error_of_a_probe_is_that_of_a_fit_to_all_others() -> None:
+    scattered = noisy(SMALL)
+    result = fit_problem(scattered, METHOD, np.random.default_rng(0))
+    space = scattered.space(result.family)
+    for place in range(len(SMALL)):
+        others = np.ones((1, len(SMALL)))
+        others[0, place] = 0.0
+        constants = search(scattered, result.family, others, space, METHOD)
+        expected = scattered.log_errors(result.family, constants)[0, place]
+        assert result.log_errors[place] == pytest.approx(expected, abs=1e-6)
+
+
+def test_more_probes_than_fits_are_left_out_several_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cross_validation, "_MOST_LEFT_OUT", 5)
+    scattered = noisy(SMALL)
+    result = fit_problem(scattered, METHOD, np.random.default_rng(0))
+    others = np.ones((1, len(SMALL)))
+    others[0, 2::5] = 0.0
+    space = scattered.space(result.family)
+    constants = search(scattered, result.family, others, space, METHOD)
+    expected = scattered.log_errors(result.family, constants)[0, 2::5]
+    assert result.log_errors[2::5] == pytest.approx(expected, abs=1e-6)

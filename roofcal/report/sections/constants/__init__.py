@@ -85,7 +85,8 @@ def _blocks(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:
         return
     yield Prose(
         text=f"Fitted on {calibration.probe_points:,} probe points alone; intervals are "
-        "95 % bootstrap intervals. No constant is taken from a datasheet."
+        "95 % bootstrap intervals; those of links hold sizes that were left out, too. No constant "
+        "is taken from a datasheet."
     )
     is_headline = constants["headline"].astype(bool)
     headline = readable_constants(constants[is_headline])

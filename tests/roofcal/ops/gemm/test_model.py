@@ -5,7 +5,7 @@ import pytest
 
 from roofcal.core.recipes import GEMM_RECIPES
 from roofcal.core.work import gemm_work
-from roofcal.ops.gemm.model import FAMILIES, describe, evaluate
+from roofcal.ops.gemm.model import FAMILIES, GROUPS, describe, evaluate, interval_groups
 from tests.roofcal.calibrate.probe_runs import TRUTH, seconds, shapes
 
 FREE = {"sustained_flops_per_s": 1e18, "dram_bytes_per_s": 1e18}
@@ -147,3 +147,24 @@ def test_a_missing_constant_is_named() -> None:
     incomplete = {name: TRUTH[name] for name in TRUTH if name != "launch_s"}
     with pytest.raises(KeyError, match="launch_s"):
         seconds("bf16", "any_tile", incomplete, *(np.array([64.0]) for _ in range(3)))
+
+
+@pytest.mark.parametrize(
+    ("size", "group"),
+    [
+        ((4096, 8192, 8192), "whole.large"),
+        ((4096, 8192, 8192 - 64), "partial.large"),
+        ((4096 + 16, 8192, 8192), "partial.large"),
+        ((2048, 2048, 2048), "whole.mid"),
+        ((512, 512, 512), "whole.small"),
+        ((4096, 4096, 512), "whole.skinny_k"),
+        ((7, 8192, 8192), "whole.decode"),
+        ((7, 8192, 8192 + 16), "partial.decode"),
+        ((1000, 1024, 1024), "partial.ragged"),
+        ((4096, 4096, 4097), "unaligned"),
+    ],
+)
+def test_shapes_of_whole_tiles_are_told_apart(size: tuple[int, int, int], group: str) -> None:
+    m, n, k = (np.array([float(side)]) for side in size)
+    assert interval_groups("bf16", m, n, k) == [group]
+    assert group in GROUPS

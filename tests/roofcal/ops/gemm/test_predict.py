@@ -89,3 +89,23 @@ def test_a_recipe_that_ours_alone_has_is_answered_by_ours() -> None:
 def test_the_parts_of_a_pair_nobody_calibrated_are_a_key_error() -> None:
     with pytest.raises(KeyError, match=r"mkl\.bf16"):
         calibrated_products.product_parts(calibration(), "mkl", "bf16", SIZES)
+
+
+def limited_to(flops_per_s: float) -> Calibration:
+    """The made-up calibration of a card whose power allows so many operations per second."""
+    made, name = calibration(), "gemm.cublaslt.bf16.sustained_flops_per_s"
+    return replace(made, constants={**made.constants, name: exactly(flops_per_s, "flop/s")})
+
+
+def test_a_card_that_rests_is_faster_by_the_squares_of_rest_and_error() -> None:
+    sizes = [np.array([8192.0])] * 3
+    limited, resting = limited_to(4e14), limited_to(1e30)
+    error = limited.probe_errors["gemm.cublaslt.bf16"]["log_p95"]
+    times = (
+        calibrated_products.product_times(c, "cublaslt", "bf16", sizes) for c in (limited, resting)
+    )
+    slow, fast = (float(answer.total[0]) for answer in times)
+    rest = np.log(slow / fast)
+    assert rest > error
+    low = calibrated_products.fastest_times(limited, "cublaslt", "bf16", sizes)
+    assert low == pytest.approx(slow / np.exp(np.hypot(rest, error)), rel=1e-6)

@@ -129,3 +129,45 @@ def test_times_that_do_not_grow_have_the_highest_rate_seen(tmp_path: Path) -> No
     constants = fitted(write(tmp_path, timed_points))
     assert constants["link.all_reduce.2.latency_s"].value == pytest.approx(1e-5, rel=1e-3)
     assert constants["link.all_reduce.2.bytes_per_s"].value >= SIZES[3] / 1e-5
+
+
+def test_intervals_hold_sizes_that_a_line_does_not_follow(tmp_path: Path) -> None:
+    # as NCCL, which moves vectors of some megabytes by a slower protocol
+    slow = (2**20, 2**24)
+    points = [
+        (
+            _point(recipe, "nccl", 2, size),
+            (LATENCY + SHARES[recipe][0] * size / RATE) * (1.6 if size in slow else 1.0),
+        )
+        for recipe in ("all_gather", "reduce_scatter", "all_reduce")
+        for size in SIZES
+    ]
+    constants = fitted(write(tmp_path, points))
+    for point, seconds in points:
+        rate, latency = (
+            constants[f"link.{point.recipe}.2.{kind}"] for kind in ("bytes_per_s", "latency_s")
+        )
+        moved = SHARES[point.recipe][0] * point.shape["size_bytes"]
+        assert seconds <= latency.ci95_high + moved / rate.ci95_low
+        assert seconds >= latency.ci95_low + moved / rate.ci95_high
+
+
+def test_a_line_that_fits_has_narrow_intervals_beside_one_that_does_not(tmp_path: Path) -> None:
+    source = np.random.default_rng(3)
+    noises = {"all_gather": 0.01, "all_reduce": 0.3}
+    points = [
+        (
+            _point(recipe, "nccl", 2, size),
+            (LATENCY + SHARES[recipe][0] * size / RATE) * np.exp(noise * source.normal()),
+        )
+        for recipe, noise in noises.items()
+        for size in SIZES
+    ]
+    constants = fitted(write(tmp_path, points))
+
+    def width(collective: str, kind: str) -> float:
+        constant = constants[f"link.{collective}.2.{kind}"]
+        return float(np.log(constant.ci95_high / constant.value))
+
+    for kind in ("bytes_per_s", "latency_s"):
+        assert width("all_gather", kind) < 0.8 * width("all_reduce", kind)
