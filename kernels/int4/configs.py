@@ -286,9 +286,9 @@ class SpecialisedConstants(KernelConstants):
     all_units        of 128 columns in K
     units            of a block's part of K; the last part may have fewer
     groups_per_unit  scales per 128 columns; 0 for one per row
-    rows             of each of a block's two parts
-    word_slots       of the ring of weights, of 128 columns each
-    slice_slots      of the ring of activations, of 64 columns each
+    rows             of each of a block's parts
+    parts            multiplying warpgroups
+    slots            of the ring, of 128 columns each
     registers        per thread of a multiplying warpgroup
     """
 
@@ -297,16 +297,16 @@ class SpecialisedConstants(KernelConstants):
     groups_per_unit: int
     has_zeros: bool
     rows: int
+    parts: int
     token_tile: int
     split: int
-    word_slots: int
-    slice_slots: int
+    slots: int
     registers: int
 
     @property
-    def groups(self) -> int:
-        """Scales of a row."""
-        return max(1, self.groups_per_unit * self.all_units)
+    def boxes_per_unit(self) -> int:
+        """Scales of a row that come with 128 columns; one scale per row comes with each of them."""
+        return max(1, self.groups_per_unit)
 
     @property
     def strips(self) -> int:
@@ -314,64 +314,69 @@ class SpecialisedConstants(KernelConstants):
         return max(1, self.rows * self.token_tile // (128 * 32))
 
     @property
-    def part_word_bytes(self) -> int:
-        """Bytes of a part's weights in a slot."""
-        return self.rows * UNIT_COLUMNS // 2
+    def weight_bytes(self) -> int:
+        """Bytes of all parts' weights, scales and zeros in a slot."""
+        entries = self.boxes_per_unit * (2 if self.has_zeros else 1)
+        return self.parts * self.rows * (UNIT_COLUMNS // 2 + 2 * entries)
 
     @property
     def slice_bytes(self) -> int:
-        """Bytes of a slot of activations."""
-        return self.token_tile * UNIT_COLUMNS
+        """Bytes of a slot's activations."""
+        return self.token_tile * UNIT_COLUMNS * 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Int4SpecialisedConfig(BlockConfig):
-    """kernels.int4.specialised: a warp fetches, two warpgroups dequantise and multiply.
+    """kernels.int4.specialised: a warp fetches, warpgroups dequantise and multiply.
 
-    part_rows    rows of each of a block's two parts: 64 or 128
-    token_tile   16 to 256, a power of two; with 256 there are registers for parts of 64 rows alone
-    word_slots   of the ring of weights, of 128 columns each
-    slice_slots  of the ring of activations, of 64 columns each; at least the two of a unit
-    registers    per thread of a multiplying warpgroup
+    parts        multiplying warpgroups, 2 or 4, each with rows of its own
+    part_rows    64 or 128
+    token_tile   16 to 128, a power of two
+    slots        of the ring, of 128 columns each
     """
 
+    parts: int = 2
     part_rows: int
-    word_slots: int
-    slice_slots: int
-    registers: int = 232
+    slots: int
     num_warps: int = 4
 
     def __post_init__(self) -> None:
-        """Sums of a part take 128 registers of a thread at most."""
+        """Sums take 128 registers of a thread at most, with four warpgroups 32."""
+        assert self.parts in (2, 4)
         assert self.part_rows in (64, 128)
-        assert self.token_tile in (16, 32, 64, 128, 256)
-        assert self.part_rows * self.token_tile <= 128 * 128
-        assert self.slice_slots >= 2
+        assert self.token_tile in (16, 32, 64, 128)
+        assert self.parts == 2 or self.part_rows * self.token_tile <= 64 * 64
+        assert self.slots >= 2
         assert self.num_warps == 4
 
     @property
     def block_rows(self) -> int:
         """Rows of a block."""
-        return 2 * self.part_rows
+        return self.parts * self.part_rows
 
     @property
-    def shared_bytes(self) -> int:
-        """Most shared memory of a block: rings and barriers."""
-        words = self.word_slots * self.block_rows * UNIT_COLUMNS // 2
-        slices = self.slice_slots * self.token_tile * UNIT_COLUMNS
-        return words + slices + 16 * (self.word_slots + self.slice_slots) + _BETWEEN_BUFFERS
+    def registers(self) -> int:
+        """Of a thread of all multiplying warpgroups but the first, which gets what is left."""
+        return 232 if self.parts == 2 else 112
+
+    def shared_bytes(self, k: int, group: int, *, zeros: bool) -> int:
+        """Most shared memory of a block: ring and barriers."""
+        c = self.constants(k, group, zeros=zeros)
+        return self.slots * (c.weight_bytes + c.slice_bytes + 16) + _BETWEEN_BUFFERS
 
     def fits(self, weights: Int4Weights) -> bool:
         """Whether every part of K has a unit, and each half of a unit one scale per row at most."""
         units = weights.k // UNIT_COLUMNS
         has_work = triton.cdiv(units, self.split) * (self.split - 1) < units
-        has_memory = self.shared_bytes <= SHARED_MEMORY_LIMIT[90]
-        return has_work and has_memory and weights.group != 32
+        if weights.group == 32 or not has_work:
+            return False
+        needed = self.shared_bytes(weights.k, weights.group, zeros=weights.zeros is not None)
+        return needed <= SHARED_MEMORY_LIMIT[90]
 
     def workspace_sizes(self, weights: Int4Weights, tokens: int) -> tuple[int, int]:
-        """(fp32 partial sums, counters): both parts of a block meet their others by themselves."""
+        """(fp32 partial sums, counters): parts of a block meet their others by themselves."""
         partials, counters = BlockConfig.workspace_sizes(self, weights, tokens)
-        return partials, 2 * counters
+        return partials, self.parts * counters
 
     def constants(self, k: int, group: int, *, zeros: bool) -> SpecialisedConstants:
         """What the kernel is compiled for, of weights of this kind."""
@@ -382,10 +387,10 @@ class Int4SpecialisedConfig(BlockConfig):
             groups_per_unit=groups_per_unit(k, group),
             has_zeros=zeros,
             rows=self.part_rows,
+            parts=self.parts,
             token_tile=self.token_tile,
             split=self.split,
-            word_slots=self.word_slots,
-            slice_slots=self.slice_slots,
+            slots=self.slots,
             registers=self.registers,
         )
 

@@ -1,4 +1,4 @@
-"""Int4 weights times bf16 or fp16 activations, for few tokens.
+"""Int4 weights times bf16 or fp16 activations, for up to some hundred tokens.
 
     out[tokens, rows] = x[tokens, k] @ dequantised(weights)[rows, k].T
     dequantised[row, c] = scale[row, c // group] * (q[row, c] - zero[row, c // group])
@@ -9,8 +9,11 @@ number of rows and tokens. Sums are fp32, taken in a fixed order: equal inputs g
 
 Which kernel runs: on sm_90 what kernels.int4.table chooses (Gluon with inline PTX); on every other
 architecture, in the interpreter, and where none fits, kernels.int4.plain. Only the former was
-tuned, on an H200, separately for plain and chained launches.
+tuned: kernels.int4.direct and kernels.int4.staged on an H200, separately for plain and chained
+launches, kernels.int4.specialised, for many tokens, on an H100.
 """
+
+from typing import Final
 
 import torch
 from triton import knobs
@@ -81,10 +84,22 @@ def int4_gemm_reference(x: torch.Tensor, weights: Int4Weights) -> torch.Tensor:
 
 def default_config(x: torch.Tensor, weights: Int4Weights, *, chained: bool = False) -> Int4Config:
     """The configuration that int4_gemm takes for these arguments on x's device."""
-    if is_hopper(x):
-        units = compute_units(x)
-        return table.choose(weights, x.shape[0], chained=chained, units=units)
-    return table.plain(x.shape[0])
+    if not is_hopper(x):
+        return table.plain(x.shape[0])
+    units, has_zeros = compute_units(x), weights.zeros is not None
+    key = (weights.rows, weights.k, weights.group, has_zeros, x.shape[0], chained, units)
+    config = _CHOICES.get(key)
+    if config is None:
+        if len(_CHOICES) >= _MOST_CHOICES:
+            _CHOICES.clear()
+        config = table.choose(weights, x.shape[0], chained=chained, units=units)
+        _CHOICES[key] = config
+    return config
+
+
+# Estimates of 16 configurations took a host 0.23 ms (two cores of a cloud machine).
+_CHOICES: Final[dict[tuple[int, int, int, bool, int, bool, int], Int4Config]] = {}
+_MOST_CHOICES: Final = 4096
 
 
 def check_weights(weights: Int4Weights) -> None:

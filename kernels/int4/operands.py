@@ -49,3 +49,14 @@ def activations_descriptor(
     layout = gl.NVMMASharedLayout(2 * columns, 16, 3)
     shape = [k // columns, rows, columns]
     return TensorDescriptor(x, shape, [columns, k, 1], [slices, tokens, columns], layout)
+
+
+def scales_descriptor(scales: torch.Tensor, rows: int) -> TensorDescriptor:
+    """Scales or zeros [row tile, group, 16] as [row tile, 16 of each group], in boxes of one group.
+
+    A box lies in shared memory as its rows follow each other in packed order.
+    """
+    tiles, groups, entries = scales.shape
+    layout = gl.NVMMASharedLayout(0, 16, 2)
+    shape, strides = [tiles, groups * entries], [groups * entries, 1]
+    return TensorDescriptor(scales, shape, strides, [rows // UNIT_ROWS, entries], layout)

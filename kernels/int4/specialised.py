@@ -1,11 +1,15 @@
 """Int4 product for many tokens on sm_90: one warp fetches, two warpgroups dequantise and multiply.
 
-    out[tokens, rows] = x[tokens, k] @ dequantised(weights)[rows, k].T      tokens 64 .. 256 a block
+    out[tokens, rows] = x[tokens, k] @ dequantised(weights)[rows, k].T      tokens 16 .. 256 a block
 
 A block has two parts of rows, one for each multiplying warpgroup. While one of them dequantises,
 the other keeps the matrix unit busy; in kernels.int4.staged all warps of a block do both at once,
-so that the matrix unit waits. Two rings in shared memory are filled ahead: one of packed weights, a
-unit of 128 columns in a slot, and one of activations, 64 columns in a slot.
+so that the matrix unit waits. A ring in shared memory is filled ahead by the tensor memory unit. A
+slot holds a unit of 128 columns: packed weights of both parts, their scales, and activations.
+
+Scales come through shared memory with the weights: loaded by the warpgroups
+themselves, even a unit ahead, they held every unit back by the latency of memory (64 tokens of
+28672 x 8192 took 77 us on an H100, of which 37 are the matrix unit's).
 
 Weights are scaled before they are multiplied, (q - zero) * scale rounded to bf16 or fp16, because
 sums of a group beside the sums of all need more registers than there are. That is the rounding a
@@ -33,56 +37,68 @@ from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 from kernels.int4 import layouts
 from kernels.int4.configs import Int4SpecialisedConfig
 from kernels.int4.dequantise import dequantised, less_zeros, scaled
-from kernels.int4.operands import activations_descriptor, in_rows, operand, words_descriptor
-from kernels.int4.packing import UNIT_ROWS, Int4Weights
+from kernels.int4.operands import (
+    activations_descriptor,
+    in_rows,
+    operand,
+    scales_descriptor,
+    words_descriptor,
+)
+from kernels.int4.packing import Int4Weights
 from kernels.int4.splits import Workspace
 
-PARTS: gl.constexpr = gl.constexpr(2)  # multiplying warpgroups
 # What setmaxnreg takes at least: enough for a warp that does nothing but fetch.
 _FETCHING_REGISTERS: gl.constexpr = gl.constexpr(24)
 
 
 @aggregate
-class Rings:
-    """Packed weights and activations in shared memory, and the barriers of their slots.
+class Ring:
+    """Shared memory that is filled ahead, a slot for each unit, and the barriers of the slots.
 
-    word_boxes, slice_boxes   as they are fetched: a box for each part of each slot of weights, and
-                              for each slot of activations
-    words, slices             the same memory, as it is read
-    words_full, slices_full   complete when the bytes of a slot have come
-    words_empty, slices_empty complete when both parts have read a slot
+    word_boxes, slice_boxes, scale_boxes, zero_boxes   as they are fetched: for each slot a box of
+              weights and one of activations, for each of its groups a box of scales and of zeros
+    words, slices, scales, zeros   the same memory, as it is read: of each part of a slot the
+              weights and, of each group, the scales; of each half of a slot the activations
+    full      complete when weights and activations of a slot have come
+    empty     complete when both parts have read a slot
     """
 
     word_boxes: gl.shared_memory_descriptor
     slice_boxes: gl.shared_memory_descriptor
+    scale_boxes: gl.shared_memory_descriptor
+    zero_boxes: gl.shared_memory_descriptor
     words: gl.shared_memory_descriptor
     slices: gl.shared_memory_descriptor
-    words_full: gl.shared_memory_descriptor
-    words_empty: gl.shared_memory_descriptor
-    slices_full: gl.shared_memory_descriptor
-    slices_empty: gl.shared_memory_descriptor
+    scales: gl.shared_memory_descriptor
+    zeros: gl.shared_memory_descriptor
+    full: gl.shared_memory_descriptor
+    empty: gl.shared_memory_descriptor
 
     @gluon.constexpr_function
     def __init__(
         self,
         word_boxes,
         slice_boxes,
+        scale_boxes,
+        zero_boxes,
         words,
         slices,
-        words_full,
-        words_empty,
-        slices_full,
-        slices_empty,
+        scales,
+        zeros,
+        full,
+        empty,
     ) -> None:
         """Triton makes aggregates of what the device holds."""
         self.word_boxes = word_boxes
         self.slice_boxes = slice_boxes
+        self.scale_boxes = scale_boxes
+        self.zero_boxes = zero_boxes
         self.words = words
         self.slices = slices
-        self.words_full = words_full
-        self.words_empty = words_empty
-        self.slices_full = slices_full
-        self.slices_empty = slices_empty
+        self.scales = scales
+        self.zeros = zeros
+        self.full = full
+        self.empty = empty
 
 
 @gluon.jit
@@ -92,6 +108,48 @@ def _barriers(SLOTS: gl.constexpr, COUNT: gl.constexpr):
     for slot in gl.static_range(SLOTS):
         mbarrier.init(barriers.index(slot), count=COUNT)
     return barriers
+
+
+@gluon.jit
+def _scale_boxes(descriptor, C: gl.constexpr):
+    """For scales or zeros: (boxes [row tiles of all parts, 16], the same as [rows of a part])."""
+    COUNT: gl.constexpr = C.slots * C.boxes_per_unit
+    FLAT: gl.constexpr = gl.SwizzledSharedLayout(1, 1, 1, [0])
+    boxes = gl.allocate_shared_memory(
+        descriptor.dtype, [COUNT, C.parts * (C.rows // 16), 16], descriptor.layout
+    )
+    return boxes, boxes._reinterpret(descriptor.dtype, [COUNT * C.parts, C.rows], FLAT)
+
+
+@gluon.jit
+def _make_ring(wd, xd, sd, zd, C: gl.constexpr):
+    T: gl.constexpr = xd.dtype
+    SLOTS: gl.constexpr = C.slots
+    TILES: gl.constexpr = C.parts * (C.rows // 16)
+    word_boxes = gl.allocate_shared_memory(gl.uint8, [SLOTS, 1, TILES, 8, 128], wd.layout)
+    slice_boxes = gl.allocate_shared_memory(T, [SLOTS, 2, C.token_tile, 64], xd.layout)
+    scale_boxes, scales = _scale_boxes(sd, C)
+    zero_boxes, zeros = scale_boxes, scales
+    if C.has_zeros:
+        zero_boxes, zeros = _scale_boxes(zd, C)
+    WORDS: gl.constexpr = gl.NVMMASharedLayout(128, 8, 2)
+    SLICES: gl.constexpr = gl.NVMMASharedLayout(128, 16, 2)
+    words = word_boxes._reinterpret(gl.uint8, [C.parts * SLOTS, C.rows // 2, 128], WORDS)
+    slices = slice_boxes._reinterpret(T, [2 * SLOTS, C.token_tile, 64], SLICES)
+    full = _barriers(SLOTS, 2)
+    empty = _barriers(SLOTS, C.parts)
+    return Ring(
+        word_boxes,
+        slice_boxes,
+        scale_boxes,
+        zero_boxes,
+        words,
+        slices,
+        scales,
+        zeros,
+        full,
+        empty,
+    )
 
 
 @triton.constexpr_function
@@ -108,77 +166,89 @@ def _units_of_block(C: gl.constexpr):
 
 
 @gluon.jit
+def _after(slot, phase, SLOTS: gl.constexpr):
+    """The next slot, and the parity of its barrier, which turns with every round of the ring."""
+    is_last = slot == SLOTS - 1
+    return gl.where(is_last, 0, slot + 1), gl.where(is_last, phase ^ 1, phase)
+
+
+@gluon.jit
 def _fetch(arguments, C: gl.constexpr, CHAINED: gl.constexpr):
-    """The fetching warp: weights and activations of the block's units, as slots get free."""
-    wd, xd, rings = arguments[0], arguments[1], arguments[2]
-    ROWS: gl.constexpr = C.rows
-    WORD_SLOTS: gl.constexpr = C.word_slots
-    SLICE_SLOTS: gl.constexpr = C.slice_slots
-    tile = gl.program_id(0) * (PARTS * (ROWS // 16))
+    """The fetching warp: what a unit needs, as slots get free."""
+    xd, ring = arguments[1], arguments[4]
+    SLOTS: gl.constexpr = C.slots
     token = gl.program_id(1) * C.token_tile
     first, count = _units_of_block(C)
     if CHAINED:  # weights do not depend on the kernel before, activations do
-        for i in gl.static_range(WORD_SLOTS):
-            _fetch_words(wd, rings, i, i, first, tile, i < count, C)
+        for i in gl.static_range(SLOTS):
+            _fetch_weights(arguments, i, first + i, i < count, C)
         gdc_wait()
+    slot, phase = 0, 1  # nobody has to free a slot that was never filled
     for i in range(count):
-        if CHAINED:
-            _fetch_words(wd, rings, i % WORD_SLOTS, i, first, tile, i >= WORD_SLOTS, C)
-        else:
-            _fetch_words(wd, rings, i % WORD_SLOTS, i, first, tile, True, C)
-        for half in gl.static_range(2):
-            use = 2 * i + half
-            slot = use % SLICE_SLOTS
-            mbarrier.wait(rings.slices_empty.index(slot), ((use // SLICE_SLOTS) & 1) ^ 1)
-            full = rings.slices_full.index(slot)
-            mbarrier.expect(full, C.slice_bytes)
-            place = [2 * (first + i) + half, token, 0]
-            tma.async_copy_global_to_shared(xd, place, full, rings.slice_boxes.index(slot))
+        mbarrier.wait(ring.empty.index(slot), phase)
+        _fetch_weights(arguments, slot, first + i, (i >= SLOTS) | (not CHAINED), C)
+        full = ring.full.index(slot)
+        mbarrier.expect(full, C.slice_bytes)
+        tma.async_copy_global_to_shared(
+            xd, [2 * (first + i), token, 0], full, ring.slice_boxes.index(slot)
+        )
+        slot, phase = _after(slot, phase, SLOTS)
 
 
 @gluon.jit
-def _fetch_words(wd, rings, slot, use, first, tile, more, C: gl.constexpr):
-    """The weights of both parts for the use-th unit; nothing unless `more`."""
-    ROWS: gl.constexpr = C.rows
-    phase = ((use // C.word_slots) & 1) ^ 1
-    mbarrier.wait(rings.words_empty.index(slot), phase, pred=more)
-    full = rings.words_full.index(slot)
-    mbarrier.expect(full, PARTS * C.part_word_bytes, pred=more)
-    for part in gl.static_range(PARTS):
-        place = [first + use, tile + part * (ROWS // 16), 0, 0]
-        box = rings.word_boxes.index(PARTS * slot + part)
-        tma.async_copy_global_to_shared(wd, place, full, box, pred=more)
+def _fetch_weights(arguments, slot, unit, wanted, C: gl.constexpr):
+    """The weights, scales and zeros of both parts for a unit of K; nothing unless `wanted`."""
+    wd, sd, zd, ring = arguments[0], arguments[2], arguments[3], arguments[4]
+    GROUPS: gl.constexpr = C.boxes_per_unit
+    tile = gl.program_id(0) * (C.parts * (C.rows // 16))
+    full = ring.full.index(slot)
+    mbarrier.expect(full, C.weight_bytes, pred=wanted)
+    place = [unit, tile, 0, 0]
+    tma.async_copy_global_to_shared(wd, place, full, ring.word_boxes.index(slot), pred=wanted)
+    for j in gl.static_range(GROUPS):
+        box = slot * GROUPS + j
+        place = [tile, 16 * (unit * C.groups_per_unit + j)]
+        tma.async_copy_global_to_shared(sd, place, full, ring.scale_boxes.index(box), pred=wanted)
+        if C.has_zeros:
+            tma.async_copy_global_to_shared(
+                zd, place, full, ring.zero_boxes.index(box), pred=wanted
+            )
 
 
 @gluon.jit
-def _per_row(source, tile, group, TILES, C: gl.constexpr):
-    """Scales or zeros of a group of columns for a part's rows, in packed order; TILES are there."""
+def _scales_of(source, slot, WHICH: gl.constexpr, C: gl.constexpr):
+    """Scales or zeros of a part's rows in packed order, for each group of a slot's unit."""
     S: gl.constexpr = layouts.staged_scales(C.rows, 4)
-    entry = gl.arange(0, C.rows, S)
-    place = ((tile + entry // 16) * C.groups + group) * 16 + entry % 16
-    return gl.load(source + place, mask=tile + entry // 16 < TILES, other=0.0)
-
-
-@gluon.jit
-def _per_unit(source, tile, unit, TILES, C: gl.constexpr):
-    """What `_per_row` loads for each of a unit's groups, or for the rows' only one."""
-    COUNT: gl.constexpr = C.groups_per_unit or 1
+    GROUPS: gl.constexpr = C.boxes_per_unit
     loaded = ()
-    for j in gl.static_range(COUNT):
-        group = unit * C.groups_per_unit + j
-        loaded = loaded + (_per_row(source, tile, group, TILES, C),)
+    for j in gl.static_range(GROUPS):
+        loaded = loaded + (source.index(C.parts * (slot * GROUPS + j) + WHICH).load(S),)
     return loaded
 
 
 @gluon.jit
-def _scaled_operand(half, scales, zeros, T: gl.constexpr, C: gl.constexpr):
-    """Dequantised words of 64 columns -> the left operand [rows, 64], scaled."""
-    LEFT: gl.constexpr = gl.DotOperandLayout(0, _sums_layout(C), 2)
-    half = operand(half, LEFT, C.rows)
+def _unit(ring, slot, phase, WHICH: gl.constexpr, C: gl.constexpr):
+    """(packed words, scales, zeros) of a part in a slot, once they have come."""
+    WORDS: gl.constexpr = layouts.staged_words(C.rows, 4)
+    mbarrier.wait(ring.full.index(slot), phase)
+    packed = ring.words.index(C.parts * slot + WHICH).load(WORDS)
+    scales = _scales_of(ring.scales, slot, WHICH, C)
+    zeros = scales
     if C.has_zeros:
-        half = less_zeros(half, in_rows(zeros, LEFT, C.rows).to(gl.float32), 1, T)
+        zeros = _scales_of(ring.zeros, slot, WHICH, C)
+    return packed, scales, zeros
+
+
+@gluon.jit
+def _operand(packed, scales, zeros, HALF: gl.constexpr, T: gl.constexpr, C: gl.constexpr):
+    """A half of a unit's words, 64 columns -> the left operand [rows, 64], scaled."""
+    LEFT: gl.constexpr = gl.DotOperandLayout(0, _sums_layout(C), 2)
+    GROUP: gl.constexpr = HALF * (C.boxes_per_unit - 1)
+    half = operand(dequantised(packed, C.has_zeros, T)[HALF], LEFT, C.rows)
+    if C.has_zeros:
+        half = less_zeros(half, in_rows(zeros[GROUP], LEFT, C.rows).to(gl.float32), 1, T)
     if C.groups_per_unit > 0:
-        half = scaled(half, in_rows(scales, LEFT, C.rows), T)
+        half = scaled(half, in_rows(scales[GROUP], LEFT, C.rows), T)
     return half
 
 
@@ -186,60 +256,39 @@ def _scaled_operand(half, scales, zeros, T: gl.constexpr, C: gl.constexpr):
 def _multiply(arguments, C: gl.constexpr, CHAINED: gl.constexpr, WHICH: gl.constexpr):
     """A multiplying warpgroup: the WHICH-th part of the block's rows.
 
-    While `lo` is multiplied, `hi` is scaled. Two other orders took as long on an H100 (64 to 256
-    tokens, 28672 x 8192): operands of the next unit made while this one is multiplied, and
-    warpgroups that multiply in turns.
+    While the first half of a unit is multiplied, the operand of the second is made. That of the
+    next unit is not made ahead: values of two bytes that live across turns of the loop are packed
+    and unpacked one by one, 115 instructions beside 310.
     """
-    xd, rings, scales, zeros = arguments[1], arguments[2], arguments[3], arguments[4]
+    xd, ring = arguments[1], arguments[4]
     out, partials, counters = arguments[5], arguments[6], arguments[7]
-    rows_of_all, tokens_of_all, tiles_of_all = arguments[8], arguments[9], arguments[10]
+    rows_of_all, tokens_of_all = arguments[8], arguments[9]
     T: gl.constexpr = xd.dtype
     ROWS: gl.constexpr = C.rows
-    WORD_SLOTS: gl.constexpr = C.word_slots
-    SLICE_SLOTS: gl.constexpr = C.slice_slots
-    LAST: gl.constexpr = (C.groups_per_unit or 1) - 1
+    SLOTS: gl.constexpr = C.slots
     SUMS: gl.constexpr = _sums_layout(C)
-    WORDS: gl.constexpr = layouts.staged_words(C.rows, 4)
-    SHAPE: gl.constexpr = (C.rows, C.token_tile)
-    tile = (gl.program_id(0) * PARTS + WHICH) * (ROWS // 16)
-    first, count = _units_of_block(C)
+    SHAPE: gl.constexpr = (ROWS, C.token_tile)
+    _, count = _units_of_block(C)
     acc = gl.zeros(SHAPE, gl.float32, SUMS)
-    # Loaded a unit ahead: a read takes about as long as a unit.
-    next_scales = _per_unit(scales, tile, first, tiles_of_all, C)
-    next_zeros = next_scales
-    if C.has_zeros:
-        next_zeros = _per_unit(zeros, tile, first, tiles_of_all, C)
-    for i in range(count):
-        unit_scales = next_scales
-        unit_zeros = next_zeros
-        if C.groups_per_unit > 0:
-            later = first + gl.minimum(i + 1, count - 1)
-            next_scales = _per_unit(scales, tile, later, tiles_of_all, C)
-            next_zeros = next_scales
-            if C.has_zeros:
-                next_zeros = _per_unit(zeros, tile, later, tiles_of_all, C)
-        word_slot = i % WORD_SLOTS
-        mbarrier.wait(rings.words_full.index(word_slot), (i // WORD_SLOTS) & 1)
-        packed = rings.words.index(PARTS * word_slot + WHICH).load(WORDS)
-        lo, hi = dequantised(packed, C.has_zeros, T)
-        lo = _scaled_operand(lo, unit_scales[0], unit_zeros[0], T, C)
-        left = 2 * i % SLICE_SLOTS
-        mbarrier.wait(rings.slices_full.index(left), (2 * i // SLICE_SLOTS) & 1)
-        acc = warpgroup_mma(lo, rings.slices.index(left).permute((1, 0)), acc, is_async=True)
-        hi = _scaled_operand(hi, unit_scales[LAST], unit_zeros[LAST], T, C)
-        right = (2 * i + 1) % SLICE_SLOTS
-        mbarrier.wait(rings.slices_full.index(right), ((2 * i + 1) // SLICE_SLOTS) & 1)
-        acc = warpgroup_mma(hi, rings.slices.index(right).permute((1, 0)), acc, is_async=True)
+    slot, phase = 0, 0
+    for _ in range(count):
+        packed, scales, zeros = _unit(ring, slot, phase, WHICH, C)
+        lo = _operand(packed, scales, zeros, 0, T, C)
+        acc = warpgroup_mma(lo, ring.slices.index(2 * slot).permute((1, 0)), acc, is_async=True)
+        hi = _operand(packed, scales, zeros, 1, T, C)
+        right = ring.slices.index(2 * slot + 1).permute((1, 0))
+        acc = warpgroup_mma(hi, right, acc, is_async=True)
         acc = warpgroup_mma_wait(0, (acc, lo, hi))[0]
         # The product needed all warps, so all of them have loaded their words.
-        mbarrier.arrive(rings.words_empty.index(word_slot), count=1)
-        mbarrier.arrive(rings.slices_empty.index(left), count=1)
-        mbarrier.arrive(rings.slices_empty.index(right), count=1)
+        mbarrier.arrive(ring.empty.index(slot), count=1)
+        slot, phase = _after(slot, phase, SLOTS)
     if C.groups_per_unit == 0:
-        acc = acc * in_rows(next_scales[0], SUMS, ROWS).to(gl.float32)[:, None]
+        row_scales = _scales_of(ring.scales, 0, WHICH, C)[0]  # every slot has had the same ones
+        acc = acc * in_rows(row_scales, SUMS, ROWS).to(gl.float32)[:, None]
     if CHAINED:  # the kernel before may still read `out`, or the workspace
         gdc_wait()
-    _finish(acc, out, partials, counters, tile * 16, rows_of_all, tokens_of_all, C, WHICH)
+    first_row = (gl.program_id(0) * C.parts + WHICH) * ROWS
+    _finish(acc, out, partials, counters, first_row, rows_of_all, tokens_of_all, C, WHICH)
 
 
 @gluon.jit
@@ -312,7 +361,7 @@ def _finish(
         lane = gl.arange(0, WIDTH, gl.SliceLayout(0, STRIP))
         place = row[:, None] * WIDTH + lane[None, :]
         block = gl.program_id(0) * gl.num_programs(1) + gl.program_id(1)
-        block = block * PARTS + WHICH
+        block = block * C.parts + WHICH
         sums = partials + block * (SPLIT * SIZE)
         for i in gl.static_range(COUNT):
             gl.store(sums + gl.program_id(2) * SIZE + i * (C.rows * WIDTH) + place, strips[i])
@@ -333,52 +382,44 @@ def _finish(
 def _int4_specialised_kernel(
     wd,
     xd,
-    scales,
-    zeros,
+    sd,
+    zd,
     out,
     partials,
     counters,
     ROWS,
     TOKENS,
-    TILES,
     C: gl.constexpr,
     CHAINED: gl.constexpr,
 ):
     """Block (rows, tokens, part of K)."""
-    T: gl.constexpr = xd.dtype
-    WORD_SLOTS: gl.constexpr = C.word_slots
-    SLICE_SLOTS: gl.constexpr = C.slice_slots
-    BOXES: gl.constexpr = PARTS * WORD_SLOTS
-    TILES_OF_PART: gl.constexpr = C.rows // 16
-    word_boxes = gl.allocate_shared_memory(gl.uint8, [BOXES, 1, TILES_OF_PART, 8, 128], wd.layout)
-    slice_boxes = gl.allocate_shared_memory(T, [SLICE_SLOTS, 1, C.token_tile, 64], xd.layout)
-    rings = Rings(
-        word_boxes,
-        slice_boxes,
-        word_boxes._reinterpret(
-            gl.uint8, [BOXES, C.rows // 2, 128], gl.NVMMASharedLayout(128, 8, 2)
-        ),
-        slice_boxes._reinterpret(
-            T, [SLICE_SLOTS, C.token_tile, 64], gl.NVMMASharedLayout(128, 16, 2)
-        ),
-        _barriers(WORD_SLOTS, 1),
-        _barriers(WORD_SLOTS, PARTS),
-        _barriers(SLICE_SLOTS, 1),
-        _barriers(SLICE_SLOTS, PARTS),
-    )
+    ring = _make_ring(wd, xd, sd, zd, C)
     fence_async_shared()
     if CHAINED:
         gdc_launch_dependents()
-    arguments = (wd, xd, rings, scales, zeros, out, partials, counters, ROWS, TOKENS, TILES)
-    gl.warp_specialize(
-        [
-            (_multiply, (arguments, C, CHAINED, 0)),
-            (_multiply, (arguments, C, CHAINED, 1)),
-            (_fetch, (arguments, C, CHAINED)),
-        ],
-        [4, 1],
-        [C.registers, _FETCHING_REGISTERS],
-    )
+    arguments = (wd, xd, sd, zd, ring, out, partials, counters, ROWS, TOKENS)
+    if C.parts == 2:
+        gl.warp_specialize(
+            [
+                (_multiply, (arguments, C, CHAINED, 0)),
+                (_multiply, (arguments, C, CHAINED, 1)),
+                (_fetch, (arguments, C, CHAINED)),
+            ],
+            [4, 1],
+            [C.registers, _FETCHING_REGISTERS],
+        )
+    else:
+        gl.warp_specialize(
+            [
+                (_multiply, (arguments, C, CHAINED, 0)),
+                (_multiply, (arguments, C, CHAINED, 1)),
+                (_multiply, (arguments, C, CHAINED, 2)),
+                (_multiply, (arguments, C, CHAINED, 3)),
+                (_fetch, (arguments, C, CHAINED)),
+            ],
+            [4, 4, 4, 1],
+            [C.registers, C.registers, C.registers, _FETCHING_REGISTERS],
+        )
 
 
 def launch(
@@ -390,19 +431,20 @@ def launch(
     chained: bool,
 ) -> None:
     """Write the product to out [tokens, rows]; arguments are those that int4_gemm has checked."""
-    zeros = weights.zeros
+    rows = config.block_rows
+    scales = scales_descriptor(weights.scales, rows)
+    zeros = scales if weights.zeros is None else scales_descriptor(weights.zeros, rows)
     _int4_specialised_kernel[config.grid(weights, x.shape[0])](
-        words_descriptor(weights.packed, 1, config.part_rows),
-        activations_descriptor(x, 1, config.token_tile, 64),
-        weights.scales,
-        weights.scales if zeros is None else zeros,
+        words_descriptor(weights.packed, 1, rows),
+        activations_descriptor(x, 2, config.token_tile, 64),
+        scales,
+        zeros,
         out,
         workspace.partials,
         workspace.counters,
         weights.rows,
         x.shape[0],
-        weights.padded_rows // UNIT_ROWS,
-        C=config.constants(weights.k, weights.group, zeros=zeros is not None),
+        C=config.constants(weights.k, weights.group, zeros=weights.zeros is not None),
         CHAINED=chained,
         num_warps=config.num_warps,
         launch_pdl=chained,

@@ -9,9 +9,9 @@ INT4_TABLE was filled from measurements on an H200 of 2026-11-21: bf16, symmetri
     [4096, 14336], [5120, 8192], [8192, 28672], [10240, 8192]    1, 16, 32 and 64 tokens
     [8192, 3584]     1, 16 and 64 tokens
 
-`choose` takes, of a row, the first configuration of kernels.int4.direct that fits, or the one of
-kernels.int4.staged whose `estimate` is least. Not measured, and taken from the nearest of these:
-other sizes and numbers of tokens, groups of 32 and of a whole row, zero points, fp16.
+`direct_or_staged` takes, of a row, the first configuration of kernels.int4.direct that fits, or the
+one of kernels.int4.staged whose `estimate` is least. Not measured, and taken from the nearest of
+these: other sizes and numbers of tokens, groups of 32 and of a whole row, zero points, fp16.
 
 Costs of staged blocks were fitted to the same measurements: least squares of the logarithm of the
 estimate over the measured time, robust (soft L1 from 10 %), on all measured splits, plain and
@@ -216,6 +216,20 @@ def choose(
 ) -> Int4Config:
     """How a sm_90 with so many multiprocessors runs this product, so launched.
 
+    By kernels.int4.specialised where that was faster; else by `direct_or_staged`.
+    """
+    if tokens >= _MANY_TOKENS or (tokens >= _LEAST_TOKENS and weights.rows >= _MANY_ROWS):
+        config = for_many_tokens(weights, tokens, units)
+        if config is not None:
+            return config
+    return direct_or_staged(weights, tokens, chained=chained, units=units)
+
+
+def direct_or_staged(
+    weights: Int4Weights, tokens: int, *, chained: bool = False, units: int = _H200_UNITS
+) -> Int4Config:
+    """The same by the other kernels alone.
+
     From the first row of the table that has something which fits: the first configuration of
     kernels.int4.direct, or the one of kernels.int4.staged with the least `estimate`.
     """
@@ -269,58 +283,98 @@ def _resident_blocks(config: Int4StagedConfig, weights: Int4Weights) -> int:
     return min(_SHARED_MEMORY_BYTES // block, _WARPS // config.num_warps)
 
 
-# kernels.int4.specialised, by tokens and rows. On an H100 (2026-11-25, groups of 128, graphs in
-# turns of 25 ms), in us, beside what the table above chooses and bf16 of cuBLASLt:
-#
-#     rows x k       tokens   specialised   table   bf16
-#     28672 x 8192      128           111     143    169
-#     28672 x 8192      256           199     287    204
-#     8192 x 28672      256           176     296    184
-#     10240 x 8192      256           111     124     68
-#     4096 x 14336      256            58      71     56
-#     3584 x 8192       256            37      41     29
-#     4096 x 14336      128            38      35     53
-#
-# The last row is of four parts of K. Up to 64 tokens it is slower than the table (77 instead of
-# 68 us, 28672 x 8192). The kernel was written anew as it was measured, after other orders of its
-# loop had been tried; this text has been compiled, but not run since.
-_WIDE_ROWS: Final = 8192  # from which blocks of 256 tokens were as fast as others, or faster
-_FILLING_ROWS: Final = 1 << 14  # whose blocks fill the multiprocessors without cutting K
-_LEAST_TOKENS: Final = 65
-_UP_TO_128_TOKENS: Final = Int4SpecialisedConfig(
-    part_rows=128, token_tile=128, word_slots=5, slice_slots=8, split=1
-)
-_MORE_TOKENS: Final = Int4SpecialisedConfig(
-    part_rows=64, token_tile=256, word_slots=3, slice_slots=6, split=1
-)
-_FEW_ROWS: Final = Int4SpecialisedConfig(
-    part_rows=64, token_tile=128, word_slots=7, slice_slots=10, split=2
-)
-MANY_TOKENS: Final = (
-    _UP_TO_128_TOKENS,
-    _MORE_TOKENS,
-    replace(_MORE_TOKENS, split=2),
-    _FEW_ROWS,
-    replace(_FEW_ROWS, split=1),
-)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpecialisedCost:
+    """Seconds of a block of kernels.int4.specialised, which has a multiprocessor to itself.
+
+    start_s   until its ring is filled, and until its sums are stored
+    unit_s    128 columns of K
+    part_s    to add up one of several parts of K
+    """
+
+    start_s: float
+    unit_s: float
+    part_s: float
 
 
-def for_many_tokens(weights: Int4Weights, tokens: int) -> Int4SpecialisedConfig | None:
+def _specialised(
+    parts: int, part_rows: int, token_tile: int, slots: int, us: tuple[float, float, float]
+) -> tuple[Int4SpecialisedConfig, SpecialisedCost]:
+    config = Int4SpecialisedConfig(
+        parts=parts, part_rows=part_rows, token_tile=token_tile, slots=slots, split=1
+    )
+    start, unit, part = (1e-6 * value for value in us)
+    return config, SpecialisedCost(start_s=start, unit_s=unit, part_s=part)
+
+
+# Read off times of an H100 (2026-11-25, groups of 128, graphs of plain launches in turns of 18 to
+# 25 ms over weights that do not stay in the L2 cache), with all of these shapes in sight. In us,
+# beside those of `direct_or_staged`, bf16 by cuBLASLt, and the best configuration that was tried:
+#
+#     rows x k       tokens   chosen   best   others   bf16
+#     28672 x 8192       64       63     63       70    170
+#     28672 x 8192      128       95     95      141    169
+#     28672 x 8192      256      196    196      277    197
+#     8192 x 28672       64       66     66       65    173
+#     8192 x 28672      128       92     92      118    181
+#     8192 x 28672      256      175    169      287    183
+#     10240 x 8192       64       32     32       33     61
+#     10240 x 8192      128       47     47       62     63
+#     10240 x 8192      256       92     92      113     69
+#     4096 x 14336       64       23     23       23     47
+#     4096 x 14336      128       36     36       34     53
+#     4096 x 14336      256       52     52       65     59
+#
+# 16 and 32 tokens take longer than by the other kernels but for 32 of 28672 x 8192 (51 for 58 us).
+SPECIALISED_COSTS: Final = dict(
+    (
+        _specialised(4, 64, 64, 6, us=(5.0, 0.88, 2.5)),
+        _specialised(2, 64, 64, 8, us=(5.0, 0.54, 1.0)),
+        _specialised(2, 64, 128, 5, us=(5.0, 0.72, 3.3)),
+        _specialised(2, 128, 128, 4, us=(5.0, 1.33, 7.5)),
+    )
+)
+_MOST_PARTS_OF_K: Final = 8
+_LEAST_TOKENS: Final = 33
+_MANY_TOKENS: Final = 65  # from which products of any rows are faster, or as fast
+_MANY_ROWS: Final = 1 << 14  # from which those of fewer tokens are, too
+
+
+def for_many_tokens(
+    weights: Int4Weights, tokens: int, units: int = _H200_UNITS
+) -> Int4SpecialisedConfig | None:
     """How kernels.int4.specialised runs this product on sm_90; None where it does not.
 
-    `choose` takes none of them yet: times of int4 products that are published, and the equation
-    that predicts them, are those of the other kernels.
+    The configuration with the least `specialised_estimate` of those that fit.
     """
     if tokens < _LEAST_TOKENS:
         return None
-    if tokens <= _UP_TO_128_TOKENS.token_tile and weights.rows >= _FILLING_ROWS:
-        config = _UP_TO_128_TOKENS
-    elif tokens > _FEW_ROWS.token_tile and weights.rows >= _WIDE_ROWS:
-        config = _MORE_TOKENS
-    else:
-        config = _FEW_ROWS
-    if config is _MORE_TOKENS and weights.rows < _FILLING_ROWS:
-        config = replace(config, split=2)
-    if not config.fits(weights):
-        config = replace(config, split=1)
-    return config if config.fits(weights) else None
+    tile = 64 if tokens <= 64 else 128
+    configs = [
+        replace(config, split=split)
+        for config in SPECIALISED_COSTS
+        for split in range(1, _MOST_PARTS_OF_K + 1)
+        if config.token_tile == tile
+    ]
+    fitting = [config for config in configs if config.fits(weights)]
+    return min(
+        fitting,
+        key=lambda config: specialised_estimate(config, weights, tokens, units),
+        default=None,
+    )
+
+
+def specialised_estimate(
+    config: Int4SpecialisedConfig, weights: Int4Weights, tokens: int, units: int = _H200_UNITS
+) -> float:
+    """Seconds that a product takes, so far as they depend on the configuration.
+
+        turns * (start + units of 128 columns of a block * time of one) + adding up the parts of K
+
+    Raises KeyError for a configuration without a cost.
+    """
+    cost = SPECIALISED_COSTS[replace(config, split=1)]
+    turns = triton.cdiv(math.prod(config.grid(weights, tokens)), units)
+    of_block = triton.cdiv(weights.k // UNIT_COLUMNS, config.split)
+    parts = config.split if config.split > 1 else 0
+    return turns * (cost.start_s + cost.unit_s * of_block) + cost.part_s * parts

@@ -142,15 +142,16 @@ const productModel = (() => {
       return shared > 232448 ? 0 : Math.max(1, Math.min(Math.floor(228 * 1024 / shared), Math.floor(64 / block.warps)));
     };
     const count = ({ rows, tokens, split }) => Math.ceil(padded / rows) * Math.ceil(m / tokens) * split;
-    const estimate = (block) => Math.ceil(Math.ceil(count(block) / units) / held(block))
-      * (block.start_us + block.unit_us * k / 128 / block.split) + 1.76 * Math.log2(block.split);
+    const turns = (block) => Math.ceil(Math.ceil(count(block) / units) / held(block));
+    const estimate = (block) => block.specialised
+      ? turns(block) * (block.start_us + block.unit_us * Math.ceil(ofK / block.split)) + block.part_us * (block.split > 1 ? block.split : 0)
+      : turns(block) * (block.start_us + block.unit_us * k / 128 / block.split) + 1.76 * Math.log2(block.split);
     for (const row of option.rule.rows) {
-      if (m > row.most_tokens || n * k > row.most_weights || group < row.least_group || n < row.least_rows) continue;
+      if (m > row.most_tokens || n * k > row.most_weights || group < row.least_group) continue;
       for (const blocks of [row.blocks, row.otherwise]) {
         const fitting = blocks.filter(held);
         if (!fitting.length) continue;
-        const isStaged = (one) => !one.direct && !one.specialised;
-        const block = fitting.reduce((best, one) => isStaged(one) && estimate(one) < estimate(best) ? one : best);
+        const block = fitting.reduce((best, one) => !one.direct && estimate(one) < estimate(best) ? one : best);
         return { ...block, resident: held(block), count: count(block) };
       }
     }
@@ -160,7 +161,8 @@ const productModel = (() => {
 
   function ourNarrowTime(option, shape, units) {
     const { family } = option, block = ourBlock(option, shape, units);
-    const lacks = family.rule === "int4_specialised" ? { beside: 0, ragged: 0, unit_s: 0, direct_s: 0 } : {};
+    const lacks = family.rule === "int4_specialised"
+      ? { beside: 0, ragged: 0, unit_s: 0, direct_s: 0, halving_s: 0 } : { part_s: 0 };
     const constants = { ...option.constants, ...lacks };
     const columns = 128 * Math.ceil(shape.k / 128 / block.split);
     const atOnce = units * block.resident, full = Math.floor(block.count / atOnce), rest = block.count - full * atOnce;
@@ -173,7 +175,8 @@ const productModel = (() => {
       ? Math.ceil(Math.ceil(block.count / units) * block.warps / 16)
         * (constants.direct_s + constants.unit_s * columns / 128 / block.warps)
       : constants.turn_s * (turns - family.chained) + constants.block_s * turns * block.tokens / 64)
-      + constants.halving_s * Math.log2(block.split);
+      + constants.halving_s * Math.log2(block.split)
+      + constants.part_s * (block.split > 1 ? block.split : 0) * block.rows * block.tokens / 16384;
     const dram = leastWork(option, shape).bytes / constants.bytes_per_s;
     const slots = work / constants.weights_per_s, math = 2 * block.tokens * work * ragged / constants.flops_per_s;
     const largest = bound({ launch, dram, work: slots + math });

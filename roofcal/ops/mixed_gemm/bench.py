@@ -1,11 +1,10 @@
 """Providers of products with narrow weights, their layouts, and the check against float64.
 
 cublaslt         bf16 and fp8 products, as op gemm runs them
-triton           kernels.int4.gemm
+triton           kernels.int4 without its specialised kernel (table.direct_or_staged)
 triton_chained   the same with programmatic dependent launch: in a chain of kernels, its start
                  overlaps the end of the one before: do not compare it with plain launches
-triton_specialised  the same from 65 tokens on by kernels.int4.specialised, which the kernels' own
-                 table does not choose yet
+triton_specialised  kernels.int4.specialised from 33 tokens on; int4_gemm takes the faster of both
 tinygemm         torch's _weight_int4pack_mm (CPUs have one too); it stores w as scale * (q - 8) +
                  zero, always with a zero, and rounds w to bf16
 gemlite          GemLite's Triton kernels (optional extra `peers`), in the state that its import
@@ -22,11 +21,11 @@ from typing import Any, Final
 
 import torch
 
-from kernels.common.architecture import is_hopper
+from kernels.common.architecture import compute_units, is_hopper
 from kernels.int4 import gemm as int4_gemm
 from kernels.int4 import packing as int4_packing
 from kernels.int4 import table as int4_table
-from kernels.int4.configs import Int4PlainConfig, Int4SpecialisedConfig
+from kernels.int4.configs import Int4Config, Int4PlainConfig, Int4SpecialisedConfig
 from kernels.int4.packing import Int4Weights, Quantised
 from roofcal.core.recipes import RECIPES, Recipe
 from roofcal.ops.bench import Call, Inputs, compiled_for_one_shape, draw, norm_error
@@ -100,22 +99,32 @@ def _packed(provider: str, recipe: str, inputs: Inputs) -> Inputs:
     if not inputs["a"].is_cuda:
         raise Unsupported(f"provider '{provider}' needs a GPU; kernels.int4.gemm runs on none here")
     weights = int4_packing.pack(_quantised(recipe, inputs))
-    chained = provider == "triton_chained"
-    config = int4_gemm.default_config(inputs["a"], weights, chained=chained)
-    if chained and isinstance(config, Int4PlainConfig):
-        raise Unsupported("programmatic dependent launch needs sm_90 and a shape of its kernels")
-    if provider == _SPECIALISED:
-        _specialised_config(inputs["a"], weights)
+    _config(provider, inputs["a"], weights)
     packed = {"a": inputs["a"], "packed": weights.packed, "scales": weights.scales}
     return packed if weights.zeros is None else packed | {"zeros": weights.zeros}
 
 
+def _config(provider: str, a: torch.Tensor, weights: Int4Weights) -> Int4Config:
+    """How a provider of ours multiplies; raises Unsupported where it does not."""
+    if provider == _SPECIALISED:
+        return _specialised_config(a, weights)
+    chained, tokens = provider == "triton_chained", a.shape[0]
+    config: Int4Config = int4_table.plain(tokens)
+    if is_hopper(a):
+        units = compute_units(a)
+        config = int4_table.direct_or_staged(weights, tokens, chained=chained, units=units)
+    if chained and isinstance(config, Int4PlainConfig):
+        raise Unsupported("programmatic dependent launch needs sm_90 and a shape of its kernels")
+    return config
+
+
 def _specialised_config(a: torch.Tensor, weights: Int4Weights) -> Int4SpecialisedConfig:
-    """How kernels.int4.specialised multiplies; raises Unsupported where it does not."""
-    config = int4_table.for_many_tokens(weights, a.shape[0]) if is_hopper(a) else None
+    config = None
+    if is_hopper(a):
+        config = int4_table.for_many_tokens(weights, a.shape[0], compute_units(a))
     if config is None:
         raise Unsupported(
-            f"provider '{_SPECIALISED}' needs sm_90, more than 64 tokens and groups of 64 or more"
+            f"provider '{_SPECIALISED}' needs sm_90, more than 32 tokens and groups of 64 or more"
         )
     return config
 
@@ -206,6 +215,7 @@ def build(provider: str, recipe: str, shape: Mapping[str, int]) -> Call:
 
 def _ours(provider: str, recipe: str, shape: Mapping[str, int]) -> Call:
     group = _group(RECIPES[recipe])
+    chosen: dict[int, Int4Config] = {}
 
     def call(inputs: Inputs) -> torch.Tensor:
         weights = Int4Weights(
@@ -217,7 +227,9 @@ def _ours(provider: str, recipe: str, shape: Mapping[str, int]) -> Call:
             group=group,
         )
         a, chained = inputs["a"], provider == "triton_chained"
-        config = _specialised_config(a, weights) if provider == _SPECIALISED else None
+        config = chosen.get(a.shape[0])  # decided once, so that a call costs what int4_gemm costs
+        if config is None:
+            config = chosen[a.shape[0]] = _config(provider, a, weights)
         return int4_gemm.int4_gemm(a, weights, chained=chained, config=config)
 
     return call

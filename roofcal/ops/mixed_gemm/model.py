@@ -36,11 +36,14 @@ flops_per_s are those of one block on each multiprocessor), and each further one
     slots + math = sum over turns of (1 + beside * (blocks beside each other - 1)) * time alone
     starts       = turns * (turn_s + block_s * tokens of a block / 64) + halving_s * log2(split)
 
+Blocks of the specialised kernel (`ours_specialised`, more than 32 tokens) have a multiprocessor to
+themselves. Where K is split, the last block of a tile adds up the sums of all parts, one after
+another: part_s * split * rows * tokens / 128^2 instead of the last term.
+
 In a chain of kernels the first turn has no turn_s: it runs while the kernel before ends. Tokens
 that are no multiple of 8 cost 1 + ragged * (share of the last block's tokens that are missing)
 (more than 8 tokens). A warp of the direct kernel waits for all of its weights at once, and 16 warps
-run at once: direct_s a turn, and unit_s per 128 columns. A block of the specialised kernel
-(`ours_specialised`, more than 64 tokens) has a multiprocessor to itself.
+run at once: direct_s a turn, and unit_s per 128 columns.
 """
 
 from collections.abc import Mapping
@@ -101,13 +104,15 @@ CONSTANTS: Final[dict[str, str]] = {
     "turn_s": "s",
     "block_s": "s",
     "halving_s": "s",
+    "part_s": "s",
     "unit_s": "s",
     "direct_s": "s",
 }
 _OF_OURS: Final = ("beside", "ragged", "turn_s", "block_s", "halving_s", "unit_s", "direct_s")
-# Blocks of the specialised kernel have a multiprocessor to themselves, and no warp of it multiplies
-# weights that it has loaded; nothing in it depends on whether tokens divide by 8.
-_NOT_OF_SPECIALISED: Final = ("beside", "ragged", "unit_s", "direct_s")
+# Blocks of the specialised kernel have a multiprocessor to themselves, no warp of it multiplies
+# weights that it has loaded, and nothing in it depends on whether tokens divide by 8.
+_OF_SPECIALISED: Final = ("turn_s", "block_s", "part_s")
+_BLOCK_OF_PARTS: Final = 128 * 128  # sums of a block whose part of K costs part_s to add up
 EQUATION: Final = 4  # see roofcal.ops.equations; 1 is of calibrations that state none
 REQUIRED: Final = (FAMILY,)  # constants without which a calibration is of an older roofcal
 
@@ -118,14 +123,19 @@ GROUPS: Final[dict[str, str]] = {
 }
 
 
+def _names_of(how: Family) -> tuple[str, ...]:
+    """Names of the constants of a family with a rule."""
+    own = _OF_SPECIALISED if how.rule == _SPECIALISED else _OF_OURS
+    return ("bytes_per_s", "weights_per_s", "flops_per_s", *own)
+
+
 def constants_of(family: str) -> tuple[str, ...]:
     """Names of the constants that a family has, in the order of CONSTANTS; KeyError for a name."""
     how = FAMILIES[family]
     if how.rule:
-        names = ("bytes_per_s", "weights_per_s", "flops_per_s", *_OF_OURS)
-        lacks = _NOT_OF_SPECIALISED if how.rule == _SPECIALISED else ()
-        return tuple(name for name in names if name not in lacks)
-    shared = tuple(name for name in CONSTANTS if name not in _OF_OURS)
+        return _names_of(how)
+    of_rules = (*_OF_OURS, *_OF_SPECIALISED)
+    shared = tuple(name for name in CONSTANTS if name not in of_rules)
     return tuple(name for name in shared if how.splits or name != "block_columns")
 
 
@@ -226,8 +236,8 @@ def _ours(
     cut: Blocks,
 ) -> Parts:
     m, n, k = sizes
-    if how.rule == _SPECIALISED:
-        constants = dict(constants) | dict.fromkeys(_NOT_OF_SPECIALISED, 0.0)
+    own = {name: constants[name] for name in _names_of(how)}
+    constants = dict.fromkeys((*_OF_OURS, *_OF_SPECIALISED), 0.0) | own
     # the longest part of K: that of the specialised kernel may hold a unit more than the last one
     columns = UNIT_COLUMNS * np.ceil(k / UNIT_COLUMNS / cut.split)
     at_once = compute_units * cut.resident
@@ -246,7 +256,8 @@ def _ours(
     direct_turns = np.ceil(np.ceil(cut.count / compute_units) * cut.warps / _DIRECT_WARPS)
     units_of_a_warp = columns / UNIT_COLUMNS / cut.warps
     waited = direct_turns * (constants["direct_s"] + constants["unit_s"] * units_of_a_warp)
-    joined = constants["halving_s"] * halvings(cut.split)
+    parts = np.where(cut.split > 1, cut.split, 0.0) * cut.rows * cut.tokens / _BLOCK_OF_PARTS
+    joined = constants["halving_s"] * halvings(cut.split) + constants["part_s"] * parts
     return Parts(
         fixed=np.asarray(staged * (started + ended) + cut.direct * waited + joined),
         dram=np.asarray(least_bytes(recipe, m, n, k) / constants["bytes_per_s"]),

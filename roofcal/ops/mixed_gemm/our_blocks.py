@@ -4,9 +4,9 @@ The rule and its figures are those of kernels.int4.table, which no model of time
 holds both against each other, and a page's script evaluates RULES too (product_model.js).
 
 A product takes the first row of its rule that is about it and has a block which fits. Of several
-blocks that fit, one of kernels.int4.direct or kernels.int4.specialised is the first in their order,
-one of kernels.int4.staged that with the least estimate of the kernels' own table. (Their estimates
-rank blocks; no constant of the calibrated equation comes from them.)
+blocks that fit, one of kernels.int4.direct is the first in their order, one of the others that with
+the least estimate of the kernels' own table. (Their estimates rank blocks; no constant of the
+calibrated equation comes from them.)
 """
 
 from dataclasses import dataclass, replace
@@ -40,6 +40,7 @@ class Block:
     most_units        of 128 columns that a warp of a direct block has registers for
     stages, unroll    slots of a staged block's ring, and units of 128 columns in each
     start_us, unit_us of its estimate: microseconds of a block, and of its 128 columns of K
+    part_us           of that of a specialised block: to add up one of several parts of K
     """
 
     direct: bool
@@ -53,6 +54,7 @@ class Block:
     unroll: int = 1
     start_us: float = 0.0
     unit_us: float = 0.0
+    part_us: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,13 +63,11 @@ class Row:
 
     most_tokens, most_weights   tokens, and rows * k, up to
     least_group                 columns of a scale, from
-    least_rows                  rows of the weights, from
     otherwise                   blocks for products that none of `blocks` fits
     """
 
     most_tokens: int = _NO_LIMIT
     least_group: int = 0
-    least_rows: int = 0
     most_weights: int = _NO_LIMIT
     blocks: tuple[Block, ...]
     otherwise: tuple[Block, ...] = ()
@@ -124,16 +124,24 @@ _MORE: Final = (
 _PREFERRED: Final = (2, 4)
 
 
-def _specialised(rows: int, tokens: int, *splits: int) -> tuple[Block, ...]:
-    """One block per split, the preferred one first."""
+def _specialised(
+    rows: int, tokens: int, start_us: float, unit_us: float, part_us: float
+) -> tuple[Block, ...]:
+    """One block for each number of parts of K."""
     return tuple(
-        Block(direct=False, specialised=True, rows=rows, tokens=tokens, split=split)
-        for split in splits
+        Block(
+            direct=False,
+            specialised=True,
+            rows=rows,
+            tokens=tokens,
+            split=split,
+            start_us=start_us,
+            unit_us=unit_us,
+            part_us=part_us,
+        )
+        for split in range(1, 9)
     )
 
-
-_FILLING_ROWS: Final = 1 << 14
-_FEW_ROWS: Final = _specialised(128, 128, 2, 1)
 
 RULES: Final[dict[str, tuple[Row, ...]]] = {
     "int4": (
@@ -171,18 +179,23 @@ RULES: Final[dict[str, tuple[Row, ...]]] = {
         Row(most_tokens=32, blocks=_LONG_32, otherwise=_ROWS_64_32 + _SHORT_32),
         *_MORE,
     ),
-    # of more than 64 tokens, see roofcal.ops.mixed_gemm.spec.least_sizes
+    # of more than 32 tokens, see roofcal.ops.mixed_gemm.spec.least_sizes
     "int4_specialised": (
         Row(
-            most_tokens=128,
+            most_tokens=64,
             least_group=64,
-            least_rows=_FILLING_ROWS,
-            blocks=_specialised(256, 128, 1),
+            blocks=(
+                *_specialised(256, 64, 5.0, 0.88, 2.5),
+                *_specialised(128, 64, 5.0, 0.54, 1.0),
+            ),
         ),
-        Row(most_tokens=128, least_group=64, blocks=_FEW_ROWS),
-        Row(least_group=64, least_rows=_FILLING_ROWS, blocks=_specialised(128, 256, 1)),
-        Row(least_group=64, least_rows=8192, blocks=_specialised(128, 256, 2, 1)),
-        Row(least_group=64, blocks=_FEW_ROWS),
+        Row(
+            least_group=64,
+            blocks=(
+                *_specialised(128, 128, 5.0, 0.72, 3.3),
+                *_specialised(256, 128, 5.0, 1.33, 7.5),
+            ),
+        ),
     ),
 }
 # kernels.int4.plain, which runs what nothing else fits. Nobody has timed it on Hopper.
@@ -226,13 +239,12 @@ def our_blocks(rule: str, recipe: str, m: Array, n: Array, k: Array, units: int)
     undecided = np.ones(m.shape, dtype=bool)
     for row in RULES[rule]:
         about = (m <= row.most_tokens) & (n * k <= row.most_weights)
-        about &= (group >= row.least_group) & (n >= row.least_rows)
+        about &= group >= row.least_group
         for blocks in (row.blocks, row.otherwise):
             least = np.full(m.shape, np.inf)
             for place, block in enumerate(blocks):
                 resident, fits = _resident(block, group, zeros, n, k)
-                is_staged = not (block.direct or block.specialised)
-                cost = _estimate(block, m, n, k, resident, units) if is_staged else place
+                cost = place if block.direct else _estimate(block, m, n, k, resident, units)
                 takes = undecided & about & fits & (cost < least)
                 least = np.where(takes, cost, least)
                 for name in _CHOSEN:
@@ -281,9 +293,14 @@ def _resident(
 
 
 def _estimate(block: Block, m: Array, n: Array, k: Array, resident: Array, units: int) -> Array:
-    """Microseconds by kernels.int4.table.estimate."""
+    """Microseconds by kernels.int4.table.estimate, or specialised_estimate."""
     count = np.ceil(_padded(n) / block.rows) * np.ceil(m / block.tokens) * block.split
     turns = np.ceil(np.ceil(count / units) / resident)
+    if block.specialised:
+        of_k = np.ceil(k / UNIT_COLUMNS / block.split)
+        parts = block.part_us * (block.split if block.split > 1 else 0)
+        least: Array = turns * (block.start_us + block.unit_us * of_k) + parts
+        return least
     of_block = block.start_us + block.unit_us * k / UNIT_COLUMNS / block.split
     estimate: Array = turns * of_block + _HALVING_US * halvings(np.full(k.shape, block.split))
     return estimate

@@ -43,6 +43,7 @@ PAGE = OpPage(
         "turn_s": ConstantText(label="Start of a turn of blocks"),
         "block_s": ConstantText(label="End of a turn of blocks of 64 tokens"),
         "halving_s": ConstantText(label="Halving K"),
+        "part_s": ConstantText(label="Adding up a part of K"),
         "direct_s": ConstantText(label="Start of a turn of warps that stream weights"),
         "unit_s": ConstantText(label="A warp's wait for 128 columns of weights"),
     },

@@ -15,8 +15,8 @@ from kernels.int4.configs import (
     Int4PlainConfig,
     Int4StagedConfig,
 )
-from kernels.int4.operands import activations_descriptor, words_descriptor
-from kernels.int4.table import INT4_PLAIN, INT4_TABLE, MANY_TOKENS
+from kernels.int4.operands import activations_descriptor, scales_descriptor, words_descriptor
+from kernels.int4.table import INT4_PLAIN, INT4_TABLE, SPECIALISED_COSTS
 from tests.kernels.compile_case import Case
 from tests.kernels.int4.int4_cases import weights_without_memory
 
@@ -62,7 +62,8 @@ def int4_cases() -> Iterator[tuple[str, Case]]:
             yield case.name, _case(case)
     for group, zeros, dtype in KINDS:
         weights = weights_without_memory(ROWS, K, group, zeros=zeros, dtype=TORCH[dtype])
-        for specialised_config in [config for config in MANY_TOKENS if config.fits(weights)]:
+        cut = [replace(config, split=split) for config in SPECIALISED_COSTS for split in (1, 2)]
+        for specialised_config in [config for config in cut if config.fits(weights)]:
             for chained in (False, True):
                 case = Int4Case(specialised_config, group, zeros, dtype, chained)
                 yield case.name, _case(case)
@@ -110,7 +111,9 @@ def _case(case: Int4Case) -> Case:
         constants = {"C": c}
     else:
         kernel = specialised._int4_specialised_kernel
-        descriptors = _descriptors(case, (1, config.part_rows), (1, config.token_tile, 64))
+        rows = config.block_rows
+        descriptors = _descriptors(case, (1, rows), (2, config.token_tile, 64))
+        descriptors |= _scale_descriptors(case, rows)
         constants = {"C": config.constants(k, group, zeros=zeros)}
     if not isinstance(config, Int4PlainConfig):
         constants["CHAINED"] = case.chained
@@ -141,3 +144,10 @@ def _descriptors(
         "wd": f"tensordesc<u8{wd.block_shape},{wd.layout!r}>",
         "xd": f"tensordesc<{case.dtype}{xd.block_shape},{xd.layout!r}>",
     }
+
+
+def _scale_descriptors(case: Int4Case, rows: int) -> dict[str, str]:
+    """Types of the descriptors of scales and zeros for boxes of so many rows."""
+    weights = weights_without_memory(ROWS, case.k, case.group, zeros=case.zeros)
+    sd = scales_descriptor(weights.scales, rows)
+    return dict.fromkeys(("sd", "zd"), f"tensordesc<{case.dtype}{sd.block_shape},{sd.layout!r}>")

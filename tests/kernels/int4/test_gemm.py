@@ -192,9 +192,7 @@ def test_a_cpu_without_the_interpreter_is_named(monkeypatch: pytest.MonkeyPatch)
 STAGED = Int4StagedConfig(
     rows=64, split=2, num_warps=4, stages=2, unroll=1, token_tile=16, matrix="sync"
 )
-SPECIALISED = Int4SpecialisedConfig(
-    part_rows=64, split=1, word_slots=4, slice_slots=5, token_tile=64
-)
+SPECIALISED = Int4SpecialisedConfig(part_rows=64, split=1, slots=4, token_tile=64)
 HOPPER: dict[str, Int4Config] = {
     "direct": replace(DIRECT, split=2),
     "direct in tiles": replace(DIRECT, row_tiles=4, depth=2, token_tile=16),
@@ -202,8 +200,9 @@ HOPPER: dict[str, Int4Config] = {
     "group": replace(STAGED, matrix="group"),
     "overlapped": replace(STAGED, matrix="overlapped", unroll=2, split=1),
     "specialised": SPECIALISED,
-    "specialised, uneven split": replace(SPECIALISED, split=3, part_rows=128, slice_slots=3),
-    "specialised, many tokens": replace(SPECIALISED, token_tile=256, word_slots=3),
+    "specialised, uneven split": replace(SPECIALISED, split=3, part_rows=128, slots=2),
+    "specialised, four parts": replace(SPECIALISED, parts=4, split=2),
+    "specialised, many tokens": replace(SPECIALISED, part_rows=128, token_tile=128),
 }
 
 
@@ -219,6 +218,7 @@ def test_kernels_for_hopper_multiply_every_kind_of_weights(
     device = torch.device("cuda")
     config = HOPPER[name]
     k = 1024 if config.split == 3 else 512  # parts of three units of 128 columns, three, and two
+    group = k if group == 512 else group
     w = weights(130, k, group, device, zeros=zeros, dtype=dtype)
     x = activations(21, k, device, dtype)
     if group == 32 and isinstance(config, Int4SpecialisedConfig):

@@ -4,15 +4,21 @@ from dataclasses import replace
 
 import pytest
 
-from kernels.int4.configs import Int4Config, Int4PlainConfig, Int4StagedConfig
+from kernels.int4.configs import (
+    Int4Config,
+    Int4PlainConfig,
+    Int4SpecialisedConfig,
+    Int4StagedConfig,
+)
 from kernels.int4.table import (
     COSTS,
     HALVING_S,
     INT4_PLAIN,
     INT4_TABLE,
-    MANY_TOKENS,
+    SPECIALISED_COSTS,
     Int4Row,
     choose,
+    direct_or_staged,
     estimate,
     for_many_tokens,
     plain,
@@ -149,7 +155,7 @@ def test_what_was_measured_runs_nearly_as_it_was_fastest(
     rows: int, k: int, tokens: int, group: int
 ) -> None:
     w = weights_without_memory(rows, k, group)
-    chosen = tuple(choose(w, tokens, chained=chained) for chained in (False, True))
+    chosen = tuple(direct_or_staged(w, tokens, chained=chained) for chained in (False, True))
     assert chosen == CHOICES[rows, k, tokens, group]
 
 
@@ -217,7 +223,7 @@ def test_a_block_of_more_rows_takes_longer_per_column_but_not_in_proportion() ->
         assert one < two < 2 * one
 
 
-@pytest.mark.parametrize("tokens", [65, 128, 129, 256, 1000])
+@pytest.mark.parametrize("tokens", [33, 64, 65, 128, 129, 256, 1000])
 @pytest.mark.parametrize(("rows", "k"), [*LAYERS, (10240, 8192), (64, 128), (1, 256)])
 @pytest.mark.parametrize("group", [64, 128])
 def test_products_of_many_tokens_have_a_specialised_configuration_that_fits(
@@ -225,12 +231,33 @@ def test_products_of_many_tokens_have_a_specialised_configuration_that_fits(
 ) -> None:
     weights = weights_without_memory(rows, k, group)
     config = for_many_tokens(weights, tokens)
-    assert config in MANY_TOKENS
+    assert config is not None
+    assert replace(config, split=1) in SPECIALISED_COSTS
     assert config.fits(weights)
-    assert config.token_tile >= min(tokens, 128)
-    assert choose(weights, tokens) != config  # not before its times are published
+    assert config.token_tile == (64 if tokens <= 64 else 128)
+    if tokens > 64:
+        assert choose(weights, tokens) == config
+
+
+def test_few_rows_of_up_to_64_tokens_stay_with_the_other_kernels() -> None:
+    few, many = (weights_without_memory(rows, 8192) for rows in (8192, 28672))
+    assert isinstance(choose(many, 64), Int4SpecialisedConfig)
+    assert choose(few, 64) == direct_or_staged(few, 64)
+    assert choose(many, 32, chained=True) == direct_or_staged(many, 32, chained=True)
 
 
 def test_no_specialised_configuration_is_for_few_tokens_or_groups_of_32() -> None:
-    assert for_many_tokens(weights_without_memory(3584, 8192), 64) is None
-    assert for_many_tokens(weights_without_memory(3584, 8192, 32), 256) is None
+    assert for_many_tokens(weights_without_memory(3584, 8192), 32) is None
+    narrow = weights_without_memory(3584, 8192, 32)
+    assert for_many_tokens(narrow, 256) is None
+    assert choose(narrow, 256) == direct_or_staged(narrow, 256)
+
+
+def test_a_specialised_product_is_cut_where_that_fills_the_multiprocessors() -> None:
+    wide, long = weights_without_memory(28672, 8192), weights_without_memory(4096, 14336)
+    configs = [for_many_tokens(weights, 128) for weights in (wide, long)]
+    assert [config.split for config in configs if config] == [1, 4]
+    # A GPU of 32 multiprocessors is full with the 32 blocks that an uncut K gives.
+    small = for_many_tokens(long, 128, units=32)
+    assert small is not None
+    assert small.split == 1

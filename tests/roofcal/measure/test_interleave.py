@@ -352,9 +352,7 @@ class CountingSensor(Sensor):
         return 100.0 * renewed + 500.0 * busy
 
 
-def energy_contender(
-    clock: Clock, *, has_counter: bool = True, late_s: float = 0.0
-) -> Contender:
+def energy_contender(clock: Clock, *, has_counter: bool = True, late_s: float = 0.0) -> Contender:
     one, timer = contender(), ScriptedTimer(clock, [1e-3])
     one.point = replace(one.point, protocol=Protocol(method="energy"))
     sensor = CountingSensor(clock, timer, has_counter=has_counter, late_s=late_s)

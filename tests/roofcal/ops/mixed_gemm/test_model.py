@@ -29,6 +29,7 @@ RATES = {
     "turn_s": 2e-6,
     "block_s": 2e-6,
     "halving_s": 1e-6,
+    "part_s": 1e-6,
     "unit_s": 5e-7,
     "direct_s": 2e-6,
 }
@@ -131,13 +132,13 @@ def test_time_never_falls_with_tokens_nor_rises_with_a_rate(family: str) -> None
     # whole blocks: our kernels take other blocks, not only more of them, for tokens between
     steps = (1, 8, 64, 128, 256) if family in OURS else (1, 8, 9, 64, 65, 256)
     if family == SPECIALISED:
-        steps = (65, 128, 129, 256, 512)
+        steps = (33, 64, 128, 256, 512)
     times = [float(parts(tokens, family=family).total[0]) for tokens in steps]
     assert times == sorted(times)
     for name in constants_of(family):
         now = float(parts(steps[-3], family=family).total[0])
         more = float(parts(steps[-3], family=family, **{name: 2 * RATES[name]}).total[0])
-        if name in ("ragged", "halving_s", "unit_s", "direct_s", "turn_s"):
+        if name in ("ragged", "halving_s", "part_s", "unit_s", "direct_s", "turn_s"):
             assert more >= now  # not in every product
         else:
             assert (more < now) == name.endswith("per_s")
@@ -181,19 +182,23 @@ def test_our_blocks_share_a_multiprocessor_and_then_wait_for_their_turn() -> Non
 
 
 def test_blocks_of_the_specialised_kernel_run_one_after_another() -> None:
-    """128 tokens of many rows: blocks of 256 x 128; few rows: 128 x 128 and K in two parts."""
+    """128 tokens of many rows: blocks of 256 x 128; of few rows: 128 x 128, and K is cut."""
     alone = ours(128, 256 * UNITS, 4096, SPECIALISED)
     assert alone.fixed[0] == pytest.approx(RATES["turn_s"] + 2 * RATES["block_s"])
     assert alone.slots[0] == pytest.approx(UNITS * 256 * 4096 / RATES["weights_per_s"])
-    two = ours(128, 256 * UNITS + 64, 4096, SPECIALISED)
+    two = ours(128, 2 * 256 * UNITS, 4096, SPECIALISED)
     assert two.fixed[0] == pytest.approx(2 * alone.fixed[0])
     assert two.math[0] == pytest.approx(2 * alone.math[0])
-    parted = ours(100, 4096, 4096 + 128, SPECIALISED)
-    # 33 units of 128 columns: the longer part of K has 17
-    assert parted.slots[0] == pytest.approx(UNITS * 128 * 17 * 128 / RATES["weights_per_s"])
-    assert parted.math[0] == ours(128, 4096, 4096 + 128, SPECIALISED).math[0]
-    halved = RATES["turn_s"] + 2 * RATES["block_s"] + RATES["halving_s"]
-    assert parted.fixed[0] == pytest.approx(halved)
+
+
+def test_parts_of_k_of_the_specialised_kernel_are_added_up_one_by_one() -> None:
+    """4096 x 14464 of 100 tokens: 32 blocks of 128 x 128, K of 113 units in four parts."""
+    parted = ours(100, 4096, 14464, SPECIALISED)
+    columns = 29 * 128  # of the longest part
+    assert parted.slots[0] == pytest.approx(UNITS * 128 * columns / RATES["weights_per_s"])
+    assert parted.math[0] == ours(128, 4096, 14464, SPECIALISED).math[0]
+    fixed = RATES["turn_s"] + 2 * RATES["block_s"] + 4 * RATES["part_s"]
+    assert parted.fixed[0] == pytest.approx(fixed)
 
 
 def test_a_chained_kernel_starts_while_the_one_before_it_ends() -> None:

@@ -1,6 +1,7 @@
 """The rule by which the model knows our int4 blocks, held against the kernels themselves."""
 
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -45,7 +46,7 @@ def test_the_model_knows_which_block_our_kernels_take(rule: str, recipe: str) ->
     kinds = set()
     for i, (tokens, rows, columns) in enumerate(zip(*sizes().astype(int).tolist(), strict=True)):
         own = weights(recipe, rows, columns)
-        config = table.choose(own, tokens, chained=rule == "int4_chained", units=UNITS)
+        config = table.direct_or_staged(own, tokens, chained=rule == "int4_chained", units=UNITS)
         kinds.add(type(config))
         if isinstance(config, Int4PlainConfig):  # whose blocks nobody has timed on Hopper
             continue
@@ -61,25 +62,24 @@ def test_the_model_knows_which_block_our_kernels_take(rule: str, recipe: str) ->
 @pytest.mark.parametrize("recipe", INT4)
 def test_the_model_knows_which_block_our_specialised_kernel_takes(recipe: str) -> None:
     m, n, k = sizes()
-    m[:] = np.maximum(65, m)
+    m[:] = np.maximum(33, m)
     blocks = our_blocks("int4_specialised", recipe, m, n, k, UNITS)
-    configs = set()
+    kinds = set()
     for i, (tokens, rows, columns) in enumerate(zip(*np.stack([m, n, k]).astype(int), strict=True)):
         own = weights(recipe, int(rows), int(columns))
-        config = table.for_many_tokens(own, int(tokens))
+        config = table.for_many_tokens(own, int(tokens), UNITS)
         if config is None:
             assert own.group == 32
             continue
-        configs.add(config)
+        kinds.add(replace(config, split=1))
         assert not blocks.direct[i]
         assert (blocks.rows[i], blocks.tokens[i]) == (config.block_rows, config.token_tile)
-        assert (blocks.split[i], blocks.warps[i]) == (config.split, config.num_warps)
-        assert (blocks.count[i], blocks.resident[i]) == (
-            math.prod(config.grid(own, int(tokens))),
-            1,
-        )
-        assert 2 * config.shared_bytes > table._SHARED_MEMORY_BYTES
-    assert configs == (set() if recipe == "int4_groupwise_g32" else set(table.MANY_TOKENS))
+        assert blocks.split[i] == config.split
+        assert blocks.count[i] == math.prod(config.grid(own, int(tokens)))
+        assert blocks.resident[i] == 1
+        needed = config.shared_bytes(own.k, own.group, zeros=own.zeros is not None)
+        assert 2 * needed > table._SHARED_MEMORY_BYTES
+    assert kinds == (set() if recipe == "int4_groupwise_g32" else set(table.SPECIALISED_COSTS))
 
 
 def test_the_model_knows_from_how_many_tokens_the_specialised_kernel_runs() -> None:
@@ -87,6 +87,7 @@ def test_the_model_knows_from_how_many_tokens_the_specialised_kernel_runs() -> N
     least = OP.least_sizes("triton_specialised", recipe)["m"]
     assert least == table._LEAST_TOKENS
     assert table.for_many_tokens(weights(recipe, 4096, 4096), least - 1) is None
+    assert table.for_many_tokens(weights(recipe, 4096, 4096), least) is not None
 
 
 def test_halvings_are_logarithms() -> None:
