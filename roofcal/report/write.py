@@ -43,7 +43,8 @@ def write_report(
     Equal records give equal bytes.
 
     GPUs come first, and of each device the newest environment. Returns the headlines of the first
-    run that was measured here, or else of the first run.
+    run that was measured here, or else of the first run; before them a line for each run whose
+    constants are of another equation than this roofcal has, and were left out.
 
     Args:
         runs: (run folder, folder of its calibration and predictions; None: the run folder itself).
@@ -89,7 +90,20 @@ def write_report(
             write_bytes(figures / name, svg.encode())
     write_bytes(out.with_name(DETAILS), details.encode())
     write_bytes(out, page.encode())
-    return answers.get("measured") or answers["published"]
+    return [*_outdated_lines(loaded), *(answers.get("measured") or answers["published"])]
+
+
+def _outdated_lines(runs: Iterable[Run]) -> Iterator[str]:
+    """What was left out of the page, and the command that fits it again."""
+    for run in runs:
+        if run.outdated:
+            command = f"calibrate --run {run.folder} --out {run.derived}/calibration.jsonl"
+            if run.origin == "published":
+                command = f"publish --again {run.folder}"
+            yield (
+                f"note: constants of {', '.join(run.outdated)} in {run.derived} are of another "
+                f"equation and are left out; fit them again: python -m roofcal {command}"
+            )
 
 
 def tables_of_run(run: Path, devices_folder: Path) -> dict[str, str]:

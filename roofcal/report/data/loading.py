@@ -20,6 +20,7 @@ from roofcal.core.records import (
 from roofcal.core.visits.order import is_sentinel
 from roofcal.core.visits.rows import merged_visits, reusable_visits, split_visits
 from roofcal.ops import BY_NAME, OPS
+from roofcal.ops.equations import other_equations
 from roofcal.ops.plan_points import point_problem
 from roofcal.ops.spec import OpSpec
 from roofcal.report.data.observations import observation, power_columns
@@ -53,6 +54,8 @@ class Run:
     folder        plan and measurements
     derived       calibration and predictions; the same folder unless the run is replayed
     origin        published: frozen below reports/published; measured: of this machine or cluster
+    outdated      ops whose constants are of another equation than this roofcal has (see
+                  roofcal.ops.equations): they are left out of `calibration`
     ops           ops with a plan, in the order of roofcal.ops.OPS
     measured_utc  when the session that begins the file of an op began, the latest of all ops; ''
                   without any
@@ -63,6 +66,7 @@ class Run:
     origin: Literal["measured", "published"]
     environment: Environment
     calibration: Calibration | None
+    outdated: tuple[str, ...] = ()
     ops: tuple[str, ...]
     measured_utc: str
 
@@ -135,12 +139,15 @@ def load_run(run_dir: Path, derived_dir: Path | None = None) -> Run:
     plans = {path.name.split(".")[0]: path for path in _plan_files(run_dir)}
     ops = tuple(op.name for op in OPS if op.name in plans)
     sessions = (_records_of(Session, _measured_rows(run_dir, op)) for op in ops)
+    calibration = _calibration(derived, environments[0])
+    outdated = tuple(other_equations(calibration)) if calibration else ()
     return Run(
         folder=run_dir,
         derived=derived,
         origin="published" if any(p.suffix == ".gz" for p in plans.values()) else "measured",
         environment=environments[0],
-        calibration=_calibration(derived, environments[0]),
+        calibration=calibration and _without_ops(calibration, outdated),
+        outdated=outdated,
         ops=ops,
         measured_utc=max((s.started_utc for rows in sessions for s in islice(rows, 1)), default=""),
     )
@@ -161,6 +168,15 @@ def _calibration(derived: Path, environment: Environment) -> Calibration | None:
             f"{environment.device} in {environment.environment_id}; calibrate this run"
         )
     return calibration
+
+
+def _without_ops(calibration: Calibration, ops: tuple[str, ...]) -> Calibration:
+    constants = {
+        name: constant
+        for name, constant in calibration.constants.items()
+        if name.partition(".")[0] not in ops
+    }
+    return replace(calibration, constants=constants)
 
 
 def _read_plan(folder: Path, op: str) -> list[PlanPoint]:

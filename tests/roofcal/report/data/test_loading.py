@@ -50,6 +50,22 @@ def test_calibration_and_predictions_come_from_the_derived_folder(tmp_path: Path
     assert run.read("gemm").predictions == {}
 
 
+def test_constants_of_another_equation_are_left_out(tmp_path: Path) -> None:
+    made_up = whole_run()
+    folder = made_up.write(tmp_path / "run")
+    calibration = made_up.calibration()
+    older = replace(calibration, equations={**calibration.equations, "gemm": 1})
+    write_records(folder / "calibration.jsonl", [older])
+
+    run = load_run(folder)
+
+    assert run.outdated == ("gemm",)
+    assert run.calibration is not None
+    left = {name.partition(".")[0] for name in run.calibration.constants}
+    whole = {name.partition(".")[0] for name in calibration.constants}
+    assert left == whole - {"gemm"}
+
+
 def test_a_run_without_calibration_is_a_run(bare: Path) -> None:
     assert load_run(bare).calibration is None
 
