@@ -34,6 +34,20 @@ def tables_of_publication() -> Path:
     return newest / "tables"
 
 
+def tables_of_devices() -> list[Path]:
+    """The tables of each device's newest publication, that of `tables_of_publication` first."""
+    first = tables_of_publication()
+    from roofcal.core.environments import version_key  # noqa: PLC0415
+
+    folders = [folder for folder in sorted(PUBLICATIONS.parent.iterdir()) if folder.is_dir()]
+    newest = [
+        max(environments, key=lambda folder: version_key(folder.name)) / "tables"
+        for folder in folders
+        if (environments := [e for e in folder.iterdir() if (e / "tables").is_dir()])
+    ]
+    return [first, *(tables for tables in newest if tables != first)]
+
+
 def measured_numbers(tables: Path) -> dict[str, str]:
     """Name -> text of every number that the page may show.
 

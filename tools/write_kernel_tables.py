@@ -22,7 +22,7 @@ from roofcal.ops import BY_NAME  # noqa: E402
 from roofcal.report.data.prediction_errors import regime_rank  # noqa: E402
 from roofcal.report.data.tidy import axes_of, standard_rows  # noqa: E402
 from roofcal.report.kit.numbers import shape_text, significant  # noqa: E402
-from tools.method_numbers import tables_of_publication  # noqa: E402
+from tools.method_numbers import tables_of_devices  # noqa: E402
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +146,7 @@ _HEAD: Final = """\
 {about}
 
 `python tools/write_kernel_tables.py` writes this page from what is published of {device},
-environment `{environment}`.
+environment `{environment}`{others}.
 Ratios are the time of the peer over ours on one shape, timed in turns (graph replay, cold cache,
 random normal data): the geometric mean over the points, and the least and most. Above 1, ours is
 faster. [How it is measured](../../docs/method.md).
@@ -276,35 +276,68 @@ def _line(cells: Sequence[object]) -> str:
     return f"| {' | '.join(map(str, cells))} |"
 
 
-def family_page(family: str, tables: Path) -> str:
-    """The text of kernels/<family>/README.md from the tables of a publication."""
-    return "\n".join([_head(family, tables), *_sections(family, tables)])
+def family_page(family: str, first: Path, *others: Path) -> str:
+    """The text of kernels/<family>/README.md from the tables of publications of devices.
+
+    first    of the device whose ops are all named, published or not
+    others   of devices that show the ops they have
+    """
+    sections = {tables: [*_device_sections(family, tables)] for tables in others}
+    shown = [tables for tables, texts in sections.items() if texts]
+    lines = [_head(family, first, shown), *_sections(family, first)]
+    return "\n".join([*lines, *(text for tables in shown for text in sections[tables])])
 
 
-def _head(family: str, tables: Path) -> str:
+def _head(family: str, tables: Path, others: Sequence[Path]) -> str:
     source = (ROOT / "kernels" / family / "__init__.py").read_text(encoding="utf-8")
     about, _, modules = (ast.get_docstring(ast.parse(source)) or "").partition("\n\n")
     if modules:
         about = f"{about}\n\n```text\n{modules}\n```"
-    device, environment = device_of(tables), tables.parent.name
     notes = [NOTES[family] + "\n"] if family in NOTES else []
-    head = _HEAD.format(family=family, about=about, device=device, environment=environment)
+    head = _HEAD.format(
+        family=family,
+        about=about,
+        device=device_of(tables),
+        environment=tables.parent.name,
+        others="".join(f";\nat its end {device_of(t)}, `{t.parent.name}`" for t in others),
+    )
     return "\n".join([head, *notes])
 
 
 def _sections(family: str, tables: Path) -> Iterator[str]:
     for comparison in FAMILIES[family]:
-        points = frame_of(tables, comparison.op)
+        points, rows = _compared(tables, comparison)
         yield f"## Op `{comparison.op}`\n"
-        rows = None if points is None else ratios(points, comparison)
-        if points is None or rows is None or rows.empty:
+        if rows.empty:
             yield "Not published yet: the next publication of a study that measures it shows it.\n"
-            continue
-        yield "\n".join(ratio_table(rows, comparison)) + "\n"
-        sweeps = ", ".join(f"`{name}`" for name in shown_sweeps(points, comparison))
+        else:
+            yield from _tables(points, rows, comparison)
+
+
+def _device_sections(family: str, tables: Path) -> Iterator[str]:
+    """The ops that another device has."""
+    for comparison in FAMILIES[family]:
+        points, rows = _compared(tables, comparison)
+        if not rows.empty:
+            yield f"## Op `{comparison.op}` on {device_of(tables)}\n"
+            yield from _tables(points, rows, comparison)
+
+
+def _compared(tables: Path, comparison: Comparison) -> tuple[Points, Points]:
+    """The points of an op, and their ratios; empty where it was not published."""
+    points = frame_of(tables, comparison.op)
+    if points is None:
+        return pd.DataFrame(), pd.DataFrame()
+    return points, ratios(points, comparison)
+
+
+def _tables(points: Points, rows: Points, comparison: Comparison) -> Iterator[str]:
+    yield "\n".join(ratio_table(rows, comparison)) + "\n"
+    sweeps = shown_sweeps(points, comparison)
+    if sweeps:
         yield (
-            f"The points of {sweeps} in {comparison.unit.name}: ours, and in brackets the fastest "
-            "peer of the table above.\n"
+            f"The points of {', '.join(f'`{name}`' for name in sweeps)} in "
+            f"{comparison.unit.name}: ours, and in brackets the fastest peer of the table above.\n"
         )
         yield "\n".join(point_table(points, comparison)) + "\n"
 
@@ -315,7 +348,7 @@ def readme_of(family: str) -> Path:
 
 
 if __name__ == "__main__":
-    published = tables_of_publication()
+    published = tables_of_devices()
     for name in FAMILIES:
-        readme_of(name).write_text(family_page(name, published), encoding="utf-8")
+        readme_of(name).write_text(family_page(name, *published), encoding="utf-8")
         print(readme_of(name))

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from tests.paths import ROOT
-from tools.method_numbers import tables_of_publication
+from tools.method_numbers import tables_of_devices
 from tools.write_kernel_tables import (
     FAMILIES,
     TFLOPS,
@@ -58,7 +58,7 @@ FRAME = points(
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_page_of_a_family_is_up_to_date(family: str) -> None:
     page = readme_of(family).read_text(encoding="utf-8")
-    fresh = family_page(family, tables_of_publication())
+    fresh = family_page(family, *tables_of_devices())
     assert page == fresh, "run: python tools/write_kernel_tables.py"
 
 
@@ -94,6 +94,21 @@ def test_a_smaller_study_shows_its_part_of_the_sweep() -> None:
     assert shown_sweeps(smaller, PRODUCTS) == ["square_standard"]
     _, _, *rows = point_table(smaller, PRODUCTS)
     assert len(rows) == 1
+
+
+def test_another_device_shows_the_ops_that_it_has(tmp_path: Path) -> None:
+    first = tmp_path / "nvidia-h200" / "environment" / "tables"
+    other = tmp_path / "nvidia-h100-sxm" / "another" / "tables"
+    for folder in (first, other):
+        folder.mkdir(parents=True)
+    FRAME.assign(
+        status="ok", method="graph", cache="cold", distribution="normal", repeat=0, regime="mid"
+    ).to_csv(other / "nvidia-h100-sxm_gemm.csv")
+    page = family_page("gemm", first, other)
+    assert "at its end nvidia-h100-sxm, `another`." in page
+    assert "## Op `gemm`\n\nNot published yet" in page
+    assert "## Op `gemm` on nvidia-h100-sxm\n\n| recipe |" in page
+    assert "nvidia-h100" not in family_page("streams", first, other)
 
 
 def test_an_op_that_is_not_published_is_named(tmp_path: Path) -> None:
