@@ -16,7 +16,7 @@ from typing import Any, Final
 from roofcal.ask.beyond_probes import Beyond, beyond_probes
 from roofcal.ask.fastest import probability_of_first
 from roofcal.ask.measured import ChoiceRecord, choice_record, measured_points
-from roofcal.ask.shape_limits import joined_refusals, memory_refusal, refusals
+from roofcal.ask.shape_limits import joined_refusals, memory_refusal, refusals, too_small
 from roofcal.core.csv_files import Cells, read_rows, size_errors
 from roofcal.core.names import did_you_mean_or_all
 from roofcal.core.paths import RunFolder
@@ -111,7 +111,11 @@ def _fastest(point: PlanPoint, model: str, sources: Sources) -> PointAnswer:
         provider=name or ANY_PROVIDER,
         others=tuple(order[1:]),
         probability=probability_of_first([answers[provider] for provider in order]),
-        refused=refused,
+        refused={  # a kernel for large shapes is no choice for a small one: not worth a line
+            other: reason
+            for other, reason in refused.items()
+            if too_small(op, other, point.recipe, point.shape) is None
+        },
         beyond=beyond_probes(calibration, replace(point, provider=name)),
     )
 

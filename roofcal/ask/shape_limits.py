@@ -15,7 +15,7 @@ def refusal(op: OpSpec, provider: str, recipe: str, shape: Shape) -> str | None:
     multiples = op.size_multiples(provider, recipe)
     refused = {axis: size for axis, size in multiples.items() if shape[axis] % size}
     if not refused:
-        return _too_small(op, provider, recipe, shape)
+        return too_small(op, provider, recipe, shape)
     required = ", ".join(f"{axis} in multiples of {multiple}" for axis, multiple in refused.items())
     nearest = ", ".join(
         f"{axis}={_neighbours(shape[axis], multiple)}" for axis, multiple in refused.items()
@@ -26,7 +26,8 @@ def refusal(op: OpSpec, provider: str, recipe: str, shape: Shape) -> str | None:
     )
 
 
-def _too_small(op: OpSpec, provider: str, recipe: str, shape: Shape) -> str | None:
+def too_small(op: OpSpec, provider: str, recipe: str, shape: Shape) -> str | None:
+    """Why a provider for large shapes does not run this one; None if that is no reason."""
     for axis, least in op.least_sizes(provider, recipe).items():
         if shape[axis] < least:
             return f"{provider} takes {recipe} with {axis} of {least} and more, got {shape[axis]}"

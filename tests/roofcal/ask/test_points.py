@@ -297,6 +297,21 @@ def test_providers_that_have_the_recipe_and_refuse_alike_share_a_sentence() -> N
     )
 
 
+def test_a_kernel_for_more_tokens_is_no_refusal_of_few() -> None:
+    few = PlanPoint(
+        op="mixed_gemm",
+        provider="",
+        recipe="int4_groupwise_g128",
+        shape={"m": 16, "n": 28672, "k": 8192},
+        device="nvidia-h200",
+    )
+    sources = replace(published_sources(), spec=SPEC)
+    assert predict_point(few, "datasheet", sources).refused == {}
+    named = replace(few, provider="triton_specialised")
+    with pytest.raises(PredictError, match="with m of 33 and more, got 16"):
+        predict_point(named, "datasheet", sources)
+
+
 def test_refusals_for_other_reasons_stay_apart() -> None:
     reasons = {"a": "a takes r with k", "b": "b takes r with n", "c": "c takes r with k"}
     assert joined_refusals(reasons) == ["a and c take r with k", "b takes r with n"]
