@@ -1,15 +1,15 @@
-"""Int4 product for many tokens on sm_90: one warp fetches, two warpgroups dequantise and multiply.
+"""Int4 product for many tokens on sm_90: one warp fetches, warpgroups dequantise and multiply.
 
-    out[tokens, rows] = x[tokens, k] @ dequantised(weights)[rows, k].T      tokens 16 .. 256 a block
+    out[tokens, rows] = x[tokens, k] @ dequantised(weights)[rows, k].T      tokens 16 .. 128 a block
 
-A block has two parts of rows, one for each multiplying warpgroup. While one of them dequantises,
-the other keeps the matrix unit busy; in kernels.int4.staged all warps of a block do both at once,
-so that the matrix unit waits. A ring in shared memory is filled ahead by the tensor memory unit. A
-slot holds a unit of 128 columns: packed weights of both parts, their scales, and activations.
+A block has two or four parts of rows, one for each multiplying warpgroup. While one of them
+dequantises, another keeps the matrix unit busy; in kernels.int4.staged all warps of a block do both
+at once, so that the matrix unit waits. A ring in shared memory is filled ahead by the tensor memory
+unit. A slot holds a unit of 128 columns: packed weights of all parts, their scales, activations.
 
-Scales come through shared memory with the weights: loaded by the warpgroups
-themselves, even a unit ahead, they held every unit back by the latency of memory (64 tokens of
-28672 x 8192 took 77 us on an H100, of which 37 are the matrix unit's).
+Scales come with the weights. Loaded by the warpgroups themselves, even a unit ahead, they held
+every unit back by the latency of memory: 64 tokens of 28672 x 8192 took 77 us on an H100, of which
+the matrix unit needs 37.
 
 Weights are scaled before they are multiplied, (q - zero) * scale rounded to bf16 or fp16, because
 sums of a group beside the sums of all need more registers than there are. That is the rounding a
@@ -60,7 +60,7 @@ class Ring:
     words, slices, scales, zeros   the same memory, as it is read: of each part of a slot the
               weights and, of each group, the scales; of each half of a slot the activations
     full      complete when weights and activations of a slot have come
-    empty     complete when both parts have read a slot
+    empty     complete when all parts have read a slot
     """
 
     word_boxes: gl.shared_memory_descriptor
@@ -197,7 +197,7 @@ def _fetch(arguments, C: gl.constexpr, CHAINED: gl.constexpr):
 
 @gluon.jit
 def _fetch_weights(arguments, slot, unit, wanted, C: gl.constexpr):
-    """The weights, scales and zeros of both parts for a unit of K; nothing unless `wanted`."""
+    """The weights, scales and zeros of all parts for a unit of K; nothing unless `wanted`."""
     wd, sd, zd, ring = arguments[0], arguments[2], arguments[3], arguments[4]
     GROUPS: gl.constexpr = C.boxes_per_unit
     tile = gl.program_id(0) * (C.parts * (C.rows // 16))
