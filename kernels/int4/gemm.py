@@ -6,6 +6,8 @@
 x [tokens, k] and out [tokens, rows] are contiguous; weights come from kernels.int4.packing: groups
 of 32, 64, 128 or the whole row, symmetric (zero 8) or with zero points, k a multiple of 128, any
 number of rows and tokens. Sums are fp32, taken in a fixed order: equal inputs give equal bits.
+kernels.int4.specialised, which many tokens take, rounds scaled weights to the type of x before it
+multiplies; the other kernels scale fp32 sums. So a token can get other bits beside more tokens.
 
 Which kernel runs: on sm_90 what kernels.int4.table chooses (Gluon with inline PTX); on every other
 architecture, in the interpreter, and where none fits, kernels.int4.plain. Only the former was

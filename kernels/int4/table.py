@@ -216,7 +216,8 @@ def choose(
 ) -> Int4Config:
     """How a sm_90 with so many multiprocessors runs this product, so launched.
 
-    By kernels.int4.specialised where that was faster; else by `direct_or_staged`.
+    By kernels.int4.specialised for many tokens, else by `direct_or_staged`. Where the one begins
+    was read off plain launches on an H100; an H200 and chained launches were not timed.
     """
     if tokens >= _MANY_TOKENS or (tokens >= _LEAST_TOKENS and weights.rows >= _MANY_ROWS):
         config = for_many_tokens(weights, tokens, units)
@@ -307,9 +308,10 @@ def _specialised(
     return config, SpecialisedCost(start_s=start, unit_s=unit, part_s=part)
 
 
-# Read off times of an H100 (2026-11-25, groups of 128, graphs of plain launches in turns of 18 to
-# 25 ms over weights that do not stay in the L2 cache), with all of these shapes in sight. In us,
-# beside those of `direct_or_staged`, bf16 by cuBLASLt, and the best configuration that was tried:
+# Read off times of one session on an H100 that is not published (2026-11-25, groups of 128, graphs
+# of plain launches in turns of 18 to 25 ms over weights that do not stay in the L2 cache), with all
+# of these shapes in sight. In us, beside those of `direct_or_staged`, bf16 of cuBLASLt and the best
+# configuration that was tried:
 #
 #     rows x k       tokens   chosen   best   others   bf16
 #     28672 x 8192       64       63     63       70    170
@@ -336,7 +338,7 @@ SPECIALISED_COSTS: Final = dict(
 )
 _MOST_PARTS_OF_K: Final = 8
 _LEAST_TOKENS: Final = 33
-_MANY_TOKENS: Final = 65  # from which products of any rows are faster, or as fast
+_MANY_TOKENS: Final = 65  # from which products of any rows were faster, or at most 5 % slower
 _MANY_ROWS: Final = 1 << 14  # from which those of fewer tokens are, too
 
 

@@ -3,8 +3,8 @@
 Ends of intervals add up as the values do: as if every part erred the same way at once. The errors
 on an H200's probes left out do not go together (pairs of a recipe within a doubling in time
 correlate by -0.02, of casts by -0.08), so that half-widths could add as squares. But a sum errs
-also as a sum, by what runs between and beside its parts: squares hold 22 of 26 linears of the study
-and 23 of 29 with norm and sigmoid, added ends 24 and 28.
+also as a sum, by what runs between and beside its parts: squares held 22 of 26 linears of the study
+and 23 of 29 with norm and sigmoid when that was chosen; added ends hold 25 and 28.
 """
 
 from dataclasses import dataclass

@@ -37,8 +37,8 @@ flops_per_s are those of one block on each multiprocessor), and each further one
     starts       = turns * (turn_s + block_s * tokens of a block / 64) + halving_s * log2(split)
 
 Blocks of the specialised kernel (`ours_specialised`, more than 32 tokens) have a multiprocessor to
-themselves. Where K is split, the last block of a tile adds up the sums of all parts, one after
-another: part_s * split * rows * tokens / 128^2 instead of the last term.
+themselves. Where K is split, the last block of a tile reads and adds the sums of all parts:
+part_s * split * rows * tokens / 128^2 instead of the last term.
 
 In a chain of kernels the first turn has no turn_s: it runs while the kernel before ends. Tokens
 that are no multiple of 8 cost 1 + ragged * (share of the last block's tokens that are missing)

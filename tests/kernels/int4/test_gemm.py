@@ -249,15 +249,18 @@ def test_the_table_of_configurations_is_right_on_layers(
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("chained", [False, True])
-@pytest.mark.parametrize("tokens", [65, 128, 129, 256, 300])
-@pytest.mark.parametrize(("rows", "k"), [(3584, 8192), (1000, 1536), (10240, 2048), (28672, 1024)])
+@pytest.mark.parametrize("tokens", [33, 64, 65, 128, 129, 300])
+@pytest.mark.parametrize(
+    ("rows", "k", "group"),
+    [(3584, 8192, 128), (1000, 1536, 64), (10240, 2048, 2048), (28672, 1024, 128)],
+)
 def test_specialised_products_of_many_tokens_are_right_on_layers(
-    rows: int, k: int, tokens: int, chained: bool
+    rows: int, k: int, group: int, tokens: int, chained: bool
 ) -> None:
     device = torch.device("cuda")
     if torch.cuda.get_device_capability() != (9, 0):
         pytest.skip("written for sm_90")
-    w = weights(rows, k, 128, device)
+    w = weights(rows, k, group, device)
     x = activations(tokens, k, device)
     config = for_many_tokens(w, tokens)
     assert config is not None

@@ -112,7 +112,8 @@ def _roofs_text(calibration: Calibration, provider: str, subject: str = "") -> s
     parts = tables.roofs_of_pair(
         calibration, provider, RECIPE, float(SHAPE["n"]), float(SHAPE["k"])
     )
-    index = int(np.searchsorted(tables.TOKENS, SHAPE["m"]))
+    tokens = tables.tokens_of_pair(provider, RECIPE)
+    index = int(np.searchsorted(tokens, SHAPE["m"]))
     return (
         f"{subject or provider} is bound by {_ROOFS[parts.bound_by[index]]} (memory "
         f"{_time_text(parts.dram[index])}, issue slots of dequantisation "

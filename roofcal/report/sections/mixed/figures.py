@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, NullLocator
+from numpy.typing import NDArray
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.recipes import RECIPES
@@ -149,26 +151,27 @@ def _roofs(
     axes: Axes, calibration: Calibration, rows: pd.DataFrame, pair: tuple[str, str, int, int]
 ) -> None:
     provider, recipe, n, k = pair
+    tokens = tables.tokens_of_pair(provider, recipe)
     parts = tables.roofs_of_pair(calibration, provider, recipe, n, k)
     times = {"dram": parts.dram, "slots": parts.slots, "math": parts.math, "launch": parts.fixed}
     for name, values in times.items():
         colour, dashes = _PARTS[name]
-        axes.plot(tables.TOKENS, values, color=colour, linestyle=dashes)
-    axes.plot(tables.TOKENS, parts.total, color=styles.INK, linewidth=2)
+        axes.plot(tokens, values, color=colour, linestyle=dashes)
+    axes.plot(tokens, parts.total, color=styles.INK, linewidth=2)
     axes.plot(rows["m"], rows["median_s"], "o", color=styles.INK, markersize=5)
     _token_axis(axes)
     axes.set_yscale("log")
     styles.log_axis(axes.yaxis, "s")
-    _binding_strip(axes, parts.bound_by)
+    _binding_strip(axes, tokens, parts.bound_by)
     axes.set_title(f"{provider}, {shape_text((n, k))}")
 
 
-def _binding_strip(axes: Axes, bound_by: Sequence[str]) -> None:
+def _binding_strip(axes: Axes, tokens: NDArray[np.float64], bound_by: Sequence[str]) -> None:
     """The binding part by m along the top of the panel, in words."""
     for first, last, part in tables.runs_of_equal(bound_by):
         left, right = (
-            float(tables.TOKENS[first]),
-            float(tables.TOKENS[min(last + 1, len(bound_by) - 1)]),
+            float(tokens[first]),
+            float(tokens[min(last + 1, len(bound_by) - 1)]),
         )
         axes.axvspan(left, right, ymin=0.985, ymax=1, color=_PARTS[part][0], linewidth=0)
         if right / left >= 2:

@@ -143,11 +143,17 @@ def pairs_with_roofs(calibration: Calibration | None) -> list[tuple[str, str]]:
     return [] if calibration is None else calibrated_pairs(calibration.constants, OP)
 
 
+def tokens_of_pair(provider: str, recipe: str) -> NDArray[np.float64]:
+    """Up to 256 tokens, from the least that the provider takes."""
+    return TOKENS[MIXED_GEMM.least_sizes(provider, recipe).get("m", 1) <= TOKENS]
+
+
 def roofs_of_pair(
     calibration: Calibration, provider: str, recipe: str, n: float, k: float
 ) -> Parts:
-    """Parts of the calibrated time at 1 to 256 tokens; KeyError for a pair not calibrated."""
-    sizes = (TOKENS, np.full_like(TOKENS, n), np.full_like(TOKENS, k))
+    """Parts of the calibrated time at `tokens_of_pair`; KeyError for a pair not calibrated."""
+    tokens = tokens_of_pair(provider, recipe)
+    sizes = (tokens, np.full_like(tokens, n), np.full_like(tokens, k))
     return narrow_parts(calibration, provider, recipe, sizes)
 
 
@@ -155,8 +161,9 @@ def roofs_table(frame: pd.DataFrame, calibration: Calibration | None) -> pd.Data
     """The ranges of m in which each roof binds, by provider, recipe and shape of many m."""
     rows = [
         {"provider": provider, "recipe": recipe, "n": n, "k": k}
-        | {"m_from": int(TOKENS[first]), "m_to": int(TOKENS[last]), "bound_by": ROOFS[roof]}
+        | {"m_from": int(tokens[first]), "m_to": int(tokens[last]), "bound_by": ROOFS[roof]}
         for provider, recipe in pairs_with_roofs(calibration)
+        for tokens in [tokens_of_pair(provider, recipe)]
         for n, k in weights_with_curves(rows_with_format(frame))
         if calibration is not None
         for first, last, roof in runs_of_equal(

@@ -191,7 +191,7 @@ def test_blocks_of_the_specialised_kernel_run_one_after_another() -> None:
     assert two.math[0] == pytest.approx(2 * alone.math[0])
 
 
-def test_parts_of_k_of_the_specialised_kernel_are_added_up_one_by_one() -> None:
+def test_every_part_of_k_of_the_specialised_kernel_costs_its_adding_up() -> None:
     """4096 x 14464 of 100 tokens: 32 blocks of 128 x 128, K of 113 units in four parts."""
     parted = ours(100, 4096, 14464, SPECIALISED)
     columns = 29 * 128  # of the longest part
