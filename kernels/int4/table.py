@@ -217,9 +217,11 @@ def choose(
     """How a sm_90 with so many multiprocessors runs this product, so launched.
 
     By kernels.int4.specialised for many tokens, else by `direct_or_staged`. Where the one begins
-    was read off plain launches on an H100; an H200 and chained launches were not timed.
+    was read off plain launches on an H100, symmetric weights in groups of 64 and 128, bf16. An
+    H200, chained launches, zero points, one scale per row and fp16 were not timed.
     """
-    if tokens >= _MANY_TOKENS or (tokens >= _LEAST_TOKENS and weights.rows >= _MANY_ROWS):
+    is_many = tokens >= _MANY_TOKENS or (tokens >= _LEAST_TOKENS and weights.rows >= _MANY_ROWS)
+    if is_many and weights.k >= _LEAST_K:
         config = for_many_tokens(weights, tokens, units)
         if config is not None:
             return config
@@ -338,7 +340,10 @@ SPECIALISED_COSTS: Final = dict(
 )
 _MOST_PARTS_OF_K: Final = 8
 _LEAST_TOKENS: Final = 33
-_MANY_TOKENS: Final = 65  # from which products of any rows were faster, or at most 5 % slower
+_MANY_TOKENS: Final = 65  # from which products of any rows were faster, or at most 6 % slower
+# Shortest K that was timed by both kernels of an H100 (12288 x 4096, 128 tokens: 27 for 42 us).
+# At 2048 the estimate, 17 us for 104 tokens of 8192 rows, is above the 14 us of the others.
+_LEAST_K: Final = 4096
 _MANY_ROWS: Final = 1 << 14  # from which those of fewer tokens are, too
 
 

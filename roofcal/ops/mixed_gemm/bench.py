@@ -5,7 +5,7 @@ triton           kernels.int4 without its specialised kernel (table.direct_or_st
 triton_chained   the same with programmatic dependent launch: in a chain of kernels, its start
                  overlaps the end of the one before: do not compare it with plain launches
 triton_specialised  kernels.int4.specialised, from 33 tokens on; int4_gemm takes it from 65 tokens
-                 on, for 16,384 rows and more from 33 on
+                 on, for 16,384 rows and more from 33 on, where K is 4096 or more
 tinygemm         torch's _weight_int4pack_mm (CPUs have one too); it stores w as scale * (q - 8) +
                  zero, always with a zero, and rounds w to bf16
 gemlite          GemLite's Triton kernels (optional extra `peers`), in the state that its import

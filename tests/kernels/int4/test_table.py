@@ -235,7 +235,7 @@ def test_products_of_many_tokens_have_a_specialised_configuration_that_fits(
     assert replace(config, split=1) in SPECIALISED_COSTS
     assert config.fits(weights)
     assert config.token_tile == (64 if tokens <= 64 else 128)
-    if tokens > 64:
+    if tokens > 64 and k >= 4096:
         assert choose(weights, tokens) == config
 
 
@@ -244,6 +244,13 @@ def test_few_rows_of_up_to_64_tokens_stay_with_the_other_kernels() -> None:
     assert isinstance(choose(many, 64), Int4SpecialisedConfig)
     assert choose(few, 64) == direct_or_staged(few, 64)
     assert choose(many, 32, chained=True) == direct_or_staged(many, 32, chained=True)
+
+
+@pytest.mark.parametrize("chained", [False, True])
+def test_products_of_a_short_k_stay_with_the_other_kernels(chained: bool) -> None:
+    short, long = (weights_without_memory(8192, k) for k in (2048, 4096))
+    assert choose(short, 104, chained=chained) == direct_or_staged(short, 104, chained=chained)
+    assert isinstance(choose(long, 104, chained=chained), Int4SpecialisedConfig)
 
 
 def test_no_specialised_configuration_is_for_few_tokens_or_groups_of_32() -> None:
