@@ -30,7 +30,7 @@ from kernels.gather.model import Gathered, LinkTimes, ProductTimes, warn_of_defa
 from kernels.gather.operands import check_sizes, check_weights
 from kernels.gather.plans import CHUNKS, Plan, choose
 from kernels.gather.pushes import Pushes
-from kernels.gather.sequence import gather_and_multiply
+from kernels.gather.sequence import GatheredRows
 from kernels.gemm.operands import new_output
 from kernels.gemm.tile_choice import GemmConfig, has_large_tiles
 
@@ -90,14 +90,14 @@ class AllGatherMatmul:
             raise ValueError(
                 f"shard_rows: wanted at least a tile's rows with fused=True, got {shard_rows}"
             )
-        self._scaled = scaled
+        self._scaled, self._device = scaled, _device()
         self.fused = plan is not None and (plan.is_faster if fused is None else fused)
         self._way: _Fused | _Sequence
         if plan is not None and self.fused:
             eager = fused or plan.is_faster_eagerly
             self._way = _Fused(group, self.what, plan, buffers, eager=eager)
         else:
-            self._way = _Sequence(group, self.what)
+            self._way = _Sequence(group, self.what, scaled=scaled)
 
     def own_shard(self) -> torch.Tensor:
         """[shard_rows, k], into which this rank's rows of the next call are written.
@@ -117,19 +117,18 @@ class AllGatherMatmul:
 
         Raises ValueError, before anything runs, for weights or scales that do not fit.
         """
-        device = self._way.own_rows().device
-        check_weights(self.what, weights, weight_scales, scaled=self._scaled, device=device)
+        check_weights(self.what, weights, weight_scales, scaled=self._scaled, device=self._device)
         return self._way.multiplied(weights, weight_scales)
 
 
 class _Sequence:
     """NCCL's all-gather, in place, and then a library's product."""
 
-    def __init__(self, group: distributed.ProcessGroup, what: Gathered) -> None:
+    def __init__(self, group: distributed.ProcessGroup, what: Gathered, *, scaled: bool) -> None:
         rows, device = what.world * what.shard_rows, _device()
-        self._group = group
         self._rows = torch.zeros(rows, what.k, dtype=what.dtype, device=device)
         self._scales = torch.zeros(rows, dtype=torch.float32, device=device)
+        self._gathered = GatheredRows(group, self._rows, self._scales if scaled else None)
         self._own = _own_rows(what, group.rank())
 
     def own_rows(self) -> torch.Tensor:
@@ -139,8 +138,7 @@ class _Sequence:
         return self._scales[self._own]
 
     def multiplied(self, weights: torch.Tensor, scales: torch.Tensor | None) -> torch.Tensor:
-        by = None if scales is None else (self._scales, scales)
-        return gather_and_multiply(self._group, self._rows, weights, by)
+        return self._gathered.multiplied(weights, scales)
 
 
 class _Fused:
@@ -159,12 +157,15 @@ class _Fused:
         *,
         eager: bool,
     ) -> None:
-        self._group, self._eager, self._captured = group, eager, False
+        self._eager, self._captured = eager, False
         self._rank, self._own = group.rank(), _own_rows(what, group.rank())
         self._tile, self._cut = plan.tile, plan.cut
         layout = Layout(what, self._cut, buffers)
         self._memory = symmetric_memory.allocate(layout.size_bytes, group)
         self._ranks = tuple(layout.slots(view) for view in self._memory.views)
+        own = self._ranks[self._rank]
+        scales = own.scales or (None,) * buffers
+        self._gathered = [GatheredRows(group, *pair) for pair in zip(own.rows, scales, strict=True)]
         self._finished_of_peers = _addresses(self._ranks, self._rank)
         self._state = arrival_flags.new_state(self._finished_of_peers.device)
         self._pushes = Pushes(self._ranks, self._state, self._cut, rank=self._rank)
@@ -196,13 +197,13 @@ class _Fused:
     def multiplied(self, weights: torch.Tensor, scales: torch.Tensor | None) -> torch.Tensor:
         own, buffer = self._ranks[self._rank], self._next
         self._next = (buffer + 1) % self._buffers
-        by = None if scales is None else (own.scales[buffer], scales)
         captured = is_captured(own.flags)
         self._captured |= captured
         if not (captured or self._eager):
             if self._captured:
                 arrival_flags.forget_buffer(self._state)
-            return gather_and_multiply(self._group, own.rows[buffer], weights, by)
+            return self._gathered[buffer].multiplied(weights, scales)
+        by = None if scales is None else (own.scales[buffer], scales)
         c = new_output(own.rows[buffer], weights)  # first: it may wait for memory
         self._push(buffer)
         gathered_matmul.launch(

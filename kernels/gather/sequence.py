@@ -11,43 +11,52 @@ from kernels.gemm.axiswise import gemm
 _LIBRARY_COLUMNS: Final = 16  # torch._scaled_mm refuses weights of another multiple on GPUs
 
 
-def gather_and_multiply(
-    group: distributed.ProcessGroup,
-    rows: torch.Tensor,
-    weights: torch.Tensor,
-    scales: tuple[torch.Tensor, torch.Tensor] | None,
-) -> torch.Tensor:
-    """C [world * shard, n] bf16 of rows [world * shard, k], each rank's in its slot; collective.
+class GatheredRows:
+    """Rows of all ranks, each rank's in its slot, that calls gather in place and multiply.
 
-    scales: of the rows, each rank's in its slot, gathered too, and of the columns [1, n]. fp8
-    weights of columns that the library refuses are multiplied by kernels.gemm.axiswise.
+    The views that a call needs are made once: an eager call costs the host no more than the two
+    calls of a library that it consists of.
     """
-    _gather(group, rows.view(torch.uint8), *(scales[:1] if scales else ()))  # NCCL knows no fp8
-    if scales is None:
-        return torch.mm(rows, weights.t()).to(torch.bfloat16)
-    if weights.shape[0] % _LIBRARY_COLUMNS:
-        return gemm(rows, weights, scales[0][:, None], scales[1])
-    return torch._scaled_mm(
-        rows,
-        weights.t(),
-        scale_a=scales[0][:, None],
-        scale_b=scales[1],
-        out_dtype=torch.bfloat16,
-        use_fast_accum=True,
-    )
 
+    def __init__(
+        self, group: distributed.ProcessGroup, rows: torch.Tensor, scales: torch.Tensor | None
+    ) -> None:
+        """Take rows [world * shard, k] and, of fp8 rows, scales [world * shard] fp32."""
+        self._group, self._rows = group, rows
+        self._row_scales = None if scales is None else scales[:, None]
+        gathered = [rows.view(torch.uint8)]  # NCCL knows no fp8
+        if scales is not None:
+            gathered.append(scales)
+        self._slots = [(x, x.chunk(group.size())[group.rank()]) for x in gathered]
 
-def _gather(group: distributed.ProcessGroup, *slots: torch.Tensor) -> None:
-    """Fill the slots of all ranks; NCCL starts once for all tensors."""
-    if len(slots) > 1 and slots[0].is_cuda:
-        with _coalescing_manager(group=group, device=slots[0].device):
-            for x in slots:
-                _gather_one(group, x)
-        return
-    for x in slots:
-        _gather_one(group, x)
+    def multiplied(self, weights: torch.Tensor, column_scales: torch.Tensor | None) -> torch.Tensor:
+        """C [world * shard, n] bf16 of weights [n, k] and their scales [1, n]; collective.
 
+        fp8 weights of columns that the library refuses are multiplied by kernels.gemm.axiswise.
+        """
+        self._gather()
+        if self._row_scales is None or column_scales is None:
+            c = torch.mm(self._rows, weights.t())
+            return c if c.dtype == torch.bfloat16 else c.to(torch.bfloat16)
+        if weights.shape[0] % _LIBRARY_COLUMNS:
+            return gemm(self._rows, weights, self._row_scales, column_scales)
+        return torch._scaled_mm(
+            self._rows,
+            weights.t(),
+            scale_a=self._row_scales,
+            scale_b=column_scales,
+            out_dtype=torch.bfloat16,
+            use_fast_accum=True,
+        )
 
-def _gather_one(group: distributed.ProcessGroup, x: torch.Tensor) -> None:
-    own = x.chunk(group.size())[group.rank()]
-    distributed.all_gather_into_tensor(x, own, group=group)
+    def _gather(self) -> None:
+        """Fill the slots of all ranks; NCCL starts once for rows and scales."""
+        if len(self._slots) > 1 and self._rows.is_cuda:
+            with _coalescing_manager(group=self._group, device=self._rows.device):
+                self._gather_slots()
+        else:
+            self._gather_slots()
+
+    def _gather_slots(self) -> None:
+        for whole, own in self._slots:
+            distributed.all_gather_into_tensor(whole, own, group=self._group)
