@@ -22,11 +22,12 @@ from pydoc_data.topics import topics
 from statistics import fmean, median
 
 import torch
+import torch._functorch.config
 from torch.nn import functional
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from kernels.linear.layer import convert_linears
+from kernels.linear.layer import SAVED, convert_linears
 from kernels.linear.recipes import NAMED, recipe_of
 
 BYTES = 256  # the vocabulary
@@ -150,12 +151,14 @@ class LanguageModel(torch.nn.Module):
         return logits
 
 
-def converted(model: torch.nn.Module, recipe: str) -> torch.nn.Module:
+def converted(model: torch.nn.Module, recipe: str, saves: str) -> torch.nn.Module:
     """The model with float8 linears, but for its head, which is small and sensitive."""
     if recipe == "bf16":
         return model
     if recipe not in TORCHAO:
-        return convert_linears(model, recipe, should_convert=lambda name, _: name != "head")
+        return convert_linears(
+            model, recipe, saves=saves, should_convert=lambda name, _: name != "head"
+        )
     from torchao.float8 import (  # noqa: PLC0415 (optional)
         Float8LinearConfig,
         convert_to_float8_training,
@@ -183,13 +186,24 @@ def loss_of(model: Callable[[torch.Tensor], torch.Tensor], batch: torch.Tensor) 
     return functional.cross_entropy(logits.float().flatten(0, 1), batch[:, 1:].flatten())
 
 
-def train(recipe: str, size: Size, device: torch.device, seed: int, compiles: bool) -> Run:
-    """Train a model from the start: fp32 weights, bf16 activations, AdamW, cosine schedule."""
+def train(
+    recipe: str,
+    size: Size,
+    device: torch.device,
+    seed: int,
+    *,
+    compiles: bool,
+    saves: str = SAVED[0],
+) -> Run:
+    """Train a model from the start: fp32 weights, bf16 activations, AdamW, cosine schedule.
+
+    saves: what our linears keep for the backward pass, one of kernels.linear.layer.SAVED.
+    """
     text = python_text().to(device)
     split = int(len(text) * (1 - HELD_OUT))
     torch.manual_seed(seed)
     with torch.device(device):
-        model = converted(LanguageModel(size), recipe)
+        model = converted(LanguageModel(size), recipe, saves)
     step_model: Callable[[torch.Tensor], torch.Tensor] = model
     if compiles:
         step_model = torch.compile(model)
@@ -352,6 +366,16 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         "--no-compile", action="store_true", help="without torch.compile, as on a CPU"
     )
     parser.add_argument(
+        "--saves", choices=SAVED, default=SAVED[0],
+        help="what our linears keep for the backward pass: fp8 casts of what they read, or inputs "
+        f"themselves, which torch.compile can compute again (default: {SAVED[0]})",
+    )  # fmt: skip
+    parser.add_argument(
+        "--recompute", action="store_true",
+        help="let torch.compile compute more again in the backward pass, of any recipe; with "
+        "`--saves inputs` that saves most memory",
+    )  # fmt: skip
+    parser.add_argument(
         "--tolerance", type=float, default=0.05, metavar="NATS",
         help="validation loss above the first recipe from which it fails (default: 0.05)",
     )  # fmt: skip
@@ -371,10 +395,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     compiles = device.type != "cpu" and not options.no_compile
     if device.type == "cpu":
         torch.set_num_threads(1)  # such small tensors gain nothing; on two busy cores they lose 60x
+    if options.recompute:
+        # What only a kernel that torch.compile cannot see into reads is kept by default.
+        torch._functorch.config.ban_recompute_materialized_backward = False
     runs = []
     for recipe in options.recipe:
         print(f"training with {recipe} ...", file=sys.stderr, flush=True)
-        runs.append(train(recipe, size, device, options.seed, compiles))
+        runs.append(
+            train(recipe, size, device, options.seed, compiles=compiles, saves=options.saves)
+        )
         torch.compiler.reset()
     print(curve_table(runs), summary_table(runs, size.batch * size.sequence), sep="\n\n")
     if device.type == "cpu":

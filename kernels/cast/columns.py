@@ -187,19 +187,39 @@ def rowwise_both(
     The results of rowwise_dim0 and rowwise_dim1, with their ValueErrors.
     """
     check_matrix(x)
-    largest = largest_fp8_value(dtype, x)
+    largest_fp8_value(dtype, x)
     rows, cols = x.shape
     if has_short_columns(x) and _rows_fit_beside(x):
         by_rows = empty_rowwise(rows, cols, dtype, x)
         by_columns = empty_rowwise(cols, rows, dtype, x)
         cast_short_columns(x, by_columns, by_rows, power_of_two)
         return (*by_rows, *by_columns)
-    is_small = x.numel() < max(1, BOTH_LEAST_ELEMENTS)
-    if is_small or cols > BOTH_ROWS.largest_block:
+    if not takes_maxima_beside_rows(x):
         return (
             *rowwise_dim0(x, dtype, power_of_two=power_of_two),
             *rowwise_dim1(x, dtype, power_of_two=power_of_two),
         )
+    q, scale, maxima = rowwise_dim0_and_maxima(x, dtype, power_of_two=power_of_two)
+    return q, scale, *transpose_with_maxima(x, dtype, maxima, power_of_two)
+
+
+def takes_maxima_beside_rows(x: torch.Tensor) -> bool:
+    """Whether x [rows, cols] is so large that its rows are cast with the columns' maxima."""
+    is_large = x.numel() >= max(1, BOTH_LEAST_ELEMENTS)
+    return is_large and x.shape[1] <= BOTH_ROWS.largest_block
+
+
+@replayed
+def rowwise_dim0_and_maxima(
+    x: torch.Tensor, dtype: torch.dtype = torch.float8_e4m3fn, *, power_of_two: bool = False
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """(q and scale of rowwise_dim0, int32 [1, cols] for transpose_with_maxima), from one read.
+
+    Of x [rows, cols] that takes_maxima_beside_rows; ValueErrors as of rowwise_dim0.
+    """
+    check_matrix(x)
+    largest = largest_fp8_value(dtype, x)
+    rows, cols = x.shape
     q, scale = empty_rowwise(rows, cols, dtype, x)
     maxima = _zero_maxima(x)
     tile = rows_tile(cols, BOTH_ROWS)
@@ -219,7 +239,7 @@ def rowwise_both(
         STAGES=stages_ahead(tile.block * tile.rows * x.element_size(), BOTH_PROGRAMS),
         num_warps=tile.num_warps,
     )
-    return q, scale, *transpose_with_maxima(x, dtype, maxima, power_of_two)
+    return q, scale, maxima
 
 
 def _rows_fit_beside(x: torch.Tensor) -> bool:

@@ -3,9 +3,14 @@
     linear = Float8Linear(4096, 14336, recipe="axiswise", device="cuda", dtype=torch.bfloat16)
     linear = Float8Linear.from_linear(trained, recipe={"output": "axiswise", ...})
 
-Recipes: kernels.linear.recipes. Products are rounded to bf16 and then to the type of x. A tensor is
-cast once for all products that read it: in the forward pass x and w along their rows and, where a
-gradient is asked for, along their columns, in the backward pass grad_out along both.
+Recipes: kernels.linear.recipes. Products are rounded to bf16 and then to the type of x. The forward
+pass casts x and w along their rows, the backward pass grad_out along its rows and columns. The
+gradients read x and w along their columns too. `saves` says what is kept for that:
+
+    casts    x and w are cast along their columns in the forward pass, from the same read, and the
+             casts are kept: a byte per element, of which torch.compile cannot make another tensor
+    inputs   x and w are kept as they are and cast along their columns in the backward pass.
+             torch.compile computes x again from what its neighbours keep, where it can
 
 In and out features are multiples of 16 (fp8 products read rows in units of 16 bytes); the rows of x
 are filled up with zeros to such a multiple. Everything is an operator of torch, so that
@@ -14,8 +19,8 @@ kernels.linear.reference. Under autocast x comes in its type, as in torch.nn.Lin
 fp8 from the type that it has.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import torch
 from torch.nn import functional
@@ -27,11 +32,15 @@ from kernels.linear.recipes import HIGH_PRECISION, LinearRecipe, recipe_of
 
 RecipeLike = LinearRecipe | str | Mapping[str, Any]
 Cast = list[torch.Tensor]
+SAVED: Final = ("casts", "inputs")
 _ALIGNMENT = 16
 
 
 class Plan(NamedTuple):
-    """A recipe as the ops read it: (rows, columns) of a cast, (granularity, sums) of a product."""
+    """A recipe as the ops read it: (rows, columns) of a cast, (granularity, sums) of a product.
+
+    by: one of PRODUCTS; saves: one of SAVED
+    """
 
     x: tuple[str, str]
     w: tuple[str, str]
@@ -40,12 +49,14 @@ class Plan(NamedTuple):
     grad_input: tuple[str, str]
     grad_weight: tuple[str, str]
     by: str
+    saves: str
 
 
-def plan_of(recipe: RecipeLike, product: str = "cublaslt") -> Plan:
-    """The plan of a recipe; raises ValueError for one that makes no sense or another `product`."""
-    if product not in PRODUCTS:
-        raise ValueError(f"product: wanted {' or '.join(PRODUCTS)}, got {product}")
+def plan_of(recipe: RecipeLike, product: str = "cublaslt", saves: str = "casts") -> Plan:
+    """The plan of a recipe; raises ValueError for one that makes no sense, or other words."""
+    for name, word, allowed in (("product", product, PRODUCTS), ("saves", saves, SAVED)):
+        if word not in allowed:
+            raise ValueError(f"{name}: wanted {' or '.join(allowed)}, got {word}")
     r = recipe_of(recipe)
     ends = {
         "x": (_cast_name(r.output.a), _cast_name(r.grad_weight.b)),
@@ -53,7 +64,7 @@ def plan_of(recipe: RecipeLike, product: str = "cublaslt") -> Plan:
         "grad_out": (_cast_name(r.grad_input.a), _cast_name(r.grad_weight.a)),
     }
     products = {name: (_cast_name(each.a), each.summed) for name, each in r.products.items()}
-    return Plan(**ends, **products, by=product)
+    return Plan(**ends, **products, by=product, saves=saves)
 
 
 def _cast_name(granularity: str, of_blocks: str = "blockwise") -> str:
@@ -96,11 +107,12 @@ class _Linear(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, w: torch.Tensor, plan: Plan) -> torch.Tensor:
         need_x, need_w = ctx.needs_input_grad[0], ctx.needs_input_grad[1]
-        y, x_columns, w_columns = _output_and_columns(x, w, plan, need_x, need_w)
-        ctx.plan, ctx.dtypes = plan, (x.dtype, w.dtype)
-        ctx.save_for_backward(*(x_columns or [x]), *(w_columns or [w]))
-        ctx.count = len(x_columns or [x])
-        return y
+        rows_of_x, saved_of_x = _rows_and_saved(x, plan.x, plan.saves, need_w)
+        rows_of_w, saved_of_w = _rows_and_saved(w.contiguous(), plan.w, plan.saves, need_x)
+        y = multiplied(plan, "output", rows_of_x, rows_of_w, (x, w.t()))
+        ctx.plan, ctx.dtypes, ctx.count = plan, (x.dtype, w.dtype), len(saved_of_x)
+        ctx.save_for_backward(*saved_of_x, *saved_of_w)
+        return in_type(y, x.dtype)
 
     @staticmethod
     def backward(ctx: Any, grad_out: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
@@ -113,24 +125,46 @@ class _Linear(torch.autograd.Function):
         grad_x, grad_w = gradients(
             plan,
             (grad_out, rows, columns),
-            saved[ctx.count :],
-            saved[: ctx.count],
+            _columns_of_saved(saved[ctx.count :], plan.w, plan, grad_out) if need_x else None,
+            _columns_of_saved(saved[: ctx.count], plan.x, plan, grad_out) if need_w else None,
             (need_x, need_w),
         )
         of_x = grad_x.to(ctx.dtypes[0]) if grad_x is not None else None
         return of_x, grad_w.to(ctx.dtypes[1]) if grad_w is not None else None, None
 
 
-def _output_and_columns(
-    x: torch.Tensor, w: torch.Tensor, plan: Plan, need_x: bool, need_w: bool
-) -> tuple[torch.Tensor, Cast, Cast]:
-    """(y, casts of x and of w along their columns, which the gradients that are needed read)."""
-    ends = (plan.x[0], plan.x[1] if need_w else "")
-    casts = linear_ops.cast(x, *ends) if any(ends) else []
-    x_rows, x_columns, _ = split_casts(casts, ends)
-    w_rows, w_columns = weight_casts(plan, w, need_x)
-    y = multiplied(plan, "output", x_rows, w_rows, (x, w.t()))
-    return in_type(y, x.dtype), x_columns, w_columns
+def _rows_and_saved(
+    x: torch.Tensor, ends: tuple[str, str], saves: str, is_read_again: bool
+) -> tuple[Cast, Cast]:
+    """(cast of x along its rows, what is saved for its cast along its columns).
+
+    ends: granularities along the rows and the columns, "" for no cast. Saved are: nothing where the
+    backward pass does not read x; x where it reads it uncast; the cast; or, where the plan saves
+    inputs, x and what its rows know of its columns.
+    """
+    rows, columns = ends
+    if not is_read_again:
+        return (linear_ops.cast(x, rows, "") if rows else []), []
+    if columns and saves == "casts":
+        by_rows, by_columns, _ = split_casts(linear_ops.cast(x, rows, columns), ends)
+        return by_rows, by_columns
+    if not (rows and columns):
+        return (linear_ops.cast(x, rows, "") if rows else []), [x]
+    casts = linear_ops.cast_rows_first(x, rows, columns)
+    known = linear_ops.known_of(casts, rows, columns)
+    return casts[:2], [x] if known is None else [x, known]
+
+
+def _columns_of_saved(
+    saved: Sequence[torch.Tensor], ends: tuple[str, str], plan: Plan, grad_out: torch.Tensor
+) -> Cast:
+    """The cast along the columns, or x where there is none, of what _rows_and_saved saved."""
+    rows, columns = ends
+    if not columns or plan.saves == "casts":
+        return list(saved)
+    known = saved[1] if len(saved) > 1 else None
+    casts: Cast = linear_ops.cast_columns_later(saved[0], known, grad_out, rows, columns)
+    return casts
 
 
 def in_type(y: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
@@ -175,7 +209,9 @@ def linear(x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None, plan: Pl
         y: torch.Tensor = _Linear.apply(filled, w, plan)
         y = y if filled is rows else y[: rows.shape[0]]
     else:
-        y, _, _ = _output_and_columns(rows, w, plan, need_x=False, need_w=False)
+        by_rows, _ = _rows_and_saved(rows, plan.x, plan.saves, is_read_again=False)
+        of_w, _ = _rows_and_saved(w.contiguous(), plan.w, plan.saves, is_read_again=False)
+        y = in_type(multiplied(plan, "output", by_rows, of_w, (rows, w.t())), x.dtype)
     y = y if bias is None else y + bias.to(y.dtype)
     return y.reshape(*x.shape[:-1], w.shape[0])
 
@@ -250,6 +286,7 @@ class Float8Linear(torch.nn.Linear):
         *,
         recipe: RecipeLike = "axiswise",
         product: str = "cublaslt",
+        saves: str = "casts",
         device: Any = None,
         dtype: torch.dtype | None = None,
     ) -> None:
@@ -257,19 +294,24 @@ class Float8Linear(torch.nn.Linear):
 
         recipe    name, mapping, line or LinearRecipe of kernels.linear.recipes
         product   who multiplies tensorwise and axiswise operands: cublaslt or triton
+        saves     what is kept for the backward pass: casts or inputs; see the module
         """
-        plan = plan_of(recipe, product)
+        plan = plan_of(recipe, product, saves)
         check_features(in_features, out_features, plan)
         super().__init__(in_features, out_features, bias, device=device, dtype=dtype)
         self.recipe, self.plan = recipe_of(recipe), plan
 
     @classmethod
     def from_linear(
-        cls, linear: torch.nn.Linear, recipe: RecipeLike = "axiswise", product: str = "cublaslt"
+        cls,
+        linear: torch.nn.Linear,
+        recipe: RecipeLike = "axiswise",
+        product: str = "cublaslt",
+        saves: str = "casts",
     ) -> "Float8Linear":
         """A Float8Linear that shares the parameters of `linear`; raises ValueError as __init__."""
         sizes = (linear.in_features, linear.out_features, linear.bias is not None)
-        float8 = cls(*sizes, recipe=recipe, product=product, device="meta")
+        float8 = cls(*sizes, recipe=recipe, product=product, saves=saves, device="meta")
         float8.weight, float8.bias = linear.weight, linear.bias
         return float8.train(linear.training)
 
@@ -279,13 +321,15 @@ class Float8Linear(torch.nn.Linear):
 
     def extra_repr(self) -> str:
         """Sizes and recipe."""
-        return f"{super().extra_repr()}, recipe={self.recipe.text}, product={self.plan.by}"
+        how = f"recipe={self.recipe.text}, product={self.plan.by}, saves={self.plan.saves}"
+        return f"{super().extra_repr()}, {how}"
 
 
 def convert_linears(
     module: torch.nn.Module,
     recipe: RecipeLike = "axiswise",
     product: str = "cublaslt",
+    saves: str = "casts",
     *,
     should_convert: Callable[[str, torch.nn.Linear], bool] = lambda _name, _linear: True,
 ) -> torch.nn.Module:
@@ -298,12 +342,13 @@ def convert_linears(
         module: the model; if it is a torch.nn.Linear itself, its replacement is returned.
         recipe: as of Float8Linear.
         product: as of Float8Linear.
+        saves: as of Float8Linear.
         should_convert: says of a name, as named_modules has it, and its module whether to.
 
     Raises:
-        ValueError: for a recipe or product as Float8Linear does.
+        ValueError: for a recipe, product or `saves` as Float8Linear does.
     """
-    plan = plan_of(recipe, product)
+    plan = plan_of(recipe, product, saves)
     is_fp8 = any(_granularities(plan))
     for name, linear in list(module.named_modules()):
         sizes = () if type(linear) is not torch.nn.Linear else linear.weight.shape
@@ -311,7 +356,7 @@ def convert_linears(
             continue
         if not should_convert(name, linear):
             continue
-        replacement = Float8Linear.from_linear(linear, recipe, product)
+        replacement = Float8Linear.from_linear(linear, recipe, product, saves)
         if not name:
             return replacement
         parent, _, child = name.rpartition(".")

@@ -1,6 +1,9 @@
 """Casts and products of a float8 linear as operators of torch: no graph breaks in torch.compile.
 
     cast               x -> q and scale along the rows, along the columns (transposed), or both
+    cast_rows_first    the first half of `cast` where columns are cast later: q and scale along the
+                       rows, and what they know of the columns by then
+    cast_columns_later the second half, of the same x and what the first half knew, after a gradient
     layer_norm_cast    the same of the layer norm of x
     sigmoid_grad_cast  the same of grad * s * (1 - s)
     product            C[M,N] bf16 = A[M,K] @ B[N,K].T, times scales
@@ -93,6 +96,51 @@ def _tensorwise_columns(x: torch.Tensor, rows: Cast | None) -> Cast:
     bits = amax.reshape(1, 1).view(torch.int32).expand(1, x.shape[1]).contiguous()
     q, scale = cast_fp8_columns.transpose_with_maxima(x, E4M3, bits, power_of_two=False)
     return q, scale[0].reshape(()) if len(scale) else amax / largest
+
+
+def _takes_maxima(x: torch.Tensor, rows: str, columns: str) -> bool:
+    return rows == columns == "axiswise" and cast_fp8_columns.takes_maxima_beside_rows(x)
+
+
+def rows_first_by_kernels(x: torch.Tensor, rows: str, columns: str) -> list[torch.Tensor]:
+    """What `cast_rows_first` returns on a GPU."""
+    if _takes_maxima(x, rows, columns):
+        return list(cast_fp8_columns.rowwise_dim0_and_maxima(x))
+    return list(cast_rows(x, rows))
+
+
+def _rows_first_by_reference(x: torch.Tensor, rows: str, columns: str) -> list[torch.Tensor]:
+    casts = list(reference.cast_rows(x, rows))
+    if _takes_maxima(x, rows, columns):  # as on a GPU, where the columns' cast reads them
+        casts.append(x.abs().amax(0, keepdim=True).float().view(torch.int32))
+    return casts
+
+
+def columns_later_by_kernels(
+    x: torch.Tensor, known: torch.Tensor | None, _after: torch.Tensor, rows: str, columns: str
+) -> list[torch.Tensor]:
+    """What `cast_columns_later` returns on a GPU."""
+    if known is None:
+        return list(cast_columns(x, columns, None, ""))
+    if columns == "axiswise":
+        return list(cast_fp8_columns.transpose_with_maxima(x, E4M3, known, power_of_two=False))
+    return list(cast_columns(x, columns, (x, known), rows))
+
+
+def _columns_later_by_reference(
+    x: torch.Tensor, _known: torch.Tensor | None, _after: torch.Tensor, _rows: str, columns: str
+) -> list[torch.Tensor]:
+    return list(reference.cast_columns(x, columns))
+
+
+def known_of(casts: list[torch.Tensor], rows: str, columns: str) -> torch.Tensor | None:
+    """What `cast_rows_first` knows of x for the cast of its columns; None: nothing.
+
+    That are the maxima of the columns, or the scales along the rows, whose largest is that of x.
+    """
+    if len(casts) > 2:
+        return casts[2]
+    return casts[1] if columns == "tensorwise" and rows in ("tensorwise", "axiswise") else None
 
 
 def cast_by_kernels(x: torch.Tensor, rows: str, columns: str) -> list[torch.Tensor]:
@@ -264,6 +312,19 @@ def _like_both(x: torch.Tensor, rows: str, columns: str) -> list[torch.Tensor]:
     return _like_cast(x, rows, m, n) + _like_cast(x, columns, n, m)
 
 
+def _like_rows_first(x: torch.Tensor, rows: str, columns: str) -> list[torch.Tensor]:
+    casts = _like_cast(x, rows, *x.shape)
+    if _takes_maxima(x, rows, columns):
+        casts.append(x.new_empty((1, x.shape[1]), dtype=torch.int32))
+    return casts
+
+
+def _like_columns_later(
+    x: torch.Tensor, _known: torch.Tensor | None, _after: torch.Tensor, _rows: str, columns: str
+) -> list[torch.Tensor]:
+    return _like_cast(x, columns, x.shape[1], x.shape[0])
+
+
 def _like_layer_norm(
     x: torch.Tensor, _weight: Any, _bias: Any, _eps: float, rows: str, columns: str, keep: bool
 ) -> list[torch.Tensor]:
@@ -324,6 +385,20 @@ cast: Final = _define(
     _cast_by_reference,
     replayed(cast_by_kernels),
     _like_both,
+)
+# `known`: see known_of; `rows` is the granularity that it comes from. `after` is not read: it is a
+# gradient, without which torch.compile would run this in the forward pass and keep what it makes.
+cast_rows_first: Final = _define(
+    "cast_rows_first(Tensor x, str rows, str columns) -> Tensor[]",
+    _rows_first_by_reference,
+    replayed(rows_first_by_kernels),
+    _like_rows_first,
+)
+cast_columns_later: Final = _define(
+    "cast_columns_later(Tensor x, Tensor? known, Tensor after, str rows, str columns) -> Tensor[]",
+    _columns_later_by_reference,
+    replayed(columns_later_by_kernels),
+    _like_columns_later,
 )
 # The norm is taken along the rows of x.
 layer_norm_cast: Final = _define(

@@ -72,7 +72,7 @@ def test_equal_seeds_give_equal_losses_and_others_do_not(tmp_path: Path) -> None
 
 
 def test_a_recipe_that_does_not_learn_fails(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    def frozen(model: torch.nn.Module, recipe: str) -> torch.nn.Module:
+    def frozen(model: torch.nn.Module, recipe: str, _saves: str) -> torch.nn.Module:
         if recipe != "bf16":
             for parameter in model.parameters():
                 parameter.register_hook(torch.zeros_like)
@@ -91,7 +91,7 @@ def test_a_loss_that_is_no_number_disagrees() -> None:
 
 
 def test_all_linears_but_the_head_are_converted() -> None:
-    model = example.converted(example.LanguageModel(example.TINY), "tensorwise")
+    model = example.converted(example.LanguageModel(example.TINY), "tensorwise", "casts")
     linears = {n: type(m) for n, m in model.named_modules() if isinstance(m, torch.nn.Linear)}
     assert [name for name, kind in linears.items() if kind is not Float8Linear] == ["head"]
     assert len(linears) == 4 * example.TINY.layers + 1

@@ -4,10 +4,12 @@ from typing import Any
 
 import pytest
 import torch
+from torch.nn import functional
 
+from kernels.cast import columns
 from kernels.linear import ops as linear_ops
 from kernels.linear import reference
-from kernels.linear.layer import Float8Linear, check_features, linear, plan_of
+from kernels.linear.layer import SAVED, Float8Linear, check_features, linear, plan_of
 from kernels.linear.recipes import NAMED, recipe_of
 from tests.kernels.linear.test_reference import drawn
 
@@ -22,9 +24,9 @@ def tensors(m: int, n: int, k: int, size: float = 1.0) -> tuple[torch.Tensor, ..
     return drawn(m, k, size), drawn(n, k, k**-0.5), drawn(m, n).flip(0)
 
 
-def trained(recipe: str, *of: torch.Tensor) -> tuple[torch.Tensor, ...]:
+def trained(recipe: str, *of: torch.Tensor, saves: str = "casts") -> tuple[torch.Tensor, ...]:
     x, w = (t.detach().requires_grad_() for t in of[:2])
-    y = linear(x, w, None, plan_of(recipe, "triton"))
+    y = linear(x, w, None, plan_of(recipe, "triton", saves))
     return (y.detach(), *torch.autograd.grad(y, (x, w), of[2]))
 
 
@@ -150,9 +152,41 @@ def test_a_tensor_is_cast_once_for_all_its_products(
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
-def test_torch_compile_sees_one_graph_of_the_same_values(recipe: str) -> None:
+@pytest.mark.parametrize("least", [0, 1 << 25])
+def test_gradients_of_saved_inputs_are_those_of_saved_casts(
+    recipe: str, least: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(columns, "BOTH_LEAST_ELEMENTS", least)
+    of = tensors(37, 144, 272)
+    pairs = zip(trained(recipe, *of), trained(recipe, *of, saves="inputs"), strict=True)
+    assert all(torch.equal(a, b) for a, b in pairs)
+
+
+@pytest.mark.parametrize("recipe", OURS)
+@pytest.mark.parametrize(("for_x", "for_w"), [(True, True), (True, False), (False, True)])
+def test_saved_inputs_are_the_tensors_that_there_are_and_little_more(
+    recipe: str, for_x: bool, for_w: bool
+) -> None:
+    x, w, _ = tensors(37, 144, 272)
+    x, w = x.requires_grad_(for_x), w.requires_grad_(for_w)
+    kept: list[torch.Tensor] = []
+
+    def keep(saved: torch.Tensor) -> torch.Tensor:
+        kept.append(saved)
+        return saved
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda saved: saved):
+        linear(functional.pad(x, (0, 0, 0, 11)), w, None, plan_of(recipe, saves="inputs"))
+    whole = [t for t in kept if t.shape in ((48, 272), (144, 272))]
+    assert [t.dtype for t in whole] == [torch.bfloat16] * (for_x + for_w)
+    assert sum(t.numel() for t in kept) - sum(t.numel() for t in whole) <= 144 * for_x + 1
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("saves", SAVED)
+def test_torch_compile_sees_one_graph_of_the_same_values(recipe: str, saves: str) -> None:
     torch.compiler.reset()
-    module = Float8Linear(48, 32, recipe=recipe, dtype=torch.bfloat16)
+    module = Float8Linear(48, 32, recipe=recipe, saves=saves, dtype=torch.bfloat16)
     whole = torch.compile(module, backend="aot_eager", fullgraph=True)
     x, grad = drawn(37, 48).requires_grad_(), drawn(37, 32)
     inputs = [x, module.weight, module.bias]
@@ -192,6 +226,8 @@ def test_what_cannot_be_multiplied_is_refused_before_anything_runs() -> None:
         linear(drawn(4, 48), drawn(32, 48).to("meta"), None, plan)
     with pytest.raises(ValueError, match="product: wanted cublaslt or triton, got cutlass"):
         plan_of("axiswise", "cutlass")
+    with pytest.raises(ValueError, match="saves: wanted casts or inputs, got nothing"):
+        Float8Linear(16, 16, saves="nothing")
     with pytest.raises(ValueError, match="did you mean tensorwise"):
         Float8Linear(16, 16, recipe="tensorwize")
 

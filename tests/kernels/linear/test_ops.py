@@ -7,6 +7,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.library import opcheck
 
+from kernels.cast import columns
 from kernels.cast.fused import MOST_COLUMNS
 from kernels.linear import ops as linear_ops
 from kernels.linear import reference
@@ -45,6 +46,28 @@ def test_kernels_cast_as_the_reference_does(
     wanted = list(reference.cast_rows(x, ends[0])) if ends[0] else []
     wanted += list(reference.cast_columns(x, ends[1])) if ends[1] else []
     assert_same([made.cpu() for made in got], wanted)
+
+
+@pytest.mark.one_in(3)
+@pytest.mark.parametrize("ends", [pair for pair in dict.fromkeys(ENDS) if all(pair)])
+@pytest.mark.parametrize("shape", [(33, 17), (48, 130), (700, 48)])
+@pytest.mark.parametrize("least", [0, 1 << 25])
+def test_columns_cast_later_are_those_cast_at_once(
+    ends: tuple[str, str],
+    shape: tuple[int, int],
+    least: int,
+    device: torch.device,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(columns, "BOTH_LEAST_ELEMENTS", least)
+    x = drawn(*shape).to(device)
+    first = linear_ops.rows_first_by_kernels(x, *ends)
+    known = linear_ops.known_of(first, *ends)
+    later = linear_ops.columns_later_by_kernels(x, known, x, *ends)
+    wanted = linear_ops.cast_by_kernels(x, *ends)
+    assert len(first) == 2 + (ends == ("axiswise", "axiswise") and not least)
+    for made, alike in zip((*first[:2], *later), wanted, strict=True):
+        assert torch.equal(made.float(), alike.float())
 
 
 @pytest.mark.parametrize("ends", [(g, g) for g in GRANULARITIES])
@@ -120,8 +143,20 @@ def test_fakes_say_what_the_ops_make(ends: tuple[str, str], shape: tuple[int, in
     x = drawn(*shape)
     tests = ("test_schema", "test_faketensor")
     opcheck(linear_ops.cast, (x, *ends), test_utils=tests)
+    if all(ends):
+        opcheck(linear_ops.cast_rows_first, (x, *ends), test_utils=tests)
+        opcheck(linear_ops.cast_columns_later, (x, None, x, *ends), test_utils=tests)
     opcheck(linear_ops.layer_norm_cast, (x, None, None, 1e-5, *ends, True), test_utils=tests)
     opcheck(linear_ops.sigmoid_grad_cast, (x, x, *ends, False), test_utils=tests)
+
+
+@pytest.mark.parametrize("least", [0, 1 << 25])
+def test_a_fake_knows_whether_maxima_are_taken_beside_rows(
+    least: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(columns, "BOTH_LEAST_ELEMENTS", least)
+    arguments = (drawn(33, 48), "axiswise", "axiswise")
+    opcheck(linear_ops.cast_rows_first, arguments, test_utils=("test_schema", "test_faketensor"))
 
 
 def test_the_fake_of_a_product_says_what_it_makes() -> None:
