@@ -15,12 +15,14 @@ tuned: kernels.int4.direct and kernels.int4.staged on an H200, separately for pl
 launches, kernels.int4.specialised, for many tokens, on an H100.
 """
 
+from collections.abc import Hashable
 from typing import Final
 
 import torch
 from triton import knobs
 
 from kernels.common.architecture import compute_units, is_hopper
+from kernels.common.replay import replayed
 from kernels.int4 import direct, plain, specialised, splits, staged, table
 from kernels.int4.configs import Int4Config, Int4DirectConfig, Int4PlainConfig, Int4StagedConfig
 from kernels.int4.packing import (
@@ -57,17 +59,58 @@ def int4_gemm(
     ValueError, before anything runs, for tensors of another type, shape, place or alignment and
     for a config that does not fit; RuntimeError as kernels.int4.splits.cached does.
     """
+    if config is None or workspace is None:
+        config, needed = _choice(x, weights, chained, config)
+        workspace = workspace or splits.cached(*needed, x.device)
+    if out is None:
+        tensors = (weights.packed, weights.scales, weights.zeros)
+        sums = (workspace.partials, workspace.counters)
+        sizes = (weights.rows, weights.k, weights.group)
+        return _new_product(x, *tensors, *sums, *sizes, config, chained)
     check_weights(weights)
     check_activations(x, weights)
-    if out is None:
-        out = x.new_empty(x.shape[0], weights.rows)
     check_out(out, x, weights)
-    config = config or default_config(x, weights, chained=chained)
+    _launch(config, x, weights, out, workspace, chained)
+    return out
+
+
+@replayed
+def _new_product(
+    x: torch.Tensor,
+    packed: torch.Tensor,
+    scales: torch.Tensor,
+    zeros: torch.Tensor | None,
+    partials: torch.Tensor,
+    counters: torch.Tensor,
+    rows: int,
+    k: int,
+    group: int,
+    config: Int4Config,
+    chained: bool,
+) -> torch.Tensor:
+    """The product in new memory: checked and launched as int4_gemm says, recorded at first.
+
+    Tensors stand here one by one, so that a replay finds the addresses of this call's.
+    """
+    weights = Int4Weights(packed=packed, scales=scales, zeros=zeros, rows=rows, k=k, group=group)
+    check_weights(weights)
+    check_activations(x, weights)
+    out = x.new_empty(x.shape[0], rows)
+    workspace = Workspace(partials=partials, counters=counters)
+    _launch(config, x, weights, out, workspace, chained)
+    return out
+
+
+def _launch(
+    config: Int4Config,
+    x: torch.Tensor,
+    weights: Int4Weights,
+    out: torch.Tensor,
+    workspace: Workspace,
+    chained: bool,
+) -> None:
     check_config(config, x, weights, chained)
-    needed = config.workspace_sizes(weights, x.shape[0])
-    if workspace is None:
-        workspace = splits.cached(*needed, x.device)
-    check_workspace(workspace, needed, x)
+    check_workspace(workspace, config.workspace_sizes(weights, x.shape[0]), x)
     if isinstance(config, Int4PlainConfig):
         plain.launch(config, x, weights, out, workspace)
     elif isinstance(config, Int4DirectConfig):
@@ -76,7 +119,6 @@ def int4_gemm(
         staged.launch(config, x, weights, out, workspace, chained)
     else:
         specialised.launch(config, x, weights, out, workspace, chained)
-    return out
 
 
 def int4_gemm_reference(x: torch.Tensor, weights: Int4Weights) -> torch.Tensor:
@@ -88,19 +130,33 @@ def default_config(x: torch.Tensor, weights: Int4Weights, *, chained: bool = Fal
     """The configuration that int4_gemm takes for these arguments on x's device."""
     if not is_hopper(x):
         return table.plain(x.shape[0])
-    units, has_zeros = compute_units(x), weights.zeros is not None
-    key = (weights.rows, weights.k, weights.group, has_zeros, x.shape[0], chained, units)
-    config = _CHOICES.get(key)
-    if config is None:
+    return table.choose(weights, x.shape[0], chained=chained, units=compute_units(x))
+
+
+def _choice(
+    x: torch.Tensor, weights: Int4Weights, chained: bool, given: Int4Config | None
+) -> tuple[Int4Config, tuple[int, int]]:
+    """(the configuration, elements of the workspace that it needs); x is checked where it is new.
+
+    given: the caller's configuration, if there is one.
+    """
+    sizes = (weights.rows, weights.k, weights.group, weights.zeros is not None)
+    key = (*sizes, x.shape, x.device, chained, given)
+    choice = _CHOICES.get(key)
+    if choice is None:
+        check_weights(weights)
+        check_activations(x, weights)
+        config = given or default_config(x, weights, chained=chained)
+        check_config(config, x, weights, chained)
+        choice = (config, config.workspace_sizes(weights, x.shape[0]))
         if len(_CHOICES) >= _MOST_CHOICES:
             _CHOICES.clear()
-        config = table.choose(weights, x.shape[0], chained=chained, units=units)
-        _CHOICES[key] = config
-    return config
+        _CHOICES[key] = choice
+    return choice
 
 
 # Estimates of 16 configurations took a host 0.23 ms (two cores of a cloud machine).
-_CHOICES: Final[dict[tuple[int, int, int, bool, int, bool, int], Int4Config]] = {}
+_CHOICES: Final[dict[Hashable, tuple[Int4Config, tuple[int, int]]]] = {}
 _MOST_CHOICES: Final = 4096
 
 

@@ -20,6 +20,10 @@ from triton.backends.compiler import GPUTarget
 from kernels.cast import blocks, both_ways, columns, rows
 from kernels.common import fp8_scales, replay
 from kernels.gemm import axiswise, blockwise
+from kernels.int4 import gemm as int4
+from kernels.int4 import splits
+from kernels.int4.packing import Int4Weights
+from tests.kernels.int4.int4_cases import weights
 
 launched: list[tuple[str, tuple[int, ...], tuple[Any, ...]]] = []
 
@@ -58,6 +62,7 @@ def pretend() -> None:
         "shared_memory_bytes": lambda _: 232448,
         "compute_units": lambda _: 132,
         "check_scale_values": lambda *_, **__: None,
+        "check_activations": lambda *_: None,  # they are not on a GPU
     }
     for module in [module for name, module in sys.modules.items() if name.startswith("kernels.")]:
         for name in answers.keys() & vars(module).keys():
@@ -121,7 +126,26 @@ def calls() -> dict[str, tuple[Callable[..., Any], Callable[[], tuple[torch.Tens
         (a, _), (b, scale_b) = fp8(256, 512, 1), fp8(384, 512, 3, 4)
         return a, b, fp8_scales.new_block_scales(256, 4, a.device).fill_(1), scale_b
 
+    def int4_product(x: torch.Tensor, *tensors: torch.Tensor) -> torch.Tensor:
+        packed, scales, zeros, *sums = tensors
+        w = Int4Weights(packed=packed, scales=scales, zeros=zeros, rows=3072, k=4096, group=128)
+        space = splits.Workspace(partials=sums[0], counters=sums[1])
+        return int4.int4_gemm(x, w, workspace=space, chained=True)
+
+    def int4_operands(tokens: int) -> Callable[[], tuple[torch.Tensor, ...]]:
+        def drawn() -> tuple[torch.Tensor, ...]:
+            w = weights(3072, 4096, 128, torch.device("cpu"), zeros=True)
+            assert w.zeros is not None
+            space = splits.allocate(1 << 22, 1, torch.device("cpu"))
+            x = torch.zeros(tokens, 4096, dtype=torch.bfloat16)
+            return x, w.packed, w.scales, w.zeros, space.partials, space.counters
+
+        return drawn
+
     return {
+        "int4 product of one token": (int4_product, int4_operands(1)),
+        "int4 product of 16 tokens": (int4_product, int4_operands(16)),
+        "int4 product of 128 tokens": (int4_product, int4_operands(128)),
         "rowwise_dim0": (rows.rowwise_dim0, bf16(64, 1024)),
         "rowwise_both": (columns.rowwise_both, bf16(256, 1024)),
         "rowwise_both of many": (columns.rowwise_both, bf16(8192, 4096)),
