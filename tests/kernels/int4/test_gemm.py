@@ -127,6 +127,10 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
         {"config": replace(DIRECT, num_warps=4)},
         "config: got Int4DirectConfig.*wanted one that divides 64 rows x 256 columns",
     ),
+    "misfit of a specialised one": (
+        {"config": Int4SpecialisedConfig(part_rows=64, split=3, slots=4, token_tile=64)},
+        "config: got .*without any of its 2 units of 128 columns, wanted another split, as 2",
+    ),
 }
 
 
