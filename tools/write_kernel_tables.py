@@ -46,15 +46,15 @@ class Comparison:
     ours   providers that are kernels of the family
     peers  (provider, recipe) of each peer; recipe "" is the one that is compared
     by     column whose values are told apart: a key of GROUPS
-    shown  sweep whose points stand in a table of their own, in `unit`; so do those of sweeps whose
-           names go on behind it (`square_standard`), of studies that measure fewer of the points
+    shown  sweeps whose shapes stand in a table of their own, in `unit`; so do those of sweeps whose
+           names go on behind theirs (`square_standard`), of studies that measure fewer points
     """
 
     op: str
     ours: tuple[str, ...]
     peers: tuple[tuple[str, str], ...]
     by: str
-    shown: str
+    shown: tuple[str, ...]
     unit: Unit
 
 
@@ -66,7 +66,7 @@ FAMILIES: Final[dict[str, tuple[Comparison, ...]]] = {
             ours=("triton",),
             peers=(("torch_eager", ""),),
             by="regime",
-            shown="sizes",
+            shown=("sizes",),
             unit=TBPS,
         ),
     ),
@@ -76,7 +76,7 @@ FAMILIES: Final[dict[str, tuple[Comparison, ...]]] = {
             ours=("triton",),
             peers=(("torch_compile", ""), ("torch_eager", "")),
             by="regime",
-            shown="square",
+            shown=("square",),
             unit=TBPS,
         ),
     ),
@@ -86,7 +86,7 @@ FAMILIES: Final[dict[str, tuple[Comparison, ...]]] = {
             ours=("triton",),
             peers=(("cublaslt", ""), ("cublaslt", "bf16")),
             by="regime",
-            shown="square_ours",
+            shown=("square_ours",),
             unit=TFLOPS,
         ),
     ),
@@ -101,7 +101,7 @@ FAMILIES: Final[dict[str, tuple[Comparison, ...]]] = {
                 ("cublaslt", "bf16"),
             ),
             by="m",
-            shown="decode",
+            shown=("decode", "many_tokens"),
             unit=MICROSECONDS,
         ),
     ),
@@ -111,7 +111,7 @@ FAMILIES: Final[dict[str, tuple[Comparison, ...]]] = {
             ours=("triton", "triton_products"),
             peers=_LINEAR_PEERS,
             by="regime",
-            shown=shown,
+            shown=(shown,),
             unit=MICROSECONDS,
         )
         for op, shown in (
@@ -126,7 +126,7 @@ FAMILIES: Final[dict[str, tuple[Comparison, ...]]] = {
             ours=("symm_mem_fused",),
             peers=(("nccl_then_gemm", ""), ("torch_fused", "")),
             by="world_size",
-            shown="nine",
+            shown=("nine",),
             unit=MICROSECONDS,
         ),
     ),
@@ -138,7 +138,8 @@ NOTES: Final = {
     "int4": "`triton` are kernels.int4.direct and kernels.int4.staged, and `triton_chained` "
     "launches them by programmatic dependent launch, as layers behind one another do. "
     "`triton_specialised` is what int4_gemm takes from 65 tokens on, from 33 on for 16,384 rows "
-    "and more, with K of 4096 and more, but not for groups of 32. m is the number of tokens.",
+    "and more, with K of 4096 and more, but not for groups of 32; where such a shape has no row of "
+    "it, its time is not published. m is the number of tokens.",
     "gather": "Times are those of the slowest rank, replayed from CUDA graphs, in turns of 20 ms: "
     "at the power limit of the card contenders share its power, and a ratio near 1 is not settled.",
 }
@@ -236,27 +237,34 @@ GROUPS: Final[dict[str, Callable[["pd.Series[Any]"], Groups]]] = {
 def shown_sweeps(points: Points, comparison: Comparison) -> list[str]:
     """The sweeps among these points whose points are shown: `shown`, and what goes on behind it."""
     sweeps = dict.fromkeys(name for names in points["sweeps"].str.split(";") for name in names)
-    return [s for s in sweeps if s == comparison.shown or s.startswith(f"{comparison.shown}_")]
+    return [s for s in sweeps if any(f"{s}_".startswith(f"{name}_") for name in comparison.shown)]
 
 
 def point_table(points: Points, comparison: Comparison) -> list[str]:
-    """Lines of Markdown: the shapes of the sweeps shown; ours, and in brackets the fastest peer."""
+    """Lines of Markdown: the shapes of the sweeps shown; ours, and in brackets the fastest peer.
+
+    Each of our providers has a row of its own where there are several: which of them runs is not
+    decided by their times, so the fastest would be more than what callers get.
+    """
     shown = set(shown_sweeps(points, comparison))
     in_sweep = points["sweeps"].str.split(";").map(lambda names: not shown.isdisjoint(names))
     compared = ratios(points[in_sweep], comparison)
     axes = axes_of(points)
     recipes = [r for r in BY_NAME[comparison.op].recipes if r in set(compared["recipe"])]
     gpus = ["GPUs"] if (compared["world_size"] > 1).any() else []
-    heads = [" x ".join(axes), *gpus, *recipes]
+    providers = ["provider"] if compared["provider"].nunique() > 1 else []
+    heads = [" x ".join(axes), *gpus, *providers, *recipes]
     lines = [_line(heads), _line(["---"] * len(heads))]
-    for (*sides, devices), shape in compared.groupby([*axes, "world_size"]):
-        cells = [_point_text(shape[shape["recipe"] == recipe], comparison) for recipe in recipes]
-        lines.append(_line([shape_text(sides), *([devices] if gpus else []), *cells]))
+    keys = [*axes, "world_size", "provider"]
+    for (*sides, devices, provider), rows in compared.groupby(keys):
+        labels = [*([devices] if gpus else []), *([provider] if providers else [])]
+        cells = [_point_text(rows[rows["recipe"] == recipe], comparison) for recipe in recipes]
+        lines.append(_line([shape_text(sides), *labels, *cells]))
     return lines
 
 
 def _point_text(rows: Points, comparison: Comparison) -> str:
-    """Our fastest provider and the fastest peer of one recipe on one shape."""
+    """One of our providers and the fastest peer of one recipe on one shape."""
     if rows.empty:
         return ""
     ours, peer = rows["median_s"].min(), rows["median_s_peer"].min()

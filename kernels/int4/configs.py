@@ -20,8 +20,8 @@ CENTRE: Final = 1
 ZEROS: Final = 2
 # How kernels.int4.staged multiplies.
 MATRIX: Final = {"sync": 0, "group": 1, "overlapped": 2}
-# Units of activations that a warp of kernels.int4.direct keeps in registers without spilling, per
-# token tile (the compile tests walk them).
+# Token tile -> units of activations that a warp of kernels.int4.direct has registers for without
+# spilling (the compile tests walk them).
 MOST_UNITS: Final = {8: 8, 16: 2}
 _BETWEEN_BUFFERS: Final = 1024  # bytes that aligning the buffers can cost
 
@@ -46,6 +46,15 @@ class BlockConfig:
     def fits(self, weights: Int4Weights) -> bool:  # noqa: ARG002 (of the kernels in Gluon)
         """Whether rows and K divide evenly among blocks and warps, which have room for them."""
         return True
+
+    def misfit(self, weights: Int4Weights) -> str | None:
+        """Why the configuration does not fit the weights, and what would; None where it fits."""
+        if self.fits(weights):
+            return None
+        return (
+            f"got {self}, wanted one that divides {weights.padded_rows} rows x {weights.k} columns "
+            "and fits in shared memory (its method fits)"
+        )
 
     def grid(self, weights: Int4Weights, tokens: int) -> tuple[int, int, int]:
         """Blocks: (rows, tokens, parts of K)."""
@@ -157,7 +166,8 @@ class Int4DirectConfig(BlockConfig):
 
     def fits(self, weights: Int4Weights) -> bool:
         """Whether tiles and units divide evenly, and a warp has registers for its units."""
-        if weights.group == 32 and self.token_tile > 8:  # masks, and no registers for them
+        # groups of 32 take masks, for which blocks of 16 tokens have no registers
+        if weights.group == 32 and self.token_tile > 8:
             return False
         units, tiles = weights.k // UNIT_COLUMNS, weights.padded_rows // UNIT_ROWS
         warps = self.split * self.num_warps
@@ -289,7 +299,7 @@ class SpecialisedConstants(KernelConstants):
     rows             of each of a block's parts
     parts            multiplying warpgroups
     slots            of the ring, of 128 columns each
-    registers        per thread of a multiplying warpgroup
+    registers        for each thread of every multiplying warpgroup but the first
     """
 
     all_units: int
@@ -341,7 +351,10 @@ class Int4SpecialisedConfig(BlockConfig):
     num_warps: int = 4
 
     def __post_init__(self) -> None:
-        """Sums take 128 registers of a thread at most, with four warpgroups 32."""
+        """Check sizes; of sums a thread has 128 registers at most, 32 with four parts.
+
+        The threads of four multiplying warpgroups have fewer registers, see `registers`.
+        """
         assert self.parts in (2, 4)
         assert self.part_rows in (64, 128)
         assert self.token_tile in (16, 32, 64, 128)
@@ -356,7 +369,10 @@ class Int4SpecialisedConfig(BlockConfig):
 
     @property
     def registers(self) -> int:
-        """Of a thread of all multiplying warpgroups but the first, which gets what is left."""
+        """Registers for each thread of every multiplying warpgroup but the first.
+
+        Triton gives the first one the registers that the others leave.
+        """
         return 232 if self.parts == 2 else 112
 
     def shared_bytes(self, k: int, group: int, *, zeros: bool) -> int:
@@ -366,12 +382,27 @@ class Int4SpecialisedConfig(BlockConfig):
 
     def fits(self, weights: Int4Weights) -> bool:
         """Whether every part of K has a unit, and each half of a unit one scale per row at most."""
+        return self.misfit(weights) is None
+
+    def misfit(self, weights: Int4Weights) -> str | None:
+        """Why the configuration does not fit the weights, and what would; None where it fits."""
+        if weights.group == 32:
+            return f"got {self} for groups of 32, wanted weights in groups of 64 columns or more"
         units = weights.k // UNIT_COLUMNS
-        has_work = triton.cdiv(units, self.split) * (self.split - 1) < units
-        if weights.group == 32 or not has_work:
-            return False
+        if not _has_work(units, self.split):
+            largest = next(s for s in range(self.split, 0, -1) if _has_work(units, s))
+            return (
+                f"got {self}, whose split leaves a part of K without any of its {units} units of "
+                f"{UNIT_COLUMNS} columns, wanted another split, as {largest}"
+            )
+        limit = SHARED_MEMORY_LIMIT[90]
         needed = self.shared_bytes(weights.k, weights.group, zeros=weights.zeros is not None)
-        return needed <= SHARED_MEMORY_LIMIT[90]
+        if needed > limit:
+            return (
+                f"got {self}, whose ring takes {needed:,} bytes of shared memory, wanted {limit:,} "
+                "at most: fewer slots, part_rows or tokens"
+            )
+        return None
 
     def workspace_sizes(self, weights: Int4Weights, tokens: int) -> tuple[int, int]:
         """(fp32 partial sums, counters): parts of a block meet their others by themselves."""
@@ -396,6 +427,11 @@ class Int4SpecialisedConfig(BlockConfig):
 
 
 Int4Config = Int4PlainConfig | Int4DirectConfig | Int4StagedConfig | Int4SpecialisedConfig
+
+
+def _has_work(units: int, split: int) -> bool:
+    """Whether each of the equal parts of K, of which the last may be shorter, has a unit."""
+    return triton.cdiv(units, split) * (split - 1) < units
 
 
 def groups_per_unit(k: int, group: int) -> int:

@@ -6,8 +6,9 @@
 x [tokens, k] and out [tokens, rows] are contiguous; weights come from kernels.int4.packing: groups
 of 32, 64, 128 or the whole row, symmetric (zero 8) or with zero points, k a multiple of 128, any
 number of rows and tokens. Sums are fp32, taken in a fixed order: equal inputs give equal bits.
-kernels.int4.specialised, which many tokens take, rounds scaled weights to the type of x before it
-multiplies; the other kernels scale fp32 sums. So a token can get other bits beside more tokens.
+kernels.int4.specialised, which many tokens take, scales weights of groups before it multiplies, and
+rounds them to the type of x. The other kernels scale fp32 sums, as it does too with a scale per
+row. So a token can get other bits beside more tokens.
 
 Which kernel runs: on sm_90 what kernels.int4.table chooses (Gluon with inline PTX); on every other
 architecture, in the interpreter, and where none fits, kernels.int4.plain. Only the former was
@@ -204,11 +205,8 @@ def check_out(out: torch.Tensor, x: torch.Tensor, weights: Int4Weights) -> None:
 
 def check_config(config: Int4Config, x: torch.Tensor, weights: Int4Weights, chained: bool) -> None:
     """Raises ValueError unless the configuration fits the weights, the device and the launch."""
-    if not config.fits(weights):
-        raise ValueError(
-            f"config: got {config}, wanted one that divides {weights.padded_rows} rows x "
-            f"{weights.k} columns and fits in shared memory (its method fits)"
-        )
+    if (misfit := config.misfit(weights)) is not None:
+        raise ValueError(f"config: {misfit}")
     if isinstance(config, Int4PlainConfig):
         if chained:
             raise ValueError("chained: got True, wanted False: this product runs in plain Triton")

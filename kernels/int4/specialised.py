@@ -59,8 +59,10 @@ class Ring:
               weights and one of activations, for each of its groups a box of scales and of zeros
     words, slices, scales, zeros   the same memory, as it is read: of each part of a slot the
               weights and, of each group, the scales; of each half of a slot the activations
-    full      complete when weights and activations of a slot have come
-    empty     complete when all parts have read a slot
+    full      complete when all that a slot holds has come. Weights, scales and zeros arrive on it
+              with one announcement of bytes, activations with another, since a chained launch
+              fetches these later: so its count is 2
+    empty     complete when all parts have read a slot: its count is the number of parts
     """
 
     word_boxes: gl.shared_memory_descriptor

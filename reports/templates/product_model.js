@@ -224,13 +224,17 @@ const productModel = (() => {
     return [Math.max(total / wide, Math.min(total / Math.exp(halfWidth), roof)), total * wide];
   }
 
+  // roofcal.ask.shape_limits.too_small, word for word; null for a shape that is large enough.
+  function tooSmall({ provider, recipe, least_sizes: least }, shape) {
+    const small = Object.entries(least).find(([axis, size]) => shape[axis] < size);
+    return small ? `${provider} takes ${recipe} with ${small[0]} of ${small[1]} and more, got ${shape[small[0]]}` : null;
+  }
+
   // roofcal.ask.shape_limits.refusal, word for word; null for a shape that runs.
-  function refusal({ provider, recipe, multiples, least_sizes: least }, shape) {
+  function refusal(option, shape) {
+    const { provider, recipe, multiples } = option;
     const refused = Object.entries(multiples).filter(([axis, size]) => shape[axis] % size);
-    if (!refused.length) {
-      const small = Object.entries(least).find(([axis, size]) => shape[axis] < size);
-      return small ? `${provider} takes ${recipe} with ${small[0]} of ${small[1]} and more, got ${shape[small[0]]}` : null;
-    }
+    if (!refused.length) return tooSmall(option, shape);
     const neighbours = (size, multiple) => size < multiple ? `${multiple}`
       : `${size - size % multiple} or ${size - size % multiple + multiple}`;
     const listed = (text) => refused.map(text).join(", ");
@@ -256,15 +260,18 @@ const productModel = (() => {
       + `${Math.round(bytes / 1e9).toLocaleString("en")} GB, and the memory has ${Math.round(memory / 1e9)}`;
   }
 
-  // Every option that runs the shape, the fastest first, and why the others do not.
+  // Every option that runs the shape, the fastest first, and why the others do not. An option for
+  // larger shapes is no choice here: it is named only where no option runs, as by roofcal.ask.points.
   function rank(device, shape) {
-    const answers = [], refused = [];
+    const answers = [], refused = [], forLarger = [];
     for (const option of device.options) {
       const answer = predict(option, shape, device);
       const reason = refusal(option, shape) ?? memoryRefusal(option, shape, device) ?? (Number.isFinite(answer.total) ? null
         : `the calibration of ${option.recipe} by ${option.provider} lacks a constant of its equation`);
-      if (reason) refused.push({ option, reason }); else answers.push(answer);
+      if (!reason) answers.push(answer);
+      else (tooSmall(option, shape) ? forLarger : refused).push({ option, reason });
     }
+    if (!answers.length) refused.push(...forLarger);
     const outside = answers.map(({ doublings }) => doublings ?? 0);
     const farthest = Math.min(...outside) + device.farthest_doublings;
     const ranked = answers.filter((_, place) => outside[place] <= farthest).sort((a, b) => a.total - b.total);

@@ -18,7 +18,7 @@ import numpy as np
 
 from roofcal.ask.beyond_probes import Beyond, beyond_parts
 from roofcal.ask.fastest import log_error, probabilities
-from roofcal.ask.shape_limits import memory_refusal, refusal
+from roofcal.ask.shape_limits import memory_refusal, refusal, too_small
 from roofcal.core.csv_files import LARGEST_SIZE
 from roofcal.core.recipes import WEIGHT_ONLY_RECIPES
 from roofcal.core.records import PlanPoint, Prediction
@@ -123,7 +123,10 @@ class RankedOption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """The ranked options, the fastest first; `refused`: name of another option -> the reason."""
+    """The ranked options, the fastest first; `refused`: name of another option -> the reason.
+
+    An option for larger shapes is in neither, as in roofcal.ask.points.
+    """
 
     question: LinearQuestion
     ranked: tuple[RankedOption, ...]
@@ -289,6 +292,7 @@ class Adviser:
     ) -> Advice:
         runnable: list[Option] = []
         refused: dict[str, str] = {}
+        for_larger: set[str] = set()
         for option in self.options(question.passes, question.weights):
             missing = [part for part in option.parts if (part, question) not in times]
             if not missing:
@@ -302,8 +306,11 @@ class Adviser:
             )
             is_output = part.role == "output"
             refused[option.name] = why if is_output else f"{part.role}: {why} ({of_linear})"
+            if too_small(op, part.provider, part.recipe, shape) is not None:
+                for_larger.add(option.name)
         if not runnable:
             raise PredictError("no answer: " + "; ".join(dict.fromkeys(refused.values())))
+        refused = {name: why for name, why in refused.items() if name not in for_larger}
         outside = {
             option: max(times[part, question][1].doublings or 0.0 for part in option.parts)
             for option in runnable

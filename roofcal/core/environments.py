@@ -58,6 +58,11 @@ def origin_environment(model: str) -> str | None:
     return model.removeprefix(_PREFIX) if model.startswith(_PREFIX) else None
 
 
+def is_calibrated(model: str) -> bool:
+    """Whether a model predicts with calibrated constants, of whichever environment."""
+    return model == CALIBRATED or origin_environment(model) is not None
+
+
 def origin_labels(own: str, models: Iterable[str]) -> dict[str, str]:
     """A short label for every transferred model of `models`; other models are left out.
 

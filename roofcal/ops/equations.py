@@ -5,8 +5,10 @@ was fitted with. Whoever changes what an equation says of equal constants raises
 constants that were fitted under one equation are wrong under another.
 """
 
+from collections.abc import Collection
+
 from roofcal.core.records import Calibration
-from roofcal.ops import OPS
+from roofcal.ops import BY_NAME, OPS
 from roofcal.ops.constants import calibrated_pairs
 from roofcal.ops.parts import load_part
 
@@ -32,3 +34,17 @@ def other_equations(calibration: Calibration) -> dict[str, tuple[int, int]]:
         if calibrated_pairs(calibration.constants, op)
         and calibration.equations.get(op, 0) != number
     }
+
+
+def predicted_with(ops: Collection[str]) -> frozenset[str]:
+    """Ops whose calibrated predictions read constants of these: themselves, and those made of them.
+
+    Op mixed_gemm counts as a whole, although only its contenders in bf16 and fp8 are products of op
+    gemm: its other points are compared with those.
+    """
+    names = set()
+    for op in OPS:
+        read = {op.name, *(BY_NAME[probe].calibrates for probe in op.calibrated_on)}
+        if op.role == "study" and not read.isdisjoint(ops):
+            names.add(op.name)
+    return frozenset(names)

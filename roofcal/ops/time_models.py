@@ -12,7 +12,7 @@ import numpy as np
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.records import Calibration, PlanPoint, Prediction
-from roofcal.core.times import Array, BeyondProbes, Times
+from roofcal.core.times import Array, BeyondProbes, Times, Value
 from roofcal.core.wave_device import WaveDevice
 from roofcal.ops.probe_link.model import Fabrics
 
@@ -136,8 +136,8 @@ def moving_times(
     return cast_times(model, sources, provider, recipe, rows, cols)
 
 
-def scaled_times(times: Times, factor: float) -> Times:
-    """So much of some times, intervals too."""
+def scaled_times(times: Times, factor: Value) -> Times:
+    """Times a factor, intervals too; factor: one number, or one for each point."""
     return replace(
         times,
         total=times.total * factor,

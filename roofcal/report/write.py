@@ -14,7 +14,7 @@ from roofcal.report.chapter import Chapter, ChapterBuilder
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.data.loading import ReportError, Run, load_run
 from roofcal.report.data.op_pages import glossary_ops
-from roofcal.report.data.provenance import calibration_path
+from roofcal.report.data.provenance import calibration_path, commands_anew, outdated_text
 from roofcal.report.data.table_files import as_csv
 from roofcal.report.kit.blocks import Block, FigureBlock, Table
 from roofcal.report.kit.charts import page_charts
@@ -43,8 +43,9 @@ def write_report(
     Equal records give equal bytes.
 
     GPUs come first, and of each device the newest environment. Returns the headlines of the first
-    run that was measured here, or else of the first run; before them a line for each run whose
-    constants are of another equation than this roofcal has, and were left out.
+    run that was measured here, or else of the first run. Before them, of each run that has
+    constants of another equation than this roofcal: what was left out, and the commands that make
+    it again.
 
     Args:
         runs: (run folder, folder of its calibration and predictions; None: the run folder itself).
@@ -94,16 +95,13 @@ def write_report(
 
 
 def _outdated_lines(runs: Iterable[Run]) -> Iterator[str]:
-    """What was left out of the page, and the command that fits it again."""
+    """What was left out of the page, and the commands that make it again."""
     for run in runs:
         if run.outdated:
-            command = f"calibrate --run {run.folder} --out {run.derived}/calibration.jsonl"
-            if run.origin == "published":
-                command = f"publish --again {run.folder}"
-            yield (
-                f"note: constants of {', '.join(run.outdated)} in {run.derived} are of another "
-                f"equation and are left out; fit them again: python -m roofcal {command}"
-            )
+            yield f"note: in {run.derived}, {outdated_text(run)}:"
+            beside = (run.derived.parent / origin for origin in run.origins())
+            also = [f"{folder}/calibration.jsonl" for folder in beside]
+            yield from commands_anew(run, str(run.folder), str(run.derived), also)
 
 
 def tables_of_run(run: Path, devices_folder: Path) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """The pages of the families of kernels say what the published tables say."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -24,7 +25,7 @@ PRODUCTS = Comparison(
     ours=("triton",),
     peers=(("cublaslt", ""), ("cublaslt", "bf16")),
     by="m",
-    shown="square",
+    shown=("square",),
     unit=TFLOPS,
 )
 
@@ -89,11 +90,25 @@ def test_a_shape_shows_ours_and_the_fastest_peer() -> None:
     assert second.endswith("| 268.4 (536.9) |")
 
 
+def test_a_shape_has_a_row_for_each_of_our_providers() -> None:
+    both = replace(PRODUCTS, ours=("triton", "triton_chained"))
+    chained = points(("triton_chained", "fp8_axiswise", 512, 0.5e-6))
+    heads, _, *rows = point_table(pd.concat([FRAME, chained]), both)
+    assert heads == "| m x n x k | provider | fp8_axiswise |"
+    assert [line.split(" | ")[1:] for line in rows] == [
+        ["triton", "268.4 (134.2) |"],
+        ["triton_chained", "536.9 (134.2) |"],
+        ["triton", "268.4 (536.9) |"],
+    ]
+
+
 def test_a_smaller_study_shows_its_part_of_the_sweep() -> None:
     smaller = FRAME.assign(sweeps=["square_standard", "squares", *["square_standard"] * 3])
     assert shown_sweeps(smaller, PRODUCTS) == ["square_standard"]
     _, _, *rows = point_table(smaller, PRODUCTS)
     assert len(rows) == 1
+    several = replace(PRODUCTS, shown=("square", "squares"))
+    assert shown_sweeps(smaller, several) == ["square_standard", "squares"]
 
 
 def test_another_device_shows_the_ops_that_it_has(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from roofcal.ops.cast.model import CONSTANTS, FAMILIES, FAMILY, evaluate, interv
 from roofcal.ops.cast.spec import OP
 from roofcal.ops.constants import decode_family, values_of_pair
 from roofcal.ops.predictions import Answer, PairShapes, predict_fastest, with_interval
+from roofcal.ops.time_models import scaled_times
 
 
 def cast_times(
@@ -27,14 +28,8 @@ def moving_times(
     Raises KeyError for a pair that was not calibrated.
     """
     answer = _answer(calibration, provider, recipe, (rows, cols))
-    times, share = answer.times, answer.parts["dram_s"] / answer.times.total
-    return replace(
-        times,
-        total=times.total * share,
-        low=None if times.low is None else times.low * share,
-        high=None if times.high is None else times.high * share,
-        bound_by=["dram"] * len(rows),
-    )
+    moving = scaled_times(answer.times, answer.parts["dram_s"] / answer.times.total)
+    return replace(moving, bound_by=["dram"] * len(rows))
 
 
 def groups_of(recipe: str, sizes: Sequence[Array]) -> list[str]:  # noqa: ARG001

@@ -141,17 +141,18 @@ def _missing_part(model: Model, pair: tuple[str, str], sources: Sources) -> str:
     try:
         parts = parts_of(*pair)
     except KeyError:
-        return f"nobody calibrates what a linear in {recipe} by {provider} consists of"
+        return f"no model knows which products and casts a linear in {recipe} by {provider} has"
     recipes, side = model.product_recipes(sources), np.array([1024.0])
     products = sorted(set(parts.products.values()) - set(recipes))
     if products:
-        return f"it knows no products in {', '.join(products)} there, and a linear has them"
-    for cast in (*(recipe for _, recipe in parts.casts), *[TRANSPOSED][: len(parts.transposed)]):
+        return f"it knows no products in {', '.join(products)} there, which such a linear has"
+    casts = [cast for _, cast in parts.casts] + ([TRANSPOSED] if parts.transposed else [])
+    for cast in casts:
         try:
             cast_times(model, sources, parts.casts_by, cast, side, side)
         except KeyError:
-            return f"it knows no casts {cast} by {parts.casts_by} there, and a linear has them"
-    return f"it lacks a product of {provider} in {recipe} there, and a linear has it"
+            return f"it knows no casts {cast} by {parts.casts_by} there, which such a linear has"
+    return f"it lacks a product of {provider} in {recipe} there, which such a linear has"
 
 
 def _predict_group(

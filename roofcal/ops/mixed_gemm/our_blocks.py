@@ -1,12 +1,12 @@
 """Which block and split our int4 kernels take for a product on Hopper, from its sizes alone.
 
-The rule and its figures are those of kernels.int4.table, which no model of time may import; a test
-holds both against each other, and a page's script evaluates RULES too (product_model.js).
+The rule and its figures are those of kernels.int4.table, which no model of time may import. A test
+holds both against each other, and the script of a page evaluates RULES, too (product_model.js).
 
-A product takes the first row of its rule that is about it and has a block which fits. Of several
-blocks that fit, one of kernels.int4.direct is the first in their order, one of the others that with
-the least estimate of the kernels' own table. (Their estimates rank blocks; no constant of the
-calibrated equation comes from them.)
+A product takes the first row of its rule that covers it and has a block which fits. Several blocks
+of kernels.int4.direct that fit stand in the order of preference, and the first is taken. Of several
+others, the one with the least estimate by the kernels' own table is taken. (These estimates rank
+blocks; no constant of the calibrated equation comes from them.)
 """
 
 from dataclasses import dataclass, replace
@@ -32,15 +32,16 @@ _NO_LIMIT: Final = 1 << 62
 class Block:
     """How kernels cut a product: rows x tokens x a part of K.
 
-    direct            whether it is one of kernels.int4.direct: weights go straight to registers
-    specialised       whether it is one of kernels.int4.specialised, which fills a multiprocessor
+    direct            whether it is a block of kernels.int4.direct: weights go straight to registers
+    specialised       whether it is a block of kernels.int4.specialised: it fills a multiprocessor
     rows, tokens      of a block
     split             parts of K
     warps             of a block
-    most_units        of 128 columns that a warp of a direct block has registers for
+    most_units        units of 128 columns that a warp of a direct block has registers for
     stages, unroll    slots of a staged block's ring, and units of 128 columns in each
-    start_us, unit_us of its estimate: microseconds of a block, and of its 128 columns of K
-    part_us           of that of a specialised block: to add up one of several parts of K
+    start_us, unit_us microseconds that the estimate counts for a block, and per 128 columns of K
+    part_us           microseconds that it counts for a specialised block to add up each of several
+                      parts of K
     """
 
     direct: bool
@@ -59,11 +60,12 @@ class Block:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """The products that a row of a rule is about, and the blocks to choose from.
+    """The products that a row of a rule covers, and the blocks to choose from.
 
-    most_tokens, most_weights   tokens, and rows * k, up to
-    least_group                 columns of a scale, from
-    otherwise                   blocks for products that none of `blocks` fits
+    most_tokens   the most tokens of a product that it covers
+    most_weights  the most weights, rows * k
+    least_group   the fewest columns of a scale
+    otherwise     blocks for products that no block of `blocks` fits
     """
 
     most_tokens: int = _NO_LIMIT
@@ -179,7 +181,7 @@ RULES: Final[dict[str, tuple[Row, ...]]] = {
         Row(most_tokens=32, blocks=_LONG_32, otherwise=_ROWS_64_32 + _SHORT_32),
         *_MORE,
     ),
-    # of more than 32 tokens, see roofcal.ops.mixed_gemm.spec.least_sizes
+    # for products of more than 32 tokens, see roofcal.ops.mixed_gemm.spec.least_sizes
     "int4_specialised": (
         Row(
             most_tokens=64,
@@ -198,7 +200,7 @@ RULES: Final[dict[str, tuple[Row, ...]]] = {
         ),
     ),
 }
-# kernels.int4.plain, which runs what nothing else fits. Nobody has timed it on Hopper.
+# kernels.int4.plain runs products that no other kernel fits. It was never timed on Hopper.
 _PLAIN: Final = Block(direct=False, rows=64, tokens=64, split=1)
 
 
@@ -266,12 +268,13 @@ def _resident(
 ) -> tuple[Array, NDArray[np.bool_]]:
     """(blocks that a multiprocessor holds at once, whether the block fits the weights).
 
-    By shared memory and warps; 1 for blocks of the direct kernel, which has hardly any of the
-    first, and of the specialised one, which takes nearly all of it. zeros: 2 with zero points,
-    else 1.
+    Shared memory and warps limit the blocks of the staged kernel. Those of the direct kernel, which
+    use hardly any shared memory, count as 1; those of the specialised kernel fill it.
+
+    zeros: 2 with zero points, else 1.
     """
     of_k = np.ceil(k / UNIT_COLUMNS)
-    if block.specialised:  # every part of K has a unit; the last may have fewer than the others
+    if block.specialised:  # every part of K needs a unit; the last may have fewer than the others
         return np.ones(k.shape), np.ceil(of_k / block.split) * (block.split - 1) < of_k
     divides = _padded(n) % block.rows == 0
     if block.direct:
@@ -293,7 +296,7 @@ def _resident(
 
 
 def _estimate(block: Block, m: Array, n: Array, k: Array, resident: Array, units: int) -> Array:
-    """Microseconds by kernels.int4.table.estimate, or specialised_estimate."""
+    """Microseconds by `estimate` or `specialised_estimate` of kernels.int4.table."""
     count = np.ceil(_padded(n) / block.rows) * np.ceil(m / block.tokens) * block.split
     turns = np.ceil(np.ceil(count / units) / resident)
     if block.specialised:

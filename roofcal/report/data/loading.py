@@ -4,8 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, groupby, islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
+from roofcal.core.environments import is_calibrated, origin_environment
 from roofcal.core.jsonl import R, iter_records, read_plan, read_records, salvage_records
 from roofcal.core.paths import RunFolder
 from roofcal.core.records import (
@@ -20,10 +21,12 @@ from roofcal.core.records import (
 from roofcal.core.visits.order import is_sentinel
 from roofcal.core.visits.rows import merged_visits, reusable_visits, split_visits
 from roofcal.ops import BY_NAME, OPS
-from roofcal.ops.equations import other_equations
+from roofcal.ops.equations import other_equations, predicted_with
 from roofcal.ops.plan_points import point_problem
 from roofcal.ops.spec import OpSpec
 from roofcal.report.data.observations import observation, power_columns
+
+V = TypeVar("V")
 
 
 class ReportError(ValueError):
@@ -55,7 +58,8 @@ class Run:
     derived       calibration and predictions; the same folder unless the run is replayed
     origin        published: frozen below reports/published; measured: of this machine or cluster
     outdated      ops whose constants are of another equation than this roofcal has (see
-                  roofcal.ops.equations): they are left out of `calibration`
+                  roofcal.ops.equations): whatever follows from these constants is left out, of
+                  `calibration`, of predictions and of derived tables
     ops           ops with a plan, in the order of roofcal.ops.OPS
     measured_utc  when the session that begins the file of an op began, the latest of all ops; ''
                   without any
@@ -99,9 +103,11 @@ class Run:
                     wall, timed = seconds.get(visit.session_id, (0.0, 0.0))
                     timed += sum(visit.latency_samples_s) * visit.calls_per_sample
                     seconds[visit.session_id] = max(wall, visit.started_s + visit.elapsed_s), timed
+        is_outdated = op in predicted_with(self.outdated)
         predictions: dict[str, dict[str, Prediction]] = {}
         for record in _records_of(Prediction, _read(self.derived, f"predictions/{op}")):
-            predictions.setdefault(record.model, {})[record.point_id] = record
+            if not (is_outdated and is_calibrated(record.model)):
+                predictions.setdefault(record.model, {})[record.point_id] = record
         return OpRecords(
             op=BY_NAME[op],
             points=tuple(points),
@@ -110,6 +116,15 @@ class Run:
             repetitions=repetitions,
             predictions=predictions,
         )
+
+    def origins(self) -> list[str]:
+        """Environments whose constants predicted points of this run beside its own constants."""
+        records = (
+            record
+            for op in self.ops
+            for record in _records_of(Prediction, _read(self.derived, f"predictions/{op}"))
+        )
+        return sorted({origin for r in records if (origin := origin_environment(r.model))})
 
 
 def _with_duration(session: Session, wall_s: float, timed_s: float) -> Session:
@@ -171,12 +186,17 @@ def _calibration(derived: Path, environment: Environment) -> Calibration | None:
 
 
 def _without_ops(calibration: Calibration, ops: tuple[str, ...]) -> Calibration:
-    constants = {
-        name: constant
-        for name, constant in calibration.constants.items()
-        if name.partition(".")[0] not in ops
-    }
-    return replace(calibration, constants=constants)
+    """A calibration without constants, errors and spans of probes of these ops."""
+
+    def of_others(values: Mapping[str, V]) -> dict[str, V]:
+        return {name: v for name, v in values.items() if name.partition(".")[0] not in ops}
+
+    return replace(
+        calibration,
+        constants=of_others(calibration.constants),
+        probe_errors=of_others(calibration.probe_errors),
+        probe_spans=of_others(calibration.probe_spans),
+    )
 
 
 def _read_plan(folder: Path, op: str) -> list[PlanPoint]:

@@ -1,5 +1,6 @@
 """Where the numbers come from and how to get them again: environment, folders, commands."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -7,6 +8,7 @@ from roofcal.core.environments import origin_environment
 from roofcal.core.records import Environment
 from roofcal.core.units import format_bytes
 from roofcal.ops import BY_NAME
+from roofcal.ops.equations import predicted_with
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.loading import Run
 from roofcal.report.kit.numbers import scaled
@@ -36,6 +38,11 @@ _DERIVED: Final = {
     "learning.csv": "learning --run {run}",
     "breakeven.csv": "breakeven --run {run} --calibration {calibration}",
     "llm.csv": "llm --run {run} --calibration {calibration}",
+}
+# File -> ops whose constants all its rows follow from. Rows of learning.csv name their op.
+_MADE_WITH: Final = {
+    "breakeven.csv": ("gemm", "cast"),
+    "llm.csv": ("gemm", "cast", "mixed_gemm"),
 }
 
 
@@ -96,39 +103,87 @@ def derived_command(run: Run, file: str) -> str:
 def commands(analysis: Analysis) -> list[str]:
     """What a person types to get the numbers of a run again, in order."""
     run = analysis.run
-    place, derived, calibration = run_path(run), derived_path(run), calibration_path(run)
+    place, derived = run_path(run), derived_path(run)
     commits = {s.git_commit for s in analysis.all_sessions if s.git_commit}
     lines = [f"git checkout {commit}" for commit in sorted(commits)] if len(commits) == 1 else []
     if run.origin == "measured":
         lines.append("make study  # measures what is missing, then the rest of this list")
     if run.origin == "published" and derived == place:  # its files are not to be written over
         return [*lines, f"python -m roofcal verify {place}  # derives all again and compares"]
-    lines.append(f"python -m roofcal calibrate --run {place} --out {calibration}")
-    also = _other_calibrations(analysis)
-    lines += [
-        f"python -m roofcal predict --run {place} --calibration {calibration} "
-        f"--op {op}{also} --out {derived}/predictions/{op}.jsonl"
-        for op in run.ops
-        if BY_NAME[op].role == "study"
-    ]
-    lines += [
-        f"{derived_command(run, file)} --out {derived}/{file}"
-        for file in _DERIVED
-        if (run.derived / file).is_file()
-    ]
+    lines += _derive_commands(run, place, derived, _other_calibrations(analysis))
     pair = place if derived == place else f"{place}={derived}"
     lines.append(f"python -m roofcal report --run {pair} --out results/report/report.html")
     return lines
 
 
-def _other_calibrations(analysis: Analysis) -> str:
-    """The argument of `predict` with calibrations of other environments, '' without any.
+def commands_anew(run: Run, place: str, derived: str, also: Sequence[str]) -> list[str]:
+    """What a person types to make all that follows from the constants of a run again, in order.
 
-    A calibration that is not among the runs of the report was published beside this run.
+    Args:
+        run: the run.
+        place: its folder, as the commands name it.
+        derived: the folder of its calibration and predictions.
+        also: calibrations of other environments that predict it, too.
     """
-    origins = sorted({env for model in analysis.labels if (env := origin_environment(model))})
-    published = f"reports/published/{analysis.device}"
-    files = [
-        analysis.calibrations.get(env, f"{published}/{env}/calibration.jsonl") for env in origins
+    if run.origin == "published" and derived == place:
+        return [f"python -m roofcal publish --again {place}"]
+    return _derive_commands(run, place, derived, also)
+
+
+def is_outdated(run: Run, name: str) -> bool:
+    """Whether a derived file follows as a whole from constants of an outdated op."""
+    return not set(_MADE_WITH.get(name, ())).isdisjoint(run.outdated)
+
+
+def outdated_text(run: Run) -> str:
+    """What is left out of the report of a run with outdated ops, and that commands follow."""
+    dependent = [op for op in run.ops if op in predicted_with(run.outdated)]
+    parts = ["errors on probes", "learning curves"]
+    parts += [f"calibrated predictions of {', '.join(dependent)}"] if dependent else []
+    parts += [name for name in _MADE_WITH if is_outdated(run, name)]
+    return (
+        f"the constants of {', '.join(run.outdated)} are of another equation than this roofcal has."
+        f" They are left out, and so is what follows from them: {'; '.join(parts)}. To make all of "
+        "it again"
+    )
+
+
+def outdated_commands(analysis: Analysis) -> list[str]:
+    """`commands_anew` with folders as in any checkout."""
+    run = analysis.run
+    return commands_anew(run, run_path(run), derived_path(run), _other_calibrations(analysis))
+
+
+def _derive_commands(run: Run, place: str, derived: str, also: Sequence[str]) -> list[str]:
+    """The stages that derive calibration, predictions and tables from the records."""
+    calibration = f"{derived}/calibration.jsonl"
+    others = f" --also {' '.join(also)}" if also else ""
+    return [
+        f"python -m roofcal calibrate --run {place} --out {calibration}",
+        *(
+            f"python -m roofcal predict --run {place} --calibration {calibration} "
+            f"--op {op}{others} --out {derived}/predictions/{op}.jsonl"
+            for op in run.ops
+            if BY_NAME[op].role == "study"
+        ),
+        *(
+            f"python -m roofcal {arguments.format(run=place, calibration=calibration)} "
+            f"--out {derived}/{file}"
+            for file, arguments in _DERIVED.items()
+            if (run.derived / file).is_file()
+        ),
     ]
-    return f" --also {' '.join(files)}" if files else ""
+
+
+def _other_calibrations(analysis: Analysis) -> list[str]:
+    """Calibrations of other environments that predicted this run, too.
+
+    One that is not among the runs of the report was published beside this run.
+    """
+    run = analysis.run  # predictions of outdated ops are left out of the tables
+    shown = sorted({env for model in analysis.labels if (env := origin_environment(model))})
+    published = f"reports/published/{analysis.device}"
+    return [
+        analysis.calibrations.get(env, f"{published}/{env}/calibration.jsonl")
+        for env in (run.origins() if run.outdated else shown)
+    ]

@@ -118,3 +118,21 @@ def test_the_ring_of_a_specialised_product_fits_in_shared_memory() -> None:
     needed = SPECIALISED.shared_bytes(1280, 128, zeros=False)
     assert 0.85 * SHARED_MEMORY_LIMIT[90] < needed <= SHARED_MEMORY_LIMIT[90]
     assert not replace(SPECIALISED, slots=6).fits(w)
+
+
+def test_a_specialised_configuration_says_why_it_does_not_fit_and_what_would() -> None:
+    w = weights_without_memory(1024, 1280)  # ten units
+    assert SPECIALISED.misfit(w) is None
+    misfits = {
+        "without any of its 10 units of 128 columns, wanted another split, as 5": (
+            replace(SPECIALISED, split=6).misfit(w)
+        ),
+        "at most: fewer slots, part_rows or tokens": replace(SPECIALISED, slots=6).misfit(w),
+        "wanted weights in groups of 64 columns or more": (
+            SPECIALISED.misfit(weights_without_memory(1024, 1280, 32))
+        ),
+    }
+    for end, misfit in misfits.items():
+        assert misfit is not None
+        assert misfit.startswith("got Int4SpecialisedConfig(")
+        assert misfit.endswith(end)

@@ -17,8 +17,8 @@ from kernels.int4.configs import (
 )
 from kernels.int4.gemm import default_config, int4_gemm, int4_gemm_reference
 from kernels.int4.packing import Int4Weights, pack, quantise
-from kernels.int4.table import for_many_tokens
-from tests.kernels.int4.int4_cases import activations, error, weights
+from kernels.int4.table import SPECIALISED_COSTS, for_many_tokens
+from tests.kernels.int4.int4_cases import activations, error, weights, weights_without_memory
 
 # rounding to bf16 costs 1.7e-3 in norm, 4e-3 at most; the interpreter truncates instead
 LIMIT = 4e-3 if torch.cuda.is_available() else 8e-3
@@ -127,6 +127,10 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
         {"config": replace(DIRECT, num_warps=4)},
         "config: got Int4DirectConfig.*wanted one that divides 64 rows x 256 columns",
     ),
+    "misfit of a specialised one": (
+        {"config": Int4SpecialisedConfig(part_rows=64, split=3, slots=4, token_tile=64)},
+        "config: got .*without any of its 2 units of 128 columns, wanted another split, as 2",
+    ),
 }
 
 
@@ -193,6 +197,9 @@ STAGED = Int4StagedConfig(
     rows=64, split=2, num_warps=4, stages=2, unroll=1, token_tile=16, matrix="sync"
 )
 SPECIALISED = Int4SpecialisedConfig(part_rows=64, split=1, slots=4, token_tile=64)
+# Of the table: the block of four parts, and the largest one.
+FOUR_PARTS = next(config for config in SPECIALISED_COSTS if config.parts == 4)
+MANY_TOKENS = max(SPECIALISED_COSTS, key=lambda config: config.block_rows * config.token_tile)
 HOPPER: dict[str, Int4Config] = {
     "direct": replace(DIRECT, split=2),
     "direct in tiles": replace(DIRECT, row_tiles=4, depth=2, token_tile=16),
@@ -201,9 +208,30 @@ HOPPER: dict[str, Int4Config] = {
     "overlapped": replace(STAGED, matrix="overlapped", unroll=2, split=1),
     "specialised": SPECIALISED,
     "specialised, uneven split": replace(SPECIALISED, split=3, part_rows=128, slots=2),
-    "specialised, four parts": replace(SPECIALISED, parts=4, split=2),
-    "specialised, many tokens": replace(SPECIALISED, part_rows=128, token_tile=128),
+    "specialised, four parts": replace(FOUR_PARTS, split=2),
+    "specialised, many tokens": MANY_TOKENS,
 }
+# (rows, tokens, k) of the products of a case
+FEW = (130, 21, 512)
+SIZES: dict[str, tuple[int, int, int]] = {
+    "specialised, uneven split": (130, 21, 1024),  # parts of three units of 128 columns, three, two
+    "specialised, four parts": (600, 100, 1920),  # parts of eight units and of seven
+    "specialised, many tokens": (600, 150, 1152),  # nine units
+}
+
+
+@pytest.mark.parametrize("name", ["specialised, four parts", "specialised, many tokens"])
+def test_larger_cases_fill_their_ring_again_in_several_blocks_of_rows_and_tokens(name: str) -> None:
+    config, (rows, tokens, k) = HOPPER[name], SIZES[name]
+    assert isinstance(config, Int4SpecialisedConfig)
+    w = weights_without_memory(rows, k)
+    assert config.fits(w)
+    units_of_last_part = k // 128 - (config.split - 1) * config.constants(k, 128, zeros=False).units
+    assert units_of_last_part > config.slots
+    across, down, _ = config.grid(w, tokens)
+    assert (across, down) == (3, 2)
+    assert rows % config.block_rows  # the last blocks are not full
+    assert tokens % config.token_tile
 
 
 @pytest.mark.gpu
@@ -217,10 +245,10 @@ def test_kernels_for_hopper_multiply_every_kind_of_weights(
 ) -> None:
     device = torch.device("cuda")
     config = HOPPER[name]
-    k = 1024 if config.split == 3 else 512  # parts of three units of 128 columns, three, and two
+    rows, tokens, k = SIZES.get(name, FEW)
     group = k if group == 512 else group
-    w = weights(130, k, group, device, zeros=zeros, dtype=dtype)
-    x = activations(21, k, device, dtype)
+    w = weights(rows, k, group, device, zeros=zeros, dtype=dtype)
+    x = activations(tokens, k, device, dtype)
     if group == 32 and isinstance(config, Int4SpecialisedConfig):
         assert not config.fits(w)
         return

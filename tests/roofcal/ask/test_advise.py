@@ -17,6 +17,7 @@ from roofcal.ask.advice_text import (
 from roofcal.ask.advise import Advice, Adviser, LinearQuestion, winners_by_m
 from roofcal.ask.measured import choice_record, measured_points
 from roofcal.core.csv_files import CsvError
+from roofcal.models.calibrations import read_calibration
 from roofcal.models.errors import PredictError
 from roofcal.models.registry import model_named
 from roofcal.ops.linear.model import Linear, Passes, Weights
@@ -180,6 +181,16 @@ def test_a_csv_has_the_fastest_option_of_every_row(tmp_path: Path) -> None:
     path.write_text("M,N,K\n1,2,3\n")
     with pytest.raises(CsvError, match=r"did you mean m by 'M'\?"):
         advise_csv(path, ADVISER, "forward", "cached", EVIDENCE)
+
+
+def test_a_kernel_for_more_tokens_is_no_refusal_of_few() -> None:
+    (h100,) = (PUBLISHED.folder.parent.parent / "nvidia-h100-sxm").glob("*/calibration.jsonl")
+    adviser = Adviser(CALIBRATED, Sources(calibration=read_calibration(h100, "nvidia-h100-sxm")))
+    larger = "int4_groupwise_g128 by triton_specialised"
+    few, many = adviser.advise([question(m=32), question(m=33)])
+    assert larger not in few.refused
+    assert larger not in {ranked.option.name for ranked in few.ranked}
+    assert larger in {ranked.option.name for ranked in many.ranked}
 
 
 def test_a_size_beyond_any_matrix_is_refused() -> None:

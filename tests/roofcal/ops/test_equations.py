@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from roofcal.ops.equations import current_equations
+from roofcal.ops.equations import current_equations, predicted_with
 from tests.roofcal.ops.equation_values import FILE, equation_values
 
 WRITTEN = json.loads(FILE.read_text())
@@ -25,3 +25,11 @@ def test_an_equation_that_says_something_else_has_another_number(op: str) -> Non
         assert now["seconds"][family] == pytest.approx(written["seconds"][family], rel=1e-9), (
             f"the equation of {op} changed ({family}): raise EQUATION in its model.py, then {again}"
         )
+
+
+def test_ops_made_of_others_are_predicted_with_their_constants() -> None:
+    of_linears = {"linear", "norm_linear_sigmoid", "transformer_block"}
+    assert predicted_with(["cast"]) == {"cast"} | of_linears
+    assert predicted_with(["gemm"]) == {"gemm", "mixed_gemm", "all_gather_matmul"} | of_linears
+    assert predicted_with(["mixed_gemm"]) == {"mixed_gemm"}
+    assert predicted_with([]) == set()

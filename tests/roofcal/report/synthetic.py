@@ -4,11 +4,11 @@ Every time is exactly the median of its samples, so a test can compare with ==.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from roofcal.core.jsonl import write_records
+from roofcal.core.jsonl import read_single_record, write_records
 from roofcal.core.records import (
     Calibration,
     Ceiling,
@@ -356,3 +356,22 @@ def _add_probes_and_casts(run: MadeUpRun) -> None:
             point = cast(rows, 8192, "fp8_rowwise_dim0", provider)
             run.measure(point)
             run.predict(point, "calibrated", 0.5 * true_seconds(point), bound_by="dram")
+
+
+def outdate(folder: Path, op: str) -> Calibration:
+    """Makes the constants of an op, in a run folder, those of another equation.
+
+    Returns the calibration, which has errors and spans of probes of this op and of casts.
+    """
+    path = folder / "calibration.jsonl"
+    own = read_single_record(path, Calibration)
+    names = {f"{op}.cublaslt.bf16", "cast.torch_compile.fp8_rowwise_dim0"}
+    (errors,) = own.probe_errors.values()
+    older = replace(
+        own,
+        equations={**own.equations, op: own.equations[op] - 1},
+        probe_errors=dict.fromkeys(sorted(names), errors),
+        probe_spans={name: {"bytes": (1.0, 2.0)} for name in sorted(names)},
+    )
+    write_records(path, [older])
+    return older

@@ -191,6 +191,29 @@ def test_the_browser_refuses_too_few_tokens_as_python_does(
 
 
 @needs_chromium
+def test_a_provider_for_larger_shapes_is_named_only_where_no_option_runs(
+    chromium: Browser, published: dict[str, Any], model_page: Path
+) -> None:
+    larger = "triton_specialised"
+    own = dict(next(one for one in published["options"] if one["provider"] == "triton"))
+    other = own | {"provider": larger, "least_sizes": {"m": 33}}
+    chromium.open(model_page)
+
+    def names(options: list[dict[str, Any]], m: int, n: int = 4096) -> list[list[str]]:
+        device = json.dumps(published | {"options": options})
+        answer: list[list[str]] = chromium.run(
+            f"""(() => {{ const {{ ranked, refused }} = productModel.rank({device},
+              {{ m: {m}, n: {n}, k: 4096 }});
+              return [ranked, refused].map((all) => all.map((one) => one.option.provider)); }})()"""
+        )
+        return answer
+
+    assert names([own, other], 32) == [["triton"], []]
+    assert [sorted(side) for side in names([own, other], 33)] == [["triton", larger], []]
+    assert names([other], 32) == [[], [larger]]
+
+
+@needs_chromium
 @pytest.mark.parametrize("family", mixed_gemm.FAMILIES)
 def test_the_browser_knows_every_way_to_cut_narrow_weights(
     chromium: Browser, published: dict[str, Any], model_page: Path, family: str

@@ -13,10 +13,19 @@ from roofcal.core.jsonl import write_records
 from roofcal.report.data.analysis import analyse
 from roofcal.report.data.loading import ReportError, load_run
 from roofcal.report.figure_captions import caption_files
+from roofcal.report.sections import llm
 from roofcal.report.write import in_page_order, write_report
 from tests.roofcal.report.conftest import DEVICES
 from tests.roofcal.report.pages import unpack, unpacked_text
-from tests.roofcal.report.synthetic import CPU, GPU, MadeUpRun, product, whole_run
+from tests.roofcal.report.synthetic import (
+    CPU,
+    GPU,
+    MadeUpRun,
+    add_constants,
+    outdate,
+    product,
+    whole_run,
+)
 
 VOID = {"meta", "link", "br", "input", "img", "hr", "path", "use", "rect"}
 LOADING = {"src", "srcset", "poster", "data", "action", "formaction", "background"}
@@ -252,6 +261,43 @@ def test_a_published_run_shows_where_its_records_are_and_its_figures_are_files_w
     assert len(files) == text.count("<figure")
     assert Path("How_close_to_its_roofs_does_it_run/nvidia-h200/roofline.gemm.svg") in files
     assert {path.stem.partition(".")[0] for path in files} <= set(caption_files())
+
+
+def test_what_outdated_constants_made_is_named_with_the_commands_that_make_it_again(
+    tmp_path: Path,
+) -> None:
+    measured = whole_run().write(tmp_path / "results")
+    small = MadeUpRun(CPU)
+    small.measure(product(64, 64, 64, device=CPU.device))
+    add_constants(small)
+    frozen = small.write(tmp_path / "published", suffix=".jsonl.gz")
+    for folder in (measured, frozen):
+        outdate(folder, "gemm")
+    (measured / "llm.csv").write_text(",".join([*llm.LABELS, *llm.NUMBERS]) + "\n")
+
+    lines = write_report([(measured, None), (frozen, None)], tmp_path / "report.html", DEVICES)
+
+    calibration = f"{measured}/calibration.jsonl"
+    assert lines[0].startswith(
+        f"note: in {measured}, the constants of gemm are of another equation"
+    )
+    assert "calibrated predictions of gemm; breakeven.csv; llm.csv." in lines[0]
+    assert lines[1:5] == [
+        f"python -m roofcal calibrate --run {measured} --out {calibration}",
+        *(
+            f"python -m roofcal predict --run {measured} --calibration {calibration} "
+            f"--op {op} --out {measured}/predictions/{op}.jsonl"
+            for op in ("gemm", "cast")
+        ),
+        f"python -m roofcal llm --run {measured} --calibration {calibration} "
+        f"--out {measured}/llm.csv",
+    ]
+    assert lines[6] == f"python -m roofcal publish --again {frozen}"
+    details = (tmp_path / "details.html").read_text(encoding="utf-8")
+    assert "In this run, the constants of gemm are of another equation" in details
+    again = f"results/nvidia-h200/{GPU.environment_id}"
+    assert f"--op gemm --out {again}/predictions/gemm.jsonl" in details
+    assert f"publish --again reports/published/cpu-made-up/{CPU.environment_id}" in details
 
 
 def test_without_a_run_there_is_nothing_to_report(tmp_path: Path) -> None:

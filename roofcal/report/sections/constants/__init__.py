@@ -8,7 +8,8 @@ import pandas as pd
 
 from roofcal.core.records import Calibration
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.kit.blocks import Block, Prose, absence
+from roofcal.report.data.provenance import outdated_commands, outdated_text
+from roofcal.report.kit.blocks import Block, Commands, Prose, absence
 from roofcal.report.kit.columns import code, count, fraction, text, texts, wide, written_number
 from roofcal.report.kit.numbers import fitting_unit, is_missing, significant
 from roofcal.report.kit.writer import SectionWriter
@@ -88,6 +89,9 @@ def _blocks(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:
         "95 % bootstrap intervals; those of links hold sizes that were left out, too. No constant "
         "is taken from a datasheet."
     )
+    if analysis.run.outdated:
+        yield Prose(text=f"In this run, {outdated_text(analysis.run)}:")
+        yield Commands(lines=outdated_commands(analysis))
     is_headline = constants["headline"].astype(bool)
     headline = readable_constants(constants[is_headline])
     yield writer.table("headline", "What the device does", headline, HEADLINE, FILE)

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 import pandas as pd
 
-from roofcal.report.data.loading import ReportError
+from roofcal.report.data.loading import ReportError, Run
+from roofcal.report.data.provenance import is_outdated
 from roofcal.report.kit.blocks import Block, Column, Commands, paragraphs
 from roofcal.report.kit.columns import code, count, counts, fraction, seconds, text, wide
 from roofcal.report.kit.numbers import count_of, shape_text
@@ -81,6 +82,20 @@ def read_comparison(derived: Path) -> Comparison | None:
     if missing:
         raise ReportError(f"{path}: is no comparison ({', '.join(missing)}); delete it, run again")
     return comparison
+
+
+def _comparison_of_run(run: Run) -> Comparison | None:
+    """moved.json of a run, without constants of outdated ops and what follows from them."""
+    comparison = read_comparison(run.derived)
+    if comparison is None or not run.outdated:
+        return comparison
+    constants = [
+        row
+        for row in comparison["constants"] or ()
+        if row["constant"].partition(".")[0] not in run.outdated
+    ]
+    maps = None if is_outdated(run, "breakeven.csv") else comparison["breakeven"]
+    return {**comparison, "constants": constants, "breakeven": maps}
 
 
 def summary_sentences(comparison: Comparison) -> Iterator[str]:
@@ -161,7 +176,7 @@ def _blocks(comparison: Comparison | None, writer: SectionWriter) -> Iterator[Bl
 SECTION = Section(
     "What moved",
     "changed",
-    lambda analysis: read_comparison(analysis.run.derived),
+    lambda analysis: _comparison_of_run(analysis.run),
     _blocks,
     answer=_answer,
 )

@@ -257,7 +257,7 @@ def test_a_line_that_makes_no_sense_is_refused_with_the_reason() -> None:
         PredictError, match="unknown recipe 'fp8_axis' of op linear; did you mean 'fp8_axiswise'"
     ):
         predict_point(linear("triton", "fp8_axis"), "calibrated", SOURCES)
-    with pytest.raises(PredictError, match="nobody calibrates what a linear in mxfp8 by triton"):
+    with pytest.raises(PredictError, match="products and casts a linear in mxfp8 by triton has"):
         predict_point(linear("triton", "mxfp8"), "calibrated", SOURCES)
     with pytest.raises(PredictError, match="it knows no products in fp8_axiswise there"):
         predict_point(linear("triton", "fp8_axiswise"), "calibrated", SOURCES)

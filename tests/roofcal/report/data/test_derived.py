@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from roofcal.report.data.derived import read_derived
-from roofcal.report.data.loading import ReportError
-from roofcal.report.sections import breakeven, llm
+from roofcal.report.data.derived import derived_table, read_derived
+from roofcal.report.data.loading import ReportError, load_run
+from roofcal.report.sections import breakeven, learning, llm
+from tests.roofcal.report.synthetic import outdate, whole_run
 
 LABELS = ("recipe",)
 NUMBERS = ("error",)
@@ -85,3 +86,23 @@ def test_a_damaged_file_of_a_section_is_named(
     (tmp_path / section.FILE).write_text(text)
     with pytest.raises(ReportError, match=rf"{says}.* run `make study` again"):
         read_derived(tmp_path / section.FILE, section.LABELS, section.NUMBERS)
+
+
+def test_rows_that_follow_from_outdated_constants_are_left_out(tmp_path: Path) -> None:
+    folder = whole_run().write(tmp_path)
+    row = ",".join(["x"] * len(llm.LABELS) + ["1"] * len(llm.NUMBERS))
+    (folder / llm.FILE).write_text(HEADERS[llm] + row + "\n")
+    curve = ",".join([*learning.CURVE, *learning.NUMBERS])
+    numbers = ",".join(["1"] * len(learning.NUMBERS))
+    rows = [f"{op},bf16,cublaslt,{numbers}" for op in ("gemm", "cast")]
+    (folder / learning.FILE).write_text("\n".join([curve, *rows, ""]))
+
+    def shown() -> tuple[int, list[str]]:
+        run = load_run(folder)
+        table = derived_table(run, llm.FILE, llm.LABELS, llm.NUMBERS)
+        curves = derived_table(run, learning.FILE, learning.CURVE, learning.NUMBERS)
+        return len(table.rows), list(curves.rows["op"])
+
+    assert shown() == (1, ["gemm", "cast"])
+    outdate(folder, "gemm")
+    assert shown() == (0, ["cast"])

@@ -1,10 +1,12 @@
 """A run folder, as plain or compressed files, whole or in parts."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from roofcal.core.environments import transferred_model
 from roofcal.core.files import write_bytes
 from roofcal.core.jsonl import RecordsError, read_records, write_records
 from roofcal.core.records import Calibration, Measurement, Session
@@ -12,7 +14,7 @@ from roofcal.core.visits.rows import merged_visits
 from roofcal.report.data.loading import ReportError, load_run
 from roofcal.report.data.quality import sentinel_drift
 from roofcal.report.data.tidy import tidy_frame
-from tests.roofcal.report.synthetic import CPU, GPU, MadeUpRun, product, whole_run
+from tests.roofcal.report.synthetic import CPU, GPU, MadeUpRun, outdate, product, whole_run
 
 
 def test_a_run_knows_its_ops_in_the_order_of_the_study(folder: Path) -> None:
@@ -50,20 +52,28 @@ def test_calibration_and_predictions_come_from_the_derived_folder(tmp_path: Path
     assert run.read("gemm").predictions == {}
 
 
-def test_constants_of_another_equation_are_left_out(tmp_path: Path) -> None:
+def ops_of(names: Iterable[str]) -> set[str]:
+    return {name.partition(".")[0] for name in names}
+
+
+def test_what_follows_from_constants_of_another_equation_is_left_out(tmp_path: Path) -> None:
     made_up = whole_run()
+    point = made_up.points["gemm"][0]
+    made_up.predict(point, transferred_model("driver1-torch2-other"), 1e-5)
     folder = made_up.write(tmp_path / "run")
-    calibration = made_up.calibration()
-    older = replace(calibration, equations={**calibration.equations, "gemm": 1})
-    write_records(folder / "calibration.jsonl", [older])
+    calibration = outdate(folder, "gemm")
 
     run = load_run(folder)
 
     assert run.outdated == ("gemm",)
     assert run.calibration is not None
-    left = {name.partition(".")[0] for name in run.calibration.constants}
-    whole = {name.partition(".")[0] for name in calibration.constants}
-    assert left == whole - {"gemm"}
+    assert ops_of(run.calibration.constants) == ops_of(calibration.constants) - {"gemm"}
+    assert ops_of(calibration.probe_errors) == ops_of(calibration.probe_spans) == {"gemm", "cast"}
+    assert ops_of(run.calibration.probe_errors) == {"cast"}
+    assert ops_of(run.calibration.probe_spans) == {"cast"}
+    assert set(run.read("gemm").predictions) == {"torchao", "datasheet"}
+    assert set(run.read("cast").predictions) == {"calibrated"}
+    assert run.origins() == ["driver1-torch2-other"]
 
 
 def test_a_run_without_calibration_is_a_run(bare: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.provenance import (
     commands,
+    commands_anew,
     derived_path,
     environment_facts,
     run_path,
@@ -57,6 +58,17 @@ def test_a_replay_names_where_its_derived_files_go(analysis: Analysis) -> None:
 
     assert not any(line.startswith("make study") for line in lines)
     assert f"--run reports/published/{RUN}=results/replay/{RUN}" in lines[-1]
+
+
+def test_what_is_made_anew_of_a_replay_leaves_the_publication_alone(analysis: Analysis) -> None:
+    run = replace(analysis.run, origin="published")
+    assert commands_anew(run, "a", "a", []) == ["python -m roofcal publish --again a"]
+    first, *predictions = commands_anew(run, "a", "b", ["c/calibration.jsonl"])
+    assert first == "python -m roofcal calibrate --run a --out b/calibration.jsonl"
+    also = "--also c/calibration.jsonl --out b/predictions"
+    assert [line.rpartition("--op ")[2] for line in predictions] == [
+        f"{op} {also}/{op}.jsonl" for op in ("gemm", "cast")
+    ]
 
 
 def test_nothing_writes_over_a_publication_that_is_shown_as_it_was_frozen(

@@ -19,7 +19,7 @@ from roofcal.report.write import write_report
 from tests.roofcal.compare.made_up import many, measurement, slower, write_run
 from tests.roofcal.report.chapters import blocks_of
 from tests.roofcal.report.conftest import DEVICES
-from tests.roofcal.report.synthetic import MadeUpRun
+from tests.roofcal.report.synthetic import MadeUpRun, outdate, whole_run
 
 
 @pytest.fixture
@@ -53,6 +53,20 @@ def test_the_page_shows_what_moved(tmp_path: Path, moved: str) -> None:
     assert "gemm cublaslt bf16 512 \N{MULTIPLICATION SIGN} 512" in page
     assert "Break-even points that moved" in page
     assert f"python -m roofcal compare {tmp_path}/a {tmp_path}/b" in page
+
+
+def test_what_follows_from_outdated_constants_has_not_moved(tmp_path: Path, moved: str) -> None:
+    place = whole_run().write(tmp_path / "run")
+    row = {"a": 1.0, "b": 2.0, "unit": "s", "change": 1.0}
+    names = ("gemm.cublaslt.bf16.launch_s", "launch_graph_s")
+    constants = [row | {"constant": name} for name in names]
+    (place / "moved.json").write_text(json.dumps(json.loads(moved) | {"constants": constants}))
+    outdate(place, "gemm")
+    write_report([(place, None)], tmp_path / "report.html", DEVICES)
+    page = (tmp_path / "details.html").read_text()
+    assert "Constants that moved" in page
+    assert "gemm.cublaslt.bf16.launch_s" not in page
+    assert "Break-even points that moved" not in page
 
 
 def test_every_list_of_a_comparison_is_a_table(moved: str) -> None:
