@@ -140,8 +140,9 @@ NOTES: Final = {
     "`triton_specialised` is what int4_gemm takes from 65 tokens on, from 33 on for 16,384 rows "
     "and more, with K of 4096 and more, but not for groups of 32; where such a shape has no row of "
     "it, its time is not published. m is the number of tokens.",
-    "gather": "Times are those of the slowest rank, replayed from CUDA graphs, in turns of 20 ms: "
-    "at the power limit of the card contenders share its power, and a ratio near 1 is not settled.",
+    "gather": "Times are those of the slowest rank, replayed from CUDA graphs. The H200's are from "
+    "turns of 20 ms: at the power limit of the card contenders share its power, and a ratio near 1 "
+    "is not settled. The H100's turns at that limit last 400 ms, of which the last 100 count.",
 }
 _HEAD: Final = """\
 # Speed of `kernels.{family}`
