@@ -162,6 +162,8 @@ def repeat_numbers(publication: Path, op: str) -> dict[str, str]:
     """How the last session of an op agrees with those before it, on the points that both visited.
 
     What `compare` says of two runs: one has the visits of the last session, the other all others.
+    Its intervals hold what differs between runs. Those that tables print hold the visits of a
+    session, so how often the ratio of two of them holds 1 is counted beside that.
 
     Args:
         publication: folder of a publication.
@@ -170,15 +172,16 @@ def repeat_numbers(publication: Path, op: str) -> dict[str, str]:
     from roofcal.compare.comparison import compare  # noqa: PLC0415
     from roofcal.core.jsonl import read_records, write_records  # noqa: PLC0415
     from roofcal.core.paths import RunFolder  # noqa: PLC0415
-    from roofcal.core.records import Measurement, Session  # noqa: PLC0415
+    from roofcal.core.records import Measurement, PlanPoint, Session  # noqa: PLC0415
+    from roofcal.ops import BY_NAME  # noqa: PLC0415
 
     run = RunFolder.at(publication)
     records = list(read_records(run.measurements_file(op)))
     sessions = [record for record in records if isinstance(record, Session)]
     rows = [record for record in records if isinstance(record, Measurement)]
     with tempfile.TemporaryDirectory() as folder:
-        parts = []
-        for part, part_rows in zip(("before", "last"), split_at_last(sessions, rows), strict=True):
+        parts, halves = [], split_at_last(sessions, rows)
+        for part, part_rows in zip(("before", "last"), halves, strict=True):
             place = Path(folder) / part / run.device / run.environment_id
             for name in (f"plan/{run.plan_file(op).name}", "environment.jsonl"):
                 (place / name).parent.mkdir(parents=True, exist_ok=True)
@@ -192,13 +195,37 @@ def repeat_numbers(publication: Path, op: str) -> dict[str, str]:
     holding = sum(point["low"] <= 0 <= point["high"] for point in points)
     moved = sum(point["verdict"] in {"FASTER", "SLOWER"} for point in points)
     changes = np.abs([point["raw"] for point in points])
+    plan = read_records(run.plan_file(op), PlanPoint)
+    regimes = {p.point_id: BY_NAME[op].regime(p.shape) for p in plan}
+    by_tables = ratios_that_hold_one(*halves, kinds=[regimes[row.point_id] for row in halves[0]])
     return {
         "repeat_points": str(len(points)),
         "repeat_holding": f"{holding} ({holding / len(points):.0%})",
+        "repeat_by_tables": f"{sum(by_tables)} ({np.mean(by_tables):.0%})",
         "repeat_median": f"{100 * np.median(changes):.1f} %",
         "repeat_95": f"{100 * np.quantile(changes, 0.95):.1f} %",
         "repeat_moved": str(moved),
     }
+
+
+def ratios_that_hold_one(
+    before: "Sequence[Measurement]", last: "Sequence[Measurement]", kinds: "Sequence[str]"
+) -> list[bool]:
+    """Whether the ratio of two rows of a point holds 1, by intervals as tables print them.
+
+    kinds: the regime of each point.
+    """
+    from roofcal.fitting.intervals import (  # noqa: PLC0415
+        point_intervals,
+        ratio_interval,
+        visit_times,
+    )
+
+    ends = [
+        point_intervals([visit_times(row) for row in rows], kinds=kinds) for rows in (before, last)
+    ]
+    ratios = (ratio_interval(a.ends, b.ends) for a, b in zip(*ends, strict=True) if a and b)
+    return [bool(low <= 1 <= high) for _, low, high in ratios]
 
 
 def split_at_last(
