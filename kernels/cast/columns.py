@@ -79,6 +79,9 @@ BOTH_PROGRAMS: Final = PersistentConfig(warps_per_unit=16, stages=4, most_bytes_
 # 43.1 and 47.1 at 4096^2, 74.6 and 71.6 at 4096 x 8192, 142 and 122 at 8192^2.
 BOTH_LEAST_ELEMENTS: Final = 1 << 25
 
+# Of scales that a program reads at a time, and of columns that it writes. Not tuned.
+SPREAD_BLOCK: Final = 1024
+
 
 @triton.jit
 def _columns_amax_kernel(
@@ -157,6 +160,33 @@ def _transpose_kernel(
     store_transposed(scaled, inside, q, row, col, ROWS)
     if tile < across:
         tl.store(scale + col, made_scale, mask=col < COLS)
+
+
+@triton.jit
+def _spread_largest_kernel(scale, largest, COUNT, COLS, LARGEST: tl.constexpr, BLOCK: tl.constexpr):
+    """The largest of COUNT scales times LARGEST, as bits, BLOCK times per program."""
+    place = tl.arange(0, BLOCK)
+    bits = tl.zeros((BLOCK,), dtype=tl.int32)
+    for start in range(0, COUNT, BLOCK):
+        inside = start + place < COUNT
+        bits = tl.maximum(bits, magnitude(tl.load(scale + start + place, mask=inside, other=0.0)))
+    amax = tl.max(bits, axis=0).to(tl.float32, bitcast=True) * LARGEST
+    col = tl.program_id(0) * BLOCK + place
+    every = tl.zeros((BLOCK,), dtype=tl.int32) + magnitude(amax)
+    tl.store(largest + col, every, mask=col < COLS)
+
+
+def spread_largest(scales: torch.Tensor, factor: float, cols: int) -> torch.Tensor:
+    """int32 [1, cols] for transpose_with_maxima: all columns have the amax of the whole matrix.
+
+    That is the largest of `scales`, fp32 of any shape without gaps, times `factor`.
+    """
+    maxima = torch.empty((1, cols), dtype=torch.int32, device=scales.device)
+    if cols:
+        _spread_largest_kernel[(triton.cdiv(cols, SPREAD_BLOCK),)](
+            scales, maxima, scales.numel(), cols, LARGEST=factor, BLOCK=SPREAD_BLOCK, num_warps=4
+        )
+    return maxima
 
 
 @replayed

@@ -90,12 +90,15 @@ def cast_columns(x: torch.Tensor, granularity: str, rows: Cast | None, beside: s
 
 def _tensorwise_columns(x: torch.Tensor, rows: Cast | None) -> Cast:
     largest = LARGEST[E4M3]
-    amax = rows[1].amax() * largest if rows is not None and x.numel() else None
-    if amax is None:
-        amax = x.abs().amax().float() if x.numel() else x.new_zeros((), dtype=torch.float32)
-    bits = amax.reshape(1, 1).view(torch.int32).expand(1, x.shape[1]).contiguous()
+    if not x.numel():
+        scale = x.new_zeros((), dtype=torch.float32) / largest
+        return x.new_empty((x.shape[1], x.shape[0]), dtype=E4M3), scale
+    scales, factor = (rows[1], largest) if rows is not None else (None, 1.0)
+    if scales is None:
+        scales = cast_tensorwise.partial_maxima(x).view(torch.float32)
+    bits = cast_fp8_columns.spread_largest(scales, factor, x.shape[1])
     q, scale = cast_fp8_columns.transpose_with_maxima(x, E4M3, bits, power_of_two=False)
-    return q, scale[0].reshape(()) if len(scale) else amax / largest
+    return q, scale[0, 0]
 
 
 def _takes_maxima(x: torch.Tensor, rows: str, columns: str) -> bool:

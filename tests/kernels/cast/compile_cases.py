@@ -142,6 +142,10 @@ def _columns(types: CastTypes) -> Iterator[tuple[str, Case]]:
         constants: dict[str, Any] = {"BLOCK_M": maxima.rows, "BLOCK_N": maxima.cols}
         case = types.case(columns._columns_amax_kernel, maxima.num_warps, constants)
         yield "columns_amax", case
+    elif types.source == "bf16":
+        for factor in (LARGEST[FP8[types.target][1]], 1.0):
+            constants = {"BLOCK": columns.SPREAD_BLOCK, "LARGEST": factor}
+            yield f"spread_{factor}", types.case(columns._spread_largest_kernel, 4, constants)
     partials = maxima.wide_partials
     while partials <= maxima.most_partials:
         constants = {"BLOCK_M": tile.rows, "BLOCK_N": tile.cols, "PARTIALS": partials}

@@ -1,5 +1,6 @@
 """Casts with a scale per column, transposed, to the bit, in the interpreter or on the GPU."""
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -220,3 +221,20 @@ def test_columns_are_short_up_to_more_rows_on_hopper_where_they_are_ragged(
     is_short |= {(4097, 8): False, (2047, 2050): hopper}  # more than 2^22 elements
     for shape, expected in is_short.items():
         assert short_columns.has_short_columns(torch.empty(shape, device="meta")) == expected, shape
+
+
+@pytest.mark.parametrize("shape", [(), (1, 1), (700, 1), (3, 1500)])
+@pytest.mark.parametrize("cols", [1, 1500])
+@pytest.mark.parametrize("odd", [None, math.inf, math.nan])
+def test_every_column_has_the_largest_of_all_scales(
+    shape: tuple[int, ...], cols: int, odd: float | None, device: torch.device
+) -> None:
+    scales = torch.rand(shape) + 1e-3
+    if odd is not None:
+        scales.view(-1)[-1] = odd
+    found = columns.spread_largest(scales.to(device), 448.0, cols)
+    assert (found.shape, found.dtype) == ((1, cols), torch.int32)
+    wanted = (scales.amax() * 448).expand(1, cols)
+    torch.testing.assert_close(
+        found.view(torch.float32).cpu(), wanted, rtol=0, atol=0, equal_nan=True
+    )

@@ -23,6 +23,7 @@ from kernels.gemm import axiswise, blockwise
 from kernels.int4 import gemm as int4
 from kernels.int4 import splits
 from kernels.int4.packing import Int4Weights
+from kernels.linear import ops as linear_ops
 from tests.kernels.int4.int4_cases import weights
 
 launched: list[tuple[str, tuple[int, ...], tuple[Any, ...]]] = []
@@ -142,10 +143,24 @@ def calls() -> dict[str, tuple[Callable[..., Any], Callable[[], tuple[torch.Tens
 
         return drawn
 
+    later = replay.replayed(linear_ops.columns_later_by_kernels)
+    both = replay.replayed(linear_ops.cast_by_kernels)
+
+    def columns_later(x: torch.Tensor, scale: torch.Tensor) -> list[torch.Tensor]:
+        return later(x, scale, torch.ones(1), "tensorwise", "tensorwise")
+
+    def one_and_the_other(x: torch.Tensor) -> list[torch.Tensor]:
+        return both(x, "axiswise", "tensorwise")
+
     return {
         "int4 product of one token": (int4_product, int4_operands(1)),
         "int4 product of 16 tokens": (int4_product, int4_operands(16)),
         "int4 product of 128 tokens": (int4_product, int4_operands(128)),
+        "tensorwise columns cast later": (
+            columns_later,
+            lambda: (*bf16(512, 256)(), torch.ones(())),
+        ),
+        "tensorwise columns of rows cast axiswise": (one_and_the_other, bf16(512, 256)),
         "rowwise_dim0": (rows.rowwise_dim0, bf16(64, 1024)),
         "rowwise_both": (columns.rowwise_both, bf16(256, 1024)),
         "rowwise_both of many": (columns.rowwise_both, bf16(8192, 4096)),
