@@ -1,6 +1,6 @@
 """Is a change real? Tests on logarithms of ratios of times, many at once. See docs/method.md."""
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,44 +23,108 @@ def weighted_median(values: Array, weights: Array) -> float:
     return float(values[order][np.searchsorted(cumulated, cumulated[-1] / 2)])
 
 
-def common_shift(changes: Array, variances: Array, degrees: Array) -> tuple[float, float, float]:
-    """(shift that most points share, its variance, variance between runs beyond `variances`).
+class CommonShift(NamedTuple):
+    """The change that most points of a group share.
+
+    error     variance of the shift by the scatter of the points
+    between   variance of a point between the runs, beyond the variance that it has within them
+    """
+
+    shift: float
+    error: float
+    between: float
+
+
+def common_shift(
+    changes: Array, variances: Array, degrees: Array, between_degrees: float = np.inf
+) -> CommonShift:
+    """The shift of a group whose points have those changes.
 
     The shift is a weighted median, so a change of fewer than half of the points does not move it
     far; its variance is pi/2 times that of a weighted mean (the median of a normal sample).
+
+    Args:
+        variances, degrees: of each change within the runs.
+        between_degrees: degrees of freedom of the variance between the runs.
     """
     between, shift = 0.0, 0.0
     for _ in range(4):  # each depends on the other; they stand still after three rounds
-        weights = 1 / (variances + between + RESOLUTION)
-        shift = weighted_median(changes, weights)
-        between = between_variance(changes - shift, variances, degrees)
-    return shift, np.pi / 2 / float(np.sum(1 / (variances + between + RESOLUTION))), between
+        shift = weighted_median(changes, 1 / (variances + between + RESOLUTION))
+        between = between_variance(changes - shift, variances, degrees, between_degrees)
+    return CommonShift(shift, error_of_shift(variances, between), between)
 
 
-def between_variance(residuals: Array, variances: Array, degrees: Array) -> float:
+def error_of_shift(variances: Array, between: float) -> float:
+    """The variance of a common shift."""
+    return np.pi / 2 / float(np.sum(1 / (variances + between + RESOLUTION)))
+
+
+def between_variance(
+    residuals: Array,
+    variances: Array,
+    degrees: Array,
+    between_degrees: float = np.inf,
+    target: float = 1.0,
+) -> float:
     """The variance that, added to all, puts half of the residuals within Student's quartiles.
 
-    Zero where the variances alone explain the residuals. It is found by bisection.
+    Zero where the variances alone explain the residuals. It is found by bisection. target: what
+    `quartile_ratio` is brought to, if half should be within other multiples of the quartiles.
     """
 
-    def too_wide(added: float) -> bool:
-        total = variances + added + RESOLUTION
-        quartile = stdtrit(combined_degrees(degrees, variances, total), 0.75)
-        return float(np.median(np.abs(residuals) / np.sqrt(total) / quartile)) > 1
+    def is_too_wide(added: float) -> bool:
+        ratio = quartile_ratio(residuals, variances, degrees, added, between_degrees)
+        return ratio > target
 
-    if not too_wide(0.0):
+    if not is_too_wide(0.0):
         return 0.0
     low, high = 0.0, _LARGEST
     for _ in range(40):
         middle = (low + high) / 2
-        low, high = (middle, high) if too_wide(middle) else (low, middle)
+        low, high = (middle, high) if is_too_wide(middle) else (low, middle)
     return high
 
 
-def combined_degrees(degrees: Array, variances: Array, total: Array) -> Array:
-    """Degrees of freedom of variances to which an exactly known one was added (Satterthwaite)."""
+def quartile_ratio(
+    residuals: Array,
+    variances: Array,
+    degrees: Array,
+    added: float = 0.0,
+    between_degrees: float = np.inf,
+) -> float:
+    """How many times as wide as Student's quartiles the middle half of the residuals is."""
+    total = variances + added + RESOLUTION
+    quartiles = stdtrit(combined_degrees(degrees, variances, total, between_degrees), 0.75)
+    return float(np.median(np.abs(residuals) / np.sqrt(total) / quartiles))
+
+
+def combined_degrees(
+    degrees: Array, variances: Array, total: Array, added_degrees: Array | float = np.inf
+) -> Array:
+    """Degrees of freedom of variances to which another was added (Satterthwaite).
+
+    added_degrees: of what was added; the default is for a variance that is known exactly.
+    """
     share = np.maximum(variances, RESOLUTION) / total
-    return np.asarray(np.minimum(degrees / share**2, 1e6), dtype=np.float64)
+    inverse = share**2 / degrees + (1 - share) ** 2 / added_degrees
+    return np.asarray(1 / np.maximum(inverse, 1e-6), dtype=np.float64)
+
+
+def pulled_together(values: Array, variances: Array) -> Array:
+    """Values of groups, each moved to their mean as far as its own chance explains the distance.
+
+    How far the true values differ is estimated by moments (DerSimonian and Laird, Controlled
+    Clinical Trials 7, 1986), and a value is its mean given that (Morris, JASA 78, 1983).
+
+    variances: of the chance of each value.
+    """
+    weights = 1 / variances
+    mean = np.average(values, weights=weights)
+    surplus = np.sum(weights * (values - mean) ** 2) - (len(values) - 1)
+    scale = weights.sum() - (weights**2).sum() / weights.sum()
+    true = max(float(surplus / scale), 0.0) if len(values) > 1 else 0.0
+    mean = np.average(values, weights=1 / (variances + true))
+    return np.asarray((true * values + variances * mean) / (true + variances))
 
 
 def scatter(values: Array) -> float:
@@ -84,14 +148,30 @@ def half_widths(errors: Array, degrees: Array) -> Array:
     return np.asarray(stdtrit(degrees, 0.975) * errors, dtype=np.float64)
 
 
-def adjusted(p: Array) -> Array:
-    """p values adjusted by Benjamini and Hochberg: at or below q, the discoveries at rate q."""
-    count = len(p)
+def adjusted(p: Array, p_at_edge: Array) -> Array:
+    """The share of false discoveries where a point and all with smaller p values are called.
+
+    Benjamini and Hochberg expect count * t of unchanged points to have p values of at most t. Here
+    a change below the threshold is never called, so such a point is called with the probability
+    t or, if that is smaller, the one of a change as large as the threshold by chance. Sums of that
+    take the place of count * t (Heyse, in Recent Advances in Biostatistics, 2011; Doehler, Durand
+    and Roquain, Electron. J. Statist. 12, 2018). Points that are known well add nothing to it.
+
+    Args:
+        p: of each point.
+        p_at_edge: that a change as large as the threshold would have. Points with larger p values
+            are never called, and get 1.
+    """
     order = np.argsort(p, kind="stable")
-    scaled = p[order] * count / np.arange(1, count + 1)
-    result = np.empty(count)
-    result[order] = np.minimum(np.minimum.accumulate(scaled[::-1])[::-1], 1.0)
-    return result
+    ascending = np.sort(p_at_edge)
+    sums = np.concatenate([[0.0], np.cumsum(ascending)])
+    smaller = np.searchsorted(ascending, p[order])
+    false = sums[smaller] + p[order] * (len(p) - smaller)
+    is_large = (p <= p_at_edge)[order]
+    rate = np.where(is_large, false / np.maximum(np.cumsum(is_large), 1), 1.0)
+    result = np.empty(len(p))
+    result[order] = np.minimum(np.minimum.accumulate(rate[::-1])[::-1], 1.0)
+    return np.where(p <= p_at_edge, result, 1.0)
 
 
 def verdicts(changes: Array, half: Array, q: Array, threshold: float) -> list[str]:

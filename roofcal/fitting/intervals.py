@@ -301,13 +301,27 @@ def moderated(variances: Array, degrees: Array) -> tuple[Array, Array]:
     distributed. Smyth's empirical Bayes (Stat. Appl. Genet. Mol. Biol. 3, 2004, section 6.2): a
     prior of d0 degrees around s0^2, matched to mean and variance of log(variance).
     """
-    logs = portable_math.log(np.maximum(variances, RESOLUTION))
-    centred = logs - digamma(degrees / 2) + portable_math.log(degrees / 2)
-    extra = float(np.var(centred, ddof=1) - np.mean(polygamma(1, degrees / 2)))
-    prior = 2 * _trigamma_inverse(extra) if extra > _ALIKE else _SHARED_DEGREES
-    offset = float(digamma(prior / 2) - math.log(prior / 2))
-    prior, value = rounded(np.array([prior, math.exp(float(np.mean(centred)) + offset)])).tolist()
+    centred = centred_logs(variances, degrees)
+    prior = prior_degrees(float(np.var(centred, ddof=1) - np.mean(polygamma(1, degrees / 2))))
+    prior, value = rounded(np.array([prior, prior_variance(centred, prior)])).tolist()
     return (prior * value + degrees * variances) / (prior + degrees), degrees + prior
+
+
+def centred_logs(variances: Array, degrees: Array) -> Array:
+    """log(variance) less the mean that it would have around a variance of 1 (Smyth's e)."""
+    logs = portable_math.log(np.maximum(variances, RESOLUTION))
+    return np.asarray(logs - digamma(degrees / 2) + portable_math.log(degrees / 2))
+
+
+def prior_degrees(extra: float) -> float:
+    """Smyth's d0, by the variance of log(variance) between points beyond that of their chance."""
+    return 2 * _trigamma_inverse(extra) if extra > _ALIKE else _SHARED_DEGREES
+
+
+def prior_variance(centred: Array, degrees: float) -> float:
+    """Smyth's s0^2, by `centred_logs` of the points and the degrees of freedom of the prior."""
+    offset = float(digamma(degrees / 2) - math.log(degrees / 2))
+    return math.exp(float(np.mean(centred)) + offset)
 
 
 def _trigamma_inverse(value: float) -> float:

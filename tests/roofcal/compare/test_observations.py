@@ -54,13 +54,16 @@ def test_a_point_without_a_time_keeps_its_status() -> None:
     assert (observed.status, observed.log_turns_s, observed.time) == ("unsupported", (), None)
 
 
-def test_the_drift_regime_says_whether_the_clock_was_limited() -> None:
-    rows = [(point(512), 2e9), (point(528), 1.5e9), (point(544), None)]
-    run = observed([observation(p, measurement(p, [1.0, 1.0], clock)) for p, clock in rows])
-    fast, slow, unknown = run.points.values()
-    assert drift_regime(run, fast) == "small"
-    assert drift_regime(run, slow) == "small, clock limited"
-    assert drift_regime(run, unknown) == "small"
+def test_the_drift_regime_says_whether_the_clock_was_limited_and_for_long() -> None:
+    rows = [
+        (point(512), [1.0, 1.0], 2e9),
+        (point(528), [1e-3, 1e-3], 1.5e9),
+        (point(544), [1.0, 1.0], 1.5e9),
+        (point(560), [1.0, 1.0], None),
+    ]
+    run = observed([observation(p, measurement(p, turns, clock)) for p, turns, clock in rows])
+    regimes = [drift_regime(run, row) for row in run.points.values()]
+    assert regimes == ["small", "small, clock limited", "small, clock limited, long", "small"]
 
 
 def test_a_run_is_read_with_its_cards(tmp_path: Path) -> None:

@@ -79,6 +79,23 @@ def test_points_that_scatter_more_are_ambiguous() -> None:
     assert shift.resolved == 0.0
 
 
+def test_a_point_that_takes_a_state_of_the_other_run_did_not_move() -> None:
+    """Without the rule, the calm points of its group make it FASTER."""
+    generator = np.random.default_rng(9)
+    before, after = (visited(generator, 3, 0.0) for _ in range(2))
+    start = before[0].log_turns_s[0]
+    for rows, states in ((before, (0.0, 0.1, 0.1)), (after, (0.0, 0.0, 0.004))):
+        assert rows[0].time is not None
+        rows[0] = replace(
+            rows[0],
+            log_turns_s=tuple(start + state for state in states),
+            time=replace(rows[0].time, basis="visits"),
+        )
+    points, _ = compare_points(observed(before), observed(after))
+    assert points[0].verdict == "AMBIGUOUS"
+    assert points[0].change < -0.02
+
+
 def visited(generator: np.random.Generator, visits: int, shared: float) -> list[Observation]:
     """Points visited several times; `shared`: deviation of what all points of a visit share."""
     offsets = generator.normal(0, shared, visits)

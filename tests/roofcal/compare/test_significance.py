@@ -15,7 +15,7 @@ PROBABILITIES = st.lists(st.floats(0, 1), min_size=1, max_size=30).map(np.array)
 def test_adjusted_p_values_never_fall_below_the_raw_and_keep_their_order(
     p: significance.Array,
 ) -> None:
-    q = significance.adjusted(p)
+    q = significance.adjusted(p, np.ones(len(p)))
     assert (q >= p - 1e-12).all()
     assert (q <= 1).all()
     order = np.argsort(p, kind="stable")
@@ -23,8 +23,35 @@ def test_adjusted_p_values_never_fall_below_the_raw_and_keep_their_order(
 
 
 def test_adjusted_p_values_are_those_of_a_worked_example() -> None:
-    q = significance.adjusted(np.array([0.01, 0.04, 0.03, 0.005]))
+    q = significance.adjusted(np.array([0.01, 0.04, 0.03, 0.005]), np.ones(4))
     assert q == pytest.approx([0.02, 0.04, 0.04, 0.02])
+
+
+def test_points_that_cannot_reach_the_threshold_by_chance_cost_the_others_nothing() -> None:
+    p = np.array([0.01, 0.02, 0.9, 0.9])
+    assert significance.adjusted(p, np.array([0.5, 0.5, 0.0, 0.0])) == pytest.approx(
+        [0.02, 0.02, 1.0, 1.0]
+    )
+
+
+def test_a_point_below_the_threshold_is_no_discovery() -> None:
+    q = significance.adjusted(np.array([1e-9, 1e-3]), np.array([1e-12, 0.1]))
+    assert q == pytest.approx([1.0, 1e-3], rel=1e-6)
+
+
+@pytest.mark.parametrize("chance", [0.1, 1.0])
+def test_groups_that_differ_by_chance_alone_get_one_value(chance: float) -> None:
+    source = np.random.default_rng(5)
+    values = source.normal(3, chance**0.5, 40)
+    pulled = significance.pulled_together(values, np.full(40, chance))
+    assert np.std(pulled) < 0.6 * np.std(values)
+
+
+def test_groups_that_truly_differ_keep_their_values() -> None:
+    values = np.array([0.0, 10.0, 50.0])
+    pulled = significance.pulled_together(values, np.full(3, 0.1))
+    assert pulled == pytest.approx(values, abs=0.01)
+    assert significance.pulled_together(values[:1], np.full(1, 0.1)) == pytest.approx(values[:1])
 
 
 @pytest.mark.parametrize("between", [0.0, 0.01])
