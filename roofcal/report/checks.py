@@ -7,12 +7,18 @@ from typing import Final, Literal
 import pandas as pd
 
 from roofcal.core.machine.load import BUSY_CPU, BUSY_HOST
+from roofcal.core.visits.states import STATE_FACTOR
 from roofcal.fitting.intervals import HOLDS, MEANINGS
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.audit import worst_factor
 from roofcal.report.data.observations import times_by_hold
 from roofcal.report.data.op_pages import headline_op
-from roofcal.report.data.quality import drift_fraction, sentinel_drift
+from roofcal.report.data.quality import (
+    STATES_TABLE,
+    STATES_TITLE,
+    drift_fraction,
+    sentinel_drift,
+)
 from roofcal.report.data.tidy import ok_rows
 from roofcal.report.kit.numbers import MICROSECONDS, count_of, is_missing, percent, times
 
@@ -25,15 +31,23 @@ _FAR_BEYOND_CEILING: Final = 1.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """A sentence on whether something is as it should be: ok, look (at it), or note."""
+    """A sentence on whether something is as it should be: ok, look (at it), or note.
+
+    link, target  title of the table that shows it, and the id of that table within the chapter
+    """
 
     state: Literal["ok", "look", "note"]
     text: str
+    link: str = ""
+    target: str = ""
 
 
 def all_checks(analysis: Analysis) -> list[Check]:
     """All checks of a run, in the order of the page."""
-    parts = (_roof_checks, _status_checks, _drift_checks, _clock_checks, _provenance_checks)
+    parts = (
+        *(_roof_checks, _status_checks, _drift_checks, _state_checks, _clock_checks),
+        _provenance_checks,
+    )
     return [check for part in parts for check in part(analysis)]
 
 
@@ -119,6 +133,23 @@ def _drift_checks(analysis: Analysis) -> Iterator[Check]:
             share = percent(1 - narrow, 0)
             text = f"Of {row['op']}, {share} of the medians are uncertain by more than 1 %."
             yield Check(state="note", text=text)
+
+
+def _state_checks(analysis: Analysis) -> Iterator[Check]:
+    """Points whose visits disagree: their published time is that of no visit."""
+    table = analysis.points_with_states
+    if table.empty:
+        return
+    counts = ", ".join(f"{n:,} of {op}" for op, n in table["op"].value_counts().items())
+    held = int(table["is_held"].sum())
+    count = count_of(len(table), "point has", "points have")
+    yield Check(
+        state="look",
+        text=f"{count} several states, which are visits more than {percent(STATE_FACTOR - 1, 0)} "
+        f"apart: {counts}. Of their 95 % intervals, {held:,} hold all states of the point.",
+        link=STATES_TITLE,
+        target=STATES_TABLE,
+    )
 
 
 def _clock_checks(analysis: Analysis) -> Iterator[Check]:

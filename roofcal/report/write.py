@@ -9,6 +9,7 @@ import pandas as pd
 from roofcal.claims.ledgers import Entry
 from roofcal.core.devices import load_devices
 from roofcal.core.files import write_bytes
+from roofcal.fitting.intervals import MEANINGS
 from roofcal.fitting.parallel import parallel_map
 from roofcal.report.chapter import Chapter, ChapterBuilder
 from roofcal.report.data.analysis import Analysis, analyse
@@ -173,6 +174,7 @@ def _first_page(chapters: Sequence[Chapter], shape_boxes: Sequence[Mapping[str, 
         chapters=chapters,
         shape_box=packed_json(shape_boxes) if shape_boxes else None,
         glossary_ops=glossary_ops(),
+        interval_meanings=MEANINGS,
         records=DETAILS,
         **_page_parts(
             [f for c in chapters for q in c.questions for f in q.figures], _SHAPE_BOX_SCRIPTS

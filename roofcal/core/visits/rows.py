@@ -7,8 +7,8 @@ from statistics import median
 from typing import Any, Final
 
 from roofcal.core.records import Measurement, Record, Session, Telemetry, Visit
+from roofcal.core.visits.states import states_of_visits
 
-_STATES: Final = 1.05  # visits further apart than this factor are states, not scatter
 # Keys of the timing protocol that bound a session and its visits, and do not say how one is timed.
 _OF_SESSIONS: Final = frozenset(
     ("visits", "most_visits", "more_visits", "visit_tolerance", "warm_card_s", "point_timeout_s")
@@ -110,7 +110,7 @@ def _remarks(visits: Sequence[Measurement], first: Measurement) -> Sequence[str]
     medians = [
         median(v.settled_samples_s) for v in visits if v.status == "ok" and v.settled_samples_s
     ]
-    if max(medians, default=0.0) > _STATES * min(medians, default=0.0):
+    if len(states_of_visits(medians)) > 1:
         states = ", ".join(f"{1e6 * seconds:.4g}" for seconds in medians)
         remarks.append(f"its visits are in different states, in us: {states}")
     return remarks

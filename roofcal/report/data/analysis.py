@@ -26,7 +26,12 @@ from roofcal.report.data.constants import constants_table
 from roofcal.report.data.evidence import Evidence
 from roofcal.report.data.loading import Run
 from roofcal.report.data.prediction_errors import error_by_regime, model_labels
-from roofcal.report.data.quality import on_panel_scale, panel_readings, quality_row
+from roofcal.report.data.quality import (
+    on_panel_scale,
+    panel_readings,
+    points_with_states,
+    quality_row,
+)
 from roofcal.report.data.tidy import frame_of_records, ok_rows, with_shape
 
 
@@ -137,6 +142,15 @@ class Analysis:
     def missing(self) -> pd.DataFrame:
         """Points without a result of all ops, the shape of each in one column."""
         return _concatenated([with_shape(not_ok(frame)) for frame in self.frames.values()])
+
+    @cached_property
+    def points_with_states(self) -> pd.DataFrame:
+        """Points of all ops with several states, the shape of each in one column, widest first."""
+        tables = [with_shape(points_with_states(frame)) for frame in self.frames.values()]
+        if not tables:
+            return pd.DataFrame()
+        every = _concatenated(tables)
+        return every.sort_values("spread", ascending=False, kind="stable", ignore_index=True)
 
     @cached_property
     def speedups(self) -> dict[str, pd.DataFrame]:

@@ -1,7 +1,7 @@
 """What was observed at a point, without its samples: columns of the tidy frame of an op."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any, Final
 
@@ -9,6 +9,7 @@ import pandas as pd
 
 from roofcal.core.records import Measurement, Method
 from roofcal.core.statistics import sqnr_db
+from roofcal.core.visits.states import VisitState, states_of_visits
 from roofcal.fitting.intervals import HOLDS, point_intervals, visit_times
 from roofcal.report.data.board_power import board_power, counted_power, integrated_power
 
@@ -21,6 +22,8 @@ UNREACHED: Final = {
 PEAK_BYTES: Final = "peak_bytes"  # of points that know it
 RANK_SPREAD: Final = "rank_spread"  # slowest / fastest rank - 1; ops on several devices have it
 INTERVAL_HOLDS: Final = "interval_holds"  # how far an interval of measured times can be trusted
+VISITS: Final = "visits"  # how many visits of a point have a time
+STATES: Final = "states_s"  # of points with several: see `states_text`
 VISIT_TIMES: Final = "visit_times"  # no column: what the intervals of an op are made of
 _SQNR: Final = "_sqnr_db"
 
@@ -35,11 +38,22 @@ def times_by_hold(frames: Mapping[str, pd.DataFrame]) -> Counter[str]:
     return Counter(hold for frame in frames.values() for hold in frame[INTERVAL_HOLDS].dropna())
 
 
+def states_text(states: Iterable[VisitState]) -> str:
+    """Times in s, each with the number of its visits in brackets: '0.000109 (2); 0.0001213 (1)'."""
+    return "; ".join(f"{state.seconds:.4g} ({state.visits})" for state in states)
+
+
+def read_states(text: str) -> list[VisitState]:
+    """The states that `states_text` wrote, their times to its four digits."""
+    parts = [part.removesuffix(")").split(" (") for part in text.split("; ")]
+    return [VisitState(seconds=float(seconds), visits=int(count)) for seconds, count in parts]
+
+
 def observation(measurement: Measurement) -> dict[str, Any]:
     """The columns of a measurement; those that it says nothing of are left out.
 
     In the place of its median and interval it has the time of each visit, because intervals of
-    several visits are made for all points of an op at once (`interval_columns_of`).
+    several visits are made for all points of an op at once (`time_columns_of`).
     """
     observed: dict[str, Any] = {
         "status": measurement.status,
@@ -93,10 +107,10 @@ def power_columns(
     return columns
 
 
-def interval_columns_of(
+def time_columns_of(
     points: Sequence[Mapping[str, Any]], cards: Mapping[str, str], kinds: Sequence[str]
 ) -> dict[str, list[Any]]:
-    """Columns of median and interval of the observations of an op, by name.
+    """Columns of the times of an op, by name: median, interval, number of visits and states.
 
     cards: session -> card; kinds: of each point, its regime.
     """
@@ -107,6 +121,9 @@ def interval_columns_of(
         for name in ("median", "ci95_low", "ci95_high")
     }
     columns[INTERVAL_HOLDS] = [None if i is None else HOLDS[i.basis] for i in intervals]
+    columns[VISITS] = [len(of_point) for of_point in times]
+    states = [states_of_visits(visit.median for visit in of_point) for of_point in times]
+    columns[STATES] = [states_text(of_point) if len(of_point) > 1 else None for of_point in states]
     return columns
 
 

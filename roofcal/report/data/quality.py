@@ -1,6 +1,7 @@
 """How well a run was measured: drift of the sentinel, busy time, pace, intervals, throttling.
 
-And on one scale: how sessions and cards differ, by the sentinels that they share.
+Which points have visits in several states, which their one time hides. And on one scale: how
+sessions and cards differ, by the sentinels that they share.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,10 +16,13 @@ from roofcal.core.records import Session
 from roofcal.fitting.intervals import HOLDS, cards_by_session
 from roofcal.fitting.panel_factors import PanelFactor, PanelReading
 from roofcal.ops import BY_NAME
-from roofcal.report.data.observations import INTERVAL_HOLDS
-from roofcal.report.data.tidy import axes_of, ok_rows
+from roofcal.report.data.observations import INTERVAL_HOLDS, STATES, read_states
+from roofcal.report.data.tidy import PROTOCOL, axes_of, ok_rows
+from roofcal.report.kit.numbers import significant
 
 TARGET_INTERVAL: Final = 0.01
+STATES_TITLE: Final = "Points with several states"
+STATES_TABLE: Final = "quality-states"  # id of the table within a chapter: checks link to it
 # Kinds of work: what speeds up and slows down together on another card. Chips of one model differ
 # in the clock that they hold at a power limit, little in memory, and not at all in the full clock.
 LINK, MEMORY = "links", "memory"
@@ -226,6 +230,36 @@ def _ends_of_sessions(sessions: Sequence[Session]) -> dict[str | None, list[floa
         end = _seconds(session.finished_utc or "")
         ends[session.device_uuid] += [end] if end is not None else []
     return ends
+
+
+def readable_states(frame: pd.DataFrame) -> "pd.Series[Any]":
+    """The states of each row of a tidy frame in microseconds, '109.0 (2); 121.3 (1)', or None."""
+    texts = [
+        "; ".join(f"{significant(1e6 * s.seconds, 4)} ({s.visits})" for s in read_states(text))
+        if isinstance(text, str)
+        else None
+        for text in frame[STATES]
+    ]
+    return pd.Series(texts, index=frame.index, dtype=object)
+
+
+def points_with_states(frame: pd.DataFrame) -> pd.DataFrame:
+    """Points of a tidy frame that have several states, in its order.
+
+    states   see readable_states
+    spread   slowest over fastest state, minus 1
+    is_held  whether the 95 % interval of the point holds all of its states
+    """
+    rows = frame[frame[STATES].notna()]
+    states = [read_states(text) for text in rows[STATES]]
+    fastest = np.array([of_point[0].seconds for of_point in states], dtype=float)
+    slowest = np.array([of_point[-1].seconds for of_point in states], dtype=float)
+    head = ["op", "provider", "recipe", *axes_of(frame), *PROTOCOL]
+    columns = [*head, "median_s", "ci95_low_s", "ci95_high_s", INTERVAL_HOLDS, "point_id"]
+    is_held = (rows["ci95_low_s"] <= fastest) & (slowest <= rows["ci95_high_s"])
+    return rows[columns].assign(
+        states=readable_states(rows), spread=slowest / fastest - 1, is_held=is_held
+    )
 
 
 def half_width(rows: pd.DataFrame) -> "pd.Series[float]":

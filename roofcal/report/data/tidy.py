@@ -25,9 +25,11 @@ from roofcal.report.data.observations import (
     INTERVAL_HOLDS,
     PEAK_BYTES,
     RANK_SPREAD,
+    STATES,
     UNREACHED,
-    interval_columns_of,
+    VISITS,
     sqnr_column,
+    time_columns_of,
 )
 from roofcal.report.data.roofs import CalibratedRoof, datasheet_seconds
 from roofcal.report.kit.numbers import shape_text
@@ -38,7 +40,7 @@ _HEAD: Final = ("op", "provider", "recipe")
 _MEASURED: Final = (
     *("world_size", "status", "reason", "median_s", "ci95_low_s", "ci95_high_s"),
     *("achieved_flops_per_s", "achieved_bytes_per_s", "predicted_s", "relative_error"),
-    INTERVAL_HOLDS,
+    *(INTERVAL_HOLDS, VISITS, STATES),
     *("method", "cache", "distribution", "repeat", "regime", "sweeps", "datasheet_s", "torchao_s"),
     *("predicted_low_s", "predicted_high_s", "bound_by", "burst_median_s", "sm_clock_hz"),
     *("power_w", "temperature_c", "throttle_reasons", "numeric_error", "quantisation_error"),
@@ -49,13 +51,13 @@ _TEXT: Final = frozenset(
     (
         *("op", "provider", "recipe", "status", "reason", "method", "cache", "distribution"),
         *("regime", "sweeps", "bound_by", "throttle_reasons", "kernel_names", "point_id"),
-        *("session_id", INTERVAL_HOLDS, "energy_by"),
+        *("session_id", INTERVAL_HOLDS, STATES, "energy_by"),
     )
 )
 _POWER: Final = ("board_w", "board_low_w", "board_high_w", "energy_by", "idle_w", "integrated_w")
 _ENERGY: Final = ("energy_j", "energy_low_j", "energy_high_j", "energy_j_per_flop")
 _ENERGY_PER_TOKEN: Final = "energy_j_per_token"
-_COUNTS: Final = frozenset({"world_size", "repeat", "samples"})
+_COUNTS: Final = frozenset({"world_size", "repeat", "samples", VISITS})
 _BEHIND_AXES: Final = ("world_size", "method", "repeat")  # one of them follows the axes of an op
 PROTOCOL: Final = ["method", "cache", "distribution"]
 
@@ -107,7 +109,7 @@ def frame_of_records(
             for name, column in values.items():
                 column.append(row.get(name))
     cards = cards_by_session(records.sessions)
-    values |= interval_columns_of(observed_rows, cards, values["regime"])
+    values |= time_columns_of(observed_rows, cards, values["regime"])
     bounds = pd.Series(values.pop("datasheet_bound_s"), dtype="float64")
     frame = pd.DataFrame({name: _series(name, op, values.pop(name)) for name in columns})
     frame["datasheet_s"] = frame["datasheet_s"].fillna(bounds)
@@ -136,6 +138,7 @@ def models_in(frame: pd.DataFrame) -> dict[str, str]:
     """Model -> its column of seconds, for models with at least one prediction in a tidy frame."""
     no_models = {
         "panel_s",
+        STATES,
         "median_s",
         "burst_median_s",
         "calibrated_bound_s",

@@ -103,5 +103,11 @@ HOLDS_COLUMN: Final = text(
     "interval holds",
     "this visit: of its samples alone; this session: of visits; another session; another card",
 )
+STATES_COLUMN: Final = Column(
+    key="states",
+    label="states",
+    unit=MICROSECONDS,
+    about="times of visits more than 5 % apart, and the number of visits in each state",
+)
 CLOCK: Final = number("sm_clock_hz", "SM clock", "MHz", 1e-6, 4)
 POWER: Final = number("power_w", "power", "W", 1)

@@ -20,6 +20,7 @@ from roofcal.core.records import (
     Session,
     Telemetry,
 )
+from roofcal.core.visits.rows import merged_visits
 from roofcal.ops import BY_NAME
 from roofcal.ops.equations import current_equations
 from roofcal.ops.regimes import gemm_regime
@@ -167,6 +168,15 @@ class MadeUpRun:
         if not fields["latency_samples_s"]:  # a point of accuracy has neither turns nor readings
             fields |= {"warmup_samples": 0, "slice_starts": (), "telemetry": Telemetry()}
         self._add(point, "ok", None, fields)
+
+    def visit(self, point: PlanPoint, *seconds: float, **changes: Any) -> None:
+        """A point that is visited twice or more: the time of each visit."""
+        rows, count = self.rows.setdefault(point.op, []), len(seconds)
+        for time in seconds:
+            self.measure(point, time, **changes)
+        visits = [replace(row, visit=number) for number, row in enumerate(rows[-count:])]
+        rows[-count:] = [merged_visits(visits)]
+        del self.points[point.op][1 - count :]
 
     def fail(self, point: PlanPoint, status: Any, reason: str | None, **changes: Any) -> None:
         """A point with any status."""

@@ -5,13 +5,14 @@ from collections.abc import Iterator, Sequence
 import pandas as pd
 
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.observations import PEAK_BYTES
-from roofcal.report.data.quality import half_width
+from roofcal.report.data.observations import PEAK_BYTES, VISITS
+from roofcal.report.data.quality import half_width, readable_states
 from roofcal.report.data.tidy import axes_of, sqnr_columns, with_protocol
 from roofcal.report.kit.blocks import Block, Column, absence
 from roofcal.report.kit.columns import (
     CLOCK,
     POWER,
+    STATES_COLUMN,
     TBPS,
     TFLOPS,
     code,
@@ -53,6 +54,7 @@ def point_columns(axes: Sequence[str], outputs: Sequence[str] = ()) -> list[Colu
         text("status", "status"),
         seconds("median_s", "median"),
         fraction("half_width", "\N{PLUS-MINUS SIGN}", about=half_interval),
+        STATES_COLUMN,
         TFLOPS,
         TBPS,
         seconds("predicted_s", "predicted", about="calibrated model"),
@@ -66,14 +68,15 @@ def point_columns(axes: Sequence[str], outputs: Sequence[str] = ()) -> list[Colu
         _relative("quantisation_error", "format error", format_error),
         *(decibels(name) for name in outputs),
         count("samples", "samples"),
+        count(VISITS, "visits"),
         text("sweeps", "sweeps"),
         code("point_id", "point"),
     ]
 
 
 def readable_points(frame: pd.DataFrame) -> pd.DataFrame:
-    """A tidy frame and two columns for people: `protocol` and `half_width`."""
-    return with_protocol(frame).assign(half_width=half_width(frame))
+    """A tidy frame and three columns for people: `protocol`, `half_width` and `states`."""
+    return with_protocol(frame).assign(half_width=half_width(frame), states=readable_states(frame))
 
 
 def _blocks(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:

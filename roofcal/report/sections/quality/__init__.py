@@ -6,13 +6,31 @@ from typing import Final
 
 import pandas as pd
 
+from roofcal.core.visits.states import STATE_FACTOR
 from roofcal.fitting.intervals import HOLDS
 from roofcal.fitting.panel_factors import PanelFactor
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.observations import INTERVAL_HOLDS, times_by_hold
-from roofcal.report.data.quality import covered_fraction, waiting_rows
+from roofcal.report.data.observations import INTERVAL_HOLDS, STATES, times_by_hold
+from roofcal.report.data.quality import (
+    STATES_TABLE,
+    STATES_TITLE,
+    covered_fraction,
+    waiting_rows,
+)
+from roofcal.report.data.tidy import with_protocol
 from roofcal.report.kit.blocks import Block, Prose
-from roofcal.report.kit.columns import HOLDS_COLUMN, code, count, fraction, number, ratio, text
+from roofcal.report.kit.columns import (
+    HOLDS_COLUMN,
+    STATES_COLUMN,
+    code,
+    count,
+    fraction,
+    number,
+    ratio,
+    seconds,
+    text,
+    texts,
+)
 from roofcal.report.kit.numbers import count_of, percent
 from roofcal.report.kit.writer import SectionWriter
 from roofcal.report.section import Answer, CsvTable, Section, filled_table, whole_run
@@ -30,6 +48,17 @@ PANEL: Final = (
     HOLDS_COLUMN,
     count("sentinels", "sentinels"),
 )
+POINTS_WITH_STATES: Final = (
+    *texts("op", "provider", "recipe", "shape"),
+    text("protocol", "timed by"),
+    STATES_COLUMN,
+    seconds("median_s", "published"),
+    seconds("ci95_low_s", "95 % from"),
+    seconds("ci95_high_s", "to"),
+    fraction("spread", "apart", about="slowest over fastest state, minus 1"),
+    HOLDS_COLUMN,
+)
+_MOST_STATES: Final = 20  # points with several states that are shown
 _MOSTLY_EMPTY: Final = 0.3  # of the axis of time is covered: a figure would be mostly empty
 COLUMNS: Final = (
     text("op", "op"),
@@ -67,6 +96,9 @@ def _answer(analysis: Analysis) -> Answer:
     )
     if spread and set(times_by_hold(analysis.frames)) == {HOLDS["samples"]}:
         spread += ", which holds for the one visit of each point"
+    if len(analysis.points_with_states):
+        count = count_of(len(analysis.points_with_states), "point has", "points have")
+        spread += f"; {count} several states"
     sessions = count_of(len(analysis.all_sessions), "session")
     points = count_of(analysis.timed, "point")
     return Answer(f"{points} timed by {sessions}, every sample kept{spread}.")
@@ -75,6 +107,7 @@ def _answer(analysis: Analysis) -> Answer:
 def _blocks(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:
     name = "How each op was measured"
     yield writer.table("quality-ops", name, analysis.quality, COLUMNS, FILE)
+    yield from _blocks_of_states(analysis, writer)
     waiting = waiting_rows(analysis.sessions)
     if len(waiting):
         name = "What the device waited for, in the order of measuring"
@@ -91,6 +124,24 @@ def _blocks(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:
         yield from writer.figures(picture)
     for op in analysis.studies:
         yield from writer.figures(draw_burst(analysis.frames[op]))
+
+
+def _blocks_of_states(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:
+    """The points whose visits disagree most, and what their one time is made of."""
+    table = analysis.points_with_states
+    if table.empty:
+        return
+    yield Prose(
+        text=f"Visits of a point more than {percent(STATE_FACTOR - 1, 0)} apart are in different "
+        "states. The published time is made of all visits, so it lies between the states. The "
+        "number of visits in each state stands in brackets."
+    )
+    shown = with_protocol(table.head(_MOST_STATES))
+    rest = len(table) - len(shown)
+    title = f"{STATES_TITLE}, widest first"
+    if rest:
+        title += f"; {rest:,} more are in the tables of ops, column {STATES}"
+    yield writer.table(STATES_TABLE, title, shown, POINTS_WITH_STATES)
 
 
 def panel_table(factors: Iterable[PanelFactor]) -> pd.DataFrame:

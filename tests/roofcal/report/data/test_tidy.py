@@ -9,11 +9,12 @@ import pytest
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.statistics import summarise
+from roofcal.core.visits.states import VisitState
 from roofcal.ops import BY_NAME
 from roofcal.ops.linear.spec import OUTPUTS
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.loading import Run, load_run
-from roofcal.report.data.observations import NOT_REACHED, sqnr_column
+from roofcal.report.data.observations import NOT_REACHED, read_states, sqnr_column
 from roofcal.report.data.tidy import (
     axes_of,
     columns_of,
@@ -66,6 +67,27 @@ def frame_of_points(tmp_path: Path, made_up: MadeUpRun, op: str = "gemm") -> pd.
 
 def test_the_columns_everybody_relies_on_come_first(gemm: pd.DataFrame) -> None:
     assert list(gemm.columns[: len(FIRST)]) == FIRST
+
+
+def test_states_are_named_by_the_criterion_of_the_reason(tmp_path: Path) -> None:
+    made_up = MadeUpRun()
+    made_up.visit(product(1, 28672, 8192), 121.3e-6, 109.3e-6, 108.7e-6)
+    made_up.visit(product(2, 28672, 8192), 100e-6, 104e-6)
+    made_up.measure(product(3, 28672, 8192))
+    made_up.fail(product(4, 28672, 8192), "unsupported", "made up")
+    made_up.plan(product(5, 28672, 8192))
+
+    frame = frame_of_points(tmp_path, made_up)
+
+    assert list(frame["visits"]) == [3, 2, 1, 0, 0]
+    assert frame["states_s"].to_list() == ["0.000109 (2); 0.0001213 (1)", None, None, None, None]
+    named = frame["reason"].str.contains("different states").fillna(False)
+    assert named.to_list() == frame["states_s"].notna().to_list()
+    assert "states" not in models_in(frame)
+    assert read_states(frame["states_s"][0]) == [
+        VisitState(seconds=109e-6, visits=2),
+        VisitState(seconds=121.3e-6, visits=1),
+    ]
 
 
 @pytest.mark.parametrize("op", BY_NAME)

@@ -1,0 +1,108 @@
+"""Points whose visits disagree are counted in a check, listed, and named beside their time."""
+
+from pathlib import Path
+
+import pytest
+
+from roofcal.report.checks import all_checks
+from roofcal.report.data.analysis import Analysis, analyse
+from roofcal.report.data.loading import load_run
+from roofcal.report.data.quality import points_with_states
+from roofcal.report.kit.blocks import Table
+from roofcal.report.sections.points import readable_points
+from roofcal.report.sections.quality import SECTION
+from roofcal.report.write import write_report
+from tests.roofcal.report.chapters import ANCHOR, blocks_of
+from tests.roofcal.report.conftest import DEVICES
+from tests.roofcal.report.synthetic import MadeUpRun, cast, product
+
+COUNT = 23  # products with two states; the m-th is 6 + m % apart
+
+
+def run_with_states(root: Path) -> Path:
+    made_up = MadeUpRun()
+    for m in range(1, COUNT + 1):
+        made_up.visit(product(m, 4096, 4096), 100e-6, (106 + m) * 1e-6)
+    made_up.visit(product(32, 4096, 4096), 100e-6, 104e-6)
+    made_up.visit(cast(1024, 8192, "fp8_rowwise_dim0"), 10e-6, 20e-6)
+    return made_up.write(root)
+
+
+@pytest.fixture(scope="module")
+def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return run_with_states(tmp_path_factory.mktemp("states"))
+
+
+@pytest.fixture(scope="module")
+def states(run_folder: Path) -> Analysis:
+    return analyse(load_run(run_folder), None)
+
+
+def table_of_states(analysis: Analysis) -> list[Table]:
+    tables = [b for b in blocks_of(analysis, "quality") if isinstance(b, Table)]
+    return [table for table in tables if table.id == f"{ANCHOR}-quality-states"]
+
+
+def test_points_with_several_states_stand_the_widest_first(states: Analysis) -> None:
+    table = states.points_with_states
+    assert len(table) == COUNT + 1
+    assert list(table["spread"].round(6)[:2]) == [1.0, 0.29]
+    assert list(table["states"][:2]) == ["10.00 (1); 20.00 (1)", "100.0 (1); 129.0 (1)"]
+    shapes = [shape.replace("\N{MULTIPLICATION SIGN}", "x") for shape in table["shape"][:2]]
+    assert shapes == ["1,024 x 8,192", "23 x 4,096 x 4,096"]
+
+
+def test_whether_the_interval_holds_all_states_is_said_of_each_point(states: Analysis) -> None:
+    frame = states.frames["gemm"].set_index("m", drop=False).rename_axis(None)
+    frame.loc[[1, 2, 3], "ci95_low_s"] = [99e-6, 99e-6, 101e-6]
+    frame.loc[[1, 2, 3], "ci95_high_s"] = [200e-6, 101e-6, 200e-6]
+    table = points_with_states(frame)
+    assert list(table["is_held"][:3]) == [True, False, False]
+
+
+def test_the_section_shows_the_twenty_widest_and_counts_the_rest(states: Analysis) -> None:
+    (table,) = table_of_states(states)
+    assert table.shown == 20
+    assert "; 4 more are in the tables of ops, column states_s" in table.caption
+    assert "100.0 (1); 129.0 (1)" in table.body
+    assert "100.0 (1); 107.0 (1)" not in table.body
+    assert SECTION.answer is not None
+    answer = SECTION.answer(states)
+    assert answer is not None
+    assert answer.text.endswith("; 24 points have several states.")
+
+
+def test_a_check_counts_the_points_by_op_and_leads_to_the_table(states: Analysis) -> None:
+    (check,) = [check for check in all_checks(states) if check.target]
+    held = int(states.points_with_states["is_held"].sum())
+    assert check.state == "look"
+    assert check.text.replace("\N{NO-BREAK SPACE}", " ") == (
+        "24 points have several states, which are visits more than 5 % apart: 23 of gemm, 1 of "
+        f"cast. Of their 95 % intervals, {held} hold all states of the point."
+    )
+    assert check.target == "quality-states"
+
+
+def test_the_table_of_all_points_names_the_states_beside_the_time(states: Analysis) -> None:
+    points = readable_points(states.frames["gemm"]).set_index("m")
+    assert points["states"][1] == "100.0 (1); 107.0 (1)"
+    assert points["states"][32] is None
+
+
+def test_a_run_of_one_state_says_nothing_of_states(analysis: Analysis) -> None:
+    assert analysis.points_with_states.empty
+    assert not table_of_states(analysis)
+    assert not [check for check in all_checks(analysis) if check.target]
+
+
+def test_the_pages_link_the_table_and_explain_states_and_intervals(
+    run_folder: Path, tmp_path: Path
+) -> None:
+    write_report([(run_folder, None)], tmp_path / "report.html", DEVICES)
+    details = (tmp_path / "details.html").read_text(encoding="utf-8")
+    assert '<a href="#nvidia-h200-quality-states">Points with several states</a></li>' in details
+    assert 'id="nvidia-h200-quality-states"' in details
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "<dt>states</dt>" in page
+    for holds in ("this visit", "this session", "another session", "another card"):
+        assert f"<code>{holds}</code>: " in page
