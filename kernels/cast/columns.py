@@ -79,7 +79,7 @@ BOTH_PROGRAMS: Final = PersistentConfig(warps_per_unit=16, stages=4, most_bytes_
 # 43.1 and 47.1 at 4096^2, 74.6 and 71.6 at 4096 x 8192, 142 and 122 at 8192^2.
 BOTH_LEAST_ELEMENTS: Final = 1 << 25
 
-# Of scales that a program reads at a time, and of columns that it writes. Not tuned.
+# Scales that are read at a time, and columns that a program writes. Not tuned.
 SPREAD_BLOCK: Final = 1024
 
 
@@ -164,7 +164,7 @@ def _transpose_kernel(
 
 @triton.jit
 def _spread_largest_kernel(scale, largest, COUNT, COLS, LARGEST: tl.constexpr, BLOCK: tl.constexpr):
-    """The largest of COUNT scales times LARGEST, as bits, BLOCK times per program."""
+    """The largest of COUNT scales times LARGEST, as bits, for each of BLOCK columns."""
     place = tl.arange(0, BLOCK)
     bits = tl.zeros((BLOCK,), dtype=tl.int32)
     for start in range(0, COUNT, BLOCK):
@@ -177,9 +177,10 @@ def _spread_largest_kernel(scale, largest, COUNT, COLS, LARGEST: tl.constexpr, B
 
 
 def spread_largest(scales: torch.Tensor, factor: float, cols: int) -> torch.Tensor:
-    """int32 [1, cols] for transpose_with_maxima: all columns have the amax of the whole matrix.
+    """The amax of a matrix for each of its columns: fp32 bits as int32 [1, cols].
 
-    That is the largest of `scales`, fp32 of any shape without gaps, times `factor`.
+    It is the largest of `scales`, fp32 of any shape without gaps, times `factor`. Kernels compare
+    magnitudes as int32, where NaN is the largest; see transpose_with_maxima.
     """
     maxima = torch.empty((1, cols), dtype=torch.int32, device=scales.device)
     if cols:
@@ -234,7 +235,7 @@ def rowwise_both(
 
 
 def takes_maxima_beside_rows(x: torch.Tensor) -> bool:
-    """Whether x [rows, cols] is so large that its rows are cast with the columns' maxima."""
+    """Whether one kernel casts the rows of x and finds its columns' maxima: where x is large."""
     is_large = x.numel() >= max(1, BOTH_LEAST_ELEMENTS)
     return is_large and x.shape[1] <= BOTH_ROWS.largest_block
 

@@ -10,8 +10,9 @@ us, without the driver's part (kernels on a CPU that is said to have a GPU, of 2
     def rowwise_dim0(x, dtype=torch.float8_e4m3fn, *, power_of_two=False): ...
 
 A function is recorded if all it does is allocate, view and launch. Whatever else it does, another
-operator of torch for example or a product that counts in memory of its stream, it is called as it
-is: always on CPUs, on AMD GPUs, inside a function that is recorded, and under torch.compile.
+operator of torch for example or a product that counts in memory of its stream (unless that memory
+is an argument), it is called as it is: always on CPUs, on AMD GPUs, inside a function that is
+recorded, and under torch.compile.
 """
 
 import functools
@@ -210,11 +211,13 @@ class _Recorder(TorchDispatchMode):
             if not isinstance(x, torch.Tensor):
                 continue
             address, inputs = _address(x), self._inputs_at(_address(x))
+            if len(inputs) > 1:  # views of one memory, as of a checkpoint that was read at once
+                inputs = [i for i in inputs if _holds(self.inputs[i], x.data_ptr())]
             if address in numbers:
                 tensor, begin = len(self.inputs) + numbers[address], address
             elif len(inputs) == 1:
                 tensor, begin = inputs[0], self.inputs[inputs[0]].data_ptr()
-            else:  # unknown, or two inputs that share it
+            else:  # unknown, or inputs that overlap
                 return False
             launch.pointers.append((index, tensor, x.data_ptr() - begin))
             launch.arguments[index] = None
@@ -226,6 +229,12 @@ class _Recorder(TorchDispatchMode):
 
 def _address(x: torch.Tensor) -> int:
     return x.untyped_storage().data_ptr()
+
+
+def _holds(x: torch.Tensor, place: int) -> bool:
+    """Whether an address is among the bytes from the first to the last element of x."""
+    span = 1 + sum((n - 1) * s for n, s in zip(x.shape, x.stride(), strict=True))
+    return 0 <= place - x.data_ptr() < span * x.element_size()
 
 
 def _layout(memory: int, x: torch.Tensor) -> _Layout:

@@ -12,7 +12,7 @@ _LIBRARY_COLUMNS: Final = 16  # torch._scaled_mm refuses weights of another mult
 
 
 class GatheredRows:
-    """Rows of all ranks, each rank's in its slot, that calls gather in place and multiply.
+    """A buffer with a slot of rows per rank: calls gather all slots in place and multiply them.
 
     The views that a call needs are made once: an eager call costs the host no more than the two
     calls of a library that it consists of.

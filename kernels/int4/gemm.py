@@ -50,7 +50,8 @@ def int4_gemm(
     """The product [tokens, rows], in the dtype of x.
 
     out        where to write it; allocated by default
-    workspace  where splits of K meet; the device's own by default, see kernels.int4.splits
+    workspace  where splits of K meet; by default the device's own, which all its streams share:
+               products that may run at the same time need one each, see kernels.int4.splits
     chained    programmatic dependent launch (sm_90): starts while the kernel before it still runs,
                and reads weights, scales and zero points before that has ended; so it must not be
                the one that writes them

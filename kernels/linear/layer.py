@@ -7,8 +7,8 @@ Recipes: kernels.linear.recipes. Products are rounded to bf16 and then to the ty
 pass casts x and w along their rows, the backward pass grad_out along its rows and columns. The
 gradients read x and w along their columns too. `saves` says what is kept for that:
 
-    casts    x and w are cast along their columns in the forward pass, from the same read, and the
-             casts are kept: a byte per element, of which torch.compile cannot make another tensor
+    casts    x and w are cast along their columns in the forward pass, from the same read. The casts
+             are kept, a byte per element; torch.compile cannot compute a cast again
     inputs   x and w are kept as they are and cast along their columns in the backward pass.
              torch.compile computes x again from what its neighbours keep, where it can
 
@@ -53,7 +53,7 @@ class Plan(NamedTuple):
 
 
 def plan_of(recipe: RecipeLike, product: str = "cublaslt", saves: str = "casts") -> Plan:
-    """The plan of a recipe; raises ValueError for one that makes no sense, or other words."""
+    """The plan of a recipe; raises ValueError for an inconsistent one, or words not listed."""
     for name, word, allowed in (("product", product, PRODUCTS), ("saves", saves, SAVED)):
         if word not in allowed:
             raise ValueError(f"{name}: wanted {' or '.join(allowed)}, got {word}")
@@ -108,7 +108,7 @@ class _Linear(torch.autograd.Function):
     def forward(ctx: Any, x: torch.Tensor, w: torch.Tensor, plan: Plan) -> torch.Tensor:
         need_x, need_w = ctx.needs_input_grad[0], ctx.needs_input_grad[1]
         rows_of_x, saved_of_x = _rows_and_saved(x, plan.x, plan.saves, need_w)
-        rows_of_w, saved_of_w = _rows_and_saved(w.contiguous(), plan.w, plan.saves, need_x)
+        rows_of_w, saved_of_w = _rows_and_saved(w, plan.w, plan.saves, need_x)
         y = multiplied(plan, "output", rows_of_x, rows_of_w, (x, w.t()))
         ctx.plan, ctx.dtypes, ctx.count = plan, (x.dtype, w.dtype), len(saved_of_x)
         ctx.save_for_backward(*saved_of_x, *saved_of_w)
@@ -140,19 +140,20 @@ def _rows_and_saved(
 
     ends: granularities along the rows and the columns, "" for no cast. Saved are: nothing where the
     backward pass does not read x; x where it reads it uncast; the cast; or, where the plan saves
-    inputs, x and what its rows know of its columns.
+    inputs, x and the maxima or scales that spare the later cast a pass over x.
     """
     rows, columns = ends
+    whole = x.contiguous()  # for kernels; x itself is what is saved
     if not is_read_again:
-        return (linear_ops.cast(x, rows, "") if rows else []), []
+        return (linear_ops.cast(whole, rows, "") if rows else []), []
     if columns and saves == "casts":
-        by_rows, by_columns, _ = split_casts(linear_ops.cast(x, rows, columns), ends)
+        by_rows, by_columns, _ = split_casts(linear_ops.cast(whole, rows, columns), ends)
         return by_rows, by_columns
     if not (rows and columns):
-        return (linear_ops.cast(x, rows, "") if rows else []), [x]
-    casts = linear_ops.cast_rows_first(x, rows, columns)
-    known = linear_ops.known_of(casts, rows, columns)
-    return casts[:2], [x] if known is None else [x, known]
+        return (linear_ops.cast(whole, rows, "") if rows else []), [x]
+    casts = linear_ops.cast_rows_first(whole, rows, columns)
+    maxima = linear_ops.maxima_for_columns(casts, rows, columns)
+    return casts[:2], [x] if maxima is None else [x, maxima]
 
 
 def _columns_of_saved(
@@ -162,8 +163,9 @@ def _columns_of_saved(
     rows, columns = ends
     if not columns or plan.saves == "casts":
         return list(saved)
-    known = saved[1] if len(saved) > 1 else None
-    casts: Cast = linear_ops.cast_columns_later(saved[0], known, grad_out, rows, columns)
+    maxima = saved[1] if len(saved) > 1 else None
+    x = saved[0].contiguous()
+    casts: Cast = linear_ops.cast_columns_later(x, maxima, grad_out, rows, columns)
     return casts
 
 
@@ -210,7 +212,7 @@ def linear(x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None, plan: Pl
         y = y if filled is rows else y[: rows.shape[0]]
     else:
         by_rows, _ = _rows_and_saved(rows, plan.x, plan.saves, is_read_again=False)
-        of_w, _ = _rows_and_saved(w.contiguous(), plan.w, plan.saves, is_read_again=False)
+        of_w, _ = _rows_and_saved(w, plan.w, plan.saves, is_read_again=False)
         y = in_type(multiplied(plan, "output", by_rows, of_w, (rows, w.t())), x.dtype)
     y = y if bias is None else y + bias.to(y.dtype)
     return y.reshape(*x.shape[:-1], w.shape[0])

@@ -1,9 +1,9 @@
 """Casts and products of a float8 linear as operators of torch: no graph breaks in torch.compile.
 
     cast               x -> q and scale along the rows, along the columns (transposed), or both
-    cast_rows_first    the first half of `cast` where columns are cast later: q and scale along the
-                       rows, and what they know of the columns by then
-    cast_columns_later the second half, of the same x and what the first half knew, after a gradient
+    cast_rows_first    the cast along the rows of what is cast along its columns later; of large x
+                       with the maxima of its columns, int32 bits of fp32, which cost no other read
+    cast_columns_later the cast along the columns of the same x, in a backward pass
     layer_norm_cast    the same of the layer norm of x
     sigmoid_grad_cast  the same of grad * s * (1 - s)
     product            C[M,N] bf16 = A[M,K] @ B[N,K].T, times scales
@@ -120,26 +120,26 @@ def _rows_first_by_reference(x: torch.Tensor, rows: str, columns: str) -> list[t
 
 
 def columns_later_by_kernels(
-    x: torch.Tensor, known: torch.Tensor | None, _after: torch.Tensor, rows: str, columns: str
+    x: torch.Tensor, maxima: torch.Tensor | None, _after: torch.Tensor, rows: str, columns: str
 ) -> list[torch.Tensor]:
     """What `cast_columns_later` returns on a GPU."""
-    if known is None:
+    if maxima is None:
         return list(cast_columns(x, columns, None, ""))
     if columns == "axiswise":
-        return list(cast_fp8_columns.transpose_with_maxima(x, E4M3, known, power_of_two=False))
-    return list(cast_columns(x, columns, (x, known), rows))
+        return list(cast_fp8_columns.transpose_with_maxima(x, E4M3, maxima, power_of_two=False))
+    return list(cast_columns(x, columns, (x, maxima), rows))
 
 
 def _columns_later_by_reference(
-    x: torch.Tensor, _known: torch.Tensor | None, _after: torch.Tensor, _rows: str, columns: str
+    x: torch.Tensor, _maxima: torch.Tensor | None, _after: torch.Tensor, _rows: str, columns: str
 ) -> list[torch.Tensor]:
     return list(reference.cast_columns(x, columns))
 
 
-def known_of(casts: list[torch.Tensor], rows: str, columns: str) -> torch.Tensor | None:
-    """What `cast_rows_first` knows of x for the cast of its columns; None: nothing.
+def maxima_for_columns(casts: list[torch.Tensor], rows: str, columns: str) -> torch.Tensor | None:
+    """Maxima of columns or scales of rows that the cast along the columns reuses; None: neither.
 
-    That are the maxima of the columns, or the scales along the rows, whose largest is that of x.
+    casts: what `cast_rows_first` returned. The largest scale of the rows gives the amax of x.
     """
     if len(casts) > 2:
         return casts[2]
@@ -323,7 +323,7 @@ def _like_rows_first(x: torch.Tensor, rows: str, columns: str) -> list[torch.Ten
 
 
 def _like_columns_later(
-    x: torch.Tensor, _known: torch.Tensor | None, _after: torch.Tensor, _rows: str, columns: str
+    x: torch.Tensor, _maxima: torch.Tensor | None, _after: torch.Tensor, _rows: str, columns: str
 ) -> list[torch.Tensor]:
     return _like_cast(x, columns, x.shape[1], x.shape[0])
 
@@ -389,7 +389,7 @@ cast: Final = _define(
     replayed(cast_by_kernels),
     _like_both,
 )
-# `known`: see known_of; `rows` is the granularity that it comes from. `after` is not read: it is a
+# `maxima`: see maxima_for_columns, from a cast of granularity `rows`. `after` is not read: it is a
 # gradient, without which torch.compile would run this in the forward pass and keep what it makes.
 cast_rows_first: Final = _define(
     "cast_rows_first(Tensor x, str rows, str columns) -> Tensor[]",
@@ -398,7 +398,7 @@ cast_rows_first: Final = _define(
     _like_rows_first,
 )
 cast_columns_later: Final = _define(
-    "cast_columns_later(Tensor x, Tensor? known, Tensor after, str rows, str columns) -> Tensor[]",
+    "cast_columns_later(Tensor x, Tensor? maxima, Tensor after, str rows, str columns) -> Tensor[]",
     _columns_later_by_reference,
     replayed(columns_later_by_kernels),
     _like_columns_later,

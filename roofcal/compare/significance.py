@@ -110,7 +110,7 @@ def combined_degrees(
     return np.asarray(1 / np.maximum(inverse, 1e-6), dtype=np.float64)
 
 
-def pulled_together(values: Array, variances: Array) -> Array:
+def shrunk_to_mean(values: Array, variances: Array) -> Array:
     """Values of groups, each moved to their mean as far as its own chance explains the distance.
 
     How far the true values differ is estimated by moments (DerSimonian and Laird, Controlled

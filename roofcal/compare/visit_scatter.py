@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import polygamma
 
-from roofcal.compare.significance import Array, pulled_together
+from roofcal.compare.significance import Array, shrunk_to_mean
 from roofcal.fitting.intervals import (
     RESOLUTION,
     centred_logs,
@@ -31,13 +31,13 @@ class Scatter(NamedTuple):
     degrees: Array
 
 
-def scatter_of_groups(
+def moderated_in_groups(
     own: Scatter, turns: Array, turn_degrees: Array, groups: Sequence[NDArray[np.bool_]]
 ) -> Scatter:
-    """The scatter of each point, for which those of its group are taken into account.
+    """The scatter of each point, moderated by that of the points of its group.
 
-    Smyth's empirical Bayes (`moderated` in roofcal/fitting/intervals.py) with two additions. What a
-    variance should be is said by the turns of the point, and is as uncertain as that. And how far
+    Smyth's empirical Bayes (`moderated` in roofcal/fitting/intervals.py) with two additions. The
+    variance that is expected of a point comes from its turns, with their uncertainty. And how far
     variances of a group differ, which thirty points with two degrees of freedom tell badly, is
     moved towards that of all groups: groups by themselves found priors of 2 to 2000 degrees of
     freedom for visits that were drawn from one distribution.
@@ -62,7 +62,7 @@ def scatter_of_groups(
     chance = polygamma(1, own.degrees / 2) + polygamma(1, certain / 2)
     extra = np.array([np.var(logs[i], ddof=1) - chance[i].mean() for i in groups])
     errors = _errors_of_extra(extra, chance, own.degrees, groups)
-    for inside, extra_of_group in zip(groups, pulled_together(extra, errors), strict=True):
+    for inside, extra_of_group in zip(groups, shrunk_to_mean(extra, errors), strict=True):
         prior = prior_degrees(float(extra_of_group))
         value = prior_variance(logs[inside], prior) * expected[inside]
         # trigamma(k / 2), the variance of a logarithm, is about 2 / k.

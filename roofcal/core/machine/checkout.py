@@ -18,7 +18,7 @@ def checkout_commit() -> str | None:
 def checkout_is_dirty() -> bool | None:
     """Whether files of this checkout differ from its commit; None where git does not know it."""
     commit = checkout_commit()
-    changed = None if commit is None else _git("diff", "--name-only", commit)
+    changed = None if commit is None else _git("diff", "--name-only", commit, "--")
     added = _git("ls-files", "--others", "--exclude-standard")
     return None if changed is None or added is None else bool((changed + added).strip())
 

@@ -9,6 +9,7 @@ same kernels, grids, sizes and descriptors, with pointers to this call's inputs 
 
 import sys
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
@@ -137,9 +138,18 @@ def calls() -> dict[str, tuple[Callable[..., Any], Callable[[], tuple[torch.Tens
         def drawn() -> tuple[torch.Tensor, ...]:
             w = weights(3072, 4096, 128, torch.device("cpu"), zeros=True)
             assert w.zeros is not None
+            whole = torch.cat(
+                [t.view(torch.uint8).flatten() for t in (w.packed, w.scales, w.zeros)]
+            )
+            ends = (0, w.packed.nbytes, w.packed.nbytes + w.scales.nbytes, len(whole))
+            parts = [whole[a:b] for a, b in pairwise(ends)]  # as a checkpoint that is read at once
+            packed, scales, zeros = (
+                part.view(t.dtype).view(t.shape)
+                for part, t in zip(parts, (w.packed, w.scales, w.zeros), strict=True)
+            )
             space = splits.allocate(1 << 22, 1, torch.device("cpu"))
             x = torch.zeros(tokens, 4096, dtype=torch.bfloat16)
-            return x, w.packed, w.scales, w.zeros, space.partials, space.counters
+            return x, packed, scales, zeros, space.partials, space.counters
 
         return drawn
 

@@ -62,8 +62,8 @@ def test_columns_cast_later_are_those_cast_at_once(
     monkeypatch.setattr(columns, "BOTH_LEAST_ELEMENTS", least)
     x = drawn(*shape).to(device)
     first = linear_ops.rows_first_by_kernels(x, *ends)
-    known = linear_ops.known_of(first, *ends)
-    later = linear_ops.columns_later_by_kernels(x, known, x, *ends)
+    maxima = linear_ops.maxima_for_columns(first, *ends)
+    later = linear_ops.columns_later_by_kernels(x, maxima, x, *ends)
     wanted = linear_ops.cast_by_kernels(x, *ends)
     assert len(first) == 2 + (ends == ("axiswise", "axiswise") and not least)
     for made, alike in zip((*first[:2], *later), wanted, strict=True):

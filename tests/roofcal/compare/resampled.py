@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+from scipy.stats import trim_mean
 
 from roofcal.compare.observations import ObservedRun, observations
 from roofcal.core.jsonl import read_records
@@ -141,6 +142,19 @@ def _scaled(samples: np.ndarray, factor: float) -> tuple[float, ...]:
 def _clocks(row: Measurement) -> list[float]:
     pairs = zip(row.telemetry.sample_index, row.telemetry.sm_clock_hz, strict=False)
     return [clock for index, clock in pairs if index >= row.warmup_samples]
+
+
+@cache
+def variances_of_visits() -> dict[str, float]:
+    """Of the logarithm of a visit's time whose turns are drawn anew, by point_id."""
+    # 0.1 of the samples of a turn do not count at either end, as in roofcal.compare.observations.
+    times = {
+        point.point_id: [
+            trim_mean(np.log(turn), 0.1) for visit in row.settled_turns_s for turn in visit
+        ]
+        for point, row in records()
+    }
+    return {name: float(np.var(turns)) / len(turns) for name, turns in times.items()}
 
 
 def planted(seed: int, share: float) -> frozenset[str]:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from roofcal.compare.visit_scatter import Scatter, scatter_of_groups
+from roofcal.compare.visit_scatter import Scatter, moderated_in_groups
 
 POINTS, GROUPS, DEGREES, TURN_DEGREES = 300, 10, 2.0, 24.0
 
@@ -11,7 +11,7 @@ POINTS, GROUPS, DEGREES, TURN_DEGREES = 300, 10, 2.0, 24.0
 def visits_of(
     between: np.ndarray, of_turns: np.ndarray, seed: int
 ) -> tuple[Scatter, np.ndarray, np.ndarray, list[np.ndarray]]:
-    """Arguments of scatter_of_groups: two visits in either run, in groups of thirty points."""
+    """Arguments of moderated_in_groups: two visits in either run, in groups of thirty points."""
     source = np.random.default_rng(seed)
     chance = source.chisquare(DEGREES, POINTS) / DEGREES
     own = Scatter((between + of_turns) * chance, np.full(POINTS, DEGREES))
@@ -23,7 +23,7 @@ def visits_of(
 def test_visits_that_scatter_alike_know_their_variance_from_their_group() -> None:
     between = np.full(POINTS, 25e-6)
     of_turns = np.exp(np.random.default_rng(0).normal(0, 1, POINTS)) * 1e-6
-    scatter = scatter_of_groups(*visits_of(between, of_turns, seed=1))
+    scatter = moderated_in_groups(*visits_of(between, of_turns, seed=1))
     off = np.log(scatter.variance / (between + of_turns))
     assert abs(off.mean()) < 0.1
     assert off.std() < 0.4
@@ -32,7 +32,7 @@ def test_visits_that_scatter_alike_know_their_variance_from_their_group() -> Non
 
 def test_a_point_whose_turns_scatter_more_has_visits_that_do() -> None:
     of_turns = np.where(np.arange(POINTS) < POINTS // 2, 1e-6, 100e-6)
-    scatter = scatter_of_groups(*visits_of(np.full(POINTS, 4e-6), of_turns, seed=2))
+    scatter = moderated_in_groups(*visits_of(np.full(POINTS, 4e-6), of_turns, seed=2))
     calm, restless = np.split(scatter.variance, 2)
     assert np.median(calm) == pytest.approx(5e-6, rel=0.3)
     assert np.median(restless) == pytest.approx(104e-6, rel=0.3)
@@ -40,7 +40,7 @@ def test_a_point_whose_turns_scatter_more_has_visits_that_do() -> None:
 
 def test_points_that_scatter_in_their_own_ways_keep_few_degrees_of_freedom() -> None:
     between = np.exp(np.random.default_rng(3).normal(0, 2, POINTS)) * 25e-6
-    scatter = scatter_of_groups(*visits_of(between, np.full(POINTS, 1e-6), seed=4))
+    scatter = moderated_in_groups(*visits_of(between, np.full(POINTS, 1e-6), seed=4))
     assert np.median(scatter.degrees) < 5
 
 
@@ -48,15 +48,15 @@ def test_restless_groups_do_not_make_calm_ones_uncertain_and_calm_ones_do_not_ca
     restless = np.arange(POINTS) % GROUPS < GROUPS // 2
     jumps = np.exp(np.random.default_rng(5).normal(0, 2, POINTS)) * 25e-6
     between = np.where(restless, jumps, 25e-6)
-    scatter = scatter_of_groups(*visits_of(between, np.full(POINTS, 1e-6), seed=6))
+    scatter = moderated_in_groups(*visits_of(between, np.full(POINTS, 1e-6), seed=6))
     assert np.median(scatter.degrees[restless]) < 6
     assert np.median(scatter.degrees[~restless]) > 1.5 * np.median(scatter.degrees[restless])
 
 
 def test_points_without_groups_keep_their_own() -> None:
     own, turns, turn_degrees, groups = visits_of(np.ones(POINTS), np.ones(POINTS), seed=7)
-    assert scatter_of_groups(own, turns, turn_degrees, []) is own
-    scatter = scatter_of_groups(own, turns, turn_degrees, groups[:1])
+    assert moderated_in_groups(own, turns, turn_degrees, []) is own
+    scatter = moderated_in_groups(own, turns, turn_degrees, groups[:1])
     outside = ~groups[0]
     assert (scatter.variance[outside] == own.variance[outside]).all()
     assert (scatter.degrees[outside] == DEGREES).all()
@@ -64,5 +64,5 @@ def test_points_without_groups_keep_their_own() -> None:
 
 def test_visits_of_one_turn_know_of_each_other_as_they_are() -> None:
     own, turns, _, groups = visits_of(np.full(POINTS, 25e-6), np.zeros(POINTS), seed=8)
-    scatter = scatter_of_groups(own, turns, np.zeros(POINTS), groups)
+    scatter = moderated_in_groups(own, turns, np.zeros(POINTS), groups)
     assert np.log(scatter.variance / 25e-6).std() < 0.5
