@@ -111,14 +111,26 @@ def _status_checks(analysis: Analysis) -> Iterator[Check]:
 
 def _drift_checks(analysis: Analysis) -> Iterator[Check]:
     for row in analysis.quality.to_dict("records"):
-        drift, narrow = row["drift_fraction"], row["narrow_fraction"]
+        op, drift, narrow = row["op"], row["drift_fraction"], row["narrow_fraction"]
         if not is_missing(drift):
-            text = f"The repeated sentinel of {row['op']} stayed within {percent(drift)}."
-            yield Check(state="look" if drift > _MOST_DRIFT else "ok", text=text)
+            state: Literal["ok", "look"] = "look" if drift > _MOST_DRIFT else "ok"
+            yield Check(state=state, text=_drift_text(op, drift, analysis.frames[op]))
         if not is_missing(narrow) and narrow < 0.9:
             share = percent(1 - narrow, 0)
-            text = f"Of {row['op']}, {share} of the medians are uncertain by more than 1 %."
+            text = f"Of {op}, {share} of the medians are uncertain by more than 1 %."
             yield Check(state="note", text=text)
+
+
+def _drift_text(op: str, drift: float, frame: pd.DataFrame) -> str:
+    """What the sentinels of an op say of its times; `drift` is the largest over all sessions."""
+    in_session = _largest_drift(frame)
+    if in_session > _DISTURBED:
+        moved = f"The repeated sentinel of {op} moved by {percent(in_session)} in a session"
+        return f"{moved}: the times of that session are not to be trusted."
+    if drift > _DISTURBED:
+        moved = f"The repeated sentinel of {op} moved by {percent(drift)} between sessions"
+        return f"{moved}: times of different sessions cannot be compared."
+    return f"The repeated sentinel of {op} stayed within {percent(drift)}."
 
 
 def _clock_checks(analysis: Analysis) -> Iterator[Check]:

@@ -184,6 +184,35 @@ def test_a_drifting_device_is_a_reason_to_look(tmp_path: Path) -> None:
     assert states["The repeated sentinel of gemm stayed within 5.0 %."] == "look"
 
 
+def test_a_sentinel_that_moves_by_a_tenth_did_not_stay_within_it(tmp_path: Path) -> None:
+    states = checked(look(tmp_path, drifting(17.169)))
+    text = (
+        "The repeated sentinel of gemm moved by 1716.9 % in a session: "
+        "the times of that session are not to be trusted."
+    )
+    assert states[text] == "look"
+    assert not [text for text in states if "stayed within" in text]
+
+
+def test_sessions_whose_sentinels_differ_cannot_be_compared(tmp_path: Path) -> None:
+    made_up = MadeUpRun()
+    for repeat, factor in ((1, 1.0), (2, 1.2)):
+        point = product(64, 64, 64, repeat=repeat, sweeps=("sentinel",))
+        made_up.measure(point, seconds=true_seconds(point) * factor)
+    analysis = look(tmp_path, made_up)
+    frame = analysis.frames["gemm"]
+    sessions = [f"s{number}" for number in range(len(frame))]
+    apart = replace(analysis, frames={**analysis.frames, "gemm": frame.assign(session_id=sessions)})
+
+    states = checked(apart)
+
+    text = (
+        "The repeated sentinel of gemm moved by 20.0 % between sessions: "
+        "times of different sessions cannot be compared."
+    )
+    assert states[text] == "look"
+
+
 def test_uncommitted_or_changed_code_is_a_reason_to_look(tmp_path: Path) -> None:
     made_up = MadeUpRun()
     made_up.measure(product(64, 64, 64))
