@@ -141,10 +141,13 @@ def _joined(tables: Iterable[tuple[str, pd.DataFrame]]) -> dict[str, str]:
 
 
 def in_page_order(runs: Iterable[Run]) -> list[Run]:
-    """GPUs before CPUs, by device, of each the newest first; a run before its publication."""
+    """GPUs before CPUs, by device, of each the newest versions first; a run before its publication.
 
-    def age(run: Run) -> tuple[str, bool, str]:
-        return run.measured_utc, run.origin == "measured", run.environment.environment_id
+    Of equal versions the run that was measured last comes first.
+    """
+
+    def age(run: Run) -> tuple[Any, bool, str]:
+        return run.age_key, run.origin == "measured", run.environment.environment_id
 
     newest_first = sorted(runs, key=age, reverse=True)
     return sorted(newest_first, key=lambda r: (r.environment.vendor == "cpu", r.environment.device))
