@@ -361,6 +361,8 @@ class Calibration:
 
     probe_spans  "<op>.<provider>.<recipe>" -> axis, bytes or flops -> (least, most) of its probes
     equations    op -> number of the equation that the constants are of (EQUATION in its model.py)
+    disturbances  why constants of these probes are not to be trusted, one sentence each; empty, and
+                  not written, for a quiet machine
     """
 
     device: Name
@@ -369,6 +371,7 @@ class Calibration:
     probe_errors: Mapping[str, Mapping[str, Finite]] = field(default_factory=dict)
     probe_spans: Mapping[str, Mapping[str, tuple[Positive, Positive]]] = field(default_factory=dict)
     equations: Mapping[str, Count] = field(default_factory=dict)
+    disturbances: tuple[str, ...] = ()
     probe_points: Count = 0
     seed: int = 0
 

@@ -300,9 +300,26 @@ def test_work_of_others_disturbs_all_answers(tmp_path: Path) -> None:
     ]
 
 
+def test_headlines_of_a_disturbed_run_begin_with_what_disturbed_it(tmp_path: Path) -> None:
+    pairs = [(drifting(0.2).write(tmp_path / "run"), None)]
+    first, *_ = write_report(pairs, tmp_path / "report.html", DEVICES)
+    assert first.startswith("note: these numbers answer nothing, measure again: The repeated")
+
+
+def test_headline_numbers_of_a_steady_run_are_in_view(tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    lines = write_report([(drifting(0.05).write(tmp_path / "run"), None)], page, DEVICES)
+    text = page.read_text()
+    assert "<details>" not in text[text.index("<article") : text.index("</article>")]
+    assert len(lines) == 4
+
+
 def test_what_disturbs_stands_above_the_answers_which_are_closed(tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     write_report([(drifting(0.2).write(tmp_path / "run"), None)], page, DEVICES)
     text = page.read_text()
+    strip = text[text.index("These numbers answer nothing") : text.index("</article>")]
+    assert strip.index("<details>") < strip.index('<dl class="numbers">')
+    assert strip.index("</dl>") < strip.index("</details>")
     assert text.index("These numbers answer nothing") < text.index("What the records would answer")
     assert text.index("What the records would answer") < text.index('class="answer"')
