@@ -9,7 +9,7 @@ import socket
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -389,25 +389,27 @@ def _groups_in_turn(
 
     The first pass has the order of the plan, but groups whose kernels are compiled come first; the
     others are shuffled anew. The panel of sentinels comes before each pass, halfway through a
-    single one, and at the end.
+    single one, and at the end; before further visits only where no pass came before them.
     """
     start = time.perf_counter()
     passes_before_s, further_before_s = visits.seconds_spent()
-    last, has_middle = visits.timing.visits - 1, False
+    last, has_begun = visits.timing.visits - 1, False
     for number in range(last + 1):
         if not (points := visits.missing_in(number)):
             continue
         groups = shuffled_groups(points, f"{seed},{number}") if number else groups_of(points)
-        middle = len(groups) // 2 if number == last and not has_middle else 0
-        has_middle = True
+        middle = len(groups) // 2 if number == last and not has_begun else 0
+        has_begun = True
         parts = [groups[:middle], groups[middle:]] if middle else [groups]
         for part in parts:
-            for waiting in (groups_of(visits.panel()), part):
-                while waiting:
-                    yield waiting.pop(pool.wait_for_any(waiting) if pool else 0)
-    now = time.perf_counter()
-    passes_s = passes_before_s + now - start
-    end = now + visits.timing.more_visits * passes_s - further_before_s
+            yield from _compiled_first(groups_of(visits.panel()), pool)
+            yield from _compiled_first(part, pool)
+    passes_s = passes_before_s + time.perf_counter() - start
+    if not has_begun and visits.disagreeing_groups():
+        # The session before was stopped in its further visits: how the card differs from then shows
+        # in sentinels alone.
+        yield from _compiled_first(groups_of(visits.panel()), pool)
+    end = time.perf_counter() + visits.timing.more_visits * passes_s - further_before_s
     while groups := visits.disagreeing_groups():
         for group in sorted(groups, key=lambda group: group[0].world_size):
             if time.perf_counter() > end:
@@ -417,6 +419,15 @@ def _groups_in_turn(
             continue
         break
     yield from groups_of(visits.panel())
+
+
+def _compiled_first(
+    groups: Iterable[list[PlanPoint]], pool: CompileClient | None
+) -> Iterator[list[PlanPoint]]:
+    """Groups in their order, but those whose kernels are compiled come first."""
+    waiting = list(groups)
+    while waiting:
+        yield waiting.pop(pool.wait_for_any(waiting) if pool else 0)
 
 
 def _measured(members: list[PlanPoint], crew: Crew, here: int) -> Iterator[Measurement]:

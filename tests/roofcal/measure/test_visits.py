@@ -172,6 +172,20 @@ def test_further_visits_of_a_killed_session_are_made_by_the_next(run: Run) -> No
     assert run.trace == [], "their time was spent"
 
 
+def test_a_session_of_further_visits_alone_begins_and_ends_with_its_sentinels(run: Run) -> None:
+    plan = [sentinel(), point("a", "is_slower_each_time"), point("b", repeat=1)]
+    measure(run.job(plan, timing=TWO))  # as if it was killed after its passes
+    path = run.folder / "journal.jsonl"
+    records = [
+        replace(record, elapsed_s=5.0) if isinstance(record, Measurement) else record
+        for record in read_records(path)
+    ]
+    write_records(path, records)
+    run.forget()
+    measure(run.job(plan, timing=TWO | {"most_visits": 4, "more_visits": 10.0}))
+    assert order(run) == ["guard", "a", "a", "guard"]
+
+
 def test_no_further_visit_is_made_without_time_for_it(run: Run) -> None:
     plan = [point("jumps", "is_slower_each_time")]
     (row,) = measure(run.job(plan, timing=TWO | {"most_visits": 4, "more_visits": 0}))
