@@ -163,7 +163,8 @@ class Session:
 
     device_uuid: of the card; of several, those of all ranks with commas between.
     busy_share, other_processes: just before it measured, the share of the cores that others kept
-        busy, and how many processes of others were on its cards; None: not known, or none.
+        busy, and how many processes of others were on its cards; None: not known, or none. On a CPU
+        the share is read again at the end, and the larger one is kept.
     started_utc, wall_s: since its devices were free.
     waited_s: until they were, while another session measured there.
     starting_s, compiling_s: of wall_s, waited for workers to be ready (CUDA context, warm card),

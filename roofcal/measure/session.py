@@ -222,6 +222,19 @@ def _warn_of_load(busy: float | None, *, is_cpu: bool) -> None:
         _tell(f"others keep {busy:.0%} of the cores busy, which disturbs every number: stop them")
 
 
+def _busy_since(at_start: float | None) -> float | None:
+    """The larger share of the cores that others kept busy, at the start of a session and now.
+
+    Ask when its workers have ended, and on a CPU alone: beside the last points on a GPU, fits of
+    the same study keep the cores busy.
+    """
+    at_end = busy_share()
+    if at_end is None or at_end <= (at_start or 0.0):
+        return at_start
+    _warn_of_load(at_end, is_cpu=True)
+    return at_end
+
+
 def _other_processes(uuids: str | None, pool: CompileClient | None) -> int | None:
     """Processes of others on the cards that are measured; says so where there are any."""
     if uuids is None:
@@ -316,6 +329,9 @@ def _run(
                         about = study.text(done, total, time.perf_counter() - crew.since, timed)
                         bar.set_postfix_str(about, refresh=False)
                 bar.total = bar.n + len(visits.missing())
+            if crew.environment.vendor == "cpu":
+                crew.stop()
+                session = replace(session, busy_share=_busy_since(session.busy_share))
         finally:
             crew.stop()
             ended = replace(

@@ -126,6 +126,21 @@ def test_a_session_says_how_busy_others_kept_the_machine(
     assert "others keep 50% of the cores busy" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("shares", "kept"), [((0.1, 0.5), 0.5), ((0.5, 0.1), 0.5)])
+def test_work_of_others_that_begins_during_a_session_is_recorded_at_its_end(
+    run: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    shares: tuple[float, float],
+    kept: float,
+) -> None:
+    readings = iter(shares)
+    monkeypatch.setattr(session, "busy_share", lambda: next(readings))
+    measure(run.job([point("a")]))
+    assert run.sessions()[0].busy_share == kept
+    assert capsys.readouterr().err.count("others keep 50% of the cores busy") == 1
+
+
 def test_a_session_that_goes_on_measures_the_sentinels_again(run: Run) -> None:
     measure(run.job([sentinel(), point("a")], timing=TWO))
     rows = measure(run.job([sentinel(), point("a"), point("new", repeat=1)], timing=TWO))
