@@ -77,6 +77,7 @@ def measured_numbers(tables: Path) -> dict[str, str]:
         "error_calibrated": mean_error(products, "predicted_s"),
         "h200": peaks_table(tables),
         **sentinel_numbers(gemm),
+        **factor_numbers(tables),
         **repeat_numbers(tables.parent, "gemm"),
         **energy_numbers(ENERGY),
     }
@@ -128,11 +129,22 @@ def sentinel_numbers(gemm: pd.DataFrame) -> dict[str, str]:
     spread = groups["median_s"].max() / groups["median_s"].min() - 1
     widest = groups.get_group(spread.idxmax())
     half = (widest["ci95_high_s"] - widest["ci95_low_s"]) / 2 / widest["median_s"]
+    in_session = widest.groupby("session_id", sort=False).size()
     return {
-        "sentinel_count": str(len(widest)),
+        "sentinel_count": " + ".join(map(str, in_session)),
         "sentinel_range": f"{100 * spread.max():.1f} %",
         "sentinel_deviation": f"{100 * widest['median_s'].std() / widest['median_s'].mean():.1f} %",
         "sentinel_half": f"{100 * half.median():.2f} %",
+    }
+
+
+def factor_numbers(tables: Path) -> dict[str, str]:
+    """How many sessions of a publication share sentinels with another, and so have a factor."""
+    panel = pd.read_csv(tables / "panel.csv")
+    sessions = pd.read_csv(tables / "quality.csv")["sessions"]
+    return {
+        "session_count": str(int(sessions.sum())),
+        "factor_sessions": str(panel["session_id"].nunique()),
     }
 
 

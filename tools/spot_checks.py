@@ -24,6 +24,7 @@ from roofcal.core.jsonl import write_records
 from roofcal.core.paths import RunFolder
 from roofcal.core.records import Environment, Measurement, PlanPoint
 from roofcal.core.statistics import summarise
+from roofcal.core.visits.order import is_sentinel
 from roofcal.measure.session import Job, measure
 from roofcal.report.data.board_power import counted_power, integrated_power
 from roofcal.study.config import Study, load_study
@@ -52,8 +53,10 @@ def repeat_lines(folder: Path, environment: Environment) -> list[str]:
     study = load_study(paths.CONFIG, {"study": "standard"})
     plan = plan_op(study.op_slice(OP, environment.backend), environment)
     points = products_in_turns(plan, _PRODUCTS)
-    first = measured(folder / "first", points, environment, study)
-    measured(folder / "second", points, environment, study)
+    # A session without sentinels cannot be put on one scale with any other.
+    with_panel = [*filter(is_sentinel, plan), *points]
+    first = measured(folder / "first", with_panel, environment, study)
+    measured(folder / "second", with_panel, environment, study)
     alone = [
         replace(point, protocol=replace(point.protocol, method="alone"))
         for point in points[::_ALONE_EVERY]
@@ -97,7 +100,7 @@ def products_in_turns(points: Sequence[PlanPoint], count: int) -> list[PlanPoint
 
     Groups are taken at even distances, so that products of all sizes are among them.
     """
-    timed = [p for p in points if p.protocol.method == "graph" and "sentinel" not in p.sweeps]
+    timed = [p for p in points if p.protocol.method == "graph" and not is_sentinel(p)]
     groups = list(dict.fromkeys(point.group_key for point in timed))
     kept = set(groups[:: max(1, len(timed) // count)])
     return [point for point in timed if point.group_key in kept]
@@ -142,7 +145,7 @@ def median_by_work(
 def agreement_line(first: RunFolder, second: Path) -> str:
     """How well two sessions agree, by `compare`."""
     other = RunFolder.at(second / first.device / first.environment_id)
-    points = compare(first, other)["points"]
+    points = [row for row in compare(first, other)["points"] if not row["repeat"]]
     if not points:
         return "second session: no product has a time in both sessions"
     holding = sum(point["low"] <= 0 <= point["high"] for point in points)

@@ -1,15 +1,20 @@
 """One run's probes -> its Calibration."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
-from roofcal.calibrate.probe_records import read_environment, read_probes
+from roofcal.calibrate.probe_records import (
+    read_disturbances,
+    read_environment,
+    read_probes,
+)
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.records import Calibration, Environment
+from roofcal.core.visits.disturbances import width_texts
 from roofcal.fitting.bootstrap import exact
 from roofcal.fitting.cross_validation import Method
 from roofcal.fitting.probes import CalibrationError, Device, FitPart, Fitted, Probe
@@ -37,6 +42,7 @@ def calibrate(run: Path, spec: DeviceSpec | None = None, seed: int = 0) -> Calib
     units = exact(float(environment.compute_units), "1", "environment record")
     fitted = Fitted(constants={"compute_units": units})
     spans: dict[str, Span] = {}
+    disturbances: list[str] = []
     count = 0
     for op, part, probes in _fits_with_probes(run):
         own = part.fit(probes, replace(device, constants=fitted.constants), generator)
@@ -44,6 +50,8 @@ def calibrate(run: Path, spec: DeviceSpec | None = None, seed: int = 0) -> Calib
         fitted.errors.update(own.errors)
         if op.calibrates is not None:
             spans |= probe_spans(op, (probe.point for probe in probes))
+        disturbances += read_disturbances(run, op.name, environment)
+        disturbances += width_texts(op.name, _median_half_width(probes))
         count += len(probes)
     if not count:
         raise CalibrationError(f"{run}: no probe was measured; run `snakemake --cores all` there")
@@ -54,6 +62,7 @@ def calibrate(run: Path, spec: DeviceSpec | None = None, seed: int = 0) -> Calib
         probe_errors=fitted.errors,
         probe_spans={name: span for name, span in spans.items() if name in fitted.errors},
         equations=current_equations(),
+        disturbances=tuple(dict.fromkeys(disturbances)),
         probe_points=count,
         seed=seed,
     )
@@ -75,6 +84,18 @@ def cross_validated_ops(
         else:
             constants = part.fit(probes, device, np.random.default_rng(0)).constants
             device = replace(device, constants={**device.constants, **constants})
+
+
+def _median_half_width(probes: Sequence[Probe]) -> float:
+    """Median over probes of half the 95 % interval over the median; 0 without any.
+
+    Times by the host's clock are left out where there are others: other work on the host changes a
+    launch from 17 to 25 us.
+    """
+    by_device = [probe for probe in probes if probe.point.protocol.method != "wall"]
+    intervals = [probe.latency for probe in by_device or probes]
+    halves = [(i.ci95_high - i.ci95_low) / 2 / i.median for i in intervals]
+    return float(np.median(halves)) if halves else 0.0
 
 
 def _fits_with_probes(run: Path) -> Iterator[tuple[OpSpec, FitPart, list[Probe]]]:

@@ -4,7 +4,8 @@ from pathlib import Path
 
 from roofcal.core.jsonl import read_plan, read_records
 from roofcal.core.paths import RunFolder
-from roofcal.core.records import Environment, Measurement, Session
+from roofcal.core.records import Environment, Measurement, PlanPoint, Session
+from roofcal.core.visits.disturbances import drift_texts, largest_drift, load_texts
 from roofcal.core.visits.order import is_sentinel
 from roofcal.fitting.intervals import cards_by_session, point_intervals, visit_times
 from roofcal.fitting.probes import CalibrationError, Probe
@@ -27,6 +28,24 @@ def read_environment(run: Path) -> Environment:
     return environments[0]
 
 
+def read_disturbances(run: Path, op: str, environment: Environment) -> list[str]:
+    """What disturbed the sessions of a probe op, by its sentinels and the load of the machine.
+
+    Raises as read_probes.
+    """
+    points, records = _probe_files(run, op)
+    sentinels = [
+        record
+        for record in records
+        if isinstance(record, Measurement)
+        and record.point_id in points
+        and is_sentinel(points[record.point_id])
+    ]
+    sessions = [record for record in records if isinstance(record, Session)]
+    load = load_texts(sessions, is_cpu=environment.vendor == "cpu")
+    return [*drift_texts(op, largest_drift(sentinels)), *load]
+
+
 def read_probes(run: Path, op: str) -> list[Probe]:
     """Points of a probe op that were measured, [] where the run has none of that op.
 
@@ -35,15 +54,8 @@ def read_probes(run: Path, op: str) -> list[Probe]:
     Raises CalibrationError for an op that is no probe: a fit that has seen the points it is judged
     on says nothing. Raises RecordsError for a bad file.
     """
-    if BY_NAME[op].role != "probe":
-        raise CalibrationError(f"{op} is no probe op; a calibration is fitted on probes alone")
-    files = RunFolder.at(run)
-    plan_file, measurements = files.plan_file(op), files.measurements_file(op)
-    if not plan_file.is_file() or not measurements.is_file():
-        return []
-    plan = read_plan(files, op, point_problem)
-    points = {point.point_id: point for point in plan if not is_sentinel(point)}
-    records = read_records(measurements, Session, Measurement)
+    planned, records = _probe_files(run, op)
+    points = {key: point for key, point in planned.items() if not is_sentinel(point)}
     rows = [
         m
         for m in records
@@ -62,3 +74,14 @@ def read_probes(run: Path, op: str) -> list[Probe]:
         for row, interval in zip(rows, intervals, strict=True)
         if interval is not None
     ]
+
+
+def _probe_files(run: Path, op: str) -> tuple[dict[str, PlanPoint], list[Session | Measurement]]:
+    """(points of a probe op by their ids, its records), both empty where the run has none."""
+    if BY_NAME[op].role != "probe":
+        raise CalibrationError(f"{op} is no probe op; a calibration is fitted on probes alone")
+    files = RunFolder.at(run)
+    if not files.plan_file(op).is_file() or not files.measurements_file(op).is_file():
+        return {}, []
+    points = {point.point_id: point for point in read_plan(files, op, point_problem)}
+    return points, read_records(files.measurements_file(op), Session, Measurement)

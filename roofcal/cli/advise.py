@@ -14,6 +14,7 @@ from roofcal.cli.arguments import (
     add_prices,
     add_sizes,
     asked_prices,
+    asked_sources,
     csv_as_json,
     fill_axes,
     require,
@@ -54,14 +55,13 @@ def _advise(options: argparse.Namespace) -> None:
         measured_evidence,
     )
     from roofcal.ask.advise import Adviser, LinearQuestion
-    from roofcal.ask.sources import device_sources
     from roofcal.core.paths import RunFolder
     from roofcal.models.registry import model_named
     from roofcal.ops.linear.model import usual_weights
 
     fill_axes(options, "mnk")
     require(options, "advise", "device", *(() if options.shapes else ("m", "n", "k")))
-    sources, folder = device_sources(options.device, options.environment, options.model)
+    sources, folder = asked_sources(options, options.model)
     run = RunFolder.at(folder) if sources.calibration else None
     adviser = Adviser(model_named(options.model), sources)
     weights = options.weights or usual_weights(options.passes)

@@ -15,6 +15,7 @@ from roofcal.core.paths import RunFolder
 
 if TYPE_CHECKING:
     from roofcal.ask.energy import Prices
+    from roofcal.ops.time_models import Sources
 
 # What add_subparsers gives; argparse has no public name for it.
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
@@ -44,6 +45,25 @@ def add_sizes(parser: argparse.ArgumentParser, metavar: str) -> None:
     example = {"NxK": "28672x8192"}.get(metavar, "4096x28672x8192")
     text = f"all sizes in one word, as {example}"
     parser.add_argument("sizes", nargs="?", type=sizes_text, metavar=metavar, help=text)
+
+
+def asked_sources(options: argparse.Namespace, model: str) -> "tuple[Sources, Path]":
+    """`device_sources` of the device and environment that are asked for; raises as that.
+
+    A line on stderr says so where their calibration comes from a disturbed machine.
+    """
+    from roofcal.ask.sources import device_sources
+
+    sources, folder = device_sources(options.device, options.environment, model)
+    reasons = sources.calibration.disturbances if sources.calibration else ()
+    if reasons:
+        more = f" (and {len(reasons) - 1} more)" if reasons[1:] else ""
+        print(
+            f"warning: {folder} was calibrated on a disturbed machine, measure it again: "
+            f"{reasons[0]}{more}",
+            file=sys.stderr,
+        )
+    return sources, folder
 
 
 def study_axes() -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from roofcal.cli.arguments import (
     add_model,
     add_passes_and_weights,
     add_sizes,
+    asked_sources,
     calibration_file,
     checked_folder,
     fill_axes,
@@ -61,7 +62,6 @@ def _breakeven(options: argparse.Namespace) -> None:
 def _one_linear(options: argparse.Namespace) -> None:
     from roofcal.ask.breakeven import breakeven
     from roofcal.ask.names import recipe_named
-    from roofcal.ask.sources import device_sources
     from roofcal.models.errors import PredictError
     from roofcal.models.registry import model_named
     from roofcal.ops.linear.model import Linear, usual_weights
@@ -69,7 +69,7 @@ def _one_linear(options: argparse.Namespace) -> None:
     fill_axes(options, "nk")
     require(options, "breakeven", "device", "recipe", "k", "n")
     model = model_named(options.model)
-    sources, place = device_sources(options.device, options.environment, options.model)
+    sources, place = asked_sources(options, options.model)
     if sources.calibration is None and sources.spec is None:
         raise PredictError(f"model '{options.model}' needs a datasheet, and there is no {place}")
     linear = Linear(

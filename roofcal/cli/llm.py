@@ -10,6 +10,7 @@ from roofcal.cli.arguments import (
     add_map_of_run,
     add_prices,
     asked_prices,
+    asked_sources,
     calibration_file,
     checked_folder,
     require,
@@ -157,7 +158,5 @@ def _deployment(options: argparse.Namespace) -> "Deployment":
 
 
 def _sources(options: argparse.Namespace) -> "Sources":
-    from roofcal.ask.sources import device_sources
-
-    sources, _ = device_sources(options.device, options.environment, options.by)
+    sources, _ = asked_sources(options, options.by)
     return sources

@@ -13,6 +13,7 @@ from roofcal.cli.arguments import (
     add_device,
     add_model,
     add_sizes,
+    asked_sources,
     calibration_file,
     checked_folder,
     csv_as_json,
@@ -71,8 +72,6 @@ def add_predict(commands: Commands) -> None:
 
 def _predict(options: argparse.Namespace) -> None:
     """Answer one point, a CSV or a run folder, or print a formula."""
-    from roofcal.ask.sources import device_sources
-
     symbolic.check_options(options)
     if options.folder:
         _predict_run(options)
@@ -88,7 +87,7 @@ def _predict(options: argparse.Namespace) -> None:
         options.recipe = options.recipe or _DEFAULT_RECIPE
         symbolic.print_expression(options)
         return
-    sources, folder = device_sources(options.device, options.environment, options.model)
+    sources, folder = asked_sources(options, options.model)
     run = RunFolder.at(folder) if sources.calibration else None
     if not options.points:
         _predict_point(options, sources, run)

@@ -20,6 +20,15 @@ def version_key(environment_id: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
 
 
+def age_key(environment_id: str, measured_utc: str) -> tuple[list[tuple[int, str]], str]:
+    """Sorts runs of a device by their versions, of equal versions by when they were measured.
+
+    Versions come first, because an older driver or torch may be measured again after the newest.
+    The hash at the end of the id says nothing of age and does not count.
+    """
+    return version_key(environment_id.rpartition("-")[0]), measured_utc
+
+
 def short_names(environment_ids: Iterable[str]) -> dict[str, str]:
     """Id -> 'driver 580, torch 2.11', for every id, as people tell environments apart.
 

@@ -29,7 +29,7 @@ _OF_LOAD: Final = ("busy_share", "other_processes")
 _OF_WAITING: Final = ("waited_s", "starting_s", "compiling_s")
 _OF_ENERGY: Final = ("energy_windows",)
 _OF_MEMORY: Final = ("peak_bytes",)
-_OF_FIT: Final = ("probe_spans", "equations")
+_OF_FIT: Final = ("probe_spans", "equations", "disturbances")
 _OF_RANKS: Final = ("fastest_rank_s", "rank_medians_s")
 _NEWER: Final = (
     *_OF_VISITS, *_OF_LOAD, *_OF_WAITING, *_OF_ENERGY, *_OF_MEMORY, *_OF_FIT,

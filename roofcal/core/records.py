@@ -163,7 +163,8 @@ class Session:
 
     device_uuid: of the card; of several, those of all ranks with commas between.
     busy_share, other_processes: just before it measured, the share of the cores that others kept
-        busy, and how many processes of others were on its cards; None: not known, or none.
+        busy, and how many processes of others were on its cards; None: not known, or none. On a CPU
+        the share is read again at the end, and the larger one is kept.
     started_utc, wall_s: since its devices were free.
     waited_s: until they were, while another session measured there.
     starting_s, compiling_s: of wall_s, waited for workers to be ready (CUDA context, warm card),
@@ -361,6 +362,8 @@ class Calibration:
 
     probe_spans  "<op>.<provider>.<recipe>" -> axis, bytes or flops -> (least, most) of its probes
     equations    op -> number of the equation that the constants are of (EQUATION in its model.py)
+    disturbances  why constants of these probes are not to be trusted, one sentence each; empty, and
+                  not written, for a quiet machine
     """
 
     device: Name
@@ -369,6 +372,7 @@ class Calibration:
     probe_errors: Mapping[str, Mapping[str, Finite]] = field(default_factory=dict)
     probe_spans: Mapping[str, Mapping[str, tuple[Positive, Positive]]] = field(default_factory=dict)
     equations: Mapping[str, Count] = field(default_factory=dict)
+    disturbances: tuple[str, ...] = ()
     probe_points: Count = 0
     seed: int = 0
 

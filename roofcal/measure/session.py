@@ -9,7 +9,7 @@ import socket
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -222,6 +222,19 @@ def _warn_of_load(busy: float | None, *, is_cpu: bool) -> None:
         _tell(f"others keep {busy:.0%} of the cores busy, which disturbs every number: stop them")
 
 
+def _busy_since(at_start: float | None) -> float | None:
+    """The larger share of the cores that others kept busy, at the start of a session and now.
+
+    Ask when its workers have ended, and on a CPU alone: beside the last points on a GPU, fits of
+    the same study keep the cores busy.
+    """
+    at_end = busy_share()
+    if at_end is None or at_end <= (at_start or 0.0):
+        return at_start
+    _warn_of_load(at_end, is_cpu=True)
+    return at_end
+
+
 def _other_processes(uuids: str | None, pool: CompileClient | None) -> int | None:
     """Processes of others on the cards that are measured; says so where there are any."""
     if uuids is None:
@@ -316,6 +329,9 @@ def _run(
                         about = study.text(done, total, time.perf_counter() - crew.since, timed)
                         bar.set_postfix_str(about, refresh=False)
                 bar.total = bar.n + len(visits.missing())
+            if crew.environment.vendor == "cpu":
+                crew.stop()
+                session = replace(session, busy_share=_busy_since(session.busy_share))
         finally:
             crew.stop()
             ended = replace(
@@ -389,25 +405,27 @@ def _groups_in_turn(
 
     The first pass has the order of the plan, but groups whose kernels are compiled come first; the
     others are shuffled anew. The panel of sentinels comes before each pass, halfway through a
-    single one, and at the end.
+    single one, and at the end; before further visits only where no pass came before them.
     """
     start = time.perf_counter()
     passes_before_s, further_before_s = visits.seconds_spent()
-    last, has_middle = visits.timing.visits - 1, False
+    last, has_begun = visits.timing.visits - 1, False
     for number in range(last + 1):
         if not (points := visits.missing_in(number)):
             continue
         groups = shuffled_groups(points, f"{seed},{number}") if number else groups_of(points)
-        middle = len(groups) // 2 if number == last and not has_middle else 0
-        has_middle = True
+        middle = len(groups) // 2 if number == last and not has_begun else 0
+        has_begun = True
         parts = [groups[:middle], groups[middle:]] if middle else [groups]
         for part in parts:
-            for waiting in (groups_of(visits.panel()), part):
-                while waiting:
-                    yield waiting.pop(pool.wait_for_any(waiting) if pool else 0)
-    now = time.perf_counter()
-    passes_s = passes_before_s + now - start
-    end = now + visits.timing.more_visits * passes_s - further_before_s
+            yield from _compiled_first(groups_of(visits.panel()), pool)
+            yield from _compiled_first(part, pool)
+    passes_s = passes_before_s + time.perf_counter() - start
+    if not has_begun and visits.disagreeing_groups():
+        # The session before was stopped in its further visits: how the card differs from then shows
+        # in sentinels alone.
+        yield from _compiled_first(groups_of(visits.panel()), pool)
+    end = time.perf_counter() + visits.timing.more_visits * passes_s - further_before_s
     while groups := visits.disagreeing_groups():
         for group in sorted(groups, key=lambda group: group[0].world_size):
             if time.perf_counter() > end:
@@ -417,6 +435,15 @@ def _groups_in_turn(
             continue
         break
     yield from groups_of(visits.panel())
+
+
+def _compiled_first(
+    groups: Iterable[list[PlanPoint]], pool: CompileClient | None
+) -> Iterator[list[PlanPoint]]:
+    """Groups in their order, but those whose kernels are compiled come first."""
+    waiting = list(groups)
+    while waiting:
+        yield waiting.pop(pool.wait_for_any(waiting) if pool else 0)
 
 
 def _measured(members: list[PlanPoint], crew: Crew, here: int) -> Iterator[Measurement]:

@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 import pandas as pd
 
-from roofcal.core.machine.load import BUSY_CPU, BUSY_HOST
+from roofcal.core.visits.disturbances import DISTURBED, drift_texts, load_texts, width_texts
 from roofcal.core.visits.states import STATE_FACTOR
 from roofcal.fitting.intervals import HOLDS, MEANINGS
 from roofcal.report.data.analysis import Analysis
@@ -24,7 +24,6 @@ from roofcal.report.kit.numbers import MICROSECONDS, count_of, is_missing, perce
 
 _ALARMING: Final = ("failed", "timeout", "incorrect", "out_of_memory", "not_reached")
 _MOST_DRIFT: Final = 0.02
-_DISTURBED: Final = 0.1  # of a sentinel within a session: nothing is known to better than that
 _LONG_S: Final = 1e-4
 _FAR_BEYOND_CEILING: Final = 1.1
 
@@ -59,21 +58,11 @@ def disturbances(analysis: Analysis) -> list[str]:
     """
     reasons = []
     for row in analysis.quality.to_dict("records"):
-        drift, half = _largest_drift(analysis.frames[row["op"]]), row["half_width_fraction"]
-        if drift > _DISTURBED:
-            moved = f"The repeated sentinel of {row['op']} moved by {percent(drift)} in a session."
-            reasons.append(moved)
-        if not is_missing(half) and half > _DISTURBED:
-            wide = f"Half of the times of {row['op']} are uncertain by more than {percent(half)}."
-            reasons.append(f"{wide} The clock never settled, or other work disturbed it.")
-    limit = BUSY_CPU if analysis.run.environment.vendor == "cpu" else BUSY_HOST
-    busy = max((session.busy_share or 0.0 for session in analysis.all_sessions), default=0.0)
-    if busy > limit:
-        reasons.append(f"Other processes kept {percent(busy, 0)} of the processor cores busy.")
-    processes = max((session.other_processes or 0 for session in analysis.all_sessions), default=0)
-    if processes:
-        reasons.append(f"{count_of(processes, 'other process', 'other processes')} used the card.")
-    return reasons
+        half = row["half_width_fraction"]
+        reasons += drift_texts(row["op"], _largest_drift(analysis.frames[row["op"]]))
+        reasons += [] if is_missing(half) else width_texts(row["op"], half)
+    is_cpu = analysis.run.environment.vendor == "cpu"
+    return reasons + load_texts(analysis.all_sessions, is_cpu=is_cpu)
 
 
 def _largest_drift(frame: pd.DataFrame) -> float:
@@ -125,13 +114,13 @@ def _status_checks(analysis: Analysis) -> Iterator[Check]:
 
 def _drift_checks(analysis: Analysis) -> Iterator[Check]:
     for row in analysis.quality.to_dict("records"):
-        drift, narrow = row["drift_fraction"], row["narrow_fraction"]
+        op, drift, narrow = row["op"], row["drift_fraction"], row["narrow_fraction"]
         if not is_missing(drift):
-            text = f"The repeated sentinel of {row['op']} stayed within {percent(drift)}."
-            yield Check(state="look" if drift > _MOST_DRIFT else "ok", text=text)
+            state: Literal["ok", "look"] = "look" if drift > _MOST_DRIFT else "ok"
+            yield Check(state=state, text=_drift_text(op, drift, analysis.frames[op]))
         if not is_missing(narrow) and narrow < 0.9:
             share = percent(1 - narrow, 0)
-            text = f"Of {row['op']}, {share} of the medians are uncertain by more than 1 %."
+            text = f"Of {op}, {share} of the medians are uncertain by more than 1 %."
             yield Check(state="note", text=text)
 
 
@@ -150,6 +139,18 @@ def _state_checks(analysis: Analysis) -> Iterator[Check]:
         link=STATES_TITLE,
         target=STATES_TABLE,
     )
+
+
+def _drift_text(op: str, drift: float, frame: pd.DataFrame) -> str:
+    """What the sentinels of an op say of its times; `drift` is the largest over all sessions."""
+    in_session = _largest_drift(frame)
+    if in_session > DISTURBED:
+        moved = f"The repeated sentinel of {op} moved by {percent(in_session)} in a session"
+        return f"{moved}: the times of that session are not to be trusted."
+    if drift > DISTURBED:
+        moved = f"The repeated sentinel of {op} moved by {percent(drift)} between sessions"
+        return f"{moved}: times of different sessions cannot be compared."
+    return f"The repeated sentinel of {op} stayed within {percent(drift)}."
 
 
 def _clock_checks(analysis: Analysis) -> Iterator[Check]:

@@ -12,6 +12,7 @@ from roofcal.core.files import write_bytes
 from roofcal.fitting.intervals import MEANINGS
 from roofcal.fitting.parallel import parallel_map
 from roofcal.report.chapter import Chapter, ChapterBuilder
+from roofcal.report.checks import disturbances
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.data.loading import ReportError, Run, load_run
 from roofcal.report.data.op_pages import glossary_ops
@@ -44,9 +45,9 @@ def write_report(
     Equal records give equal bytes.
 
     GPUs come first, and of each device the newest environment. Returns the headlines of the first
-    run that was measured here, or else of the first run. Before them, of each run that has
-    constants of another equation than this roofcal: what was left out, and the commands that make
-    it again.
+    run that was measured here, or else of the first run; a line before them says what disturbed it.
+    The first lines are about runs that have constants of another equation than this roofcal: what
+    was left out, and the commands that make it again.
 
     Args:
         runs: (run folder, folder of its calibration and predictions; None: the run folder itself).
@@ -80,7 +81,9 @@ def write_report(
         builder = ChapterBuilder(analysis)
         chapters.append(builder.chapter(anchor, number, has_files=figures is not None))
         lines.append(device_line(analysis))
-        answers.setdefault(run.origin, headlines(analysis, lines[-1]))
+        answers.setdefault(
+            run.origin, [*_disturbed_lines(analysis), *headlines(analysis, lines[-1])]
+        )
         tables += _labelled(builder.tables(), analysis)
     files = _joined(tables)
     details = _second_page(chapters, device_table(lines), files)
@@ -103,6 +106,12 @@ def _outdated_lines(runs: Iterable[Run]) -> Iterator[str]:
             beside = (run.derived.parent / origin for origin in run.origins())
             also = [f"{folder}/calibration.jsonl" for folder in beside]
             yield from commands_anew(run, str(run.folder), str(run.derived), also)
+
+
+def _disturbed_lines(analysis: Analysis) -> Iterator[str]:
+    """The banner of a disturbed run as a line before its headlines."""
+    if reasons := disturbances(analysis):
+        yield f"note: these numbers answer nothing, measure again: {' '.join(reasons)}"
 
 
 def tables_of_run(run: Path, devices_folder: Path) -> dict[str, str]:
@@ -142,10 +151,13 @@ def _joined(tables: Iterable[tuple[str, pd.DataFrame]]) -> dict[str, str]:
 
 
 def in_page_order(runs: Iterable[Run]) -> list[Run]:
-    """GPUs before CPUs, by device, of each the newest first; a run before its publication."""
+    """GPUs before CPUs, by device, of each the newest versions first; a run before its publication.
 
-    def age(run: Run) -> tuple[str, bool, str]:
-        return run.measured_utc, run.origin == "measured", run.environment.environment_id
+    Of equal versions the run that was measured last comes first.
+    """
+
+    def age(run: Run) -> tuple[Any, bool, str]:
+        return run.age_key, run.origin == "measured", run.environment.environment_id
 
     newest_first = sorted(runs, key=age, reverse=True)
     return sorted(newest_first, key=lambda r: (r.environment.vendor == "cpu", r.environment.device))

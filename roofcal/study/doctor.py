@@ -16,7 +16,9 @@ from roofcal.core.machine.nvml import Gpu, visible_gpus
 from roofcal.core.paths import RunFolder, run_folders
 from roofcal.core.records import Environment
 from roofcal.core.units import GB, format_bytes
+from roofcal.core.visits.disturbances import DISTURBED
 from roofcal.study.discover import DiscoverError, discover, installed_software, match_gpu
+from roofcal.study.steadiness import product_drift
 
 _LEAST_DISK_BYTES = 200 << 20
 
@@ -37,6 +39,7 @@ def examine(devices_folder: Path, published: Path) -> Iterator[str]:
     yield from _software_lines(environments[0])
     yield "Machine"
     yield from _machine_lines()
+    yield from _steadiness_lines(environments)
     yield "A study here"
     yield from _study_lines(environments, published)
 
@@ -99,6 +102,32 @@ def _machine_lines() -> Iterator[str]:
     yield f"  {cores}, kept busy by other processes for {busy:.0%} of the time{disturbed}"
     yield f"  {free / GB:.1f} GB free in {Path.cwd()}{short}"
     yield f"  locks: sockets {lock_name('<device>')}, listed by `ss -x`"
+
+
+def _steadiness_lines(environments: list[Environment]) -> Iterator[str]:
+    """Whether times of a CPU repeat; that of a GPU is not tried, and a line says so.
+
+    A product on a GPU needs torch and a context, which take longer than all that the doctor does.
+    """
+    for environment in environments:
+        if environment.vendor != "cpu":
+            yield (
+                f"  not checked: whether times of {environment.device} repeat and its clock holds "
+                "under load; the sentinels of a session say so"
+            )
+            continue
+        lock = try_lock("cpu")
+        if lock is None:
+            yield "  not checked: whether times repeat, because a measurement is running here"
+            continue
+        try:
+            drift = product_drift()
+        finally:
+            lock.release()
+        moved = f"a small product moved by {100 * drift:.1f} % within a second"
+        unsteady = f"; beyond {DISTURBED:.0%} no number of a study can be trusted: stop other work"
+        yield f"  {moved}{unsteady if drift > DISTURBED else ''}"
+        yield "  not checked: drifts of minutes; the sentinels of a session say so"
 
 
 def _study_lines(environments: list[Environment], published: Path) -> Iterator[str]:

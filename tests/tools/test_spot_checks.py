@@ -1,11 +1,13 @@
 """Products for the checks are spread over the plan; answers are counted from records."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from roofcal.core.records import PlanPoint, Protocol
+from roofcal.core.records import Measurement, PlanPoint, Protocol
+from roofcal.core.visits.order import is_sentinel
 from tests.roofcal.measure.runs import environment, point
 from tools import spot_checks
 
@@ -25,6 +27,23 @@ def test_products_are_whole_groups_at_even_distances_and_no_sentinels() -> None:
     assert max(sizes) - min(sizes) >= 30
 
 
+def test_both_sessions_of_a_repetition_have_sentinels(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    plans = {}
+
+    def planned(folder: Path, points: list[PlanPoint], *_: Any) -> list[Measurement]:
+        plans[folder.name] = [is_sentinel(point) for point in points]
+        return []
+
+    monkeypatch.setattr(spot_checks, "measured", planned)
+    monkeypatch.setattr(spot_checks, "agreement_line", lambda *_: "")
+    spot_checks.repeat_lines(tmp_path, replace(environment(), vendor="nvidia"))
+    assert any(plans["first"])
+    assert plans["first"] == plans["second"]
+    assert not any(plans["alone"])
+
+
 def test_times_in_turns_are_held_against_those_alone() -> None:
     alone = {("p", "bf16", "a"): 1.0, ("p", "bf16", "b"): 2.0, ("p", "bf16", "gone"): 3.0}
     in_turns = {("p", "bf16", "a"): 1.02, ("p", "bf16", "b"): 1.98}
@@ -34,7 +53,11 @@ def test_times_in_turns_are_held_against_those_alone() -> None:
 
 
 def test_products_whose_interval_holds_zero_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    points = [{"low": -0.01, "high": 0.02, "raw": 0.005}, {"low": 0.01, "high": 0.03, "raw": 0.02}]
+    points = [
+        {"low": -0.01, "high": 0.02, "raw": 0.005, "repeat": 0},
+        {"low": 0.01, "high": 0.03, "raw": 0.02, "repeat": 0},
+        {"low": 0.01, "high": 0.03, "raw": 0.02, "repeat": 1},  # a sentinel
+    ]
     monkeypatch.setattr(spot_checks, "compare", lambda *_: {"points": points})
     first = spot_checks.run_folder(Path("first"), environment())
     line = spot_checks.agreement_line(first, Path("second"))

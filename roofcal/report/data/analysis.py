@@ -75,9 +75,9 @@ class Analysis:
 
     @property
     def is_earlier(self) -> bool:
-        """Whether the report has a newer run of the device, in another environment."""
+        """Whether the report has a newer environment of the device: see age_key of a run."""
         return any(
-            peer.measured_utc > self.run.measured_utc
+            peer.age_key > self.run.age_key
             and peer.environment.environment_id != self.environment_id
             for peer in self._same_device
         )

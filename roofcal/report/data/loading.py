@@ -6,7 +6,7 @@ from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from roofcal.core.environments import is_calibrated, origin_environment
+from roofcal.core.environments import age_key, is_calibrated, origin_environment
 from roofcal.core.jsonl import R, iter_records, read_plan, read_records, salvage_records
 from roofcal.core.paths import RunFolder
 from roofcal.core.records import (
@@ -73,6 +73,11 @@ class Run:
     outdated: tuple[str, ...] = ()
     ops: tuple[str, ...]
     measured_utc: str
+
+    @property
+    def age_key(self) -> tuple[list[tuple[int, str]], str]:
+        """Sorts the runs of a device from the oldest to the newest; see environments.age_key."""
+        return age_key(self.environment.environment_id, self.measured_utc)
 
     def read(self, op: str) -> OpRecords:
         """The records of one op; an op without a file has no records. Raises RecordsError.

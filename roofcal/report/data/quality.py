@@ -25,7 +25,7 @@ STATES_TITLE: Final = "Points with several states"
 STATES_TABLE: Final = "quality-states"  # id of the table within a chapter: checks link to it
 # Kinds of work: what speeds up and slows down together on another card. Chips of one model differ
 # in the clock that they hold at a power limit, little in memory, and not at all in the full clock.
-LINK, MEMORY = "links", "memory"
+LINK, MEMORY, LAUNCH = "links", "memory", "launches"
 POWER_LIMITED, FULL_CLOCK = "products at the power limit", "products at the full clock"
 
 
@@ -87,6 +87,8 @@ def kinds_of_work(frame: pd.DataFrame) -> "pd.Series[Any]":
     spec = BY_NAME[str(frame["op"].iloc[0])]
     if spec.received_bytes is not None or spec.name == "probe_link":
         return pd.Series(LINK, index=frame.index, dtype=object)
+    if spec.name == "probe_launch":
+        return pd.Series(LAUNCH, index=frame.index, dtype=object)
     if not {"m", "n", "k"} <= set(spec.axes):
         return pd.Series(MEMORY, index=frame.index, dtype=object)
     limited = frame["throttle_reasons"].astype(object).fillna("").str.contains("power").astype(bool)

@@ -1,13 +1,14 @@
 """A calibration finds the constants a made-up GPU was made with, and sees probes alone."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from roofcal.calibrate.calibration import calibrate
-from roofcal.core.jsonl import encode, read_single_record, write_records
-from roofcal.core.records import Calibration
+from roofcal.core.jsonl import encode, read_records, read_single_record, write_records
+from roofcal.core.records import Calibration, Measurement, PlanPoint, Session, Visit
 from roofcal.fitting.probes import CalibrationError
 from tests.made_once import make_once
 from tests.roofcal.calibrate.probe_runs import (
@@ -32,6 +33,54 @@ def calibration(tmp_path_factory: pytest.TempPathFactory) -> Calibration:
 
     made = make_once(tmp_path_factory, "calibration", write_calibration)
     return read_single_record(made / "calibration.jsonl", Calibration)
+
+
+def test_a_quiet_machine_is_not_called_disturbed(calibration: Calibration) -> None:
+    assert calibration.disturbances == ()
+    assert "disturbances" not in encode(calibration)
+
+
+@pytest.mark.usefixtures("few_resamples")
+def test_load_and_moving_sentinels_of_probes_are_in_the_record(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run")
+    plan, measurements = (run / kind / "probe_copy.jsonl" for kind in ("plan", "measurements"))
+    sentinel = replace(read_records(plan, PlanPoint)[0], repeat=1, sweeps=("sentinel",))
+    visits = tuple(Visit(first_sample=first, warmup_samples=0, session_id="s1") for first in (0, 3))
+    moved = Measurement(
+        point_id=sentinel.point_id,
+        environment_id=ENVIRONMENT.environment_id,
+        session_id="s1",
+        status="ok",
+        latency_samples_s=(1e-4,) * 3 + (1.2e-4,) * 3,
+        slice_starts=(0, 3),
+        visits=visits,
+    )
+    session = Session(
+        session_id="s1",
+        environment_id=ENVIRONMENT.environment_id,
+        op="probe_copy",
+        host="h",
+        device_uuid=None,
+        git_commit=None,
+        git_dirty=None,
+        code_hash="c",
+        command="",
+        timing={},
+        started_utc="",
+        busy_share=0.95,
+        other_processes=1,
+    )
+    write_records(plan, [sentinel, *read_records(plan)])
+    write_records(measurements, [session, *read_records(measurements), moved])
+
+    calibration = calibrate(run)
+
+    assert calibration.disturbances == (
+        "The repeated sentinel of probe_copy moved by 20.0 % in a session.",
+        "Other processes kept 95 % of the processor cores busy.",
+        "1 other process used the card.",
+    )
+    assert '"disturbances":["The repeated' in encode(calibration)
 
 
 def value(calibration: Calibration, name: str) -> float:

@@ -1,5 +1,6 @@
 """`doctor`: a page for people, and environments for a cluster."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,9 @@ from roofcal.cli.main import main
 
 @pytest.mark.usefixtures("checkout")
 def test_doctor_says_what_is_here(capsys: pytest.CaptureFixture[str]) -> None:
+    start = time.perf_counter()
     assert main(["doctor"]) == 0
+    assert time.perf_counter() - start < 5, "a person waits for it"
     said = capsys.readouterr().out
     for title in ("Processors", "Software", "Machine", "A study here"):
         assert title in said

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from roofcal.cli.main import main
-from roofcal.core.jsonl import read_records, write_records
+from roofcal.core.jsonl import read_records, read_single_record, write_records
 from roofcal.core.records import Calibration, Prediction
 from roofcal.ops import OPS
 from tests.roofcal.calibrate.probe_runs import ENVIRONMENT, write_run
@@ -44,6 +44,26 @@ def test_predict_adds_columns_to_a_csv(checkout: Path, capsys: pytest.CaptureFix
     assert header == f"recipe,m,n,k,{answers},provider,extrapolated_doublings,unprobed,refused"
     assert row.startswith("bf16,16,4096,8192,")
     assert "from: reports/published/made-up/e1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [["predict"], ["advise"]])
+def test_an_answer_from_a_disturbed_machine_says_so_in_one_line(
+    checkout: Path, command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    quiet = read_single_record(
+        checkout / "reports/published/made-up/e1/calibration.jsonl", Calibration
+    )
+    reasons = ("The repeated sentinel of probe_copy moved by 20.0 % in a session.", "Another.")
+    disturbed = replace(quiet, disturbances=reasons)
+    assert main([*command, *POINT]) == 0
+    assert "disturbed" not in capsys.readouterr().err
+    write_records(checkout / "results/made-up/e1/calibration.jsonl", [disturbed])
+    assert main([*command, *POINT]) == 0
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == (
+        "warning: results/made-up/e1 was calibrated on a disturbed machine, measure it again: "
+        f"{reasons[0]} (and 1 more)"
+    )
 
 
 @pytest.mark.usefixtures("few_resamples")

@@ -126,6 +126,21 @@ def test_a_session_says_how_busy_others_kept_the_machine(
     assert "others keep 50% of the cores busy" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("shares", "kept"), [((0.1, 0.5), 0.5), ((0.5, 0.1), 0.5)])
+def test_work_of_others_that_begins_during_a_session_is_recorded_at_its_end(
+    run: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    shares: tuple[float, float],
+    kept: float,
+) -> None:
+    readings = iter(shares)
+    monkeypatch.setattr(session, "busy_share", lambda: next(readings))
+    measure(run.job([point("a")]))
+    assert run.sessions()[0].busy_share == kept
+    assert capsys.readouterr().err.count("others keep 50% of the cores busy") == 1
+
+
 def test_a_session_that_goes_on_measures_the_sentinels_again(run: Run) -> None:
     measure(run.job([sentinel(), point("a")], timing=TWO))
     rows = measure(run.job([sentinel(), point("a"), point("new", repeat=1)], timing=TWO))
@@ -170,6 +185,20 @@ def test_further_visits_of_a_killed_session_are_made_by_the_next(run: Run) -> No
     write_records(path, records)
     measure(run.job(plan, timing=more | {"most_visits": 5}))
     assert run.trace == [], "their time was spent"
+
+
+def test_a_session_of_further_visits_alone_begins_and_ends_with_its_sentinels(run: Run) -> None:
+    plan = [sentinel(), point("a", "is_slower_each_time"), point("b", repeat=1)]
+    measure(run.job(plan, timing=TWO))  # as if it was killed after its passes
+    path = run.folder / "journal.jsonl"
+    records = [
+        replace(record, elapsed_s=5.0) if isinstance(record, Measurement) else record
+        for record in read_records(path)
+    ]
+    write_records(path, records)
+    run.forget()
+    measure(run.job(plan, timing=TWO | {"most_visits": 4, "more_visits": 10.0}))
+    assert order(run) == ["guard", "a", "a", "guard"]
 
 
 def test_no_further_visit_is_made_without_time_for_it(run: Run) -> None:

@@ -184,6 +184,35 @@ def test_a_drifting_device_is_a_reason_to_look(tmp_path: Path) -> None:
     assert states["The repeated sentinel of gemm stayed within 5.0 %."] == "look"
 
 
+def test_a_sentinel_that_moves_by_a_tenth_did_not_stay_within_it(tmp_path: Path) -> None:
+    states = checked(look(tmp_path, drifting(17.169)))
+    text = (
+        "The repeated sentinel of gemm moved by 1716.9 % in a session: "
+        "the times of that session are not to be trusted."
+    )
+    assert states[text] == "look"
+    assert not [text for text in states if "stayed within" in text]
+
+
+def test_sessions_whose_sentinels_differ_cannot_be_compared(tmp_path: Path) -> None:
+    made_up = MadeUpRun()
+    for repeat, factor in ((1, 1.0), (2, 1.2)):
+        point = product(64, 64, 64, repeat=repeat, sweeps=("sentinel",))
+        made_up.measure(point, seconds=true_seconds(point) * factor)
+    analysis = look(tmp_path, made_up)
+    frame = analysis.frames["gemm"]
+    sessions = [f"s{number}" for number in range(len(frame))]
+    apart = replace(analysis, frames={**analysis.frames, "gemm": frame.assign(session_id=sessions)})
+
+    states = checked(apart)
+
+    text = (
+        "The repeated sentinel of gemm moved by 20.0 % between sessions: "
+        "times of different sessions cannot be compared."
+    )
+    assert states[text] == "look"
+
+
 def test_uncommitted_or_changed_code_is_a_reason_to_look(tmp_path: Path) -> None:
     made_up = MadeUpRun()
     made_up.measure(product(64, 64, 64))
@@ -271,9 +300,26 @@ def test_work_of_others_disturbs_all_answers(tmp_path: Path) -> None:
     ]
 
 
+def test_headlines_of_a_disturbed_run_begin_with_what_disturbed_it(tmp_path: Path) -> None:
+    pairs = [(drifting(0.2).write(tmp_path / "run"), None)]
+    first, *_ = write_report(pairs, tmp_path / "report.html", DEVICES)
+    assert first.startswith("note: these numbers answer nothing, measure again: The repeated")
+
+
+def test_headline_numbers_of_a_steady_run_are_in_view(tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    lines = write_report([(drifting(0.05).write(tmp_path / "run"), None)], page, DEVICES)
+    text = page.read_text()
+    assert "<details>" not in text[text.index("<article") : text.index("</article>")]
+    assert len(lines) == 4
+
+
 def test_what_disturbs_stands_above_the_answers_which_are_closed(tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     write_report([(drifting(0.2).write(tmp_path / "run"), None)], page, DEVICES)
     text = page.read_text()
+    strip = text[text.index("These numbers answer nothing") : text.index("</article>")]
+    assert strip.index("<details>") < strip.index('<dl class="numbers">')
+    assert strip.index("</dl>") < strip.index("</details>")
     assert text.index("These numbers answer nothing") < text.index("What the records would answer")
     assert text.index("What the records would answer") < text.index('class="answer"')

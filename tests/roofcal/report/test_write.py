@@ -224,14 +224,14 @@ def test_two_environments_of_a_device_share_a_table_and_not_an_id(tmp_path: Path
     write_report(folders, out, DEVICES)
 
     parsed = Page()
-    parsed.feed(out.read_text(encoding="utf-8"))
+    parsed.feed((out.parent / "details.html").read_text(encoding="utf-8"))
     chapters = [a["id"] for a in parsed.of("section") if a.get("class") == "chapter"]
     assert len(set(chapters)) == 2
     assert len(pd.read_csv(out.parent / "tables" / "nvidia-h200_gemm.csv")) == 2
 
 
 def test_gpus_come_first_and_of_each_the_newest_environment(tmp_path: Path) -> None:
-    years = {"2.9.1": "2024", "2.12.0": "2026", "2.11.0": "2025"}
+    years = {"2.9.1": "2027", "2.12.0": "2025", "2.11.0": "2026"}  # older versions again, later
     folders = [MadeUpRun(CPU)]
     for torch, year in years.items():
         made_up = MadeUpRun(replace(GPU, torch=torch))
@@ -245,6 +245,19 @@ def test_gpus_come_first_and_of_each_the_newest_environment(tmp_path: Path) -> N
     newest, older, *_ = (analyse(run, None, peers=runs) for run in runs)
     assert (newest.environment_name, newest.is_earlier) == ("driver 580, torch 2.12", False)
     assert (older.environment_name, older.is_earlier) == ("driver 580, torch 2.11", True)
+
+
+def test_of_equal_versions_the_environment_that_was_measured_last_leads(tmp_path: Path) -> None:
+    folders = []
+    for year, limit_w in (("2024", 700.0), ("2026", 650.0), ("2025", 600.0)):
+        made_up = MadeUpRun(replace(GPU, power_limit_w=limit_w))
+        made_up.sessions["gemm"] = {"started_utc": f"{year}-11-21T04:00:00+00:00"}
+        made_up.measure(product(64, 64, 64))
+        folders.append(made_up.write(tmp_path / year))
+    runs = in_page_order(map(load_run, folders))
+
+    assert [run.environment.power_limit_w for run in runs] == [650.0, 600.0, 700.0]
+    assert [analyse(run, None, peers=runs).is_earlier for run in runs] == [False, True, True]
 
 
 def test_a_published_run_shows_where_its_records_are_and_its_figures_are_files_where_asked(

@@ -31,6 +31,12 @@ H200 = Gpu(
 )
 
 
+@pytest.fixture(autouse=True)
+def steady(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A CPU whose product repeats within 2 %, without the second that it takes to see it."""
+    monkeypatch.setattr(doctor, "product_drift", lambda: 0.02)
+
+
 def said(monkeypatch: pytest.MonkeyPatch, gpus: list[Gpu], published: Path) -> str:
     for module in ("roofcal.study.doctor", "roofcal.study.discover"):
         monkeypatch.setattr(f"{module}.visible_gpus", lambda: gpus)
@@ -110,3 +116,31 @@ def test_a_busy_machine_is_pointed_out(
     assert f"kept busy by other processes for {share:.0%} of the time" in text
     assert ("disturbs every number on a CPU" in text) is expected
     assert ("and on a GPU too" in text) is (share > 0.9)
+
+
+@pytest.mark.parametrize(("drift", "expected"), [(0.02, False), (0.3, True)])
+def test_a_cpu_whose_times_do_not_repeat_is_pointed_out(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, drift: float, expected: bool
+) -> None:
+    monkeypatch.setattr(doctor, "product_drift", lambda: drift)
+    text = said(monkeypatch, [], tmp_path)
+    assert f"a small product moved by {100 * drift:.1f} % within a second" in text
+    assert ("beyond 10% no number of a study can be trusted" in text) is expected
+    assert "not checked: drifts of minutes" in text
+
+
+def test_a_running_measurement_of_the_cpu_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(doctor, "try_lock", lambda _: None)
+    text = said(monkeypatch, [], tmp_path)
+    assert "not checked: whether times repeat, because a measurement is running here" in text
+    assert "small product" not in text
+
+
+def test_the_doctor_says_that_it_does_not_check_the_clock_of_a_gpu(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    text = said(monkeypatch, [H200], tmp_path)
+    assert "not checked: whether times of nvidia-h200 repeat and its clock holds" in text
+    assert "small product" not in text

@@ -15,7 +15,7 @@ from roofcal.report.sections import (
 
 
 def test_every_column_of_the_tables_exists(analysis: Analysis) -> None:
-    panel = method_panel.SECTION.contents(analysis)
+    panel = method_panel.SECTION.contents(analysis).rows
     tables = {
         prediction_errors.ERRORS: analysis.errors,
         quality.COLUMNS: analysis.quality,

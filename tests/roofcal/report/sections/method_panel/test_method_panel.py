@@ -15,7 +15,7 @@ from tests.roofcal.report.synthetic import MadeUpRun, product
 
 
 def test_the_panel_holds_each_method_against_graph_replay(analysis: Analysis) -> None:
-    panel = SECTION.contents(analysis)
+    panel = SECTION.contents(analysis).rows
     ratios = {protocol_name(row): row["ratio"] for row in panel.to_dict("records")}
 
     assert ratios == pytest.approx(
@@ -44,4 +44,4 @@ def test_a_panel_point_without_its_standard_time_has_no_ratio(tmp_path: Path) ->
 def test_a_run_without_a_panel_says_so(bare: Path) -> None:
     blocks = blocks_of(analyse(load_run(bare), None), "method-panel")
     assert blocks == [Prose(text="This run has no method panel.", quiet=True)]
-    assert SECTION.contents(analyse(load_run(bare), None)).empty
+    assert SECTION.contents(analyse(load_run(bare), None)).rows.empty
