@@ -20,6 +20,13 @@ _STREAMS: Final = {
     "dram_write_bytes_per_s": "Memory writes",
     COPY: "Memory copies",
 }
+# Name in constants `link.<name>.<world size>.*` -> (what it is, by what).
+_LINKS: Final = {
+    "send": ("Copy to a peer", "copy engine"),
+    "all_gather": ("All-gather", "NCCL"),
+    "reduce_scatter": ("Reduce-scatter", "NCCL"),
+    "all_reduce": ("All-reduce", "NCCL"),
+}
 _SETTLED: Final = "rate of the fastest product under load, clocks settled"
 _HOLDS_COLUMN: Final = text(
     "holds", "times hold", "what the intervals of most of its measured times hold"
@@ -165,11 +172,27 @@ def rates_grid(publication: Publication) -> Grid:
         if name in publication.constants:
             peak = spec.dram_bytes_per_s if spec else None
             rows.append(_rate_row(label, "", publication.constants[name], peak))
+    rows += _link_rows(publication)
     if LAUNCH in publication.constants:
         rows.append(_rate_row("Empty kernel in a graph", "", publication.constants[LAUNCH], None))
     return make_grid(
         rows, _RATE_COLUMNS, id="rates", caption=f"Settled rates, {publication.environment}"
     )
+
+
+def _link_rows(publication: Publication) -> list[dict[str, Any]]:
+    """Rates over the link of a GPU, in bytes that pass it one way, by world size."""
+    peak = publication.analysis.spec.link_bytes_per_s if publication.analysis.spec else None
+    names = (name.split(".") for name in publication.constants if name.startswith("link."))
+    found = {(int(size), kind) for _, kind, size, of in names if of == "bytes_per_s"}
+    kinds = list(_LINKS)
+    lines = sorted((size, kinds.index(kind)) for size, kind in found if kind in _LINKS)
+    rows = []
+    for size, place in lines:
+        label, by = _LINKS[kinds[place]]
+        constant = publication.constants[f"link.{kinds[place]}.{size}.bytes_per_s"]
+        rows.append(_rate_row(f"{label}, {size} GPUs", by, constant, peak))
+    return rows
 
 
 def history_grid(publications: Sequence[Publication]) -> Grid:

@@ -226,3 +226,13 @@ def test_where_nothing_is_published_the_pages_say_so(bare_site: Path) -> None:
 def test_a_site_without_its_reports_is_small(site: Path) -> None:
     own = [*site.glob("*.*"), *(site / "devices").rglob("*"), *(site / "assets").rglob("*")]
     assert sum(path.stat().st_size for path in own if path.is_file()) < 3e6
+
+
+def test_the_page_of_a_device_has_the_rates_of_its_links(site: Path) -> None:
+    page = (site / "devices/nvidia-h200.html").read_text(encoding="utf-8")
+    row = re.search(r"<tr><td>All-gather, 2 GPUs</td>.*?</tr>", page, re.DOTALL)
+    assert row is not None
+    assert ">NCCL<" in row[0]
+    assert "<td>250.0\xa0GB/s</td>" in row[0]
+    assert 'data-v="0.555556"' in row[0]  # of the 450 GB/s of the datasheet
+    assert "All-gather, 4 GPUs" not in page
