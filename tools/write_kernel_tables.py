@@ -48,6 +48,7 @@ class Comparison:
     by     column whose values are told apart: a key of GROUPS
     shown  sweeps whose shapes stand in a table of their own, in `unit`; so do those of sweeps whose
            names go on behind theirs (`square_standard`), of studies that measure fewer points
+    memory whether a table of what calls hold follows, where points of these sweeps know it
     """
 
     op: str
@@ -56,6 +57,7 @@ class Comparison:
     by: str
     shown: tuple[str, ...]
     unit: Unit
+    memory: bool = False
 
 
 _LINEAR_PEERS: Final = (("bf16_compile", "bf16"), ("torchao", ""))
@@ -113,6 +115,7 @@ FAMILIES: Final[dict[str, tuple[Comparison, ...]]] = {
             by="regime",
             shown=(shown,),
             unit=MICROSECONDS,
+            memory=True,
         )
         for op, shown in (
             ("linear", "layers"),
@@ -241,15 +244,36 @@ def shown_sweeps(points: Points, comparison: Comparison) -> list[str]:
     return [s for s in sweeps if any(f"{s}_".startswith(f"{name}_") for name in comparison.shown)]
 
 
+def shown_points(points: Points, comparison: Comparison) -> Points:
+    """The points of the sweeps shown."""
+    shown = set(shown_sweeps(points, comparison))
+    return points[points["sweeps"].str.split(";").map(lambda names: not shown.isdisjoint(names))]
+
+
+def memory_table(points: Points, comparison: Comparison) -> list[str]:
+    """Lines of Markdown: shapes and providers down, recipes across, GB; [] where none is known."""
+    shown = shown_points(points, comparison)
+    known = shown.dropna(subset="peak_bytes") if "peak_bytes" in shown else shown.iloc[:0]
+    if known.empty:
+        return []
+    axes = axes_of(points)
+    recipes = [r for r in BY_NAME[comparison.op].recipes if r in set(known["recipe"])]
+    heads = [" x ".join(axes), "provider", *recipes]
+    lines = [_line(heads), _line(["---"] * len(heads))]
+    for (*sides, provider), rows in known.groupby([*axes, "provider"], sort=True):
+        most = rows.groupby("recipe")["peak_bytes"].min()
+        cells = [significant(most[r] / 1e9, 3) if r in most else "" for r in recipes]
+        lines.append(_line([shape_text(sides), provider, *cells]))
+    return lines
+
+
 def point_table(points: Points, comparison: Comparison) -> list[str]:
     """Lines of Markdown: the shapes of the sweeps shown; ours, and in brackets the fastest peer.
 
     Each of our providers has a row of its own where there are several: which of them runs is not
     decided by their times, so the fastest would be more than what callers get.
     """
-    shown = set(shown_sweeps(points, comparison))
-    in_sweep = points["sweeps"].str.split(";").map(lambda names: not shown.isdisjoint(names))
-    compared = ratios(points[in_sweep], comparison)
+    compared = ratios(shown_points(points, comparison), comparison)
     axes = axes_of(points)
     recipes = [r for r in BY_NAME[comparison.op].recipes if r in set(compared["recipe"])]
     gpus = ["GPUs"] if (compared["world_size"] > 1).any() else []
@@ -351,6 +375,9 @@ def _tables(points: Points, rows: Points, comparison: Comparison) -> Iterator[st
             f"{comparison.unit.name}: ours, and in brackets the fastest peer of the table above.\n"
         )
         yield "\n".join(point_table(points, comparison)) + "\n"
+        if comparison.memory and (lines := memory_table(points, comparison)):
+            yield "Most device memory that a call holds beyond its inputs, GB.\n"
+            yield "\n".join(lines) + "\n"
 
 
 def readme_of(family: str) -> Path:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from roofcal.report.kit.numbers import shape_text
 from tests.paths import ROOT
 from tools.method_numbers import tables_of_devices
 from tools.write_kernel_tables import (
@@ -13,6 +14,7 @@ from tools.write_kernel_tables import (
     TFLOPS,
     Comparison,
     family_page,
+    memory_table,
     point_table,
     ratio_table,
     ratios,
@@ -131,3 +133,21 @@ def test_an_op_that_is_not_published_is_named(tmp_path: Path) -> None:
     tables.mkdir(parents=True)
     page = family_page("linear", tables)
     assert "## Op `transformer_block`\n\nNot published yet" in page
+
+
+def test_memory_is_shown_of_all_who_know_it() -> None:
+    frame = points(
+        ("triton", "fp8_axiswise", 512, 1e-6),
+        ("cublaslt", "fp8_axiswise", 512, 2e-6),
+        ("cublaslt", "bf16", 512, 3e-6),
+        ("cublaslt", "bf16", 1024, 3e-6),
+    ).assign(peak_bytes=[1.5e9, 2e9, 3e9, float("nan")])
+    cube = shape_text((512, 512, 512))
+    assert memory_table(frame, PRODUCTS) == [
+        "| m x n x k | provider | bf16 | fp8_axiswise |",
+        "| --- | --- | --- | --- |",
+        f"| {cube} | cublaslt | 3.00 | 2.00 |",
+        f"| {cube} | triton |  | 1.50 |",
+    ]
+    assert memory_table(frame.drop(columns="peak_bytes"), PRODUCTS) == []
+    assert memory_table(frame.assign(peak_bytes=None), PRODUCTS) == []
