@@ -1,6 +1,7 @@
 """Casts of a matrix to fp8 along its rows and, transposed, along its columns, from one read.
 
-    tensorwise_both          one scale          x is read twice: its amax comes first
+    tensorwise_both          one scale          x is read twice, its amax first; once where the
+                                                amax is given
     blockwise_1x128_both     one per 1 x 128 of the rows, and one per 1 x 128 of the columns
     blockwise_128x128_both   one per 128 x 128
 
@@ -73,7 +74,9 @@ def _both_ways_kernel(
             bits = tl.max(tl.max(magnitude(values), axis=1), axis=0)
         else:
             maxima = tl.arange(0, MOST_PARTIALS)
-            bits = tl.max(tl.load(partial + maxima, mask=maxima < PARTIALS, other=0), axis=0)
+            # A given amax may be a NaN with a sign.
+            bits = tl.load(partial + maxima, mask=maxima < PARTIALS, other=0) & 0x7FFFFFFF
+            bits = tl.max(bits, axis=0)
         made_scale, factor = scale_and_factor(bits, LARGEST, False)
         if KIND == "squares":
             tl.store(scale0 + tile, made_scale)
@@ -89,12 +92,19 @@ def _both_ways_kernel(
 
 
 @replayed
-def tensorwise_both(x: torch.Tensor, dtype: torch.dtype = torch.float8_e4m3fn) -> Both:
+def tensorwise_both(
+    x: torch.Tensor,
+    dtype: torch.dtype = torch.float8_e4m3fn,
+    *,
+    amax: torch.Tensor | None = None,
+) -> Both:
     """(q [rows, cols], scale [], q [cols, rows], scale []): one scale, in two tensors.
 
-    Raises ValueError for inputs that kernels.common.checks refuses.
+    amax: fp32, the largest magnitude of x, if it is known; it spares a pass over x.
+
+    Raises ValueError for inputs that kernels.common.checks refuses, or an amax of another kind.
     """
-    return _cast_both_ways(x, dtype, "tensorwise")
+    return _cast_both_ways(x, dtype, "tensorwise", amax)
 
 
 @replayed
@@ -115,7 +125,9 @@ def blockwise_128x128_both(x: torch.Tensor, dtype: torch.dtype = torch.float8_e4
     return _cast_both_ways(x, dtype, "squares")
 
 
-def _cast_both_ways(x: torch.Tensor, dtype: torch.dtype, kind: str) -> Both:
+def _cast_both_ways(
+    x: torch.Tensor, dtype: torch.dtype, kind: str, amax: torch.Tensor | None = None
+) -> Both:
     check_matrix(x)
     largest = largest_fp8_value(dtype, x)
     rows, cols = x.shape
@@ -126,7 +138,7 @@ def _cast_both_ways(x: torch.Tensor, dtype: torch.dtype, kind: str) -> Both:
         for scale in (scale0, scale1):
             fill_with_scale_of_zeros(scale, largest, power_of_two=False)
         return outputs
-    partial = tensorwise.partial_maxima(x) if kind == "tensorwise" else None
+    partial = tensorwise.maxima_of(x, amax) if kind == "tensorwise" else None
     partials = 0 if partial is None else partial.numel()
     most_partials = triton.next_power_of_2(max(1, partials))
     if hopper_both_ways.fits(x):

@@ -1,6 +1,7 @@
 """The cast of a matrix to fp8 with one scale.
 
-    tensorwise     q [rows, cols]   scale []     x read twice; once if small or with a given scale
+    tensorwise     q [rows, cols]   scale []     x read twice; once if small, or with its scale or
+                                                 largest magnitude given
 
 Shapes: x [rows, cols] bf16, fp16 or fp32 with contiguous rows; q e4m3 or e5m2, contiguous; scale
 fp32. The value that q stands for is q * scale. Arithmetic: kernels.common.fp8_scales. Offsets of
@@ -114,8 +115,9 @@ def _cast_kernel(
         factor = tl.div_rn(1.0, tl.load(scale))
     else:
         maxima = tl.arange(0, MOST_PARTIALS)
-        bits = tl.max(tl.load(partial + maxima, mask=maxima < PARTIALS, other=0), axis=0)
-        made_scale, factor = scale_and_factor(bits, LARGEST, POWER_OF_TWO)
+        # A given amax may be a NaN with a sign.
+        bits = tl.load(partial + maxima, mask=maxima < PARTIALS, other=0) & 0x7FFFFFFF
+        made_scale, factor = scale_and_factor(tl.max(bits, axis=0), LARGEST, POWER_OF_TWO)
         if tl.program_id(0) == 0:
             tl.store(scale, made_scale)
     whole = COUNT // 16 * 16 if TAIL else COUNT
@@ -168,6 +170,7 @@ def tensorwise(
     dtype: torch.dtype = torch.float8_e4m3fn,
     *,
     scale: torch.Tensor | None = None,
+    amax: torch.Tensor | None = None,
     power_of_two: bool = False,
     check_values: bool = False,
 ) -> Cast:
@@ -177,23 +180,25 @@ def tensorwise(
         x: bf16, fp16 or fp32 matrix with contiguous rows.
         dtype: float8_e4m3fn or float8_e5m2.
         scale: fp32, one positive value on x's device, used as it is; None: it is made from x.
+        amax: fp32, the largest magnitude of x, if it is known; it spares a pass over x.
         power_of_two: round a scale that is made from x up to a power of two.
         check_values: refuse a given scale that is NaN, infinite, zero or negative. On a GPU this
             waits, and a CUDA graph cannot capture it; on a CPU such a scale is always refused.
 
     Raises:
-        ValueError: for inputs that kernels.common.checks refuses, or a scale of another kind.
+        ValueError: for inputs that kernels.common.checks refuses, a scale or amax of another kind,
+            or both of them.
     """
     check_matrix(x)
     largest = largest_fp8_value(dtype, x)
     if scale is not None:
-        _check_scale(scale, x, power_of_two)
+        _check_scale(scale, x, power_of_two, amax)
         check_scale_values("scale", scale, wait=check_values)
     q = torch.empty(x.shape, dtype=dtype, device=x.device)
-    if scale is None and 0 < x.numel() <= ONE_PROGRAM.block:
+    if scale is None and amax is None and 0 < x.numel() <= ONE_PROGRAM.block:
         return q, _cast_by_one_program(x, q, largest, power_of_two)
     how = CAST_WITH_MAXIMA if scale is None else CAST_WITH_SCALE
-    partial = partial_maxima(x) if scale is None else None
+    partial = maxima_of(x, amax) if scale is None else None
     partials = 0 if partial is None else partial.numel()
     written = scale if scale is not None else _new_scale(x)
     _cast_kernel[(max(1, triton.cdiv(x.numel(), how.steps * how.block)),)](
@@ -236,6 +241,17 @@ def _cast_by_one_program(
     return scale
 
 
+def maxima_of(x: torch.Tensor, amax: torch.Tensor | None) -> torch.Tensor:
+    """Bits of magnitudes of x, the largest among them: int32 [count], or [1] of a known amax.
+
+    Raises ValueError for an amax that is not one fp32 on x's device.
+    """
+    if amax is None:
+        return partial_maxima(x)
+    _check_single("amax", amax, x)
+    return amax.reshape(1).view(torch.int32)
+
+
 def partial_maxima(x: torch.Tensor) -> torch.Tensor:
     """Bits of the largest magnitude that each program saw, int32 [programs]."""
     most = AMAX_PROGRAMS_PER_UNIT * compute_units(x)
@@ -262,11 +278,19 @@ def _new_scale(x: torch.Tensor) -> torch.Tensor:
     return torch.empty((), dtype=torch.float32, device=x.device)
 
 
-def _check_scale(scale: torch.Tensor, x: torch.Tensor, power_of_two: bool) -> None:
-    if scale.dtype != torch.float32 or scale.numel() != 1 or scale.device != x.device:
-        raise ValueError(
-            f"scale: wanted one float32 on {x.device}, got {scale.dtype} "
-            f"{tuple(scale.shape)} on {scale.device}"
-        )
+def _check_scale(
+    scale: torch.Tensor, x: torch.Tensor, power_of_two: bool, amax: torch.Tensor | None
+) -> None:
+    _check_single("scale", scale, x)
     if power_of_two:
         raise ValueError("power_of_two: wanted False beside a given scale, got True")
+    if amax is not None:
+        raise ValueError("amax: wanted None beside a given scale, got a tensor")
+
+
+def _check_single(name: str, value: torch.Tensor, x: torch.Tensor) -> None:
+    if value.dtype != torch.float32 or value.numel() != 1 or value.device != x.device:
+        raise ValueError(
+            f"{name}: wanted one float32 on {x.device}, got {value.dtype} "
+            f"{tuple(value.shape)} on {value.device}"
+        )

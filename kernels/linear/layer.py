@@ -10,7 +10,11 @@ gradients read x and w along their columns too. `saves` says what is kept for th
     casts    x and w are cast along their columns in the forward pass, from the same read. The casts
              are kept, a byte per element; torch.compile cannot compute a cast again
     inputs   x and w are kept as they are and cast along their columns in the backward pass.
-             torch.compile computes x again from what its neighbours keep, where it can
+             torch.compile computes x again from what its neighbours keep, where it can; of
+             tensorwise and axiswise x it casts what it computes without storing it
+
+Under torch.compile parts of casts of x and grad_out fuse with what computes them
+(kernels.linear.fusable).
 
 In and out features are multiples of 16 (fp8 products read rows in units of 16 bytes); the rows of x
 are filled up with zeros to such a multiple. Everything is an operator of torch, so that
@@ -26,6 +30,7 @@ import torch
 from torch.nn import functional
 
 from kernels.common.checks import CASTABLE, dtype_names
+from kernels.linear import fusable
 from kernels.linear import ops as linear_ops
 from kernels.linear.ops import PRODUCTS
 from kernels.linear.recipes import HIGH_PRECISION, LinearRecipe, recipe_of
@@ -107,7 +112,8 @@ class _Linear(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, w: torch.Tensor, plan: Plan) -> torch.Tensor:
         need_x, need_w = ctx.needs_input_grad[0], ctx.needs_input_grad[1]
-        rows_of_x, saved_of_x = _rows_and_saved(x, plan.x, plan.saves, need_w)
+        fuses = fusable.applies()
+        rows_of_x, saved_of_x = _rows_and_saved(x, plan.x, plan.saves, need_w, fuses)
         rows_of_w, saved_of_w = _rows_and_saved(w, plan.w, plan.saves, need_x)
         y = multiplied(plan, "output", rows_of_x, rows_of_w, (x, w.t()))
         ctx.plan, ctx.dtypes, ctx.count = plan, (x.dtype, w.dtype), len(saved_of_x)
@@ -116,25 +122,41 @@ class _Linear(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad_out: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        plan, saved = ctx.plan, ctx.saved_tensors
+        plan, saved, fuses = ctx.plan, ctx.saved_tensors, fusable.applies()
+        of_x, of_w = saved[: ctx.count], saved[ctx.count :]
         need_x, need_w = ctx.needs_input_grad[0], ctx.needs_input_grad[1]
         ends = (plan.grad_out[0] if need_x else "", plan.grad_out[1] if need_w else "")
         grad_out = grad_out.contiguous()
-        casts = linear_ops.cast(grad_out, *ends) if any(ends) else []
-        rows, columns, _ = split_casts(casts, ends)
+        rows, columns, _ = split_casts(_cast(grad_out, ends, fuses), ends)
         grad_x, grad_w = gradients(
             plan,
             (grad_out, rows, columns),
-            _columns_of_saved(saved[ctx.count :], plan.w, plan, grad_out) if need_x else None,
-            _columns_of_saved(saved[: ctx.count], plan.x, plan, grad_out) if need_w else None,
+            _columns_of_saved(of_w, plan.w, plan, grad_out) if need_x else None,
+            _columns_of_saved(of_x, plan.x, plan, grad_out, fuses) if need_w else None,
             (need_x, need_w),
         )
-        of_x = grad_x.to(ctx.dtypes[0]) if grad_x is not None else None
-        return of_x, grad_w.to(ctx.dtypes[1]) if grad_w is not None else None, None
+        grad_x = grad_x if grad_x is None else grad_x.to(ctx.dtypes[0])
+        grad_w = grad_w if grad_w is None else grad_w.to(ctx.dtypes[1])
+        return grad_x, grad_w, None
+
+
+def _cast(x: torch.Tensor, ends: tuple[str, str], fuses: bool = False) -> Cast:
+    """What linear_ops.cast returns; `fuses`: the amax of one scale is torch.compile's to fuse."""
+    if not any(ends):
+        return []
+    if fuses and ends in (("tensorwise", ""), ("tensorwise", "tensorwise")):
+        casts: Cast = linear_ops.cast_with_amax(x, fusable.amax(x), bool(ends[1]))
+    else:
+        casts = linear_ops.cast(x, *ends)
+    return casts
 
 
 def _rows_and_saved(
-    x: torch.Tensor, ends: tuple[str, str], saves: str, is_read_again: bool
+    x: torch.Tensor,
+    ends: tuple[str, str],
+    saves: str,
+    is_read_again: bool,
+    fuses: bool = False,
 ) -> tuple[Cast, Cast]:
     """(cast of x along its rows, what is saved for its cast along its columns).
 
@@ -145,27 +167,35 @@ def _rows_and_saved(
     rows, columns = ends
     whole = x.contiguous()  # for kernels; x itself is what is saved
     if not is_read_again:
-        return (linear_ops.cast(whole, rows, "") if rows else []), []
+        return _cast(whole, (rows, ""), fuses), []
     if columns and saves == "casts":
-        by_rows, by_columns, _ = split_casts(linear_ops.cast(whole, rows, columns), ends)
+        by_rows, by_columns, _ = split_casts(_cast(whole, ends, fuses), ends)
         return by_rows, by_columns
     if not (rows and columns):
-        return (linear_ops.cast(whole, rows, "") if rows else []), [x]
-    casts = linear_ops.cast_rows_first(whole, rows, columns)
+        return _cast(whole, (rows, ""), fuses), [x]
+    if fuses and rows == columns == "tensorwise":
+        casts = _cast(whole, (rows, ""), fuses)
+    else:
+        casts = linear_ops.cast_rows_first(whole, rows, columns)
     maxima = linear_ops.maxima_for_columns(casts, rows, columns)
     return casts[:2], [x] if maxima is None else [x, maxima]
 
 
 def _columns_of_saved(
-    saved: Sequence[torch.Tensor], ends: tuple[str, str], plan: Plan, grad_out: torch.Tensor
+    saved: Sequence[torch.Tensor],
+    ends: tuple[str, str],
+    plan: Plan,
+    grad_out: torch.Tensor,
+    fuses: bool = False,
 ) -> Cast:
     """The cast along the columns, or x where there is none, of what _rows_and_saved saved."""
     rows, columns = ends
     if not columns or plan.saves == "casts":
         return list(saved)
-    maxima = saved[1] if len(saved) > 1 else None
-    x = saved[0].contiguous()
-    casts: Cast = linear_ops.cast_columns_later(x, maxima, grad_out, rows, columns)
+    x, maxima = saved[0], saved[1] if len(saved) > 1 else None
+    if fuses and maxima is not None:
+        return list(fusable.cast_columns(x, linear_ops.amax_of_maxima(maxima, columns)))
+    casts: Cast = linear_ops.cast_columns_later(x.contiguous(), maxima, grad_out, rows, columns)
     return casts
 
 
@@ -211,8 +241,8 @@ def linear(x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None, plan: Pl
         y: torch.Tensor = _Linear.apply(filled, w, plan)
         y = y if filled is rows else y[: rows.shape[0]]
     else:
-        by_rows, _ = _rows_and_saved(rows, plan.x, plan.saves, is_read_again=False)
-        of_w, _ = _rows_and_saved(w, plan.w, plan.saves, is_read_again=False)
+        by_rows = _cast(rows, (plan.x[0], ""), fusable.applies())
+        of_w = _cast(w.contiguous(), (plan.w[0], ""))
         y = in_type(multiplied(plan, "output", by_rows, of_w, (rows, w.t())), x.dtype)
     y = y if bias is None else y + bias.to(y.dtype)
     return y.reshape(*x.shape[:-1], w.shape[0])

@@ -1,6 +1,8 @@
 """Casts and products of a float8 linear as operators of torch: no graph breaks in torch.compile.
 
     cast               x -> q and scale along the rows, along the columns (transposed), or both
+    cast_with_amax     tensorwise: the cast along the rows and, if wanted, along the columns, of x
+                       whose largest magnitude is known
     cast_rows_first    the cast along the rows of what is cast along its columns later; of large x
                        with the maxima of its columns, int32 bits of fp32, which cost no other read
     cast_columns_later the cast along the columns of the same x, in a backward pass
@@ -144,6 +146,16 @@ def maxima_for_columns(casts: list[torch.Tensor], rows: str, columns: str) -> to
     if len(casts) > 2:
         return casts[2]
     return casts[1] if columns == "tensorwise" and rows in ("tensorwise", "axiswise") else None
+
+
+def amax_of_maxima(maxima: torch.Tensor, columns: str) -> torch.Tensor:
+    """Largest magnitudes, fp32 [] or [1, cols], of what `maxima_for_columns` returned.
+
+    They differ from those of x by the roundings of a division by 448 and a product with it.
+    """
+    if columns == "axiswise":
+        return maxima.view(torch.float32)
+    return maxima.amax() * LARGEST[E4M3] if maxima.numel() else maxima.sum()
 
 
 def cast_by_kernels(x: torch.Tensor, rows: str, columns: str) -> list[torch.Tensor]:
@@ -291,6 +303,23 @@ def product_by_kernels(
     return fp8_gemm.gemm(a, b, scale_a, scale_b, accumulation=sums)
 
 
+def _cast_with_amax_by_reference(
+    x: torch.Tensor, amax: torch.Tensor, both: bool
+) -> list[torch.Tensor]:
+    q, scale = reference.cast_with_amax(x.float(), amax)
+    if not both:
+        return [q, scale]
+    by_columns = q.t().clone(memory_format=torch.contiguous_format)
+    return [q, scale, by_columns, scale.clone()]
+
+
+def cast_with_amax_by_kernels(
+    x: torch.Tensor, amax: torch.Tensor, both: bool
+) -> list[torch.Tensor]:
+    """What `cast_with_amax` returns on a GPU."""
+    return list((both_ways.tensorwise_both if both else cast_tensorwise.tensorwise)(x, amax=amax))
+
+
 def _like_cast(x: torch.Tensor, granularity: str, rows: int, cols: int) -> list[torch.Tensor]:
     if not granularity:
         return []
@@ -313,6 +342,10 @@ def _like_cast(x: torch.Tensor, granularity: str, rows: int, cols: int) -> list[
 def _like_both(x: torch.Tensor, rows: str, columns: str) -> list[torch.Tensor]:
     m, n = x.shape
     return _like_cast(x, rows, m, n) + _like_cast(x, columns, n, m)
+
+
+def _like_cast_with_amax(x: torch.Tensor, _amax: torch.Tensor, both: bool) -> list[torch.Tensor]:
+    return _like_both(x, "tensorwise", "tensorwise" if both else "")
 
 
 def _like_rows_first(x: torch.Tensor, rows: str, columns: str) -> list[torch.Tensor]:
@@ -388,6 +421,13 @@ cast: Final = _define(
     _cast_by_reference,
     replayed(cast_by_kernels),
     _like_both,
+)
+# amax: fp32 []. Whoever calls it computes that together with x.
+cast_with_amax: Final = _define(
+    "cast_with_amax(Tensor x, Tensor amax, bool both) -> Tensor[]",
+    _cast_with_amax_by_reference,
+    replayed(cast_with_amax_by_kernels),
+    _like_cast_with_amax,
 )
 # `maxima`: see maxima_for_columns, from a cast of granularity `rows`. `after` is not read: it is a
 # gradient, without which torch.compile would run this in the forward pass and keep what it makes.

@@ -60,7 +60,9 @@ def _one_scale_kernel(
     if partial is not None:
         # Before the loads: a division branches, and loads ahead of a branch hold their registers.
         maxima = gl.arange(0, MOST_PARTIALS, gl.BlockedLayout([1], [32], [CONFIG.num_warps], [0]))
-        bits = gl.max(gl.load(partial + maxima, mask=maxima < PARTIALS, other=0), 0)
+        # A given amax may be a NaN with a sign.
+        bits = gl.load(partial + maxima, mask=maxima < PARTIALS, other=0) & 0x7FFFFFFF
+        bits = gl.max(bits, 0)
         factor = factor_of_amax(bits, LARGEST, False)
     source = x + (row.to(gl.int64) * STRIDE + col)
     values = load_tile(source, m, n, ROWS - row, COLS - col, STRIDE, EVEN, True)

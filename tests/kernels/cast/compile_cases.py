@@ -108,11 +108,12 @@ def _tensorwise(types: CastTypes) -> Iterator[tuple[str, Case]]:
     if types.target == "e5m2":  # reads only: the same for both types
         constants = flat | {"BLOCK": amax.block}
         yield "amax", types.case(tensorwise._amax_kernel, amax.num_warps, constants)
-    for name, config, given in (
-        ("cast", tensorwise.CAST_WITH_MAXIMA, False),
-        ("cast_given", tensorwise.CAST_WITH_SCALE, True),
+    for name, config, given, partials in (
+        ("cast", tensorwise.CAST_WITH_MAXIMA, False, 2048),
+        ("cast_with_amax", tensorwise.CAST_WITH_MAXIMA, False, 1),
+        ("cast_given", tensorwise.CAST_WITH_SCALE, True, 2048),
     ):
-        cut = {"BLOCK": config.block, "STEPS": config.steps, "MOST_PARTIALS": 2048}
+        cut = {"BLOCK": config.block, "STEPS": config.steps, "MOST_PARTIALS": partials}
         constants = flat | cut | {"GIVEN": given}
         yield name, types.case(tensorwise._cast_kernel, config.num_warps, constants)
     one = tensorwise.ONE_PROGRAM
@@ -243,6 +244,10 @@ def _both_ways(types: CastTypes) -> Iterator[tuple[str, Case]]:
             even_constants = {"MOST_PARTIALS": 2048, "EVEN": even} | absent
             case = types.hopper_case(kernel, config, even_constants, types=dict(scales), wide=False)
             yield f"hopper_both_ways_{kind}{'' if even else '_ragged'}", case
+    known = {"MOST_PARTIALS": 1, "EVEN": True}
+    kernel, config = hopper_both_ways._one_scale_kernel, hopper_both_ways.TENSORWISE
+    case = types.hopper_case(kernel, config, known, types=dict(scales), wide=False)
+    yield "hopper_both_ways_tensorwise_with_amax", case
 
 
 def _transposed(

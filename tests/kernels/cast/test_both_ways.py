@@ -54,3 +54,17 @@ class TestEveryCastBothWays(EveryCast):
 def test_casts_nothing_to_nothing(name: str, shape: tuple[int, int], device: torch.device) -> None:
     q0, _, q1, _ = BOTH[name][0](torch.empty(shape, dtype=torch.bfloat16, device=device))
     assert (q0.shape, q1.shape) == (shape, shape[::-1])
+
+
+@pytest.mark.parametrize("shape", [(3, 300), (144, 131), (144, 272)])
+@pytest.mark.parametrize("value", [None, float("nan"), -float("nan")])
+def test_a_known_amax_makes_the_casts_that_finding_it_makes(
+    shape: tuple[int, int], value: float | None, device: torch.device
+) -> None:
+    x = normal_matrix(*shape, device)
+    amax = x.abs().amax().float() if value is None else torch.tensor(value, device=device)
+    outputs = both_ways.tensorwise_both(x, amax=amax)
+    if value is None:
+        assert_all_equal(outputs, both_ways.tensorwise_both(x))
+    else:
+        assert all(made.float().isnan().all() for made in outputs)

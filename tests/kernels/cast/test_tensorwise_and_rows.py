@@ -155,6 +155,34 @@ def test_a_scale_of_another_kind_is_refused(scale: torch.Tensor, device: torch.d
         tensorwise.tensorwise(torch.ones(2, 2, device=device), scale=scale.to(device))
 
 
+@pytest.mark.parametrize("amax", [torch.ones(2), torch.ones(1, dtype=torch.float64)])
+def test_an_amax_of_another_kind_is_refused(amax: torch.Tensor, device: torch.device) -> None:
+    x = torch.ones(2, 2, device=device)
+    with pytest.raises(ValueError, match=r"amax: wanted one float32 on .*, got torch"):
+        tensorwise.tensorwise(x, amax=amax.to(device))
+    with pytest.raises(ValueError, match="amax: wanted None beside a given scale"):
+        tensorwise.tensorwise(x, amax=amax[:1].float(), scale=torch.ones(1, device=device))
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (33, 300), (0, 5)])
+@pytest.mark.parametrize("dtype", [E4M3, E5M2])
+def test_a_known_amax_makes_the_cast_that_finding_it_makes(
+    shape: tuple[int, int], dtype: torch.dtype, device: torch.device
+) -> None:
+    x = normal_matrix(*shape, device)
+    amax = x.abs().amax().float() if x.numel() else torch.zeros((), device=device)
+    assert_all_equal(tensorwise.tensorwise(x, dtype, amax=amax), tensorwise.tensorwise(x, dtype))
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_known_amax_that_is_nan_makes_all_nan(sign: float, device: torch.device) -> None:
+    x = normal_matrix(3, 40, device)
+    nan = torch.tensor(float("nan"), device=device).copysign(torch.tensor(sign, device=device))
+    q, scale = tensorwise.tensorwise(x, amax=nan)
+    assert q.float().isnan().all()
+    assert scale.isnan()
+
+
 def test_a_given_scale_is_not_rounded(device: torch.device) -> None:
     x = torch.ones(2, 2, device=device)
     with pytest.raises(ValueError, match="power_of_two: wanted False"):

@@ -155,6 +155,7 @@ def calls() -> dict[str, tuple[Callable[..., Any], Callable[[], tuple[torch.Tens
 
     later = replay.replayed(linear_ops.columns_later_by_kernels)
     both = replay.replayed(linear_ops.cast_by_kernels)
+    with_amax = replay.replayed(linear_ops.cast_with_amax_by_kernels)
 
     def columns_later(x: torch.Tensor, scale: torch.Tensor) -> list[torch.Tensor]:
         return later(x, scale, torch.ones(1), "tensorwise", "tensorwise")
@@ -175,6 +176,10 @@ def calls() -> dict[str, tuple[Callable[..., Any], Callable[[], tuple[torch.Tens
         "rowwise_both": (columns.rowwise_both, bf16(256, 1024)),
         "rowwise_both of many": (columns.rowwise_both, bf16(8192, 4096)),
         "tensorwise_both": (both_ways.tensorwise_both, bf16(256, 1024)),
+        "tensorwise casts with an amax": (
+            lambda x, amax: with_amax(x, amax, True),
+            lambda: (*bf16(256, 1024)(), torch.ones(())),
+        ),
         "blockwise_1x128_both": (both_ways.blockwise_1x128_both, bf16(250, 1024)),
         "mxfp8_both": (blocks.mxfp8_both, bf16(256, 1024)),
         "axiswise product": (axiswise.gemm, axiswise_operands),

@@ -28,7 +28,7 @@ def test_a_replay_launches_what_the_call_launched() -> None:
     )
     assert run.returncode == 0, run.stderr[-2000:]
     lines = run.stdout.splitlines()
-    assert len(lines) == 13
+    assert len(lines) == 14
     assert all(line.endswith(" equal") for line in lines), run.stdout
 
 

@@ -1,9 +1,13 @@
 """Float8Linear against float64 arithmetic of the same casts, its shapes, and torch.compile."""
 
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch._aot_autograd.utils import make_boxed_func
+from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.nn import functional
 
 from kernels.cast import columns
@@ -194,6 +198,57 @@ def test_torch_compile_sees_one_graph_of_the_same_values(recipe: str, saves: str
         assert torch.equal(y, plain)
         found, wanted = (torch.autograd.grad(z, inputs, grad) for z in (y, plain))
         assert all(torch.equal(a, b) for a, b in zip(found, wanted, strict=True))
+
+
+class Gated(torch.nn.Module):
+    """A linear whose x is silu(gate) * up, which torch.compile can compute again."""
+
+    def __init__(self, recipe: str, saves: str) -> None:
+        super().__init__()
+        self.down = Float8Linear(64, 32, False, recipe=recipe, saves=saves, dtype=torch.bfloat16)
+
+    def forward(self, gate_up: torch.Tensor) -> torch.Tensor:
+        gate, up = gate_up.chunk(2, dim=-1)
+        y: torch.Tensor = self.down(functional.silu(gate) * up)
+        return y
+
+
+def graphs_of(module: torch.nn.Module, x: torch.Tensor) -> tuple[Any, Any]:
+    """The forward and the backward graph, cut as torch.compile cuts them."""
+    graphs = []
+
+    def keep(graph: Any, _inputs: Any) -> Any:
+        graphs.append(graph)
+        return make_boxed_func(graph.forward)
+
+    cut = partial(min_cut_rematerialization_partition, compiler="inductor")
+    torch.compiler.reset()
+    backend = aot_autograd(fw_compiler=keep, bw_compiler=keep, partition_fn=cut)
+    torch.compile(module, backend=backend, fullgraph=True)(x).sum().backward()
+    return graphs[0], graphs[1]
+
+
+@pytest.mark.parametrize("recipe", ["tensorwise", "axiswise"])
+@pytest.mark.parametrize("saves", SAVED)
+def test_a_compiled_layer_that_saves_inputs_keeps_no_more_than_bf16(
+    recipe: str, saves: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(columns, "BOTH_LEAST_ELEMENTS", 0)
+    forward, _ = graphs_of(Gated(recipe, saves), drawn(256, 128).requires_grad_())
+    kept = [node.meta["val"] for node in forward.graph.output_node().args[0][1:]]
+    of_x = [t for t in kept if isinstance(t, torch.Tensor) and 256 in t.shape]
+    shapes = [(256, 128)] + ([(64, 256)] if saves == "casts" else [])
+    assert sorted(tuple(t.shape) for t in of_x) == sorted(shapes)
+
+
+@pytest.mark.parametrize("recipe", ["tensorwise", "axiswise"])
+def test_the_amax_of_one_scale_is_left_to_torch_compile(recipe: str) -> None:
+    graphs = graphs_of(Gated(recipe, "casts"), drawn(256, 128).requires_grad_())
+    wanted = 1 if recipe == "tensorwise" else 0  # of x, and of grad_out
+    for graph in graphs:
+        called = [str(node.target) for node in graph.graph.nodes]
+        assert called.count("roofcal.cast_with_amax.default") == wanted
+        assert called.count("aten.amax.default") == 2 * wanted
 
 
 def test_operands_may_lie_in_memory_as_they_like() -> None:

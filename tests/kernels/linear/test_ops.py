@@ -9,8 +9,8 @@ from torch.library import opcheck
 
 from kernels.cast import columns
 from kernels.cast.fused import MOST_COLUMNS
+from kernels.linear import fusable, reference
 from kernels.linear import ops as linear_ops
-from kernels.linear import reference
 from tests.kernels.linear.test_reference import drawn
 
 GRANULARITIES = ("tensorwise", "axiswise", "blockwise", "squares", "mxfp8")
@@ -68,6 +68,35 @@ def test_columns_cast_later_are_those_cast_at_once(
     assert len(first) == 2 + (ends == ("axiswise", "axiswise") and not least)
     for made, alike in zip((*first[:2], *later), wanted, strict=True):
         assert torch.equal(made.float(), alike.float())
+
+
+@pytest.mark.parametrize("both", [False, True])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_known_amax_spares_a_read_and_changes_nothing(
+    both: bool, shape: tuple[int, int], device: torch.device
+) -> None:
+    x = drawn(*shape)
+    on = x.to(device)
+    got = linear_ops.cast_with_amax_by_kernels(on, fusable.amax(on), both)
+    columns = "tensorwise" if both else ""
+    wanted = linear_ops.cast_by_kernels(on, "tensorwise", columns)
+    assert all(torch.equal(a.float(), b.float()) for a, b in zip(got, wanted, strict=True))
+    assert_same([made.cpu() for made in got], linear_ops.cast_with_amax(x, fusable.amax(x), both))
+
+
+@pytest.mark.parametrize("columns", ["tensorwise", "axiswise"])
+def test_columns_cast_by_plain_operations_are_those_of_the_kernels(
+    columns: str, monkeypatch: pytest.MonkeyPatch, device: torch.device
+) -> None:
+    monkeypatch.setattr("kernels.cast.columns.BOTH_LEAST_ELEMENTS", 0)
+    x = drawn(48, 130).to(device)
+    first = linear_ops.rows_first_by_kernels(x, columns, columns)
+    maxima = linear_ops.maxima_for_columns(first, columns, columns)
+    assert maxima is not None
+    got = fusable.cast_columns(x, linear_ops.amax_of_maxima(maxima, columns))
+    wanted = linear_ops.columns_later_by_kernels(x, maxima, x, columns, columns)
+    assert_same([made.cpu() for made in got], [made.cpu() for made in wanted])
+    assert got[0].is_contiguous()
 
 
 @pytest.mark.parametrize("ends", [(g, g) for g in GRANULARITIES])
@@ -143,6 +172,8 @@ def test_fakes_say_what_the_ops_make(ends: tuple[str, str], shape: tuple[int, in
     x = drawn(*shape)
     tests = ("test_schema", "test_faketensor")
     opcheck(linear_ops.cast, (x, *ends), test_utils=tests)
+    for both in (False, True):
+        opcheck(linear_ops.cast_with_amax, (x, fusable.amax(x), both), test_utils=tests)
     if all(ends):
         opcheck(linear_ops.cast_rows_first, (x, *ends), test_utils=tests)
         opcheck(linear_ops.cast_columns_later, (x, None, x, *ends), test_utils=tests)
