@@ -314,6 +314,16 @@ class SpecialisedConstants(KernelConstants):
     registers: int
 
     @property
+    def boxes(self) -> int:
+        """Boxes in which the tensor memory unit fetches the weights of a unit: 1, or one a part."""
+        return 1 if self.parts in (2, 4) else self.parts  # sides of a box are powers of two
+
+    @property
+    def box_rows(self) -> int:
+        """Rows of weights in a box."""
+        return self.parts * self.rows // self.boxes
+
+    @property
     def boxes_per_unit(self) -> int:
         """Scales of a row that come with 128 columns; one scale per row comes with each of them."""
         return max(1, self.groups_per_unit)
@@ -339,7 +349,7 @@ class SpecialisedConstants(KernelConstants):
 class Int4SpecialisedConfig(BlockConfig):
     """kernels.int4.specialised: a warp fetches, warpgroups dequantise and multiply.
 
-    parts        multiplying warpgroups, 2 or 4, each with rows of its own
+    parts        multiplying warpgroups, 2 to 4, each with rows of its own
     part_rows    64 or 128
     token_tile   16 to 128, a power of two
     slots        of the ring, of 128 columns each
@@ -351,14 +361,14 @@ class Int4SpecialisedConfig(BlockConfig):
     num_warps: int = 4
 
     def __post_init__(self) -> None:
-        """Check sizes; of sums a thread has 128 registers at most, 32 with four parts.
+        """Check sizes; of sums a thread has 128 registers at most, 64 and 32 with 3 and 4 parts.
 
-        The threads of four multiplying warpgroups have fewer registers, see `registers`.
+        The threads of more multiplying warpgroups have fewer registers, see `registers`.
         """
-        assert self.parts in (2, 4)
+        assert self.parts in (2, 3, 4)
         assert self.part_rows in (64, 128)
         assert self.token_tile in (16, 32, 64, 128)
-        assert self.parts == 2 or self.part_rows * self.token_tile <= 64 * 64
+        assert self.part_rows * self.token_tile <= {2: 1 << 14, 3: 1 << 13, 4: 1 << 12}[self.parts]
         assert self.slots >= 2
         assert self.num_warps == 4
 
@@ -373,7 +383,7 @@ class Int4SpecialisedConfig(BlockConfig):
 
         Triton gives the first one the registers that the others leave.
         """
-        return 232 if self.parts == 2 else 112
+        return {2: 232, 3: 160, 4: 112}[self.parts]
 
     def shared_bytes(self, k: int, group: int, *, zeros: bool) -> int:
         """Most shared memory of a block: ring and barriers."""

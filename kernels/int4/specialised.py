@@ -2,7 +2,7 @@
 
     out[tokens, rows] = x[tokens, k] @ dequantised(weights)[rows, k].T      tokens 16 .. 128 a block
 
-A block has two or four parts of rows, one for each multiplying warpgroup. While one of them
+A block has two to four parts of rows, one for each multiplying warpgroup. While one of them
 dequantises, another keeps the matrix unit busy; in kernels.int4.staged all warps of a block do both
 at once, so that the matrix unit waits. A ring in shared memory is filled ahead by the tensor memory
 unit. A slot holds a unit of 128 columns: packed weights of all parts, their scales, activations.
@@ -55,8 +55,9 @@ _FETCHING_REGISTERS: gl.constexpr = gl.constexpr(24)
 class Ring:
     """Shared memory that is filled ahead, a slot for each unit, and the barriers of the slots.
 
-    word_boxes, slice_boxes, scale_boxes, zero_boxes   as they are fetched: for each slot a box of
-              weights and one of activations, for each of its groups a box of scales and of zeros
+    word_boxes, slice_boxes, scale_boxes, zero_boxes   as they are fetched: for each slot boxes of
+              weights and one of activations, for each of its groups boxes of scales and of zeros;
+              a box holds all parts, or one where there are three (sides are powers of two)
     words, slices, scales, zeros   the same memory, as it is read: of each part of a slot the
               weights and, of each group, the scales; of each half of a slot the activations
     full      complete when all that a slot holds has come. Weights, scales and zeros arrive on it
@@ -114,11 +115,11 @@ def _barriers(SLOTS: gl.constexpr, COUNT: gl.constexpr):
 
 @gluon.jit
 def _scale_boxes(descriptor, C: gl.constexpr):
-    """For scales or zeros: (boxes [row tiles of all parts, 16], the same as [rows of a part])."""
+    """For scales or zeros: (boxes [row tiles of a box, 16], the same as [rows of a part])."""
     COUNT: gl.constexpr = C.slots * C.boxes_per_unit
     FLAT: gl.constexpr = gl.SwizzledSharedLayout(1, 1, 1, [0])
     boxes = gl.allocate_shared_memory(
-        descriptor.dtype, [COUNT, C.parts * (C.rows // 16), 16], descriptor.layout
+        descriptor.dtype, [COUNT * C.boxes, C.box_rows // 16, 16], descriptor.layout
     )
     return boxes, boxes._reinterpret(descriptor.dtype, [COUNT * C.parts, C.rows], FLAT)
 
@@ -127,8 +128,9 @@ def _scale_boxes(descriptor, C: gl.constexpr):
 def _make_ring(wd, xd, sd, zd, C: gl.constexpr):
     T: gl.constexpr = xd.dtype
     SLOTS: gl.constexpr = C.slots
-    TILES: gl.constexpr = C.parts * (C.rows // 16)
-    word_boxes = gl.allocate_shared_memory(gl.uint8, [SLOTS, 1, TILES, 8, 128], wd.layout)
+    TILES: gl.constexpr = C.box_rows // 16
+    BOXES: gl.constexpr = SLOTS * C.boxes
+    word_boxes = gl.allocate_shared_memory(gl.uint8, [BOXES, 1, TILES, 8, 128], wd.layout)
     slice_boxes = gl.allocate_shared_memory(T, [SLOTS, 2, C.token_tile, 64], xd.layout)
     scale_boxes, scales = _scale_boxes(sd, C)
     zero_boxes, zeros = scale_boxes, scales
@@ -202,19 +204,21 @@ def _fetch_weights(arguments, slot, unit, wanted, C: gl.constexpr):
     """The weights, scales and zeros of all parts for a unit of K; nothing unless `wanted`."""
     wd, sd, zd, ring = arguments[0], arguments[2], arguments[3], arguments[4]
     GROUPS: gl.constexpr = C.boxes_per_unit
-    tile = gl.program_id(0) * (C.parts * (C.rows // 16))
+    BOXES: gl.constexpr = C.boxes
     full = ring.full.index(slot)
     mbarrier.expect(full, C.weight_bytes, pred=wanted)
-    place = [unit, tile, 0, 0]
-    tma.async_copy_global_to_shared(wd, place, full, ring.word_boxes.index(slot), pred=wanted)
-    for j in gl.static_range(GROUPS):
-        box = slot * GROUPS + j
-        place = [tile, 16 * (unit * C.groups_per_unit + j)]
-        tma.async_copy_global_to_shared(sd, place, full, ring.scale_boxes.index(box), pred=wanted)
-        if C.has_zeros:
-            tma.async_copy_global_to_shared(
-                zd, place, full, ring.zero_boxes.index(box), pred=wanted
-            )
+    for part in gl.static_range(BOXES):
+        tile = (gl.program_id(0) * BOXES + part) * (C.box_rows // 16)
+        to = ring.word_boxes.index(slot * BOXES + part)
+        tma.async_copy_global_to_shared(wd, [unit, tile, 0, 0], full, to, pred=wanted)
+        for j in gl.static_range(GROUPS):
+            box = (slot * GROUPS + j) * BOXES + part
+            place = [tile, 16 * (unit * C.groups_per_unit + j)]
+            to = ring.scale_boxes.index(box)
+            tma.async_copy_global_to_shared(sd, place, full, to, pred=wanted)
+            if C.has_zeros:
+                to = ring.zero_boxes.index(box)
+                tma.async_copy_global_to_shared(zd, place, full, to, pred=wanted)
 
 
 @gluon.jit
@@ -410,6 +414,17 @@ def _int4_specialised_kernel(
             [4, 1],
             [C.registers, _FETCHING_REGISTERS],
         )
+    elif C.parts == 3:
+        gl.warp_specialize(
+            [
+                (_multiply, (arguments, C, CHAINED, 0)),
+                (_multiply, (arguments, C, CHAINED, 1)),
+                (_multiply, (arguments, C, CHAINED, 2)),
+                (_fetch, (arguments, C, CHAINED)),
+            ],
+            [4, 4, 1],
+            [C.registers, C.registers, _FETCHING_REGISTERS],
+        )
     else:
         gl.warp_specialize(
             [
@@ -433,7 +448,8 @@ def launch(
     chained: bool,
 ) -> None:
     """Write the product to out [tokens, rows]; arguments are those that int4_gemm has checked."""
-    rows = config.block_rows
+    constants = config.constants(weights.k, weights.group, zeros=weights.zeros is not None)
+    rows = constants.box_rows
     scales = scales_descriptor(weights.scales, rows)
     zeros = scales if weights.zeros is None else scales_descriptor(weights.zeros, rows)
     _int4_specialised_kernel[config.grid(weights, x.shape[0])](
@@ -446,7 +462,7 @@ def launch(
         workspace.counters,
         weights.rows,
         x.shape[0],
-        C=config.constants(weights.k, weights.group, zeros=weights.zeros is not None),
+        C=constants,
         CHAINED=chained,
         num_warps=config.num_warps,
         launch_pdl=chained,

@@ -11,7 +11,8 @@ INT4_TABLE was filled from measurements on an H200 of 2026-11-21: bf16, symmetri
 
 `direct_or_staged` takes, of a row, the first configuration of kernels.int4.direct that fits, or the
 one of kernels.int4.staged whose `estimate` is least. Not measured, and taken from the nearest of
-these: other sizes and numbers of tokens, groups of 32 and of a whole row, zero points, fp16.
+these: other sizes and numbers of tokens, groups of 32 and of a whole row, zero points, fp16. Rows
+for 16 tokens chained saw [7168, 4096], [4096, 4096] and five others on an H100 too (2026-11-25).
 
 Costs of staged blocks were fitted to the same measurements: least squares of the logarithm of the
 estimate over the measured time, robust (soft L1 from 10 %), on all measured splits, plain and
@@ -53,6 +54,7 @@ class Int4Row:
     most_weights  rows * k, up to
     configs       of kernels.int4.direct in the order of preference, or of staged to choose from
     otherwise     the same, where none of `configs` fits
+    at_once       prefer one of direct whose blocks are no more than the multiprocessors
     """
 
     most_tokens: int
@@ -60,6 +62,7 @@ class Int4Row:
     most_weights: int = 1 << 62
     configs: tuple[Int4Config, ...]
     otherwise: tuple[Int4Config, ...] = ()
+    at_once: bool = False
 
     def covers(self, weights: Int4Weights, tokens: int) -> bool:
         """Whether the row is about such a product."""
@@ -124,10 +127,12 @@ def _with_first(preferred: tuple[int, int]) -> tuple[tuple[int, int], ...]:
 
 _CUTS: Final = ((1, 8), (1, 4), (2, 8), (2, 4), (4, 8), (4, 4), (8, 8), (1, 2), (1, 1))
 # Weights, rows * k, up to which kernels.int4.direct was the fastest, or within 9 %: [4096, 14336],
-# not [10240, 8192], where blocks of 128 rows were; chained with 16 tokens [3584, 8192], whose 128
-# blocks all run at once.
+# not [10240, 8192], where blocks of 128 rows were; chained with 16 tokens [3584, 8192] and, in two
+# parts of K instead of four, [7168, 4096] (9.0 and 12.4 us on an H100, 2026-11-25): 128 blocks, all
+# of which run at once. [4096, 4096] has blocks of 64 rows (6.1 us; 6.9 by the staged kernel).
 _MIDDLE: Final = 1 << 26
 _SMALL: Final = 1 << 25
+_LEAST: Final = 1 << 24
 _SPLITS: Final = (2, 4, 1)
 _ODD_SPLITS: Final = (4, 2, 3, 5, 7, 1)
 
@@ -195,10 +200,23 @@ INT4_TABLE: Final[dict[bool, tuple[Int4Row, ...]]] = {
         Int4Row(
             most_tokens=16,
             least_group=128,
+            most_weights=_LEAST,
+            configs=_direct(7, 4, 16, *_CUTS_16) + _direct(4, 4, 16, (4, 8)),
+            at_once=True,
+        ),
+        Int4Row(
+            most_tokens=16,
+            least_group=128,
             most_weights=_SMALL,
             configs=_direct(7, 4, 16, *_CUTS_16),
+            at_once=True,
         ),
-        Int4Row(most_tokens=16, most_weights=_SMALL, configs=_direct(7, 7, 16, *_CUTS_16)),
+        Int4Row(
+            most_tokens=16,
+            most_weights=_SMALL,
+            configs=_direct(7, 7, 16, *_CUTS_16),
+            at_once=True,
+        ),
         _UP_TO_16,
         Int4Row(most_tokens=32, configs=_LONG_32, otherwise=_ROWS_64_32 + _SHORT_32),
         *_MORE,
@@ -241,17 +259,22 @@ def direct_or_staged(
             for configs in (row.configs, row.otherwise):
                 fitting = [config for config in configs if config.fits(weights)]
                 if fitting:
-                    return _fastest(fitting, weights, tokens, units)
+                    return _fastest(fitting, weights, tokens, units, at_once=row.at_once)
     return plain(tokens)
 
 
 def _fastest(
-    configs: list[Int4Config], weights: Int4Weights, tokens: int, units: int
+    configs: list[Int4Config], weights: Int4Weights, tokens: int, units: int, *, at_once: bool
 ) -> Int4Config:
     """The first of the direct ones, which come in the order of preference; else by estimate."""
     staged = [config for config in configs if isinstance(config, Int4StagedConfig)]
     if len(staged) < len(configs):
-        return configs[0]
+        if not at_once:
+            return configs[0]
+        blocks = (math.prod(config.grid(weights, tokens)) for config in configs)
+        return next(
+            (c for c, count in zip(configs, blocks, strict=True) if count <= units), configs[0]
+        )
     return min(staged, key=lambda config: estimate(config, weights, tokens, units))
 
 
@@ -310,32 +333,33 @@ def _specialised(
     return config, SpecialisedCost(start_s=start, unit_s=unit, part_s=part)
 
 
-# Read off times of one session on an H100 that is not published (2026-11-25, groups of 128, graphs
-# of plain launches in turns of 18 to 25 ms over weights that do not stay in the L2 cache), with all
-# of these shapes in sight. In us, beside those of `direct_or_staged`, bf16 of cuBLASLt and the best
-# configuration that was tried:
+# Costs of tokens beyond 64: least squares of the logarithm of the estimate over the time (soft L1
+# from 10 %), on an H100 (2026-11-25; not published; groups of 128, graphs of plain launches, turns
+# of 15 ms over weights that do not stay in the L2 cache), all configurations of these shapes and
+# 128, 192 and 256 tokens; 6144 x 4096 came later. What they choose took 0.2 % longer than the best
+# (geometric mean; 4 % at most). In us, chosen and bf16 of cuBLASLt; `before` is the choice without
+# blocks of three parts and by costs that were read off, where it was another:
 #
-#     rows x k       tokens   chosen   best   others   bf16
-#     28672 x 8192       64       63     63       70    170
-#     28672 x 8192      128       95     95      141    169
-#     28672 x 8192      256      196    196      277    197
-#     8192 x 28672       64       66     66       65    173
-#     8192 x 28672      128       92     92      118    181
-#     8192 x 28672      256      175    169      287    183
-#     10240 x 8192       64       32     32       33     61
-#     10240 x 8192      128       47     47       62     63
-#     10240 x 8192      256       92     92      113     69
-#     4096 x 14336       64       23     23       23     47
-#     4096 x 14336      128       36     36       34     53
-#     4096 x 14336      256       52     52       65     59
+#     rows x k        128 tokens   192 tokens               256 tokens
+#     28672 x 8192    92, 170      185, 180                 194, 207
+#     8192 x 28672    95, 182      158, 188 (before 176)    162, 185 (before 190)
+#     10240 x 8192    47, 63       69, 66 (before 86)       72, 68 (before 91)
+#     28672 x 4096    52, 90       97, 96                   103, 104
+#     4096 x 14336    35, 53       50, 58                   52, 59
+#     8192 x 8192     34, 51       51, 54                   54, 55
+#     7168 x 8192     33, 45       49, 49                   55, 48
+#     5120 x 8192     28, 33       45, 39                   47, 38
+#     6144 x 4096     22, 22       25, 23                   25, 24
+#     4096 x 4096     19, 15       21, 16                   22, 18
 #
 # 16 and 32 tokens take longer than by the other kernels but for 32 of 28672 x 8192 (51 for 58 us).
 SPECIALISED_COSTS: Final = dict(
     (
         _specialised(4, 64, 64, 6, us=(5.0, 0.88, 2.5)),
         _specialised(2, 64, 64, 8, us=(5.0, 0.54, 1.0)),
-        _specialised(2, 64, 128, 5, us=(5.0, 0.72, 3.3)),
-        _specialised(2, 128, 128, 4, us=(5.0, 1.33, 7.5)),
+        _specialised(2, 64, 128, 5, us=(3.0, 0.73, 2.9)),
+        _specialised(3, 64, 128, 5, us=(6.4, 0.96, 3.4)),
+        _specialised(2, 128, 128, 4, us=(6.5, 1.23, 4.9)),
     )
 )
 _MOST_PARTS_OF_K: Final = 8

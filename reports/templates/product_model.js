@@ -130,7 +130,12 @@ const productModel = (() => {
   function ourBlock(option, { m, n, k }, units) {
     const group = option.b.cols ?? k, padded = Math.ceil(n / 64) * 64, ofK = Math.ceil(k / 128);
     const held = (block) => { // 0 where the block does not fit
-      if (block.specialised) return Math.ceil(ofK / block.split) * (block.split - 1) < ofK ? 1 : 0;
+      if (block.specialised) {
+        const scales = (group === k ? 1 : Math.max(1, 128 / group)) * (option.b.per_scale ?? 1);
+        const slot = block.rows * (64 + 2 * scales) + 256 * block.tokens + 16;
+        if (block.stages * slot + 1024 > 232448) return 0;
+        return Math.ceil(ofK / block.split) * (block.split - 1) < ofK ? 1 : 0;
+      }
       if (padded % block.rows) return 0;
       const warps = block.split * block.warps;
       if (block.direct) return ofK % warps || ofK > block.most_units * warps || (group === 32 && block.tokens !== 8) ? 0 : 1;
@@ -151,7 +156,8 @@ const productModel = (() => {
       for (const blocks of [row.blocks, row.otherwise]) {
         const fitting = blocks.filter(held);
         if (!fitting.length) continue;
-        const block = fitting.reduce((best, one) => !one.direct && estimate(one) < estimate(best) ? one : best);
+        const atOnce = row.at_once && fitting.find((one) => one.direct && count(one) <= units);
+        const block = atOnce || fitting.reduce((best, one) => !one.direct && estimate(one) < estimate(best) ? one : best);
         return { ...block, resident: held(block), count: count(block) };
       }
     }

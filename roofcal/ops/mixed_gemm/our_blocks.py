@@ -38,7 +38,7 @@ class Block:
     split             parts of K
     warps             of a block
     most_units        units of 128 columns that a warp of a direct block has registers for
-    stages, unroll    slots of a staged block's ring, and units of 128 columns in each
+    stages, unroll    slots of a ring (staged or specialised), and units of 128 columns in each
     start_us, unit_us microseconds that the estimate counts for a block, and per 128 columns of K
     part_us           microseconds that it counts for a specialised block to add up each of several
                       parts of K
@@ -66,6 +66,7 @@ class Row:
     most_weights  the most weights, rows * k
     least_group   the fewest columns of a scale
     otherwise     blocks for products that no block of `blocks` fits
+    at_once       prefer a direct block that makes no more blocks than there are multiprocessors
     """
 
     most_tokens: int = _NO_LIMIT
@@ -73,6 +74,7 @@ class Row:
     most_weights: int = _NO_LIMIT
     blocks: tuple[Block, ...]
     otherwise: tuple[Block, ...] = ()
+    at_once: bool = False
 
 
 def _direct(row_tiles: int, tokens: int, *cuts: tuple[int, int]) -> tuple[Block, ...]:
@@ -101,6 +103,7 @@ def _staged(
 _CUTS: Final = ((1, 8), (1, 4), (2, 8), (2, 4), (4, 8), (4, 4), (8, 8), (1, 2), (1, 1))
 _MIDDLE: Final = 1 << 26
 _SMALL: Final = 1 << 25
+_LEAST: Final = 1 << 24
 _SPLITS: Final = (2, 4, 1)
 _ODD: Final = (4, 2, 3, 5, 7, 1)
 
@@ -127,7 +130,7 @@ _PREFERRED: Final = (2, 4)
 
 
 def _specialised(
-    rows: int, tokens: int, start_us: float, unit_us: float, part_us: float
+    rows: int, tokens: int, slots: int, start_us: float, unit_us: float, part_us: float
 ) -> tuple[Block, ...]:
     """One block for each number of parts of K."""
     return tuple(
@@ -137,6 +140,7 @@ def _specialised(
             rows=rows,
             tokens=tokens,
             split=split,
+            stages=slots,
             start_us=start_us,
             unit_us=unit_us,
             part_us=part_us,
@@ -176,7 +180,19 @@ RULES: Final[dict[str, tuple[Row, ...]]] = {
             otherwise=_ROWS_64_8 + _SHORT_8,
         ),
         _UP_TO_8,
-        Row(most_tokens=16, most_weights=_SMALL, blocks=_direct(7, 16, (4, 8), (2, 8))),
+        Row(
+            most_tokens=16,
+            least_group=128,
+            most_weights=_LEAST,
+            blocks=_direct(7, 16, (4, 8), (2, 8)) + _direct(4, 16, (4, 8)),
+            at_once=True,
+        ),
+        Row(
+            most_tokens=16,
+            most_weights=_SMALL,
+            blocks=_direct(7, 16, (4, 8), (2, 8)),
+            at_once=True,
+        ),
         _UP_TO_16,
         Row(most_tokens=32, blocks=_LONG_32, otherwise=_ROWS_64_32 + _SHORT_32),
         *_MORE,
@@ -187,15 +203,16 @@ RULES: Final[dict[str, tuple[Row, ...]]] = {
             most_tokens=64,
             least_group=64,
             blocks=(
-                *_specialised(256, 64, 5.0, 0.88, 2.5),
-                *_specialised(128, 64, 5.0, 0.54, 1.0),
+                *_specialised(256, 64, 6, 5.0, 0.88, 2.5),
+                *_specialised(128, 64, 8, 5.0, 0.54, 1.0),
             ),
         ),
         Row(
             least_group=64,
             blocks=(
-                *_specialised(128, 128, 5.0, 0.72, 3.3),
-                *_specialised(256, 128, 5.0, 1.33, 7.5),
+                *_specialised(128, 128, 5, 3.0, 0.73, 2.9),
+                *_specialised(192, 128, 5, 6.4, 0.96, 3.4),
+                *_specialised(256, 128, 4, 6.5, 1.23, 4.9),
             ),
         ),
     ),
@@ -246,7 +263,10 @@ def our_blocks(rule: str, recipe: str, m: Array, n: Array, k: Array, units: int)
             least = np.full(m.shape, np.inf)
             for place, block in enumerate(blocks):
                 resident, fits = _resident(block, group, zeros, n, k)
-                cost = place if block.direct else _estimate(block, m, n, k, resident, units)
+                cost = _estimate(block, m, n, k, resident, units)
+                if block.direct:
+                    waits = row.at_once & (_count(block, m, n) > units)
+                    cost = place + len(blocks) * waits.astype(float)
                 takes = undecided & about & fits & (cost < least)
                 least = np.where(takes, cost, least)
                 for name in _CHOSEN:
@@ -263,6 +283,12 @@ def _padded(n: Array) -> Array:
     return rows
 
 
+def _count(block: Block, m: Array, n: Array) -> Array:
+    """Blocks of products."""
+    count: Array = np.ceil(_padded(n) / block.rows) * np.ceil(m / block.tokens) * block.split
+    return count
+
+
 def _resident(
     block: Block, group: Array, zeros: float, n: Array, k: Array
 ) -> tuple[Array, NDArray[np.bool_]]:
@@ -275,7 +301,10 @@ def _resident(
     """
     of_k = np.ceil(k / UNIT_COLUMNS)
     if block.specialised:  # every part of K needs a unit; the last may have fewer than the others
-        return np.ones(k.shape), np.ceil(of_k / block.split) * (block.split - 1) < of_k
+        scales = np.where(group == k, 1.0, np.maximum(1.0, UNIT_COLUMNS / group)) * zeros
+        slot = block.rows * (64 + 2 * scales) + 256 * block.tokens + 16
+        fits = block.stages * slot + _ALIGNMENT_BYTES <= _SHARED_MEMORY_LIMIT
+        return np.ones(k.shape), fits & (np.ceil(of_k / block.split) * (block.split - 1) < of_k)
     divides = _padded(n) % block.rows == 0
     if block.direct:
         warps = block.split * block.warps
@@ -297,8 +326,7 @@ def _resident(
 
 def _estimate(block: Block, m: Array, n: Array, k: Array, resident: Array, units: int) -> Array:
     """Microseconds by `estimate` or `specialised_estimate` of kernels.int4.table."""
-    count = np.ceil(_padded(n) / block.rows) * np.ceil(m / block.tokens) * block.split
-    turns = np.ceil(np.ceil(count / units) / resident)
+    turns = np.ceil(np.ceil(_count(block, m, n) / units) / resident)
     if block.specialised:
         of_k = np.ceil(k / UNIT_COLUMNS / block.split)
         parts = block.part_us * (block.split if block.split > 1 else 0)

@@ -111,10 +111,11 @@ def _case(case: Int4Case) -> Case:
         constants = {"C": c}
     else:
         kernel = specialised._int4_specialised_kernel
-        rows = config.block_rows
+        specialised_constants = config.constants(k, group, zeros=zeros)
+        rows = specialised_constants.box_rows
         descriptors = _descriptors(case, (1, rows), (2, config.token_tile, 64))
         descriptors |= _scale_descriptors(case, rows)
-        constants = {"C": config.constants(k, group, zeros=zeros)}
+        constants = {"C": specialised_constants}
     if not isinstance(config, Int4PlainConfig):
         constants["CHAINED"] = case.chained
     types = dict.fromkeys(POINTERS, "*" + case.dtype) | dict.fromkeys(SIZES, "i32") | descriptors

@@ -197,7 +197,9 @@ STAGED = Int4StagedConfig(
     rows=64, split=2, num_warps=4, stages=2, unroll=1, token_tile=16, matrix="sync"
 )
 SPECIALISED = Int4SpecialisedConfig(part_rows=64, split=1, slots=4, token_tile=64)
-# Of the table: the block of four parts, and the largest one.
+# Of the table: the blocks of three and four parts, and the largest one. Three parts have a slot
+# less, which leaves room for scales of groups of 64.
+THREE_PARTS = next(config for config in SPECIALISED_COSTS if config.parts == 3)
 FOUR_PARTS = next(config for config in SPECIALISED_COSTS if config.parts == 4)
 MANY_TOKENS = max(SPECIALISED_COSTS, key=lambda config: config.block_rows * config.token_tile)
 HOPPER: dict[str, Int4Config] = {
@@ -208,6 +210,7 @@ HOPPER: dict[str, Int4Config] = {
     "overlapped": replace(STAGED, matrix="overlapped", unroll=2, split=1),
     "specialised": SPECIALISED,
     "specialised, uneven split": replace(SPECIALISED, split=3, part_rows=128, slots=2),
+    "specialised, three parts": replace(THREE_PARTS, split=2, slots=4),
     "specialised, four parts": replace(FOUR_PARTS, split=2),
     "specialised, many tokens": MANY_TOKENS,
 }
@@ -215,12 +218,15 @@ HOPPER: dict[str, Int4Config] = {
 FEW = (130, 21, 512)
 SIZES: dict[str, tuple[int, int, int]] = {
     "specialised, uneven split": (130, 21, 1024),  # parts of three units of 128 columns, three, two
-    "specialised, four parts": (600, 100, 1920),  # parts of eight units and of seven
+    "specialised, three parts": (500, 150, 1920),  # parts of eight units and of seven
+    "specialised, four parts": (600, 100, 1920),
     "specialised, many tokens": (600, 150, 1152),  # nine units
 }
 
 
-@pytest.mark.parametrize("name", ["specialised, four parts", "specialised, many tokens"])
+@pytest.mark.parametrize(
+    "name", ["specialised, three parts", "specialised, four parts", "specialised, many tokens"]
+)
 def test_larger_cases_fill_their_ring_again_in_several_blocks_of_rows_and_tokens(name: str) -> None:
     config, (rows, tokens, k) = HOPPER[name], SIZES[name]
     assert isinstance(config, Int4SpecialisedConfig)

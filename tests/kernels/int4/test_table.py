@@ -159,6 +159,24 @@ def test_what_was_measured_runs_nearly_as_it_was_fastest(
     assert chosen == CHOICES[rows, k, tokens, group]
 
 
+# (rows, k, group): of a chained launch of 16 tokens on an H100; each was the fastest of 8 to 12.
+CHAINED_16 = {
+    (7168, 4096, 128): direct_config(7, 2, 8, 4, 16),
+    (7168, 4096, 64): direct_config(7, 2, 8, 7, 16),
+    (4096, 4096, 128): direct_config(4, 4, 8, 4, 16),
+    (6144, 4096, 128): rows_64(4, 16),
+    (4096, 7168, 128): rows_64(4, 16),
+}
+
+
+@pytest.mark.parametrize(("rows", "k", "group"), CHAINED_16)
+def test_16_tokens_of_few_weights_run_in_blocks_that_all_run_at_once(
+    rows: int, k: int, group: int
+) -> None:
+    chosen = direct_or_staged(weights_without_memory(rows, k, group), 16, chained=True)
+    assert chosen == CHAINED_16[rows, k, group]
+
+
 def test_more_units_want_a_finer_cut() -> None:
     splits = []
     for units in (64, 256):

@@ -79,7 +79,11 @@ def test_the_model_knows_which_block_our_specialised_kernel_takes(recipe: str) -
         assert blocks.resident[i] == 1
         needed = config.shared_bytes(own.k, own.group, zeros=own.zeros is not None)
         assert 2 * needed > table._SHARED_MEMORY_BYTES
-    assert kinds == (set() if recipe == "int4_groupwise_g32" else set(table.SPECIALISED_COSTS))
+    fitting = {c for c in table.SPECIALISED_COSTS if c.fits(weights(recipe, 4096, 4096))}
+    assert kinds == fitting
+    assert len(fitting) == {"int4_groupwise_g32": 0, "int4_groupwise_g64_asymmetric": 4}.get(
+        recipe, 5
+    )
 
 
 def test_the_model_knows_from_how_many_tokens_the_specialised_kernel_runs() -> None:
