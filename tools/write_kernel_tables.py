@@ -110,7 +110,7 @@ FAMILIES: Final[dict[str, tuple[Comparison, ...]]] = {
     "linear": tuple(
         Comparison(
             op=op,
-            ours=("triton", "triton_products"),
+            ours=("triton", "triton_products", "triton_inputs"),
             peers=_LINEAR_PEERS,
             by="regime",
             shown=(shown,),

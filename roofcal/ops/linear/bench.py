@@ -36,6 +36,7 @@ PRODUCTS_OF: Final = {
     "torchao": "",
     "triton": "cublaslt",
     "triton_products": "triton",
+    "triton_inputs": "cublaslt",
     "torch_cpu": "cublaslt",
 }
 # recipe here -> torchao's name of it, torchao.float8.Float8LinearConfig.from_recipe_name

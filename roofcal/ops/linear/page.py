@@ -20,6 +20,7 @@ PAGE = OpPage(
         "bf16_compile": "o",
         "triton": "^",
         "triton_products": "<",
+        "triton_inputs": ">",
         "torchao": "X",
         "torch_cpu": "o",
     },

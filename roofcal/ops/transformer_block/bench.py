@@ -3,6 +3,7 @@
 bf16_compile      torch.compile of the block in bf16
 triton            its linears by kernels.linear.layer, compiled: our casts, products of cuBLASLt
 triton_products   the same with our products
+triton_inputs     as triton, with linears that save their inputs (kernels.linear.layer: saves)
 torchao           its linears by torchao.float8, compiled; an optional package
 torch_cpu         kernels.linear.layer on a CPU: right values, nothing to compare speeds with
 
@@ -135,7 +136,8 @@ def _converted(block: Block, provider: str, name: str) -> torch.nn.Module:
         return torchao_converted(block, name)
     from kernels.linear.layer import convert_linears  # noqa: PLC0415 (needs Triton)
 
-    return convert_linears(block, recipe(name), PRODUCTS_OF[provider])
+    saves = "inputs" if provider == "triton_inputs" else "casts"
+    return convert_linears(block, recipe(name), PRODUCTS_OF[provider], saves)
 
 
 def exact_block(inputs: Inputs) -> torch.Tensor:

@@ -114,12 +114,14 @@ def size_multiples(provider: str, name: str) -> Mapping[str, int]:
     return {} if name == "bf16" else {"hidden": 16, "intermediate": 16, "head_dim": 16}
 
 
+# triton_inputs: triton whose linears save their inputs for the backward pass, not fp8 casts
+PROVIDERS: Final = {**linear.PROVIDERS, "cuda": (*linear.PROVIDERS["cuda"], "triton_inputs")}
 OP = OpSpec(
     name="transformer_block",
     role="study",
     axes=("tokens", "sequence", "hidden", "intermediate", "heads", "kv_heads", "head_dim"),
     recipes=tuple(linear.RECIPES),
-    providers=linear.PROVIDERS,  # type: ignore[arg-type]
+    providers=PROVIDERS,  # type: ignore[arg-type]
     work=work,
     regime=regime,
     block_shape=block_shape,
