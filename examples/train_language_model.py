@@ -22,7 +22,6 @@ from pydoc_data.topics import topics
 from statistics import fmean, median
 
 import torch
-import torch._functorch.config
 from torch.nn import functional
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -371,11 +370,6 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         f"themselves, which torch.compile can compute again (default: {SAVED[0]})",
     )  # fmt: skip
     parser.add_argument(
-        "--recompute", action="store_true",
-        help="let torch.compile compute more again in the backward pass, of any recipe; with "
-        "`--saves inputs` that saves most memory",
-    )  # fmt: skip
-    parser.add_argument(
         "--tolerance", type=float, default=0.05, metavar="NATS",
         help="validation loss above the first recipe from which it fails (default: 0.05)",
     )  # fmt: skip
@@ -395,9 +389,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     compiles = device.type != "cpu" and not options.no_compile
     if device.type == "cpu":
         torch.set_num_threads(1)  # such small tensors gain nothing; on two busy cores they lose 60x
-    if options.recompute:
-        # What only a kernel that torch.compile cannot see into reads is kept by default.
-        torch._functorch.config.ban_recompute_materialized_backward = False
     runs = []
     for recipe in options.recipe:
         print(f"training with {recipe} ...", file=sys.stderr, flush=True)
