@@ -134,6 +134,8 @@ def _cast_both_ways(
     q0, q1 = (torch.empty(size, dtype=dtype, device=x.device) for size in (x.shape, (cols, rows)))
     scale0, scale1 = (_new_scales(*size, kind, x.device) for size in ((rows, cols), (cols, rows)))
     outputs = (q0, scale0, q1, scale1)
+    if amax is not None:
+        tensorwise.check_single("amax", amax, x)
     if not x.numel():
         for scale in (scale0, scale1):
             fill_with_scale_of_zeros(scale, largest, power_of_two=False)

@@ -248,7 +248,7 @@ def maxima_of(x: torch.Tensor, amax: torch.Tensor | None) -> torch.Tensor:
     """
     if amax is None:
         return partial_maxima(x)
-    _check_single("amax", amax, x)
+    check_single("amax", amax, x)
     return amax.reshape(1).view(torch.int32)
 
 
@@ -281,14 +281,15 @@ def _new_scale(x: torch.Tensor) -> torch.Tensor:
 def _check_scale(
     scale: torch.Tensor, x: torch.Tensor, power_of_two: bool, amax: torch.Tensor | None
 ) -> None:
-    _check_single("scale", scale, x)
+    check_single("scale", scale, x)
     if power_of_two:
         raise ValueError("power_of_two: wanted False beside a given scale, got True")
     if amax is not None:
         raise ValueError("amax: wanted None beside a given scale, got a tensor")
 
 
-def _check_single(name: str, value: torch.Tensor, x: torch.Tensor) -> None:
+def check_single(name: str, value: torch.Tensor, x: torch.Tensor) -> None:
+    """Raises ValueError unless `value` is one float32 on x's device."""
     if value.dtype != torch.float32 or value.numel() != 1 or value.device != x.device:
         raise ValueError(
             f"{name}: wanted one float32 on {x.device}, got {value.dtype} "

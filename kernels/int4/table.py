@@ -9,8 +9,9 @@ INT4_TABLE was filled from measurements on an H200 of 2026-11-21: bf16, symmetri
     [4096, 14336], [5120, 8192], [8192, 28672], [10240, 8192]    1, 16, 32 and 64 tokens
     [8192, 3584]     1, 16 and 64 tokens
 
-`direct_or_staged` takes, of a row, the first configuration of kernels.int4.direct that fits, or the
-one of kernels.int4.staged whose `estimate` is least. Not measured, and taken from the nearest of
+`direct_or_staged` takes, of a row, the first configuration of kernels.int4.direct that fits (where
+the row says so, the first whose blocks all run at once), or the one of kernels.int4.staged whose
+`estimate` is least. Not measured, and taken from the nearest of
 these: other sizes and numbers of tokens, groups of 32 and of a whole row, zero points, fp16. Rows
 for 16 tokens chained saw [7168, 4096], [4096, 4096] and five others on an H100 too (2026-11-25).
 
@@ -132,7 +133,7 @@ _CUTS: Final = ((1, 8), (1, 4), (2, 8), (2, 4), (4, 8), (4, 4), (8, 8), (1, 2), 
 # of which run at once. [4096, 4096] has blocks of 64 rows (6.1 us; 6.9 by the staged kernel).
 _MIDDLE: Final = 1 << 26
 _SMALL: Final = 1 << 25
-_LEAST: Final = 1 << 24
+_SMALLEST: Final = 1 << 24
 _SPLITS: Final = (2, 4, 1)
 _ODD_SPLITS: Final = (4, 2, 3, 5, 7, 1)
 
@@ -200,7 +201,7 @@ INT4_TABLE: Final[dict[bool, tuple[Int4Row, ...]]] = {
         Int4Row(
             most_tokens=16,
             least_group=128,
-            most_weights=_LEAST,
+            most_weights=_SMALLEST,
             configs=_direct(7, 4, 16, *_CUTS_16) + _direct(4, 4, 16, (4, 8)),
             at_once=True,
         ),
@@ -251,7 +252,7 @@ def direct_or_staged(
 ) -> Int4Config:
     """The same by the other kernels alone.
 
-    From the first row of the table that has something which fits: the first configuration of
+    From the first row of the table that has something which fits: the preferred configuration of
     kernels.int4.direct, or the one of kernels.int4.staged with the least `estimate`.
     """
     for row in INT4_TABLE[chained]:
@@ -266,7 +267,10 @@ def direct_or_staged(
 def _fastest(
     configs: list[Int4Config], weights: Int4Weights, tokens: int, units: int, *, at_once: bool
 ) -> Int4Config:
-    """The first of the direct ones, which come in the order of preference; else by estimate."""
+    """The preferred one of the direct ones, if there are any; else the staged one by estimate.
+
+    at_once: the first of the direct ones whose blocks are no more than the multiprocessors, if any.
+    """
     staged = [config for config in configs if isinstance(config, Int4StagedConfig)]
     if len(staged) < len(configs):
         if not at_once:
@@ -352,7 +356,10 @@ def _specialised(
 #     6144 x 4096     22, 22       25, 23                   25, 24
 #     4096 x 4096     19, 15       21, 16                   22, 18
 #
-# 16 and 32 tokens take longer than by the other kernels but for 32 of 28672 x 8192 (51 for 58 us).
+# Costs of blocks of 64 tokens were read off in a session before, on another such card: chosen, by
+# the other kernels, bf16 were 63, 70, 170 (28672 x 8192), 66, 65, 173 (8192 x 28672), 32, 33, 61
+# (10240 x 8192) and 23, 23, 47 (4096 x 14336). 16 and 32 tokens took longer than by the other
+# kernels but for 32 of 28672 x 8192 (51 for 58 us).
 SPECIALISED_COSTS: Final = dict(
     (
         _specialised(4, 64, 64, 6, us=(5.0, 0.88, 2.5)),

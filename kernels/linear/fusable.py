@@ -1,22 +1,28 @@
 """Parts of casts as plain operations, which torch.compile fuses with what computes the input.
 
-    amax                a reduction; fused, it costs no read of x
-    cast_columns        x, computed again, is cast where it is computed and not stored in between
+    amax                     a reduction; fused, it costs no read of x
+    cast_computed_columns    x, computed again, is cast where it is computed, not stored in between
 
 An operator of kernels.linear.ops is opaque to torch.compile: its inputs lie in memory. These are
-for x and its gradient, which a norm, an activation or a rotation has computed just before. Fused,
-they may see x before it is rounded to its type: an amax differs from that of the stored x by up to
-that rounding. The arithmetic is that of kernels.common.fp8_scales.
+for x and its gradient, which a norm, an activation or a rotation has computed just before. Scales
+and values are those of kernels.common.fp8_scales but for one or two fp32 roundings of a factor, and
+x itself is what torch.compile makes of the operations before, which it may round less often than
+eager calls do.
 """
 
 import torch
+from torch.nn import functional
 
+from kernels.linear import ops as linear_ops
 from kernels.linear import reference
 from kernels.linear.reference import Cast
 
 
 def applies() -> bool:
-    """Whether torch.compile traces this call; what torch.export makes may run without fusion."""
+    """Whether Dynamo traces this call: under torch.compile and a strict torch.export.
+
+    The default export does not, since what it makes may run without fusion.
+    """
     # Not is_compiling() and not is_exporting(): Dynamo of torch 2.11 takes both for true.
     return torch.compiler.is_dynamo_compiling()
 
@@ -27,15 +33,21 @@ def amax(x: torch.Tensor) -> torch.Tensor:
     By rows first, because a reduction along the rows fuses with a norm of them and with pointwise
     operations before it.
     """
-    if not x.numel():
+    if x.shape[1] == 0:
         return x.new_zeros((), dtype=torch.float32)
-    return x.abs().amax(1).amax().float()
+    by_rows = x.abs().amax(1)
+    # One more zero, so that any number of rows will do, known to the compiler or not.
+    return functional.pad(by_rows, (0, 1)).amax().float()
 
 
-def cast_columns(x: torch.Tensor, amaxes: torch.Tensor) -> Cast:
+def cast_computed_columns(x: torch.Tensor, amaxes: torch.Tensor, grad_out: torch.Tensor) -> Cast:
     """(q [cols, rows] e4m3, scale): x [rows, cols] cast along its columns, transposed.
 
     amaxes: fp32 magnitudes, [] for one scale [], or [1, cols] for a scale per column [cols, 1].
+    grad_out: any gradient. It ties the cast to the backward pass, where x is computed again;
+    torch.compile would else cast an x that it cannot compute again in the forward pass, and keep
+    that beside the x which attention, for example, keeps anyway.
     """
-    q, scale = reference.cast_with_amax(x.float(), amaxes)
+    in_backward = linear_ops.copied_after(amaxes, grad_out)
+    q, scale = reference.cast_with_amax(x.float(), in_backward)
     return q.t().contiguous(), scale if scale.ndim == 0 else scale.reshape(-1, 1)

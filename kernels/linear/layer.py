@@ -11,7 +11,8 @@ gradients read x and w along their columns too. `saves` says what is kept for th
              are kept, a byte per element; torch.compile cannot compute a cast again
     inputs   x and w are kept as they are and cast along their columns in the backward pass.
              torch.compile computes x again from what its neighbours keep, where it can; of
-             tensorwise and axiswise x it casts what it computes without storing it
+             tensorwise x, and of axiswise x of 2^25 elements and more in up to 16384 columns, it
+             casts what it computes without storing it
 
 Under torch.compile parts of casts of x and grad_out fuse with what computes them
 (kernels.linear.fusable).
@@ -101,8 +102,7 @@ def split_casts(casts: Cast, ends: tuple[str, str]) -> tuple[Cast, Cast, Cast]:
 def weight_casts(plan: Plan, w: torch.Tensor, backward: bool) -> tuple[Cast, Cast]:
     """(along the rows, along the columns) of w."""
     ends = (plan.w[0], plan.w[1] if backward else "")
-    casts = linear_ops.cast(w.contiguous(), *ends) if any(ends) else []
-    rows, columns, _ = split_casts(casts, ends)
+    rows, columns, _ = split_casts(_cast(w.contiguous(), ends), ends)
     return rows, columns
 
 
@@ -194,7 +194,8 @@ def _columns_of_saved(
         return list(saved)
     x, maxima = saved[0], saved[1] if len(saved) > 1 else None
     if fuses and maxima is not None:
-        return list(fusable.cast_columns(x, linear_ops.amax_of_maxima(maxima, columns)))
+        amaxes = linear_ops.amax_of_maxima(maxima, columns)
+        return list(fusable.cast_computed_columns(x, amaxes, grad_out))
     casts: Cast = linear_ops.cast_columns_later(x.contiguous(), maxima, grad_out, rows, columns)
     return casts
 

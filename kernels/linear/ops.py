@@ -8,6 +8,7 @@
     cast_columns_later the cast along the columns of the same x, in a backward pass
     layer_norm_cast    the same of the layer norm of x
     sigmoid_grad_cast  the same of grad * s * (1 - s)
+    copied_after       a copy that is not made before the backward pass
     product            C[M,N] bf16 = A[M,K] @ B[N,K].T, times scales
 
 Granularities: those of kernels.linear.recipes that are cast, "" for no cast, and `squares` (one
@@ -428,6 +429,13 @@ cast_with_amax: Final = _define(
     _cast_with_amax_by_reference,
     replayed(cast_with_amax_by_kernels),
     _like_cast_with_amax,
+)
+# A copy of `value`. It stands in the backward pass, because it wants a gradient: `after`.
+copied_after: Final = _define(
+    "copied_after(Tensor value, Tensor after) -> Tensor",
+    lambda value, _after: value.clone(),
+    lambda value, _after: value.clone(),
+    lambda value, _after: torch.empty_like(value),
 )
 # `maxima`: see maxima_for_columns, from a cast of granularity `rows`. `after` is not read: it is a
 # gradient, without which torch.compile would run this in the forward pass and keep what it makes.

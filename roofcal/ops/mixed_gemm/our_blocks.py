@@ -103,7 +103,7 @@ def _staged(
 _CUTS: Final = ((1, 8), (1, 4), (2, 8), (2, 4), (4, 8), (4, 4), (8, 8), (1, 2), (1, 1))
 _MIDDLE: Final = 1 << 26
 _SMALL: Final = 1 << 25
-_LEAST: Final = 1 << 24
+_SMALLEST: Final = 1 << 24
 _SPLITS: Final = (2, 4, 1)
 _ODD: Final = (4, 2, 3, 5, 7, 1)
 
@@ -183,7 +183,7 @@ RULES: Final[dict[str, tuple[Row, ...]]] = {
         Row(
             most_tokens=16,
             least_group=128,
-            most_weights=_LEAST,
+            most_weights=_SMALLEST,
             blocks=_direct(7, 16, (4, 8), (2, 8)) + _direct(4, 16, (4, 8)),
             at_once=True,
         ),

@@ -6,7 +6,7 @@ from typing import ClassVar
 import pytest
 import torch
 
-from kernels.cast import rows, tensorwise
+from kernels.cast import both_ways, rows, tensorwise
 from kernels.common.fp8_scales import LARGEST
 from tests.kernels.cast.every_cast import Check, EveryCast
 from tests.kernels.cast.fp8_reference import (
@@ -158,8 +158,10 @@ def test_a_scale_of_another_kind_is_refused(scale: torch.Tensor, device: torch.d
 @pytest.mark.parametrize("amax", [torch.ones(2), torch.ones(1, dtype=torch.float64)])
 def test_an_amax_of_another_kind_is_refused(amax: torch.Tensor, device: torch.device) -> None:
     x = torch.ones(2, 2, device=device)
-    with pytest.raises(ValueError, match=r"amax: wanted one float32 on .*, got torch"):
-        tensorwise.tensorwise(x, amax=amax.to(device))
+    for make in (tensorwise.tensorwise, both_ways.tensorwise_both):
+        for values in (x, x[:0]):
+            with pytest.raises(ValueError, match=r"amax: wanted one float32 on .*, got torch"):
+                make(values, amax=amax.to(device))
     with pytest.raises(ValueError, match="amax: wanted None beside a given scale"):
         tensorwise.tensorwise(x, amax=amax[:1].float(), scale=torch.ones(1, device=device))
 

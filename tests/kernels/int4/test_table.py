@@ -1,5 +1,6 @@
 """What the table chooses, that everything it chooses fits, and that it is complete."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -160,7 +161,7 @@ def test_what_was_measured_runs_nearly_as_it_was_fastest(
 
 
 # (rows, k, group): of a chained launch of 16 tokens on an H100; each was the fastest of 8 to 12.
-CHAINED_16 = {
+CHAINED_16: dict[tuple[int, int, int], Int4Config] = {
     (7168, 4096, 128): direct_config(7, 2, 8, 4, 16),
     (7168, 4096, 64): direct_config(7, 2, 8, 7, 16),
     (4096, 4096, 128): direct_config(4, 4, 8, 4, 16),
@@ -170,11 +171,18 @@ CHAINED_16 = {
 
 
 @pytest.mark.parametrize(("rows", "k", "group"), CHAINED_16)
-def test_16_tokens_of_few_weights_run_in_blocks_that_all_run_at_once(
-    rows: int, k: int, group: int
-) -> None:
+def test_16_chained_tokens_of_few_weights_run_as_was_fastest(rows: int, k: int, group: int) -> None:
     chosen = direct_or_staged(weights_without_memory(rows, k, group), 16, chained=True)
     assert chosen == CHAINED_16[rows, k, group]
+
+
+def test_parts_of_k_are_as_many_as_run_at_once_and_the_preferred_ones_where_none_do() -> None:
+    w = weights_without_memory(7168, 4096)
+    chosen = {
+        units: direct_or_staged(w, 16, chained=True, units=units) for units in (114, 132, 264)
+    }
+    assert [config.split for config in chosen.values()] == [4, 2, 4]
+    assert math.prod(chosen[132].grid(w, 16)) == 128
 
 
 def test_more_units_want_a_finer_cut() -> None:

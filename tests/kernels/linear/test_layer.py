@@ -228,17 +228,54 @@ def graphs_of(module: torch.nn.Module, x: torch.Tensor) -> tuple[Any, Any]:
     return graphs[0], graphs[1]
 
 
+class Attended(torch.nn.Module):
+    """A linear whose x is what attention returns, which its backward pass keeps anyway."""
+
+    def __init__(self, recipe: str, saves: str) -> None:
+        super().__init__()
+        self.out = Float8Linear(64, 32, False, recipe=recipe, saves=saves, dtype=torch.bfloat16)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        heads = x.view(1, 256, 2, 64).transpose(1, 2)
+        attended = functional.scaled_dot_product_attention(heads[:, :1], heads[:, 1:], heads[:, 1:])
+        y: torch.Tensor = self.out(attended.reshape(256, 64))
+        return y
+
+
+def kept_of_x(module: torch.nn.Module) -> list[torch.dtype]:
+    """Types of what the forward graph keeps of 64 columns and 256 rows, in either order."""
+    forward, _ = graphs_of(module, drawn(256, 128).requires_grad_())
+    kept = [node.meta["val"] for node in forward.graph.output_node().args[0][1:]]
+    tensors = [t for t in kept if isinstance(t, torch.Tensor)]
+    return [t.dtype for t in tensors if sorted(t.squeeze().shape) == [64, 256]]
+
+
 @pytest.mark.parametrize("recipe", ["tensorwise", "axiswise"])
-@pytest.mark.parametrize("saves", SAVED)
-def test_a_compiled_layer_that_saves_inputs_keeps_no_more_than_bf16(
-    recipe: str, saves: str, monkeypatch: pytest.MonkeyPatch
+def test_a_compiled_layer_keeps_no_cast_of_an_x_that_it_computes_again_or_has_anyway(
+    recipe: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(columns, "BOTH_LEAST_ELEMENTS", 0)
-    forward, _ = graphs_of(Gated(recipe, saves), drawn(256, 128).requires_grad_())
-    kept = [node.meta["val"] for node in forward.graph.output_node().args[0][1:]]
-    of_x = [t for t in kept if isinstance(t, torch.Tensor) and 256 in t.shape]
-    shapes = [(256, 128)] + ([(64, 256)] if saves == "casts" else [])
-    assert sorted(tuple(t.shape) for t in of_x) == sorted(shapes)
+    assert kept_of_x(Gated(recipe, "casts")) == [torch.float8_e4m3fn]
+    assert kept_of_x(Gated(recipe, "inputs")) == []
+    without = kept_of_x(Attended("high_precision", "casts"))
+    assert torch.bfloat16 in without
+    assert torch.float8_e4m3fn in kept_of_x(Attended(recipe, "casts"))
+    assert kept_of_x(Attended(recipe, "inputs")) == without
+
+
+@pytest.mark.parametrize("recipe", ["tensorwise", "axiswise", "blockwise"])
+def test_rows_whose_number_only_the_device_knows_are_multiplied(recipe: str) -> None:
+    module = Float8Linear(64, 32, recipe=recipe, dtype=torch.bfloat16)
+
+    def chosen(x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = module(x[mask.nonzero().squeeze(1)])
+        return y
+
+    torch.compiler.reset()
+    x, mask = drawn(48, 64), torch.arange(48) % 3 == 0
+    with torch.no_grad(), torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        y = torch.compile(chosen, backend="aot_eager", fullgraph=True)(x, mask)
+    assert torch.equal(y, module(x[mask]).detach())
 
 
 @pytest.mark.parametrize("recipe", ["tensorwise", "axiswise"])

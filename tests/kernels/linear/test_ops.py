@@ -70,6 +70,13 @@ def test_columns_cast_later_are_those_cast_at_once(
         assert torch.equal(made.float(), alike.float())
 
 
+@pytest.mark.parametrize("shape", [(0, 16), (5, 0), (1, 3), (33, 17)])
+def test_the_amax_of_any_number_of_elements(shape: tuple[int, int]) -> None:
+    x = drawn(*shape)
+    assert float(fusable.amax(x)) == (float(x.abs().max()) if x.numel() else 0.0)
+    assert fusable.amax(x).dtype == torch.float32
+
+
 @pytest.mark.parametrize("both", [False, True])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_known_amax_spares_a_read_and_changes_nothing(
@@ -93,7 +100,7 @@ def test_columns_cast_by_plain_operations_are_those_of_the_kernels(
     first = linear_ops.rows_first_by_kernels(x, columns, columns)
     maxima = linear_ops.maxima_for_columns(first, columns, columns)
     assert maxima is not None
-    got = fusable.cast_columns(x, linear_ops.amax_of_maxima(maxima, columns))
+    got = fusable.cast_computed_columns(x, linear_ops.amax_of_maxima(maxima, columns), x)
     wanted = linear_ops.columns_later_by_kernels(x, maxima, x, columns, columns)
     assert_same([made.cpu() for made in got], [made.cpu() for made in wanted])
     assert got[0].is_contiguous()
@@ -172,6 +179,7 @@ def test_fakes_say_what_the_ops_make(ends: tuple[str, str], shape: tuple[int, in
     x = drawn(*shape)
     tests = ("test_schema", "test_faketensor")
     opcheck(linear_ops.cast, (x, *ends), test_utils=tests)
+    opcheck(linear_ops.copied_after, (x, x), test_utils=tests)
     for both in (False, True):
         opcheck(linear_ops.cast_with_amax, (x, fusable.amax(x), both), test_utils=tests)
     if all(ends):
