@@ -69,6 +69,8 @@ class PersistentConfig:
 COLUMN_MAXIMA: Final = ColumnMaximaConfig(
     rows=128, cols=64, num_warps=4, programs_per_unit=4, wide_partials=4, most_partials=16
 )
+# One partial maximum per column, of matrices so wide that columns alone make programs enough.
+WIDE_MAXIMA: Final = replace(COLUMN_MAXIMA, wide_partials=1, most_partials=1)
 # Where kernels.cast.hopper.columns does not fit: 69.9 at 4095 x 4097, 111 with tiles of 64 x 64.
 TRANSPOSE: Final = TileConfig(rows=32, cols=128, num_warps=4)
 # Rows and columns from the same first read: 121 and 413 with 16 elements per thread and three rows
@@ -205,7 +207,7 @@ def rowwise_dim1(
         by_columns = empty_rowwise(x.shape[1], x.shape[0], dtype, x)
         cast_short_columns(x, by_columns, None, power_of_two)
         return by_columns
-    maxima = _column_maxima(x) if x.numel() else _zero_maxima(x)
+    maxima = _column_maxima(x, COLUMN_MAXIMA) if x.numel() else _zero_maxima(x)
     return transpose_with_maxima(x, dtype, maxima, power_of_two)
 
 
@@ -234,23 +236,31 @@ def rowwise_both(
     return q, scale, *transpose_with_maxima(x, dtype, maxima, power_of_two)
 
 
+def is_large(x: torch.Tensor) -> bool:
+    """Whether x is so large that its columns are cast from maxima that were found before."""
+    return x.numel() >= max(1, BOTH_LEAST_ELEMENTS)
+
+
 def takes_maxima_beside_rows(x: torch.Tensor) -> bool:
-    """Whether one kernel casts the rows of x and finds its columns' maxima: where x is large."""
-    is_large = x.numel() >= max(1, BOTH_LEAST_ELEMENTS)
-    return is_large and x.shape[1] <= BOTH_ROWS.largest_block
+    """Whether one kernel casts the rows of x and finds its columns' maxima."""
+    return is_large(x) and x.shape[1] <= BOTH_ROWS.largest_block
 
 
 @replayed
 def rowwise_dim0_and_maxima(
     x: torch.Tensor, dtype: torch.dtype = torch.float8_e4m3fn, *, power_of_two: bool = False
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """(q and scale of rowwise_dim0, int32 [1, cols] for transpose_with_maxima), from one read.
+    """(q and scale of rowwise_dim0, int32 [1, cols] for transpose_with_maxima).
 
-    Of x [rows, cols] that takes_maxima_beside_rows; ValueErrors as of rowwise_dim0.
+    Of x [rows, cols] that is_large; from one read where it takes_maxima_beside_rows. ValueErrors as
+    of rowwise_dim0.
     """
     check_matrix(x)
     largest = largest_fp8_value(dtype, x)
     rows, cols = x.shape
+    if cols > BOTH_ROWS.largest_block:
+        by_rows = rowwise_dim0(x, dtype, power_of_two=power_of_two)
+        return (*by_rows, _column_maxima(x, WIDE_MAXIMA))
     q, scale = empty_rowwise(rows, cols, dtype, x)
     maxima = _zero_maxima(x)
     tile = rows_tile(cols, BOTH_ROWS)
@@ -312,9 +322,8 @@ def transpose_with_maxima(
     return q, scale
 
 
-def _column_maxima(x: torch.Tensor) -> torch.Tensor:
+def _column_maxima(x: torch.Tensor, how: ColumnMaximaConfig) -> torch.Tensor:
     """Bits of the columns' largest magnitudes, int32 [partials, cols]."""
-    how = COLUMN_MAXIMA
     rows, cols = x.shape
     programs, steps = column_maxima_grid(rows, cols, compute_units(x), how)
     maxima = torch.empty((programs, cols), dtype=torch.int32, device=x.device)

@@ -11,8 +11,8 @@ gradients read x and w along their columns too. `saves` says what is kept for th
              are kept, a byte per element; torch.compile cannot compute a cast again
     inputs   x and w are kept as they are and cast along their columns in the backward pass.
              torch.compile computes x again from what its neighbours keep, where it can; of
-             tensorwise x, and of axiswise x of 2^25 elements and more in up to 16384 columns, it
-             casts what it computes without storing it
+             tensorwise x, and of axiswise x of 2^25 elements and more, it casts what it computes
+             without storing it
 
 Under torch.compile parts of casts of x and grad_out fuse with what computes them
 (kernels.linear.fusable).

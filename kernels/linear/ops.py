@@ -5,6 +5,7 @@
                        whose largest magnitude is known
     cast_rows_first    the cast along the rows of what is cast along its columns later; of large x
                        with the maxima of its columns, int32 bits of fp32, which cost no other read
+                       of up to 16384 columns
     cast_columns_later the cast along the columns of the same x, in a backward pass
     layer_norm_cast    the same of the layer norm of x
     sigmoid_grad_cast  the same of grad * s * (1 - s)
@@ -105,7 +106,7 @@ def _tensorwise_columns(x: torch.Tensor, rows: Cast | None) -> Cast:
 
 
 def _takes_maxima(x: torch.Tensor, rows: str, columns: str) -> bool:
-    return rows == columns == "axiswise" and cast_fp8_columns.takes_maxima_beside_rows(x)
+    return rows == columns == "axiswise" and cast_fp8_columns.is_large(x)
 
 
 def rows_first_by_kernels(x: torch.Tensor, rows: str, columns: str) -> list[torch.Tensor]:

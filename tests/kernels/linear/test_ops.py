@@ -1,6 +1,7 @@
 """The custom ops: kernels against the reference, shapes of their fakes, products by granularity."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 import torch
@@ -51,15 +52,17 @@ def test_kernels_cast_as_the_reference_does(
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("ends", [pair for pair in dict.fromkeys(ENDS) if all(pair)])
 @pytest.mark.parametrize("shape", [(33, 17), (48, 130), (700, 48)])
-@pytest.mark.parametrize("least", [0, 1 << 25])
+@pytest.mark.parametrize(("least", "widest"), [(0, 16384), (0, 32), (1 << 25, 16384)])
 def test_columns_cast_later_are_those_cast_at_once(
     ends: tuple[str, str],
     shape: tuple[int, int],
     least: int,
+    widest: int,
     device: torch.device,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(columns, "BOTH_LEAST_ELEMENTS", least)
+    monkeypatch.setattr(columns, "BOTH_ROWS", replace(columns.BOTH_ROWS, largest_block=widest))
     x = drawn(*shape).to(device)
     first = linear_ops.rows_first_by_kernels(x, *ends)
     maxima = linear_ops.maxima_for_columns(first, *ends)
