@@ -4,10 +4,10 @@
     cast_computed_columns    x, computed again, is cast where it is computed, not stored in between
 
 An operator of kernels.linear.ops is opaque to torch.compile: its inputs lie in memory. These are
-for x and its gradient, which a norm, an activation or a rotation has computed just before. Scales
-and values are those of kernels.common.fp8_scales but for one or two fp32 roundings of a factor, and
-x itself is what torch.compile makes of the operations before, which it may round less often than
-eager calls do.
+for x and grad_out, where a norm, an activation or a rotation has just computed them. For the same
+x, what values are multiplied by differs from that of kernels.common.fp8_scales by one or two fp32
+roundings. x itself may differ from the x of eager calls, because torch.compile rounds intermediate
+results less often.
 """
 
 import torch
@@ -44,9 +44,9 @@ def cast_computed_columns(x: torch.Tensor, amaxes: torch.Tensor, grad_out: torch
     """(q [cols, rows] e4m3, scale): x [rows, cols] cast along its columns, transposed.
 
     amaxes: fp32 magnitudes, [] for one scale [], or [1, cols] for a scale per column [cols, 1].
-    grad_out: any gradient. It ties the cast to the backward pass, where x is computed again;
-    torch.compile would else cast an x that it cannot compute again in the forward pass, and keep
-    that beside the x which attention, for example, keeps anyway.
+    grad_out: any gradient. It ties the cast to the backward pass, where x is computed again.
+    Without it, torch.compile would take an x that it cannot compute again, such as the output of
+    attention, which is saved anyway, cast it in the forward pass, and keep the cast as well.
     """
     in_backward = linear_ops.copied_after(amaxes, grad_out)
     q, scale = reference.cast_with_amax(x.float(), in_backward)

@@ -8,11 +8,11 @@ pass casts x and w along their rows, the backward pass grad_out along its rows a
 gradients read x and w along their columns too. `saves` says what is kept for that:
 
     casts    x and w are cast along their columns in the forward pass, from the same read. The casts
-             are kept, a byte per element; torch.compile cannot compute a cast again
+             are kept, a byte per element; torch.compile cannot compute these again
     inputs   x and w are kept as they are and cast along their columns in the backward pass.
              torch.compile computes x again from what its neighbours keep, where it can; of
-             tensorwise x, and of axiswise x of 2^25 elements and more, it casts what it computes
-             without storing it
+             tensorwise x, and of axiswise x of 2^25 elements and more, it fuses that with the
+             cast, so that x is not stored
 
 Under torch.compile parts of casts of x and grad_out fuse with what computes them
 (kernels.linear.fusable).
