@@ -289,6 +289,10 @@ class Int4StagedConfig(BlockConfig):
         return c.stages * (c.slot_bytes + 8) + scales + _BETWEEN_BUFFERS
 
 
+_MOST_STRIPS: Final = 8
+_LEAST_STRIP_TOKENS: Final = 8  # the least of which wgmma gives every thread sums
+
+
 @dataclass(frozen=True, slots=True)
 class SpecialisedConstants(KernelConstants):
     """What kernels.int4.specialised is compiled for.
@@ -330,8 +334,24 @@ class SpecialisedConstants(KernelConstants):
 
     @property
     def strips(self) -> int:
-        """Strips of tokens that a part's sums are stored in: 32 sums of a thread in each."""
-        return max(1, self.rows * self.token_tile // (128 * 32))
+        """Strips of tokens in which sums are stored, a power of two.
+
+        Of a strip a thread has 32 sums at most. Several parts of K share the strips of a block as
+        evenly as eight of them allow, or as many as the block has.
+        """
+        least = max(1, self.rows * self.token_tile // (128 * 32))
+        wanted = self.split if self.parts_of_k == self.split else _MOST_STRIPS
+        return min(max(least, wanted), self.token_tile // _LEAST_STRIP_TOKENS)
+
+    @property
+    def strips_of_part(self) -> int:
+        """Most strips that one part of K adds up: its own number, and every split-th after it."""
+        return triton.cdiv(self.strips, self.split)
+
+    @property
+    def parts_of_k(self) -> int:
+        """Lanes that hold one entry per part of K, a power of two."""
+        return triton.next_power_of_2(self.split)
 
     @property
     def weight_bytes(self) -> int:
@@ -414,10 +434,23 @@ class Int4SpecialisedConfig(BlockConfig):
             )
         return None
 
+    def grid(self, weights: Int4Weights, tokens: int) -> tuple[int, int, int]:
+        """Blocks: (parts of K, rows, tokens).
+
+        Parts of K wait for each other, so they have to run at the same time. A GPU starts blocks
+        in the order of their numbers, of which the first counts fastest: of all that have started
+        only the last ones can lack a part, and it starts when others have ended.
+        """
+        across, down, split = BlockConfig.grid(self, weights, tokens)
+        return split, across, down
+
     def workspace_sizes(self, weights: Int4Weights, tokens: int) -> tuple[int, int]:
-        """(fp32 partial sums, counters): parts of a block meet their others by themselves."""
-        partials, counters = BlockConfig.workspace_sizes(self, weights, tokens)
-        return partials, self.parts * counters
+        """(fp32 partial sums, flags): every part of K of a part of rows tells every other one."""
+        split, across, down = self.grid(weights, tokens)
+        if split == 1:
+            return 0, 0
+        sums = across * down * self.parts
+        return sums * split * self.part_rows * self.token_tile, sums * split * split
 
     def constants(self, k: int, group: int, *, zeros: bool) -> SpecialisedConstants:
         """What the kernel is compiled for, of weights of this kind."""

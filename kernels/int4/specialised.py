@@ -50,6 +50,20 @@ from kernels.int4.splits import Workspace
 # What setmaxnreg takes at least: enough for a warp that does nothing but fetch.
 _FETCHING_REGISTERS: gl.constexpr = gl.constexpr(24)
 
+# Waits until the flag at $1 is $2 at least; at once, where that is 0.
+_AWAIT: gl.constexpr = gl.constexpr("""{
+.reg .pred %come;
+.reg .s32 %flag;
+mov.u32 $0, 0;
+again:
+setp.eq.s32 %come, $2, 0;
+@%come bra there;
+ld.acquire.gpu.global.s32 %flag, [$1];
+setp.ge.s32 %come, %flag, $2;
+@!%come bra again;
+there:
+}""")
+
 
 @aggregate
 class Ring:
@@ -165,7 +179,7 @@ def _sums_layout(C):
 @gluon.jit
 def _units_of_block(C: gl.constexpr):
     """(first unit, how many) of the block's part of K; the last part may be shorter."""
-    first = gl.program_id(2) * C.units
+    first = gl.program_id(0) * C.units
     return first, gl.minimum(C.units, C.all_units - first)
 
 
@@ -181,7 +195,7 @@ def _fetch(arguments, C: gl.constexpr, CHAINED: gl.constexpr):
     """The fetching warp: what a unit needs, as slots get free."""
     xd, ring = arguments[1], arguments[4]
     SLOTS: gl.constexpr = C.slots
-    token = gl.program_id(1) * C.token_tile
+    token = gl.program_id(2) * C.token_tile
     first, count = _units_of_block(C)
     if CHAINED:  # weights do not depend on the kernel before, activations do
         for i in gl.static_range(SLOTS):
@@ -208,7 +222,7 @@ def _fetch_weights(arguments, slot, unit, wanted, C: gl.constexpr):
     full = ring.full.index(slot)
     mbarrier.expect(full, C.weight_bytes, pred=wanted)
     for part in gl.static_range(BOXES):
-        tile = (gl.program_id(0) * BOXES + part) * (C.box_rows // 16)
+        tile = (gl.program_id(1) * BOXES + part) * (C.box_rows // 16)
         to = ring.word_boxes.index(slot * BOXES + part)
         tma.async_copy_global_to_shared(wd, [unit, tile, 0, 0], full, to, pred=wanted)
         for j in gl.static_range(GROUPS):
@@ -267,7 +281,7 @@ def _multiply(arguments, C: gl.constexpr, CHAINED: gl.constexpr, WHICH: gl.const
     and unpacked one by one, 115 instructions beside 310.
     """
     xd, ring = arguments[1], arguments[4]
-    out, partials, counters = arguments[5], arguments[6], arguments[7]
+    out, partials, flags = arguments[5], arguments[6], arguments[7]
     rows_of_all, tokens_of_all = arguments[8], arguments[9]
     T: gl.constexpr = xd.dtype
     ROWS: gl.constexpr = C.rows
@@ -293,8 +307,8 @@ def _multiply(arguments, C: gl.constexpr, CHAINED: gl.constexpr, WHICH: gl.const
         acc = acc * in_rows(row_scales, SUMS, ROWS).to(gl.float32)[:, None]
     if CHAINED:  # the kernel before may still read `out`, or the workspace
         gdc_wait()
-    first_row = (gl.program_id(0) * C.parts + WHICH) * ROWS
-    _finish(acc, out, partials, counters, first_row, rows_of_all, tokens_of_all, C, WHICH)
+    first_row = (gl.program_id(1) * C.parts + WHICH) * ROWS
+    _finish(acc, out, partials, flags, first_row, rows_of_all, tokens_of_all, C, WHICH)
 
 
 @gluon.jit
@@ -339,49 +353,125 @@ def _finish(
     acc,
     out,
     partials,
-    counters,
+    flags,
     first_row,
     ROWS_OF_ALL,
     TOKENS,
     C: gl.constexpr,
     WHICH: gl.constexpr,
 ):
-    """As kernels.int4.splits.finish, strip by strip: there are no registers for all of a part.
+    """Store the sums of a part of rows, whole or by an exchange with the other parts of K.
 
-    Of a strip the sums of all parts of K are in flight at once: one after the other, they would
-    cost a microsecond each.
+    Sums are stored strip by strip: there are no registers for the addresses of all.
     """
     COUNT: gl.constexpr = C.strips
+    TURNS: gl.constexpr = C.strips_of_part
     WIDTH: gl.constexpr = C.token_tile // COUNT
-    STRIP: gl.constexpr = layouts.staged_sums(4, WIDTH, True)
-    SPLIT: gl.constexpr = C.split
     strips = _strips(acc, COUNT, C)
-    first_token = gl.program_id(1) * C.token_tile
-    if SPLIT == 1:
+    first_token = gl.program_id(2) * C.token_tile
+    if C.split == 1:
         for i in gl.static_range(COUNT):
             token = first_token + i * WIDTH
             _store_strip(strips[i], out, first_row, token, ROWS_OF_ALL, TOKENS, C)
     else:
-        SIZE: gl.constexpr = C.rows * C.token_tile
-        row = gl.arange(0, C.rows, gl.SliceLayout(1, STRIP))
-        lane = gl.arange(0, WIDTH, gl.SliceLayout(0, STRIP))
-        place = row[:, None] * WIDTH + lane[None, :]
-        block = gl.program_id(0) * gl.num_programs(1) + gl.program_id(1)
+        block = gl.program_id(1) * gl.num_programs(2) + gl.program_id(2)
         block = block * C.parts + WHICH
-        sums = partials + block * (SPLIT * SIZE)
-        for i in gl.static_range(COUNT):
-            gl.store(sums + gl.program_id(2) * SIZE + i * (C.rows * WIDTH) + place, strips[i])
-        gl.thread_barrier()
-        arrived = gl.atomic_add(counters + block, 1, sem="acq_rel", scope="gpu")
-        if arrived == SPLIT - 1:
-            for strip in range(COUNT):
-                own = sums + strip * (C.rows * WIDTH) + place
-                total = gl.load(own, cache_modifier=".cg")
-                for other in gl.static_range(1, SPLIT):
-                    total += gl.load(own + other * SIZE, cache_modifier=".cg")
-                token = first_token + strip * WIDTH
-                _store_strip(total, out, first_row, token, ROWS_OF_ALL, TOKENS, C)
-            gl.store(counters + block, 0)
+        sums = partials + block * (C.split * C.rows * C.token_tile)
+        flags_of_block = flags + block * (C.split * C.split)
+        me = gl.program_id(0)
+        _hand_out(strips, sums, flags_of_block, me, C)
+        _await_parts(flags_of_block, me, C)
+        for turn in gl.static_range(TURNS):
+            strip = me + turn * C.split
+            total = _added_up(strips, sums, me, turn, C)
+            token = gl.where(strip < COUNT, first_token + strip * WIDTH, TOKENS)
+            _store_strip(total, out, first_row, token, ROWS_OF_ALL, TOKENS, C)
+
+
+@gluon.jit
+def _lanes_of_parts(me, C: gl.constexpr):
+    """(each part of K, or beyond; whether it is another one than `me`), in every warp."""
+    LAYOUT: gl.constexpr = gl.BlockedLayout([1], [32], [4], [0])
+    LANES: gl.constexpr = C.parts_of_k
+    part = gl.arange(0, LANES, LAYOUT)
+    return part, (part < C.split) & (part != me)
+
+
+@gluon.jit
+def _places(C: gl.constexpr):
+    """Offset of each sum in a strip [rows, token]."""
+    WIDTH: gl.constexpr = C.token_tile // C.strips
+    STRIP: gl.constexpr = layouts.staged_sums(4, WIDTH, True)
+    row = gl.arange(0, C.rows, gl.SliceLayout(1, STRIP))
+    lane = gl.arange(0, WIDTH, gl.SliceLayout(0, STRIP))
+    return row[:, None] * WIDTH + lane[None, :]
+
+
+@gluon.jit
+def _hand_out(strips, sums, flags, me, C: gl.constexpr):
+    """Write the strips that other parts of K add up, and tell these parts.
+
+    sums   [part of K that writes, strip, row, token]
+    flags  [part of K that reads, part of K that writes]: 1 once the sums are there
+    """
+    COUNT: gl.constexpr = C.strips
+    SIZE: gl.constexpr = C.rows * C.token_tile // COUNT
+    own = sums + me * (COUNT * SIZE) + _places(C)
+    for i in gl.static_range(COUNT):
+        if i % C.split != me:
+            gl.store(own + i * SIZE, strips[i])
+    gl.thread_barrier()  # what all threads wrote is released by the one that sets a flag
+    part, is_other = _lanes_of_parts(me, C)
+    flag = flags + part * C.split + me
+    gl.atomic_xchg(flag, is_other.to(gl.int32), mask=is_other, sem="release", scope="gpu")
+
+
+@gluon.jit
+def _await_parts(flags, me, C: gl.constexpr):
+    """Wait until all other parts of K have written the strips of this one; flags are 0 again."""
+    part, is_other = _lanes_of_parts(me, C)
+    own = flags + me * C.split + part
+    gl.inline_asm_elementwise(
+        _AWAIT,
+        "=r,l,r",
+        [own.to(gl.int64), is_other.to(gl.int32)],
+        dtype=gl.int32,
+        is_pure=False,
+        pack=1,
+    )
+    gl.thread_barrier()  # every thread has seen flags, before they are reset
+    gl.store(own, 0, mask=is_other)
+
+
+@gluon.jit
+def _chosen(condition, one, another):
+    """One of two tensors of a layout, by a scalar."""
+    return gl.where(gl.full(one.shape, condition, gl.int1, one.type.layout), one, another)
+
+
+@gluon.jit
+def _added_up(strips, sums, me, TURN: gl.constexpr, C: gl.constexpr):
+    """The sums [rows, token] of a strip over all parts of K, in their order; `me` has its own."""
+    COUNT: gl.constexpr = C.strips
+    SPLIT: gl.constexpr = C.split
+    SIZE: gl.constexpr = C.rows * C.token_tile // COUNT
+    FIRST: gl.constexpr = TURN * SPLIT
+    strip = FIRST + me
+    own = strips[FIRST]
+    for i in gl.static_range(1, SPLIT):
+        if FIRST + i < COUNT:
+            own = _chosen(me == i, strips[FIRST + i], own)
+    place = sums + strip * SIZE + _places(C)
+    for part in gl.static_range(SPLIT):
+        is_written = (part != me) & (strip < COUNT)
+        theirs = place + part * (COUNT * SIZE)
+        summand = gl.load(theirs, mask=is_written, other=0.0, cache_modifier=".cg")
+        summand = _chosen(part == me, own, summand)
+        if part == 0:
+            total = summand
+        else:
+            total += summand
+    return total
 
 
 @gluon.jit
@@ -392,18 +482,18 @@ def _int4_specialised_kernel(
     zd,
     out,
     partials,
-    counters,
+    flags,
     ROWS,
     TOKENS,
     C: gl.constexpr,
     CHAINED: gl.constexpr,
 ):
-    """Block (rows, tokens, part of K)."""
+    """Block (part of K, rows, tokens)."""
     ring = _make_ring(wd, xd, sd, zd, C)
     fence_async_shared()
     if CHAINED:
         gdc_launch_dependents()
-    arguments = (wd, xd, sd, zd, ring, out, partials, counters, ROWS, TOKENS)
+    arguments = (wd, xd, sd, zd, ring, out, partials, flags, ROWS, TOKENS)
     if C.parts == 2:
         gl.warp_specialize(
             [

@@ -119,7 +119,7 @@ def _case(case: Int4Case) -> Case:
     if not isinstance(config, Int4PlainConfig):
         constants["CHAINED"] = case.chained
     types = dict.fromkeys(POINTERS, "*" + case.dtype) | dict.fromkeys(SIZES, "i32") | descriptors
-    types |= {"packed": "*u8", "words": "*i32", "partials": "*fp32", "counters": "*i32"}
+    types |= {"packed": "*u8", "words": "*i32", "partials": "*fp32", "counters": "*i32", "flags": "*i32"}
     return Case(
         kernel=kernel,
         signature={name: types[name] for name in kernel.arg_names if name in types},

@@ -104,12 +104,34 @@ def test_every_part_of_k_of_a_specialised_product_has_a_unit() -> None:
     assert replace(SPECIALISED, split=4).constants(1280, 128, zeros=False).units == 3
 
 
-def test_both_parts_of_a_specialised_block_have_sums_and_a_counter() -> None:
+def test_every_part_of_k_of_a_specialised_block_has_sums_and_a_flag_for_every_other() -> None:
     w = weights_without_memory(1000, 1280)  # eight blocks of 128 rows
     assert SPECIALISED.workspace_sizes(w, 300) == (0, 0)
-    sums, counters = replace(SPECIALISED, split=2).workspace_sizes(w, 300)
+    sums, flags = replace(SPECIALISED, split=2).workspace_sizes(w, 300)
     assert sums == 8 * 3 * 2 * 128 * 128  # blocks of rows and of tokens, parts of K
-    assert counters == 8 * 3 * 2
+    assert flags == 8 * 3 * 2 * 2 * 2  # parts of rows, and of K that tell and are told
+
+
+def test_parts_of_k_of_a_specialised_block_have_neighbouring_numbers() -> None:
+    # they wait for each other, and a GPU starts blocks in the order of their numbers
+    w = weights_without_memory(1000, 1280)
+    assert replace(SPECIALISED, split=2).grid(w, 300) == (2, 8, 3)
+
+
+@pytest.mark.parametrize(
+    ("part_rows", "tokens", "split", "strips", "of_part"),
+    [
+        *((128, 128, 1, 4, 4), (128, 128, 2, 4, 2), (128, 128, 3, 8, 3), (128, 128, 8, 8, 1)),
+        *((64, 64, 1, 1, 1), (64, 64, 2, 2, 1), (64, 64, 5, 8, 2), (64, 32, 5, 4, 1)),
+    ],
+)
+def test_parts_of_k_share_the_strips_of_a_block(
+    part_rows: int, tokens: int, split: int, strips: int, of_part: int
+) -> None:
+    config = replace(SPECIALISED, part_rows=part_rows, token_tile=tokens, split=split)
+    constants = config.constants(8192, 128, zeros=False)
+    assert (constants.strips, constants.strips_of_part) == (strips, of_part)
+    assert tokens // strips >= 8  # wgmma has sums of eight tokens at least
 
 
 def test_the_ring_of_a_specialised_product_fits_in_shared_memory() -> None:

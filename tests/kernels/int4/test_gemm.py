@@ -213,6 +213,8 @@ HOPPER: dict[str, Int4Config] = {
     "specialised, three parts": replace(THREE_PARTS, split=2, slots=4),
     "specialised, four parts": replace(FOUR_PARTS, split=2),
     "specialised, many tokens": MANY_TOKENS,
+    "specialised, eight parts of k": replace(SPECIALISED, split=8),
+    "specialised, more parts of k than strips": replace(SPECIALISED, split=5, token_tile=32),
 }
 # (rows, tokens, k) of the products of a case
 FEW = (130, 21, 512)
@@ -221,6 +223,8 @@ SIZES: dict[str, tuple[int, int, int]] = {
     "specialised, three parts": (500, 150, 1920),  # parts of eight units and of seven
     "specialised, four parts": (600, 100, 1920),
     "specialised, many tokens": (600, 150, 1152),  # nine units
+    "specialised, eight parts of k": (130, 90, 1024),
+    "specialised, more parts of k than strips": (130, 40, 1152),  # parts of two units, and of one
 }
 
 
@@ -234,7 +238,7 @@ def test_larger_cases_fill_their_ring_again_in_several_blocks_of_rows_and_tokens
     assert config.fits(w)
     units_of_last_part = k // 128 - (config.split - 1) * config.constants(k, 128, zeros=False).units
     assert units_of_last_part > config.slots
-    across, down, _ = config.grid(w, tokens)
+    _, across, down = config.grid(w, tokens)
     assert (across, down) == (3, 2)
     assert rows % config.block_rows  # the last blocks are not full
     assert tokens % config.token_tile
@@ -299,3 +303,47 @@ def test_specialised_products_of_many_tokens_are_right_on_layers(
     config = for_many_tokens(w, tokens)
     assert config is not None
     assert error(int4_gemm(x, w, chained=chained, config=config), x, w) < LIMIT
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("split", [2, 3, 4, 5, 8])
+def test_replays_of_a_specialised_product_give_the_same_bits_and_leave_no_flag(split: int) -> None:
+    device = torch.device("cuda")
+    if torch.cuda.get_device_capability() != (9, 0):
+        pytest.skip("written for sm_90")
+    config = replace(MANY_TOKENS, split=split)
+    w = weights(1100, 3840, 128, device)
+    x = activations(200, 3840, device)
+    workspace = splits.allocate(*config.workspace_sizes(w, 200), device)
+    first = int4_gemm(x, w, config=config, workspace=workspace)
+    out = torch.empty_like(first)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        int4_gemm(x, w, config=config, workspace=workspace, out=out)
+    for _ in range(20):
+        graph.replay()
+        assert torch.equal(out, first)
+    assert error(out, x, w) < LIMIT
+    assert int(workspace.counters.abs().sum()) == 0
+
+
+@pytest.mark.gpu
+def test_parts_of_k_that_wait_for_each_other_end_beside_those_of_other_streams() -> None:
+    device = torch.device("cuda")
+    if torch.cuda.get_device_capability() != (9, 0):
+        pytest.skip("written for sm_90")
+    config = replace(FOUR_PARTS, split=7)  # 784 blocks, six times as many as an H100 can run
+    w = weights(28672, 3584, 128, device)
+    x = activations(64, 3584, device)
+    first = int4_gemm(x, w, config=config)
+    assert error(first, x, w) < LIMIT
+    streams = [torch.cuda.Stream() for _ in range(4)]
+    workspaces = [splits.allocate(*config.workspace_sizes(w, 64), device) for _ in streams]
+    outs: list[torch.Tensor] = []
+    torch.cuda.synchronize()
+    for _ in range(25):
+        for stream, workspace in zip(streams, workspaces, strict=True):
+            with torch.cuda.stream(stream):
+                outs.append(int4_gemm(x, w, config=config, workspace=workspace))
+    torch.cuda.synchronize()
+    assert all(torch.equal(out, first) for out in outs)
