@@ -302,6 +302,7 @@ class SpecialisedConstants(KernelConstants):
     groups_per_unit  scales per 128 columns; 0 for one per row
     rows             of each of a block's parts
     parts            multiplying warpgroups
+    shares           whether all blocks share the units of all tiles equally
     slots            of the ring, of 128 columns each
     registers        for each thread of every multiplying warpgroup but the first
     """
@@ -314,6 +315,7 @@ class SpecialisedConstants(KernelConstants):
     parts: int
     token_tile: int
     split: int
+    shares: bool
     slots: int
     registers: int
 
@@ -373,11 +375,14 @@ class Int4SpecialisedConfig(BlockConfig):
     part_rows    64 or 128
     token_tile   16 to 128, a power of two
     slots        of the ring, of 128 columns each
+    blocks       if not 0, so many blocks share the units of 128 columns of all tiles equally, some
+                 of which begin in one block and end in the next; split is 1 then
     """
 
     parts: int = 2
     part_rows: int
     slots: int
+    blocks: int = 0
     num_warps: int = 4
 
     def __post_init__(self) -> None:
@@ -391,6 +396,7 @@ class Int4SpecialisedConfig(BlockConfig):
         assert self.part_rows * self.token_tile <= {2: 1 << 14, 3: 1 << 13, 4: 1 << 12}[self.parts]
         assert self.slots >= 2
         assert self.num_warps == 4
+        assert self.blocks == 0 or (self.blocks > 0 and self.split == 1)
 
     @property
     def block_rows(self) -> int:
@@ -419,6 +425,10 @@ class Int4SpecialisedConfig(BlockConfig):
         if weights.group == 32:
             return f"got {self} for groups of 32, wanted weights in groups of 64 columns or more"
         units = weights.k // UNIT_COLUMNS
+        if self.blocks and weights.group == weights.k:
+            return f"got {self} for one scale per row, wanted weights in groups, or no `blocks`"
+        if self.blocks > triton.cdiv(weights.padded_rows, self.block_rows) * units:
+            return f"got {self} for {weights.rows} rows x {weights.k} columns, wanted fewer blocks"
         if not _has_work(units, self.split):
             largest = next(s for s in range(self.split, 0, -1) if _has_work(units, s))
             return (
@@ -434,6 +444,11 @@ class Int4SpecialisedConfig(BlockConfig):
             )
         return None
 
+    def tiles(self, weights: Int4Weights, tokens: int) -> int:
+        """Tiles of the output, each of the rows and tokens of a block."""
+        across, down, _ = BlockConfig.grid(self, weights, tokens)
+        return across * down
+
     def grid(self, weights: Int4Weights, tokens: int) -> tuple[int, int, int]:
         """Blocks: (parts of K, rows, tokens).
 
@@ -441,12 +456,19 @@ class Int4SpecialisedConfig(BlockConfig):
         in the order of their numbers, of which the first counts fastest: of all that have started
         only the last ones can lack a part, and it starts when others have ended.
         """
+        if self.blocks:
+            return self.blocks, 1, 1
         across, down, split = BlockConfig.grid(self, weights, tokens)
         return split, across, down
 
     def workspace_sizes(self, weights: Int4Weights, tokens: int) -> tuple[int, int]:
-        """(fp32 partial sums, flags): every part of K of a part of rows tells every other one."""
+        """(fp32 partial sums, flags): every part of K of a part of rows tells every other one.
+
+        Of blocks that share all units, each hands one tile at most to the block before it.
+        """
         split, across, down = self.grid(weights, tokens)
+        if self.blocks:
+            return self.blocks * self.block_rows * self.token_tile, self.blocks * self.parts
         if split == 1:
             return 0, 0
         sums = across * down * self.parts
@@ -464,6 +486,7 @@ class Int4SpecialisedConfig(BlockConfig):
             parts=self.parts,
             token_tile=self.token_tile,
             split=self.split,
+            shares=self.blocks > 0,
             slots=self.slots,
             registers=self.registers,
         )

@@ -1,6 +1,6 @@
 """Int4 product for many tokens on sm_90: one warp fetches, warpgroups dequantise and multiply.
 
-    out[tokens, rows] = x[tokens, k] @ dequantised(weights)[rows, k].T      tokens 16 .. 128 a block
+    out[tokens, rows] = x[tokens, k] @ dequantised(weights)[rows, k].T      tokens 16 to 128 a block
 
 A block has two to four parts of rows, one for each multiplying warpgroup. While one of them
 dequantises, another keeps the matrix unit busy; in kernels.int4.staged all warps of a block do both
@@ -15,6 +15,11 @@ Weights are scaled before they are multiplied, (q - zero) * scale rounded to bf1
 sums of a group beside the sums of all need more registers than there are. That is the rounding a
 layer in bf16 would have; kernels.int4.staged scales fp32 sums. A scale per row acts on sums here,
 too.
+
+Several blocks may have a part of the same tile, and wait for each other (Int4SpecialisedConfig.grid
+says why that ends). Parts of K exchange their sums, so that each adds up a share of the tile; of
+blocks that share the units of all tiles, the first one of a tile adds what the others hand on.
+Either takes the order of K, so equal inputs give equal bits, and flags end at zero, as they began.
 
 What the kernel is compiled for is C, a SpecialisedConstants.
 """
@@ -177,10 +182,30 @@ def _sums_layout(C):
 
 
 @gluon.jit
-def _units_of_block(C: gl.constexpr):
-    """(first unit, how many) of the block's part of K; the last part may be shorter."""
-    first = gl.program_id(0) * C.units
-    return first, gl.minimum(C.units, C.all_units - first)
+def _tiles(ROWS, TOKENS, C: gl.constexpr):
+    """Tiles of the output: (along the rows, along the tokens)."""
+    SIDE: gl.constexpr = C.parts * C.rows
+    return (ROWS + SIDE - 1) // SIDE, (TOKENS + C.token_tile - 1) // C.token_tile
+
+
+@gluon.jit
+def _units_of_block(ROWS, TOKENS, C: gl.constexpr):
+    """(first unit of the block, the one behind its last), units of all tiles counted through.
+
+    Tiles are counted along the rows first. So blocks that share all units equally, some of which
+    are at the first tokens and some at the next, read the same weights at about the same time.
+    """
+    across, down = _tiles(ROWS, TOKENS, C)
+    if C.shares:
+        total = (across * down * C.all_units).to(gl.int64)
+        block = gl.program_id(0).to(gl.int64)
+        first = (block * total // gl.num_programs(0)).to(gl.int32)
+        last = ((block + 1) * total // gl.num_programs(0)).to(gl.int32)
+        return first, last
+    else:  # noqa: RET505 (both branches are traced without it)
+        tile = gl.program_id(2) * across + gl.program_id(1)
+        first = tile * C.all_units + gl.program_id(0) * C.units
+        return first, gl.minimum(first + C.units, (tile + 1) * C.all_units)
 
 
 @gluon.jit
@@ -195,39 +220,45 @@ def _fetch(arguments, C: gl.constexpr, CHAINED: gl.constexpr):
     """The fetching warp: what a unit needs, as slots get free."""
     xd, ring = arguments[1], arguments[4]
     SLOTS: gl.constexpr = C.slots
-    token = gl.program_id(2) * C.token_tile
-    first, count = _units_of_block(C)
+    rows, tokens = arguments[8], arguments[9]
+    across, _ = _tiles(rows, tokens, C)
+    unit, last = _units_of_block(rows, tokens, C)
     if CHAINED:  # weights do not depend on the kernel before, activations do
         for i in gl.static_range(SLOTS):
-            _fetch_weights(arguments, i, first + i, i < count, C)
+            _fetch_weights(arguments, i, unit + i, unit + i < last, across, C)
         gdc_wait()
     slot, phase = 0, 1  # nobody has to free a slot that was never filled
-    for i in range(count):
+    for i in range(last - unit):
         mbarrier.wait(ring.empty.index(slot), phase)
-        _fetch_weights(arguments, slot, first + i, (i >= SLOTS) | (not CHAINED), C)
+        _fetch_weights(arguments, slot, unit + i, (i >= SLOTS) | (not CHAINED), across, C)
         full = ring.full.index(slot)
         mbarrier.expect(full, C.slice_bytes)
+        tile = (unit + i) // C.all_units
+        of_k = (unit + i) % C.all_units
+        token = tile // across * C.token_tile
         tma.async_copy_global_to_shared(
-            xd, [2 * (first + i), token, 0], full, ring.slice_boxes.index(slot)
+            xd, [2 * of_k, token, 0], full, ring.slice_boxes.index(slot)
         )
         slot, phase = _after(slot, phase, SLOTS)
 
 
 @gluon.jit
-def _fetch_weights(arguments, slot, unit, wanted, C: gl.constexpr):
-    """The weights, scales and zeros of all parts for a unit of K; nothing unless `wanted`."""
+def _fetch_weights(arguments, slot, unit, wanted, across, C: gl.constexpr):
+    """The weights, scales and zeros of all parts for a unit of a tile; nothing unless `wanted`."""
     wd, sd, zd, ring = arguments[0], arguments[2], arguments[3], arguments[4]
     GROUPS: gl.constexpr = C.boxes_per_unit
     BOXES: gl.constexpr = C.boxes
     full = ring.full.index(slot)
+    of_k = unit % C.all_units
+    block = unit // C.all_units % across
     mbarrier.expect(full, C.weight_bytes, pred=wanted)
     for part in gl.static_range(BOXES):
-        tile = (gl.program_id(1) * BOXES + part) * (C.box_rows // 16)
+        tile = (block * BOXES + part) * (C.box_rows // 16)
         to = ring.word_boxes.index(slot * BOXES + part)
-        tma.async_copy_global_to_shared(wd, [unit, tile, 0, 0], full, to, pred=wanted)
+        tma.async_copy_global_to_shared(wd, [of_k, tile, 0, 0], full, to, pred=wanted)
         for j in gl.static_range(GROUPS):
             box = (slot * GROUPS + j) * BOXES + part
-            place = [tile, 16 * (unit * C.groups_per_unit + j)]
+            place = [tile, 16 * (of_k * C.groups_per_unit + j)]
             to = ring.scale_boxes.index(box)
             tma.async_copy_global_to_shared(sd, place, full, to, pred=wanted)
             if C.has_zeros:
@@ -280,18 +311,36 @@ def _multiply(arguments, C: gl.constexpr, CHAINED: gl.constexpr, WHICH: gl.const
     next unit is not made ahead: values of two bytes that live across turns of the loop are packed
     and unpacked one by one, 115 instructions beside 310.
     """
+    rows, tokens = arguments[8], arguments[9]
+    unit, last = _units_of_block(rows, tokens, C)
+    slot, phase = gl.to_tensor(0), gl.to_tensor(0)
+    if C.shares:
+        while unit < last:
+            tile = unit // C.all_units
+            end = gl.minimum(last, (tile + 1) * C.all_units)
+            acc, slot, phase = _sums(arguments, slot, phase, end - unit, WHICH, C)
+            if CHAINED:  # the kernel before may still read `out`, or the workspace
+                gdc_wait()
+            _finish_shared(acc, arguments, tile, unit, WHICH, C)
+            unit = end
+    else:  # not by the same loop, whose variables cost so many registers that some blocks spill
+        acc, _, _ = _sums(arguments, slot, phase, last - unit, WHICH, C)
+        if CHAINED:
+            gdc_wait()
+        _finish(acc, arguments, unit // C.all_units, WHICH, C)
+
+
+@gluon.jit
+def _sums(arguments, slot, phase, COUNT, WHICH: gl.constexpr, C: gl.constexpr):
+    """(sums [rows, token] of a part over COUNT units of K, the next slot, its parity)."""
     xd, ring = arguments[1], arguments[4]
-    out, partials, flags = arguments[5], arguments[6], arguments[7]
-    rows_of_all, tokens_of_all = arguments[8], arguments[9]
     T: gl.constexpr = xd.dtype
     ROWS: gl.constexpr = C.rows
     SLOTS: gl.constexpr = C.slots
     SUMS: gl.constexpr = _sums_layout(C)
     SHAPE: gl.constexpr = (ROWS, C.token_tile)
-    _, count = _units_of_block(C)
     acc = gl.zeros(SHAPE, gl.float32, SUMS)
-    slot, phase = 0, 0
-    for _ in range(count):
+    for _ in range(COUNT):
         packed, scales, zeros = _unit(ring, slot, phase, WHICH, C)
         lo = _operand(packed, scales, zeros, 0, T, C)
         acc = warpgroup_mma(lo, ring.slices.index(2 * slot).permute((1, 0)), acc, is_async=True)
@@ -305,10 +354,7 @@ def _multiply(arguments, C: gl.constexpr, CHAINED: gl.constexpr, WHICH: gl.const
     if C.groups_per_unit == 0:
         row_scales = _scales_of(ring.scales, 0, WHICH, C)[0]  # every slot has had the same ones
         acc = acc * in_rows(row_scales, SUMS, ROWS).to(gl.float32)[:, None]
-    if CHAINED:  # the kernel before may still read `out`, or the workspace
-        gdc_wait()
-    first_row = (gl.program_id(1) * C.parts + WHICH) * ROWS
-    _finish(acc, out, partials, flags, first_row, rows_of_all, tokens_of_all, C, WHICH)
+    return acc, slot, phase
 
 
 @gluon.jit
@@ -349,43 +395,90 @@ def _store_strip(sums, out, first_row, first_token, ROWS_OF_ALL, TOKENS, C: gl.c
 
 
 @gluon.jit
-def _finish(
-    acc,
-    out,
-    partials,
-    flags,
-    first_row,
-    ROWS_OF_ALL,
-    TOKENS,
-    C: gl.constexpr,
-    WHICH: gl.constexpr,
-):
-    """Store the sums of a part of rows, whole or by an exchange with the other parts of K.
-
-    Sums are stored strip by strip: there are no registers for the addresses of all.
-    """
+def _store(acc, arguments, tile, WHICH: gl.constexpr, C: gl.constexpr):
+    """Store the sums of a part of a tile, strip by strip: no registers for all addresses."""
+    out, rows, tokens = arguments[5], arguments[8], arguments[9]
     COUNT: gl.constexpr = C.strips
-    TURNS: gl.constexpr = C.strips_of_part
     WIDTH: gl.constexpr = C.token_tile // COUNT
+    first_row, first_token = _corner(tile, rows, tokens, WHICH, C)
     strips = _strips(acc, COUNT, C)
-    first_token = gl.program_id(2) * C.token_tile
+    for i in gl.static_range(COUNT):
+        _store_strip(strips[i], out, first_row, first_token + i * WIDTH, rows, tokens, C)
+
+
+@gluon.jit
+def _corner(tile, ROWS, TOKENS, WHICH: gl.constexpr, C: gl.constexpr):
+    """(first row, first token) of a part of a tile."""
+    across, _ = _tiles(ROWS, TOKENS, C)
+    return (tile % across * C.parts + WHICH) * C.rows, tile // across * C.token_tile
+
+
+@gluon.jit
+def _finish(acc, arguments, tile, WHICH: gl.constexpr, C: gl.constexpr):
+    """Store the sums of a part of a tile, by an exchange with the other parts of K if there are."""
+    out, partials, flags = arguments[5], arguments[6], arguments[7]
+    rows, tokens = arguments[8], arguments[9]
     if C.split == 1:
-        for i in gl.static_range(COUNT):
-            token = first_token + i * WIDTH
-            _store_strip(strips[i], out, first_row, token, ROWS_OF_ALL, TOKENS, C)
+        _store(acc, arguments, tile, WHICH, C)
     else:
-        block = gl.program_id(1) * gl.num_programs(2) + gl.program_id(2)
-        block = block * C.parts + WHICH
-        sums = partials + block * (C.split * C.rows * C.token_tile)
-        flags_of_block = flags + block * (C.split * C.split)
+        COUNT: gl.constexpr = C.strips
+        TURNS: gl.constexpr = C.strips_of_part
+        WIDTH: gl.constexpr = C.token_tile // COUNT
+        strips = _strips(acc, COUNT, C)
+        first_row, first_token = _corner(tile, rows, tokens, WHICH, C)
+        place = tile * C.parts + WHICH
+        sums = partials + place * (C.split * C.rows * C.token_tile)
+        flags_of_part = flags + place * (C.split * C.split)
         me = gl.program_id(0)
-        _hand_out(strips, sums, flags_of_block, me, C)
-        _await_parts(flags_of_block, me, C)
+        _hand_out(strips, sums, flags_of_part, me, C)
+        _await_parts(flags_of_part, me, C)
         for turn in gl.static_range(TURNS):
             strip = me + turn * C.split
             total = _added_up(strips, sums, me, turn, C)
-            token = gl.where(strip < COUNT, first_token + strip * WIDTH, TOKENS)
-            _store_strip(total, out, first_row, token, ROWS_OF_ALL, TOKENS, C)
+            token = gl.where(strip < COUNT, first_token + strip * WIDTH, tokens)
+            _store_strip(total, out, first_row, token, rows, tokens, C)
+
+
+@gluon.jit
+def _finish_shared(acc, arguments, tile, unit, WHICH: gl.constexpr, C: gl.constexpr):
+    """Store the sums of a part of a tile, or hand them to the block that has its first unit.
+
+    unit   the first one that was summed. A block that begins inside of a tile hands on what it has
+           of it, and goes on. The block with the tile's first unit comes to it last: it waits for
+           what the others hand on, and adds that in the order of K.
+    """
+    partials, flags = arguments[6], arguments[7]
+    rows, tokens = arguments[8], arguments[9]
+    block = gl.program_id(0)
+    row = gl.arange(0, C.rows, gl.SliceLayout(1, acc.type.layout))
+    lane = gl.arange(0, C.token_tile, gl.SliceLayout(0, acc.type.layout))
+    place = row[:, None] * C.token_tile + lane[None, :]
+    SIZE: gl.constexpr = C.rows * C.token_tile
+    if unit > tile * C.all_units:
+        own = block * C.parts + WHICH
+        gl.store(partials + own * SIZE + place, acc)
+        gl.thread_barrier()  # what all threads wrote is released by the one that sets the flag
+        gl.atomic_xchg(flags + own, 1, sem="release", scope="gpu")
+    else:
+        across, down = _tiles(rows, tokens, C)
+        total = (across * down * C.all_units).to(gl.int64)
+        behind = ((tile + 1) * C.all_units).to(gl.int64) * gl.num_programs(0)
+        last_block = ((behind - 1) // total).to(gl.int32)  # the one with the tile's last unit
+        for other in range(block + 1, last_block + 1):
+            theirs = other * C.parts + WHICH
+            _await(flags + theirs, 1)
+            gl.thread_barrier()  # every thread has seen the flag, before it is reset
+            gl.store(flags + theirs, 0)
+            acc += gl.load(partials + theirs * SIZE + place, cache_modifier=".cg")
+        _store(acc, arguments, tile, WHICH, C)
+
+
+@gluon.jit
+def _await(flag, wanted):
+    """Wait until the flag is `wanted` at least, each lane for its own."""
+    gl.inline_asm_elementwise(
+        _AWAIT, "=r,l,r", [flag.to(gl.int64), wanted], dtype=gl.int32, is_pure=False, pack=1
+    )
 
 
 @gluon.jit
@@ -431,14 +524,7 @@ def _await_parts(flags, me, C: gl.constexpr):
     """Wait until all other parts of K have written the strips of this one; flags are 0 again."""
     part, is_other = _lanes_of_parts(me, C)
     own = flags + me * C.split + part
-    gl.inline_asm_elementwise(
-        _AWAIT,
-        "=r,l,r",
-        [own.to(gl.int64), is_other.to(gl.int32)],
-        dtype=gl.int32,
-        is_pure=False,
-        pack=1,
-    )
+    _await(own, is_other.to(gl.int32))
     gl.thread_barrier()  # every thread has seen flags, before they are reset
     gl.store(own, 0, mask=is_other)
 
@@ -488,7 +574,7 @@ def _int4_specialised_kernel(
     C: gl.constexpr,
     CHAINED: gl.constexpr,
 ):
-    """Block (part of K, rows, tokens)."""
+    """Block (part of K, rows, tokens), or one of the blocks that share all units."""
     ring = _make_ring(wd, xd, sd, zd, C)
     fence_async_shared()
     if CHAINED:

@@ -1,5 +1,7 @@
 """How a product that was split over K ends: the last block to arrive adds all parts, in order.
 
+kernels.int4.specialised has its own way, with the same workspace, whose counters are its flags.
+
 The parts meet in a workspace. Kernels of one stream can share one, because they run one after
 another. Products that may run at the same time (two streams, two graphs replayed together) need one
 each.

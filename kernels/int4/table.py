@@ -235,16 +235,30 @@ def choose(
 ) -> Int4Config:
     """How a sm_90 with so many multiprocessors runs this product, so launched.
 
-    By kernels.int4.specialised for many tokens, else by `direct_or_staged`. Where the one begins
-    was read off plain launches on an H100, symmetric weights in groups of 64 and 128, bf16. An
-    H200, chained launches, zero points, one scale per row and fp16 were not timed.
+    By kernels.int4.specialised where `is_for_specialised`, else by `direct_or_staged`.
     """
-    is_many = tokens >= _MANY_TOKENS or (tokens >= _LEAST_TOKENS and weights.rows >= _MANY_ROWS)
-    if is_many and weights.k >= _LEAST_K:
+    if is_for_specialised(weights, tokens, chained=chained):
         config = for_many_tokens(weights, tokens, units)
         if config is not None:
             return config
     return direct_or_staged(weights, tokens, chained=chained, units=units)
+
+
+def is_for_specialised(weights: Int4Weights, tokens: int, *, chained: bool) -> bool:
+    """Whether kernels.int4.specialised was faster, or at most 7 % slower, where both were timed.
+
+    Symmetric weights in groups of 128, bf16, H100s. An H200, zero points, other groups and fp16
+    were not timed.
+    """
+    if tokens < _LEAST_TOKENS:
+        return False
+    if weights.k < _LEAST_K:
+        return tokens > 128
+    if tokens > 64 or not chained:
+        return True
+    # the others gain more by starting while the kernel before ends: 1 to 3 us, much of a short K
+    is_long = weights.k >= 6144 and tokens > 32
+    return is_long or weights.rows >= (10240 if tokens <= 32 else 16384)
 
 
 def direct_or_staged(
@@ -319,63 +333,70 @@ class SpecialisedCost:
 
     start_s   until its ring is filled, and until its sums are stored
     unit_s    128 columns of K
-    part_s    to add up one of several parts of K
+    part_s    each of several parts of K that exchange their sums
+    tile_s    each tile that a block of those ends which share all units, and what it hands on
     """
 
     start_s: float
     unit_s: float
     part_s: float
+    tile_s: float
 
 
 def _specialised(
-    parts: int, part_rows: int, token_tile: int, slots: int, us: tuple[float, float, float]
+    parts: int, part_rows: int, token_tile: int, slots: int, us: tuple[float, float, float, float]
 ) -> tuple[Int4SpecialisedConfig, SpecialisedCost]:
     config = Int4SpecialisedConfig(
         parts=parts, part_rows=part_rows, token_tile=token_tile, slots=slots, split=1
     )
-    start, unit, part = (1e-6 * value for value in us)
-    return config, SpecialisedCost(start_s=start, unit_s=unit, part_s=part)
+    start, unit, part, tile = (1e-6 * value for value in us)
+    return config, SpecialisedCost(start_s=start, unit_s=unit, part_s=part, tile_s=tile)
 
 
-# Costs of tokens beyond 64: least squares of the logarithm of the estimate over the time (soft L1
-# from 10 %), on an H100 (2026-11-25; not published; groups of 128, graphs of plain launches, turns
-# of 15 ms over weights that do not stay in the L2 cache), all configurations of these shapes and
-# 128, 192 and 256 tokens; 6144 x 4096 came later. What they choose took 0.2 % longer than the best
-# (geometric mean; 4 % at most). In us, chosen and bf16 of cuBLASLt; `before` is the choice without
-# blocks of three parts and by costs that were read off, where it was another:
+# Costs of kernels.int4.specialised: least squares of the logarithm of the estimate over the time
+# (soft L1 from 10 %; configurations 25 % behind the best at a weight of 0.3), on three H100s
+# (2026-11-25; not published; groups of 128, graphs of plain launches, turns of 10 ms over weights
+# that do not stay in the L2 cache), 14 shapes and 32, 40, 64, 128, 192 and 256 tokens. What they
+# choose took 0.7 % longer than the best configuration timed (geometric mean; 11 % at most). In us:
+# chosen, direct_or_staged, bf16 of cuBLASLt.
 #
-#     rows x k        128 tokens   192 tokens               256 tokens
-#     28672 x 8192    92, 170      185, 180                 194, 207
-#     8192 x 28672    95, 182      158, 188 (before 176)    162, 185 (before 190)
-#     10240 x 8192    47, 63       69, 66 (before 86)       72, 68 (before 91)
-#     28672 x 4096    52, 90       97, 96                   103, 104
-#     4096 x 14336    35, 53       50, 58                   52, 59
-#     8192 x 8192     34, 51       51, 54                   54, 55
-#     7168 x 8192     33, 45       49, 49                   55, 48
-#     5120 x 8192     28, 33       45, 39                   47, 38
-#     6144 x 4096     22, 22       25, 23                   25, 24
-#     4096 x 4096     19, 15       21, 16                   22, 18
+#     rows x k       32 tokens    64             128            192             256
+#     8192 x 28672   53  52 167   62  68 172     89 130 182     177 200 186     180 268 185
+#     28672 x 8192   50  58 164   66  77 170    100 154 170     172 212 179     188 279 206
+#     28672 x 4096   29  27  84   35  39  87     52  79  89      92 114  95     106 142 105
+#     10240 x 8192   24  24  67   26  33  60     40  64  63      64  74  72      75 115  69
+#     8192 x 8192    19  19  48   21  23  49     30  36  51      53  69  54      52  77  55
+#     7168 x 8192    18  17  43   20  23  44     30  34  45      49  64  55      52  74  48
+#     4096 x 14336   18  18  45   19  23  46     28  34  52      44  59  52      48  62  56
+#     5120 x 8192    14  16  35   16  22  36     21  34  33      36  35  39      38  62  37
+#     7168 x 4096    11  12  23   13  13  23     18  19  24      26  36  26      26  37  27
+#     3584 x 8192    11  13  25   13  15  28     19  23  24      24  33  41      29  34  29
+#     8192 x 3584    12  10  23   13  12  23     18  17  24      24  31  25      25  34  27
+#     6144 x 4096    10  11  21   12  13  20     19  19  21      26  36  23      27  40  24
+#     4096 x 4096     8  10  14    9  11  14     14  13  15      17  18  16      19  18  19
+#     8192 x 2048     9   9  14   10   9  14     14  12  15      15  19  16      16  20  17
 #
-# Costs of blocks of 64 tokens were read off in a session before, on another such card: chosen, by
-# the other kernels, bf16 were 63, 70, 170 (28672 x 8192), 66, 65, 173 (8192 x 28672), 32, 33, 61
-# (10240 x 8192) and 23, 23, 47 (4096 x 14336). 16 and 32 tokens took longer than by the other
-# kernels but for 32 of 28672 x 8192 (51 for 58 us).
+# Chained launches were timed at 16, 32, 64 and 128 tokens: up to 64 tokens the other kernels gain
+# more from them. 16 tokens took longer than by the other kernels everywhere.
+# Before parts of K shared the adding of their sums, 64 tokens of 5120 x 8192 took 31 us and 256
+# took 47; blocks that share all units take 172 instead of 185 us for 192 tokens of 28672 x 8192.
 SPECIALISED_COSTS: Final = dict(
     (
-        _specialised(4, 64, 64, 6, us=(5.0, 0.88, 2.5)),
-        _specialised(2, 64, 64, 8, us=(5.0, 0.54, 1.0)),
-        _specialised(2, 64, 128, 5, us=(3.0, 0.73, 2.9)),
-        _specialised(3, 64, 128, 5, us=(6.4, 0.96, 3.4)),
-        _specialised(2, 128, 128, 4, us=(6.5, 1.23, 4.9)),
+        _specialised(2, 64, 32, 12, us=(4.31, 0.425, 0.27, 3.7)),
+        _specialised(3, 64, 32, 8, us=(5.13, 0.590, 0.03, math.inf)),
+        _specialised(4, 64, 32, 8, us=(4.83, 0.775, 0.14, 8.5)),
+        _specialised(2, 64, 64, 8, us=(4.83, 0.507, 0.20, 3.9)),
+        _specialised(3, 64, 64, 6, us=(4.92, 0.722, 0.15, math.inf)),
+        _specialised(4, 64, 64, 6, us=(5.22, 0.911, 0.24, 7.8)),
+        _specialised(2, 128, 64, 6, us=(5.25, 0.979, 0.21, 6.3)),
+        _specialised(2, 64, 128, 5, us=(4.44, 0.776, 0.78, 7.5)),
+        _specialised(3, 64, 128, 5, us=(7.89, 1.089, 0.02, math.inf)),
+        _specialised(2, 128, 128, 4, us=(10.06, 1.442, 0.01, 14.4)),
     )
 )
-_MOST_PARTS_OF_K: Final = 8
-_LEAST_TOKENS: Final = 33
-_MANY_TOKENS: Final = 65  # from which products of any rows were faster, or at most 6 % slower
-# Shortest K that was timed by both kernels of an H100 (12288 x 4096, 128 tokens: 27 for 42 us).
-# At 2048 the estimate, 17 us for 104 tokens of 8192 rows, is above the 14 us of the others.
+_PARTS_OF_K: Final = (1, 2, 3, 4, 5, 6, 8)  # seven spill registers of the largest blocks
+_LEAST_TOKENS: Final = 17
 _LEAST_K: Final = 4096
-_MANY_ROWS: Final = 1 << 14  # from which those of fewer tokens are, too
 
 
 def for_many_tokens(
@@ -387,14 +408,7 @@ def for_many_tokens(
     """
     if tokens < _LEAST_TOKENS:
         return None
-    tile = 64 if tokens <= 64 else 128
-    configs = [
-        replace(config, split=split)
-        for config in SPECIALISED_COSTS
-        for split in range(1, _MOST_PARTS_OF_K + 1)
-        if config.token_tile == tile
-    ]
-    fitting = [config for config in configs if config.fits(weights)]
+    fitting = [config for config in many(tokens, units) if config.fits(weights)]
     return min(
         fitting,
         key=lambda config: specialised_estimate(config, weights, tokens, units),
@@ -402,17 +416,35 @@ def for_many_tokens(
     )
 
 
+def many(tokens: int, units: int) -> list[Int4SpecialisedConfig]:
+    """Configurations for so many tokens: K cut in parts, or all units shared."""
+    least = min(64, triton.next_power_of_2(tokens))
+    tiles = (least,) if tokens <= 64 else (64, 128) if 128 < tokens <= 192 else (128,)
+    whole = [config for config in SPECIALISED_COSTS if config.token_tile in tiles]
+    cut = [replace(config, split=split) for config in whole for split in _PARTS_OF_K]
+    # blocks of three parts would spill registers when they add up what another block hands on
+    return cut + [replace(config, blocks=units) for config in whole if config.parts != 3]
+
+
 def specialised_estimate(
     config: Int4SpecialisedConfig, weights: Int4Weights, tokens: int, units: int = _H200_UNITS
 ) -> float:
     """Seconds that a product takes, so far as they depend on the configuration.
 
-        turns * (start + units of 128 columns of a block * time of one) + adding up the parts of K
+        turns * (start + units of 128 columns of a block * time of one) + parts of K, if several
+        start + units of a block * time of one + tiles that it ends, 1 at least
 
-    Raises KeyError for a configuration without a cost.
+    The second is for blocks that share all units. Raises KeyError for a configuration without
+    a cost.
     """
-    cost = SPECIALISED_COSTS[replace(config, split=1)]
-    turns = triton.cdiv(math.prod(config.grid(weights, tokens)), units)
-    of_block = triton.cdiv(weights.k // UNIT_COLUMNS, config.split)
+    cost = SPECIALISED_COSTS[replace(config, split=1, blocks=0)]
+    of_k = weights.k // UNIT_COLUMNS
+    tiles = config.tiles(weights, tokens)
+    if config.blocks:
+        of_block = triton.cdiv(tiles * of_k, config.blocks)
+        ended = max(1.0, tiles / config.blocks)
+        return cost.start_s + cost.unit_s * of_block + cost.tile_s * ended
+    turns = triton.cdiv(tiles * config.split, units)
+    of_block = triton.cdiv(of_k, config.split)
     parts = config.split if config.split > 1 else 0
     return turns * (cost.start_s + cost.unit_s * of_block) + cost.part_s * parts

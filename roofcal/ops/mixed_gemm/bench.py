@@ -4,8 +4,8 @@ cublaslt         bf16 and fp8 products, as op gemm runs them
 triton           kernels.int4 without its specialised kernel (table.direct_or_staged)
 triton_chained   the same with programmatic dependent launch: in a chain of kernels, its start
                  overlaps the end of the one before: do not compare it with plain launches
-triton_specialised  kernels.int4.specialised, from 33 tokens on; int4_gemm takes it from 65 tokens
-                 on, for 16,384 rows and more from 33 on, where K is 4096 or more
+triton_specialised  kernels.int4.specialised, from 17 tokens on; int4_gemm takes it where
+                 table.is_for_specialised says so: almost always where K is 4096 or more
 tinygemm         torch's _weight_int4pack_mm (CPUs have one too); it stores w as scale * (q - 8) +
                  zero, always with a zero, and rounds w to bf16
 gemlite          GemLite's Triton kernels (optional extra `peers`), in the state that its import
@@ -125,7 +125,7 @@ def _specialised_config(a: torch.Tensor, weights: Int4Weights) -> Int4Specialise
         config = int4_table.for_many_tokens(weights, a.shape[0], compute_units(a))
     if config is None:
         raise Unsupported(
-            f"provider '{_SPECIALISED}' needs sm_90, more than 32 tokens and groups of 64 or more"
+            f"provider '{_SPECIALISED}' needs sm_90, more than 16 tokens and groups of 64 or more"
         )
     return config
 

@@ -40,12 +40,15 @@ class Block:
     most_units        units of 128 columns that a warp of a direct block has registers for
     stages, unroll    slots of a ring (staged or specialised), and units of 128 columns in each
     start_us, unit_us microseconds that the estimate counts for a block, and per 128 columns of K
-    part_us           microseconds that it counts for a specialised block to add up each of several
-                      parts of K
+    shares            whether as many specialised blocks as there are multiprocessors share the
+                      units of all tiles equally
+    part_us           microseconds that it counts for each of several parts of K that exchange sums,
+                      or for each tile that a sharing block ends
     """
 
     direct: bool
     specialised: bool = False
+    shares: bool = False
     rows: int
     tokens: int
     split: int
@@ -130,24 +133,39 @@ _PREFERRED: Final = (2, 4)
 
 
 def _specialised(
-    rows: int, tokens: int, slots: int, start_us: float, unit_us: float, part_us: float
+    side: tuple[int, int], slots: int, start_us: float, unit_us: float, join_us: tuple[float, float]
 ) -> tuple[Block, ...]:
-    """One block for each number of parts of K."""
-    return tuple(
-        Block(
-            direct=False,
-            specialised=True,
-            rows=rows,
-            tokens=tokens,
-            split=split,
-            stages=slots,
-            start_us=start_us,
-            unit_us=unit_us,
-            part_us=part_us,
-        )
-        for split in range(1, 9)
-    )
+    """One block for each number of parts of K, and one that shares all units.
 
+    side: (rows, tokens). join_us: of a part of K, and of a tile that a sharing block ends, which is
+    infinite where blocks do not share.
+    """
+    of_part, of_tile = join_us
+    whole = Block(
+        direct=False, specialised=True, rows=side[0], tokens=side[1], split=1, stages=slots,
+        start_us=start_us, unit_us=unit_us, part_us=of_part,
+    )  # fmt: skip
+    cut = tuple(replace(whole, split=split) for split in (1, 2, 3, 4, 5, 6, 8))
+    shared = replace(whole, shares=True, part_us=of_tile)
+    return cut if np.isinf(of_tile) else (*cut, shared)
+
+
+_BLOCKS_OF_32: Final = (
+    *_specialised((128, 32), 12, 4.31, 0.425, (0.27, 3.7)),
+    *_specialised((192, 32), 8, 5.13, 0.590, (0.03, np.inf)),
+    *_specialised((256, 32), 8, 4.83, 0.775, (0.14, 8.5)),
+)
+_BLOCKS_OF_64: Final = (
+    *_specialised((128, 64), 8, 4.83, 0.507, (0.20, 3.9)),
+    *_specialised((192, 64), 6, 4.92, 0.722, (0.15, np.inf)),
+    *_specialised((256, 64), 6, 5.22, 0.911, (0.24, 7.8)),
+    *_specialised((256, 64), 6, 5.25, 0.979, (0.21, 6.3)),
+)
+_BLOCKS_OF_128: Final = (
+    *_specialised((128, 128), 5, 4.44, 0.776, (0.78, 7.5)),
+    *_specialised((192, 128), 5, 7.89, 1.089, (0.02, np.inf)),
+    *_specialised((256, 128), 4, 10.06, 1.442, (0.01, 14.4)),
+)
 
 RULES: Final[dict[str, tuple[Row, ...]]] = {
     "int4": (
@@ -197,24 +215,13 @@ RULES: Final[dict[str, tuple[Row, ...]]] = {
         Row(most_tokens=32, blocks=_LONG_32, otherwise=_ROWS_64_32 + _SHORT_32),
         *_MORE,
     ),
-    # for products of more than 32 tokens, see roofcal.ops.mixed_gemm.spec.least_sizes
+    # for products of more than 16 tokens, see roofcal.ops.mixed_gemm.spec.least_sizes
     "int4_specialised": (
-        Row(
-            most_tokens=64,
-            least_group=64,
-            blocks=(
-                *_specialised(256, 64, 6, 5.0, 0.88, 2.5),
-                *_specialised(128, 64, 8, 5.0, 0.54, 1.0),
-            ),
-        ),
-        Row(
-            least_group=64,
-            blocks=(
-                *_specialised(128, 128, 5, 3.0, 0.73, 2.9),
-                *_specialised(192, 128, 5, 6.4, 0.96, 3.4),
-                *_specialised(256, 128, 4, 6.5, 1.23, 4.9),
-            ),
-        ),
+        Row(most_tokens=32, least_group=64, blocks=_BLOCKS_OF_32),
+        Row(most_tokens=64, least_group=64, blocks=_BLOCKS_OF_64),
+        Row(most_tokens=128, least_group=64, blocks=_BLOCKS_OF_128),
+        Row(most_tokens=192, least_group=64, blocks=_BLOCKS_OF_64 + _BLOCKS_OF_128),
+        Row(least_group=64, blocks=_BLOCKS_OF_128),
     ),
 }
 # kernels.int4.plain runs products that no other kernel fits. It was never timed on Hopper.
@@ -229,10 +236,14 @@ class Blocks:
     rows, tokens       of a block
     split, warps       parts of K, warps of a block
     resident           blocks of the staged kernel that a multiprocessor holds at once
+    shares             1 where blocks share the units of all tiles equally, else 0
+    tiles              of the output
     count              blocks of the product
     """
 
     direct: Array
+    shares: Array
+    tiles: Array
     rows: Array
     tokens: Array
     split: Array
@@ -241,7 +252,7 @@ class Blocks:
     count: Array
 
 
-_CHOSEN: Final = ("direct", "rows", "tokens", "split", "warps")
+_CHOSEN: Final = ("direct", "shares", "rows", "tokens", "split", "warps")
 
 
 def our_blocks(rule: str, recipe: str, m: Array, n: Array, k: Array, units: int) -> Blocks:
@@ -262,7 +273,7 @@ def our_blocks(rule: str, recipe: str, m: Array, n: Array, k: Array, units: int)
         for blocks in (row.blocks, row.otherwise):
             least = np.full(m.shape, np.inf)
             for place, block in enumerate(blocks):
-                resident, fits = _resident(block, group, zeros, n, k)
+                resident, fits = _resident(block, group, zeros, n, k, units)
                 cost = _estimate(block, m, n, k, resident, units)
                 if block.direct:
                     waits = row.at_once & (_count(block, m, n) > units)
@@ -273,9 +284,9 @@ def our_blocks(rule: str, recipe: str, m: Array, n: Array, k: Array, units: int)
                     chosen[name] = np.where(takes, float(getattr(block, name)), chosen[name])
                 chosen["resident"] = np.where(takes, resident, chosen["resident"])
             undecided &= np.isinf(least)
-    across = np.ceil(_padded(n) / chosen["rows"])
-    count = across * np.ceil(m / chosen["tokens"]) * chosen["split"]
-    return Blocks(**chosen, count=count)
+    tiles = np.ceil(_padded(n) / chosen["rows"]) * np.ceil(m / chosen["tokens"])
+    count = np.where(chosen["shares"] > 0, float(units), tiles * chosen["split"])
+    return Blocks(**chosen, tiles=tiles, count=count)
 
 
 def _padded(n: Array) -> Array:
@@ -290,20 +301,23 @@ def _count(block: Block, m: Array, n: Array) -> Array:
 
 
 def _resident(
-    block: Block, group: Array, zeros: float, n: Array, k: Array
+    block: Block, group: Array, zeros: float, n: Array, k: Array, units: int
 ) -> tuple[Array, NDArray[np.bool_]]:
     """(blocks that a multiprocessor holds at once, whether the block fits the weights).
 
     Shared memory and warps limit the blocks of the staged kernel. Those of the direct kernel, which
     use hardly any shared memory, count as 1; those of the specialised kernel fill it.
 
-    zeros: 2 with zero points, else 1.
+    zeros: 2 with zero points, else 1. units: multiprocessors.
     """
     of_k = np.ceil(k / UNIT_COLUMNS)
     if block.specialised:  # every part of K needs a unit; the last may have fewer than the others
         scales = np.where(group == k, 1.0, np.maximum(1.0, UNIT_COLUMNS / group)) * zeros
         slot = block.rows * (64 + 2 * scales) + 256 * block.tokens + 16
         fits = block.stages * slot + _ALIGNMENT_BYTES <= _SHARED_MEMORY_LIMIT
+        if block.shares:
+            has_work = units <= np.ceil(_padded(n) / block.rows) * of_k
+            return np.ones(k.shape), fits & has_work & (group != k)
         return np.ones(k.shape), fits & (np.ceil(of_k / block.split) * (block.split - 1) < of_k)
     divides = _padded(n) % block.rows == 0
     if block.direct:
@@ -327,6 +341,12 @@ def _resident(
 def _estimate(block: Block, m: Array, n: Array, k: Array, resident: Array, units: int) -> Array:
     """Microseconds by `estimate` or `specialised_estimate` of kernels.int4.table."""
     turns = np.ceil(np.ceil(_count(block, m, n) / units) / resident)
+    if block.shares:
+        tiles = _count(block, m, n)
+        of_block = np.ceil(tiles * np.ceil(k / UNIT_COLUMNS) / units)
+        ended = block.part_us * np.maximum(1.0, tiles / units)
+        shared: Array = block.start_us + block.unit_us * of_block + ended
+        return shared
     if block.specialised:
         of_k = np.ceil(k / UNIT_COLUMNS / block.split)
         parts = block.part_us * (block.split if block.split > 1 else 0)

@@ -29,7 +29,7 @@ def size_multiples(provider: str, recipe: str) -> Mapping[str, int]:
 
 def least_sizes(provider: str, recipe: str) -> Mapping[str, int]:
     """What providers take at least: axis -> size."""
-    return {"m": 33} if provider == "triton_specialised" else {}
+    return {"m": 17} if provider == "triton_specialised" else {}
 
 
 OP = OpSpec(

@@ -16,7 +16,7 @@ from kernels.int4.configs import (
     Int4StagedConfig,
 )
 from kernels.int4.operands import activations_descriptor, scales_descriptor, words_descriptor
-from kernels.int4.table import INT4_PLAIN, INT4_TABLE, SPECIALISED_COSTS
+from kernels.int4.table import INT4_PLAIN, INT4_TABLE, many
 from tests.kernels.compile_case import Case
 from tests.kernels.int4.int4_cases import weights_without_memory
 
@@ -28,6 +28,8 @@ KINDS: Final = (
     *((K, False, "bf16"), (128, False, "bf16")),
     *((128, True, "bf16"), (64, True, "fp16"), (32, True, "bf16")),
 )
+MANY_TOKENS: Final = (32, 64, 128, 192)  # all tiles, and more than one for the last
+UNITS: Final = 132
 TORCH: Final = {"bf16": torch.bfloat16, "fp16": torch.float16}
 POINTERS: Final = ("packed", "words", "scales", "zeros", "x", "out", "partials", "counters")
 SIZES: Final = ("ROWS", "TOKENS", "UNITS", "TILES", "GROUPS", "UNITS_PER_SPLIT")
@@ -62,7 +64,7 @@ def int4_cases() -> Iterator[tuple[str, Case]]:
             yield case.name, _case(case)
     for group, zeros, dtype in KINDS:
         weights = weights_without_memory(ROWS, K, group, zeros=zeros, dtype=TORCH[dtype])
-        cut = [replace(config, split=split) for config in SPECIALISED_COSTS for split in (1, 2)]
+        cut = dict.fromkeys(config for tokens in MANY_TOKENS for config in many(tokens, UNITS))
         for specialised_config in [config for config in cut if config.fits(weights)]:
             for chained in (False, True):
                 case = Int4Case(specialised_config, group, zeros, dtype, chained)
@@ -119,7 +121,13 @@ def _case(case: Int4Case) -> Case:
     if not isinstance(config, Int4PlainConfig):
         constants["CHAINED"] = case.chained
     types = dict.fromkeys(POINTERS, "*" + case.dtype) | dict.fromkeys(SIZES, "i32") | descriptors
-    types |= {"packed": "*u8", "words": "*i32", "partials": "*fp32", "counters": "*i32", "flags": "*i32"}
+    types |= {
+        "packed": "*u8",
+        "words": "*i32",
+        "partials": "*fp32",
+        "counters": "*i32",
+        "flags": "*i32",
+    }
     return Case(
         kernel=kernel,
         signature={name: types[name] for name in kernel.arg_names if name in types},

@@ -199,8 +199,10 @@ STAGED = Int4StagedConfig(
 SPECIALISED = Int4SpecialisedConfig(part_rows=64, split=1, slots=4, token_tile=64)
 # Of the table: the blocks of three and four parts, and the largest one. Three parts have a slot
 # less, which leaves room for scales of groups of 64.
-THREE_PARTS = next(config for config in SPECIALISED_COSTS if config.parts == 3)
-FOUR_PARTS = next(config for config in SPECIALISED_COSTS if config.parts == 4)
+THREE_PARTS, FOUR_PARTS = (
+    next(c for c in SPECIALISED_COSTS if (c.parts, c.token_tile) == sides)
+    for sides in ((3, 128), (4, 64))
+)
 MANY_TOKENS = max(SPECIALISED_COSTS, key=lambda config: config.block_rows * config.token_tile)
 HOPPER: dict[str, Int4Config] = {
     "direct": replace(DIRECT, split=2),
@@ -215,6 +217,8 @@ HOPPER: dict[str, Int4Config] = {
     "specialised, many tokens": MANY_TOKENS,
     "specialised, eight parts of k": replace(SPECIALISED, split=8),
     "specialised, more parts of k than strips": replace(SPECIALISED, split=5, token_tile=32),
+    "specialised, blocks with several tiles": replace(MANY_TOKENS, blocks=4),
+    "specialised, tiles of several blocks": replace(FOUR_PARTS, blocks=20),
 }
 # (rows, tokens, k) of the products of a case
 FEW = (130, 21, 512)
@@ -225,6 +229,8 @@ SIZES: dict[str, tuple[int, int, int]] = {
     "specialised, many tokens": (600, 150, 1152),  # nine units
     "specialised, eight parts of k": (130, 90, 1024),
     "specialised, more parts of k than strips": (130, 40, 1152),  # parts of two units, and of one
+    "specialised, blocks with several tiles": (600, 150, 1152),  # six tiles of nine units
+    "specialised, tiles of several blocks": (600, 100, 1920),  # six tiles of fifteen units
 }
 
 
@@ -259,7 +265,9 @@ def test_kernels_for_hopper_multiply_every_kind_of_weights(
     group = k if group == 512 else group
     w = weights(rows, k, group, device, zeros=zeros, dtype=dtype)
     x = activations(tokens, k, device, dtype)
-    if group == 32 and isinstance(config, Int4SpecialisedConfig):
+    if isinstance(config, Int4SpecialisedConfig) and (
+        group == 32 or (config.blocks and group == k)
+    ):
         assert not config.fits(w)
         return
     if group == 32 and isinstance(config, Int4DirectConfig):  # no registers for wider tiles
@@ -306,12 +314,18 @@ def test_specialised_products_of_many_tokens_are_right_on_layers(
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("split", [2, 3, 4, 5, 8])
-def test_replays_of_a_specialised_product_give_the_same_bits_and_leave_no_flag(split: int) -> None:
+@pytest.mark.parametrize(
+    "cut",
+    [*({"split": split} for split in (2, 3, 4, 5, 8)), {"blocks": 7}, {"blocks": 132}],
+    ids=str,
+)
+def test_replays_of_a_specialised_product_give_the_same_bits_and_leave_no_flag(
+    cut: dict[str, int],
+) -> None:
     device = torch.device("cuda")
     if torch.cuda.get_device_capability() != (9, 0):
         pytest.skip("written for sm_90")
-    config = replace(MANY_TOKENS, split=split)
+    config = replace(MANY_TOKENS, **cut)
     w = weights(1100, 3840, 128, device)
     x = activations(200, 3840, device)
     workspace = splits.allocate(*config.workspace_sizes(w, 200), device)
@@ -328,11 +342,14 @@ def test_replays_of_a_specialised_product_give_the_same_bits_and_leave_no_flag(s
 
 
 @pytest.mark.gpu
-def test_parts_of_k_that_wait_for_each_other_end_beside_those_of_other_streams() -> None:
+@pytest.mark.parametrize("cut", [{"split": 7}, {"blocks": 700}], ids=str)
+def test_blocks_that_wait_for_each_other_end_beside_those_of_other_streams(
+    cut: dict[str, int],
+) -> None:
     device = torch.device("cuda")
     if torch.cuda.get_device_capability() != (9, 0):
         pytest.skip("written for sm_90")
-    config = replace(FOUR_PARTS, split=7)  # 784 blocks, six times as many as an H100 can run
+    config = replace(FOUR_PARTS, **cut)  # five times as many blocks as an H100 can run, and more
     w = weights(28672, 3584, 128, device)
     x = activations(64, 3584, device)
     first = int4_gemm(x, w, config=config)

@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 
 import pytest
+import triton
 
 from kernels.int4.configs import (
     Int4Config,
@@ -249,7 +250,7 @@ def test_a_block_of_more_rows_takes_longer_per_column_but_not_in_proportion() ->
         assert one < two < 2 * one
 
 
-@pytest.mark.parametrize("tokens", [33, 64, 65, 128, 129, 256, 1000])
+@pytest.mark.parametrize("tokens", [17, 32, 33, 64, 65, 128, 129, 256, 1000])
 @pytest.mark.parametrize(("rows", "k"), [*LAYERS, (10240, 8192), (64, 128), (1, 256)])
 @pytest.mark.parametrize("group", [64, 128])
 def test_products_of_many_tokens_have_a_specialised_configuration_that_fits(
@@ -258,39 +259,64 @@ def test_products_of_many_tokens_have_a_specialised_configuration_that_fits(
     weights = weights_without_memory(rows, k, group)
     config = for_many_tokens(weights, tokens)
     assert config is not None
-    assert replace(config, split=1) in SPECIALISED_COSTS
+    assert replace(config, split=1, blocks=0) in SPECIALISED_COSTS
     assert config.fits(weights)
-    assert config.token_tile == (64 if tokens <= 64 else 128)
+    assert config.token_tile == min(64, triton.next_power_of_2(tokens)) or tokens > 64
     if tokens > 64 and k >= 4096:
         assert choose(weights, tokens) == config
 
 
-def test_few_rows_of_up_to_64_tokens_stay_with_the_other_kernels() -> None:
-    few, many = (weights_without_memory(rows, 8192) for rows in (8192, 28672))
-    assert isinstance(choose(many, 64), Int4SpecialisedConfig)
-    assert choose(few, 64) == direct_or_staged(few, 64)
-    assert choose(many, 32, chained=True) == direct_or_staged(many, 32, chained=True)
+# (rows, k, tokens, chained) -> whether many tokens are for kernels.int4.specialised
+BORDERS = {
+    **dict.fromkeys([(3584, 8192, 16, False), (28672, 8192, 16, True)], False),
+    **dict.fromkeys([(3584, 8192, 17, False), (4096, 4096, 32, False)], True),
+    **dict.fromkeys([(8192, 8192, 32, True), (4096, 4096, 64, True)], False),
+    **dict.fromkeys([(10240, 8192, 32, True), (3584, 8192, 64, True)], True),
+    **dict.fromkeys([(28672, 4096, 64, True), (4096, 4096, 65, True)], True),
+    **dict.fromkeys([(8192, 3584, 128, False), (8192, 2048, 33, True)], False),
+    **dict.fromkeys([(8192, 3584, 129, False), (8192, 2048, 256, True)], True),
+}
 
 
-@pytest.mark.parametrize("chained", [False, True])
-def test_products_of_a_short_k_stay_with_the_other_kernels(chained: bool) -> None:
-    short, long = (weights_without_memory(8192, k) for k in (2048, 4096))
-    assert choose(short, 104, chained=chained) == direct_or_staged(short, 104, chained=chained)
-    assert isinstance(choose(long, 104, chained=chained), Int4SpecialisedConfig)
+@pytest.mark.parametrize(("case", "is_for_it"), BORDERS.items())
+def test_where_the_specialised_kernel_begins(
+    case: tuple[int, int, int, bool], is_for_it: bool
+) -> None:
+    rows, k, tokens, chained = case
+    weights = weights_without_memory(rows, k)
+    config = choose(weights, tokens, chained=chained)
+    assert isinstance(config, Int4SpecialisedConfig) == is_for_it
+    if not is_for_it:
+        assert config == direct_or_staged(weights, tokens, chained=chained)
 
 
 def test_no_specialised_configuration_is_for_few_tokens_or_groups_of_32() -> None:
-    assert for_many_tokens(weights_without_memory(3584, 8192), 32) is None
+    assert for_many_tokens(weights_without_memory(3584, 8192), 16) is None
     narrow = weights_without_memory(3584, 8192, 32)
     assert for_many_tokens(narrow, 256) is None
     assert choose(narrow, 256) == direct_or_staged(narrow, 256)
 
 
-def test_a_specialised_product_is_cut_where_that_fills_the_multiprocessors() -> None:
-    wide, long = weights_without_memory(28672, 8192), weights_without_memory(4096, 14336)
-    configs = [for_many_tokens(weights, 128) for weights in (wide, long)]
-    assert [config.split for config in configs if config] == [1, 4]
-    # A GPU of 32 multiprocessors is full with the 32 blocks that an uncut K gives.
-    small = for_many_tokens(long, 128, units=32)
-    assert small is not None
-    assert small.split == 1
+@pytest.mark.parametrize(("rows", "k"), [(4096, 14336), (5120, 8192), (3584, 8192)])
+@pytest.mark.parametrize("units", [32, 132])
+def test_a_specialised_product_is_cut_where_that_fills_the_multiprocessors(
+    rows: int, k: int, units: int
+) -> None:
+    weights = weights_without_memory(rows, k)
+    config = for_many_tokens(weights, 128, units)
+    assert config is not None
+    if units == 132:
+        assert config.split > 1
+    blocks = math.prod(config.grid(weights, 128))
+    assert blocks / (units * math.ceil(blocks / units)) > 0.75
+
+
+def test_blocks_share_all_units_where_tiles_would_leave_many_multiprocessors_idle() -> None:
+    wide = weights_without_memory(28672, 8192)
+    full = for_many_tokens(wide, 256)  # 224 tiles of 256 rows and 128 tokens
+    assert full is not None
+    assert full.blocks == 132
+    even = for_many_tokens(wide, 256, units=112)
+    assert even is not None
+    assert even.blocks == 0
+    assert even.parts * even.part_rows == 256

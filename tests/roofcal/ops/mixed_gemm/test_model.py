@@ -1,5 +1,7 @@
 """Three roofs: bytes as the spec counts them, each roof binds where it should, crossings blend."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -30,6 +32,7 @@ RATES = {
     "block_s": 2e-6,
     "halving_s": 1e-6,
     "part_s": 1e-6,
+    "share_s": 3e-6,
     "unit_s": 5e-7,
     "direct_s": 2e-6,
 }
@@ -132,13 +135,13 @@ def test_time_never_falls_with_tokens_nor_rises_with_a_rate(family: str) -> None
     # whole blocks: our kernels take other blocks, not only more of them, for tokens between
     steps = (1, 8, 64, 128, 256) if family in OURS else (1, 8, 9, 64, 65, 256)
     if family == SPECIALISED:
-        steps = (33, 64, 128, 256, 512)
+        steps = (17, 32, 64, 128, 256, 512)
     times = [float(parts(tokens, family=family).total[0]) for tokens in steps]
     assert times == sorted(times)
     for name in constants_of(family):
         now = float(parts(steps[-3], family=family).total[0])
         more = float(parts(steps[-3], family=family, **{name: 2 * RATES[name]}).total[0])
-        if name in ("ragged", "halving_s", "part_s", "unit_s", "direct_s", "turn_s"):
+        if name in ("ragged", "halving_s", "part_s", "share_s", "unit_s", "direct_s", "turn_s"):
             assert more >= now  # not in every product
         else:
             assert (more < now) == name.endswith("per_s")
@@ -182,23 +185,33 @@ def test_our_blocks_share_a_multiprocessor_and_then_wait_for_their_turn() -> Non
 
 
 def test_blocks_of_the_specialised_kernel_run_one_after_another() -> None:
-    """128 tokens of many rows: blocks of 256 x 128; of few rows: 128 x 128, and K is cut."""
-    alone = ours(128, 256 * UNITS, 4096, SPECIALISED)
+    """128 tokens: blocks of 192 x 128, one for each multiprocessor, or two."""
+    alone = ours(128, 192 * UNITS, 4096, SPECIALISED)
     assert alone.fixed[0] == pytest.approx(RATES["turn_s"] + 2 * RATES["block_s"])
-    assert alone.slots[0] == pytest.approx(UNITS * 256 * 4096 / RATES["weights_per_s"])
-    two = ours(128, 2 * 256 * UNITS, 4096, SPECIALISED)
+    assert alone.slots[0] == pytest.approx(UNITS * 192 * 4096 / RATES["weights_per_s"])
+    two = ours(128, 2 * 192 * UNITS, 4096, SPECIALISED)
     assert two.fixed[0] == pytest.approx(2 * alone.fixed[0])
     assert two.math[0] == pytest.approx(2 * alone.math[0])
 
 
-def test_every_part_of_k_of_the_specialised_kernel_costs_its_adding_up() -> None:
-    """4096 x 14464 of 100 tokens: 32 blocks of 128 x 128, K of 113 units in four parts."""
-    parted = ours(100, 4096, 14464, SPECIALISED)
-    columns = 29 * 128  # of the longest part
+def test_parts_of_k_of_the_specialised_kernel_exchange_the_sums_of_a_tile() -> None:
+    """5120 x 8192 of 100 tokens: 40 tiles of 128 x 128, K of 64 units in three parts."""
+    parted = ours(100, 5120, 8192, SPECIALISED)
+    columns = 22 * 128  # of the longest part
     assert parted.slots[0] == pytest.approx(UNITS * 128 * columns / RATES["weights_per_s"])
-    assert parted.math[0] == ours(128, 4096, 14464, SPECIALISED).math[0]
-    fixed = RATES["turn_s"] + 2 * RATES["block_s"] + 4 * RATES["part_s"]
+    assert parted.math[0] == ours(128, 5120, 8192, SPECIALISED).math[0]
+    fixed = RATES["turn_s"] + 2 * RATES["block_s"] + RATES["part_s"]
     assert parted.fixed[0] == pytest.approx(fixed)
+
+
+def test_blocks_of_the_specialised_kernel_that_share_all_columns_hand_on_sums() -> None:
+    """28672 x 8192 of 256 tokens: 224 tiles of 256 x 128, 1.7 for each of 132 multiprocessors."""
+    shared = ours(256, 28672, 8192, SPECIALISED)
+    columns = math.ceil(224 * 64 / UNITS) * 128
+    assert shared.slots[0] == pytest.approx(UNITS * 256 * columns / RATES["weights_per_s"])
+    ended = 224 / UNITS
+    of_tiles = 2 * RATES["block_s"] + 2 * RATES["share_s"]  # 128 tokens; twice 128 x 128 sums
+    assert shared.fixed[0] == pytest.approx(RATES["turn_s"] + ended * of_tiles)
 
 
 def test_a_chained_kernel_starts_while_the_one_before_it_ends() -> None:

@@ -62,28 +62,32 @@ def test_the_model_knows_which_block_our_kernels_take(rule: str, recipe: str) ->
 @pytest.mark.parametrize("recipe", INT4)
 def test_the_model_knows_which_block_our_specialised_kernel_takes(recipe: str) -> None:
     m, n, k = sizes()
-    m[:] = np.maximum(33, m)
+    m[:] = np.maximum(17, m)
     blocks = our_blocks("int4_specialised", recipe, m, n, k, UNITS)
-    kinds = set()
+    kinds, shared = set(), []
     for i, (tokens, rows, columns) in enumerate(zip(*np.stack([m, n, k]).astype(int), strict=True)):
         own = weights(recipe, int(rows), int(columns))
         config = table.for_many_tokens(own, int(tokens), UNITS)
         if config is None:
             assert own.group == 32
             continue
-        kinds.add(replace(config, split=1))
+        kinds.add(replace(config, split=1, blocks=0))
+        shared.append(config.blocks > 0)
         assert not blocks.direct[i]
         assert (blocks.rows[i], blocks.tokens[i]) == (config.block_rows, config.token_tile)
-        assert blocks.split[i] == config.split
+        assert (blocks.split[i], blocks.shares[i]) == (config.split, config.blocks > 0)
+        assert blocks.tiles[i] == config.tiles(own, int(tokens))
         assert blocks.count[i] == math.prod(config.grid(own, int(tokens)))
         assert blocks.resident[i] == 1
         needed = config.shared_bytes(own.k, own.group, zeros=own.zeros is not None)
         assert 2 * needed > table._SHARED_MEMORY_BYTES
     fitting = {c for c in table.SPECIALISED_COSTS if c.fits(weights(recipe, 4096, 4096))}
-    assert kinds == fitting
-    assert len(fitting) == {"int4_groupwise_g32": 0, "int4_groupwise_g64_asymmetric": 4}.get(
-        recipe, 5
-    )
+    assert kinds <= fitting
+    # the others are never the best for one of these sizes
+    assert len(kinds) >= 0.8 * len(fitting)
+    assert (len(fitting) == 0) == (recipe == "int4_groupwise_g32")
+    if fitting:
+        assert 0.1 < np.mean(shared) < 0.9
 
 
 def test_the_model_knows_from_how_many_tokens_the_specialised_kernel_runs() -> None:
