@@ -25,6 +25,7 @@ _SHARED_MEMORY_BYTES: Final = 228 * 1024  # of a multiprocessor
 _WARPS: Final = 64  # of a multiprocessor
 _ALIGNMENT_BYTES: Final = 1024  # that aligning the buffers of a block can cost
 _HALVING_US: Final = 1.76  # each time that K is cut in two, in the kernels' estimate
+_AT_POWER_LIMIT: Final = 1.03  # that the kernels' estimate adds where blocks share all units
 _NO_LIMIT: Final = 1 << 62
 
 
@@ -345,7 +346,7 @@ def _estimate(block: Block, m: Array, n: Array, k: Array, resident: Array, units
         tiles = _count(block, m, n)
         of_block = np.ceil(tiles * np.ceil(k / UNIT_COLUMNS) / units)
         ended = block.part_us * np.maximum(1.0, tiles / units)
-        shared: Array = block.start_us + block.unit_us * of_block + ended
+        shared: Array = _AT_POWER_LIMIT * (block.start_us + block.unit_us * of_block + ended)
         return shared
     if block.specialised:
         of_k = np.ceil(k / UNIT_COLUMNS / block.split)

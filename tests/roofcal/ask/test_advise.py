@@ -187,7 +187,7 @@ def test_a_kernel_for_more_tokens_is_no_refusal_of_few() -> None:
     (h100,) = (PUBLISHED.folder.parent.parent / "nvidia-h100-sxm").glob("*/calibration.jsonl")
     adviser = Adviser(CALIBRATED, Sources(calibration=read_calibration(h100, "nvidia-h100-sxm")))
     larger = "int4_groupwise_g128 by triton_specialised"
-    few, many = adviser.advise([question(m=32), question(m=33)])
+    few, many = adviser.advise([question(m=16), question(m=17)])
     assert larger not in few.refused
     assert larger not in {ranked.option.name for ranked in few.ranked}
     assert larger in {ranked.option.name for ranked in many.ranked}

@@ -308,7 +308,7 @@ def test_a_kernel_for_more_tokens_is_no_refusal_of_few() -> None:
     sources = replace(published_sources(), spec=SPEC)
     assert predict_point(few, "datasheet", sources).refused == {}
     named = replace(few, provider="triton_specialised")
-    with pytest.raises(PredictError, match="with m of 33 and more, got 16"):
+    with pytest.raises(PredictError, match="with m of 17 and more, got 16"):
         predict_point(named, "datasheet", sources)
 
 
