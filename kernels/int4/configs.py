@@ -56,14 +56,18 @@ class BlockConfig:
             "and fits in shared memory (its method fits)"
         )
 
-    def grid(self, weights: Int4Weights, tokens: int) -> tuple[int, int, int]:
-        """Blocks: (rows, tokens, parts of K)."""
+    def cut(self, weights: Int4Weights, tokens: int) -> tuple[int, int, int]:
+        """(tiles along the rows, tiles along the tokens, parts of K)."""
         down = triton.cdiv(tokens, self.token_tile)
         return triton.cdiv(weights.padded_rows, self.block_rows), down, self.split
 
+    def grid(self, weights: Int4Weights, tokens: int) -> tuple[int, int, int]:
+        """Blocks as they are launched: here (rows, tokens, parts of K)."""
+        return self.cut(weights, tokens)
+
     def workspace_sizes(self, weights: Int4Weights, tokens: int) -> tuple[int, int]:
         """(fp32 partial sums, counters) that the product needs in its workspace."""
-        across, down, split = self.grid(weights, tokens)
+        across, down, split = self.cut(weights, tokens)
         if split == 1:
             return 0, 0
         rows = triton.next_power_of_2(self.block_rows)
@@ -289,8 +293,9 @@ class Int4StagedConfig(BlockConfig):
         return c.stages * (c.slot_bytes + 8) + scales + _BETWEEN_BUFFERS
 
 
+MOST_PARTS_OF_K: Final = 8  # of kernels.int4.specialised
 _MOST_STRIPS: Final = 8
-_LEAST_STRIP_TOKENS: Final = 8  # the least of which wgmma gives every thread sums
+_LEAST_STRIP_TOKENS: Final = 8  # the smallest tile of wgmma
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,11 +343,11 @@ class SpecialisedConstants(KernelConstants):
     def strips(self) -> int:
         """Strips of tokens in which sums are stored, a power of two.
 
-        Of a strip a thread has 32 sums at most. Several parts of K share the strips of a block as
-        evenly as eight of them allow, or as many as the block has.
+        Of a strip a thread has 32 sums at most. There is one for each part of K at least where
+        their number is a power of two, and eight where it is not; fewer for very few tokens.
         """
         least = max(1, self.rows * self.token_tile // (128 * 32))
-        wanted = self.split if self.parts_of_k == self.split else _MOST_STRIPS
+        wanted = self.split if self.lanes_of_parts == self.split else _MOST_STRIPS
         return min(max(least, wanted), self.token_tile // _LEAST_STRIP_TOKENS)
 
     @property
@@ -351,8 +356,8 @@ class SpecialisedConstants(KernelConstants):
         return triton.cdiv(self.strips, self.split)
 
     @property
-    def parts_of_k(self) -> int:
-        """Lanes that hold one entry per part of K, a power of two."""
+    def lanes_of_parts(self) -> int:
+        """Lanes of a vector with an entry for each part of K, a power of two."""
         return triton.next_power_of_2(self.split)
 
     @property
@@ -396,6 +401,9 @@ class Int4SpecialisedConfig(BlockConfig):
         assert self.part_rows * self.token_tile <= {2: 1 << 14, 3: 1 << 13, 4: 1 << 12}[self.parts]
         assert self.slots >= 2
         assert self.num_warps == 4
+        # All parts of a tile run at the same time, and a small slice of a GPU has 16
+        # multiprocessors.
+        assert 1 <= self.split <= MOST_PARTS_OF_K
         assert self.blocks == 0 or (self.blocks > 0 and self.split == 1)
 
     @property
@@ -417,7 +425,7 @@ class Int4SpecialisedConfig(BlockConfig):
         return self.slots * (c.weight_bytes + c.slice_bytes + 16) + _BETWEEN_BUFFERS
 
     def fits(self, weights: Int4Weights) -> bool:
-        """Whether every part of K has a unit, and each half of a unit one scale per row at most."""
+        """Whether `misfit` has nothing to say."""
         return self.misfit(weights) is None
 
     def misfit(self, weights: Int4Weights) -> str | None:
@@ -427,10 +435,14 @@ class Int4SpecialisedConfig(BlockConfig):
         units = weights.k // UNIT_COLUMNS
         if self.blocks and weights.group == weights.k:
             return f"got {self} for one scale per row, wanted weights in groups, or no `blocks`"
-        if self.blocks > triton.cdiv(weights.padded_rows, self.block_rows) * units:
-            return f"got {self} for {weights.rows} rows x {weights.k} columns, wanted fewer blocks"
-        if not _has_work(units, self.split):
-            largest = next(s for s in range(self.split, 0, -1) if _has_work(units, s))
+        shared_units = triton.cdiv(weights.padded_rows, self.block_rows) * units
+        if self.blocks > shared_units:
+            return (
+                f"got {self} for {weights.rows} rows x {weights.k} columns, wanted "
+                f"{shared_units} blocks at most"
+            )
+        if not has_work(units, self.split):
+            largest = next(s for s in range(self.split, 0, -1) if has_work(units, s))
             return (
                 f"got {self}, whose split leaves a part of K without any of its {units} units of "
                 f"{UNIT_COLUMNS} columns, wanted another split, as {largest}"
@@ -446,27 +458,32 @@ class Int4SpecialisedConfig(BlockConfig):
 
     def tiles(self, weights: Int4Weights, tokens: int) -> int:
         """Tiles of the output, each of the rows and tokens of a block."""
-        across, down, _ = BlockConfig.grid(self, weights, tokens)
+        across, down, _ = self.cut(weights, tokens)
         return across * down
 
     def grid(self, weights: Int4Weights, tokens: int) -> tuple[int, int, int]:
-        """Blocks: (parts of K, rows, tokens).
+        """Blocks: (parts of K, rows, tokens), or (blocks, 1, 1) that share all units.
 
-        Parts of K wait for each other, so they have to run at the same time. A GPU starts blocks
-        in the order of their numbers, of which the first counts fastest: of all that have started
-        only the last ones can lack a part, and it starts when others have ended.
+        Parts of K of a tile wait for each other, so they have to run at the same time. GPUs were
+        seen to start blocks in the order of their numbers, of which the first counts fastest (CUDA
+        does not promise it). Then only the last tile that has started can lack a part, all others
+        end, and their multiprocessors take the parts that it lacks. Of blocks that share all units
+        only the last that has started can wait for one that has not, all others hand on and end.
+        That holds beside other kernels, too, as long as those end: it takes 19 products in eight
+        parts on streams of their own for their last tiles to fill 132 multiprocessors.
         """
         if self.blocks:
             return self.blocks, 1, 1
-        across, down, split = BlockConfig.grid(self, weights, tokens)
+        across, down, split = self.cut(weights, tokens)
         return split, across, down
 
     def workspace_sizes(self, weights: Int4Weights, tokens: int) -> tuple[int, int]:
-        """(fp32 partial sums, flags): every part of K of a part of rows tells every other one.
+        """(fp32 partial sums, flags) that the product needs in its workspace.
 
-        Of blocks that share all units, each hands one tile at most to the block before it.
+        For each warpgroup's rows of a tile a flag for every pair of parts of K, the one that adds
+        and the one that has written. Blocks that share all units hand on one tile at most.
         """
-        split, across, down = self.grid(weights, tokens)
+        across, down, split = self.cut(weights, tokens)
         if self.blocks:
             return self.blocks * self.block_rows * self.token_tile, self.blocks * self.parts
         if split == 1:
@@ -495,7 +512,7 @@ class Int4SpecialisedConfig(BlockConfig):
 Int4Config = Int4PlainConfig | Int4DirectConfig | Int4StagedConfig | Int4SpecialisedConfig
 
 
-def _has_work(units: int, split: int) -> bool:
+def has_work(units: int, split: int) -> bool:
     """Whether each of the equal parts of K, of which the last may be shorter, has a unit."""
     return triton.cdiv(units, split) * (split - 1) < units
 

@@ -16,10 +16,11 @@ sums of a group beside the sums of all need more registers than there are. That 
 layer in bf16 would have; kernels.int4.staged scales fp32 sums. A scale per row acts on sums here,
 too.
 
-Several blocks may have a part of the same tile, and wait for each other (Int4SpecialisedConfig.grid
-says why that ends). Parts of K exchange their sums, so that each adds up a share of the tile; of
-blocks that share the units of all tiles, the first one of a tile adds what the others hand on.
-Either takes the order of K, so equal inputs give equal bits, and flags end at zero, as they began.
+Several blocks may sum the same tile, and wait for each other (Int4SpecialisedConfig.grid says why
+that ends). Where K is split, its parts exchange their sums, so that each part adds up some strips
+of the tile. Where blocks share the units of all tiles, the block with the first unit of a tile adds
+what the others hand on. Both add in the order of K, so equal inputs give equal bits, and flags end
+at zero, as they began.
 
 What the kernel is compiled for is C, a SpecialisedConstants.
 """
@@ -55,7 +56,7 @@ from kernels.int4.splits import Workspace
 # What setmaxnreg takes at least: enough for a warp that does nothing but fetch.
 _FETCHING_REGISTERS: gl.constexpr = gl.constexpr(24)
 
-# Waits until the flag at $1 is $2 at least; at once, where that is 0.
+# Waits until the flag at $1 is set, and does not wait where $2 is 0.
 _AWAIT: gl.constexpr = gl.constexpr("""{
 .reg .pred %come;
 .reg .s32 %flag;
@@ -64,7 +65,7 @@ again:
 setp.eq.s32 %come, $2, 0;
 @%come bra there;
 ld.acquire.gpu.global.s32 %flag, [$1];
-setp.ge.s32 %come, %flag, $2;
+setp.ne.s32 %come, %flag, 0;
 @!%come bra again;
 there:
 }""")
@@ -197,7 +198,7 @@ def _units_of_block(ROWS, TOKENS, C: gl.constexpr):
     """
     across, down = _tiles(ROWS, TOKENS, C)
     if C.shares:
-        total = (across * down * C.all_units).to(gl.int64)
+        total = gl.to_tensor(across).to(gl.int64) * down * C.all_units
         block = gl.program_id(0).to(gl.int64)
         first = (block * total // gl.num_programs(0)).to(gl.int32)
         last = ((block + 1) * total // gl.num_programs(0)).to(gl.int32)
@@ -444,8 +445,8 @@ def _finish_shared(acc, arguments, tile, unit, WHICH: gl.constexpr, C: gl.conste
     """Store the sums of a part of a tile, or hand them to the block that has its first unit.
 
     unit   the first one that was summed. A block that begins inside of a tile hands on what it has
-           of it, and goes on. The block with the tile's first unit comes to it last: it waits for
-           what the others hand on, and adds that in the order of K.
+           of it, and goes on. For the block with the tile's first unit it is the last of its tiles,
+           so it can wait for what the others hand on, and it adds that in the order of K.
     """
     partials, flags = arguments[6], arguments[7]
     rows, tokens = arguments[8], arguments[9]
@@ -461,8 +462,8 @@ def _finish_shared(acc, arguments, tile, unit, WHICH: gl.constexpr, C: gl.conste
         gl.atomic_xchg(flags + own, 1, sem="release", scope="gpu")
     else:
         across, down = _tiles(rows, tokens, C)
-        total = (across * down * C.all_units).to(gl.int64)
-        behind = ((tile + 1) * C.all_units).to(gl.int64) * gl.num_programs(0)
+        total = gl.to_tensor(across).to(gl.int64) * down * C.all_units
+        behind = (tile + 1).to(gl.int64) * C.all_units * gl.num_programs(0)
         last_block = ((behind - 1) // total).to(gl.int32)  # the one with the tile's last unit
         for other in range(block + 1, last_block + 1):
             theirs = other * C.parts + WHICH
@@ -475,7 +476,7 @@ def _finish_shared(acc, arguments, tile, unit, WHICH: gl.constexpr, C: gl.conste
 
 @gluon.jit
 def _await(flag, wanted):
-    """Wait until the flag is `wanted` at least, each lane for its own."""
+    """Wait until the flag is set, each lane for its own, and not at all where `wanted` is 0."""
     gl.inline_asm_elementwise(
         _AWAIT, "=r,l,r", [flag.to(gl.int64), wanted], dtype=gl.int32, is_pure=False, pack=1
     )
@@ -485,7 +486,7 @@ def _await(flag, wanted):
 def _lanes_of_parts(me, C: gl.constexpr):
     """(each part of K, or beyond; whether it is another one than `me`), in every warp."""
     LAYOUT: gl.constexpr = gl.BlockedLayout([1], [32], [4], [0])
-    LANES: gl.constexpr = C.parts_of_k
+    LANES: gl.constexpr = C.lanes_of_parts
     part = gl.arange(0, LANES, LAYOUT)
     return part, (part < C.split) & (part != me)
 

@@ -1,10 +1,13 @@
-"""How a product that was split over K ends: the last block to arrive adds all parts, in order.
+"""Where blocks that sum the same tile meet, and how those of most kernels end.
 
-kernels.int4.specialised has its own way, with the same workspace, whose counters are its flags.
+The last block to arrive adds all parts of K, in order (`finish`). Blocks of
+kernels.int4.specialised exchange their sums instead, and wait for each other; the counters of a
+workspace are their flags.
 
 The parts meet in a workspace. Kernels of one stream can share one, because they run one after
 another. Products that may run at the same time (two streams, two graphs replayed together) need one
-each.
+each. In one workspace their sums would be wrong, or they would wait forever, and later products,
+too: counters that are not zero stay so.
 
 No float is added by an atomic, so equal inputs give equal bits. Counters end at zero, as they
 began: a captured CUDA graph can be replayed.

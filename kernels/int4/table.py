@@ -36,6 +36,7 @@ from kernels.int4.configs import (
     Int4PlainConfig,
     Int4SpecialisedConfig,
     Int4StagedConfig,
+    has_work,
 )
 from kernels.int4.packing import UNIT_COLUMNS, Int4Weights
 
@@ -256,7 +257,7 @@ def is_for_specialised(weights: Int4Weights, tokens: int, *, chained: bool) -> b
         return tokens > 128
     if tokens > 64 or not chained:
         return True
-    # the others gain more by starting while the kernel before ends: 1 to 3 us, much of a short K
+    # the others gain 1 to 3 us by starting while the kernel before ends: times stand with the costs
     is_long = weights.k >= 6144 and tokens > 32
     return is_long or weights.rows >= (10240 if tokens <= 32 else 16384)
 
@@ -329,18 +330,19 @@ def _resident_blocks(config: Int4StagedConfig, weights: Int4Weights) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpecialisedCost:
-    """Seconds of a block of kernels.int4.specialised, which has a multiprocessor to itself.
+    """Microseconds of a block of kernels.int4.specialised, which has a multiprocessor to itself.
 
-    start_s   until its ring is filled, and until its sums are stored
-    unit_s    128 columns of K
-    part_s    each of several parts of K that exchange their sums
-    tile_s    each tile that a block of those ends which share all units, and what it hands on
+    start_us   until its ring is filled, and until its sums are stored
+    unit_us    128 columns of K
+    part_us    where K is split: each part of K
+    tile_us    where blocks share all units: to store a tile, and to hand on or add the sums of a
+               tile that several blocks have
     """
 
-    start_s: float
-    unit_s: float
-    part_s: float
-    tile_s: float
+    start_us: float
+    unit_us: float
+    part_us: float
+    tile_us: float
 
 
 def _specialised(
@@ -349,8 +351,8 @@ def _specialised(
     config = Int4SpecialisedConfig(
         parts=parts, part_rows=part_rows, token_tile=token_tile, slots=slots, split=1
     )
-    start, unit, part, tile = (1e-6 * value for value in us)
-    return config, SpecialisedCost(start_s=start, unit_s=unit, part_s=part, tile_s=tile)
+    start, unit, part, tile = us
+    return config, SpecialisedCost(start_us=start, unit_us=unit, part_us=part, tile_us=tile)
 
 
 # Costs of kernels.int4.specialised: least squares of the logarithm of the estimate over the time
@@ -377,10 +379,12 @@ def _specialised(
 #     4096 x 4096     8  10  14    9  11  14     14  13  15      17  18  16      19  18  19
 #     8192 x 2048     9   9  14   10   9  14     14  12  15      15  19  16      16  20  17
 #
-# Chained launches were timed at 16, 32, 64 and 128 tokens: up to 64 tokens the other kernels gain
-# more from them. 16 tokens took longer than by the other kernels everywhere.
-# Before parts of K shared the adding of their sums, 64 tokens of 5120 x 8192 took 31 us and 256
-# took 47; blocks that share all units take 172 instead of 185 us for 192 tokens of 28672 x 8192.
+# Chained, by this kernel and by the others: 32 tokens of 28672 x 8192 46 and 52, 28672 x 4096 26
+# and 27, 10240 x 8192 21 and 22, 8192 x 8192 18 and 17, 7168 x 8192 17 and 15, 4096 x 4096 8 and 8;
+# 64 tokens of 7168 x 8192 20 and 21, 3584 x 8192 13 and 14, 7168 x 4096 13 and 12, 4096 x 4096 10
+# and 9, 28672 x 4096 33 and 37. 16 tokens took longer than by the others everywhere.
+# Where the last part of K to arrive added all, 64 tokens of 5120 x 8192 took 31 us, 256 took 47.
+# Without blocks that share all units, 192 tokens of 28672 x 8192 took 202 us on the same card.
 SPECIALISED_COSTS: Final = dict(
     (
         _specialised(2, 64, 32, 12, us=(4.31, 0.425, 0.27, 3.7)),
@@ -389,7 +393,6 @@ SPECIALISED_COSTS: Final = dict(
         _specialised(2, 64, 64, 8, us=(4.83, 0.507, 0.20, 3.9)),
         _specialised(3, 64, 64, 6, us=(4.92, 0.722, 0.15, math.inf)),
         _specialised(4, 64, 64, 6, us=(5.22, 0.911, 0.24, 7.8)),
-        _specialised(2, 128, 64, 6, us=(5.25, 0.979, 0.21, 6.3)),
         _specialised(2, 64, 128, 5, us=(4.44, 0.776, 0.78, 7.5)),
         _specialised(3, 64, 128, 5, us=(7.89, 1.089, 0.02, math.inf)),
         _specialised(2, 128, 128, 4, us=(10.06, 1.442, 0.01, 14.4)),
@@ -397,12 +400,12 @@ SPECIALISED_COSTS: Final = dict(
 )
 # Costs are of turns of 10 ms. In turns of 400 ms, published, an H100 at its power limit took 8 %
 # longer than that where blocks share all units, and 4 % longer where some multiprocessors have no
-# block and leave their power to the others: 110 and 97 us for 128 tokens of 28672 x 8192, which took
-# 101 and 93 in short turns.
+# block and leave their power to the others. 128 tokens of 28672 x 8192 took 110 and 97 us, and 101
+# and 93 in short turns.
 _AT_POWER_LIMIT: Final = 1.03
-_PARTS_OF_K: Final = (1, 2, 3, 4, 5, 6, 8)  # seven spill registers of the largest blocks
+_PARTS_OF_K: Final = (1, 2, 3, 4, 5, 6, 8)  # not 7: the largest blocks would spill registers
 _LEAST_TOKENS: Final = 17
-_LEAST_K: Final = 4096
+_LEAST_K: Final = 4096  # from which up to 128 tokens were faster: see 3584 and 2048 in the table
 
 
 def for_many_tokens(
@@ -414,28 +417,36 @@ def for_many_tokens(
     """
     if tokens < _LEAST_TOKENS:
         return None
-    fitting = [config for config in many(tokens, units) if config.fits(weights)]
     return min(
-        fitting,
+        candidates(weights, tokens, units),
         key=lambda config: specialised_estimate(config, weights, tokens, units),
         default=None,
     )
 
 
-def many(tokens: int, units: int) -> list[Int4SpecialisedConfig]:
-    """Configurations for so many tokens: K cut in parts, or all units shared."""
+def candidates(
+    weights: Int4Weights, tokens: int, units: int = _H200_UNITS
+) -> list[Int4SpecialisedConfig]:
+    """Configurations that fit so many tokens: K cut in parts, or all units shared."""
     least = min(64, triton.next_power_of_2(tokens))
     tiles = (least,) if tokens <= 64 else (64, 128) if 128 < tokens <= 192 else (128,)
-    whole = [config for config in SPECIALISED_COSTS if config.token_tile in tiles]
-    cut = [replace(config, split=split) for config in whole for split in _PARTS_OF_K]
-    # blocks of three parts would spill registers when they add up what another block hands on
-    return cut + [replace(config, blocks=units) for config in whole if config.parts != 3]
+    of_k = weights.k // UNIT_COLUMNS
+    fitting = []
+    for whole in SPECIALISED_COSTS:
+        if whole.token_tile in tiles and whole.fits(weights):
+            cuts = [split for split in _PARTS_OF_K if has_work(of_k, split)]
+            fitting += [replace(whole, split=split) for split in cuts]
+            shared = replace(whole, blocks=units)
+            # blocks of three parts would spill registers when they add what others hand on
+            if whole.parts != 3 and shared.fits(weights):
+                fitting.append(shared)
+    return fitting
 
 
 def specialised_estimate(
     config: Int4SpecialisedConfig, weights: Int4Weights, tokens: int, units: int = _H200_UNITS
 ) -> float:
-    """Seconds that a product takes, so far as they depend on the configuration.
+    """Microseconds that a product takes, so far as they depend on the configuration.
 
         turns * (start + units of 128 columns of a block * time of one) + parts of K, if several
         1.03 * (start + units of a block * time of one + tiles that it ends, 1 at least)
@@ -448,9 +459,9 @@ def specialised_estimate(
     tiles = config.tiles(weights, tokens)
     if config.blocks:
         of_block = triton.cdiv(tiles * of_k, config.blocks)
-        ended = max(1.0, tiles / config.blocks)
-        return _AT_POWER_LIMIT * (cost.start_s + cost.unit_s * of_block + cost.tile_s * ended)
+        ended = cost.tile_us * max(1.0, tiles / config.blocks)
+        return _AT_POWER_LIMIT * (cost.start_us + cost.unit_us * of_block + ended)
     turns = triton.cdiv(tiles * config.split, units)
     of_block = triton.cdiv(of_k, config.split)
-    parts = config.split if config.split > 1 else 0
-    return turns * (cost.start_s + cost.unit_s * of_block) + cost.part_s * parts
+    parts = cost.part_us * (config.split if config.split > 1 else 0)
+    return turns * (cost.start_us + cost.unit_us * of_block) + parts

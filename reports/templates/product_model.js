@@ -150,8 +150,9 @@ const productModel = (() => {
     const tiles = ({ rows, tokens }) => Math.ceil(padded / rows) * Math.ceil(m / tokens);
     const count = (block) => block.shares ? units : tiles(block) * block.split;
     const turns = (block) => Math.ceil(Math.ceil(count(block) / units) / held(block));
-    const shared = (block) => 1.03 * (block.start_us + block.unit_us * Math.ceil(tiles(block) * ofK / units)
-      + block.part_us * Math.max(1, tiles(block) / units));
+    const atPowerLimit = 1.03;
+    const shared = (block) => atPowerLimit * (block.start_us + block.unit_us * Math.ceil(tiles(block) * ofK / units)
+      + block.tile_us * Math.max(1, tiles(block) / units));
     const estimate = (block) => block.shares ? shared(block) : block.specialised
       ? turns(block) * (block.start_us + block.unit_us * Math.ceil(ofK / block.split)) + block.part_us * (block.split > 1 ? block.split : 0)
       : turns(block) * (block.start_us + block.unit_us * k / 128 / block.split) + 1.76 * Math.log2(block.split);

@@ -25,7 +25,7 @@ _SHARED_MEMORY_BYTES: Final = 228 * 1024  # of a multiprocessor
 _WARPS: Final = 64  # of a multiprocessor
 _ALIGNMENT_BYTES: Final = 1024  # that aligning the buffers of a block can cost
 _HALVING_US: Final = 1.76  # each time that K is cut in two, in the kernels' estimate
-_AT_POWER_LIMIT: Final = 1.03  # that the kernels' estimate adds where blocks share all units
+_AT_POWER_LIMIT: Final = 1.03  # factor of the kernels' estimate where blocks share all units
 _NO_LIMIT: Final = 1 << 62
 
 
@@ -35,16 +35,16 @@ class Block:
 
     direct            whether it is a block of kernels.int4.direct: weights go straight to registers
     specialised       whether it is a block of kernels.int4.specialised: it fills a multiprocessor
+    shares            whether as many specialised blocks as there are multiprocessors share the
+                      units of all tiles equally
     rows, tokens      of a block
     split             parts of K
     warps             of a block
     most_units        units of 128 columns that a warp of a direct block has registers for
     stages, unroll    slots of a ring (staged or specialised), and units of 128 columns in each
     start_us, unit_us microseconds that the estimate counts for a block, and per 128 columns of K
-    shares            whether as many specialised blocks as there are multiprocessors share the
-                      units of all tiles equally
-    part_us           microseconds that it counts for each of several parts of K that exchange sums,
-                      or for each tile that a sharing block ends
+    part_us, tile_us  microseconds that it counts for a specialised block: for each of several parts
+                      of K, and for each tile that a sharing block ends
     """
 
     direct: bool
@@ -60,6 +60,7 @@ class Block:
     start_us: float = 0.0
     unit_us: float = 0.0
     part_us: float = 0.0
+    tile_us: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,38 +135,34 @@ _PREFERRED: Final = (2, 4)
 
 
 def _specialised(
-    side: tuple[int, int], slots: int, start_us: float, unit_us: float, join_us: tuple[float, float]
+    side: tuple[int, int], slots: int, us: tuple[float, float, float], tile_us: float = 0.0
 ) -> tuple[Block, ...]:
-    """One block for each number of parts of K, and one that shares all units.
+    """One block for each number of parts of K, and one that shares all units if it has a tile_us.
 
-    side: (rows, tokens). join_us: of a part of K, and of a tile that a sharing block ends, which is
-    infinite where blocks do not share.
+    side: (rows, tokens). us: of a block, of 128 columns and of a part of K.
     """
-    of_part, of_tile = join_us
     whole = Block(
         direct=False, specialised=True, rows=side[0], tokens=side[1], split=1, stages=slots,
-        start_us=start_us, unit_us=unit_us, part_us=of_part,
+        start_us=us[0], unit_us=us[1], part_us=us[2], tile_us=tile_us,
     )  # fmt: skip
     cut = tuple(replace(whole, split=split) for split in (1, 2, 3, 4, 5, 6, 8))
-    shared = replace(whole, shares=True, part_us=of_tile)
-    return cut if np.isinf(of_tile) else (*cut, shared)
+    return (*cut, replace(whole, shares=True)) if tile_us else cut
 
 
 _BLOCKS_OF_32: Final = (
-    *_specialised((128, 32), 12, 4.31, 0.425, (0.27, 3.7)),
-    *_specialised((192, 32), 8, 5.13, 0.590, (0.03, np.inf)),
-    *_specialised((256, 32), 8, 4.83, 0.775, (0.14, 8.5)),
+    *_specialised((128, 32), 12, (4.31, 0.425, 0.27), tile_us=3.7),
+    *_specialised((192, 32), 8, (5.13, 0.590, 0.03)),
+    *_specialised((256, 32), 8, (4.83, 0.775, 0.14), tile_us=8.5),
 )
 _BLOCKS_OF_64: Final = (
-    *_specialised((128, 64), 8, 4.83, 0.507, (0.20, 3.9)),
-    *_specialised((192, 64), 6, 4.92, 0.722, (0.15, np.inf)),
-    *_specialised((256, 64), 6, 5.22, 0.911, (0.24, 7.8)),
-    *_specialised((256, 64), 6, 5.25, 0.979, (0.21, 6.3)),
+    *_specialised((128, 64), 8, (4.83, 0.507, 0.20), tile_us=3.9),
+    *_specialised((192, 64), 6, (4.92, 0.722, 0.15)),
+    *_specialised((256, 64), 6, (5.22, 0.911, 0.24), tile_us=7.8),
 )
 _BLOCKS_OF_128: Final = (
-    *_specialised((128, 128), 5, 4.44, 0.776, (0.78, 7.5)),
-    *_specialised((192, 128), 5, 7.89, 1.089, (0.02, np.inf)),
-    *_specialised((256, 128), 4, 10.06, 1.442, (0.01, 14.4)),
+    *_specialised((128, 128), 5, (4.44, 0.776, 0.78), tile_us=7.5),
+    *_specialised((192, 128), 5, (7.89, 1.089, 0.02)),
+    *_specialised((256, 128), 4, (10.06, 1.442, 0.01), tile_us=14.4),
 )
 
 RULES: Final[dict[str, tuple[Row, ...]]] = {
@@ -345,7 +342,7 @@ def _estimate(block: Block, m: Array, n: Array, k: Array, resident: Array, units
     if block.shares:
         tiles = _count(block, m, n)
         of_block = np.ceil(tiles * np.ceil(k / UNIT_COLUMNS) / units)
-        ended = block.part_us * np.maximum(1.0, tiles / units)
+        ended = block.tile_us * np.maximum(1.0, tiles / units)
         shared: Array = _AT_POWER_LIMIT * (block.start_us + block.unit_us * of_block + ended)
         return shared
     if block.specialised:

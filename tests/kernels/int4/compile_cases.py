@@ -1,5 +1,6 @@
 """The int4 kernels, compiled ahead of time: plain Triton everywhere; on sm_90 the whole table."""
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -16,7 +17,7 @@ from kernels.int4.configs import (
     Int4StagedConfig,
 )
 from kernels.int4.operands import activations_descriptor, scales_descriptor, words_descriptor
-from kernels.int4.table import INT4_PLAIN, INT4_TABLE, many
+from kernels.int4.table import INT4_PLAIN, INT4_TABLE, candidates
 from tests.kernels.compile_case import Case
 from tests.kernels.int4.int4_cases import weights_without_memory
 
@@ -28,8 +29,7 @@ KINDS: Final = (
     *((K, False, "bf16"), (128, False, "bf16")),
     *((128, True, "bf16"), (64, True, "fp16"), (32, True, "bf16")),
 )
-MANY_TOKENS: Final = (32, 64, 128, 192)  # all tiles, and more than one for the last
-UNITS: Final = 132
+TOKENS_OF_ALL_TILES: Final = (32, 64, 128)
 TORCH: Final = {"bf16": torch.bfloat16, "fp16": torch.float16}
 POINTERS: Final = ("packed", "words", "scales", "zeros", "x", "out", "partials", "counters")
 SIZES: Final = ("ROWS", "TOKENS", "UNITS", "TILES", "GROUPS", "UNITS_PER_SPLIT")
@@ -64,8 +64,8 @@ def int4_cases() -> Iterator[tuple[str, Case]]:
             yield case.name, _case(case)
     for group, zeros, dtype in KINDS:
         weights = weights_without_memory(ROWS, K, group, zeros=zeros, dtype=TORCH[dtype])
-        cut = dict.fromkeys(config for tokens in MANY_TOKENS for config in many(tokens, UNITS))
-        for specialised_config in [config for config in cut if config.fits(weights)]:
+        chosen_from = [candidates(weights, tokens) for tokens in TOKENS_OF_ALL_TILES]
+        for specialised_config in itertools.chain(*chosen_from):
             for chained in (False, True):
                 case = Int4Case(specialised_config, group, zeros, dtype, chained)
                 yield case.name, _case(case)

@@ -99,8 +99,8 @@ SPECIALISED = Int4SpecialisedConfig(part_rows=64, split=1, slots=5, token_tile=1
 
 def test_every_part_of_k_of_a_specialised_product_has_a_unit() -> None:
     w = weights_without_memory(1024, 1280)  # ten units
-    fitting = [split for split in range(1, 12) if replace(SPECIALISED, split=split).fits(w)]
-    assert fitting == [1, 2, 3, 4, 5, 10]  # six parts of two units would leave the last without one
+    fitting = [split for split in range(1, 9) if replace(SPECIALISED, split=split).fits(w)]
+    assert fitting == [1, 2, 3, 4, 5]  # six parts of two units would leave the last without one
     assert replace(SPECIALISED, split=4).constants(1280, 128, zeros=False).units == 3
 
 
@@ -132,6 +132,31 @@ def test_parts_of_k_share_the_strips_of_a_block(
     constants = config.constants(8192, 128, zeros=False)
     assert (constants.strips, constants.strips_of_part) == (strips, of_part)
     assert tokens // strips >= 8  # wgmma has sums of eight tokens at least
+
+
+def test_blocks_that_share_all_units_hand_on_one_tile_each() -> None:
+    w = weights_without_memory(1000, 1280)  # 8 tiles along the rows, 3 along the tokens, ten units
+    shared = replace(SPECIALISED, blocks=132)
+    assert shared.tiles(w, 300) == 8 * 3
+    assert shared.grid(w, 300) == (132, 1, 1)
+    assert shared.workspace_sizes(w, 300) == (132 * 128 * 128, 132 * 2)
+    assert shared.constants(1280, 128, zeros=False).shares
+
+
+def test_blocks_that_share_all_units_have_one_each_and_scales_of_groups() -> None:
+    w = weights_without_memory(1000, 1280)
+    shared = replace(SPECIALISED, blocks=80)  # 8 tiles of ten units, with a tile of tokens
+    assert shared.fits(w)
+    assert "wanted 80 blocks at most" in str(replace(shared, blocks=81).misfit(w))
+    by_row = weights_without_memory(1000, 1280, 1280)
+    assert SPECIALISED.fits(by_row)
+    assert "wanted weights in groups, or no `blocks`" in str(shared.misfit(by_row))
+
+
+@pytest.mark.parametrize("cut", [{"split": 2, "blocks": 8}, {"blocks": -1}, {"split": 9}], ids=str)
+def test_a_specialised_product_is_cut_in_one_way_and_in_few_parts(cut: dict[str, int]) -> None:
+    with pytest.raises(AssertionError):
+        replace(SPECIALISED, **cut)
 
 
 def test_the_ring_of_a_specialised_product_fits_in_shared_memory() -> None:

@@ -4,7 +4,6 @@ import math
 from dataclasses import replace
 
 import pytest
-import triton
 
 from kernels.int4.configs import (
     Int4Config,
@@ -19,11 +18,13 @@ from kernels.int4.table import (
     INT4_TABLE,
     SPECIALISED_COSTS,
     Int4Row,
+    candidates,
     choose,
     direct_or_staged,
     estimate,
     for_many_tokens,
     plain,
+    specialised_estimate,
 )
 from tests.kernels.int4.int4_cases import (
     direct_config,
@@ -261,7 +262,10 @@ def test_products_of_many_tokens_have_a_specialised_configuration_that_fits(
     assert config is not None
     assert replace(config, split=1, blocks=0) in SPECIALISED_COSTS
     assert config.fits(weights)
-    assert config.token_tile == min(64, triton.next_power_of_2(tokens)) or tokens > 64
+    if tokens <= 64:
+        assert config.token_tile == (32 if tokens <= 32 else 64)
+    else:
+        assert config.token_tile in ((64, 128) if 128 < tokens <= 192 else (128,))
     if tokens > 64 and k >= 4096:
         assert choose(weights, tokens) == config
 
@@ -303,12 +307,20 @@ def test_a_specialised_product_is_cut_where_that_fills_the_multiprocessors(
     rows: int, k: int, units: int
 ) -> None:
     weights = weights_without_memory(rows, k)
-    config = for_many_tokens(weights, 128, units)
-    assert config is not None
+    cut = [config for config in candidates(weights, 128, units) if not config.blocks]
+    config = min(cut, key=lambda one: specialised_estimate(one, weights, 128, units))
     if units == 132:
         assert config.split > 1
     blocks = math.prod(config.grid(weights, 128))
     assert blocks / (units * math.ceil(blocks / units)) > 0.75
+
+
+def test_no_part_of_k_of_a_candidate_is_without_units() -> None:
+    short = weights_without_memory(4096, 640)  # five units
+    splits = {config.split for config in candidates(short, 128)}
+    assert splits == {1, 2, 3, 5}
+    assert all(config.fits(short) for config in candidates(short, 128))
+    assert candidates(weights_without_memory(4096, 4096, 32), 128) == []
 
 
 def test_blocks_share_all_units_where_tiles_would_leave_many_multiprocessors_idle() -> None:

@@ -82,10 +82,9 @@ def test_the_model_knows_which_block_our_specialised_kernel_takes(recipe: str) -
         needed = config.shared_bytes(own.k, own.group, zeros=own.zeros is not None)
         assert 2 * needed > table._SHARED_MEMORY_BYTES
     fitting = {c for c in table.SPECIALISED_COSTS if c.fits(weights(recipe, 4096, 4096))}
-    assert kinds <= fitting
-    # the others are never the best for one of these sizes
-    assert len(kinds) >= 0.8 * len(fitting)
-    assert (len(fitting) == 0) == (recipe == "int4_groupwise_g32")
+    assert kinds == fitting
+    counts = {"int4_groupwise_g32": 0, "int4_groupwise_g64_asymmetric": 8}
+    assert len(fitting) == counts.get(recipe, 9)
     if fitting:
         assert 0.1 < np.mean(shared) < 0.9
 
