@@ -50,9 +50,9 @@ def int4_gemm(
     """The product [tokens, rows], in the dtype of x.
 
     out        where to write it; allocated by default
-    workspace  where blocks that sum the same tile meet; by default the device's own, which all its
-               streams share: products that may run at the same time need one each, else they give
-               wrong sums or never end, see kernels.int4.splits
+    workspace  where blocks that sum the same tile meet; by default the stream's own, or during a
+               capture that of all graphs: graphs and branches of graphs that may run at the same
+               time need one each, else they give wrong sums or never end, see kernels.int4.splits
     chained    programmatic dependent launch (sm_90): starts while the kernel before it still runs,
                and reads weights, scales and zero points before that has ended; so it must not be
                the one that writes them

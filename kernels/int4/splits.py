@@ -4,10 +4,10 @@ The last block to arrive adds all parts of K, in order (`finish`). Blocks of
 kernels.int4.specialised exchange their sums instead, and wait for each other; the counters of a
 workspace are their flags.
 
-The parts meet in a workspace. Kernels of one stream can share one, because they run one after
-another. Products that may run at the same time (two streams, two graphs replayed together) need one
-each. In one workspace their sums would be wrong, or they would wait forever, and later products,
-too: counters that are not zero stay so.
+The blocks of a product meet in a workspace. Kernels of one stream can share one, because they run
+one after another. Products that may run at the same time need one each: in one workspace their sums
+would be wrong, or they would wait forever, and later products, too, because counters that are not
+zero stay so. `cached` keeps one for every stream, and one for all captured graphs.
 
 No float is added by an atomic, so equal inputs give equal bits. Counters end at zero, as they
 began: a captured CUDA graph can be replayed.
@@ -47,26 +47,46 @@ def allocate(partials: int, counters: int, device: torch.device) -> Workspace:
     )
 
 
-_CACHED: Final[dict[torch.device, list[Workspace]]] = {}
+_OF_GRAPHS: Final = -1  # in place of a stream
+_CACHED: Final[dict[tuple[torch.device, int], list[Workspace]]] = {}
 
 
 def cached(partials: int, counters: int, device: torch.device) -> Workspace:
-    """The device's own workspace, made or enlarged on first need and then kept.
+    """The workspace of the current stream, or during a capture that of all captured graphs.
 
-    An outgrown one is kept too: a CUDA graph captured before may still write to it. Raises
-    RuntimeError where it would have to be made during a capture, whose memory is not its own.
+    It is made or enlarged on first need and then kept. An outgrown one is kept too: a CUDA graph
+    captured before may still write to it. Graphs that are replayed at the same time, and branches
+    of one that run at the same time, must be captured with workspaces of their own.
+
+    Raises RuntimeError where one would have to be made during a capture, whose memory is not its
+    own: every call outside of one makes a workspace of that size for graphs, too.
     """
-    workspaces = _CACHED.setdefault(device, [])
+    is_cuda = device.type == "cuda"
+    is_captured = is_cuda and torch.cuda.is_current_stream_capturing()
+    stream = _current_stream(device) if is_cuda and not is_captured else 0
+    workspaces = _CACHED.setdefault((device, _OF_GRAPHS if is_captured else stream), [])
     for workspace in workspaces:
         if workspace.fits(partials, counters):
             return workspace
-    if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
+    if is_captured:
         raise RuntimeError(
             f"a product needs a workspace of {partials} sums and {counters} counters during a "
             "CUDA graph capture; call it once before the capture, or hand in a workspace"
         )
     workspaces.append(allocate(partials, counters, device))
+    if is_cuda:
+        of_graphs = _CACHED.setdefault((device, _OF_GRAPHS), [])
+        if not any(workspace.fits(partials, counters) for workspace in of_graphs):
+            of_graphs.append(allocate(partials, counters, device))
+            torch.cuda.synchronize(device)  # a graph may be replayed on any stream
     return workspaces[-1]
+
+
+def _current_stream(device: torch.device) -> int:
+    """The address of the stream, as kernels.common.replay asks for it."""
+    index = torch.cuda.current_device() if device.index is None else device.index
+    stream: int = triton.runtime.driver.active.get_current_stream(index)
+    return stream
 
 
 @gluon.jit

@@ -27,7 +27,7 @@ def test_counters_start_at_zero_and_sizes_are_rounded_up(device: torch.device) -
     assert not workspace.fits((1 << 22) + 1, 1)
 
 
-def test_the_device_keeps_its_workspace(empty_cache: None, device: torch.device) -> None:
+def test_a_stream_keeps_its_workspace(empty_cache: None, device: torch.device) -> None:
     first = cached(10, 10, device)
     assert cached(1 << 20, 5, device) is first
 
@@ -38,15 +38,60 @@ def test_an_outgrown_workspace_is_kept_for_graphs_that_use_it(
     first = cached(10, 10, device)
     second = cached(1 << 21, 10, device)
     assert second is not first
-    assert any(kept is first for kept in splits._CACHED[device])
+    assert any(first is kept for kept in splits._CACHED[device, 0])
 
 
-def test_no_workspace_is_allocated_during_a_capture(
-    empty_cache: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+class Streams:
+    """A device of which tests say which stream is current, and whether it is being captured."""
+
+    current, is_captured, waits = 1, False, 0
+
+
+@pytest.fixture
+def streams(empty_cache: None, monkeypatch: pytest.MonkeyPatch) -> Streams:
+    made = Streams()
+
+    def on_cpu(partials: int, counters: int, _: torch.device) -> Workspace:
+        return allocate(partials, counters, torch.device("cpu"))
+
+    def wait(_: torch.device) -> None:
+        made.waits += 1
+
+    monkeypatch.setattr(splits, "allocate", on_cpu)
+    monkeypatch.setattr(splits, "_current_stream", lambda _: made.current)
+    monkeypatch.setattr(torch.cuda, "synchronize", wait)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: made.is_captured)
+    return made
+
+
+CUDA = torch.device("cuda:0")
+
+
+def test_no_workspace_is_allocated_during_a_capture(streams: Streams) -> None:
+    streams.is_captured = True
     with pytest.raises(RuntimeError, match=r"100 sums and 7 counters during a CUDA graph capture"):
-        cached(100, 7, torch.device("cuda:0"))
+        cached(100, 7, CUDA)
+
+
+def test_streams_and_graphs_have_workspaces_of_their_own(streams: Streams) -> None:
+    first = cached(10, 10, CUDA)
+    streams.current = 2
+    second = cached(10, 10, CUDA)
+    streams.is_captured = True
+    of_graphs = cached(10, 10, CUDA)
+    assert len({id(first), id(second), id(of_graphs)}) == 3
+    streams.current = 3  # another stream to capture on
+    assert cached(10, 10, CUDA) is of_graphs
+    streams.current, streams.is_captured = 1, False
+    assert cached(10, 10, CUDA) is first
+    assert streams.waits == 1  # once the one of graphs was made
+
+
+def test_a_larger_product_makes_room_for_graphs_too(streams: Streams) -> None:
+    cached(10, 10, CUDA)
+    cached(1 << 21, 10, CUDA)
+    streams.is_captured = True
+    assert cached(1 << 21, 10, CUDA).partials.numel() == 1 << 21
 
 
 def test_a_workspace_fits_what_has_no_more_elements(device: torch.device) -> None:
