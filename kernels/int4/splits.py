@@ -83,9 +83,8 @@ def cached(partials: int, counters: int, device: torch.device) -> Workspace:
 
 
 def _current_stream(device: torch.device) -> int:
-    """The address of the stream, as kernels.common.replay asks for it."""
-    index = torch.cuda.current_device() if device.index is None else device.index
-    stream: int = triton.runtime.driver.active.get_current_stream(index)
+    """The address of the device's current stream."""
+    stream: int = torch.cuda.current_stream(device).cuda_stream
     return stream
 
 
