@@ -401,7 +401,7 @@ class Int4SpecialisedConfig(BlockConfig):
         assert self.part_rows * self.token_tile <= {2: 1 << 14, 3: 1 << 13, 4: 1 << 12}[self.parts]
         assert self.slots >= 2
         assert self.num_warps == 4
-        # All parts of a tile run at the same time, and a small slice of a GPU has 16
+        # All parts of a tile run at the same time, and a small slice of a GPU has sixteen
         # multiprocessors.
         assert 1 <= self.split <= MOST_PARTS_OF_K
         assert self.blocks == 0 or (self.blocks > 0 and self.split == 1)
@@ -464,13 +464,16 @@ class Int4SpecialisedConfig(BlockConfig):
     def grid(self, weights: Int4Weights, tokens: int) -> tuple[int, int, int]:
         """Blocks: (parts of K, rows, tokens), or (blocks, 1, 1) that share all units.
 
-        Parts of K of a tile wait for each other, so they have to run at the same time. GPUs were
-        seen to start blocks in the order of their numbers, of which the first counts fastest (CUDA
-        does not promise it). Then only the last tile that has started can lack a part, all others
-        end, and their multiprocessors take the parts that it lacks. Of blocks that share all units
-        only the last that has started can wait for one that has not, all others hand on and end.
-        That holds beside other kernels, too, as long as those end: it takes 19 products in eight
-        parts on streams of their own for their last tiles to fill 132 multiprocessors.
+        Parts of K of a tile wait for each other, so they have to run at the same time. Every GPU
+        we tried starts blocks in the order of their numbers, of which the first counts fastest;
+        CUDA does not promise it. Then only the last tile that has started can lack a part. All
+        others end, and their multiprocessors take what it lacks. Of blocks that share all units,
+        at most one can wait for blocks that have not started: the one with the first unit of the
+        last tile begun.
+
+        The same holds beside other kernels that end by themselves. It fails where unfinished last
+        tiles hold every multiprocessor. One product in eight parts can hold seven, so 19 of them
+        on 19 streams could hang a GPU of 132, and three a slice of 16.
         """
         if self.blocks:
             return self.blocks, 1, 1
@@ -480,7 +483,7 @@ class Int4SpecialisedConfig(BlockConfig):
     def workspace_sizes(self, weights: Int4Weights, tokens: int) -> tuple[int, int]:
         """(fp32 partial sums, flags) that the product needs in its workspace.
 
-        For each warpgroup's rows of a tile a flag for every pair of parts of K, the one that adds
+        For each warpgroup's rows of a tile, a flag for every pair of parts of K: the one that adds,
         and the one that has written. Blocks that share all units hand on one tile at most.
         """
         across, down, split = self.cut(weights, tokens)

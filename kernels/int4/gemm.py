@@ -8,7 +8,7 @@ of 32, 64, 128 or the whole row, symmetric (zero 8) or with zero points, k a mul
 number of rows and tokens. Sums are fp32, taken in a fixed order: equal inputs give equal bits.
 kernels.int4.specialised, which many tokens take, scales weights of groups before it multiplies, and
 rounds them to the type of x. The other kernels scale fp32 sums, as it does too with a scale per
-row. So a token can get other bits beside more tokens.
+row. So the same token can get other bits in a larger batch, because another kernel runs.
 
 Which kernel runs: on sm_90 what kernels.int4.table chooses (Gluon with inline PTX); on every other
 architecture, in the interpreter, and where none fits, kernels.int4.plain. Only the former was
@@ -51,14 +51,19 @@ def int4_gemm(
 
     out        where to write it; allocated by default
     workspace  where blocks that sum the same tile meet; by default the stream's own, or during a
-               capture that of all graphs: graphs and branches of graphs that may run at the same
-               time need one each, else they give wrong sums or never end, see kernels.int4.splits
+               capture that of all graphs. Products that run at the same time in one give wrong sums
+               or never end, and leave it unusable. On several streams there is nothing to do, and
+               for a graph beside eager calls neither. Graphs, or branches of one, that run at the
+               same time need one each: `kernels.int4.splits.allocate` of
+               `default_config(x, weights).workspace_sizes(weights, tokens)`, before the capture
     chained    programmatic dependent launch (sm_90): starts while the kernel before it still runs,
                and reads weights, scales and zero points before that has ended; so it must not be
                the one that writes them
     config     instead of the table's choice
 
-    Safe in a CUDA graph, once the same product ran outside of one (or with a workspace). Raises
+    It can be captured in a CUDA graph if the same product ran before, outside of a capture and
+    without `workspace`, or if this call gets a `workspace`. On sm_90 blocks may wait for each other
+    (kernels.int4.configs.Int4SpecialisedConfig.grid): 19 such products at once could hang. Raises
     ValueError, before anything runs, for tensors of another type, shape, place or alignment and
     for a config that does not fit; RuntimeError as kernels.int4.splits.cached does.
     """

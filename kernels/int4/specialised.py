@@ -3,9 +3,10 @@
     out[tokens, rows] = x[tokens, k] @ dequantised(weights)[rows, k].T      tokens 16 to 128 a block
 
 A block has two to four parts of rows, one for each multiplying warpgroup. While one of them
-dequantises, another keeps the matrix unit busy; in kernels.int4.staged all warps of a block do both
-at once, so that the matrix unit waits. A ring in shared memory is filled ahead by the tensor memory
-unit. A slot holds a unit of 128 columns: packed weights of all parts, their scales, activations.
+dequantises, another keeps the matrix unit busy; in kernels.int4.staged all warps of a block
+dequantise together and then multiply together, so that the matrix unit waits. A ring in shared
+memory is filled ahead by the tensor memory unit. A slot holds a unit of 128 columns: packed weights
+of all parts, their scales, activations.
 
 Scales come with the weights. Loaded by the warpgroups themselves, even a unit ahead, they held
 every unit back by the latency of memory: 64 tokens of 28672 x 8192 took 77 us on an H100, of which

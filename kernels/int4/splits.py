@@ -1,16 +1,17 @@
 """Where blocks that sum the same tile meet, and how those of most kernels end.
 
 The last block to arrive adds all parts of K, in order (`finish`). Blocks of
-kernels.int4.specialised exchange their sums instead, and wait for each other; the counters of a
+kernels.int4.specialised exchange their sums or hand them on, and wait for them; the counters of a
 workspace are their flags.
 
-The blocks of a product meet in a workspace. Kernels of one stream can share one, because they run
-one after another. Products that may run at the same time need one each: in one workspace their sums
-would be wrong, or they would wait forever, and later products, too, because counters that are not
-zero stay so. `cached` keeps one for every stream, and one for all captured graphs.
+A product touches its workspace only after the kernel before it on its stream has ended, chained
+launches included, so kernels of one stream can share one. Products that run at the same time in one
+workspace give wrong sums or never end, and leave it unusable: allocate a new one then. `cached`
+keeps one for every stream, and one for all captured graphs.
 
 No float is added by an atomic, so equal inputs give equal bits. Counters end at zero, as they
-began: a captured CUDA graph can be replayed.
+began: a captured CUDA graph can be replayed again and again, but not at the same time as another
+user of its workspace.
 """
 
 from dataclasses import dataclass
@@ -38,7 +39,10 @@ class Workspace:
 
 
 def allocate(partials: int, counters: int, device: torch.device) -> Workspace:
-    """A workspace of at least that many elements, rounded up to a power of two."""
+    """A workspace of at least that many elements, rounded up to a power of two.
+
+    Its counters are zeroed on the current stream: another stream must wait for that.
+    """
     partials = triton.next_power_of_2(max(partials, _LEAST_PARTIALS))
     counters = triton.next_power_of_2(max(counters, _LEAST_COUNTERS))
     return Workspace(
@@ -58,8 +62,9 @@ def cached(partials: int, counters: int, device: torch.device) -> Workspace:
     captured before may still write to it. Graphs that are replayed at the same time, and branches
     of one that run at the same time, must be captured with workspaces of their own.
 
-    Raises RuntimeError where one would have to be made during a capture, whose memory is not its
-    own: every call outside of one makes a workspace of that size for graphs, too.
+    Raises RuntimeError during a capture if the one of graphs is too small, because memory allocated
+    then would belong to the graph. A call for the same sizes outside of a capture, on any stream,
+    makes one that is large enough.
     """
     is_cuda = device.type == "cuda"
     is_captured = is_cuda and torch.cuda.is_current_stream_capturing()

@@ -334,7 +334,7 @@ class SpecialisedCost:
 
     start_us   until its ring is filled, and until its sums are stored
     unit_us    128 columns of K
-    part_us    where K is split: each part of K
+    part_us    where K is split: each part of K (an exchange of two to eight takes 0.1 to 6 us)
     tile_us    where blocks share all units: to store a tile, and to hand on or add the sums of a
                tile that several blocks have
     """
@@ -358,12 +358,11 @@ def _specialised(
 # Costs of kernels.int4.specialised: least squares of the logarithm of the estimate over the time
 # (soft L1 from 10 %; configurations 25 % behind the best at a weight of 0.3), on three H100s
 # (2026-11-25; not published; groups of 128, graphs of plain launches, turns of 10 ms over weights
-# that do not stay in the L2 cache), 14 shapes and 32, 40, 64, 128, 192 and 256 tokens. What they
-# choose took 0.7 % longer than the best configuration timed (geometric mean; 11 % at most,
-# before the addition of _AT_POWER_LIMIT). In us:
+# that do not stay in the L2 cache), 14 shapes and 24 to 256 tokens. What they choose took 0.7 %
+# longer than the best configuration timed (geometric mean; 11 % at most). In us:
 # chosen, direct_or_staged, bf16 of cuBLASLt.
 #
-#     rows x k       32 tokens    64             128            192             256
+#     rows x k       32 tokens    64             128            192             256 tokens
 #     8192 x 28672   53  52 167   62  68 172     89 130 182     177 200 186     180 268 185
 #     28672 x 8192   50  58 164   68  77 170     99 154 170     172 212 179     188 279 206
 #     28672 x 4096   29  27  84   35  39  87     52  79  89      92 114  95     106 142 105
@@ -398,10 +397,12 @@ SPECIALISED_COSTS: Final = dict(
         _specialised(2, 128, 128, 4, us=(10.06, 1.442, 0.01, 14.4)),
     )
 )
-# Costs are of turns of 10 ms. In turns of 400 ms, published, an H100 at its power limit took 8 %
-# longer than that where blocks share all units, and 4 % longer where some multiprocessors have no
-# block and leave their power to the others. 128 tokens of 28672 x 8192 took 110 and 97 us, and 101
-# and 93 in short turns.
+# Costs are of turns of 10 ms. In the published ones of 400 ms an H100 at its power limit took 8 %
+# longer than the estimate where blocks share all units, and 4 % longer where some multiprocessors
+# have no block and leave their power to the others (nine and 23 products). 3 % of that difference
+# is counted: with 4 %, 192 tokens of 28672 x 4096 would not share, which took 106 instead of 92 us
+# in short turns. 128 tokens of 28672 x 8192 took 110 us shared and 97 not, in short turns 101 and
+# 93.
 _AT_POWER_LIMIT: Final = 1.03
 _PARTS_OF_K: Final = (1, 2, 3, 4, 5, 6, 8)  # not 7: the largest blocks would spill registers
 _LEAST_TOKENS: Final = 17
