@@ -401,8 +401,7 @@ class Int4SpecialisedConfig(BlockConfig):
         assert self.part_rows * self.token_tile <= {2: 1 << 14, 3: 1 << 13, 4: 1 << 12}[self.parts]
         assert self.slots >= 2
         assert self.num_warps == 4
-        # All parts of a tile run at the same time, and a small slice of a GPU has sixteen
-        # multiprocessors.
+        # all parts of a tile have to run at the same time
         assert 1 <= self.split <= MOST_PARTS_OF_K
         assert self.blocks == 0 or (self.blocks > 0 and self.split == 1)
 
@@ -473,7 +472,8 @@ class Int4SpecialisedConfig(BlockConfig):
 
         The same holds beside other kernels that end by themselves. It fails where unfinished last
         tiles hold every multiprocessor. One product in eight parts can hold seven, so 19 of them
-        on 19 streams could hang a GPU of 132, and three a slice of 16.
+        on 19 streams could hang a GPU of 132. kernels.int4.table cuts K in fewer parts where there
+        are fewer multiprocessors, so that it takes ten at least.
         """
         if self.blocks:
             return self.blocks, 1, 1

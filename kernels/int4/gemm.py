@@ -63,7 +63,7 @@ def int4_gemm(
 
     It can be captured in a CUDA graph if the same product ran before, outside of a capture and
     without `workspace`, or if this call gets a `workspace`. On sm_90 blocks may wait for each other
-    (kernels.int4.configs.Int4SpecialisedConfig.grid): 19 such products at once could hang. Raises
+    (kernels.int4.configs.Int4SpecialisedConfig.grid): ten such products at once could hang. Raises
     ValueError, before anything runs, for tensors of another type, shape, place or alignment and
     for a config that does not fit; RuntimeError as kernels.int4.splits.cached does.
     """

@@ -405,6 +405,9 @@ SPECIALISED_COSTS: Final = dict(
 # 93.
 _AT_POWER_LIMIT: Final = 1.03
 _PARTS_OF_K: Final = (1, 2, 3, 4, 5, 6, 8)  # not 7: the largest blocks would spill registers
+# Multiprocessors for each part of K: waiting parts of nine products on nine streams cannot hold all
+# of them, on small slices of a GPU neither (Int4SpecialisedConfig.grid).
+_UNITS_PER_PART: Final = 8
 _LEAST_TOKENS: Final = 17
 _LEAST_K: Final = 4096  # from which up to 128 tokens were faster: see 3584 and 2048 in the table
 
@@ -432,10 +435,11 @@ def candidates(
     least = min(64, triton.next_power_of_2(tokens))
     tiles = (least,) if tokens <= 64 else (64, 128) if 128 < tokens <= 192 else (128,)
     of_k = weights.k // UNIT_COLUMNS
+    most_parts = max(1, units // _UNITS_PER_PART)
     fitting = []
     for whole in SPECIALISED_COSTS:
         if whole.token_tile in tiles and whole.fits(weights):
-            cuts = [split for split in _PARTS_OF_K if has_work(of_k, split)]
+            cuts = [s for s in _PARTS_OF_K if s <= most_parts and has_work(of_k, s)]
             fitting += [replace(whole, split=split) for split in cuts]
             shared = replace(whole, blocks=units)
             # blocks of three parts would spill registers when they add what others hand on

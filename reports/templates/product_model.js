@@ -135,6 +135,7 @@ const productModel = (() => {
         const slot = block.rows * (64 + 2 * scales) + 256 * block.tokens + 16;
         if (block.stages * slot + 1024 > 232448) return 0;
         if (block.shares) return group !== k && units <= Math.ceil(padded / block.rows) * ofK ? 1 : 0;
+        if (block.split > Math.max(1, Math.floor(units / 8))) return 0;
         return Math.ceil(ofK / block.split) * (block.split - 1) < ofK ? 1 : 0;
       }
       if (padded % block.rows) return 0;

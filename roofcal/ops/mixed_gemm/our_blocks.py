@@ -25,6 +25,7 @@ _SHARED_MEMORY_BYTES: Final = 228 * 1024  # of a multiprocessor
 _WARPS: Final = 64  # of a multiprocessor
 _ALIGNMENT_BYTES: Final = 1024  # that aligning the buffers of a block can cost
 _HALVING_US: Final = 1.76  # each time that K is cut in two, in the kernels' estimate
+_UNITS_PER_PART: Final = 8  # multiprocessors for each part of K of a specialised block, at least
 _AT_POWER_LIMIT: Final = 1.03  # factor of the kernels' estimate where blocks share all units
 _NO_LIMIT: Final = 1 << 62
 
@@ -316,6 +317,7 @@ def _resident(
         if block.shares:
             has_work = units <= np.ceil(_padded(n) / block.rows) * of_k
             return np.ones(k.shape), fits & has_work & (group != k)
+        fits = fits & (block.split <= max(1, units // _UNITS_PER_PART))
         return np.ones(k.shape), fits & (np.ceil(of_k / block.split) * (block.split - 1) < of_k)
     divides = _padded(n) % block.rows == 0
     if block.direct:

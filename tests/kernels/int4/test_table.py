@@ -323,6 +323,14 @@ def test_no_part_of_k_of_a_candidate_is_without_units() -> None:
     assert candidates(weights_without_memory(4096, 4096, 32), 128) == []
 
 
+@pytest.mark.parametrize("units", [7, 16, 32, 78, 114, 132])
+def test_waiting_parts_of_nine_products_leave_a_multiprocessor(units: int) -> None:
+    for rows, k in ((4096, 14336), (64, 8192), (28672, 8192)):
+        splits = {config.split for config in candidates(weights_without_memory(rows, k), 64, units)}
+        assert 1 in splits
+        assert 9 * (max(splits) - 1) < units
+
+
 def test_blocks_share_all_units_where_tiles_would_leave_many_multiprocessors_idle() -> None:
     wide = weights_without_memory(28672, 8192)
     full = for_many_tokens(wide, 256)  # 224 tiles of 256 rows and 128 tokens

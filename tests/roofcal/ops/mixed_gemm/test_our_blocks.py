@@ -59,15 +59,16 @@ def test_the_model_knows_which_block_our_kernels_take(rule: str, recipe: str) ->
     assert {Int4DirectConfig, Int4StagedConfig} <= kinds
 
 
+@pytest.mark.parametrize("units", [20, UNITS])
 @pytest.mark.parametrize("recipe", INT4)
-def test_the_model_knows_which_block_our_specialised_kernel_takes(recipe: str) -> None:
+def test_the_model_knows_which_block_our_specialised_kernel_takes(recipe: str, units: int) -> None:
     m, n, k = sizes()
     m[:] = np.maximum(17, m)
-    blocks = our_blocks("int4_specialised", recipe, m, n, k, UNITS)
+    blocks = our_blocks("int4_specialised", recipe, m, n, k, units)
     kinds, shared = set(), []
     for i, (tokens, rows, columns) in enumerate(zip(*np.stack([m, n, k]).astype(int), strict=True)):
         own = weights(recipe, int(rows), int(columns))
-        config = table.for_many_tokens(own, int(tokens), UNITS)
+        config = table.for_many_tokens(own, int(tokens), units)
         if config is None:
             assert own.group == 32
             continue
@@ -82,10 +83,10 @@ def test_the_model_knows_which_block_our_specialised_kernel_takes(recipe: str) -
         needed = config.shared_bytes(own.k, own.group, zeros=own.zeros is not None)
         assert 2 * needed > table._SHARED_MEMORY_BYTES
     fitting = {c for c in table.SPECIALISED_COSTS if c.fits(weights(recipe, 4096, 4096))}
-    assert kinds == fitting
+    assert kinds == fitting or units != UNITS
     counts = {"int4_groupwise_g32": 0, "int4_groupwise_g64_asymmetric": 8}
     assert len(fitting) == counts.get(recipe, 9)
-    if fitting:
+    if fitting and units == UNITS:
         assert 0.1 < np.mean(shared) < 0.9
 
 
