@@ -42,6 +42,7 @@ def zeroed_counters(count: int, device: torch.device) -> torch.Tensor:
 def _counters_of_graph(count: int, device: torch.device) -> torch.Tensor:
     """Counters that are never lent again; the graph zeroes them itself once none are left."""
     left = _left_for_graphs.get(device, [])
+    count = -(-count // 4) * 4  # the next ones begin at 16 bytes, too: else kernels compile anew
     if not left or left[0].numel() < count:
         return torch.zeros(count, dtype=torch.int32, device=device)
     lent, left[0] = left[0][:count], left[0][count:]

@@ -65,8 +65,8 @@ class BlockConfig:
         """Blocks as they are launched: here (rows, tokens, parts of K)."""
         return self.cut(weights, tokens)
 
-    def workspace_sizes(self, weights: Int4Weights, tokens: int) -> tuple[int, int]:
-        """(fp32 partial sums, counters) that the product needs in its workspace."""
+    def meeting_sizes(self, weights: Int4Weights, tokens: int) -> tuple[int, int]:
+        """(fp32 partial sums, counters) by which the parts of K of a product meet."""
         across, down, split = self.cut(weights, tokens)
         if split == 1:
             return 0, 0
@@ -293,8 +293,7 @@ class Int4StagedConfig(BlockConfig):
         return c.stages * (c.slot_bytes + 8) + scales + _BETWEEN_BUFFERS
 
 
-MOST_PARTS_OF_K: Final = 8  # of kernels.int4.specialised
-_MOST_STRIPS: Final = 8
+MOST_PARTS_OF_K: Final = 8  # of kernels.int4.specialised, which has a bit for each in a word
 _LEAST_STRIP_TOKENS: Final = 8  # the smallest tile of wgmma
 
 
@@ -307,7 +306,6 @@ class SpecialisedConstants(KernelConstants):
     groups_per_unit  scales per 128 columns; 0 for one per row
     rows             of each of a block's parts
     parts            multiplying warpgroups
-    shares           whether all blocks share the units of all tiles equally
     slots            of the ring, of 128 columns each
     registers        for each thread of every multiplying warpgroup but the first
     """
@@ -320,7 +318,6 @@ class SpecialisedConstants(KernelConstants):
     parts: int
     token_tile: int
     split: int
-    shares: bool
     slots: int
     registers: int
 
@@ -343,22 +340,12 @@ class SpecialisedConstants(KernelConstants):
     def strips(self) -> int:
         """Strips of tokens in which sums are stored, a power of two.
 
-        Of a strip a thread has 32 sums at most. There is one for each part of K at least where
-        their number is a power of two, and eight where it is not; fewer for very few tokens.
+        Of a strip a thread has 32 sums at most. Where K is split strips are as narrow as they can
+        be, which needs the fewest registers.
         """
-        least = max(1, self.rows * self.token_tile // (128 * 32))
-        wanted = self.split if self.lanes_of_parts == self.split else _MOST_STRIPS
-        return min(max(least, wanted), self.token_tile // _LEAST_STRIP_TOKENS)
-
-    @property
-    def strips_of_part(self) -> int:
-        """Most strips that one part of K adds up: its own number, and every split-th after it."""
-        return triton.cdiv(self.strips, self.split)
-
-    @property
-    def lanes_of_parts(self) -> int:
-        """Lanes of a vector with an entry for each part of K, a power of two."""
-        return triton.next_power_of_2(self.split)
+        if self.split > 1:
+            return self.token_tile // _LEAST_STRIP_TOKENS
+        return max(1, self.rows * self.token_tile // (128 * 32))
 
     @property
     def weight_bytes(self) -> int:
@@ -380,14 +367,11 @@ class Int4SpecialisedConfig(BlockConfig):
     part_rows    64 or 128
     token_tile   16 to 128, a power of two
     slots        of the ring, of 128 columns each
-    blocks       if not 0, so many blocks share the units of 128 columns of all tiles equally, some
-                 of which begin in one block and end in the next; split is 1 then
     """
 
     parts: int = 2
     part_rows: int
     slots: int
-    blocks: int = 0
     num_warps: int = 4
 
     def __post_init__(self) -> None:
@@ -401,9 +385,7 @@ class Int4SpecialisedConfig(BlockConfig):
         assert self.part_rows * self.token_tile <= {2: 1 << 14, 3: 1 << 13, 4: 1 << 12}[self.parts]
         assert self.slots >= 2
         assert self.num_warps == 4
-        # all parts of a tile have to run at the same time
         assert 1 <= self.split <= MOST_PARTS_OF_K
-        assert self.blocks == 0 or (self.blocks > 0 and self.split == 1)
 
     @property
     def block_rows(self) -> int:
@@ -432,14 +414,6 @@ class Int4SpecialisedConfig(BlockConfig):
         if weights.group == 32:
             return f"got {self} for groups of 32, wanted weights in groups of 64 columns or more"
         units = weights.k // UNIT_COLUMNS
-        if self.blocks and weights.group == weights.k:
-            return f"got {self} for one scale per row, wanted weights in groups, or no `blocks`"
-        shared_units = triton.cdiv(weights.padded_rows, self.block_rows) * units
-        if self.blocks > shared_units:
-            return (
-                f"got {self} for {weights.rows} rows x {weights.k} columns, wanted "
-                f"{shared_units} blocks at most"
-            )
         if not has_work(units, self.split):
             largest = next(s for s in range(self.split, 0, -1) if has_work(units, s))
             return (
@@ -455,44 +429,21 @@ class Int4SpecialisedConfig(BlockConfig):
             )
         return None
 
-    def tiles(self, weights: Int4Weights, tokens: int) -> int:
-        """Tiles of the output, each of the rows and tokens of a block."""
-        across, down, _ = self.cut(weights, tokens)
-        return across * down
-
     def grid(self, weights: Int4Weights, tokens: int) -> tuple[int, int, int]:
-        """Blocks: (parts of K, rows, tokens), or (blocks, 1, 1) that share all units.
-
-        Parts of K of a tile wait for each other, so they have to run at the same time. Every GPU
-        we tried starts blocks in the order of their numbers, of which the first counts fastest;
-        CUDA does not promise it. Then only the last tile that has started can lack a part. All
-        others end, and their multiprocessors take what it lacks. Of blocks that share all units,
-        at most one can wait for blocks that have not started: the one with the first unit of the
-        last tile begun.
-
-        The same holds beside other kernels that end by themselves. It fails where unfinished last
-        tiles hold every multiprocessor. One product in eight parts can hold seven, so 19 of them
-        on 19 streams could hang a GPU of 132. kernels.int4.table cuts K in fewer parts where there
-        are fewer multiprocessors, so that it takes ten at least.
-        """
-        if self.blocks:
-            return self.blocks, 1, 1
+        """Blocks: (parts of K, rows, tokens). GPUs start those of a tile behind one another."""
         across, down, split = self.cut(weights, tokens)
         return split, across, down
 
-    def workspace_sizes(self, weights: Int4Weights, tokens: int) -> tuple[int, int]:
-        """(fp32 partial sums, flags) that the product needs in its workspace.
+    def meeting_sizes(self, weights: Int4Weights, tokens: int) -> tuple[int, int]:
+        """(fp32 partial sums, counters) by which the parts of K of a product meet.
 
-        For each warpgroup's rows of a tile, a flag for every pair of parts of K: the one that adds,
-        and the one that has written. Blocks that share all units hand on one tile at most.
+        For each warpgroup's rows of a tile, the sums of every part of K and one counter.
         """
         across, down, split = self.cut(weights, tokens)
-        if self.blocks:
-            return self.blocks * self.block_rows * self.token_tile, self.blocks * self.parts
         if split == 1:
             return 0, 0
-        sums = across * down * self.parts
-        return sums * split * self.part_rows * self.token_tile, sums * split * split
+        tiles = across * down * self.parts
+        return tiles * split * self.part_rows * self.token_tile, tiles
 
     def constants(self, k: int, group: int, *, zeros: bool) -> SpecialisedConstants:
         """What the kernel is compiled for, of weights of this kind."""
@@ -506,7 +457,6 @@ class Int4SpecialisedConfig(BlockConfig):
             parts=self.parts,
             token_tile=self.token_tile,
             split=self.split,
-            shares=self.blocks > 0,
             slots=self.slots,
             registers=self.registers,
         )

@@ -27,7 +27,7 @@ from kernels.int4 import configs, layouts
 from kernels.int4.configs import Int4DirectConfig
 from kernels.int4.dequantise import dequantised, less_zeros
 from kernels.int4.packing import Int4Weights
-from kernels.int4.splits import Workspace, finish
+from kernels.int4.splits import finish
 
 CHAIN: gl.constexpr = gl.constexpr(configs.CHAIN)
 CENTRE: gl.constexpr = gl.constexpr(configs.CENTRE)
@@ -313,7 +313,8 @@ def launch(
     x: torch.Tensor,
     weights: Int4Weights,
     out: torch.Tensor,
-    workspace: Workspace,
+    partials: torch.Tensor,
+    counters: torch.Tensor,
     chained: bool,
 ) -> None:
     """Write the product to out [tokens, rows]; arguments are those that int4_gemm has checked."""
@@ -324,8 +325,8 @@ def launch(
         weights.scales if zeros is None else zeros,
         x,
         out,
-        workspace.partials,
-        workspace.counters,
+        partials,
+        counters,
         weights.rows,
         x.shape[0],
         C=config.constants(weights.k, weights.group, x.dtype, zeros=zeros is not None),

@@ -23,8 +23,9 @@ import torch
 from triton import knobs
 
 from kernels.common.architecture import compute_units, is_hopper
+from kernels.common.counters import zeroed_counters
 from kernels.common.replay import replayed
-from kernels.int4 import direct, plain, specialised, splits, staged, table
+from kernels.int4 import direct, plain, specialised, staged, table
 from kernels.int4.configs import Int4Config, Int4DirectConfig, Int4PlainConfig, Int4StagedConfig
 from kernels.int4.packing import (
     SCALE_DTYPES,
@@ -35,7 +36,6 @@ from kernels.int4.packing import (
     dequantise,
     unpack,
 )
-from kernels.int4.splits import Workspace
 
 
 def int4_gemm(
@@ -43,42 +43,32 @@ def int4_gemm(
     weights: Int4Weights,
     *,
     out: torch.Tensor | None = None,
-    workspace: Workspace | None = None,
     chained: bool = False,
     config: Int4Config | None = None,
 ) -> torch.Tensor:
     """The product [tokens, rows], in the dtype of x.
 
-    out        where to write it; allocated by default
-    workspace  where blocks that sum the same tile meet; by default the stream's own, or during a
-               capture that of all graphs. Products that run at the same time in one give wrong sums
-               or never end, and leave it unusable. On several streams there is nothing to do, and
-               for a graph beside eager calls neither. Graphs, or branches of one, that run at the
-               same time need one each: `kernels.int4.splits.allocate` of
-               `default_config(x, weights).workspace_sizes(weights, tokens)`, before the capture
-    chained    programmatic dependent launch (sm_90): starts while the kernel before it still runs,
-               and reads weights, scales and zero points before that has ended; so it must not be
-               the one that writes them
-    config     instead of the table's choice
+    out      where to write it; allocated by default
+    chained  programmatic dependent launch (sm_90): starts while the kernel before it still runs,
+             and reads weights, scales and zero points before that has ended; so it must not be the
+             one that writes them
+    config   instead of the table's choice
 
-    It can be captured in a CUDA graph if the same product ran before, outside of a capture and
-    without `workspace`, or if this call gets a `workspace`. On sm_90 blocks may wait for each other
-    (kernels.int4.configs.Int4SpecialisedConfig.grid): ten such products at once could hang. Raises
-    ValueError, before anything runs, for tensors of another type, shape, place or alignment and
-    for a config that does not fit; RuntimeError as kernels.int4.splits.cached does.
+    It may run on several streams and in several CUDA graphs at once. Raises ValueError, before
+    anything runs, for tensors of another type, shape, place or alignment and for a config that does
+    not fit. Elements of x that are infinite, or above 1e36, can give NaN where the exact product is
+    infinite: kernels for few tokens multiply q + 128 and subtract afterwards what that adds.
     """
-    if config is None or workspace is None:
-        config, needed = _choice(x, weights, chained, config)
-        workspace = workspace or splits.cached(*needed, x.device)
+    config, counts = _choice(x, weights, chained, config)
+    counters = zeroed_counters(max(1, counts), x.device)
     if out is None:
-        tensors = (weights.packed, weights.scales, weights.zeros)
-        sums = (workspace.partials, workspace.counters)
+        tensors = (weights.packed, weights.scales, weights.zeros, counters)
         sizes = (weights.rows, weights.k, weights.group)
-        return _new_product(x, *tensors, *sums, *sizes, config, chained)
+        return _new_product(x, *tensors, *sizes, config, chained)
     check_weights(weights)
     check_activations(x, weights)
     check_out(out, x, weights)
-    _launch(config, x, weights, out, workspace, chained)
+    _launch(config, x, weights, out, counters, chained)
     return out
 
 
@@ -88,7 +78,6 @@ def _new_product(
     packed: torch.Tensor,
     scales: torch.Tensor,
     zeros: torch.Tensor | None,
-    partials: torch.Tensor,
     counters: torch.Tensor,
     rows: int,
     k: int,
@@ -104,8 +93,7 @@ def _new_product(
     check_weights(weights)
     check_activations(x, weights)
     out = x.new_empty(x.shape[0], rows)
-    workspace = Workspace(partials=partials, counters=counters)
-    _launch(config, x, weights, out, workspace, chained)
+    _launch(config, x, weights, out, counters, chained)
     return out
 
 
@@ -114,19 +102,21 @@ def _launch(
     x: torch.Tensor,
     weights: Int4Weights,
     out: torch.Tensor,
-    workspace: Workspace,
+    counters: torch.Tensor,
     chained: bool,
 ) -> None:
     check_config(config, x, weights, chained)
-    check_workspace(workspace, config.workspace_sizes(weights, x.shape[0]), x)
+    sums, _ = config.meeting_sizes(weights, x.shape[0])
+    # Kernels that join no sums get an address all the same.
+    partials = x.new_empty(sums, dtype=torch.float32) if sums else counters.view(torch.float32)
     if isinstance(config, Int4PlainConfig):
-        plain.launch(config, x, weights, out, workspace)
+        plain.launch(config, x, weights, out, partials, counters)
     elif isinstance(config, Int4DirectConfig):
-        direct.launch(config, x, weights, out, workspace, chained)
+        direct.launch(config, x, weights, out, partials, counters, chained)
     elif isinstance(config, Int4StagedConfig):
-        staged.launch(config, x, weights, out, workspace, chained)
+        staged.launch(config, x, weights, out, partials, counters, chained)
     else:
-        specialised.launch(config, x, weights, out, workspace, chained)
+        specialised.launch(config, x, weights, out, partials, counters, chained)
 
 
 def int4_gemm_reference(x: torch.Tensor, weights: Int4Weights) -> torch.Tensor:
@@ -143,8 +133,8 @@ def default_config(x: torch.Tensor, weights: Int4Weights, *, chained: bool = Fal
 
 def _choice(
     x: torch.Tensor, weights: Int4Weights, chained: bool, given: Int4Config | None
-) -> tuple[Int4Config, tuple[int, int]]:
-    """(the configuration, elements of the workspace that it needs); x is checked where it is new.
+) -> tuple[Int4Config, int]:
+    """(the configuration, counters that it needs); x is checked where it is new.
 
     given: the caller's configuration, if there is one.
     """
@@ -156,7 +146,7 @@ def _choice(
         check_activations(x, weights)
         config = given or default_config(x, weights, chained=chained)
         check_config(config, x, weights, chained)
-        choice = (config, config.workspace_sizes(weights, x.shape[0]))
+        choice = (config, config.meeting_sizes(weights, x.shape[0])[1])
         if len(_CHOICES) >= _MOST_CHOICES:
             _CHOICES.clear()
         _CHOICES[key] = choice
@@ -164,7 +154,7 @@ def _choice(
 
 
 # Estimates of 23 to 46 configurations take a host 0.3 to 0.6 ms (two cores of a cloud machine).
-_CHOICES: Final[dict[Hashable, tuple[Int4Config, tuple[int, int]]]] = {}
+_CHOICES: Final[dict[Hashable, tuple[Int4Config, int]]] = {}
 _MOST_CHOICES: Final = 4096
 
 
@@ -219,17 +209,6 @@ def check_config(config: Int4Config, x: torch.Tensor, weights: Int4Weights, chai
             raise ValueError("chained: got True, wanted False: this product runs in plain Triton")
     elif not is_hopper(x):
         raise ValueError(f"config: got {config}, wanted an Int4PlainConfig outside of sm_90")
-
-
-def check_workspace(workspace: Workspace, needed: tuple[int, int], x: torch.Tensor) -> None:
-    """Raises ValueError unless the workspace is large enough and on x's device."""
-    if not workspace.fits(*needed):
-        has = (workspace.partials.numel(), workspace.counters.numel())
-        raise ValueError(f"workspace: got {has} sums and counters, wanted at least {needed}")
-    if workspace.partials.device != x.device:
-        raise ValueError(
-            f"workspace: got device {workspace.partials.device}, wanted that of x {x.device}"
-        )
 
 
 def _check(

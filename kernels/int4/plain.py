@@ -12,7 +12,6 @@ import triton.language as tl
 
 from kernels.int4.configs import Int4PlainConfig
 from kernels.int4.packing import UNIT_COLUMNS, UNIT_ROWS, Int4Weights
-from kernels.int4.splits import Workspace
 
 
 @triton.jit
@@ -142,7 +141,8 @@ def launch(
     x: torch.Tensor,
     weights: Int4Weights,
     out: torch.Tensor,
-    workspace: Workspace,
+    partials: torch.Tensor,
+    counters: torch.Tensor,
 ) -> None:
     """Write the product to out [tokens, rows]; arguments are those that int4_gemm has checked."""
     units = weights.k // UNIT_COLUMNS
@@ -153,8 +153,8 @@ def launch(
         weights.scales if zeros is None else zeros,
         x,
         out,
-        workspace.partials,
-        workspace.counters,
+        partials,
+        counters,
         weights.rows,
         x.shape[0],
         units,

@@ -17,11 +17,9 @@ sums of a group beside the sums of all need more registers than there are. That 
 layer in bf16 would have; kernels.int4.staged scales fp32 sums. A scale per row acts on sums here,
 too.
 
-Several blocks may sum the same tile, and wait for each other (Int4SpecialisedConfig.grid says why
-that ends). Where K is split, its parts exchange their sums, so that each part adds up some strips
-of the tile. Where blocks share the units of all tiles, the block with the first unit of a tile adds
-what the others hand on. Both add in the order of K, so equal inputs give equal bits, and flags end
-at zero, as they began.
+Where K is split, the parts of K of a tile exchange their sums, so that each part adds up some
+strips of the tile (`_finish`). Sums are added in the order of K, whoever adds them, so equal inputs
+give equal bits. No part has to wait for another one: products end on any number of multiprocessors.
 
 What the kernel is compiled for is C, a SpecialisedConstants.
 """
@@ -52,24 +50,18 @@ from kernels.int4.operands import (
     words_descriptor,
 )
 from kernels.int4.packing import Int4Weights
-from kernels.int4.splits import Workspace
 
 # What setmaxnreg takes at least: enough for a warp that does nothing but fetch.
 _FETCHING_REGISTERS: gl.constexpr = gl.constexpr(24)
 
-# Waits until the flag at $1 is set, and does not wait where $2 is 0.
-_AWAIT: gl.constexpr = gl.constexpr("""{
-.reg .pred %come;
-.reg .s32 %flag;
-mov.u32 $0, 0;
-again:
-setp.eq.s32 %come, $2, 0;
-@%come bra there;
-ld.acquire.gpu.global.s32 %flag, [$1];
-setp.ne.s32 %come, %flag, 0;
-@!%come bra again;
-there:
-}""")
+# How often a part of K looks whether the others have written their sums, before it leaves its
+# strips to the last one. A look takes about 0.7 us on an H100.
+_MOST_LOOKS: gl.constexpr = gl.constexpr(16)
+# The word by which the parts of K of a tile meet: bits 0 to 3 count those that have written their
+# sums, bits 4 to 7 those that look at the word no more, and bit 8 + p says that part p has left its
+# strips to the last one.
+_ONE_GONE: gl.constexpr = gl.constexpr(1 << 4)
+_LEFT: gl.constexpr = gl.constexpr(8)
 
 
 @aggregate
@@ -184,30 +176,10 @@ def _sums_layout(C):
 
 
 @gluon.jit
-def _tiles(ROWS, TOKENS, C: gl.constexpr):
-    """Tiles of the output: (along the rows, along the tokens)."""
-    SIDE: gl.constexpr = C.parts * C.rows
-    return (ROWS + SIDE - 1) // SIDE, (TOKENS + C.token_tile - 1) // C.token_tile
-
-
-@gluon.jit
-def _units_of_block(ROWS, TOKENS, C: gl.constexpr):
-    """(first unit of the block, the one behind its last), units of all tiles counted through.
-
-    Tiles are counted along the rows first. So blocks that share all units equally, some of which
-    are at the first tokens and some at the next, read the same weights at about the same time.
-    """
-    across, down = _tiles(ROWS, TOKENS, C)
-    if C.shares:
-        total = gl.to_tensor(across).to(gl.int64) * down * C.all_units
-        block = gl.program_id(0).to(gl.int64)
-        first = (block * total // gl.num_programs(0)).to(gl.int32)
-        last = ((block + 1) * total // gl.num_programs(0)).to(gl.int32)
-        return first, last
-    else:  # noqa: RET505 (both branches are traced without it)
-        tile = gl.program_id(2) * across + gl.program_id(1)
-        first = tile * C.all_units + gl.program_id(0) * C.units
-        return first, gl.minimum(first + C.units, (tile + 1) * C.all_units)
+def _units_of_block(C: gl.constexpr):
+    """(first unit of 128 columns of the block's part of K, the one behind its last)."""
+    first = gl.program_id(0) * C.units
+    return first, gl.minimum(first + C.units, C.all_units)
 
 
 @gluon.jit
@@ -222,45 +194,38 @@ def _fetch(arguments, C: gl.constexpr, CHAINED: gl.constexpr):
     """The fetching warp: what a unit needs, as slots get free."""
     xd, ring = arguments[1], arguments[4]
     SLOTS: gl.constexpr = C.slots
-    rows, tokens = arguments[8], arguments[9]
-    across, _ = _tiles(rows, tokens, C)
-    unit, last = _units_of_block(rows, tokens, C)
+    unit, last = _units_of_block(C)
+    token = gl.program_id(2) * C.token_tile
     if CHAINED:  # weights do not depend on the kernel before, activations do
         for i in gl.static_range(SLOTS):
-            _fetch_weights(arguments, i, unit + i, unit + i < last, across, C)
+            _fetch_weights(arguments, i, unit + i, unit + i < last, C)
         gdc_wait()
     slot, phase = 0, 1  # nobody has to free a slot that was never filled
     for i in range(last - unit):
         mbarrier.wait(ring.empty.index(slot), phase)
-        _fetch_weights(arguments, slot, unit + i, (i >= SLOTS) | (not CHAINED), across, C)
+        _fetch_weights(arguments, slot, unit + i, (i >= SLOTS) | (not CHAINED), C)
         full = ring.full.index(slot)
         mbarrier.expect(full, C.slice_bytes)
-        tile = (unit + i) // C.all_units
-        of_k = (unit + i) % C.all_units
-        token = tile // across * C.token_tile
-        tma.async_copy_global_to_shared(
-            xd, [2 * of_k, token, 0], full, ring.slice_boxes.index(slot)
-        )
+        place = [2 * (unit + i), token, 0]
+        tma.async_copy_global_to_shared(xd, place, full, ring.slice_boxes.index(slot))
         slot, phase = _after(slot, phase, SLOTS)
 
 
 @gluon.jit
-def _fetch_weights(arguments, slot, unit, wanted, across, C: gl.constexpr):
-    """The weights, scales and zeros of all parts for a unit of a tile; nothing unless `wanted`."""
+def _fetch_weights(arguments, slot, unit, wanted, C: gl.constexpr):
+    """The weights, scales and zeros of all parts for a unit of K; nothing unless `wanted`."""
     wd, sd, zd, ring = arguments[0], arguments[2], arguments[3], arguments[4]
     GROUPS: gl.constexpr = C.boxes_per_unit
     BOXES: gl.constexpr = C.boxes
     full = ring.full.index(slot)
-    of_k = unit % C.all_units
-    block = unit // C.all_units % across
     mbarrier.expect(full, C.weight_bytes, pred=wanted)
     for part in gl.static_range(BOXES):
-        tile = (block * BOXES + part) * (C.box_rows // 16)
+        tile = (gl.program_id(1) * BOXES + part) * (C.box_rows // 16)
         to = ring.word_boxes.index(slot * BOXES + part)
-        tma.async_copy_global_to_shared(wd, [of_k, tile, 0, 0], full, to, pred=wanted)
+        tma.async_copy_global_to_shared(wd, [unit, tile, 0, 0], full, to, pred=wanted)
         for j in gl.static_range(GROUPS):
             box = (slot * GROUPS + j) * BOXES + part
-            place = [tile, 16 * (of_k * C.groups_per_unit + j)]
+            place = [tile, 16 * (unit * C.groups_per_unit + j)]
             to = ring.scale_boxes.index(box)
             tma.async_copy_global_to_shared(sd, place, full, to, pred=wanted)
             if C.has_zeros:
@@ -313,28 +278,16 @@ def _multiply(arguments, C: gl.constexpr, CHAINED: gl.constexpr, WHICH: gl.const
     next unit is not made ahead: values of two bytes that live across turns of the loop are packed
     and unpacked one by one, 115 instructions beside 310.
     """
-    rows, tokens = arguments[8], arguments[9]
-    unit, last = _units_of_block(rows, tokens, C)
-    slot, phase = gl.to_tensor(0), gl.to_tensor(0)
-    if C.shares:
-        while unit < last:
-            tile = unit // C.all_units
-            end = gl.minimum(last, (tile + 1) * C.all_units)
-            acc, slot, phase = _sums(arguments, slot, phase, end - unit, WHICH, C)
-            if CHAINED:  # the kernel before may still read `out`, or the workspace
-                gdc_wait()
-            _finish_shared(acc, arguments, tile, unit, WHICH, C)
-            unit = end
-    else:  # not by the same loop, whose variables cost so many registers that some blocks spill
-        acc, _, _ = _sums(arguments, slot, phase, last - unit, WHICH, C)
-        if CHAINED:
-            gdc_wait()
-        _finish(acc, arguments, unit // C.all_units, WHICH, C)
+    unit, last = _units_of_block(C)
+    acc = _sums(arguments, last - unit, WHICH, C)
+    if CHAINED:  # the kernel before may still read `out`, or its sums
+        gdc_wait()
+    _finish(acc, arguments, WHICH, C)
 
 
 @gluon.jit
-def _sums(arguments, slot, phase, COUNT, WHICH: gl.constexpr, C: gl.constexpr):
-    """(sums [rows, token] of a part over COUNT units of K, the next slot, its parity)."""
+def _sums(arguments, COUNT, WHICH: gl.constexpr, C: gl.constexpr):
+    """The sums [rows, token] of a part over COUNT units of K."""
     xd, ring = arguments[1], arguments[4]
     T: gl.constexpr = xd.dtype
     ROWS: gl.constexpr = C.rows
@@ -342,6 +295,7 @@ def _sums(arguments, slot, phase, COUNT, WHICH: gl.constexpr, C: gl.constexpr):
     SUMS: gl.constexpr = _sums_layout(C)
     SHAPE: gl.constexpr = (ROWS, C.token_tile)
     acc = gl.zeros(SHAPE, gl.float32, SUMS)
+    slot, phase = 0, 0
     for _ in range(COUNT):
         packed, scales, zeros = _unit(ring, slot, phase, WHICH, C)
         lo = _operand(packed, scales, zeros, 0, T, C)
@@ -356,7 +310,7 @@ def _sums(arguments, slot, phase, COUNT, WHICH: gl.constexpr, C: gl.constexpr):
     if C.groups_per_unit == 0:
         row_scales = _scales_of(ring.scales, 0, WHICH, C)[0]  # every slot has had the same ones
         acc = acc * in_rows(row_scales, SUMS, ROWS).to(gl.float32)[:, None]
-    return acc, slot, phase
+    return acc
 
 
 @gluon.jit
@@ -397,99 +351,80 @@ def _store_strip(sums, out, first_row, first_token, ROWS_OF_ALL, TOKENS, C: gl.c
 
 
 @gluon.jit
-def _store(acc, arguments, tile, WHICH: gl.constexpr, C: gl.constexpr):
-    """Store the sums of a part of a tile, strip by strip: no registers for all addresses."""
-    out, rows, tokens = arguments[5], arguments[8], arguments[9]
+def _finish(acc, arguments, WHICH: gl.constexpr, C: gl.constexpr):
+    """Store the sums of a part, strip by strip: there are no registers for all addresses.
+
+    Where K is split, every part of K writes its sums to memory, and part p adds up the strips
+    p, p + split, ... of all. It waits for the others as long as _MOST_LOOKS takes. Then it leaves
+    its strips to the part that comes last, which waits for nobody. So blocks that cannot run at the
+    same time cost time and never hang. If the last part added everything without such an exchange,
+    each part of K would cost 1 to 5 us.
+    """
+    out, partials, counters, rows, tokens = arguments[5:10]
     COUNT: gl.constexpr = C.strips
     WIDTH: gl.constexpr = C.token_tile // COUNT
-    first_row, first_token = _corner(tile, rows, tokens, WHICH, C)
+    first_row = (gl.program_id(1) * C.parts + WHICH) * C.rows
+    first_token = gl.program_id(2) * C.token_tile
     strips = _strips(acc, COUNT, C)
-    for i in gl.static_range(COUNT):
-        _store_strip(strips[i], out, first_row, first_token + i * WIDTH, rows, tokens, C)
-
-
-@gluon.jit
-def _corner(tile, ROWS, TOKENS, WHICH: gl.constexpr, C: gl.constexpr):
-    """(first row, first token) of a part of a tile."""
-    across, _ = _tiles(ROWS, TOKENS, C)
-    return (tile % across * C.parts + WHICH) * C.rows, tile // across * C.token_tile
-
-
-@gluon.jit
-def _finish(acc, arguments, tile, WHICH: gl.constexpr, C: gl.constexpr):
-    """Store the sums of a part of a tile, by an exchange with the other parts of K if there are."""
-    out, partials, flags = arguments[5], arguments[6], arguments[7]
-    rows, tokens = arguments[8], arguments[9]
     if C.split == 1:
-        _store(acc, arguments, tile, WHICH, C)
+        for i in gl.static_range(COUNT):
+            _store_strip(strips[i], out, first_row, first_token + i * WIDTH, rows, tokens, C)
     else:
-        COUNT: gl.constexpr = C.strips
-        TURNS: gl.constexpr = C.strips_of_part
-        WIDTH: gl.constexpr = C.token_tile // COUNT
-        strips = _strips(acc, COUNT, C)
-        first_row, first_token = _corner(tile, rows, tokens, WHICH, C)
-        place = tile * C.parts + WHICH
-        sums = partials + place * (C.split * C.rows * C.token_tile)
-        flags_of_part = flags + place * (C.split * C.split)
-        me = gl.program_id(0)
-        _hand_out(strips, sums, flags_of_part, me, C)
-        _await_parts(flags_of_part, me, C)
-        for turn in gl.static_range(TURNS):
-            strip = me + turn * C.split
-            total = _added_up(strips, sums, me, turn, C)
-            token = gl.where(strip < COUNT, first_token + strip * WIDTH, tokens)
-            _store_strip(total, out, first_row, token, rows, tokens, C)
+        SIZE: gl.constexpr = C.rows * WIDTH
+        SPLIT: gl.constexpr = C.split
+        tile = gl.program_id(2) * gl.num_programs(1) + gl.program_id(1)
+        word = counters + tile * C.parts + WHICH
+        sums = partials + (tile * C.parts + WHICH) * (SPLIT * COUNT * SIZE)
+        own = sums + gl.program_id(0) * (COUNT * SIZE)
+        for i in gl.static_range(COUNT):
+            gl.store(own + i * SIZE + _places(C), strips[i])
+        gl.thread_barrier()  # what all threads wrote is released by the one that counts
+        parts = _parts_to_add(word, C)
+        before = _go(word)
+        for strip in range(COUNT):
+            if (parts >> (strip % SPLIT)) & 1 != 0:
+                total = gl.load(sums + strip * SIZE + _places(C), cache_modifier=".cg")
+                for part in gl.static_range(1, SPLIT):
+                    theirs = sums + (part * COUNT + strip) * SIZE + _places(C)
+                    total += gl.load(theirs, cache_modifier=".cg")
+                _store_strip(total, out, first_row, first_token + strip * WIDTH, rows, tokens, C)
+        _reset(word, before, C)
 
 
 @gluon.jit
-def _finish_shared(acc, arguments, tile, unit, WHICH: gl.constexpr, C: gl.constexpr):
-    """Store the sums of a part of a tile, or hand them to the block that has its first unit.
+def _parts_to_add(word, C: gl.constexpr):
+    """Whose strips this part of K adds up, a bit for each part: all sums of them are written."""
+    me = gl.program_id(0)
+    state = gl.atomic_add(word, 1, sem="acq_rel", scope="gpu")
+    written = (state & 15) + 1
+    left = (state >> _LEFT) * (written == C.split).to(gl.int32)  # to the last one that arrives
+    look = 0
+    while (written < C.split) & (look < _MOST_LOOKS):
+        written = gl.atomic_add(word, 0, sem="acquire", scope="gpu") & 15
+        look += 1
+    if written < C.split:  # unless the last one has come just now, which does not know of this bit
+        written = gl.atomic_add(word, 1 << (_LEFT + me), sem="acq_rel", scope="gpu") & 15
+    return left | ((written == C.split).to(gl.int32) << me)
 
-    unit   the first one that was summed. A block that begins inside of a tile hands on what it has
-           of it, and goes on. For the block with the tile's first unit it is the last of its tiles,
-           so it can wait for what the others hand on, and it adds that in the order of K.
+
+@gluon.jit
+def _go(word):
+    """Count this part of K as one that looks at the word no more.
+
+    Returns the word before, in lane 0 of a vector: all threads would wait for a scalar.
     """
-    partials, flags = arguments[6], arguments[7]
-    rows, tokens = arguments[8], arguments[9]
-    block = gl.program_id(0)
-    row = gl.arange(0, C.rows, gl.SliceLayout(1, acc.type.layout))
-    lane = gl.arange(0, C.token_tile, gl.SliceLayout(0, acc.type.layout))
-    place = row[:, None] * C.token_tile + lane[None, :]
-    SIZE: gl.constexpr = C.rows * C.token_tile
-    if unit > tile * C.all_units:
-        own = block * C.parts + WHICH
-        gl.store(partials + own * SIZE + place, acc)
-        gl.thread_barrier()  # what all threads wrote is released by the one that sets the flag
-        gl.atomic_xchg(flags + own, 1, sem="release", scope="gpu")
-    else:
-        across, down = _tiles(rows, tokens, C)
-        total = gl.to_tensor(across).to(gl.int64) * down * C.all_units
-        behind = (tile + 1).to(gl.int64) * C.all_units * gl.num_programs(0)
-        last_block = ((behind - 1) // total).to(gl.int32)  # the one with the tile's last unit
-        for other in range(block + 1, last_block + 1):
-            theirs = other * C.parts + WHICH
-            _await(flags + theirs, 1)
-            gl.thread_barrier()  # every thread has seen the flag, before it is reset
-            gl.store(flags + theirs, 0)
-            acc += gl.load(partials + theirs * SIZE + place, cache_modifier=".cg")
-        _store(acc, arguments, tile, WHICH, C)
-
-
-@gluon.jit
-def _await(flag, wanted):
-    """Wait until the flag is set, each lane for its own, and not at all where `wanted` is 0."""
-    gl.inline_asm_elementwise(
-        _AWAIT, "=r,l,r", [flag.to(gl.int64), wanted], dtype=gl.int32, is_pure=False, pack=1
-    )
-
-
-@gluon.jit
-def _lanes_of_parts(me, C: gl.constexpr):
-    """(each part of K, or beyond; whether it is another one than `me`), in every warp."""
     LAYOUT: gl.constexpr = gl.BlockedLayout([1], [32], [4], [0])
-    LANES: gl.constexpr = C.lanes_of_parts
-    part = gl.arange(0, LANES, LAYOUT)
-    return part, (part < C.split) & (part != me)
+    lane = gl.arange(0, 128, LAYOUT)
+    one = gl.full([128], _ONE_GONE, gl.int32, LAYOUT)
+    return gl.atomic_add(word + lane * 0, one, mask=lane == 0, sem="relaxed", scope="gpu")
+
+
+@gluon.jit
+def _reset(word, before, C: gl.constexpr):
+    """Make the word zero again, as it began, if all other parts of K had gone `before`."""
+    lane = gl.arange(0, 128, before.type.layout)
+    is_last = ((before >> 4) & 15) == C.split - 1
+    gl.store(word + lane * 0, gl.zeros_like(before), mask=(lane == 0) & is_last)
 
 
 @gluon.jit
@@ -503,66 +438,6 @@ def _places(C: gl.constexpr):
 
 
 @gluon.jit
-def _hand_out(strips, sums, flags, me, C: gl.constexpr):
-    """Write the strips that other parts of K add up, and tell these parts.
-
-    sums   [part of K that writes, strip, row, token]
-    flags  [part of K that reads, part of K that writes]: 1 once the sums are there
-    """
-    COUNT: gl.constexpr = C.strips
-    SIZE: gl.constexpr = C.rows * C.token_tile // COUNT
-    own = sums + me * (COUNT * SIZE) + _places(C)
-    for i in gl.static_range(COUNT):
-        if i % C.split != me:
-            gl.store(own + i * SIZE, strips[i])
-    gl.thread_barrier()  # what all threads wrote is released by the one that sets a flag
-    part, is_other = _lanes_of_parts(me, C)
-    flag = flags + part * C.split + me
-    gl.atomic_xchg(flag, is_other.to(gl.int32), mask=is_other, sem="release", scope="gpu")
-
-
-@gluon.jit
-def _await_parts(flags, me, C: gl.constexpr):
-    """Wait until all other parts of K have written the strips of this one; flags are 0 again."""
-    part, is_other = _lanes_of_parts(me, C)
-    own = flags + me * C.split + part
-    _await(own, is_other.to(gl.int32))
-    gl.thread_barrier()  # every thread has seen flags, before they are reset
-    gl.store(own, 0, mask=is_other)
-
-
-@gluon.jit
-def _chosen(condition, one, another):
-    """One of two tensors of a layout, by a scalar."""
-    return gl.where(gl.full(one.shape, condition, gl.int1, one.type.layout), one, another)
-
-
-@gluon.jit
-def _added_up(strips, sums, me, TURN: gl.constexpr, C: gl.constexpr):
-    """The sums [rows, token] of a strip over all parts of K, in their order; `me` has its own."""
-    COUNT: gl.constexpr = C.strips
-    SPLIT: gl.constexpr = C.split
-    SIZE: gl.constexpr = C.rows * C.token_tile // COUNT
-    FIRST: gl.constexpr = TURN * SPLIT
-    strip = FIRST + me
-    own = strips[FIRST]
-    for i in gl.static_range(1, SPLIT):
-        if FIRST + i < COUNT:
-            own = _chosen(me == i, strips[FIRST + i], own)
-    place = sums + strip * SIZE + _places(C)
-    for part in gl.static_range(SPLIT):
-        is_written = (part != me) & (strip < COUNT)
-        theirs = place + part * (COUNT * SIZE)
-        summand = gl.load(theirs, mask=is_written, other=0.0, cache_modifier=".cg")
-        summand = _chosen(part == me, own, summand)
-        if part == 0:
-            total = summand
-        else:
-            total += summand
-    return total
-
-
-@gluon.jit
 def _int4_specialised_kernel(
     wd,
     xd,
@@ -570,18 +445,18 @@ def _int4_specialised_kernel(
     zd,
     out,
     partials,
-    flags,
+    counters,
     ROWS,
     TOKENS,
     C: gl.constexpr,
     CHAINED: gl.constexpr,
 ):
-    """Block (part of K, rows, tokens), or one of the blocks that share all units."""
+    """Block (part of K, rows, tokens)."""
     ring = _make_ring(wd, xd, sd, zd, C)
     fence_async_shared()
     if CHAINED:
         gdc_launch_dependents()
-    arguments = (wd, xd, sd, zd, ring, out, partials, flags, ROWS, TOKENS)
+    arguments = (wd, xd, sd, zd, ring, out, partials, counters, ROWS, TOKENS)
     if C.parts == 2:
         gl.warp_specialize(
             [
@@ -622,7 +497,8 @@ def launch(
     x: torch.Tensor,
     weights: Int4Weights,
     out: torch.Tensor,
-    workspace: Workspace,
+    partials: torch.Tensor,
+    counters: torch.Tensor,
     chained: bool,
 ) -> None:
     """Write the product to out [tokens, rows]; arguments are those that int4_gemm has checked."""
@@ -636,8 +512,8 @@ def launch(
         scales,
         zeros,
         out,
-        workspace.partials,
-        workspace.counters,
+        partials,
+        counters,
         weights.rows,
         x.shape[0],
         C=constants,

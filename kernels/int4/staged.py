@@ -31,7 +31,7 @@ from kernels.int4.configs import Int4StagedConfig
 from kernels.int4.dequantise import dequantised, less_zeros
 from kernels.int4.operands import activations_descriptor, in_rows, operand, words_descriptor
 from kernels.int4.packing import Int4Weights
-from kernels.int4.splits import Workspace, finish
+from kernels.int4.splits import finish
 
 SYNC: gl.constexpr = gl.constexpr(configs.MATRIX["sync"])
 GROUP: gl.constexpr = gl.constexpr(configs.MATRIX["group"])
@@ -300,7 +300,8 @@ def launch(
     x: torch.Tensor,
     weights: Int4Weights,
     out: torch.Tensor,
-    workspace: Workspace,
+    partials: torch.Tensor,
+    counters: torch.Tensor,
     chained: bool,
 ) -> None:
     """Write the product to out [tokens, rows]; arguments are those that int4_gemm has checked."""
@@ -314,8 +315,8 @@ def launch(
         weights.scales,
         weights.scales if zeros is None else zeros,
         out,
-        workspace.partials,
-        workspace.counters,
+        partials,
+        counters,
         weights.rows,
         x.shape[0],
         C=constants,

@@ -335,24 +335,20 @@ class SpecialisedCost:
     start_us   until its ring is filled, and until its sums are stored
     unit_us    128 columns of K
     part_us    where K is split: each part of K (an exchange of two to eight takes 0.1 to 6 us)
-    tile_us    where blocks share all units: to store a tile, and to hand on or add the sums of a
-               tile that several blocks have
     """
 
     start_us: float
     unit_us: float
     part_us: float
-    tile_us: float
 
 
 def _specialised(
-    parts: int, part_rows: int, token_tile: int, slots: int, us: tuple[float, float, float, float]
+    parts: int, part_rows: int, token_tile: int, slots: int, us: tuple[float, float, float]
 ) -> tuple[Int4SpecialisedConfig, SpecialisedCost]:
     config = Int4SpecialisedConfig(
         parts=parts, part_rows=part_rows, token_tile=token_tile, slots=slots, split=1
     )
-    start, unit, part, tile = us
-    return config, SpecialisedCost(start_us=start, unit_us=unit, part_us=part, tile_us=tile)
+    return config, SpecialisedCost(start_us=us[0], unit_us=us[1], part_us=us[2])
 
 
 # Costs of kernels.int4.specialised: least squares of the logarithm of the estimate over the time
@@ -386,28 +382,18 @@ def _specialised(
 # Without blocks that share all units, 192 tokens of 28672 x 8192 took 202 us on the same card.
 SPECIALISED_COSTS: Final = dict(
     (
-        _specialised(2, 64, 32, 12, us=(4.31, 0.425, 0.27, 3.7)),
-        _specialised(3, 64, 32, 8, us=(5.13, 0.590, 0.03, math.inf)),
-        _specialised(4, 64, 32, 8, us=(4.83, 0.775, 0.14, 8.5)),
-        _specialised(2, 64, 64, 8, us=(4.83, 0.507, 0.20, 3.9)),
-        _specialised(3, 64, 64, 6, us=(4.92, 0.722, 0.15, math.inf)),
-        _specialised(4, 64, 64, 6, us=(5.22, 0.911, 0.24, 7.8)),
-        _specialised(2, 64, 128, 5, us=(4.44, 0.776, 0.78, 7.5)),
-        _specialised(3, 64, 128, 5, us=(7.89, 1.089, 0.02, math.inf)),
-        _specialised(2, 128, 128, 4, us=(10.06, 1.442, 0.01, 14.4)),
+        _specialised(2, 64, 32, 12, us=(4.31, 0.425, 0.27)),
+        _specialised(3, 64, 32, 8, us=(5.13, 0.590, 0.03)),
+        _specialised(4, 64, 32, 8, us=(4.83, 0.775, 0.14)),
+        _specialised(2, 64, 64, 8, us=(4.83, 0.507, 0.20)),
+        _specialised(3, 64, 64, 6, us=(4.92, 0.722, 0.15)),
+        _specialised(4, 64, 64, 6, us=(5.22, 0.911, 0.24)),
+        _specialised(2, 64, 128, 5, us=(4.44, 0.776, 0.78)),
+        _specialised(3, 64, 128, 5, us=(7.89, 1.089, 0.02)),
+        _specialised(2, 128, 128, 4, us=(10.06, 1.442, 0.01)),
     )
 )
-# Costs are of turns of 10 ms. In the published ones of 400 ms an H100 at its power limit took 8 %
-# longer than the estimate where blocks share all units, and 4 % longer where some multiprocessors
-# have no block and leave their power to the others (nine and 23 products). 3 % of that difference
-# is counted: with 4 %, 192 tokens of 28672 x 4096 would not share, which took 106 instead of 92 us
-# in short turns. 128 tokens of 28672 x 8192 took 110 us shared and 97 not, in short turns 101 and
-# 93.
-_AT_POWER_LIMIT: Final = 1.03
 _PARTS_OF_K: Final = (1, 2, 3, 4, 5, 6, 8)  # not 7: the largest blocks would spill registers
-# Multiprocessors for each part of K: waiting parts of nine products on nine streams cannot hold all
-# of them, on small slices of a GPU neither (Int4SpecialisedConfig.grid).
-_UNITS_PER_PART: Final = 8
 _LEAST_TOKENS: Final = 17
 _LEAST_K: Final = 4096  # from which up to 128 tokens were faster: see 3584 and 2048 in the table
 
@@ -422,30 +408,23 @@ def for_many_tokens(
     if tokens < _LEAST_TOKENS:
         return None
     return min(
-        candidates(weights, tokens, units),
+        candidates(weights, tokens),
         key=lambda config: specialised_estimate(config, weights, tokens, units),
         default=None,
     )
 
 
-def candidates(
-    weights: Int4Weights, tokens: int, units: int = _H200_UNITS
-) -> list[Int4SpecialisedConfig]:
-    """Configurations that fit so many tokens: K cut in parts, or all units shared."""
+def candidates(weights: Int4Weights, tokens: int) -> list[Int4SpecialisedConfig]:
+    """Configurations that fit so many tokens, for every number of parts that K can be cut in."""
     least = min(64, triton.next_power_of_2(tokens))
     tiles = (least,) if tokens <= 64 else (64, 128) if 128 < tokens <= 192 else (128,)
-    of_k = weights.k // UNIT_COLUMNS
-    most_parts = max(1, units // _UNITS_PER_PART)
-    fitting = []
-    for whole in SPECIALISED_COSTS:
-        if whole.token_tile in tiles and whole.fits(weights):
-            cuts = [s for s in _PARTS_OF_K if s <= most_parts and has_work(of_k, s)]
-            fitting += [replace(whole, split=split) for split in cuts]
-            shared = replace(whole, blocks=units)
-            # blocks of three parts would spill registers when they add what others hand on
-            if whole.parts != 3 and shared.fits(weights):
-                fitting.append(shared)
-    return fitting
+    splits = [split for split in _PARTS_OF_K if has_work(weights.k // UNIT_COLUMNS, split)]
+    fitting = [
+        config
+        for config in SPECIALISED_COSTS
+        if config.token_tile in tiles and config.fits(weights)
+    ]
+    return [replace(config, split=split) for config in fitting for split in splits]
 
 
 def specialised_estimate(
@@ -454,19 +433,11 @@ def specialised_estimate(
     """Microseconds that a product takes, so far as they depend on the configuration.
 
         turns * (start + units of 128 columns of a block * time of one) + parts of K, if several
-        1.03 * (start + units of a block * time of one + tiles that it ends, 1 at least)
 
-    The second is for blocks that share all units. Raises KeyError for a configuration without
-    a cost.
+    Raises KeyError for a configuration without a cost.
     """
-    cost = SPECIALISED_COSTS[replace(config, split=1, blocks=0)]
-    of_k = weights.k // UNIT_COLUMNS
-    tiles = config.tiles(weights, tokens)
-    if config.blocks:
-        of_block = triton.cdiv(tiles * of_k, config.blocks)
-        ended = cost.tile_us * max(1.0, tiles / config.blocks)
-        return _AT_POWER_LIMIT * (cost.start_us + cost.unit_us * of_block + ended)
-    turns = triton.cdiv(tiles * config.split, units)
-    of_block = triton.cdiv(of_k, config.split)
+    cost = SPECIALISED_COSTS[replace(config, split=1)]
+    turns = triton.cdiv(math.prod(config.grid(weights, tokens)), units)
+    of_block = triton.cdiv(weights.k // UNIT_COLUMNS, config.split)
     parts = cost.part_us * (config.split if config.split > 1 else 0)
     return turns * (cost.start_us + cost.unit_us * of_block) + parts

@@ -134,8 +134,6 @@ const productModel = (() => {
         const scales = (group === k ? 1 : Math.max(1, 128 / group)) * (option.b.per_scale ?? 1);
         const slot = block.rows * (64 + 2 * scales) + 256 * block.tokens + 16;
         if (block.stages * slot + 1024 > 232448) return 0;
-        if (block.shares) return group !== k && units <= Math.ceil(padded / block.rows) * ofK ? 1 : 0;
-        if (block.split > Math.max(1, Math.floor(units / 8))) return 0;
         return Math.ceil(ofK / block.split) * (block.split - 1) < ofK ? 1 : 0;
       }
       if (padded % block.rows) return 0;
@@ -148,13 +146,9 @@ const productModel = (() => {
         + 2 * 2 ** Math.ceil(Math.log2(groups)) * block.rows * (option.b.per_scale ?? 1) + 1024;
       return shared > 232448 ? 0 : Math.max(1, Math.min(Math.floor(228 * 1024 / shared), Math.floor(64 / block.warps)));
     };
-    const tiles = ({ rows, tokens }) => Math.ceil(padded / rows) * Math.ceil(m / tokens);
-    const count = (block) => block.shares ? units : tiles(block) * block.split;
+    const count = ({ rows, tokens, split }) => Math.ceil(padded / rows) * Math.ceil(m / tokens) * split;
     const turns = (block) => Math.ceil(Math.ceil(count(block) / units) / held(block));
-    const atPowerLimit = 1.03;
-    const shared = (block) => atPowerLimit * (block.start_us + block.unit_us * Math.ceil(tiles(block) * ofK / units)
-      + block.tile_us * Math.max(1, tiles(block) / units));
-    const estimate = (block) => block.shares ? shared(block) : block.specialised
+    const estimate = (block) => block.specialised
       ? turns(block) * (block.start_us + block.unit_us * Math.ceil(ofK / block.split)) + block.part_us * (block.split > 1 ? block.split : 0)
       : turns(block) * (block.start_us + block.unit_us * k / 128 / block.split) + 1.76 * Math.log2(block.split);
     for (const row of option.rule.rows) {
@@ -164,34 +158,31 @@ const productModel = (() => {
         if (!fitting.length) continue;
         const atOnce = row.at_once && fitting.find((one) => one.direct && count(one) <= units);
         const block = atOnce || fitting.reduce((best, one) => !one.direct && estimate(one) < estimate(best) ? one : best);
-        return { ...block, resident: held(block), tiles: tiles(block), count: count(block) };
+        return { ...block, resident: held(block), count: count(block) };
       }
     }
     const plain = { direct: false, rows: 64, tokens: 64, split: 1, warps: 4 };
-    return { ...plain, resident: 1, tiles: tiles(plain), count: count(plain) };
+    return { ...plain, resident: 1, count: count(plain) };
   }
 
   function ourNarrowTime(option, shape, units) {
     const { family } = option, block = ourBlock(option, shape, units);
     const lacks = family.rule === "int4_specialised"
-      ? { beside: 0, ragged: 0, unit_s: 0, direct_s: 0, halving_s: 0 } : { part_s: 0, share_s: 0 };
+      ? { beside: 0, ragged: 0, unit_s: 0, direct_s: 0, halving_s: 0 } : { part_s: 0 };
     const constants = { ...option.constants, ...lacks };
-    const ofK = Math.ceil(shape.k / 128);
-    const columns = 128 * Math.ceil(block.shares ? block.tiles * ofK / units : shape.k / 128 / block.split);
+    const columns = 128 * Math.ceil(shape.k / 128 / block.split);
     const atOnce = units * block.resident, full = Math.floor(block.count / atOnce), rest = block.count - full * atOnce;
     const turns = full + (rest > 0), slowed = (blocks) => 1 + constants.beside * (blocks - 1);
     const work = block.direct ? 0 : (full * slowed(block.resident) + (rest > 0) * slowed(Math.ceil(rest / units)))
       * units * block.rows * columns;
-    const ended = block.shares ? Math.max(1, block.tiles / units) : turns;
-    const joins = (block.split > 1 ? constants.part_s : 0) + (block.shares ? constants.share_s * ended : 0);
     const blocksOfTokens = shape.m / block.tokens;
     const ragged = shape.m > 8 && shape.m % 8 ? 1 + constants.ragged * (Math.ceil(blocksOfTokens) - blocksOfTokens) : 1;
     const launch = (block.direct
       ? Math.ceil(Math.ceil(block.count / units) * block.warps / 16)
         * (constants.direct_s + constants.unit_s * columns / 128 / block.warps)
-      : constants.turn_s * (turns - family.chained) + constants.block_s * ended * block.tokens / 64)
+      : constants.turn_s * (turns - family.chained) + constants.block_s * turns * block.tokens / 64)
       + constants.halving_s * Math.log2(block.split)
-      + joins * block.rows * block.tokens / 16384;
+      + (block.split > 1 ? constants.part_s : 0) * block.rows * block.tokens / 16384;
     const dram = leastWork(option, shape).bytes / constants.bytes_per_s;
     const slots = work / constants.weights_per_s, math = 2 * block.tokens * work * ragged / constants.flops_per_s;
     const largest = bound({ launch, dram, work: slots + math });

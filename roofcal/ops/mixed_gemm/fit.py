@@ -123,7 +123,6 @@ class NarrowProducts(Problem):
             "block_s": (0.4 * shortest, 0.002 * shortest, 4 * shortest),
             "halving_s": (0.2 * shortest, 0.002 * shortest, 2 * shortest),
             "part_s": (0.2 * shortest, 0.002 * shortest, 2 * shortest),
-            "share_s": (0.4 * shortest, 0.002 * shortest, 4 * shortest),
             "unit_s": (0.1 * shortest, 0.001 * shortest, shortest),
             "direct_s": (0.4 * shortest, 0.01 * shortest, shortest),
         }

@@ -37,13 +37,9 @@ flops_per_s are those of one block on each multiprocessor), and each further one
     starts       = turns * (turn_s + block_s * tokens of a block / 64) + halving_s * log2(split)
 
 Blocks of the specialised kernel (`ours_specialised`, more than 16 tokens) have a multiprocessor to
-themselves. Where K is split, the parts of a tile exchange their sums; where as many blocks as there
-are multiprocessors share the columns of all tiles equally (one turn), a block hands on or takes the
-sums of tiles that another block has a part of. Instead of the last term
+themselves. Where K is split, the parts of a tile exchange their sums. Instead of the last term
 
-    starts = ... + rows * tokens / 128^2 * (part_s if K is split, share_s * ended if blocks share)
-
-and block_s counts the tiles that a sharing block ends, ended = max(1, tiles / units).
+    starts = ... + rows * tokens / 128^2 * (part_s if K is split)
 
 In a chain of kernels the first turn has no turn_s: it runs while the kernel before ends. Tokens
 that are no multiple of 8 cost 1 + ragged * (share of the last block's tokens that are missing)
@@ -110,16 +106,15 @@ CONSTANTS: Final[dict[str, str]] = {
     "block_s": "s",
     "halving_s": "s",
     "part_s": "s",
-    "share_s": "s",
     "unit_s": "s",
     "direct_s": "s",
 }
 _OF_OURS: Final = ("beside", "ragged", "turn_s", "block_s", "halving_s", "unit_s", "direct_s")
 # Blocks of the specialised kernel have a multiprocessor to themselves, no warp of it multiplies
 # weights that it has loaded, and nothing in it depends on whether tokens divide by 8.
-_OF_SPECIALISED: Final = ("turn_s", "block_s", "part_s", "share_s")
-_JOINED_SUMS: Final = 128 * 128  # sums of a tile that cost part_s or share_s to join
-EQUATION: Final = 5  # see roofcal.ops.equations; 1 is of calibrations that state none
+_OF_SPECIALISED: Final = ("turn_s", "block_s", "part_s")
+_JOINED_SUMS: Final = 128 * 128  # sums of a tile that cost part_s to join
+EQUATION: Final = 6  # see roofcal.ops.equations; 1 is of calibrations that state none
 REQUIRED: Final = (FAMILY,)  # constants without which a calibration is of an older roofcal
 
 # group of shapes whose errors make an interval -> what it has, in words
@@ -245,9 +240,7 @@ def _ours(
     own = {name: constants[name] for name in _names_of(how)}
     constants = dict.fromkeys((*_OF_OURS, *_OF_SPECIALISED), 0.0) | own
     # the longest part of K: that of the specialised kernel may hold a unit more than the last one
-    units_of_k = np.ceil(k / UNIT_COLUMNS)
-    shared = np.ceil(cut.tiles * units_of_k / compute_units)
-    columns = UNIT_COLUMNS * np.where(cut.shares > 0, shared, np.ceil(units_of_k / cut.split))
+    columns = UNIT_COLUMNS * np.ceil(np.ceil(k / UNIT_COLUMNS) / cut.split)
     at_once = compute_units * cut.resident
     full_turns = np.floor(cut.count / at_once)
     rest = cut.count - full_turns * at_once
@@ -260,14 +253,12 @@ def _ours(
     missing = is_ragged * (np.ceil(m / cut.tokens) - m / cut.tokens)
     tokens = 2 * cut.tokens * work * (1 + constants["ragged"] * missing)
     started = constants["turn_s"] * (turns - how.chained)
-    tiles_ended = np.where(cut.shares > 0, np.maximum(1.0, cut.tiles / compute_units), turns)
-    ended = constants["block_s"] * tiles_ended * cut.tokens / _LARGEST_BLOCK
+    ended = constants["block_s"] * turns * cut.tokens / _LARGEST_BLOCK
     direct_turns = np.ceil(np.ceil(cut.count / compute_units) * cut.warps / _DIRECT_WARPS)
     units_of_a_warp = columns / UNIT_COLUMNS / cut.warps
     waited = direct_turns * (constants["direct_s"] + constants["unit_s"] * units_of_a_warp)
-    joins = constants["part_s"] * (cut.split > 1) + constants["share_s"] * cut.shares * tiles_ended
     joined = constants["halving_s"] * halvings(cut.split)
-    joined = joined + joins * cut.rows * cut.tokens / _JOINED_SUMS
+    joined = joined + constants["part_s"] * (cut.split > 1) * cut.rows * cut.tokens / _JOINED_SUMS
     return Parts(
         fixed=np.asarray(staged * (started + ended) + cut.direct * waited + joined),
         dram=np.asarray(least_bytes(recipe, m, n, k) / constants["bytes_per_s"]),

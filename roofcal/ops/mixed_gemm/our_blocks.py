@@ -25,8 +25,6 @@ _SHARED_MEMORY_BYTES: Final = 228 * 1024  # of a multiprocessor
 _WARPS: Final = 64  # of a multiprocessor
 _ALIGNMENT_BYTES: Final = 1024  # that aligning the buffers of a block can cost
 _HALVING_US: Final = 1.76  # each time that K is cut in two, in the kernels' estimate
-_UNITS_PER_PART: Final = 8  # multiprocessors for each part of K of a specialised block, at least
-_AT_POWER_LIMIT: Final = 1.03  # factor of the kernels' estimate where blocks share all units
 _NO_LIMIT: Final = 1 << 62
 
 
@@ -36,21 +34,18 @@ class Block:
 
     direct            whether it is a block of kernels.int4.direct: weights go straight to registers
     specialised       whether it is a block of kernels.int4.specialised: it fills a multiprocessor
-    shares            whether as many specialised blocks as there are multiprocessors share the
-                      units of all tiles equally
     rows, tokens      of a block
     split             parts of K
     warps             of a block
     most_units        units of 128 columns that a warp of a direct block has registers for
     stages, unroll    slots of a ring (staged or specialised), and units of 128 columns in each
     start_us, unit_us microseconds that the estimate counts for a block, and per 128 columns of K
-    part_us, tile_us  microseconds that it counts for a specialised block: for each of several parts
-                      of K, and for each tile that a sharing block ends
+    part_us           microseconds that it counts for each of several parts of K of a specialised
+                      block
     """
 
     direct: bool
     specialised: bool = False
-    shares: bool = False
     rows: int
     tokens: int
     split: int
@@ -61,7 +56,6 @@ class Block:
     start_us: float = 0.0
     unit_us: float = 0.0
     part_us: float = 0.0
-    tile_us: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,34 +130,33 @@ _PREFERRED: Final = (2, 4)
 
 
 def _specialised(
-    side: tuple[int, int], slots: int, us: tuple[float, float, float], tile_us: float = 0.0
+    side: tuple[int, int], slots: int, us: tuple[float, float, float]
 ) -> tuple[Block, ...]:
-    """One block for each number of parts of K, and one that shares all units if it has a tile_us.
+    """One block for each number of parts of K.
 
     side: (rows, tokens). us: of a block, of 128 columns and of a part of K.
     """
     whole = Block(
         direct=False, specialised=True, rows=side[0], tokens=side[1], split=1, stages=slots,
-        start_us=us[0], unit_us=us[1], part_us=us[2], tile_us=tile_us,
+        start_us=us[0], unit_us=us[1], part_us=us[2],
     )  # fmt: skip
-    cut = tuple(replace(whole, split=split) for split in (1, 2, 3, 4, 5, 6, 8))
-    return (*cut, replace(whole, shares=True)) if tile_us else cut
+    return tuple(replace(whole, split=split) for split in (1, 2, 3, 4, 5, 6, 8))
 
 
 _BLOCKS_OF_32: Final = (
-    *_specialised((128, 32), 12, (4.31, 0.425, 0.27), tile_us=3.7),
+    *_specialised((128, 32), 12, (4.31, 0.425, 0.27)),
     *_specialised((192, 32), 8, (5.13, 0.590, 0.03)),
-    *_specialised((256, 32), 8, (4.83, 0.775, 0.14), tile_us=8.5),
+    *_specialised((256, 32), 8, (4.83, 0.775, 0.14)),
 )
 _BLOCKS_OF_64: Final = (
-    *_specialised((128, 64), 8, (4.83, 0.507, 0.20), tile_us=3.9),
+    *_specialised((128, 64), 8, (4.83, 0.507, 0.20)),
     *_specialised((192, 64), 6, (4.92, 0.722, 0.15)),
-    *_specialised((256, 64), 6, (5.22, 0.911, 0.24), tile_us=7.8),
+    *_specialised((256, 64), 6, (5.22, 0.911, 0.24)),
 )
 _BLOCKS_OF_128: Final = (
-    *_specialised((128, 128), 5, (4.44, 0.776, 0.78), tile_us=7.5),
+    *_specialised((128, 128), 5, (4.44, 0.776, 0.78)),
     *_specialised((192, 128), 5, (7.89, 1.089, 0.02)),
-    *_specialised((256, 128), 4, (10.06, 1.442, 0.01), tile_us=14.4),
+    *_specialised((256, 128), 4, (10.06, 1.442, 0.01)),
 )
 
 RULES: Final[dict[str, tuple[Row, ...]]] = {
@@ -235,14 +228,10 @@ class Blocks:
     rows, tokens       of a block
     split, warps       parts of K, warps of a block
     resident           blocks of the staged kernel that a multiprocessor holds at once
-    shares             1 where blocks share the units of all tiles equally, else 0
-    tiles              of the output
     count              blocks of the product
     """
 
     direct: Array
-    shares: Array
-    tiles: Array
     rows: Array
     tokens: Array
     split: Array
@@ -251,7 +240,7 @@ class Blocks:
     count: Array
 
 
-_CHOSEN: Final = ("direct", "shares", "rows", "tokens", "split", "warps")
+_CHOSEN: Final = ("direct", "rows", "tokens", "split", "warps")
 
 
 def our_blocks(rule: str, recipe: str, m: Array, n: Array, k: Array, units: int) -> Blocks:
@@ -272,7 +261,7 @@ def our_blocks(rule: str, recipe: str, m: Array, n: Array, k: Array, units: int)
         for blocks in (row.blocks, row.otherwise):
             least = np.full(m.shape, np.inf)
             for place, block in enumerate(blocks):
-                resident, fits = _resident(block, group, zeros, n, k, units)
+                resident, fits = _resident(block, group, zeros, n, k)
                 cost = _estimate(block, m, n, k, resident, units)
                 if block.direct:
                     waits = row.at_once & (_count(block, m, n) > units)
@@ -284,8 +273,7 @@ def our_blocks(rule: str, recipe: str, m: Array, n: Array, k: Array, units: int)
                 chosen["resident"] = np.where(takes, resident, chosen["resident"])
             undecided &= np.isinf(least)
     tiles = np.ceil(_padded(n) / chosen["rows"]) * np.ceil(m / chosen["tokens"])
-    count = np.where(chosen["shares"] > 0, float(units), tiles * chosen["split"])
-    return Blocks(**chosen, tiles=tiles, count=count)
+    return Blocks(**chosen, count=tiles * chosen["split"])
 
 
 def _padded(n: Array) -> Array:
@@ -300,24 +288,20 @@ def _count(block: Block, m: Array, n: Array) -> Array:
 
 
 def _resident(
-    block: Block, group: Array, zeros: float, n: Array, k: Array, units: int
+    block: Block, group: Array, zeros: float, n: Array, k: Array
 ) -> tuple[Array, NDArray[np.bool_]]:
     """(blocks that a multiprocessor holds at once, whether the block fits the weights).
 
     Shared memory and warps limit the blocks of the staged kernel. Those of the direct kernel, which
     use hardly any shared memory, count as 1; those of the specialised kernel fill it.
 
-    zeros: 2 with zero points, else 1. units: multiprocessors.
+    zeros: 2 with zero points, else 1.
     """
     of_k = np.ceil(k / UNIT_COLUMNS)
     if block.specialised:  # every part of K needs a unit; the last may have fewer than the others
         scales = np.where(group == k, 1.0, np.maximum(1.0, UNIT_COLUMNS / group)) * zeros
         slot = block.rows * (64 + 2 * scales) + 256 * block.tokens + 16
         fits = block.stages * slot + _ALIGNMENT_BYTES <= _SHARED_MEMORY_LIMIT
-        if block.shares:
-            has_work = units <= np.ceil(_padded(n) / block.rows) * of_k
-            return np.ones(k.shape), fits & has_work & (group != k)
-        fits = fits & (block.split <= max(1, units // _UNITS_PER_PART))
         return np.ones(k.shape), fits & (np.ceil(of_k / block.split) * (block.split - 1) < of_k)
     divides = _padded(n) % block.rows == 0
     if block.direct:
@@ -341,12 +325,6 @@ def _resident(
 def _estimate(block: Block, m: Array, n: Array, k: Array, resident: Array, units: int) -> Array:
     """Microseconds by `estimate` or `specialised_estimate` of kernels.int4.table."""
     turns = np.ceil(np.ceil(_count(block, m, n) / units) / resident)
-    if block.shares:
-        tiles = _count(block, m, n)
-        of_block = np.ceil(tiles * np.ceil(k / UNIT_COLUMNS) / units)
-        ended = block.tile_us * np.maximum(1.0, tiles / units)
-        shared: Array = _AT_POWER_LIMIT * (block.start_us + block.unit_us * of_block + ended)
-        return shared
     if block.specialised:
         of_k = np.ceil(k / UNIT_COLUMNS / block.split)
         parts = block.part_us * (block.split if block.split > 1 else 0)

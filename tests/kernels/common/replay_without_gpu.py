@@ -22,7 +22,6 @@ from kernels.cast import blocks, both_ways, columns, rows
 from kernels.common import fp8_scales, replay
 from kernels.gemm import axiswise, blockwise
 from kernels.int4 import gemm as int4
-from kernels.int4 import splits
 from kernels.int4.packing import Int4Weights
 from kernels.linear import ops as linear_ops
 from tests.kernels.int4.int4_cases import weights
@@ -129,10 +128,9 @@ def calls() -> dict[str, tuple[Callable[..., Any], Callable[[], tuple[torch.Tens
         return a, b, fp8_scales.new_block_scales(256, 4, a.device).fill_(1), scale_b
 
     def int4_product(x: torch.Tensor, *tensors: torch.Tensor) -> torch.Tensor:
-        packed, scales, zeros, *sums = tensors
+        packed, scales, zeros = tensors
         w = Int4Weights(packed=packed, scales=scales, zeros=zeros, rows=3072, k=4096, group=128)
-        space = splits.Workspace(partials=sums[0], counters=sums[1])
-        return int4.int4_gemm(x, w, workspace=space, chained=True)
+        return int4.int4_gemm(x, w, chained=True)
 
     def int4_operands(tokens: int) -> Callable[[], tuple[torch.Tensor, ...]]:
         def drawn() -> tuple[torch.Tensor, ...]:
@@ -147,9 +145,7 @@ def calls() -> dict[str, tuple[Callable[..., Any], Callable[[], tuple[torch.Tens
                 part.view(t.dtype).view(t.shape)
                 for part, t in zip(parts, (w.packed, w.scales, w.zeros), strict=True)
             )
-            space = splits.allocate(1 << 22, 1, torch.device("cpu"))
-            x = torch.zeros(tokens, 4096, dtype=torch.bfloat16)
-            return x, packed, scales, zeros, space.partials, space.counters
+            return torch.zeros(tokens, 4096, dtype=torch.bfloat16), packed, scales, zeros
 
         return drawn
 

@@ -60,17 +60,17 @@ def test_what_has_no_room_does_not_fit() -> None:
     assert not large.fits(weights_without_memory(1024, 8192, 32, zeros=True))
 
 
-def test_blocks_and_workspace() -> None:
+def test_blocks_and_what_their_parts_of_k_meet_by() -> None:
     w = weights_without_memory(1000, 2048)
     assert DIRECT.grid(w, 9) == (16, 2, 2)
-    assert DIRECT.workspace_sizes(w, 9) == (16 * 2 * 2 * 64 * 8, 32)
+    assert DIRECT.meeting_sizes(w, 9) == (16 * 2 * 2 * 64 * 8, 32)
     assert (
-        replace(DIRECT, row_tiles=7).workspace_sizes(weights_without_memory(448, 2048), 8)[0]
+        replace(DIRECT, row_tiles=7).meeting_sizes(weights_without_memory(448, 2048), 8)[0]
         == 4 * 2 * 128 * 8
     )
     assert STAGED.grid(w, 9) == (8, 1, 2)
-    assert STAGED.workspace_sizes(w, 9) == (8 * 2 * 128 * 16, 8)
-    assert PLAIN.workspace_sizes(w, 9) == (0, 0)
+    assert STAGED.meeting_sizes(w, 9) == (8 * 2 * 128 * 16, 8)
+    assert PLAIN.meeting_sizes(w, 9) == (0, 0)
 
 
 @pytest.mark.parametrize(
@@ -104,59 +104,34 @@ def test_every_part_of_k_of_a_specialised_product_has_a_unit() -> None:
     assert replace(SPECIALISED, split=4).constants(1280, 128, zeros=False).units == 3
 
 
-def test_every_part_of_k_of_a_specialised_block_has_sums_and_a_flag_for_every_other() -> None:
+def test_parts_of_k_of_a_specialised_product_meet_by_sums_and_a_counter_a_tile() -> None:
     w = weights_without_memory(1000, 1280)  # eight blocks of 128 rows
-    assert SPECIALISED.workspace_sizes(w, 300) == (0, 0)
-    sums, flags = replace(SPECIALISED, split=2).workspace_sizes(w, 300)
-    assert sums == 8 * 3 * 2 * 128 * 128  # blocks of rows and of tokens, parts of K
-    assert flags == 8 * 3 * 2 * 2 * 2  # parts of rows, and of K that tell and are told
+    assert SPECIALISED.meeting_sizes(w, 300) == (0, 0)
+    tiles = 8 * 3 * 2  # of rows, of tokens, of the two warpgroups of a block
+    assert replace(SPECIALISED, split=5).meeting_sizes(w, 300) == (tiles * 5 * 64 * 128, tiles)
 
 
-def test_parts_of_k_of_a_specialised_block_have_neighbouring_numbers() -> None:
-    # they wait for each other, and a GPU starts blocks in the order of their numbers
+def test_parts_of_k_of_a_tile_have_neighbouring_numbers() -> None:
+    # a GPU starts blocks in the order of their numbers, so they start together
     w = weights_without_memory(1000, 1280)
     assert replace(SPECIALISED, split=2).grid(w, 300) == (2, 8, 3)
 
 
 @pytest.mark.parametrize(
-    ("part_rows", "tokens", "split", "strips", "of_part"),
-    [
-        *((128, 128, 1, 4, 4), (128, 128, 2, 4, 2), (128, 128, 3, 8, 3), (128, 128, 8, 8, 1)),
-        *((64, 64, 1, 1, 1), (64, 64, 2, 2, 1), (64, 64, 5, 8, 2), (64, 32, 5, 4, 1)),
-    ],
+    ("part_rows", "tokens", "split", "strips"),
+    [(128, 128, 1, 4), (64, 64, 1, 1), (128, 128, 2, 16), (64, 64, 5, 8), (64, 32, 5, 4)],
 )
-def test_parts_of_k_share_the_strips_of_a_block(
-    part_rows: int, tokens: int, split: int, strips: int, of_part: int
+def test_sums_are_stored_in_strips_that_registers_hold(
+    part_rows: int, tokens: int, split: int, strips: int
 ) -> None:
     config = replace(SPECIALISED, part_rows=part_rows, token_tile=tokens, split=split)
-    constants = config.constants(8192, 128, zeros=False)
-    assert (constants.strips, constants.strips_of_part) == (strips, of_part)
+    assert config.constants(8192, 128, zeros=False).strips == strips
     assert tokens // strips >= 8  # wgmma has sums of eight tokens at least
 
 
-def test_blocks_that_share_all_units_hand_on_one_tile_each() -> None:
-    w = weights_without_memory(1000, 1280)  # 8 tiles along the rows, 3 along the tokens, ten units
-    shared = replace(SPECIALISED, blocks=132)
-    assert shared.tiles(w, 300) == 8 * 3
-    assert shared.grid(w, 300) == (132, 1, 1)
-    assert shared.workspace_sizes(w, 300) == (132 * 128 * 128, 132 * 2)
-    assert shared.constants(1280, 128, zeros=False).shares
-
-
-def test_blocks_that_share_all_units_have_one_each_and_scales_of_groups() -> None:
-    w = weights_without_memory(1000, 1280)
-    shared = replace(SPECIALISED, blocks=80)  # 8 tiles of ten units, with a tile of tokens
-    assert shared.fits(w)
-    assert "wanted 80 blocks at most" in str(replace(shared, blocks=81).misfit(w))
-    by_row = weights_without_memory(1000, 1280, 1280)
-    assert SPECIALISED.fits(by_row)
-    assert "wanted weights in groups, or no `blocks`" in str(shared.misfit(by_row))
-
-
-@pytest.mark.parametrize("cut", [{"split": 2, "blocks": 8}, {"blocks": -1}, {"split": 9}], ids=str)
-def test_a_specialised_product_is_cut_in_one_way_and_in_few_parts(cut: dict[str, int]) -> None:
+def test_a_word_has_a_bit_for_eight_parts_of_k_and_no_more() -> None:
     with pytest.raises(AssertionError):
-        replace(SPECIALISED, **cut)
+        replace(SPECIALISED, split=9)
 
 
 def test_the_ring_of_a_specialised_product_fits_in_shared_memory() -> None:

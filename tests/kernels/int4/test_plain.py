@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from kernels.int4 import plain, splits
 from kernels.int4.configs import Int4PlainConfig
+from kernels.int4.gemm import int4_gemm
 from kernels.int4.table import INT4_PLAIN
 from tests.kernels.int4.int4_cases import activations, error, weights
 
@@ -15,10 +15,7 @@ def product_error(config: Int4PlainConfig, tokens: int, device: torch.device) ->
     """Relative error of a product of weights with groups of 32 and zero points."""
     w = weights(100, 384, 32, device, zeros=True)
     x = activations(tokens, 384, device)
-    out = x.new_empty(tokens, 100)
-    workspace = splits.allocate(*config.workspace_sizes(w, tokens), device)
-    plain.launch(config, x, w, out, workspace)
-    return error(out, x, w)
+    return error(int4_gemm(x, w, config=config), x, w)
 
 
 @pytest.mark.parametrize("config", INT4_PLAIN)

@@ -1,134 +1,146 @@
-"""Workspaces are kept, grow and are clean; splits that meet give the same bits every time."""
+"""Parts of K that meet give the same bits every time, also in graphs that run at the same time."""
 
 import ast
 import inspect
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
 
-from kernels.int4 import splits
-from kernels.int4.configs import Int4StagedConfig
+from kernels.common import counters as counters_of
+from kernels.int4 import gemm as int4
+from kernels.int4 import specialised, splits
+from kernels.int4.configs import (
+    Int4Config,
+    Int4PlainConfig,
+    Int4SpecialisedConfig,
+    Int4StagedConfig,
+)
 from kernels.int4.gemm import int4_gemm
-from kernels.int4.splits import Workspace, allocate, cached
+from tests.kernels.int4.busy_device import busy_device
 from tests.kernels.int4.int4_cases import activations, error, weights
 
-
-@pytest.fixture
-def empty_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(splits, "_CACHED", {})
-
-
-def test_counters_start_at_zero_and_sizes_are_rounded_up(device: torch.device) -> None:
-    workspace = allocate(3 << 20, (1 << 14) + 1, device)
-    assert workspace.partials.numel() == 1 << 22
-    assert workspace.counters.numel() == 1 << 15
-    assert int(workspace.counters.abs().sum()) == 0
-    assert workspace.fits(1 << 22, 1 << 15)
-    assert not workspace.fits((1 << 22) + 1, 1)
+STAGED = Int4StagedConfig(
+    rows=64, split=4, num_warps=4, stages=2, unroll=1, token_tile=64, matrix="sync"
+)
+SPECIALISED = Int4SpecialisedConfig(parts=4, part_rows=64, split=8, slots=6, token_tile=64)
 
 
-def test_a_stream_keeps_its_workspace(empty_cache: None, device: torch.device) -> None:
-    first = cached(10, 10, device)
-    assert cached(1 << 20, 5, device) is first
-
-
-def test_an_outgrown_workspace_is_kept_for_graphs_that_use_it(
-    empty_cache: None, device: torch.device
-) -> None:
-    first = cached(10, 10, device)
-    second = cached(1 << 21, 10, device)
-    assert second is not first
-    assert any(first is kept for kept in splits._CACHED[device, 0])
-
-
-class Streams:
-    """A device of which tests say which stream is current, and whether it is being captured."""
-
-    current, is_captured, waits = 1, False, 0
-
-
-@pytest.fixture
-def streams(empty_cache: None, monkeypatch: pytest.MonkeyPatch) -> Streams:
-    made = Streams()
-
-    def on_cpu(partials: int, counters: int, _: torch.device) -> Workspace:
-        return allocate(partials, counters, torch.device("cpu"))
-
-    def wait(_: torch.device) -> None:
-        made.waits += 1
-
-    monkeypatch.setattr(splits, "allocate", on_cpu)
-    monkeypatch.setattr(splits, "_current_stream", lambda _: made.current)
-    monkeypatch.setattr(torch.cuda, "synchronize", wait)
-    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: made.is_captured)
-    return made
-
-
-CUDA = torch.device("cuda:0")
-
-
-def test_no_workspace_is_allocated_during_a_capture(streams: Streams) -> None:
-    streams.is_captured = True
-    with pytest.raises(RuntimeError, match=r"100 sums and 7 counters during a CUDA graph capture"):
-        cached(100, 7, CUDA)
-
-
-def test_streams_and_graphs_have_workspaces_of_their_own(streams: Streams) -> None:
-    first = cached(10, 10, CUDA)
-    streams.current = 2
-    second = cached(10, 10, CUDA)
-    streams.is_captured = True
-    of_graphs = cached(10, 10, CUDA)
-    assert len({id(first), id(second), id(of_graphs)}) == 3
-    streams.current = 3  # another stream to capture on
-    assert cached(10, 10, CUDA) is of_graphs
-    streams.current, streams.is_captured = 1, False
-    assert cached(10, 10, CUDA) is first
-    assert streams.waits == 1  # once the one of graphs was made
-
-
-def test_a_larger_product_makes_room_for_graphs_too(streams: Streams) -> None:
-    cached(10, 10, CUDA)
-    cached(1 << 21, 10, CUDA)
-    streams.is_captured = True
-    assert cached(1 << 21, 10, CUDA).partials.numel() == 1 << 21
-
-
-def test_a_workspace_fits_what_has_no_more_elements(device: torch.device) -> None:
-    workspace = Workspace(
-        partials=torch.zeros(8, device=device),
-        counters=torch.zeros(2, dtype=torch.int32, device=device),
-    )
-    assert workspace.fits(8, 2)
-    assert not workspace.fits(8, 3)
+def atomics_of(function: Any) -> list[str]:
+    tree = ast.parse(inspect.getsource(function.fn))
+    calls = [ast.unparse(n) for n in ast.walk(tree) if isinstance(n, ast.Call)]
+    return [call for call in calls if call.startswith("gl.atomic")]
 
 
 def test_no_float_is_added_by_an_atomic() -> None:
-    tree = ast.parse(inspect.getsource(splits.finish.fn))
-    calls = [ast.unparse(n) for n in ast.walk(tree) if isinstance(n, ast.Call)]
-    atomics = [call for call in calls if call.startswith("gl.atomic")]
-    assert len(atomics) == 1
-    assert atomics[0].startswith("gl.atomic_add(counters + block, 1, ")
+    (arrival,) = atomics_of(splits.finish)
+    assert arrival.startswith("gl.atomic_add(counters + block, 1, ")
+    of_specialised = [*atomics_of(specialised._parts_to_add), *atomics_of(specialised._go)]
+    assert len(of_specialised) == 4
+    assert all(call.startswith("gl.atomic_add(word") for call in of_specialised)
+    assert atomics_of(specialised._finish) == []
+
+
+@pytest.fixture
+def poisoned_memory() -> Iterator[None]:
+    """New memory holds NaN: sums that were not written, or of the product before, would show."""
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.parametrize("rows", [64, 130])
+def test_parts_of_k_leave_their_counters_clean(
+    rows: int, device: torch.device, poisoned_memory: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lent = torch.zeros(64, dtype=torch.int32, device=device)
+    monkeypatch.setattr(int4, "zeroed_counters", lambda count, _: lent[:count])
+    split = Int4PlainConfig(row_tiles=2, token_tile=16, split=3, num_warps=4)
+    w = weights(rows, 512, 64, device, zeros=True)
+    x = activations(20, 512, device)
+    first = int4_gemm(x, w, config=split)
+    assert error(first, x, w) < 8e-3
+    assert not lent.any()
+    assert torch.equal(int4_gemm(x, w, config=split), first)
+
+
+def all_counters_are_zero() -> bool:
+    pools = (pool for pools in counters_of._left_for_graphs.values() for pool in pools)
+    return not any(bool(lent.any()) for lent in (*counters_of._by_stream.values(), *pools))
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("split", [2, 4, 8])
-@pytest.mark.parametrize("tokens", [16, 64])
-def test_replays_of_a_graph_give_the_same_bits(tokens: int, split: int) -> None:
+@pytest.mark.parametrize("chained", [False, True])
+@pytest.mark.parametrize("split", [2, 3, 4, 5, 8])
+@pytest.mark.parametrize("config", [STAGED, SPECIALISED], ids=["staged", "specialised"])
+def test_products_behind_one_another_take_no_sums_of_the_one_before(
+    config: Int4Config, split: int, chained: bool, poisoned_memory: None
+) -> None:
     device = torch.device("cuda")
-    config = Int4StagedConfig(
-        rows=64, split=split, num_warps=4, stages=2, unroll=1, token_tile=tokens, matrix="sync"
-    )
-    w = weights(640, 2048, 128, device)
-    x = activations(tokens, 2048, device)
-    workspace = allocate(1 << 20, 1 << 10, device)
-    first = int4_gemm(x, w, config=config, workspace=workspace)
-    out = torch.empty_like(first)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        int4_gemm(x, w, config=config, workspace=workspace, out=out)
-    for _ in range(20):
-        graph.replay()
-        assert torch.equal(out, first)
-    assert error(out, x, w) < 4e-3
-    assert int(workspace.counters.abs().sum()) == 0
+    if torch.cuda.get_device_capability() != (9, 0):
+        pytest.skip("written for sm_90")
+    config = replace(config, split=split)
+    w = weights(1088, 7680, 128, device)
+    inputs = [activations(64, 7680, device) * size for size in (1, -2, 4)]
+    expected = [int4_gemm(x, w, config=config) for x in inputs]
+    assert all(error(out, x, w) < 4e-3 for out, x in zip(expected, inputs, strict=True))
+    outs = [int4_gemm(x, w, config=config, chained=chained) for x in inputs * 20]
+    assert all(torch.equal(out, expected[turn % 3]) for turn, out in enumerate(outs))
+    assert all_counters_are_zero()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("config", [STAGED, SPECIALISED], ids=["staged", "specialised"])
+def test_graphs_that_run_at_the_same_time_share_nothing(
+    config: Int4Config, poisoned_memory: None
+) -> None:
+    device = torch.device("cuda")
+    if torch.cuda.get_device_capability() != (9, 0):
+        pytest.skip("written for sm_90")
+    w = weights(1088, 8192, 128, device)
+    inputs = [activations(64, 8192, device) * size for size in (1, -2, 4, 8)]
+    expected = [int4_gemm(x, w, config=config) for x in inputs]
+    outs = [torch.empty_like(out) for out in expected]
+    graphs = [torch.cuda.CUDAGraph() for _ in inputs]
+    for graph, x, out in zip(graphs, inputs, outs, strict=True):
+        with torch.cuda.graph(graph):
+            for _ in range(20):
+                out.copy_(int4_gemm(x, w, config=config))
+    streams = [torch.cuda.Stream() for _ in graphs]
+    for _ in range(25):
+        for graph, stream in zip(graphs, streams, strict=True):
+            with torch.cuda.stream(stream):
+                graph.replay()
+    torch.cuda.synchronize()
+    assert all(torch.equal(out, right) for out, right in zip(outs, expected, strict=True))
+    assert all_counters_are_zero()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("free_units", [1, 7, 8, 14, 24])
+def test_parts_of_k_end_on_any_number_of_free_multiprocessors(free_units: int) -> None:
+    """Another kernel holds the others all the while, and streams of both priorities compete."""
+    device = torch.device("cuda")
+    if torch.cuda.get_device_capability() != (9, 0):
+        pytest.skip("written for sm_90")
+    w = weights(4096, 8192, 128, device)
+    x = activations(64, 8192, device)
+    expected = int4_gemm(x, w, config=SPECIALISED)
+    assert error(expected, x, w) < 4e-3
+    least, greatest = torch.cuda.Stream.priority_range()
+    streams = [torch.cuda.Stream(priority=priority) for priority in (least, greatest)]
+    outs = []
+    with busy_device(free_units):
+        for _ in range(400):
+            for stream in streams:
+                with torch.cuda.stream(stream):
+                    outs.append(int4_gemm(x, w, config=SPECIALISED))
+        deadline = time.monotonic() + 20
+        while not all(stream.query() for stream in streams):
+            assert time.monotonic() < deadline, "the products hang"
+            time.sleep(0.01)
+    assert all(torch.equal(out, expected) for out in outs)
+    assert all_counters_are_zero()

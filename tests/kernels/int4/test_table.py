@@ -24,7 +24,6 @@ from kernels.int4.table import (
     estimate,
     for_many_tokens,
     plain,
-    specialised_estimate,
 )
 from tests.kernels.int4.int4_cases import (
     direct_config,
@@ -260,7 +259,7 @@ def test_products_of_many_tokens_have_a_specialised_configuration_that_fits(
     weights = weights_without_memory(rows, k, group)
     config = for_many_tokens(weights, tokens)
     assert config is not None
-    assert replace(config, split=1, blocks=0) in SPECIALISED_COSTS
+    assert replace(config, split=1) in SPECIALISED_COSTS
     assert config.fits(weights)
     if tokens <= 64:
         assert config.token_tile == (32 if tokens <= 32 else 64)
@@ -307,8 +306,8 @@ def test_a_specialised_product_is_cut_where_that_fills_the_multiprocessors(
     rows: int, k: int, units: int
 ) -> None:
     weights = weights_without_memory(rows, k)
-    cut = [config for config in candidates(weights, 128, units) if not config.blocks]
-    config = min(cut, key=lambda one: specialised_estimate(one, weights, 128, units))
+    config = for_many_tokens(weights, 128, units)
+    assert config is not None
     if units == 132:
         assert config.split > 1
     blocks = math.prod(config.grid(weights, 128))
@@ -321,22 +320,3 @@ def test_no_part_of_k_of_a_candidate_is_without_units() -> None:
     assert splits == {1, 2, 3, 5}
     assert all(config.fits(short) for config in candidates(short, 128))
     assert candidates(weights_without_memory(4096, 4096, 32), 128) == []
-
-
-@pytest.mark.parametrize("units", [7, 16, 32, 78, 114, 132])
-def test_waiting_parts_of_nine_products_leave_a_multiprocessor(units: int) -> None:
-    for rows, k in ((4096, 14336), (64, 8192), (28672, 8192)):
-        splits = {config.split for config in candidates(weights_without_memory(rows, k), 64, units)}
-        assert 1 in splits
-        assert 9 * (max(splits) - 1) < units
-
-
-def test_blocks_share_all_units_where_tiles_would_leave_many_multiprocessors_idle() -> None:
-    wide = weights_without_memory(28672, 8192)
-    full = for_many_tokens(wide, 256)  # 224 tiles of 256 rows and 128 tokens
-    assert full is not None
-    assert full.blocks == 132
-    even = for_many_tokens(wide, 256, units=112)
-    assert even is not None
-    assert even.blocks == 0
-    assert even.parts * even.part_rows == 256

@@ -228,7 +228,6 @@ def test_the_browser_knows_every_way_to_cut_narrow_weights(
         "block_s": 3e-6,
         "halving_s": 1e-6,
         "part_s": 1e-6,
-        "share_s": 3e-6,
         "unit_s": 5e-7,
         "direct_s": 2e-6,
     }

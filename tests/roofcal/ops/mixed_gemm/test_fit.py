@@ -30,7 +30,6 @@ OURS |= {
     "block_s": 3e-6,
     "halving_s": 1e-6,
     "part_s": 2e-6,
-    "share_s": 4e-6,
     "unit_s": 5e-7,
 }
 OURS |= {"direct_s": 2e-6}

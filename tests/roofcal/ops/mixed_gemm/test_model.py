@@ -32,7 +32,6 @@ RATES = {
     "block_s": 2e-6,
     "halving_s": 1e-6,
     "part_s": 1e-6,
-    "share_s": 3e-6,
     "unit_s": 5e-7,
     "direct_s": 2e-6,
 }
@@ -141,7 +140,7 @@ def test_time_never_falls_with_tokens_nor_rises_with_a_rate(family: str) -> None
     for name in constants_of(family):
         now = float(parts(steps[-3], family=family).total[0])
         more = float(parts(steps[-3], family=family, **{name: 2 * RATES[name]}).total[0])
-        if name in ("ragged", "halving_s", "part_s", "share_s", "unit_s", "direct_s", "turn_s"):
+        if name in ("ragged", "halving_s", "part_s", "unit_s", "direct_s", "turn_s"):
             assert more >= now  # not in every product
         else:
             assert (more < now) == name.endswith("per_s")
@@ -202,16 +201,6 @@ def test_parts_of_k_of_the_specialised_kernel_exchange_the_sums_of_a_tile() -> N
     assert parted.math[0] == ours(128, 5120, 8192, SPECIALISED).math[0]
     fixed = RATES["turn_s"] + 2 * RATES["block_s"] + RATES["part_s"]
     assert parted.fixed[0] == pytest.approx(fixed)
-
-
-def test_blocks_of_the_specialised_kernel_that_share_all_columns_hand_on_sums() -> None:
-    """28672 x 8192 of 256 tokens: 224 tiles of 256 x 128, 1.7 for each of 132 multiprocessors."""
-    shared = ours(256, 28672, 8192, SPECIALISED)
-    columns = math.ceil(224 * 64 / UNITS) * 128
-    assert shared.slots[0] == pytest.approx(UNITS * 256 * columns / RATES["weights_per_s"])
-    ended = 224 / UNITS
-    of_tiles = 2 * RATES["block_s"] + 2 * RATES["share_s"]  # 128 tokens; twice 128 x 128 sums
-    assert shared.fixed[0] == pytest.approx(RATES["turn_s"] + ended * of_tiles)
 
 
 def test_a_chained_kernel_starts_while_the_one_before_it_ends() -> None:

@@ -28,7 +28,6 @@ UNITS = {
     "block_columns": "1",
     **{name: CONSTANTS[name] for name in constants_of("ours")},
     "part_s": "s",
-    "share_s": "s",
 }
 FAST = {
     "narrow_family": 0.0,
@@ -88,7 +87,7 @@ def test_the_interval_comes_from_probes_left_out() -> None:
 
 
 def test_a_kernel_for_many_tokens_answers_for_no_fewer() -> None:
-    constants = FAST | dict.fromkeys(("turn_s", "block_s", "part_s", "share_s"), 1e-07)
+    constants = FAST | dict.fromkeys(("turn_s", "block_s", "part_s"), 1e-07)
     constants |= {"narrow_family": float(list(FAMILIES).index("ours_specialised"))}
     both = calibration(triton=SLOW, triton_specialised=constants)
     sources = Sources(calibration=both, spec=None)
@@ -126,7 +125,7 @@ def test_providers_of_similar_names_are_kept_apart() -> None:
 def test_times_are_those_of_the_family_that_was_chosen(family: str) -> None:
     rates = {name: value for name, value in FAST.items() if name != "narrow_family"}
     rates |= {"block_columns": 500.0, "beside": 0.7, "ragged": 0.3}
-    seconds = ("turn_s", "block_s", "halving_s", "part_s", "share_s", "unit_s", "direct_s")
+    seconds = ("turn_s", "block_s", "halving_s", "part_s", "unit_s", "direct_s")
     rates |= dict.fromkeys(seconds, 1e-6)
     own = rates | {"narrow_family": float(list(FAMILIES).index(family))}
     sizes = (np.array([16.0]), np.array([3584.0]), np.array([8192.0]))
