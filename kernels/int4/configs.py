@@ -340,12 +340,12 @@ class SpecialisedConstants(KernelConstants):
     def strips(self) -> int:
         """Strips of tokens in which sums are stored, a power of two.
 
-        Of a strip a thread has 32 sums at most. Where K is split strips are as narrow as they can
-        be, which needs the fewest registers.
+        Of a strip a thread has 32 sums at most. There is one for each part of K at least where
+        their number is a power of two, and eight where it is not; fewer for very few tokens.
         """
-        if self.split > 1:
-            return self.token_tile // _LEAST_STRIP_TOKENS
-        return max(1, self.rows * self.token_tile // (128 * 32))
+        least = max(1, self.rows * self.token_tile // (128 * 32))
+        wanted = self.split if self.split & (self.split - 1) == 0 else MOST_PARTS_OF_K
+        return min(max(least, wanted), self.token_tile // _LEAST_STRIP_TOKENS)
 
     @property
     def weight_bytes(self) -> int:

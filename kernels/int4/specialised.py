@@ -55,11 +55,11 @@ from kernels.int4.packing import Int4Weights
 _FETCHING_REGISTERS: gl.constexpr = gl.constexpr(24)
 
 # How often a part of K looks whether the others have written their sums, before it leaves its
-# strips to the last one. A look takes about 0.7 us on an H100.
+# strips to another one. A look takes about 0.7 us on an H100.
 _MOST_LOOKS: gl.constexpr = gl.constexpr(16)
 # The word by which the parts of K of a tile meet: bits 0 to 3 count those that have written their
 # sums, bits 4 to 7 those that look at the word no more, and bit 8 + p says that part p has left its
-# strips to the last one.
+# strips to another one, which it can until all have written.
 _ONE_GONE: gl.constexpr = gl.constexpr(1 << 4)
 _LEFT: gl.constexpr = gl.constexpr(8)
 
@@ -356,9 +356,9 @@ def _finish(acc, arguments, WHICH: gl.constexpr, C: gl.constexpr):
 
     Where K is split, every part of K writes its sums to memory, and part p adds up the strips
     p, p + split, ... of all. It waits for the others as long as _MOST_LOOKS takes. Then it leaves
-    its strips to the part that comes last, which waits for nobody. So blocks that cannot run at the
-    same time cost time and never hang. If the last part added everything without such an exchange,
-    each part of K would cost 1 to 5 us.
+    its strips to one of those that see all sums written. So blocks that cannot run at the same time
+    cost time and never hang. If the last part added everything without such an exchange, each part
+    of K would cost 1 to 5 us.
     """
     out, partials, counters, rows, tokens = arguments[5:10]
     COUNT: gl.constexpr = C.strips
@@ -370,41 +370,80 @@ def _finish(acc, arguments, WHICH: gl.constexpr, C: gl.constexpr):
         for i in gl.static_range(COUNT):
             _store_strip(strips[i], out, first_row, first_token + i * WIDTH, rows, tokens, C)
     else:
-        SIZE: gl.constexpr = C.rows * WIDTH
         SPLIT: gl.constexpr = C.split
-        tile = gl.program_id(2) * gl.num_programs(1) + gl.program_id(1)
-        word = counters + tile * C.parts + WHICH
-        sums = partials + (tile * C.parts + WHICH) * (SPLIT * COUNT * SIZE)
-        own = sums + gl.program_id(0) * (COUNT * SIZE)
+        TURNS: gl.constexpr = (COUNT + SPLIT - 1) // SPLIT
+        me = gl.program_id(0)
+        place = (gl.program_id(2) * gl.num_programs(1) + gl.program_id(1)) * C.parts + WHICH
+        word = counters + place
+        sums = partials + place * (SPLIT * C.rows * C.token_tile)
+        own = sums + me * (C.rows * C.token_tile)
         for i in gl.static_range(COUNT):
-            gl.store(own + i * SIZE + _places(C), strips[i])
+            gl.store(own + i * (C.rows * WIDTH) + _places(WIDTH, C), strips[i])
         gl.thread_barrier()  # what all threads wrote is released by the one that counts
-        parts = _parts_to_add(word, C)
+        parts = _parts_to_add(word, me, C)
         before = _go(word)
-        for strip in range(COUNT):
-            if (parts >> (strip % SPLIT)) & 1 != 0:
-                total = gl.load(sums + strip * SIZE + _places(C), cache_modifier=".cg")
-                for part in gl.static_range(1, SPLIT):
-                    theirs = sums + (part * COUNT + strip) * SIZE + _places(C)
-                    total += gl.load(theirs, cache_modifier=".cg")
-                _store_strip(total, out, first_row, first_token + strip * WIDTH, rows, tokens, C)
+        target = (out, first_row, first_token, rows, tokens)
+        if (parts >> me) & 1 != 0:
+            for turn in gl.static_range(TURNS):
+                _add_up(sums, (me + turn * SPLIT) * WIDTH, WIDTH, target, C)
+        of_others = parts & ~(1 << me)
+        if of_others != 0:  # few tokens at a time, in a loop: there are no registers for more
+            for token in range(0, C.token_tile, 8):
+                if (of_others >> (token // WIDTH % SPLIT)) & 1 != 0:
+                    _add_up(sums, token, 8, target, C)
         _reset(word, before, C)
 
 
 @gluon.jit
-def _parts_to_add(word, C: gl.constexpr):
-    """Whose strips this part of K adds up, a bit for each part: all sums of them are written."""
-    me = gl.program_id(0)
-    state = gl.atomic_add(word, 1, sem="acq_rel", scope="gpu")
-    written = (state & 15) + 1
-    left = (state >> _LEFT) * (written == C.split).to(gl.int32)  # to the last one that arrives
-    look = 0
-    while (written < C.split) & (look < _MOST_LOOKS):
-        written = gl.atomic_add(word, 0, sem="acquire", scope="gpu") & 15
+def _add_up(sums, token, WIDTH: gl.constexpr, target, C: gl.constexpr):
+    """Store the sums of WIDTH tokens from `token` on over all parts of K, added in their order.
+
+    sums   [part of K, 8 tokens, row, token of the 8]
+    """
+    out, first_row, first_token, rows, tokens = target
+    SPLIT: gl.constexpr = C.split
+    exists = token < C.token_tile
+    place = sums + token * C.rows + _places(WIDTH, C)
+    total = gl.load(place, mask=exists, other=0.0, cache_modifier=".cg")
+    for part in gl.static_range(1, SPLIT):
+        theirs = place + part * (C.rows * C.token_tile)
+        total += gl.load(theirs, mask=exists, other=0.0, cache_modifier=".cg")
+    token = gl.where(exists, first_token + token, tokens)
+    _store_strip(total, out, first_row, token, rows, tokens, C)
+
+
+@gluon.jit
+def _places(WIDTH: gl.constexpr, C: gl.constexpr):
+    """Offset of each sum [row, token] of WIDTH tokens in memory."""
+    STRIP: gl.constexpr = layouts.staged_sums(4, WIDTH, True)
+    row = gl.arange(0, C.rows, gl.SliceLayout(1, STRIP))
+    token = gl.arange(0, WIDTH, gl.SliceLayout(0, STRIP))
+    return row[:, None] * 8 + (token // 8 * (8 * C.rows) + token % 8)[None, :]
+
+
+@gluon.jit
+def _parts_to_add(word, me, C: gl.constexpr):
+    """Whose strips this part of K adds up, a bit for each part; all sums of these are written.
+
+    The first part of those that have not left adds up the strips of those that have, too.
+    """
+    gl.atomic_add(word, 1, sem="release", scope="gpu")
+    state = gl.atomic_add(word, 0, sem="acquire", scope="gpu")
+    look = 1
+    has_left = look == 0
+    while ((state & 15) < C.split) & (not has_left):
+        if look < _MOST_LOOKS:
+            state = gl.atomic_add(word, 0, sem="acquire", scope="gpu")
+        else:  # leave, unless another part has changed the word since
+            with_me = state | (1 << (_LEFT + me))
+            current = gl.atomic_cas(word, state, with_me, sem="acq_rel", scope="gpu")
+            has_left = current == state
+            state = current
         look += 1
-    if written < C.split:  # unless the last one has come just now, which does not know of this bit
-        written = gl.atomic_add(word, 1 << (_LEFT + me), sem="acq_rel", scope="gpu") & 15
-    return left | ((written == C.split).to(gl.int32) << me)
+    left = state >> _LEFT
+    before_me = (1 << me) - 1
+    is_first = (left & before_me) == before_me
+    return gl.where(has_left, 0, (1 << me) | gl.where(is_first, left, 0))
 
 
 @gluon.jit
@@ -425,16 +464,6 @@ def _reset(word, before, C: gl.constexpr):
     lane = gl.arange(0, 128, before.type.layout)
     is_last = ((before >> 4) & 15) == C.split - 1
     gl.store(word + lane * 0, gl.zeros_like(before), mask=(lane == 0) & is_last)
-
-
-@gluon.jit
-def _places(C: gl.constexpr):
-    """Offset of each sum in a strip [rows, token]."""
-    WIDTH: gl.constexpr = C.token_tile // C.strips
-    STRIP: gl.constexpr = layouts.staged_sums(4, WIDTH, True)
-    row = gl.arange(0, C.rows, gl.SliceLayout(1, STRIP))
-    lane = gl.arange(0, WIDTH, gl.SliceLayout(0, STRIP))
-    return row[:, None] * WIDTH + lane[None, :]
 
 
 @gluon.jit

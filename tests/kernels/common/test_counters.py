@@ -20,17 +20,30 @@ def test_more_than_a_stream_has_are_made(device: torch.device) -> None:
     assert counters.zeroed_counters(count, device).numel() == count
 
 
-def test_graphs_get_pieces_that_do_not_overlap(
-    monkeypatch: pytest.MonkeyPatch, device: torch.device
+@pytest.fixture
+def pool(monkeypatch: pytest.MonkeyPatch, device: torch.device) -> torch.Tensor:
+    left = torch.zeros(12, dtype=torch.int32, device=device)
+    monkeypatch.setitem(counters._left_for_graphs, device, [left])
+    monkeypatch.setattr(counters, "_of_captures", {})
+    return left
+
+
+def test_every_stream_of_every_capture_gets_a_piece_of_its_own(
+    pool: torch.Tensor, monkeypatch: pytest.MonkeyPatch, device: torch.device
 ) -> None:
-    pool = torch.zeros(10, dtype=torch.int32, device=device)
-    monkeypatch.setitem(counters._left_for_graphs, device, [pool])
-    first, second = (counters._counters_of_graph(4, device) for _ in range(2))
-    assert first.data_ptr() == pool.data_ptr()
-    assert second.data_ptr() == pool[4:].data_ptr()
-    last = counters._counters_of_graph(4, device)  # two are left: not enough
-    assert last.numel() == 4
-    assert not pool.data_ptr() <= last.data_ptr() < pool.data_ptr() + 40
+    captures = {1: 7, 2: 7}  # stream -> the capture that it belongs to
+    monkeypatch.setattr(counters, "_capture_number", captures.get)
+
+    def first_counter(count: int, stream: int) -> int:
+        lent = counters._counters_of_capture(count, device, stream)
+        assert lent.numel() == count
+        return (lent.data_ptr() - pool.data_ptr()) // 4
+
+    assert [first_counter(3, 1), first_counter(2, 1), first_counter(4, 1)] == [0, 0, 0]
+    assert first_counter(3, 2) == 4  # from 16 bytes on, as a branch of the same graph
+    captures[1] = 8
+    assert first_counter(3, 1) == 8
+    assert not 0 <= first_counter(5, 1) < 12  # none are left: the graph zeroes its own
 
 
 @pytest.mark.gpu

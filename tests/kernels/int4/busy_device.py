@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 from triton.experimental import gluon
@@ -10,11 +9,11 @@ from triton.experimental.gluon import language as gl
 
 
 @gluon.jit
-def _hold(started: Any, release: Any, MOST_LOOKS: gl.constexpr) -> None:  # noqa: N803
+def _hold(started, release, MOST_LOOKS: gl.constexpr):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202, N803
     """Fill a multiprocessor with shared memory until `release` is set, or a minute has passed."""
     by_thread: gl.constexpr = gl.BlockedLayout([16], [32], [4], [0])
-    ones = gl.full([196608], 1, gl.int8, by_thread)
-    gl.allocate_shared_memory(gl.int8, [196608], gl.SwizzledSharedLayout(1, 1, 1, [0]), ones)
+    ones = gl.full([131072], 1, gl.int8, by_thread)
+    gl.allocate_shared_memory(gl.int8, [131072], gl.SwizzledSharedLayout(1, 1, 1, [0]), ones)
     gl.atomic_add(started, 1)
     look = 0
     while (gl.atomic_add(release, 0) == 0) & (look < MOST_LOOKS):  # a look takes 0.7 us and more
