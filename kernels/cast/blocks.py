@@ -150,17 +150,20 @@ def _rows_of_blocks_kernel(
     SIZE: tl.constexpr,
     COUNT: tl.constexpr,
     LONG: tl.constexpr,
+    WIDE: tl.constexpr,
 ):
     """COUNT blocks per program, counted along the rows and on from row to row.
 
     LONG: a row has COUNT blocks or more, so that a program reaches into two rows at most.
+    WIDE: x has so many blocks that they are counted in 64 bits; their division takes longer.
     ALIGN divides COLS and STRIDE.
     """
     COLS, STRIDE = multiple_of(COLS, ALIGN), multiple_of(STRIDE, ALIGN)
     across = tl.cdiv(COLS, SIZE)
-    first = tl.program_id(0) * COUNT
-    row = first // across
-    block = first % across + tl.arange(0, COUNT)
+    program = tl.program_id(0).to(tl.int64) if WIDE else tl.program_id(0)
+    first = program * COUNT
+    row = (first // across).to(tl.int32)
+    block = (first % across).to(tl.int32) + tl.arange(0, COUNT)
     below = (block >= across).to(tl.int32) if LONG else block // across
     row += below
     block -= below * across
@@ -346,6 +349,7 @@ def _cast_along_rows(x: torch.Tensor, dtype: torch.dtype, scales: str, size: int
             SIZE=size,
             COUNT=count,
             LONG=scale.shape[1] >= count,
+            WIDE=scale.numel() >= 2**31 - count,
             num_warps=config.num_warps,
         )
     return with_e8m0((q, scale))

@@ -74,8 +74,10 @@ def _amax_kernel(
     largest = tl.zeros((BLOCK,), dtype=tl.int32)
     whole = COUNT // 16 * 16 if TAIL else COUNT
     lanes = tl.arange(0, BLOCK)
-    for block in range(tl.program_id(0), tl.cdiv(COUNT, BLOCK), tl.num_programs(0)):
-        index = tl.cast(block, tl.int64) * BLOCK + lanes
+    # A COUNT below 2^31 comes as 32 bits, which the next multiple of BLOCK may not fit into.
+    blocks = tl.cdiv(tl.cast(COUNT, tl.int64), BLOCK)
+    for block in range(tl.program_id(0), blocks, tl.num_programs(0)):
+        index = block * BLOCK + lanes
         inside = index < whole
         values = tl.load(x + _offset(index, COLS, STRIDE, STRIDED), mask=inside, other=0.0)
         largest = tl.maximum(largest, magnitude(values))
@@ -189,7 +191,7 @@ def tensorwise(
         ValueError: for inputs that kernels.common.checks refuses, a scale or amax of another kind,
             or both of them.
     """
-    check_matrix(x)
+    check_matrix(x, of_any_size=True)
     largest = largest_fp8_value(dtype, x)
     if scale is not None:
         _check_scale(scale, x, power_of_two, amax)

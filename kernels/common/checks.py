@@ -1,6 +1,7 @@
 """What the entry points refuse before anything runs: ValueError naming argument, wanted and got."""
 
 import math
+from collections.abc import Sequence
 from typing import Final
 
 import torch
@@ -9,11 +10,16 @@ from kernels.common.architecture import compute_capability, lacks_e4m3
 from kernels.common.fp8_scales import LARGEST
 
 FP8: Final = (torch.float8_e4m3fn, torch.float8_e5m2)
+# Of a matrix: kernels count both in 32 bits, up to the end of a tile or of a step beyond the last.
+MOST_ROWS_OR_COLUMNS: Final = 2**31 - 2**16
 CASTABLE: Final = (torch.bfloat16, torch.float16, torch.float32)
 
 
-def check_matrix(x: torch.Tensor) -> None:
-    """Raises ValueError unless x is a bf16, fp16 or fp32 matrix, rows contiguous, on this GPU."""
+def check_matrix(x: torch.Tensor, *, of_any_size: bool = False) -> None:
+    """Raises ValueError unless x is a bf16, fp16 or fp32 matrix, rows contiguous, on this GPU.
+
+    of_any_size: for kernels that count rows and columns in 64 bits.
+    """
     if x.dtype not in CASTABLE:
         raise ValueError(f"x: wanted {dtype_names(*CASTABLE)}, got {dtype_names(x.dtype)}")
     if x.ndim != 2:
@@ -23,7 +29,18 @@ def check_matrix(x: torch.Tensor) -> None:
             f"x: wanted rows without gaps (last stride 1), got strides {x.stride()} of shape "
             f"{tuple(x.shape)}; make it contiguous, or cast its transpose along the other dimension"
         )
+    if not of_any_size:
+        check_counts("x", x.shape)
     check_device("x", x)
+
+
+def check_counts(name: str, shape: Sequence[int]) -> None:
+    """Raises ValueError for more rows or columns than kernels count in 32 bits."""
+    if max(shape) > MOST_ROWS_OR_COLUMNS:
+        raise ValueError(
+            f"{name}: wanted at most {MOST_ROWS_OR_COLUMNS} rows and columns (kernels count them "
+            f"in 32 bits), got shape {tuple(shape)}; split it"
+        )
 
 
 def check_device(name: str, x: torch.Tensor) -> None:

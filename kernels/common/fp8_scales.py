@@ -3,7 +3,8 @@
     scale  = max(amax, 1e-12) / largest           largest: 448 of e4m3, 57344 of e5m2
     stored = x * (largest / max(amax, 1e-12))     within one fp32 rounding of x / scale
 
-The floor keeps a row of zeros at zero. A NaN or inf among the values scaled together makes amax NaN
+The floor keeps a row of zeros at zero. It is torchao's, and costs precision where amax is below
+1e-15 alone, as fp8 has exponents left. A NaN or inf among the values scaled together makes amax NaN
 or inf, as `abs().amax()` of torch does: NaN makes all of them NaN, inf makes the finite ones zero
 and itself NaN.
 
@@ -108,7 +109,8 @@ def padded_block_scales(rows: int) -> int:
 @triton.jit
 def offset_of_block_scale(row, step, ROWS):
     """The offset of a scale in what new_block_scales returned."""
-    return step * (tl.cdiv(ROWS, _SCALES_IN_16_BYTES) * _SCALES_IN_16_BYTES) + row
+    padded = tl.cdiv(ROWS, _SCALES_IN_16_BYTES) * _SCALES_IN_16_BYTES
+    return tl.cast(step, tl.int64) * padded + row
 
 
 def lies_in_aligned_columns(scales: torch.Tensor) -> bool:

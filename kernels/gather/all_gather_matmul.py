@@ -80,9 +80,10 @@ class AllGatherMatmul:
         to be faster, in graphs and in eager calls, which cost the host more. buffers: that take
         turns, two at least.
         """
-        check_sizes(shard_rows, k, n, dtype, scaled=scaled, buffers=buffers)
+        world = group.size()
+        check_sizes(shard_rows, k, n, dtype, world=world, scaled=scaled, buffers=buffers)
         tuning = tuning or Tuning()
-        self.what = Gathered(world=group.size(), shard_rows=shard_rows, k=k, n=n, dtype=dtype)
+        self.what = Gathered(world=world, shard_rows=shard_rows, k=k, n=n, dtype=dtype)
         if fused is None and None in (tuning.link, tuning.product) and torch.cuda.is_available():
             warn_of_defaults(torch.cuda.get_device_name())
         plan = _plan(self.what, tuning)

@@ -4,6 +4,7 @@ from typing import Final
 
 import torch
 
+from kernels.common.checks import check_counts
 from kernels.gather.model import Gathered
 
 _WIDE: Final = (torch.bfloat16, torch.float16)
@@ -12,12 +13,14 @@ _UNIT: Final = 16  # bytes, of rows that the tensor memory unit takes
 
 
 def check_sizes(
-    shard_rows: int, k: int, n: int, dtype: torch.dtype, *, scaled: bool, buffers: int
+    shard_rows: int, k: int, n: int, dtype: torch.dtype, *, world: int, scaled: bool, buffers: int
 ) -> None:
     """Raises ValueError, naming the argument, for what no rank could multiply."""
     for name, value in (("shard_rows", shard_rows), ("k", k), ("n", n)):
         if value < 1:
             raise ValueError(f"{name}: wanted at least 1, got {value}")
+    check_counts("gathered A", (world * shard_rows, k))
+    check_counts("weights", (n, k))
     if dtype not in (*_WIDE, _FP8):
         raise ValueError(f"dtype: wanted bfloat16, float16 or float8_e4m3fn, got {_name(dtype)}")
     if scaled != (dtype == _FP8):

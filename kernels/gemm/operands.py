@@ -19,7 +19,7 @@ import triton
 import triton.language as tl
 
 from kernels.common.architecture import compute_units
-from kernels.common.checks import FP8, check_device, check_scale_values, dtype_names
+from kernels.common.checks import FP8, check_counts, check_device, check_scale_values, dtype_names
 from kernels.common.fp8_scales import BLOCK
 from kernels.common.tiles import TMA_ALIGNMENT
 
@@ -105,6 +105,7 @@ def _check_matrix(name: str, x: torch.Tensor) -> None:
         raise ValueError(f"{name}: wanted {dtype_names(*FP8)}, got {dtype_names(x.dtype)}")
     if x.ndim != 2:
         raise ValueError(f"{name}: wanted a matrix [rows, K], got shape {tuple(x.shape)}")
+    check_counts(name, x.shape)
     rows, cols = x.shape
     if cols % TMA_ALIGNMENT:
         raise ValueError(
@@ -146,6 +147,13 @@ def has_square_blocks(name: str, scale: torch.Tensor, x: torch.Tensor) -> bool:
         raise ValueError(
             f"{name}: wanted [{strips[0]}, {across}] (a scale per 1 x {BLOCK}) or "
             f"[{squares[0]}, {across}] (per {BLOCK} x {BLOCK}), got shape {tuple(scale.shape)}"
+        )
+    # Kernels compute places of scales in 32 bits, those of whole tiles of up to 128 rows.
+    last = triton.cdiv(scale.shape[0], 128) * 128 - 1
+    if last * scale.stride(0) + (across - 1) * scale.stride(1) >= 2**31:
+        raise ValueError(
+            f"{name}: wanted scales that lie within 2**31 elements, got strides {scale.stride()} "
+            f"of shape {tuple(scale.shape)}; make them contiguous"
         )
     return tuple(scale.shape) != strips
 

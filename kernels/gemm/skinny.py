@@ -156,7 +156,7 @@ def _store_scaled(
             sums = sums * tl.load(scale_b + n, mask=n < N, other=0.0)[:, None]
         else:
             sums = sums * tl.load(scale_b)
-    target = c + m[None, :] * STRIDE + n[:, None]
+    target = c + m.to(tl.int64)[None, :] * STRIDE + n[:, None]
     inside = (m < M)[None, :] & (n < N)[:, None]
     tl.store(target, sums.to(tl.bfloat16), mask=inside)
 

@@ -34,8 +34,12 @@ import torch
 UNIT_ROWS: Final = 16
 UNIT_COLUMNS: Final = 128
 ROW_MULTIPLE: Final = 64
+MOST_COLUMNS: Final = 1 << 28  # kernels count bytes and scales of a tile's rows in 32 bits
 GROUPS: Final = (32, 64, 128)
 SCALE_DTYPES: Final = (torch.bfloat16, torch.float16)
+# The smallest normal bf16, which is the smallest normal fp32 too, and the smallest subnormal fp16:
+# that is normal in fp32, and times the 4 bits of a weight it is exact.
+_SMALLEST_SCALE: Final = {torch.bfloat16: 2.0**-126, torch.float16: 2.0**-24}
 SYMMETRIC_ZERO: Final = 8
 _LARGEST: Final = 15
 # (half, g, s, w) of a word, then (b, h, i) of a weight, as axes of q cut into
@@ -93,8 +97,11 @@ def quantise(
     """Round w [rows, k] to the nearest of 16 levels per group of columns.
 
     symmetric: scale = amax / 7; asymmetric: scale = (max - min) / 15 over a range that holds zero.
-    The scale is rounded to `dtype` first, so that q is the nearest level of what is stored.
-    Raises ValueError for a k or group that cannot be packed, or another dtype.
+    The scale is rounded to `dtype` first, so that q is the nearest level of what is stored. The
+    smallest scale is 2^-126 in bf16 and 2^-24 in fp16, where scales below 2^-14 are subnormal and
+    lose bits: normal weights of a standard deviation below 1e-6 are rounded more than others.
+    Raises ValueError for a k or group that cannot be packed, another dtype, or weights for whose
+    scales `dtype` has no finite value.
     """
     if w.ndim != 2 or not w.is_floating_point():
         raise ValueError(f"w: got {w.dtype} {tuple(w.shape)}, wanted a matrix of floats")
@@ -103,29 +110,35 @@ def quantise(
         raise ValueError(f"dtype: got {dtype}, wanted one of {SCALE_DTYPES}")
     grouped = w.float().reshape(w.shape[0], -1, group)
     if symmetric:
-        scales, zeros = _storable(grouped.abs().amax(dim=2) / 7, dtype), None
+        scales, zeros = _stored(grouped.abs().amax(dim=2) / 7, dtype), None
         offset = torch.full_like(scales, SYMMETRIC_ZERO)
     else:
         low, high = grouped.amin(dim=2).clamp(max=0), grouped.amax(dim=2).clamp(min=0)
-        scales = _storable((high - low) / _LARGEST, dtype)
+        scales = _stored((high - low) / _LARGEST, dtype)
         zeros = (-low / scales.float()).round().clamp(0, _LARGEST).to(dtype)
         offset = zeros
+    if bool((~scales.isfinite()).any()):
+        largest = float(grouped.abs().max())
+        raise ValueError(
+            f"w: got weights up to {largest:g}, whose scales are not finite in {dtype}"
+        )
     levels = (grouped / scales.float()[:, :, None]).round() + offset.float()[:, :, None]
     q = levels.clamp(0, _LARGEST).to(torch.uint8).reshape(w.shape)
     return Quantised(q=q, scales=scales, zeros=zeros, group=group)
 
 
-def _storable(scale: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+def _stored(scale: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """Scales in `dtype`; never zero, so that a group of zeros divides by something."""
-    return scale.clamp(min=2.0**-14).to(dtype)
+    return scale.clamp(min=_SMALLEST_SCALE[dtype]).to(dtype)
 
 
 def check_sizes(rows: int, k: int, group: int) -> None:
     """Raises ValueError unless weights [rows, k] with this group can be packed."""
     if rows < 1:
         raise ValueError(f"rows: got {rows}, wanted at least 1")
-    if k < UNIT_COLUMNS or k % UNIT_COLUMNS:
-        raise ValueError(f"k: got {k}, wanted a multiple of {UNIT_COLUMNS}")
+    if k < UNIT_COLUMNS or k % UNIT_COLUMNS or k > MOST_COLUMNS:
+        wanted = f"a multiple of {UNIT_COLUMNS}, at most {MOST_COLUMNS}"
+        raise ValueError(f"k: got {k}, wanted {wanted}")
     if group not in GROUPS and group != k:
         raise ValueError(f"group: got {group}, wanted one of {GROUPS} or k = {k}")
 

@@ -29,18 +29,19 @@ def _levels(words, h: tl.constexpr, C: tl.constexpr):
 
 @triton.jit
 def _load_group(pointer, group, GROUPS, tile, TILES, C: tl.constexpr):
-    """Scales or zeros of one group, fp32 [rows]."""
-    rows = tile + tl.arange(0, C.row_tiles)
+    """Scales or zeros of one group, fp32 [rows]; `pointer` points at those of the first tile."""
+    rows = tl.arange(0, C.row_tiles)
     offsets = (rows * GROUPS + group)[:, None] * 16 + tl.arange(0, 16)[None, :]
-    packed = tl.load(pointer + offsets, mask=(rows < TILES)[:, None], other=0.0).to(tl.float32)
+    inside = (tile + rows < TILES)[:, None]
+    packed = tl.load(pointer + offsets, mask=inside, other=0.0).to(tl.float32)
     cut = tl.permute(tl.reshape(packed, (C.row_tiles, 8, 2)), (0, 2, 1))
     return tl.reshape(cut, (C.row_tiles * 16,))
 
 
 @triton.jit
-def _add_piece(acc, q, x, offsets, inside, scale, zero, MULTIPLY: tl.constexpr):
+def _add_piece(acc, q, places, inside, scale, zero, MULTIPLY: tl.constexpr):
     """acc += scale * ((q - zero) @ x.T); q - zero is a whole number, exact in any of the types."""
-    values = tl.load(x + offsets, mask=inside, other=0.0).to(MULTIPLY)
+    values = tl.load(places, mask=inside, other=0.0).to(MULTIPLY)
     weights = (q.to(tl.float32) - zero[:, None]).to(MULTIPLY)
     return acc + tl.dot(weights, tl.trans(values), out_dtype=tl.float32) * scale[:, None]
 
@@ -49,9 +50,12 @@ def _add_piece(acc, q, x, offsets, inside, scale, zero, MULTIPLY: tl.constexpr):
 def _add_unit(
     acc, loaded, operands, sizes, unit, tile, tokens, MULTIPLY: tl.constexpr, C: tl.constexpr
 ):
-    """acc + the products of a unit's words [row tiles, 256], piece by piece."""
+    """acc + the products of a unit's words [row tiles, 256], piece by piece.
+
+    operands: where x begins in each token, where scales and zeros begin in the first row tile.
+    """
     x, scales, zeros = operands
-    TOKENS, UNITS, TILES, GROUPS = sizes
+    TOKENS, TILES, GROUPS = sizes
     PIECE: tl.constexpr = C.piece
     HEIGHT: tl.constexpr = (C.row_tiles * 16,)
     columns = tl.arange(0, PIECE)
@@ -69,9 +73,9 @@ def _add_unit(
             scale = _load_group(scales, group, GROUPS, tile, TILES, C)
             if C.has_zeros:
                 zero = _load_group(zeros, group, GROUPS, tile, TILES, C)
-            offsets = tokens[:, None] * (UNITS * 128) + (column + columns)[None, :]
             inside = (tokens < TOKENS)[:, None]
-            acc = _add_piece(acc, pieces[p], x, offsets, inside, scale, zero, MULTIPLY)
+            places = x + (column + columns)[None, :]
+            acc = _add_piece(acc, pieces[p], places, inside, scale, zero, MULTIPLY)
     return acc
 
 
@@ -117,22 +121,24 @@ def _int4_plain_kernel(
     C: tl.constexpr,
 ):
     """Program (row block, token block, split of K)."""
-    operands = (x, scales, zeros)
-    sizes = (TOKENS, UNITS, TILES, GROUPS)
+    sizes = (TOKENS, TILES, GROUPS)
     tile = tl.program_id(0) * C.row_tiles
     split = tl.program_id(2)
     tiles = tile + tl.arange(0, C.row_tiles)
     tokens = tl.program_id(1) * C.token_tile + tl.arange(0, C.token_tile)
+    of_tile = tl.cast(tile, tl.int64) * (GROUPS * 16)
+    of_tokens = tokens.to(tl.int64)[:, None] * (UNITS * 128)
+    operands = (x + of_tokens, scales + of_tile, zeros + of_tile)
     SHAPE: tl.constexpr = (C.row_tiles * 16, C.token_tile)
     acc = tl.zeros(SHAPE, dtype=tl.float32)
     last = tl.minimum((split + 1) * UNITS_PER_SPLIT, UNITS)
     for unit in range(split * UNITS_PER_SPLIT, last):
-        place = (tiles * UNITS + unit)[:, None] * 256 + tl.arange(0, 256)[None, :]
+        place = (tiles.to(tl.int64) * UNITS + unit)[:, None] * 256 + tl.arange(0, 256)[None, :]
         loaded = tl.load(words + place, mask=(tiles < TILES)[:, None], other=0)
         acc = _add_unit(acc, loaded, operands, sizes, unit, tile, tokens, MULTIPLY, C)
     rows = tile * 16 + tl.arange(0, C.row_tiles * 16)
     inside = (rows < ROWS)[:, None] & (tokens < TOKENS)[None, :]
-    target = out + tokens[None, :] * ROWS + rows[:, None]
+    target = out + tokens.to(tl.int64)[None, :] * ROWS + rows[:, None]
     _finish(acc, target, inside, partials, counters, C.split)
 
 

@@ -116,18 +116,20 @@ class _Linear(torch.autograd.Function):
         rows_of_x, saved_of_x = _rows_and_saved(x, plan.x, plan.saves, need_w, fuses)
         rows_of_w, saved_of_w = _rows_and_saved(w, plan.w, plan.saves, need_x)
         y = multiplied(plan, "output", rows_of_x, rows_of_w, (x, w.t()))
-        ctx.plan, ctx.dtypes, ctx.count = plan, (x.dtype, w.dtype), len(saved_of_x)
-        ctx.save_for_backward(*saved_of_x, *saved_of_w)
+        ctx.plan, ctx.dtypes = plan, (x.dtype, w.dtype)
+        ctx.counts, ctx.fuses = (len(saved_of_x), len(saved_of_w)), fuses
+        ctx.save_for_backward(*saved_of_x, *saved_of_w, *([w] if fuses else []))
         return in_type(y, x.dtype)
 
     @staticmethod
     def backward(ctx: Any, grad_out: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         plan, saved, fuses = ctx.plan, ctx.saved_tensors, fusable.applies()
-        of_x, of_w = saved[: ctx.count], saved[ctx.count :]
+        of_x, of_w = saved[: ctx.counts[0]], saved[ctx.counts[0] : sum(ctx.counts)]
         need_x, need_w = ctx.needs_input_grad[0], ctx.needs_input_grad[1]
         ends = (plan.grad_out[0] if need_x else "", plan.grad_out[1] if need_w else "")
         grad_out = grad_out.contiguous()
-        rows, columns, _ = split_casts(_cast(grad_out, ends, fuses), ends)
+        gradient_of = saved[-1] if ctx.fuses else grad_out
+        rows, columns, _ = split_casts(_cast(grad_out, ends, fuses, gradient_of), ends)
         grad_x, grad_w = gradients(
             plan,
             (grad_out, rows, columns),
@@ -140,14 +142,20 @@ class _Linear(torch.autograd.Function):
         return grad_x, grad_w, None
 
 
-def _cast(x: torch.Tensor, ends: tuple[str, str], fuses: bool = False) -> Cast:
+def _cast(
+    x: torch.Tensor,
+    ends: tuple[str, str],
+    fuses: bool = False,
+    gradient_of: torch.Tensor | None = None,
+) -> Cast:
     """What linear_ops.cast returns; `fuses`: the amax of one scale is torch.compile's to fuse."""
     if not any(ends):
         return []
     if fuses and ends in (("tensorwise", ""), ("tensorwise", "tensorwise")):
-        casts: Cast = linear_ops.cast_with_amax(x, fusable.amax(x), bool(ends[1]))
+        both = bool(ends[1])
+        casts: Cast = linear_ops.cast_with_amax(x, fusable.amax(x), both, gradient_of)
     else:
-        casts = linear_ops.cast(x, *ends)
+        casts = linear_ops.cast(x, *ends, gradient_of)
     return casts
 
 
@@ -237,9 +245,11 @@ def linear(x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None, plan: Pl
             return linear(x.to(narrow), w, bias, plan)
     check(x, w, plan, bias)
     rows = x.reshape(-1, x.shape[-1]).contiguous()
-    if torch.is_grad_enabled() and (x.requires_grad or w.requires_grad):
+    if not any(granularities(plan)):  # autograd differentiates it as often as is asked for
+        y = functional.linear(rows, w.to(rows.dtype))
+    elif torch.is_grad_enabled() and (x.requires_grad or w.requires_grad):
         filled = filled_up(rows, w, plan)
-        y: torch.Tensor = _Linear.apply(filled, w, plan)
+        y = _Linear.apply(filled, w, plan)
         y = y if filled is rows else y[: rows.shape[0]]
     else:
         by_rows = _cast(rows, (plan.x[0], ""), fusable.applies())
@@ -274,7 +284,7 @@ def check(x: torch.Tensor, w: torch.Tensor, plan: Plan, bias: torch.Tensor | Non
             f"{bias.device}"
         )
     check_features(k, n, plan)
-    if x.is_cuda and "mxfp8" in _granularities(plan):
+    if x.is_cuda and "mxfp8" in granularities(plan):
         raise ValueError(
             "recipe: mxfp8 needs matrix instructions that scale blocks of 32 (compute capability "
             "10.0 and later), for which there is no product here yet; take blockwise, or a CPU, "
@@ -284,21 +294,21 @@ def check(x: torch.Tensor, w: torch.Tensor, plan: Plan, bias: torch.Tensor | Non
 
 def _check_types(x: torch.Tensor, w: torch.Tensor, plan: Plan) -> None:
     """Casts take three types; products without a cast one more."""
-    allowed = CASTABLE if any(_granularities(plan)) else (*CASTABLE, torch.float64)
+    allowed = CASTABLE if any(granularities(plan)) else (*CASTABLE, torch.float64)
     for name, tensor in (("x", x), ("w", w)):
         if tensor.dtype not in allowed:
             wanted = dtype_names(*allowed)
             raise ValueError(f"{name}: wanted {wanted}, got {dtype_names(tensor.dtype)}")
 
 
-def _granularities(plan: Plan) -> tuple[str, str, str]:
+def granularities(plan: Plan) -> tuple[str, str, str]:
     """Of the first operand of each product; "" where it is not cast."""
     return plan.output[0], plan.grad_input[0], plan.grad_weight[0]
 
 
 def check_features(k: int, n: int, plan: Plan) -> None:
     """Raises ValueError for features that no fp8 product takes."""
-    if not any(_granularities(plan)):
+    if not any(granularities(plan)):
         return
     for name, size in (("in_features", k), ("out_features", n)):
         if size % _ALIGNMENT:
@@ -382,7 +392,7 @@ def convert_linears(
         ValueError: for a recipe, product or `saves` as Float8Linear does.
     """
     plan = plan_of(recipe, product, saves)
-    is_fp8 = any(_granularities(plan))
+    is_fp8 = any(granularities(plan))
     for name, linear in list(module.named_modules()):
         sizes = () if type(linear) is not torch.nn.Linear else linear.weight.shape
         if not sizes or (is_fp8 and any(size % _ALIGNMENT for size in sizes)):

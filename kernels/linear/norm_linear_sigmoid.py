@@ -11,7 +11,9 @@ beyond the weight; both may have them here. Recipes and sizes as in kernels.line
 from typing import Any
 
 import torch
+from torch.nn import functional
 
+from kernels.linear import fusable
 from kernels.linear import ops as linear_ops
 from kernels.linear.layer import (
     Plan,
@@ -20,6 +22,8 @@ from kernels.linear.layer import (
     check_features,
     filled_up,
     gradients,
+    granularities,
+    linear,
     multiplied,
     plan_of,
     split_casts,
@@ -59,7 +63,9 @@ class _Block(torch.autograd.Function):
         norm = [] if norm_weight is None else [norm_weight]
         ctx.plan, ctx.eps, ctx.counts = plan, eps, (len(of_y), len(of_w), len(norm))
         ctx.dtypes = (x.dtype, w.dtype)
-        ctx.save_for_backward(x, s, *of_y, *of_w, *norm)
+        # w is `gradient_of` of linear_ops under torch.compile, where it costs no memory
+        ctx.fuses = fusable.applies()
+        ctx.save_for_backward(x, s, *of_y, *of_w, *norm, *([w] if ctx.fuses else []))
         return s
 
     @staticmethod
@@ -67,11 +73,12 @@ class _Block(torch.autograd.Function):
         plan, needs = ctx.plan, ctx.needs_input_grad
         x, s, *rest = ctx.saved_tensors
         of_y, of_w = rest[: ctx.counts[0]], rest[ctx.counts[0] : ctx.counts[0] + ctx.counts[1]]
-        norm_weight = rest[-1] if ctx.counts[2] else None
+        norm_weight = rest[sum(ctx.counts[:2])] if ctx.counts[2] else None
+        gradient_of = rest[-1] if ctx.fuses else grad
         need_y, need_w = any(needs[i] for i in (0, 2, 3)), needs[1]
         ends = (plan.grad_out[0] if need_y else "", plan.grad_out[1] if need_w else "")
         keep = needs[4] or (need_y and not ends[0]) or (need_w and not ends[1])
-        casts = linear_ops.sigmoid_grad_cast(grad.contiguous(), s, *ends, keep)
+        casts = linear_ops.sigmoid_grad_cast(grad.contiguous(), s, *ends, keep, gradient_of)
         rows, columns, kept = split_casts(casts, ends)
         plain = kept[0] if kept else None
         grad_y, grad_w = gradients(plan, (plain, rows, columns), of_w, of_y, (need_y, need_w))
@@ -120,6 +127,9 @@ def norm_linear_sigmoid(
         with torch.autocast(x.device.type, enabled=False):
             affine = {"norm_weight": norm_weight, "norm_bias": norm_bias}
             return norm_linear_sigmoid(x, w, plan, **affine, bias=bias, eps=eps)
+    if not any(granularities(plan)):  # autograd differentiates it as often as is asked for
+        normed = functional.layer_norm(x, x.shape[-1:], norm_weight, norm_bias, eps)
+        return torch.sigmoid(linear(normed, w, bias, plan))
     rows = x.reshape(-1, x.shape[-1]).contiguous()
     y: torch.Tensor = _Block.apply(
         filled_up(rows, w, plan), w, norm_weight, norm_bias, bias, plan, eps

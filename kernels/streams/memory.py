@@ -4,7 +4,7 @@
     fill       dst[i] = value                  4 B/element written
     copy       dst[i] = src[i]                 4 B/element read, 4 B/element written
 
-Shapes: src, dst [COUNT] fp32, contiguous, fewer than 2**31 elements (offsets are 32 bit).
+Shapes: src, dst [COUNT] fp32, contiguous. Offsets are 64 bit.
 """
 
 from dataclasses import dataclass
@@ -43,7 +43,9 @@ def _read_sum_kernel(src, partial, COUNT, BLOCK: tl.constexpr):
     """Each program sums every num_programs-th block; a fixed order, so the sum is reproducible."""
     total = tl.zeros((BLOCK,), dtype=tl.float32)
     lanes = tl.arange(0, BLOCK)
-    for block in range(tl.program_id(0), tl.cdiv(COUNT, BLOCK), tl.num_programs(0)):
+    # A COUNT below 2^31 comes as 32 bits, which the next multiple of BLOCK may not fit into.
+    blocks = tl.cdiv(tl.cast(COUNT, tl.int64), BLOCK)
+    for block in range(tl.program_id(0), blocks, tl.num_programs(0)):
         offsets = block * BLOCK + lanes
         total += tl.load(src + offsets, mask=offsets < COUNT, other=0.0)
     tl.store(partial + tl.program_id(0), tl.sum(total, axis=0))
@@ -52,14 +54,14 @@ def _read_sum_kernel(src, partial, COUNT, BLOCK: tl.constexpr):
 @triton.jit
 def _fill_kernel(dst, value, COUNT, BLOCK: tl.constexpr):
     """One program, one block."""
-    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    offsets = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     tl.store(dst + offsets, tl.full((BLOCK,), value, tl.float32), mask=offsets < COUNT)
 
 
 @triton.jit
 def _copy_kernel(src, dst, COUNT, BLOCK: tl.constexpr):
     """One program, one block."""
-    offsets = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    offsets = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = offsets < COUNT
     tl.store(dst + offsets, tl.load(src + offsets, mask=inside), mask=inside)
 
@@ -67,7 +69,7 @@ def _copy_kernel(src, dst, COUNT, BLOCK: tl.constexpr):
 def read_sum(src: torch.Tensor) -> torch.Tensor:
     """Partial sums of src [COUNT] fp32; their sum is the sum of src.
 
-    Raises ValueError unless src is a contiguous fp32 vector of fewer than 2**31 elements.
+    Raises ValueError unless src is a contiguous fp32 vector.
     """
     _check_vector(src)
     blocks = triton.cdiv(src.numel(), READ.block)
@@ -106,5 +108,3 @@ def copy(src: torch.Tensor, dst: torch.Tensor) -> torch.Tensor:
 def _check_vector(x: torch.Tensor) -> None:
     if x.dtype != torch.float32 or x.ndim != 1 or not x.is_contiguous():
         raise ValueError(f"needs a contiguous fp32 vector, got {x.dtype} {tuple(x.shape)}")
-    if x.numel() >= 2**31:
-        raise ValueError(f"needs fewer than 2**31 elements, got {x.numel()}")

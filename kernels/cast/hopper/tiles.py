@@ -23,7 +23,9 @@ from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 from kernels.common.architecture import has_tensor_memory_unit
 from kernels.common.constants import KernelConstants
 
-_MOST_STRIDE = 1 << 22  # offsets within a tile are 32 bit
+# Offsets within a tile are 32 bit: from row to row of x and of q, and of scales of q transposed.
+_MOST_STRIDE = 1 << 22
+_MOST_ROWS = 1 << 28
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +107,9 @@ def fits(x: torch.Tensor) -> bool:
 
     Rows of q are multiples of 16 bytes, which the tensor memory unit stores.
     """
-    return has_tensor_memory_unit(x) and x.shape[0] % 16 == 0 and x.stride(0) < _MOST_STRIDE
+    rows, cols = x.shape
+    is_near = rows <= _MOST_ROWS and max(cols, x.stride(0)) < _MOST_STRIDE
+    return has_tensor_memory_unit(x) and rows % 16 == 0 and is_near
 
 
 @gluon.jit

@@ -201,10 +201,13 @@ def _blocks(types: CastTypes) -> Iterator[tuple[str, Case]]:
         kernel = blocks._rows_of_blocks_kernel
         for name, along in (("", blocks.ALONG_ROWS), ("_small", blocks.SMALL_ALONG_ROWS)):
             constants: dict[str, Any] = how | {"COUNT": along.elements // size, "LONG": True}
+            constants["WIDE"] = False
             yield f"blocks_{scales}{name}", types.case(kernel, along.num_warps, constants, **more)
             odd = more | {"odd": SIZES, "wide": False}
             case = types.case(kernel, along.num_warps, constants | {"ALIGN": 1}, **odd)
             yield f"blocks_{scales}{name}_odd", case
+        wide = constants | {"WIDE": True}
+        yield f"blocks_{scales}_wide", types.case(kernel, along.num_warps, wide, **more)
         tile = blocks.ALONG_COLUMNS
         yield f"blocks_{scales}_dim1", _transposed(types, tile, how, more)
         if size == MX_BLOCK:

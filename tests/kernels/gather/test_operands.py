@@ -17,11 +17,14 @@ SIZES: dict[str, Any] = {
     "k": 32,
     "n": 8,
     "dtype": BF16,
+    "world": 2,
     "scaled": False,
     "buffers": 2,
 }
 BAD_SIZES: list[tuple[dict[str, Any], str]] = [
     ({"shard_rows": 0}, "shard_rows: wanted at least 1, got 0"),
+    ({"shard_rows": 2**30}, r"gathered A: wanted at most 2147418112 rows .*got shape \(2147483648"),
+    ({"n": 2**31}, r"weights: wanted at most 2147418112 rows and columns .*; split it"),
     ({"n": -1}, "n: wanted at least 1, got -1"),
     ({"k": 12}, r"k: wanted a multiple of 8 with bfloat16 \(.*\), got 12; fill up A"),
     ({"k": 24, "dtype": FP8, "scaled": True}, "k: wanted a multiple of 16 with float8_e4m3fn"),

@@ -112,10 +112,33 @@ def test_smaller_groups_round_less() -> None:
     assert errors[0] > 0.08 and errors[-1] < 0.2
 
 
-def test_a_group_of_zeros_stays_zero() -> None:
-    for symmetric in (True, False):
-        quantised = packing.quantise(torch.zeros(4, 128), 64, symmetric=symmetric)
-        assert packing.dequantise(quantised).abs().max() == 0
+@pytest.mark.parametrize("symmetric", [True, False])
+@pytest.mark.parametrize("dtype", packing.SCALE_DTYPES)
+def test_a_group_of_zeros_stays_zero(symmetric: bool, dtype: torch.dtype) -> None:
+    quantised = packing.quantise(torch.zeros(4, 128), 64, symmetric=symmetric, dtype=dtype)
+    assert packing.dequantise(quantised).abs().max() == 0
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+@pytest.mark.parametrize(
+    ("dtype", "size"),
+    [(torch.bfloat16, 1e-5), (torch.bfloat16, 1e-30), (torch.float16, 1e-5), (torch.float16, 1e-6)],
+)
+def test_small_weights_are_rounded_as_much_as_others(
+    dtype: torch.dtype, size: float, symmetric: bool
+) -> None:
+    w = torch.randn(64, 1024, generator=torch.Generator().manual_seed(4))
+    whole = packing.quantise(w * size, 128, symmetric=symmetric, dtype=dtype)
+    assert 0.09 < packing.quantisation_error(w * size, whole) < 0.125
+    w[:, 128:256] *= size  # one small group beside others
+    parts = packing.dequantise(packing.quantise(w, 128, symmetric=symmetric, dtype=dtype))
+    small, exact = parts[:, 128:256], w[:, 128:256].double()
+    assert 0.09 < float((small - exact).norm() / exact.norm()) < 0.125
+
+
+def test_weights_beyond_the_largest_scale_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"weights up to 1e\+06, whose scales are not finite in"):
+        packing.quantise(torch.full((4, 128), 1e6), 128, dtype=torch.float16)
 
 
 def test_some_rows_are_dequantised_as_in_the_whole() -> None:
@@ -126,14 +149,15 @@ def test_some_rows_are_dequantised_as_in_the_whole() -> None:
 @pytest.mark.parametrize(
     ("rows", "k", "group", "message"),
     [
-        (4, 100, 32, "k: got 100, wanted a multiple of 128"),
+        (4, 100, 32, "k: got 100, wanted a multiple of 128, at most"),
+        (4, 1 << 29, 128, "k: got 536870912, wanted a multiple of 128, at most 268435456"),
         (4, 256, 48, r"group: got 48, wanted one of \(32, 64, 128\) or k = 256"),
         (0, 128, 32, "rows: got 0, wanted at least 1"),
     ],
 )
 def test_sizes_that_cannot_be_packed_are_named(rows: int, k: int, group: int, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        packing.quantise(torch.zeros(rows, k), group)
+        packing.check_sizes(rows, k, group)
 
 
 def test_bad_tensors_are_named() -> None:

@@ -93,6 +93,37 @@ def test_high_precision_is_autograd() -> None:
     plan = plan_of("high_precision")
     inputs = tuple(t.requires_grad_() for t in (x, w, b))
     assert torch.autograd.gradcheck(lambda x, w, b: linear(x, w, b, plan), inputs)
+    assert torch.autograd.gradgradcheck(lambda x, w, b: linear(x, w, b, plan), inputs)
+
+
+def assert_has_no_second_derivative(
+    module: torch.nn.Module, x: torch.Tensor, of: torch.Tensor
+) -> None:
+    """A gradient penalty and an hvp end in an error that says why, compiled or not.
+
+    of: a parameter that the gradient of x depends on. The gradient of a sum depends on nothing
+    else, so that autograd sees no tensor that wants a gradient.
+    """
+    torch.compiler.reset()
+    with pytest.raises(RuntimeError, match=r"cannot be differentiated twice.*high_precision"):
+        torch.autograd.functional.hvp(lambda x: module(x).sum(), x, torch.ones_like(x))
+    x = x.detach().requires_grad_()
+    for call, said in (
+        (module, "cannot be differentiated twice.*create_graph=True"),
+        (torch.compile(module, backend="aot_eager", fullgraph=True), "double backward"),
+    ):
+        with pytest.raises(RuntimeError, match=said):
+            y = call(x)
+            (grad_x,) = torch.autograd.grad(y.sum(), x, create_graph=True)
+            torch.autograd.grad(y.sum() + grad_x.square().sum(), of)
+    torch.autograd.grad(module(x).sum(), (x, of), retain_graph=True)
+
+
+@pytest.mark.parametrize("saves", SAVED)
+@pytest.mark.parametrize("recipe", [name for name in RECIPES if name != "high_precision"])
+def test_a_second_derivative_is_refused_with_the_way_out(recipe: str, saves: str) -> None:
+    layer = Float8Linear(32, 16, recipe=recipe, saves=saves, dtype=torch.bfloat16)
+    assert_has_no_second_derivative(layer, drawn(32, 32), layer.weight)
 
 
 def test_a_bias_and_leading_axes_are_as_in_torch() -> None:
@@ -125,9 +156,9 @@ def test_only_what_is_asked_for_is_cast(
     seen: list[tuple[str, str]] = []
     cast = linear_ops.cast
 
-    def watched(t: torch.Tensor, rows: str, columns: str) -> Any:
+    def watched(t: torch.Tensor, rows: str, columns: str, *more: Any) -> Any:
         seen.append((rows, columns))
-        return cast(t, rows, columns)
+        return cast(t, rows, columns, *more)
 
     monkeypatch.setattr(linear_ops, "cast", watched)
     y = linear(x.requires_grad_(for_x), w.requires_grad_(for_w), None, plan_of(recipe))
@@ -147,9 +178,9 @@ def test_a_tensor_is_cast_once_for_all_its_products(
     calls = []
     cast = linear_ops.cast
 
-    def watched(t: torch.Tensor, rows: str, columns: str) -> Any:
+    def watched(t: torch.Tensor, *more: Any) -> Any:
         calls.append(t.shape)
-        return cast(t, rows, columns)
+        return cast(t, *more)
 
     monkeypatch.setattr(linear_ops, "cast", watched)
     trained(recipe, *tensors(16, 32, 48))
@@ -182,7 +213,7 @@ def test_saved_inputs_are_the_tensors_that_there_are_and_little_more(
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda saved: saved):
         linear(functional.pad(x, (0, 0, 0, 11)), w, None, plan_of(recipe, saves="inputs"))
-    whole = [t for t in kept if t.shape in ((48, 272), (144, 272))]
+    whole = [t for t in kept if t.shape in ((48, 272), (144, 272), (272, 144))]  # or w.t()
     assert [t.dtype for t in whole] == [torch.bfloat16] * (for_x + for_w)
     assert sum(t.numel() for t in kept) - sum(t.numel() for t in whole) <= 144 * for_x + 1
 

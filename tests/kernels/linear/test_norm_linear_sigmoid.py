@@ -11,7 +11,13 @@ from kernels.linear.norm_linear_sigmoid import (
     norm_linear_sigmoid,
 )
 from kernels.linear.recipes import NAMED
-from tests.kernels.linear.test_layer import MIXED, OURS, RECIPES, apart
+from tests.kernels.linear.test_layer import (
+    MIXED,
+    OURS,
+    RECIPES,
+    apart,
+    assert_has_no_second_derivative,
+)
 from tests.kernels.linear.test_reference import drawn
 
 
@@ -59,6 +65,13 @@ def test_in_high_precision_it_is_autograd() -> None:
         return norm_linear_sigmoid(x, w, plan, norm_weight=a, norm_bias=b, bias=c)
 
     assert torch.autograd.gradcheck(call, (x, w, a, b, c))
+    assert torch.autograd.gradgradcheck(call, (x, w, a, b, c))
+
+
+@pytest.mark.parametrize("recipe", [name for name in RECIPES if name != "high_precision"])
+def test_a_second_derivative_is_refused_with_the_way_out(recipe: str) -> None:
+    module = block(recipe, full=True)
+    assert_has_no_second_derivative(module, drawn(32, 64), module.linear.weight)
 
 
 def test_the_norms_gradient_is_that_of_torch() -> None:
