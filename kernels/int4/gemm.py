@@ -22,7 +22,8 @@ from typing import Final
 import torch
 from triton import knobs
 
-from kernels.common.architecture import compute_units, is_hopper
+from kernels.common.architecture import compute_units, is_hopper, units_limit
+from kernels.common.operators import define, traced_as, untraced
 from kernels.common.replay import replayed
 from kernels.int4 import direct, plain, specialised, splits, staged, table
 from kernels.int4.configs import Int4Config, Int4DirectConfig, Int4PlainConfig, Int4StagedConfig
@@ -38,6 +39,28 @@ from kernels.int4.packing import (
 from kernels.int4.splits import Workspace
 
 
+def _in_graphs(
+    x: torch.Tensor,
+    weights: Int4Weights,
+    *,
+    out: torch.Tensor | None = None,
+    workspace: Workspace | None = None,
+    chained: bool = False,
+    config: Int4Config | None = None,
+) -> torch.Tensor:
+    """int4_gemm under torch.compile: a node of the graph, unless the caller says how it runs."""
+    if workspace is not None or config is not None:
+        return _outside(x, weights, out=out, workspace=workspace, chained=chained, config=config)
+    tensors = (x, weights.packed, weights.scales, weights.zeros)
+    arguments = (*tensors, weights.rows, weights.k, weights.group, chained)
+    if out is None:
+        product: torch.Tensor = _NODE(*arguments)
+        return product
+    _WRITING_NODE(*arguments, out)
+    return out
+
+
+@traced_as(_in_graphs)
 def int4_gemm(
     x: torch.Tensor,
     weights: Int4Weights,
@@ -129,6 +152,37 @@ def _launch(
         specialised.launch(config, x, weights, out, workspace, chained)
 
 
+def _node_by_kernels(
+    x: torch.Tensor,
+    packed: torch.Tensor,
+    scales: torch.Tensor,
+    zeros: torch.Tensor | None,
+    rows: int,
+    k: int,
+    group: int,
+    chained: bool,
+    out: torch.Tensor | None = None,
+) -> torch.Tensor | None:
+    weights = Int4Weights(packed=packed, scales=scales, zeros=zeros, rows=rows, k=k, group=group)
+    product = int4_gemm(x, weights, out=out, chained=chained)
+    return product if out is None else None
+
+
+_outside = untraced("int4_gemm: a graph takes no workspace or config of the caller's")(int4_gemm)
+_ARGUMENTS: Final = (
+    "Tensor x, Tensor packed, Tensor scales, Tensor? zeros, SymInt rows, SymInt k, SymInt group, "
+    "bool chained"
+)
+_NODE: Final = define(
+    f"int4_gemm({_ARGUMENTS}) -> Tensor",
+    _node_by_kernels,
+    lambda x, _packed, _scales, _zeros, rows, *_: x.new_empty((x.shape[0], rows)),
+)
+_WRITING_NODE: Final = define(
+    f"int4_gemm_out({_ARGUMENTS}, Tensor(a!) out) -> ()", _node_by_kernels, lambda *_: None
+)
+
+
 def int4_gemm_reference(x: torch.Tensor, weights: Int4Weights) -> torch.Tensor:
     """The product in float64, on any device."""
     return x.double() @ dequantise(unpack(weights)).t()
@@ -149,7 +203,7 @@ def _choice(
     given: the caller's configuration, if there is one.
     """
     sizes = (weights.rows, weights.k, weights.group, weights.zeros is not None)
-    key = (*sizes, x.shape, x.device, chained, given)
+    key = (*sizes, x.shape, x.device, chained, given, units_limit())
     choice = _CHOICES.get(key)
     if choice is None:
         check_weights(weights)

@@ -55,14 +55,13 @@ DRIVER = SimpleNamespace(
 def pretend() -> None:
     """Let kernels take CPU tensors for tensors on an H200."""
     triton.runtime.driver.set_active(DRIVER)
-    mock.patch.object(torch.cuda, "current_device", lambda: 0).start()
     is_recording = lambda _: replay._recording_thread is not None  # noqa: E731 (one expression)
     mock.patch.object(replay, "_is_called_as_it_is", is_recording).start()
     answers = {
         "compute_capability": lambda _: (9, 0),
         "has_ptx": lambda _: True,
         "shared_memory_bytes": lambda _: 232448,
-        "compute_units": lambda _: 132,
+        "compute_units": lambda *_: 132,
         "check_scale_values": lambda *_, **__: None,
         "check_activations": lambda *_: None,  # they are not on a GPU
     }
