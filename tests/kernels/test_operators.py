@@ -89,7 +89,7 @@ def test_one_graph_makes_what_a_call_makes(name: str, dynamic: bool) -> None:
 @pytest.mark.parametrize(
     "call",
     [
-        lambda x: columns.rowwise_both(x),
+        columns.rowwise_both,
         lambda x: fused.silu_mul(x, x, kind="blockwise_1x128", both=True),
         lambda x: axiswise.gemm(x.to(E5M2), Q.to(E5M2), ONE, ONE),
         lambda x: int4_gemm(x[:, :256].contiguous(), INT4),
@@ -99,8 +99,9 @@ def test_one_graph_serves_any_number_of_rows(call: Callable[..., Any]) -> None:
     torch._dynamo.reset()
     counter = CompileCounterWithBackend("aot_eager")
     compiled = torch.compile(call, fullgraph=True, backend=counter, dynamic=True)
-    for rows_of_x in (48, 33, 5):
-        made, expected = compiled(X[:rows_of_x]), call(X[:rows_of_x])
+    for rows_of_x in (47, 33, 5):
+        x = X[:rows_of_x].clone()  # of a view, Dynamo would guard on what it is a view of
+        made, expected = compiled(x), call(x)
         for a, b in zip(as_tuple(made), as_tuple(expected), strict=True):
             assert torch.equal(a.float(), b.float())
     assert counter.frame_count == 1
