@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,10 +13,13 @@ from triton.runtime.interpreter import InterpretedFunction
 
 from kernels.cast import blocks, both_ways, columns, fused, rows, tensorwise
 from kernels.common import architecture
+from kernels.gather import all_gather_matmul
 from kernels.gather import product as gathered_matmul
 from kernels.gather.configs import SMALL as GATHER_TILES
 from kernels.gather.configs import chunks_of
-from kernels.gemm import axiswise, blockwise
+from kernels.gemm import axiswise, blockwise, operands
+from kernels.int4 import gemm as int4_module
+from kernels.int4 import table as int4_table
 from kernels.int4.gemm import int4_gemm
 from kernels.int4.packing import Int4Weights
 from kernels.linear import ops as linear_ops
@@ -265,3 +269,65 @@ def test_persistent_kernels_leave_units_to_others(
     finally:
         architecture.limit_units(None)
     assert launches[0][1][0] <= 24 * per_unit < whole
+
+
+@pytest.mark.parametrize(
+    ("function", "args"),
+    [
+        (tensorwise.tensorwise, (X.repeat(4, 1),)),
+        (both_ways.tensorwise_both, (X,)),
+        (columns.rowwise_dim1, (X.repeat(90, 1)[:, :40],)),
+        (axiswise.gemm, (Q.repeat(6, 1), Q.repeat(6, 1), ONE, ONE)),
+        (blockwise.gemm, (Q.repeat(6, 1), Q.repeat(6, 1), *2 * [torch.ones(288, 3)])),
+    ],
+)
+def test_fewer_units_change_no_bits(
+    function: Callable[..., Any], args: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (tensorwise, columns, operands):
+        monkeypatch.setattr(module, "compute_units", lambda _, units=None: units or 9)
+    for module, name in ((axiswise, "FAST"), (blockwise, "LARGE")):
+        monkeypatch.setattr(module, name, getattr(module, name)[-1:])  # by waves it would choose
+    for a, b in zip(as_tuple(function(*args)), as_tuple(function(*args, units=2)), strict=True):
+        assert torch.equal(a.float(), b.float())
+
+
+def test_an_int4_product_is_chosen_anew_for_another_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = []
+
+    def choose(x: torch.Tensor, *_: Any, **__: Any) -> Any:
+        limits.append(architecture.units_limit())
+        return int4_table.plain(x.shape[0])
+
+    monkeypatch.setattr(int4_module, "default_config", choose)
+    monkeypatch.setattr(int4_module, "_CHOICES", {})
+    for limit in (None, 24, 24, None):
+        monkeypatch.setattr(architecture, "_limit", limit)
+        int4_gemm(INT4_X, INT4)
+    assert limits == [None, 24]
+
+
+def test_a_configuration_of_the_callers_ends_a_graph_and_changes_no_result() -> None:
+    def product(x: torch.Tensor) -> torch.Tensor:
+        return int4_gemm(x + 1, INT4, config=int4_table.plain(48))
+
+    torch._dynamo.reset()
+    with pytest.raises(torch._dynamo.exc.Unsupported, match="a graph takes no workspace or config"):
+        torch.compile(product, fullgraph=True, backend="eager")(INT4_X)
+    torch._dynamo.reset()
+    made = torch.compile(product, backend="eager")(INT4_X)
+    assert torch.equal(made, product(INT4_X))
+
+
+@pytest.mark.usefixtures("launches")
+def test_a_gather_runs_on_the_gpu_of_its_weights_and_in_no_graph(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(all_gather_matmul, "check_weights", lambda *_, **__: None)
+    gather = object.__new__(all_gather_matmul.AllGatherMatmul)
+    gather.what = gather._scaled = gather._device = None  # type: ignore[assignment]
+    gather._way = SimpleNamespace(multiplied=lambda *_: torch.cuda.current_device())  # type: ignore[assignment]
+    assert gather(on_gpu_1(X)) == 1
+    torch._dynamo.reset()
+    with pytest.raises(torch._dynamo.exc.Unsupported, match="would keep the buffer of one turn"):
+        torch.compile(gather.__call__, fullgraph=True, backend="eager")(X)
