@@ -186,5 +186,6 @@ def _in_own_memory(made: Any, arguments: tuple[Any, ...]) -> Any:
     """What an operator may return: nothing that lies in the memory of an argument."""
     if isinstance(made, torch.Tensor):
         return made
-    inputs = [x for x in arguments if isinstance(x, torch.Tensor)]
-    return [x.clone() if any(torch._C._is_alias_of(x, y) for y in inputs) else x for x in made]
+    tensors = [x for x in arguments if isinstance(x, torch.Tensor)]
+    addresses = {x.untyped_storage().data_ptr() for x in tensors}
+    return [x.clone() if x.untyped_storage().data_ptr() in addresses else x for x in made]

@@ -462,5 +462,6 @@ def _convert(linear: torch.nn.Linear, recipe: LinearRecipe, plan: Plan) -> None:
     if parametrize.is_parametrized(linear):  # its class holds a property for each such tensor
         held = {k: v for k, v in vars(type(linear)).items() if k not in ("__dict__", "__weakref__")}
         kind = type(f"Parametrized{Float8Linear.__name__}", (Float8Linear,), held)
-    linear.__class__ = kind
-    linear.recipe, linear.plan = recipe, plan
+    converted: Any = linear
+    converted.__class__ = kind
+    converted.recipe, converted.plan = recipe, plan

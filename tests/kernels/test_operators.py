@@ -224,8 +224,9 @@ def launch_gathered(units: int | None = None) -> None:
     )
     cut = chunks_of(4096, GATHER_TILES[0].m, 1)
     flags = torch.zeros(2, dtype=torch.int32)
-    tensors = (*map(on_gpu_1, (a, w, c)), None, flags, flags)
-    gathered_matmul.launch(*tensors, cut, GATHER_TILES[0], rank=0, units=units)
+    a, w, c = map(on_gpu_1, (a, w, c))
+    config = GATHER_TILES[0]
+    gathered_matmul.launch(a, w, c, None, flags, flags, cut, config, rank=0, units=units)
 
 
 PERSISTENT: dict[str, tuple[Callable[..., Any], int]] = {

@@ -91,14 +91,14 @@ def test_hooks_stay_and_can_be_removed() -> None:
 
 
 def test_a_linear_under_two_names_is_one_and_stays_if_one_name_does() -> None:
-    def twice() -> torch.nn.ModuleDict:
+    def twice() -> Any:
         linear = torch.nn.Linear(32, 32)
         return torch.nn.ModuleDict({"body": torch.nn.ModuleDict({"in": linear}), "out": linear})
 
-    model = convert_linears(twice())
+    model: Any = convert_linears(twice())
     assert model["body"]["in"] is model["out"]
     assert type(model["out"]) is Float8Linear
-    kept = convert_linears(twice(), should_convert=lambda name, _: name != "body.in")
+    kept: Any = convert_linears(twice(), should_convert=lambda name, _: name != "body.in")
     assert type(kept["out"]) is torch.nn.Linear
 
 
@@ -107,13 +107,15 @@ def test_what_a_linear_has_beside_parameters_stays() -> None:
         torch.nn.Embedding(48, 32),
         torch.nn.Sequential(torch.nn.Linear(32, 48, False)),
     )
-    linear = model[0]
+    linear: Any = model[0]
     linear.weight, linear.note = embedding.weight, "mine"
     linear.weight.requires_grad_(False)
     model.eval()
     convert_linears(model)
     assert model[0] is linear
-    assert (linear.training, linear.bias, linear.note) == (False, None, "mine")
+    assert not linear.training
+    assert linear.bias is None
+    assert linear.note == "mine"
     assert linear.weight is embedding.weight
     assert not linear.weight.requires_grad
     assert type(copy.deepcopy(model)[0]) is Float8Linear
@@ -136,6 +138,8 @@ PARAMETRIZED: dict[str, Callable[[torch.nn.Module], Any]] = {
 @pytest.mark.filterwarnings("ignore:.*weight_norm.* is deprecated")
 @pytest.mark.parametrize("kind", PARAMETRIZED)
 def test_a_weight_that_is_computed_is_computed_still(kind: str) -> None:
+    plain: Any
+    same: Any
     plain, same = (torch.nn.Linear(32, 48).eval() for _ in range(2))
     same.load_state_dict(plain.state_dict())
     for module in (plain, same):
@@ -152,12 +156,12 @@ def test_a_weight_that_is_computed_is_computed_still(kind: str) -> None:
     assert 0 < float((model(x) - expected).norm() / expected.norm()) < 0.1
     assert all(gradient.any() for gradient in gradients(model, model(x)))
     if parametrize.is_parametrized(same):
-        parametrize.remove_parametrizations(same, next(iter(same.parametrizations)))
+        parametrize.remove_parametrizations(same, next(iter(plain.parametrizations)))
         assert type(same) is Float8Linear
 
 
 def left(reason: str) -> tuple[torch.nn.Module, str]:
-    linear = torch.nn.Linear(32, 32)
+    linear: Any = torch.nn.Linear(32, 32)
     if reason == "subclass":
         return torch.nn.MultiheadAttention(
             32, 4
@@ -165,12 +169,12 @@ def left(reason: str) -> tuple[torch.nn.Module, str]:
     if reason == "features":
         return torch.nn.Linear(32, 10), "out_features: wanted a multiple of 16 .*, got 10"
     if reason == "forward":
-        linear.forward = lambda x: x  # type: ignore[method-assign]
+        linear.forward = lambda x: x
         return linear, "it has a forward of its own"
     if reason == "recipe":
         return Float8Linear(32, 32, recipe="tensorwise"), "it has the recipe .*tensorwise.* already"
     if reason == "attribute":
-        linear.plan = "mine"  # type: ignore[assignment]
+        linear.plan = "mine"
         return linear, "it has an attribute `recipe` or `plan` of its own"
 
     class Sharded(torch.Tensor):
@@ -186,7 +190,7 @@ def left(reason: str) -> tuple[torch.nn.Module, str]:
 def test_a_linear_that_stays_is_named_with_the_reason(reason: str) -> None:
     linear, message = left(reason)
     kind = type(linear)
-    model = torch.nn.ModuleDict({"body": small_model()[:1], "head": linear})
+    model: Any = torch.nn.ModuleDict({"body": small_model()[:1], "head": linear})
     with pytest.warns(UserWarning, match=rf"left as they are: head \({message}"):
         convert_linears(model, "axiswise")
     assert type(model["body"][0]) is Float8Linear
@@ -198,8 +202,9 @@ def test_a_linear_that_stays_is_named_with_the_reason(reason: str) -> None:
 
 def test_a_forward_that_is_wrapped_as_accelerate_does_runs_in_float8() -> None:
     """accelerate.hooks.add_hook_to_module, which device_map puts around every module."""
-    model = small_model()[:1]
-    wrapped, calls = model[0], []
+    model: Any = small_model()[:1]
+    wrapped: Any = model[0]
+    calls = []
 
     def forward(module: Any, x: torch.Tensor) -> torch.Tensor:
         calls.append(x.shape)
