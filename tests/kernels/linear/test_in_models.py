@@ -5,7 +5,7 @@ import functools
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -107,7 +107,7 @@ def test_what_a_linear_has_beside_parameters_stays() -> None:
         torch.nn.Embedding(48, 32),
         torch.nn.Sequential(torch.nn.Linear(32, 48, False)),
     )
-    linear: Any = model[0]
+    linear = cast(Any, model[0])
     linear.weight, linear.note = embedding.weight, "mine"
     linear.weight.requires_grad_(False)
     model.eval()
