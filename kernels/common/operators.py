@@ -12,7 +12,7 @@ gradient: what it returns requires none.
 import functools
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Final, ParamSpec, TypeVar
 
 import torch
@@ -109,8 +109,11 @@ def untraced(reason: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 def _on_device_of_first(
     args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> AbstractContextManager[object]:
-    """A scope on the GPU of the first argument, a tensor."""
-    return on_device_of(args[0] if args else next(iter(kwargs.values())))
+    """A scope on the GPU of the first argument, a tensor, or the first tensor given by name."""
+    if args:
+        return on_device_of(args[0])
+    named = next((x for x in kwargs.values() if isinstance(x, torch.Tensor)), None)
+    return nullcontext() if named is None else on_device_of(named)  # the function says what lacks
 
 
 def operator(

@@ -186,7 +186,7 @@ class _Recorder(TorchDispatchMode):
     def recording(self, result: torch.Tensor | Sequence[torch.Tensor]) -> Recording | None:
         """What was recorded; None if it cannot be repeated."""
         outputs = [result] if isinstance(result, torch.Tensor) else result
-        device = self.inputs[0].device
+        device = next(x.device for x in self.inputs if isinstance(x, torch.Tensor))
         numbers = {address: i for i, address in enumerate(self.allocated)}
         allocated = list(self.allocated.values())
         are_new = all(_address(x) in numbers for x in outputs)
@@ -270,9 +270,8 @@ def replayed(function: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         inputs = (*args, *kwargs.values())
-        first = inputs[0]
-        assert isinstance(first, torch.Tensor)
-        if _is_called_as_it_is(first):
+        first = args[0] if args else next(filter(torch.is_tensor, inputs), None)
+        if not isinstance(first, torch.Tensor) or _is_called_as_it_is(first):
             return function(*args, **kwargs)
         key = (function, tuple(kwargs), units_limit(), *map(_kind, inputs))
         recording = _recordings.get(key)

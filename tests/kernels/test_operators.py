@@ -198,6 +198,14 @@ def test_kernels_run_on_the_gpu_of_their_input(
     assert torch.cuda.current_device() == 0
 
 
+def test_arguments_by_name_come_in_any_order(launches: list[tuple[int, tuple[int, ...]]]) -> None:
+    rows.rowwise_dim0(dtype=E5M2, x=on_gpu_1(X))
+    int4_gemm(weights=on_gpu_1(INT4), x=on_gpu_1(INT4_X))
+    assert [device for device, _ in launches] == [1, 1]
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'x'"):
+        rows.rowwise_dim0(dtype=E5M2)  # type: ignore[call-arg]
+
+
 @pytest.mark.parametrize(
     ("operator", "arguments"),
     [
