@@ -25,6 +25,7 @@ import triton
 import triton.language as tl
 
 from kernels.cast.hopper import mx as hopper_mx
+from kernels.cast.shapes import like_casts
 from kernels.cast.tiles import (
     FEW_ROWS,
     Both,
@@ -44,7 +45,7 @@ from kernels.common.fp8_scales import (
     offset_of_block_scale,
     scale_and_factor,
 )
-from kernels.common.replay import replayed
+from kernels.common.operators import operator
 
 Rounding = Literal["floor", "ceil"]
 
@@ -239,7 +240,7 @@ def _squares_kernel(
     tl.store(scale + tl.program_id(0), made_scale)
 
 
-@replayed
+@operator(like_casts("mxfp8"))
 def mxfp8_dim0(
     x: torch.Tensor, dtype: torch.dtype = torch.float8_e4m3fn, *, rounding: Rounding = "floor"
 ) -> Cast:
@@ -250,7 +251,7 @@ def mxfp8_dim0(
     return _cast_along_rows(x, dtype, _checked(rounding), MX_BLOCK)
 
 
-@replayed
+@operator(like_casts("", "mxfp8"))
 def mxfp8_dim1(
     x: torch.Tensor, dtype: torch.dtype = torch.float8_e4m3fn, *, rounding: Rounding = "floor"
 ) -> Cast:
@@ -261,7 +262,7 @@ def mxfp8_dim1(
     return cast_along_columns(x, dtype, _checked(rounding), MX_BLOCK)
 
 
-@replayed
+@operator(like_casts("mxfp8", "mxfp8"))
 def mxfp8_both(
     x: torch.Tensor, dtype: torch.dtype = torch.float8_e4m3fn, *, rounding: Rounding = "floor"
 ) -> Both:
@@ -275,7 +276,7 @@ def mxfp8_both(
     return (*with_e8m0(by_rows), *with_e8m0(by_columns))
 
 
-@replayed
+@operator(like_casts("blockwise"))
 def blockwise_1x128(
     x: torch.Tensor, dtype: torch.dtype = torch.float8_e4m3fn, *, power_of_two: bool = False
 ) -> Cast:
@@ -287,7 +288,7 @@ def blockwise_1x128(
     return _cast_along_rows(x, dtype, "power_of_two" if power_of_two else "fp32", BLOCK)
 
 
-@replayed
+@operator(like_casts("", "blockwise"))
 def blockwise_1x128_dim1(
     x: torch.Tensor, dtype: torch.dtype = torch.float8_e4m3fn, *, power_of_two: bool = False
 ) -> Cast:
@@ -298,7 +299,7 @@ def blockwise_1x128_dim1(
     return cast_along_columns(x, dtype, "power_of_two" if power_of_two else "fp32", BLOCK)
 
 
-@replayed
+@operator(like_casts("squares"))
 def blockwise_128x128(
     x: torch.Tensor, dtype: torch.dtype = torch.float8_e4m3fn, *, power_of_two: bool = False
 ) -> Cast:

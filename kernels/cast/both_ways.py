@@ -18,6 +18,7 @@ import triton.language as tl
 
 from kernels.cast import tensorwise
 from kernels.cast.hopper import both_ways as hopper_both_ways
+from kernels.cast.shapes import like_casts
 from kernels.cast.tiles import Both, TileConfig, load_tile, store_transposed
 from kernels.common.checks import check_matrix, largest_fp8_value
 from kernels.common.fp8_scales import (
@@ -28,7 +29,7 @@ from kernels.common.fp8_scales import (
     offset_of_block_scale,
     scale_and_factor,
 )
-from kernels.common.replay import replayed
+from kernels.common.operators import operator
 
 # Where kernels.cast.hopper.both_ways does not fit.
 TENSORWISE: Final = TileConfig(rows=32, cols=128, num_warps=4)
@@ -91,23 +92,25 @@ def _both_ways_kernel(
     store_transposed(by_columns.to(q1.dtype.element_ty), inside, q1, row, col, ROWS)
 
 
-@replayed
+@operator(like_casts("tensorwise", "tensorwise"))
 def tensorwise_both(
     x: torch.Tensor,
     dtype: torch.dtype = torch.float8_e4m3fn,
     *,
     amax: torch.Tensor | None = None,
+    units: int | None = None,
 ) -> Both:
     """(q [rows, cols], scale [], q [cols, rows], scale []): one scale, in two tensors.
 
-    amax: fp32, the largest magnitude of x, if it is known; it spares a pass over x.
+    amax: fp32, the largest magnitude of x, if it is known; it spares a pass over x. units: as of
+    kernels.common.architecture.compute_units, of that pass.
 
     Raises ValueError for inputs that kernels.common.checks refuses, or an amax of another kind.
     """
-    return _cast_both_ways(x, dtype, "tensorwise", amax)
+    return _cast_both_ways(x, dtype, "tensorwise", amax, units)
 
 
-@replayed
+@operator(like_casts("blockwise", "blockwise"))
 def blockwise_1x128_both(x: torch.Tensor, dtype: torch.dtype = torch.float8_e4m3fn) -> Both:
     """(q and scale of blockwise_1x128, q and scale of blockwise_1x128_dim1).
 
@@ -116,7 +119,7 @@ def blockwise_1x128_both(x: torch.Tensor, dtype: torch.dtype = torch.float8_e4m3
     return _cast_both_ways(x, dtype, "strips")
 
 
-@replayed
+@operator(like_casts("squares", "squares"))
 def blockwise_128x128_both(x: torch.Tensor, dtype: torch.dtype = torch.float8_e4m3fn) -> Both:
     """(q and scale of blockwise_128x128, the transposes of both, contiguous).
 
@@ -126,7 +129,11 @@ def blockwise_128x128_both(x: torch.Tensor, dtype: torch.dtype = torch.float8_e4
 
 
 def _cast_both_ways(
-    x: torch.Tensor, dtype: torch.dtype, kind: str, amax: torch.Tensor | None = None
+    x: torch.Tensor,
+    dtype: torch.dtype,
+    kind: str,
+    amax: torch.Tensor | None = None,
+    units: int | None = None,
 ) -> Both:
     check_matrix(x)
     largest = largest_fp8_value(dtype, x)
@@ -140,7 +147,7 @@ def _cast_both_ways(
         for scale in (scale0, scale1):
             fill_with_scale_of_zeros(scale, largest, power_of_two=False)
         return outputs
-    partial = tensorwise.maxima_of(x, amax) if kind == "tensorwise" else None
+    partial = tensorwise.maxima_of(x, amax, units) if kind == "tensorwise" else None
     partials = 0 if partial is None else partial.numel()
     most_partials = triton.next_power_of_2(max(1, partials))
     if hopper_both_ways.fits(x):

@@ -12,7 +12,7 @@ the cache; it is kernels.cast.hopper.columns where the tensor memory unit can st
 """
 
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import torch
 import triton
@@ -20,6 +20,7 @@ import triton.language as tl
 
 from kernels.cast.hopper import columns as hopper_columns
 from kernels.cast.rows import ROWS, rows_tile, rowwise_dim0, store_rows
+from kernels.cast.shapes import E4M3, like_both, like_casts
 from kernels.cast.short_columns import (
     ROWS_BESIDE_MOST_ELEMENTS,
     cast_short_columns,
@@ -29,7 +30,7 @@ from kernels.cast.tiles import Both, Cast, TileConfig, empty_rowwise, load_tile,
 from kernels.common.architecture import compute_units
 from kernels.common.checks import check_matrix, largest_fp8_value
 from kernels.common.fp8_scales import fill_with_scale_of_zeros, magnitude, scale_and_factor
-from kernels.common.replay import replayed
+from kernels.common.operators import operator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,14 +193,19 @@ def spread_largest(scales: torch.Tensor, factor: float, cols: int) -> torch.Tens
     return maxima
 
 
-@replayed
+@operator(like_casts("", "axiswise"))
 def rowwise_dim1(
-    x: torch.Tensor, dtype: torch.dtype = torch.float8_e4m3fn, *, power_of_two: bool = False
+    x: torch.Tensor,
+    dtype: torch.dtype = torch.float8_e4m3fn,
+    *,
+    power_of_two: bool = False,
+    units: int | None = None,
 ) -> Cast:
     """(q [cols, rows] contiguous, scale [cols, 1]), each column by its own amax.
 
-    `power_of_two` rounds scales up to powers of two. Raises ValueError for inputs that
-    kernels.common.checks refuses.
+    `power_of_two` rounds scales up to powers of two. units: as of
+    kernels.common.architecture.compute_units, of the pass that finds maxima. Raises ValueError for
+    inputs that kernels.common.checks refuses.
     """
     check_matrix(x)
     largest_fp8_value(dtype, x)
@@ -207,17 +213,21 @@ def rowwise_dim1(
         by_columns = empty_rowwise(x.shape[1], x.shape[0], dtype, x)
         cast_short_columns(x, by_columns, None, power_of_two)
         return by_columns
-    maxima = _column_maxima(x, COLUMN_MAXIMA) if x.numel() else _zero_maxima(x)
+    maxima = _column_maxima(x, COLUMN_MAXIMA, units) if x.numel() else _zero_maxima(x)
     return transpose_with_maxima(x, dtype, maxima, power_of_two)
 
 
-@replayed
+@operator(like_casts("axiswise", "axiswise"))
 def rowwise_both(
-    x: torch.Tensor, dtype: torch.dtype = torch.float8_e4m3fn, *, power_of_two: bool = False
+    x: torch.Tensor,
+    dtype: torch.dtype = torch.float8_e4m3fn,
+    *,
+    power_of_two: bool = False,
+    units: int | None = None,
 ) -> Both:
     """(q0 [rows, cols], scale0 [rows, 1], q1 [cols, rows], scale1 [cols, 1]).
 
-    The results of rowwise_dim0 and rowwise_dim1, with their ValueErrors.
+    The results of rowwise_dim0 and rowwise_dim1, with their arguments and ValueErrors.
     """
     check_matrix(x)
     largest_fp8_value(dtype, x)
@@ -230,9 +240,9 @@ def rowwise_both(
     if not takes_maxima_beside_rows(x):
         return (
             *rowwise_dim0(x, dtype, power_of_two=power_of_two),
-            *rowwise_dim1(x, dtype, power_of_two=power_of_two),
+            *rowwise_dim1(x, dtype, power_of_two=power_of_two, units=units),
         )
-    q, scale, maxima = rowwise_dim0_and_maxima(x, dtype, power_of_two=power_of_two)
+    q, scale, maxima = rowwise_dim0_and_maxima(x, dtype, power_of_two=power_of_two, units=units)
     return q, scale, *transpose_with_maxima(x, dtype, maxima, power_of_two)
 
 
@@ -246,25 +256,36 @@ def takes_maxima_beside_rows(x: torch.Tensor) -> bool:
     return is_large(x) and x.shape[1] <= BOTH_ROWS.largest_block
 
 
-@replayed
+def _like_rows_and_maxima(
+    x: torch.Tensor, dtype: torch.dtype = E4M3, **_: Any
+) -> list[torch.Tensor]:
+    return [*like_both(x, "axiswise", "", dtype), x.new_empty((1, x.shape[1]), dtype=torch.int32)]
+
+
+@operator(_like_rows_and_maxima)
 def rowwise_dim0_and_maxima(
-    x: torch.Tensor, dtype: torch.dtype = torch.float8_e4m3fn, *, power_of_two: bool = False
+    x: torch.Tensor,
+    dtype: torch.dtype = torch.float8_e4m3fn,
+    *,
+    power_of_two: bool = False,
+    units: int | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """(q and scale of rowwise_dim0, int32 [1, cols] for transpose_with_maxima).
 
-    Of x [rows, cols] that is_large; from one read where it takes_maxima_beside_rows. ValueErrors as
-    of rowwise_dim0.
+    Of x [rows, cols] that is_large; from one read where it takes_maxima_beside_rows. Arguments and
+    ValueErrors as of rowwise_dim1.
     """
     check_matrix(x)
     largest = largest_fp8_value(dtype, x)
     rows, cols = x.shape
     if cols > BOTH_ROWS.largest_block:
         by_rows = rowwise_dim0(x, dtype, power_of_two=power_of_two)
-        return (*by_rows, _column_maxima(x, WIDE_MAXIMA))
+        return (*by_rows, _column_maxima(x, WIDE_MAXIMA, units))
     q, scale = empty_rowwise(rows, cols, dtype, x)
     maxima = _zero_maxima(x)
     tile = rows_tile(cols, BOTH_ROWS)
-    most_programs = compute_units(x) * max(1, BOTH_PROGRAMS.warps_per_unit // tile.num_warps)
+    per_unit = max(1, BOTH_PROGRAMS.warps_per_unit // tile.num_warps)
+    most_programs = compute_units(x, units) * per_unit
     _rows_and_columns_kernel[(min(triton.cdiv(rows, tile.rows), most_programs),)](
         x,
         q,
@@ -322,10 +343,10 @@ def transpose_with_maxima(
     return q, scale
 
 
-def _column_maxima(x: torch.Tensor, how: ColumnMaximaConfig) -> torch.Tensor:
+def _column_maxima(x: torch.Tensor, how: ColumnMaximaConfig, units: int | None) -> torch.Tensor:
     """Bits of the columns' largest magnitudes, int32 [partials, cols]."""
     rows, cols = x.shape
-    programs, steps = column_maxima_grid(rows, cols, compute_units(x), how)
+    programs, steps = column_maxima_grid(rows, cols, compute_units(x, units), how)
     maxima = torch.empty((programs, cols), dtype=torch.int32, device=x.device)
     _columns_amax_kernel[(programs * triton.cdiv(cols, how.cols),)](
         x,

@@ -25,8 +25,9 @@ maxima of its columns come from the registers of the first pass. Bytes moved: ea
 the scales, and y where `keep` or `both` asks for it.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple, TypedDict, Unpack
+from typing import Any, Final, NamedTuple, TypedDict, Unpack
 
 import torch
 import triton
@@ -35,11 +36,12 @@ import triton.language as tl
 from kernels.cast.blocks import cast_along_columns, empty_blocks, store_blocks, with_e8m0
 from kernels.cast.columns import PersistentConfig, rowwise_dim1, stages_ahead, transpose_with_maxima
 from kernels.cast.rows import RowsConfig, rows_tile
+from kernels.cast.shapes import E4M3, like_both
 from kernels.cast.tiles import empty_rowwise, load_tile
 from kernels.common.architecture import compute_units, has_ptx, is_amd_build, shared_memory_bytes
 from kernels.common.checks import CASTABLE, check_matrix, dtype_names, largest_fp8_value
 from kernels.common.fp8_scales import BLOCK, MX_BLOCK, fill_with_scale_of_zeros, magnitude
-from kernels.common.replay import replayed
+from kernels.common.operators import operator
 
 Outputs = tuple[torch.Tensor, ...]
 # kind of scale -> (elements of a block, None: the row; its name in kernels.cast.blocks)
@@ -228,15 +230,44 @@ class CastOptions(TypedDict, total=False):
     both          cast y along its columns as well, transposed
     keep          return y as well
     power_of_two  round fp32 scales up to powers of two, those of both casts
+    units         as of kernels.common.architecture.compute_units, where maxima of columns are found
     """
 
     kind: str
     both: bool
     keep: bool
     power_of_two: bool
+    units: int | None
 
 
-@replayed
+_OPTIONS: Final = (
+    "str kind='rowwise', bool both=False, bool keep=False, bool power_of_two=False, int? units=None"
+)
+
+
+_GRANULARITIES: Final = {None: "axiswise", BLOCK: "blockwise", MX_BLOCK: "mxfp8"}
+
+
+def _like_fused(place: int) -> Callable[..., list[torch.Tensor]]:
+    """`like` of an operator whose argument at this place is the type of the casts."""
+
+    def like(
+        x: torch.Tensor,
+        *args: Any,
+        kind: str = "rowwise",
+        both: bool = False,
+        keep: bool = False,
+        **_: Any,
+    ) -> list[torch.Tensor]:
+        granularity = _GRANULARITIES[_blocks_of_kind(kind, False)[0]]
+        dtype = args[place - 1] if len(args) >= place else E4M3
+        casts = like_both(x, granularity, granularity if both else "", dtype)
+        return [*casts, x.new_empty(x.shape)] if keep else casts
+
+    return like
+
+
+@operator(_like_fused(3), options=_OPTIONS)
 def layer_norm(
     x: torch.Tensor,
     weight: torch.Tensor | None,
@@ -258,7 +289,7 @@ def layer_norm(
     return _fused("layer_norm", operands, dtype, **options)
 
 
-@replayed
+@operator(_like_fused(2), options=_OPTIONS)
 def rms_norm(
     x: torch.Tensor,
     weight: torch.Tensor,
@@ -272,7 +303,7 @@ def rms_norm(
     return _fused("rms_norm", _Operands(x, weight=weight, eps=eps), dtype, **options)
 
 
-@replayed
+@operator(_like_fused(2), options=_OPTIONS)
 def silu_mul(
     gate: torch.Tensor,
     up: torch.Tensor,
@@ -284,7 +315,7 @@ def silu_mul(
     return _fused("silu_mul", _Operands(gate, other=up), dtype, **options)
 
 
-@replayed
+@operator(_like_fused(2), options=_OPTIONS)
 def sigmoid_grad(
     grad: torch.Tensor,
     s: torch.Tensor,
@@ -315,6 +346,7 @@ def _fused(
     both: bool = False,
     keep: bool = False,
     power_of_two: bool = False,
+    units: int | None = None,
 ) -> Outputs:
     x = operands.x
     check_matrix(x)
@@ -329,7 +361,7 @@ def _fused(
     if both and size is None and is_large and cols <= BOTH_MOST_COLUMNS:
         maxima = torch.zeros((1, cols), dtype=torch.int32, device=x.device)
     if x.numel():
-        _launch(op, operands, (*cast, y, maxima), largest, size, scales)
+        _launch(op, operands, (*cast, y, maxima), largest, size, scales, units)
     elif cast[1].dtype == torch.float32:
         fill_with_scale_of_zeros(cast[1], largest, power_of_two)
     outputs: Outputs = with_e8m0(cast)
@@ -339,7 +371,7 @@ def _fused(
         elif size:
             outputs += cast_along_columns(y, dtype, scales, size)
         else:
-            outputs += rowwise_dim1(y, dtype, power_of_two=power_of_two)
+            outputs += rowwise_dim1(y, dtype, power_of_two=power_of_two, units=units)
     return (*outputs, y) if y is not None and keep else outputs
 
 
@@ -350,6 +382,7 @@ def _launch(
     largest: float,
     size: int | None,
     scales: str,
+    units: int | None,
 ) -> None:
     """Fill (q, scale, y, maxima of columns); the last two unless they are None."""
     x, other = operands.x, operands.other
@@ -363,7 +396,7 @@ def _launch(
     programs = triton.cdiv(rows, tile.rows)
     if both:
         per_unit = max(1, with_maxima.programs.warps_per_unit // warps)
-        programs = min(programs, compute_units(x) * per_unit)
+        programs = min(programs, compute_units(x, units) * per_unit)
     _fused_kernel[(programs,)](
         x,
         other,

@@ -12,10 +12,11 @@ import torch
 import triton
 import triton.language as tl
 
+from kernels.cast.shapes import like_casts
 from kernels.cast.tiles import Cast, empty_rowwise, load_tile
 from kernels.common.checks import check_matrix, largest_fp8_value
 from kernels.common.fp8_scales import magnitude, scale_and_factor
-from kernels.common.replay import replayed
+from kernels.common.operators import operator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +147,7 @@ def _long_rows_kernel(
     tl.store(scale + row, made_scale)
 
 
-@replayed
+@operator(like_casts("axiswise"))
 def rowwise_dim0(
     x: torch.Tensor, dtype: torch.dtype = torch.float8_e4m3fn, *, power_of_two: bool = False
 ) -> Cast:

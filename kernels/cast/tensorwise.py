@@ -18,11 +18,12 @@ import torch
 import triton
 import triton.language as tl
 
+from kernels.cast.shapes import like_casts
 from kernels.cast.tiles import Cast
 from kernels.common.architecture import compute_units
 from kernels.common.checks import check_matrix, check_scale_values, largest_fp8_value
 from kernels.common.fp8_scales import magnitude, scale_and_factor
-from kernels.common.replay import replayed
+from kernels.common.operators import operator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,7 +167,7 @@ def _few_kernel(
     tl.store(scale, made_scale)
 
 
-@replayed
+@operator(like_casts("tensorwise"))
 def tensorwise(
     x: torch.Tensor,
     dtype: torch.dtype = torch.float8_e4m3fn,
@@ -175,6 +176,7 @@ def tensorwise(
     amax: torch.Tensor | None = None,
     power_of_two: bool = False,
     check_values: bool = False,
+    units: int | None = None,
 ) -> Cast:
     """(q [rows, cols], scale []): q = x / scale, saturated at the largest fp8 value.
 
@@ -186,6 +188,7 @@ def tensorwise(
         power_of_two: round a scale that is made from x up to a power of two.
         check_values: refuse a given scale that is NaN, infinite, zero or negative. On a GPU this
             waits, and a CUDA graph cannot capture it; on a CPU such a scale is always refused.
+        units: as of kernels.common.architecture.compute_units, of the pass that finds the amax.
 
     Raises:
         ValueError: for inputs that kernels.common.checks refuses, a scale or amax of another kind,
@@ -200,7 +203,7 @@ def tensorwise(
     if scale is None and amax is None and 0 < x.numel() <= ONE_PROGRAM.block:
         return q, _cast_by_one_program(x, q, largest, power_of_two)
     how = CAST_WITH_MAXIMA if scale is None else CAST_WITH_SCALE
-    partial = maxima_of(x, amax) if scale is None else None
+    partial = maxima_of(x, amax, units) if scale is None else None
     partials = 0 if partial is None else partial.numel()
     written = scale if scale is not None else _new_scale(x)
     _cast_kernel[(max(1, triton.cdiv(x.numel(), how.steps * how.block)),)](
@@ -243,20 +246,20 @@ def _cast_by_one_program(
     return scale
 
 
-def maxima_of(x: torch.Tensor, amax: torch.Tensor | None) -> torch.Tensor:
+def maxima_of(x: torch.Tensor, amax: torch.Tensor | None, units: int | None = None) -> torch.Tensor:
     """Bits of magnitudes of x, the largest among them: int32 [count], or [1] of a known amax.
 
     Raises ValueError for an amax that is not one fp32 on x's device.
     """
     if amax is None:
-        return partial_maxima(x)
+        return partial_maxima(x, units)
     check_single("amax", amax, x)
     return amax.reshape(1).view(torch.int32)
 
 
-def partial_maxima(x: torch.Tensor) -> torch.Tensor:
+def partial_maxima(x: torch.Tensor, units: int | None = None) -> torch.Tensor:
     """Bits of the largest magnitude that each program saw, int32 [programs]."""
-    most = AMAX_PROGRAMS_PER_UNIT * compute_units(x)
+    most = AMAX_PROGRAMS_PER_UNIT * compute_units(x, units)
     programs = max(1, min(triton.cdiv(x.numel(), AMAX.block), most))
     partial = torch.empty(programs, dtype=torch.int32, device=x.device)
     _amax_kernel[(programs,)](

@@ -1,9 +1,12 @@
-"""Which architecture a tensor's GPU has and what it can do. No other module asks the driver.
+"""Which GPU a tensor lies on, what it can do, and how much of it kernels take.
+
+No other module asks the driver.
 
 Architectures are named as in Triton: 80 to 120 (NVIDIA, sm_80 to sm_120), "gfx942" and "gfx950"
 (AMD). The compile tests walk ARCHITECTURES.
 """
 
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Final
 
@@ -82,8 +85,57 @@ def _shared_memory_of_device(device: int) -> int:
     return size_bytes
 
 
-def compute_units(x: torch.Tensor) -> int:
-    """Multiprocessors of x's GPU; 1 in the interpreter, which runs programs one by one."""
+_ON_THE_CURRENT_DEVICE: Final = nullcontext()
+
+
+def on_device_of(x: torch.Tensor) -> AbstractContextManager[object]:
+    """A scope in which x's GPU is the current device, as operators of torch work.
+
+    Triton launches on the current device, whose streams and counters a call takes as well.
+    """
+    if not x.is_cuda or x.get_device() == torch.cuda.current_device():
+        return _ON_THE_CURRENT_DEVICE
+    return torch.cuda.device(x.get_device())
+
+
+_limit: int | None = None
+
+
+def limit_units(units: int | None) -> None:
+    """Let kernels of this process take at most so many multiprocessors; None: all that there are.
+
+    It holds for persistent kernels, whose programs stay, on every GPU and thread, until it is set
+    anew; the argument `units` of a call overrules it. Kernels whose programs end soon run on all.
+    Raises ValueError for a number that is no whole one above 0, RuntimeError under torch.compile,
+    whose graphs read the limit when they run.
+    """
+    global _limit  # noqa: PLW0603 (the backward pass runs in threads of its own)
+    if torch.compiler.is_compiling():
+        raise RuntimeError("limit_units: call it outside of what torch.compile compiles")
+    if units is not None:
+        _check_units(units)
+    _limit = units
+
+
+def units_limit() -> int | None:
+    """What limit_units has set: kernels that are chosen or recorded depend on it."""
+    return _limit
+
+
+def compute_units(x: torch.Tensor, units: int | None = None) -> int:
+    """Multiprocessors of x's GPU that a kernel takes: at most `units`, or what limit_units says.
+
+    1 in the interpreter, which runs programs one by one. Raises ValueError as limit_units does.
+    """
+    if units is not None:
+        _check_units(units)
     if not x.is_cuda:
         return 1
-    return int(torch.cuda.get_device_properties(x.device).multi_processor_count)
+    there = int(torch.cuda.get_device_properties(x.device).multi_processor_count)
+    most = _limit if units is None else units
+    return there if most is None else min(there, most)
+
+
+def _check_units(units: int) -> None:
+    if type(units) is not int or units < 1:
+        raise ValueError(f"units: wanted a whole number of multiprocessors above 0, got {units!r}")

@@ -1,18 +1,18 @@
 """Record the kernel launches of a function at its first call, and replay them at later calls.
 
 What a cast or a product decides (checks, tiles, grids, descriptors, which compiled kernel) depends
-on the shapes, strides, types, alignment and device of its inputs alone. Deciding it in Python costs
-20 to 170 us of the host. So the first call for such inputs is recorded: the memory that it
-allocates, and the compiled kernels with their arguments. Later calls allocate and launch: 7 to 30
-us, without the driver's part (kernels on a CPU that is said to have a GPU, of 2026-11-22).
+on the shapes, strides, types, alignment and device of its inputs and on the limit of
+multiprocessors (kernels.common.architecture) alone. Deciding it in Python costs 20 to 170 us of the
+host. So the first call for such inputs is recorded: the memory that it allocates, and the compiled
+kernels with their arguments. Later calls allocate and launch: 7 to 30 us, without the driver's part
+(kernels on a CPU that is said to have a GPU, of 2026-11-22).
 
-    @replayed
-    def rowwise_dim0(x, dtype=torch.float8_e4m3fn, *, power_of_two=False): ...
+    replayed(rowwise_dim0)(x, dtype)
 
 A function is recorded if all it does is allocate, view and launch. Whatever else it does, another
 operator of torch for example or a product that counts in memory of its stream (unless that memory
-is an argument), it is called as it is: always on CPUs, on AMD GPUs, inside a function that is
-recorded, and under torch.compile.
+is an argument), it is called as it is: always on CPUs, on AMD GPUs, and inside a function that is
+recorded. torch.compile sees an operator in place of it (kernels.common.operators).
 """
 
 import functools
@@ -28,7 +28,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from triton import knobs
 from triton.runtime.jit import JITFunction
 
-from kernels.common.architecture import is_amd_build
+from kernels.common.architecture import is_amd_build, units_limit
 
 P = ParamSpec("P")
 R = TypeVar("R", bound=torch.Tensor | Sequence[torch.Tensor])
@@ -186,7 +186,7 @@ class _Recorder(TorchDispatchMode):
     def recording(self, result: torch.Tensor | Sequence[torch.Tensor]) -> Recording | None:
         """What was recorded; None if it cannot be repeated."""
         outputs = [result] if isinstance(result, torch.Tensor) else result
-        device = self.inputs[0].device
+        device = next(x.device for x in self.inputs if isinstance(x, torch.Tensor))
         numbers = {address: i for i, address in enumerate(self.allocated)}
         allocated = list(self.allocated.values())
         are_new = all(_address(x) in numbers for x in outputs)
@@ -262,18 +262,18 @@ def forbid_replay() -> None:
 def replayed(function: Callable[P, R]) -> Callable[P, R]:
     """The function, recorded the first time for inputs of a kind, and replayed from then on.
 
-    function   returns new tensors, and depends on nothing but its arguments: of tensors (the first
-               argument is one) on their kind, of others, which are hashable, on their values
+    function   returns new tensors, and depends on nothing but its arguments and the limit of
+               multiprocessors: of tensors (the first argument is one, on the current device) on
+               their kind, of others, which are hashable, on their values
     """
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         inputs = (*args, *kwargs.values())
-        first = inputs[0]
-        assert isinstance(first, torch.Tensor)
-        if _is_called_as_it_is(first):
+        first = args[0] if args else next(filter(torch.is_tensor, inputs), None)
+        if not isinstance(first, torch.Tensor) or _is_called_as_it_is(first):
             return function(*args, **kwargs)
-        key = (function, tuple(kwargs), torch.cuda.current_device(), *map(_kind, inputs))
+        key = (function, tuple(kwargs), units_limit(), *map(_kind, inputs))
         recording = _recordings.get(key)
         if recording is not None:
             return cast(R, recording(inputs))
@@ -286,7 +286,7 @@ def replayed(function: Callable[P, R]) -> Callable[P, R]:
 
 def _is_called_as_it_is(x: torch.Tensor) -> bool:
     """Whether nothing is replayed now, for a function of x."""
-    if torch.compiler.is_compiling() or not x.is_cuda or is_amd_build():
+    if not x.is_cuda or is_amd_build():
         return True
     if type(x) is not torch.Tensor and type(x) is not torch.nn.Parameter:  # a fake, for example
         return True

@@ -20,7 +20,8 @@ from dataclasses import dataclass
 import torch
 from torch import distributed
 
-from kernels.common.architecture import compute_units
+from kernels.common.architecture import compute_units, on_device_of
+from kernels.common.operators import untraced
 from kernels.gather import configs as all_gather_configs
 from kernels.gather import flags as arrival_flags
 from kernels.gather import product as gathered_matmul
@@ -43,12 +44,15 @@ class Tuning:
     chunks   that a shard is cut into, at most
     link     what the links between these GPUs reach; None: H200s over NVLink
     product  what products reach on these GPUs; None: H200s
+    units    multiprocessors that the product takes, the same on all ranks; None: what
+             kernels.common.architecture.limit_units says when the object is made
     """
 
     tile: GemmConfig | None = None
     chunks: int | None = None
     link: LinkTimes | None = None
     product: ProductTimes | None = None
+    units: int | None = None
 
 
 class AllGatherMatmul:
@@ -111,6 +115,7 @@ class AllGatherMatmul:
         """[shard_rows, 1] fp32, the scales of these rows; None without scales."""
         return self._way.own_scales()[:, None] if self._scaled else None
 
+    @untraced("AllGatherMatmul: a graph would keep the buffer of one turn")
     def __call__(
         self, weights: torch.Tensor, weight_scales: torch.Tensor | None = None
     ) -> torch.Tensor:
@@ -119,7 +124,8 @@ class AllGatherMatmul:
         Raises ValueError, before anything runs, for weights or scales that do not fit.
         """
         check_weights(self.what, weights, weight_scales, scaled=self._scaled, device=self._device)
-        return self._way.multiplied(weights, weight_scales)
+        with on_device_of(weights):
+            return self._way.multiplied(weights, weight_scales)
 
 
 class _Sequence:
@@ -160,7 +166,7 @@ class _Fused:
     ) -> None:
         self._eager, self._captured = eager, False
         self._rank, self._own = group.rank(), _own_rows(what, group.rank())
-        self._tile, self._cut = plan.tile, plan.cut
+        self._tile, self._cut, self._units = plan.tile, plan.cut, plan.units
         layout = Layout(what, self._cut, buffers)
         self._memory = symmetric_memory.allocate(layout.size_bytes, group)
         self._ranks = tuple(layout.slots(view) for view in self._memory.views)
@@ -186,7 +192,9 @@ class _Fused:
         state, flags = torch.zeros_like(self._state), torch.ones_like(own.flags)
         self._begin(state, flags, buffer=1)  # the one before was 0: it waits for nobody
         gathered_matmul.launch(
-            *(a, w, new_output(a, w), by, flags, state, self._cut, self._tile), rank=self._rank
+            *(a, w, new_output(a, w), by, flags, state, self._cut, self._tile),
+            rank=self._rank,
+            units=self._units,
         )
 
     def own_rows(self) -> torch.Tensor:
@@ -210,6 +218,7 @@ class _Fused:
         gathered_matmul.launch(
             *(own.rows[buffer], weights, c, by, own.flags, self._state, self._cut, self._tile),
             rank=self._rank,
+            units=self._units,
         )
         self._pushes.join()
         return c
@@ -262,7 +271,7 @@ def _plan(what: Gathered, tuning: Tuning) -> Plan | None:
     return choose(
         what,
         (tuning.tile,) if tuning.tile else table,
-        units=compute_units(x),
+        units=compute_units(x, tuning.units),
         chunks=(tuning.chunks,) if tuning.chunks else CHUNKS,
         link=tuning.link,
         product=tuning.product,

@@ -24,10 +24,14 @@ EAGER_HOST_S: Final = 700e-6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """How an all-gather is fused with its product, and the seconds that the model expects."""
+    """How an all-gather is fused with its product, and the seconds that the model expects.
+
+    units  multiprocessors that the product takes
+    """
 
     tile: GemmConfig
     cut: Chunks
+    units: int
     fused_s: float
     sequence_s: float
 
@@ -63,6 +67,7 @@ def choose(
         Plan(
             tile=tile,
             cut=cut,
+            units=units,
             fused_s=fused_s(what, tile, cut, link, product, units=units),
             sequence_s=in_sequence,
         )

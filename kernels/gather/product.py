@@ -97,18 +97,20 @@ def launch(
     config: GemmConfig,
     *,
     rank: int,
+    units: int | None = None,
 ) -> None:
     """Fill c, for operands that kernels.gather.all_gather_matmul checked.
 
     scales: of the rows of a [world * shard] and of w [N], fp32; flags [world, chunks, FLAG_SPACING]
-    and state of this turn, which kernels.gather.flags.begin has counted.
+    and state of this turn, which kernels.gather.flags.begin has counted; units: as of
+    kernels.common.architecture.compute_units.
     """
     world = a.shape[0] // chunks.shard_rows
     n, k = w.shape
     tiles = world * chunks.tiles * triton.cdiv(n, config.n)
-    units = compute_units(a)
+    programs = compute_units(a, units)
     scale_a, scale_b = scales or (None, None)
-    _gathered_kernel[(min(tiles, units),)](
+    _gathered_kernel[(min(tiles, programs),)](
         tile_descriptor(a, [config.m, config.k]),
         tile_descriptor(w, [config.n, config.k]),
         tile_descriptor(c, [config.m, config.n // config.parts]),
@@ -128,7 +130,7 @@ def launch(
         # The interpreter holds bf16 as bits and multiplies those; fp32 is exact there.
         WIDEN=not a.is_cuda,
         PTX=has_tensor_memory_unit(a),
-        PROGRAMS=units,
+        PROGRAMS=programs,
         CONFIG=replace(config, group=group_within_chunk(config, chunks)),
         num_warps=config.num_warps,
         num_stages=config.num_stages,

@@ -21,11 +21,17 @@ import triton
 import triton.language as tl
 
 from kernels.common.architecture import is_hopper
-from kernels.common.replay import replayed
+from kernels.common.operators import operator
 from kernels.common.tiles import tile_at, tile_descriptor
 from kernels.gemm import skinny
 from kernels.gemm.hopper import cooperative, pingpong
-from kernels.gemm.operands import Product, check_axis_scale, check_operands, new_product
+from kernels.gemm.operands import (
+    Product,
+    check_axis_scale,
+    check_operands,
+    like_product,
+    new_product,
+)
 from kernels.gemm.tile_choice import GemmConfig, choose, has_large_tiles
 
 Accumulation = Literal["fast", "slow"]
@@ -128,7 +134,7 @@ def _gemm_kernel(
         store_tile(c, sums, scale_b, by_rows, row, col, N, ROWS_B, CONFIG.parts)
 
 
-@replayed
+@operator(like_product, name="axiswise_gemm")
 def gemm(
     a: torch.Tensor,
     b: torch.Tensor,
@@ -137,11 +143,13 @@ def gemm(
     *,
     accumulation: Accumulation = "fast",
     check_values: bool = False,
+    units: int | None = None,
 ) -> torch.Tensor:
     """C [M, N] bf16 of a [M, K] and b [N, K]; shapes and accumulation as the module says.
 
     check_values   refuse scales that are NaN, infinite, zero or negative, too. It waits for the
                    GPU, and cannot be captured in a CUDA graph; on a CPU they always are refused.
+    units          as of kernels.common.architecture.compute_units
     Raises ValueError, before anything runs, for operands and scales that kernels.gemm.operands
     refuses or an unknown accumulation.
     """
@@ -150,7 +158,7 @@ def gemm(
     check_axis_scale("scale_b", scale_b, b)
     if accumulation not in get_args(Accumulation):
         raise ValueError(f"accumulation: wanted fast or slow, got {accumulation}")
-    product = new_product(a, b, scale_a, scale_b, check_values=check_values)
+    product = new_product(a, b, scale_a, scale_b, check_values=check_values, units=units)
     m, n, _ = product.sizes
     if product.is_empty:
         return product.c.zero_()

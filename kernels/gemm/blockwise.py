@@ -20,7 +20,7 @@ import triton.language as tl
 
 from kernels.common.architecture import is_hopper
 from kernels.common.fp8_scales import BLOCK, lies_in_aligned_columns
-from kernels.common.replay import replayed
+from kernels.common.operators import operator
 from kernels.common.tiles import tile_at, tile_descriptor
 from kernels.gemm import skinny
 from kernels.gemm.hopper import cooperative, staged_scales
@@ -28,6 +28,7 @@ from kernels.gemm.operands import (
     Product,
     check_operands,
     has_square_blocks,
+    like_product,
     load_block_scales,
     new_product,
 )
@@ -95,7 +96,7 @@ def _blockwise_kernel(
         c.store([row, col], sums.to(tl.bfloat16))
 
 
-@replayed
+@operator(like_product, name="blockwise_gemm")
 def gemm(
     a: torch.Tensor,
     b: torch.Tensor,
@@ -103,16 +104,17 @@ def gemm(
     scale_b: torch.Tensor,
     *,
     check_values: bool = False,
+    units: int | None = None,
 ) -> torch.Tensor:
     """C [M, N] bf16 of a [M, K] and b [N, K] and their scales; shapes as the module says.
 
     It is fastest with scales of 1 x 128 as kernels.cast.blocks makes them: transposed in memory,
-    columns at 16 bytes. check_values: as kernels.gemm.axiswise.gemm. Raises ValueError, before
-    anything runs, for operands and scales that kernels.gemm.operands refuses.
+    columns at 16 bytes. check_values and units: as kernels.gemm.axiswise.gemm. Raises ValueError,
+    before anything runs, for operands and scales that kernels.gemm.operands refuses.
     """
     check_operands(a, b)
     squares = has_square_blocks("scale_a", scale_a, a), has_square_blocks("scale_b", scale_b, b)
-    product = new_product(a, b, scale_a, scale_b, check_values=check_values)
+    product = new_product(a, b, scale_a, scale_b, check_values=check_values, units=units)
     m, n, _ = product.sizes
     if product.is_empty:
         return product.c.zero_()

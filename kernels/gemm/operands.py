@@ -12,7 +12,7 @@ request, because that waits for the GPU. A NaN scale makes the outputs it scales
 """
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import torch
 import triton
@@ -36,6 +36,7 @@ class Product:
     c        [m, n] bf16
     scale_a  fp32, of a: one, one per row or one per block
     scale_b  likewise of b
+    most     multiprocessors that it may take; None: kernels.common.architecture says
     """
 
     a: torch.Tensor
@@ -43,6 +44,7 @@ class Product:
     c: torch.Tensor
     scale_a: torch.Tensor
     scale_b: torch.Tensor
+    most: int | None = None
 
     @property
     def sizes(self) -> tuple[int, int, int]:
@@ -61,11 +63,11 @@ class Product:
 
     @property
     def units(self) -> int:
-        """Multiprocessors of the GPU."""
-        return compute_units(self.a)
+        """Multiprocessors that a persistent kernel takes."""
+        return compute_units(self.a, self.most)
 
     def grid(self, tile_m: int, tile_n: int) -> tuple[int]:
-        """Programs of a persistent kernel: one per tile, at most one per multiprocessor."""
+        """Programs of a persistent kernel: one per tile, at most one per unit."""
         m, n, _ = self.sizes
         return (min(triton.cdiv(m, tile_m) * triton.cdiv(n, tile_n), self.units),)
 
@@ -77,6 +79,7 @@ def new_product(
     scale_b: torch.Tensor,
     *,
     check_values: bool,
+    units: int | None = None,
 ) -> Product:
     """The product with an empty C, for operands and scales whose shapes were checked.
 
@@ -84,7 +87,7 @@ def new_product(
     """
     check_scale_values("scale_a", scale_a, wait=check_values)
     check_scale_values("scale_b", scale_b, wait=check_values)
-    return Product(a, b, new_output(a, b), scale_a, scale_b)
+    return Product(a, b, new_output(a, b), scale_a, scale_b, units)
 
 
 def check_operands(a: torch.Tensor, b: torch.Tensor) -> None:
@@ -170,6 +173,12 @@ def new_output(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """An empty C [M, N] in bf16, whose rows lie multiples of 16 bytes apart for any N."""
     size = (a.shape[0], output_stride(b.shape[0]))
     return torch.empty(size, dtype=torch.bfloat16, device=a.device)[:, : b.shape[0]]
+
+
+def like_product(a: torch.Tensor, b: torch.Tensor, *_: Any, **__: Any) -> torch.Tensor:
+    """new_output of operands without values, for torch.compile."""
+    m, n = a.shape[0], b.shape[0]
+    return a.new_empty_strided((m, n), (output_stride(n), 1), dtype=torch.bfloat16)
 
 
 def output_stride(columns: int) -> int:

@@ -22,8 +22,9 @@ from typing import Final
 import torch
 from triton import knobs
 
-from kernels.common.architecture import compute_units, is_hopper
+from kernels.common.architecture import compute_units, is_hopper, units_limit
 from kernels.common.counters import zeroed_counters
+from kernels.common.operators import define, traced_as, untraced
 from kernels.common.replay import replayed
 from kernels.int4 import direct, plain, specialised, staged, table
 from kernels.int4.configs import Int4Config, Int4DirectConfig, Int4PlainConfig, Int4StagedConfig
@@ -38,6 +39,27 @@ from kernels.int4.packing import (
 )
 
 
+def _in_graphs(
+    x: torch.Tensor,
+    weights: Int4Weights,
+    *,
+    out: torch.Tensor | None = None,
+    chained: bool = False,
+    config: Int4Config | None = None,
+) -> torch.Tensor:
+    """int4_gemm under torch.compile: a node of the graph, unless the caller says how it runs."""
+    if config is not None:
+        return _outside(x, weights, out=out, chained=chained, config=config)
+    tensors = (x, weights.packed, weights.scales, weights.zeros)
+    arguments = (*tensors, weights.rows, weights.k, weights.group, chained)
+    if out is None:
+        product: torch.Tensor = _NODE(*arguments)
+        return product
+    _WRITING_NODE(*arguments, out)
+    return out
+
+
+@traced_as(_in_graphs)
 def int4_gemm(
     x: torch.Tensor,
     weights: Int4Weights,
@@ -119,6 +141,37 @@ def _launch(
         specialised.launch(config, x, weights, out, partials, counters, chained)
 
 
+def _node_by_kernels(
+    x: torch.Tensor,
+    packed: torch.Tensor,
+    scales: torch.Tensor,
+    zeros: torch.Tensor | None,
+    rows: int,
+    k: int,
+    group: int,
+    chained: bool,
+    out: torch.Tensor | None = None,
+) -> torch.Tensor | None:
+    weights = Int4Weights(packed=packed, scales=scales, zeros=zeros, rows=rows, k=k, group=group)
+    product = int4_gemm(x, weights, out=out, chained=chained)
+    return product if out is None else None
+
+
+_outside = untraced("int4_gemm: a graph takes no config of the caller's")(int4_gemm)
+_ARGUMENTS: Final = (
+    "Tensor x, Tensor packed, Tensor scales, Tensor? zeros, SymInt rows, SymInt k, SymInt group, "
+    "bool chained"
+)
+_NODE: Final = define(
+    f"int4_gemm({_ARGUMENTS}) -> Tensor",
+    _node_by_kernels,
+    lambda x, _packed, _scales, _zeros, rows, *_: x.new_empty((x.shape[0], rows)),
+)
+_WRITING_NODE: Final = define(
+    f"int4_gemm_out({_ARGUMENTS}, Tensor(a!) out) -> ()", _node_by_kernels, lambda *_: None
+)
+
+
 def int4_gemm_reference(x: torch.Tensor, weights: Int4Weights) -> torch.Tensor:
     """The product in float64, on any device."""
     return x.double() @ dequantise(unpack(weights)).t()
@@ -139,7 +192,7 @@ def _choice(
     given: the caller's configuration, if there is one.
     """
     sizes = (weights.rows, weights.k, weights.group, weights.zeros is not None)
-    key = (*sizes, x.shape, x.device, chained, given)
+    key = (*sizes, x.shape, x.device, chained, given, units_limit())
     choice = _CHOICES.get(key)
     if choice is None:
         check_weights(weights)
@@ -156,6 +209,7 @@ def _choice(
 # Estimates of 23 to 46 configurations take a host 0.3 to 0.6 ms (two cores of a cloud machine).
 _CHOICES: Final[dict[Hashable, tuple[Int4Config, int]]] = {}
 _MOST_CHOICES: Final = 4096
+_MOST_BLOCKS: Final = 65535  # along the second or third side of a grid (CUDA's limit)
 
 
 def check_weights(weights: Int4Weights) -> None:
@@ -209,6 +263,12 @@ def check_config(config: Int4Config, x: torch.Tensor, weights: Int4Weights, chai
             raise ValueError("chained: got True, wanted False: this product runs in plain Triton")
     elif not is_hopper(x):
         raise ValueError(f"config: got {config}, wanted an Int4PlainConfig outside of sm_90")
+    grid = config.grid(weights, x.shape[0])
+    if max(grid[1:]) > _MOST_BLOCKS:
+        raise ValueError(
+            f"x: got {x.shape[0]} tokens for {weights.rows} rows of weights, whose grid {grid} is "
+            f"beyond the {_MOST_BLOCKS} blocks that a GPU takes along a side: split the product"
+        )
 
 
 def _check(

@@ -146,7 +146,8 @@ def check_sizes(rows: int, k: int, group: int) -> None:
 def pack(quantised: Quantised) -> Int4Weights:
     """Weights in the layout of this module, rows padded with weights of value zero.
 
-    Raises ValueError for q, scales or zeros of another dtype or shape.
+    Raises ValueError for q, scales or zeros of another dtype or shape, and for zero points that are
+    no whole numbers of 0..15.
     """
     _check_quantised(quantised)
     rows, k = quantised.q.shape
@@ -225,6 +226,16 @@ def _check_quantised(quantised: Quantised) -> None:
             raise ValueError(
                 f"{name}: got {values.dtype}, wanted one of {SCALE_DTYPES}, scales and zeros alike"
             )
+    if zeros is None:
+        return
+    wrong = ~((zeros >= 0) & (zeros <= _LARGEST) & (zeros == zeros.round()))  # NaN is wrong as well
+    if bool(wrong.any()):
+        row, group = wrong.nonzero()[0].tolist()
+        raise ValueError(
+            f"zeros: got {float(zeros[row, group])} in row {row}, group {group}, wanted whole "
+            f"numbers of 0..{_LARGEST}; quantise the weights anew (kernels.int4.packing.quantise, "
+            "symmetric=False), which rounds zero points before it rounds weights"
+        )
 
 
 def _pad(matrix: torch.Tensor, value: float) -> torch.Tensor:

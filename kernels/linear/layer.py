@@ -24,11 +24,14 @@ kernels.linear.reference. Under autocast x comes in its type, as in torch.nn.Lin
 fp8 from the type that it has.
 """
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
+from types import MethodType
 from typing import Any, Final, NamedTuple
 
 import torch
 from torch.nn import functional
+from torch.nn.utils import parametrize
 
 from kernels.common.checks import CASTABLE, dtype_names
 from kernels.linear import fusable
@@ -239,7 +242,7 @@ def gradients(
 def linear(x: torch.Tensor, w: torch.Tensor, bias: torch.Tensor | None, plan: Plan) -> torch.Tensor:
     """x [..., K] @ w [N, K].T + bias [N]; raises ValueError as `check` does."""
     kind = x.device.type
-    if torch.is_autocast_enabled(kind):
+    if not x.is_meta and torch.is_autocast_enabled(kind):
         with torch.autocast(kind, enabled=False):  # it would reach into products that are not fp8
             narrow = torch.get_autocast_dtype(kind) if x.dtype in CASTABLE else x.dtype
             return linear(x.to(narrow), w, bias, plan)
@@ -352,7 +355,15 @@ class Float8Linear(torch.nn.Linear):
         product: str = "cublaslt",
         saves: str = "casts",
     ) -> "Float8Linear":
-        """A Float8Linear that shares the parameters of `linear`; raises ValueError as __init__."""
+        """A Float8Linear that shares the parameters of `linear`, but not its hooks.
+
+        Raises ValueError as __init__, or for a weight that is computed from others.
+        """
+        if "weight" not in linear._parameters:
+            raise ValueError(
+                "linear: wanted one whose weight is a parameter, got one that computes it (a "
+                "parametrization, pruning); convert_linears takes that one too"
+            )
         sizes = (linear.in_features, linear.out_features, linear.bias is not None)
         float8 = cls(*sizes, recipe=recipe, product=product, saves=saves, device="meta")
         float8.weight, float8.bias = linear.weight, linear.bias
@@ -376,32 +387,91 @@ def convert_linears(
     *,
     should_convert: Callable[[str, torch.nn.Linear], bool] = lambda _name, _linear: True,
 ) -> torch.nn.Module:
-    """Replace the torch.nn.Linear modules below `module` by Float8Linear ones; returns `module`.
+    """Make the torch.nn.Linear modules below `module` Float8Linear ones; returns `module`.
 
-    They share the parameters of those they replace, so an optimizer and a state_dict of before
-    still fit. Subclasses of torch.nn.Linear, and features that no fp8 product takes, stay.
+    Each stays the object that it is, with its parameters, hooks, parametrizations (weight_norm,
+    spectral_norm, pruning), attributes and every name it stands under. So an optimizer and a
+    state_dict of before still fit. One warning names those that stay as they are, and why:
+    subclasses of torch.nn.Linear, features that no fp8 product takes, weights that are no plain
+    parameters (sharded or quantised ones), and linears with a `forward` of their own.
 
     Args:
-        module: the model; if it is a torch.nn.Linear itself, its replacement is returned.
+        module: the model, or a torch.nn.Linear itself.
         recipe: as of Float8Linear.
         product: as of Float8Linear.
         saves: as of Float8Linear.
-        should_convert: says of a name, as named_modules has it, and its module whether to.
+        should_convert: says of a name, as named_modules has it, and its module whether to; one that
+            stands under several names is asked for by each, and stays if one of them does.
 
     Raises:
         ValueError: for a recipe, product or `saves` as Float8Linear does.
     """
     plan = plan_of(recipe, product, saves)
-    is_fp8 = any(granularities(plan))
-    for name, linear in list(module.named_modules()):
-        sizes = () if type(linear) is not torch.nn.Linear else linear.weight.shape
-        if not sizes or (is_fp8 and any(size % _ALIGNMENT for size in sizes)):
+    edges = [("", module)]
+    for name, parent in module.named_modules():  # named_children() leaves out second names
+        edges += [(f"{name}.{child}".removeprefix("."), x) for child, x in parent._modules.items()]
+    names: dict[torch.nn.Linear, list[str]] = {}
+    for name, linear in edges:
+        if isinstance(linear, torch.nn.Linear):
+            names.setdefault(linear, []).append(name)
+    left = {}
+    for linear, under in names.items():
+        if not all(should_convert(name, linear) for name in under):
             continue
-        if not should_convert(name, linear):
-            continue
-        replacement = Float8Linear.from_linear(linear, recipe, product, saves)
-        if not name:
-            return replacement
-        parent, _, child = name.rpartition(".")
-        setattr(module.get_submodule(parent), child, replacement)
+        if obstacle := _obstacle(linear, plan):
+            left[under[0]] = obstacle
+        else:
+            _convert(linear, recipe_of(recipe), plan)
+    if left:
+        listed = "; ".join(f"{name or 'the linear itself'} ({why})" for name, why in left.items())
+        warnings.warn(
+            f"convert_linears left as they are: {listed}. Name them in should_convert to silence "
+            "this",
+            stacklevel=2,
+        )
     return module
+
+
+def _obstacle(linear: torch.nn.Linear, plan: Plan) -> str:
+    """Why a linear cannot become a Float8Linear of this plan; "" if it can, or is one."""
+    kind = parametrize.type_before_parametrizations(linear)
+    weight = linear._parameters.get("weight")  # None: it is computed in the forward pass
+    own = vars(linear)
+    if isinstance(linear, Float8Linear):
+        return "" if linear.plan == plan else f"it has the recipe {linear.recipe.text} already"
+    try:
+        check_features(linear.in_features, linear.out_features, plan)
+    except ValueError as error:
+        return str(error)
+    obstacles = {
+        f"{kind.__name__} is a subclass of torch.nn.Linear": kind is not torch.nn.Linear,
+        f"its weight is a {type(weight).__name__}": type(weight)
+        not in (torch.nn.Parameter, type(None)),
+        "it has a forward of its own": "forward" in own and not _forwards_of(linear),
+        "it has an attribute `recipe` or `plan` of its own": bool({"recipe", "plan"} & own.keys()),
+    }
+    return next((why for why, is_so in obstacles.items() if is_so), "")
+
+
+def _forwards_of(linear: torch.nn.Linear) -> list[str]:
+    """Attributes that hold the linear's own forward: accelerate wraps it and keeps it in one."""
+    return [
+        name
+        for name, value in vars(linear).items()
+        if getattr(value, "__func__", None) is torch.nn.Linear.forward and value.__self__ is linear
+    ]
+
+
+def _convert(linear: torch.nn.Linear, recipe: LinearRecipe, plan: Plan) -> None:
+    """Make a torch.nn.Linear a Float8Linear, in place: whoever holds it, holds that."""
+    if isinstance(linear, Float8Linear):
+        return
+    for name in _forwards_of(linear):
+        setattr(linear, name, MethodType(Float8Linear.forward, linear))
+    kind: type[Float8Linear] = Float8Linear
+    if parametrize.is_parametrized(linear):  # its class holds a property for each such tensor
+        held = {k: v for k, v in vars(type(linear)).items() if k not in ("__dict__", "__weakref__")}
+        kind = type(f"Parametrized{Float8Linear.__name__}", (Float8Linear,), held)
+    converted: Any = linear
+    converted.__class__ = kind
+    converted.recipe, converted.plan = recipe, plan

@@ -123,7 +123,7 @@ def norm_linear_sigmoid(
 ) -> torch.Tensor:
     """sigmoid(layer_norm(x) @ w.T + bias), x [..., K], w [N, K]; raises ValueError as `linear`."""
     check(x, w, plan, bias)
-    if torch.is_autocast_enabled(x.device.type):
+    if not x.is_meta and torch.is_autocast_enabled(x.device.type):
         with torch.autocast(x.device.type, enabled=False):
             affine = {"norm_weight": norm_weight, "norm_bias": norm_bias}
             return norm_linear_sigmoid(x, w, plan, **affine, bias=bias, eps=eps)

@@ -24,8 +24,7 @@ kernels.gemm.axiswise ("triton"). On a CPU they run kernels.linear.reference, wh
 values.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Unpack
 
 import torch
@@ -38,15 +37,17 @@ from kernels.cast import fused as cast_fused
 from kernels.cast import tensorwise as cast_tensorwise
 from kernels.cast.fused import CastOptions
 from kernels.cast.rows import rowwise_dim0
+from kernels.cast.shapes import like_both, like_cast
 from kernels.cast.tiles import Both
-from kernels.common.fp8_scales import LARGEST, padded_block_scales
+from kernels.common.fp8_scales import LARGEST
+from kernels.common.operators import define
 from kernels.common.replay import replayed
 from kernels.gemm import axiswise as fp8_gemm
 from kernels.gemm import blockwise as fp8_gemm_blockwise
 from kernels.gemm.axiswise import Accumulation
-from kernels.gemm.operands import output_stride
+from kernels.gemm.operands import like_product
 from kernels.linear import reference
-from kernels.linear.reference import BLOCK, E4M3, MX_BLOCK, Cast
+from kernels.linear.reference import E4M3, Cast
 
 PRODUCTS: Final = ("cublaslt", "triton")
 _FUSED: Final = {"axiswise": "rowwise", "blockwise": "blockwise_1x128", "mxfp8": "mxfp8_floor"}
@@ -58,9 +59,6 @@ _BOTH: Final[dict[str, Callable[[torch.Tensor], Both]]] = {
     "squares": both_ways.blockwise_128x128_both,
     "tensorwise": both_ways.tensorwise_both,
 }
-_LIBRARY: Final = torch.library.Library("roofcal", "FRAGMENT")
-# An operator of torch.library.custom_op would cost 9 us more a call, of the host.
-_TAGS: Final = (torch.Tag.pt2_compliant_tag, torch.Tag.needs_exact_strides)
 
 
 def cast_rows(x: torch.Tensor, granularity: str) -> Cast:
@@ -322,36 +320,12 @@ def cast_with_amax_by_kernels(
     return list((both_ways.tensorwise_both if both else cast_tensorwise.tensorwise)(x, amax=amax))
 
 
-def _like_cast(x: torch.Tensor, granularity: str, rows: int, cols: int) -> list[torch.Tensor]:
-    if not granularity:
-        return []
-    shapes: dict[str, tuple[int, ...]] = {
-        "tensorwise": (),
-        "axiswise": (rows, 1),
-        "squares": (-(-rows // BLOCK), -(-cols // BLOCK)),
-        "mxfp8": (rows, -(-cols // MX_BLOCK)),
-    }
-    dtype = torch.float8_e8m0fnu if granularity == "mxfp8" else torch.float32
-    q = x.new_empty((rows, cols), dtype=E4M3)
-    if granularity == "blockwise":
-        # Sliced as new_block_scales does it, a symbolic size would be bounded.
-        strides = (1, padded_block_scales(rows))
-        scales = x.new_empty_strided((rows, -(-cols // BLOCK)), strides, dtype=torch.float32)
-        return [q, scales]
-    return [q, x.new_empty(shapes[granularity], dtype=dtype)]
-
-
-def _like_both(x: torch.Tensor, rows: str, columns: str) -> list[torch.Tensor]:
-    m, n = x.shape
-    return _like_cast(x, rows, m, n) + _like_cast(x, columns, n, m)
-
-
 def _like_cast_with_amax(x: torch.Tensor, _amax: torch.Tensor, both: bool) -> list[torch.Tensor]:
-    return _like_both(x, "tensorwise", "tensorwise" if both else "")
+    return like_both(x, "tensorwise", "tensorwise" if both else "")
 
 
 def _like_rows_first(x: torch.Tensor, rows: str, columns: str) -> list[torch.Tensor]:
-    casts = _like_cast(x, rows, *x.shape)
+    casts = like_cast(x, rows, *x.shape)
     if _takes_maxima(x, rows, columns):
         casts.append(x.new_empty((1, x.shape[1]), dtype=torch.int32))
     return casts
@@ -360,61 +334,25 @@ def _like_rows_first(x: torch.Tensor, rows: str, columns: str) -> list[torch.Ten
 def _like_columns_later(
     x: torch.Tensor, _maxima: torch.Tensor | None, _after: torch.Tensor, _rows: str, columns: str
 ) -> list[torch.Tensor]:
-    return _like_cast(x, columns, x.shape[1], x.shape[0])
+    return like_cast(x, columns, x.shape[1], x.shape[0])
 
 
 def _like_layer_norm(
     x: torch.Tensor, _weight: Any, _bias: Any, _eps: float, rows: str, columns: str, keep: bool
 ) -> list[torch.Tensor]:
-    return _like_both(x, rows, columns) + ([x.new_empty(x.shape)] if keep else [])
+    return like_both(x, rows, columns) + ([x.new_empty(x.shape)] if keep else [])
 
 
 def _like_sigmoid_grad(
     grad: torch.Tensor, _s: torch.Tensor, rows: str, columns: str, keep: bool
 ) -> list[torch.Tensor]:
-    return _like_both(grad, rows, columns) + ([grad.new_empty(grad.shape)] if keep else [])
+    return like_both(grad, rows, columns) + ([grad.new_empty(grad.shape)] if keep else [])
 
 
 def _like_product(a: torch.Tensor, b: torch.Tensor, *_: Any) -> torch.Tensor:
-    m, n = a.shape[0], b.shape[0]
-    strides = (output_stride(n) if a.is_cuda else n, 1)  # rows of our products have gaps
-    return a.new_empty_strided((m, n), strides, dtype=torch.bfloat16)
-
-
-_of_fakes: Final = {"by_kernels": False}
-
-
-@contextmanager
-def kernels_on_fakes() -> Iterator[None]:
-    """Inside this context the operators run their kernel launches on fake tensors.
-
-    So the ahead-of-time compiler (roofcal.measure.compile_worker) sees them. Outside, operators on
-    fake tensors return only the shape and type of the result.
-    """
-    _of_fakes["by_kernels"] = True
-    try:
-        yield
-    finally:
-        _of_fakes["by_kernels"] = False
-
-
-def _define(
-    schema: str,
-    by_reference: Callable[..., Any],
-    by_kernels: Callable[..., Any],
-    like: Callable[..., Any],
-) -> Any:
-    """Define an operator, and return it: on CPUs, on GPUs, and the shapes that it returns."""
-    name = schema.partition("(")[0]
-    _LIBRARY.define(schema, tags=_TAGS)
-    _LIBRARY.impl(name, by_reference, "CPU")
-    _LIBRARY.impl(name, by_kernels, "CUDA")
-
-    def of_fakes(*arguments: Any) -> Any:
-        return (by_kernels if _of_fakes["by_kernels"] else like)(*arguments)
-
-    torch.library.register_fake(f"roofcal::{name}", of_fakes, lib=_LIBRARY)
-    return getattr(torch.ops.roofcal, name).default
+    if a.is_cuda:
+        return like_product(a, b)
+    return a.new_empty((a.shape[0], b.shape[0]), dtype=torch.bfloat16)
 
 
 def _of_gradients(function: Callable[..., Any], of_fakes: bool = False) -> Callable[..., Any]:
@@ -442,60 +380,59 @@ def _of_gradients(function: Callable[..., Any], of_fakes: bool = False) -> Calla
 
 
 # x [rows, cols] is bf16, fp16 or fp32 with contiguous rows.
-cast: Final = _define(
+cast: Final = define(
     "cast(Tensor x, str rows, str columns, Tensor? gradient_of=None) -> Tensor[]",
-    _of_gradients(_cast_by_reference),
     _of_gradients(replayed(cast_by_kernels)),
-    _of_gradients(_like_both, of_fakes=True),
+    _of_gradients(like_both, of_fakes=True),
+    _of_gradients(_cast_by_reference),
 )
 # amax: fp32 []. Whoever calls it computes that together with x.
-cast_with_amax: Final = _define(
+cast_with_amax: Final = define(
     "cast_with_amax(Tensor x, Tensor amax, bool both, Tensor? gradient_of=None) -> Tensor[]",
-    _of_gradients(_cast_with_amax_by_reference),
     _of_gradients(replayed(cast_with_amax_by_kernels)),
     _of_gradients(_like_cast_with_amax, of_fakes=True),
+    _of_gradients(_cast_with_amax_by_reference),
 )
 # A copy of `value`. It stands in the backward pass, because it wants a gradient: `after`.
-copied_after: Final = _define(
+copied_after: Final = define(
     "copied_after(Tensor value, Tensor after) -> Tensor",
-    lambda value, _after: value.clone(),
     lambda value, _after: value.clone(),
     lambda value, _after: torch.empty_like(value),
 )
 # `maxima`: see maxima_for_columns, from a cast of granularity `rows`. `after` is not read: it is a
 # gradient, without which torch.compile would run this in the forward pass and keep what it makes.
-cast_rows_first: Final = _define(
+cast_rows_first: Final = define(
     "cast_rows_first(Tensor x, str rows, str columns) -> Tensor[]",
-    _rows_first_by_reference,
     replayed(rows_first_by_kernels),
     _like_rows_first,
+    _rows_first_by_reference,
 )
-cast_columns_later: Final = _define(
+cast_columns_later: Final = define(
     "cast_columns_later(Tensor x, Tensor? maxima, Tensor after, str rows, str columns) -> Tensor[]",
-    _columns_later_by_reference,
     replayed(columns_later_by_kernels),
     _like_columns_later,
+    _columns_later_by_reference,
 )
 # The norm is taken along the rows of x.
-layer_norm_cast: Final = _define(
+layer_norm_cast: Final = define(
     "layer_norm_cast(Tensor x, Tensor? weight, Tensor? bias, float eps, str rows, str columns, "
     "bool keep) -> Tensor[]",
-    _layer_norm_by_reference,
     replayed(layer_norm_by_kernels),
     _like_layer_norm,
+    _layer_norm_by_reference,
 )
 # s is what the sigmoid returned.
-sigmoid_grad_cast: Final = _define(
+sigmoid_grad_cast: Final = define(
     "sigmoid_grad_cast(Tensor grad, Tensor s, str rows, str columns, bool keep, "
     "Tensor? gradient_of=None) -> Tensor[]",
-    _of_gradients(_sigmoid_grad_by_reference),
     _of_gradients(replayed(sigmoid_grad_by_kernels)),
     _of_gradients(_like_sigmoid_grad, of_fakes=True),
+    _of_gradients(_sigmoid_grad_by_reference),
 )
-_product: Final = _define(
+_product: Final = define(
     "product(Tensor a, Tensor b, Tensor scale_a, Tensor scale_b, str granularity, "
     "str accumulation) -> Tensor",
-    lambda a, b, scale_a, scale_b, *_: reference.product(a, b, scale_a, scale_b),
     product_by_kernels,
     _like_product,
+    lambda a, b, scale_a, scale_b, *_: reference.product(a, b, scale_a, scale_b),
 )

@@ -14,7 +14,8 @@ import torch
 import triton
 import triton.language as tl
 
-from kernels.common.architecture import compute_units
+from kernels.common.architecture import compute_units, units_limit
+from kernels.common.operators import operator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,14 +67,29 @@ def _copy_kernel(src, dst, COUNT, BLOCK: tl.constexpr):
     tl.store(dst + offsets, tl.load(src + offsets, mask=inside), mask=inside)
 
 
-def read_sum(src: torch.Tensor) -> torch.Tensor:
+def read_sum(src: torch.Tensor, *, units: int | None = None) -> torch.Tensor:
     """Partial sums of src [COUNT] fp32; their sum is the sum of src.
 
-    Raises ValueError unless src is a contiguous fp32 vector.
+    units: as of kernels.common.architecture.compute_units. Raises ValueError for that, or unless
+    src is a contiguous fp32 vector.
     """
-    _check_vector(src)
+    # The limit decides how many sums there are, so a compiled graph has to know it.
+    return _read_sum(src, units=units_limit() if units is None else units)
+
+
+def _read_programs(src: torch.Tensor, units: int | None) -> int:
     blocks = triton.cdiv(src.numel(), READ.block)
-    programs = max(1, min(blocks, (READ.programs_per_unit or blocks) * compute_units(src)))
+    return max(1, min(blocks, (READ.programs_per_unit or blocks) * compute_units(src, units)))
+
+
+@operator(
+    lambda src, *, units=None: src.new_empty(_read_programs(src, units)),
+    name="read_sum",
+    replays=False,
+)
+def _read_sum(src: torch.Tensor, *, units: int | None) -> torch.Tensor:
+    _check_vector(src)
+    programs = _read_programs(src, units)
     partial = torch.empty(programs, dtype=torch.float32, device=src.device)
     _read_sum_kernel[(programs,)](
         src, partial, src.numel(), BLOCK=READ.block, num_warps=READ.num_warps
@@ -81,6 +97,7 @@ def read_sum(src: torch.Tensor) -> torch.Tensor:
     return partial
 
 
+@operator(writes="dst", replays=False)
 def fill(dst: torch.Tensor, value: float) -> torch.Tensor:
     """Write `value` to every element of dst [COUNT] fp32, and return dst; raises as read_sum."""
     _check_vector(dst)
@@ -90,15 +107,18 @@ def fill(dst: torch.Tensor, value: float) -> torch.Tensor:
     return dst
 
 
+@operator(writes="dst", replays=False)
 def copy(src: torch.Tensor, dst: torch.Tensor) -> torch.Tensor:
     """Copy src [COUNT] to dst [COUNT], both fp32, and return dst.
 
-    Raises ValueError as read_sum does, or if the lengths differ.
+    Raises ValueError as read_sum does, or if the lengths or devices differ.
     """
     _check_vector(src)
     _check_vector(dst)
     if src.numel() != dst.numel():
         raise ValueError(f"copy needs equal lengths, got {src.numel()} and {dst.numel()}")
+    if src.device != dst.device:
+        raise ValueError(f"copy needs one device, got {src.device} and {dst.device}")
     if src.numel():
         grid = (triton.cdiv(src.numel(), COPY.block),)
         _copy_kernel[grid](src, dst, src.numel(), BLOCK=COPY.block, num_warps=COPY.num_warps)

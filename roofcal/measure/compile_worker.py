@@ -35,7 +35,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
-from kernels.linear.ops import kernels_on_fakes
+from kernels.common.operators import kernels_on_fakes
 from roofcal.core.jsonl import decode
 from roofcal.core.records import PlanPoint
 from roofcal.measure.failures import reason_of

@@ -23,6 +23,7 @@ from kernels.cast import blocks, both_ways, columns, fused, rows, tensorwise
 from kernels.common import replay
 from kernels.common.checks import MOST_ROWS_OR_COLUMNS as MOST
 from kernels.common.fp8_scales import new_block_scales
+from kernels.common.operators import kernels_on_fakes
 from kernels.gather import configs as gather_configs
 from kernels.gather import flags as arrival_flags
 from kernels.gather import product as gathered_product
@@ -30,7 +31,6 @@ from kernels.gemm import axiswise, blockwise, operands
 from kernels.int4 import gemm as int4
 from kernels.int4 import packing, table
 from kernels.int4.packing import Int4Weights
-from kernels.linear import ops as linear_ops
 from kernels.streams import empty, memory
 from tests.kernels import integers
 from tests.kernels.common import replay_without_gpu
@@ -206,7 +206,7 @@ def main(capability: tuple[int, int]) -> None:
         faults.clear()
         refused = None
         try:
-            with FakeTensorMode(), linear_ops.kernels_on_fakes():
+            with FakeTensorMode(), kernels_on_fakes():
                 function(*sizes)
         except ValueError as error:
             refused = str(error)

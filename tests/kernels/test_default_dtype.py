@@ -23,7 +23,7 @@ def linear_and_gradients(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
 
 def split_product(x: torch.Tensor) -> torch.Tensor:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(operands, "compute_units", lambda _: 8)
+        patch.setattr(operands, "compute_units", lambda *_: 8)
         one = torch.ones((), dtype=torch.float32, device=x.device)
         wide = x.repeat(1, 8).to(torch.float8_e4m3fn)
         assert skinny.split_of_k(skinny.AXISWISE, len(x), wide.shape[1], 8) > 1

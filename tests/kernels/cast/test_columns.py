@@ -91,7 +91,7 @@ def test_maxima_of_all_steps_and_programs_count(
         columns.COLUMN_MAXIMA, rows=32, programs_per_unit=16, most_partials=most_partials
     )
     monkeypatch.setattr(columns, "COLUMN_MAXIMA", config)
-    monkeypatch.setattr(columns, "compute_units", lambda _: 1)
+    monkeypatch.setattr(columns, "compute_units", lambda *_: 1)
     height = 9 * config.rows + 5
     x = normal_matrix(height, config.cols + 3, device)
     for row in (0, config.rows, 4 * config.rows, height - 1):
@@ -103,7 +103,7 @@ def test_maxima_of_all_steps_and_programs_count(
 def test_several_programs_cast_short_columns(
     shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch, device: torch.device
 ) -> None:
-    monkeypatch.setattr(short_columns, "compute_units", lambda _: 9)
+    monkeypatch.setattr(short_columns, "compute_units", lambda *_: 9)
     check_dim1(normal_matrix(*shape, device))
     check_both(normal_matrix(*shape, device))
 

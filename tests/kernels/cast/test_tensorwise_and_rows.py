@@ -110,7 +110,7 @@ def test_many_blocks_and_steps(device: torch.device) -> None:
 def test_partial_maxima_of_many_programs_are_all_used(
     monkeypatch: pytest.MonkeyPatch, device: torch.device
 ) -> None:
-    monkeypatch.setattr(tensorwise, "compute_units", lambda _: 3)
+    monkeypatch.setattr(tensorwise, "compute_units", lambda *_: 3)
     x = normal_matrix(9, tensorwise.AMAX.block, device)
     for row in (0, 4, 8):
         x[row, -1] = 1000.0 * (row + 1)

@@ -54,14 +54,13 @@ DRIVER = SimpleNamespace(
 def pretend(capability: tuple[int, int] = (9, 0)) -> None:
     """Let kernels take CPU tensors for tensors on an H200, or a GPU of another capability."""
     triton.runtime.driver.set_active(DRIVER)
-    mock.patch.object(torch.cuda, "current_device", lambda: 0).start()
     is_recording = lambda _: replay._recording_thread is not None  # noqa: E731 (one expression)
     mock.patch.object(replay, "_is_called_as_it_is", is_recording).start()
     answers = {
         "compute_capability": lambda _: capability,
         "has_ptx": lambda _: True,
         "shared_memory_bytes": lambda _: 232448,
-        "compute_units": lambda _: 132,
+        "compute_units": lambda *_: 132,
         "check_scale_values": lambda *_, **__: None,
         "check_activations": lambda *_: None,  # they are not on a GPU
     }

@@ -1,5 +1,6 @@
 """What is said of architectures is said of every one, and which one a GPU has."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -54,3 +55,36 @@ def test_the_interpreter_has_one_unit_and_no_hardware() -> None:
     assert architecture.compute_units(x) == 1
     assert architecture.shared_memory_bytes(x) == 0
     assert not any(getattr(architecture, question)(x) for question in QUESTIONS)
+
+
+class Multiprocessors:
+    multi_processor_count = 132
+
+
+def test_a_call_overrules_the_limit_of_units_and_neither_exceeds_the_gpu(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: Multiprocessors)
+    x: Any = OnGpu()
+    assert architecture.compute_units(x) == 132
+    architecture.limit_units(100)
+    try:
+        of_limit, of_call, of_gpu = (architecture.compute_units(x, n) for n in (None, 120, 500))
+    finally:
+        architecture.limit_units(None)
+    assert (of_limit, of_call, of_gpu) == (100, 120, 132)
+    assert architecture.compute_units(x) == 132
+
+
+@pytest.mark.parametrize("wrong", [0, -3, True, 1.5])
+def test_a_number_of_units_that_makes_no_sense_is_refused(wrong: Any) -> None:
+    for take in (architecture.limit_units, partial(architecture.compute_units, torch.zeros(1))):
+        with pytest.raises(ValueError, match=f"units: wanted a whole number .*, got {wrong}"):
+            take(wrong)
+
+
+def test_a_graph_does_not_set_the_limit() -> None:
+    compiled = torch.compile(architecture.limit_units, fullgraph=True, backend="eager")
+    with pytest.raises(Exception, match=r"limit_units: call it outside|Observed exception"):
+        compiled(3)
+    assert architecture.units_limit() is None

@@ -10,7 +10,6 @@ from kernels.common.checks import (
     check_scale_values,
     largest_fp8_value,
 )
-from kernels.gemm.operands import check_operands
 
 
 def test_a_row_or_column_of_any_stride_is_a_matrix(device: torch.device) -> None:
@@ -34,22 +33,14 @@ class OnGpu1(torch.Tensor):
         return 1
 
 
-def test_a_tensor_of_another_gpu_is_refused_with_the_way_out(
+def test_a_tensor_on_the_cpu_is_refused_where_there_is_a_gpu(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    x = torch.zeros(16, 16).as_subclass(OnGpu1)
-    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
-    wanted = r"wanted a tensor on cuda:0 \(the current device, .*got one on cuda:1; call it under"
-    with pytest.raises(ValueError, match=rf"^w: {wanted} `with torch\.cuda\.device\(w\.device"):
+    x = torch.zeros(16, 16)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    with pytest.raises(ValueError, match=r"^w: wanted a tensor on the GPU, got one on cpu"):
         check_device("w", x)
-    with pytest.raises(ValueError, match=f"^x: {wanted}"):
-        check_matrix(x)
-    operand = x.to(torch.float8_e4m3fn)
-    with pytest.raises(ValueError, match=f"^a: {wanted}"):
-        check_operands(operand, operand)
-    monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
-    check_matrix(x)
-    check_operands(operand, operand)
+    check_matrix(x.as_subclass(OnGpu1))
 
 
 def test_values_on_a_gpu_are_read_only_by_who_waits() -> None:

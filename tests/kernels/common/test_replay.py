@@ -1,9 +1,11 @@
 """What is replayed is what was called: launches without a GPU, values on one."""
 
+import inspect
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
@@ -11,8 +13,9 @@ import torch
 import triton
 
 from kernels.cast import both_ways, columns, rows
-from kernels.common import replay
+from kernels.common import architecture, replay
 from kernels.common.counters import zeroed_counters
+from kernels.common.operators import traced_as
 from kernels.gemm import axiswise
 from tests.paths import ROOT
 
@@ -47,7 +50,7 @@ def test_replayed_casts_are_those_of_this_calls_input(
     cast: Callable[..., tuple[torch.Tensor, ...]], shape: tuple[int, int]
 ) -> None:
     for x in (torch.randn(shape, device="cuda").bfloat16() for _ in range(3)):
-        made, expected = cast(x), cast.__wrapped__(x)  # type: ignore[attr-defined]
+        made, expected = cast(x), inspect.unwrap(cast)(x)
         assert [(a.shape, a.stride()) for a in made] == [(b.shape, b.stride()) for b in expected]
         for a, b in zip(made, expected, strict=True):
             assert torch.equal(a.float(), b.float())
@@ -79,7 +82,6 @@ def test_replayed_products_are_captured_in_graphs(rows_of_a: int) -> None:
 def test_what_cannot_be_repeated_is_called_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """A function that computes with torch, one that returns its input, and one within another."""
     monkeypatch.setattr(replay, "_is_called_as_it_is", lambda _: False)
-    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
 
     @replay.replayed
     def doubled(x: torch.Tensor) -> torch.Tensor:
@@ -100,7 +102,6 @@ def test_memory_that_was_there_before_is_no_memory_of_the_call(
 ) -> None:
     """Counters of a stream: a slice of them is a view of memory that nothing here allocates."""
     monkeypatch.setattr(replay, "_is_called_as_it_is", lambda _: False)
-    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
     counters = torch.zeros(64, dtype=torch.int32)
 
     @replay.replayed
@@ -116,7 +117,6 @@ def test_a_call_that_counts_in_memory_of_its_stream_is_not_recorded(
 ) -> None:
     """Neither the first one, which allocates the counters, nor those of later shapes."""
     monkeypatch.setattr(replay, "_is_called_as_it_is", lambda _: False)
-    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
     monkeypatch.setattr(replay, "_recordings", {})
 
     @replay.replayed
@@ -135,7 +135,6 @@ def test_zeroing_other_memory_than_new_whole_one_is_not_recorded(
     monkeypatch: pytest.MonkeyPatch, changed: str
 ) -> None:
     monkeypatch.setattr(replay, "_is_called_as_it_is", lambda _: False)
-    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
     monkeypatch.setattr(replay, "_recordings", {})
 
     @replay.replayed
@@ -154,7 +153,6 @@ def test_zeroing_other_memory_than_new_whole_one_is_not_recorded(
 
 def test_memory_that_was_zeroed_is_zeroed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replay, "_is_called_as_it_is", lambda _: False)
-    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
     driver = SimpleNamespace(active=SimpleNamespace(get_current_stream=lambda _: 0))
     monkeypatch.setattr(triton.runtime, "driver", driver)
 
@@ -167,3 +165,49 @@ def test_memory_that_was_zeroed_is_zeroed_again(monkeypatch: pytest.MonkeyPatch)
         assert not any(x.any() for x in made)
         for x in made:
             x.fill_(7)  # what the next call may get
+
+
+class OnGpu1(torch.Tensor):
+    """A tensor that says that it lies on the second GPU."""
+
+    is_cuda = True
+
+    def get_device(self) -> int:
+        return 1
+
+
+def test_a_replay_runs_on_the_gpu_of_its_input_and_another_limit_is_recorded_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A replay asks for the stream of the device of its input; here the question is noted."""
+    current, asked = [0], []
+
+    @contextmanager
+    def device(number: int) -> Iterator[None]:
+        before, current[0] = current[0], number
+        yield
+        current[0] = before
+
+    def stream(_: int | None) -> int:
+        asked.append(current[0])
+        return 0
+
+    driver = SimpleNamespace(active=SimpleNamespace(get_current_stream=stream))
+    monkeypatch.setattr(triton.runtime, "driver", driver)
+    monkeypatch.setattr(replay, "_is_called_as_it_is", lambda _: False)
+    monkeypatch.setattr(replay, "_recordings", {})
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: current[0])
+    monkeypatch.setattr(torch.cuda, "device", device)
+    calls = []
+
+    def new(x: torch.Tensor) -> torch.Tensor:
+        calls.append(current[0])
+        return torch.empty(x.shape)
+
+    launched = traced_as(new)(replay.replayed(new))
+    for _ in range(3):
+        launched(torch.ones(3).as_subclass(OnGpu1))
+    assert (calls, asked, current) == ([1], [1, 1], [0])
+    monkeypatch.setattr(architecture, "_limit", 24)
+    launched(torch.ones(3).as_subclass(OnGpu1))
+    assert calls == [1, 1]

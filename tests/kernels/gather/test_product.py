@@ -79,7 +79,7 @@ def test_every_config_of_fp8_is_right(config: GemmConfig, device: torch.device) 
 def test_programs_share_the_tiles(
     units: int, monkeypatch: pytest.MonkeyPatch, device: torch.device
 ) -> None:
-    monkeypatch.setattr(gathered_matmul, "compute_units", lambda _: units)
+    monkeypatch.setattr(gathered_matmul, "compute_units", lambda *_: units)
     gathered((40, 70, 32), 3, BF16, device, (2, 2, SMALL))
 
 

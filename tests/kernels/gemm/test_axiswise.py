@@ -57,7 +57,7 @@ def test_every_config_is_right(config: GemmConfig, device: torch.device) -> None
 def test_programs_share_the_tiles(
     units: int, monkeypatch: pytest.MonkeyPatch, device: torch.device
 ) -> None:
-    monkeypatch.setattr(operands, "compute_units", lambda _: units)
+    monkeypatch.setattr(operands, "compute_units", lambda *_: units)
     config = replace(axiswise.FAST[-1], group=2)
     monkeypatch.setattr(axiswise, "FAST", (config,))
     a, b = normal_fp8(290, 64, device), normal_fp8(390, 64, device)

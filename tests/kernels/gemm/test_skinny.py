@@ -21,7 +21,7 @@ SHAPES = [(1, 1, 16), (1, 70, 1040), (16, 64, 512), (17, 100, 528), (64, 3, 2064
 @pytest.fixture(params=[1, 8])
 def one_or_eight_units(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """K stays in one piece on one compute unit, and is split on eight."""
-    monkeypatch.setattr(operands, "compute_units", lambda _: request.param)
+    monkeypatch.setattr(operands, "compute_units", lambda *_: request.param)
 
 
 @pytest.mark.usefixtures("one_or_eight_units")
@@ -70,7 +70,7 @@ def test_a_split_product_is_the_same_every_time_and_leaves_its_counters_at_zero(
         lent.append(zeroed_counters(count, place))
         return lent[-1]
 
-    monkeypatch.setattr(operands, "compute_units", lambda _: 16)
+    monkeypatch.setattr(operands, "compute_units", lambda *_: 16)
     monkeypatch.setattr(skinny, "zeroed_counters", remember)
     a, b, one = (
         normal_fp8(3, 2048, device),

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 import torch
 
+from kernels.int4 import gemm as int4
+from kernels.int4 import table as int4_table
 from kernels.int4.configs import (
     Int4Config,
     Int4DirectConfig,
@@ -153,6 +155,15 @@ def test_bad_weights_are_named(device: torch.device) -> None:
     ]:
         with pytest.raises(ValueError, match=message):
             int4_gemm(x, replace(w, **changed))  # type: ignore[arg-type]
+
+
+def test_more_tokens_than_a_grid_has_blocks_for_are_refused() -> None:
+    w = weights_without_memory(64, 128)
+    x = torch.empty(64 * 65536, 128, dtype=torch.bfloat16, device="meta")
+    config = int4_table.plain(64)
+    with pytest.raises(ValueError, match=r"x: got 4194304 tokens .* split the product"):
+        int4.check_config(config, x, w, chained=False)
+    int4.check_config(config, x[: 64 * 65535], w, chained=False)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="about a machine without a GPU")

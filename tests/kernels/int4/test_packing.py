@@ -1,5 +1,6 @@
 """Packing keeps every weight, quantising finds the nearest level, bad input is named."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -174,3 +175,15 @@ def test_bad_tensors_are_named() -> None:
         packing.pack(replace(good, scales=good.scales[:, :1]))
     with pytest.raises(ValueError, match=r"zeros: got torch\.float16"):
         packing.pack(replace(good, zeros=torch.zeros(4, 4, dtype=torch.float16)))
+
+
+@pytest.mark.parametrize("wrong", [7.5, -1.0, 16.0, math.nan])
+def test_a_zero_point_that_is_no_level_is_named(wrong: float) -> None:
+    good = drawn(4, 128, 32, zeros=True)
+    assert good.zeros is not None
+    zeros = good.zeros.clone()
+    zeros[2, 1], zeros[3, 3] = wrong, 0.5
+    with pytest.raises(ValueError, match=rf"zeros: got {wrong} in row 2, group 1, wanted whole"):
+        packing.pack(replace(good, zeros=zeros))
+    zeros[2:] = 15
+    packing.pack(replace(good, zeros=zeros))

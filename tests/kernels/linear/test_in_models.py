@@ -1,14 +1,18 @@
 """Float8Linear in models: autocast, checkpoints, export, parameters, and several processes."""
 
 import copy
+import functools
+import warnings
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
+from torch.nn.utils import parametrize, prune
 from torch.utils.checkpoint import checkpoint
 
-from kernels.linear.layer import Float8Linear, convert_linears
+from kernels.linear.layer import Float8Linear, convert_linears, linear
 from tests.kernels.linear import linear_ranks
 from tests.kernels.run_ranks import run_ranks
 
@@ -60,6 +64,167 @@ def test_a_recipe_that_makes_no_sense_is_refused_before_anything_is_converted() 
     with pytest.raises(ValueError, match="did you mean axiswise"):
         convert_linears(model, "axiswize")
     assert not any(isinstance(module, Float8Linear) for module in model)
+
+
+def test_hooks_stay_and_can_be_removed() -> None:
+    model, seen = small_model(), []
+
+    def note(name: str) -> Callable[..., None]:
+        return lambda *_: seen.append(name)
+
+    linear = model[0]
+    handles = [
+        linear.register_forward_pre_hook(note("before")),
+        linear.register_forward_hook(note("after")),
+        linear.register_full_backward_hook(note("backward")),
+        linear.register_state_dict_post_hook(note("state")),
+        linear.register_load_state_dict_pre_hook(lambda m, *_: seen.append(type(m).__name__)),
+    ]
+    convert_linears(model)
+    model(torch.randn(16, 32).requires_grad_()).sum().backward()
+    model.load_state_dict(model.state_dict())
+    assert seen == ["before", "after", "backward", "state", "Float8Linear"]
+    for handle in handles:
+        handle.remove()
+    model(torch.randn(16, 32)).sum().backward()
+    assert len(seen) == 5
+
+
+def test_a_linear_under_two_names_is_one_and_stays_if_one_name_does() -> None:
+    def twice() -> Any:
+        linear = torch.nn.Linear(32, 32)
+        return torch.nn.ModuleDict({"body": torch.nn.ModuleDict({"in": linear}), "out": linear})
+
+    model: Any = convert_linears(twice())
+    assert model["body"]["in"] is model["out"]
+    assert type(model["out"]) is Float8Linear
+    kept: Any = convert_linears(twice(), should_convert=lambda name, _: name != "body.in")
+    assert type(kept["out"]) is torch.nn.Linear
+
+
+def test_what_a_linear_has_beside_parameters_stays() -> None:
+    embedding, model = (
+        torch.nn.Embedding(48, 32),
+        torch.nn.Sequential(torch.nn.Linear(32, 48, False)),
+    )
+    linear = cast(Any, model[0])
+    linear.weight, linear.note = embedding.weight, "mine"
+    linear.weight.requires_grad_(False)
+    model.eval()
+    convert_linears(model)
+    assert model[0] is linear
+    assert not linear.training
+    assert list(model.state_dict()) == ["0.weight"]
+    assert linear.note == "mine"
+    assert linear.weight is embedding.weight
+    assert not linear.weight.requires_grad
+    assert type(copy.deepcopy(model)[0]) is Float8Linear
+    with torch.device("meta"):
+        assert convert_linears(small_model())(torch.empty(16, 32)).shape == (16, 10)
+
+
+PARAMETRIZED: dict[str, Callable[[torch.nn.Module], Any]] = {
+    "weight_norm": torch.nn.utils.weight_norm,
+    "spectral_norm": torch.nn.utils.spectral_norm,
+    "pruned": lambda linear: prune.l1_unstructured(linear, "weight", 0.5),
+    "parametrized weight_norm": torch.nn.utils.parametrizations.weight_norm,
+    "parametrized spectral_norm": torch.nn.utils.parametrizations.spectral_norm,
+    "parametrized bias": lambda linear: parametrize.register_parametrization(
+        linear, "bias", torch.nn.Tanh()
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*weight_norm.* is deprecated")
+@pytest.mark.parametrize("kind", PARAMETRIZED)
+def test_a_weight_that_is_computed_is_computed_still(kind: str) -> None:
+    plain: Any
+    same: Any
+    plain, same = (torch.nn.Linear(32, 48).eval() for _ in range(2))
+    same.load_state_dict(plain.state_dict())
+    for module in (plain, same):
+        torch.manual_seed(0)
+        PARAMETRIZED[kind](module)
+    model = torch.nn.Sequential(same)
+    names = list(model.state_dict())
+    convert_linears(model, "axiswise")
+    assert isinstance(same, Float8Linear)
+    assert list(model.state_dict()) == names
+    x = torch.randn(16, 32)
+    expected = plain(x)
+    assert torch.equal(model(x), linear(x, plain.weight, plain.bias, same.plan))
+    assert 0 < float((model(x) - expected).norm() / expected.norm()) < 0.1
+    assert all(gradient.any() for gradient in gradients(model, model(x)))
+    if parametrize.is_parametrized(same):
+        parametrize.remove_parametrizations(same, next(iter(plain.parametrizations)))
+        assert type(same) is Float8Linear
+
+
+def left(reason: str) -> tuple[torch.nn.Module, str]:
+    linear: Any = torch.nn.Linear(32, 32)
+    if reason == "subclass":
+        return torch.nn.MultiheadAttention(
+            32, 4
+        ).out_proj, "NonDynamicallyQuantizableLinear is a sub"
+    if reason == "features":
+        return torch.nn.Linear(32, 10), "out_features: wanted a multiple of 16 .*, got 10"
+    if reason == "forward":
+        linear.forward = lambda x: x
+        return linear, "it has a forward of its own"
+    if reason == "recipe":
+        return Float8Linear(32, 32, recipe="tensorwise"), "it has the recipe .*tensorwise.* already"
+    if reason == "attribute":
+        linear.plan = "mine"
+        return linear, "it has an attribute `recipe` or `plan` of its own"
+
+    class Sharded(torch.Tensor):
+        pass
+
+    linear.weight = torch.nn.Parameter(linear.weight.detach().as_subclass(Sharded))
+    return linear, "its weight is a Sharded"
+
+
+@pytest.mark.parametrize(
+    "reason", ["subclass", "features", "forward", "recipe", "attribute", "weight"]
+)
+def test_a_linear_that_stays_is_named_with_the_reason(reason: str) -> None:
+    linear, message = left(reason)
+    kind = type(linear)
+    model: Any = torch.nn.ModuleDict({"body": small_model()[:1], "head": linear})
+    with pytest.warns(UserWarning, match=rf"left as they are: head \({message}"):
+        convert_linears(model, "axiswise")
+    assert type(model["body"][0]) is Float8Linear
+    assert type(linear) is kind
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        convert_linears(model, should_convert=lambda name, _: name != "head")
+
+
+def test_a_forward_that_is_wrapped_as_accelerate_does_runs_in_float8() -> None:
+    """accelerate.hooks.add_hook_to_module, which device_map puts around every module."""
+    model: Any = small_model()[:1]
+    wrapped: Any = model[0]
+    calls = []
+
+    def forward(module: Any, x: torch.Tensor) -> torch.Tensor:
+        calls.append(x.shape)
+        return module._old_forward(x)
+
+    wrapped._old_forward = wrapped.forward
+    wrapped.forward = functools.update_wrapper(
+        functools.partial(forward, wrapped), wrapped._old_forward
+    )
+    convert_linears(model)
+    x = torch.randn(16, 32)
+    assert torch.equal(model(x), linear(x, wrapped.weight, wrapped.bias, wrapped.plan))
+    assert calls == [(16, 32)]
+
+
+def test_a_computed_weight_cannot_be_shared_by_another_linear() -> None:
+    pruned = torch.nn.Linear(32, 48)
+    prune.identity(pruned, "weight")
+    with pytest.raises(ValueError, match=r"^linear: wanted one whose weight is a parameter"):
+        Float8Linear.from_linear(pruned)
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
