@@ -105,5 +105,5 @@ def test_a_cluster_that_does_not_answer_is_said(
     (tmp_path / "sinfo").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
     monkeypatch.setattr("roofcal.study.preflight._ASK_S", 0.1)
-    with pytest.raises(PreflightError, match="sinfo: no answer for 0.1 s"):
+    with pytest.raises(PreflightError, match=r"sinfo: no answer for 0\.1 s"):
         cluster_nodes()
