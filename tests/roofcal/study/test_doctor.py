@@ -37,6 +37,7 @@ CUDA_TORCH = Software(torch="2.11.0", cuda="13.0", triton="3.6.0", cublas="13", 
 def steady(monkeypatch: pytest.MonkeyPatch) -> None:
     """A CPU whose product repeats within 2 %, without the second that it takes to see it."""
     monkeypatch.setattr(doctor, "product_drift", lambda: 0.02)
+    monkeypatch.setenv("ROOFCAL_LOCKS", "test_doctor")  # a study of this machine holds other locks
 
 
 def said(
