@@ -97,12 +97,13 @@ def _mhz(hertz: float | None) -> str:
 def _software_lines(environment: Environment | None) -> Iterator[str]:
     """Versions of the environment; what it leaves out on purpose is installed or not needed.
 
-    environment: None where no study can be made: what is installed is listed.
+    environment: None where no study can be made: what is installed is listed, without the driver.
     """
     installed: dict[str, str | None] = {"python": platform.python_version()}
     with suppress(DiscoverError):  # torch is missing
         installed |= asdict(installed_software())
-    for name in ("python", "torch", "triton", "cuda", "cublas", "nccl", "driver"):
+    names = ("python", "torch", "triton", "cuda", "cublas", "nccl")
+    for name in (*names, *(("driver",) if environment else ())):
         version = getattr(environment, name) if environment else installed.get(name)
         if version is None and environment and environment.vendor == "cpu":
             unused = installed.get(name)
