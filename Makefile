@@ -32,6 +32,12 @@ else
 endif
 # The rules of the study call `python`: it must be this one.
 export PATH := $(BIN):$(PATH)
+# Snakemake keeps a cache in XDG_CACHE_HOME, Triton in TRITON_HOME, both below HOME by default. Where HOME cannot be written
+# (a container that runs as another user), Snakemake would end in a traceback and no kernel would compile.
+ifneq ($(shell mkdir -p "$$HOME/.cache" 2>/dev/null && [ -w "$$HOME/.cache" ] && echo yes),yes)
+  export XDG_CACHE_HOME ?= $(CURDIR)/.snakemake/caches
+  export TRITON_HOME ?= $(CURDIR)/.snakemake/caches
+endif
 # Containers set it. Each of hundreds of short processes would then compile roofcal anew, 0.1 s and more.
 unexport PYTHONDONTWRITEBYTECODE
 SHELL := bash

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from roofcal.cli.arguments import Commands, fraction, write_or_print
 from roofcal.core import paths
+from roofcal.core.names import printable
 
 if TYPE_CHECKING:
     from roofcal.core.records import Environment
@@ -57,18 +59,24 @@ def add_health(commands: Commands) -> None:
 def _health(options: argparse.Namespace) -> int:
     """Measure the panel; compare it with a fleet of five cards or more, else the publication.
 
-    Three or four cards are a fleet where nothing is published.
+    Three or four cards are a fleet where nothing is published. Raises HealthError, exit code 2,
+    where a visible card does not answer, because the answer would be that of another one.
     """
+    from roofcal.core.machine.nvml import survey_gpus
     from roofcal.health.comparison import FEWEST, compare_cards, compare_with_publication
     from roofcal.health.panel import measure_card, measure_node, read_panel
     from roofcal.health.readings import HealthError, read_card, read_fleet
     from roofcal.study.config import load_study
-    from roofcal.study.discover import discover
+    from roofcal.study.discover import discover, left_out
     from roofcal.study.run_search import find_run
     from roofcal.study.runs import RunsError
 
+    for sentence in left_out():
+        print(f"note: {printable(sentence)}", file=sys.stderr)
     if options.every_card:
         environment = _environment_of_fleet(options)
+    elif silent := survey_gpus().silent:
+        raise HealthError(f"{'; '.join(silent)}; CUDA_VISIBLE_DEVICES picks another card")
     else:
         environment = discover(paths.DEVICES)[0]
     panel = read_panel(paths.CONFIG / "health.yaml", environment.backend)

@@ -41,7 +41,10 @@ def add_doctor(commands: Commands) -> None:
 
 
 def _doctor(options: argparse.Namespace) -> int:
-    """Print what is here; 1 where a profile does not fit the cluster."""
+    """Print what is here; 1 where a profile does not fit the cluster.
+
+    Raises DiscoverError, exit code 2, where a study here would be refused.
+    """
     from roofcal.study import doctor
 
     if options.profile:
@@ -53,12 +56,14 @@ def _doctor(options: argparse.Namespace) -> int:
     lines = doctor.examine(paths.DEVICES, paths.PUBLISHED)
     if options.json:
         sections: dict[str, list[str]] = {}
-        for line in lines:
-            if line[:1].strip():
-                lines_of_section = sections.setdefault(line.rstrip(":"), [])
-            elif line.strip():
-                lines_of_section.append(line.strip())
-        print(json.dumps(sections))
+        try:
+            for line in lines:
+                if line[:1].strip():
+                    lines_of_section = sections.setdefault(line.rstrip(":"), [])
+                elif line.strip():
+                    lines_of_section.append(line.strip())
+        finally:  # the lines are there, too, where the last says that a study is refused
+            print(json.dumps(sections))
         return 0
     for line in lines:
         print(line)

@@ -25,7 +25,7 @@ SCHEMA_VERSION: Final = 3
 _READABLE: Final = (1, 2, SCHEMA_VERSION)
 _OF_VISITS: Final = ("visit", "visits", "unsettled_samples")
 # Not written where empty, so that records without them stay as they were.
-_OF_LOAD: Final = ("busy_share", "other_processes")
+_OF_LOAD: Final = ("busy_share", "other_processes", "throttled_share", "cpu_quota_cores")
 _OF_WAITING: Final = ("waited_s", "starting_s", "compiling_s")
 _OF_ENERGY: Final = ("energy_windows",)
 _OF_MEMORY: Final = ("peak_bytes",)

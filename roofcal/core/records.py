@@ -33,6 +33,8 @@ _STRICT: Final = ConfigDict(extra="forbid")
 _ROUNDING: Final = 1e-6  # relative
 _MOST: Final = 1 << 53  # the largest whole number up to which floats are exact
 _LEAST_CONSTANT: Final = 1e-30  # in SI units: 1e-15 s for a byte and 1e16 flop/s are far within
+# Fields of Environment that are part of its id where they have a value: ids from before them hold.
+_LATER_FIELDS: Final = ("cpu_quota_cores",)
 CODE: Final = "code"  # unit of a constant that stands for a name, see roofcal.ops.constants
 
 # What reading checks; nothing is checked where the code itself makes a record.
@@ -120,6 +122,11 @@ class Environment:
     """What the numbers depend on: the processor and the software under it.
 
     Host name, GPU uuid, commit and time differ between sessions of one environment: see Session.
+
+    mig              True for a slice of a card, which device_name, compute_units and memory_bytes
+                     are those of
+    threads          of a CPU: how many measure, no more than its quota feeds
+    cpu_quota_cores  of a CPU: what the container's CPU quota leaves, in cores; None without one
     """
 
     device: Name
@@ -141,6 +148,7 @@ class Environment:
     nccl: str | None = None
     python: str
     threads: Size | None = None
+    cpu_quota_cores: Positive | None = None
 
     @property
     def backend(self) -> Literal["cuda", "cpu"]:
@@ -150,7 +158,9 @@ class Environment:
     @property
     def environment_id(self) -> str:
         """Readable id: driver, torch and triton version and a hash of every field."""
-        digest = hashlib.sha256(canonical_json(asdict(self))).hexdigest()[:8]
+        every = asdict(self).items()
+        hashed = {name: value for name, value in every if value or name not in _LATER_FIELDS}
+        digest = hashlib.sha256(canonical_json(hashed)).hexdigest()[:8]
         named = (("driver", self.driver), ("torch", self.torch), ("triton", self.triton))
         parts = [f"{name}{version}" for name, version in named if version]
         return "-".join([*parts, digest])
@@ -165,6 +175,8 @@ class Session:
     busy_share, other_processes: just before it measured, the share of the cores that others kept
         busy, and how many processes of others were on its cards; None: not known, or none. On a CPU
         the share is read again at the end, and the larger one is kept.
+    throttled_share: of the periods of the container's CPU quota while it measured, those in which
+        the quota stopped its threads; None: no quota, or never.
     started_utc, wall_s: since its devices were free.
     waited_s: until they were, while another session measured there.
     starting_s, compiling_s: of wall_s, waited for workers to be ready (CUDA context, warm card),
@@ -187,6 +199,7 @@ class Session:
     timed_s: NotNegative | None = None
     busy_share: NotNegative | None = None
     other_processes: Count | None = None
+    throttled_share: NotNegative | None = None
     waited_s: NotNegative | None = None
     starting_s: NotNegative | None = None
     compiling_s: NotNegative | None = None

@@ -1,20 +1,14 @@
 """Independent fits on all cores."""
 
 import multiprocessing
-import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any, TypeVar
 
+from roofcal.core.machine.cores import usable_cores
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-
-
-def usable_cores() -> int:
-    """Cores that this process may run on: fewer than the machine has under SLURM or taskset."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def parallel_map(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from roofcal.core.jsonl import decode
+from roofcal.core.machine.cores import usable_cores
 from roofcal.core.records import PlanPoint
 from roofcal.measure.supervisor import START_S
 
@@ -37,8 +38,7 @@ WORKER = "roofcal.measure.compile_worker"  # tests put a stand-in here
 
 def pool_size() -> int:
     """Processes that find a core and memory beside the timing process; 0 where none does."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    by_cores = (cores or 1) - _CORES_BESIDE
+    by_cores = usable_cores() - _CORES_BESIDE
     return max(0, min(by_cores, _available_bytes() // _BYTES_PER_PROCESS, _MOST_PROCESSES))
 
 

@@ -21,10 +21,12 @@ from tqdm import tqdm
 
 from roofcal.core.jsonl import read_records, read_single_record, write_records
 from roofcal.core.machine.checkout import checkout_commit, checkout_is_dirty
+from roofcal.core.machine.cores import quota_periods, throttled_share
 from roofcal.core.machine.load import BUSY_CPU, BUSY_HOST, busy_share
 from roofcal.core.machine.locks import wait_for_locks
 from roofcal.core.machine.nvml import Gpu, visible_gpus
 from roofcal.core.records import Environment, Measurement, PlanPoint, Session
+from roofcal.core.visits.disturbances import throttled_text
 from roofcal.core.visits.order import groups_of, shuffled_groups
 from roofcal.core.visits.rows import reusable_visits
 from roofcal.measure.compile_client import CompileClient, running_server
@@ -34,7 +36,7 @@ from roofcal.measure.progress import StudyProgress
 from roofcal.measure.supervisor import Crew, MeasureError, timing_of
 from roofcal.measure.visits import TOO_FEW, Visits
 from roofcal.ops import BY_NAME, measuring_order
-from roofcal.ops.visit_times import CPU_RANKS
+from roofcal.ops.visit_times import most_devices
 
 _HANDOVER_S = 1.0  # a session that waited longer came while another one measured
 
@@ -249,12 +251,12 @@ def _other_processes(uuids: str | None, pool: CompileClient | None) -> int | Non
 
 
 def _device_count(environment: Environment) -> int:
-    """The largest world size here. No part of the environment: one GPU measures as it does alone.
+    """The largest world size here, which is no part of the environment.
 
-    On a CPU processes stand in for devices: they show that all of it works, and more of them than
-    cores would show nothing else.
+    One GPU measures beside others as it does alone.
     """
-    return CPU_RANKS if environment.vendor == "cpu" else len(_matching_gpus(environment))
+    cards = 0 if environment.vendor == "cpu" else len(_matching_gpus(environment))
+    return most_devices(environment, cards)
 
 
 def too_few_devices(point: PlanPoint, environment: Environment, here: int) -> str:
@@ -306,7 +308,7 @@ def _run(
     if not (to_visit := visits.to_visit()):
         return
     journal.append(session)
-    timed = 0.0
+    timed, periods = 0.0, quota_periods()
     study = StudyProgress(
         journal.path.parents[1],
         visits.points,
@@ -334,6 +336,9 @@ def _run(
                 session = replace(session, busy_share=_busy_since(session.busy_share))
         finally:
             crew.stop()
+            throttled = throttled_share(periods)
+            if throttled and crew.environment.vendor == "cpu" and throttled > BUSY_CPU:
+                _tell(throttled_text(throttled))
             ended = replace(
                 session,
                 finished_utc=_utc_now(),
@@ -341,6 +346,7 @@ def _run(
                 timed_s=timed,
                 starting_s=crew.starting_s,
                 compiling_s=pool.waited_s if pool else None,
+                throttled_share=throttled,
             )
             journal.append(ended)
 

@@ -8,7 +8,7 @@ timed have the times of those that they are made of.
 from collections.abc import Iterable
 from typing import Final
 
-from roofcal.core.records import VISITED_ONCE, PlanPoint
+from roofcal.core.records import VISITED_ONCE, Environment, PlanPoint
 from roofcal.ops.spec import Backend
 
 CPU_VISIT_S: Final = 0.6
@@ -31,6 +31,17 @@ _VISIT_S: Final = {
     "probe_link": 0.4,
     "all_gather_matmul": 0.8,
 }
+
+
+def most_devices(environment: Environment, cards: int) -> int:
+    """Devices that a point may share on a machine with so many cards of a kind, or slices of them.
+
+    On a CPU processes stand in for devices: they show that all of it works, and more of them than
+    cores would show nothing else. Slices share nothing, because NCCL joins no slices of a card.
+    """
+    if environment.vendor == "cpu":
+        return CPU_RANKS
+    return 1 if environment.mig else cards
 
 
 def visit_seconds(point: PlanPoint, backend: Backend, here: int) -> float:

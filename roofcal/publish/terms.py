@@ -4,18 +4,19 @@ The checkout is that of the person who publishes: its commit is what the manifes
 commits that the measuring sessions recorded are not checked.
 """
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from roofcal.core.machine.checkout import MEASURING_CODE, GitError
+from roofcal.core.machine.checkout import changed_files as checkout_changes
 from roofcal.ops import BY_NAME
 from roofcal.report.data.loading import load_run
 from roofcal.report.data.prediction_errors import error_by_regime, error_of
 from roofcal.report.data.tidy import MODEL, tidy_frame
 from roofcal.study.schema import Publishing
 
-_DECIDING: Final = ("config", "kernels", "roofcal")  # a file more changes what is derived
+_DECIDING: Final = ("config", *MEASURING_CODE)  # a file more changes what is derived
 _NAMED: Final = 3  # files of a dirty checkout that the message names
 
 
@@ -84,18 +85,11 @@ def changed_files(published: Path) -> list[str]:
     outside a git checkout, where nobody can tell. Raises TermsError where git fails.
     """
     where = published.resolve()
-    top = next((place for place in where.parents if (place / ".git").exists()), None)
-    if top is None:
+    root = where.parents[1]
+    if not any((place / ".git").exists() for place in (root, *root.parents)):
         return []
-    own = f":(exclude,top){where.relative_to(top).as_posix()}"
-    command = ["git", "status", "--porcelain", "--untracked-files=all", "-z", "--no-renames"]
-    command += ["--", ":(top)", own]
+    tracked = (".", f":(exclude){where.relative_to(root).as_posix()}")
     try:
-        status = subprocess.run(command, cwd=top, capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError) as error:
-        reason = getattr(error, "stderr", None) or str(error)
-        raise TermsError(f"{top}: git cannot tell whether it is clean: {reason.strip()}") from None
-    root = where.parents[1].relative_to(top).as_posix()
-    deciding = tuple(f"{root}/{folder}/".removeprefix("./") for folder in _DECIDING)
-    entries = [(entry[:2], entry[3:]) for entry in status.stdout.split("\0") if entry]
-    return [name for state, name in entries if state != "??" or name.startswith(deciding)]
+        return checkout_changes(root, "HEAD", tracked, _DECIDING)
+    except GitError as error:
+        raise TermsError(f"{root}: git cannot tell whether it is clean: {error}") from None

@@ -20,6 +20,10 @@ def study_notes(study: Study, runs: Collection[Run], *, is_dry_run: bool) -> lis
     """
     message = None if is_dry_run else hold_study_lock()
     notes = [message] if message else []
+    if study.devices == "auto":
+        from roofcal.study.discover import left_out  # noqa: PLC0415 (a login node must not look)
+
+        notes += left_out()
     return [
         *notes,
         *left_out_of_report(study, runs),

@@ -3,32 +3,81 @@
 import os
 import platform
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from importlib import metadata, util
 from pathlib import Path
+from typing import Final
 
 from roofcal.core.devices import DeviceSpec, load_devices, match_device
-from roofcal.core.machine.nvml import Gpu, visible_gpus
+from roofcal.core.machine.cores import cpu_quota, usable_cores
+from roofcal.core.machine.nvml import Gpu, survey_gpus, visible_gpus
 from roofcal.core.records import Environment
 from roofcal.core.units import GIB
 
+# CUDA's major version -> the first driver that runs it (CUDA Toolkit Release Notes, "CUDA Toolkit
+# and Minimum Required Driver Version for CUDA Minor Version Compatibility"), and what to give to
+# `make env` for a build of torch for it.
+_FIRST_DRIVER: Final = {12: "525", 13: "580"}
+_BUILDS: Final = {12: "TORCH=cuda12", 13: "TORCH=cuda"}
+_OR_CPU: Final = "or measure the CPU: CUDA_VISIBLE_DEVICES= make study"
+
+_AMD: Final = "there is an AMD GPU, which roofcal cannot measure yet (only its datasheet)"
+
 
 class DiscoverError(ValueError):
-    """The software a study needs is not installed."""
+    """Why no study can be made here; the message says what to do."""
 
 
 def discover(devices_folder: Path) -> list[Environment]:
     """One Environment per kind of GPU of this machine, or the CPU's where there is no GPU.
 
-    Raises DiscoverError where torch is missing, ConfigError for a bad datasheet.
+    GPUs that do not answer are left out, `left_out` names them. Raises DiscoverError where none of
+    them answers, where torch is missing or cannot use them, and elsewhere than on Linux;
+    ConfigError for a bad datasheet.
     """
+    if sys.platform != "linux":
+        raise DiscoverError(
+            f"roofcal measures on Linux alone, and this is {sys.platform}; what asks publications "
+            "(predict, advise, llm) works here"
+        )
     gpus = visible_gpus()
     if not gpus:
+        survey = survey_gpus()
+        if unusable := survey.silent + survey.forbidden:
+            raise DiscoverError(f"{'; '.join(unusable)}; no GPU is left to measure; {_OR_CPU}")
         return [_cpu_environment()]
+    _check_torch_build(gpus[0], installed_software())
     specs = load_devices(devices_folder)
     environments = [_gpu_environment(gpu, device_id(gpu, specs)) for gpu in gpus]
     return list({e.environment_id: e for e in environments}.values())
+
+
+def left_out() -> list[str]:
+    """A sentence on each GPU of this machine that a study does not measure, and why."""
+    survey = survey_gpus()
+    sentences = [*survey.silent, *survey.forbidden, *survey.hiding]
+    if not survey.visible and not sentences and Path("/dev/kfd").exists():
+        sentences.append(_AMD)
+    return sentences
+
+
+def _check_torch_build(gpu: Gpu, software: "Software") -> None:
+    """Raise DiscoverError where torch is built for no NVIDIA GPU, or for a newer driver's CUDA."""
+    runs = gpu.cuda[0] if gpu.cuda else max(_BUILDS)
+    needs = int(software.cuda.partition(".")[0]) if software.cuda else 0
+    if needs and runs >= needs:
+        return
+    driver = f"install driver {_FIRST_DRIVER.get(needs, min(_FIRST_DRIVER.values()))} or newer"
+    build = _BUILDS.get(min(runs, max(_BUILDS)))
+    build = f"`make env {build}` installs a build for this driver" if build else driver
+    if not needs:
+        problem = f"is built without CUDA and cannot use the {gpu.name} here: {build}"
+    else:
+        problem = f"needs CUDA {needs}, and driver {gpu.driver} runs CUDA {runs} at most: {build}"
+        problem += f", or {driver}" if build != driver else ""
+    raise DiscoverError(f"torch {software.torch} {problem}; {_OR_CPU}")
 
 
 def check_environment(environment: Environment, devices_folder: Path) -> None:
@@ -117,7 +166,7 @@ def _gpu_environment(gpu: Gpu, device: str) -> Environment:
 
 def _cpu_environment() -> Environment:
     """The environment of this CPU. Triton and CUDA are left out: no kernel of theirs runs on it."""
-    name, threads = cpu_name(), len(os.sched_getaffinity(0))
+    name, threads = cpu_name(), usable_cores()
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return Environment(
         device=f"cpu-{slug(name)}-{threads}t",
@@ -129,6 +178,7 @@ def _cpu_environment() -> Environment:
         torch=installed_software().torch,
         python=platform.python_version(),
         threads=threads,
+        cpu_quota_cores=cpu_quota(),
     )
 
 

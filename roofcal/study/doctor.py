@@ -2,62 +2,84 @@
 
 import importlib.util
 import os
+import platform
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
 
 from roofcal.core.devices import DeviceSpec, load_devices
 from roofcal.core.jsonl import write_records
+from roofcal.core.machine.cores import (
+    allowed_cores,
+    cpu_quota,
+    quota_periods,
+    throttled_share,
+    usable_cores,
+)
 from roofcal.core.machine.load import BUSY_CPU, BUSY_HOST, busy_share
 from roofcal.core.machine.locks import lock_name, try_lock
 from roofcal.core.machine.nvml import Gpu, visible_gpus
 from roofcal.core.paths import RunFolder, run_folders
 from roofcal.core.records import Environment
 from roofcal.core.units import GB, format_bytes
-from roofcal.core.visits.disturbances import DISTURBED
-from roofcal.study.discover import DiscoverError, discover, installed_software, match_gpu
+from roofcal.core.visits.disturbances import DISTURBED, throttled_text
+from roofcal.study.discover import (
+    DiscoverError,
+    discover,
+    installed_software,
+    left_out,
+    match_gpu,
+)
 from roofcal.study.steadiness import product_drift
 
 _LEAST_DISK_BYTES = 200 << 20
 
 
 def examine(devices_folder: Path, published: Path) -> Iterator[str]:
-    """Lines for a person: processors, software, locks, disk, then what follows from them."""
+    """Lines for a person: processors, software, locks, disk, then what follows from them.
+
+    Raises DiscoverError behind the last line where a study here would be refused.
+    """
     gpus = visible_gpus()
     specs = load_devices(devices_folder)
-    environments = discover(devices_folder)
+    environments: list[Environment] = []
+    problem = None
+    try:
+        environments = discover(devices_folder)
+    except DiscoverError as error:
+        problem = error
     yield "Processors"
     for gpu in gpus:
         yield from _gpu_lines(gpu, specs)
     if not gpus:
-        yield "  no NVIDIA GPU that this process may use" + _why_no_gpu()
+        yield "  no NVIDIA GPU that this process may use"
+    yield from (f"  {sentence}" for sentence in left_out())
     for environment in environments:
         yield f"  {environment.device}: environment {environment.environment_id}"
     yield "Software"
-    yield from _software_lines(environments[0])
+    yield from _software_lines(environments[0] if environments else None)
     yield "Machine"
     yield from _machine_lines()
     yield from _steadiness_lines(environments)
     yield "A study here"
     yield from _study_lines(environments, published)
-
-
-def _why_no_gpu() -> str:
-    setting = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if setting is not None:
-        return f" (CUDA_VISIBLE_DEVICES={setting!r})"
-    if Path("/dev/kfd").exists():
-        return "; there is an AMD GPU, which roofcal cannot measure yet (only its datasheet)"
-    return ""
+    if problem is not None:
+        yield f"  is refused: {problem}"
+        raise problem
 
 
 def _gpu_lines(gpu: Gpu, specs: dict[str, DeviceSpec]) -> Iterator[str]:
-    yield f"  {gpu.name}, {gpu.compute_units} SMs, {format_bytes(gpu.memory_bytes)} ({gpu.uuid})"
+    memory = "memory unknown" if gpu.memory_bytes is None else format_bytes(gpu.memory_bytes)
+    yield f"  {gpu.name}, {gpu.compute_units} SMs, {memory} ({gpu.uuid})"
+    if gpu.mig:
+        yield "    a slice of a card: what runs on its other slices changes clock and power unseen"
     spec, why = match_gpu(gpu, specs)
     yield f"    datasheet: {spec.device if spec else why}"
-    yield f"    free memory {format_bytes(gpu.memory_free_bytes)}, driver {gpu.driver}"
+    free = "unknown" if gpu.memory_free_bytes is None else format_bytes(gpu.memory_free_bytes)
+    yield f"    free memory {free}, driver {gpu.driver or 'unknown'}"
     yield f"    SM clock {_mhz(gpu.sm_clock_hz)} now, {_mhz(gpu.max_sm_clock_hz)} at most"
     if gpu.process_ids:
         count = len(gpu.process_ids)
@@ -72,12 +94,18 @@ def _mhz(hertz: float | None) -> str:
     return "unknown" if hertz is None else f"{hertz / 1e6:.0f} MHz"
 
 
-def _software_lines(environment: Environment) -> Iterator[str]:
-    """Versions of the environment; what it leaves out on purpose is installed or not needed."""
-    installed = asdict(installed_software())
-    for name in ("python", "torch", "triton", "cuda", "cublas", "nccl", "driver"):
-        version = getattr(environment, name)
-        if version is None and environment.vendor == "cpu":
+def _software_lines(environment: Environment | None) -> Iterator[str]:
+    """Versions of the environment; what it leaves out on purpose is installed or not needed.
+
+    environment: None where no study can be made: what is installed is listed, without the driver.
+    """
+    installed: dict[str, str | None] = {"python": platform.python_version()}
+    with suppress(DiscoverError):  # torch is missing
+        installed |= asdict(installed_software())
+    names = ("python", "torch", "triton", "cuda", "cublas", "nccl")
+    for name in (*names, *(("driver",) if environment else ())):
+        version = getattr(environment, name) if environment else installed.get(name)
+        if version is None and environment and environment.vendor == "cpu":
             unused = installed.get(name)
             version = f"{unused}, not used on a CPU" if unused else "not needed on a CPU"
         yield f"  {name}: {version or 'not found'}"
@@ -98,10 +126,34 @@ def _machine_lines() -> Iterator[str]:
     busy = busy_share() or 0.0
     disturbed = "; their work disturbs every number on a CPU" if busy > BUSY_CPU else ""
     disturbed += ", and on a GPU too" if busy > BUSY_HOST else ""
-    cores = f"{len(os.sched_getaffinity(0))} processor cores, load {os.getloadavg()[0]:.1f}"
+    cores = f"{allowed_cores()} processor cores, load {os.getloadavg()[0]:.1f}"
     yield f"  {cores}, kept busy by other processes for {busy:.0%} of the time{disturbed}"
+    quota = cpu_quota()
+    if quota is not None:
+        yield f"  the CPU quota of the container is {quota:g} cores: {usable_cores()} measure a CPU"
     yield f"  {free / GB:.1f} GB free in {Path.cwd()}{short}"
+    yield from _cache_lines()
     yield f"  locks: sockets {lock_name('<device>')}, listed by `ss -x`"
+
+
+def _cache_lines() -> Iterator[str]:
+    """A line where Snakemake and Triton cannot keep their caches below HOME."""
+    home = Path.home()
+    caches = {"XDG_CACHE_HOME": home / ".cache", "TRITON_HOME": home / ".triton"}
+    missing = [
+        f"{name}=FOLDER"
+        for name, folder in caches.items()
+        if not os.environ.get(name) and not _can_be_written(folder)
+    ]
+    if missing:
+        cure = " and ".join(missing)
+        yield f"  no caches can be kept in {home}: `make` keeps them here; without it set {cure}"
+
+
+def _can_be_written(folder: Path) -> bool:
+    """Whether a folder can be written, or made where it is not there."""
+    there = next(place for place in (folder, *folder.parents) if os.path.lexists(place))
+    return there.is_dir() and os.access(there, os.W_OK | os.X_OK)
 
 
 def _steadiness_lines(environments: list[Environment]) -> Iterator[str]:
@@ -120,10 +172,15 @@ def _steadiness_lines(environments: list[Environment]) -> Iterator[str]:
         if lock is None:
             yield "  not checked: whether times repeat, because a measurement is running here"
             continue
+        periods = quota_periods()
         try:
             drift = product_drift()
         finally:
             lock.release()
+        throttled = throttled_share(periods) or 0.0
+        if throttled > BUSY_CPU:
+            yield f"  not checked: whether times repeat. {throttled_text(throttled)}"
+            continue
         moved = f"a small product moved by {100 * drift:.1f} % within a second"
         unsteady = f"; beyond {DISTURBED:.0%} no number of a study can be trusted: stop other work"
         yield f"  {moved}{unsteady if drift > DISTURBED else ''}"
@@ -152,9 +209,10 @@ def write_environments(devices_folder: Path, results: Path) -> list[Path]:
     """
     gpus = os.environ.get("SLURM_GPUS_ON_NODE", "0")
     if gpus != "0" and not visible_gpus():
+        why = "".join(f" ({sentence})" for sentence in left_out())
         raise DiscoverError(
             f"SLURM gave this job {gpus} GPU(s), and no NVIDIA driver answers on "
-            f"{os.environ.get('SLURMD_NODENAME', 'this node')}{_why_no_gpu()}; try `nvidia-smi` "
+            f"{os.environ.get('SLURMD_NODENAME', 'this node')}{why}; try `nvidia-smi` "
             "there, or ask for no GPU to measure the CPU"
         )
     paths = []

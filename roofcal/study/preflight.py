@@ -23,6 +23,7 @@ from roofcal.study.runs import measuring_cores
 
 _PLUGIN: Final = "snakemake_executor_plugin_slurm"
 _INSTALL: Final = "python -m pip install --no-deps -r requirements/slurm.txt"
+_ASK_S: Final = 60.0
 _FIELDS: Final = "%P|%N|%c|%m|%G|%t"
 _GPUS: Final = re.compile(r"gpu:(?:[^:,()]+:)?(\d+)")
 _LOST: Final = ("down", "drain", "drng", "fail", "unk", "inval")
@@ -49,7 +50,10 @@ def cluster_nodes() -> list[Node]:
     if shutil.which("sinfo") is None:
         raise PreflightError("sinfo: not found; run this on a login node of the cluster")
     command = ["sinfo", "--noheader", "--Node", f"--format={_FIELDS}"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_ASK_S)
+    except subprocess.TimeoutExpired:
+        raise PreflightError(f"sinfo: no answer for {_ASK_S:g} s; is slurmctld up?") from None
     if done.returncode:
         raise PreflightError(f"sinfo: {done.stderr.strip() or 'failed'}")
     return parse_nodes(done.stdout)

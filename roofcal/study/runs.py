@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 
 from roofcal.core.environments import version_key
 from roofcal.core.jsonl import read_records, write_records
+from roofcal.core.machine.cores import allowed_cores
 from roofcal.core.manifest import manifest_problems
 from roofcal.core.names import is_name
 from roofcal.core.paths import (
@@ -26,7 +27,7 @@ from roofcal.core.paths import (
 )
 from roofcal.core.records import Environment
 from roofcal.ops import BY_NAME, OPS, measuring_order, needed_probes
-from roofcal.ops.visit_times import CPU_RANKS
+from roofcal.ops.visit_times import most_devices
 from roofcal.study.config import Study
 
 
@@ -359,6 +360,9 @@ def _current(study: Study, folder: Path, environment: Environment, cards: int) -
     names = {*study.ops, *needed_probes(study.ops)}
     slices = {op: study.op_slice(op, backend) for op in study.sweep_files if op in names}
     slices = {op: op_slice for op, op_slice in slices.items() if op_slice["sweeps"]}
+    cores = measuring_cores(study.file.measuring_cores, environment)
+    if environment.cpu_quota_cores and study.devices == "auto":
+        cores = allowed_cores()  # nothing may use up the quota on the others
     return Run(
         folder=folder,
         derived=folder,
@@ -367,10 +371,10 @@ def _current(study: Study, folder: Path, environment: Environment, cards: int) -
         slices=slices,
         timing=study.timing(backend),
         gpus_per_node=study.file.gpus_per_node,
-        measuring_cores=measuring_cores(study.file.measuring_cores, environment),
+        measuring_cores=cores,
         measuring_memory_mb=study.file.measuring_memory_mb,
         is_only_card=cards == 1,
-        most_devices=CPU_RANKS if backend == "cpu" else cards or study.file.gpus_per_node,
+        most_devices=most_devices(environment, cards or study.file.gpus_per_node),
         has_job_per_world_size=study.devices != "auto",
     )
 

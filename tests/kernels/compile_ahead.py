@@ -22,7 +22,7 @@ from triton.compiler import ASTSource
 from triton.experimental.gluon._runtime import GluonASTSource
 
 from kernels.common.architecture import Architecture
-from roofcal.fitting.parallel import usable_cores
+from roofcal.core.machine.cores import usable_cores
 from tests.kernels.compile_case import Case
 from tests.kernels.compile_cases import CASES
 

@@ -6,6 +6,12 @@ from pathlib import Path
 from roofcal.core.records import Environment
 
 
+def left_out() -> list[str]:
+    """What hidden.txt says of GPUs that are not measured."""
+    file = Path("hidden.txt")
+    return file.read_text().splitlines() if file.exists() else []
+
+
 def discover(devices_folder: Path) -> list[Environment]:
     """One environment per entry of devices.json."""
     entries = json.loads(Path("devices.json").read_text())

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.workflow.checkout import Checkout
+from tests.workflow.forked_snakemake import ENVIRONMENT
 
 pytestmark = pytest.mark.slow
 
@@ -42,6 +43,20 @@ def test_a_listed_device_without_environment_is_told_how_to_take_it(fresh: Check
 
     assert "nvidia-h200/unknown" in said
     assert "python -m roofcal doctor --write-environment results" in said
+
+
+@pytest.mark.parametrize("home", ["a_file/home", "a_file"])
+def test_a_home_that_cannot_be_written_is_no_error(
+    fresh: Checkout, monkeypatch: pytest.MonkeyPatch, home: str
+) -> None:
+    fresh.write("a_file", "")
+    monkeypatch.setitem(ENVIRONMENT, "HOME", str(fresh.folder / home))
+    assert "Traceback" not in fresh.run("--dry-run")
+
+
+def test_gpus_that_are_hidden_are_said_at_the_start(fresh: Checkout) -> None:
+    fresh.write("hidden.txt", "CUDA_VISIBLE_DEVICES='' hides all NVIDIA GPUs of this machine\n")
+    assert "note: CUDA_VISIBLE_DEVICES='' hides all NVIDIA GPUs" in fresh.run("--dry-run")
 
 
 def test_nothing_to_measure_and_nothing_to_replay_is_an_error(fresh: Checkout) -> None:

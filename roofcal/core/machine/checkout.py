@@ -2,8 +2,19 @@
 
 import os
 import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
 
 from roofcal.core.paths import CHECKOUT
+
+# What a commit has to say of how something was measured. What config/ and the rules of workflow/
+# add arrives in the plan, the timing and the command, which a session records itself.
+MEASURING_CODE: Final = ("kernels", "roofcal")
+
+
+class GitError(ValueError):
+    """Git cannot tell what differs from a commit; the message is its own."""
 
 
 def checkout_commit() -> str | None:
@@ -16,11 +27,28 @@ def checkout_commit() -> str | None:
 
 
 def checkout_is_dirty() -> bool | None:
-    """Whether files of this checkout differ from its commit; None where git does not know it."""
+    """Whether the code that measures differs from its commit; None where git does not know it."""
     commit = checkout_commit()
-    changed = None if commit is None else _git("diff", "--name-only", commit, "--")
-    added = _git("ls-files", "--others", "--exclude-standard")
-    return None if changed is None or added is None else bool((changed + added).strip())
+    try:
+        if commit is None:
+            return None
+        return bool(changed_files(CHECKOUT, commit, MEASURING_CODE, MEASURING_CODE))
+    except GitError:
+        return None
+
+
+def changed_files(
+    checkout: Path, commit: str, tracked: Sequence[str], untracked: Sequence[str]
+) -> list[str]:
+    """Files of a checkout that differ from a commit, relative to it and sorted.
+
+    tracked: pathspecs of files that count where git knows them; untracked: of those that count
+    where it does not. What git ignores never counts. Raises GitError where git fails.
+    """
+    names = ("--name-only", "--no-renames", "--relative", "-z")
+    changed = _git(checkout, "diff", *names, commit, "--", *tracked)
+    added = _git(checkout, "ls-files", "--others", "--exclude-standard", "-z", "--", *untracked)
+    return sorted(set(filter(None, (changed + added).split("\0"))))
 
 
 def _given_commit() -> str | None:
@@ -28,15 +56,18 @@ def _given_commit() -> str | None:
 
 
 def _head() -> str | None:
-    head = _git("rev-parse", "HEAD")
-    return None if head is None else head.strip()
-
-
-def _git(*arguments: str) -> str | None:
-    """What git prints; None where it fails or is not installed."""
     try:
-        return subprocess.run(
-            ["git", *arguments], cwd=CHECKOUT, capture_output=True, text=True, check=True
-        ).stdout
-    except (OSError, subprocess.CalledProcessError):
+        return _git(CHECKOUT, "rev-parse", "HEAD").strip()
+    except GitError:
         return None
+
+
+def _git(checkout: Path, *arguments: str) -> str:
+    """What git prints; raises GitError where it fails or is not installed."""
+    command = ["git", *arguments]
+    try:
+        done = subprocess.run(command, cwd=checkout, capture_output=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        reason = getattr(error, "stderr", None) or str(error).encode()
+        raise GitError(os.fsdecode(reason).strip()) from None
+    return os.fsdecode(done.stdout)

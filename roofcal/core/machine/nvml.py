@@ -1,15 +1,18 @@
 """What NVML says of NVIDIA GPUs: their identity, and their state while samples are taken.
 
 This is the only module that talks to NVML. It never sets anything: clocks and limits stay as they
-are.
+are. A card in MIG mode is as many GPUs as it has slices, because CUDA runs on slices alone there.
 """
 
+import math
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from itertools import takewhile
+from typing import Any, Final, NamedTuple
 
 import pynvml
 
@@ -25,7 +28,20 @@ _THROTTLE_NAMES = {
     pynvml.nvmlClocksEventReasonSyncBoost: "sync_boost",
     pynvml.nvmlClocksEventReasonApplicationsClocksSetting: "application_clocks",
 }
+# What nvmlInit says where there is nothing to ask: no driver, or no card behind it.
+_NO_DRIVER: Final = (
+    pynvml.NVML_ERROR_LIBRARY_NOT_FOUND,
+    pynvml.NVML_ERROR_DRIVER_NOT_LOADED,
+    pynvml.NVML_ERROR_GPU_NOT_FOUND,
+)
+# A card that says this to one question cannot be measured, whatever it answers to the others.
+_DEAD: Final = (pynvml.NVML_ERROR_GPU_IS_LOST, pynvml.NVML_ERROR_RESET_REQUIRED)
+_NAMES_A_GPU: Final = re.compile(r"[0-9]+|(GPU|MIG)-.+")  # words of CUDA_VISIBLE_DEVICES
 
+_HIDING: Final = (
+    "CUDA_VISIBLE_DEVICES={setting} hides all NVIDIA GPUs of this machine; to measure them unset "
+    "it, or name some that `nvidia-smi -L` lists"
+)
 
 # SM clock in Hz, memory clock in Hz, power in W, temperature in degrees C, throttle reasons
 Reading = tuple[float, float, float, float, tuple[str, ...]]
@@ -33,97 +49,229 @@ Reading = tuple[float, float, float, float, tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
-    """One visible NVIDIA GPU as NVML describes it; SI units, None where NVML does not say."""
+    """One visible NVIDIA GPU as NVML describes it; SI units, None where NVML does not say.
+
+    mig   True for a slice: name, multiprocessors and memory are its own then
+    cuda  the newest CUDA that the driver runs, (13, 0)
+    """
 
     uuid: str
     name: str
     compute_units: int
     memory_clock_hz: float | None
     memory_bus_bits: int | None
-    memory_bytes: int
-    memory_free_bytes: int
+    memory_bytes: int | None
+    memory_free_bytes: int | None
     power_limit_w: float | None
     ecc: bool | None
     mig: bool | None
-    driver: str
+    driver: str | None
     process_ids: tuple[int, ...]
     sm_clock_hz: float | None
     max_sm_clock_hz: float | None
     pci_address: str | None = None
+    cuda: tuple[int, int] | None = None
+
+
+class GpuSurvey(NamedTuple):
+    """The NVIDIA GPUs of this machine: those to measure, and a sentence on each of the others.
+
+    visible    shown by CUDA_VISIBLE_DEVICES, and answer
+    silent     shown, and do not answer
+    forbidden  of other users or jobs: CUDA does not see them
+    hiding     one sentence where CUDA_VISIBLE_DEVICES hides all
+    """
+
+    visible: list[Gpu]
+    silent: list[str]
+    forbidden: list[str]
+    hiding: list[str]
+
+
+def visible_gpus() -> list[Gpu]:
+    """The GPUs that CUDA_VISIBLE_DEVICES shows and that answer; [] without a driver."""
+    return survey_gpus().visible
+
+
+def survey_gpus() -> GpuSurvey:
+    """The GPUs of this machine; of those that CUDA_VISIBLE_DEVICES hides no more than the count.
+
+    As for CUDA, the list of the variable ends at the first word that names no GPU.
+    """
+    setting = os.environ.get("CUDA_VISIBLE_DEVICES")
+    words = None if setting is None else [word.strip() for word in setting.split(",")]
+    is_hiding = words is not None and not _NAMES_A_GPU.fullmatch(words[0])
+    try:
+        with _nvml_session():
+            cards, forbidden = ([], []) if is_hiding else _cards()
+            named = takewhile(bool, (_named(word, cards) for word in words or ()))
+            devices = [one for card in (cards if words is None else named) for one in card]
+            described = [_described(device) for device in devices]
+            hides_all = setting is not None and not devices and pynvml.nvmlDeviceGetCount() > 0
+    except pynvml.NVMLError as error:
+        is_here = error.value not in _NO_DRIVER and not is_hiding
+        silence = [f"the NVIDIA driver does not answer (NVML: {error})"] if is_here else []
+        return GpuSurvey([], silence, [], [])
+    return GpuSurvey(
+        visible=[one for one in described if isinstance(one, Gpu)],
+        silent=[one for one in described if isinstance(one, str)],
+        forbidden=forbidden,
+        hiding=[_HIDING.format(setting=repr(setting))] if hides_all else [],
+    )
 
 
 @contextmanager
-def _nvml_session() -> Iterator[bool]:
-    """NVML for a with block; False where there is no driver."""
+def _nvml_session() -> Iterator[None]:
+    """NVML for a with block; raises NVMLError where no driver answers."""
+    pynvml.nvmlInit()
     try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:
-        yield False
-        return
-    try:
-        yield True
+        yield
     finally:
         pynvml.nvmlShutdown()
 
 
-def visible_gpus() -> list[Gpu]:
-    """The NVIDIA GPUs of this machine that CUDA_VISIBLE_DEVICES shows; [] without a driver."""
-    with _nvml_session() as has_driver:
-        if not has_driver:
-            return []
-        every = [_describe_gpu(index) for index in range(pynvml.nvmlDeviceGetCount())]
-    return _chosen_gpus(every, os.environ.get("CUDA_VISIBLE_DEVICES"))
+class _Device(NamedTuple):
+    """A card, or a slice of one, before it is described.
+
+    uuids     its own, for a slice behind that of its card; () where the card does not say it
+    handle    what NVML knows it by
+    silence   a sentence that says why it cannot be used; None where nothing is known against it
+    """
+
+    uuids: tuple[str, ...]
+    handle: Any
+    silence: str | None = None
+    is_slice: bool = False
 
 
-def _chosen_gpus(gpus: list[Gpu], setting: str | None) -> list[Gpu]:
-    if setting is None:
-        return gpus
-    chosen: list[Gpu] = []
-    for word in filter(None, (part.strip() for part in setting.split(","))):
-        if word.isdigit():
-            chosen += gpus[int(word) : int(word) + 1]
-        else:
-            chosen += [gpu for gpu in gpus if gpu.uuid.startswith(word)]
-    return chosen
+def _cards() -> tuple[list[list[_Device]], list[str]]:
+    """(the devices of each card, by its number in CUDA; a sentence on each forbidden card)."""
+    cards: list[list[_Device]] = []
+    forbidden = []
+    for index in range(pynvml.nvmlDeviceGetCount()):
+        try:
+            cards.append(_devices_of_card(index))
+        except pynvml.NVMLError as error:
+            if error.value == pynvml.NVML_ERROR_NO_PERMISSION:
+                forbidden.append(f"GPU {index} is left out: not ours to use (NVML: {error})")
+            else:
+                cards.append([_Device((), None, _silence(f"GPU {index}", error))])
+    return cards, forbidden
 
 
-def _describe_gpu(index: int) -> Gpu:
-    handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-    memory = pynvml.nvmlDeviceGetMemoryInfo(handle)
-    capability = tuple(pynvml.nvmlDeviceGetCudaComputeCapability(handle))
-    cores = pynvml.nvmlDeviceGetNumGpuCores(handle)
+def _devices_of_card(index: int) -> list[_Device]:
+    """The card, or its slices where it is in MIG mode; raises NVMLError where it is silent."""
+    card = pynvml.nvmlDeviceGetHandleByIndex(index)
+    uuid = pynvml.nvmlDeviceGetUUID(card)
+    if not _current_flag(_answer_or_none(pynvml.nvmlDeviceGetMigMode, card)):
+        return [_Device((uuid,), card)]
+    slices = [
+        _answer_or_none(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, card, place)
+        for place in range(pynvml.nvmlDeviceGetMaxMigDeviceCount(card))
+    ]
+    return [
+        _Device((uuid, pynvml.nvmlDeviceGetUUID(handle)), handle, is_slice=True)
+        for handle in slices
+        if handle is not None
+    ] or [
+        _Device(
+            (uuid,),
+            card,
+            f"GPU {index} ({uuid}) is left out: it is in MIG mode and this process has no slice of "
+            f"it; `nvidia-smi mig -i {index} -lgip` lists the profiles of slices, "
+            f"`nvidia-smi -i {index} -mig 0` makes the card whole again",
+        )
+    ]
+
+
+def _named(word: str, cards: list[list[_Device]]) -> list[_Device]:
+    """The devices that a word of CUDA_VISIBLE_DEVICES names; [] for none.
+
+    A UUID that no card has may be that of a card that does not say its own.
+    """
+    if word.isdecimal():
+        return cards[int(word)] if int(word) < len(cards) else []
+    if not _NAMES_A_GPU.fullmatch(word):
+        return []
+    every = [device for devices in cards for device in devices]
+    return [device for device in every if any(uuid.startswith(word) for uuid in device.uuids)] or [
+        device for device in every if not device.uuids
+    ]
+
+
+def _described(device: _Device) -> Gpu | str:
+    """What NVML says of a device, or a sentence that says why it cannot be used."""
+    if device.silence is not None:
+        return device.silence
+    try:
+        return _describe_gpu(device.handle, is_slice=device.is_slice)
+    except pynvml.NVMLError as error:
+        return _silence(device.uuids[-1], error)
+
+
+def _silence(name: str, error: pynvml.NVMLError) -> str:
+    return f"{name} is left out: it does not answer (NVML: {error})"
+
+
+def _describe_gpu(handle: Any, *, is_slice: bool) -> Gpu:
+    """Raises NVMLError where the device does not say its UUID, name or multiprocessors."""
+    memory = _answer_or_none(pynvml.nvmlDeviceGetMemoryInfo, handle)
     processes = _answer_or_none(pynvml.nvmlDeviceGetComputeRunningProcesses, handle)
+    cuda = _answer_or_none(pynvml.nvmlSystemGetCudaDriverVersion_v2)
     return Gpu(
         uuid=pynvml.nvmlDeviceGetUUID(handle),
-        name=pynvml.nvmlDeviceGetName(handle),
-        compute_units=cores // _CORES_PER_SM.get(capability, 128),
+        name=_slice_name(handle) if is_slice else pynvml.nvmlDeviceGetName(handle),
+        compute_units=_multiprocessors(handle, is_slice=is_slice),
         memory_clock_hz=_clock_hz(pynvml.nvmlDeviceGetMaxClockInfo, handle, pynvml.NVML_CLOCK_MEM),
-        memory_bus_bits=_answer_or_none(pynvml.nvmlDeviceGetMemoryBusWidth, handle),
-        memory_bytes=memory.total,
-        memory_free_bytes=memory.free,
+        memory_bus_bits=_answer_or_none(pynvml.nvmlDeviceGetMemoryBusWidth, handle) or None,
+        memory_bytes=None if memory is None else memory.total or None,
+        memory_free_bytes=None if memory is None else memory.free,
         power_limit_w=_power_limit_w(handle),
         ecc=_current_flag(_answer_or_none(pynvml.nvmlDeviceGetEccMode, handle)),
-        mig=_current_flag(_answer_or_none(pynvml.nvmlDeviceGetMigMode, handle)),
-        driver=pynvml.nvmlSystemGetDriverVersion(),
+        mig=is_slice or _current_flag(_answer_or_none(pynvml.nvmlDeviceGetMigMode, handle)),
+        driver=_answer_or_none(pynvml.nvmlSystemGetDriverVersion),
         process_ids=tuple(process.pid for process in processes or ()),
         sm_clock_hz=_clock_hz(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_SM),
         max_sm_clock_hz=_clock_hz(pynvml.nvmlDeviceGetMaxClockInfo, handle, pynvml.NVML_CLOCK_SM),
         pci_address=_pci_address(handle),
+        cuda=None if cuda is None else (cuda // 1000, cuda % 1000 // 10),
     )
 
 
+def _multiprocessors(handle: Any, *, is_slice: bool) -> int:
+    if is_slice:
+        return int(pynvml.nvmlDeviceGetAttributes(handle).multiprocessorCount)
+    capability = _answer_or_none(pynvml.nvmlDeviceGetCudaComputeCapability, handle)
+    cores = pynvml.nvmlDeviceGetNumGpuCores(handle)
+    return int(cores // _CORES_PER_SM.get(capability and tuple(capability), 128))
+
+
+def _slice_name(handle: Any) -> str:
+    """'NVIDIA H100 80GB HBM3 MIG 1g.10gb': the name of the card and the profile of the slice."""
+    name = str(pynvml.nvmlDeviceGetName(handle))
+    if " MIG " in name:
+        return name
+    size = pynvml.nvmlDeviceGetAttributes(handle)
+    return f"{name} MIG {size.gpuInstanceSliceCount}g.{math.ceil(size.memorySizeMB / 1024)}gb"
+
+
 def _answer_or_none(query: Any, *arguments: Any) -> Any:
-    """An NVML answer, None where this card or driver does not support the question."""
+    """An NVML answer, None where this card or driver does not give it.
+
+    Raises NVMLError for a card that is lost: None would describe it as another kind of card.
+    """
     try:
         return query(*arguments)
-    except pynvml.NVMLError:
+    except pynvml.NVMLError as error:
+        if error.value in _DEAD:
+            raise
         return None
 
 
 def _clock_hz(query: Any, handle: Any, kind: int) -> float | None:
     """The answer of NVML, in MHz, to a question about a clock of some kind."""
     megahertz = _answer_or_none(query, handle, kind)
-    return None if megahertz is None else megahertz * 1e6
+    return megahertz * 1e6 if megahertz else None  # some drivers say 0 for what they do not know
 
 
 def _pci_address(handle: Any) -> str | None:
@@ -137,7 +285,7 @@ def _pci_address(handle: Any) -> str | None:
 
 def _power_limit_w(handle: Any) -> float | None:
     milliwatts = _answer_or_none(pynvml.nvmlDeviceGetEnforcedPowerLimit, handle)
-    return None if milliwatts is None else milliwatts / 1e3
+    return milliwatts / 1e3 if milliwatts else None
 
 
 def _current_flag(current_and_pending: Any) -> bool | None:

@@ -32,17 +32,26 @@ def width_texts(op: str, half_width: float) -> list[str]:
 
 
 def load_texts(sessions: Iterable[Session], *, is_cpu: bool) -> list[str]:
-    """A sentence for each kind of work of others that sessions saw."""
+    """A sentence for each kind of work of others that sessions saw, and for a CPU quota."""
     every = list(sessions)
     texts = []
+    limit = BUSY_CPU if is_cpu else BUSY_HOST
+    throttled = max((session.throttled_share or 0.0 for session in every), default=0.0)
+    if throttled > limit:
+        texts.append(throttled_text(throttled))
     busy = max((session.busy_share or 0.0 for session in every), default=0.0)
-    if busy > (BUSY_CPU if is_cpu else BUSY_HOST):
+    if busy > limit:
         texts.append(f"Other processes kept {100 * busy:.0f} % of the processor cores busy.")
     processes = max((session.other_processes or 0 for session in every), default=0)
     if processes:
         noun = "other process" if processes == 1 else "other processes"
         texts.append(f"{processes} {noun} used the card.")
     return texts
+
+
+def throttled_text(share: float) -> str:
+    """A sentence on the share of periods in which a CPU quota stopped the threads that measure."""
+    return f"The CPU quota of the container stopped its threads in {100 * share:.0f} % of periods."
 
 
 def largest_drift(sentinels: Iterable[Measurement]) -> float:

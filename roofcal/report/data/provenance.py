@@ -24,6 +24,7 @@ _LABELS: Final = {
     "ecc": "ECC",
     "mig": "MIG",
     "threads": "threads",
+    "cpu_quota_cores": "CPU quota in cores",
     "driver": "driver",
     "cuda": "CUDA",
     "torch": "torch",

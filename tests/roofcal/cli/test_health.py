@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import pynvml
 import pytest
 
 from roofcal.cli.main import main
@@ -11,6 +12,7 @@ from roofcal.core.jsonl import read_records, write_records
 from roofcal.core.records import Measurement
 from roofcal.health import panel
 from tests.paths import ROOT
+from tests.roofcal.core.machine.stand_in_nvml import plug_in
 from tests.roofcal.made_up_records import timed
 from tests.roofcal.measure.runs import environment, point
 
@@ -138,3 +140,15 @@ def test_a_card_of_less_than_five_is_compared_with_its_publication(
         write_card(root / f"n{node}/cpu", slower)
     monkeypatch.setattr(panel, "measure_card", lambda *_: own)
     assert main(["health"]) == code
+
+
+@pytest.mark.usefixtures("fleet")
+@pytest.mark.parametrize("question", ["nvmlDeviceGetHandleByIndex", "nvmlDeviceGetMemoryInfo"])
+def test_a_card_that_does_not_answer_is_no_slower_card(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], question: str
+) -> None:
+    plug_in(monkeypatch).errors[question, "GPU-b"] = pynvml.NVML_ERROR_GPU_IS_LOST
+    assert main(["health"]) == 2
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert error.startswith(("error: GPU 1 is left out", "error: GPU-b is left out"))
+    assert "GPU is lost" in error

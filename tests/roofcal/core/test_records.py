@@ -119,6 +119,14 @@ def test_the_environment_id_names_versions_and_depends_on_every_field() -> None:
     assert replace(ENVIRONMENT, python="3.12").environment_id != ENVIRONMENT.environment_id
 
 
+def test_ids_from_before_cpu_quotas_hold() -> None:
+    assert ENVIRONMENT.environment_id == "torch2-339292fb"
+    assert "cpu_quota_cores" not in encode(ENVIRONMENT)
+    limited = replace(ENVIRONMENT, cpu_quota_cores=1.5)
+    assert limited.environment_id != ENVIRONMENT.environment_id
+    assert decode(encode(limited)) == limited
+
+
 def test_warm_up_samples_are_kept_and_do_not_count() -> None:
     assert MEASUREMENT.settled_samples_s == (1e-6, 2e-6)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from roofcal.core.jsonl import read_plan, read_records
-from roofcal.core.machine import nvml
+from roofcal.core.machine.nvml import Gpu
 from roofcal.core.records import Environment, Measurement, Session
 from roofcal.core.yaml_files import ConfigError
 from roofcal.health import panel as panels
@@ -82,12 +82,13 @@ def test_each_card_of_a_node_is_measured_into_a_folder_of_its_slot(
         card(uuid="GPU-B", pci_address="0000:43:00.0"),
         card(uuid="GPU-C", pci_address=None),
     ]
+
+    def visible() -> list[Gpu]:
+        setting = os.environ.get("CUDA_VISIBLE_DEVICES", "GPU-A,GPU-B,GPU-C")
+        return [one for one in cards if one.uuid in setting.split(",")]
+
     for module in (session, panels):
-        monkeypatch.setattr(
-            module,
-            "visible_gpus",
-            lambda: nvml._chosen_gpus(cards, os.environ.get("CUDA_VISIBLE_DEVICES")),
-        )
+        monkeypatch.setattr(module, "visible_gpus", visible)
     folders = measure_node(PRODUCTS, environment(**GPU), TIMING, tmp_path / "fleet")
     assert [folder.name for folder in folders] == ["1b-00.0_GPU-A", "43-00.0_GPU-B", "GPU-C"]
     measured = [read_records(folder / "measurements/gemm.jsonl", Session) for folder in folders]

@@ -193,7 +193,8 @@ def test_the_session_says_which_commit_it_ran_and_whether_it_was_edited(
     git(checkout, "init")
     git(checkout, "commit", "--allow-empty", "-m", "one")
     if dirty:
-        (checkout / "edited").touch()
+        (checkout / "kernels").mkdir()
+        (checkout / "kernels/edited.py").touch()
     monkeypatch.setattr(checkout_module, "CHECKOUT", checkout)
     measure(run.job([point("a")]))
     record = run.sessions()[0]

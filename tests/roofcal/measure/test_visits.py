@@ -312,3 +312,15 @@ def test_compilers_are_paused_while_the_host_clock_times_a_group(
     wall = Protocol(method="wall")
     measure(run.job([point("graph"), point("wall", protocol=wall), point("b", repeat=1)]))
     assert order(run) == ["graph", "pause", "wall", "resume", "b"]
+
+
+def test_a_session_says_how_often_the_cpu_quota_stopped_it(
+    run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(session, "busy_share", lambda: 0.0)
+    monkeypatch.setattr(session, "throttled_share", lambda _: 0.4)
+    measure(run.job([point("a")]))
+    assert run.sessions()[-1].throttled_share == 0.4
+    said = capsys.readouterr().err
+    assert "The CPU quota of the container stopped its threads in 40 % of periods." in said
+    assert "others" not in said

@@ -300,6 +300,13 @@ def test_work_of_others_disturbs_all_answers(tmp_path: Path) -> None:
     ]
 
 
+def test_a_cpu_quota_disturbs_answers_and_is_not_the_work_of_others(tmp_path: Path) -> None:
+    made_up = drifting(0.0)
+    made_up.sessions["gemm"] = {"throttled_share": 0.95}
+    reasons = [reason.replace(SPACE, " ") for reason in disturbances(look(tmp_path, made_up))]
+    assert reasons == ["The CPU quota of the container stopped its threads in 95 % of periods."]
+
+
 def test_headlines_of_a_disturbed_run_begin_with_what_disturbed_it(tmp_path: Path) -> None:
     pairs = [(drifting(0.2).write(tmp_path / "run"), None)]
     first, *_ = write_report(pairs, tmp_path / "report.html", DEVICES)

@@ -3,9 +3,11 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pynvml
 import pytest
 
 from roofcal.core.devices import load_devices
+from roofcal.ops.visit_times import most_devices
 from roofcal.study import discover as module
 from roofcal.study.discover import (
     DiscoverError,
@@ -16,11 +18,14 @@ from roofcal.study.discover import (
     last_level_cache_bytes,
     slug,
 )
-from tests.roofcal.study.test_doctor import DEVICES, H200
+from tests.roofcal.core.machine.stand_in_nvml import plug_in
+from tests.roofcal.study.test_doctor import CUDA_TORCH, DEVICES, H200
 
 
 def seen(monkeypatch: pytest.MonkeyPatch, *gpus: object) -> None:
     monkeypatch.setattr(module, "visible_gpus", lambda: list(gpus))
+    if gpus:
+        monkeypatch.setattr(module, "installed_software", lambda: CUDA_TORCH)
 
 
 def test_a_gpu_with_a_datasheet_has_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,4 +110,75 @@ def test_a_missing_torch_says_what_to_run(monkeypatch: pytest.MonkeyPatch) -> No
     seen(monkeypatch)
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
     with pytest.raises(DiscoverError, match="`make env` installs it"):
+        discover(DEVICES)
+
+
+@pytest.mark.parametrize(
+    ("torch", "cuda", "runs", "says"),
+    [
+        ("2.13.0+cpu", None, (13, 0), "is built without CUDA.*`make env TORCH=cuda`"),
+        ("2.11.0+rocm7.2", None, (12, 8), "is built without CUDA.*`make env TORCH=cuda12`"),
+        ("2.11.0+cpu", None, (11, 4), "is built without CUDA.*install driver 525 or newer"),
+        ("2.11.0", "13.0", (12, 8), "needs CUDA 13, and driver 580.1.*TORCH=cuda12`.*driver 580 "),
+        ("2.11.0+cu128", "12.8", (11, 4), "needs CUDA 12.*install driver 525 or newer"),
+    ],
+)
+def test_a_torch_that_cannot_use_the_card_is_refused_with_the_way_out(
+    monkeypatch: pytest.MonkeyPatch, torch: str, cuda: str | None, runs: tuple[int, int], says: str
+) -> None:
+    seen(monkeypatch, replace(H200, cuda=runs))
+    software = replace(CUDA_TORCH, torch=torch, cuda=cuda)
+    monkeypatch.setattr(module, "installed_software", lambda: software)
+    with pytest.raises(DiscoverError, match=says):
+        discover(DEVICES)
+
+
+@pytest.mark.parametrize(("cuda", "runs"), [("12.8", (12, 2)), ("12.8", (13, 0)), ("13.0", None)])
+def test_a_torch_of_the_same_or_an_older_cuda_may_be_used(
+    monkeypatch: pytest.MonkeyPatch, cuda: str, runs: tuple[int, int] | None
+) -> None:
+    """A driver runs every minor version of its CUDA and all before; None: it does not say."""
+    seen(monkeypatch, replace(H200, cuda=runs))
+    software = replace(CUDA_TORCH, cuda=cuda)
+    monkeypatch.setattr(module, "installed_software", lambda: software)
+    assert discover(DEVICES)[0].device == "nvidia-h200"
+
+
+@pytest.mark.parametrize("code", [pynvml.NVML_ERROR_GPU_IS_LOST, pynvml.NVML_ERROR_NO_PERMISSION])
+def test_where_no_gpu_answers_the_cpu_is_not_measured_in_silence(
+    monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    nvml = plug_in(monkeypatch)
+    nvml.errors = {("nvmlDeviceGetHandleByIndex", f"GPU-{name}"): code for name in "abc"}
+    with pytest.raises(DiscoverError, match=r"GPU 2 is left out.*CUDA_VISIBLE_DEVICES= make study"):
+        discover(DEVICES)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert discover(DEVICES)[0].vendor == "cpu"
+
+
+def test_a_slice_is_an_environment_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "installed_software", lambda: CUDA_TORCH)
+    plug_in(monkeypatch).slices = {"GPU-a": ["MIG-1", "MIG-2"]}
+    part, whole = discover(DEVICES)
+    assert (part.device, part.compute_units) == ("nvidia-h200-mig-1g.18gb", 16)
+    assert (part.memory_bytes, part.mig) == (17 << 30, True)
+    assert (whole.compute_units, whole.mig) == (132, False)
+    assert [most_devices(one, 2) for one in (part, whole)] == [1, 2]
+
+
+def test_a_cpu_quota_is_part_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen(monkeypatch)
+    free = discover(DEVICES)[0]
+    monkeypatch.setattr(module, "cpu_quota", lambda: 1.5)
+    monkeypatch.setattr(module, "usable_cores", lambda: 1)
+    limited = discover(DEVICES)[0]
+    assert (limited.threads, limited.compute_units, limited.cpu_quota_cores) == (1, 1, 1.5)
+    assert limited.device.endswith("-1t")
+    assert limited.environment_id != replace(limited, cpu_quota_cores=None).environment_id
+    assert free.cpu_quota_cores is None
+
+
+def test_only_linux_measures(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.platform", "darwin")
+    with pytest.raises(DiscoverError, match="measures on Linux alone, and this is darwin"):
         discover(DEVICES)

@@ -8,7 +8,7 @@ from roofcal.core.jsonl import write_records
 from roofcal.study.config import Study, load_study
 from roofcal.study.discover import DiscoverError
 from roofcal.study.doctor import write_environments
-from roofcal.study.preflight import Node, parse_nodes, preflight
+from roofcal.study.preflight import Node, PreflightError, cluster_nodes, parse_nodes, preflight
 from tests.paths import ROOT
 from tests.roofcal.measure.runs import environment
 
@@ -96,3 +96,14 @@ def test_a_node_with_gpus_and_no_driver_records_no_cpu(
     with pytest.raises(DiscoverError, match="8 GPU"):
         write_environments(ROOT / "config/devices", here / "results")
     assert not (here / "results").exists()
+
+
+def test_a_cluster_that_does_not_answer_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sinfo").write_text("#!/bin/sh\nexec sleep 100\n")
+    (tmp_path / "sinfo").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    monkeypatch.setattr("roofcal.study.preflight._ASK_S", 0.1)
+    with pytest.raises(PreflightError, match=r"sinfo: no answer for 0\.1 s"):
+        cluster_nodes()

@@ -20,12 +20,22 @@ def test_the_commit_outside_a_checkout_is_the_one_that_is_given(
     assert checkout.checkout_commit() == "c0ffee"
 
 
+def write(folder: Path, name: str) -> None:
+    """Make a file, or change what is in it."""
+    file = folder / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(f"{file.read_text() if file.exists() else ''}x = 1\n")
+
+
 @pytest.fixture
 def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A git checkout of two commits."""
+    """A git checkout of two commits, with code that measures and a README."""
+    write(tmp_path, "roofcal/measure/timing.py")
+    write(tmp_path, "README.md")
     for command in (
         ["init", "-q"],
-        ["commit", "-q", "--allow-empty", "-m", "first"],
+        ["add", "."],
+        ["commit", "-q", "-m", "first"],
         ["tag", "old"],
         ["commit", "-q", "--allow-empty", "-m", "second"],
     ):
@@ -40,7 +50,7 @@ def test_the_commit_that_is_given_counts_before_gits(
 ) -> None:
     monkeypatch.setenv("ROOFCAL_GIT_COMMIT", "old")
     assert (checkout.checkout_commit(), checkout.checkout_is_dirty()) == ("old", False)
-    (copied / "new").touch()
+    write(copied, "kernels/new.py")
     assert checkout.checkout_is_dirty() is True
 
 
@@ -50,3 +60,30 @@ def test_a_given_commit_that_git_does_not_know_may_be_dirty_or_not(
 ) -> None:
     monkeypatch.setenv("ROOFCAL_GIT_COMMIT", "c0ffee" * 6)
     assert (checkout.checkout_commit(), checkout.checkout_is_dirty()) == ("c0ffee" * 6, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "dirty"),
+    [
+        ("config/shapes/mine.csv", False),
+        ("results/notes.txt", False),
+        ("README.md", False),
+        ("roofcal/measure/timing.py", True),
+        ("roofcal/measure/größe.py", True),
+        ("kernels/gemm/mine.py", True),
+    ],
+)
+def test_changes_of_the_code_that_measures_count_and_no_others(
+    copied: Path, monkeypatch: pytest.MonkeyPatch, name: str, dirty: bool
+) -> None:
+    monkeypatch.delenv("ROOFCAL_GIT_COMMIT", raising=False)
+    write(copied, name)
+    assert checkout.checkout_is_dirty() is dirty
+
+
+def test_results_that_lie_elsewhere_are_no_change(
+    copied: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ROOFCAL_GIT_COMMIT", raising=False)
+    (copied / "results").symlink_to(tmp_path_factory.mktemp("scratch"))
+    assert checkout.checkout_is_dirty() is False

@@ -1,87 +1,19 @@
 """What is made of NVML's answers, by an NVML that stands in."""
 
 from types import SimpleNamespace
-from typing import Any
 
 import pynvml
 import pytest
 
-from roofcal.core.machine.nvml import Sensor, visible_gpus
+from roofcal.core.machine.nvml import Sensor, survey_gpus, visible_gpus
 from roofcal.core.records import Telemetry
 from roofcal.measure.contender import Recorder
-
-
-class Nvml:
-    """Two cards as NVML describes them; `missing`: questions this driver does not support."""
-
-    def __init__(self) -> None:
-        self.missing: set[str] = set()
-        self.open = 0
-        self.capability = (9, 0)
-        self.reasons = pynvml.nvmlClocksEventReasonSwPowerCap
-        self.answers: dict[str, Any] = {
-            "nvmlDeviceGetCount": 2,
-            "nvmlDeviceGetMemoryInfo": SimpleNamespace(total=150 << 30, free=149 << 30),
-            "nvmlDeviceGetNumGpuCores": 132 * 128,
-            "nvmlDeviceGetName": "NVIDIA H200",
-            "nvmlDeviceGetMemoryBusWidth": 6144,
-            "nvmlDeviceGetEnforcedPowerLimit": 700_000,
-            "nvmlDeviceGetEccMode": [1, 0],
-            "nvmlDeviceGetMigMode": [0, 1],
-            "nvmlSystemGetDriverVersion": "580.1",
-            "nvmlDeviceGetComputeRunningProcesses": [SimpleNamespace(pid=n) for n in (7, 9)],
-            "nvmlDeviceGetPowerUsage": 512_345,
-            "nvmlDeviceGetTemperature": 61,
-            "nvmlDeviceGetTotalEnergyConsumption": 1_234_567,
-            "nvmlDeviceGetPciInfo": SimpleNamespace(busId=b"00000000:1B:00.0"),
-        }
-
-    def ask(self, name: str, *arguments: Any) -> Any:
-        assert self.open > 0, "asked before nvmlInit or after nvmlShutdown"
-        if name in self.missing:
-            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
-        if name in self.answers:
-            return self.answers[name]
-        return getattr(self, name)(*arguments)
-
-    def nvmlDeviceGetHandleByIndex(self, index: int) -> str:  # noqa: N802 (NVML's names)
-        return f"GPU-{'ab'[index]}"
-
-    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> str:  # noqa: N802
-        return uuid
-
-    def nvmlDeviceGetUUID(self, handle: str) -> str:  # noqa: N802
-        return handle
-
-    def nvmlDeviceGetCudaComputeCapability(self, _: str) -> tuple[int, int]:  # noqa: N802
-        return self.capability
-
-    def nvmlDeviceGetCurrentClocksEventReasons(self, _: str) -> int:  # noqa: N802
-        return int(self.reasons)
-
-    def nvmlDeviceGetClockInfo(self, _: str, which: int) -> int:  # noqa: N802
-        return {pynvml.NVML_CLOCK_SM: 1410, pynvml.NVML_CLOCK_MEM: 3201}[which]
-
-    def nvmlDeviceGetMaxClockInfo(self, _: str, which: int) -> int:  # noqa: N802
-        return {pynvml.NVML_CLOCK_SM: 1980, pynvml.NVML_CLOCK_MEM: 3201}[which]
-
-    def init(self) -> None:
-        self.open += 1
-
-    def shutdown(self) -> None:
-        self.open -= 1
+from tests.roofcal.core.machine.stand_in_nvml import Nvml, plug_in
 
 
 @pytest.fixture
 def nvml(monkeypatch: pytest.MonkeyPatch) -> Nvml:
-    stand_in = Nvml()
-    names = {*stand_in.answers, *(name for name in vars(Nvml) if name.startswith("nvml"))}
-    for name in names:
-        monkeypatch.setattr(pynvml, name, lambda *a, name=name: stand_in.ask(name, *a))
-    monkeypatch.setattr(pynvml, "nvmlInit", stand_in.init)
-    monkeypatch.setattr(pynvml, "nvmlShutdown", stand_in.shutdown)
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    return stand_in
+    return plug_in(monkeypatch)
 
 
 def test_a_card_is_described_in_si_units(nvml: Nvml) -> None:
@@ -120,6 +52,135 @@ def test_what_a_card_does_not_say_is_none(nvml: Nvml) -> None:
     assert card.process_ids == ()
 
 
+@pytest.mark.parametrize(
+    "question",
+    ["nvmlDeviceGetMemoryInfo", "nvmlDeviceGetCudaComputeCapability", "nvmlSystemGetDriverVersion"],
+)
+def test_what_no_measurement_needs_may_be_missing(nvml: Nvml, question: str) -> None:
+    """A GB10 has no memory of its own to tell of."""
+    nvml.missing = {question}
+    card = visible_gpus()[0]
+    missing = {
+        "nvmlDeviceGetMemoryInfo": (card.memory_bytes, card.memory_free_bytes),
+        "nvmlDeviceGetCudaComputeCapability": (None,),
+        "nvmlSystemGetDriverVersion": (card.driver,),
+    }[question]
+    assert set(missing) == {None}
+    assert card.compute_units == 132
+
+
+def test_zero_is_no_size_and_no_clock(nvml: Nvml) -> None:
+    """Drivers say 0 for what they do not know, which no record may hold."""
+    nvml.answers["nvmlDeviceGetMemoryInfo"] = SimpleNamespace(total=0, free=0)
+    nvml.answers["nvmlDeviceGetMemoryBusWidth"] = 0
+    nvml.answers["nvmlDeviceGetEnforcedPowerLimit"] = 0
+    card = visible_gpus()[0]
+    assert (card.memory_bytes, card.memory_bus_bits, card.power_limit_w) == (None,) * 3
+
+
+CODES = {
+    "lost": pynvml.NVML_ERROR_GPU_IS_LOST,
+    "unknown": pynvml.NVML_ERROR_UNKNOWN,
+    "reset": pynvml.NVML_ERROR_RESET_REQUIRED,
+}
+
+
+@pytest.mark.parametrize("code", CODES.values(), ids=CODES)
+@pytest.mark.parametrize("question", ["nvmlDeviceGetHandleByIndex", "nvmlDeviceGetName"])
+def test_a_card_that_does_not_answer_is_named_and_left_out(
+    nvml: Nvml, code: int, question: str
+) -> None:
+    nvml.errors[question, "GPU-b"] = code
+    survey = survey_gpus()
+    assert [card.uuid for card in survey.visible] == ["GPU-a", "GPU-c"]
+    (sentence,) = survey.silent
+    assert sentence.startswith(("GPU 1 is left out", "GPU-b is left out"))
+    assert str(pynvml.NVMLError(code)) in sentence
+    assert nvml.open == 0
+
+
+def test_a_lost_card_is_none_whose_memory_is_unknown(nvml: Nvml) -> None:
+    nvml.errors["nvmlDeviceGetMemoryInfo", "GPU-a"] = pynvml.NVML_ERROR_GPU_IS_LOST
+    assert "GPU-a" not in [card.uuid for card in visible_gpus()]
+
+
+@pytest.mark.parametrize("setting", ["0,2", "GPU-c,GPU-a", "2"])
+def test_a_card_that_is_hidden_may_be_lost(
+    nvml: Nvml, monkeypatch: pytest.MonkeyPatch, setting: str
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", setting)
+    nvml.errors["nvmlDeviceGetHandleByIndex", "GPU-b"] = pynvml.NVML_ERROR_GPU_IS_LOST
+    survey = survey_gpus()
+    assert len(survey.visible) == len(setting.split(","))
+    assert (survey.silent, survey.hiding) == ([], [])
+
+
+def test_a_card_of_another_job_has_no_number(nvml: Nvml, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cgroup of SLURM: NVML counts the card, CUDA does not."""
+    nvml.errors["nvmlDeviceGetHandleByIndex", "GPU-a"] = pynvml.NVML_ERROR_NO_PERMISSION
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    survey = survey_gpus()
+    assert [card.uuid for card in survey.visible] == ["GPU-b"]
+    assert "GPU 0 is left out: not ours to use" in survey.forbidden[0]
+
+
+def test_slices_are_gpus_of_their_own(nvml: Nvml) -> None:
+    nvml.slices = {"GPU-b": ["MIG-b1", "MIG-b2"]}
+    nvml.missing = {"nvmlDeviceGetEnforcedPowerLimit", "nvmlDeviceGetMemoryBusWidth"}
+    one = visible_gpus()[1]
+    assert [card.uuid for card in visible_gpus()] == ["GPU-a", "MIG-b1", "MIG-b2", "GPU-c"]
+    assert (one.name, one.compute_units, one.mig) == ("NVIDIA H200 MIG 1g.18gb", 16, True)
+    assert one.memory_bytes == 17 << 30
+    assert [card.mig for card in visible_gpus()] == [False, True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("setting", "seen"),
+    [
+        ("MIG-b2", ["MIG-b2"]),
+        ("MIG-b2,MIG-b1", ["MIG-b2", "MIG-b1"]),
+        ("1", ["MIG-b1", "MIG-b2"]),
+        ("GPU-b", ["MIG-b1", "MIG-b2"]),
+        ("MIG-x", []),
+    ],
+)
+def test_slices_are_named_as_cards_are(
+    nvml: Nvml, monkeypatch: pytest.MonkeyPatch, setting: str, seen: list[str]
+) -> None:
+    nvml.slices = {"GPU-b": ["MIG-b1", "MIG-b2"]}
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", setting)
+    survey = survey_gpus()
+    assert [card.uuid for card in survey.visible] == seen
+    assert bool(survey.hiding) is not bool(seen)
+
+
+def test_a_card_in_mig_mode_without_a_slice_says_the_way_out(nvml: Nvml) -> None:
+    nvml.slices = {"GPU-a": []}
+    (sentence,) = survey_gpus().silent
+    assert "GPU 0 (GPU-a) is left out: it is in MIG mode" in sentence
+    assert "`nvidia-smi -i 0 -mig 0`" in sentence
+
+
+@pytest.mark.parametrize("setting", ["", "-1", "NoDevFiles", "7", "GPU-z"])
+def test_a_setting_that_hides_every_card_is_said(
+    nvml: Nvml, monkeypatch: pytest.MonkeyPatch, setting: str
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", setting)
+    (sentence,) = survey_gpus().hiding
+    assert sentence.startswith(f"CUDA_VISIBLE_DEVICES={setting!r} hides all NVIDIA GPUs")
+
+
+def test_a_driver_that_does_not_answer_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH)
+
+    monkeypatch.setattr(pynvml, "nvmlInit", fail)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert "the NVIDIA driver does not answer" in survey_gpus().silent[0]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")  # the CPU is meant
+    assert survey_gpus() == ([], [], [], [])
+
+
 def test_nvml_is_closed_again(nvml: Nvml) -> None:
     visible_gpus()
     assert nvml.open == 0
@@ -145,6 +206,8 @@ def test_without_a_driver_there_is_no_gpu(monkeypatch: pytest.MonkeyPatch) -> No
         ("-1", []),
         ("7", []),
         ("NoDevFiles", []),
+        ("-1,0", []),
+        ("0,7,1", ["GPU-a"]),
     ],
 )
 def test_cards_hidden_by_cuda_visible_devices_are_not_seen(
