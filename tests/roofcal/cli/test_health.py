@@ -65,6 +65,31 @@ def test_a_failed_point_is_named_with_its_card(
     assert line.endswith(": incorrect (off by 2)")
 
 
+def test_the_whole_text_of_a_fleet(fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = fleet / "n5/cpu/measurements/gemm.jsonl"
+    (row, *_) = read_records(path, Measurement)
+    write_records(path, [replace(row, status="failed", reason="died", latency_samples_s=())])
+    assert main(["fleet", str(fleet)]) == 1
+    assert [line.rstrip() for line in capsys.readouterr().out.splitlines()] == [
+        "card                   gemm  slower by",
+        "n5/cpu                   -   fails a point",
+        "n3/cpu               +7.8%!  unexplained",
+        "  its limit          +2.0%",
+        "n4/cpu               +0.2%   -",
+        "  its limit          +2.0%",
+        "n0/cpu               -0.2%   -",
+        "  its limit          +2.8%",
+        "n1/cpu               -0.1%   -",
+        "  its limit          +3.7%",
+        "n2/cpu               +0.0%   -",
+        "  its limit          +3.9%",
+        "n5/cpu fails gemm torch_cpu fp32 m=64,n=64,k=64 1 graph cold normal: failed (died)",
+        "spread between 5 cards, gemm: 3.4% (2.0% to 9.7%)",
+        "1 of 5 cards are slower than the others; 1 failed a point; 1 could not be compared",
+        "a job that waits for its slowest card loses, gemm: 3.2% on 2, 6.3% on 4",
+    ]
+
+
 def test_the_page_names_the_slow_card_its_place_and_what_it_costs(fleet: Path) -> None:
     page = fleet / "fleet.html"
     assert main(["fleet", str(fleet), "--page", str(page)]) == 1
@@ -176,8 +201,11 @@ def test_a_card_of_less_than_five_is_compared_with_its_publication(
     # A study of this very card, which would call it healthy.
     study = write_card(tmp_path / "results" / CPU.device / CPU.environment_id, slower)
     constant = Ceiling(value=1.0, ci95_low=1.0, ci95_high=1.0, unit="s", evidence="")
-    names = {"device": CPU.device, "environment_id": CPU.environment_id}
-    calibration = Calibration(**names, constants={"launch_graph_s": constant})
+    calibration = Calibration(
+        device=CPU.device,
+        environment_id=CPU.environment_id,
+        constants={"launch_graph_s": constant},
+    )
     write_records(study / "calibration.jsonl", [calibration])
     for node in range(others):  # as slow, so that only the publication tells
         write_card(root / f"n{node}/cpu", slower)

@@ -63,8 +63,8 @@ def cast(rows_of_matrix: int, **status: Any) -> tuple[PlanPoint, Measurement]:
 
 
 def outcome(tmp_path: Path, a: list[Any], b: list[Any]) -> dict[str, Any]:
-    folders = [write_run(tmp_path / name, of) for name, of in (("a", a), ("b", b))]
-    comparison = compare(*map(RunFolder.at, folders))
+    before, after = (write_run(tmp_path / name, of) for name, of in (("a", a), ("b", b)))
+    comparison = compare(RunFolder.at(before), RunFolder.at(after))
     assert as_text(comparison).splitlines()[-1] == comparison["conclusion"]
     return comparison
 

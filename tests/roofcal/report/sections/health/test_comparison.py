@@ -87,13 +87,11 @@ def test_points_that_fail_here_and_are_published_are_not_healthy(
 ) -> None:
     own = measured_run(tmp_path)
     path = own.folder / "measurements/gemm.jsonl"
-    rows = read_records(path, Session, Measurement)
-    statuses = ["failed"] * 2 + ["unsupported"]
-    broken = [
-        replace(row, status=statuses.pop()) if isinstance(row, Measurement) and statuses else row
-        for row in rows
-    ]
-    write_records(path, broken)
+    session, *rows = read_records(path, Session, Measurement)
+    broken: list[Measurement] = [row for row in rows if isinstance(row, Measurement)]
+    for place, status in enumerate(("failed", "failed", "unsupported")):
+        broken[place] = replace(broken[place], status=status)  # type: ignore[arg-type]
+    write_records(path, [session, *broken])
     health_here = health(load_run(own.folder), published)
     assert health_here.state == "fails points"
     assert health_here.answer.startswith(

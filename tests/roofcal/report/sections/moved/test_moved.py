@@ -98,10 +98,11 @@ def test_the_answer_says_what_broke_and_where_nothing_was_compared(
 ) -> None:
     rows = [(point(), measurement(point(), [1.0, 1.1]))]
     after = [(point(), measurement(point(), [] if status == "failed" else [1.0], status=status))]
-    folders = [write_run(tmp_path / name, of) for name, of in (("a", rows), ("b", after))]
-    comparison = compare(*map(RunFolder.at, folders))
+    a, b = (write_run(tmp_path / name, of) for name, of in (("a", rows), ("b", after)))
+    comparison = compare(RunFolder.at(a), RunFolder.at(b))
     place = MadeUpRun().write(tmp_path / "run")
     (place / "moved.json").write_text(json.dumps(comparison))
+    assert SECTION.answer is not None
     given = SECTION.answer(read_comparison(place))
     assert answer in given.text
     assert given.is_open == is_open
