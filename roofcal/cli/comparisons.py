@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 def add_compare(commands: Commands) -> None:
     """Declare `compare` and its arguments."""
-    parser = commands.add_parser("compare", help="what moved from run A to run B")
+    parser = commands.add_parser(
+        "compare",
+        help="what moved from run A to run B: 1 where it became slower or broke",
+    )
     about = "run folder, <device>/<environment_id>, or the start of one; DIR=DERIVED as in `report`"
     parser.add_argument("a", metavar="A", help=about)
     parser.add_argument("b", metavar="B", help="the later one")
@@ -24,7 +27,7 @@ def add_compare(commands: Commands) -> None:
         "--threshold", type=fraction, default=0.02, help="changes below do not matter (0.02)"
     )
     parser.add_argument(
-        "--limit", type=fraction, help="exit code 1 beyond this slowdown (default: threshold)"
+        "--limit", type=fraction, help="a slowdown beyond it is a regression (default: threshold)"
     )
     parser.add_argument("--json", action="store_true", help="for programs, every point")
     parser.add_argument("--out", type=Path, help="write here, default: the terminal")
@@ -32,10 +35,10 @@ def add_compare(commands: Commands) -> None:
 
 
 def _compare(options: argparse.Namespace) -> int:
-    """Print the comparison; 1 for a regression beyond the limit, else 0."""
+    """Print the comparison; the exit code is that of its outcome, see OUTCOMES."""
     from roofcal.ask.names import device_named
     from roofcal.compare.as_text import as_text
-    from roofcal.compare.comparison import compare
+    from roofcal.compare.comparison import OUTCOMES, compare
     from roofcal.study.run_search import run_named
 
     names = (device_named(options.a), device_named(options.b))
@@ -43,7 +46,7 @@ def _compare(options: argparse.Namespace) -> int:
     comparison = compare(a, b, options.threshold, options.limit)
     text = json.dumps(comparison, indent=1) if options.json else as_text(comparison)
     write_or_print(text + "\n", options.out)
-    return int(bool(comparison["regressions"] or comparison["regressed_groups"]))
+    return OUTCOMES[comparison["outcome"]]
 
 
 def add_claims(commands: Commands) -> None:

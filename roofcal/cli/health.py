@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from roofcal.core.records import Environment
     from roofcal.health.comparison import CardVerdict
 
-UNHEALTHY = 1  # the exit code where a card is slower, fails a point or cannot be compared
+UNHEALTHY = 1  # the exit code where a card is slower or fails a point, or `fleet` has none like it
+_OTHER_ENVIRONMENT = ", measured in another environment, which may make a difference by itself"
 FEWEST_CARDS = 5  # before the publication is left: the limits of three or four cards are wide
 
 
@@ -68,7 +69,7 @@ def _health(options: argparse.Namespace) -> int:
     from roofcal.health.readings import HealthError, read_card, read_fleet
     from roofcal.study.config import load_study
     from roofcal.study.discover import discover, left_out
-    from roofcal.study.run_search import find_run
+    from roofcal.study.run_search import find_publication
     from roofcal.study.runs import RunsError
 
     for sentence in left_out():
@@ -92,7 +93,8 @@ def _health(options: argparse.Namespace) -> int:
     run = None
     if cards < FEWEST_CARDS:
         try:
-            run = find_run(environment.device)
+            # Not a run of this machine: a card that is compared with itself is healthy.
+            run = find_publication(environment.device, environment.environment_id)
         except RunsError as error:
             if cards < FEWEST:
                 raise HealthError(
@@ -102,7 +104,14 @@ def _health(options: argparse.Namespace) -> int:
     if run is None:
         verdicts = compare_cards(read_fleet(folder.parents[1]))
         own = [verdict for verdict in verdicts if verdict.card == card]
+        if not any(verdict.deviations or verdict.failures for verdict in own):
+            raise HealthError(
+                f"{folder}: measured, and no point of it is on {FEWEST - 1} other cards of its "
+                "fleet; measure them again with one config/health.yaml"
+            )
     else:
+        other = "" if run.environment_id == environment.environment_id else _OTHER_ENVIRONMENT
+        print(f"compared with the publication {run.name}{other}", file=sys.stderr)
         published = read_card(run.folder, run.name).readings
         own = [compare_with_publication(read_card(folder, card), published, options.threshold)]
     return _answer(own, as_json=options.json, out=None)

@@ -6,6 +6,7 @@ stay fast. A mistake of the user ends in one message and exit code 2, never in a
 
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -66,13 +67,15 @@ _EXTRAS: Final = {
 }
 _VERSION: Final = f"roofcal {roofcal.__version__}"
 INTERRUPTED: Final = 130  # 128 + SIGINT
+CRASHED: Final = 70  # EX_SOFTWARE of sysexits.h
 PIPE_CLOSED: Final = 141  # 128 + SIGPIPE: what a shell says of `yes | head -1`
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; 0, or 2 after a mistake that its message explains.
 
-    A command may give an exit code of its own: `compare` gives 1 for a regression.
+    A command may give an exit code of its own: `compare` and `health` give 1 for a bad verdict. A
+    fault of roofcal ends in its traceback and CRASHED, because Python's 1 would be such a verdict.
     """
     try:
         try:
@@ -84,6 +87,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # once more when it closes the stream.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return PIPE_CLOSED
+    except Exception:  # noqa: BLE001 (whatever it is, its traceback is printed)
+        traceback.print_exc()
+        return CRASHED
 
 
 def _run(arguments: Sequence[str] | None) -> int:

@@ -36,8 +36,10 @@ def _comparison_lines(comparison: Mapping[str, Any], shown: int) -> Iterator[str
             rows = [row for row in rows if None not in (row["a"], row["b"])]
             yield f"constants of one calibration alone: {len(comparison[key]) - len(rows)}"
         yield from _list_lines(title, rows, line, shown)
+    for op, count in comparison["left_out"].items():
+        yield f"not planned in B: {op}, of which {count} points are ok in A"
     yield ""
-    yield _last_line(comparison)
+    yield comparison["conclusion"]
 
 
 def _environment_lines(comparison: Mapping[str, Any]) -> Iterator[str]:
@@ -136,14 +138,6 @@ def _breakeven_line(row: Row) -> str:
 def _winner_line(row: Row) -> str:
     sure = "" if row["clear"] else " (close)"
     return f"{_point_name(row)}: {row['winner_a']} -> {row['winner_b']}{sure}"
-
-
-def _last_line(comparison: Mapping[str, Any]) -> str:
-    count, groups = len(comparison["regressions"]), comparison["regressed_groups"]
-    if not count and not groups:
-        return f"no regression beyond {comparison['limit']:.1%}"
-    whole = f", and the whole of {'; '.join(groups)}" if groups else ""
-    return f"regression beyond {comparison['limit']:.1%}: {count} points{whole}"
 
 
 def _percent(fraction: float) -> str:

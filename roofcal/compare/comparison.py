@@ -1,7 +1,7 @@
 """All that differs between two runs, as JSON values."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from roofcal.compare import derived_values, unpaired
@@ -16,12 +16,17 @@ from roofcal.core.paths import RunFolder
 from roofcal.fitting.intervals import HOLDS
 
 VERDICTS: Final = ("SLOWER", "FASTER", "SAME", "AMBIGUOUS")
+# What a comparison ends in, with the exit code of the command.
+OUTCOMES: Final = {"no regression": 0, "regression": 1, "nothing compared": 2}
 
 
 def compare(
     a: RunFolder, b: RunFolder, threshold: float = THRESHOLD, limit: float | None = None
 ) -> dict[str, Any]:
     """What moved from run A to run B.
+
+    `outcome` is one of OUTCOMES, and `conclusion` says why in a sentence. A point that was ok in A
+    and is not in B is a regression; one that B does not plan is none, it was left out on purpose.
 
     Args:
         a: the earlier run.
@@ -39,7 +44,8 @@ def compare(
     run_a, run_b = observe(a), observe(b)
     points, shifts = compare_points(run_a, run_b, threshold)
     slower = [p for p in points if p.verdict == "SLOWER" and p.cause != "clock"]
-    return {
+    statuses = unpaired.changed_statuses(run_a, run_b)
+    comparison = {
         "a": _run_summary(run_a),
         "b": _run_summary(run_b),
         "threshold": threshold,
@@ -52,7 +58,9 @@ def compare(
         "points": [_point_row(point) for point in sorted(points, key=_slowest_first)],
         "regressions": [p.b.point.point_id for p in slower if p.change > limit],
         "regressed_groups": [s.group for s in shifts if s.low > limit and s.cause != "clock"],
-        "statuses": unpaired.changed_statuses(run_a, run_b),
+        "statuses": statuses,
+        "lost": dict(Counter(row["status_b"] for row in statuses if row["status_a"] == "ok")),
+        "left_out": unpaired.left_out_ops(run_a, run_b),
         "kernels": unpaired.renamed_kernels(run_a, run_b),
         "winners": unpaired.changed_winners(run_a, run_b, threshold),
         "appeared": unpaired.only_in(run_b, run_a),
@@ -60,17 +68,50 @@ def compare(
         "constants": _moved_constants(a, b, threshold),
         "breakeven": _moved_breakevens(a, b),
     }
+    outcome, conclusion = _outcome(comparison)
+    return comparison | {"outcome": outcome, "conclusion": conclusion}
+
+
+def _outcome(comparison: Mapping[str, Any]) -> tuple[str, str]:
+    """One of OUTCOMES, and the sentence that the text ends with."""
+    lost = comparison["lost"]
+    counted = ", ".join(f"{count} {status}" for status, count in lost.items())
+    broken = f"points that were ok in A and are not in B: {counted}"
+    limit = f"beyond {comparison['limit']:.1%}"
+    slower, groups = len(comparison["regressions"]), comparison["regressed_groups"]
+    if slower or groups:
+        whole = f", and the whole of {'; '.join(groups)}" if groups else ""
+        also = f"; {broken}" if lost else ""
+        return "regression", f"regression {limit}: {slower} points{whole}{also}"
+    if lost:
+        return "regression", f"regression: {broken}"
+    left_out = ", ".join(comparison["left_out"])
+    without = f", without {left_out}, which B does not plan" if left_out else ""
+    if not comparison["points"]:
+        return "nothing compared", f"nothing can be compared: {_why_nothing(comparison)}{without}"
+    return "no regression", f"no regression {limit}{without}"
+
+
+def _why_nothing(comparison: Mapping[str, Any]) -> str:
+    for name in ("a", "b"):
+        if not comparison[name]["points"]:
+            return f"{name.upper()} is without samples"
+    if len(comparison["disappeared"]) == comparison["a"]["points"]:
+        return "no point in common"
+    if same := comparison["same_measurements"]:
+        return f"{same} points are the same measurements in both, and no other has times in both"
+    return "no point has a time of two turns or more in both"
 
 
 def _run_summary(run: ObservedRun) -> dict[str, Any]:
     """What a run is; `intervals`: what the intervals of its points hold, and of how many."""
-    times = (observation.time for observation in run.points.values())
+    times = (observation.time for observation in run.measured)
     return {
         "device": run.environment.device,
         "environment": run.environment.environment_id,
         "folder": run.folder.as_posix(),
         "cards": list(run.cards),
-        "points": len(run.points),
+        "points": len(run.measured),
         "intervals": dict(Counter(HOLDS[time.basis] for time in times if time is not None)),
     }
 

@@ -32,6 +32,7 @@ _TRIMMED_OF_CPU: Final = 0.25
 # products that were measured again, 3 moved where both were in one group. None moves apart, with
 # any limit from 0.5 to 10 ms.
 _LONG_S: Final = 3e-3
+NOT_MEASURED: Final = "not measured"  # the status of a planned point without a row
 _LIMITED: Final = 0.97  # below this share of the run's highest clock something limits the clock
 
 
@@ -78,12 +79,20 @@ class Observation:
 
 @dataclass(frozen=True, kw_only=True)
 class ObservedRun:
-    """A run: its environment and its observations by key, in the order of its plans."""
+    """A run: its environment and its observations by key, of every point that it plans.
+
+    A planned point without a row has status NOT_MEASURED, unless the run has no samples at all.
+    """
 
     folder: Path
     environment: Environment
     points: dict[str, Observation]
     cards: tuple[str, ...] = ()
+
+    @property
+    def measured(self) -> list[Observation]:
+        """The observations that have a row, whatever it says."""
+        return [o for o in self.points.values() if o.status != NOT_MEASURED]
 
     @cached_property
     def highest_log_clock(self) -> float | None:
@@ -106,21 +115,28 @@ def observe(run: RunFolder) -> ObservedRun:
     environment = read_single_record(run.environment_file, Environment)
     points: dict[str, Observation] = {}
     cards: set[str] = set()
-    for op in OPS:
-        plan, measured = run.plan_file(op.name), run.measurements_file(op.name)
-        if plan.is_file() and measured.is_file():
-            rows = read_records(measured, Session, Measurement)
+    for op in OPS if run.measured_ops() else ():
+        if run.plan_file(op.name).is_file():
+            measured = run.measurements_file(op.name)
+            rows = read_records(measured, Session, Measurement) if measured.is_file() else []
             sessions = [row for row in rows if isinstance(row, Session)]
             cards |= {card for session in sessions for card in session.cards}
             by_id = {row.point_id: row for row in rows if isinstance(row, Measurement)}
-            planned = ((p.point_id, p) for p in read_plan(run, op.name, point_problem))
+            planned = [(p.point_id, p) for p in read_plan(run, op.name, point_problem)]
             pairs = [(point, by_id[key]) for key, point in planned if key in by_id]
-            points |= {observed.key: observed for observed in observations(pairs, sessions)}
-    if not points and not run.calibration_file.is_file():
-        raise CompareError(f"{run.folder}: holds no measurement of any op; finish the study first")
-    return ObservedRun(
+            observed = observations(pairs, sessions)
+            observed += [
+                Observation(key=_key(point), point=point, status=NOT_MEASURED)
+                for key, point in planned
+                if key not in by_id
+            ]
+            points |= {observation.key: observation for observation in observed}
+    observed_run = ObservedRun(
         folder=run.folder, environment=environment, points=points, cards=tuple(sorted(cards))
     )
+    if not observed_run.measured and not run.calibration_file.is_file():
+        raise CompareError(f"{run.folder}: holds no measurement of any op; finish the study first")
+    return observed_run
 
 
 def observations(
@@ -140,8 +156,7 @@ def observations(
 def _observation(
     point: PlanPoint, row: Measurement, turns: SettledTurns, time: PointInterval | None
 ) -> Observation:
-    # What point_id names, but the device: a hash of each would take 0.1 s of a run.
-    key = f"{point.group_key},{point.recipe},{point.provider}"
+    key = _key(point)
     if time is None:
         return Observation(key=key, point=point, status=row.status)
     readings = (row.telemetry.sm_clock_hz[position] for position in row.settled_readings)
@@ -161,6 +176,11 @@ def _observation(
         time=time,
         kernel_names=row.kernel_names,
     )
+
+
+def _key(point: PlanPoint) -> str:
+    """What point_id names, but the device: a hash of each would take 0.1 s of a run."""
+    return f"{point.group_key},{point.recipe},{point.provider}"
 
 
 def _units(turns_of_visits: SettledTurns, cut: float) -> dict[str, Any]:

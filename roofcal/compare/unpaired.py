@@ -1,10 +1,11 @@
 """Differences of two runs that need no statistics: points, statuses, kernels, winners, versions."""
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from roofcal.compare.observations import Observation, ObservedRun
+from roofcal.compare.observations import NOT_MEASURED, Observation, ObservedRun
 from roofcal.core.records import PlanPoint
 from roofcal.fitting.intervals import PointInterval, ratio_interval
 from roofcal.ops import BY_NAME
@@ -30,8 +31,15 @@ def only_in(run: ObservedRun, other: ObservedRun) -> list[dict[str, Any]]:
     return [
         point_label(observation.point) | {"status": observation.status}
         for key, observation in run.points.items()
-        if key not in other.points
+        if key not in other.points and observation.status != NOT_MEASURED
     ]
+
+
+def left_out_ops(a: ObservedRun, b: ObservedRun) -> dict[str, int]:
+    """Ops that B does not plan -> how many points of each are ok in A; {} if B has no samples."""
+    planned = {observation.point.op for observation in b.points.values()}
+    ok_ops = (o.point.op for o in a.points.values() if o.status == "ok")
+    return dict(Counter(op for op in ok_ops if planned and op not in planned))
 
 
 def _in_both(a: ObservedRun, b: ObservedRun) -> Iterator[tuple[Observation, Observation]]:
@@ -39,12 +47,13 @@ def _in_both(a: ObservedRun, b: ObservedRun) -> Iterator[tuple[Observation, Obse
 
 
 def changed_statuses(a: ObservedRun, b: ObservedRun) -> list[dict[str, Any]]:
-    """Points that are ok in one run and, say, unsupported in the other."""
-    return [
+    """Points that are ok in one run and, say, unsupported in the other; those ok in A first."""
+    rows = [
         point_label(x.point) | {"status_a": x.status, "status_b": y.status}
         for x, y in _in_both(a, b)
         if x.status != y.status
     ]
+    return sorted(rows, key=lambda row: str(row["status_a"]) != "ok")
 
 
 def renamed_kernels(a: ObservedRun, b: ObservedRun) -> list[dict[str, Any]]:

@@ -2,22 +2,24 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from statistics import median
 
 from roofcal.fitting.panel_factors import spread_between_cards
-from roofcal.health.comparison import FEWEST, CardVerdict, slowdown_of_jobs
+from roofcal.health.comparison import FEWEST, WORTH_A_LOOK, CardVerdict, slowdown_of_jobs
 
 
 def as_text(verdicts: Sequence[CardVerdict]) -> str:
-    """The table, failed points, the spread of cards, and the cost of jobs of 2, 4, 8 ... cards."""
-    parts = (_table, _failures, _spreads, _costs)
+    """The table, points and ops without a verdict, the spread of cards, and what jobs lose."""
+    parts = (_table, _failures, _uncompared, _spreads, _costs)
     return "\n".join(line for part in parts for line in part(verdicts)) + "\n"
 
 
 def _table(verdicts: Sequence[CardVerdict]) -> Iterator[str]:
-    """One row per card, and the median of the cards' limits; `-` where a card has no such point."""
+    """Two rows per card: its deviations (! beyond the limit), and the limits that decide them.
+
+    `-` where a card has no such point.
+    """
     ops = ops_of(verdicts)
-    width = max(len("median limit"), *(len(verdict.card) for verdict in verdicts))
+    width = max(len("  its limit"), *(len(verdict.card) for verdict in verdicts))
     yield f"{'card':{width}}  " + "".join(f"{op:>14}" for op in ops) + "  slower by"
     for verdict in verdicts:
         by_op = {
@@ -25,14 +27,12 @@ def _table(verdicts: Sequence[CardVerdict]) -> Iterator[str]:
             for one in verdict.deviations
         }
         cells = "".join(f"{by_op.get(op, '- '):>14}" for op in ops)
-        other = "-" if verdict.deviations else "no point in common"
+        other = "-" if verdict.deviations else verdict.word
         yield f"{verdict.card:{width}}  {cells}  {verdict.cause or other}"
-    limits = (
-        median(one.limit for verdict in verdicts for one in verdict.deviations if one.op == op)
-        for op in ops
-    )
-    cells = "".join(f"{f'{100 * math.expm1(limit):+.1f}% ':>14}" for limit in limits)
-    yield f"{'median limit':{width}}  {cells}"
+        limits = {one.op: f"{100 * math.expm1(one.limit):+.1f}% " for one in verdict.deviations}
+        if limits:
+            cells = "".join(f"{limits.get(op, '- '):>14}" for op in ops)
+            yield f"{'  its limit':{width}}  {cells}".rstrip()
 
 
 def _failures(verdicts: Sequence[CardVerdict]) -> Iterator[str]:
@@ -40,6 +40,12 @@ def _failures(verdicts: Sequence[CardVerdict]) -> Iterator[str]:
         for failure in verdict.failures:
             reason = f" ({failure.reason})" if failure.reason else ""
             yield f"{verdict.card} fails {failure.point}: {failure.status}{reason}"
+
+
+def _uncompared(verdicts: Sequence[CardVerdict]) -> Iterator[str]:
+    for verdict in verdicts:
+        for op, why in verdict.uncompared.items():
+            yield f"{verdict.card}: {op} is not compared: {why}"
 
 
 def _spreads(verdicts: Sequence[CardVerdict]) -> Iterator[str]:
@@ -57,8 +63,7 @@ def _spreads(verdicts: Sequence[CardVerdict]) -> Iterator[str]:
 def _costs(verdicts: Sequence[CardVerdict]) -> Iterator[str]:
     if len(verdicts) < FEWEST:
         return
-    slow = sum(verdict.cause is not None for verdict in verdicts)
-    yield f"{slow} of {len(verdicts)} cards are slower than the others"
+    yield counted_cards(verdicts)
     for op in ops_of(verdicts):
         cards = sum(one.op == op for verdict in verdicts for one in verdict.deviations)
         sizes = [2**power for power in range(1, 20) if 2**power <= cards]
@@ -66,6 +71,23 @@ def _costs(verdicts: Sequence[CardVerdict]) -> Iterator[str]:
             f"{100 * slowdown_of_jobs(verdicts, op, size):.1f}% on {size}" for size in sizes
         )
         yield f"a job that waits for its slowest card loses, {op}: {costs}"
+
+
+def counted_cards(verdicts: Sequence[CardVerdict]) -> str:
+    """'1 of 7 cards are slower than the others; 1 could not be compared', and the like."""
+    compared = [verdict for verdict in verdicts if verdict.deviations]
+    slow = sum(verdict.cause is not None for verdict in compared)
+    undecided = sum(
+        verdict.cause is None and any(one.deviation > WORTH_A_LOOK for one in verdict.deviations)
+        for verdict in compared
+    )
+    counts = {
+        f"beyond {WORTH_A_LOOK:.0%} yet within the limit": undecided,
+        "failed a point": sum(bool(verdict.failures) for verdict in verdicts),
+        "could not be compared": len(verdicts) - len(compared),
+    }
+    others = "".join(f"; {count} {what}" for what, count in counts.items() if count)
+    return f"{slow} of {len(compared)} cards are slower than the others{others}"
 
 
 def ops_of(verdicts: Sequence[CardVerdict]) -> list[str]:

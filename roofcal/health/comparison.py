@@ -10,7 +10,7 @@ Bonferroni).
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import fmean, median
 from typing import Final
 
@@ -56,18 +56,27 @@ class Deviation:
 class CardVerdict:
     """One card: how it deviates on each op that could be compared, and what it fails.
 
-    cause  what makes it slow; None if it is not
+    cause       what makes it slow; None if it is not
+    uncompared  op that was measured and could not be compared -> why
     """
 
     card: str
     deviations: tuple[Deviation, ...]
     cause: str | None
     failures: tuple[Failure, ...] = ()
+    uncompared: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_healthy(self) -> bool:
         """Whether it was compared, is not slower, and fails no point."""
         return bool(self.deviations) and self.cause is None and not self.failures
+
+    @property
+    def word(self) -> str:
+        """What is wrong with it in one word or a few; "" for a healthy card."""
+        if self.cause or self.failures:
+            return self.cause or "fails a point"
+        return "" if self.deviations else "no point in common"
 
     @property
     def excess(self) -> float:
@@ -89,21 +98,35 @@ def compare_cards(cards: Sequence[Card]) -> list[CardVerdict]:
         )
     tests = sum(len(values) for values in by_op.values())
     deviations = [one for op, values in by_op.items() for one in _deviations(op, values, tests)]
+    lacking = f"no point of it is on {FEWEST} cards"
     verdicts = [
-        _verdict(card, [one for one in deviations if one.card == card.name], readings)
+        _verdict(
+            card,
+            [one for one in deviations if one.card == card.name],
+            readings,
+            dict.fromkeys((reading.op for reading in card.readings), lacking),
+        )
         for card in cards
     ]
     return sorted(verdicts, key=lambda verdict: (not verdict.failures, -verdict.excess))
 
 
 def _verdict(
-    card: Card, deviations: Iterable[Deviation], readings: Sequence[Reading]
+    card: Card,
+    deviations: Iterable[Deviation],
+    readings: Sequence[Reading],
+    why_not: Mapping[str, str],
 ) -> CardVerdict:
+    """why_not: measured op -> why it has no deviation, if it has none."""
     own = tuple(deviations)
+    compared = {one.op for one in own}
+    uncompared = {op: why for op, why in why_not.items() if op not in compared}
     slow = [one for one in own if one.is_slower]
     cause = cause_of(card.name, slow, readings) if slow else None
     failures = tuple(card.failures)
-    return CardVerdict(card=card.name, deviations=own, cause=cause, failures=failures)
+    return CardVerdict(
+        card=card.name, deviations=own, cause=cause, failures=failures, uncompared=uncompared
+    )
 
 
 def _values_by_op(readings: Iterable[Reading]) -> dict[str, dict[str, float]]:
@@ -192,26 +215,34 @@ def compare_with_publication(
     """The verdict on one card, by the points that one published card of its kind has too.
 
     One card says nothing of how much healthy cards differ: hence the threshold, beyond which the
-    interval has to lie as well. Raises HealthError if no point is published and none fails.
+    interval has to lie as well. An op whose interval is wider than the threshold says nothing: a
+    card could be slower by twice that. Raises HealthError if no op can be compared and no point
+    fails.
     """
     by_point = {reading.point: reading for reading in published}
     pairs = [
         (reading, by_point[reading.point]) for reading in card.readings if reading.point in by_point
     ]
-    if not pairs and not card.failures:
-        raise HealthError(
-            f"{card.name}: no point of config/health.yaml is in the publication; "
-            f"measure {FEWEST} cards"
-        )
     deviations = []
+    why_not = {reading.op: "not in the publication" for reading in card.readings}
     for op in dict.fromkeys(reading.op for reading, _ in pairs):
         of_op = [pair for pair in pairs if pair[0].op == op]
         ratios = [math.log(own.seconds / other.seconds) for own, other in of_op]
         widths = [math.hypot(own.half_width, other.half_width) for own, other in of_op]
+        if median(widths) > threshold:
+            why_not[op] = f"its 95 % interval is wider than the threshold of {threshold:.1%}"
+            continue
         limit = threshold + median(widths)
         one = Deviation(card=card.name, op=op, deviation=median(ratios), limit=limit)
         deviations.append(one)
-    return _verdict(card, deviations, [reading for pair in pairs for reading in pair])
+    if not deviations and not card.failures:
+        reasons = "".join(f"; {op}: {why}" for op, why in why_not.items())
+        raise HealthError(
+            f"{card.name}: no point of config/health.yaml can be compared with the publication"
+            f"{reasons}; measure {FEWEST} cards"
+        )
+    readings = [reading for pair in pairs for reading in pair]
+    return _verdict(card, deviations, readings, why_not)
 
 
 def _oftener(readings: Sequence[Reading], card: str, reason: str) -> float:

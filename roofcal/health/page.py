@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from roofcal.core.files import write_bytes
-from roofcal.health.as_text import ops_of
+from roofcal.health.as_text import counted_cards, ops_of
 from roofcal.health.comparison import CardVerdict, slowdown_of_jobs
 from roofcal.health.readings import Card, median_by_card
 from roofcal.report.kit.numbers import percent
@@ -50,6 +50,7 @@ def write_page(
         state_units=[f"{name.partition('_')[0]}, {unit}" for name, unit, _ in _STATE],
         rows=list(_rows(cards, verdicts, ops)),
         failures=[(v.card, failure) for v in verdicts for failure in v.failures],
+        uncompared=[(v.card, op, why) for v in verdicts for op, why in v.uncompared.items()],
         heat_map=heat_map(verdicts),
         costs=list(_costs(verdicts, ops)),
     )
@@ -59,17 +60,15 @@ def write_page(
 def summary_sentence(verdicts: Sequence[CardVerdict]) -> str:
     """How many cards are slow, and which is the slowest."""
     slow = [verdict for verdict in verdicts if verdict.cause is not None]
-    failing = sum(bool(verdict.failures) for verdict in verdicts)
-    failed = f" {failing} failed a point." if failing else ""
+    counted = f"{counted_cards(verdicts)}."
     if not slow:
-        return f"None of {len(verdicts)} cards is slower than the others.{failed}"
+        return counted
     worst = max(slow, key=lambda verdict: verdict.excess)
     one = max(worst.deviations, key=lambda deviation: deviation.deviation - deviation.limit)
     slower = percent(math.expm1(one.deviation))
     return (
-        f"{len(slow)} of {len(verdicts)} cards are slower than the others. The slowest is "
-        f"{worst.card}: {one.op} takes {slower} longer than on healthy cards, cause: "
-        f"{worst.cause}.{failed}"
+        f"{counted} The slowest is {worst.card}: {one.op} takes {slower} longer than on healthy "
+        f"cards, cause: {worst.cause}."
     )
 
 
@@ -101,8 +100,7 @@ def _rows(
                 f"{values[verdict.card] * factor:,.0f}" if verdict.card in values else ""
                 for values, factor in state
             ],
-            "cause": verdict.cause
-            or ("fails a point" if verdict.failures else "" if by_op else "no point in common"),
+            "cause": verdict.word,
         }
 
 
@@ -117,7 +115,10 @@ def _cell(deviation: float, limit: float) -> dict[str, Any]:
 
 
 def heat_map(verdicts: Sequence[CardVerdict]) -> dict[str, Any]:
-    """Nodes by slots; in each cell the op that is furthest beyond its limit."""
+    """Nodes by slots; in each cell the op that is furthest beyond its limit.
+
+    A card that was compared on none has `word` there, which says why.
+    """
     cells: dict[tuple[str, str], dict[str, Any]] = {}
     places = []
     # Of two cards that stood in one slot the slower one comes last and is shown.
@@ -127,6 +128,8 @@ def heat_map(verdicts: Sequence[CardVerdict]) -> dict[str, Any]:
         if verdict.deviations:
             worst = max(verdict.deviations, key=lambda one: one.deviation - one.limit)
             cells[place.node, place.slot] = _cell(worst.deviation, worst.limit) | {"op": worst.op}
+        else:
+            cells[place.node, place.slot] = {"word": verdict.word}
     slots = sorted({place.slot for place in places})
     nodes = sorted({place.node for place in places})
     rows = [(node, [cells.get((node, slot)) for slot in slots]) for node in nodes]

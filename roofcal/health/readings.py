@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median
 
-from roofcal.core.jsonl import read_plan, read_records
+from roofcal.core.jsonl import read_plan, read_records, read_single_record
 from roofcal.core.paths import RunFolder, run_folders
-from roofcal.core.records import Measurement, PlanPoint, Session
+from roofcal.core.records import Environment, Measurement, PlanPoint, Session
 from roofcal.fitting.intervals import (
     HOLDS,
     PointInterval,
@@ -93,13 +93,25 @@ def read_card(folder: Path, card: str) -> Card:
 def read_fleet(root: Path) -> list[Card]:
     """All cards below results/fleet/<device>/<environment>/.
 
-    Raises HealthError for fewer than three cards: two that differ do not say which is slow.
+    Raises HealthError for fewer than three cards, because two that differ do not say which is
+    slow, and for cards of several environments; RecordsError for a bad file.
     """
     runs = run_folders(root)
     if len(runs) < 3:
         raise HealthError(
             f"{root}: holds measurements of {len(runs)} card(s) as <node>/<card>/; give at least "
             "three, each measured by `python -m roofcal health --out DIR`"
+        )
+    cards_by_environment: dict[str, list[str]] = {}
+    for run in runs:
+        environment = read_single_record(run.environment_file, Environment)
+        name = f"{environment.device}/{environment.environment_id}"
+        cards_by_environment.setdefault(name, []).append(run.name)
+    if len(cards_by_environment) > 1:
+        described = "; ".join(f"{e}: {', '.join(c)}" for e, c in cards_by_environment.items())
+        raise HealthError(
+            f"{root}: holds cards of several environments, whose times differ by more than the "
+            f"cards ({described}); move those of each into a folder of its own"
         )
     return [read_card(run.folder, run.name) for run in runs]
 

@@ -136,6 +136,8 @@ def _op_problems(run: RunFolder, op: str) -> Iterator[str]:
     except RecordsError as error:
         yield f"{error}\n{_RESTORE}"
         return
+    if points and not measurements:
+        yield f"{measured}: holds no measurement of its plan; {_RESTORE}"
     environments = {m.environment_id for m in measurements}
     for what, strange in (
         ("of another environment", environments - {run.environment_id}),

@@ -72,6 +72,11 @@ def _largest_drift(frame: pd.DataFrame) -> float:
 
 
 def _roof_checks(analysis: Analysis) -> Iterator[Check]:
+    if not analysis.timed:
+        yield Check(
+            state="look", text="No point has a time to compare with datasheet and ceilings."
+        )
+        return
     table = analysis.violations
     # zeros draw less power than the random data of the calibration, so only normal data counts
     normal = table[table["distribution"] == "normal"] if len(table) else table

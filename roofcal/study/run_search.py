@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from roofcal.core import paths
+from roofcal.core.environments import version_key
 from roofcal.core.files import check_folder
 from roofcal.core.names import did_you_mean
 from roofcal.core.paths import BUNDLED, RunFolder, run_folders
@@ -26,6 +27,22 @@ def find_run(device: str, environment: str | None = None) -> RunFolder:
         raise RunsError(_nothing_measured(device, environment, runs))
     calibrated = [run for run in matching if run.calibration_file.is_file()]
     run = (calibrated or matching)[-1]
+    check_folder(run.folder)
+    return run
+
+
+def find_publication(device: str, environment: str) -> RunFolder:
+    """The publication of a device: of that environment, else of the last one by version.
+
+    Raises RunsError where the device has none with measurements.
+    """
+    published = [run for run in run_folders(paths.PUBLISHED) if measured_ops(run)]
+    matching = [run for run in published if run.device == device]
+    if not matching:
+        names = ", ".join(run.name for run in published) or "nothing"
+        raise RunsError(f"nothing is published of {device}; there is: {names}")
+    exact = [run for run in matching if run.environment_id == environment]
+    run = exact[0] if exact else max(matching, key=lambda run: version_key(run.environment_id))
     check_folder(run.folder)
     return run
 

@@ -17,5 +17,5 @@ rule fleet_page:
     message:
         "compare the cards of {wildcards.device}: {output}"
     shell:
-        "{{ python -m roofcal fleet {params.folder:q} --page {output:q} || [ $? -eq 1 ]; }}"
+        "{{ python -m roofcal fleet {params.folder:q} --page {output:q} || [ -f {output:q} ]; }}"
         " 2>&1 | tee {log:q}"

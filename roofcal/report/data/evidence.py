@@ -146,7 +146,10 @@ def _number_of_constant(name: str, quantity: Quantity, evidence: Evidence) -> Ow
 
 
 def _rows(entry: Entry, evidence: Evidence, points: Where) -> list[Row]:
-    """Rows with a time among those that `points` selects; raises Untestable without any."""
+    """Rows with a time among those that `points` selects.
+
+    Raises Untestable without any, and for a median over fewer than half of the points.
+    """
     op = str(entry.test.op if entry.test else None)
     if entry.awaited:
         raise Untestable(f"op {op} is not built yet")
@@ -166,6 +169,8 @@ def _rows(entry: Entry, evidence: Evidence, points: Where) -> list[Row]:
     if timed.empty:
         row = _as_dicts(selected)[0]
         raise Untestable(f"{_point_text(row)}: {row['status']}: {row['reason']}")
+    if entry.test and entry.test.pick == "median" and 2 * len(timed) < len(selected):
+        raise Untestable(f"only {len(timed)} of the {len(selected)} points have a time")
     return _as_dicts(timed)
 
 

@@ -34,6 +34,21 @@ def test_a_regression_is_exit_code_1_unless_the_limit_allows_it(
     assert main(["compare", "e1", "slow", "--limit", "0.1"]) == 0
 
 
+def test_broken_points_are_exit_code_1_and_nothing_in_common_2(
+    runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    points = [observed.point for observed in many(count=47)]
+    failed = [(p, measurement(p, [], status="failed")) for p in points]
+    write_run(runs / "results/gpu/broken", failed)
+    assert main(["compare", "e1", "broken"]) == 1
+    last = "regression: points that were ok in A and are not in B: 47 failed"
+    assert capsys.readouterr().out.splitlines()[-1] == last
+    assert main(["compare", "e1", "broken", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["conclusion"] == last
+    assert main(["compare", "e1", "e1"]) == 2
+    assert "nothing can be compared: 60 points are the same" in capsys.readouterr().out
+
+
 def test_json_may_go_to_a_file(runs: Path) -> None:
     assert main(["compare", "e1", "results/gpu/slow", "--json", "--out", "moved.json"]) == 1
     found = json.loads(Path("moved.json").read_text())

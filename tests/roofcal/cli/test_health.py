@@ -9,7 +9,7 @@ import pytest
 
 from roofcal.cli.main import main
 from roofcal.core.jsonl import read_records, write_records
-from roofcal.core.records import Measurement
+from roofcal.core.records import Calibration, Ceiling, Measurement
 from roofcal.health import panel
 from tests.paths import ROOT
 from tests.roofcal.core.machine.stand_in_nvml import plug_in
@@ -67,6 +67,31 @@ def test_a_failed_point_is_named_with_its_card(
     assert line.endswith(": incorrect (off by 2)")
 
 
+def test_the_whole_text_of_a_fleet(fleet: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = fleet / "n5/cpu/measurements/gemm.jsonl"
+    (row, *_) = read_records(path, Measurement)
+    write_records(path, [replace(row, status="failed", reason="died", latency_samples_s=())])
+    assert main(["fleet", str(fleet)]) == 1
+    assert [line.rstrip() for line in capsys.readouterr().out.splitlines()] == [
+        "card                   gemm  slower by",
+        "n5/cpu                   -   fails a point",
+        "n3/cpu               +7.8%!  unexplained",
+        "  its limit          +2.0%",
+        "n4/cpu               +0.2%   -",
+        "  its limit          +2.0%",
+        "n0/cpu               -0.2%   -",
+        "  its limit          +2.8%",
+        "n1/cpu               -0.1%   -",
+        "  its limit          +3.7%",
+        "n2/cpu               +0.0%   -",
+        "  its limit          +3.9%",
+        "n5/cpu fails gemm torch_cpu fp32 m=64,n=64,k=64 1 graph cold normal: failed (died)",
+        "spread between 5 cards, gemm: 3.4% (2.0% to 9.7%)",
+        "1 of 5 cards are slower than the others; 1 failed a point; 1 could not be compared",
+        "a job that waits for its slowest card loses, gemm: 3.2% on 2, 6.3% on 4",
+    ]
+
+
 def test_the_page_names_the_slow_card_its_place_and_what_it_costs(fleet: Path) -> None:
     page = fleet / "fleet.html"
     assert main(["fleet", str(fleet), "--page", str(page)]) == 1
@@ -81,6 +106,15 @@ def test_the_page_names_the_slow_card_its_place_and_what_it_costs(fleet: Path) -
     before = text
     main(["fleet", str(fleet), "--page", str(page)])
     assert page.read_text() == before
+
+
+def test_cards_of_several_environments_are_refused(
+    fleet: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = replace(CPU, torch="9")
+    write_records(fleet / "n5/cpu/environment.jsonl", [other])
+    assert main(["fleet", str(fleet)]) == 2
+    assert f"{other.environment_id}: n5/cpu" in capsys.readouterr().err
 
 
 def test_a_node_of_another_name_is_refused(
@@ -98,6 +132,36 @@ def test_two_cards_do_not_say_which_is_slow(
         (fleet / f"n{node}/cpu/environment.jsonl").unlink()
     assert main(["fleet", str(fleet)]) == 2
     assert "2 card(s)" in capsys.readouterr().err
+
+
+def test_a_card_that_shares_no_point_with_its_fleet_cannot_be_judged(
+    fleet: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = write_card(fleet / "n9/cpu", 0.0)
+    other = replace(POINTS[0], shape=dict.fromkeys("mnk", 8))
+    write_records(own / "plan/gemm.jsonl", [other])
+    write_records(own / "measurements/gemm.jsonl", [timed(other, CPU, *[1e-3] * 9)])
+    monkeypatch.setattr(panel, "measure_card", lambda *_: own)
+    assert main(["health"]) == 2
+    assert "no point of it is on 2 other cards" in capsys.readouterr().err
+
+
+def test_a_publication_of_another_environment_is_named(
+    tmp_path: Path,
+    fleet: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    from roofcal.study import discover
+
+    monkeypatch.setattr(discover, "discover", lambda _: [CPU])
+    for name in ("torch0.9-1", "torch0.10-1"):
+        write_card(tmp_path / "reports/published" / CPU.device / name, 0.0)
+    own = write_card(tmp_path / "out" / CPU.device / CPU.environment_id / "n9/cpu", 0.0)
+    monkeypatch.setattr(panel, "measure_card", lambda *_: own)
+    assert main(["health"]) == 0
+    said = f"compared with the publication {CPU.device}/torch0.10-1, measured in another"
+    assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("slower", "code"), [(0.001, 0), (0.2, 1)])
@@ -136,6 +200,15 @@ def test_a_card_of_less_than_five_is_compared_with_its_publication(
     write_card(tmp_path / "reports/published" / CPU.device / CPU.environment_id, 0.0)
     root = tmp_path / "out" / CPU.device / CPU.environment_id
     own = write_card(root / "n9/cpu", slower)
+    # A study of this very card, which would call it healthy.
+    study = write_card(tmp_path / "results" / CPU.device / CPU.environment_id, slower)
+    constant = Ceiling(value=1.0, ci95_low=1.0, ci95_high=1.0, unit="s", evidence="")
+    calibration = Calibration(
+        device=CPU.device,
+        environment_id=CPU.environment_id,
+        constants={"launch_graph_s": constant},
+    )
+    write_records(study / "calibration.jsonl", [calibration])
     for node in range(others):  # as slow, so that only the publication tells
         write_card(root / f"n{node}/cpu", slower)
     monkeypatch.setattr(panel, "measure_card", lambda *_: own)

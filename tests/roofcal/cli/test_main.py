@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from roofcal.cli.main import COMMANDS, main
+from roofcal.cli.main import COMMANDS, CRASHED, main
 from tests.paths import ROOT
 from tests.roofcal.calibrate.probe_runs import write_run
 
@@ -71,6 +71,23 @@ def test_a_folder_that_cannot_be_written_is_named(
     (checkout / "file").write_text("in the way")
     run = write_run(checkout / "run")
     assert "file" in fails(capsys, "calibrate", "--run", str(run), "--out", "file/c.jsonl")
+
+
+@pytest.mark.parametrize("command", ["health", "fleet", "compare"])
+def test_a_fault_of_roofcal_is_no_verdict(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Python's own exit code after a traceback is 1: a slower card, or a regression."""
+
+    def crash(*_: object) -> None:
+        raise RuntimeError("GPU is lost")
+
+    for name in ("roofcal.study.discover.discover", "roofcal.health.readings.read_fleet"):
+        monkeypatch.setattr(name, crash)
+    monkeypatch.setattr("roofcal.study.run_search.run_named", crash)
+    folders = {"fleet": ["."], "compare": ["a", "b"]}.get(command, [])
+    assert main([command, *folders]) == CRASHED
+    assert "RuntimeError: GPU is lost" in capsys.readouterr().err
 
 
 def test_a_reader_that_has_seen_enough_ends_a_command_without_a_word() -> None:

@@ -90,7 +90,10 @@ def many(
 def write_run(
     folder: Path, rows: Sequence[tuple[PlanPoint, Measurement]], rate: float = 1e12, m: str = "64"
 ) -> Path:
-    """A run folder with a calibration of one constant and a map of one linear."""
+    """A run folder with a calibration of one constant and a map of one linear.
+
+    A point without times (`measurement(point, [])`) of status "ok" is planned and not measured.
+    """
     environment = ENVIRONMENT
     header = session(
         environment_id=environment.environment_id,
@@ -98,8 +101,11 @@ def write_run(
         started_utc="2026-01-01T00:00:00+00:00",
     )
     write_records(folder / "environment.jsonl", [environment])
-    write_records(folder / "plan/gemm.jsonl", [p for p, _ in rows])
-    write_records(folder / "measurements/gemm.jsonl", [header, *(row for _, row in rows)])
+    for op in dict.fromkeys(p.op for p, _ in rows):
+        write_records(folder / f"plan/{op}.jsonl", [p for p, _ in rows if p.op == op])
+        measured = [row for p, row in rows if p.op == op and not _is_unmeasured(row)]
+        if measured:
+            write_records(folder / f"measurements/{op}.jsonl", [header, *measured])
     constant = Ceiling(
         value=rate, ci95_low=0.99 * rate, ci95_high=1.01 * rate, unit="B/s", evidence=""
     )
@@ -113,6 +119,10 @@ def write_run(
         f"{MAP}\nfp8,forward,none,16,512,512,1,1,1,even,{m},{m},{m}\n"
     )
     return folder
+
+
+def _is_unmeasured(row: Measurement) -> bool:
+    return row.status == "ok" and not row.latency_samples_s
 
 
 def slower(row: Measurement, factor: float) -> Measurement:

@@ -1,9 +1,11 @@
 """The slow card of a fleet is found and named with its cause, and healthy ones are not."""
 
+import math
 import random
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,7 +20,7 @@ from roofcal.health.comparison import (
     healthy_values,
     slowdown_of_jobs,
 )
-from roofcal.health.page import heat_map
+from roofcal.health.page import heat_map, summary_sentence
 from roofcal.health.readings import Card, Failure, HealthError, Reading
 
 POINTS = {"probe_copy": (1e-4, 3e-4), "gemm": (2e-4, 1e-3, 4e-3), "cast": (5e-5, 2e-4)}
@@ -189,6 +191,74 @@ def test_a_card_that_fails_a_published_point_is_not_healthy() -> None:
     assert not alone.is_healthy
     with pytest.raises(HealthError, match="own: no point"):
         compare_with_publication(Card(name="own", readings=()), published, 0.05)
+
+
+def limits_of(text: str) -> dict[str, tuple[float, float, bool]]:
+    """Card -> its deviation, the limit that stands below it, and whether it is flagged."""
+    lines = text.splitlines()
+    limits = {}
+    for line, below in pairwise(lines):
+        if below.startswith("  its limit"):
+            cell, limit = line.split()[1], below.split()[-1]
+            values = [float(part.rstrip("%!")) for part in (cell, limit)]
+            limits[line.split()[0]] = (values[0], values[1], cell.endswith("!"))
+    return limits
+
+
+@pytest.mark.parametrize("times", [(1, 1.0001, 1.12), (1, 1.002, 1.12), (1, 1, 1, 1.12, 1.12)])
+def test_the_limit_that_is_shown_is_the_one_that_decides(times: tuple[float, ...]) -> None:
+    """The median of all limits was shown, which the slow cards widen for the others alone."""
+    cards = [one_op(f"card-{number}", "gemm", factor) for number, factor in enumerate(times)]
+    limits = limits_of(as_text(compare_cards(cards)))
+    assert len(limits) == len(cards)
+    assert all(flagged == (value > limit) for value, limit, flagged in limits.values())
+
+
+def test_what_no_test_could_find_is_no_silent_good_verdict() -> None:
+    """Of three cards, the limit of one comes from two, which differ by chance."""
+    cards = [one_op(str(n), "gemm", factor) for n, factor in enumerate((1, 1.002, 1.12))]
+    text = as_text(compare_cards(cards))
+    assert "0 of 3 cards are slower than the others; 1 beyond 2% yet within the limit" in text
+
+
+def test_cards_that_were_not_compared_are_not_counted_as_healthy() -> None:
+    cards = [one_op(str(number), "gemm", 1.0) for number in range(3)]
+    cards += [Card(name="node/7_broken", readings=(), failures=[FAILURE]), one_op("x", "cast", 1.0)]
+    verdicts = compare_cards(cards)
+    says = "0 of 3 cards are slower than the others; 1 failed a point; 2 could not be compared"
+    assert says in as_text(verdicts)
+    assert summary_sentence(verdicts) == f"{says}."
+    assert "x: cast is not compared: no point of it is on 3 cards" in as_text(verdicts)
+    ((_, cells),) = [row for row in heat_map(verdicts)["rows"] if row[0] == "node"]
+    assert {"word": "fails a point"} in cells
+
+
+def test_a_fleet_whose_every_point_fails_has_no_good_verdict() -> None:
+    cards = [Card(name=name, readings=(), failures=[FAILURE]) for name in "abc"]
+    verdicts = compare_cards(cards)
+    assert not any(verdict.is_healthy for verdict in verdicts)
+    assert summary_sentence(verdicts).startswith("0 of 0 cards are slower")
+
+
+def test_ops_that_the_publication_cannot_judge_are_named() -> None:
+    own = fleet(1, {}, cards=1)[0]
+    unsure = [r if r.op != "cast" else replace(r, half_width=0.5) for r in own.readings]
+    published = [r for r in own.readings if r.op != "gemm"]
+    verdict = compare_with_publication(replace(own, readings=unsure), published, 0.05)
+    assert [one.op for one in verdict.deviations] == ["probe_copy"]
+    assert verdict.uncompared == {
+        "gemm": "not in the publication",
+        "cast": "its 95 % interval is wider than the threshold of 5.0%",
+    }
+
+
+@pytest.mark.parametrize("half_width", [0.06, math.inf])
+def test_an_interval_that_holds_any_slowness_is_no_good_verdict(half_width: float) -> None:
+    """Fewer than six samples have an infinite interval, and nothing was slower than that."""
+    own, published = one_op("own", "gemm", 2.0), one_op("published", "gemm", 1.0).readings
+    unsure = [replace(reading, half_width=half_width) for reading in own.readings]
+    with pytest.raises(HealthError, match=r"own: no point .* gemm: its 95 % interval is wider"):
+        compare_with_publication(replace(own, readings=unsure), published, 0.05)
 
 
 def test_a_job_on_all_cards_waits_for_the_slowest_and_on_one_for_the_mean() -> None:

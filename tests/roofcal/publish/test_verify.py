@@ -73,6 +73,14 @@ def test_a_file_that_the_records_do_not_give_is_named_and_another_last_digit_is_
     assert f"{calibration}: other last digits" in outcome.notes[0]
 
 
+def test_an_op_without_a_row_is_no_whole_record(folder: Path) -> None:
+    (folder / NAME).unlink()
+    (folder / MATH).write_bytes(gzip.compress(b"", mtime=0))
+    outcome = quickly(folder)
+    assert outcome.state == "does not hold"
+    assert any(f"{folder}/{MATH}: holds no measurement of its plan" in p for p in outcome.problems)
+
+
 def test_a_truncated_archive_is_named(folder: Path) -> None:
     (folder / MATH).write_bytes((folder / MATH).read_bytes()[:-200])
     problems = quickly(folder).problems

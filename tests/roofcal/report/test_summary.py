@@ -149,6 +149,15 @@ def test_checks_of_the_made_up_run(analysis: Analysis) -> None:
     assert "11.1 % slower once settled" in clock
 
 
+def test_points_without_times_are_not_within_their_roofs(tmp_path: Path, h200: DeviceSpec) -> None:
+    made_up = MadeUpRun()
+    add_constants(made_up)
+    made_up.fail(product(8192, 8192, 8192), "failed", "the worker died")
+    states = checked(look(tmp_path, made_up, h200))
+    assert states["No point has a time to compare with datasheet and ceilings."] == "look"
+    assert not [text for text in states if "is faster than" in text]
+
+
 def test_too_fast_points_are_a_reason_to_look(tmp_path: Path, h200: DeviceSpec) -> None:
     made_up = MadeUpRun()
     add_constants(made_up)

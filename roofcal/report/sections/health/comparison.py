@@ -35,14 +35,17 @@ _COMPARED: Final = (*TIME_COLUMNS, "sm_clock_hz", "power_w", "throttle_reasons")
 
 RATIOS: Final = ("ratio", "ratio_low", "ratio_high")
 
-State = Literal["healthy", "slower", "cannot be told"]
+_FAULTS: Final = ("failed", "incorrect", "out_of_memory", "timeout")
+
+State = Literal["healthy", "slower", "fails points", "cannot be told"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
     """What the published distribution says of a run.
 
-    state             cannot be told: no publication, too few shared points, or an interval too wide
+    state             cannot be told: no publication, too few shared points, or an interval that is
+                      too wide; fails points: some with a published time have none here
     answer            the same in one sentence, with the reason
     against           short name of the environment of the publication, None without one
     same_environment  whether that is the environment of the run
@@ -76,16 +79,21 @@ def health_of_run(
     peer = publication_for(run, peers)
     if peer is None:
         return Health(state="cannot be told", answer=_answer_without_publication(run))
-    parts = [
-        shared_points(frames[op], tidy_frame(peer, op, None))
+    pairs = [
+        (frames[op], tidy_frame(peer, op, None))
         for op in health_ops()
         if op in frames and op in peer.ops and len(frames[op])
     ]
+    parts = [shared_points(*pair) for pair in pairs]
+    failing = pd.concat([failing_points(*pair) for pair in pairs]) if pairs else pd.DataFrame()
     points = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
     kinds = summarise_kinds(points)
     own, theirs = run.environment.environment_id, peer.environment.environment_id
     against = short_names([theirs, own])[theirs]
     state, answer = judge_kinds(kinds, against)
+    if len(failing):
+        rest = answer.removeprefix("Healthy: ")
+        state, answer = "fails points", f"{_failing_text(failing)} {rest[0].upper()}{rest[1:]}"
     return Health(
         state=state,
         answer=answer,
@@ -137,6 +145,22 @@ def shared_points(ours: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     ends = [f"{end}{suffix}" for end in TIME[1:] for suffix in ("", "_published")]
     both = both.drop(columns=[*ends, f"{INTERVAL_HOLDS}_published"])
     return pd.concat([both, *_sentinels(ours, published)], ignore_index=True)
+
+
+def failing_points(ours: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
+    """Points of one op that fail here and have a time in the publication.
+
+    An unsupported point is none of them: the machine may lack a part of it, as a second GPU.
+    """
+    is_published = ours["point_id"].isin(ok_rows(published)["point_id"])
+    return ours[ours["status"].isin(_FAULTS) & is_published]
+
+
+def _failing_text(failing: pd.DataFrame) -> str:
+    points = count_of(len(failing), "point with a published time", "points with published times")
+    statuses = failing["status"].value_counts().to_dict()
+    words = ", ".join(f"{count:,} {str(s).replace('_', ' ')}" for s, count in statuses.items())
+    return f"Not healthy: {points} {'has' if len(failing) == 1 else 'have'} none here ({words})."
 
 
 def _comparable(frame: pd.DataFrame) -> pd.DataFrame:

@@ -99,12 +99,14 @@ def _comparison_of_run(run: Run) -> Comparison | None:
 
 
 def summary_sentences(comparison: Comparison) -> Iterator[str]:
-    """What changed: versions, then how many points moved."""
+    """What changed: versions, the conclusion of `compare`, then how many points moved."""
     changed = [f"{row['field']} {row['a']} to {row['b']}" for row in comparison["environment"]]
     yield (
         f"Compared with {comparison['a']['environment']}, the environment of the versions before: "
         f"{'; '.join(changed) or 'no field of the environment differs'}."
     )
+    if conclusion := comparison.get("conclusion"):  # not in a publication of an older version
+        yield f"{conclusion[0].upper()}{conclusion[1:]} (A: before, B: now)."
     counted = comparison["counts"]
     yield (
         f"Of {sum(counted.values()):,} points with times in both, {counted['SLOWER']:,} are slower "
@@ -156,11 +158,19 @@ def _answer(comparison: Comparison | None) -> Answer:
     if comparison is None:
         reason = "this is the only or the first environment of the device."
         return Answer(f"Nothing to compare with: {reason}", is_open=True)
-    counted = comparison["counts"]
-    return Answer(
-        f"{counted['SLOWER']:,} of {count_of(sum(counted.values()), 'point')} became slower and "
+    counted, lost = comparison["counts"], comparison.get("lost", {})
+    compared = sum(counted.values())
+    moved = (
+        f"{counted['SLOWER']:,} of {count_of(compared, 'point')} became slower and "
         f"{counted['FASTER']:,} faster than in the environment before."
+        if compared
+        else "No point has times both here and in the environment before."
     )
+    broken = ", ".join(f"{count:,} {status}" for status, count in lost.items())
+    broken = (
+        f"Points that were ok in the environment before are not here: {broken}. " if lost else ""
+    )
+    return Answer(f"{broken}{moved}", is_open=not compared and not lost)
 
 
 def _blocks(comparison: Comparison | None, writer: SectionWriter) -> Iterator[Block]:

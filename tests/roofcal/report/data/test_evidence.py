@@ -9,6 +9,7 @@ import pytest
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.records import Protocol
+from roofcal.report.data.claims import judge
 from roofcal.report.data.evidence import (
     Evidence,
     OwnNumber,
@@ -116,6 +117,21 @@ def test_a_median_is_over_points(number_of: NumberOf) -> None:
     assert middle.value == pytest.approx(40)
     assert (middle.low, middle.high) == pytest.approx((10, 200))
     assert middle.basis == "median of 3 points"
+
+
+@pytest.mark.parametrize(("failing", "is_judged"), [(1, True), (2, False)])
+def test_a_median_over_a_few_of_its_points_is_no_evidence(
+    tmp_path: Path, failing: int, is_judged: bool
+) -> None:
+    made_up = MadeUpRun()
+    made_up.measure(product(2048, 2048, 2048), 40e-6)
+    for side in range(failing):
+        made_up.fail(product(64, 64, 64 + side), "failed", "the worker died")
+    evidence = evidence_of_run(load_run(made_up.write(tmp_path / "run")), None)
+    test = RATE | {"pick": "median", "quantity": "time_us", "value": 40}
+    (verdict,) = judge(entries(tmp_path, {"test": test}), evidence)
+    assert verdict.word == ("holds" if is_judged else "cannot be tested")
+    assert verdict.reason == ("" if is_judged else "only 1 of the 3 points have a time")
 
 
 @pytest.mark.parametrize(

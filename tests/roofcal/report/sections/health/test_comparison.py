@@ -8,7 +8,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from roofcal.core.records import Environment
+from roofcal.core.jsonl import read_records, write_records
+from roofcal.core.records import Environment, Measurement, Session
 from roofcal.report.data.loading import Run, load_run
 from roofcal.report.data.tidy import tidy_frame
 from roofcal.report.sections.health.comparison import (
@@ -79,6 +80,24 @@ def test_a_slow_card_is_slower_and_its_clock_explains_it(tmp_path: Path, publish
     assert row(health_here, "gemm")["clock"] == pytest.approx(0.8)
     assert row(health_here, "probe_copy")["ratio"] == pytest.approx(1.0)
     assert row(health_here, "gemm sentinel")["ratio"] == pytest.approx(1.25, rel=0.01)
+
+
+def test_points_that_fail_here_and_are_published_are_not_healthy(
+    tmp_path: Path, published: Run
+) -> None:
+    own = measured_run(tmp_path)
+    path = own.folder / "measurements/gemm.jsonl"
+    session, *rows = read_records(path, Session, Measurement)
+    broken: list[Measurement] = [row for row in rows if isinstance(row, Measurement)]
+    for place, status in enumerate(("failed", "failed", "unsupported")):
+        broken[place] = replace(broken[place], status=status)  # type: ignore[arg-type]
+    write_records(path, [session, *broken])
+    health_here = health(load_run(own.folder), published)
+    assert health_here.state == "fails points"
+    assert health_here.answer.startswith(
+        "Not healthy: 2 points with published times have none here (2 failed). Over "
+    )
+    assert "Healthy:" not in health_here.answer
 
 
 def test_at_the_same_clock_the_clock_does_not_explain_it(tmp_path: Path, published: Run) -> None:

@@ -11,12 +11,13 @@ from roofcal.core.paths import RunFolder
 from roofcal.report.data.analysis import analyse
 from roofcal.report.data.loading import ReportError, load_run
 from roofcal.report.sections.moved import (
+    SECTION,
     comparison_tables,
     read_comparison,
     summary_sentences,
 )
 from roofcal.report.write import write_report
-from tests.roofcal.compare.made_up import many, measurement, slower, write_run
+from tests.roofcal.compare.made_up import many, measurement, point, slower, write_run
 from tests.roofcal.report.chapters import blocks_of
 from tests.roofcal.report.conftest import DEVICES
 from tests.roofcal.report.synthetic import MadeUpRun, outdate, whole_run
@@ -83,6 +84,32 @@ def test_every_list_of_a_comparison_is_a_table(moved: str) -> None:
         "disappeared": 0,
     }
     assert "no field of the environment differs" in next(summary_sentences(json.loads(moved)))
+
+
+@pytest.mark.parametrize(
+    ("status", "answer", "is_open"),
+    [
+        ("failed", "Points that were ok in the environment before are not here: 1 failed.", False),
+        ("ok", "No point has times both here and in the environment before.", True),
+    ],
+)
+def test_the_answer_says_what_broke_and_where_nothing_was_compared(
+    tmp_path: Path, status: str, answer: str, is_open: bool
+) -> None:
+    rows = [(point(), measurement(point(), [1.0, 1.1]))]
+    after = [(point(), measurement(point(), [] if status == "failed" else [1.0], status=status))]
+    a, b = (write_run(tmp_path / name, of) for name, of in (("a", rows), ("b", after)))
+    comparison = compare(RunFolder.at(a), RunFolder.at(b))
+    place = MadeUpRun().write(tmp_path / "run")
+    (place / "moved.json").write_text(json.dumps(comparison))
+    assert SECTION.answer is not None
+    given = SECTION.answer(read_comparison(place))
+    assert answer in given.text
+    assert given.is_open == is_open
+    conclusion = comparison["conclusion"]
+    assert list(summary_sentences(comparison))[1].startswith(conclusion[0].upper() + conclusion[1:])
+    del comparison["conclusion"], comparison["lost"]  # of a publication from before
+    assert len(list(summary_sentences(comparison))) == 2
 
 
 @pytest.mark.parametrize("text", ["{", "{}", "[]"])
