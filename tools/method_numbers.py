@@ -80,7 +80,33 @@ def measured_numbers(tables: Path) -> dict[str, str]:
         **factor_numbers(tables),
         **repeat_numbers(tables.parent, "gemm"),
         **energy_numbers(ENERGY),
+        **durations(tables.parent / "environment.jsonl"),
     }
+
+
+def durations(environment_file: Path) -> dict[str, str]:
+    """For about how long a quick study measures, as `make study` says beforehand.
+
+    environment_file: of a GPU; the other one is a CPU of two cores.
+    """
+    from roofcal.core.jsonl import read_single_record  # noqa: PLC0415
+    from roofcal.core.records import Environment  # noqa: PLC0415
+    from roofcal.study.announcement import measuring_minutes  # noqa: PLC0415
+    from roofcal.study.config import load_study  # noqa: PLC0415
+    from roofcal.study.plan import plan_op  # noqa: PLC0415
+    from roofcal.study.runs import planned_run  # noqa: PLC0415
+
+    study = load_study(ROOT / "config", {"study": "quick"})
+    gpu = read_single_record(environment_file, Environment)
+    cpu = Environment(
+        device="cpu", vendor="cpu", device_name="CPU", compute_units=2, torch="2", python="3.11"
+    )
+    texts = {}
+    for name, environment in (("quick_gpu", gpu), ("quick_cpu", cpu)):
+        run = planned_run(study, ROOT, environment, 1)
+        plans = [plan_op(op_slice, environment) for op_slice in run.slices.values()]
+        texts[name] = f"{measuring_minutes(run, environment.backend, plans)} minutes"
+    return texts
 
 
 def library_products(tables: Path) -> pd.DataFrame:

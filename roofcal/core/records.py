@@ -9,7 +9,7 @@ import json
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, get_args
 
 from pydantic import ConfigDict, Field, with_config
 
@@ -29,6 +29,7 @@ VISITED_ONCE: Final = ("accuracy", *_WITHOUT_OTHERS)
 CacheState = Literal["cold", "hot"]
 Distribution = Literal["normal", "outlier_channels", "heavy_tails", "all_positive", "zeros"]
 Status = Literal["ok", "unsupported", "incorrect", "out_of_memory", "timeout", "failed"]
+TIMELESS: Final = frozenset(get_args(Status)) - {"ok"}  # of points that were tried without success
 _STRICT: Final = ConfigDict(extra="forbid")
 _ROUNDING: Final = 1e-6  # relative
 _MOST: Final = 1 << 53  # the largest whole number up to which floats are exact

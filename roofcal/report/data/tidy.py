@@ -16,7 +16,7 @@ import pandas as pd
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.environments import CALIBRATED
-from roofcal.core.records import Calibration, PlanPoint, Prediction
+from roofcal.core.records import TIMELESS, Calibration, PlanPoint, Prediction
 from roofcal.fitting.intervals import cards_by_session
 from roofcal.ops import BY_NAME
 from roofcal.ops.spec import OpSpec
@@ -82,7 +82,10 @@ def tidy_frame(run: Run, op: str, device_spec: DeviceSpec | None) -> pd.DataFram
 def frame_of_records(
     records: OpRecords, calibration: Calibration | None, spec: DeviceSpec | None
 ) -> pd.DataFrame:
-    """The tidy frame of records that were read; a sentinel has a row for each of its visits."""
+    """The tidy frame of records that were read; a sentinel has a row for each of its visits.
+
+    A point that was tried and has no time has none of a model either, and no roof.
+    """
     op = records.op
     roof = CalibratedRoof(calibration)
     observed = dict.fromkeys(chain.from_iterable(records.observations.values()))
@@ -99,12 +102,10 @@ def frame_of_records(
         repetitions = records.repetitions.get(point_id, ())
         single = [records.observations.get(point_id, UNREACHED)]
         for number, of_visit in enumerate(repetitions or single, start=1):
-            row = (
-                _planned(point, point_id, op, spec, roof)
-                | dict(of_visit)
-                | _predicted(point_id, records.predictions)
-                | ({"repeat": number} if repetitions else {})
-            )
+            row = _planned(point, point_id, op) | dict(of_visit)
+            row |= {"repeat": number} if repetitions else {}
+            if of_visit["status"] not in TIMELESS:
+                row |= _modelled(point, op, spec, roof) | _predicted(point_id, records.predictions)
             observed_rows.append(of_visit)
             for name, column in values.items():
                 column.append(row.get(name))
@@ -182,13 +183,7 @@ def _series(name: str, op: OpSpec, values: Sequence[Any]) -> "pd.Series[Any]":
     return pd.Series(values, dtype="float64")
 
 
-def _planned(
-    point: PlanPoint, point_id: str, op: OpSpec, spec: DeviceSpec | None, roof: CalibratedRoof
-) -> dict[str, Any]:
-    """What was planned, and its least time by the calibration and by the datasheet.
-
-    Probes have no prediction of either.
-    """
+def _planned(point: PlanPoint, point_id: str, op: OpSpec) -> dict[str, Any]:
     work = op.work_of(point.provider, point.recipe, point.shape)
     return {
         "op": point.op,
@@ -205,6 +200,15 @@ def _planned(
         "point_id": point_id,
         "flops": work.flops,
         "dram_bytes": work.dram_bytes,
+    }
+
+
+def _modelled(
+    point: PlanPoint, op: OpSpec, spec: DeviceSpec | None, roof: CalibratedRoof
+) -> dict[str, Any]:
+    """The least time by the calibration and by the datasheet, of probes too: no model has these."""
+    work = op.work_of(point.provider, point.recipe, point.shape)
+    return {
         "calibrated_bound_s": roof.seconds(point.recipe, work) or None,
         "datasheet_bound_s": datasheet_seconds(work, spec),
     }
