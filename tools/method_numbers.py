@@ -125,22 +125,31 @@ def mean_error(products: pd.DataFrame, model: str) -> str:
 
 def peaks_table(tables: Path) -> str:
     """A Markdown table of the H200: datasheet, first turn, settled rate and its share."""
+    from roofcal.report.data.fastest import fastest_products, ops_of_products  # noqa: PLC0415
+
     constants = pd.read_csv(tables / "constants.csv").set_index("name")
-    probes = pd.read_csv(tables / "nvidia-h200_probe_math.csv")
-    library = probes[(probes["provider"] == "cublaslt") & (probes["status"] == "ok")]
-    first_turn = (library["flops"] / library["burst_median_s"]).groupby(library["recipe"]).max()
-    rows = ["| NVIDIA H200 | datasheet | first turn | settled | share |", "|---|---|---|---|---|"]
+    names = ops_of_products("gemm")
+    products = fastest_products({n: pd.read_csv(tables / f"nvidia-h200_{n}.csv") for n in names})
+    head = "| NVIDIA H200 | datasheet | first turn | settled (95 %) | share | settled at |"
+    rows = [head, "|---|---|---|---|---|---|"]
     for recipe in ("bf16", "fp8_tensorwise", "fp8_axiswise"):
-        rate = constants.loc[f"gemm.cublaslt.{recipe}.ceiling_flops_per_s"]
-        numbers = [rate["datasheet"], first_turn[recipe], rate["value"]]
-        cells = " | ".join(f"{number / 1e12:.0f} TFLOP/s" for number in numbers)
-        rows.append(f"| fastest product, {recipe} | {cells} | {rate['fraction']:.0%} |")
+        product, rate = products[recipe], products[recipe].rate
+        peak = constants.loc[f"gemm.cublaslt.{recipe}.ceiling_flops_per_s", "datasheet"]
+        peak_cell, burst, low, high = (
+            f"{number / 1e12:.0f}" for number in (peak, product.burst, rate.ci95_low, rate.ci95_high)
+        )
+        settled = f"{rate.value / 1e12:.0f} TFLOP/s ({low} to {high})"
+        shape = product.shape.replace(",", "")
+        rows.append(
+            f"| fastest product, {recipe} | {peak_cell} TFLOP/s | {burst} TFLOP/s | {settled} "
+            f"| {rate.value / peak:.0%} | {shape} |"
+        )
     for kind in ("read", "copy"):
         rate = constants.loc[f"dram_{kind}_bytes_per_s"]
         cells = f"{rate['datasheet'] / 1e12:.2f} TB/s | | {rate['value'] / 1e12:.2f} TB/s"
-        rows.append(f"| memory, {kind} | {cells} | {rate['fraction']:.0%} |")
+        rows.append(f"| memory, {kind} | {cells} | {rate['fraction']:.0%} | |")
     launch = constants["value"]["launch_graph_s"]
-    rows.append(f"| empty kernel in a graph | | | {launch * 1e6:.2f} us | |")
+    rows.append(f"| empty kernel in a graph | | | {launch * 1e6:.2f} us | | |")
     return "\n" + "\n".join(rows) + "\n"
 
 

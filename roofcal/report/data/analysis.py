@@ -24,6 +24,7 @@ from roofcal.report.data.claims import Verdict, judge
 from roofcal.report.data.comparisons import speedups
 from roofcal.report.data.constants import constants_table
 from roofcal.report.data.evidence import Evidence
+from roofcal.report.data.fastest import FastestProduct, fastest_products
 from roofcal.report.data.loading import Run
 from roofcal.report.data.prediction_errors import error_by_regime, model_labels
 from roofcal.report.data.quality import (
@@ -126,6 +127,11 @@ class Analysis:
     def errors(self) -> pd.DataFrame:
         """error_by_regime of all study ops."""
         return _concatenated([error_by_regime(frame) for frame in self.frames.values()])
+
+    @cached_property
+    def fastest(self) -> dict[str, FastestProduct]:
+        """Recipe -> its fastest product, the fastest recipe first."""
+        return fastest_products(self.frames)
 
     @cached_property
     def labels(self) -> dict[str, str]:

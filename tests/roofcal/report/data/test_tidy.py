@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from roofcal.core.devices import DeviceSpec
+from roofcal.core.records import TIMELESS
 from roofcal.core.statistics import summarise
 from roofcal.core.visits.states import VisitState
 from roofcal.ops import BY_NAME
@@ -34,6 +35,7 @@ from tests.roofcal.report.synthetic import (
     LAUNCH_S,
     MODEL_ERROR,
     MadeUpRun,
+    add_constants,
     product,
     samples_around,
     stream,
@@ -178,6 +180,29 @@ def test_an_incorrect_point_gets_no_time_even_if_it_has_samples(tmp_path: Path) 
 
     assert frame["median_s"].isna().all()
     assert list(frame["numeric_error"]) == [0.002]
+
+
+@pytest.mark.parametrize("status", [*sorted(TIMELESS), None])
+def test_a_point_that_was_tried_in_vain_has_no_time_of_a_model(
+    status: Any, tmp_path: Path, h200: DeviceSpec
+) -> None:
+    made_up, point = MadeUpRun(), product(4096, 4095, 4096, "fp8_axiswise")
+    add_constants(made_up)
+    made_up.predict(point, "calibrated", 112e-6, low_s=100e-6, high_s=125e-6)
+    for model in ("torchao", "datasheet", "wave"):
+        made_up.predict(point, model, 89e-6)
+    if status is None:
+        made_up.plan(point)  # nothing says that it has no time
+    else:
+        made_up.fail(point, status, "n=4095 is no multiple of 16")
+
+    frame = tidy_frame(load_run(made_up.write(tmp_path)), "gemm", h200)
+
+    times = [name for name in frame if name.endswith("_s") and name != "started_s"]
+    filled = frame[[*times, "bound_by", "relative_error"]].notna().iloc[0]
+    named = ["predicted_s", "torchao_s", "datasheet_s", "wave_s", "calibrated_bound_s"]
+    named += ["predicted_low_s", "predicted_high_s", "bound_by"]
+    assert sorted(filled.index[filled]) == ([] if status else sorted(named))
 
 
 def test_without_calibration_prediction_and_datasheet_their_columns_are_empty(bare: Path) -> None:
