@@ -136,7 +136,8 @@ def peaks_table(tables: Path) -> str:
         product, rate = products[recipe], products[recipe].rate
         peak = constants.loc[f"gemm.cublaslt.{recipe}.ceiling_flops_per_s", "datasheet"]
         peak_cell, burst, low, high = (
-            f"{number / 1e12:.0f}" for number in (peak, product.burst, rate.ci95_low, rate.ci95_high)
+            f"{number / 1e12:.0f}"
+            for number in (peak, product.burst, rate.ci95_low, rate.ci95_high)
         )
         settled = f"{rate.value / 1e12:.0f} TFLOP/s ({low} to {high})"
         shape = product.shape.replace(",", "")

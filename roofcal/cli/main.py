@@ -58,7 +58,7 @@ GROUPS: Final = {
     },
 }
 COMMANDS: Final = {name: add for group in GROUPS.values() for name, add in group.items()}
-# Module -> the extra of pyproject.toml that brings it; what is not listed comes with roofcal itself.
+# Module -> the extra of pyproject.toml that brings it; all others come with roofcal itself.
 _EXTRAS: Final = {
     **dict.fromkeys(("torch", "triton", "snakemake", "pynvml", "tqdm"), "measure"),
     **dict.fromkeys(("matplotlib", "seaborn", "altair", "vl_convert"), "report"),

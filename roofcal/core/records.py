@@ -305,8 +305,8 @@ class Measurement:
     def settled_turns_s(self) -> SettledTurns:
         """The samples that count, by visit and turn: those taken while the clock was its own."""
         return tuple(
-            tuple(self.latency_samples_s[first:end] for first, end in turns if first < end)
-            for turns in self._settled_ranges()
+            tuple(self.latency_samples_s[first:end] for _, first, end in turns if first < end)
+            for turns in self.settled_turn_bounds
         )
 
     @property
@@ -317,31 +317,34 @@ class Measurement:
     @property
     def settled_readings(self) -> tuple[int, ...]:
         """Positions of the telemetry readings beside samples that count."""
-        ranges = [turn for turns in self._settled_ranges() for turn in turns]
-        firsts, ends = [first for first, _ in ranges], [0, *(end for _, end in ranges)]
+        bounds = [turn for turns in self.settled_turn_bounds for turn in turns]
+        firsts, ends = [first for _, first, _ in bounds], [0, *(end for *_, end in bounds)]
         return tuple(
             position
             for position, index in enumerate(self.telemetry.sample_index)
             if index < ends[bisect_right(firsts, index)]  # of the last turn that began before
         )
 
-    def _settled_ranges(self) -> list[list[tuple[int, int]]]:
-        """(first, end) of the samples that count, by visit and turn."""
+    @property
+    def settled_turn_bounds(self) -> list[list[tuple[int, int, int]]]:
+        """(start, first sample that counts, end) of each settled turn, by visit."""
         count = len(self.latency_samples_s)
         visits = [(v.first_sample, v.warmup_samples) for v in self.visits]
         visits = visits or [(0, self.warmup_samples)]
         ends = [*(first for first, _ in visits[1:]), count]
         unsettled = self.unsettled_samples or (0,) * len(self.slice_starts)
         starts = dict(zip(self.slice_starts, unsettled, strict=True))
-        ranges = []
+        settled_turns = []
         for (first, warmup), end in zip(visits, ends, strict=True):
             settled = first + warmup
             turns = [start for start in self.slice_starts if settled <= start < end]
             if not turns or turns[0] != settled:  # a record that does not say where a turn starts
                 turns = [settled, *turns]
             bounds = zip(turns, [*turns[1:], end], strict=True)
-            ranges.append([(start + starts.get(start, 0), stop) for start, stop in bounds])
-        return ranges
+            settled_turns.append(
+                [(start, start + starts.get(start, 0), stop) for start, stop in bounds]
+            )
+        return settled_turns
 
 
 @with_config(_STRICT)

@@ -191,7 +191,7 @@ def device_table(lines: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def judged_products(error: "pd.Series[Any]") -> str:
-    """Which products an error of `_library_error` is over: those of a report are of several sets."""
+    """Which products an error of `_library_error` is over; other errors are over other sets."""
     by = "" if error["provider"] == prediction_errors.ALL else f" by {error['provider']}"
     return f"{count_of(int(error['count']), 'product')}{by} that no fit has seen"
 

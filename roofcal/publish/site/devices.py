@@ -302,7 +302,9 @@ def site_index(
 def _measured_rates(publication: Publication) -> dict[str, list[float]]:
     environment, constants = publication.analysis.run.environment, publication.constants
     products = publication.analysis.fastest
-    chosen = {f"rate.{recipe}": products[recipe].rate for recipe in GEMM_RECIPES if recipe in products}
+    chosen = {
+        f"rate.{recipe}": products[recipe].rate for recipe in GEMM_RECIPES if recipe in products
+    }
     chosen |= {name: constants[name] for name in (*_STREAMS, LAUNCH) if name in constants}
     rates = {key: [c.value, c.ci95_low, c.ci95_high] for key, c in chosen.items()}
     power = environment.power_limit_w

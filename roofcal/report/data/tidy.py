@@ -17,7 +17,7 @@ import pandas as pd
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.environments import CALIBRATED
 from roofcal.core.records import TIMELESS, Calibration, PlanPoint, Prediction
-from roofcal.fitting.intervals import cards_by_session
+from roofcal.fitting.intervals import cards_by_session, sentinel_medians
 from roofcal.ops import BY_NAME
 from roofcal.ops.spec import OpSpec
 from roofcal.report.data.loading import OpRecords, Run
@@ -27,6 +27,7 @@ from roofcal.report.data.observations import (
     RANK_SPREAD,
     STATES,
     UNREACHED,
+    VISIT_TIMES,
     VISITS,
     sqnr_column,
     time_columns_of,
@@ -94,6 +95,9 @@ def frame_of_records(
     outputs += _POWER if "board_w" in observed else ()
     others = _model_columns(records.predictions)
     observed_rows: list[Mapping[str, Any]] = []
+    visits = {key: of_point.get(VISIT_TIMES, ()) for key, of_point in records.observations.items()}
+    sentinels = sentinel_medians(records.points, visits)
+    repeated_s: list[Sequence[float]] = []
     columns = list(dict.fromkeys([*columns_of(op), *outputs, *others]))
     # column by column: a dictionary per point would take 4 KB of it
     values: dict[str, list[Any]] = {name: [] for name in (*columns, "datasheet_bound_s")}
@@ -107,10 +111,11 @@ def frame_of_records(
             if of_visit["status"] not in TIMELESS:
                 row |= _modelled(point, op, spec, roof) | _predicted(point_id, records.predictions)
             observed_rows.append(of_visit)
+            repeated_s.append(sentinels.get(point_id, ()))
             for name, column in values.items():
                 column.append(row.get(name))
     cards = cards_by_session(records.sessions)
-    values |= time_columns_of(observed_rows, cards, values["regime"])
+    values |= time_columns_of(observed_rows, cards, values["regime"], repeated_s)
     bounds = pd.Series(values.pop("datasheet_bound_s"), dtype="float64")
     frame = pd.DataFrame({name: _series(name, op, values.pop(name)) for name in columns})
     frame["datasheet_s"] = frame["datasheet_s"].fillna(bounds)

@@ -37,7 +37,10 @@ def test_a_described_device_is_predicted_by_waves_too(tmp_path: Path) -> None:
 def test_a_shape_that_its_provider_refuses_has_no_prediction_of_any_model(tmp_path: Path) -> None:
     run, calibrated = folder(tmp_path)
     taken = product(4096, 4096, 4096, "fp8_tensorwise")
-    refused = [product(4096, 4095, 4096, "fp8_tensorwise"), product(4096, 4096, 4100, "fp8_axiswise")]
+    refused = [
+        product(4096, 4095, 4096, "fp8_tensorwise"),
+        product(4096, 4096, 4100, "fp8_axiswise"),
+    ]
     write_records(run / "plan" / "gemm.jsonl", [*refused, taken])
 
     predictions = predict_run(run, calibrated, "gemm", DESCRIBED)

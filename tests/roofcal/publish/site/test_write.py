@@ -19,7 +19,7 @@ from roofcal.publish.verify import verify
 from tests.paths import ROOT
 from tests.roofcal.publish.site.conftest import HOSTILE, NEWER, write_made_up
 from tests.roofcal.published import DESCRIPTIONS
-from tests.roofcal.report.synthetic import GPU, RATE, product, true_seconds
+from tests.roofcal.report.synthetic import GPU, product, true_seconds
 
 OLD, NEW = (f"measured:nvidia-h200/{e.environment_id}" for e in (GPU, NEWER))
 
@@ -168,7 +168,9 @@ def test_scripts_get_what_models_say_of_published_shapes(site: Path) -> None:
     bound = 2e6 * 8192**3 / spec.peak_flops_per_s["bf16"]
     assert gemm["times"]["datasheet:nvidia-b200"][row] == pytest.approx(bound, rel=1e-3)
     assert gemm["times"]["wave:nvidia-b200"][row] > bound
-    assert not [row for row in gemm["rows"] if row[:3] == [333, 555, 777]]  # refused by its provider
+    assert not [
+        row for row in gemm["rows"] if row[:3] == [333, 555, 777]
+    ]  # refused by its provider
 
 
 def test_sides_have_measured_rates_with_intervals_and_datasheets_have_none(site: Path) -> None:

@@ -72,7 +72,9 @@ def test_report_and_claims_say_the_same_number(
 def test_the_fastest_first_turn_has_a_shape_of_its_own(tmp_path: Path) -> None:
     made_up = MadeUpRun()
     for shape, burst in ((STUDY, 750e12), (PROBE, 800e12)):
-        made_up.measure(product(*shape), seconds_at(700e12, shape), burst_s=seconds_at(burst, shape))
+        made_up.measure(
+            product(*shape), seconds_at(700e12, shape), burst_s=seconds_at(burst, shape)
+        )
     fastest = analyse(load_run(made_up.write(tmp_path)), None).fastest["bf16"]
 
     assert fastest.burst == pytest.approx(800e12)
