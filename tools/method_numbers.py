@@ -8,7 +8,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -81,6 +81,7 @@ def measured_numbers(tables: Path) -> dict[str, str]:
         **repeat_numbers(tables.parent, "gemm"),
         **energy_numbers(ENERGY),
         **durations(tables.parent / "environment.jsonl"),
+        "twice": twice_table(tables_of_devices()),
     }
 
 
@@ -152,6 +153,53 @@ def peaks_table(tables: Path) -> str:
     launch = constants["value"]["launch_graph_s"]
     rows.append(f"| empty kernel in a graph | | | {launch * 1e6:.2f} us | | |")
     return "\n" + "\n".join(rows) + "\n"
+
+
+def twice_table(folders: Sequence[Path]) -> str:
+    """A Markdown table of the points that are measured in several ways, of all publications.
+
+    As sentinels (alone and soon over, of the op and of its probe), in the study (in turns with
+    their contenders) and by method `alone` (settled). Medians of visits or repetitions, in us.
+    """
+    from roofcal.ops import OPS  # noqa: PLC0415
+
+    rows = ["| GPU | point | sentinel | study | alone | apart |", "|---|---|---|---|---|---|"]
+    for tables in folders:
+        device = tables.parent.parent.name
+        for folder in dict.fromkeys(op.folder for op in OPS):
+            files = [tables / f"{device}_{op.name}.csv" for op in OPS if op.folder == folder]
+            parts = [pd.read_csv(file, low_memory=False) for file in files if file.is_file()]
+            if parts:
+                rows += _twice_rows(device, pd.concat(parts, ignore_index=True))
+    return "\n" + "\n".join(rows) + "\n"
+
+
+def _twice_rows(device: str, points: pd.DataFrame) -> "Iterator[str]":
+    """The rows of an op and its probe; `apart` is the longest over the shortest time, minus 1."""
+    from roofcal.report.data.tidy import axes_of, ok_rows  # noqa: PLC0415
+
+    points = ok_rows(points)
+    points = points[(points["distribution"] == "normal") & (points["repeat"].notna())]
+    axes = axes_of(points)
+    for key, rows in points.groupby(["provider", "recipe", *axes, "world_size"], sort=False):
+        is_sentinel = rows["repeat"] > 0
+        settled = rows[~is_sentinel & (rows["method"] == "graph")]
+        kinds = [rows[is_sentinel], settled, rows[rows["method"] == "alone"]]
+        if kinds[0].empty or all(kind.empty for kind in kinds[1:]):
+            continue
+        times = pd.concat(kinds)["median_s"]
+        ends = [(kind["median_s"].min(), kind["median_s"].max()) for kind in kinds]
+        cells = [
+            "" if low != low else _micro(low) if low == high else f"{_micro(low)} to {_micro(high)}"
+            for low, high in ends
+        ]
+        name = f"{key[1]} by {key[0]}, {' x '.join(str(size) for size in key[2:-1])}"
+        apart = f"{times.max() / times.min() - 1:.1%}"
+        yield f"| {device.removeprefix('nvidia-').upper()} | {name} | {' | '.join(cells)} | {apart} |"
+
+
+def _micro(seconds: float) -> str:
+    return f"{1e6 * seconds:.4g}"
 
 
 def sentinel_numbers(gemm: pd.DataFrame) -> dict[str, str]:
