@@ -126,7 +126,7 @@ def mean_error(products: pd.DataFrame, model: str) -> str:
 
 def peaks_table(tables: Path) -> str:
     """A Markdown table of the H200: datasheet, first turn, settled rate and its share."""
-    from roofcal.report.data.fastest import fastest_products, ops_of_products  # noqa: PLC0415
+    from roofcal.report.data.comparisons import fastest_products, ops_of_products  # noqa: PLC0415
 
     constants = pd.read_csv(tables / "constants.csv").set_index("name")
     names = ops_of_products("gemm")
@@ -135,11 +135,9 @@ def peaks_table(tables: Path) -> str:
     rows = [head, "|---|---|---|---|---|---|"]
     for recipe in ("bf16", "fp8_tensorwise", "fp8_axiswise"):
         product, rate = products[recipe], products[recipe].rate
-        peak = constants.loc[f"gemm.cublaslt.{recipe}.ceiling_flops_per_s", "datasheet"]
-        peak_cell, burst, low, high = (
-            f"{number / 1e12:.0f}"
-            for number in (peak, product.burst, rate.ci95_low, rate.ci95_high)
-        )
+        peak = float(constants["datasheet"][f"gemm.cublaslt.{recipe}.ceiling_flops_per_s"])
+        numbers = (peak, product.burst or np.nan, rate.ci95_low, rate.ci95_high)
+        peak_cell, burst, low, high = (f"{number / 1e12:.0f}" for number in numbers)
         settled = f"{rate.value / 1e12:.0f} TFLOP/s ({low} to {high})"
         shape = product.shape.replace(",", "")
         rows.append(
@@ -147,9 +145,9 @@ def peaks_table(tables: Path) -> str:
             f"| {rate.value / peak:.0%} | {shape} |"
         )
     for kind in ("read", "copy"):
-        rate = constants.loc[f"dram_{kind}_bytes_per_s"]
-        cells = f"{rate['datasheet'] / 1e12:.2f} TB/s | | {rate['value'] / 1e12:.2f} TB/s"
-        rows.append(f"| memory, {kind} | {cells} | {rate['fraction']:.0%} | |")
+        stream = constants.loc[f"dram_{kind}_bytes_per_s"]
+        cells = f"{stream['datasheet'] / 1e12:.2f} TB/s | | {stream['value'] / 1e12:.2f} TB/s"
+        rows.append(f"| memory, {kind} | {cells} | {stream['fraction']:.0%} | |")
     launch = constants["value"]["launch_graph_s"]
     rows.append(f"| empty kernel in a graph | | | {launch * 1e6:.2f} us | | |")
     return "\n" + "\n".join(rows) + "\n"
@@ -176,30 +174,24 @@ def twice_table(folders: Sequence[Path]) -> str:
 
 def _twice_rows(device: str, points: pd.DataFrame) -> "Iterator[str]":
     """The rows of an op and its probe; `apart` is the longest over the shortest time, minus 1."""
-    from roofcal.report.data.tidy import axes_of, ok_rows  # noqa: PLC0415
+    from roofcal.report.data.tidy import axes_of, ok_rows, with_shape  # noqa: PLC0415
 
-    points = ok_rows(points)
-    points = points[(points["distribution"] == "normal") & (points["repeat"].notna())]
-    axes = axes_of(points)
-    for key, rows in points.groupby(["provider", "recipe", *axes, "world_size"], sort=False):
+    gpu, axes = device.removeprefix("nvidia-").upper(), axes_of(points)
+    points = ok_rows(points[points["distribution"] == "normal"])
+    for _, rows in points.groupby(["provider", "recipe", *axes, "world_size"], sort=False):
         is_sentinel = rows["repeat"] > 0
-        settled = rows[~is_sentinel & (rows["method"] == "graph")]
-        kinds = [rows[is_sentinel], settled, rows[rows["method"] == "alone"]]
-        if kinds[0].empty or all(kind.empty for kind in kinds[1:]):
+        settled = ~is_sentinel & (rows["method"] == "graph")
+        masks = (is_sentinel, settled, rows["method"] == "alone")
+        kinds = [1e6 * rows.loc[mask, "median_s"] for mask in masks]
+        if kinds[0].empty or (kinds[1].empty and kinds[2].empty):
             continue
-        times = pd.concat(kinds)["median_s"]
-        ends = [(kind["median_s"].min(), kind["median_s"].max()) for kind in kinds]
-        cells = [
-            "" if low != low else _micro(low) if low == high else f"{_micro(low)} to {_micro(high)}"
-            for low, high in ends
-        ]
-        name = f"{key[1]} by {key[0]}, {' x '.join(str(size) for size in key[2:-1])}"
-        apart = f"{times.max() / times.min() - 1:.1%}"
-        yield f"| {device.removeprefix('nvidia-').upper()} | {name} | {' | '.join(cells)} | {apart} |"
-
-
-def _micro(seconds: float) -> str:
-    return f"{1e6 * seconds:.4g}"
+        ends = [list(dict.fromkeys((kind.min(), kind.max()))) for kind in kinds if len(kind)]
+        texts = iter(" to ".join(f"{end:.4g}" for end in of_kind) for of_kind in ends)
+        cells = " | ".join("" if kind.empty else next(texts) for kind in kinds)
+        first = with_shape(rows).iloc[0]
+        name = f"{first['recipe']} by {first['provider']}, {first['shape'].replace(',', '')}"
+        times = pd.concat(kinds)
+        yield f"| {gpu} | {name} | {cells} | {times.max() / times.min() - 1:.1%} |"
 
 
 def sentinel_numbers(gemm: pd.DataFrame) -> dict[str, str]:

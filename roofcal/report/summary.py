@@ -113,12 +113,13 @@ class HeadlineNumber:
 def headline_numbers(analysis: Analysis) -> list[HeadlineNumber]:
     """Settled rate, memory and error of predictions, MISSING for one that the run lacks."""
     spec, product = analysis.spec, analysis.fastest.get(BURST_RECIPE)
-    rate, copy = product and product.rate.value, constants_of(analysis.run.calibration).get(COPY)
+    rate = product.rate.value if product else None
+    copy = constants_of(analysis.run.calibration).get(COPY)
     error, burst = _library_error(analysis, headline_op()), first_turn(product)
     peak = spec.peak_flops_per_s.get(BURST_RECIPE) if spec else None
     notes = [product.shape if product else "", _share_text(rate, peak)]
     if burst is not None:
-        notes.append(f"first milliseconds of another shape: {scaled(burst, 'flop/s')}")
+        notes.append(f"fastest first milliseconds: {scaled(burst, 'flop/s')}")
     return [
         HeadlineNumber(
             value=MISSING if rate is None else scaled(rate, "flop/s"),

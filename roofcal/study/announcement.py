@@ -75,4 +75,5 @@ def measuring_minutes(run: Run, backend: Backend, plans: Collection[Sequence[Pla
     seconds = sum(plan_seconds(plan, backend, run.most_devices, visits) for plan in plans)
     seconds += SESSION_S[backend] * len(plans)
     # Points that disagree are visited again, for that share of the time of the others.
-    return max(1, round(seconds * (1 + run.timing["more_visits"]) / 60))
+    more = float(run.timing["more_visits"])
+    return max(1, round(seconds * (1 + more) / 60))

@@ -18,8 +18,7 @@ from roofcal.core.records import Calibration
 from roofcal.core.statistics import summarise
 from roofcal.fitting.intervals import narrowest_hold
 from roofcal.ops import BY_NAME
-from roofcal.report.data.comparisons import ratio_of_times
-from roofcal.report.data.fastest import ops_of_products
+from roofcal.report.data.comparisons import ops_of_products, ratio_of_times
 from roofcal.report.data.loading import Run
 from roofcal.report.data.observations import INTERVAL_HOLDS
 from roofcal.report.data.roofs import constants_of

@@ -6,7 +6,7 @@ from typing import Final
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.recipes import GEMM_RECIPES
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.fastest import FastestProduct
+from roofcal.report.data.comparisons import FastestProduct
 from roofcal.report.data.roofs import COPY
 from roofcal.report.kit.numbers import is_missing, percent, scaled
 
@@ -62,4 +62,6 @@ def _product_text(product: FastestProduct, spec: DeviceSpec | None) -> str:
 
 
 def _datasheet_text(share: float | None) -> str:
-    return "" if is_missing(share) else f" ({percent(share, 0)} of the datasheet)"
+    if share is None or is_missing(share):
+        return ""
+    return f" ({percent(share, 0)} of the datasheet)"

@@ -99,7 +99,7 @@ def test_a_point_that_is_a_sentinel_too_has_its_repetitions_as_states(tmp_path: 
     made_up.measure(product(4096, 4096, 4096), 504e-6)
     made_up.measure(product(8192, 8192, 8192), 504e-6)
     for repeat, seconds in enumerate((436e-6, 441e-6, 447e-6), start=1):
-        sentinel = {"repeat": repeat, "sweeps": ("sentinel",)}
+        sentinel: dict[str, Any] = {"repeat": repeat, "sweeps": ("sentinel",)}
         made_up.measure(product(4096, 4096, 4096, **sentinel), seconds)
         made_up.measure(product(4096, 4096, 4096, "fp8_axiswise", **sentinel), seconds)
 
@@ -235,7 +235,7 @@ def test_a_point_that_was_tried_in_vain_has_no_time_of_a_model(
 
     frame = tidy_frame(load_run(made_up.write(tmp_path)), "gemm", h200)
 
-    times = [name for name in frame if name.endswith("_s") and name != "started_s"]
+    times = [name for name in frame.columns if name.endswith("_s") and name != "started_s"]
     filled = frame[[*times, "bound_by", "relative_error"]].notna().iloc[0]
     named = ["predicted_s", "torchao_s", "datasheet_s", "wave_s", "calibrated_bound_s"]
     named += ["predicted_low_s", "predicted_high_s", "bound_by"]
