@@ -8,7 +8,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -80,7 +80,34 @@ def measured_numbers(tables: Path) -> dict[str, str]:
         **factor_numbers(tables),
         **repeat_numbers(tables.parent, "gemm"),
         **energy_numbers(ENERGY),
+        **durations(tables.parent / "environment.jsonl"),
+        "twice": twice_table(tables_of_devices()),
     }
+
+
+def durations(environment_file: Path) -> dict[str, str]:
+    """For about how long a quick study measures, as `make study` says beforehand.
+
+    environment_file: of a GPU; the other one is a CPU of two cores.
+    """
+    from roofcal.core.jsonl import read_single_record  # noqa: PLC0415
+    from roofcal.core.records import Environment  # noqa: PLC0415
+    from roofcal.study.announcement import measuring_minutes  # noqa: PLC0415
+    from roofcal.study.config import load_study  # noqa: PLC0415
+    from roofcal.study.plan import plan_op  # noqa: PLC0415
+    from roofcal.study.runs import planned_run  # noqa: PLC0415
+
+    study = load_study(ROOT / "config", {"study": "quick"})
+    gpu = read_single_record(environment_file, Environment)
+    cpu = Environment(
+        device="cpu", vendor="cpu", device_name="CPU", compute_units=2, torch="2", python="3.11"
+    )
+    texts = {}
+    for name, environment in (("quick_gpu", gpu), ("quick_cpu", cpu)):
+        run = planned_run(study, ROOT, environment, 1)
+        plans = [plan_op(op_slice, environment) for op_slice in run.slices.values()]
+        texts[name] = f"{measuring_minutes(run, environment.backend, plans)} minutes"
+    return texts
 
 
 def library_products(tables: Path) -> pd.DataFrame:
@@ -99,23 +126,72 @@ def mean_error(products: pd.DataFrame, model: str) -> str:
 
 def peaks_table(tables: Path) -> str:
     """A Markdown table of the H200: datasheet, first turn, settled rate and its share."""
+    from roofcal.report.data.comparisons import fastest_products, ops_of_products  # noqa: PLC0415
+
     constants = pd.read_csv(tables / "constants.csv").set_index("name")
-    probes = pd.read_csv(tables / "nvidia-h200_probe_math.csv")
-    library = probes[(probes["provider"] == "cublaslt") & (probes["status"] == "ok")]
-    first_turn = (library["flops"] / library["burst_median_s"]).groupby(library["recipe"]).max()
-    rows = ["| NVIDIA H200 | datasheet | first turn | settled | share |", "|---|---|---|---|---|"]
+    names = ops_of_products("gemm")
+    products = fastest_products({n: pd.read_csv(tables / f"nvidia-h200_{n}.csv") for n in names})
+    head = "| NVIDIA H200 | datasheet | first turn | settled (95 %) | share | settled at |"
+    rows = [head, "|---|---|---|---|---|---|"]
     for recipe in ("bf16", "fp8_tensorwise", "fp8_axiswise"):
-        rate = constants.loc[f"gemm.cublaslt.{recipe}.ceiling_flops_per_s"]
-        numbers = [rate["datasheet"], first_turn[recipe], rate["value"]]
-        cells = " | ".join(f"{number / 1e12:.0f} TFLOP/s" for number in numbers)
-        rows.append(f"| fastest product, {recipe} | {cells} | {rate['fraction']:.0%} |")
+        product, rate = products[recipe], products[recipe].rate
+        peak = float(constants["datasheet"][f"gemm.cublaslt.{recipe}.ceiling_flops_per_s"])
+        numbers = (peak, product.burst or np.nan, rate.ci95_low, rate.ci95_high)
+        peak_cell, burst, low, high = (f"{number / 1e12:.0f}" for number in numbers)
+        settled = f"{rate.value / 1e12:.0f} TFLOP/s ({low} to {high})"
+        shape = product.shape.replace(",", "")
+        rows.append(
+            f"| fastest product, {recipe} | {peak_cell} TFLOP/s | {burst} TFLOP/s | {settled} "
+            f"| {rate.value / peak:.0%} | {shape} |"
+        )
     for kind in ("read", "copy"):
-        rate = constants.loc[f"dram_{kind}_bytes_per_s"]
-        cells = f"{rate['datasheet'] / 1e12:.2f} TB/s | | {rate['value'] / 1e12:.2f} TB/s"
-        rows.append(f"| memory, {kind} | {cells} | {rate['fraction']:.0%} |")
+        stream = constants.loc[f"dram_{kind}_bytes_per_s"]
+        cells = f"{stream['datasheet'] / 1e12:.2f} TB/s | | {stream['value'] / 1e12:.2f} TB/s"
+        rows.append(f"| memory, {kind} | {cells} | {stream['fraction']:.0%} | |")
     launch = constants["value"]["launch_graph_s"]
-    rows.append(f"| empty kernel in a graph | | | {launch * 1e6:.2f} us | |")
+    rows.append(f"| empty kernel in a graph | | | {launch * 1e6:.2f} us | | |")
     return "\n" + "\n".join(rows) + "\n"
+
+
+def twice_table(folders: Sequence[Path]) -> str:
+    """A Markdown table of the points that are measured in several ways, of all publications.
+
+    As sentinels (alone and soon over, of the op and of its probe), in the study (in turns with
+    their contenders) and by method `alone` (settled). Medians of visits or repetitions, in us.
+    """
+    from roofcal.ops import OPS  # noqa: PLC0415
+
+    rows = ["| GPU | point | sentinel | study | alone | apart |", "|---|---|---|---|---|---|"]
+    for tables in folders:
+        device = tables.parent.parent.name
+        for folder in dict.fromkeys(op.folder for op in OPS):
+            files = [tables / f"{device}_{op.name}.csv" for op in OPS if op.folder == folder]
+            parts = [pd.read_csv(file, low_memory=False) for file in files if file.is_file()]
+            if parts:
+                rows += _twice_rows(device, pd.concat(parts, ignore_index=True))
+    return "\n" + "\n".join(rows) + "\n"
+
+
+def _twice_rows(device: str, points: pd.DataFrame) -> "Iterator[str]":
+    """The rows of an op and its probe; `apart` is the longest over the shortest time, minus 1."""
+    from roofcal.report.data.tidy import axes_of, ok_rows, with_shape  # noqa: PLC0415
+
+    gpu, axes = device.removeprefix("nvidia-").upper(), axes_of(points)
+    points = ok_rows(points[points["distribution"] == "normal"])
+    for _, rows in points.groupby(["provider", "recipe", *axes, "world_size"], sort=False):
+        is_sentinel = rows["repeat"] > 0
+        settled = ~is_sentinel & (rows["method"] == "graph")
+        masks = (is_sentinel, settled, rows["method"] == "alone")
+        kinds = [1e6 * rows.loc[mask, "median_s"] for mask in masks]
+        if kinds[0].empty or (kinds[1].empty and kinds[2].empty):
+            continue
+        ends = [list(dict.fromkeys((kind.min(), kind.max()))) for kind in kinds if len(kind)]
+        texts = iter(" to ".join(f"{end:.4g}" for end in of_kind) for of_kind in ends)
+        cells = " | ".join("" if kind.empty else next(texts) for kind in kinds)
+        first = with_shape(rows).iloc[0]
+        name = f"{first['recipe']} by {first['provider']}, {first['shape'].replace(',', '')}"
+        times = pd.concat(kinds)
+        yield f"| {gpu} | {name} | {cells} | {times.max() / times.min() - 1:.1%} |"
 
 
 def sentinel_numbers(gemm: pd.DataFrame) -> dict[str, str]:

@@ -7,7 +7,12 @@ from roofcal.core.paths import RunFolder
 from roofcal.core.records import Environment, Measurement, PlanPoint, Session
 from roofcal.core.visits.disturbances import drift_texts, largest_drift, load_texts
 from roofcal.core.visits.order import is_sentinel
-from roofcal.fitting.intervals import cards_by_session, point_intervals, visit_times
+from roofcal.fitting.intervals import (
+    cards_by_session,
+    point_intervals,
+    sentinel_medians,
+    visit_times,
+)
 from roofcal.fitting.probes import CalibrationError, Probe
 from roofcal.ops import BY_NAME
 from roofcal.ops.plan_points import point_problem, regimes
@@ -49,7 +54,8 @@ def read_disturbances(run: Path, op: str, environment: Environment) -> list[str]
 def read_probes(run: Path, op: str) -> list[Probe]:
     """Points of a probe op that were measured, [] where the run has none of that op.
 
-    Sentinels are none of them: they have the shapes of study points, on which fits are judged.
+    Sentinels are none of them: they have the shapes of study points, on which fits are judged. The
+    interval of a probe that is a sentinel, too, holds its repetitions.
 
     Raises CalibrationError for an op that is no probe: a fit that has seen the points it is judged
     on says nothing. Raises RecordsError for a bad file.
@@ -64,10 +70,13 @@ def read_probes(run: Path, op: str) -> list[Probe]:
         and m.status == "ok"
         and m.settled_samples_s
     ]
+    visits = {m.point_id: visit_times(m) for m in records if isinstance(m, Measurement)}
+    repeated = sentinel_medians(planned.values(), visits)
     intervals = point_intervals(
-        [visit_times(row) for row in rows],
+        [visits[row.point_id] for row in rows],
         cards_by_session([record for record in records if isinstance(record, Session)]),
         regimes(points[row.point_id] for row in rows),
+        [repeated.get(row.point_id, ()) for row in rows],
     )
     return [
         Probe(point=points[row.point_id], measurement=row, latency=interval)

@@ -51,7 +51,8 @@ class Expression(_Model):
                 cold, normal data, first time, one processor)
     constant    instead of op and points
     against     for a speed-up: what differs in the points it is over (their time / that of points)
-    pick        which of several points: only (there must be one), fastest, or the median of all
+    pick        which of several points: only (there must be one), fastest (of all measured ones,
+                those of the op's probe too), or the median of all
     quantity    speedup, time_us, tflops; or a fraction of the datasheet's dense rate, of its
                 bandwidth of memory, or of that of its links in one direction
     relation    about: within `tolerance` of the value; >= and <=: at most `tolerance` below it,

@@ -27,7 +27,7 @@ from roofcal.cli import (
 from roofcal.cli.completion import PrintCompletion
 from roofcal.cli.parser import Parser
 from roofcal.core.names import printable
-from roofcal.core.paths import BUNDLED
+from roofcal.core.paths import BUNDLED, CHECKOUT
 
 GROUPS: Final = {
     "ask, from what is calibrated": {
@@ -59,10 +59,10 @@ GROUPS: Final = {
     },
 }
 COMMANDS: Final = {name: add for group in GROUPS.values() for name, add in group.items()}
-# Packages of the extras, which answers need for one thing alone.
+# Module -> the extra of pyproject.toml that brings it; all others come with roofcal itself.
 _EXTRAS: Final = {
     **dict.fromkeys(("torch", "triton", "snakemake", "pynvml", "tqdm"), "measure"),
-    **dict.fromkeys(("matplotlib", "seaborn"), "report"),
+    **dict.fromkeys(("matplotlib", "seaborn", "altair", "vl_convert"), "report"),
     "sympy": "symbolic",
 }
 _VERSION: Final = f"roofcal {roofcal.__version__}"
@@ -128,12 +128,15 @@ def _message(error: Exception) -> str:
 
 
 def _missing_module(name: str, command: str) -> str:
-    package = name.partition(".")[0]
+    module = name.partition(".")[0]
     is_answer = command in next(iter(GROUPS.values()))
-    if package in ("roofcal", "kernels") or (BUNDLED.is_dir() and not is_answer):
+    is_wheel = BUNDLED.is_dir()
+    if module in ("roofcal", "kernels") or (is_wheel and not is_answer):
         return "this command runs in a clone of the repository, whose kernels no package carries"
-    way_out = f"roofcal[{_EXTRAS[package]}]" if package in _EXTRAS else package
-    return f"this needs the package {package}: pip install '{way_out}'"
+    extra = f"[{_EXTRAS[module]}]" if module in _EXTRAS else ""
+    clone = "a clone of the repository" if is_wheel else str(CHECKOUT)
+    where = "" if Path.cwd() == CHECKOUT else f" in {clone}"
+    return f"this needs the module {module}: pip install '.{extra}'{where}"
 
 
 def command_parser() -> Parser:

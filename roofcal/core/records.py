@@ -9,7 +9,7 @@ import json
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, get_args
 
 from pydantic import ConfigDict, Field, with_config
 
@@ -29,6 +29,7 @@ VISITED_ONCE: Final = ("accuracy", *_WITHOUT_OTHERS)
 CacheState = Literal["cold", "hot"]
 Distribution = Literal["normal", "outlier_channels", "heavy_tails", "all_positive", "zeros"]
 Status = Literal["ok", "unsupported", "incorrect", "out_of_memory", "timeout", "failed"]
+TIMELESS: Final = frozenset(get_args(Status)) - {"ok"}  # of points that were tried without success
 _STRICT: Final = ConfigDict(extra="forbid")
 _ROUNDING: Final = 1e-6  # relative
 _MOST: Final = 1 << 53  # the largest whole number up to which floats are exact
@@ -317,8 +318,8 @@ class Measurement:
     def settled_turns_s(self) -> SettledTurns:
         """The samples that count, by visit and turn: those taken while the clock was its own."""
         return tuple(
-            tuple(self.latency_samples_s[first:end] for first, end in turns if first < end)
-            for turns in self._settled_ranges()
+            tuple(self.latency_samples_s[first:end] for _, first, end in turns if first < end)
+            for turns in self.settled_turn_bounds
         )
 
     @property
@@ -329,31 +330,34 @@ class Measurement:
     @property
     def settled_readings(self) -> tuple[int, ...]:
         """Positions of the telemetry readings beside samples that count."""
-        ranges = [turn for turns in self._settled_ranges() for turn in turns]
-        firsts, ends = [first for first, _ in ranges], [0, *(end for _, end in ranges)]
+        bounds = [turn for turns in self.settled_turn_bounds for turn in turns]
+        firsts, ends = [first for _, first, _ in bounds], [0, *(end for *_, end in bounds)]
         return tuple(
             position
             for position, index in enumerate(self.telemetry.sample_index)
             if index < ends[bisect_right(firsts, index)]  # of the last turn that began before
         )
 
-    def _settled_ranges(self) -> list[list[tuple[int, int]]]:
-        """(first, end) of the samples that count, by visit and turn."""
+    @property
+    def settled_turn_bounds(self) -> list[list[tuple[int, int, int]]]:
+        """(start, first sample that counts, end) of each settled turn, by visit."""
         count = len(self.latency_samples_s)
         visits = [(v.first_sample, v.warmup_samples) for v in self.visits]
         visits = visits or [(0, self.warmup_samples)]
         ends = [*(first for first, _ in visits[1:]), count]
         unsettled = self.unsettled_samples or (0,) * len(self.slice_starts)
         starts = dict(zip(self.slice_starts, unsettled, strict=True))
-        ranges = []
+        settled_turns = []
         for (first, warmup), end in zip(visits, ends, strict=True):
             settled = first + warmup
             turns = [start for start in self.slice_starts if settled <= start < end]
             if not turns or turns[0] != settled:  # a record that does not say where a turn starts
                 turns = [settled, *turns]
             bounds = zip(turns, [*turns[1:], end], strict=True)
-            ranges.append([(start + starts.get(start, 0), stop) for start, stop in bounds])
-        return ranges
+            settled_turns.append(
+                [(start, start + starts.get(start, 0), stop) for start, stop in bounds]
+            )
+        return settled_turns
 
 
 @with_config(_STRICT)

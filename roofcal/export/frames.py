@@ -9,6 +9,7 @@ import pandas as pd
 from roofcal.ask.sources import datasheet
 from roofcal.core import paths
 from roofcal.core.paths import RunFolder
+from roofcal.core.records import TIMELESS
 from roofcal.export.formats import export
 from roofcal.export.subject import Subject
 from roofcal.models.calibrations import read_calibration
@@ -72,6 +73,7 @@ class RunFrames:
     def predictions(self) -> pd.DataFrame:
         """One row per study point and model of time, beside what was measured there.
 
+        Points that were tried and have no time have no row.
         relative_error is predicted over measured, less 1; NaN where nothing was measured.
         """
         of_model = ["point_id", "model", "total_s", "low_s", "high_s", "bound_by"]
@@ -83,6 +85,7 @@ class RunFrames:
         axes = dict.fromkeys(axis for op in self.run.predicted_ops() for axis in BY_NAME[op].axes)
         point = ["point_id", "op", "provider", "recipe", *axes, "world_size", "status", "median_s"]
         frame = predicted.merge(self.measurements[point], on="point_id", how="left")
+        frame = frame[~frame["status"].isin(TIMELESS)].reset_index(drop=True)
         return frame.assign(relative_error=frame["predicted_s"] / frame["median_s"] - 1)
 
     @cached_property

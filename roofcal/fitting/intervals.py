@@ -1,23 +1,31 @@
 """The 95 % interval of a point's time, from its cards, sessions, visits and samples together.
 
-A row of one visit has the order-statistic interval of its samples: all that one visit shows. A row
-of several has Student's interval of the mean over its units: cards, sessions of one card, or visits
-of one session, whichever is the widest level that it has several of. What one unit has in common
-with all points of its kind (a card that clocks lower, a warmer session) is told apart from what a
-point does by itself: the first is known from as many values as there are units, however many the
-points. Two or three units say little of the variance of one point, so the points of an op moderate
-each other there: s^2 = (d0 s0^2 + d s^2) / (d0 + d) with d0 + d degrees of freedom, prior d0 and s0
-matched to the points (Smyth, Stat. Appl. Genet. Mol. Biol. 3, 2004, section 6.2; limma in
-genomics). Each of the two has Student's half-width, and their squares add (Zou and
-Donner, Statistics in Medicine 27, 2008). One or two points of a kind cannot tell the two apart and
-keep Student's interval, each by itself. No interval is narrower than the scatter of samples within
+A row of one visit has the order-statistic interval of its samples, as if they were independent. At
+a power limit they are not: the clock of an H100 or H200 wanders by several per cent for a tenth to
+a quarter of a second at a time. So where turns are long enough, the medians of windows of a tenth
+of a second say how far one window may lie off: Student's interval, the variances of an op moderated
+as below (nonoverlapping batch means: Law, Simulation Modeling and Analysis, 5th ed., section 9.5).
+Of 700 pairs of visits to one product of a published H200, 27 % have a difference within the
+intervals of samples alone, and 94 % within these.
+
+A row of several has Student's interval of the mean over its units: cards, sessions of one card, or
+visits of one session, whichever is the widest level that it has several of. What one unit has in
+common with all points of its kind (a card that clocks lower, a warmer session) is told apart from
+what a point does by itself: the first is known from as many values as there are units, however many
+the points. Two or three units say little of the variance of one point, so the points of an op
+moderate each other there: s^2 = (d0 s0^2 + d s^2) / (d0 + d) with d0 + d degrees of freedom, prior
+d0 and s0 matched to the points (Smyth, Stat. Appl. Genet. Mol. Biol. 3, 2004, section 6.2; limma in
+genomics). Each of the two has Student's half-width, and their squares add (Zou and Donner,
+Statistics in Medicine 27, 2008). One or two points of a kind cannot tell the two apart and keep
+Student's interval, each by itself. No interval is narrower than the scatter of samples within
 visits allows.
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from statistics import fmean
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from statistics import fmean, median
 from typing import Final, Literal
 
 import numpy as np
@@ -27,8 +35,9 @@ from numpy.typing import NDArray
 from scipy.special import chdtri, digamma, polygamma, stdtrit
 
 from roofcal.core import portable_math
-from roofcal.core.records import Measurement, Session, SettledTurns
+from roofcal.core.records import Measurement, PlanPoint, Session, SettledTurns
 from roofcal.core.statistics import Summary, summarise
+from roofcal.core.visits.order import is_sentinel
 
 Array = NDArray[np.float64]
 Basis = Literal["samples", "visits", "sessions", "cards"]
@@ -47,6 +56,8 @@ MEANINGS: Final[dict[str, str]] = {
     HOLDS["sessions"]: "several sessions on one card",
     HOLDS["cards"]: "several cards of one model",
 }
+_WINDOW_S: Final = 0.1
+_SWITCH_S: Final = 0.1  # of a turn: its clock is still that of the contender before
 _TWO_SIDED: Final = 1.959964
 _MOST_DEGREES: Final = 1e6  # as good as infinitely many
 _LEAST_POINTS: Final = 3  # fewer tell neither what they share nor how variances are distributed
@@ -58,13 +69,19 @@ _DIGITS: Final = 9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VisitTime:
-    """The median of one visit to a point, and the ends of the interval of its own samples, in s."""
+    """The median of one visit to a point, and the ends of the interval of its own samples, in s.
+
+    windows_s        medians of windows of _WINDOW_S, of the only visit of a point with long turns
+    counted_windows  how many such windows the samples that count make up
+    """
 
     session_id: str
     median: float
     ci95_low: float
     ci95_high: float
     count: int
+    windows_s: tuple[float, ...] = ()
+    counted_windows: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,11 +126,37 @@ def visit_times(row: Measurement, turns: SettledTurns | None = None) -> tuple[Vi
     for session_id, of_visit in zip(sessions, turns_of_visits, strict=True):
         if samples := [sample for turn in of_visit for sample in turn]:
             summary = summarise(samples)
-            ends = {"ci95_low": summary.ci95_low, "ci95_high": summary.ci95_high}
             times.append(
-                VisitTime(session_id=session_id, median=summary.median, count=summary.count, **ends)
+                VisitTime(
+                    session_id=session_id,
+                    median=summary.median,
+                    ci95_low=summary.ci95_low,
+                    ci95_high=summary.ci95_high,
+                    count=summary.count,
+                )
             )
+    if len(sessions) == 1 and times:
+        windows, counted = _windows_of_only_visit(row)
+        return (replace(times[0], windows_s=windows, counted_windows=max(1.0, counted)),)
     return tuple(times)
+
+
+def _windows_of_only_visit(row: Measurement) -> tuple[tuple[float, ...], float]:
+    """(medians of the windows of its settled turns, how many windows the counted samples fill).
+
+    Windows end with their turn. What a turn recorded and did not count is as good for saying how
+    the clock wanders, but for the first _SWITCH_S.
+    """
+    medians: list[float] = []
+    counted_s = 0.0
+    for start, first, end in row.settled_turn_bounds[0]:
+        samples = row.latency_samples_s[start:end]
+        ends = np.cumsum(samples) * row.calls_per_sample
+        edges = ends[-1] - _WINDOW_S * np.arange(round((ends[-1] - _SWITCH_S) / _WINDOW_S), -1, -1)
+        places = np.searchsorted(ends, edges, side="right").tolist()
+        medians += [median(samples[a:b]) for a, b in pairwise(places) if a < b]
+        counted_s += float(ends[-1] - (ends[first - start - 1] if first > start else 0.0))
+    return tuple(medians), counted_s / _WINDOW_S
 
 
 def cards_by_session(sessions: Sequence[Session]) -> dict[str, str]:
@@ -125,6 +168,7 @@ def point_intervals(
     points: Sequence[Sequence[VisitTime]],
     cards: Mapping[str, str] | None = None,
     kinds: Sequence[str] | None = None,
+    repeated_s: Sequence[Sequence[float]] | None = None,
 ) -> list[PointInterval | None]:
     """The interval of each point of an op from its visits; None for a point without any.
 
@@ -133,10 +177,13 @@ def point_intervals(
         cards: session -> card, see `cards_by_session`; None: all are of one card.
         kinds: of each point, the name of what speeds up and slows down together on another card;
             None: all points are of one kind.
+        repeated_s: of each point, medians of the same point as a sentinel (`sentinel_medians`): its
+            interval holds them. None: no point is a sentinel.
     """
-    intervals: list[PointInterval | None] = [
-        _of_one_visit(visits[0]) if len(visits) == 1 else None for visits in points
-    ]
+    intervals: list[PointInterval | None] = [None] * len(points)
+    single = [i for i, visits in enumerate(points) if len(visits) == 1]
+    for i, interval in zip(single, _of_single_visits([points[i][0] for i in single]), strict=True):
+        intervals[i] = interval
     several = [i for i, visits in enumerate(points) if len(visits) > 1]
     units = _units_of_points([points[i] for i in several], cards or {})
     pairs = list(zip(several, units, strict=True))
@@ -150,7 +197,24 @@ def point_intervals(
             made = _intervals_of_means(of_basis, halves, counts)
             for (i, _), interval in zip(chosen, made, strict=True):
                 intervals[i] = interval
-    return intervals
+    return [
+        i and replace(i, ci95_low=min((i.ci95_low, *again)), ci95_high=max((i.ci95_high, *again)))
+        for i, again in zip(intervals, repeated_s or [()] * len(points), strict=True)
+    ]
+
+
+def sentinel_medians(
+    points: Iterable[PlanPoint], visits: Mapping[str, Sequence[VisitTime]]
+) -> dict[str, list[float]]:
+    """point_id of a point that is a sentinel, too -> the median of each of its repetitions, in s.
+
+    visits: point_id -> the visits of a sentinel, which are its repetitions.
+    """
+    medians: dict[str, list[float]] = {}
+    for point in (point for point in points if is_sentinel(point) and point.repeat):
+        same = medians.setdefault(replace(point, repeat=0).point_id, [])
+        same += [visit.median for visit in visits.get(point.point_id, ())]
+    return medians
 
 
 def _units_of_points(
@@ -193,14 +257,28 @@ def _widest_units(
     return _Units(basis, names, tuple(logs), own * len(logs))
 
 
-def _of_one_visit(visit: VisitTime) -> PointInterval:
-    return PointInterval(
-        median=visit.median,
-        ci95_low=visit.ci95_low,
-        ci95_high=visit.ci95_high,
-        count=visit.count,
-        basis="samples",
-    )
+def _of_single_visits(visits: Sequence[VisitTime]) -> list[PointInterval]:
+    """The wider one of the intervals of samples and of windows, of points of one visit each."""
+    wandering = [i for i, visit in enumerate(visits) if len(visit.windows_s) > 1]
+    halves = np.zeros(len(visits))
+    if wandering:
+        windows = [portable_math.log(np.array(visits[i].windows_s)) for i in wandering]
+        variances = np.array([float(np.var(logs, ddof=1)) for logs in windows])
+        degrees = np.array([len(logs) - 1.0 for logs in windows])
+        if len(wandering) >= _LEAST_POINTS:
+            variances, degrees = moderated(variances, degrees)
+        counted = np.array([visits[i].counted_windows for i in wandering])
+        halves[wandering] = quantile(degrees) * np.sqrt(variances / counted)
+    return [
+        PointInterval(
+            median=visit.median,
+            ci95_low=min(visit.ci95_low, visit.median / factor),
+            ci95_high=max(visit.ci95_high, visit.median * factor),
+            count=visit.count,
+            basis="samples",
+        )
+        for visit, factor in zip(visits, portable_math.exp(halves).tolist(), strict=True)
+    ]
 
 
 def _half_widths_of_means(

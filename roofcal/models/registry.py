@@ -9,7 +9,7 @@ from roofcal.models import calibrated, datasheet
 from roofcal.models.errors import PredictError
 from roofcal.models.torchao import model as torchao
 from roofcal.models.wave import model as wave
-from roofcal.ops import OPS
+from roofcal.ops import BY_NAME, OPS
 from roofcal.ops.parts import load_part
 from roofcal.ops.time_models import Model, Sources
 
@@ -36,9 +36,11 @@ def model_named(name: str) -> Model:
 def predict_points(model: Model, points: Sequence[PlanPoint], sources: Sources) -> list[Prediction]:
     """A prediction per point that a model can answer, of any op, in the order of the points.
 
-    Points that a model does not answer by itself are put together from its answers to parts of
-    them, by the ops with a `predict_composed` in their predict.py.
+    A point whose provider refuses its shape has no time, and so no prediction. Points that a model
+    does not answer by itself are put together from its answers to parts of them, by the ops with a
+    `predict_composed` in their predict.py.
     """
+    points = [p for p in points if BY_NAME[p.op].takes(p.provider, p.recipe, p.shape)]
     answers = {prediction.point_id: prediction for prediction in model.predict(points, sources)}
     for op in OPS:
         part = load_part(op, "predict") if op.role == "study" else None

@@ -88,6 +88,12 @@ class OpSpec:
         except ValueError:
             return False
 
+    def takes(self, provider: str, recipe: str, shape: Shape) -> bool:
+        """Whether a provider runs a shape, by `size_multiples` and `least_sizes`."""
+        multiples, least = (f(provider, recipe) for f in (self.size_multiples, self.least_sizes))
+        fits = all(shape[axis] % multiple == 0 for axis, multiple in multiples.items())
+        return fits and all(shape[axis] >= size for axis, size in least.items())
+
     @property
     def every_provider(self) -> tuple[str, ...]:
         """Providers of any backend, each once."""

@@ -14,7 +14,7 @@ from roofcal.report.data.claims import counts_text
 from roofcal.report.data.op_pages import headline_op, page_of
 from roofcal.report.data.quality import busy_fraction, wall_seconds
 from roofcal.report.data.regime_matrices import error_table, gain_table
-from roofcal.report.data.roofs import COPY, ceilings, constants_of
+from roofcal.report.data.roofs import COPY, constants_of
 from roofcal.report.data.tidy import MODEL
 from roofcal.report.kit.blocks import Table, make_table
 from roofcal.report.kit.columns import (
@@ -30,8 +30,8 @@ from roofcal.report.kit.columns import (
 from roofcal.report.kit.numbers import MISSING, count_of, duration, percent, scaled, times
 from roofcal.report.sections.roofline.settled_rates import (
     BURST_RECIPE,
-    ceiling_sentences,
-    fastest_burst,
+    first_turn,
+    settled_sentences,
 )
 
 _OTHER_MODELS: Final = {
@@ -52,7 +52,7 @@ _DEVICE_COLUMNS: Final = (
         "gain_ratio",
         "highest median speed-up over large products, and its recipe",
     ),
-    fraction("mape", "MAPE"),
+    fraction("mape", "MAPE", about="of the products by the library that no fit has seen"),
     count("beyond", "over datasheet"),
     *texts("environment"),
 )
@@ -79,7 +79,7 @@ _ERROR_KEYS: Final = tuple(column.key for column in _ERROR_COLUMNS)
 def device_line(analysis: Analysis) -> dict[str, Any]:
     """The numbers of one run that a reader looks for first; None for a number that it lacks."""
     op, table = headline_op(), analysis.violations
-    rates = ceilings(analysis.run.calibration)
+    rates = {recipe: product.rate.value for recipe, product in analysis.fastest.items()}
     gain = comparisons.best_gain(analysis.speedups.get(op), op)
     error = _library_error(analysis, op)
     copy = constants_of(analysis.run.calibration).get(COPY)
@@ -96,6 +96,7 @@ def device_line(analysis: Analysis) -> dict[str, Any]:
         "gain": f"{times(gain[0])} {gain[1]}" if gain else None,
         "gain_ratio": gain[0] if gain else None,
         "mape": None if error is None else float(error["mape"]),
+        "judged": None if error is None else judged_products(error),
         "beyond": beyond if analysis.spec is not None else None,
     }
 
@@ -111,18 +112,19 @@ class HeadlineNumber:
 
 def headline_numbers(analysis: Analysis) -> list[HeadlineNumber]:
     """Settled rate, memory and error of predictions, MISSING for one that the run lacks."""
-    spec, rates = analysis.spec, ceilings(analysis.run.calibration)
-    rate, copy = rates.get(BURST_RECIPE), constants_of(analysis.run.calibration).get(COPY)
-    error, burst = _library_error(analysis, headline_op()), fastest_burst(analysis)
+    spec, product = analysis.spec, analysis.fastest.get(BURST_RECIPE)
+    rate = product.rate.value if product else None
+    copy = constants_of(analysis.run.calibration).get(COPY)
+    error, burst = _library_error(analysis, headline_op()), first_turn(product)
     peak = spec.peak_flops_per_s.get(BURST_RECIPE) if spec else None
-    notes = [_share_text(rate, peak)]
-    if rate is not None and burst is not None:
-        notes.append(f"the first milliseconds ran at {scaled(burst.flops_per_s, 'flop/s')}")
+    notes = [product.shape if product else "", _share_text(rate, peak)]
+    if burst is not None:
+        notes.append(f"fastest first milliseconds: {scaled(burst, 'flop/s')}")
     return [
         HeadlineNumber(
             value=MISSING if rate is None else scaled(rate, "flop/s"),
-            label=f"{BURST_RECIPE}, settled",
-            note="; ".join(filter(None, notes)) if rate else "not calibrated",
+            label=f"fastest {BURST_RECIPE} product, settled",
+            note="; ".join(filter(None, notes)) or "no such product has a time",
         ),
         HeadlineNumber(
             value=MISSING if copy is None else scaled(copy.value, "B/s"),
@@ -134,7 +136,7 @@ def headline_numbers(analysis: Analysis) -> list[HeadlineNumber]:
             label="mean error of predicted times",
             note=""
             if error is None
-            else f"{count_of(int(error['count']), 'product')} that no fit has seen, "
+            else f"{judged_products(error)}, "
             f"{percent(float(error['coverage']), 0)} inside their intervals",
         ),
     ]
@@ -174,7 +176,7 @@ def headlines(analysis: Analysis, line: Mapping[str, Any]) -> list[str]:
     ]
     gain, error = line["gain"], line["mape"]
     best = f"{gain}, median over large products" if gain else "none is compared"
-    predicted = f"{percent(error)} off on products that no fit has seen" if error else "none"
+    predicted = f"{percent(error)} off on {line['judged']}" if error else "none"
     return [
         f"{line['device']}. {next(_measured(analysis))}",
         f"Rates: {', '.join(rates) or 'not calibrated'}.",
@@ -187,6 +189,12 @@ def device_table(lines: Sequence[Mapping[str, Any]]) -> Table:
     """The lines of all devices as the first table of the page."""
     frame = pd.DataFrame(list(lines))
     return make_table(frame, _DEVICE_COLUMNS, id="devices", caption="Devices at a glance")
+
+
+def judged_products(error: "pd.Series[Any]") -> str:
+    """Which products an error of `_library_error` is over; other errors are over other sets."""
+    by = "" if error["provider"] == prediction_errors.ALL else f" by {error['provider']}"
+    return f"{count_of(int(error['count']), 'product')}{by} that no fit has seen"
 
 
 def _library_error(analysis: Analysis, op: str) -> "pd.Series[Any] | None":
@@ -209,7 +217,7 @@ def summary_tables(analysis: Analysis, anchor: str) -> Iterator[Table]:
     if len(errors):
         models = [name for name in errors.columns if name not in _ERROR_KEYS]
         columns = (*_ERROR_COLUMNS, *(fraction(name, name) for name in models))
-        title = "Mean error of the times that models predict (MAPE)"
+        title = "Mean error of the times that models predict (MAPE), all providers of an op"
         yield make_table(errors, columns, id=f"{anchor}-trust-table", caption=title)
 
 
@@ -261,7 +269,7 @@ def model_errors(analysis: Analysis) -> pd.DataFrame:
 
 def summary_sentences(analysis: Analysis) -> list[str]:
     """What was measured, what the device does, and whether claims of others hold."""
-    parts = (_measured, ceiling_sentences, _roof_shares, _claims)
+    parts = (_measured, settled_sentences, _roof_shares, _claims)
     return [sentence for part in parts for sentence in part(analysis)]
 
 

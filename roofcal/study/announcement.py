@@ -1,10 +1,11 @@
 """What a study is about to measure, and for how long: said before the first measurement."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from roofcal.core.jsonl import read_single_record
-from roofcal.core.records import Environment
+from roofcal.core.records import Environment, PlanPoint
 from roofcal.ops import needed_probes
+from roofcal.ops.spec import Backend
 from roofcal.ops.visit_times import SESSION_S, plan_seconds
 from roofcal.study.config import Study
 from roofcal.study.plan import plan_op
@@ -49,7 +50,7 @@ def announcement(runs: Iterable[Run]) -> Iterator[str]:
         if run.backend is None:
             continue
         environment = read_single_record(run.environment_file, Environment)
-        points, beyond, measured, ops, seconds = 0, 0, 0, 0, 0.0
+        beyond, measured, plans = 0, 0, []
         for op, op_slice in run.slices.items():
             try:
                 plan = plan_op(op_slice, environment)
@@ -61,17 +62,22 @@ def announcement(runs: Iterable[Run]) -> Iterator[str]:
                 continue
             fitting = [point for point in plan if point.world_size <= run.most_devices]
             beyond += len(plan) - len(fitting)
-            if fitting:
-                points, ops = points + len(fitting), ops + 1
-                visits = int(run.timing["visits"])
-                seconds += plan_seconds(fitting, run.backend, run.most_devices, visits)
-                seconds += SESSION_S[run.backend]
-        # Points that disagree are visited again, for that share of the time of the others.
-        seconds *= 1 + run.timing["more_visits"]
-        if points:
+            plans += [fitting] if fitting else []
+        if plans:
+            points, minutes = sum(map(len, plans)), measuring_minutes(run, run.backend, plans)
             more = f", {beyond} that need more devices than are here" if beyond else ""
             before = f", {measured} measured before" if measured else ""
             yield (
-                f"{run.device}: {points} points of {ops} ops to measure, about "
-                f"{max(1, round(seconds / 60))} min{more}{before}"
+                f"{run.device}: {points} points of {len(plans)} ops to measure, about "
+                f"{minutes} min{more}{before}"
             )
+
+
+def measuring_minutes(run: Run, backend: Backend, plans: Collection[Sequence[PlanPoint]]) -> int:
+    """About how long a run takes to measure the plans of its ops, in whole minutes."""
+    visits = int(run.timing["visits"])
+    seconds = sum(plan_seconds(plan, backend, run.most_devices, visits) for plan in plans)
+    seconds += SESSION_S[backend] * len(plans)
+    # Points that disagree are visited again, for that share of the time of the others.
+    more = float(run.timing["more_visits"])
+    return max(1, round(seconds * (1 + more) / 60))

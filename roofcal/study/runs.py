@@ -247,7 +247,8 @@ def current_runs(study: Study) -> list[Run]:
     else:
         environments, cards = _listed_environments(list(study.devices)), 0
     return [
-        _current(study, folder, environment, cards) for folder, environment in environments.items()
+        planned_run(study, folder, environment, cards)
+        for folder, environment in environments.items()
     ]
 
 
@@ -354,7 +355,7 @@ def _listed_environment(run: RunFolder) -> Environment:
     return environments[0]
 
 
-def _current(study: Study, folder: Path, environment: Environment, cards: int) -> Run:
+def planned_run(study: Study, folder: Path, environment: Environment, cards: int) -> Run:
     """The run of a device, of which this machine has `cards`; 0: a CPU, or a listed device."""
     backend: Literal["cuda", "cpu"] = "cpu" if environment.vendor == "cpu" else "cuda"
     names = {*study.ops, *needed_probes(study.ops)}

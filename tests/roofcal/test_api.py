@@ -10,6 +10,7 @@ import pytest
 
 import roofcal
 from roofcal.cli.main import main
+from roofcal.core.records import TIMELESS
 from roofcal.models.errors import PredictError
 from roofcal.ops import BY_NAME
 from tests.paths import ROOT
@@ -88,6 +89,7 @@ def test_the_frames_hold_every_point_once_and_join() -> None:
     own = predictions[(predictions["model"] == "calibrated") & (predictions["op"] == "gemm")]
     cold = own[own["status"] == "ok"]
     assert cold["relative_error"].abs().median() < 0.1
+    assert not set(predictions["status"]) & TIMELESS
     assert {"name", "value", "ci95_low", "ci95_high", "unit"} <= set(frames.constants)
     assert "mape" in frames.errors
 

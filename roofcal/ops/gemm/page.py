@@ -23,9 +23,7 @@ PAGE = OpPage(
     },
     markers={"cublaslt": "o", "torch_cpu": "o", "triton": "^"},
     constants={
-        "ceiling_flops_per_s": ConstantText(
-            label="Fastest product", datasheet="peak", headline=True
-        ),
+        "ceiling_flops_per_s": ConstantText(label="Fastest probe", datasheet="peak", headline=True),
         "sustained_flops_per_s": ConstantText(
             label="Rate the power limit sustains", datasheet="peak"
         ),

@@ -8,7 +8,7 @@ from roofcal.core.recipes import GEMM_RECIPES
 from roofcal.publish.site.grid import Grid, make_grid
 from roofcal.publish.site.publications import Publication
 from roofcal.report.data.drawing import recipe_colour
-from roofcal.report.data.roofs import COPY, ceilings
+from roofcal.report.data.roofs import COPY
 from roofcal.report.kit.charts import marker_path
 from roofcal.report.kit.columns import code, fraction, number, text, wide
 from roofcal.report.kit.numbers import binary, scaled
@@ -32,6 +32,7 @@ _HOLDS_COLUMN: Final = text(
     "holds", "times hold", "what the intervals of most of its measured times hold"
 )
 _PEAK: Final = "what the datasheet prints"
+_ERROR: Final = "mean error of predictions on products by the library that no fit has seen"
 MEASURED_COLUMNS: Final = (
     text("name", "device"),
     text("environment", "environment"),
@@ -45,7 +46,7 @@ MEASURED_COLUMNS: Final = (
     number("memory_copy", "copies", "TB/s", 1e-12, 3, "calibrated rate of memory copies"),
     fraction("memory_share", "share", digits=0, about="copies / datasheet"),
     number("launch_s", "launch", "\N{MICRO SIGN}s", 1e6, 3, "an empty kernel in a CUDA graph"),
-    fraction("mape", "off by", about="mean error of predictions on products that no fit has seen"),
+    fraction("mape", "off by", about=_ERROR),
     text("date", "measured"),
     _HOLDS_COLUMN,
     text("report", "report"),
@@ -70,7 +71,7 @@ _HISTORY_COLUMNS: Final = (
     number("fp8_settled", "fp8 settled", "TFLOP/s", 1e-12),
     number("memory_copy", "copies", "TB/s", 1e-12),
     number("launch_s", "launch", "\N{MICRO SIGN}s", 1e6),
-    fraction("mape", "prediction off by", about="mean error on products that no fit has seen"),
+    fraction("mape", "prediction off by", about=_ERROR),
     text("date", "measured"),
     _HOLDS_COLUMN,
     text("moved", "against the one before"),
@@ -105,7 +106,9 @@ def measured_row(publication: Publication, root: str = "") -> dict[str, Any]:
     """What the table of measured devices says of a publication, in SI."""
     spec, constants = publication.analysis.spec, publication.constants
     environment = publication.analysis.run.environment
-    settled = _settled_rates(publication)
+    settled: dict[str, float] = {}  # by number format; the fastest recipe of one comes first
+    for recipe, product in publication.analysis.fastest.items():
+        settled.setdefault(GEMM_RECIPES[recipe].math_dtype, product.rate.value)
     row: dict[str, Any] = {
         "name": publication.device_name,
         "page": device_address(publication.device, root),
@@ -164,10 +167,11 @@ def datasheet_grid(specs: Mapping[str, DeviceSpec]) -> Grid:
 def rates_grid(publication: Publication) -> Grid:
     """What a publication measured beside what the datasheet prints."""
     spec, rows = publication.analysis.spec, []
-    for recipe, (contender, ceiling) in _fastest_products(publication).items():
-        dtype = GEMM_RECIPES[recipe].math_dtype
+    products = publication.analysis.fastest
+    for recipe in (name for name in GEMM_RECIPES if name in products):
+        dtype, rate = GEMM_RECIPES[recipe].math_dtype, products[recipe].rate
         peak = spec.peak_flops_per_s.get(dtype) if spec else None
-        rows.append(_rate_row(f"{recipe} products", contender, ceiling, peak))
+        rows.append(_rate_row(f"Fastest {recipe} product", rate.evidence, rate, peak))
     for name, label in _STREAMS.items():
         if name in publication.constants:
             peak = spec.dram_bytes_per_s if spec else None
@@ -297,8 +301,10 @@ def site_index(
 
 def _measured_rates(publication: Publication) -> dict[str, list[float]]:
     environment, constants = publication.analysis.run.environment, publication.constants
-    products = _fastest_products(publication)
-    chosen = {f"rate.{recipe}": ceiling for recipe, (_, ceiling) in products.items()}
+    products = publication.analysis.fastest
+    chosen = {
+        f"rate.{recipe}": products[recipe].rate for recipe in GEMM_RECIPES if recipe in products
+    }
     chosen |= {name: constants[name] for name in (*_STREAMS, LAUNCH) if name in constants}
     rates = {key: [c.value, c.ci95_low, c.ci95_high] for key, c in chosen.items()}
     power = environment.power_limit_w
@@ -311,30 +317,6 @@ def _datasheet_rates(spec: DeviceSpec) -> dict[str, list[float]]:
     rates |= dict.fromkeys(_STREAMS, spec.dram_bytes_per_s)
     rates |= {"link": spec.link_bytes_per_s, "power": spec.power_limit_w}
     return {key: [value] for key, value in rates.items() if value is not None}
-
-
-def _fastest_products(publication: Publication) -> dict[str, tuple[str, Any]]:
-    """Recipe -> (provider, its calibrated ceiling) of the fastest provider of each product."""
-    fastest: dict[str, tuple[str, Any]] = {}
-    for name, constant in publication.constants.items():
-        prefix, _, last = name.rpartition(".")
-        op, _, contender = prefix.partition(".")
-        provider, _, recipe = contender.rpartition(".")
-        if last != "ceiling_flops_per_s" or op != "gemm" or recipe not in GEMM_RECIPES:
-            continue
-        if recipe not in fastest or constant.value > fastest[recipe][1].value:
-            fastest[recipe] = provider, constant
-    return {recipe: fastest[recipe] for recipe in GEMM_RECIPES if recipe in fastest}
-
-
-def _settled_rates(publication: Publication) -> dict[str, float]:
-    """Math dtype -> the highest calibrated rate of its recipes."""
-    rates: dict[str, float] = {}
-    for recipe, rate in ceilings(publication.analysis.run.calibration).items():
-        if recipe in GEMM_RECIPES:
-            dtype = GEMM_RECIPES[recipe].math_dtype
-            rates[dtype] = max(rates.get(dtype, 0.0), rate)
-    return rates
 
 
 def _rate_row(label: str, by: str, constant: Any, datasheet: float | None) -> dict[str, Any]:

@@ -121,7 +121,7 @@ def _modelled_op(
 
 
 def _shapes(op: str, axes: Sequence[str], publications: Iterable[Publication]) -> list[PlanPoint]:
-    """Every shape and recipe of an op that was published, once, as a point of no device."""
+    """Every shape and recipe that a provider of an op takes, once, as a point of no device."""
     parts = [
         frame[standard_protocol(frame)][[*axes, "recipe", "provider"]]
         for publication in publications
@@ -129,8 +129,8 @@ def _shapes(op: str, axes: Sequence[str], publications: Iterable[Publication]) -
     ]
     if not parts:
         return []
-    rows = pd.concat(parts).drop_duplicates([*axes, "recipe"]).sort_values([*axes, "recipe"])
-    return [
+    rows = pd.concat(parts).drop_duplicates([*axes, "recipe", "provider"])
+    points = [
         PlanPoint(
             op=op,
             provider=str(row["provider"]),
@@ -141,6 +141,11 @@ def _shapes(op: str, axes: Sequence[str], publications: Iterable[Publication]) -
         )
         for row in rows.to_dict("records")
     ]
+    taken: dict[tuple[Any, ...], PlanPoint] = {}
+    for p in points:
+        if BY_NAME[op].takes(p.provider, p.recipe, p.shape):
+            taken.setdefault((*p.shape.values(), p.recipe), p)
+    return [taken[key] for key in sorted(taken)]
 
 
 def _micro(value: float | None, digits: int = 5) -> float | None:

@@ -21,7 +21,7 @@ from roofcal.fitting.parallel import parallel_map
 from roofcal.ops import BY_NAME
 from roofcal.report.data.audit import not_ok, violations
 from roofcal.report.data.claims import Verdict, judge
-from roofcal.report.data.comparisons import speedups
+from roofcal.report.data.comparisons import FastestProduct, fastest_products, speedups
 from roofcal.report.data.constants import constants_table
 from roofcal.report.data.evidence import Evidence
 from roofcal.report.data.loading import Run
@@ -126,6 +126,11 @@ class Analysis:
     def errors(self) -> pd.DataFrame:
         """error_by_regime of all study ops."""
         return _concatenated([error_by_regime(frame) for frame in self.frames.values()])
+
+    @cached_property
+    def fastest(self) -> dict[str, FastestProduct]:
+        """Recipe -> its fastest product, the fastest recipe first."""
+        return fastest_products(self.frames)
 
     @cached_property
     def labels(self) -> dict[str, str]:

@@ -18,7 +18,7 @@ from roofcal.core.records import Calibration
 from roofcal.core.statistics import summarise
 from roofcal.fitting.intervals import narrowest_hold
 from roofcal.ops import BY_NAME
-from roofcal.report.data.comparisons import ratio_of_times
+from roofcal.report.data.comparisons import ops_of_products, ratio_of_times
 from roofcal.report.data.loading import Run
 from roofcal.report.data.observations import INTERVAL_HOLDS
 from roofcal.report.data.roofs import constants_of
@@ -153,15 +153,13 @@ def _rows(entry: Entry, evidence: Evidence, points: Where) -> list[Row]:
     op = str(entry.test.op if entry.test else None)
     if entry.awaited:
         raise Untestable(f"op {op} is not built yet")
-    selected = evidence.frame(op)
-    if selected is None:
+    if evidence.frame(op) is None:
         raise Untestable(f"op {op} is not among the records of this device")
-    # shapes first: they leave few rows to compare the words of
-    conditions = sorted((PROTOCOL | points).items(), key=lambda pair: isinstance(pair[1], str))
-    positions = np.arange(len(selected))
-    for column, value in conditions:
-        positions = positions[selected[column].to_numpy()[positions] == value]
-    selected = selected.iloc[positions]
+    # What is said of the fastest point is said of all measured points, those of probes too.
+    is_of_all = entry.test is not None and entry.test.pick == "fastest"
+    frames = [evidence.frame(name) for name in (ops_of_products(op) if is_of_all else [op])]
+    parts = [_selected(frame, PROTOCOL | points) for frame in frames if frame is not None]
+    selected = pd.concat(parts, ignore_index=True)
     if selected.empty:
         lacking = ", ".join(f"{column} {value}" for column, value in points.items())
         raise Untestable(f"no point of {op} with {lacking}")
@@ -172,6 +170,15 @@ def _rows(entry: Entry, evidence: Evidence, points: Where) -> list[Row]:
     if entry.test and entry.test.pick == "median" and 2 * len(timed) < len(selected):
         raise Untestable(f"only {len(timed)} of the {len(selected)} points have a time")
     return _as_dicts(timed)
+
+
+def _selected(frame: pd.DataFrame, conditions: Where) -> pd.DataFrame:
+    # shapes first: they leave few rows to compare the words of
+    ordered = sorted(conditions.items(), key=lambda pair: isinstance(pair[1], str))
+    positions = np.arange(len(frame))
+    for column, value in ordered:
+        positions = positions[frame[column].to_numpy()[positions] == value]
+    return frame.iloc[positions]
 
 
 def _as_dicts(frame: pd.DataFrame) -> list[Row]:

@@ -108,21 +108,29 @@ def power_columns(
 
 
 def time_columns_of(
-    points: Sequence[Mapping[str, Any]], cards: Mapping[str, str], kinds: Sequence[str]
+    points: Sequence[Mapping[str, Any]],
+    cards: Mapping[str, str],
+    kinds: Sequence[str],
+    repeated_s: Sequence[Sequence[float]],
 ) -> dict[str, list[Any]]:
     """Columns of the times of an op, by name: median, interval, number of visits and states.
 
-    cards: session -> card; kinds: of each point, its regime.
+    cards: session -> card; kinds: of each point, its regime; repeated_s: medians of the sentinel
+    that is the same point, which are among its states.
     """
     times = [observed.get(VISIT_TIMES, ()) for observed in points]
-    intervals = point_intervals(times, cards, kinds)
+    intervals = point_intervals(times, cards, kinds, repeated_s)
     columns: dict[str, list[Any]] = {
         f"{name}_s": [None if i is None else getattr(i, name) for i in intervals]
         for name in ("median", "ci95_low", "ci95_high")
     }
     columns[INTERVAL_HOLDS] = [None if i is None else HOLDS[i.basis] for i in intervals]
     columns[VISITS] = [len(of_point) for of_point in times]
-    states = [states_of_visits(visit.median for visit in of_point) for of_point in times]
+    medians = [[visit.median for visit in of_point] for of_point in times]
+    states = [
+        states_of_visits([*own, *again] if own else ())
+        for own, again in zip(medians, repeated_s, strict=True)
+    ]
     columns[STATES] = [states_text(of_point) if len(of_point) > 1 else None for of_point in states]
     return columns
 

@@ -16,8 +16,8 @@ import pandas as pd
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.environments import CALIBRATED
-from roofcal.core.records import Calibration, PlanPoint, Prediction
-from roofcal.fitting.intervals import cards_by_session
+from roofcal.core.records import TIMELESS, Calibration, PlanPoint, Prediction
+from roofcal.fitting.intervals import cards_by_session, sentinel_medians
 from roofcal.ops import BY_NAME
 from roofcal.ops.spec import OpSpec
 from roofcal.report.data.loading import OpRecords, Run
@@ -27,6 +27,7 @@ from roofcal.report.data.observations import (
     RANK_SPREAD,
     STATES,
     UNREACHED,
+    VISIT_TIMES,
     VISITS,
     sqnr_column,
     time_columns_of,
@@ -82,7 +83,10 @@ def tidy_frame(run: Run, op: str, device_spec: DeviceSpec | None) -> pd.DataFram
 def frame_of_records(
     records: OpRecords, calibration: Calibration | None, spec: DeviceSpec | None
 ) -> pd.DataFrame:
-    """The tidy frame of records that were read; a sentinel has a row for each of its visits."""
+    """The tidy frame of records that were read; a sentinel has a row for each of its visits.
+
+    A point that was tried and has no time has none of a model either, and no roof.
+    """
     op = records.op
     roof = CalibratedRoof(calibration)
     observed = dict.fromkeys(chain.from_iterable(records.observations.values()))
@@ -91,6 +95,9 @@ def frame_of_records(
     outputs += _POWER if "board_w" in observed else ()
     others = _model_columns(records.predictions)
     observed_rows: list[Mapping[str, Any]] = []
+    visits = {key: of_point.get(VISIT_TIMES, ()) for key, of_point in records.observations.items()}
+    sentinels = sentinel_medians(records.points, visits)
+    repeated_s: list[Sequence[float]] = []
     columns = list(dict.fromkeys([*columns_of(op), *outputs, *others]))
     # column by column: a dictionary per point would take 4 KB of it
     values: dict[str, list[Any]] = {name: [] for name in (*columns, "datasheet_bound_s")}
@@ -99,17 +106,16 @@ def frame_of_records(
         repetitions = records.repetitions.get(point_id, ())
         single = [records.observations.get(point_id, UNREACHED)]
         for number, of_visit in enumerate(repetitions or single, start=1):
-            row = (
-                _planned(point, point_id, op, spec, roof)
-                | dict(of_visit)
-                | _predicted(point_id, records.predictions)
-                | ({"repeat": number} if repetitions else {})
-            )
+            row = _planned(point, point_id, op) | dict(of_visit)
+            row |= {"repeat": number} if repetitions else {}
+            if of_visit["status"] not in TIMELESS:
+                row |= _modelled(point, op, spec, roof) | _predicted(point_id, records.predictions)
             observed_rows.append(of_visit)
+            repeated_s.append(sentinels.get(point_id, ()))
             for name, column in values.items():
                 column.append(row.get(name))
     cards = cards_by_session(records.sessions)
-    values |= time_columns_of(observed_rows, cards, values["regime"])
+    values |= time_columns_of(observed_rows, cards, values["regime"], repeated_s)
     bounds = pd.Series(values.pop("datasheet_bound_s"), dtype="float64")
     frame = pd.DataFrame({name: _series(name, op, values.pop(name)) for name in columns})
     frame["datasheet_s"] = frame["datasheet_s"].fillna(bounds)
@@ -182,13 +188,7 @@ def _series(name: str, op: OpSpec, values: Sequence[Any]) -> "pd.Series[Any]":
     return pd.Series(values, dtype="float64")
 
 
-def _planned(
-    point: PlanPoint, point_id: str, op: OpSpec, spec: DeviceSpec | None, roof: CalibratedRoof
-) -> dict[str, Any]:
-    """What was planned, and its least time by the calibration and by the datasheet.
-
-    Probes have no prediction of either.
-    """
+def _planned(point: PlanPoint, point_id: str, op: OpSpec) -> dict[str, Any]:
     work = op.work_of(point.provider, point.recipe, point.shape)
     return {
         "op": point.op,
@@ -205,6 +205,15 @@ def _planned(
         "point_id": point_id,
         "flops": work.flops,
         "dram_bytes": work.dram_bytes,
+    }
+
+
+def _modelled(
+    point: PlanPoint, op: OpSpec, spec: DeviceSpec | None, roof: CalibratedRoof
+) -> dict[str, Any]:
+    """The least time by the calibration and by the datasheet, of probes too: no model has these."""
+    work = op.work_of(point.provider, point.recipe, point.shape)
+    return {
         "calibrated_bound_s": roof.seconds(point.recipe, work) or None,
         "datasheet_bound_s": datasheet_seconds(work, spec),
     }

@@ -1,8 +1,11 @@
 """The command line: real commands on small records, one message and exit code 2 for mistakes."""
 
+import ast
 import os
 import subprocess
 import sys
+import tomllib
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -111,3 +114,48 @@ def test_it_runs_as_a_module() -> None:
     said = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     for command in COMMANDS:
         assert command in said
+
+
+def third_party_modules() -> set[str]:
+    """Top-level names that roofcal imports, wherever in a file, and the standard library lacks."""
+    trees = (ast.parse(file.read_text()) for file in (ROOT / "roofcal").rglob("*.py"))
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    names += [n.module for n in nodes if isinstance(n, ast.ImportFrom) and n.module and not n.level]
+    modules = {name.partition(".")[0] for name in names}
+    return modules - set(sys.stdlib_module_names) - {"roofcal", "kernels"}
+
+
+def extras_of_distributions() -> dict[str, str]:
+    """Distribution -> the extra of pyproject.toml that brings it, "" for roofcal's own needs."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    groups = {"dev": [], **project["optional-dependencies"], "": project["dependencies"]}
+    return {
+        requirement.partition(">")[0].partition("=")[0]: extra
+        for extra, requirements in groups.items()
+        for requirement in requirements
+    }
+
+
+# Benches name the distribution themselves, and go on without it.
+OPTIONAL_PROVIDERS = {"cuda", "gemlite", "torchao"}
+
+
+@pytest.mark.parametrize("module", sorted(third_party_modules() - OPTIONAL_PROVIDERS))
+def test_a_missing_module_leads_to_what_brings_it(
+    module: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lacks_module(_options: object) -> int:
+        raise ModuleNotFoundError(f"No module named '{module}.part'", name=f"{module}.part")
+
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr("roofcal.cli.publications._verify", lacks_module)
+    extras = extras_of_distributions()
+    distributions = [name.lower() for name in packages_distributions()[module]]
+    extra = next(extras[name] for name in distributions if name in extras)
+    way_out = f".[{extra}]" if extra else "."
+
+    assert main(["verify", "--quick"]) == 2
+
+    message = f"error: this needs the module {module}: pip install '{way_out}'\n"
+    assert capsys.readouterr().err == message

@@ -1,14 +1,19 @@
 """Intervals of points: what they are taken from, and that they hold as often as they say."""
 
 import math
+from collections import defaultdict
+from dataclasses import replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 import pytest
 
-from roofcal.core.records import Measurement
+from roofcal.core.jsonl import read_records
+from roofcal.core.paths import RunFolder
+from roofcal.core.records import Measurement, PlanPoint
 from roofcal.core.statistics import summarise
-from roofcal.core.visits.rows import merged_visits
+from roofcal.core.visits.rows import merged_visits, split_visits
 from roofcal.fitting.intervals import (
     HOLDS,
     PointInterval,
@@ -16,8 +21,10 @@ from roofcal.fitting.intervals import (
     narrowest_hold,
     point_intervals,
     ratio_interval,
+    sentinel_medians,
     visit_times,
 )
+from tests.paths import ROOT
 
 
 def visit(median: float, half: float = 0.001, session: str = "s") -> VisitTime:
@@ -250,3 +257,93 @@ def test_intervals_of_samples_alone_would_not_hold() -> None:
     first = point_intervals([visits[:1] for visits in runs])
     held = [i.ci95_low <= 1 <= i.ci95_high for i in first if i is not None]
     assert np.mean(held) < 0.2
+
+
+def at_power_limit(*windows: float) -> Measurement:
+    """A visit of one turn: 0.1 s of each time of a call, in us, of which the last ones count."""
+    samples = [
+        window * 1e-6 * (1 + 1e-4 * (i % 2))
+        for window in windows
+        for i in range(round(0.1 / (2e-6 * window)))
+    ]
+    counted = round(0.1 / (2e-6 * windows[-1]))
+    turn = {"slice_starts": (0,), "unsettled_samples": (len(samples) - counted,)}
+    return row(*samples, calls_per_sample=2, **turn)
+
+
+def test_an_interval_of_one_window_knows_how_far_windows_lie_apart() -> None:
+    """A linear of an H100: its clock went down while its turn was counted, and up again."""
+    wandering = interval_of([list(visit_times(at_power_limit(450, 439, 497, 504)))])
+    assert wandering.median == pytest.approx(504e-6, rel=1e-3)
+    assert wandering.ci95_low < 436e-6
+    assert wandering.basis == "samples"
+    steady = interval_of([list(visit_times(at_power_limit(450, 503.9, 504.1, 504)))])
+    assert steady.ci95_low == pytest.approx(504e-6, rel=2e-3)
+
+
+def test_the_start_of_a_turn_and_short_turns_say_nothing_of_the_clock() -> None:
+    (visit_time,) = visit_times(at_power_limit(300, 504, 504, 504))
+    assert visit_time.windows_s == pytest.approx([504e-6] * 3, rel=1e-3)
+    assert visit_time.counted_windows == pytest.approx(1.0, rel=0.02)
+    (short,) = visit_times(row(*[1e-3, 2e-3] * 20, slice_starts=(0, 20)))
+    assert short.windows_s == ()
+
+
+def test_points_that_wander_alike_moderate_one_another() -> None:
+    lucky, *others = (
+        visit_times(at_power_limit(504, 504 + apart, 504 - apart, 504))
+        for apart in (3, 8, 9, 10, 11, 12)
+    )
+    halves = [
+        math.log(interval.ci95_high / interval.median)
+        for interval in (interval_of([list(lucky)]), interval_of([list(lucky), *map(list, others)]))
+    ]
+    assert halves[0] == pytest.approx(4.30 * 3 / 504, rel=0.01)  # Student's of three windows
+    assert 1.2 * halves[0] < halves[1]
+
+
+@pytest.mark.parametrize("op", ["gemm", "probe_math"])
+def test_visits_of_published_products_at_the_power_limit_differ_as_their_intervals_say(
+    op: str,
+) -> None:
+    (folder,) = (ROOT / "reports/published/nvidia-h200").glob("driver*")
+    rows = read_records(RunFolder.at(folder).measurements_file(op), Measurement)
+    visits = [
+        (measured.point_id, visit)
+        for measured in rows
+        if any(measured.unsettled_samples)
+        for visit in split_visits(measured)
+        if any(visit.unsettled_samples)
+    ]
+    times = [visit_times(visit) for _, visit in visits]
+    of_windows = [i.ends for i in point_intervals(times) if i is not None]
+    of_samples = [(t.median, t.ci95_low, t.ci95_high) for (t,) in times]
+
+    def share_within(intervals: list[tuple[float, float, float]]) -> float:
+        by_point = defaultdict(list)
+        for (point_id, _), interval in zip(visits, intervals, strict=True):
+            by_point[point_id].append(interval)
+        ratios = [
+            ratio_interval(a, b) for ends in by_point.values() for a, b in combinations(ends, 2)
+        ]
+        return float(np.mean([low <= 1 <= high for _, low, high in ratios]))
+
+    assert share_within(of_samples) < 0.3
+    assert 0.92 < share_within(of_windows) < 0.97
+
+
+def test_a_point_that_is_a_sentinel_too_has_an_interval_that_holds_its_repetitions() -> None:
+    """An empty kernel of an H100, in two states."""
+    probe = PlanPoint(
+        op="probe_launch", provider="triton", recipe="empty", shape={"grid": 1}, device="d"
+    )
+    sentinel, other = replace(probe, repeat=1, sweeps=("sentinel",)), replace(probe, repeat=2)
+    repetitions = {sentinel.point_id: [visit(0.9593), visit(0.9596)], other.point_id: [visit(9.0)]}
+
+    medians = sentinel_medians([probe, sentinel, other], repetitions)
+
+    assert medians == {probe.point_id: [0.9593, 0.9596]}
+    held, free = point_intervals([[visit(0.784)]] * 2, repeated_s=[medians[probe.point_id], ()])
+    assert held is not None
+    assert free is not None
+    assert (held.median, held.ci95_low, held.ci95_high) == (0.784, free.ci95_low, 0.9596)

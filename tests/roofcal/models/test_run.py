@@ -34,6 +34,21 @@ def test_a_described_device_is_predicted_by_waves_too(tmp_path: Path) -> None:
     assert models == [*["datasheet"] * 2, *["torchao"] * 2, *["wave"] * 2, "calibrated"]
 
 
+def test_a_shape_that_its_provider_refuses_has_no_prediction_of_any_model(tmp_path: Path) -> None:
+    run, calibrated = folder(tmp_path)
+    taken = product(4096, 4096, 4096, "fp8_tensorwise")
+    refused = [
+        product(4096, 4095, 4096, "fp8_tensorwise"),
+        product(4096, 4096, 4100, "fp8_axiswise"),
+    ]
+    write_records(run / "plan" / "gemm.jsonl", [*refused, taken])
+
+    predictions = predict_run(run, calibrated, "gemm", DESCRIBED)
+
+    assert {p.model for p in predictions} == {"datasheet", "torchao", "wave", "calibrated"}
+    assert {p.point_id for p in predictions} == {taken.point_id}
+
+
 def test_measurements_are_not_needed(tmp_path: Path) -> None:
     run, calibrated = folder(tmp_path)
     assert not (run / "measurements").exists()

@@ -133,8 +133,9 @@ def _blocks_of_states(analysis: Analysis, writer: SectionWriter) -> Iterator[Blo
         return
     yield Prose(
         text=f"Visits of a point more than {percent(STATE_FACTOR - 1, 0)} apart are in different "
-        "states. The published time is made of all visits, so it lies between the states. The "
-        "number of visits in each state stands in brackets."
+        "states. The published time is made of all visits, so it lies between the states; the "
+        "repetitions of a sentinel that is the same point are states, too, and no part of that "
+        "time. The number of visits in each state stands in brackets."
     )
     shown = with_protocol(table.head(_MOST_STATES))
     rest = len(table) - len(shown)

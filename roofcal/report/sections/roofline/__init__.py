@@ -21,7 +21,7 @@ from roofcal.report.kit.pictures import Picture, thinned, thinning_note
 from roofcal.report.kit.writer import SectionWriter
 from roofcal.report.section import Answer, Section, whole_run
 from roofcal.report.sections.roofline.chart import above_roof_text, roofline_chart
-from roofcal.report.sections.roofline.settled_rates import ceiling_sentences
+from roofcal.report.sections.roofline.settled_rates import settled_sentences
 
 _MOST_DOTS: Final = 1200  # per panel
 _ACROSS: Final = 2
@@ -150,7 +150,7 @@ def _name_axes(panels: list[Axes], rows: pd.DataFrame) -> None:
 def _answer(analysis: Analysis) -> Answer:
     if analysis.run.calibration is None:
         return Answer("Cannot be told here: the run is not calibrated.", is_open=True)
-    return Answer(" ".join(ceiling_sentences(analysis)))
+    return Answer(" ".join(settled_sentences(analysis)))
 
 
 SECTION = Section("Roofline", "roofs", whole_run, _blocks, answer=_answer, lead=("roofline",))

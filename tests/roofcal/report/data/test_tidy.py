@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from roofcal.core.devices import DeviceSpec
+from roofcal.core.records import TIMELESS
 from roofcal.core.statistics import summarise
 from roofcal.core.visits.states import VisitState
 from roofcal.ops import BY_NAME
@@ -29,11 +30,13 @@ from roofcal.report.data.tidy import (
     tidy_frame,
     with_shape,
 )
+from tests.paths import ROOT
 from tests.roofcal.report.linears import linear_run, true_db
 from tests.roofcal.report.synthetic import (
     LAUNCH_S,
     MODEL_ERROR,
     MadeUpRun,
+    add_constants,
     product,
     samples_around,
     stream,
@@ -41,6 +44,7 @@ from tests.roofcal.report.synthetic import (
     true_seconds,
 )
 
+PUBLISHED = ROOT / "reports/published"
 FIRST = [
     *("op", "provider", "recipe", "m", "n", "k", "world_size", "status", "reason"),
     *("median_s", "ci95_low_s", "ci95_high_s", "achieved_flops_per_s", "achieved_bytes_per_s"),
@@ -90,6 +94,41 @@ def test_states_are_named_by_the_criterion_of_the_reason(tmp_path: Path) -> None
     ]
 
 
+def test_a_point_that_is_a_sentinel_too_has_its_repetitions_as_states(tmp_path: Path) -> None:
+    made_up = MadeUpRun()
+    made_up.measure(product(4096, 4096, 4096), 504e-6)
+    made_up.measure(product(8192, 8192, 8192), 504e-6)
+    for repeat, seconds in enumerate((436e-6, 441e-6, 447e-6), start=1):
+        sentinel: dict[str, Any] = {"repeat": repeat, "sweeps": ("sentinel",)}
+        made_up.measure(product(4096, 4096, 4096, **sentinel), seconds)
+        made_up.measure(product(4096, 4096, 4096, "fp8_axiswise", **sentinel), seconds)
+
+    frame = frame_of_points(tmp_path, made_up).drop_duplicates("point_id")
+
+    own = frame[frame["repeat"] == 0].set_index("m")
+    assert own["median_s"].to_list() == [504e-6, 504e-6]
+    assert own["states_s"][4096] == "0.000441 (3); 0.000504 (1)"
+    assert own["states_s"][8192] is None
+    assert own["ci95_low_s"][4096] == 436e-6
+    assert own["ci95_low_s"][8192] > 500e-6
+    assert own["ci95_high_s"][4096] == own["ci95_high_s"][8192] > 504e-6
+    assert frame.loc[frame["repeat"] > 0, "states_s"].isna().all()
+
+
+def test_both_published_times_of_one_linear_are_named_and_inside_its_interval() -> None:
+    """Of an H100: alone as a sentinel, and with contenders, 15 % apart."""
+    (folder,) = (PUBLISHED / "nvidia-h100-sxm").glob("driver*")
+    frame = tidy_frame(load_run(folder), "linear", None)
+    cube = frame[(frame[["m", "n", "k"]] == 4096).all(axis=1) & (frame["method"] == "graph")]
+    cube = cube[(cube["recipe"] == "fp8_tensorwise") & (cube["provider"] == "triton")]
+    sentinels = cube[cube["repeat"] > 0]["median_s"]
+    (study,) = cube[cube["repeat"] == 0].to_dict("records")
+
+    assert study["median_s"] > 1.1 * sentinels.max()
+    assert study["ci95_low_s"] < sentinels.min() < study["median_s"] < study["ci95_high_s"]
+    assert [state.visits for state in read_states(study["states_s"])] == [3, 1]
+
+
 @pytest.mark.parametrize("op", BY_NAME)
 def test_every_op_has_its_own_axes(op: str) -> None:
     columns = columns_of(BY_NAME[op])
@@ -104,8 +143,8 @@ def test_every_planned_point_has_a_row_in_the_order_of_the_plan(
 
 
 def test_median_and_interval_are_those_of_the_settled_samples(gemm: pd.DataFrame) -> None:
-    truth = true_seconds(product(4096, 4096, 4096))
-    row = row_of(gemm, m=4096, n=4096, k=4096, recipe="bf16")
+    truth = true_seconds(product(8192, 8192, 8192))
+    row = row_of(gemm, m=8192, n=8192, k=8192, recipe="bf16")
 
     summary = summarise(samples_around(truth))
     shown = (row["median_s"], row["ci95_low_s"], row["ci95_high_s"])
@@ -178,6 +217,29 @@ def test_an_incorrect_point_gets_no_time_even_if_it_has_samples(tmp_path: Path) 
 
     assert frame["median_s"].isna().all()
     assert list(frame["numeric_error"]) == [0.002]
+
+
+@pytest.mark.parametrize("status", [*sorted(TIMELESS), None])
+def test_a_point_that_was_tried_in_vain_has_no_time_of_a_model(
+    status: Any, tmp_path: Path, h200: DeviceSpec
+) -> None:
+    made_up, point = MadeUpRun(), product(4096, 4095, 4096, "fp8_axiswise")
+    add_constants(made_up)
+    made_up.predict(point, "calibrated", 112e-6, low_s=100e-6, high_s=125e-6)
+    for model in ("torchao", "datasheet", "wave"):
+        made_up.predict(point, model, 89e-6)
+    if status is None:
+        made_up.plan(point)  # nothing says that it has no time
+    else:
+        made_up.fail(point, status, "n=4095 is no multiple of 16")
+
+    frame = tidy_frame(load_run(made_up.write(tmp_path)), "gemm", h200)
+
+    times = [name for name in frame.columns if name.endswith("_s") and name != "started_s"]
+    filled = frame[[*times, "bound_by", "relative_error"]].notna().iloc[0]
+    named = ["predicted_s", "torchao_s", "datasheet_s", "wave_s", "calibrated_bound_s"]
+    named += ["predicted_low_s", "predicted_high_s", "bound_by"]
+    assert sorted(filled.index[filled]) == ([] if status else sorted(named))
 
 
 def test_without_calibration_prediction_and_datasheet_their_columns_are_empty(bare: Path) -> None:
