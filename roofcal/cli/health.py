@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from roofcal.cli.arguments import Commands, fraction, write_or_print
+from roofcal.cli.arguments import Commands, check_mode, fraction, write_or_print
 from roofcal.core import paths
 
 if TYPE_CHECKING:
@@ -67,6 +67,8 @@ def _health(options: argparse.Namespace) -> int:
     from roofcal.study.run_search import find_run
     from roofcal.study.runs import RunsError
 
+    fleet = ("every_card", "out", "node", "environment")
+    check_mode(options, {"--every-card": fleet, "": ("out", "threshold", "json")})
     if options.every_card:
         environment = _environment_of_fleet(options)
     else:
