@@ -239,7 +239,7 @@ def checked_folder(options: argparse.Namespace) -> Path:
 
 def add_device(parser: argparse.ArgumentParser, *, required: bool = False) -> None:
     """Declare the --device and --environment whose calibration a command reads."""
-    parser.add_argument("--device", required=required, help="e.g. h200")
+    parser.add_argument("--device", required=required, help="e.g. h200; `devices` lists them")
     parser.add_argument("--environment", help="environment id; default: the latest calibration")
 
 
