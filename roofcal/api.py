@@ -8,10 +8,10 @@ Mistakes raise ValueError (roofcal.models.errors.PredictError) with a message th
 out. docs/package.md has a walk through.
 """
 
+import warnings
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from operator import index
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, Any
 
 from roofcal.ask.advice_text import advise_point, measured_evidence
 from roofcal.ask.advice_text import as_dict as advice_as_dict
@@ -19,23 +19,23 @@ from roofcal.ask.advice_text import as_text as advice_as_text
 from roofcal.ask.advise import Adviser, LinearQuestion
 from roofcal.ask.breakeven import Breakeven
 from roofcal.ask.breakeven import breakeven as breakeven_of_linear
+from roofcal.ask.device_list import calibrated_runs
 from roofcal.ask.llm.architecture import RECIPES
 from roofcal.ask.llm.deployment import Deployment, Workload
 from roofcal.ask.llm.estimate import Estimate, estimate
 from roofcal.ask.llm.sweep import with_smallest_cut
-from roofcal.ask.names import device_ids, device_named, recipe_named
+from roofcal.ask.names import device_choice, device_ids, recipe_named
 from roofcal.ask.point_text import as_text as point_as_text
 from roofcal.ask.points import as_dict as point_as_dict
 from roofcal.ask.points import check_point, predict_point
 from roofcal.ask.sources import device_sources
 from roofcal.core import paths
-from roofcal.core.csv_files import LARGEST_SIZE
 from roofcal.core.language_models import load_model
 from roofcal.core.names import did_you_mean_or_all
-from roofcal.core.paths import RunFolder, run_folders
+from roofcal.core.paths import RunFolder
 from roofcal.core.records import PlanPoint
 from roofcal.models import calibrated
-from roofcal.models.errors import PredictError
+from roofcal.models.errors import PredictError, checked_sizes
 from roofcal.models.registry import model_named
 from roofcal.ops import BY_NAME
 from roofcal.ops.linear.model import CASTS, PASSES, Casts, Linear, Passes, Weights, usual_weights
@@ -146,9 +146,11 @@ class Recommendation:
 
 
 def devices() -> dict[str, tuple[str, ...]]:
-    """Device id -> ids of its calibrated environments, none of those with a datasheet alone."""
-    runs = [run for root in (paths.PUBLISHED, paths.RESULTS) for run in run_folders(root)]
-    runs = [run for run in runs if run.calibration_file.is_file()]
+    """Device id -> ids of its calibrated environments, none of those with a datasheet alone.
+
+    The first environment is the one that answers where none is named.
+    """
+    runs = calibrated_runs()
     return {
         device: tuple(dict.fromkeys(run.environment_id for run in runs if run.device == device))
         for device in device_ids()
@@ -169,7 +171,8 @@ def predict(
     """The time of one point of an op.
 
     Args:
-        device: an id as `nvidia-h200`, or the part of one that no other has, as `h200`.
+        device: an id as `nvidia-h200`, or a part of one, as `h200`; where several devices have
+            it, the only one that was measured, with a warning that says so.
         op: gemm, cast, mixed_gemm, linear, norm_linear_sigmoid, transformer_block or
             all_gather_matmul.
         recipe: a name of docs/ops.md; rowwise, tensorwise and blockwise are understood.
@@ -186,10 +189,15 @@ def predict(
         PredictError: a name is unknown, an axis is missing, no provider takes the shape, or the
             model has no answer.
     """
-    device = device_named(device)
+    device = _device(device)
     sources, run = _sources(device, environment, model)
     point = PlanPoint(
-        op=op, provider=provider, recipe=recipe, shape={}, device=device, world_size=world_size
+        op=op,
+        provider=provider,
+        recipe=recipe,
+        shape={},
+        device=device,
+        world_size=checked_sizes(world_size=world_size)["world_size"],
     )
     if op in BY_NAME:  # check_point names an unknown op
         point = replace(point, recipe=recipe_named(recipe, BY_NAME[op].recipes))
@@ -244,7 +252,7 @@ def advise(
     Raises:
         PredictError: a name is unknown, a size is no matrix, or the model knows no linears.
     """
-    device = device_named(device)
+    device = _device(device)
     sources, run = _sources(device, environment, model)
     weights = _checked_weights(passes, weights)
     sizes = _sizes("gemm", {"m": m, "n": n, "k": k})
@@ -303,12 +311,12 @@ def breakeven(
     Raises:
         PredictError: the model cannot compare such a linear; the message says what it can.
     """
-    sources, _ = _sources(device_named(device), environment, model)
+    sources, _ = _sources(_device(device), environment, model)
     recipe = recipe_named(recipe, model_named(model).product_recipes(sources))
     weights = _checked_weights(passes, weights)
     _check_choice("casts", casts, CASTS)
     linear = Linear(recipe=recipe, passes=passes, casts=casts, weights=weights)
-    return breakeven_of_linear(model_named(model), sources, linear, n, k)
+    return breakeven_of_linear(model_named(model), sources, linear, **checked_sizes(n=n, k=k))
 
 
 def llm(
@@ -338,16 +346,18 @@ def llm(
         PredictError: the model of time cannot answer, or the language model does not fit.
         ConfigError: there is no such language model.
     """
-    device = device_named(device)
+    device = _device(device)
     sources, _ = _sources(device, environment, by)
+    given = {name: size for name, size in (("tp", tp), ("pp", pp)) if size is not None}
+    degrees = checked_sizes(**given)
     deployment = Deployment(
         model=load_model(paths.MODELS, model),
         recipe=recipe_named(recipe, RECIPES),
-        tensor=tp or 1,
-        pipeline=pp or 1,
-        workload=Workload(batch=batch, prompt=prompt, output=output),
+        tensor=degrees.get("tp", 1),
+        pipeline=degrees.get("pp", 1),
+        workload=Workload(**checked_sizes(batch=batch, prompt=prompt, output=output)),
     )
-    if tp is None and pp is None:
+    if not degrees:
         deployment = with_smallest_cut(deployment, sources, by)
     return estimate(deployment, sources, by)
 
@@ -364,10 +374,18 @@ def load(device: str, environment: str | None = None) -> "RunFrames":
     """
     from roofcal.export.frames import RunFrames  # noqa: PLC0415 (pandas takes 0.25 s)
 
-    sources, run = _sources(device_named(device), environment, calibrated.MODEL)
+    sources, run = _sources(_device(device), environment, calibrated.MODEL)
     assert sources.calibration is not None and run is not None  # what that model reads
     calibration = sources.calibration
     return RunFrames(calibration.device, calibration.environment_id, run)
+
+
+def _device(text: str) -> str:
+    """The id of the device that a person means; warns where several fit and one was measured."""
+    device, remark = device_choice(text)
+    if remark:
+        warnings.warn(remark, stacklevel=3)  # in the line that called roofcal
+    return device
 
 
 def _sources(device: str, environment: str | None, model: str) -> tuple[Sources, RunFolder | None]:
@@ -383,17 +401,14 @@ def _checked_weights(passes: Passes, weights: Weights | None) -> Weights:
     return weights or usual_weights(passes)
 
 
-def _sizes(op: str, shape: Mapping[str, SupportsIndex]) -> dict[str, int]:
+def _sizes(op: str, shape: Mapping[str, int]) -> dict[str, int]:
     """The sizes by axis, in the order of the axes; raises PredictError for other axes or sizes."""
     axes = BY_NAME[op].axes
     if set(shape) != set(axes):
         raise PredictError(
             f"op {op} has the axes {', '.join(axes)}; got {', '.join(shape) or 'none'}"
         )
-    for axis, size in shape.items():
-        if not hasattr(size, "__index__") or not 0 < index(size) <= LARGEST_SIZE:
-            raise PredictError(f"{axis}={size!r} is not a whole number from 1 to 2^30")
-    return {axis: index(shape[axis]) for axis in axes}
+    return checked_sizes(**{axis: shape[axis] for axis in axes})
 
 
 def _check_choice(name: str, value: str, allowed: Collection[str]) -> None:

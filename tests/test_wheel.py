@@ -142,6 +142,7 @@ print(*({"numpy", "pandas", "scipy", "pydantic", "yaml"} & set(sys.modules)))
         ["llm", "--model", "llama3-8b", "--device", "h200"],
         ["breakeven", "--device", "h200", "--recipe", "rowwise", "--k", "4096", "--n", "4096"],
         ["export", "--device", "h200", "--format", "torchao"],
+        ["devices"],
         ["--help"],
     ],
     ids=lambda arguments: str(arguments[0]),

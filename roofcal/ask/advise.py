@@ -19,11 +19,10 @@ import numpy as np
 from roofcal.ask.beyond_probes import Beyond, beyond_parts
 from roofcal.ask.fastest import log_error, probabilities
 from roofcal.ask.shape_limits import memory_refusal, refusal, too_small
-from roofcal.core.csv_files import LARGEST_SIZE
 from roofcal.core.recipes import WEIGHT_ONLY_RECIPES
 from roofcal.core.records import PlanPoint, Prediction
 from roofcal.models import calibrated
-from roofcal.models.errors import PredictError
+from roofcal.models.errors import PredictError, checked_sizes
 from roofcal.models.registry import predict_points
 from roofcal.ops import BY_NAME
 from roofcal.ops.constants import calibrated_providers
@@ -174,11 +173,7 @@ class Adviser:
         Raises PredictError for sizes beyond any matrix, and where every option refuses the shape.
         """
         for question in questions:
-            for axis in "mnk":
-                if not 0 < getattr(question, axis) <= LARGEST_SIZE:
-                    raise PredictError(
-                        f"{axis}={getattr(question, axis)} is not a whole number from 1 to 2^30"
-                    )
+            checked_sizes(m=question.m, n=question.n, k=question.k)
         times = self._part_times(questions)
         return [self._ranked(question, times) for question in questions]
 

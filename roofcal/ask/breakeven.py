@@ -19,12 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roofcal.ask.shape_limits import memory_refusal
-from roofcal.core.csv_files import LARGEST_SIZE
 from roofcal.core.names import did_you_mean
 from roofcal.core.recipes import GEMM_RECIPES
 from roofcal.core.records import PlanPoint
 from roofcal.core.times import Array, BeyondProbes, Times
-from roofcal.models.errors import PredictError
+from roofcal.models.errors import PredictError, checked_sizes
 from roofcal.ops import BY_NAME
 from roofcal.ops.linear.model import BF16_GRAD_WEIGHT, Linear, has_casts, product_recipes
 from roofcal.ops.linear.predict import cast_providers, linear_times
@@ -199,9 +198,7 @@ def check_linear(model: Model, sources: Sources, linear: Linear) -> None:
 def check_weight_sides(recipe: str, n: int, k: int) -> None:
     """Raises PredictError for n x k weights that no kernel of the recipe takes."""
     output = GEMM_RECIPES[product_recipes(recipe, "forward")["output"]]
-    for name, side in (("n", n), ("k", k)):
-        if not 0 < side <= LARGEST_SIZE:
-            raise PredictError(f"--{name} {side} is not a whole number from 1 to 2^30")
+    for name, side in checked_sizes(n=n, k=k).items():
         if output.math_dtype == "fp8" and side % MULTIPLE:
             below = side - side % MULTIPLE
             near = f"{below} or {below + MULTIPLE}" if below else str(MULTIPLE)

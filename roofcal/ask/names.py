@@ -4,6 +4,7 @@ from collections.abc import Collection
 from typing import Final
 
 from roofcal.core import paths
+from roofcal.core.names import is_part
 from roofcal.models.errors import PredictError
 
 # What torch, torchao and papers call a recipe -> its name here.
@@ -30,26 +31,35 @@ def _calibrated_ids() -> set[str]:
 
 
 def device_named(text: str) -> str:
-    """The id of the device that a person means by all of its id, or by a part of it.
+    """The device of `device_choice`, without its remark; raises as that."""
+    return device_choice(text)[0]
+
+
+def device_choice(text: str) -> tuple[str, str]:
+    """(the id of the device that a person means by all or a part of it, what to say of that).
 
     `h200` is nvidia-h200, although nvidia-h200-nvl has that part too: a whole id behind the
-    vendor comes first. A text that fits no device is returned as it is.
+    vendor comes first. Of several devices the only one that was measured is meant, and the remark
+    names the others, because they differ: an H100 of PCIe has half the power of an SXM. The remark
+    is "" where there was no choice. A text that fits no device is returned as it is.
 
     Raises:
-        PredictError: the text fits several devices, as `h100` does; the message says which of them
-            were measured. None is taken for another: an H100 of PCIe has half the power of an SXM.
+        PredictError: the text fits several devices, of which none or several were measured.
     """
     ids, name = device_ids(), text.strip().lower().replace(" ", "-").replace("_", "-")
     if text in ids or not name:
-        return text
+        return text, ""
     fitting = [[i for i in ids if name in (i, i.partition("-")[2])]]
-    fitting.append([i for i in ids if f"-{name}-" in f"-{i}-"])
+    fitting.append([i for i in ids if is_part(name, i)])
     matches = next((matches for matches in fitting if matches), [text])
-    if len(matches) > 1:
-        measured = ", ".join(sorted(_calibrated_ids().intersection(matches)))
-        known = f"; measured: {measured}" if measured else ""
-        raise PredictError(f"'{text}' may be any of: {', '.join(matches)}{known}")
-    return matches[0]
+    if len(matches) == 1:
+        return matches[0], ""
+    measured = sorted(_calibrated_ids().intersection(matches))
+    if len(measured) == 1:
+        others = ", ".join(device for device in matches if device not in measured)
+        return measured[0], f"'{text}' is taken as {measured[0]}, which was measured; not {others}"
+    known = f"; measured: {', '.join(measured)}" if measured else ""
+    raise PredictError(f"'{text}' may be any of: {', '.join(matches)}{known}")
 
 
 def recipe_named(text: str, recipes: Collection[str]) -> str:

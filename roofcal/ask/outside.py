@@ -92,12 +92,13 @@ def hold_against(
     where no measured points of the run say what they take.
     """
     recipes = model.product_recipes(sources)
-    rows = read_rows(path, _COLUMNS, lambda cells: _row_errors(cells, recipes))
-    casts = _casts_of(path, len(rows))
+    rows = read_rows(
+        path, _COLUMNS, lambda cells: _row_errors(cells, recipes), optional=("casts_by",)
+    )
     factors = burst_factors(run) if clock == "burst" else None
     groups: dict[tuple[str, str], list[tuple[int, int, int, float]]] = {}
     unanswered: dict[str, int] = {}
-    for (_, cells), casts_by in zip(rows, casts, strict=True):
+    for _, cells in rows:
         shape = {axis: int(cells[axis]) for axis in "mnk"}
         if refusal(_GEMM, provider, cells["recipe"], shape):
             multiples = _GEMM.size_multiples(provider, cells["recipe"])
@@ -105,7 +106,7 @@ def hold_against(
             reason = f"{provider} takes {cells['recipe']} with {wanted}"
             unanswered[reason] = unanswered.get(reason, 0) + 1
             continue
-        key = cells["recipe"], casts_by
+        key = cells["recipe"], cells.get("casts_by", "none")
         groups.setdefault(key, []).append((*shape.values(), float(cells["seconds"])))  # type: ignore[arg-type]
     products: list[OutsideProduct] = []
     for (recipe, casts_by), members in groups.items():
@@ -166,21 +167,6 @@ def burst_factors(run: RunFolder | None) -> dict[tuple[str, str], float]:
     return {key: median(own) for key, own in ratios.items() if len(own) >= FEWEST}
 
 
-def _casts_of(path: Path, count: int) -> list[str]:
-    """The cells of the optional column casts_by; raises CsvError for another provider."""
-
-    def errors(cells: Cells) -> Iterator[str]:
-        if cells["casts_by"] not in CASTS:
-            nearest = did_you_mean_or_all(cells["casts_by"], CASTS)
-            yield f"casts_by '{cells['casts_by']}'{nearest}"
-
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        header = [name.strip() for name in next(csv.reader(file), [])]
-    if "casts_by" not in header:
-        return ["none"] * count
-    return [cells["casts_by"] for _, cells in read_rows(path, ("casts_by",), errors)]
-
-
 def _unknown_casts(model: Model, sources: Sources, linear: Linear) -> str | None:
     if linear.casts == "none":
         return None
@@ -193,6 +179,8 @@ def _row_errors(cells: Cells, recipes: Sequence[str]) -> Iterator[str]:
     if cells["recipe"] not in recipes:
         nearest = did_you_mean_or_all(cells["recipe"], recipes)
         yield f"recipe '{cells['recipe']}'{nearest}"
+    if (casts_by := cells.get("casts_by", "none")) not in CASTS:
+        yield f"casts_by '{casts_by}'{did_you_mean_or_all(casts_by, CASTS)}"
     yield from size_errors(cells, "mnk")
     try:
         seconds = float(cells["seconds"])

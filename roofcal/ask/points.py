@@ -7,7 +7,7 @@ know no providers answer for any of them.
 """
 
 import csv
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from io import StringIO
 from pathlib import Path
@@ -16,27 +16,28 @@ from typing import Any, Final
 from roofcal.ask.beyond_probes import Beyond, beyond_probes
 from roofcal.ask.fastest import probability_of_first
 from roofcal.ask.measured import ChoiceRecord, choice_record, measured_points
+from roofcal.ask.names import recipe_named
 from roofcal.ask.shape_limits import joined_refusals, memory_refusal, refusals, too_small
 from roofcal.core.csv_files import Cells, read_rows, size_errors
-from roofcal.core.names import did_you_mean_or_all
+from roofcal.core.names import did_you_mean, did_you_mean_or_all
 from roofcal.core.paths import RunFolder
 from roofcal.core.records import PlanPoint, Prediction
 from roofcal.models import calibrated
 from roofcal.models.errors import PredictError
 from roofcal.models.registry import model_named, predict_points
 from roofcal.models.wave import model as wave
-from roofcal.ops import BY_NAME
+from roofcal.ops import BY_NAME, OPS
 from roofcal.ops.constants import calibrated_providers
 from roofcal.ops.linear.model import is_made_of_linears, parts_of
 from roofcal.ops.parts import load_part
 from roofcal.ops.spec import OpSpec
 from roofcal.ops.time_models import Sources
 
-_COLUMNS: Final = ("recipe", "m", "n", "k")
 _ANSWERS: Final = (
     "predicted_s", "predicted_low_s", "predicted_high_s", "bound_by", "provider",
     "extrapolated_doublings", "unprobed", "refused",
 )  # fmt: skip
+_STUDIED: Final = tuple(op for op in OPS if op.role == "study")
 ANY_PROVIDER: Final = "any"  # of models of time that know no providers
 
 
@@ -93,10 +94,9 @@ def _fastest(point: PlanPoint, model: str, sources: Sources) -> PointAnswer:
         raise PredictError("; ".join(joined_refusals(refused)))
     own = _calibrated_alone(point, op, sources) if model == calibrated.MODEL else []
     is_composed = not point.provider and not own
-    if is_composed:  # the op knows whose answer a point without a provider is, and what is a bound
-        allowed = [""]
     answers: dict[str, Prediction] = {}
-    for provider in allowed:
+    # of a composed op: it knows whose answer a point without a provider is, and what is a bound
+    for provider in [""] if is_composed else allowed:
         for prediction in predict_points(time_model, [replace(point, provider=provider)], sources):
             answers[provider] = prediction
     if not answers:
@@ -104,7 +104,7 @@ def _fastest(point: PlanPoint, model: str, sources: Sources) -> PointAnswer:
     order = sorted(answers, key=lambda provider: answers[provider].total_s)
     prediction, name = answers[order[0]], order[0]
     if is_composed and model == calibrated.MODEL:
-        name = _provider_of(prediction, point, candidates, sources)
+        name = _provider_of(prediction, point, allowed, sources)
     calibration = sources.calibration if model == calibrated.MODEL else None
     return PointAnswer(
         prediction=prediction,
@@ -189,20 +189,42 @@ def _no_answer(point: PlanPoint, model: str, sources: Sources) -> str:
 
 
 def check_point(point: PlanPoint) -> None:
-    """Raises PredictError for an unknown op or recipe."""
+    """Raises PredictError for an unknown op, recipe or provider, and for a bad world size."""
+    _check_op(point)
+    if (problem := _recipe_problem(BY_NAME[point.op], point.recipe)) is not None:
+        raise PredictError(problem)
+    _check_world_size(point, BY_NAME[point.op].shared_axis)
+
+
+def _check_op(point: PlanPoint) -> None:
+    """Raises PredictError for an unknown op, and for a provider that it has on no backend."""
     if point.op not in BY_NAME:
-        studied = [op.name for op in BY_NAME.values() if op.role == "study"]
-        raise PredictError(f"unknown op '{point.op}'{did_you_mean_or_all(point.op, studied)}")
-    op = BY_NAME[point.op]
-    if not op.has_recipe(point.recipe):
-        if op.written_recipe is not None and "+" in point.recipe:  # written down, with a mistake
-            try:
-                op.written_recipe(point.recipe)
-            except ValueError as error:
-                raise PredictError(str(error)) from None
-        nearest = did_you_mean_or_all(point.recipe, op.recipes)
-        raise PredictError(f"unknown recipe '{point.recipe}' of op {point.op}{nearest}")
-    _check_world_size(point, op.shared_axis)
+        hint = did_you_mean_or_all(point.op, [op.name for op in _STUDIED])
+        raise PredictError(f"unknown op '{point.op}'{hint}")
+    providers = BY_NAME[point.op].every_provider
+    if point.provider not in ("", *providers):
+        hint = did_you_mean_or_all(point.provider, providers)
+        raise PredictError(f"unknown provider '{point.provider}' of op {point.op}{hint}")
+
+
+def _recipe_problem(op: OpSpec, recipe: str) -> str | None:
+    """Why an op has no such recipe, and which may be meant, of other ops too; None if it has it."""
+    if op.has_recipe(recipe):
+        return None
+    if op.written_recipe is not None and "+" in recipe:  # written down, with a mistake
+        try:
+            op.written_recipe(recipe)
+        except ValueError as error:
+            return str(error)
+    problem = f"unknown recipe '{recipe}' of op {op.name}"
+    if owners := [f"--op {other.name}" for other in _STUDIED if recipe in other.recipes]:
+        return f"{problem}; {' and '.join(owners)} {'have' if owners[1:] else 'has'} it"
+    for cutoff in (1.0, 0.6):  # names of which it is a part come first: int4 is not a slip of int8
+        for other in (op, *_STUDIED):
+            if hint := did_you_mean(recipe, other.recipes, cutoff=cutoff):
+                where = "" if other is op else f" (with --op {other.name})"
+                return f"{problem}{hint}{where}"
+    return f"{problem}{did_you_mean_or_all(recipe, op.recipes)}"
 
 
 def _check_world_size(point: PlanPoint, axis: str | None) -> None:
@@ -256,24 +278,47 @@ def as_dict(point: PlanPoint, answer: PointAnswer, sources: Sources) -> dict[str
     }
 
 
-def predict_csv(path: Path, model: str, sources: Sources, provider: str = "") -> str:
+def predict_csv(
+    path: Path,
+    model: str,
+    sources: Sources,
+    provider: str = "",
+    *,
+    op: str = "gemm",
+    world_size: int = 1,
+) -> str:
     """CSV text with the columns of _ANSWERS added to each row; each row as predict_point.
 
-    The file has columns recipe, m, n, k; others are dropped. Rows that every provider refuses have
-    no time and the reason in `refused`. The ends of the interval are empty for a model that states
-    none. Raises CsvError naming file, line and column of up to 20 mistakes.
+    The file has the columns recipe and the axes of the op, and may have op and world_size, which
+    have to be those that are asked for; others are dropped. Rows without an answer, as those that
+    every provider refuses, have no time and the reason in `refused`. The ends of the interval are
+    empty for a model that states none.
+
+    Raises CsvError naming file, line and column of up to 20 mistakes, and PredictError for an
+    unknown op or provider and for a world size that the op does not have.
     """
-    rows = read_rows(path, _COLUMNS, _row_errors(model_named(model).product_recipes(sources)))
+    device = next(s.device for s in (sources.calibration, sources.spec) if s is not None)
+    asked = PlanPoint(
+        op=op, provider=provider, recipe="", shape={}, device=device, world_size=world_size
+    )
+    _check_op(asked)
+    spec = BY_NAME[op]
+    _check_world_size(asked, spec.shared_axis)
+    rows = read_rows(
+        path,
+        ("recipe", *spec.axes),
+        lambda cells: _row_errors(cells, asked),
+        optional=("op", "world_size"),
+    )
     text = StringIO()
     table = csv.writer(text, lineterminator="\n")
-    table.writerow((*_COLUMNS, *_ANSWERS))
+    table.writerow(("recipe", *spec.axes, *_ANSWERS))
     for _, cells in rows:
-        shape = {axis: int(cells[axis]) for axis in "mnk"}
-        point = PlanPoint(
-            op="gemm", provider=provider, recipe=cells["recipe"], shape=shape, device="csv"
-        )
+        shape = {axis: int(cells[axis]) for axis in spec.axes}
+        recipe = recipe_named(cells["recipe"], spec.recipes)
+        point = replace(asked, recipe=recipe, shape=shape)
         try:
-            answer = _fastest(point, model, sources)
+            answer = predict_point(point, model, sources)
         except PredictError as error:
             written = ["", "", "", "", provider, "", "", str(error)]
         else:
@@ -285,17 +330,18 @@ def predict_csv(path: Path, model: str, sources: Sources, provider: str = "") ->
             refused = "; ".join(joined_refusals(answer.refused))
             written = ["" if second is None else f"{second:.6g}" for second in seconds]
             written += [prediction.bound_by, answer.provider, doublings, unprobed, refused]
-        table.writerow((cells["recipe"], *shape.values(), *written))
+        table.writerow((recipe, *shape.values(), *written))
     return text.getvalue()
 
 
-def _row_errors(recipes: Sequence[str]) -> Callable[[Cells], Iterator[str]]:
-    """Yields what is wrong with a row: a recipe without products in the model, a bad size."""
-
-    def errors(cells: Cells) -> Iterator[str]:
-        if cells["recipe"] not in recipes:
-            nearest = did_you_mean_or_all(cells["recipe"], recipes)
-            yield f"recipe '{cells['recipe']}'{nearest}"
-        yield from size_errors(cells, "mnk")
-
-    return errors
+def _row_errors(cells: Cells, asked: PlanPoint) -> Iterator[str]:
+    """What is wrong with a row: a recipe that the op has not, a bad size, another op."""
+    op = BY_NAME[asked.op]
+    for column, value in (("op", asked.op), ("world_size", str(asked.world_size))):
+        if (cell := cells.get(column, value)) != value:
+            option = f"--{column.replace('_', '-')}"
+            yield f"{column}={cell!r}, and the file is answered for {option} {value}"
+    problem = _recipe_problem(op, recipe_named(cells["recipe"], op.recipes))
+    if problem is not None:
+        yield problem
+    yield from size_errors(cells, op.axes)

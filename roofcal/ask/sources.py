@@ -4,7 +4,7 @@ from pathlib import Path
 
 from roofcal.core import paths
 from roofcal.core.devices import DeviceSpec, load_device, load_devices
-from roofcal.core.names import did_you_mean_or_all
+from roofcal.core.names import did_you_mean, with_short_names
 from roofcal.models import calibrated
 from roofcal.models.calibrations import find_calibration
 from roofcal.models.errors import PredictError
@@ -23,12 +23,17 @@ def device_sources(device: str, environment: str | None, model: str) -> tuple[So
     """(what a model of time reads of a device, the file or folder it comes from).
 
     A calibration comes with the device's datasheet where there is one. Raises
-    PredictError for an unknown model, where no calibration matches, and as described_device does.
+    PredictError for an unknown model, where no calibration matches, for the environment of a model
+    that reads no calibration, and as described_device does.
     """
     model_named(model)
     if model == calibrated.MODEL:
         folder, calibration = find_calibration(device, environment, paths.PUBLISHED, paths.RESULTS)
         return Sources(calibration=calibration, spec=datasheet(device)), folder
+    if environment is not None:
+        raise PredictError(
+            f"model '{model}' reads no calibration: leave out the environment '{environment}'"
+        )
     return described_device(device, model), paths.DEVICES / f"{device}.yaml"
 
 
@@ -42,6 +47,7 @@ def described_device(device: str, model: str) -> Sources:
         raise PredictError(wave.missing_description(device, load_devices(paths.DEVICES)))
     if spec is None:
         names = [path.stem for path in paths.DEVICES.glob("*.yaml")]
-        hint = did_you_mean_or_all(device, names)
+        all_names = f"; allowed: {', '.join(sorted(names))}"
+        hint = did_you_mean(device, with_short_names(names), otherwise=all_names)
         raise PredictError(f"there is no {paths.DEVICES}/{device}.yaml{hint}")
     return Sources(spec=spec)

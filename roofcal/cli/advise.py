@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from roofcal.cli.arguments import (
+    PRICES,
     Commands,
     add_device,
     add_model,
@@ -15,6 +16,7 @@ from roofcal.cli.arguments import (
     add_sizes,
     asked_prices,
     asked_sources,
+    check_mode,
     csv_as_json,
     fill_axes,
     require,
@@ -59,6 +61,9 @@ def _advise(options: argparse.Namespace) -> None:
     from roofcal.models.registry import model_named
     from roofcal.ops.linear.model import usual_weights
 
+    asked = ("device", "environment", "passes", "weights", "model", "json")
+    one_linear = (*asked, *PRICES, "sizes", *"mnk")
+    check_mode(options, {"--shapes": (*asked, "shapes", "out"), "": one_linear})
     fill_axes(options, "mnk")
     require(options, "advise", "device", *(() if options.shapes else ("m", "n", "k")))
     sources, folder = asked_sources(options, options.model)
@@ -68,8 +73,6 @@ def _advise(options: argparse.Namespace) -> None:
     evidence = measured_evidence(run)
     prices = asked_prices(options)
     if options.shapes:
-        if prices:
-            raise ValueError("--energy and prices are for one linear: leave out --shapes")
         text = advise_csv(options.shapes, adviser, options.passes, weights, evidence)
         write_or_print(csv_as_json(text) if options.json else text, options.out)
         print(f"from: {folder}", file=sys.stderr)

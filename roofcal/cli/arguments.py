@@ -6,7 +6,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -33,18 +33,63 @@ def whole_number(text: str) -> int:
 
 
 def sizes_text(text: str) -> tuple[int, ...]:
-    """Sizes in one word, as 4096x4096x4096; raises ArgumentTypeError for anything else."""
+    """Sizes of one word, as 4096x4096x4096 or 4096; raises ArgumentTypeError for anything else."""
     parts = re.split(r"[x*,\N{MULTIPLICATION SIGN}]", text.lower())
-    if len(parts) < 2:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no sizes in one word (4096x28672x8192)")
-    return tuple(whole_number(part.strip()) for part in parts)
+    try:
+        return tuple(whole_number(part.strip()) for part in parts)
+    except argparse.ArgumentTypeError as error:
+        form = "sizes are written as 4096x28672 or as 4096 28672"
+        raise argparse.ArgumentTypeError(f"{error}; {form}") from None
 
 
 def add_sizes(parser: argparse.ArgumentParser, metavar: str) -> None:
-    """Declare the sizes in one word, instead of an option for each axis."""
+    """Declare the sizes in one word or several, instead of an option for each axis."""
     example = {"NxK": "28672x8192"}.get(metavar, "4096x28672x8192")
-    text = f"all sizes in one word, as {example}"
-    parser.add_argument("sizes", nargs="?", type=sizes_text, metavar=metavar, help=text)
+    text = f"all sizes, as {example} or {example.replace('x', ' ')}"
+    parser.add_argument("sizes", nargs="*", type=sizes_text, metavar=metavar, help=text)
+
+
+def check_mode(
+    options: argparse.Namespace, modes: Mapping[str, Collection[str]], mode: str | None = None
+) -> None:
+    """Raises ValueError naming all arguments that were given and that a mode does not read.
+
+    modes: option that chooses a mode of a command, as `--run`, or "" for what it does without ->
+        the names of the arguments that it reads. The first that was given counts.
+    mode: a key of `modes`, where the options that were given do not tell which it is.
+    """
+    if mode is None:
+        mode = next((option for option in modes if option in options.given.values()), "")
+    unread = [name for name in options.given if name not in modes[mode]]
+    if mode:
+        refuse_given(options, unread, mode)
+    if unread:
+        modes_of = {
+            options.given[name]: " or ".join(other for other in modes if name in modes[other])
+            for name in unread
+        }
+        raise ValueError("; ".join(f"{option} needs {text}" for option, text in modes_of.items()))
+
+
+def refuse_given(options: argparse.Namespace, names: Collection[str], mode: str) -> None:
+    """Raises ValueError naming all arguments of `names` that were given beside `mode`."""
+    given = [option for name, option in options.given.items() if name in names]
+    if given:
+        verb = "do" if given[1:] else "does"
+        raise ValueError(f"{', '.join(given)} {verb} not go with {mode}")
+
+
+def named_device(text: str) -> str:
+    """The id of the device that a person means, with a line on stderr where that was a choice.
+
+    Raises PredictError as `device_choice`.
+    """
+    from roofcal.ask.names import device_choice
+
+    device, remark = device_choice(text)
+    if remark:
+        print(f"note: {remark}", file=sys.stderr)
+    return device
 
 
 def asked_sources(options: argparse.Namespace, model: str) -> "tuple[Sources, Path]":
@@ -79,21 +124,20 @@ def option_of(axis: str) -> str:
 
 
 def fill_axes(options: argparse.Namespace, axes: Sequence[str]) -> None:
-    """Write the sizes of one word into the options of the axes.
+    """Write the sizes that have no option of their own into the options of the axes.
 
     Raises ValueError for another number of sizes, and for an axis that is given twice.
     """
-    if options.sizes is None:
+    sizes = [size for word in options.sizes for size in word]
+    if not sizes:
         return
-    if len(options.sizes) != len(axes):
+    if len(sizes) != len(axes):
         names = " x ".join(axes)
-        raise ValueError(f"{'x'.join(map(str, options.sizes))} has {len(options.sizes)} sizes, "
-                         f"and {names} are {len(axes)}")  # fmt: skip
-    for axis, size in zip(axes, options.sizes, strict=True):
+        raise ValueError(f"{'x'.join(map(str, sizes))} has {len(sizes)} "
+                         f"size{'s'[: len(sizes) != 1]}, and {names} are {len(axes)}")  # fmt: skip
+    for axis, size in zip(axes, sizes, strict=True):
         if getattr(options, axis, None) is not None:  # ops have axes without an option too
-            raise ValueError(
-                f"{axis} is given twice: by {option_of(axis)} and in one word with the others"
-            )
+            raise ValueError(f"{axis} is given twice: by {option_of(axis)} and with all the sizes")
         setattr(options, axis, size)
 
 
@@ -147,6 +191,9 @@ def price(text: str) -> float:
     return value
 
 
+PRICES: Final = ("energy", "price_per_kwh", "price_per_hour")
+
+
 def add_prices(parser: argparse.ArgumentParser) -> None:
     """Declare what asks for joules and dollars per token."""
     parser.add_argument(
@@ -192,7 +239,7 @@ def checked_folder(options: argparse.Namespace) -> Path:
 
 def add_device(parser: argparse.ArgumentParser, *, required: bool = False) -> None:
     """Declare the --device and --environment whose calibration a command reads."""
-    parser.add_argument("--device", required=required, help="e.g. h200")
+    parser.add_argument("--device", required=required, help="e.g. h200; `devices` lists them")
     parser.add_argument("--environment", help="environment id; default: the latest calibration")
 
 
@@ -226,6 +273,9 @@ def add_passes_and_weights(parser: argparse.ArgumentParser) -> None:
 def add_run_folder(parser: argparse.ArgumentParser, help_text: str = "run folder") -> None:
     """Declare the required --run of a command that works on one run folder."""
     parser.add_argument("--run", type=Path, required=True, dest="folder", help=help_text)
+
+
+MAP_OF_RUN: Final = ("folder", "calibration", "out")
 
 
 def add_map_of_run(parser: argparse.ArgumentParser, what: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from roofcal.cli.arguments import (
+    MAP_OF_RUN,
     Commands,
     add_device,
     add_map_of_run,
@@ -14,8 +15,10 @@ from roofcal.cli.arguments import (
     add_sizes,
     asked_sources,
     calibration_file,
+    check_mode,
     checked_folder,
     fill_axes,
+    refuse_given,
     require,
     whole_number,
     write_or_print,
@@ -51,6 +54,10 @@ def add_breakeven(commands: Commands) -> None:
 
 def _breakeven(options: argparse.Namespace) -> None:
     """Print the break-even of one linear, or write the map of a run folder."""
+    linear = ("device", "environment", "sizes", "recipe", *"nk", "passes", "weights", "casts")
+    check_mode(options, {"--run": MAP_OF_RUN, "": (*linear, "model", "json")})
+    if options.casts == "none":
+        refuse_given(options, ("weights",), "--casts none")
     if options.folder:
         from roofcal.ask.breakeven_map import run_map
 

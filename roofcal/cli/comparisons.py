@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from roofcal.cli.arguments import Commands, fraction, write_or_print
+from roofcal.cli.arguments import Commands, check_mode, fraction, named_device, write_or_print
 from roofcal.core import paths
 
 if TYPE_CHECKING:
@@ -36,12 +36,11 @@ def add_compare(commands: Commands) -> None:
 
 def _compare(options: argparse.Namespace) -> int:
     """Print the comparison; the exit code is that of its outcome, see OUTCOMES."""
-    from roofcal.ask.names import device_named
     from roofcal.compare.as_text import as_text
     from roofcal.compare.comparison import OUTCOMES, compare
     from roofcal.study.run_search import run_named
 
-    names = (device_named(options.a), device_named(options.b))
+    names = (named_device(options.a), named_device(options.b))
     a, b = (run_named(name, (paths.PUBLISHED, paths.RESULTS)) for name in names)
     comparison = compare(a, b, options.threshold, options.limit)
     text = json.dumps(comparison, indent=1) if options.json else as_text(comparison)
@@ -64,8 +63,8 @@ def _claims(options: argparse.Namespace) -> None:
     from roofcal.report.data.claims import as_document, as_text
     from roofcal.study.run_search import find_run
 
-    if options.environment and not options.device:
-        raise ValueError("--environment needs --device")
+    of_all = ("ledger", "json")
+    check_mode(options, {"--device": ("device", "environment", *of_all), "": of_all})
     entries = _entries(options.ledger)
     runs = {name: find_run(name, options.environment) for name in _devices(options.device)}
     verdicts = [(name, run.environment_id, _verdicts(run, entries)) for name, run in runs.items()]

@@ -20,8 +20,9 @@ def add_table(commands: Commands) -> None:
     parser.add_argument("--device", required=True, help="e.g. h200")
     parser.add_argument("--op", required=True, help="e.g. gemm")
     parser.add_argument("--environment", help="default: the latest calibrated one")
-    parser.add_argument("--format", choices=("csv", "json", "markdown", "latex"), default="csv")
-    parser.add_argument("--json", action="store_const", dest="format", const="json")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--format", choices=("csv", "json", "markdown", "latex"), default="csv")
+    form.add_argument("--json", action="store_const", dest="format", const="json")
     parser.add_argument(
         "--where",
         action="append",

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from roofcal.cli.arguments import Commands, fraction, write_or_print
+from roofcal.cli.arguments import Commands, check_mode, fraction, write_or_print
 from roofcal.core import paths
 from roofcal.core.names import printable
 
@@ -72,6 +72,8 @@ def _health(options: argparse.Namespace) -> int:
     from roofcal.study.run_search import find_publication
     from roofcal.study.runs import RunsError
 
+    fleet = ("every_card", "out", "node", "environment")
+    check_mode(options, {"--every-card": fleet, "": ("out", "threshold", "json")})
     for sentence in left_out():
         print(f"note: {printable(sentence)}", file=sys.stderr)
     if options.every_card:

@@ -5,6 +5,8 @@ import json
 from typing import TYPE_CHECKING
 
 from roofcal.cli.arguments import (
+    MAP_OF_RUN,
+    PRICES,
     Commands,
     add_device,
     add_map_of_run,
@@ -12,6 +14,7 @@ from roofcal.cli.arguments import (
     asked_prices,
     asked_sources,
     calibration_file,
+    check_mode,
     checked_folder,
     require,
     whole_number,
@@ -67,6 +70,18 @@ def add_llm(commands: Commands) -> None:
 
 def _llm(options: argparse.Namespace) -> None:
     """Print an estimate, a curve over batches, a sweep over cuts, or the table of a run."""
+    asked = ("model", "device", "environment", "recipe", "by", "prompt", "output", "chunk", "link")
+    one_cut = (*asked, "json", "tp", "pp")
+    is_cut = options.tp is not None or options.pp is not None  # else the batch decides the cut
+    modes = {
+        "--run": MAP_OF_RUN,
+        "--by notebook": ("by", "json"),
+        "--sweep": (*asked, "json", "sweep", "gpus"),
+        "--curve": (*one_cut, "curve", *(() if is_cut else ("batch",))),
+        "": (*one_cut, "batch", *PRICES),
+    }
+    is_notebook = options.by == "notebook" and not options.folder
+    check_mode(options, modes, "--by notebook" if is_notebook else None)
     if options.folder:
         _table(options)
         return
@@ -83,8 +98,6 @@ def _llm(options: argparse.Namespace) -> None:
     if options.link != "auto" and options.by != "calibrated":
         raise ValueError(f"--link {options.link} is for --by calibrated; {options.by} has its own")
     prices = asked_prices(options)
-    if prices and (options.sweep or options.curve):
-        raise ValueError("--energy and prices are for one deployment: no --sweep, no --curve")
     deployment, sources = _deployment(options), _sources(options)
     if options.sweep:
         swept = sweep(deployment, sources, options.by, options.gpus or SWEPT_GPUS)
@@ -113,13 +126,6 @@ def _llm(options: argparse.Namespace) -> None:
 def _notebook(options: argparse.Namespace) -> None:
     from roofcal.ask.llm.notebook import as_dict, as_text
 
-    fixed = ("model", "device", "tp", "pp", "chunk", "gpus", "environment")
-    fixed_options = [name for name in fixed if getattr(options, name) is not None]
-    if fixed_options or options.sweep or options.curve:
-        raise ValueError(
-            "--by notebook has one configuration and takes no "
-            f"--{(*fixed_options, 'sweep or --curve')[0]}; --by wave answers for any, corrected"
-        )
     print(json.dumps(as_dict()) if options.json else as_text())
 
 

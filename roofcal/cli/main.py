@@ -16,6 +16,7 @@ from roofcal.cli import (
     advise,
     breakeven,
     comparisons,
+    devices,
     exports,
     health,
     judge,
@@ -24,6 +25,7 @@ from roofcal.cli import (
     publications,
     stages,
 )
+from roofcal.cli.arguments import named_device
 from roofcal.cli.completion import PrintCompletion
 from roofcal.cli.parser import Parser
 from roofcal.core.names import printable
@@ -35,6 +37,7 @@ GROUPS: Final = {
         "predict": predict.add_predict,
         "breakeven": breakeven.add_breakeven,
         "llm": llm.add_llm,
+        "devices": devices.add_devices,
         "judge": judge.add_judge,
         "compare": comparisons.add_compare,
         "claims": comparisons.add_claims,
@@ -100,9 +103,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     options = command_parser().parse_args(words)
     try:
         if getattr(options, "device", None):
-            from roofcal.ask.names import device_named
-
-            options.device = device_named(options.device)
+            options.device = named_device(options.device)
         code = options.run(options)
     except BrokenPipeError:
         raise

@@ -12,6 +12,9 @@ class Parser(argparse.ArgumentParser):
     """An ArgumentParser that answers a mistake by one line and exit code 2, and lists groups.
 
     groups: heading of --help -> names of the commands below it, for a parser with commands.
+
+    The namespace of a command has `given`: name of each argument that was given, were it with the
+    value of its default -> how a person writes it. roofcal.cli.arguments.check_mode reads it.
     """
 
     def __init__(
@@ -19,6 +22,7 @@ class Parser(argparse.ArgumentParser):
     ) -> None:
         super().__init__(*args, **kwargs)
         self._groups = groups or {}
+        self._given: dict[str, str] = {}
 
     def error(self, message: str) -> NoReturn:
         """Print one line, without the usage, which --help prints; exit code 2."""
@@ -52,10 +56,20 @@ class Parser(argparse.ArgumentParser):
             if word == "--" or (self._subparsers is not None and not word.startswith("-")):
                 break
             self._check_option(word.partition("=")[0])
+        self._given = {}
         found, extras = super().parse_known_args(words, namespace)
         if extras:
             self.error(f"does not take {' '.join(extras)[:80]!r}")
+        if self._subparsers is None:
+            found.given = self._given
         return found, extras
+
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
+        """As argparse, which calls it for each argument; notes those that were given."""
+        if action.option_strings or arg_strings:  # an optional positional comes without a word too
+            name = action.option_strings[-1] if action.option_strings else action.metavar
+            self._given[action.dest] = str(name or action.dest)
+        return super()._get_values(action, arg_strings)
 
     def _check_option(self, option: str) -> None:
         """Refuse an option that no option of this parser starts with."""

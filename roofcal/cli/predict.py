@@ -15,10 +15,12 @@ from roofcal.cli.arguments import (
     add_sizes,
     asked_sources,
     calibration_file,
+    check_mode,
     checked_folder,
     csv_as_json,
     fill_axes,
     option_of,
+    refuse_given,
     require,
     study_axes,
     whole_number,
@@ -54,7 +56,9 @@ def add_predict(commands: Commands) -> None:
         parser.add_argument(option_of(axis), type=whole_number, help="a size, instead of one word")
     add_model(parser)
     parser.add_argument("--json", action="store_true", help="SI units, for programs")
-    parser.add_argument("--points", type=Path, metavar="CSV", help="columns recipe,m,n,k")
+    parser.add_argument(
+        "--points", type=Path, metavar="CSV", help="columns recipe and the axes of --op: m,n,k"
+    )
     parser.add_argument("--run", type=Path, dest="folder", help="predict the plan of a run folder")
     parser.add_argument("--calibration", type=Path, help="with --run: the calibration to use")
     parser.add_argument(
@@ -72,17 +76,16 @@ def add_predict(commands: Commands) -> None:
 
 def _predict(options: argparse.Namespace) -> None:
     """Answer one point, a CSV or a run folder, or print a formula."""
-    symbolic.check_options(options)
+    _check_arguments(options)
     if options.folder:
         _predict_run(options)
         return
     from roofcal.ask.points import predict_csv
 
-    if options.also:
-        raise ValueError("--also needs --run: it adds models to the predictions of a run folder")
     if not options.device:
         raise ValueError("predict needs --device, e.g. --device nvidia-h200")
     if options.symbolic:
+        symbolic.check_options(options)
         fill_axes(options, "mnk")
         options.recipe = options.recipe or _DEFAULT_RECIPE
         symbolic.print_expression(options)
@@ -92,9 +95,28 @@ def _predict(options: argparse.Namespace) -> None:
     if not options.points:
         _predict_point(options, sources, run)
         return
-    text = predict_csv(options.points, options.model, sources, options.provider)
+    text = predict_csv(
+        options.points,
+        options.model,
+        sources,
+        options.provider,
+        op=options.op,
+        world_size=options.world_size,
+    )
     write_or_print(csv_as_json(text) if options.json else text, options.out)
     print(f"from: {folder}", file=sys.stderr)
+
+
+def _check_arguments(options: argparse.Namespace) -> None:
+    """Raises ValueError naming the arguments that what is asked for does not read."""
+    asked = ("device", "environment", "op", "provider", "world_size", "model", "json")
+    modes = {
+        "--symbolic": (*symbolic.READ, "device", "recipe", "sizes", *"mnk", "model", "json", "out"),
+        "--run": ("folder", "op", "calibration", "also", "out"),
+        "--points": (*asked, "points", "out"),
+        "": (*asked, "recipe", "sizes", *study_axes()),
+    }
+    check_mode(options, modes)
 
 
 def _predict_run(options: argparse.Namespace) -> None:
@@ -141,6 +163,7 @@ def _shape(options: argparse.Namespace) -> dict[str, int]:
     from roofcal.ops import BY_NAME
 
     axes = BY_NAME[options.op].axes
+    refuse_given(options, {*study_axes()} - {*axes}, f"--op {options.op}")
     fill_axes(options, axes)
     require(options, f"op {options.op}", *axes)
     return {axis: getattr(options, axis) for axis in axes}

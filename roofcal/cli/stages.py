@@ -12,6 +12,7 @@ from typing import Any
 from roofcal.cli.arguments import (
     Commands,
     add_run_folder,
+    check_mode,
     checked_folder,
     json_mapping,
     require,
@@ -47,6 +48,9 @@ def _doctor(options: argparse.Namespace) -> int:
     """
     from roofcal.study import doctor
 
+    writing = "--write-environment"
+    modes = {"--profile": ("profile",), writing: ("write_environment",), "": ("json",)}
+    check_mode(options, modes)
     if options.profile:
         return _preflight(options.profile)
     if options.write_environment:
@@ -102,8 +106,12 @@ def _plan(options: argparse.Namespace) -> None:
     from roofcal.study.discover import discover
     from roofcal.study.plan import plan_op
 
+    one_op = ("out", "op", "environment", "slice")
+    check_mode(options, {"--out": one_op, "": ("study", "op", "json")})
     if options.out:
         require(options, "plan --out", "environment", "slice")
+        if options.op not in (None, options.slice.get("op")):
+            raise ValueError(f"--op {options.op}, and --slice is of op {options.slice.get('op')}")
         environment = read_single_record(options.environment, Environment)
         write_records(options.out, plan_op(options.slice, environment))
         return

@@ -5,14 +5,12 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from roofcal.cli.arguments import option_of, study_axes, write_or_print
+from roofcal.cli.arguments import write_or_print
 
 if TYPE_CHECKING:
     from roofcal.models.torchao.constants import Constants
 
-_NEEDS_SYMBOLIC: Final = ("linear", "inference", "role", "fused", "constants")
-_NOT_WITH_SYMBOLIC: Final = ("points", "folder")
-_SPELLED: Final = {"folder": "run"}
+READ: Final = ("symbolic", "linear", "inference", "role", "fused", "constants")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -39,20 +37,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def check_options(options: argparse.Namespace) -> None:
     """Raises ValueError for options that do not go together."""
-    if not options.symbolic:
-        lost = [name for name in _NEEDS_SYMBOLIC if getattr(options, name)]
-        if lost:
-            raise ValueError(f"--{lost[0]} needs --model torchao --symbolic")
-        return
     if options.model != "torchao":
         raise ValueError(f"model {options.model} has no expression: use --model torchao")
-    if options.op != "gemm":
-        raise ValueError(f"--op {options.op} does not go with --symbolic; for a cast give --role")
-    other_axes = [axis for axis in study_axes() if axis not in ("m", "k", "n")]
-    clash = [name for name in (*_NOT_WITH_SYMBOLIC, *other_axes) if getattr(options, name)]
-    if clash:
-        option = option_of(_SPELLED.get(clash[0], clash[0]))
-        raise ValueError(f"{option} does not go with --symbolic")
     parts = [name for name in ("linear", "inference", "role") if getattr(options, name)]
     if len(parts) > 1:
         raise ValueError(f"give one of --linear, --inference and --role, not --{parts[1]} too")

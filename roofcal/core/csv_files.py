@@ -21,11 +21,15 @@ class CsvError(ValueError):
 
 
 def read_rows(
-    path: Path, columns: Sequence[str], row_errors: Callable[[Cells], Iterable[str]]
+    path: Path,
+    columns: Sequence[str],
+    row_errors: Callable[[Cells], Iterable[str]],
+    optional: Sequence[str] = (),
 ) -> list[tuple[int, Cells]]:
     """(line number, cells of `columns`) of every row that is not blank; other columns are ignored.
 
     row_errors  yields what is wrong with the cells of a row
+    optional    columns whose cells are there too where the header has them
 
     Raises CsvError for a file that cannot be read, a missing column, a row too short for its
     header, whatever row_errors yields, and a file without rows.
@@ -44,7 +48,8 @@ def read_rows(
             f"{path}:1: column {', '.join(missing)} is missing; the header has {names}"
             f"{''.join(hints)}"
         )
-    places = {name: header.index(name) for name in columns}
+    names_here = [*columns, *(name for name in optional if name in header)]
+    places = {name: header.index(name) for name in names_here}
     rows: list[tuple[int, Cells]] = []
     errors: list[str] = []
     for number, texts in lines:

@@ -34,11 +34,27 @@ def did_you_mean(
 ) -> str:
     """The end of a message about an unknown name: "; did you mean 'gemm'?".
 
+    Where `word` is a part of names, as fp8 of fp8_tensorwise, all of these may be meant, else the
+    nearest.
+
     otherwise: what to return where no allowed name is close to `word`.
-    cutoff: how alike two names must be, from 0 to 1; long names need less.
+    cutoff: how alike the nearest must be, from 0 to 1; long names need less.
     """
-    close = difflib.get_close_matches(word, list(allowed), n=1, cutoff=cutoff)
-    return f"; did you mean '{close[0]}'?" if close else otherwise
+    names = list(allowed)
+    with_part = [name for name in names if word and is_part(word, name)]
+    close = with_part or difflib.get_close_matches(word, names, n=1, cutoff=cutoff)
+    return "; did you mean " + " or ".join(map(repr, close)) + "?" if close else otherwise
+
+
+def is_part(word: str, name: str) -> bool:
+    """Whether a name has all words of `word`, one after the other."""
+    return f"-{word}-".replace("_", "-") in f"-{name}-".replace("_", "-")
+
+
+def with_short_names(devices: Iterable[str]) -> list[str]:
+    """Ids of devices, then what stands behind their vendors: nvidia-h200, ..., h200, ..."""
+    ids = list(devices)
+    return [*ids, *(device.partition("-")[2] for device in ids)]
 
 
 def did_you_mean_or_all(word: str, allowed: Iterable[str]) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 from roofcal.core.environments import version_key
 from roofcal.core.jsonl import read_records
 from roofcal.core.manifest import NAME as MANIFEST
-from roofcal.core.names import did_you_mean
+from roofcal.core.names import did_you_mean, with_short_names
 from roofcal.core.paths import DEVICES
 from roofcal.core.records import Calibration, PlanPoint
 from roofcal.models import calibrated
@@ -144,10 +144,13 @@ def _no_match(device: str, environment: str | None, paths: Sequence[Path]) -> st
         return f"no calibration of {device} or any other device; run `make study` first"
     if device not in devices:
         is_described = (DEVICES / f"{device}.yaml").is_file()
-        hint = "." if is_described else did_you_mean(device, devices, otherwise=".")
+        hint = (
+            "." if is_described else did_you_mean(device, with_short_names(devices), otherwise=".")
+        )
         return (
             f"no calibration of device '{device}'{hint} There are: {', '.join(devices)}; other "
-            "models of time need none: wave, torchao, datasheet (--model, of llm --by)"
+            "models of time need none: wave, torchao, datasheet (--model, of llm --by); `roofcal "
+            "devices` lists what they know"
         )
     names = sorted({path.parent.name for path in paths if path.parent.parent.name == device})
     return f"{device} has no environment '{environment}'; there are: {', '.join(names)}"

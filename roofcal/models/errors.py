@@ -1,5 +1,27 @@
 """What goes wrong when a prediction is asked for."""
 
+from operator import index
+from typing import Any
+
+from roofcal.core.csv_files import LARGEST_SIZE
+
 
 class PredictError(ValueError):
     """A question that no calibration here answers; the message says what is allowed."""
+
+
+def checked_sizes(**sizes: Any) -> dict[str, int]:
+    """Sizes that were given in Python, also as ints of NumPy, as ints by name.
+
+    Raises PredictError naming the first that is no whole number from 1 to LARGEST_SIZE. True is
+    none, although Python counts it as 1: whoever passes it meant another argument.
+    """
+    checked: dict[str, int] = {}
+    for name, value in sizes.items():
+        try:
+            checked[name] = 0 if isinstance(value, bool) else index(value)
+        except TypeError:  # a float, a text, a bool of NumPy
+            checked[name] = 0
+        if not 0 < checked[name] <= LARGEST_SIZE:
+            raise PredictError(f"{name}={value!r} is not a whole number from 1 to 2^30")
+    return checked

@@ -2,6 +2,7 @@
 
 import doctest
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -107,12 +108,18 @@ def test_constants_are_exported_as_by_the_command(capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda: roofcal.predict("h100", **SHAPE), "'h100' may be any of: nvidia-h100-nvl"),
+        (lambda: roofcal.predict("a100", **SHAPE), "'a100' may be any of: nvidia-a100-pcie"),
         (lambda: roofcal.predict("h200", "gem", **SHAPE), "did you mean 'gemm'"),
         (lambda: roofcal.predict("h200", "gemm", "bf61", **SHAPE), "did you mean 'bf16'"),
         (lambda: roofcal.predict("h200", m=1), "has the axes m, n, k; got m"),
-        (lambda: roofcal.predict("h200", m=0, n=1, k=1), "m=0 is not a whole number"),
-        (lambda: roofcal.predict("h200", **SHAPE | {"m": 1.5}), "m=1.5 is not a whole"),
+        (
+            lambda: roofcal.predict("h200", recipe="int4_groupwise_g64", **SHAPE),
+            "op gemm; --op mixed_gemm has it",
+        ),
+        (
+            lambda: roofcal.predict("h200", model="wave", environment="e", **SHAPE),
+            "'wave' reads no calibration",
+        ),
         (lambda: roofcal.predict("h200", model="w", **SHAPE), "unknown model 'w'"),
         (lambda: roofcal.advise("h200", **SHAPE | {"passes": "back"}), "passes: 'back'"),
         (lambda: roofcal.advise("h200", **SHAPE | {"weights": "x"}), "weights: 'x'"),
@@ -122,6 +129,39 @@ def test_constants_are_exported_as_by_the_command(capsys: pytest.CaptureFixture[
 def test_a_mistake_is_a_message_with_the_way_out(call: Callable[[], object], says: str) -> None:
     with pytest.raises(PredictError, match=says):
         call()
+
+
+@pytest.mark.parametrize(
+    "size",
+    [True, False, np.True_, 0, -1, 1.5, 64.0, np.float64(64), float("nan"), "64", None, 1 << 31],
+    ids=repr,
+)
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("m", lambda size: roofcal.predict("h200", **SHAPE | {"m": size})),
+        ("world_size", lambda size: roofcal.predict("h200", world_size=size, **SHAPE)),
+        ("k", lambda size: roofcal.advise("h200", **SHAPE | {"k": size})),
+        ("n", lambda size: roofcal.breakeven("h200", "rowwise", n=size, k=4096)),
+        ("batch", lambda size: roofcal.llm("h200", "llama3-8b", batch=size)),
+        ("tp", lambda size: roofcal.llm("h200", "llama3-8b", tp=size, pp=1)),
+    ],
+    ids=["predict", "world size", "advise", "breakeven", "llm", "degree"],
+)
+def test_what_is_no_size_is_refused_by_its_name(
+    name: str, call: Callable[[Any], object], size: Any
+) -> None:
+    if (name, size) == ("tp", None):
+        return  # the default
+    says = re.escape(f"{name}={size!r} is not a whole number from 1 to 2^30")
+    with pytest.raises(PredictError, match=f"^{says}$"):
+        call(size)
+
+
+def test_of_several_devices_the_measured_one_answers_with_a_warning() -> None:
+    with pytest.warns(UserWarning, match="'h100' is taken as nvidia-h100-sxm") as caught:
+        assert roofcal.predict("h100", **SHAPE).device == "nvidia-h100-sxm"
+    assert [warning.filename for warning in caught] == [__file__]
 
 
 def test_an_attribute_that_does_not_exist_is_an_attribute_error() -> None:

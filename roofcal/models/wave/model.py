@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from roofcal.core.devices import DeviceSpec
-from roofcal.core.names import did_you_mean
+from roofcal.core.names import did_you_mean, with_short_names
 from roofcal.core.recipes import GEMM_RECIPES, WEIGHT_ONLY_RECIPES
 from roofcal.core.records import PlanPoint, Prediction
 from roofcal.core.times import Array, Times
@@ -35,7 +35,7 @@ def missing_description(device: str, specs: Mapping[str, DeviceSpec]) -> str:
     """What to say where a device of config/devices, or none of its name, has no section `wave`."""
     described = sorted(name for name, spec in specs.items() if spec.wave is not None)
     file = f"config/devices/{device}.yaml"
-    nearest = did_you_mean(device, specs, otherwise=".")
+    nearest = did_you_mean(device, with_short_names(specs), otherwise=".")
     lack = f"{file} has no section 'wave'." if device in specs else f"there is no {file}{nearest}"
     return (
         f"{lack} The wave model knows {', '.join(described) or 'no device'}; "

@@ -5,7 +5,7 @@ Both are times in a captured graph: launches from the host are not counted. The 
 answers by itself, torchao's for the product alone. The ends of an interval are the times with all
 parts at the fast, and with all parts at the slow ends of theirs. On a CPU the ranks share the cores
 that the constants of products were fitted on, so products are predicted faster than they are. A
-point without a provider is answered for the fastest provider, bounds left out.
+point without a provider is answered for the fastest one that takes its shape, bounds left out.
 """
 
 from collections.abc import Sequence
@@ -29,16 +29,13 @@ def predict_composed(
     model: Model, points: Sequence[PlanPoint], sources: Sources
 ) -> list[Prediction]:
     """A prediction per point of several devices that the model can answer."""
-    groups: dict[tuple[str, str, int], list[PlanPoint]] = {}
+    groups: dict[tuple[tuple[str, ...], str, int], list[PlanPoint]] = {}
     for point in points:
         if point.world_size > 1:
-            key = (point.provider, point.recipe, point.world_size)
+            key = (_candidates(point), point.recipe, point.world_size)
             groups.setdefault(key, []).append(point)
     predictions: list[Prediction] = []
-    for (provider, _, _), members in groups.items():
-        # Without a provider, all that gather and multiply are asked.
-        whole = [name for name in spec.OP.every_provider if name not in spec.BOUNDS]
-        candidates = (provider,) if provider else whole
+    for (candidates, _, _), members in groups.items():
         answers = [_predict_group(model, name, members, sources) for name in candidates]
         answered = [answer for answer in answers if answer]
         predictions += (
@@ -46,6 +43,22 @@ def predict_composed(
             for alternatives in zip(*answered, strict=True)
         )
     return predictions
+
+
+def _candidates(point: PlanPoint) -> tuple[str, ...]:
+    """The provider of a point; without one, all that gather and multiply and take the shape."""
+    if point.provider:
+        return (point.provider,)
+    multiples = {
+        provider: spec.size_multiples(provider, point.recipe)
+        for provider in spec.OP.every_provider
+        if provider not in spec.BOUNDS
+    }
+    return tuple(
+        provider
+        for provider, size_of in multiples.items()
+        if not any(point.shape[axis] % size for axis, size in size_of.items())
+    )
 
 
 def why_unanswered(model: Model, point: PlanPoint, sources: Sources) -> str | None:

@@ -9,10 +9,11 @@ all_gather_only   the all-gather alone
 Rows of fp8_axiswise have scales, which travel with them.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from roofcal.core.recipes import RECIPES
+from roofcal.core.recipes import RECIPES, nbytes
 from roofcal.core.work import Work
 from roofcal.ops.gemm import spec as gemm
 from roofcal.ops.spec import OpSpec, Shape
@@ -41,6 +42,14 @@ def received_bytes(provider: str, recipe: str, shape: Shape, world_size: int) ->
     return (world_size - 1) / world_size * work(recipe, shape).link_bytes
 
 
+def size_multiples(provider: str, recipe: str) -> Mapping[str, int]:
+    """What the library refuses, which all but our kernel use, or our kernel: rows off 16 bytes."""
+    if provider == OURS:
+        return {"k": 16 // nbytes(RECIPES[recipe].a.dtype, 1)}
+    library = {ALL_GATHER_ONLY: "", IN_SEQUENCE[1]: "torch_cpu"}.get(provider, "cublaslt")
+    return gemm.size_multiples(library, recipe)
+
+
 OP = OpSpec(
     name="all_gather_matmul",
     role="study",
@@ -56,5 +65,6 @@ OP = OpSpec(
     shared_axis="m",
     received_bytes=received_bytes,
     partial=(ALL_GATHER_ONLY,),
+    size_multiples=size_multiples,
     calibrated_on=("probe_math", "probe_link"),
 )

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from roofcal.ask.names import device_ids, device_named, recipe_named
+from roofcal.ask.names import device_choice, device_ids, device_named, recipe_named
 from roofcal.core import paths
 from roofcal.core.files import write_bytes
 from roofcal.models.errors import PredictError
@@ -31,22 +31,25 @@ def test_every_id_is_its_own_name() -> None:
     assert [device_named(device) for device in device_ids()] == device_ids()
 
 
-def test_a_part_of_several_ids_is_refused() -> None:
-    with pytest.raises(PredictError, match="may be any of: nvidia-h100-nvl, nvidia-h100-pcie"):
-        device_named("h100")
-
-
-def test_the_refusal_says_which_of_them_were_measured(
+def test_of_several_devices_the_only_one_that_was_measured_is_meant_and_the_remark_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for folder in ("PUBLISHED", "REPLAY", "RESULTS"):
         monkeypatch.setattr(paths, folder, tmp_path / folder.lower())
-    with pytest.raises(PredictError, match=r"nvidia-h100-sxm$"):
-        device_named("h100")
+    with pytest.raises(PredictError, match=r"may be any of: .*nvidia-h100-sxm$"):
+        device_choice("h100")
     for folder in ("published/nvidia-h100-sxm", "results/nvidia-h100-sxm", "results/nvidia-h200"):
         write_bytes(tmp_path / folder / "environment/calibration.jsonl", b"")
-    with pytest.raises(PredictError, match=r"nvidia-h100-sxm; measured: nvidia-h100-sxm$"):
-        device_named("h100")
+    device, remark = device_choice("h100")
+    assert device == device_named("h100") == "nvidia-h100-sxm"
+    assert remark == (
+        "'h100' is taken as nvidia-h100-sxm, which was measured; not nvidia-h100-nvl, "
+        "nvidia-h100-pcie"
+    )
+    assert device_choice("h100-sxm") == ("nvidia-h100-sxm", "")
+    write_bytes(tmp_path / "results/nvidia-h100-pcie/environment/calibration.jsonl", b"")
+    with pytest.raises(PredictError, match=r"; measured: nvidia-h100-pcie, nvidia-h100-sxm$"):
+        device_choice("h100")
 
 
 def test_an_alias_is_understood_where_its_recipe_exists() -> None:

@@ -6,15 +6,18 @@ import re
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from roofcal.ask.names import recipe_named
 from roofcal.ask.point_text import as_text
 from roofcal.ask.points import PointAnswer, as_dict, check_point, predict_csv, predict_point
 from roofcal.ask.shape_limits import joined_refusals
 from roofcal.core.csv_files import CsvError
 from roofcal.core.records import PlanPoint
 from roofcal.models.errors import PredictError
+from roofcal.ops import BY_NAME
 from roofcal.ops.predictions import GROWTH, MOST_DOUBLINGS
 from roofcal.ops.time_models import Sources
 from tests.roofcal.ask.published_run import PUBLISHED, published_sources
@@ -50,7 +53,16 @@ def test_a_csv_gets_the_same_answers_as_single_points(tmp_path: Path) -> None:
         ("recipe,m,n,k\n", "has no rows"),
         ("", "column recipe, m, n, k is missing"),
         ("recipe,m,n,k\nbf16,1,2\n", ":2: has 3 values"),
-        ("recipe,m,n,k\nbf61,1,2,3\n", r":2: recipe 'bf61'; did you mean 'bf16'\?"),
+        (
+            "recipe,m,n,k\nbf61,1,2,3\n",
+            r":2: unknown recipe 'bf61' of op gemm; did you mean 'bf16'\?",
+        ),
+        (
+            "recipe,m,n,k\nint4_groupwise_g64,1,2,3\n",
+            ":2: unknown recipe 'int4_groupwise_g64' of op gemm; --op mixed_gemm has it",
+        ),
+        ("op,recipe,m,n,k\nlinear,bf16,1,2,3\n", ":2: op='linear', and .* for --op gemm"),
+        ("world_size,recipe,m,n,k\n2,bf16,1,2,3\n", ":2: world_size='2', and .*--world-size 1"),
         ("recipe,m,n,k\nbf16,0,2,3\n", r":2: m='0' is not a whole number from 1 to 2\^30"),
         ("recipe,m,n,k\nbf16,1.5,2,3\n", ":2: m='1.5' is not"),
         ("recipe,m,n,k\nbf16,-1,2,3\n", ":2: m='-1' is not"),
@@ -68,6 +80,75 @@ def test_a_csv_gets_the_same_answers_as_single_points(tmp_path: Path) -> None:
 def test_a_bad_csv_is_named_with_its_line(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(CsvError, match=message):
         predict_csv(written(tmp_path, text), "calibrated", SOURCES)
+
+
+@pytest.mark.parametrize(
+    ("op", "world_size", "rows"),
+    [
+        ("linear", 1, [("bf16", 4096, 4096, 4096), ("rowwise", 4096, 8192, 4096)]),
+        ("mixed_gemm", 1, [("int4_groupwise_g128", 16, 4096, 4096)]),
+        ("cast", 1, [("fp8_rowwise_dim0", 4096, 4096)]),
+        ("all_gather_matmul", 2, [("fp8_axiswise", 4096, 8192, 8192)]),
+    ],
+)
+def test_a_csv_of_any_op_gets_the_answers_of_its_op(
+    tmp_path: Path, op: str, world_size: int, rows: list[tuple[str, int]]
+) -> None:
+    axes = BY_NAME[op].axes
+    lines = [("recipe", *axes), *rows]
+    path = written(tmp_path, "".join(",".join(map(str, line)) + "\n" for line in lines))
+    sources = published_sources()
+    text = predict_csv(path, "calibrated", sources, op=op, world_size=world_size)
+    for row, (recipe, *sizes) in zip(csv.DictReader(StringIO(text)), rows, strict=True):
+        point = PlanPoint(
+            op=op,
+            provider="",
+            recipe=recipe_named(recipe, BY_NAME[op].recipes),
+            shape=dict(zip(axes, sizes, strict=True)),
+            device="nvidia-h200",
+            world_size=world_size,
+        )
+        alone = predict_point(point, "calibrated", sources)
+        assert float(row["predicted_s"]) == pytest.approx(alone.prediction.total_s, rel=1e-5)
+        assert (row["recipe"], row["provider"]) == (point.recipe, alone.provider)
+        assert [int(row[axis]) for axis in axes] == sizes
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"op": "gem"}, "unknown op 'gem'; did you mean 'gemm'"),
+        ({"provider": "tritn"}, "unknown provider 'tritn' of op gemm; did you mean 'triton'"),
+        ({"world_size": 2}, "op gemm runs on one device"),
+        ({"op": "all_gather_matmul"}, "runs on several devices; give --world-size 2 or more"),
+    ],
+)
+def test_what_all_rows_share_is_refused_once(
+    tmp_path: Path, asked: dict[str, Any], says: str
+) -> None:
+    path = written(tmp_path, "recipe,m,n,k\nbf16,64,64,64\nbf16,64,64,64\n")
+    with pytest.raises(PredictError, match=says):
+        predict_csv(path, "calibrated", SOURCES, **asked)
+
+
+@pytest.mark.parametrize(
+    ("op", "recipe", "says"),
+    [
+        ("gemm", "fp8", "did you mean 'fp8_tensorwise' or .*'fp8_axiswise'.*'fp8_blockwise_128x1"),
+        ("linear", "fp8", "did you mean 'fp8_tensorwise' or 'fp8_axiswise' or"),
+        ("cast", "rowwise", "did you mean 'fp8_rowwise_dim0' or"),
+        ("gemm", "int4_groupwise_g64", "--op mixed_gemm has it"),
+        ("gemm", "int4", r"did you mean 'int4_groupwise_g32' or .* \(with --op mixed_gemm\)"),
+        ("gemm", "int4_groupwise_g256", r"did you mean 'int4_groupwise.* \(with --op mixed_gemm\)"),
+        ("linear", "int8", "--op gemm has it"),
+        ("mixed_gemm", "mxfp8", "--op linear and --op norm_linear_sigmoid and"),
+    ],
+)
+def test_an_unknown_recipe_names_those_that_may_be_meant_and_their_op(
+    op: str, recipe: str, says: str
+) -> None:
+    with pytest.raises(PredictError, match=f"unknown recipe '{recipe}' of op {op}; {says}"):
+        check_point(PlanPoint(op=op, provider="", recipe=recipe, shape={}, device="d"))
 
 
 def test_mistakes_are_reported_together_up_to_twenty(tmp_path: Path) -> None:
@@ -172,6 +253,35 @@ def test_a_row_that_every_provider_refuses_has_the_reason_and_others_their_times
     assert "the nearest that works: k=4080 or 4096" in refused["refused"]
     assert float(answered["predicted_s"]) > 0
     assert answered["provider"] == "cublaslt"
+
+
+def test_no_row_that_is_refused_has_a_time_for_any_op_and_model(tmp_path: Path) -> None:
+    """By every provider of the op with the recipe, and without a provider."""
+    bad = {"gemm": (64, 64, 4095), "linear": (64, 64, 4095), "all_gather_matmul": (64, 64, 4095)}
+    for op, sizes in bad.items():
+        path = written(tmp_path, f"recipe,m,n,k\nfp8_axiswise,{','.join(map(str, sizes))}\n")
+        world_size = 2 if op == "all_gather_matmul" else 1
+        takes_any = {*BY_NAME[op].partial, "torch_cpu", "gloo_then_gemm"}
+        for provider in ("", *BY_NAME[op].every_provider):
+            if provider in takes_any or (op, provider) == ("linear", "bf16_compile"):
+                continue
+            for model in ("calibrated", "datasheet", "torchao", "wave"):
+                text = predict_csv(
+                    path, model, published_sources(), provider, op=op, world_size=world_size
+                )
+                (row,) = csv.DictReader(StringIO(text))
+                assert row["predicted_s"] + row["predicted_low_s"] + row["predicted_high_s"] == ""
+                assert "got k=4095" in row["refused"]
+
+
+def test_a_gather_is_answered_for_the_provider_that_takes_its_columns() -> None:
+    point = replace(published_point("all_gather_matmul", "fp8_axiswise", 4096, 2), provider="")
+    point = replace(point, shape={"m": 4096, "n": 4095, "k": 4096})
+    answer = predict_point(point, "calibrated", published_sources())
+    assert answer.provider == "symm_mem_fused"
+    assert list(answer.refused) == ["nccl_then_gemm", "torch_fused", "gemm_only"]
+    with pytest.raises(PredictError, match="gemm takes fp8_axiswise with n in multiples of 16"):
+        predict_point(replace(point, provider="nccl_then_gemm"), "calibrated", published_sources())
 
 
 def test_the_fastest_provider_is_named_with_its_probability_and_what_such_choices_cost() -> None:

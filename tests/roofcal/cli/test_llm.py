@@ -147,7 +147,7 @@ def test_without_model_and_device_it_says_what_it_needs(
             ["--model", "llama3-8b", "--by", "wave", "--link", "calibrated"],
             "is for --by calibrated",
         ),
-        (["--by", "notebook"], "--by notebook has one configuration and takes no --device"),
+        (["--by", "notebook"], "--device does not go with --by notebook"),
         (["--model", "x.yaml"], "x.yaml: cannot be read"),
         (["--model", "llama3-8b", "--device", "nvidia-h20"], "did you mean 'nvidia-h200'?"),
     ],

@@ -36,7 +36,8 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (["llm", "--by", "calbrated"], "argument --by: 'calbrated'; did you mean 'calibrated'?"),
         (["predict", "--m", "x"], "argument --m: 'x' is not a whole number"),
         (["predict", "--m"], "argument --m: expected one argument"),
-        (["predict", "4096"], "argument MxNxK: '4096' is no sizes in one word (4096x28672x8192)"),
+        (["predict", "4096", "x"], "argument MxNxK: '' is not a whole number from 1 to 1073741824"),
+        (["table", "--json", "--format", "latex"], "argument --format: not allowed with argument"),
         (["table"], "the following arguments are required: --device, --op"),
         (["verify", "--quick=x"], "argument --quick: ignored explicit argument 'x'"),
     ],
@@ -54,7 +55,8 @@ def test_a_mistake_of_the_command_line_is_one_line(
     [
         (["predict", "4x4", *H200], "4x4 has 2 sizes, and m x n x k are 3"),
         (["advise", "4x4x4", "--m", "4", *H200], "m is given twice"),
-        (["predict", "4x4x4", "--device", "h100"], "'h100' may be any of: nvidia-h100-nvl"),
+        (["predict", "4", *H200], "4 has 1 size, and m x n x k are 3"),
+        (["predict", "4x4x4", "--device", "a100"], "'a100' may be any of: nvidia-a100-pcie-80gb"),
         (["table", *H200, "--op", "gemm", "--where", "m = 5"], "no row fits m = 5; columns are op"),
     ],
 )
@@ -131,8 +133,14 @@ def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
             "breakeven 4096x8192 --device h200 --recipe rowwise",
             "breakeven --device nvidia-h200 --recipe fp8_axiswise --n 4096 --k 8192",
         ),
+        ("advise 64 4096 8192 --device h200", "advise 64x4096x8192 --device nvidia-h200"),
+        ("predict --device h200 64 4096 8192", "predict --device nvidia-h200 64x4096x8192"),
+        (
+            "breakeven 4096 8192 --device h200 --recipe rowwise",
+            "breakeven 4096x8192 --device nvidia-h200 --recipe fp8_axiswise",
+        ),
     ],
-    ids=["product", "cast", "breakeven"],
+    ids=["product", "cast", "breakeven", "three words", "words behind", "two words"],
 )
 def test_short_words_mean_the_long_ones(
     short: str, long: str, capsys: pytest.CaptureFixture[str]

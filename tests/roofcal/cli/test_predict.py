@@ -1,6 +1,7 @@
 """`predict`: times with intervals for people and for programs, of points, a CSV and a run."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -44,6 +45,29 @@ def test_predict_adds_columns_to_a_csv(checkout: Path, capsys: pytest.CaptureFix
     assert header == f"recipe,m,n,k,{answers},provider,extrapolated_doublings,unprobed,refused"
     assert row.startswith("bf16,16,4096,8192,")
     assert "from: reports/published/made-up/e1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("op", "recipe", "axes"),
+    [
+        ("gemm", "fp8_axiswise", "mnk"),
+        ("linear", "fp8_axiswise", "mnk"),
+        ("mixed_gemm", "int4_groupwise_g64", "mnk"),
+        ("cast", "fp8_tensorwise", ("rows", "cols")),
+    ],
+)
+def test_a_csv_is_answered_for_the_op_that_is_named(
+    checkout: Path, op: str, recipe: str, axes: Sequence[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    sizes = ("4096", "8192", "1024")[: len(axes)]
+    (checkout / "p.csv").write_text(f"recipe,{','.join(axes)}\n{recipe},{','.join(sizes)}\n")
+    asked = ["predict", "--device", "nvidia-h200", "--model", "datasheet", "--op", op, "--json"]
+    assert main([*asked, "--points", "p.csv"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert main([*asked, "--recipe", recipe, *sizes]) == 0
+    alone = json.loads(capsys.readouterr().out)
+    assert row["predicted_s"] == pytest.approx(alone["predicted_s"], rel=1e-5)
+    assert [row[axis] for axis in axes] == [alone[axis] for axis in axes]
 
 
 @pytest.mark.parametrize("command", [["predict"], ["advise"]])

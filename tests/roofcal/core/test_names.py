@@ -9,6 +9,12 @@ def test_the_nearest_name_is_suggested() -> None:
     assert did_you_mean("gem", OPS) == "; did you mean 'gemm'?"
 
 
+def test_names_of_which_a_word_is_a_part_are_all_suggested() -> None:
+    recipes = ("mxfp8", "fp8_axiswise", "bf16", "fp8_tensorwise")
+    assert did_you_mean("fp8", recipes) == "; did you mean 'fp8_axiswise' or 'fp8_tensorwise'?"
+    assert did_you_mean("mxfp", recipes) == "; did you mean 'mxfp8'?"
+
+
 def test_without_a_near_name_the_message_ends_as_the_caller_says() -> None:
     assert did_you_mean("linear", OPS) == ""
     assert did_you_mean("linear", OPS, otherwise=".") == "."

@@ -1,0 +1,86 @@
+"""The devices that can be asked about: measured ones, and those with a datasheet alone."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from roofcal.ask.names import device_ids
+from roofcal.core import paths
+from roofcal.core.devices import load_devices
+from roofcal.core.environments import version_key
+from roofcal.core.paths import RunFolder, run_folders
+from roofcal.core.units import GB
+from roofcal.models import calibrated, datasheet
+from roofcal.models.torchao import model as torchao
+from roofcal.models.wave import model as wave
+from roofcal.ops import BY_NAME
+
+
+def calibrated_runs() -> list[RunFolder]:
+    """Runs with a calibration, those of this machine and then published ones, the latest first.
+
+    The first of a device is the one that answers where nobody names an environment.
+    """
+    return [
+        run
+        for root in (paths.RESULTS, paths.PUBLISHED)
+        for run in sorted(
+            run_folders(root), key=lambda run: version_key(run.environment_id), reverse=True
+        )
+        if run.calibration_file.is_file()
+    ]
+
+
+def device_rows() -> list[dict[str, Any]]:
+    """Devices by their ids, as JSON values.
+
+    memory_bytes: None without a datasheet. models: the models of time that answer. environments:
+    the calibrated ones with the ops of the study that were measured there, the default first.
+    """
+    specs, runs = load_devices(paths.DEVICES), calibrated_runs()
+    rows = []
+    for device in device_ids():
+        spec = specs.get(device)
+        own = [run for run in runs if run.device == device]
+        models = {
+            calibrated.MODEL: own,
+            wave.MODEL: spec and spec.wave,
+            torchao.MODEL: spec,
+            datasheet.MODEL: spec,
+        }
+        rows.append(
+            {
+                "device": device,
+                "memory_bytes": spec.dram_bytes if spec else None,
+                "models": [model for model, known in models.items() if known],
+                "environments": [
+                    {
+                        "environment": run.environment_id,
+                        "folder": run.folder.as_posix(),
+                        "published": run.folder.is_relative_to(paths.PUBLISHED),
+                        "ops": _studied_ops(run),
+                    }
+                    for run in own
+                ],
+            }
+        )
+    return rows
+
+
+def _studied_ops(run: RunFolder) -> list[str]:
+    """Ops of the study that were measured; a wheel has the plans of publications alone."""
+    names = run.measured_ops() or run.planned_ops()
+    return [name for name, op in BY_NAME.items() if op.role == "study" and name in names]
+
+
+def as_text(rows: Sequence[dict[str, Any]]) -> str:
+    """The rows of `device_rows` for people: measured devices first."""
+    width = max((len(row["device"]) for row in rows), default=0)
+    measured, described = ["measured:"], ["described by a datasheet alone:"]
+    for row in rows:
+        memory = f"{row['memory_bytes'] / GB:.0f} GB" if row["memory_bytes"] else ""
+        line = f"  {row['device']:{width}}  {memory:>6}  --model {', '.join(row['models'])}"
+        (measured if row["environments"] else described).append(line)
+        for run in row["environments"]:
+            place = "published" if run["published"] else "measured here"
+            measured.append(f"    {run['environment']} ({place}): {', '.join(run['ops'])}")
+    return "\n".join(line for lines in (measured, described) if lines[1:] for line in lines)
