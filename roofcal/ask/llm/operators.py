@@ -33,7 +33,7 @@ from roofcal.core.language_models import LanguageModel
 from roofcal.core.times import NO_TIME, CallTime, Duration
 
 Phase = Literal["prefill", "decode"]
-_CASTS: Final = {"fp8_tensorwise": "fp8_tensorwise", "fp8_axiswise": "fp8_rowwise_dim0"}
+CASTS: Final = {"fp8_tensorwise": "fp8_tensorwise", "fp8_axiswise": "fp8_rowwise_dim0"}
 _HEAD_RECIPE: Final = "bf16"
 
 
@@ -226,7 +226,7 @@ class Shard:
 
     def _cast(self, calls: int, rows: float, cols: int) -> Iterator[Operator]:
         """The cast of bf16 activations to fp8, under recipes that have one."""
-        recipe = _CASTS.get(self.recipe)
+        recipe = CASTS.get(self.recipe)
         if recipe:
             yield self._operator("cast", calls, self.times.cast(recipe, rows, cols))
 
