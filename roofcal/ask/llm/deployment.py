@@ -155,7 +155,8 @@ def _activation_bytes(deployment: Deployment, batch: int) -> float:
 def _widest_tensors(model: LanguageModel, tensor: int) -> int:
     """Elements per token of the widest tensors that live at once beside the stream."""
     architecture, local = architecture_of(model), local_matrices(model, tensor)
-    queries = local["q_up"].n + local["kv_up"].n if architecture.latent else local["qkv"].n
+    latent = architecture.latent
+    queries = local[latent.query_matrix].n + local["kv_up"].n if latent else local["qkv"].n
     widths = [queries + local["attention_out"].k]
     for kind in ("", "dense_", "expert_"):
         if f"{kind}gate_up" not in local:

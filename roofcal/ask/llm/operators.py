@@ -3,10 +3,10 @@
 A layer is  norm, [cast], qkv, rope and cache, attention, [cast], attention_out, all-reduce,
             norm, [cast], gate_up, activation, [cast], down, all-reduce
 where [cast] takes activations to fp8 and exists under fp8 recipes alone. Latent attention replaces
-qkv by q_down, q_up, kv_down and kv_up; in decode kv_up is absorbed into queries and outputs
-(DeepSeek-V2, 2024-05, section 2.1.2): the same products, and attention over the latent vectors.
-Tensor parallelism divides experts like every other matrix; router, dispatch and combine come with
-them.
+qkv by q_down, q_up (or q alone), kv_down and kv_up; in decode kv_up is absorbed into queries and
+outputs (DeepSeek-V2, 2024-05, section 2.1.2): the same products, and attention over the latent
+vectors. Tensor parallelism divides experts like every other matrix; router, dispatch and combine
+come with them.
 
 Bytes are those of bf16 activations, each read and written once; norms read and write the residual
 stream too.
@@ -105,9 +105,8 @@ class Shard:
         count = self.layers.count
         yield self._norm(count, forward.tokens)
         local = local_matrices(self.model, self.tensor)
-        latent = ("q_down", "q_up", "kv_down", "kv_up")
-        for name in latent if architecture_of(self.model).latent else ("qkv",):
-            if name != "kv_down":  # reads what q_down reads
+        for name in architecture_of(self.model).attention_inputs:
+            if name != "kv_down":  # reads what q_down reads, or q
                 yield from self._cast(count, forward.tokens, local[name].k)
             yield self._product(name, count, forward.tokens, local[name])
         yield self._rope(forward)

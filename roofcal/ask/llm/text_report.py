@@ -102,6 +102,7 @@ def assumptions(estimate: Estimate) -> list[str]:
         lines.append(_products_line(estimate))
     lines += estimate.assumed
     lines += _extrapolated_lines(estimate)
+    lines += [f"left out: {line}" for line in estimate.deployment.model.left_out]
     lines.append(
         f"{RESERVE:.0%} of the memory kept in reserve; "
         "kernels in graphs, none fused or overlapped; what a serving engine adds is left out"
