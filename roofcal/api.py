@@ -24,13 +24,13 @@ from roofcal.ask.llm.architecture import RECIPES
 from roofcal.ask.llm.deployment import Deployment, Workload
 from roofcal.ask.llm.estimate import Estimate, estimate
 from roofcal.ask.llm.sweep import with_smallest_cut
+from roofcal.ask.llm.transformers_config import asked_model
 from roofcal.ask.names import device_choice, device_ids, recipe_named
 from roofcal.ask.point_text import as_text as point_as_text
 from roofcal.ask.points import as_dict as point_as_dict
 from roofcal.ask.points import check_point, predict_point
 from roofcal.ask.sources import device_sources
 from roofcal.core import paths
-from roofcal.core.language_models import load_model
 from roofcal.core.names import did_you_mean_or_all
 from roofcal.core.paths import RunFolder
 from roofcal.core.records import PlanPoint
@@ -335,7 +335,8 @@ def llm(
     """Prefill, decode and memory of a language model.
 
     Args:
-        model: a file of config/models, as `llama3-70b`, or the path of one like it.
+        model: a file of config/models, as `llama3-70b`, or the path of one like it or of a
+            config.json of transformers.
         by: the model of time: calibrated, wave, torchao or datasheet.
         tp, pp: tensor-parallel degree and pipeline stages; None for both: the fewest GPUs that fit.
         batch: requests served together.
@@ -351,7 +352,7 @@ def llm(
     given = {name: size for name, size in (("tp", tp), ("pp", pp)) if size is not None}
     degrees = checked_sizes(**given)
     deployment = Deployment(
-        model=load_model(paths.MODELS, model),
+        model=asked_model(paths.MODELS, model),
         recipe=recipe_named(recipe, RECIPES),
         tensor=degrees.get("tp", 1),
         pipeline=degrees.get("pp", 1),

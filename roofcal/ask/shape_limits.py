@@ -1,6 +1,6 @@
 """Shapes that a provider refuses, with the nearest sizes that work."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.recipes import nbytes
@@ -38,6 +38,14 @@ def refusals(op: OpSpec, providers: Iterable[str], recipe: str, shape: Shape) ->
     """Provider -> why it refuses the shape, of those that do."""
     reasons = {provider: refusal(op, provider, recipe, shape) for provider in providers}
     return {provider: reason for provider, reason in reasons.items() if reason is not None}
+
+
+def why_all_refuse(op: OpSpec, providers: Sequence[str], recipe: str, shape: Shape) -> str | None:
+    """Why none of the providers runs a shape; None where one does, or where there are none."""
+    refused = refusals(op, providers, recipe, shape)
+    if not refused or len(refused) < len(providers):
+        return None
+    return "; ".join(joined_refusals(refused))
 
 
 def joined_refusals(refused: Mapping[str, str]) -> list[str]:

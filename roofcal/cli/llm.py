@@ -31,7 +31,9 @@ def add_llm(commands: Commands) -> None:
     """Declare `llm` and its arguments."""
     parser = commands.add_parser("llm", help="prefill and decode of a language model")
     parser.add_argument(
-        "--model", help="a file of config/models, e.g. llama3-70b, or the path of one like it"
+        "--model",
+        help="a file of config/models, e.g. llama3-70b; or the path of one like it, or of a "
+        "config.json of transformers",
     )
     add_device(parser)
     parser.add_argument("--recipe", default="bf16", help="bf16, fp8_tensorwise, fp8_axiswise, int4")
@@ -144,8 +146,8 @@ def _table(options: argparse.Namespace) -> None:
 def _deployment(options: argparse.Namespace) -> "Deployment":
     from roofcal.ask.llm.architecture import RECIPES
     from roofcal.ask.llm.deployment import CHUNK, Deployment, Workload
+    from roofcal.ask.llm.transformers_config import asked_model
     from roofcal.ask.names import recipe_named
-    from roofcal.core.language_models import load_model
 
     workload = Workload(
         batch=options.batch,
@@ -154,7 +156,7 @@ def _deployment(options: argparse.Namespace) -> "Deployment":
         chunk=options.chunk or CHUNK,
     )
     return Deployment(
-        model=load_model(paths.MODELS, options.model),
+        model=asked_model(paths.MODELS, options.model),
         recipe=recipe_named(options.recipe, RECIPES),
         tensor=options.tp or 1,
         pipeline=options.pp or 1,

@@ -77,20 +77,26 @@ def read_text(path: Path, most: int = MOST_TEXT_BYTES) -> str:
         raise InputError(f"{path}:{line}: is not UTF-8 (byte 0x{byte:02x})") from None
 
 
-def read_json(path: Path) -> Any:
-    """The content of a JSON file; raises InputError for one that is not JSON."""
+def read_json(path: Path, *, constants: bool = False) -> Any:
+    """The content of a JSON file; raises InputError for one that is not JSON.
+
+    constants: whether NaN and Infinity are read, which Python's json writes.
+    """
     try:
-        return parse_json(read_text(path))
+        return parse_json(read_text(path), constants=constants)
     except InputError:
         raise
     except ValueError as error:
         raise InputError(f"{path}: is not JSON ({error})") from None
 
 
-def parse_json(text: str | bytes) -> Any:
-    """The value of a JSON text; raises ValueError, also for NaN, Infinity and deep nesting."""
+def parse_json(text: str | bytes, *, constants: bool = False) -> Any:
+    """The value of a JSON text; raises ValueError for what is none, and for deep nesting.
+
+    constants: whether NaN and Infinity are read; else they raise ValueError.
+    """
     try:
-        return json.loads(text, parse_constant=_refuse_constant)
+        return json.loads(text, parse_constant=None if constants else _refuse_constant)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 

@@ -1,12 +1,12 @@
 """config/models/*.yaml: the matrices of a language model's layers, and its architecture."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field, model_validator
 
 from roofcal.core.names import did_you_mean_or_all
-from roofcal.core.yaml_files import ConfigError, Strict, Whole, read_yaml, validated
+from roofcal.core.yaml_files import ConfigError, Natural, Strict, Whole, read_yaml, validated
 
 
 class Matrix(Strict):
@@ -20,14 +20,22 @@ class Matrix(Strict):
 class LatentAttention(Strict):
     """Multi-head latent attention (DeepSeek-V2, 2024-05): what a token leaves in the cache.
 
-    latent  rank of the compressed keys and values, one vector for all heads
-    rope    size of the key part that carries the position, one vector for all heads
-    value   size of one head's value
+    latent              rank of the compressed keys and values, one vector for all heads
+    rope                size of the key part that carries the position, one vector for all heads
+    value               size of one head's value
+    compressed_queries  queries come from a compressed vector, too (matrices q_down and q_up), or
+                        from the stream between layers (q), as in DeepSeek-V2-Lite
     """
 
     latent: Whole
     rope: Whole
     value: Whole
+    compressed_queries: bool = True
+
+    @property
+    def query_matrix(self) -> str:
+        """The matrix that makes the queries of all heads."""
+        return "q_up" if self.compressed_queries else "q"
 
 
 class Experts(Strict):
@@ -40,8 +48,8 @@ class Experts(Strict):
 
     count: Whole
     per_token: Whole
-    shared: Annotated[int, Field(strict=True, ge=0)] = 0
-    dense_layers: Annotated[int, Field(strict=True, ge=0)] = 0
+    shared: Natural = 0
+    dense_layers: Natural = 0
 
     @model_validator(mode="after")
     def _no_more_than_there_are(self) -> "Experts":
@@ -76,10 +84,17 @@ class Architecture(Strict):
         return self
 
     @property
+    def attention_inputs(self) -> tuple[str, ...]:
+        """The matrices that make queries, keys and values, in the order in which they run."""
+        if self.latent is None:
+            return ("qkv",)
+        down = ("q_down",) if self.latent.compressed_queries else ()
+        return (*down, self.latent.query_matrix, "kv_down", "kv_up")
+
+    @property
     def matrix_names(self) -> tuple[str, ...]:
         """Names of the matrices that such a model has."""
-        latent = ("q_down", "q_up", "kv_down", "kv_up")
-        attention = (*(latent if self.latent else ("qkv",)), "attention_out")
+        attention = (*self.attention_inputs, "attention_out")
         if self.experts is None:
             return (*attention, "gate_up", "down")
         dense = ("dense_gate_up", "dense_down") if self.experts.dense_layers else ()
@@ -94,7 +109,7 @@ class Architecture(Strict):
                 "attention_out.k": self.heads * self.head_dim,
             }
         return {
-            "q_up.n": self.heads * (self.head_dim + self.latent.rope),
+            f"{self.latent.query_matrix}.n": self.heads * (self.head_dim + self.latent.rope),
             "kv_down.n": self.latent.latent + self.latent.rope,
             "kv_up.n": self.heads * (self.head_dim + self.latent.value),
             "attention_out.k": self.heads * self.latent.value,
@@ -105,12 +120,14 @@ class LanguageModel(Strict):
     """config/models/<model>.yaml: the matrices of one layer, and the architecture around them.
 
     Studies of layers read the matrices alone; `architecture` is for whole blocks and models.
+    left_out: what the model has and the file does not hold, one line each, for people to read.
     """
 
     model: str
     source: str
     matrices: dict[str, Matrix] = Field(min_length=1)
     architecture: Architecture | None = None
+    left_out: tuple[str, ...] = ()
 
     @model_validator(mode="after")
     def _matrices_fit_the_architecture(self) -> "LanguageModel":
@@ -141,7 +158,10 @@ def load_model(folder: Path, name: str) -> LanguageModel:
         folder, name = Path(name).parent, Path(name).stem
     elif name not in names:
         hint = did_you_mean_or_all(name, names)
-        raise ConfigError(f"unknown model '{name}'{hint}; models are files of {folder}")
+        raise ConfigError(
+            f"unknown model '{name}'{hint}; models are files of {folder}, or a path of such a file "
+            "or of a config.json"
+        )
     errors: list[str] = []
     path = folder / f"{name}.yaml"
     model = validated(LanguageModel, read_yaml(path, errors), path, errors)

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final, Generic, TypeVar
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from roofcal.core.files import MOST_CONFIG_BYTES, InputError, parse_yaml, read_text
+from roofcal.core.files import MOST_CONFIG_BYTES, InputError, parse_yaml, read_json, read_text
 from roofcal.core.names import did_you_mean_or_all
 from roofcal.core.units import GB, KIB, MEGA, MIB, TERA
 
@@ -39,6 +39,7 @@ Text = Annotated[str, Field(min_length=1)]
 Positive = Annotated[float, Field(strict=True, gt=0, allow_inf_nan=False)]
 Fraction = Annotated[float, Field(strict=True, gt=0, le=1)]
 Whole = Annotated[int, Field(strict=True, gt=0, le=1 << 53)]  # exact as a float
+Natural = Annotated[int, Field(strict=True, ge=0, le=1 << 53)]
 
 
 class Strict(BaseModel):
@@ -87,9 +88,12 @@ class ConfigError(ValueError):
 
 
 def read_yaml(path: Path, errors: list[str]) -> dict[str, Any]:
-    """The mapping of a file; {} after adding to `errors` what is wrong with it."""
+    """The mapping of a YAML file, or of a .json; {} after adding to `errors` what is wrong."""
     try:
-        content = parse_yaml(read_text(path, MOST_CONFIG_BYTES))
+        if path.suffix == ".json":
+            content = read_json(path, constants=True)  # transformers writes Infinity
+        else:
+            content = parse_yaml(read_text(path, MOST_CONFIG_BYTES))
     except InputError as error:
         errors.append(str(error))
         return {}
@@ -183,7 +187,7 @@ def _error_text(kind: type[Any], item: Any) -> str:
     keys = [str(part) for part in item["loc"] if not str(part).startswith(("list[", "function-"))]
     where = ".".join(keys) or "file"
     if item["type"] == "extra_forbidden":
-        return f"{where}: unknown key{did_you_mean_or_all(keys[-1], _allowed_keys(kind))}"
+        return f"{where}: unknown key{_key_hint(kind, keys)}"
     if item["type"] == "missing":
         return f"{where}: missing, and required"
     if item["type"] == "model_type":
@@ -193,8 +197,43 @@ def _error_text(kind: type[Any], item: Any) -> str:
     return f"{where}: {message}{value}"
 
 
-def _allowed_keys(kind: type[Any]) -> set[str]:
-    """Every key that occurs anywhere in a file of this kind, for suggestions."""
-    schema = kind.model_json_schema()
-    parts = [schema, *schema.get("$defs", {}).values()]
-    return {key for part in parts for key in part.get("properties", {})}
+def _key_hint(kind: type[Any], keys: Sequence[str]) -> str:
+    """Where an unknown key belongs, else which key of its own place is meant."""
+    allowed_at = _allowed_keys(kind.model_json_schema())
+    *place, name = (key for key in keys if not key.isdecimal())  # without the indices of lists
+    elsewhere = [".".join(where) for where, allowed in allowed_at.items() if name in allowed]
+    if elsewhere:
+        where = f"below {elsewhere[0]}" if elsewhere[0] else "at the top of the file"
+        return f" here; it belongs {where}"
+    own = [allowed for where, allowed in allowed_at.items() if _is_place(place, where)]
+    return did_you_mean_or_all(name, set().union(*(own or allowed_at.values())))
+
+
+def _is_place(place: Sequence[str], pattern: Sequence[str]) -> bool:
+    steps = zip(place, pattern, strict=False)
+    return len(place) == len(pattern) and all(step in (key, "<name>") for key, step in steps)
+
+
+def _allowed_keys(schema: dict[str, Any]) -> dict[tuple[str, ...], set[str]]:
+    """Place in a file, as a path of keys -> the keys that may stand there; the top comes first.
+
+    Lists have the place of the key that holds them; in a mapping with any keys the step is <name>.
+    """
+    allowed_at: dict[tuple[str, ...], set[str]] = {}
+
+    def visit(part: Any, place: tuple[str, ...], open_parts: tuple[str, ...]) -> None:
+        if not isinstance(part, dict) or part.get("$ref") in open_parts:
+            return
+        if "$ref" in part:
+            name = part["$ref"]
+            visit(schema["$defs"][name.rpartition("/")[2]], place, (*open_parts, name))
+        for choice in part.get("anyOf", []):
+            visit(choice, place, open_parts)
+        visit(part.get("items"), place, open_parts)
+        visit(part.get("additionalProperties"), (*place, "<name>"), open_parts)
+        for key, value in part.get("properties", {}).items():
+            allowed_at.setdefault(place, set()).add(key)
+            visit(value, (*place, key), open_parts)
+
+    visit(schema, (), ())
+    return allowed_at

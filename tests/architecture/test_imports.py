@@ -19,6 +19,7 @@ ALLOWED: dict[str, set[str]] = {
     "roofcal.core.files": {"yaml"},
     "roofcal.core.timing_protocol": {"pydantic"},
     "roofcal.core.language_models": {"pydantic"},
+    "roofcal.ask.llm.transformers_config": {"pydantic"},
     "roofcal.study.schema": {"pydantic"},
     "roofcal.study.config": set(),  # reads YAML through roofcal.core.yaml_files
     "roofcal.core.yaml_files": {"pydantic", "yaml"},

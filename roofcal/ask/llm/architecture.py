@@ -17,6 +17,7 @@ from roofcal.models.errors import PredictError
 
 RECIPES: Final = ("bf16", "fp8_tensorwise", "fp8_axiswise", "int4")
 INT4_BITS: Final = 4.25
+INT4_RECIPE: Final = "int4_groupwise_g128"  # of op mixed_gemm
 BF16_BYTES: Final = 2
 _VOCABULARY_MULTIPLE: Final = 64  # serving engines pad the vocabulary of each GPU to this
 

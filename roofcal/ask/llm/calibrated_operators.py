@@ -1,13 +1,15 @@
 """Times of the operators of a language model on a calibrated device.
 
-product          roofcal.models.calibrated with its interval, for the default provider
+product          roofcal.models.calibrated with its interval, for the default provider, or for
+                 another one where the default provider refuses the weights' sides
 int4             weight-only: the fastest calibrated int4 kernel (INT4_RECIPE of op mixed_gemm) that
                  takes the shape and lies at most FARTHEST doublings beyond its probes. Where none
                  does, as in prefill, the bf16 product with weights of 4.25 bit, of no measured
                  kernel: low is the roof (bytes at the read bandwidth or the datasheet's bf16 math,
                  whichever takes longer), high adds the error of the bf16 model to the value
 grouped_product  one product per expert in one kernel: as one product whose N is experts * n, which
-                 has the same operations, weights, outputs and tiles. The value reads its rows once
+                 has the same operations, weights, outputs and tiles; which provider takes it
+                 goes by the sides of one expert. The value reads its rows once
                  per product, `high` once per expert
 cast             the fastest provider that was calibrated; without one, as elementwise
 elementwise      launch + bytes / copy bandwidth: norms, activations, embedding. Only casts by row
@@ -27,14 +29,17 @@ from typing import Final
 
 import numpy as np
 
-from roofcal.ask.llm.architecture import BF16_BYTES, LocalMatrix, matrix_bytes
+from roofcal.ask.llm.architecture import BF16_BYTES, INT4_RECIPE, LocalMatrix, matrix_bytes
 from roofcal.ask.llm.operator_times import AttentionWork, first_call, product_sizes
-from roofcal.ask.shape_limits import refusal
+from roofcal.ask.llm.operators import CASTS
+from roofcal.ask.llm.shard_limits import shape_of_weights
+from roofcal.ask.shape_limits import joined_refusals, refusal, refusals
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.recipes import GEMM_RECIPES
 from roofcal.core.records import Calibration, Ceiling
-from roofcal.core.times import Array, CallTime, Duration, Rate
+from roofcal.core.times import CallTime, Duration, Rate
 from roofcal.models import calibrated
+from roofcal.models.errors import PredictError
 from roofcal.models.link import Link, Source, link_of
 from roofcal.ops import BY_NAME
 from roofcal.ops.constants import calibrated_providers
@@ -45,7 +50,6 @@ from roofcal.ops.time_models import Sources
 
 ATTENTION_SHARE: Final = Rate(0.55, 0.35, 0.75)
 CACHE_SHARE: Final = 0.8
-INT4_RECIPE: Final = "int4_groupwise_g128"
 FARTHEST: Final = 2.0  # doublings; fits of kernels for few tokens say nothing of a thousand
 _ELEMENTWISE_CAST: Final = "fp8_rowwise_dim0"
 _CAST_COLS: Final = 8192  # a usual width of rows
@@ -62,34 +66,50 @@ class CalibratedOperators:
 
     calibration: Calibration
     spec: DeviceSpec
-    _products: dict[tuple[str, float, LocalMatrix], CallTime] = field(
+    _products: dict[tuple[str, float, int, LocalMatrix], CallTime] = field(
         default_factory=dict, compare=False
     )
     _casts: dict[tuple[str, int, int], list[CallTime]] = field(default_factory=dict, compare=False)
 
     def product(self, recipe: str, rows: float, matrix: LocalMatrix) -> CallTime:
         """rows x k activations times n x k weights."""
-        key = recipe, rows, matrix
+        return self._wide_product(recipe, rows, 1, matrix)
+
+    def _wide_product(
+        self, recipe: str, rows: float, experts: int, matrix: LocalMatrix
+    ) -> CallTime:
+        """`rows` rows times the weights of all experts beside one another."""
+        key = recipe, rows, experts, matrix
         if key not in self._products:
-            self._products[key] = self._product(recipe, rows, matrix)
+            wide = LocalMatrix(n=matrix.n * experts, k=matrix.k)
+            if recipe == "int4":
+                self._products[key] = self._int4(rows, matrix, wide)
+            else:
+                provider, sizes = self._provider(recipe, matrix), product_sizes(rows, wide)
+                times = calibrated.products_by(self._sources, provider, recipe, *sizes)
+                self._products[key] = first_call(times, provider)
         return self._products[key]
 
-    def _product(self, recipe: str, rows: float, matrix: LocalMatrix) -> CallTime:
-        m, n, k = product_sizes(rows, matrix)
-        if recipe == "int4":
-            return self._int4(m, matrix)
-        provider = default_provider(self.calibration.constants, recipe)
-        return first_call(
-            calibrated.products_by(self._sources, provider, recipe, m, n, k), provider
-        )
+    def _provider(self, recipe: str, matrix: LocalMatrix) -> str:
+        """The default provider if it takes the sides of the weights, else another that does.
+
+        Raises PredictError where none does.
+        """
+        constants = self.calibration.constants
+        names = [default_provider(constants, recipe)]
+        names += calibrated_providers(constants, "gemm", recipe)
+        refused = refusals(BY_NAME["gemm"], names, recipe, shape_of_weights(matrix))
+        allowed = [provider for provider in names if provider not in refused]
+        if not allowed:
+            raise PredictError("; ".join(joined_refusals(refused)))
+        return allowed[0]
 
     def grouped_product(
         self, recipe: str, rows: float, experts: int, matrix: LocalMatrix
     ) -> CallTime:
         """`rows` rows in all, spread evenly over `experts` matrices of n x k."""
         rows_per_expert = rows / experts
-        wide = LocalMatrix(n=matrix.n * experts, k=matrix.k)
-        product = self.product(recipe, rows_per_expert, wide)
+        product = self._wide_product(recipe, rows_per_expert, experts, matrix)
         width = 2 if recipe == "int4" else GEMM_RECIPES[recipe].a.nbytes(1, matrix.k) / matrix.k
         reread = self._read.seconds(width * (rows - rows_per_expert) * matrix.k).high_s
         d = product.duration
@@ -155,11 +175,15 @@ class CalibratedOperators:
     def assumptions(self, recipe: str) -> list[str]:
         """What was assumed rather than calibrated, one line each."""
         share = ATTENTION_SHARE
-        lines = [
-            "casts by the fastest provider that was calibrated",
+        cast_recipe, lines = CASTS.get(recipe), list[str]()
+        if cast_recipe and calibrated.cast_providers(self.calibration, cast_recipe):
+            lines.append("casts by the fastest provider that was calibrated")
+        elif cast_recipe:
+            lines.append("casts: not calibrated, their least bytes at the copy bandwidth")
+        lines.append(
             f"attention: assumed {share.value:g} ({share.low:g} to {share.high:g}) of the "
-            "datasheet's bf16 rate; KV cache in bf16 at the calibrated read bandwidth",
-        ]
+            "datasheet's bf16 rate; KV cache in bf16 at the calibrated read bandwidth"
+        )
         if recipe == "int4":
             lines.append(
                 f"int4: weights of 4.25 bit (groups of 128), math in bf16; {self._int4_words}"
@@ -179,13 +203,14 @@ class CalibratedOperators:
             return f"no int4 kernel was calibrated: {stands_in}"
         return (
             f"products by the fastest calibrated kernel of {INT4_RECIPE} "
-            f"({', '.join(self._int4_providers)}); {stands_in}, where no kernel takes the shape or "
-            f"the probes of int4 end more than {FARTHEST:g} doublings before"
+            f"({', '.join(self._int4_providers)}); {stands_in}, where the probes of int4 end more "
+            f"than {FARTHEST:g} doublings before"
         )
 
-    def _int4(self, m: Array, matrix: LocalMatrix) -> CallTime:
-        op, shape = BY_NAME["mixed_gemm"], {"m": int(m.min()), "n": matrix.n, "k": matrix.k}
-        sizes = m, np.array([float(matrix.n)]), np.array([float(matrix.k)])
+    def _int4(self, rows: float, matrix: LocalMatrix, wide: LocalMatrix) -> CallTime:
+        """matrix: one expert, by whose sides kernels refuse; wide: all of them, or the same."""
+        op, shape = BY_NAME["mixed_gemm"], {"m": int(rows), "n": matrix.n, "k": matrix.k}
+        sizes = product_sizes(rows, wide)
         kernels = [
             first_call(calibrated.narrow_times(self._sources, name, INT4_RECIPE, *sizes), name)
             for name in self._int4_providers
@@ -194,14 +219,13 @@ class CalibratedOperators:
         near = [kernel for kernel in kernels if kernel.doublings <= FARTHEST]
         if near:
             return min(near, key=lambda kernel: kernel.duration.value_s)
-        return self._int4_by_bf16(m, matrix)
+        return self._int4_by_bf16(rows, wide)
 
-    def _int4_by_bf16(self, m: Array, matrix: LocalMatrix) -> CallTime:
-        n, k = np.array([float(matrix.n)]), np.array([float(matrix.k)])
+    def _int4_by_bf16(self, rows: float, matrix: LocalMatrix) -> CallTime:
+        m, n, k = product_sizes(rows, matrix)
         provider = default_provider(self.calibration.constants, "bf16")
         parts = calibrated_products.product_parts(self.calibration, provider, "bf16", (m, n, k))
         constants = self.calibration.constants
-        rows = float(m[0])
         moved = matrix_bytes("int4", matrix) + 2 * rows * (matrix.k + matrix.n)
         dram = moved / constants[f"gemm.{provider}.bf16.dram_bytes_per_s"].value
         parts = joined(

@@ -2,7 +2,8 @@
 
 The CSV has one row per model of config/models, recipe, cut and batch: batches 1, 4, 16, ... and the
 largest that fits. A cut whose weights leave no room for one request has one row without times. Cuts
-that do not divide a model, and cuts over several GPUs of a device without a link, have no row.
+that do not divide a model or leave shards that no kernel of the recipe takes, and cuts over several
+GPUs of a device without a link, have no row.
 """
 
 import csv
@@ -17,10 +18,12 @@ from roofcal.ask.llm.deployment import Deployment, Memory, Workload, memory_of, 
 from roofcal.ask.llm.estimate import Estimate, PhaseTime, batches_up_to, estimate
 from roofcal.ask.llm.operator_models import can_estimate, estimable_recipes, operator_times
 from roofcal.ask.llm.operator_times import OperatorTimes
+from roofcal.ask.llm.shard_limits import why_refused
 from roofcal.ask.llm.text_report import assumptions
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.language_models import LanguageModel
 from roofcal.core.times import Duration, Rate
+from roofcal.models import calibrated
 from roofcal.models.calibrations import read_calibration
 from roofcal.models.errors import PredictError
 from roofcal.ops.time_models import Sources
@@ -158,6 +161,8 @@ def table_rows(sources: Sources, models: Mapping[str, LanguageModel]) -> Iterato
             if not _has_cut(model, sources, tensor, pipeline):
                 continue
             for recipe, of_recipe in times.items():
+                if why_refused(model, recipe, tensor, sources, calibrated.MODEL) is not None:
+                    continue
                 deployment = Deployment(
                     model=model,
                     recipe=recipe,

@@ -6,6 +6,7 @@ the largest pass: two copies of the stream between layers and the widest pair of
 collectives, to graphs and to fragments; vLLM leaves as much by default.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -18,7 +19,6 @@ from roofcal.ask.llm.architecture import (
     local_matrices,
     local_vocabulary,
     longest_stage,
-    tensor_degrees,
     weight_bytes,
 )
 from roofcal.core.language_models import LanguageModel
@@ -28,7 +28,7 @@ from roofcal.models.link import Source
 
 CHUNK: Final = 8192  # tokens of one prefill pass; vLLM and SGLang set it so on large GPUs
 RESERVE: Final = 0.1  # of the memory
-_MOST_TENSOR: Final = 64
+MOST_TENSOR: Final = 64  # tensor-parallel degrees that are tried as a way out
 _MOST_BATCH: Final = 1 << 24
 
 
@@ -155,7 +155,8 @@ def _activation_bytes(deployment: Deployment, batch: int) -> float:
 def _widest_tensors(model: LanguageModel, tensor: int) -> int:
     """Elements per token of the widest tensors that live at once beside the stream."""
     architecture, local = architecture_of(model), local_matrices(model, tensor)
-    queries = local["q_up"].n + local["kv_up"].n if architecture.latent else local["qkv"].n
+    latent = architecture.latent
+    queries = local[latent.query_matrix].n + local["kv_up"].n if latent else local["qkv"].n
     widths = [queries + local["attention_out"].k]
     for kind in ("", "dense_", "expert_"):
         if f"{kind}gate_up" not in local:
@@ -180,7 +181,7 @@ def _largest_batch(deployment: Deployment, left_bytes: float) -> int:
     return low
 
 
-def _refusal(deployment: Deployment, memory: Memory, device: str) -> str:
+def _refusal(deployment: Deployment, memory: Memory, device: str, degrees: Sequence[int]) -> str:
     """Why a deployment does not fit, and which would."""
     what = f"{deployment.model.model} in {deployment.recipe}"
     lines = [
@@ -191,25 +192,32 @@ def _refusal(deployment: Deployment, memory: Memory, device: str) -> str:
     ]
     if memory.largest_batch:
         lines.append(f"largest batch that fits: {memory.largest_batch}")
-    tensor = smallest_tensor(deployment, memory.dram_bytes)
+    tensor = smallest_tensor(deployment, memory.dram_bytes, degrees)
     if tensor:
         lines.append(f"smallest --tp that fits: {tensor}")
     else:
-        lines.append(f"no --tp up to {_MOST_TENSOR} fits; give a smaller --batch or a larger --pp")
+        lines.append(f"no --tp up to {MOST_TENSOR} fits; give a smaller --batch or a larger --pp")
     return "; ".join(lines)
 
 
-def smallest_tensor(deployment: Deployment, dram_bytes: float) -> int | None:
-    """The smallest tensor-parallel degree at which the deployment fits; None for none up to 64."""
-    for tensor in tensor_degrees(deployment.model, _MOST_TENSOR):
+def smallest_tensor(
+    deployment: Deployment, dram_bytes: float, degrees: Sequence[int]
+) -> int | None:
+    """The first of some tensor-parallel degrees at which the deployment fits; None for none."""
+    for tensor in degrees:
         if memory_of(replace(deployment, tensor=tensor), dram_bytes).fits:
             return tensor
     return None
 
 
-def checked_memory(deployment: Deployment, dram_bytes: float, device: str) -> Memory:
-    """As memory_of; raises PredictError with the way out where the deployment does not fit."""
+def checked_memory(
+    deployment: Deployment, dram_bytes: float, device: str, degrees: Sequence[int]
+) -> Memory:
+    """As memory_of; raises PredictError with the way out where the deployment does not fit.
+
+    degrees: tensor-parallel degrees that may be advised instead, small ones first.
+    """
     memory = memory_of(deployment, dram_bytes)
     if not memory.fits:
-        raise PredictError(_refusal(deployment, memory, device))
+        raise PredictError(_refusal(deployment, memory, device, degrees))
     return memory

@@ -22,6 +22,7 @@ from roofcal.ask.llm.deployment import Deployment, Memory, checked_memory, with_
 from roofcal.ask.llm.operator_models import operator_times
 from roofcal.ask.llm.operator_times import OperatorTimes
 from roofcal.ask.llm.operators import Operator, Pass, Shard
+from roofcal.ask.llm.shard_limits import check_shards, runnable_degrees
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.times import NO_TIME, Duration, Rate
 from roofcal.models import calibrated
@@ -119,6 +120,11 @@ class Estimate:
         return self.decode.total.rate(self.deployment.workload.batch)
 
     @property
+    def tokens_per_s_per_gpu(self) -> float:
+        """Tokens per second of all requests while they decode, over the GPUs."""
+        return self.decode_tokens_per_s.value / self.deployment.gpus
+
+    @property
     def output_tokens_per_s(self) -> Rate:
         """Tokens of all outputs per second from first to last, prefill included."""
         load = self.deployment.workload
@@ -135,19 +141,23 @@ def estimate(
 
     times: those of operator_times for equal sources, recipe and model, where they are at hand.
 
-    Raises PredictError for degrees that do not divide the model, a model that does not fit, and a
-    recipe, link or device that lacks a constant or a datasheet.
+    Raises PredictError for degrees that do not divide the model or leave shards that no kernel of
+    the recipe takes, a model that does not fit, and a recipe, link or device that lacks a constant
+    or a datasheet.
     """
-    check_parallel(deployment.model, deployment.tensor, deployment.pipeline)
-    times = times or operator_times(sources, deployment.recipe, by)
+    model, recipe = deployment.model, deployment.recipe
+    check_parallel(model, deployment.tensor, deployment.pipeline)
+    times = times or operator_times(sources, recipe, by)
+    check_shards(model, recipe, deployment.tensor, sources, by)
     link = times.link(deployment.link, deployment.tensor, deployment.pipeline)
     spec = datasheet_of(sources)
-    memory = checked_memory(deployment, spec.dram_bytes, spec.device)
+    degrees = runnable_degrees(model, recipe, sources, by)
+    memory = checked_memory(deployment, spec.dram_bytes, spec.device, degrees)
     shard = Shard(
-        model=deployment.model,
-        recipe=deployment.recipe,
+        model=model,
+        recipe=recipe,
         tensor=deployment.tensor,
-        layers=longest_stage(deployment.model, deployment.pipeline),
+        layers=longest_stage(model, deployment.pipeline),
         times=times,
         link=link,
     )
@@ -161,7 +171,7 @@ def estimate(
         prefill=_prefill(deployment, shard),
         decode=_decode(deployment, shard),
         link=link.provenance,
-        assumed=tuple(times.assumptions(deployment.recipe)),
+        assumed=tuple(times.assumptions(recipe)),
     )
 
 
@@ -192,7 +202,9 @@ def estimates_by_batch(
     """Estimates of batches 1, `factor`, ... and the largest that fits; arguments as in estimate."""
     times = times or operator_times(sources, deployment.recipe, by)
     spec = datasheet_of(sources)
-    largest = checked_memory(with_batch(deployment, 1), spec.dram_bytes, spec.device).largest_batch
+    degrees = runnable_degrees(deployment.model, deployment.recipe, sources, by)
+    one = with_batch(deployment, 1)
+    largest = checked_memory(one, spec.dram_bytes, spec.device, degrees).largest_batch
     return [
         estimate(with_batch(deployment, batch), sources, by, times)
         for batch in batches_up_to(largest, factor)

@@ -3,10 +3,10 @@
 A layer is  norm, [cast], qkv, rope and cache, attention, [cast], attention_out, all-reduce,
             norm, [cast], gate_up, activation, [cast], down, all-reduce
 where [cast] takes activations to fp8 and exists under fp8 recipes alone. Latent attention replaces
-qkv by q_down, q_up, kv_down and kv_up; in decode kv_up is absorbed into queries and outputs
-(DeepSeek-V2, 2024-05, section 2.1.2): the same products, and attention over the latent vectors.
-Tensor parallelism divides experts like every other matrix; router, dispatch and combine come with
-them.
+qkv by q_down, q_up (or q alone), kv_down and kv_up; in decode kv_up is absorbed into queries and
+outputs (DeepSeek-V2, 2024-05, section 2.1.2): the same products, and attention over the latent
+vectors. Tensor parallelism divides experts like every other matrix; router, dispatch and combine
+come with them.
 
 Bytes are those of bf16 activations, each read and written once; norms read and write the residual
 stream too.
@@ -33,7 +33,7 @@ from roofcal.core.language_models import LanguageModel
 from roofcal.core.times import NO_TIME, CallTime, Duration
 
 Phase = Literal["prefill", "decode"]
-_CASTS: Final = {"fp8_tensorwise": "fp8_tensorwise", "fp8_axiswise": "fp8_rowwise_dim0"}
+CASTS: Final = {"fp8_tensorwise": "fp8_tensorwise", "fp8_axiswise": "fp8_rowwise_dim0"}
 _HEAD_RECIPE: Final = "bf16"
 
 
@@ -105,9 +105,8 @@ class Shard:
         count = self.layers.count
         yield self._norm(count, forward.tokens)
         local = local_matrices(self.model, self.tensor)
-        latent = ("q_down", "q_up", "kv_down", "kv_up")
-        for name in latent if architecture_of(self.model).latent else ("qkv",):
-            if name != "kv_down":  # reads what q_down reads
+        for name in architecture_of(self.model).attention_inputs:
+            if name != "kv_down":  # reads what q_down reads, or q
                 yield from self._cast(count, forward.tokens, local[name].k)
             yield self._product(name, count, forward.tokens, local[name])
         yield self._rope(forward)
@@ -226,7 +225,7 @@ class Shard:
 
     def _cast(self, calls: int, rows: float, cols: int) -> Iterator[Operator]:
         """The cast of bf16 activations to fp8, under recipes that have one."""
-        recipe = _CASTS.get(self.recipe)
+        recipe = CASTS.get(self.recipe)
         if recipe:
             yield self._operator("cast", calls, self.times.cast(recipe, rows, cols))
 

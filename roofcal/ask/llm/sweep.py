@@ -12,6 +12,7 @@ from roofcal.ask.llm.architecture import architecture_of, tensor_degrees
 from roofcal.ask.llm.deployment import Deployment, Memory, memory_of, with_batch
 from roofcal.ask.llm.estimate import Estimate, datasheet_of, estimates_by_batch
 from roofcal.ask.llm.operator_models import operator_times
+from roofcal.ask.llm.shard_limits import check_shards, runnable_degrees, why_refused
 from roofcal.core.language_models import LanguageModel
 from roofcal.core.units import GB
 from roofcal.models.errors import PredictError
@@ -31,10 +32,12 @@ class Sweep:
 
     estimates  by cut, batches from 1 to the largest that fits
     too_large  memory that one request needs, of cuts that do not hold it
+    refused    why no kernel of the recipe runs the shards, by tensor-parallel degree
     """
 
     estimates: dict[Cut, list[Estimate]]
     too_large: dict[Cut, Memory]
+    refused: dict[int, str]
 
     @property
     def answers(self) -> list[Estimate]:
@@ -42,13 +45,16 @@ class Sweep:
         return [answer for answers in self.estimates.values() for answer in answers]
 
 
-def cuts_of(model: LanguageModel, most_gpus: int) -> list[Cut]:
-    """Cuts of a model over at most so many GPUs, those of fewer GPUs and stages first."""
+def cuts_of(model: LanguageModel, degrees: Sequence[int], most_gpus: int) -> list[Cut]:
+    """Cuts over at most so many GPUs at some tensor-parallel degrees.
+
+    Those of fewer GPUs and stages come first.
+    """
     layers = architecture_of(model).layers
     stages = [1 << power for power in range(layers.bit_length()) if 1 << power <= layers]
     cuts = [
         (tensor, pipeline)
-        for tensor in tensor_degrees(model, MOST_TENSOR)
+        for tensor in degrees
         for pipeline in stages
         if tensor * pipeline <= most_gpus
     ]
@@ -64,18 +70,18 @@ def with_smallest_cut(deployment: Deployment, sources: Sources, by: str) -> Depl
     """The deployment on the fewest GPUs that hold it.
 
     Raises PredictError where no cut of up to MOST_GPUS GPUs does, one GPU does not and the
-    datasheet states no link, or the model of time cannot answer for the recipe.
+    datasheet states no link, no kernel runs the shards, or the model of time cannot answer for the
+    recipe.
     """
     operator_times(sources, deployment.recipe, by)
+    check_shards(deployment.model, deployment.recipe, 1, sources, by)
     spec = datasheet_of(sources)
     most = 1 if spec.link_bytes_per_s is None else MOST_GPUS
-    memory = None
-    for cut in cuts_of(deployment.model, most):
+    degrees = runnable_degrees(deployment.model, deployment.recipe, sources, by, MOST_TENSOR)
+    for cut in cuts_of(deployment.model, degrees, most):
         memory = memory_of(with_cut(deployment, cut), spec.dram_bytes)
         if memory.fits:
             return with_cut(deployment, cut)
-    if memory is None:
-        raise PredictError(f"{deployment.model.model} has no cut")
     load, model = deployment.workload, deployment.model.model
     gpus = "one GPU (its file states no link to others)" if most == 1 else f"up to {most} GPUs"
     raise PredictError(
@@ -94,7 +100,9 @@ def sweep(deployment: Deployment, sources: Sources, by: str, most_gpus: int = SW
     times = operator_times(sources, deployment.recipe, by)
     spec = datasheet_of(sources)
     one = with_batch(deployment, 1)
-    cuts = cuts_of(one.model, 1 if spec.link_bytes_per_s is None else most_gpus)
+    degrees = runnable_degrees(one.model, one.recipe, sources, by, MOST_TENSOR)
+    most = 1 if spec.link_bytes_per_s is None else most_gpus
+    cuts = cuts_of(one.model, degrees, most)
     memories = {cut: memory_of(with_cut(one, cut), spec.dram_bytes) for cut in cuts}
     fitting = [cut for cut in cuts if memories[cut].fits]
     if not fitting:
@@ -110,19 +118,21 @@ def sweep(deployment: Deployment, sources: Sources, by: str, most_gpus: int = SW
             for cut in fitting
         },
         too_large={cut: memories[cut] for cut in cuts if cut not in fitting},
+        refused={
+            tensor: str(why_refused(one.model, one.recipe, tensor, sources, by))
+            for tensor in tensor_degrees(one.model, min(most, MOST_TENSOR))
+            if tensor not in degrees
+        },
     )
-
-
-def rate_per_gpu(estimate: Estimate) -> float:
-    """Tokens per second in decode of all requests, over the GPUs."""
-    return estimate.decode_tokens_per_s.value / estimate.deployment.gpus
 
 
 def frontier(estimates: Sequence[Estimate]) -> list[Estimate]:
     """Those that no other beats in both tokens per second and GPU, and time per token."""
     best, kept = 0.0, []
-    for answer in sorted(estimates, key=lambda a: (a.decode.total.value_s, -rate_per_gpu(a))):
-        if rate_per_gpu(answer) > best:
-            best = rate_per_gpu(answer)
+    for answer in sorted(
+        estimates, key=lambda a: (a.decode.total.value_s, -a.tokens_per_s_per_gpu)
+    ):
+        if answer.tokens_per_s_per_gpu > best:
+            best = answer.tokens_per_s_per_gpu
             kept.append(answer)
     return kept

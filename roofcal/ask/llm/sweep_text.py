@@ -4,8 +4,8 @@ from typing import Any, Final
 
 from roofcal.ask.aligned import aligned
 from roofcal.ask.llm.csv_table import as_dict
-from roofcal.ask.llm.sweep import Sweep, frontier, rate_per_gpu
-from roofcal.ask.llm.text_report import assumptions, batch_cells, model_line, origin
+from roofcal.ask.llm.sweep import Sweep, frontier
+from roofcal.ask.llm.text_report import assumptions_of_all, batch_cells, model_line, origin
 from roofcal.core.units import GB
 
 _HEADER: Final = (
@@ -25,7 +25,7 @@ def sweep_text(sweep: Sweep) -> str:
             (
                 *map(str, (deployment.tensor, deployment.pipeline, deployment.gpus)),
                 *batch_cells(answer),
-                f"{rate_per_gpu(answer):.0f}",
+                f"{answer.tokens_per_s_per_gpu:.0f}",
                 "*" if id(answer) in best else "",
             )
         )
@@ -35,6 +35,7 @@ def sweep_text(sweep: Sweep) -> str:
         f"{memory.needed_bytes / GB:.1f} of {memory.usable_bytes / GB:.1f} GB per GPU"
         for (tensor, pipeline), memory in sweep.too_large.items()
     ]
+    refused += [f"not timed: {reason}" for reason in sweep.refused.values()]
     lines = [
         f"{model_line(first)} on {first.device}",
         f"prompt {load.prompt}, output {load.output}; {origin(first)}",
@@ -43,18 +44,18 @@ def sweep_text(sweep: Sweep) -> str:
         *refused,
         "",
         "* no other line has both more tokens/s per GPU and less time per token",
-        *assumptions(max(answers, key=lambda answer: answer.deployment.gpus)),
+        *assumptions_of_all(answers),
     ]
     return "\n".join(line.rstrip() for line in lines)
 
 
 def sweep_as_dict(sweep: Sweep) -> dict[str, Any]:
-    """JSON values in SI units: the answers, and the cuts that do not hold one request."""
+    """JSON values in SI units: the answers, and the cuts that do not hold one request or run."""
     best = {id(answer) for answer in frontier(sweep.answers)}
     return {
         "sweep": [
             as_dict(answer, operators=False)
-            | {"tokens_per_s_per_gpu": rate_per_gpu(answer), "frontier": id(answer) in best}
+            | {"tokens_per_s_per_gpu": answer.tokens_per_s_per_gpu, "frontier": id(answer) in best}
             for answer in sweep.answers
         ],
         "too_large": [
@@ -65,5 +66,9 @@ def sweep_as_dict(sweep: Sweep) -> dict[str, Any]:
                 "usable_bytes_per_gpu": memory.usable_bytes,
             }
             for (tensor, pipeline), memory in sweep.too_large.items()
+        ],
+        "refused": [
+            {"tensor_parallel": tensor, "reason": reason}
+            for tensor, reason in sweep.refused.items()
         ],
     }

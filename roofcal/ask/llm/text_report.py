@@ -30,7 +30,7 @@ def batches_text(estimates: Sequence[Estimate]) -> str:
     rows = [_BATCH_HEADER, *(_batch_row(estimate) for estimate in estimates)]
     load = _load_line(first, "batch from 1 to the largest that fits")
     table = aligned(_shown_columns(rows, first.has_interval), left=())
-    lines = [_deployment_line(first), load, "", *table, "", *assumptions(first)]
+    lines = [_deployment_line(first), load, "", *table, "", *assumptions_of_all(estimates)]
     return "\n".join(line.rstrip() for line in lines)
 
 
@@ -44,7 +44,9 @@ def _summary(estimate: Estimate) -> Iterator[str]:
         f"({memory.parts}); largest batch {memory.largest_batch}"
     )
     prefill, decode = estimate.prefill, estimate.decode
-    stated = estimate.has_interval
+    stated, per_gpu = estimate.has_interval, ""
+    if estimate.deployment.gpus > 1:
+        per_gpu = f"; {estimate.tokens_per_s_per_gpu:.4g} per GPU in decode"
     yield f"first token  {_seconds(prefill.total, stated)}, mostly {prefill.bound_by}"
     yield (
         f"per token    {_seconds(decode.total, stated)}, mostly {decode.bound_by}, "
@@ -53,7 +55,7 @@ def _summary(estimate: Estimate) -> Iterator[str]:
     yield (
         f"tokens/s     {_rate(estimate.request_tokens_per_s, stated)} per request, "
         f"{_rate(estimate.decode_tokens_per_s, stated)} in decode, "
-        f"{_rate(estimate.output_tokens_per_s, stated)} with prefill"
+        f"{_rate(estimate.output_tokens_per_s, stated)} with prefill{per_gpu}"
     )
     if estimate.deployment.pipeline > 1:
         yield f"bubble       {prefill.bubble:.1%} of prefill, {decode.bubble:.1%} of decode"
@@ -100,11 +102,37 @@ def assumptions(estimate: Estimate) -> list[str]:
         lines.append(_products_line(estimate))
     lines += estimate.assumed
     lines += _extrapolated_lines(estimate)
+    lines += [f"left out: {line}" for line in estimate.deployment.model.left_out]
     lines.append(
         f"{RESERVE:.0%} of the memory kept in reserve; "
         "kernels in graphs, none fused or overlapped; what a serving engine adds is left out"
     )
     return lines
+
+
+def assumptions_of_all(answers: Sequence[Estimate]) -> list[str]:
+    """What several answers of one model assume, one line each.
+
+    The answer of most GPUs speaks for all; what others do not say too ends with whose line it is,
+    and links that differ are listed with their cuts.
+    """
+    shown = max(answers, key=lambda answer: answer.deployment.gpus)
+    cuts_by_link: dict[str, dict[str, None]] = {}
+    for answer in answers:
+        if answer.link is not None:
+            cut = f"{answer.deployment.tensor} x {answer.deployment.pipeline}"
+            cuts_by_link.setdefault(answer.link, {})[cut] = None
+    links = [
+        link if len(cuts_by_link) == 1 else f"{link} (tp x pp: {', '.join(cuts)})"
+        for link, cuts in cuts_by_link.items()
+    ]
+    others = [set(assumptions(answer)) for answer in answers]
+    deployment = shown.deployment
+    whose = f"tp {deployment.tensor}, pp {deployment.pipeline}, batch {deployment.workload.batch}"
+    lines = [line for line in assumptions(shown) if line != shown.link]
+    return links + [
+        line if all(line in other for other in others) else f"{line} ({whose})" for line in lines
+    ]
 
 
 def _products_line(estimate: Estimate) -> str:

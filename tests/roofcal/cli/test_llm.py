@@ -166,3 +166,29 @@ def test_a_size_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) -> N
         main([*EIGHT, "--prompt", "0"])
     assert caught.value.code == 2
     assert "'0' is not a whole number from 1 to 1073741824" in capsys.readouterr().err
+
+
+def test_a_shard_that_predict_refuses_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    wide = ["--model", "qwen3-30b-a3b", "--recipe", "fp8_axiswise", "--tp", "32"]
+    assert main([*H200, *wide]) == 2
+    message = capsys.readouterr().err
+    assert "--tp 32 leaves 2048 x 24 (n x k) of expert_down of qwen3-30b-a3b on a GPU" in message
+    assert "largest --tp whose shards work: 16" in message
+
+
+def test_a_model_may_be_a_config_of_transformers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = {
+        "model_type": "qwen3", "hidden_size": 1024, "num_hidden_layers": 28,
+        "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128,
+        "intermediate_size": 3072, "vocab_size": 151936, "tie_word_embeddings": True,
+    }  # fmt: skip
+    path = tmp_path / "Qwen3-0.6B/config.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps(config))
+    assert main([*H200, "--model", str(path)]) == 0
+    assert "Qwen3-0.6B (0.6e9 parameters) in bf16 on 1 x" in capsys.readouterr().out
+    path.write_text(json.dumps(config | {"model_type": "rwkv"}))
+    assert main([*H200, "--model", str(path.parent)]) == 2
+    assert f"error: {path}: model_type: 'rwkv' is no family of" in capsys.readouterr().err

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from roofcal.core.language_models import LanguageModel
 from roofcal.core.timing_protocol import Timing
 from roofcal.core.yaml_files import read_yaml, validated
 
@@ -33,6 +34,28 @@ def test_a_mapping_is_read_and_an_empty_file_is_empty(tmp_path: Path) -> None:
     assert read_yaml(tmp_path / "x.yaml", errors) == {"a": 1}
     assert read_yaml(tmp_path / "y.yaml", errors) == {}
     assert errors == []
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ({"head_dim": 128}, "head_dim: unknown key here; it belongs below architecture"),
+        ({"architecture": {"model": "x"}}, "architecture.model: unknown key here; it belongs at"),
+        (
+            {"architecture": {"layres": 2}},
+            "architecture.layres: unknown key; did you mean 'layers'",
+        ),
+        ({"shard": "n"}, "shard: unknown key here; it belongs below matrices.<name>"),
+        ({"matrices": {"qkv": {"rows": 1}}}, "matrices.qkv.rows: unknown key; allowed: k, n"),
+    ],
+)
+def test_an_unknown_key_is_never_answered_with_itself(
+    content: dict[str, object], says: str
+) -> None:
+    """It once was: head_dim: unknown key; did you mean 'head_dim'?"""
+    errors: list[str] = []
+    validated(LanguageModel, content, Path("x.yaml"), errors)
+    assert any(error.startswith(f"x.yaml: {says}") for error in errors), errors
 
 
 def test_every_error_of_the_content_is_a_line() -> None:

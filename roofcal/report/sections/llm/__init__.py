@@ -156,15 +156,19 @@ def _panel(axes: Axes, rows: pd.DataFrame) -> None:
 
 
 def _facts(rows: pd.DataFrame) -> str:
-    best = row_of_largest(rows, "decode_tokens_per_s")
+    # models stand on different numbers of GPUs, so that rates are compared per GPU
+    rate = rows["decode_tokens_per_s"] / rows["tensor_parallel"]
+    best = row_of_largest(rows.assign(rate_per_gpu=rate), "rate_per_gpu")
     quickest = row_of_largest(rows.assign(speed=1 / rows["decode_step_s"]), "speed")
-    gpus = count_of(int(best["tensor_parallel"]), "GPU")
+    gpus, gpus_of_quickest = (
+        count_of(int(row["tensor_parallel"]), "GPU") for row in (best, quickest)
+    )
     step = scaled(float(quickest["decode_step_s"]), "s")
     return (
-        f"{count_of(rows['model'].nunique(), 'model')}. Most tokens per second: "
-        f"{best['decode_tokens_per_s']:,.0f} ({best['model']} in {best['recipe']} on {gpus}, batch "
+        f"{count_of(rows['model'].nunique(), 'model')}. Most tokens per second and GPU: "
+        f"{best['rate_per_gpu']:,.0f} ({best['model']} in {best['recipe']} on {gpus}, batch "
         f"{best['batch']:,}); least time per token: {step} "
-        f"({quickest['model']} in {quickest['recipe']})."
+        f"({quickest['model']} in {quickest['recipe']} on {gpus_of_quickest})."
     )
 
 

@@ -8,7 +8,7 @@ import pandas as pd
 
 from roofcal.ask.llm.deployment import Deployment, Workload
 from roofcal.ask.llm.operator_models import can_estimate, estimable_recipes
-from roofcal.ask.llm.sweep import Sweep, frontier, rate_per_gpu, sweep
+from roofcal.ask.llm.sweep import Sweep, frontier, sweep
 from roofcal.core import paths
 from roofcal.core.language_models import LanguageModel, load_models
 from roofcal.models import calibrated
@@ -92,7 +92,7 @@ def _rows(swept: Sweep, model: str, recipe: str) -> Iterator[dict[str, object]]:
             "decode_step_s": step.value_s,
             "decode_step_low_s": step.low_s,
             "decode_step_high_s": step.high_s,
-            "tokens_per_s_per_gpu": rate_per_gpu(answer),
+            "tokens_per_s_per_gpu": answer.tokens_per_s_per_gpu,
             "frontier": "yes" if id(answer) in best else "no",
         }
 

@@ -74,12 +74,6 @@ def test_int4_is_the_fastest_calibrated_kernel_where_its_probes_reach() -> None:
     assert prefill.duration.value_s == pytest.approx(bf16.duration.value_s, rel=0.02)
 
 
-def test_int4_of_a_width_that_no_kernel_takes_is_a_bf16_product() -> None:
-    published = Sources(calibration=published_sources().calibration, spec=LINKED)
-    odd = LocalMatrix(n=8192, k=4160)  # no multiple of the group of 128
-    assert operator_times(published, "int4").product("int4", 16, odd).provider == "cublaslt (bf16)"
-
-
 def test_a_group_of_one_is_a_product() -> None:
     alone, grouped = TIMES.product("bf16", 64, MATRIX), TIMES.grouped_product("bf16", 64, 1, MATRIX)
     assert grouped == alone

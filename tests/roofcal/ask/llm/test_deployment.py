@@ -16,11 +16,12 @@ from roofcal.models.errors import PredictError
 from tests.roofcal.ask.llm.deployments import deployment
 
 H200 = 141e9
+DEGREES = (1, 2, 4, 8, 16, 32)
 
 
 def refusal(deployed: Deployment) -> str:
     with pytest.raises(PredictError) as caught:
-        checked_memory(deployed, H200, "nvidia-h200")
+        checked_memory(deployed, H200, "nvidia-h200", DEGREES)
     return str(caught.value)
 
 
@@ -92,20 +93,20 @@ def test_a_batch_that_is_too_large_names_the_largest() -> None:
 
 def test_where_no_degree_fits_another_way_is_named() -> None:
     deployed = deployment("llama3-8b", batch=10**6, prompt=100000)
-    assert smallest_tensor(deployed, H200) is None
+    assert smallest_tensor(deployed, H200, DEGREES) is None
     message = refusal(deployed)
     assert "no --tp up to 64 fits; give a smaller --batch or a larger --pp" in message
 
 
 def test_the_smallest_degree_fits_and_the_next_smaller_does_not() -> None:
     deployed = deployment("llama3-405b", "fp8_axiswise")
-    tensor = smallest_tensor(deployed, H200)
+    tensor = smallest_tensor(deployed, H200, DEGREES)
     assert tensor == 4
     assert not memory_of(replace(deployed, tensor=2), H200).fits
 
 
 def test_what_fits_is_returned() -> None:
-    memory = checked_memory(deployment(), H200, "d")
+    memory = checked_memory(deployment(), H200, "d", DEGREES)
     assert memory.fits
     assert memory.parts.startswith("weights 16.1, KV cache 0.3, activations 0.")
 

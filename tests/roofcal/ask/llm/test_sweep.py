@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from roofcal.ask.llm.estimate import estimate
-from roofcal.ask.llm.sweep import cuts_of, frontier, rate_per_gpu, sweep, with_smallest_cut
+from roofcal.ask.llm.sweep import cuts_of, frontier, sweep, with_smallest_cut
 from roofcal.models.errors import PredictError
 from roofcal.ops.time_models import Sources
 from tests.roofcal.ask.llm.deployments import LINKED, SOURCES, deployment, model
@@ -15,7 +15,7 @@ SWEPT = sweep(deployment("llama3-70b"), SOURCES, "calibrated")
 
 
 def test_cuts_have_few_gpus_first_and_stay_within_a_host() -> None:
-    cuts = cuts_of(model(), 16)
+    cuts = cuts_of(model(), (1, 2, 4, 8), 16)
     assert cuts[:4] == [(1, 1), (2, 1), (1, 2), (4, 1)]
     assert max(tensor for tensor, _ in cuts) == 8
     assert all(tensor * pipeline <= 16 for tensor, pipeline in cuts)
@@ -52,7 +52,7 @@ def test_nothing_beats_the_frontier() -> None:
             other
             for other in best
             if other.decode.total.value_s <= answer.decode.total.value_s
-            and rate_per_gpu(other) >= rate_per_gpu(answer)
+            and other.tokens_per_s_per_gpu >= answer.tokens_per_s_per_gpu
         ]
         assert beaten_by
 

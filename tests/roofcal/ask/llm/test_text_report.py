@@ -2,9 +2,17 @@
 
 from dataclasses import replace
 
+from roofcal.ask.llm.calibrated_operators import CalibratedOperators
 from roofcal.ask.llm.estimate import estimate, estimates_by_batch
-from roofcal.ask.llm.text_report import assumptions, batches_text, estimate_text
-from tests.roofcal.ask.llm.deployments import SOURCES, deployment
+from roofcal.ask.llm.sweep import sweep
+from roofcal.ask.llm.sweep_text import sweep_text
+from roofcal.ask.llm.text_report import (
+    assumptions,
+    assumptions_of_all,
+    batches_text,
+    estimate_text,
+)
+from tests.roofcal.ask.llm.deployments import LINKED, SOURCES, calibrated, deployment
 
 
 def text_of(
@@ -48,12 +56,9 @@ def test_a_pipeline_has_a_bubble_and_an_operator_of_prefill_alone() -> None:
 
 def test_assumptions_are_listed() -> None:
     alone = assumptions(estimate(deployment(), SOURCES))
-    assert alone[:2] == [
-        "products by cublaslt",
-        "casts by the fastest provider that was calibrated",
-    ]
-    assert alone[2].startswith("attention: assumed 0.55 (0.35 to 0.75)")
-    assert not any(line.startswith(("link", "int4")) for line in alone)
+    assert alone[0] == "products by cublaslt"
+    assert alone[1].startswith("attention: assumed 0.55 (0.35 to 0.75)")
+    assert not any(line.startswith(("link", "int4", "casts")) for line in alone)
     wide = assumptions(estimate(deployment("llama3-70b", tp=16), SOURCES))
     assert wide[1].endswith("as fast between hosts as within one, where 16 GPUs take several hosts")
     small = assumptions(estimate(deployment("llama3-8b", "int4"), SOURCES))
@@ -62,6 +67,47 @@ def test_assumptions_are_listed() -> None:
         for line in small
     )
     assert "products by cublaslt (bf16), cublaslt" in small
+
+
+def test_casts_are_called_calibrated_where_they_were() -> None:
+    assert "casts: not calibrated, their least bytes at the copy bandwidth" in assumptions(
+        estimate(deployment("llama3-8b", "fp8_tensorwise"), SOURCES)
+    )
+    times = CalibratedOperators(calibration=calibrated(), spec=LINKED)
+    assert "casts by the fastest provider that was calibrated" in times.assumptions("fp8_axiswise")
+
+
+def test_a_sweep_calls_the_link_of_each_cut_what_its_estimate_calls_it() -> None:
+    pair = {f"link__{name}__2__bytes_per_s": 4e11 for name in ("all_reduce", "all_gather")}
+    pair |= {name.replace("bytes_per_s", "latency_s"): 1e-5 for name in pair}
+    constants = {name.removeprefix("link__"): value for name, value in pair.items()}
+    linked = replace(SOURCES, calibration=calibrated(**constants))
+    swept = sweep(deployment("llama3-8b"), linked, "calibrated", 4)
+    links = [line for line in sweep_text(swept).splitlines() if line.startswith("link: ")]
+    assert links[0] == "link: calibrated (tp x pp: 2 x 1)"
+    assert links[1].startswith("link: not calibrated, assumed 0.7")
+    assert links[1].endswith("(tp x pp: 1 x 2, 4 x 1, 2 x 2, 1 x 4)")
+    for (tensor, pipeline), answers in swept.estimates.items():
+        link = estimate(deployment("llama3-8b", tp=tensor, pp=pipeline), linked).link
+        assert {answer.link for answer in answers} == {link}
+        (stated,) = [line for line in links if link and f" {tensor} x {pipeline}" in line] or [""]
+        assert stated.startswith(link or "")
+
+
+def test_a_line_that_is_not_true_of_all_batches_says_whose_it_is() -> None:
+    answers = estimates_by_batch(deployment("llama3-8b", "int4"), SOURCES)
+    stated, first = assumptions_of_all(answers), assumptions(answers[0])
+    assert len(stated) == len(first)
+    for line, alone in zip(stated, first, strict=True):
+        is_common = all(alone in assumptions(answer) for answer in answers)
+        assert line == alone if is_common else line == f"{alone} (tp 1, pp 1, batch 1)"
+
+
+def test_several_gpus_say_their_rate_per_gpu() -> None:
+    both = estimate(deployment(tp=2), SOURCES)
+    (rates,) = [x for x in estimate_text(both).splitlines() if x.startswith("tokens/s")]
+    assert rates.endswith(f"; {both.decode_tokens_per_s.value / 2:.4g} per GPU in decode")
+    assert "per GPU in decode" not in text_of()
 
 
 def test_operators_beyond_the_probes_are_named() -> None:

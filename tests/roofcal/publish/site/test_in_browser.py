@@ -163,6 +163,18 @@ def test_language_models_are_grouped_by_what_stands_behind_them(
     assert "Bound by the datasheet" in headings
 
 
+def test_a_card_that_cannot_run_a_model_is_named_with_the_reason(
+    chromium: Browser, site: Path
+) -> None:
+    open_page(chromium, site, "models", "model=llama3-8b&recipe=fp8_axiswise&batch=1")
+    said = "[...document.querySelectorAll('#no-answer li')].map((item) => item.textContent)"
+    lines = chromium.run(said)
+    assert any("A100" in line and "does not know recipe 'fp8_axiswise'" in line for line in lines)
+    answered = {row[0] for row in table(chromium, "speeds-datasheet")}
+    refused = {line.split(", datasheet: ")[0] for line in lines if ", datasheet: " in line}
+    assert refused and not refused & answered
+
+
 def test_the_history_of_a_device_is_a_chart_with_a_point_per_environment_and_recipe(
     chromium: Browser, site: Path
 ) -> None:

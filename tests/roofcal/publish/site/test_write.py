@@ -173,6 +173,23 @@ def test_scripts_get_what_models_say_of_published_shapes(site: Path) -> None:
     ]  # refused by its provider
 
 
+def test_every_card_has_a_time_of_a_model_or_a_reason_why_not(site: Path) -> None:
+    table, sides = held(site, "language_models"), held(site, "index")["sides"]
+    timed = {(row[0], row[2], row[6]) for row in table["rows"]}
+    reasons = {(side, recipe): (least, why) for side, _, recipe, least, why in table["without"]}
+    for side in sides:
+        for recipe in ("bf16", "fp8_tensorwise", "fp8_axiswise", "int4"):
+            least, why = reasons.get((side, recipe), (float("inf"), "-"))
+            assert why
+            for batch in table["batches"]:
+                assert ((side, recipe, batch) in timed) == (batch < least), (side, recipe, batch)
+    _, no_rate = reasons["datasheet:nvidia-a100-sxm-80gb", "fp8_axiswise"]
+    assert "does not know recipe 'fp8_axiswise'" in no_rate
+    assert reasons["datasheet:nvidia-rtx-4090", "bf16"] == (
+        16, "the fewest GPUs that hold the model (tp 1, pp 1) take a batch of 15 at most"
+    )  # fmt: skip
+
+
 def test_sides_have_measured_rates_with_intervals_and_datasheets_have_none(site: Path) -> None:
     sides = held(site, "index")["sides"]
     shape = (8192, 8192, 8192)  # the fastest, as the largest

@@ -35,8 +35,19 @@ def test_every_recipe_is_in_the_legend_once(picture: Picture) -> None:
 
 def test_facts_name_the_fastest(picture: Picture) -> None:
     facts = picture.facts.replace("\N{NO-BREAK SPACE}", " ")
-    assert "2 models. Most tokens per second: 20,000 (small in int4 on 1 GPU, batch 20)" in facts
-    assert "least time per token: 525 us (small in int4)" in facts.replace("\N{MICRO SIGN}", "u")
+    most = "2 models. Most tokens per second and GPU: 20,000 (small in int4 on 1 GPU, batch 20)"
+    assert most in facts
+    least = "least time per token: 525 us (small in int4 on 1 GPU)"
+    assert least in facts.replace("\N{MICRO SIGN}", "u")
+
+
+def test_rates_on_different_numbers_of_gpus_are_compared_per_gpu() -> None:
+    """It once was the sum of all GPUs, which a model on eight of them wins."""
+    table = made_up_estimates()
+    wide = table["model"] == "large"
+    table.loc[wide, "decode_tokens_per_s"] = 1.5 * table["decode_tokens_per_s"].max()
+    facts = drawn(draw_llm(table)).facts.replace("\N{NO-BREAK SPACE}", " ")
+    assert "Most tokens per second and GPU: 20,000 (small in int4 on 1 GPU, batch 20)" in facts
 
 
 def test_a_model_that_fits_one_request_alone_is_a_point() -> None:

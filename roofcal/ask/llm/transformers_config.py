@@ -1,0 +1,330 @@
+"""A language model from the config.json that Hugging Face's transformers writes.
+
+The families are listed by `model_type`, because a family that is not listed may have layers whose
+operators `llm` does not know, as state-space layers. What a listed family has beyond the sizes of a
+LanguageModel is said in its `left_out`, or refused where the sizes would be wrong.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict, StrictBool
+
+from roofcal.core.language_models import LanguageModel, load_model
+from roofcal.core.yaml_files import ConfigError, Natural, Whole, read_yaml, validated
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Family:
+    """How a `model_type` names what differs between families.
+
+    experts    the key that counts the routed experts; None for dense models
+    width      the key of the width of one expert
+    latent     attention over compressed keys and values
+    is_tied    tie_word_embeddings where the file leaves it out: the default of its class
+    left_out   what a layer has and `llm` does not time
+    """
+
+    experts: str | None = None
+    width: str = "moe_intermediate_size"
+    latent: bool = False
+    is_tied: bool = False
+    left_out: str | None = None
+
+
+_DENSE: Final = _Family()
+_GEMMA: Final = _Family(is_tied=True, left_out="two of the four norms of a layer")
+_QWEN_EXPERTS: Final = _Family(experts="num_experts")
+_DEEPSEEK: Final = _Family(experts="n_routed_experts", latent=True)
+_FAMILIES: Final[dict[str, _Family]] = {
+    **dict.fromkeys(("llama", "mistral", "mimo", "phi3", "qwen2", "qwen3"), _DENSE),
+    **dict.fromkeys(("qwen2_vl", "qwen2_vl_text", "qwen2_5_vl", "qwen2_5_vl_text"), _DENSE),
+    "qwen3_vl_text": _DENSE,
+    "gemma": _Family(is_tied=True),
+    "gemma2": _GEMMA,
+    "gemma3_text": _GEMMA,
+    "mixtral": _Family(experts="num_local_experts", width="intermediate_size"),
+    "gpt_oss": _Family(experts="num_local_experts", width="intermediate_size"),
+    "qwen2_moe": _QWEN_EXPERTS,
+    "qwen3_moe": _QWEN_EXPERTS,
+    "qwen3_vl_moe_text": _QWEN_EXPERTS,
+    "deepseek_v2": _DEEPSEEK,
+    "deepseek_v3": _DEEPSEEK,
+    "kimi_k2": _DEEPSEEK,
+    "glm4_moe": _Family(experts="n_routed_experts"),
+}
+_ATTENTION_KINDS: Final = ("full_attention", "sliding_attention")
+
+
+class _Decoder(BaseModel):
+    """The keys that are read, under the names that transformers gives them; others are ignored."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, protected_namespaces=())
+
+    model_type: str
+    hidden_size: Whole
+    num_hidden_layers: Whole
+    num_attention_heads: Whole
+    vocab_size: Whole
+    intermediate_size: Whole | None = None
+    num_key_value_heads: Whole | None = None
+    head_dim: Whole | None = None
+    tie_word_embeddings: StrictBool | None = None
+    q_lora_rank: Whole | None = None
+    kv_lora_rank: Whole | None = None
+    qk_nope_head_dim: Whole | None = None
+    qk_rope_head_dim: Whole | None = None
+    v_head_dim: Whole | None = None
+    num_experts: Whole | None = None
+    num_local_experts: Whole | None = None
+    n_routed_experts: Whole | None = None
+    num_experts_per_tok: Whole | None = None
+    moe_intermediate_size: Whole | None = None
+    shared_expert_intermediate_size: Natural | None = None
+    n_shared_experts: Natural | None = None
+    first_k_dense_replace: Natural = 0
+    mlp_only_layers: list[int] | None = None
+    decoder_sparse_step: Whole = 1
+    moe_layer_freq: Any = 1  # some families write a list of the layers
+    layer_types: list[str] | None = None
+    sliding_window: Whole | None = None
+    use_sliding_window: StrictBool | None = None
+    num_nextn_predict_layers: Natural | None = None
+    quantization_config: dict[str, Any] | None = None
+
+
+class _Multimodal(BaseModel):
+    """A file whose language model is one of several parts."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    text_config: _Decoder
+
+
+def asked_model(folder: Path, name: str) -> LanguageModel:
+    """The language model that a person names: as load_model, or the path of a config.json.
+
+    A path may be that of the folder that holds it, and the file may have another name. Raises
+    ConfigError as load_model does, and for a model whose layers `llm` does not know.
+    """
+    path, errors = Path(name), list[str]()
+    if (folder / f"{name}.yaml").is_file():
+        return load_model(folder, name)
+    if path.is_dir():
+        path /= "config.json"
+    if path.suffix not in (".json", ".yaml"):
+        return load_model(folder, name)
+    content = read_yaml(path, errors)
+    if path.suffix == ".yaml" and "model_type" not in content:
+        return load_model(folder, name)
+    described = {} if errors else _described_model(content, path, errors)
+    model = None if errors else validated(LanguageModel, described, path, errors)
+    if model is None:
+        raise ConfigError("\n".join(errors))
+    return model
+
+
+def _described_model(content: dict[str, Any], path: Path, errors: list[str]) -> dict[str, Any]:
+    """The content of config/models/<model>.yaml that says what a config.json says.
+
+    {} after adding to `errors` what is wrong with the file, or that its family is not known.
+    """
+    text, where = content, ""
+    if isinstance(content.get("text_config"), dict):
+        text, where = content["text_config"], "text_config."
+    family = _FAMILIES.get(str(text.get("model_type")))
+    if family is None:
+        errors.append(f"{path}: {where}model_type: {_unknown_family(text.get('model_type'))}")
+        return {}
+    if where:
+        whole = validated(_Multimodal, content, path, errors)
+        decoder = None if whole is None else whole.text_config
+    else:
+        decoder = validated(_Decoder, content, path, errors)
+    if decoder is None:
+        return {}
+    wrong = [f"{path}: {where}{line}" for line in _problems(decoder, family, text)]
+    errors += wrong
+    return {} if wrong else _described(decoder, family, content, path)
+
+
+def _unknown_family(model_type: Any) -> str:
+    way_out = "describe the model in a file as config/models/llama3-8b.yaml"
+    if model_type is None:
+        return f"missing, and required in a config.json of transformers; or {way_out}"
+    known = ", ".join(sorted(_FAMILIES))
+    return f"'{model_type}' is no family of decoders that is read here ({known}); {way_out}"
+
+
+def _problems(decoder: _Decoder, family: _Family, text: dict[str, Any]) -> Iterator[str]:
+    """Keys that the family needs and the file lacks, and layers that no operator here times."""
+    needed = ["intermediate_size"]
+    if family.latent:
+        needed += ["kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"]
+        if "q_lora_rank" not in text:  # null says that queries are not compressed
+            yield f"q_lora_rank: missing, and required of a {decoder.model_type}; null for none"
+    elif decoder.head_dim is None and decoder.hidden_size % decoder.num_attention_heads:
+        yield (
+            f"head_dim: missing, and hidden_size {decoder.hidden_size} is no multiple of "
+            f"num_attention_heads {decoder.num_attention_heads}"
+        )
+    if decoder.num_attention_heads % (decoder.num_key_value_heads or 1):
+        yield (
+            f"num_attention_heads: {decoder.num_attention_heads} is no multiple of "
+            f"num_key_value_heads {decoder.num_key_value_heads}"
+        )
+    if family.experts:
+        needed += [family.experts, "num_experts_per_tok", family.width]
+    for key in dict.fromkeys(needed):
+        if getattr(decoder, key) is None:
+            yield f"{key}: missing, and required of a {decoder.model_type}"
+    kinds = decoder.layer_types or []
+    for kind in dict.fromkeys(kinds):
+        if kind not in _ATTENTION_KINDS:
+            yield (
+                f"layer_types: {kinds.count(kind)} of {len(kinds)} layers are '{kind}', and llm "
+                f"times {' and '.join(_ATTENTION_KINDS)} alone"
+            )
+    if family.experts:
+        yield from _expert_problems(decoder, getattr(decoder, family.experts))
+
+
+def _expert_problems(decoder: _Decoder, count: int | None) -> Iterator[str]:
+    """Experts that do not fill every layer behind the dense ones."""
+    if count is not None and (decoder.num_experts_per_tok or 0) > count:
+        yield f"num_experts_per_tok: {decoder.num_experts_per_tok} of {count} experts"
+    if decoder.first_k_dense_replace >= decoder.num_hidden_layers:
+        yield (
+            f"first_k_dense_replace: {decoder.first_k_dense_replace} leaves no layer of "
+            f"{decoder.num_hidden_layers} for experts"
+        )
+    for key in ("decoder_sparse_step", "moe_layer_freq"):
+        if getattr(decoder, key) != 1:
+            yield f"{key}: is {getattr(decoder, key)}, and llm knows experts in every layer alone"
+    dense = decoder.mlp_only_layers or []
+    if sorted(dense) != list(range(len(dense))):
+        yield f"mlp_only_layers: is {dense}, and llm knows dense layers before all others alone"
+    shared, width = decoder.shared_expert_intermediate_size, decoder.moe_intermediate_size
+    if shared and width and shared % width:
+        yield (
+            f"shared_expert_intermediate_size: {shared} is no multiple of moe_intermediate_size "
+            f"{width}"
+        )
+
+
+def _described(
+    decoder: _Decoder, family: _Family, content: dict[str, Any], path: Path
+) -> dict[str, Any]:
+    tied = decoder.tie_word_embeddings
+    if tied is None:  # a file of several parts may say it of the whole
+        tied = content.get("tie_word_embeddings", family.is_tied)
+    heads, head_dim = decoder.num_attention_heads, decoder.head_dim
+    architecture: dict[str, Any] = {
+        "layers": decoder.num_hidden_layers,
+        "vocabulary": decoder.vocab_size,
+        "heads": heads,
+        "kv_heads": decoder.num_key_value_heads or heads,
+        "head_dim": head_dim or decoder.hidden_size // heads,
+        "tied_embeddings": tied,
+    }
+    if family.latent:
+        architecture |= {
+            "kv_heads": heads,
+            "head_dim": decoder.qk_nope_head_dim,
+            "latent": {
+                "latent": decoder.kv_lora_rank,
+                "rope": decoder.qk_rope_head_dim,
+                "value": decoder.v_head_dim,
+                "compressed_queries": decoder.q_lora_rank is not None,
+            },
+        }
+    dense_layers = len(decoder.mlp_only_layers or []) or decoder.first_k_dense_replace
+    if family.experts:
+        width = getattr(decoder, family.width)
+        architecture["experts"] = {
+            "count": getattr(decoder, family.experts),
+            "per_token": decoder.num_experts_per_tok,
+            "shared": decoder.n_shared_experts
+            or (decoder.shared_expert_intermediate_size or 0) // width,
+            "dense_layers": dense_layers,
+        }
+    return {
+        "model": path.resolve().parent.name if path.stem == "config" else path.stem,
+        "source": f"{path}, as transformers writes it",
+        "matrices": _attention(decoder, architecture)
+        | _feed_forward(decoder, family, dense_layers),
+        "architecture": architecture,
+        "left_out": list(_left_out(decoder, family, content)),
+    }
+
+
+def _attention(decoder: _Decoder, architecture: dict[str, Any]) -> dict[str, Any]:
+    """The matrices of an attention; sizes that follow from the heads."""
+    hidden, heads, head_dim = (
+        decoder.hidden_size,
+        architecture["heads"],
+        architecture["head_dim"],
+    )
+    latent = architecture.get("latent")
+    if latent is None:
+        rows = (heads + 2 * architecture["kv_heads"]) * head_dim
+        return {
+            "qkv": _matrix(rows, hidden, "n"),
+            "attention_out": _matrix(hidden, heads * head_dim, "k"),
+        }
+    queries, rank = heads * (head_dim + latent["rope"]), decoder.q_lora_rank
+    if rank is None:
+        matrices = {"q": _matrix(queries, hidden, "n")}
+    else:
+        matrices = {"q_down": _matrix(rank, hidden, "none"), "q_up": _matrix(queries, rank, "n")}
+    rows = heads * (head_dim + latent["value"])
+    return matrices | {
+        "kv_down": _matrix(latent["latent"] + latent["rope"], hidden, "none"),
+        "kv_up": _matrix(rows, latent["latent"], "n"),
+        "attention_out": _matrix(hidden, heads * latent["value"], "k"),
+    }
+
+
+def _feed_forward(decoder: _Decoder, family: _Family, dense_layers: int) -> dict[str, Any]:
+    """The matrices of the feed-forward networks of each kind that the model has."""
+    widths = {"": decoder.intermediate_size}
+    if family.experts:
+        widths = {"expert_": getattr(decoder, family.width)}
+        if dense_layers:
+            widths["dense_"] = decoder.intermediate_size
+    matrices = {}
+    for kind, width in widths.items():
+        assert width is not None  # _problems names it where it is missing
+        matrices[f"{kind}gate_up"] = _matrix(2 * width, decoder.hidden_size, "n")
+        matrices[f"{kind}down"] = _matrix(decoder.hidden_size, width, "k")
+    return matrices
+
+
+def _matrix(n: int, k: int, shard: str) -> dict[str, Any]:
+    return {"n": n, "k": k, "shard": shard}
+
+
+def _left_out(decoder: _Decoder, family: _Family, content: dict[str, Any]) -> Iterator[str]:
+    """What the file states and the description does not hold, one line each."""
+    layers = decoder.num_hidden_layers
+    sliding = layers
+    if decoder.layer_types:
+        sliding = decoder.layer_types.count("sliding_attention")
+    if decoder.sliding_window and sliding and decoder.use_sliding_window is not False:
+        most = "" if decoder.layer_types else "up to "
+        yield (
+            f"sliding windows of {decoder.sliding_window} tokens in {most}{sliding} of {layers} "
+            "layers: attention and cache are those of the whole context"
+        )
+    if decoder.num_nextn_predict_layers:
+        yield f"layers of multi-token prediction: {decoder.num_nextn_predict_layers}"
+    if family.left_out:
+        yield family.left_out
+    if decoder.quantization_config:
+        method = decoder.quantization_config.get("quant_method", "some other format")
+        yield f"the file's own format of weights, {method}: --recipe says which is timed"
+    parts = [key for key in ("vision_config", "audio_config") if content.get(key)]
+    if parts:
+        yield f"what is no language model: {', '.join(parts)}"
