@@ -26,9 +26,10 @@ from roofcal.ops.linear import spec
 from roofcal.ops.spec import OpSpec
 
 Passes = Literal["forward", "forward_backward"]
-Casts = Literal["none", "torch_compile", "torch_eager", "triton"]
+Casts = Literal["fastest", "none", "torch_compile", "torch_eager", "triton"]
 Weights = Literal["cached", "cast"]
 PASSES: Final[tuple[Passes, ...]] = ("forward", "forward_backward")
+FASTEST: Final = "fastest"
 CASTS: Final[tuple[Casts, ...]] = ("none", "torch_compile", "torch_eager", "triton")
 
 BF16_GRAD_WEIGHT: Final = "fp8_axiswise_bf16_grad_weight"
@@ -86,13 +87,14 @@ class Linear:
     """What of a linear is timed.
 
     recipe    of op gemm, or BF16_GRAD_WEIGHT
-    casts     the provider of op cast that casts; none: the products alone
+    casts     the provider of op cast that casts; none: the products alone; FASTEST: whoever is
+              fastest, which ask.linear_options finds out
     weights   whether they are cast in every pass, or were before; without effect if casts is none
     """
 
     recipe: str
     passes: Passes = "forward"
-    casts: Casts = "torch_compile"
+    casts: Casts
     weights: Weights = "cached"
 
 
@@ -190,7 +192,7 @@ def parts_of(provider: str, recipe: str) -> LinearParts:
         return LinearParts(products=products, casts_by="triton", casts=casts, transposed=transposed)
     if provider != "torchao" or not has_casts(recipe) or recipe == BLOCKS:
         raise KeyError(f"{provider} {recipe}")
-    linear = Linear(recipe=recipe, passes="forward_backward", weights="cast")
+    linear = Linear(recipe=recipe, passes="forward_backward", casts="torch_compile", weights="cast")
     products = product_recipes(recipe, linear.passes)
     return LinearParts(products=products, casts_by=linear.casts, casts=cast_recipes(linear))
 
