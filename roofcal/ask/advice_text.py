@@ -125,7 +125,7 @@ def as_dict(
         "equal_recipes": [[one.option.recipe for one in group] for group in advice.equals],
         "refused": dict(advice.refused),
         "recipe_choices": asdict(evidence.choices) if evidence.choices else None,
-        "fastest_by_m": [asdict(winner) for winner in winners],
+        "fastest_by_m": [asdict(winner) | {"equals": list(winner.equals)} for winner in winners],
     }
 
 

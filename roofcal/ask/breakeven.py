@@ -180,7 +180,8 @@ def first_lasting_m(speedup: Array | None, doublings: Array | None = None) -> in
     within = np.flatnonzero(runs & (doublings == 0)) if doublings is not None else slow[:0]
     if len(within) and speedup[within[-1]] > 1:
         slow = slow[slow < within[-1]]
-    fast = np.flatnonzero(runs & (GRID > (GRID[slow[-1]] if len(slow) else 0)))
+    fast = np.flatnonzero(runs)
+    fast = fast[fast > slow[-1]] if len(slow) else fast
     return int(GRID[fast[0]]) if len(fast) else None
 
 
