@@ -22,7 +22,7 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from roofcal.ask.linear_options import BASELINE, UNCAST, Option, fastest_times
+from roofcal.ask.linear_options import BASELINE, Option, fastest_times
 from roofcal.ask.shape_limits import memory_refusal
 from roofcal.core.csv_files import LARGEST_SIZE
 from roofcal.core.names import did_you_mean
@@ -33,6 +33,7 @@ from roofcal.models.errors import PredictError
 from roofcal.ops.linear.model import (
     BF16_GRAD_WEIGHT,
     FASTEST,
+    UNCAST,
     Linear,
     has_casts,
     product_recipes,

@@ -23,6 +23,7 @@ from roofcal.ops.gemm.predict import LIBRARIES
 from roofcal.ops.linear.model import (
     BF16_GRAD_WEIGHT,
     FASTEST,
+    UNCAST,
     Linear,
     Passes,
     Weights,
@@ -36,7 +37,6 @@ from roofcal.ops.time_models import Model, Sources, cast_times, product_times, s
 
 FARTHEST: Final = 2.0  # doublings outside of the probes
 BASELINE: Final = str(BY_NAME["gemm"].baseline_recipe)
-UNCAST: Final = (BASELINE, "fp32")  # recipes whose products take the tensors as they are
 NO_CASTS: Final = "only its products are known, not the casts that a linear needs beside them"
 _TENSORS: Final = {"x": "mk", "w": "nk", "grad_out": "mn"}
 _PRODUCTS: Final = {"output": "mnk", "grad_input": "mkn", "grad_weight": "nkm"}

@@ -22,6 +22,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from roofcal.core.recipes import WEIGHT_ONLY_RECIPES
 from roofcal.ops.linear import spec
 from roofcal.ops.spec import OpSpec
 
@@ -32,6 +33,7 @@ PASSES: Final[tuple[Passes, ...]] = ("forward", "forward_backward")
 FASTEST: Final = "fastest"
 CASTS: Final[tuple[Casts, ...]] = ("none", "torch_compile", "torch_eager", "triton")
 
+UNCAST: Final = ("bf16", "fp32")  # recipes whose products take the tensors as they are
 BF16_GRAD_WEIGHT: Final = "fp8_axiswise_bf16_grad_weight"
 BLOCKS: Final = "fp8_blockwise_128x128"
 OURS: Final = ("triton", "triton_products")  # providers that cast as _OUR_CASTS says
@@ -129,6 +131,14 @@ def has_casts(recipe: str) -> bool:
     """Whether it is known what torchao casts for a linear of the recipe."""
     name = recipe.removesuffix(_SLOW)
     return name in spec.RECIPES and name != "mxfp8"
+
+
+def serves_linears(recipe: str) -> bool:
+    """Whether a linear can be made of products of a recipe: without casts, or with known ones.
+
+    No recipe but these is called the fastest: of int8, the products alone are known.
+    """
+    return recipe in UNCAST or recipe in WEIGHT_ONLY_RECIPES or has_casts(recipe)
 
 
 def product_recipes(recipe: str, passes: Passes) -> dict[str, str]:

@@ -36,4 +36,4 @@ def test_the_line_of_a_run_with_next_to_nothing(bare: Path) -> None:
 
     assert [row[key] for key in ("bf16", "best", "memory", "mape", "beyond")] == [None] * 5
     assert row["ok"] == 2
-    assert str(row["gain"]).endswith("int8")
+    assert row["gain"] is None  # nobody knows the casts of int8

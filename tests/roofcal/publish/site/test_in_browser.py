@@ -195,6 +195,14 @@ def test_a_measured_card_is_compared_with_a_datasheet_and_the_address_keeps_it(
     )
 
 
+def test_a_link_for_a_side_that_is_not_there_says_so(chromium: Browser, site: Path) -> None:
+    open_page(chromium, site, "compare", f"a=measured:gone&b={NEW}")
+    said = "document.getElementById('compared').textContent"
+    assert "The link asks for \u201cmeasured:gone\u201d, which is not here." in chromium.run(said)
+    choose(chromium, "a", OLD)
+    chromium.wait_for(f"!{said}.includes('The link asks')")
+
+
 def test_language_models_are_grouped_by_what_stands_behind_them(
     chromium: Browser, site: Path
 ) -> None:
