@@ -8,6 +8,7 @@ another is not in it: fits of kernels for few tokens say nothing of a thousand.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any, Final
 
 import numpy as np
@@ -188,8 +189,13 @@ def fastest_times(
         for option in linear_options(model, sources, replace(linear, recipe=recipe))
     ]
     rivals += packed_options(model, sources, linear.passes, linear.weights)
-    outside = np.stack([_outside(sources, option, sizes) for option in options])
-    nearest = np.min([_outside(sources, option, sizes) for option in (*rivals, *options)], axis=0)
+    parts = {part for option in (*rivals, *options) for part in option.parts}
+    of_part = {part: _outside(sources, part, sizes) for part in parts}
+    outside, nearest = (
+        np.stack([reduce(np.maximum, (of_part[part] for part in one.parts)) for one in some])
+        for some in (options, (*rivals, *options))
+    )
+    nearest = nearest.min(axis=0)
     is_ranked = outside <= np.maximum(nearest + FARTHEST, outside.min(axis=0))
     times = [_option_times(model, sources, option, sizes) for option in options]
     totals = np.stack([own.total for own in times])
@@ -233,16 +239,15 @@ def _option_times(
     return sum_of_times(times)
 
 
-def _outside(sources: Sources, option: Option, sizes: Mapping[str, Array]) -> Array:
-    """Doublings from each shape to the probes of the option; infinite where a part refuses it."""
+def _outside(sources: Sources, part: Part, sizes: Mapping[str, Array]) -> Array:
+    """Doublings from each shape to the probes of a part; infinite where its provider refuses it."""
+    op, shape = BY_NAME[part.op], part.shape(sizes)
     outside = np.zeros_like(sizes["m"])
-    for part in option.parts:
-        op, shape = BY_NAME[part.op], part.shape(sizes)
-        if sources.calibration is not None:
-            own = doublings_outside(sources.calibration, op, part.provider, part.recipe, shape)
-            outside = outside if own is None else np.maximum(outside, own)
-        for axis, multiple in op.size_multiples(part.provider, part.recipe).items():
-            outside = np.where(shape[axis] % multiple, np.inf, outside)
-        for axis, least in op.least_sizes(part.provider, part.recipe).items():
-            outside = np.where(shape[axis] < least, np.inf, outside)
+    if sources.calibration is not None:
+        own = doublings_outside(sources.calibration, op, part.provider, part.recipe, shape)
+        outside = outside if own is None else own
+    for axis, multiple in op.size_multiples(part.provider, part.recipe).items():
+        outside = np.where(shape[axis] % multiple, np.inf, outside)
+    for axis, least in op.least_sizes(part.provider, part.recipe).items():
+        outside = np.where(shape[axis] < least, np.inf, outside)
     return outside
