@@ -264,8 +264,8 @@ def _remarks(
             "the least, because its times are less sure or more providers have it"
         )
     for group in advice.equals:
-        names = ", ".join(ranked.option.recipe for ranked in group)
-        yield f"equal by this model: {names} ({format_seconds(group[0].total_s)})"
+        equals = ", ".join(ranked.option.recipe for ranked in group)
+        yield f"equal by this model: {equals} ({format_seconds(group[0].total_s)})"
     unprobed = dict.fromkeys(
         words for ranked in advice.best_by_recipe for words in ranked.beyond.unprobed
     )

@@ -89,12 +89,14 @@ def as_dict(linear: "Linear", break_even: "Breakeven") -> dict[str, Any]:
 
     products_by, casts_by: who is timed at m, or at best_m where that is None.
     """
-    from roofcal.ask.breakeven import BASELINE, GRID, LARGEST_M
+    from roofcal.ask.breakeven import GRID, LARGEST_M
+    from roofcal.ask.linear_options import BASELINE
 
     ratios = break_even.speedups
     best = ratios.best
     low, high = (None if end is None else float(end[best]) for end in (ratios.low, ratios.high))
-    own, best_own = (ratios.by[place][0] for place in (_place(break_even.m, best), best))
+    place = best if break_even.m is None else int(GRID.searchsorted(break_even.m))
+    (own, _), (best_own, _) = ratios.by[place], ratios.by[best]
     return {
         "recipe": linear.recipe,
         "baseline": BASELINE,
@@ -115,13 +117,6 @@ def as_dict(linear: "Linear", break_even: "Breakeven") -> dict[str, Any]:
         "best_casts_by": best_own.casts_by,
         **_reservations(break_even),
     }
-
-
-def _place(m: int | None, otherwise: int) -> int:
-    """Where an M stands on the grid; `otherwise` for None."""
-    from roofcal.ask.breakeven import GRID
-
-    return otherwise if m is None else int(GRID.searchsorted(m))
 
 
 def _reservations(break_even: "Breakeven") -> dict[str, Any]:
