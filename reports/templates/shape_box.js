@@ -49,9 +49,10 @@ if (shapeBox) (async () => {
       cells[4].append(element("small", { textContent: `extrapolated by ${doublings.toFixed(1)} doublings${far}` }));
     }
     if (unprobed) cells[4].append(element("small", { textContent: `no probe has ${unprobed}` }));
-    const beside = !near ? "none" : `${time(near.seconds)} at ${near.distance === 0 ? "this shape" : sizes(near.point)}`
-      + (near.distance === 0 ? "" : `, ${near.distance.toFixed(1)} doublings away`)
-      + (near.predicted === null ? " (a probe of the fit)" : ` (predicted ${signed(near.predicted / near.seconds - 1)})`);
+    const off = !near ? "" : near.predicted === null ? " (a probe of the fit)"
+      : ` (predicted ${signed(near.predicted / near.seconds - 1)})`;
+    const beside = !near ? "none" : isMeasured ? `this shape${off}`
+      : `${time(near.seconds)} at ${sizes(near.point)}, ${near.distance.toFixed(1)} doublings away${off}`;
     return element("tr", {}, ...cells, element("td", { className: "w", textContent: beside }));
   }
   const signed = (fraction) => `${fraction < 0 ? "\u2212" : "+"}${Math.abs(100 * fraction).toFixed(1)}\u00a0%`;
