@@ -213,6 +213,7 @@ def as_text(
 
 def _table(advice: Advice, evidence: MeasuredEvidence) -> list[str]:
     rows = [("recipe", "products", "casts", "time", "95 %", "source", "predicted", *_LAST_HEADS)]
+    has_measured = any(ranked.measured for ranked in advice.best_by_recipe)
     for ranked in advice.best_by_recipe:
         option, chance = ranked.option, advice.recipe_probability(ranked.option.recipe)
         accuracy = evidence.output_db(option.recipe, advice.question)
@@ -227,7 +228,7 @@ def _table(advice: Advice, evidence: MeasuredEvidence) -> list[str]:
                 option.casts_by,
                 format_seconds(ranked.total_s),
                 interval,
-                ranked.source if ranked.measured else "",
+                ranked.source if has_measured else "",
                 format_seconds(ranked.predicted[0]) if ranked.measured else "",
                 "" if chance is None else f"{chance:.2f}",
                 "" if speedup is None else f"{speedup:.2f}x",
