@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import jinja2
-from markupsafe import Markup
 
 from roofcal.core.paths import CHECKOUT
 from roofcal.report.kit.packing import packed
@@ -32,10 +31,10 @@ def _environment() -> jinja2.Environment:
     return environment
 
 
-def prose(text: str) -> Markup:
+def prose(text: str) -> str:
     """Sentences as HTML; `code` in backticks is the only mark-up."""
     escaped = escape(" ".join(text.split()), quote=False)
-    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", escaped))
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escaped)
 
 
 def render(template: str, **values: Any) -> str:
