@@ -38,7 +38,16 @@ from roofcal.models import calibrated
 from roofcal.models.errors import PredictError, checked_sizes
 from roofcal.models.registry import model_named
 from roofcal.ops import BY_NAME
-from roofcal.ops.linear.model import CASTS, PASSES, Casts, Linear, Passes, Weights, usual_weights
+from roofcal.ops.linear.model import (
+    CASTS,
+    FASTEST,
+    PASSES,
+    Casts,
+    Linear,
+    Passes,
+    Weights,
+    usual_weights,
+)
 from roofcal.ops.time_models import Sources
 
 if TYPE_CHECKING:
@@ -94,6 +103,10 @@ class RecipeTime:
     """A linear in one recipe by one pair of providers; times in seconds, as in PredictedTime.
 
     Attributes:
+        seconds, low_s, high_s: the time that counts: measured at this very shape where it was,
+            else predicted.
+        source: measured, predicted, or which parts of the sum are measured.
+        predicted_s, predicted_low_s, predicted_high_s: by the model of time.
         probability: that it is the fastest of all options.
         output_db: signal to noise measured at the nearest point; None where nobody measured it.
     """
@@ -104,6 +117,10 @@ class RecipeTime:
     seconds: float
     low_s: float | None
     high_s: float | None
+    source: str
+    predicted_s: float
+    predicted_low_s: float | None
+    predicted_high_s: float | None
     bound_by: str
     probability: float | None
     speedup_over_bf16: float | None
@@ -247,7 +264,7 @@ def advise(
         weights: cached (cast beforehand) or cast (each time); None is what is usual for passes.
 
     Returns:
-        Recipes and providers ranked by their predicted time, casts included.
+        Recipes and providers ranked by their time, casts included.
 
     Raises:
         PredictError: a name is unknown, a size is no matrix, or the model knows no linears.
@@ -257,7 +274,8 @@ def advise(
     weights = _checked_weights(passes, weights)
     sizes = _sizes("gemm", {"m": m, "n": n, "k": k})
     question = LinearQuestion(**sizes, passes=passes, weights=weights)
-    adviser, evidence = Adviser(model_named(model), sources), measured_evidence(run)
+    evidence = measured_evidence(run)
+    adviser = Adviser(model_named(model), sources, evidence.by_key)
     advice, winners = advise_point(adviser, question)
     environment = sources.calibration.environment_id if sources.calibration else None
     origin: dict[str, Any] = {"model": model, "device": device, "environment": environment}
@@ -269,9 +287,13 @@ def advise(
                 recipe=option["recipe"],
                 products_by=option["products_by"],
                 casts_by=option["casts_by"],
-                seconds=option["predicted_s"],
-                low_s=option["predicted_low_s"],
-                high_s=option["predicted_high_s"],
+                seconds=option["time_s"],
+                low_s=option["time_low_s"],
+                high_s=option["time_high_s"],
+                source=option["source"],
+                predicted_s=option["predicted_s"],
+                predicted_low_s=option["predicted_low_s"],
+                predicted_high_s=option["predicted_high_s"],
                 bound_by=option["bound_by"],
                 probability=option["fastest_probability"],
                 speedup_over_bf16=option["speedup_over_bf16"],
@@ -295,17 +317,17 @@ def breakeven(
     k: int,
     passes: Passes = "forward",
     weights: Weights | None = None,
-    casts: Casts = "torch_compile",
+    casts: Casts = FASTEST,
     model: str = "calibrated",
     environment: str | None = None,
 ) -> Breakeven:
     """From how many tokens on a linear with n x k weights is faster in a recipe than in bf16.
 
-    Products are those of the library (cublaslt where it was calibrated) and casts those of one
-    provider. `advise` ranks all providers, so a recipe may be faster from fewer tokens there.
+    At every M products and casts are those of the providers that `advise` predicts to be the
+    fastest there, of bf16 too.
 
     Args:
-        casts: who casts; "none" compares the products alone.
+        casts: who casts, instead of the fastest; "none" compares the products alone.
         device, passes, weights, model, environment: as in `advise`.
 
     Raises:
@@ -314,7 +336,7 @@ def breakeven(
     sources, _ = _sources(_device(device), environment, model)
     recipe = recipe_named(recipe, model_named(model).product_recipes(sources))
     weights = _checked_weights(passes, weights)
-    _check_choice("casts", casts, CASTS)
+    _check_choice("casts", casts, (FASTEST, *CASTS))
     linear = Linear(recipe=recipe, passes=passes, casts=casts, weights=weights)
     return breakeven_of_linear(model_named(model), sources, linear, **checked_sizes(n=n, k=k))
 

@@ -266,11 +266,19 @@ const productModel = (() => {
       + `${Math.round(bytes / 1e9).toLocaleString("en")} GB, and the memory has ${Math.round(memory / 1e9)}`;
   }
 
+  // As roofcal.ask.advise: what was measured at this very shape counts, and the prediction stands beside it.
+  function counted(answer, shape, device) {
+    const predicted = answer.total, [near] = nearest(device, answer.option, shape, 1);
+    if (!near || near.distance > 0) return { ...answer, predicted, isMeasured: false };
+    const { seconds: total, low, high } = near;
+    return { ...answer, total, low, high, predicted, isMeasured: true, doublings: 0, unprobed: null };
+  }
+
   // Every option that runs the shape, the fastest first, and why the others do not. An option for
   // larger shapes is no choice here: it is named only where no option runs, as by roofcal.ask.points.
-  function rank(device, shape) {
+  function rank(device, shape, options = device.options) {
     const answers = [], refused = [], forLarger = [];
-    for (const option of device.options) {
+    for (const option of options) {
       const answer = predict(option, shape, device);
       const reason = refusal(option, shape) ?? memoryRefusal(option, shape, device) ?? (Number.isFinite(answer.total) ? null
         : `the calibration of ${option.recipe} by ${option.provider} lacks a constant of its equation`);
@@ -280,8 +288,10 @@ const productModel = (() => {
     if (!answers.length) refused.push(...forLarger);
     const outside = answers.map(({ doublings }) => doublings ?? 0);
     const farthest = Math.min(...outside) + device.farthest_doublings;
-    const ranked = answers.filter((_, place) => outside[place] <= farthest).sort((a, b) => a.total - b.total);
-    answers.filter((_, place) => outside[place] > farthest).forEach(({ option, doublings }) =>
+    const all = answers.map((answer) => counted(answer, shape, device));
+    const isRanked = (answer, place) => answer.isMeasured || outside[place] <= farthest;
+    const ranked = all.filter(isRanked).sort((a, b) => a.total - b.total);
+    all.filter((answer, place) => !isRanked(answer, place)).forEach(({ option, doublings }) =>
       refused.push({ option, reason: `${option.recipe} by ${option.provider} lies ${doublings.toFixed(1)} doublings beyond every probe` }));
     return { ranked, refused };
   }
@@ -293,7 +303,8 @@ const productModel = (() => {
       if (own !== place) return;
       const point = { m: measured.m[row], n: measured.n[row], k: measured.k[row] };
       const distance = Math.hypot(...["m", "n", "k"].map((axis) => Math.log2(point[axis] / shape[axis])));
-      found.push({ point, distance, seconds: measured.s[row], predicted: measured.predicted_s[row] });
+      found.push({ point, distance, seconds: measured.s[row], low: measured.low_s[row],
+        high: measured.high_s[row], predicted: measured.predicted_s[row] });
     });
     return found.sort((a, b) => a.distance - b.distance).slice(0, count);
   }

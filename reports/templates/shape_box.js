@@ -33,24 +33,26 @@ if (shapeBox) (async () => {
     return shape;
   }
 
-  const HEADS = ["", "recipe", "provider", "time", "95 %", "rate", "over bf16", "bound by", "nearest measured"];
-  const NUMBERS = new Set([3, 4, 5, 6]);
+  const HEADS = ["", "recipe", "provider", "time", "95 %", "predicted", "rate", "over bf16", "bound by", "nearest measured"];
+  const NUMBERS = new Set([3, 4, 5, 6, 7]);
 
   function row(answer, place, device, shape, baseline) {
-    const { option, total, low, high, boundBy, doublings, unprobed } = answer;
+    const { option, total, low, high, predicted, isMeasured, boundBy, doublings, unprobed } = answer;
     const rate = productModel.leastWork(option, shape).flops / total / 1e12;
     const texts = [`${place + 1}`, option.recipe, option.provider, time(total), `${time(low)} to ${time(high)}`,
-      `${digits(rate)}\u00a0TFLOP/s`, baseline ? `${(baseline.total / total).toFixed(2)}\u00d7` : "\u2013", boundBy];
+      time(predicted), `${digits(rate)}\u00a0TFLOP/s`, baseline ? `${(baseline.total / total).toFixed(2)}\u00d7` : "\u2013", boundBy];
     const [near] = productModel.nearest(device, option, shape, 1);
     const cells = texts.map((text, number) => element("td", { textContent: text, className: NUMBERS.has(number) ? "n" : "" }));
+    if (isMeasured) cells[3].append(element("small", { textContent: "measured" }));
     if (doublings) {
       const far = doublings > device.far_doublings ? ", far outside: a guess" : "";
       cells[4].append(element("small", { textContent: `extrapolated by ${doublings.toFixed(1)} doublings${far}` }));
     }
     if (unprobed) cells[4].append(element("small", { textContent: `no probe has ${unprobed}` }));
-    const beside = !near ? "none" : `${time(near.seconds)} at ${near.distance === 0 ? "this shape" : sizes(near.point)}`
-      + (near.distance === 0 ? "" : `, ${near.distance.toFixed(1)} doublings away`)
-      + (near.predicted === null ? " (a probe of the fit)" : ` (predicted ${signed(near.predicted / near.seconds - 1)})`);
+    const off = !near ? "" : near.predicted === null ? " (a probe of the fit)"
+      : ` (predicted ${signed(near.predicted / near.seconds - 1)})`;
+    const beside = !near ? "none" : isMeasured ? `this shape${off}`
+      : `${time(near.seconds)} at ${sizes(near.point)}, ${near.distance.toFixed(1)} doublings away${off}`;
     return element("tr", {}, ...cells, element("td", { className: "w", textContent: beside }));
   }
   const signed = (fraction) => `${fraction < 0 ? "\u2212" : "+"}${Math.abs(100 * fraction).toFixed(1)}\u00a0%`;
@@ -65,7 +67,7 @@ if (shapeBox) (async () => {
     form.querySelector(".link").href = `#${query}`;
     // Options of other ops must not decide how far beyond its probes an option of this op may lie.
     const options = device.options.filter((option) => !op || option.op === op);
-    const { ranked: own, refused } = productModel.rank({ ...device, options }, shape);
+    const { ranked: own, refused } = productModel.rank(device, shape, options);
     const baseline = productModel.rank(device, shape).ranked.find(({ option }) => option.recipe === device.baseline);
     const recipes = new Set();
     const shown = own.filter(({ option }) => fields.all.checked || !recipes.has(option.recipe) && recipes.add(option.recipe));
@@ -87,7 +89,7 @@ if (shapeBox) (async () => {
   }
 
   function sentence([first, ...others], shape, baseline) {
-    const { option, total, low, high, doublings, unprobed } = first;
+    const { option, total, low, high, isMeasured, doublings, unprobed } = first;
     const rivals = others.filter((other) => other.option.recipe !== option.recipe);
     const [second] = rivals, overlapping = rivals.find((other) => other.low <= high);
     const over = baseline && option.recipe !== baseline.option.recipe
@@ -96,7 +98,7 @@ if (shapeBox) (async () => {
       : `; ${second.option.recipe} is ${(100 * (second.total / total - 1)).toFixed(0)}\u00a0% slower, and `
         + (overlapping === second ? "the intervals overlap." : `the interval of ${overlapping.option.recipe} overlaps it.`);
     return [element("b", { textContent: `${option.recipe} by ${option.provider}` }),
-      `: ${time(total)} (95 %: ${time(low)} to ${time(high)})${over}${doublings ? ", extrapolated" : ""}`
+      `: ${time(total)}${isMeasured ? ", measured" : ""} (95 %: ${time(low)} to ${time(high)})${over}${doublings ? ", extrapolated" : ""}`
       + `${unprobed ? `, of a kind that no probe has (${unprobed})` : ""}${rest}`];
   }
 

@@ -14,14 +14,18 @@ from roofcal.ask.advise import (
     RankedOption,
     Winner,
     decibels,
+    linear_provider,
     winners_by_m,
 )
 from roofcal.ask.aligned import aligned
 from roofcal.ask.beyond_probes import unprobed_text
 from roofcal.ask.energy import Prices, TokenCost, token_cost
+from roofcal.ask.linear_options import BASELINE
 from roofcal.ask.measured import (
     ChoiceRecord,
     MeasuredPoint,
+    PointKey,
+    by_key,
     choice_record,
     distance,
     measured_points,
@@ -31,33 +35,32 @@ from roofcal.core.csv_files import read_shapes
 from roofcal.core.paths import RunFolder
 from roofcal.core.units import format_seconds
 from roofcal.ops.linear.model import Passes, Weights
-from roofcal.ops.spec import Shape
 from roofcal.ops.time_models import Sources
 
 _NEAREST: Final = 2
-_BASELINE: Final = "bf16"
-# (products by, casts by) -> provider of op linear
-_LINEARS: Final = {
-    ("cublaslt", "triton"): "triton",
-    ("triton", "triton"): "triton_products",
-    ("cublaslt", "torch_compile"): "torchao",
-    ("cublaslt", "none"): "bf16_compile",
-}
 _MOST_REASONS: Final = 3
+_LAST_HEADS: Final = ("P(fastest)", "over bf16", "accuracy", "")
 _WEIGHTS: Final = {"cached": "weights cast beforehand", "cast": "weights cast each time"}
 _COLUMNS: Final = (
-    *("m", "n", "k", "recipe", "products_by", "casts_by", "predicted_s", "predicted_low_s"),
-    *("predicted_high_s", "bound_by", "recipe_fastest_probability", "speedup_over_bf16"),
-    *("output_db", "extrapolated_doublings", "unprobed", "second_recipe", "second_s"),
+    *("m", "n", "k", "recipe", "products_by", "casts_by", "time_s", "time_low_s", "time_high_s"),
+    *("source", "predicted_s", "predicted_low_s", "predicted_high_s", "bound_by"),
+    *("recipe_fastest_probability", "speedup_over_bf16", "output_db", "extrapolated_doublings"),
+    *("unprobed", "second_recipe", "second_s"),
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredEvidence:
-    """Measured points of the run that advice is held against, by op; empty without tables."""
+    """Measured points of the run that advice counts in, by op; empty without tables."""
 
     products: Sequence[MeasuredPoint]
+    casts: Sequence[MeasuredPoint]
     linears: Sequence[MeasuredPoint]
+
+    @property
+    def by_key(self) -> dict[PointKey, MeasuredPoint]:
+        """What an Adviser takes the place of predictions at the very shape of a question."""
+        return by_key((*self.products, *self.casts, *self.linears))
 
     @property
     def choices(self) -> ChoiceRecord | None:
@@ -71,11 +74,11 @@ class MeasuredEvidence:
         """
         option, part = ranked.option, ranked.option.parts[0]
         if question.passes == "forward_backward":
-            layer = _LINEARS.get((option.products_by, option.casts_by), "")
-            points = nearest(self.linears, layer, option.recipe, _shape(question), _NEAREST)
+            layer = linear_provider(option)
+            points = nearest(self.linears, layer, option.recipe, question.shape, _NEAREST)
             if points:
                 return points
-        return nearest(self.products, part.provider, part.recipe, _shape(question), _NEAREST)
+        return nearest(self.products, part.provider, part.recipe, question.shape, _NEAREST)
 
     def output_db(self, recipe: str, question: LinearQuestion) -> float | None:
         """Signal to noise, by any provider, at the nearest point where it was measured.
@@ -87,7 +90,7 @@ class MeasuredEvidence:
             points_with_error = [p for p in points if p.recipe == recipe and p.error is not None]
             if points_with_error:
                 closest = min(
-                    points_with_error, key=lambda point: distance(point.shape, _shape(question))
+                    points_with_error, key=lambda point: distance(point.shape, question.shape)
                 )
                 return decibels(closest.error)
         return None
@@ -96,12 +99,16 @@ class MeasuredEvidence:
 def measured_evidence(run: RunFolder | None) -> MeasuredEvidence:
     """The measured points of a run; none without a run."""
     if run is None:
-        return MeasuredEvidence(products=(), linears=())
-    ops = ("gemm", "probe_math", "mixed_gemm", "probe_mixed_gemm")
-    return MeasuredEvidence(
-        products=[point for op in ops for point in measured_points(run, op)],
-        linears=measured_points(run, "linear"),
+        return MeasuredEvidence(products=(), casts=(), linears=())
+    products, casts, linears = (
+        [point for op in ops for point in measured_points(run, op)]
+        for ops in (
+            ("gemm", "probe_math", "mixed_gemm", "probe_mixed_gemm"),
+            ("cast", "probe_cast"),
+            ("linear",),
+        )
     )
+    return MeasuredEvidence(products=products, casts=casts, linears=linears)
 
 
 def as_dict(
@@ -111,13 +118,14 @@ def as_dict(
     question = advice.question
     return {
         **origin,
-        **_shape(question),
+        **question.shape,
         "pass": question.passes,
         "weights": question.weights,
         "options": [_option_record(ranked, advice, evidence) for ranked in advice.ranked],
+        "equal_recipes": [[one.option.recipe for one in group] for group in advice.equals],
         "refused": dict(advice.refused),
         "recipe_choices": asdict(evidence.choices) if evidence.choices else None,
-        "fastest_by_m": [asdict(winner) for winner in winners],
+        "fastest_by_m": [asdict(winner) | {"equals": list(winner.equals)} for winner in winners],
     }
 
 
@@ -153,13 +161,19 @@ def _option_record(
     ranked: RankedOption, advice: Advice, evidence: MeasuredEvidence
 ) -> dict[str, Any]:
     option, question = ranked.option, advice.question
+    predicted_s, predicted_low_s, predicted_high_s = ranked.predicted
     return {
         "recipe": option.recipe,
         "products_by": option.products_by,
         "casts_by": option.casts_by,
-        "predicted_s": ranked.total_s,
-        "predicted_low_s": ranked.low_s,
-        "predicted_high_s": ranked.high_s,
+        "time_s": ranked.total_s,
+        "time_low_s": ranked.low_s,
+        "time_high_s": ranked.high_s,
+        "source": ranked.source,
+        "measured": [part.name for part in ranked.measured],
+        "predicted_s": predicted_s,
+        "predicted_low_s": predicted_low_s,
+        "predicted_high_s": predicted_high_s,
         "bound_by": ranked.bound_by,
         "fastest_probability": ranked.probability,
         "recipe_fastest_probability": advice.recipe_probability(option.recipe),
@@ -172,7 +186,7 @@ def _option_record(
             {
                 **point.shape,
                 "op": point.op,
-                "distance_doublings": distance(point.shape, _shape(question)),
+                "distance_doublings": distance(point.shape, question.shape),
                 "measured_s": point.median_s,
                 "predicted_s": point.predicted_s,
             }
@@ -198,9 +212,8 @@ def as_text(
 
 
 def _table(advice: Advice, evidence: MeasuredEvidence) -> list[str]:
-    rows = [
-        ("recipe", "products", "casts", "time", "95 %", "P(fastest)", "over bf16", "accuracy", "")
-    ]
+    rows = [("recipe", "products", "casts", "time", "95 %", "source", "predicted", *_LAST_HEADS)]
+    has_measured = any(ranked.measured for ranked in advice.best_by_recipe)
     for ranked in advice.best_by_recipe:
         option, chance = ranked.option, advice.recipe_probability(ranked.option.recipe)
         accuracy = evidence.output_db(option.recipe, advice.question)
@@ -215,6 +228,8 @@ def _table(advice: Advice, evidence: MeasuredEvidence) -> list[str]:
                 option.casts_by,
                 format_seconds(ranked.total_s),
                 interval,
+                ranked.source if has_measured else "",
+                format_seconds(ranked.predicted[0]) if ranked.measured else "",
                 "" if chance is None else f"{chance:.2f}",
                 "" if speedup is None else f"{speedup:.2f}x",
                 "" if accuracy is None else f"{accuracy:.1f} dB",
@@ -246,16 +261,19 @@ def _remarks(
     likeliest = max(chances, key=lambda recipe: chances[recipe])
     if chances[likeliest] > chances[first.option.recipe]:
         yield (
-            f"{likeliest} is likelier to be the fastest than {first.option.recipe}, which is "
-            "predicted to be, because its times are less sure or more providers have it"
+            f"{likeliest} is likelier to be the fastest than {first.option.recipe}, whose time is "
+            "the least, because its times are less sure or more providers have it"
         )
+    for group in advice.equals:
+        equals = ", ".join(ranked.option.recipe for ranked in group)
+        yield f"equal by this model: {equals} ({format_seconds(group[0].total_s)})"
     unprobed = dict.fromkeys(
         words for ranked in advice.best_by_recipe for words in ranked.beyond.unprobed
     )
     if unprobed:
         yield unprobed_text(list(unprobed))
     for point in evidence.nearest_to(first, advice.question):
-        away = _away(distance(point.shape, _shape(advice.question)))
+        away = _away(distance(point.shape, advice.question.shape))
         sizes = " x ".join(str(point.shape[axis]) for axis in "mnk")
         what = "linear" if point.op == "linear" else "product"
         yield (
@@ -296,7 +314,7 @@ def _stretch(winner: Winner) -> str:
     span = f"{winner.first_m} to {winner.last_m}"
     span = f"at {winner.first_m}" if winner.first_m == winner.last_m else span
     chance = "" if winner.least_probability is None else f" ({winner.least_probability:.2f})"
-    return f"{winner.recipe} {span}{chance}"
+    return f"{' = '.join((winner.recipe, *winner.equals))} {span}{chance}"
 
 
 def _predicted(point: MeasuredPoint) -> str:
@@ -306,12 +324,8 @@ def _predicted(point: MeasuredPoint) -> str:
 
 
 def _speedup(ranked: RankedOption, advice: Advice) -> float | None:
-    baseline = [option for option in advice.ranked if option.option.recipe == _BASELINE]
+    baseline = [option for option in advice.ranked if option.option.recipe == BASELINE]
     return baseline[0].total_s / ranked.total_s if baseline else None
-
-
-def _shape(question: LinearQuestion) -> Shape:
-    return {"m": question.m, "n": question.n, "k": question.k}
 
 
 def advise_csv(

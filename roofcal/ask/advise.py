@@ -1,50 +1,52 @@
 """Which recipe, and whose kernels, for a linear: all that a model of time knows, ranked.
 
-An option is a recipe of the linear, the provider of its products and the provider of its casts. Its
-time is the sum of its parts, as in ops.linear: products and casts, and one product of packed
-weights for weights-only recipes, which serve inference (forward, cached weights) alone. Ends of
-intervals add up. Which option is the fastest is drawn with the errors of the parts (ask.fastest),
-so that two options with the same product do not err apart in it. An option that lies FARTHEST
-doublings farther outside of its probes than another is not ranked: fits of kernels for few tokens
-say nothing of a thousand.
+An option is a recipe of the linear, the provider of its products and the provider of its casts
+(ask.linear_options). Its time is the sum of its parts, as in ops.linear: products and casts, and
+one product of packed weights for weights-only recipes. A part that was measured at this very shape
+takes what was measured, with its interval; so does a linear that was measured as a whole, forward
+and backward. Ends of intervals add up. Which option is the fastest is drawn with the errors of the
+parts (ask.fastest), so that two options with the same predicted product do not err apart in it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
 
 from roofcal.ask.beyond_probes import Beyond, beyond_parts
 from roofcal.ask.fastest import log_error, probabilities
+from roofcal.ask.linear_options import (
+    BASELINE,
+    FARTHEST,
+    NO_CASTS,
+    Option,
+    Part,
+    linear_options,
+    linear_recipes,
+    packed_options,
+)
+from roofcal.ask.measured import MeasuredPoint, PointKey, point_key
 from roofcal.ask.shape_limits import memory_refusal, refusal, too_small
-from roofcal.core.recipes import WEIGHT_ONLY_RECIPES
 from roofcal.core.records import PlanPoint, Prediction
 from roofcal.models import calibrated
 from roofcal.models.errors import PredictError, checked_sizes
 from roofcal.models.registry import predict_points
 from roofcal.ops import BY_NAME
-from roofcal.ops.constants import calibrated_providers
-from roofcal.ops.gemm.predict import LIBRARIES
-from roofcal.ops.linear.model import (
-    BF16_GRAD_WEIGHT,
-    Casts,
-    Linear,
-    Passes,
-    Weights,
-    cast_recipes,
-    has_casts,
-    product_recipes,
-)
-from roofcal.ops.linear.predict import cast_providers
+from roofcal.ops.linear.model import FASTEST, Linear, Passes, Weights
 from roofcal.ops.spec import Shape
 from roofcal.ops.time_models import Model, Sources
 
-FARTHEST: Final = 2.0  # doublings outside of the probes
-_BASELINE: Final = "bf16"
-_TENSORS: Final = {"x": "mk", "w": "nk", "grad_out": "mn"}
-_PRODUCTS: Final = {"output": "mnk", "grad_input": "mkn", "grad_weight": "nkm"}
+# (products by, casts by) -> provider of op linear
+_LINEARS: Final = {
+    ("cublaslt", "triton"): "triton",
+    ("triton", "triton"): "triton_products",
+    ("cublaslt", "torch_compile"): "torchao",
+    ("cublaslt", "none"): "bf16_compile",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,62 +59,38 @@ class LinearQuestion:
     passes: Passes
     weights: Weights
 
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A product or cast of a linear; `sides` are its sizes in terms of M, N and K of the linear.
-
-    role  output, grad_input, grad_weight, or the tensor that is cast
-    """
-
-    op: str
-    provider: str
-    recipe: str
-    role: str
-    sides: str
-
     @property
-    def error_name(self) -> str:
-        """Parts with equal constants err alike, whatever their shapes."""
-        return f"{self.op}.{self.provider}.{self.recipe}"
-
-    def shape(self, question: LinearQuestion) -> Shape:
-        """The sizes of the part in a linear."""
-        axes = BY_NAME[self.op].axes
-        return {axis: getattr(question, side) for axis, side in zip(axes, self.sides, strict=True)}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Option:
-    """A recipe, whose products and whose casts. "any": the model knows no providers."""
-
-    recipe: str
-    products_by: str
-    casts_by: str
-    parts: tuple[Part, ...]
-
-    @property
-    def name(self) -> str:
-        """The recipe and its providers in one line."""
-        casts = "" if self.casts_by == "none" else f", casts by {self.casts_by}"
-        return f"{self.recipe} by {self.products_by}{casts}"
+    def shape(self) -> Shape:
+        """M, N and K."""
+        return {"m": self.m, "n": self.n, "k": self.k}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankedOption:
-    """An option with its time.
+    """An option with its time: measured at this very shape where it was, else predicted.
 
+    predicted    the whole time as the model predicts it: seconds, low and high end
+    measured     the parts whose time is measured, one by one or the linear as a whole
     probability  that it is the fastest of all options; None for a model without intervals
-    beyond       how far the part that is farthest outside of its probes lies outside
+    beyond       how far the predicted part that is farthest outside of its probes lies outside
     """
 
     option: Option
     total_s: float
     low_s: float | None
     high_s: float | None
+    predicted: tuple[float, float | None, float | None]
+    measured: tuple[Part, ...]
     bound_by: str
     probability: float | None
     beyond: Beyond
+
+    @property
+    def source(self) -> str:
+        """Where the time is from: measured, predicted, or which parts of it are measured."""
+        if len(self.measured) in (0, len(self.option.parts)):
+            return "measured" if self.measured else "predicted"
+        return f"{', '.join(part.name for part in self.measured)} measured"
 
     @property
     def doublings(self) -> float:
@@ -139,6 +117,17 @@ class Advice:
             best.setdefault(ranked.option.recipe, ranked)
         return list(best.values())
 
+    @property
+    def equals(self) -> list[list[RankedOption]]:
+        """Recipes of equal time, two and more in a group, the fastest group first."""
+        groups: list[list[RankedOption]] = []
+        for ranked in self.best_by_recipe:
+            if groups and math.isclose(groups[-1][0].total_s, ranked.total_s):
+                groups[-1].append(ranked)
+            else:
+                groups.append([ranked])
+        return [group for group in groups if len(group) > 1]
+
     def recipe_probability(self, recipe: str) -> float | None:
         """The probability that an option of the recipe is the fastest."""
         own = [ranked.probability for ranked in self.ranked if ranked.option.recipe == recipe]
@@ -152,17 +141,31 @@ class Adviser:
     Args:
         model: a model of time.
         sources: what it reads of the device.
+        measured: what was measured on it, which counts at the very shape of a question.
     """
 
-    def __init__(self, model: Model, sources: Sources) -> None:
-        self._model, self._sources = model, sources
+    def __init__(
+        self,
+        model: Model,
+        sources: Sources,
+        measured: Mapping[PointKey, MeasuredPoint] = MappingProxyType({}),
+    ) -> None:
+        self._model, self._sources, self._measured = model, sources, measured
         self._options: dict[tuple[Passes, Weights], list[Option]] = {}
 
     def options(self, passes: Passes, weights: Weights) -> list[Option]:
         """What the model can time; raises PredictError where that is nothing."""
         key = passes, weights
         if key not in self._options:
-            self._options[key] = list(self._known_options(passes, weights))
+            asked = Linear(recipe=BASELINE, passes=passes, casts=FASTEST, weights=weights)
+            self._options[key] = [
+                option
+                for recipe in linear_recipes(self._model, self._sources, passes)
+                for option in linear_options(
+                    self._model, self._sources, replace(asked, recipe=recipe)
+                )
+            ]
+            self._options[key] += packed_options(self._model, self._sources, passes, weights)
         if not self._options[key]:
             raise PredictError(f"model '{self._model.MODEL}' knows no products of linears here")
         return self._options[key]
@@ -176,67 +179,6 @@ class Adviser:
             checked_sizes(m=question.m, n=question.n, k=question.k)
         times = self._part_times(questions)
         return [self._ranked(question, times) for question in questions]
-
-    def _known_options(self, passes: Passes, weights: Weights) -> Iterator[Option]:
-        recipes = list(self._model.product_recipes(self._sources))
-        if passes == "forward_backward" and {"fp8_axiswise", _BASELINE} <= set(recipes):
-            recipes.append(BF16_GRAD_WEIGHT)
-        for recipe in recipes:
-            linear = Linear(recipe=recipe, passes=passes, weights=weights)
-            if recipe in (_BASELINE, "fp32"):
-                casters: Sequence[Casts] = ("none",)
-            elif has_casts(recipe):
-                casters = cast_providers(self._model, self._sources, linear)
-            else:
-                continue  # int8: nobody measured its casts
-            products = product_recipes(recipe, passes)
-            for provider in self._providers("gemm", products["output"]):
-                for caster in casters[: 1 if provider == "" else None]:
-                    yield self._option(replace(linear, casts=caster), provider, products)
-        if passes == "forward" and weights == "cached":
-            for recipe in WEIGHT_ONLY_RECIPES:
-                for provider in self._providers("mixed_gemm", recipe):
-                    part = Part("mixed_gemm", provider, recipe, "output", "mnk")
-                    yield Option(
-                        recipe=recipe,
-                        products_by=provider or "any",
-                        casts_by="none",
-                        parts=(part,),
-                    )
-
-    def _providers(self, op: str, recipe: str) -> list[str]:
-        """Those calibrated; [""] of a model that knows none and answers for the recipe."""
-        calibration = self._sources.calibration
-        if self._model.MODEL == calibrated.MODEL and calibration is not None:
-            return calibrated_providers(calibration.constants, op, recipe)
-        point = PlanPoint(
-            op=op, provider="", recipe=recipe, shape={"m": 128, "n": 128, "k": 128}, device=""
-        )
-        return [""] if predict_points(self._model, [point], self._sources) else []
-
-    def _option(self, linear: Linear, provider: str, products: Mapping[str, str]) -> Option:
-        parts = [
-            Part("gemm", self._multiplier(recipe, provider), recipe, role, _PRODUCTS[role])
-            for role, recipe in products.items()
-        ]
-        caster = linear.casts if provider else ""
-        parts += [
-            Part("cast", caster, recipe, tensor, _TENSORS[tensor])
-            for tensor, recipe in cast_recipes(linear)
-        ]
-        return Option(
-            recipe=linear.recipe,
-            products_by=provider or "any",
-            casts_by="none" if linear.casts == "none" else caster or "any",
-            parts=tuple(parts),
-        )
-
-    def _multiplier(self, recipe: str, provider: str) -> str:
-        """Who multiplies in a recipe: the library where the provider has no such products."""
-        providers = self._providers("gemm", recipe)
-        if provider in providers:
-            return provider
-        return next((name for name in LIBRARIES if name in providers), providers[0])
 
     def _part_times(
         self, questions: Sequence[LinearQuestion]
@@ -252,7 +194,7 @@ class Adviser:
         points: dict[tuple[object, ...], PlanPoint] = {}
         keys = {}
         for part, question in parts:
-            shape = part.shape(question)
+            shape = part.shape(question.shape)
             key = (part.op, part.provider, part.recipe, *shape.values())
             keys[part, question] = key
             if self._refusal(part, shape) is None:
@@ -286,15 +228,16 @@ class Adviser:
         times: Mapping[tuple[Part, LinearQuestion], tuple[Prediction, Beyond]],
     ) -> Advice:
         runnable: list[Option] = []
-        refused: dict[str, str] = {}
+        options = self.options(question.passes, question.weights)
+        refused = dict.fromkeys(self._without_options(question.passes, options), NO_CASTS)
         for_larger: set[str] = set()
-        for option in self.options(question.passes, question.weights):
+        for option in options:
             missing = [part for part in option.parts if (part, question) not in times]
             if not missing:
                 runnable.append(option)
                 continue
             part = missing[0]
-            op, shape = BY_NAME[part.op], part.shape(question)
+            op, shape = BY_NAME[part.op], part.shape(question.shape)
             why = self._refusal(part, shape) or "the model has no answer"
             of_linear = ", ".join(
                 f"{a} is {s} here" for a, s in zip(op.axes, part.sides, strict=True)
@@ -311,58 +254,146 @@ class Adviser:
             for option in runnable
         }
         farthest = min(outside.values()) + FARTHEST
+        addends = {option: self._addends(option, question, times) for option in runnable}
+        far = {
+            option: doublings
+            for option, doublings in outside.items()
+            if doublings > farthest and not all(one.measured for one in addends[option])
+        }
         refused |= {
             option.name: f"lies {doublings:.1f} doublings beyond every probe"
-            for option, doublings in outside.items()
-            if doublings > farthest
+            for option, doublings in far.items()
         }
-        runnable = [option for option in runnable if outside[option] <= farthest]
-        of_option = [[times[part, question] for part in option.parts] for option in runnable]
-        chances = _chances(runnable, of_option)
+        runnable = [option for option in runnable if option not in far]
+        chances = _chances([addends[option] for option in runnable])
         ranked = [
-            _ranked_option(option, parts, chance)
-            for option, parts, chance in zip(runnable, of_option, chances, strict=True)
+            _ranked_option(
+                option,
+                addends[option],
+                [times[part, question][0] for part in option.parts],
+                chance,
+            )
+            for option, chance in zip(runnable, chances, strict=True)
         ]
         ranked.sort(key=lambda answer: answer.total_s)
         return Advice(question=question, ranked=tuple(ranked), refused=refused)
 
+    def _without_options(self, passes: Passes, options: Sequence[Option]) -> list[str]:
+        """Recipes whose products the model knows, and whose linears it cannot time."""
+        recipes = linear_recipes(self._model, self._sources, passes)
+        return [name for name in recipes if all(option.recipe != name for option in options)]
 
-def _chances(
-    options: Sequence[Option], times: Sequence[Sequence[tuple[Prediction, Beyond]]]
-) -> list[float | None]:
-    if any(prediction.high_s is None for parts in times for prediction, _ in parts):
+    def _addends(
+        self,
+        option: Option,
+        question: LinearQuestion,
+        times: Mapping[tuple[Part, LinearQuestion], tuple[Prediction, Beyond]],
+    ) -> list["_Addend"]:
+        """What the time of an option is the sum of, measured where it was measured."""
+        if (question.passes, question.weights) == ("forward_backward", "cast"):
+            layer = linear_provider(option)
+            key = point_key("linear", layer, option.recipe, question.shape)
+            if layer and key in self._measured:
+                return [_measured_addend(option.parts, self._measured[key])]
+        addends = []
+        for part in option.parts:
+            key = point_key(part.op, part.provider, part.recipe, part.shape(question.shape))
+            if key in self._measured:
+                addends.append(_measured_addend((part,), self._measured[key]))
+            else:
+                prediction, beyond = times[part, question]
+                addends.append(
+                    _Addend(
+                        error_name=part.error_name,
+                        total_s=prediction.total_s,
+                        low_s=prediction.low_s,
+                        high_s=prediction.high_s,
+                        beyond=beyond,
+                    )
+                )
+        return addends
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Addend:
+    """One of the times that an option's time is the sum of; those of one error_name err alike.
+
+    measured  the parts that it is the measured time of; none where it is predicted
+    """
+
+    error_name: str
+    total_s: float
+    low_s: float | None
+    high_s: float | None
+    beyond: Beyond
+    measured: tuple[Part, ...] = ()
+
+
+def _measured_addend(parts: tuple[Part, ...], point: MeasuredPoint) -> _Addend:
+    sizes = "x".join(str(size) for size in point.shape.values())
+    return _Addend(
+        error_name=f"measured {point.op}.{point.provider}.{point.recipe}.{sizes}",
+        total_s=point.median_s,
+        low_s=point.low_s,
+        high_s=point.high_s,
+        beyond=Beyond(),
+        measured=parts,
+    )
+
+
+def linear_provider(option: Option) -> str:
+    """The provider of op linear that runs an option, forward and backward; "" for none."""
+    return _LINEARS.get((option.products_by, option.casts_by), "")
+
+
+def _chances(options: Sequence[Sequence[_Addend]]) -> list[float | None]:
+    if any(addend.high_s is None for addends in options for addend in addends):
         return [None] * len(options)
     candidates = []
-    for option, parts in zip(options, times, strict=True):
+    for addends in options:
         errors: dict[str, tuple[float, float]] = {}
-        for part, (prediction, _) in zip(option.parts, parts, strict=True):
-            second, error = errors.get(part.error_name, (0.0, 0.0))
-            total = second + prediction.total_s
-            mean = (second * error + prediction.total_s * log_error(prediction)) / total
-            errors[part.error_name] = total, mean
+        for addend in addends:
+            second, error = errors.get(addend.error_name, (0.0, 0.0))
+            total = second + addend.total_s
+            own = addend.total_s * log_error(addend.total_s, addend.high_s)
+            errors[addend.error_name] = total, (second * error + own) / total
         candidates.append(errors)
     return [float(chance) for chance in probabilities(candidates)]
 
 
 def _ranked_option(
-    option: Option, times: Sequence[tuple[Prediction, Beyond]], probability: float | None
+    option: Option,
+    addends: Sequence[_Addend],
+    predictions: Sequence[Prediction],
+    probability: float | None,
 ) -> RankedOption:
-    lows = [prediction.low_s for prediction, _ in times if prediction.low_s is not None]
-    highs = [prediction.high_s for prediction, _ in times if prediction.high_s is not None]
-    has_interval = len(lows) == len(highs) == len(times)
     seconds: dict[str, float] = {}
-    for part, (prediction, _) in zip(option.parts, times, strict=True):
+    for part, prediction in zip(option.parts, predictions, strict=True):
         name = "casts" if part.op == "cast" else part.role
         seconds[name] = seconds.get(name, 0.0) + prediction.total_s
+    total_s, low_s, high_s = _sum([(one.total_s, one.low_s, one.high_s) for one in addends])
     return RankedOption(
         option=option,
-        total_s=sum(prediction.total_s for prediction, _ in times),
-        low_s=sum(lows) if has_interval else None,
-        high_s=sum(highs) if has_interval else None,
+        total_s=total_s,
+        low_s=low_s,
+        high_s=high_s,
+        predicted=_sum([(one.total_s, one.low_s, one.high_s) for one in predictions]),
+        measured=tuple(part for one in addends for part in one.measured),
         bound_by=max(seconds, key=lambda name: seconds[name]),
         probability=probability,
-        beyond=reduce(Beyond.farther, (beyond for _, beyond in times)),
+        beyond=reduce(Beyond.farther, (one.beyond for one in addends)),
     )
+
+
+def _sum(
+    times: Sequence[tuple[float, float | None, float | None]],
+) -> tuple[float, float | None, float | None]:
+    """Seconds, low and high end of a sum; its ends are None where a part has none."""
+    lows = [low for _, low, _ in times if low is not None]
+    highs = [high for _, _, high in times if high is not None]
+    has_interval = len(lows) == len(highs) == len(times)
+    total = sum(total for total, _, _ in times)
+    return total, sum(lows) if has_interval else None, sum(highs) if has_interval else None
 
 
 def _point(part: Part, shape: Shape) -> PlanPoint:
@@ -373,11 +404,13 @@ def _point(part: Part, shape: Shape) -> PlanPoint:
 class Winner:
     """The fastest recipe from `first_m` to `last_m`, the ends of the grid included.
 
+    equals             recipes that take the same time at every M of the stretch
     least_probability  that it is the fastest, at the M where that is least sure; None for a model
                        without intervals
     """
 
     recipe: str
+    equals: tuple[str, ...]
     first_m: int
     last_m: int
     least_probability: float | None
@@ -392,14 +425,32 @@ def winners_by_m(adviser: Adviser, question: LinearQuestion) -> list[Winner]:
     winners: list[Winner] = []
     questions = [replace(question, m=m) for m in sorted(grid)]
     for answer in adviser.advise(questions):
-        recipe, m = answer.ranked[0].option.recipe, answer.question.m
-        chance = answer.recipe_probability(recipe)
-        if winners and winners[-1].recipe == recipe:
-            before = winners[-1].least_probability
-            least = None if chance is None or before is None else min(chance, before)
-            winners[-1] = replace(winners[-1], last_m=m, least_probability=least)
+        first, m = answer.ranked[0], answer.question.m
+        group = next((group for group in answer.equals if first in group), [first])
+        fastest = [ranked.option.recipe for ranked in group]
+        before = winners[-1] if winners else None
+        both = before and [name for name in (before.recipe, *before.equals) if name in fastest]
+        chance = answer.recipe_probability((both or fastest)[0])
+        if before and both:
+            least = before.least_probability
+            winners[-1] = replace(
+                before,
+                recipe=both[0],
+                equals=tuple(both[1:]),
+                last_m=m,
+                least_probability=None if chance is None or least is None else min(chance, least),
+            )
         else:
-            winners.append(Winner(recipe=recipe, first_m=m, last_m=m, least_probability=chance))
+            recipe, *equals = fastest
+            winners.append(
+                Winner(
+                    recipe=recipe,
+                    equals=tuple(equals),
+                    first_m=m,
+                    last_m=m,
+                    least_probability=chance,
+                )
+            )
     return winners
 
 

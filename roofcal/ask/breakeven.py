@@ -5,36 +5,46 @@ space: half-widths of the 95 % intervals, as logarithms, add as squares (docs/mo
 
     high = speed-up * exp(sqrt(ln(t_bf16_high / t_bf16)^2 + ln(t / t_low)^2)),  low alike.
 
+Both times are predicted, each by the providers of products and casts that are the fastest at that M
+(ask.linear_options), so that `advise` predicts the same speed-up at the same shape.
+
 Break-even is the smallest M from which on the speed-up stays above 1. Time is not smooth in M
-(waves of tiles), so M runs over a grid, GRID: every multiple of 16 to 1024, then 64 steps per
-doubling, to 131072. Two steps are at most 1.6 % apart; nothing between them is evaluated. What
-models say beyond the largest probes moves no break-even that lies before, and is never called the
-best.
+(waves of tiles), so M runs over a grid, GRID: 1, 2, 4 and 8, every multiple of 16 to 1024, then 64
+steps per doubling, to 131072. From 1024 on two steps are at most 1.6 % apart; nothing between steps
+is evaluated. What models say beyond the largest probes moves no break-even that lies before, and is
+never called the best.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from roofcal.ask.linear_options import BASELINE, Option, fastest_times
 from roofcal.ask.shape_limits import memory_refusal
 from roofcal.core.names import did_you_mean
 from roofcal.core.recipes import GEMM_RECIPES
 from roofcal.core.records import PlanPoint
 from roofcal.core.times import Array, BeyondProbes, Times
 from roofcal.models.errors import PredictError, checked_sizes
-from roofcal.ops import BY_NAME
-from roofcal.ops.linear.model import BF16_GRAD_WEIGHT, Linear, has_casts, product_recipes
-from roofcal.ops.linear.predict import cast_providers, linear_times
+from roofcal.ops.linear.model import (
+    BF16_GRAD_WEIGHT,
+    FASTEST,
+    UNCAST,
+    Linear,
+    has_casts,
+    product_recipes,
+)
+from roofcal.ops.linear.predict import cast_providers
 from roofcal.ops.time_models import Model, Sources
 
-BASELINE: Final = str(BY_NAME["gemm"].baseline_recipe)
 MULTIPLE: Final = 16  # torch._scaled_mm refuses fp8 with N or K off it
 LARGEST_M: Final = 1 << 17
 _PER_DOUBLING: Final = 64
 GRID: Final[NDArray[np.float64]] = np.array(
-    [*range(MULTIPLE, 1024, MULTIPLE)]
+    [1, 2, 4, 8, *range(MULTIPLE, 1024, MULTIPLE)]
     + [(1 << p) + (i << p) // _PER_DOUBLING for p in range(10, 17) for i in range(_PER_DOUBLING)]
     + [LARGEST_M],
     dtype=np.float64,
@@ -47,14 +57,17 @@ Class = Literal["faster", "slower", "uncertain"]
 class Speedups:
     """t_bf16 / t_recipe of many shapes, with the ends of the 95 % interval.
 
+    value      NaN where no provider runs the shape in the recipe
     low, high  None for a model without intervals
     beyond     how far the part lies beyond the probes that lies farthest; None where nobody knows
+    by         the option of the recipe that is timed at each shape, and that of bf16
     """
 
     value: Array
     low: Array | None
     high: Array | None
     beyond: BeyondProbes | None = None
+    by: Sequence[tuple[Option, Option]] = ()
 
     @property
     def doublings(self) -> Array | None:
@@ -67,7 +80,9 @@ class Speedups:
         is_within = (
             np.zeros(self.value.shape, bool) if self.doublings is None else self.doublings == 0
         )
-        return int(np.where(is_within | ~is_within.any(), self.value, -np.inf).argmax())
+        runs = ~np.isnan(self.value)
+        is_within &= runs
+        return int(np.where(runs & (is_within | ~is_within.any()), self.value, -np.inf).argmax())
 
     def classes(self) -> list[Class]:
         """faster where low > 1, slower where high < 1, else uncertain."""
@@ -129,17 +144,17 @@ def breakeven_of(speedups: Speedups) -> Breakeven:
 
 
 def linear_speedups(model: Model, sources: Sources, linear: Linear, n: int, k: int) -> Speedups:
-    """Speed-ups on GRID of a linear with n x k weights; raises KeyError as linear_times does."""
-    baseline = Linear(recipe=BASELINE, passes=linear.passes, casts="none")
-    sides = [np.full_like(GRID, float(side)) for side in (n, k)]
-    return speedup_ratio(
-        linear_times(model, sources, baseline, GRID, *sides),
-        linear_times(model, sources, linear, GRID, *sides),
+    """Speed-ups on GRID of a linear with n x k weights; raises KeyError as fastest_times does."""
+    baseline = replace(linear, recipe=BASELINE)
+    sizes = {"m": GRID, "n": np.full_like(GRID, float(n)), "k": np.full_like(GRID, float(k))}
+    (bf16, bf16_by), (ours, ours_by) = (
+        fastest_times(model, sources, one, sizes) for one in (baseline, linear)
     )
+    return replace(speedup_ratio(bf16, ours), by=list(zip(ours_by, bf16_by, strict=True)))
 
 
 def speedup_ratio(baseline: Times, ours: Times) -> Speedups:
-    """baseline / ours, with the interval of this module."""
+    """baseline / ours, with the interval of this module; NaN where one has no time."""
     value, beyond = baseline.total / ours.total, ours.beyond
     if baseline.beyond is not None and beyond is not None:
         beyond = beyond.farther(baseline.beyond)
@@ -154,17 +169,20 @@ def speedup_ratio(baseline: Times, ours: Times) -> Speedups:
 def first_lasting_m(speedup: Array | None, doublings: Array | None = None) -> int | None:
     """The first M of GRID from which on a speed-up on GRID stays above 1; None for never.
 
-    doublings: outside of the probes. What lies beyond the last M within them is looked at only
-    where the M that is sought lies there, too: intervals grow so wide there that they say nothing.
+    An M that no provider runs is passed over. doublings: outside of the probes. What lies beyond
+    the last M within them is looked at only where the M that is sought lies there, too: intervals
+    grow so wide there that they say nothing.
     """
     if speedup is None:
         return None
-    slow = np.flatnonzero(~(speedup > 1))
-    within = np.flatnonzero(doublings == 0) if doublings is not None else slow[:0]
+    runs = ~np.isnan(speedup)
+    slow = np.flatnonzero(runs & ~(speedup > 1))
+    within = np.flatnonzero(runs & (doublings == 0)) if doublings is not None else slow[:0]
     if len(within) and speedup[within[-1]] > 1:
         slow = slow[slow < within[-1]]
-    first = int(slow[-1]) + 1 if len(slow) else 0
-    return int(GRID[first]) if first < len(GRID) else None
+    fast = np.flatnonzero(runs)
+    fast = fast[fast > slow[-1]] if len(slow) else fast
+    return int(GRID[fast[0]]) if len(fast) else None
 
 
 def comparable_recipes(model: Model, sources: Sources) -> list[str]:
@@ -181,16 +199,17 @@ def check_linear(model: Model, sources: Sources, linear: Linear) -> None:
     recipes = comparable_recipes(model, sources)
     if linear.recipe not in recipes:
         raise PredictError(_unknown_recipe(model, linear.recipe, recipes))
-    if linear.casts == "none":
+    if linear.casts == "none" or linear.recipe in UNCAST:
         return
     if not has_casts(linear.recipe):
         raise PredictError(
             f"recipe '{linear.recipe}' has no measured casts; --casts none compares its products"
         )
     providers = cast_providers(model, sources, linear)
-    if linear.casts not in providers:
+    if not providers or linear.casts not in (FASTEST, *providers):
+        by = "" if linear.casts == FASTEST else f" by {linear.casts}"
         raise PredictError(
-            f"model '{model.MODEL}' knows no casts of {linear.recipe} by {linear.casts} here; "
+            f"model '{model.MODEL}' knows no casts of {linear.recipe}{by} here; "
             f"--casts can be {', '.join(('none', *providers))}"
         )
 

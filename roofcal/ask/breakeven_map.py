@@ -1,9 +1,11 @@
 """The break-even map of a run: speed-ups of linears over bf16, by M and by square weights K = N.
 
-One row per recipe, pass, casts, M and weight. Weights are cast beforehand in `forward` and in every
-step in `forward_backward`, as in `breakeven`. The row ends with the break-even M of its weight,
-which is found on all M of GRID; it is empty for never. Rows of linears outside of the probes say
-how many doublings; 0 is within, and empty is a calibration that states no probes.
+One row per recipe, pass, casts, M and weight: with the casts of whoever is fastest, and without
+any. Weights are cast beforehand in `forward` and in every step in `forward_backward`, and products
+are those of the fastest provider, as in `breakeven`. An M that no provider runs has no row. The row
+ends with the break-even M of its weight, which is found on all M of GRID; it is empty for never.
+Rows of linears outside of the probes say how many doublings; 0 is within, and empty is a
+calibration that states no probes. All of it is predicted: measured linears are in no row.
 """
 
 import csv
@@ -29,7 +31,14 @@ from roofcal.core.records import PlanPoint, Prediction
 from roofcal.core.times import Array, Times
 from roofcal.models.calibrations import read_calibration
 from roofcal.models.registry import MODELS
-from roofcal.ops.linear.model import BF16_GRAD_WEIGHT, PASSES, Linear, has_casts, usual_weights
+from roofcal.ops.linear.model import (
+    BF16_GRAD_WEIGHT,
+    FASTEST,
+    PASSES,
+    Linear,
+    has_casts,
+    usual_weights,
+)
 from roofcal.ops.linear.predict import cast_providers
 from roofcal.ops.time_models import Model, Sources, cast_times, product_times
 
@@ -74,25 +83,25 @@ def map_csv(model: Model, sources: Sources) -> str:
 
 
 def mapped_linears(model: Model, sources: Sources) -> list[Linear]:
-    """Recipes whose casts are measured, in both passes: without casts, and with a provider's.
+    """Recipes whose casts are measured, in both passes: without casts, and with the fastest.
 
-    The provider is the first of CASTS that the model knows for the linear. BF16_GRAD_WEIGHT has
-    the backward pass alone: forward it is fp8_axiswise. Blocks need casts that the model knows,
-    which calibrations from before those were measured lack.
+    BF16_GRAD_WEIGHT has the backward pass alone: forward it is fp8_axiswise. Blocks need casts that
+    the model knows, which calibrations from before those were measured lack.
     """
     linears = []
     for recipe, passes in product(comparable_recipes(model, sources), PASSES):
         if not has_casts(recipe) or (recipe, passes) == (BF16_GRAD_WEIGHT, "forward"):
             continue
-        linear = Linear(recipe=recipe, passes=passes, weights=usual_weights(passes))
-        providers = cast_providers(model, sources, linear)[:1]
-        if providers or recipe != _BLOCK_RECIPE:
-            linears += [replace(linear, casts=casts) for casts in ("none", *providers)]
+        weights = usual_weights(passes)
+        linear = Linear(recipe=recipe, passes=passes, casts=FASTEST, weights=weights)
+        has_providers = bool(cast_providers(model, sources, linear))
+        if has_providers or recipe != _BLOCK_RECIPE:
+            linears += [replace(linear, casts="none"), *([linear] if has_providers else [])]
     return linears
 
 
 def _rows_by_tokens(side: int, answer: Breakeven) -> Iterator[list[str]]:
-    """The row of a weight at each of TOKENS, without its labels; empty cells for None."""
+    """The row of a weight at each of TOKENS that runs, without its labels; empty cells for None."""
     speedups = answer.speedups
     ratios = [
         [""] * len(TOKENS) if ratio is None else [f"{value:.4g}" for value in ratio[_AT_TOKENS]]
@@ -101,6 +110,8 @@ def _rows_by_tokens(side: int, answer: Breakeven) -> Iterator[list[str]]:
     ends = ["" if m is None else str(m) for m in (answer.m, answer.m_low, answer.m_high)]
     classes, doublings = speedups.classes(), speedups.doublings
     for m, place, *values in zip(TOKENS, _AT_TOKENS, *ratios, strict=True):
+        if values[0] == "nan":
+            continue
         beyond = "" if doublings is None else f"{doublings[place]:.3g}"
         yield [str(m), str(side), str(side), *values, classes[place], *ends, beyond]
 

@@ -31,14 +31,14 @@ def probability_of_first(predictions: Sequence[Prediction]) -> float | None:
     for place, prediction in enumerate(predictions):
         if prediction.high_s is None:
             return None
-        parts.append({str(place): (prediction.total_s, log_error(prediction))})
+        error = log_error(prediction.total_s, prediction.high_s)
+        parts.append({str(place): (prediction.total_s, error)})
     return float(probabilities(parts)[0]) if len(parts) > 1 else None
 
 
-def log_error(prediction: Prediction) -> float:
-    """The standard deviation of the logarithm of a predicted time, by its upper end."""
-    high = prediction.high_s or prediction.total_s
-    return math.log(high / prediction.total_s) / _Z95
+def log_error(total_s: float, high_s: float | None) -> float:
+    """The standard deviation of the logarithm of a time, by the upper end of its interval."""
+    return math.log((high_s or total_s) / total_s) / _Z95
 
 
 def probabilities(candidates: Sequence[Mapping[str, tuple[float, float]]]) -> Array:

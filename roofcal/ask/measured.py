@@ -6,9 +6,10 @@ of the time. A run without tables (before its report) has no measured points her
 
 import csv
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import median
 from typing import Final, Literal
 
 from roofcal.core import paths
@@ -23,6 +24,7 @@ _STEADY: Final = {"status": "ok", "cache": "cold", "distribution": "normal", "wo
 class MeasuredPoint:
     """One point of a table.
 
+    low_s, high_s  ends of the 95 % interval, as the table has them
     burst_s      of the first milliseconds, before the clock comes down; None where not timed
     predicted_s  by the calibrated model; None for probes and for what it does not predict
     error        relative to the product of the inputs before they were quantised; None where it
@@ -34,6 +36,8 @@ class MeasuredPoint:
     recipe: str
     shape: Shape
     median_s: float
+    low_s: float
+    high_s: float
     burst_s: float | None
     predicted_s: float | None
     error: float | None
@@ -69,6 +73,8 @@ def _points(run: RunFolder, op: str) -> Iterator[MeasuredPoint]:
                 recipe=row["recipe"],
                 shape={axis: int(row[axis]) for axis in axes},
                 median_s=float(row["median_s"]),
+                low_s=float(row["ci95_low_s"]),
+                high_s=float(row["ci95_high_s"]),
                 burst_s=float(burst) if burst else None,
                 predicted_s=float(predicted) if predicted else None,
                 error=_error(row),
@@ -84,6 +90,31 @@ def _error(row: Mapping[str, str]) -> float | None:
     if not numeric or not quantised:
         return None
     return math.hypot(float(numeric), float(quantised))
+
+
+PointKey = tuple[str | int, ...]  # what is timed, whose, the recipe, and the sizes
+
+
+def point_key(op: str, provider: str, recipe: str, shape: Shape) -> PointKey:
+    """Equal for points that one kernel runs, whichever sweep, probe or op measured them."""
+    return (BY_NAME[op].computes or op, provider, recipe, *shape.values())
+
+
+def by_key(points: Iterable[MeasuredPoint]) -> dict[PointKey, MeasuredPoint]:
+    """One point per key. Of several it is their median, in an interval that holds all of theirs."""
+    groups: dict[PointKey, list[MeasuredPoint]] = {}
+    for point in points:
+        key = point_key(point.op, point.provider, point.recipe, point.shape)
+        groups.setdefault(key, []).append(point)
+    return {
+        key: replace(
+            group[0],
+            median_s=median(point.median_s for point in group),
+            low_s=min(point.low_s for point in group),
+            high_s=max(point.high_s for point in group),
+        )
+        for key, group in groups.items()
+    }
 
 
 def distance(one: Shape, other: Shape) -> float:

@@ -24,6 +24,11 @@ def as_text(answer: Mapping[str, Any]) -> str:
         rates,
         f"model {answer['model']}, provider {answer['provider']}, {answer['device']}, {origin}",
     ]
+    if answer["measured_s"] is not None:
+        low, high = (format_seconds(answer[f"measured_{end}_s"]) for end in ("low", "high"))
+        off = answer["predicted_s"] / answer["measured_s"] - 1
+        measured = f"{format_seconds(answer['measured_s'])} (95 %: {low} to {high})"
+        lines.append(f"measured at this shape: {measured}, predicted {off:+.1%}")
     if answer["extrapolated"]:
         lines.append(extrapolation_text(answer["extrapolated_doublings"]))
     if answer["unprobed"]:

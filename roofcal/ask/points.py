@@ -15,7 +15,14 @@ from typing import Any, Final
 
 from roofcal.ask.beyond_probes import Beyond, beyond_probes
 from roofcal.ask.fastest import probability_of_first
-from roofcal.ask.measured import ChoiceRecord, choice_record, measured_points
+from roofcal.ask.measured import (
+    ChoiceRecord,
+    MeasuredPoint,
+    by_key,
+    choice_record,
+    measured_points,
+    point_key,
+)
 from roofcal.ask.names import recipe_named
 from roofcal.ask.shape_limits import joined_refusals, memory_refusal, refusals, too_small
 from roofcal.core.csv_files import Cells, read_rows, size_errors
@@ -51,6 +58,7 @@ class PointAnswer:
     refused      provider -> why it does not run the shape
     beyond       how far outside of its probes the shape lies
     record       how good choices among providers were on measured points
+    measured     what the provider was measured to take at this very shape
     """
 
     prediction: Prediction
@@ -60,6 +68,7 @@ class PointAnswer:
     refused: Mapping[str, str]
     beyond: Beyond
     record: ChoiceRecord | None = None
+    measured: MeasuredPoint | None = None
 
 
 def predict_point(
@@ -68,7 +77,7 @@ def predict_point(
     """Predict one point and name its provider.
 
     run: the folder of the calibration, which has measured points. Without it the answer has no
-    record of choices.
+    record of choices, and nothing measured.
 
     Raises PredictError where the model has no answer for the point, or every provider refuses it.
     """
@@ -76,9 +85,15 @@ def predict_point(
     check_point(point)
     op = BY_NAME[point.op]
     answer = _fastest(point, model, sources)
-    if not answer.others or run is None:
+    if run is None:
         return answer
-    return replace(answer, record=choice_record(measured_points(run, op.name)))
+    points = {one.name: measured_points(run, one.name) for one in OPS if one.folder == op.folder}
+    measured = by_key(own for of_op in points.values() for own in of_op)
+    return replace(
+        answer,
+        record=choice_record(points[op.name]) if answer.others else None,
+        measured=measured.get(point_key(op.name, answer.provider, point.recipe, point.shape)),
+    )
 
 
 def _fastest(point: PlanPoint, model: str, sources: Sources) -> PointAnswer:
@@ -249,7 +264,7 @@ def as_dict(point: PlanPoint, answer: PointAnswer, sources: Sources) -> dict[str
     `environment` is that of the calibration; None for a model that reads none.
     """
     work = BY_NAME[point.op].work(point.recipe, point.shape)
-    prediction, record = answer.prediction, answer.record
+    prediction, record, measured = answer.prediction, answer.record, answer.measured
     return {
         "device": point.device,
         "environment": sources.calibration.environment_id if sources.calibration else None,
@@ -262,6 +277,9 @@ def as_dict(point: PlanPoint, answer: PointAnswer, sources: Sources) -> dict[str
         "predicted_s": prediction.total_s,
         "predicted_low_s": prediction.low_s,
         "predicted_high_s": prediction.high_s,
+        "measured_s": measured.median_s if measured else None,
+        "measured_low_s": measured.low_s if measured else None,
+        "measured_high_s": measured.high_s if measured else None,
         "bound_by": prediction.bound_by,
         "predicted_flops_per_s": work.flops / prediction.total_s,
         "predicted_bytes_per_s": work.dram_bytes / prediction.total_s,

@@ -75,6 +75,7 @@ def read_ledgers(folder: Path, errors: list[str]) -> list[Ledger]:
 
 def _ledger_entries(folder: Path, errors: list[str]) -> Iterator[Entry]:
     file_of_id: dict[str, Path] = {}
+    file_of_title: dict[str, Path] = {}
     for path in sorted(folder.glob("*.yaml")):
         before = len(errors)
         content = read_yaml(path, errors)
@@ -83,6 +84,11 @@ def _ledger_entries(folder: Path, errors: list[str]) -> Iterator[Entry]:
             continue
         if ledger.ledger != path.stem:
             errors.append(f"{path}: ledger: '{ledger.ledger}' differs from the file name")
+        other = file_of_title.setdefault(ledger.title, path)
+        if other != path:
+            errors.append(
+                f"{path}: title: is that of {other} too; say which part of the source each has"
+            )
         for claim in ledger.claims:
             problems = list(claim_errors(f"{path}: {claim.id}", claim, ledger.awaited))
             errors += problems

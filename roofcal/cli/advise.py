@@ -68,9 +68,9 @@ def _advise(options: argparse.Namespace) -> None:
     require(options, "advise", "device", *(() if options.shapes else ("m", "n", "k")))
     sources, folder = asked_sources(options, options.model)
     run = RunFolder.at(folder) if sources.calibration else None
-    adviser = Adviser(model_named(options.model), sources)
     weights = options.weights or usual_weights(options.passes)
     evidence = measured_evidence(run)
+    adviser = Adviser(model_named(options.model), sources, evidence.by_key)
     prices = asked_prices(options)
     if options.shapes:
         text = advise_csv(options.shapes, adviser, options.passes, weights, evidence)

@@ -27,7 +27,6 @@ from roofcal.cli.arguments import (
 if TYPE_CHECKING:
     from roofcal.ask.breakeven import Breakeven
     from roofcal.ops.linear.model import Linear
-    from roofcal.ops.time_models import Sources
 
 
 def add_breakeven(commands: Commands) -> None:
@@ -42,9 +41,9 @@ def add_breakeven(commands: Commands) -> None:
     add_passes_and_weights(parser)
     parser.add_argument(
         "--casts",
-        choices=("none", "torch_compile", "torch_eager", "triton"),
-        default="torch_compile",
-        help="who casts; none: products alone",
+        choices=("fastest", "none", "torch_compile", "torch_eager", "triton"),
+        default="fastest",
+        help="who casts: by default whoever is fastest at each M, as advise; none: products alone",
     )
     add_model(parser)
     parser.add_argument("--json", action="store_true", help="for programs")
@@ -88,29 +87,23 @@ def _one_linear(options: argparse.Namespace) -> None:
     break_even = breakeven(model, sources, linear, options.n, options.k)
     environment = sources.calibration.environment_id if sources.calibration else None
     origin = {"model": options.model, "device": options.device, "environment": environment}
-    origin["products_by"] = products_by(sources, linear)
     answer = origin | {"n": options.n, "k": options.k} | as_dict(linear, break_even)
     print(json.dumps(answer) if options.json else sentences(answer))
 
 
-def products_by(sources: "Sources", linear: "Linear") -> str:
-    """The provider whose products are compared; any: the model knows no providers."""
-    from roofcal.ops.gemm.predict import default_provider
-    from roofcal.ops.linear.model import product_recipes
-
-    if sources.calibration is None:
-        return "any"
-    recipe = product_recipes(linear.recipe, linear.passes)["output"]
-    return default_provider(sources.calibration.constants, recipe)
-
-
 def as_dict(linear: "Linear", break_even: "Breakeven") -> dict[str, Any]:
-    """A break-even as JSON values. m, m_low, m_high: None for never up to largest_m."""
-    from roofcal.ask.breakeven import BASELINE, GRID, LARGEST_M
+    """A break-even as JSON values. m, m_low, m_high: None for never up to largest_m.
+
+    products_by, casts_by: who is timed at m, or at best_m where that is None.
+    """
+    from roofcal.ask.breakeven import GRID, LARGEST_M
+    from roofcal.ask.linear_options import BASELINE
 
     ratios = break_even.speedups
     best = ratios.best
     low, high = (None if end is None else float(end[best]) for end in (ratios.low, ratios.high))
+    place = best if break_even.m is None else int(GRID.searchsorted(break_even.m))
+    (own, _), (best_own, _) = ratios.by[place], ratios.by[best]
     return {
         "recipe": linear.recipe,
         "baseline": BASELINE,
@@ -125,6 +118,10 @@ def as_dict(linear: "Linear", break_even: "Breakeven") -> dict[str, Any]:
         "best_speedup": float(ratios.value[best]),
         "best_speedup_low": low,
         "best_speedup_high": high,
+        "products_by": own.products_by,
+        "casts_by": own.casts_by,
+        "best_products_by": best_own.products_by,
+        "best_casts_by": best_own.casts_by,
         **_reservations(break_even),
     }
 
@@ -159,10 +156,11 @@ def _reservations(break_even: "Breakeven") -> dict[str, Any]:
 
 
 def sentences(answer: dict[str, Any]) -> str:
-    """A break-even for a person, four lines and what makes it less sure."""
+    """A break-even for a person, five lines and what makes it less sure."""
     n, k = answer["n"], answer["k"]
     passes = answer["pass"].replace("_", " and ")
-    casts = f"casts by {answer['casts']}, weights {_WEIGHTS.get(answer['weights'])}"
+    whose = "whoever is fastest" if answer["casts"] == "fastest" else answer["casts"]
+    casts = f"casts by {whose}, weights {_WEIGHTS.get(answer['weights'])}"
     low, high = answer["best_speedup_low"], answer["best_speedup_high"]
     span = f" (95 %: {low:.2f}x to {high:.2f}x)" if low is not None else ""
     described = "its wave description" if answer["model"] == "wave" else "its datasheet"
@@ -171,10 +169,24 @@ def sentences(answer: dict[str, Any]) -> str:
         f"{passes} of y[M,{n}] = x[M,{k}] @ w[{n},{k}].T, "
         f"{'no casts' if answer['casts'] == 'none' else casts}\n"
         f"at best {answer['best_speedup']:.2f}x{span}, at M = {answer['best_m']}\n"
-        f"model {answer['model']}, products by {answer['products_by']}, {answer['device']}, "
-        f"{answer['environment'] or described}"
+        f"{_whose(answer)}\n"
+        f"model {answer['model']}, {answer['device']}, {answer['environment'] or described}"
     )
     return "\n".join([lines, *_reservation_lines(answer)])
+
+
+def _whose(answer: dict[str, Any]) -> str:
+    """Whose products and casts are timed; others may be at other M."""
+    if answer["products_by"] == "any":
+        return "products and casts by any provider: this model knows none"
+    at = {answer["best_m"]: (answer["best_products_by"], answer["best_casts_by"])}
+    if answer["m"] is not None:
+        at = {answer["m"]: (answer["products_by"], answer["casts_by"])} | at
+    listed = "; ".join(
+        f"{products}{'' if casts == 'none' else f', casts by {casts}'} (M = {m})"
+        for m, (products, casts) in at.items()
+    )
+    return f"products by whoever is fastest at each M, as advise predicts: {listed}"
 
 
 def _reservation_lines(answer: dict[str, Any]) -> Iterator[str]:

@@ -9,10 +9,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any, Final
 
-import pandas as pd
-
-from roofcal.ask.advise import FARTHEST
 from roofcal.ask.beyond_probes import FAR
+from roofcal.ask.linear_options import FARTHEST
+from roofcal.ask.measured import MeasuredPoint, by_key
 from roofcal.core.csv_files import LARGEST_SIZE
 from roofcal.core.recipes import BITS, RECIPES, Operand
 from roofcal.core.records import Calibration
@@ -50,7 +49,7 @@ def shape_box_data(analysis: Analysis, anchor: str) -> dict[str, Any] | None:
     options   every calibrated pair of provider and recipe: its equation and constants, the formats
               of its operands, half-widths of its interval by group of shapes, the groups that no
               probe is of, roofs, its limits of shapes, and the span of its probes
-    measured  settled points, by column; `option` is a place in `options`
+    measured  settled points, one per option and shape, by column; `option` is a place in `options`
     """
     calibration = analysis.run.calibration
     if calibration is None:
@@ -154,30 +153,42 @@ def _operand(operand: Operand) -> dict[str, Any]:
 
 def _measured(analysis: Analysis, options: list[dict[str, Any]]) -> dict[str, list[Any]]:
     places = {(o["op"], o["provider"], o["recipe"]): place for place, o in enumerate(options)}
-    rows = pd.DataFrame(list(_points(analysis)))
-    measured: dict[str, list[Any]] = {"option": [], "m": [], "n": [], "k": [], "s": []}
-    measured["predicted_s"] = []
-    for row in rows.to_dict("records"):
+    names = ("option", "m", "n", "k", "s", "low_s", "high_s", "predicted_s")
+    measured: dict[str, list[Any]] = {name: [] for name in names}
+    for point in by_key(_points(analysis)).values():
         # narrow weights are measured beside plain products, whose constants are those of gemm
-        keys = ((op, row["provider"], row["recipe"]) for op in (row["op"], *_MODELS))
+        keys = ((op, point.provider, point.recipe) for op in (point.op, *_MODELS))
         place = next((places[key] for key in keys if key in places), None)
         if place is not None:
-            measured["option"].append(place)
-            for axis in "mnk":
-                measured[axis].append(int(row[axis]))
-            measured["s"].append(_rounded(row["median_s"]))
-            measured["predicted_s"].append(_rounded(row["predicted_s"]))
+            times = (point.median_s, point.low_s, point.high_s, point.predicted_s)
+            cells = (place, *point.shape.values(), *map(_rounded, times))
+            for name, cell in zip(names, cells, strict=True):
+                measured[name].append(cell)
     return measured
 
 
-def _points(analysis: Analysis) -> Iterator[dict[Any, Any]]:
+def _points(analysis: Analysis) -> Iterator[MeasuredPoint]:
     """Settled points of the ops of _MODELS and of their probes."""
     for op in OPS:
         frame = analysis.frames.get(op.name)
-        if op.folder in _MODELS and frame is not None:
-            rows = standard_rows(frame)
-            yield from rows[rows["world_size"] == 1].assign(op=op.folder).to_dict("records")
+        if op.folder not in _MODELS or frame is None:
+            continue
+        rows = standard_rows(frame)
+        for row in rows[rows["world_size"] == 1].to_dict("records"):
+            predicted_s = row["predicted_s"]
+            yield MeasuredPoint(
+                op=op.folder,
+                provider=row["provider"],
+                recipe=row["recipe"],
+                shape={axis: int(row[axis]) for axis in op.axes},
+                median_s=row["median_s"],
+                low_s=row["ci95_low_s"],
+                high_s=row["ci95_high_s"],
+                burst_s=None,
+                predicted_s=None if math.isnan(predicted_s) else predicted_s,
+                error=None,
+            )
 
 
-def _rounded(seconds: float) -> float | None:
-    return None if math.isnan(seconds) else float(f"{seconds:.{_DIGITS}g}")
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else float(f"{seconds:.{_DIGITS}g}")

@@ -149,15 +149,15 @@ def _share_text(value: float | None, datasheet: float | None) -> str:
 def verdict(analysis: Analysis) -> str:
     """The recipe to take at few tokens and at large products, in speeds of the baseline."""
     op = headline_op()
-    best = comparisons.best_by_regime(analysis.speedups.get(op), op)
+    speedups, baseline = analysis.speedups.get(op), str(BY_NAME[op].baseline_recipe)
+    best = comparisons.best_by_regime(speedups, op)
+    alone = comparisons.products_alone_text(speedups, op)
     if best.empty:
-        return "No narrow recipe was measured beside its baseline."
+        none = "No narrow recipe that serves a linear was measured beside its baseline."
+        return f"{none} {alone}".rstrip()
     ends = best[best["regime"].isin(("decode", "large"))]
-    parts = []
-    for recipe, rows in (ends if len(ends) else best).groupby("recipe", sort=False):
-        pairs = zip(rows["speedup"], rows["regime"], strict=True)
-        parts.append(f"{recipe} runs {', '.join(f'{times(s)} at {regime}' for s, regime in pairs)}")
-    return f"In speeds of {BY_NAME[op].baseline_recipe}, {' and '.join(parts)} shapes."
+    fastest = comparisons.best_text(ends if len(ends) else best, baseline)
+    return f"Fastest products, in speeds of {baseline}: {fastest}. {alone}".rstrip()
 
 
 def headlines(analysis: Analysis, line: Mapping[str, Any]) -> list[str]:

@@ -22,15 +22,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from roofcal.core.recipes import WEIGHT_ONLY_RECIPES
 from roofcal.ops.linear import spec
 from roofcal.ops.spec import OpSpec
 
 Passes = Literal["forward", "forward_backward"]
-Casts = Literal["none", "torch_compile", "torch_eager", "triton"]
+Casts = Literal["fastest", "none", "torch_compile", "torch_eager", "triton"]
 Weights = Literal["cached", "cast"]
 PASSES: Final[tuple[Passes, ...]] = ("forward", "forward_backward")
+FASTEST: Final = "fastest"
 CASTS: Final[tuple[Casts, ...]] = ("none", "torch_compile", "torch_eager", "triton")
 
+UNCAST: Final = ("bf16", "fp32")  # recipes whose products take the tensors as they are
 BF16_GRAD_WEIGHT: Final = "fp8_axiswise_bf16_grad_weight"
 BLOCKS: Final = "fp8_blockwise_128x128"
 OURS: Final = ("triton", "triton_products")  # providers that cast as _OUR_CASTS says
@@ -86,13 +89,14 @@ class Linear:
     """What of a linear is timed.
 
     recipe    of op gemm, or BF16_GRAD_WEIGHT
-    casts     the provider of op cast that casts; none: the products alone
+    casts     the provider of op cast that casts; none: the products alone; FASTEST: whoever is
+              fastest, which ask.linear_options finds out
     weights   whether they are cast in every pass, or were before; without effect if casts is none
     """
 
     recipe: str
     passes: Passes = "forward"
-    casts: Casts = "torch_compile"
+    casts: Casts
     weights: Weights = "cached"
 
 
@@ -127,6 +131,14 @@ def has_casts(recipe: str) -> bool:
     """Whether it is known what torchao casts for a linear of the recipe."""
     name = recipe.removesuffix(_SLOW)
     return name in spec.RECIPES and name != "mxfp8"
+
+
+def serves_linears(recipe: str) -> bool:
+    """Whether a linear can be made of products of a recipe: without casts, or with known ones.
+
+    No recipe but these is called the fastest: of int8, the products alone are known.
+    """
+    return recipe in UNCAST or recipe in WEIGHT_ONLY_RECIPES or has_casts(recipe)
 
 
 def product_recipes(recipe: str, passes: Passes) -> dict[str, str]:
@@ -190,7 +202,7 @@ def parts_of(provider: str, recipe: str) -> LinearParts:
         return LinearParts(products=products, casts_by="triton", casts=casts, transposed=transposed)
     if provider != "torchao" or not has_casts(recipe) or recipe == BLOCKS:
         raise KeyError(f"{provider} {recipe}")
-    linear = Linear(recipe=recipe, passes="forward_backward", weights="cast")
+    linear = Linear(recipe=recipe, passes="forward_backward", casts="torch_compile", weights="cast")
     products = product_recipes(recipe, linear.passes)
     return LinearParts(products=products, casts_by=linear.casts, casts=cast_recipes(linear))
 

@@ -5,7 +5,7 @@ that were timed on one device as the study does, those of the study and of the p
 provider.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ from roofcal.core.records import Ceiling
 from roofcal.core.times import Array
 from roofcal.fitting.intervals import narrowest_hold, ratio_interval
 from roofcal.ops import BY_NAME, OPS
+from roofcal.ops.linear.model import serves_linears
 from roofcal.report.data.observations import INTERVAL_HOLDS, PEAK_BYTES
 from roofcal.report.data.op_pages import headline_op
 from roofcal.report.data.prediction_errors import regime_rank
@@ -93,8 +94,13 @@ def speedups(frame: pd.DataFrame, baseline_recipe: str) -> pd.DataFrame:
 def narrower_recipes(op: str) -> list[str]:
     """Recipes of an op whose weights have fewer bits than those of its baseline.
 
-    None of a linear: its recipes name three products and casts, which have no one format.
+    Those alone that serve linears, which are what `advise` ranks. None of a linear: its recipes
+    name three products and casts, which have no one format.
     """
+    return [recipe for recipe in _narrower(op) if serves_linears(recipe)]
+
+
+def _narrower(op: str) -> list[str]:
     spec = BY_NAME[op]
     baseline = spec.baseline_recipe
     if baseline not in RECIPES or spec.written_recipe is not None:
@@ -115,9 +121,12 @@ def fastest_pair(speedups: pd.DataFrame) -> tuple[str, str, float]:
     return str(recipe), str(provider), float(medians.max())
 
 
-def best_by_regime(speedups: pd.DataFrame | None, op: str) -> pd.DataFrame:
+def best_by_regime(
+    speedups: pd.DataFrame | None, op: str, among: Sequence[str] | None = None
+) -> pd.DataFrame:
     """The narrower recipe that is fastest in each regime of an op, by its median; may be empty.
 
+    among    other recipes than narrower_recipes
     speedup  its median
     shapes   shapes of the regime
     first    at how many of these no other pair of recipe and provider is faster
@@ -126,7 +135,7 @@ def best_by_regime(speedups: pd.DataFrame | None, op: str) -> pd.DataFrame:
     columns = ["regime", "recipe", "provider", "speedup", "shapes", "first", "slower"]
     if speedups is None:
         return pd.DataFrame(columns=columns)
-    narrow = speedups[speedups["recipe"].isin(narrower_recipes(op))]
+    narrow = speedups[speedups["recipe"].isin(narrower_recipes(op) if among is None else among)]
     axes, rows = [*BY_NAME[op].axes], []
     for regime in sorted(set(narrow["regime"]), key=regime_rank):
         of_regime = narrow[narrow["regime"] == regime]
@@ -139,15 +148,33 @@ def best_by_regime(speedups: pd.DataFrame | None, op: str) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def best_text(best: pd.DataFrame) -> str:
-    """The rows of best_by_regime in words: 'fp8_tensorwise at decode (1.87x), mid (1.75x); ...'."""
+def best_text(best: pd.DataFrame, baseline: str) -> str:
+    """The rows of best_by_regime in words: 'fp8_tensorwise at decode (1.87x), mid (1.75x); ...'.
+
+    Where no narrow recipe is faster than the baseline, the baseline is the fastest.
+    """
     several = best["provider"].nunique() > 1
-    parts = []
-    for (recipe, provider), rows in best.groupby(["recipe", "provider"], sort=False):
-        pairs = zip(rows["regime"], rows["speedup"], strict=True)
-        regimes = ", ".join(f"{regime} ({times(speedup)})" for regime, speedup in pairs)
-        parts.append(f"{recipe}{f' by {provider}' if several else ''} at {regimes}")
-    return "; ".join(parts)
+    parts: dict[str, list[str]] = {}
+    columns = ("recipe", "provider", "regime", "speedup")
+    for recipe, provider, regime, speedup in best[[*columns]].itertuples(index=False):
+        name = f"{recipe}{f' by {provider}' if several else ''}"
+        if speedup > 1:
+            parts.setdefault(name, []).append(f"{regime} ({times(speedup)})")
+        else:
+            parts.setdefault(baseline, []).append(f"{regime} ({name}: {times(speedup)})")
+    return "; ".join(f"{name} at {', '.join(regimes)}" for name, regimes in parts.items())
+
+
+def products_alone_text(speedups: pd.DataFrame | None, op: str) -> str:
+    """A sentence on narrow recipes that serve no linear; "" without any."""
+    recipes = [recipe for recipe in _narrower(op) if not serves_linears(recipe)]
+    best = best_by_regime(speedups, op, recipes)
+    if best.empty:
+        return ""
+    return (
+        f"Products alone, which serve no linear here because nobody measured the casts: "
+        f"{best_text(best, str(BY_NAME[op].baseline_recipe))}."
+    )
 
 
 def large_or_all(speedups: pd.DataFrame) -> pd.DataFrame:

@@ -6,10 +6,9 @@ between ops in braces: `{{ time_includes }}`. The op's page has the words.
 
 import re
 from collections.abc import Mapping
-from html import escape
 from pathlib import Path
 
-from roofcal.report.kit.templates import render_file
+from roofcal.report.kit.templates import prose, render_file
 
 
 class CaptionError(ValueError):
@@ -19,7 +18,7 @@ class CaptionError(ValueError):
 def read_caption(path: Path, words: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
     """(title, paragraphs as HTML) of a figure; raises as caption_text."""
     title, text = caption_text(path, words)
-    return title, tuple(map(_paragraph, re.split(r"\n\s*\n", text)))
+    return title, tuple(map(prose, re.split(r"\n\s*\n", text)))
 
 
 def caption_text(path: Path, words: Mapping[str, str]) -> tuple[str, str]:
@@ -39,8 +38,3 @@ def caption_text(path: Path, words: Mapping[str, str]) -> tuple[str, str]:
     if not head.startswith("# ") or not rest.strip():
         raise CaptionError(f"{path}: write '# title', an empty line, and what the figure shows")
     return head.removeprefix("# ").strip(), rest.strip()
-
-
-def _paragraph(text: str) -> str:
-    escaped = escape(" ".join(text.split()), quote=False)
-    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escaped)

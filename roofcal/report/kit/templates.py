@@ -1,9 +1,11 @@
 """The jinja2 templates in reports/templates; text is escaped, unknown names are errors.
 
-The filter `packed` turns text to what `unpacked` of unpack.js reads.
+The filter `packed` turns text to what `unpacked` of unpack.js reads, `prose` sentences to HTML.
 """
 
+import re
 from functools import cache
+from html import escape
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,7 +27,14 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     environment.filters["packed"] = packed
+    environment.filters["prose"] = prose
     return environment
+
+
+def prose(text: str) -> str:
+    """Sentences as HTML; `code` in backticks is the only mark-up."""
+    escaped = escape(" ".join(text.split()), quote=False)
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escaped)
 
 
 def render(template: str, **values: Any) -> str:

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 import pytest
@@ -17,18 +18,23 @@ from roofcal.ask.advice_text import (
 from roofcal.ask.advise import Advice, Adviser, LinearQuestion, winners_by_m
 from roofcal.ask.measured import choice_record, measured_points
 from roofcal.core.csv_files import CsvError
+from roofcal.core.devices import load_device
+from roofcal.core.records import PlanPoint
 from roofcal.models.calibrations import read_calibration
 from roofcal.models.errors import PredictError
-from roofcal.models.registry import model_named
+from roofcal.models.registry import model_named, predict_points
 from roofcal.ops.linear.model import Linear, Passes, Weights
 from roofcal.ops.linear.predict import linear_times
 from roofcal.ops.time_models import Sources
+from tests.paths import ROOT
 from tests.roofcal.ask.published_run import PUBLISHED, published_sources
 from tests.roofcal.models.runs import SPEC
 
+H200 = ROOT / "config/devices/nvidia-h200.yaml"
 CALIBRATED = model_named("calibrated")
 ADVISER = Adviser(CALIBRATED, published_sources())
 EVIDENCE = measured_evidence(PUBLISHED)
+MEASURED = Adviser(CALIBRATED, published_sources(), EVIDENCE.by_key)
 ORIGIN = {"model": "calibrated", "device": "nvidia-h200", "environment": "e"}
 
 
@@ -175,7 +181,9 @@ def test_a_csv_has_the_fastest_option_of_every_row(tmp_path: Path) -> None:
     path = tmp_path / "shapes.csv"
     path.write_text("k,m,n\n8192,4096,28672\n8192,16,28672\n")
     header, first, second = advise_csv(path, ADVISER, "forward", "cached", EVIDENCE).splitlines()
-    assert header.startswith("m,n,k,recipe,products_by,casts_by,predicted_s")
+    assert header.startswith(
+        "m,n,k,recipe,products_by,casts_by,time_s,time_low_s,time_high_s,source,"
+    )
     assert first.startswith(f"4096,28672,8192,{advice().ranked[0].option.recipe},")
     assert second.startswith("16,28672,8192,int4")
     path.write_text("M,N,K\n1,2,3\n")
@@ -219,3 +227,101 @@ def test_a_likelier_recipe_than_the_first_is_named() -> None:
     )
     assert f"likelier to be the fastest than {first}" in as_text(doubted, EVIDENCE, (), ORIGIN)
     assert "likelier" not in as_text(sure, EVIDENCE, (), ORIGIN)
+
+
+INT4 = [point for point in measured_points(PUBLISHED, "mixed_gemm") if "int4" in point.recipe]
+INT4_SHAPES = sorted({tuple(point.shape.values()) for point in INT4})
+
+
+@pytest.mark.parametrize("shape", INT4_SHAPES, ids=str)
+def test_the_first_of_measured_recipes_is_the_one_measured_to_be_the_fastest(
+    shape: tuple[int, int, int],
+) -> None:
+    (answer,) = MEASURED.advise([question(*shape)])
+    own = [point for point in EVIDENCE.by_key.values() if tuple(point.shape.values()) == shape]
+    measured = [r for r in answer.ranked if r.source == "measured" and "int4" in r.option.recipe]
+    least = min(point.median_s for point in own if "int4" in point.recipe)
+    assert measured[0].total_s == least
+    chances = [ranked.probability for ranked in answer.ranked]
+    assert sum(c for c in chances if c is not None) == pytest.approx(1)
+
+
+def test_what_was_measured_at_the_shape_counts_and_the_prediction_stands_beside_it() -> None:
+    asked = question(16, 3584, 8192)
+    (answer,), (predicted,) = MEASURED.advise([asked]), ADVISER.advise([asked])
+    assert predicted.ranked[0].option.recipe == "int4_groupwise_g32"
+    assert {ranked.source for ranked in predicted.ranked} == {"predicted"}
+    first = answer.ranked[0]
+    (row,) = [p for p in INT4 if p.shape == asked.shape and p.recipe == "int4_groupwise_g128"
+              and p.provider == "triton_chained"]  # fmt: skip
+    assert first.option.name == "int4_groupwise_g128 by triton_chained"
+    assert (first.total_s, first.low_s, first.high_s) == (row.median_s, row.low_s, row.high_s)
+    assert first.predicted[0] == pytest.approx(row.predicted_s)
+    assert answer.recipe_probability("int4_groupwise_g128") == pytest.approx(1.0)
+    record = as_dict(answer, EVIDENCE, (), ORIGIN)["options"][0]
+    assert (record["source"], record["measured"]) == ("measured", ["product"])
+    assert (record["time_s"], record["predicted_s"]) == (row.median_s, first.predicted[0])
+    header, line, *_ = as_text(answer, EVIDENCE, (), ORIGIN).splitlines()
+    assert "source  predicted" in header
+    assert "8.404 us  8.359 us to 8.449 us" in line
+    assert "measured   9.587 us" in line
+    assert "source" not in as_text(predicted, EVIDENCE, (), ORIGIN)
+
+
+def test_a_measured_product_is_joined_with_a_predicted_cast() -> None:
+    asked = question(16, 3584, 8192)
+    (answer,), (predicted,) = MEASURED.advise([asked]), ADVISER.advise([asked])
+    name = "fp8_blockwise_128x128 by triton, casts by triton"
+    joined, alone = (
+        next(ranked for ranked in each.ranked if ranked.option.name == name)
+        for each in (answer, predicted)
+    )
+    product = EVIDENCE.by_key["product", "triton", "fp8_blockwise_128x128", 16, 3584, 8192]
+    cast = predict_points(
+        CALIBRATED,
+        [PlanPoint(op="cast", provider="triton", recipe="fp8_blockwise_1x128", device="",
+                   shape={"rows": 16, "cols": 8192})],
+        published_sources(),
+    )[0]  # fmt: skip
+    assert joined.source == "product measured"
+    assert joined.predicted == (alone.total_s, alone.low_s, alone.high_s)
+    assert cast.high_s is not None
+    assert joined.total_s == pytest.approx(product.median_s + cast.total_s)
+    assert joined.high_s == pytest.approx(product.high_s + cast.high_s)
+
+
+def test_a_linear_that_was_measured_as_a_whole_takes_that_time() -> None:
+    asked = question(4096, 4096, 4096, passes="forward_backward", weights="cast")
+    (answer,) = MEASURED.advise([asked])
+    name = "fp8_tensorwise by cublaslt, casts by triton"
+    ranked = next(one for one in answer.ranked if one.option.name == name)
+    runs = [p for p in EVIDENCE.linears if p.shape == asked.shape
+            and (p.provider, p.recipe) == ("triton", "fp8_tensorwise")]  # fmt: skip
+    assert len(runs) > 1
+    assert ranked.source == "measured"
+    assert ranked.total_s == median(run.median_s for run in runs)
+    assert ranked.low_s == min(run.low_s for run in runs)
+    assert ranked.high_s == max(run.high_s for run in runs)
+
+
+def test_equal_recipes_are_called_equal_and_make_no_ladder() -> None:
+    adviser = Adviser(model_named("datasheet"), Sources(spec=load_device(H200)))
+    answer, winners = advise_point(adviser, question(4096, 4096, 4096))
+    origin = {"model": "datasheet", "device": "nvidia-h200", "environment": None}
+    text = as_text(answer, measured_evidence(None), winners, origin)
+    assert (
+        "equal by this model: bf16, fp8_weight_only, int4_groupwise_g32, int4_groupwise_g64, "
+        "int4_groupwise_g128, int4_groupwise_g64_asymmetric (138.9 us)"
+    ) in text
+    assert (
+        "the fastest recipe by M: int4_groupwise_g128 1 to 96, fp8_axiswise = "
+        "fp8_axiswise_slow_accum 128 to 131072"
+    ) in text
+    record = as_dict(answer, measured_evidence(None), winners, origin)
+    assert ["fp8_axiswise", "fp8_axiswise_slow_accum"] in record["equal_recipes"]
+    assert record["fastest_by_m"][-1]["equals"] == ["fp8_axiswise_slow_accum"]
+
+
+def test_a_recipe_whose_casts_nobody_knows_is_named() -> None:
+    answer = Adviser(model_named("datasheet"), Sources(spec=load_device(H200))).advise([question()])
+    assert answer[0].refused["int8"].startswith("only its products are known, not the casts")

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from roofcal.ask.advise import Adviser, LinearQuestion
 from roofcal.ask.breakeven import (
     GRID,
     LARGEST_M,
@@ -21,7 +22,14 @@ from roofcal.ask.breakeven import (
 from roofcal.core.times import Array, BeyondProbes, Times
 from roofcal.models.errors import PredictError
 from roofcal.models.registry import model_named
-from roofcal.ops.linear.model import BF16_GRAD_WEIGHT, Linear
+from roofcal.ops.linear.model import (
+    BF16_GRAD_WEIGHT,
+    FASTEST,
+    PASSES,
+    Linear,
+    Passes,
+    usual_weights,
+)
 from roofcal.ops.linear.predict import linear_times
 from roofcal.ops.time_models import Sources
 from tests.roofcal.ask.published_run import published_sources
@@ -52,7 +60,7 @@ def answer_of(model: StandIn, linear: Linear = ALONE) -> Breakeven:
 def test_break_even_is_the_first_m_beyond_the_crossing() -> None:
     assert answer_of(crossing(1000)).m == 1008
     assert answer_of(crossing(1008)).m == 1024  # equal is not faster
-    assert answer_of(crossing(0.5)).m == 16
+    assert answer_of(crossing(0.5)).m == 1
 
 
 def test_the_interval_is_where_the_ends_of_the_speedup_cross() -> None:
@@ -106,7 +114,7 @@ def test_a_model_that_sees_no_gain_beyond_the_probes_takes_back_no_break_even() 
     )
     speedups = Speedups(value=value, low=value / 1.2, high=value * 1.2, beyond=beyond)
     answer = breakeven_of(speedups)
-    assert (answer.m_low, answer.m, answer.m_high) == (16, 1024, 1024)
+    assert (answer.m_low, answer.m, answer.m_high) == (1, 1024, 1024)
 
 
 def test_weights_that_no_memory_holds_are_refused() -> None:
@@ -145,17 +153,18 @@ def test_casts_move_break_even() -> None:
         "fp8_axiswise": lambda s: 0.01 * s[0],
     }
     model = StandIn(products=products, casts=("torch_compile",))  # a second for each cast
-    assert answer_of(model).m == 16
-    assert answer_of(model, Linear(recipe="fp8_axiswise")).m == 112
-    assert answer_of(model, Linear(recipe="fp8_axiswise", weights="cast")).m == 208
+    assert answer_of(model).m == 1
+    assert answer_of(model, Linear(recipe="fp8_axiswise", casts=FASTEST)).m == 112
+    assert answer_of(model, Linear(recipe="fp8_axiswise", casts=FASTEST, weights="cast")).m == 208
 
 
-def test_the_grid_has_multiples_of_16_and_small_steps() -> None:
-    assert not (GRID % 16).any()
-    assert (GRID[0], GRID[-1]) == (16, LARGEST_M)
+def test_the_grid_has_few_tokens_multiples_of_16_and_small_steps() -> None:
+    assert GRID[:5].tolist() == [1, 2, 4, 8, 16]
+    assert not (GRID[4:] % 16).any()
+    assert GRID[-1] == LARGEST_M
     steps = np.diff(GRID)
     assert (steps > 0).all()
-    assert (steps[GRID[:-1] < 2048] == 16).all()
+    assert (steps[4:][GRID[4:-1] < 2048] == 16).all()
     assert (steps / GRID[:-1])[GRID[:-1] >= 1024].max() <= 1 / 64
 
 
@@ -206,18 +215,22 @@ def test_every_recipe_is_compared_with_bf16_where_bf16_is_there() -> None:
 @pytest.mark.parametrize(
     ("linear", "n", "message"),
     [
-        (Linear(recipe="bf16"), 16, "--recipe bf16 is what others are compared with"),
-        (Linear(recipe="fp8_axiswize"), 16, "did you mean 'fp8_axiswise'"),
-        (Linear(recipe="nvfp9"), 16, "recipes to compare with bf16: fp8_axiswise"),
+        (
+            Linear(recipe="bf16", casts=FASTEST),
+            16,
+            "--recipe bf16 is what others are compared with",
+        ),
+        (Linear(recipe="fp8_axiswize", casts=FASTEST), 16, "did you mean 'fp8_axiswise'"),
+        (Linear(recipe="nvfp9", casts=FASTEST), 16, "recipes to compare with bf16: fp8_axiswise"),
         (ALONE, 100, "--n 100 is not a multiple of 16, .* the nearest: 96 or 112"),
         (ALONE, 9, "the nearest: 16$"),
         (ALONE, 1 << 31, "from 1 to 2\\^30"),
         (
-            Linear(recipe="fp8_axiswise"),
+            Linear(recipe="fp8_axiswise", casts=FASTEST),
             16,
-            "knows no casts of fp8_axiswise by torch_compile .* can be none",
+            "knows no casts of fp8_axiswise here; --casts can be none",
         ),
-        (Linear(recipe="int8"), 16, "'int8' has no measured casts; --casts none"),
+        (Linear(recipe="int8", casts=FASTEST), 16, "'int8' has no measured casts; --casts none"),
     ],
 )
 def test_a_linear_that_cannot_be_compared_says_which_can(
@@ -233,9 +246,56 @@ def test_products_that_are_not_fp8_take_any_size() -> None:
     model = crossing(1)
     model.products["int8"] = lambda s: s[0]
     linear = Linear(recipe="int8", casts="none")
-    assert breakeven(model, NO_TIME, linear, 100, 7).m == 16
+    assert breakeven(model, NO_TIME, linear, 100, 7).m == 1
 
 
 def test_a_model_without_bf16_has_nothing_to_compare_with() -> None:
     with pytest.raises(PredictError, match="knows no bf16 products"):
         breakeven(StandIn(products={}), NO_TIME, ALONE, 16, 16)
+
+
+@pytest.mark.parametrize("passes", PASSES)
+@pytest.mark.parametrize(("n", "k"), [(28672, 8192), (4096, 4096)])
+def test_advise_and_break_even_predict_one_speedup(passes: Passes, n: int, k: int) -> None:
+    weights = usual_weights(passes)
+    adviser = Adviser(CALIBRATED, published_sources())
+    places = [*range(0, len(GRID), 16), int(GRID.searchsorted(1024))]
+    advice = adviser.advise(
+        [
+            LinearQuestion(m=int(GRID[place]), n=n, k=k, passes=passes, weights=weights)
+            for place in places
+        ]
+    )
+    compared = 0
+    for recipe in ("fp8_axiswise", "fp8_tensorwise", "fp8_blockwise_128x128"):
+        linear = Linear(recipe=recipe, passes=passes, casts=FASTEST, weights=weights)
+        speedups = breakeven(CALIBRATED, published_sources(), linear, n, k).speedups
+        for place, answer in zip(places, advice, strict=True):
+            best = {ranked.option.recipe: ranked for ranked in reversed(answer.ranked)}
+            if recipe not in best:
+                assert np.isnan(speedups.value[place])
+                continue
+            advised = best["bf16"].total_s / best[recipe].total_s
+            assert speedups.value[place] == pytest.approx(advised)
+            assert speedups.by[place] == (best[recipe].option, best["bf16"].option)
+            compared += 1
+    assert compared > 2 * len(places)
+
+
+def test_few_tokens_count() -> None:
+    linear = Linear(recipe="fp8_axiswise", casts=FASTEST)
+    answer = breakeven(CALIBRATED, published_sources(), linear, 28672, 8192)
+    assert answer.m == 1
+    assert answer.speedups.value[0] == pytest.approx(1.93, abs=0.01)
+
+
+def test_an_m_that_no_provider_runs_has_no_speedup_and_ends_none() -> None:
+    linear = Linear(
+        recipe="fp8_blockwise_128x128", passes="forward_backward", casts=FASTEST, weights="cast"
+    )
+    answer = breakeven(CALIBRATED, published_sources(), linear, 28672, 8192)
+    assert np.isnan(answer.speedups.value).tolist() == (GRID % 128 != 0).tolist()
+    assert answer.m is not None
+    assert answer.m % 128 == 0
+    assert answer.m < 8192
+    assert not np.isnan(answer.speedups.value[answer.speedups.best])

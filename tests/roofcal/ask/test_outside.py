@@ -75,7 +75,8 @@ def test_burst_factors_are_of_the_library_with_cold_caches_and_normal_inputs(
     steady = {
         "environment_id": "here", "method": "graph", "status": "ok", "cache": "cold",
         "distribution": "normal", "world_size": 1, "provider": "cublaslt", "recipe": "bf16",
-        "m": 4096, "n": 4096, "k": 4096, "median_s": 1.0, "burst_median_s": 0.9,
+        "m": 4096, "n": 4096, "k": 4096, "median_s": 1.0, "ci95_low_s": 0.99,
+        "ci95_high_s": 1.01, "burst_median_s": 0.9,
     }  # fmt: skip
     others = (
         {"environment_id": "elsewhere"}, {"cache": "hot"}, {"distribution": "zeros"},

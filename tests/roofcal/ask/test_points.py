@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from roofcal.ask.measured import measured_points
 from roofcal.ask.names import recipe_named
 from roofcal.ask.point_text import as_text
 from roofcal.ask.points import PointAnswer, as_dict, check_point, predict_csv, predict_point
@@ -439,3 +440,30 @@ def test_the_text_of_a_cast_has_no_rate_of_operations() -> None:
     ]
     assert ["TFLOP/s" in text for text in texts] == [False, True]
     assert all(" TB/s" in text for text in texts)
+
+
+def test_what_was_measured_at_the_shape_stands_beside_the_prediction() -> None:
+    point = PlanPoint(
+        op="mixed_gemm", provider="triton_chained", recipe="int4_groupwise_g128",
+        shape={"m": 16, "n": 3584, "k": 8192}, device="nvidia-h200",
+    )  # fmt: skip
+    (measured,) = [
+        one
+        for one in measured_points(PUBLISHED, "mixed_gemm")
+        if (one.provider, one.recipe, one.shape) == (point.provider, point.recipe, point.shape)
+    ]
+    answer = predict_point(point, "calibrated", published_sources(), PUBLISHED)
+    record = as_dict(point, answer, published_sources())
+    assert record["measured_s"] == measured.median_s
+    assert (record["measured_low_s"], record["measured_high_s"]) == (
+        measured.low_s,
+        measured.high_s,
+    )
+    said = "measured at this shape: 8.404 us (95 %: 8.359 us to 8.449 us), predicted +14.1%"
+    assert said in as_text(record)
+
+    elsewhere = replace(point, shape={"m": 17, "n": 3584, "k": 8192})
+    answer = predict_point(elsewhere, "calibrated", published_sources(), PUBLISHED)
+    record = as_dict(elsewhere, answer, published_sources())
+    assert record["measured_s"] is None
+    assert "measured at this shape" not in as_text(record)

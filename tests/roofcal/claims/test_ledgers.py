@@ -117,6 +117,16 @@ def test_two_claims_of_one_id_are_refused(tmp_path: Path) -> None:
         entries(tmp_path, why, why)
 
 
+def test_two_ledgers_of_one_title_are_refused(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.yaml").write_text(
+            f"{{ledger: {name}, title: A paper, date: 2026-01-01, hardware: H200, "
+            "claims: [{id: c, says: it, untestable: why}]}"
+        )
+    with pytest.raises(ClaimError, match=r"two.yaml: title: is that of .*one.yaml too"):
+        load_claims(tmp_path)
+
+
 def test_a_folder_without_ledgers_has_no_claims(tmp_path: Path) -> None:
     assert load_claims(tmp_path / "none") == []
 

@@ -19,10 +19,13 @@ ANSWER: dict[str, Any] = {
     "n": 64,
     "k": 32,
     "products_by": "cublaslt",
+    "casts_by": "triton",
+    "best_products_by": "triton",
+    "best_casts_by": "triton",
     "recipe": "fp8_axiswise",
     "baseline": "bf16",
     "pass": "forward_backward",
-    "casts": "torch_compile",
+    "casts": "fastest",
     "weights": "cast",
     "m": 1008,
     "m_low": 720,
@@ -49,26 +52,28 @@ def first_line(**changes: Any) -> str:
 def test_a_person_reads_what_it_is_and_how_far_probes_reach() -> None:
     assert sentences(ANSWER).splitlines() == [
         "fp8_axiswise is faster than bf16 from M = 1008 on (95 %: 720 to 1504)",
-        "forward and backward of y[M,64] = x[M,32] @ w[64,32].T, casts by torch_compile, "
-        "weights cast each time",
+        "forward and backward of y[M,64] = x[M,32] @ w[64,32].T, casts by whoever is "
+        "fastest, weights cast each time",
         "at best 1.50x (95 %: 1.25x to 1.80x), at M = 8192",
-        "model calibrated, products by cublaslt, made-up, e1",
+        "products by whoever is fastest at each M, as advise predicts: cublaslt, casts by triton "
+        "(M = 1008); triton, casts by triton (M = 8192)",
+        "model calibrated, made-up, e1",
         "M from 16 to 16384 is within the probes; what lies beyond is not counted",
     ]
     nobody_knows = {"probed_m": None, "extrapolated_doublings": None}
-    assert len(sentences(ANSWER | nobody_knows).splitlines()) == 4
+    assert len(sentences(ANSWER | nobody_knows).splitlines()) == 5
 
 
 def test_a_person_reads_where_the_probes_end() -> None:
     outside = {"extrapolated": True, "best_extrapolated_doublings": 1.5}
-    assert sentences(ANSWER | outside).splitlines()[4] == (
+    assert sentences(ANSWER | outside).splitlines()[5] == (
         "extrapolated: doublings beyond every probe: 1.5 at M = 8192 (M from 16 to 16384 is "
         "within); intervals are wider there"
     )
     end = sentences(ANSWER | {"m_high": 32768, "m_high_extrapolated_doublings": 1.0})
     assert "beyond every probe: 1.0 at M = 32768 (" in end
     far = {"extrapolated_doublings": 5.0, "probed_m": None, "unprobed": True}
-    lines = sentences(ANSWER | outside | far).splitlines()[4:]
+    lines = sentences(ANSWER | outside | far).splitlines()[5:]
     assert lines[0].endswith("no M is within); intervals are wider there, so far outside a guess")
     assert lines[1].startswith("no probe is like a product or a cast in it")
 
@@ -106,7 +111,8 @@ def test_a_datasheet_answers_without_interval(capsys: pytest.CaptureFixture[str]
     said = capsys.readouterr().out
     assert "no interval" in said
     assert "weights cast beforehand" in said
-    assert "model torchao, products by any, nvidia-b200, its datasheet" in said
+    assert "products and casts by any provider: this model knows none" in said
+    assert "model torchao, nvidia-b200, its datasheet" in said
 
 
 @pytest.mark.usefixtures("checkout")

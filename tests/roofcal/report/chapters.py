@@ -33,10 +33,13 @@ def analysis_with(
 
 
 def blocks_of(analysis: Analysis, key: str) -> list[Any]:
-    """The blocks of one section, [] where it has nothing to show."""
+    """The blocks of one section, [] where it has nothing to show; none has the section's id."""
     (section,) = [section for section in SECTIONS if section.key == key]
     writer = section_writer(analysis, section, ANCHOR, figure_prefixes(0))
-    return section.fill(analysis).blocks(writer)
+    blocks = list(section.fill(analysis).blocks(writer))
+    ids = [block.id for block in blocks if isinstance(block, FigureBlock | Table)]
+    assert len({f"{ANCHOR}-{key}", *ids}) == 1 + len(ids)
+    return blocks
 
 
 def figure_and_table(analysis: Analysis, key: str, source: str) -> tuple[FigureBlock, Table]:

@@ -37,4 +37,4 @@ def test_the_line_of_a_run_with_next_to_nothing(bare: Path) -> None:
 
     assert [row[key] for key in ("memory", "mape", "judged", "beyond")] == [None] * 4
     assert row["ok"] == 2
-    assert str(row["gain"]).endswith("int8")
+    assert row["gain"] is None  # nobody knows the casts of int8

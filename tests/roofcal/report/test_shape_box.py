@@ -11,9 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from roofcal.ask.advice_text import measured_evidence
+from roofcal.ask.advise import Adviser, LinearQuestion
 from roofcal.ask.beyond_probes import beyond_probes
 from roofcal.ask.shape_limits import memory_refusal, refusal
 from roofcal.core.devices import DeviceSpec, load_device
+from roofcal.core.paths import RunFolder
 from roofcal.core.records import PlanPoint
 from roofcal.models import calibrated
 from roofcal.models.registry import predict_points
@@ -43,9 +46,9 @@ def h200() -> DeviceSpec:
 
 @pytest.fixture(scope="module")
 def published() -> dict[str, Any]:
-    """What the page of the published H200 has, of measured points those of products alone."""
+    """What the page of the published H200 has, of measured points those of its study alone."""
     run = load_run(PUBLISHED)
-    frames = {"gemm": tidy_frame(run, "gemm", None)}
+    frames = {op: tidy_frame(run, op, None) for op in ("gemm", "mixed_gemm")}
     data = shape_box_data(Analysis(run=run, spec=h200(), frames=frames, sessions={}), "h200")
     assert data is not None
     return data
@@ -346,7 +349,7 @@ def test_the_box_is_filled_by_keyboard_and_reopened_by_its_link(
     assert any(recipe.startswith("fp8") for recipe in recipes[:1])
 
     chromium.open(box_page, "m=8192&n=4096&k=4096&op=gemm")
-    assert [row[1:8] for row in rows_of(chromium)[:3]] == [row[1:8] for row in typed[:3]]
+    assert [row[1:9] for row in rows_of(chromium)[:3]] == [row[1:9] for row in typed[:3]]
     assert chromium.run("document.querySelector('#shape-box [name=op]').value") == "gemm"
     assert chromium.errors == []
 
@@ -357,7 +360,27 @@ def test_the_nearest_measured_point_stands_beside_an_answer(
 ) -> None:
     chromium.open(box_page, "m=4096&n=4096&k=4096&op=gemm")
     by_recipe = {row[1]: row[-1] for row in rows_of(chromium)}
-    assert " at this shape (predicted " in by_recipe["bf16"]
+    assert by_recipe["bf16"].startswith("this shape (predicted ")
+
+
+@needs_chromium
+def test_what_was_measured_at_the_shape_is_ranked_as_advise_ranks_it(
+    chromium: Browser, box_page: Path
+) -> None:
+    chromium.open(box_page, "m=16&n=3584&k=8192&op=mixed_gemm")
+    rows = rows_of(chromium)
+    assert rows[0][1:3] == ["int4_groupwise_g128", "triton_chained"]
+    times = [cell.replace("\u00a0", " ") for cell in rows[0][3:6]]
+    assert times == ["8.40 \u00b5smeasured", "8.36 \u00b5s to 8.45 \u00b5s", "9.59 \u00b5s"]
+    assert "triton_chained: 8.40\u00a0\u00b5s, measured (95 %: " in chromium.run(SAID)
+
+    folder = RunFolder.at(PUBLISHED)
+    evidence = measured_evidence(folder)
+    sources = Sources(calibration=load_run(PUBLISHED).calibration)
+    question = LinearQuestion(m=16, n=3584, k=8192, passes="forward", weights="cached")
+    (advice,) = Adviser(calibrated, sources, evidence.by_key).advise([question])
+    advised = [one.option.recipe for one in advice.best_by_recipe if one.option.casts_by == "none"]
+    assert [row[1] for row in rows if "int4" in row[1]] == [r for r in advised if "int4" in r]
 
 
 @needs_chromium
@@ -377,7 +400,7 @@ def test_an_op_that_lies_farther_outside_than_another_is_ranked_when_it_is_chose
     first = rows_of(chromium)[0]
     assert first[1].startswith(("int4", "fp8"))
     assert "extrapolated by" in first[4]
-    assert first[6].endswith("\u00d7"), "the time over bf16 is there"
+    assert first[7].endswith("\u00d7"), "the time over bf16 is there"
     assert ", extrapolated" in chromium.run(SAID)
 
 

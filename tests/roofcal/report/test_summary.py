@@ -19,6 +19,7 @@ from roofcal.report.summary import (
     judged_products,
     model_errors,
     summary_sentences,
+    verdict,
 )
 from roofcal.report.write import write_report
 from tests.roofcal.report.conftest import DEVICES
@@ -149,7 +150,19 @@ def test_published_records_are_called_so(analysis: Analysis) -> None:
 def test_an_uncalibrated_run_says_so(bare: Path) -> None:
     text = summary_text(analyse(load_run(bare), None))
     assert "Nothing is calibrated" in text
-    assert list(fastest_recipes(analyse(load_run(bare), None))["recipe"]) == ["int8"]
+
+
+def test_a_recipe_that_serves_no_linear_is_not_called_the_fastest(bare: Path) -> None:
+    analysis = analyse(load_run(bare), None)
+    assert (analysis.speedups["gemm"]["recipe"] == "int8").any()
+    assert fastest_recipes(analysis).empty
+    assert device_line(analysis)["gain"] is None
+    said = verdict(analysis)
+    assert said.startswith(
+        "No narrow recipe that serves a linear was measured beside its baseline."
+    )
+    assert "Products alone, which serve no linear here because nobody measured the casts: " in said
+    assert "int8" in said
 
 
 def test_checks_of_the_made_up_run(analysis: Analysis) -> None:

@@ -16,7 +16,7 @@ from roofcal.report.figure_captions import caption_files
 from roofcal.report.sections import llm
 from roofcal.report.write import in_page_order, write_report
 from tests.roofcal.report.conftest import DEVICES
-from tests.roofcal.report.pages import unpack, unpacked_text
+from tests.roofcal.report.pages import literal_markdown, unpack, unpacked_text
 from tests.roofcal.report.synthetic import (
     CPU,
     GPU,
@@ -83,6 +83,10 @@ def page(text: str) -> Page:
 def test_tags_nest(page: Page) -> None:
     assert page.crossed == []
     assert page.open == []
+
+
+def test_no_markdown_is_left_in_the_text(text: str) -> None:
+    assert literal_markdown(text) == []
 
 
 def test_nothing_is_loaded_from_outside(page: Page, text: str) -> None:

@@ -8,6 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from roofcal.ops.linear.model import FASTEST
 from roofcal.report.data.derived import DerivedTable
 from roofcal.report.data.drawing import in_recipe_order
 from roofcal.report.data.op_pages import headline_op
@@ -64,7 +65,7 @@ def _blocks(derived: DerivedTable, writer: SectionWriter) -> Iterator[Block]:
 def draw_breakeven(table: pd.DataFrame) -> Picture | None:
     """One panel per recipe and pass of the map: k = n down, m across; None for an empty map.
 
-    With the casts of the first provider in the map, without casts if it has none.
+    With casts, or without if the map has none.
     """
     if table.empty:
         return None
@@ -92,16 +93,18 @@ def _panels(rows: pd.DataFrame, recipes: list[str], passes: list[str]) -> Figure
             cells = rows[(rows["recipe"] == recipe) & (rows["pass"] == name)]
             axes.set_visible(len(cells) > 0)
             if len(cells):
-                _panel(axes, cells)
+                _panel(axes, cells, sorted(rows["m"].unique()))
                 axes.set_title(f"{recipe}, {name.replace('_', ' + ')}")
     label_edges(grid, "m", "n = k")
     _colour_scale(figure, grid)
     return figure
 
 
-def _panel(axes: Axes, rows: pd.DataFrame) -> None:
+def _panel(axes: Axes, rows: pd.DataFrame, tokens: list[int]) -> None:
+    """tokens: the columns of every panel; an m that no provider runs leaves a gap."""
     speedup = rows.pivot_table(index="n", columns="m", values="speedup", sort=True)
     classes = rows.pivot_table(index="n", columns="m", values="class", aggfunc="first", sort=True)
+    speedup, classes = (cells.reindex(columns=tokens) for cells in (speedup, classes))
     ratio_heat_map(axes, speedup.to_numpy(dtype=float), linewidths=0)
     axes.add_collection(hatching((classes == "uncertain").to_numpy()))
     axes.set(xlabel="", ylabel="")
@@ -128,7 +131,9 @@ def _facts(rows: pd.DataFrame, casts: str) -> str:
         for name in ("faster", "uncertain", "slower")
     ]
     best = row_of_largest(rows, "speedup")
-    casting = "without casts" if casts == "none" else f"with casts by {casts}"
+    casting = {"none": "without casts", FASTEST: "with casts by whoever is fastest"}.get(
+        casts, f"with casts by {casts}"
+    )
     return (
         f"{count_of(len(rows), 'linear')} {casting}: {', '.join(shares)} than bf16; highest "
         f"{times(float(best['speedup']))} ({best['recipe']} {best['pass'].replace('_', ' + ')} at "

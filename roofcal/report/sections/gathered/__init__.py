@@ -60,7 +60,7 @@ def _gathers(contents: _Contents, frame: pd.DataFrame, writer: SectionWriter) ->
     yield from writer.filled_table("gathered-summary", name, rows, overlap.SUMMARY, overlap.FILE)
     yield from writer.figures(draw_speedup(table), draw_hidden(table), source=overlap.FILE)
     name = "All-gather and product: in sequence, fused, and what bounds both"
-    yield from writer.filled_table("gathered", name, table, overlap.OVERLAP, overlap.FILE)
+    yield from writer.filled_table("gathered-points", name, table, overlap.OVERLAP, overlap.FILE)
     yield from _published(contents, writer)
     yield from writer.figures(draw_ranks(frame))
     name, rows = "Slowest rank over the fastest, less 1", overlap.ranks_table(frame)

@@ -43,7 +43,7 @@ def _blocks(derived: DerivedTable, writer: SectionWriter) -> Iterator[Block]:
         return
     yield from writer.figures(draw_learning(curves), source=FILE, command=derived.command)
     name = "Error on probes left out, by number of probes fitted on; middle repetition"
-    yield writer.table("learning", name, middle_repetitions(curves), COLUMNS, FILE)
+    yield writer.table("learning-points", name, middle_repetitions(curves), COLUMNS, FILE)
 
 
 def middle_repetitions(curves: pd.DataFrame) -> pd.DataFrame:

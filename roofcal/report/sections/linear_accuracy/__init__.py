@@ -56,7 +56,7 @@ def _blocks(contents: _Contents | None, writer: SectionWriter) -> Iterator[Block
     yield from paragraphs(filter(None, [equal_accuracy_text(contents.speed)]))
     yield from writer.figures(draw_speed(contents.speed), source=tables.SPEED_FILE)
     name = "Signal to quantisation noise of every point"
-    yield writer.table("linear-accuracy", name, rows, tables.ACCURACY, writer.csv(tables.OP))
+    yield writer.table("linear-accuracy-points", name, rows, tables.ACCURACY, writer.csv(tables.OP))
 
 
 def _tables(contents: _Contents | None) -> Iterator[CsvTable]:

@@ -6,7 +6,7 @@ from typing import Final
 from roofcal.ops import BY_NAME
 from roofcal.ops.spec import OpSpec
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.comparisons import best_by_regime, best_text
+from roofcal.report.data.comparisons import best_by_regime, best_text, products_alone_text
 from roofcal.report.data.op_pages import headline_op
 from roofcal.report.kit.blocks import Block, Column, absence
 from roofcal.report.kit.columns import HOLDS_COLUMN, count, counts, ratio, seconds, text, texts
@@ -36,14 +36,19 @@ def columns_of(op: OpSpec) -> list[Column]:
 
 def _answer(analysis: Analysis) -> Answer:
     op = headline_op()
-    best = best_by_regime(analysis.speedups.get(op), op)
-    if best.empty:
+    speedups, baseline = analysis.speedups.get(op), str(BY_NAME[op].baseline_recipe)
+    best, alone = best_by_regime(speedups, op), products_alone_text(speedups, op)
+    if not best.empty:
+        text = (
+            f"It depends on the shape. Fastest, in speeds of {baseline}: "
+            f"{best_text(best, baseline)} (medians, casts not counted)."
+        )
+    elif alone:
+        text = f"{baseline}: no narrow recipe that serves a linear was measured beside it."
+    else:
         reason = f"no narrow recipe of {op} was measured beside its baseline."
         return Answer(f"Cannot be told here: {reason}", is_open=True)
-    return Answer(
-        f"It depends on the shape. Fastest, in speeds of {BY_NAME[op].baseline_recipe}: "
-        f"{best_text(best)} (medians, casts not counted)."
-    )
+    return Answer(f"{text} {alone}".rstrip())
 
 
 def _blocks(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:

@@ -66,7 +66,7 @@ BLOCKS = SQUARES = "fp8_blockwise_128x128"
     ],
 )
 def test_what_is_cast(recipe: str, passes: Passes, weights: Weights, casts: list[str]) -> None:
-    linear = Linear(recipe=recipe, passes=passes, weights=weights)
+    linear = Linear(recipe=recipe, passes=passes, casts="torch_compile", weights=weights)
     names = [f"{tensor} {name.removeprefix('fp8_')}" for tensor, name in cast_recipes(linear)]
     assert names == casts
     assert {name for _, name in cast_recipes(linear)} <= set(BY_NAME["cast"].recipes)
@@ -181,4 +181,4 @@ def test_what_nobody_measured_has_no_parts(provider: str, recipe: str) -> None:
 def test_casts_that_nobody_measured_are_a_key_error(recipe: str) -> None:
     assert not has_casts(recipe)
     with pytest.raises(KeyError, match=recipe):
-        cast_recipes(Linear(recipe=recipe))
+        cast_recipes(Linear(recipe=recipe, casts="torch_compile"))

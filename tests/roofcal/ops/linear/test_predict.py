@@ -47,7 +47,9 @@ def test_backward_adds_the_gradients_of_input_and_weight() -> None:
 
 def test_each_tensor_is_cast_in_its_own_shape() -> None:
     model = StandIn(products=PLACES.products, casts=("torch_compile",))
-    linear = Linear(recipe="fp8_tensorwise", passes="forward_backward", weights="cast")
+    linear = Linear(
+        recipe="fp8_tensorwise", passes="forward_backward", casts="torch_compile", weights="cast"
+    )
     products = total(Linear(recipe="bf16", passes="forward_backward", casts="none"))
     assert total(linear, model) == products + 3  # each cast takes a second
     t = "fp8_tensorwise"
@@ -56,7 +58,7 @@ def test_each_tensor_is_cast_in_its_own_shape() -> None:
 
 def test_lows_and_highs_of_the_parts_are_added() -> None:
     model = StandIn(products=PLACES.products, factor=2.0, casts=("torch_compile",))
-    linear = Linear(recipe="fp8_tensorwise")
+    linear = Linear(recipe="fp8_tensorwise", casts="torch_compile")
     times = linear_times(model, NOTHING, linear, *sizes(2, 3, 5))
     assert times.low is not None
     assert times.high is not None
@@ -65,13 +67,15 @@ def test_lows_and_highs_of_the_parts_are_added() -> None:
 
 
 def test_one_part_without_interval_leaves_none() -> None:
-    times = linear_times(PLACES, NOTHING, Linear(recipe="fp8_tensorwise"), *sizes(2, 3, 5))
+    times = linear_times(
+        PLACES, NOTHING, Linear(recipe="fp8_tensorwise", casts="torch_compile"), *sizes(2, 3, 5)
+    )
     assert (times.low, times.high) == (None, None)
 
 
 def test_the_largest_part_bounds() -> None:
     model = TimesItsCasts(products={"fp8_axiswise": lambda s: s[0] * s[1]})
-    linear = Linear(recipe="fp8_axiswise")
+    linear = Linear(recipe="fp8_axiswise", casts="torch_compile")
     vectors = (np.array([2.0, 2.0]), np.array([3.0, 3.0]), np.array([5.0, 1e4]))
     times = linear_times(model, NOTHING, linear, *vectors)
     assert times.bound_by == ["output", "casts"]
@@ -79,7 +83,9 @@ def test_the_largest_part_bounds() -> None:
 
 
 def test_many_points_and_one_point_agree() -> None:
-    linear = Linear(recipe="fp8_tensorwise", passes="forward_backward", weights="cast")
+    linear = Linear(
+        recipe="fp8_tensorwise", passes="forward_backward", casts="torch_compile", weights="cast"
+    )
     vectors = [np.array([16.0, 700.0, 8192.0]), np.array([4096.0] * 3), np.array([512.0] * 3)]
     together = linear_times(torchao, SOURCES, linear, *vectors).total
     alone = [
@@ -106,7 +112,7 @@ def test_casts_of_a_model_without_vectors_are_its_predictions() -> None:
 
 def test_a_model_says_whose_casts_it_knows() -> None:
     axiswise = Linear(recipe="fp8_axiswise", casts="none")
-    both = Linear(recipe="fp8_axiswise", passes="forward_backward")
+    both = Linear(recipe="fp8_axiswise", passes="forward_backward", casts="torch_compile")
     dim0_alone = TimesItsCasts(products={})
     assert cast_providers(PLACES, NOTHING, axiswise) == ["torch_compile"]
     assert cast_providers(dim0_alone, NOTHING, axiswise) == ["torch_compile"]

@@ -1,7 +1,5 @@
 """Three roofs: bytes as the spec counts them, each roof binds where it should, crossings blend."""
 
-import math
-
 import numpy as np
 import pytest
 

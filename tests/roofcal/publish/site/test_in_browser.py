@@ -85,17 +85,59 @@ def test_a_link_opens_a_shape_and_the_fastest_recipe_stands_first(
     assert {"NVIDIA B200", "NVIDIA H200"} <= {row[0] for row in models}
 
 
-def test_sizes_that_nobody_published_lead_to_the_nearest_shape(
+CHOSEN = "document.getElementById('chosen').textContent"
+FIELDS = "[...document.querySelectorAll('#axes input')].map((field) => field.value).join(' x ')"
+
+
+def type_sizes(chromium: Browser, **sizes: str) -> None:
+    """Type sizes as a person does, and leave each with the tabulator."""
+    for axis, size in sizes.items():
+        chromium.run(f"document.querySelector('input[name=axis-{axis}]').select()")
+        chromium.run(f"document.querySelector('input[name=axis-{axis}]').focus()")
+        for key in size:
+            chromium.press(key)
+        chromium.press("Tab")
+
+
+def test_what_is_typed_stays_and_the_nearest_listed_shape_is_named(
     chromium: Browser, site: Path
 ) -> None:
     open_page(chromium, site, "shapes", "op=gemm&m=8192&n=8192&k=8192")
-    chromium.run(
-        """(() => { const field = document.querySelector('input[name="axis-m"]');
-          field.value = 8000; field.dispatchEvent(new Event("change")); })()"""
-    )
-    said = chromium.run("document.getElementById('chosen').textContent")
-    assert said.startswith("No one published 8,000 \N{MULTIPLICATION SIGN} 8,192")
-    assert chromium.run("location.hash") == "#op=gemm&m=8192&n=8192&k=8192"
+    type_sizes(chromium, m="4096", n="28672", k="8000")
+    assert chromium.run(FIELDS) == "4096 x 28672 x 8000"
+    assert chromium.run("location.hash") == "#op=gemm&m=4096&n=28672&k=8000"
+    said = chromium.run(CHOSEN)
+    assert said.startswith("Nobody published 4,096 \N{MULTIPLICATION SIGN} 28,672")
+    nearest = chromium.run("document.querySelector('select[name=shape]').selectedOptions[0].text")
+    assert f"the nearest listed shape is {nearest}, and the tables are of that one." in said
+    assert table(chromium, "measured")
+
+    type_sizes(chromium, m="8192", n="8192", k="8192")
+    assert chromium.run(CHOSEN).startswith("Matrix products, m = 8,192, n = 8,192, k = 8,192: ")
+
+    chosen = chromium.run("document.querySelector('select[name=shape]').options[0].value")
+    choose(chromium, "shape", chosen)
+    assert chromium.run(FIELDS) == chosen.replace("x", " x ")
+
+
+def test_what_is_no_shape_is_refused_and_no_table_is_of_another(
+    chromium: Browser, site: Path
+) -> None:
+    open_page(chromium, site, "shapes", "op=gemm&m=8192&n=8192&k=8192")
+    type_sizes(chromium, k="0")
+    assert chromium.run(FIELDS) == "8192 x 8192 x 0"
+    assert chromium.run(CHOSEN).endswith("a whole number from 1 on for every size: type k.")
+    assert table(chromium, "measured") == table(chromium, "modelled") == []
+
+
+def test_a_link_for_a_shape_or_an_op_that_is_not_there_says_so(
+    chromium: Browser, site: Path
+) -> None:
+    open_page(chromium, site, "shapes", "op=gemm&m=8000&n=8192&k=8192")
+    assert chromium.run(FIELDS) == "8000 x 8192 x 8192"
+    assert chromium.run(CHOSEN).startswith("Nobody published 8,000")
+    open_page(chromium, site, "shapes", "op=gemv&m=8192")
+    assert chromium.run(CHOSEN).startswith("The link asks for op \u201cgemv\u201d, of which nobody")
 
 
 def test_text_of_records_becomes_no_markup(chromium: Browser, site: Path) -> None:
@@ -151,6 +193,14 @@ def test_a_measured_card_is_compared_with_a_datasheet_and_the_address_keeps_it(
     assert chromium.run("document.querySelector('select[name=a]').value") == (
         "datasheet:nvidia-b200"
     )
+
+
+def test_a_link_for_a_side_that_is_not_there_says_so(chromium: Browser, site: Path) -> None:
+    open_page(chromium, site, "compare", f"a=measured:gone&b={NEW}")
+    said = "document.getElementById('compared').textContent"
+    assert "The link asks for \u201cmeasured:gone\u201d, which is not here." in chromium.run(said)
+    choose(chromium, "a", OLD)
+    chromium.wait_for(f"!{said}.includes('The link asks')")
 
 
 def test_language_models_are_grouped_by_what_stands_behind_them(

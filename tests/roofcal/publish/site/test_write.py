@@ -19,6 +19,7 @@ from roofcal.publish.verify import verify
 from tests.paths import ROOT
 from tests.roofcal.publish.site.conftest import HOSTILE, NEWER, write_made_up
 from tests.roofcal.published import DESCRIPTIONS
+from tests.roofcal.report.pages import literal_markdown
 from tests.roofcal.report.synthetic import GPU, product, true_seconds
 
 OLD, NEW = (f"measured:nvidia-h200/{e.environment_id}" for e in (GPU, NEWER))
@@ -40,6 +41,12 @@ def test_every_page_is_there_and_every_link_leads_somewhere(site: Path) -> None:
         for address in re.findall(r'(?:href|src)="([^"#]+)', text):
             if not address.startswith(("https://", "data:")):
                 assert (page.parent / address).is_file(), f"{page}: {address}"
+        assert literal_markdown(text) == [], page
+        headings = re.findall(r"<h[123][^>]*>(.*?)</h", text, re.DOTALL)
+        names = [re.sub("<[^>]*>", "", heading).strip() for heading in headings]
+        assert len(set(names)) == len(names), page
+        ids = re.findall(r' id="([^"]*)"', text)
+        assert len(set(ids)) == len(ids), page
 
 
 def test_a_site_of_its_own_folder_has_the_publications_beside_it(

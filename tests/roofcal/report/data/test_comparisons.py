@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.comparisons import fastest_pair, narrower_recipes, speedups
+from roofcal.report.data.comparisons import best_text, fastest_pair, narrower_recipes, speedups
 from roofcal.report.data.loading import load_run
 from roofcal.report.data.tidy import tidy_frame
 from tests.roofcal.report.synthetic import MadeUpRun, product, true_seconds
@@ -81,3 +81,13 @@ def test_the_recipes_that_save_bits() -> None:
     assert not {"bf16", "fp32"} & set(narrower_recipes("gemm"))
     assert narrower_recipes("cast") == []
     assert narrower_recipes("linear") == []
+    assert "int8" not in narrower_recipes("gemm")
+
+
+def test_where_the_baseline_is_faster_it_is_called_the_fastest() -> None:
+    best = pd.DataFrame(
+        [("fp8_axiswise", "made", "decode", 0.9), ("fp8_axiswise", "made", "large", 1.5)],
+        columns=["recipe", "provider", "regime", "speedup"],
+    )
+    said = best_text(best, "bf16").replace("\N{MULTIPLICATION SIGN}", "x")
+    assert said == "bf16 at decode (fp8_axiswise: 0.90x); fp8_axiswise at large (1.50x)"

@@ -37,7 +37,7 @@ def test_a_gpu_has_every_figure_and_table(gathers: Analysis) -> None:
     names = ("gathered_speedup", "gathered_hidden", "gathered_ranks")
     assert figures == [*(f"{n}-all_gather_matmul" for n in names), "links-probe_link"]
     tables = [b.id.removeprefix("x-") for b in shown if isinstance(b, Table)]
-    gathers_tables = ["gathered-summary", "gathered", "gathered-published", "gathered-ranks"]
+    gathers_tables = ["gathered-summary", "gathered-points", "gathered-published", "gathered-ranks"]
     assert tables == [*gathers_tables, "links"]
     files = set(dict(csv_tables(gathers)))
     sources = {b.source for b in shown if isinstance(b, FigureBlock | Table) and b.source}
@@ -72,7 +72,7 @@ def test_a_cpu_shows_its_gloo_rows_and_what_it_cannot_say(tmp_path: Path) -> Non
     assert quiet[0] == NOT_FUSED
     assert quiet[1].startswith("Not predicted on 4 devices")
     tables = [b for b in shown if isinstance(b, Table)]
-    assert [t.id for t in tables] == ["x-gathered", "x-gathered-ranks", "x-links"]
+    assert [t.id for t in tables] == ["x-gathered-points", "x-gathered-ranks", "x-links"]
     assert tables[0].total == 2
     assert "gloo_then_gemm" in tables[0].body
     assert "gloo" in tables[2].body

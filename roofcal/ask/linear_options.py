@@ -1,0 +1,253 @@
+"""How a linear may be run: recipes, whose products and whose casts; and the fastest way by M.
+
+This is the one definition of the set that `advise` ranks, `breakeven` compares, and the break-even
+map of a run is made of: every provider whose products a model of time knows, with every provider
+whose casts it knows. An option that lies FARTHEST doublings farther outside of its probes than
+another is not in it: fits of kernels for few tokens say nothing of a thousand.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Any, Final
+
+import numpy as np
+
+from roofcal.core.recipes import WEIGHT_ONLY_RECIPES
+from roofcal.core.records import PlanPoint
+from roofcal.core.times import Array, BeyondProbes, Times
+from roofcal.models import calibrated
+from roofcal.models.registry import predict_points
+from roofcal.ops import BY_NAME
+from roofcal.ops.constants import calibrated_providers
+from roofcal.ops.gemm.predict import LIBRARIES
+from roofcal.ops.linear.model import (
+    BF16_GRAD_WEIGHT,
+    FASTEST,
+    UNCAST,
+    Linear,
+    Passes,
+    Weights,
+    cast_recipes,
+    has_casts,
+    product_recipes,
+)
+from roofcal.ops.linear.predict import cast_providers
+from roofcal.ops.probe_span import doublings_outside
+from roofcal.ops.time_models import Model, Sources, cast_times, product_times, sum_of_times
+
+FARTHEST: Final = 2.0  # doublings outside of the probes
+BASELINE: Final = str(BY_NAME["gemm"].baseline_recipe)
+NO_CASTS: Final = "only its products are known, not the casts that a linear needs beside them"
+_TENSORS: Final = {"x": "mk", "w": "nk", "grad_out": "mn"}
+_PRODUCTS: Final = {"output": "mnk", "grad_input": "mkn", "grad_weight": "nkm"}
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A product or cast of a linear; `sides` are its sizes in terms of M, N and K of the linear.
+
+    role  output, grad_input, grad_weight, or the tensor that is cast
+    """
+
+    op: str
+    provider: str
+    recipe: str
+    role: str
+    sides: str
+
+    @property
+    def name(self) -> str:
+        """Which product, or which tensor is cast."""
+        if self.op == "cast":
+            return f"cast of {self.role}"
+        return "product" if self.role == "output" else self.role
+
+    @property
+    def error_name(self) -> str:
+        """Parts with equal constants err alike, whatever their shapes."""
+        return f"{self.op}.{self.provider}.{self.recipe}"
+
+    def shape(self, sizes: Mapping[str, Any]) -> dict[str, Any]:
+        """The sizes of the part by its axes; sizes: of the linear by m, n and k, or vectors."""
+        axes = BY_NAME[self.op].axes
+        return {axis: sizes[side] for axis, side in zip(axes, self.sides, strict=True)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """A recipe, whose products and whose casts. "any": the model knows no providers."""
+
+    recipe: str
+    products_by: str
+    casts_by: str
+    parts: tuple[Part, ...]
+
+    @property
+    def name(self) -> str:
+        """The recipe and its providers in one line."""
+        return f"{self.recipe} by {self.providers}"
+
+    @property
+    def providers(self) -> str:
+        """Whose products and whose casts in one line."""
+        casts = "" if self.casts_by == "none" else f", casts by {self.casts_by}"
+        return f"{self.products_by}{casts}"
+
+
+def linear_recipes(model: Model, sources: Sources, passes: Passes) -> list[str]:
+    """Recipes of op gemm that a model knows, and BF16_GRAD_WEIGHT where it makes a difference."""
+    recipes = list(model.product_recipes(sources))
+    if passes == "forward_backward" and {"fp8_axiswise", BASELINE} <= set(recipes):
+        recipes.append(BF16_GRAD_WEIGHT)
+    return recipes
+
+
+def linear_options(model: Model, sources: Sources, linear: Linear) -> Iterator[Option]:
+    """Every way to run a linear of one recipe that a model can time; none without its casts.
+
+    linear.casts: FASTEST is every provider of casts; another restricts them to it.
+    """
+    casters = [linear.casts]
+    if linear.recipe in UNCAST:
+        casters = ["none"]
+    elif linear.casts != "none":
+        known = cast_providers(model, sources, linear) if has_casts(linear.recipe) else []
+        casters = [caster for caster in known if linear.casts in (FASTEST, caster)]
+    products = product_recipes(linear.recipe, linear.passes)
+    for provider in _providers(model, sources, "gemm", products["output"]):
+        for caster in casters[: 1 if provider == "" else None]:
+            parts = [
+                Part(
+                    "gemm", _multiplier(model, sources, name, provider), name, role, _PRODUCTS[role]
+                )
+                for role, name in products.items()
+            ]
+            parts += [
+                Part("cast", caster, name, tensor, _TENSORS[tensor])
+                for tensor, name in cast_recipes(replace(linear, casts=caster))
+            ]
+            yield Option(
+                recipe=linear.recipe,
+                products_by=provider or "any",
+                casts_by=caster if provider or caster == "none" else "any",
+                parts=tuple(parts),
+            )
+
+
+def packed_options(
+    model: Model, sources: Sources, passes: Passes, weights: Weights
+) -> Iterator[Option]:
+    """One product of packed weights, which serves inference (forward, cached weights) alone."""
+    if (passes, weights) != ("forward", "cached"):
+        return
+    for recipe in WEIGHT_ONLY_RECIPES:
+        for provider in _providers(model, sources, "mixed_gemm", recipe):
+            yield Option(
+                recipe=recipe,
+                products_by=provider or "any",
+                casts_by="none",
+                parts=(Part("mixed_gemm", provider, recipe, "output", "mnk"),),
+            )
+
+
+def _providers(model: Model, sources: Sources, op: str, recipe: str) -> list[str]:
+    """Those calibrated; [""] of a model that knows none and answers for the recipe."""
+    if model.MODEL == calibrated.MODEL and sources.calibration is not None:
+        return calibrated_providers(sources.calibration.constants, op, recipe)
+    if op == "gemm":
+        return [""] if recipe in model.product_recipes(sources) else []
+    shape = dict.fromkeys("mnk", 128)
+    point = PlanPoint(op=op, provider="", recipe=recipe, shape=shape, device="")
+    return [""] if predict_points(model, [point], sources) else []
+
+
+def _multiplier(model: Model, sources: Sources, recipe: str, provider: str) -> str:
+    """Who multiplies in a recipe: the library where the provider has no such products."""
+    providers = _providers(model, sources, "gemm", recipe)
+    if provider in providers:
+        return provider
+    return next((name for name in LIBRARIES if name in providers), providers[0])
+
+
+def fastest_times(
+    model: Model, sources: Sources, linear: Linear, sizes: Mapping[str, Array]
+) -> tuple[Times, list[Option]]:
+    """Times of a linear by the option that is the fastest of its recipe, and which that is.
+
+    sizes: vectors of m, n and k. A shape that every option of the recipe refuses has no time, NaN.
+    Where the recipe lies too far outside of its probes to be ranked, the nearest option answers.
+    Raises KeyError for a recipe without options.
+    """
+    options = list(linear_options(model, sources, linear))
+    if not options:
+        raise KeyError(linear.recipe)
+    others = dict.fromkeys(linear_recipes(model, sources, linear.passes))
+    rivals = [
+        option
+        for recipe in others
+        for option in linear_options(model, sources, replace(linear, recipe=recipe))
+    ]
+    rivals += packed_options(model, sources, linear.passes, linear.weights)
+    parts = {part for option in (*rivals, *options) for part in option.parts}
+    of_part = {part: _outside(sources, part, sizes) for part in parts}
+    outside, nearest = (
+        np.stack([reduce(np.maximum, (of_part[part] for part in one.parts)) for one in some])
+        for some in (options, (*rivals, *options))
+    )
+    nearest = nearest.min(axis=0)
+    is_ranked = outside <= np.maximum(nearest + FARTHEST, outside.min(axis=0))
+    times = [_option_times(model, sources, option, sizes) for option in options]
+    totals = np.stack([own.total for own in times])
+    place = np.where(is_ranked & np.isfinite(outside), totals, np.inf).argmin(axis=0)
+    chosen = (place, np.arange(totals.shape[1]))
+    runs = np.isfinite(outside[chosen])
+
+    def of_chosen(ends: Sequence[Array | None]) -> Array | None:
+        stated = [end for end in ends if end is not None]
+        if len(stated) < len(ends):
+            return None
+        return np.where(runs, np.stack(stated)[chosen], np.nan)
+
+    beyond = [own.beyond for own in times if own.beyond is not None]
+    fastest = Times(
+        total=np.where(runs, totals[chosen], np.nan),
+        low=of_chosen([own.low for own in times]),
+        high=of_chosen([own.high for own in times]),
+        bound_by=[times[one].bound_by[column] for column, one in enumerate(place)],
+        beyond=BeyondProbes(
+            doublings=np.stack([own.doublings for own in beyond])[chosen],
+            is_unprobed=np.stack([own.is_unprobed for own in beyond])[chosen],
+        )
+        if len(beyond) == len(times)
+        else None,
+    )
+    return fastest, [options[one] for one in place]
+
+
+def _option_times(
+    model: Model, sources: Sources, option: Option, sizes: Mapping[str, Array]
+) -> Times:
+    times = {}
+    for number, part in enumerate(option.parts):
+        sides = list(part.shape(sizes).values())
+        times[f"{number} {part.role}"] = (
+            cast_times(model, sources, part.provider, part.recipe, sides[0], sides[1])
+            if part.op == "cast"
+            else product_times(model, sources, part.provider, part.recipe, sides)
+        )
+    return sum_of_times(times)
+
+
+def _outside(sources: Sources, part: Part, sizes: Mapping[str, Array]) -> Array:
+    """Doublings from each shape to the probes of a part; infinite where its provider refuses it."""
+    op, shape = BY_NAME[part.op], part.shape(sizes)
+    outside = np.zeros_like(sizes["m"])
+    if sources.calibration is not None:
+        own = doublings_outside(sources.calibration, op, part.provider, part.recipe, shape)
+        outside = outside if own is None else own
+    for axis, multiple in op.size_multiples(part.provider, part.recipe).items():
+        outside = np.where(shape[axis] % multiple, np.inf, outside)
+    for axis, least in op.least_sizes(part.provider, part.recipe).items():
+        outside = np.where(shape[axis] < least, np.inf, outside)
+    return outside
