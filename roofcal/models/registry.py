@@ -36,11 +36,16 @@ def model_named(name: str) -> Model:
 def predict_points(model: Model, points: Sequence[PlanPoint], sources: Sources) -> list[Prediction]:
     """A prediction per point that a model can answer, of any op, in the order of the points.
 
-    A point whose provider refuses its shape has no time, and so no prediction. Points that a model
+    A point whose provider refuses its shape has no time, and so no prediction. One without a
+    provider is the model's to answer. Points that a model
     does not answer by itself are put together from its answers to parts of them, by the ops with a
     `predict_composed` in their predict.py.
     """
-    points = [p for p in points if BY_NAME[p.op].takes(p.provider, p.recipe, p.shape)]
+    points = [
+        point
+        for point in points
+        if not point.provider or BY_NAME[point.op].takes(point.provider, point.recipe, point.shape)
+    ]
     answers = {prediction.point_id: prediction for prediction in model.predict(points, sources)}
     for op in OPS:
         part = load_part(op, "predict") if op.role == "study" else None

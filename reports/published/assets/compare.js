@@ -118,6 +118,7 @@
     ], rows);
   }
 
+  let unknown = [];  // sides that a link asked for and the page has not
   async function draw() {
     const [aKey, bKey] = [aField.value, bField.value], a = index.sides[aKey], b = index.sides[bKey];
     const [own, other] = await Promise.all([timesOf(aKey), timesOf(bKey)]);
@@ -130,7 +131,7 @@
     keep({ a: aKey, b: bKey, ...(shapes ? { op: opField.value } : {}) });
     document.getElementById("regimes").replaceChildren(...(shapes ? [drawRegimes(own, other)] : []));
     await drawRoofline({ A: { about: a, own }, B: { about: b, own: other } });
-    const notes = [a, b].filter((side) => !side.report).map((side) => `${sideName(side)} was not measured.`);
+    const notes = [...unknown, ...[a, b].filter((side) => !side.report).map((side) => `${sideName(side)} was not measured.`)];
     document.getElementById("compared").textContent = shapes
       ? `${shapes.toLocaleString("en")} times of the same shape and recipe, the fastest provider of each, in ${ops.length === 1 ? "one op" : `${ops.length} ops`}. ${notes.join(" ")}`
       : `The two have no shape in common. ${notes.join(" ")}`;
@@ -143,11 +144,13 @@
     || entries.find(([key]) => key !== first[0] && key === `datasheet:${device}`) || entries[1];
   function start() {
     const wanted = asked();
+    unknown = ["a", "b"].filter((name) => wanted.has(name) && !index.sides[wanted.get(name)])
+      .map((name) => `The link asks for \u201c${wanted.get(name)}\u201d, which is not here.`);
     offer(aField, entries, wanted.get("a") || second[0]);
     offer(bField, entries, wanted.get("b") || first[0]);
     return draw();
   }
-  form.addEventListener("change", draw);
+  form.addEventListener("change", () => { unknown = []; draw(); });
   form.addEventListener("submit", (event) => event.preventDefault());
   addEventListener("hashchange", start);
   await start();

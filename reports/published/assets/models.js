@@ -6,6 +6,7 @@
   const form = document.getElementById("question"), { model, recipe, batch } = form.elements;
   const at = Object.fromEntries(table.columns.map((column, place) => [column, place]));
   const rows = table.rows.map((row) => Object.fromEntries(table.columns.map((name) => [name, row[at[name]]])));
+  const without = table.without.map(([side, model, recipe, least, reason]) => ({ side, model, recipe, least, reason }));
   const milli = (value) => value === null ? null : value * 1e3;
   const interval = (low, high) => low === null ? null : `${significant(milli(low))} to ${significant(milli(high))}`;
 
@@ -16,7 +17,8 @@
   ];
   function draw() {
     keep({ model: model.value, recipe: recipe.value, batch: batch.value });
-    const own = rows.filter((row) => row.model === model.value && row.recipe === recipe.value && String(row.batch) === batch.value)
+    const isAsked = (row) => row.model === model.value && row.recipe === recipe.value;
+    const own = rows.filter((row) => isAsked(row) && String(row.batch) === batch.value)
       .map((row) => ({ ...row, of: index.sides[row.side] })).sort((a, b) => a.decode_step_s - b.decode_step_s);
     const devices = new Set(own.map(({ of }) => of.device));
     const requests = `${batch.value} ${batch.value === "1" ? "request" : "requests"}`;
@@ -27,6 +29,10 @@
       const group = own.filter(({ side }) => side.startsWith(prefix));
       return group.length ? [element("h2", { textContent: title }), element("p", { textContent: about }), speeds(prefix, title, group)] : [];
     });
+    const reasons = without.filter((row) => isAsked(row) && Number(batch.value) >= row.least);
+    const lines = reasons.map(({ side, reason }) => element("li", {
+      textContent: `${index.sides[side].title}, ${index.sides[side].environment}: ${reason}` }));
+    if (lines.length) parts.push(element("h2", { textContent: "No answer" }), element("ul", { id: "no-answer" }, ...lines));
     document.getElementById("speeds").replaceChildren(...parts);
   }
   const speeds = (prefix, title, group) => grid(`speeds-${prefix.slice(0, -1)}`, `${title}, by time per token`, [
@@ -44,7 +50,7 @@
   ], group);
 
   function start() {
-    const wanted = asked(), distinct = (key) => [...new Set(rows.map((row) => row[key]))].map((value) => [value, String(value)]);
+    const wanted = asked(), distinct = (key) => [...new Set([...rows, ...without].map((row) => row[key]).filter((value) => value !== undefined))].map((value) => [value, String(value)]);
     offer(model, distinct("model"), wanted.get("model") || "llama3-70b");
     offer(recipe, distinct("recipe"), wanted.get("recipe") || "fp8_axiswise");
     offer(batch, distinct("batch"), wanted.get("batch") || "16");

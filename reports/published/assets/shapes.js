@@ -40,33 +40,37 @@
     return [...shapes].sort(([, a], [, b]) => product(a) - product(b) || (shapeKey(a) < shapeKey(b) ? -1 : 1));
   }
 
-  function offerShapes(op, wanted) {
-    const shapes = shapesOf(op);
-    const large = shapes[Math.floor(shapes.length * 0.8)][0];
-    const key = shapes.some(([key]) => key === wanted) ? wanted : large;
-    offer(shapeField, shapes.map(([key, sizes]) => [key, shapeText(sizes)]), key);
-  }
-
-  // Typed sizes choose the published shape that is nearest by the logarithms of its sizes.
   function typedFields(op) {
-    const fields = ops.get(op).axes.map((axis) => {
-      const field = element("input", { type: "number", name: `axis-${axis}`, min: 1, step: 1 });
-      field.addEventListener("change", () => {
-        const sizes = fields.map((one) => Math.max(1, Number(one.value) || 1));
-        const distance = ([, own]) => own.reduce((sum, size, place) => sum + Math.log(size / sizes[place]) ** 2, 0);
-        const nearest = shapesOf(op).reduce((best, one) => distance(one) < distance(best) ? one : best);
-        shapeField.value = nearest[0];
-        draw(distance(nearest) > 0 ? `No one published ${shapeText(sizes)}; this is the nearest published shape. ` : "");
-      });
-      return field;
-    });
+    const fields = ops.get(op).axes.map((axis) => element("input", { type: "number", name: `axis-${axis}`, min: 1, step: 1 }));
+    fields.forEach((field) => field.addEventListener("change", () => lookUp()));
     axes.replaceChildren(...fields.map((field, place) => element("label", {}, ops.get(op).axes[place], field)));
   }
+  const fieldsOf = (op) => ops.get(op).axes.map((axis) => form.elements[`axis-${axis}`]);
+  const fill = (op, sizes) => fieldsOf(op).forEach((field, place) => { field.value = sizes[place]; });
 
-  function draw(remark = "") {
+  // The times of the shape in the fields, which stay as they are typed: where nobody published it, those
+  // of the published shape that is nearest by the logarithms of its sizes.
+  function lookUp(remark = "") {
+    const op = opField.value, { axes: names } = ops.get(op), fields = fieldsOf(op);
+    const sizes = fields.map(({ value }) => Number(value));
+    const isSize = (size) => Number.isSafeInteger(size) && size >= 1;
+    fields.forEach((field, place) => field.setAttribute("aria-invalid", String(!isSize(sizes[place]))));
+    if (!sizes.every(isSize)) {
+      const bad = names.filter((_, place) => !isSize(sizes[place])).join(", ");
+      document.getElementById("chosen").textContent = `${remark}A shape has a whole number from 1 on for every size: type ${bad}.`;
+      ["measured-times", "modelled-times"].forEach((id) => document.getElementById(id).replaceChildren());
+      return;
+    }
+    const distance = ([, own]) => own.reduce((sum, size, place) => sum + Math.log(size / sizes[place]) ** 2, 0);
+    const nearest = shapesOf(op).reduce((best, one) => distance(one) < distance(best) ? one : best);
+    shapeField.value = nearest[0];
+    keep({ op, ...Object.fromEntries(names.map((axis, place) => [axis, sizes[place]])) });
+    draw(distance(nearest) === 0 ? remark : `${remark}Nobody published ${shapeText(sizes)}: the nearest listed shape is `
+      + `${shapeText(nearest[1])}, and the tables are of that one. `);
+  }
+
+  function draw(remark) {
     const op = opField.value, own = ops.get(op), sizes = shapeField.value.split("x").map(Number);
-    own.axes.forEach((axis, place) => { form.elements[`axis-${axis}`].value = sizes[place]; });
-    keep({ op, ...Object.fromEntries(own.axes.map((axis, place) => [axis, sizes[place]])) });
     const rows = own.measured.filter((row) => shapeKey(row.sizes) === shapeField.value);
     const timed = rows.filter(({ time }) => time !== null);
     const baseline = (row) => timed.filter((other) =>
@@ -79,7 +83,7 @@
     }
     const text = own.axes.map((axis, place) => `${axis} = ${sizes[place].toLocaleString("en")}`).join(", ");
     document.getElementById("chosen").textContent =
-      `${remark}${own.title}, ${text}: ${timed.length} times on ${new Set(timed.map(({ key }) => key)).size} of ${measured.length} publications. The fastest of each is bold.`;
+      `${remark}${own.title}, ${text}: ${timed.length} time${timed.length === 1 ? "" : "s"} on ${new Set(timed.map(({ key }) => key)).size} of ${measured.length} publications. The fastest of each is bold.`;
     rows.sort((a, b) => (a.time ?? Infinity) - (b.time ?? Infinity));
     document.getElementById("measured-times").replaceChildren(grid("measured", "Measured", [
       { label: "device", value: ({ side }) => side.title, href: ({ side }) => side.page },
@@ -146,14 +150,19 @@
   const wanted = asked();
   offer(opField, [...ops].map(([name, { title }]) => [name, title]), wanted.get("op") || "gemm");
   function start() {
-    const op = opField.value, now = asked();
+    const op = opField.value, now = asked(), shapes = shapesOf(op), { axes: names } = ops.get(op);
     typedFields(op);
-    const sizes = now.get("op") === op ? ops.get(op).axes.map((axis) => now.get(axis)) : [];
-    offerShapes(op, sizes.join("x"));
-    draw();
+    offer(shapeField, shapes.map(([key, sizes]) => [key, shapeText(sizes)]));
+    const isOfLink = now.get("op") === op && names.some((axis) => now.has(axis));
+    fill(op, isOfLink ? names.map((axis) => now.get(axis)) : shapes[Math.floor(shapes.length * 0.8)][1]);
+    const unknown = now.has("op") && !ops.has(now.get("op"));
+    lookUp(unknown ? `The link asks for op \u201c${now.get("op")}\u201d, of which nobody published times. ` : "");
   }
   opField.addEventListener("change", start);
-  shapeField.addEventListener("change", () => draw());
+  shapeField.addEventListener("change", () => {
+    fill(opField.value, shapeField.value.split("x"));
+    lookUp();
+  });
   addEventListener("hashchange", () => {
     if (ops.has(asked().get("op"))) opField.value = asked().get("op");
     start();

@@ -49,15 +49,10 @@ def _candidates(point: PlanPoint) -> tuple[str, ...]:
     """The provider of a point; without one, all that gather and multiply and take the shape."""
     if point.provider:
         return (point.provider,)
-    multiples = {
-        provider: spec.size_multiples(provider, point.recipe)
-        for provider in spec.OP.every_provider
-        if provider not in spec.BOUNDS
-    }
     return tuple(
         provider
-        for provider, size_of in multiples.items()
-        if not any(point.shape[axis] % size for axis, size in size_of.items())
+        for provider in spec.OP.every_provider
+        if provider not in spec.BOUNDS and spec.OP.takes(provider, point.recipe, point.shape)
     )
 
 

@@ -93,4 +93,4 @@ def test_a_price_is_a_number_from_0_on(value: str, capsys: pytest.CaptureFixture
 
 def test_prices_are_for_one_question(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*LLM, "--energy", "--curve"]) == 2
-    assert "no --curve" in capsys.readouterr().err
+    assert "--energy does not go with --curve" in capsys.readouterr().err

@@ -78,7 +78,10 @@ def test_a_folder_that_cannot_be_written_is_named(
 
 @pytest.mark.parametrize("command", ["health", "fleet", "compare"])
 def test_a_fault_of_roofcal_is_no_verdict(
-    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    command: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Python's own exit code after a traceback is 1: a slower card, or a regression."""
 
@@ -88,7 +91,7 @@ def test_a_fault_of_roofcal_is_no_verdict(
     for name in ("roofcal.study.discover.discover", "roofcal.health.readings.read_fleet"):
         monkeypatch.setattr(name, crash)
     monkeypatch.setattr("roofcal.study.run_search.run_named", crash)
-    folders = {"fleet": ["."], "compare": ["a", "b"]}.get(command, [])
+    folders = {"fleet": [str(tmp_path)], "compare": ["a", "b"]}.get(command, [])
     assert main([command, *folders]) == CRASHED
     assert "RuntimeError: GPU is lost" in capsys.readouterr().err
 

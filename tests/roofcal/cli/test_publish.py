@@ -109,9 +109,11 @@ def test_a_run_without_records_is_refused(
 def test_a_dirty_checkout_is_refused(
     run: Path, checkout: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (checkout / "code.py").write_text("1\n")
-    for asked in (["init"], ["add", "code.py"]):
+    author = ["-c", "user.name=x", "-c", "user.email=x@example.org"]
+    for asked in (["init"], ["add", "."], [*author, "commit", "-m", "Begin"]):
         subprocess.run(["git", *asked], cwd=checkout, check=True, capture_output=True)
+    (checkout / "code.py").write_text("1\n")
+    subprocess.run(["git", "add", "code.py"], cwd=checkout, check=True, capture_output=True)
     assert "error: code.py: not as in the commit" in refused(capsys, run)
 
 

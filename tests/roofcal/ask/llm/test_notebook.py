@@ -54,7 +54,7 @@ def test_it_takes_no_other_configuration(capsys: pytest.CaptureFixture[str]) -> 
     assert main(["llm", "--by", "notebook"]) == 0
     assert capsys.readouterr().out == TEXT + "\n"
     assert main(["llm", "--by", "notebook", "--tp", "4"]) == 2
-    assert "takes no --tp" in capsys.readouterr().err
+    assert "--tp does not go with --by notebook" in capsys.readouterr().err
 
 
 def test_for_programs_it_is_si() -> None:
