@@ -6,6 +6,7 @@ Architectures are named as in Triton: 80 to 120 (NVIDIA, sm_80 to sm_120), "gfx9
 (AMD). The compile tests walk ARCHITECTURES.
 """
 
+import threading
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Final
@@ -86,6 +87,7 @@ def _shared_memory_of_device(device: int) -> int:
 
 
 _ON_THE_CURRENT_DEVICE: Final = nullcontext()
+_OF_THREAD: Final = threading.local()
 
 
 def on_device_of(x: torch.Tensor) -> AbstractContextManager[object]:
@@ -93,9 +95,17 @@ def on_device_of(x: torch.Tensor) -> AbstractContextManager[object]:
 
     Triton launches on the current device, whose streams and counters a call takes as well.
     """
-    if not x.is_cuda or x.get_device() == torch.cuda.current_device():
+    if not x.is_cuda:
         return _ON_THE_CURRENT_DEVICE
-    return torch.cuda.device(x.get_device())
+    index = x.get_device()
+    if index != torch.cuda.current_device():
+        return torch.cuda.device(index)
+    if not hasattr(_OF_THREAD, "has_context"):
+        # A thread has no context of CUDA before it sets a device or launches something by torch. A
+        # backward pass that begins with one of our kernels would fail at its first descriptor.
+        torch.cuda.set_device(index)
+        _OF_THREAD.has_context = True
+    return _ON_THE_CURRENT_DEVICE
 
 
 _limit: int | None = None

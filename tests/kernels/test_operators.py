@@ -181,6 +181,7 @@ def launches(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, tuple[int, ...]
 
     monkeypatch.setattr(torch.cuda, "current_device", lambda: current[0])
     monkeypatch.setattr(torch.cuda, "device", device)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda _: None)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: Multiprocessors)
     monkeypatch.setattr(torch.version, "hip", "6.4")  # so that nothing asks for PTX
     monkeypatch.setattr(architecture, "_shared_memory_of_device", lambda _: 65536)

@@ -1,11 +1,13 @@
 """What is said of architectures is said of every one, and which one a GPU has."""
 
+import threading
 from functools import partial
 from typing import Any
 
 import pytest
 import torch
 
+from kernels.cast.both_ways import blockwise_1x128_both
 from kernels.common import architecture
 from kernels.common.architecture import ARCHITECTURES, SHARED_MEMORY_LIMIT
 
@@ -19,6 +21,9 @@ class OnGpu:
 
     is_cuda = True
     device = torch.device("cuda:0")
+
+    def get_device(self) -> int:
+        return 0
 
 
 QUESTIONS = ("has_ptx", "is_hopper", "has_tensor_memory_unit", "lacks_e4m3")
@@ -88,3 +93,36 @@ def test_a_graph_does_not_set_the_limit() -> None:
     with pytest.raises(Exception, match=r"limit_units: call it outside|Observed exception"):
         compiled(3)
     assert architecture.units_limit() is None
+
+
+def test_every_thread_sets_its_device_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until it has, or torch has launched something in it, CUDA makes no descriptor in it."""
+    set_in: list[int] = []
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda _: set_in.append(threading.get_ident()))
+    x: Any = OnGpu()
+
+    def twice() -> None:
+        for _ in range(2):
+            with architecture.on_device_of(x):
+                pass
+
+    threads = [threading.Thread(target=twice) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+        thread.join()
+    assert len(set_in) == 2
+
+
+@pytest.mark.gpu
+def test_a_thread_may_begin_with_a_kernel_that_takes_descriptors() -> None:
+    if torch.cuda.get_device_capability() != (9, 0):
+        pytest.skip("casts by descriptors are for sm_90")
+    x = torch.randn(256, 1024, device="cuda").to(torch.bfloat16)
+    expected = blockwise_1x128_both(x)
+    outputs: list[Any] = []
+    thread = threading.Thread(target=lambda: outputs.append(blockwise_1x128_both(x)))
+    thread.start()
+    thread.join()
+    (cast,) = outputs
+    assert all(torch.equal(a.float(), b.float()) for a, b in zip(cast, expected, strict=True))

@@ -198,6 +198,7 @@ def test_a_replay_runs_on_the_gpu_of_its_input_and_another_limit_is_recorded_ane
     monkeypatch.setattr(replay, "_recordings", {})
     monkeypatch.setattr(torch.cuda, "current_device", lambda: current[0])
     monkeypatch.setattr(torch.cuda, "device", device)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda _: None)
     calls = []
 
     def new(x: torch.Tensor) -> torch.Tensor:
