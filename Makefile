@@ -70,8 +70,9 @@ report: env ## write the report again from what has been measured; measures noth
 	$(PY) -m snakemake --cores all $(SNAKEMAKE_ARGS) --allowed-rules report --force $(REPORT)
 	@echo "Report: $(CURDIR)/$(REPORT)"
 
-verify: env ## make everything published again from its records and compare (a minute per publication)
+verify: env ## make everything published again from its records, pages too, and compare (a minute per publication)
 	@$(PY) -m roofcal verify
+	@$(PY) tools/check_pages.py
 
 site: env ## write the pages over all publications to results/site, ready to host
 	@$(PY) -m roofcal site
