@@ -115,9 +115,11 @@ def limit_units(units: int | None) -> None:
     """Let kernels of this process take at most so many multiprocessors; None: all that there are.
 
     It holds for persistent kernels, whose programs stay, on every GPU and thread, until it is set
-    anew; the argument `units` of a call overrules it. Kernels whose programs end soon run on all.
-    Raises ValueError for a number that is no whole one above 0, RuntimeError under torch.compile,
-    whose graphs read the limit when they run.
+    anew; the argument `units` of a call overrules it. Kernels whose programs end soon run on all,
+    int4 products too.
+
+    Raises ValueError unless it is a whole number above 0, and RuntimeError under torch.compile:
+    graphs read the limit when they run.
     """
     global _limit  # noqa: PLW0603 (the backward pass runs in threads of its own)
     if torch.compiler.is_compiling():

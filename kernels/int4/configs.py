@@ -65,7 +65,7 @@ class BlockConfig:
         """Blocks as they are launched: here (rows, tokens, parts of K)."""
         return self.cut(weights, tokens)
 
-    def meeting_sizes(self, weights: Int4Weights, tokens: int) -> tuple[int, int]:
+    def exchange_sizes(self, weights: Int4Weights, tokens: int) -> tuple[int, int]:
         """(fp32 partial sums, counters) by which the parts of K of a product meet."""
         across, down, split = self.cut(weights, tokens)
         if split == 1:
@@ -293,7 +293,8 @@ class Int4StagedConfig(BlockConfig):
         return c.stages * (c.slot_bytes + 8) + scales + _BETWEEN_BUFFERS
 
 
-MOST_PARTS_OF_K: Final = 8  # of kernels.int4.specialised, which has a bit for each in a word
+MOST_PARTS_OF_K: Final = 8  # of kernels.int4.specialised; its word would hold 15
+_MOST_STRIPS: Final = 8
 _LEAST_STRIP_TOKENS: Final = 8  # the smallest tile of wgmma
 
 
@@ -344,7 +345,7 @@ class SpecialisedConstants(KernelConstants):
         their number is a power of two, and eight where it is not; fewer for very few tokens.
         """
         least = max(1, self.rows * self.token_tile // (128 * 32))
-        wanted = self.split if self.split & (self.split - 1) == 0 else MOST_PARTS_OF_K
+        wanted = self.split if self.split & (self.split - 1) == 0 else _MOST_STRIPS
         return min(max(least, wanted), self.token_tile // _LEAST_STRIP_TOKENS)
 
     @property
@@ -430,11 +431,14 @@ class Int4SpecialisedConfig(BlockConfig):
         return None
 
     def grid(self, weights: Int4Weights, tokens: int) -> tuple[int, int, int]:
-        """Blocks: (parts of K, rows, tokens). GPUs start those of a tile behind one another."""
+        """Blocks: (parts of K, rows, tokens).
+
+        GPUs start blocks along the first side first, so that parts of a tile start together.
+        """
         across, down, split = self.cut(weights, tokens)
         return split, across, down
 
-    def meeting_sizes(self, weights: Int4Weights, tokens: int) -> tuple[int, int]:
+    def exchange_sizes(self, weights: Int4Weights, tokens: int) -> tuple[int, int]:
         """(fp32 partial sums, counters) by which the parts of K of a product meet.
 
         For each warpgroup's rows of a tile, the sums of every part of K and one counter.

@@ -71,9 +71,9 @@ def int4_gemm(
     """The product [tokens, rows], in the dtype of x.
 
     out      where to write it; allocated by default
-    chained  programmatic dependent launch (sm_90): starts while the kernel before it still runs,
-             and reads weights, scales and zero points before that has ended; so it must not be the
-             one that writes them
+    chained  programmatic dependent launch (sm_90): starts, and reads weights, scales and zero
+             points, while kernels before it still run. No kernel since the last launch that was not
+             chained, that one included, may write them
     config   instead of the table's choice
 
     It may run on several streams and in several CUDA graphs at once. Raises ValueError, before
@@ -128,7 +128,7 @@ def _launch(
     chained: bool,
 ) -> None:
     check_config(config, x, weights, chained)
-    sums, _ = config.meeting_sizes(weights, x.shape[0])
+    sums, _ = config.exchange_sizes(weights, x.shape[0])
     # Kernels that join no sums get an address all the same.
     partials = x.new_empty(sums, dtype=torch.float32) if sums else counters.view(torch.float32)
     if isinstance(config, Int4PlainConfig):
@@ -199,7 +199,7 @@ def _choice(
         check_activations(x, weights)
         config = given or default_config(x, weights, chained=chained)
         check_config(config, x, weights, chained)
-        choice = (config, config.meeting_sizes(weights, x.shape[0])[1])
+        choice = (config, config.exchange_sizes(weights, x.shape[0])[1])
         if len(_CHOICES) >= _MOST_CHOICES:
             _CHOICES.clear()
         _CHOICES[key] = choice

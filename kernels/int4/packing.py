@@ -37,8 +37,8 @@ ROW_MULTIPLE: Final = 64
 MOST_COLUMNS: Final = 1 << 28  # kernels count bytes and scales of a tile's rows in 32 bits
 GROUPS: Final = (32, 64, 128)
 SCALE_DTYPES: Final = (torch.bfloat16, torch.float16)
-# The smallest normal bf16, which is the smallest normal fp32 too, and the smallest subnormal fp16:
-# that is normal in fp32, and times the 4 bits of a weight it is exact.
+# bf16: its smallest normal number. fp16: its smallest subnormal one, which is normal in fp32; times
+# a weight of 4 bits it is exact there.
 _SMALLEST_SCALE: Final = {torch.bfloat16: 2.0**-126, torch.float16: 2.0**-24}
 SYMMETRIC_ZERO: Final = 8
 _LARGEST: Final = 15

@@ -90,7 +90,7 @@ def _finish(acc, target, inside, partials, counters, SPLIT: tl.constexpr):
         size: tl.constexpr = height * width
         block = tl.program_id(0) * tl.num_programs(1) + tl.program_id(1)
         lanes = tl.arange(0, height)[:, None] * width + tl.arange(0, width)[None, :]
-        own = partials + block * (SPLIT * size) + lanes
+        own = partials + tl.cast(block, tl.int64) * (SPLIT * size) + lanes
         tl.store(own + tl.program_id(2) * size, acc)
         tl.debug_barrier()
         arrived = tl.atomic_add(counters + block, 1, sem="acq_rel", scope="gpu")

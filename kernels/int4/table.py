@@ -379,7 +379,9 @@ def _specialised(
 # 64 tokens of 7168 x 8192 20 and 21, 3584 x 8192 13 and 14, 7168 x 4096 13 and 12, 4096 x 4096 10
 # and 9, 28672 x 4096 33 and 37. 16 tokens took longer than by the others everywhere.
 # Where the last part of K to arrive added all, 64 tokens of 5120 x 8192 took 31 us, 256 took 47.
-# Without blocks that share all units, 192 tokens of 28672 x 8192 took 202 us on the same card.
+# Until 2026-11-26 blocks could share all units, and parts of K waited for each other: side by side
+# with that, 28672 x 8192 takes 10 to 14 % longer with 192 tokens and 4 to 5 % with 256, and all of
+# the table 1 % less in the mean (turns of 60 ms). Costs were not fitted again.
 SPECIALISED_COSTS: Final = dict(
     (
         _specialised(2, 64, 32, 12, us=(4.31, 0.425, 0.27)),

@@ -12,6 +12,7 @@ import json
 import sys
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, Final
 from unittest import mock
 
@@ -56,7 +57,7 @@ PRODUCTS: Final = (
 INT4: Final = (
     *((1 << 20, 1 << 15, 1), (1 << 20, 1 << 15, 16), (1 << 20, 1 << 15, 64)),
     *((128, 1 << 24, 100), (1 << 23, 128, 200), (128, 2048, (1 << 20) - 1), (1 << 21, 1 << 15, 48)),
-    (64, 1 << 28, 1),
+    *((64, 1 << 28, 1), (152064, 2048, 4096)),  # 2^31 partial sums and more
 )
 # (rows of a shard, n, k)
 GATHERED: Final = ((1 << 27, 128, 64), (1 << 16, (1 << 17) + 8, 64), (128, 1 << 28, 64))
@@ -172,6 +173,9 @@ def every_int4_kernel() -> None:
     for config in {type(config): config for config in fitting}.values():
         int4.int4_gemm(matrix(8, 4096), w, config=config)
     int4.int4_gemm(matrix(64, 8192), int4_weights(28672, 8192, 128))
+    largest = next(iter(table.SPECIALISED_COSTS))
+    parts = replace(largest, split=8)  # of K, with 2^31 partial sums and more
+    int4.int4_gemm(matrix(8192, 1024), int4_weights(49152, 1024, 128), config=parts)
 
 
 def gathered(shard: int, n: int, k: int) -> None:

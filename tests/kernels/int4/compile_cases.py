@@ -126,7 +126,6 @@ def _case(case: Int4Case) -> Case:
         "words": "*i32",
         "partials": "*fp32",
         "counters": "*i32",
-        "flags": "*i32",
     }
     return Case(
         kernel=kernel,

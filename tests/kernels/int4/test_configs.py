@@ -63,14 +63,14 @@ def test_what_has_no_room_does_not_fit() -> None:
 def test_blocks_and_what_their_parts_of_k_meet_by() -> None:
     w = weights_without_memory(1000, 2048)
     assert DIRECT.grid(w, 9) == (16, 2, 2)
-    assert DIRECT.meeting_sizes(w, 9) == (16 * 2 * 2 * 64 * 8, 32)
+    assert DIRECT.exchange_sizes(w, 9) == (16 * 2 * 2 * 64 * 8, 32)
     assert (
-        replace(DIRECT, row_tiles=7).meeting_sizes(weights_without_memory(448, 2048), 8)[0]
+        replace(DIRECT, row_tiles=7).exchange_sizes(weights_without_memory(448, 2048), 8)[0]
         == 4 * 2 * 128 * 8
     )
     assert STAGED.grid(w, 9) == (8, 1, 2)
-    assert STAGED.meeting_sizes(w, 9) == (8 * 2 * 128 * 16, 8)
-    assert PLAIN.meeting_sizes(w, 9) == (0, 0)
+    assert STAGED.exchange_sizes(w, 9) == (8 * 2 * 128 * 16, 8)
+    assert PLAIN.exchange_sizes(w, 9) == (0, 0)
 
 
 @pytest.mark.parametrize(
@@ -106,9 +106,9 @@ def test_every_part_of_k_of_a_specialised_product_has_a_unit() -> None:
 
 def test_parts_of_k_of_a_specialised_product_meet_by_sums_and_a_counter_a_tile() -> None:
     w = weights_without_memory(1000, 1280)  # eight blocks of 128 rows
-    assert SPECIALISED.meeting_sizes(w, 300) == (0, 0)
+    assert SPECIALISED.exchange_sizes(w, 300) == (0, 0)
     tiles = 8 * 3 * 2  # of rows, of tokens, of the two warpgroups of a block
-    assert replace(SPECIALISED, split=5).meeting_sizes(w, 300) == (tiles * 5 * 64 * 128, tiles)
+    assert replace(SPECIALISED, split=5).exchange_sizes(w, 300) == (tiles * 5 * 64 * 128, tiles)
 
 
 def test_parts_of_k_of_a_tile_have_neighbouring_numbers() -> None:
@@ -136,7 +136,7 @@ def test_sums_are_stored_in_strips_that_registers_hold(
     assert tokens // strips >= 8  # wgmma has sums of eight tokens at least
 
 
-def test_a_word_has_a_bit_for_eight_parts_of_k_and_no_more() -> None:
+def test_a_specialised_product_has_eight_parts_of_k_at_most() -> None:
     with pytest.raises(AssertionError):
         replace(SPECIALISED, split=9)
 

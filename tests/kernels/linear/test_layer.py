@@ -156,9 +156,9 @@ def test_only_what_is_asked_for_is_cast(
     seen: list[tuple[str, str]] = []
     cast = linear_ops.cast
 
-    def watched(t: torch.Tensor, rows: str, columns: str, *more: Any) -> Any:
+    def watched(t: torch.Tensor, rows: str, columns: str, **more: Any) -> Any:
         seen.append((rows, columns))
-        return cast(t, rows, columns, *more)
+        return cast(t, rows, columns, **more)
 
     monkeypatch.setattr(linear_ops, "cast", watched)
     y = linear(x.requires_grad_(for_x), w.requires_grad_(for_w), None, plan_of(recipe))
@@ -178,9 +178,9 @@ def test_a_tensor_is_cast_once_for_all_its_products(
     calls = []
     cast = linear_ops.cast
 
-    def watched(t: torch.Tensor, *more: Any) -> Any:
+    def watched(t: torch.Tensor, *ends: str, **more: Any) -> Any:
         calls.append(t.shape)
-        return cast(t, *more)
+        return cast(t, *ends, **more)
 
     monkeypatch.setattr(linear_ops, "cast", watched)
     trained(recipe, *tensors(16, 32, 48))
