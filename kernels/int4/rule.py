@@ -109,7 +109,7 @@ def sizes_of(weights: WeightSizes, tokens: int = 1) -> Sizes:
 
 
 class Cost(NamedTuple):
-    """Microseconds of a block: the three terms of an estimate, see `_estimates`."""
+    """Microseconds of a block: the three terms of an estimate, see `_costs`."""
 
     start_us: float = 0.0
     unit_us: float = 0.0

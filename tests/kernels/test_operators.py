@@ -296,7 +296,7 @@ def test_fewer_units_change_no_bits(
 ) -> None:
     for module in (tensorwise, columns, operands):
         monkeypatch.setattr(module, "compute_units", lambda _, units=None: units or 9)
-    for module, name in ((axiswise, "FAST"), (blockwise, "LARGE")):
+    for module, name in ((axiswise, "FAST"), (blockwise, "BLOCKS")):
         monkeypatch.setattr(module, name, getattr(module, name)[-1:])  # by waves it would choose
     for a, b in zip(as_tuple(function(*args)), as_tuple(function(*args, units=2)), strict=True):
         assert torch.equal(a.float(), b.float())
