@@ -35,6 +35,8 @@ WITHOUT_E4M3: Final[dict[Architecture, str]] = {
 WITHOUT_TENSOR_MEMORY_UNIT: Final[dict[Architecture, str]] = dict.fromkeys(
     (80, 89, "gfx942", "gfx950"), "Gluon kernels for it have a twin in plain Triton"
 )
+# What the largest tiles of products need: 128 x 256 x 128 with four stages takes 230,432 bytes.
+LARGE_TILES_BYTES: Final = 232448
 _FIRST_WITH_E4M3: Final = (8, 9)
 _FIRST_WITH_TENSOR_MEMORY_UNIT: Final = (9, 0)
 _HOPPER: Final = (9, 0)
@@ -77,6 +79,13 @@ def lacks_e4m3(x: torch.Tensor) -> bool:
 def shared_memory_bytes(x: torch.Tensor) -> int:
     """Bytes of shared memory that a block on x's GPU may have, from the driver; 0 without a GPU."""
     return _shared_memory_of_device(x.get_device()) if x.is_cuda else 0
+
+
+def has_large_tiles(x: torch.Tensor) -> bool:
+    """Whether x's GPU has the shared memory of large tiles; the interpreter has."""
+    if not x.is_cuda:
+        return True
+    return has_tensor_memory_unit(x) and shared_memory_bytes(x) >= LARGE_TILES_BYTES
 
 
 @cache  # the driver takes microseconds to answer

@@ -40,7 +40,7 @@ from triton.language.core import _aggregate as aggregate
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
 from kernels.int4 import layouts
-from kernels.int4.configs import Int4SpecialisedConfig
+from kernels.int4.constants import SpecialisedConstants
 from kernels.int4.dequantise import dequantised, less_zeros, scaled
 from kernels.int4.operands import (
     activations_descriptor,
@@ -50,6 +50,7 @@ from kernels.int4.operands import (
     words_descriptor,
 )
 from kernels.int4.packing import Int4Weights
+from kernels.int4.rule import Int4SpecialisedConfig
 
 # What setmaxnreg takes at least: enough for a warp that does nothing but fetch.
 _FETCHING_REGISTERS: gl.constexpr = gl.constexpr(24)
@@ -538,7 +539,7 @@ def launch(
     chained: bool,
 ) -> None:
     """Write the product to out [tokens, rows]; arguments are those that int4_gemm has checked."""
-    constants = config.constants(weights.k, weights.group, zeros=weights.zeros is not None)
+    constants = SpecialisedConstants.of(config, weights)
     rows = constants.box_rows
     scales = scales_descriptor(weights.scales, rows)
     zeros = scales if weights.zeros is None else scales_descriptor(weights.zeros, rows)

@@ -23,9 +23,9 @@ from roofcal.ops.constants import (
     values_of_pair,
 )
 from roofcal.ops.gemm import model as gemm
+from roofcal.ops.kernel_rules import gemm as gemm_rule
+from roofcal.ops.kernel_rules import int4
 from roofcal.ops.mixed_gemm import model as mixed_gemm
-from roofcal.ops.mixed_gemm.our_blocks import RULES as INT4_RULES
-from roofcal.ops.our_tiles import RULES
 from roofcal.ops.predictions import (
     GROWTH,
     MOST_DOUBLINGS,
@@ -130,11 +130,31 @@ def _option(calibration: Calibration, op: str, provider: str, recipe: str) -> di
 
 def family_record(family: Any) -> dict[str, Any]:
     """How a provider cuts a product, of the FAMILIES of an op, and the rule of our own kernels."""
-    name = getattr(family, "rule", "")
-    rule: dict[str, Any] | None = asdict(RULES[name]) if name in RULES else None
-    if name in INT4_RULES:
-        rule = {"rows": [asdict(row) for row in INT4_RULES[name]]}
+    name, rule = getattr(family, "rule", ""), None
+    if name in gemm_rule.TILES:
+        tiles, narrow = gemm_rule.TILES[name]
+        rule = {
+            "tiles": [(tile.m, tile.n, tile.rate) for tile in tiles],
+            "few_rows_columns": narrow.n,
+        }
+    if name in int4.RULES:
+        rows = [_int4_row(row) for row in int4.RULES[name]]
+        # a row whose kernels alone differ from those of a wider one below says nothing new
+        pairs = zip(rows, [*rows[1:], None], strict=True)
+        wider = [after and {**after, "least_group": row["least_group"]} for row, after in pairs]
+        rule = {"rows": [row for row, below in zip(rows, wider, strict=True) if row != below]}
     return {"family": asdict(family), "rule": rule}
+
+
+def _int4_row(row: int4.Row) -> dict[str, Any]:
+    return {
+        "most_tokens": row.most_tokens,
+        "least_group": row.least_group,
+        "most_weights": row.most_weights,
+        "blocks": [int4.figures(config) for config in row.configs],
+        "otherwise": [int4.figures(config) for config in row.otherwise],
+        "at_once": row.at_once,
+    }
 
 
 def _operand(operand: Operand) -> dict[str, Any]:

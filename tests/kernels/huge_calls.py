@@ -12,7 +12,6 @@ import json
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any, Final
 from unittest import mock
 
@@ -30,7 +29,7 @@ from kernels.gather import flags as arrival_flags
 from kernels.gather import product as gathered_product
 from kernels.gemm import axiswise, blockwise, operands
 from kernels.int4 import gemm as int4
-from kernels.int4 import packing, table
+from kernels.int4 import rule
 from kernels.int4.packing import Int4Weights
 from kernels.streams import empty, memory
 from tests.kernels import integers
@@ -155,7 +154,7 @@ def scales_apart(m: int, n: int, k: int) -> None:
 
 
 def int4_weights(rows: int, k: int, group: int) -> Int4Weights:
-    tiles = packing.padded(rows) // 16
+    tiles = rule.padded(rows) // 16
     scales = torch.empty(tiles, k // group, 16, dtype=BF16)
     packed = torch.empty(tiles, k // 128, 1024, dtype=torch.uint8)
     return Int4Weights(packed=packed, scales=scales, zeros=scales, rows=rows, k=k, group=group)
@@ -166,15 +165,15 @@ def int4_product(rows: int, k: int, tokens: int) -> None:
 
 
 def every_int4_kernel() -> None:
-    """A product by each kind of configuration of the table, and by kernels.int4.specialised."""
+    """A product by each kind of configuration of the rules, and by kernels.int4.specialised."""
     w = int4_weights(4096, 4096, 128)
-    configs = (x.configs + x.otherwise for x in itertools.chain(*table.INT4_TABLE.values()))
+    configs = (x.configs + x.otherwise for x in itertools.chain(*rule.RULES.values()))
     fitting = [config for config in itertools.chain(*configs) if config.fits(w)]
     for config in {type(config): config for config in fitting}.values():
         int4.int4_gemm(matrix(8, 4096), w, config=config)
     int4.int4_gemm(matrix(64, 8192), int4_weights(28672, 8192, 128))
-    largest = next(iter(table.SPECIALISED_COSTS))
-    parts = replace(largest, split=8)  # of K, with 2^31 partial sums and more
+    parts = rule.RULES[rule.SPECIALISED][-1].configs[-1]
+    assert parts.split == 8  # parts of K, with 2^31 partial sums and more
     int4.int4_gemm(matrix(8192, 1024), int4_weights(49152, 1024, 128), config=parts)
 
 

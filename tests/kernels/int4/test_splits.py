@@ -12,13 +12,13 @@ import torch
 from kernels.common import counters as counters_of
 from kernels.int4 import gemm as int4
 from kernels.int4 import specialised, splits
-from kernels.int4.configs import (
+from kernels.int4.gemm import int4_gemm
+from kernels.int4.rule import (
     Int4Config,
     Int4PlainConfig,
     Int4SpecialisedConfig,
     Int4StagedConfig,
 )
-from kernels.int4.gemm import int4_gemm
 from tests.kernels.int4.busy_device import busy_device
 from tests.kernels.int4.int4_cases import activations, error, weights
 
