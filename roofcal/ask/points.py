@@ -18,8 +18,8 @@ from roofcal.ask.fastest import probability_of_first
 from roofcal.ask.measured import (
     ChoiceRecord,
     MeasuredPoint,
-    by_key,
     choice_record,
+    measured_by_key,
     measured_points,
     point_key,
 )
@@ -87,12 +87,12 @@ def predict_point(
     answer = _fastest(point, model, sources)
     if run is None:
         return answer
-    points = {one.name: measured_points(run, one.name) for one in OPS if one.folder == op.folder}
-    measured = by_key(own for of_op in points.values() for own in of_op)
     return replace(
         answer,
-        record=choice_record(points[op.name]) if answer.others else None,
-        measured=measured.get(point_key(op.name, answer.provider, point.recipe, point.shape)),
+        record=choice_record(measured_points(run, op.name)) if answer.others else None,
+        measured=measured_by_key(run).get(
+            point_key(op.name, answer.provider, point.recipe, point.shape)
+        ),
     )
 
 

@@ -6,11 +6,13 @@ import re
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
 
-from roofcal.ask.measured import measured_points
+from roofcal.ask.advice_text import measured_evidence
+from roofcal.ask.measured import measured_points, point_key
 from roofcal.ask.names import recipe_named
 from roofcal.ask.point_text import as_text
 from roofcal.ask.points import PointAnswer, as_dict, check_point, predict_csv, predict_point
@@ -467,3 +469,19 @@ def test_what_was_measured_at_the_shape_stands_beside_the_prediction() -> None:
     record = as_dict(elsewhere, answer, published_sources())
     assert record["measured_s"] is None
     assert "measured at this shape" not in as_text(record)
+
+
+def test_what_was_measured_counts_whichever_sweep_measured_it() -> None:
+    point = product(256, 28672, 8192, provider="cublaslt")
+    answer = predict_point(point, "calibrated", published_sources(), PUBLISHED)
+    medians = [
+        one.median_s
+        for op in ("gemm", "mixed_gemm")
+        for one in measured_points(PUBLISHED, op)
+        if (one.provider, one.recipe, one.shape) == ("cublaslt", point.recipe, point.shape)
+    ]
+    assert len(set(medians)) == 2
+    assert answer.measured is not None
+    assert answer.measured.median_s == median(medians)
+    key = point_key("gemm", "cublaslt", point.recipe, point.shape)
+    assert answer.measured == measured_evidence(PUBLISHED).by_key[key]
