@@ -282,13 +282,13 @@ def _remarks(
             f"be the fastest was so {record.right} times, and {record.mean_regret:.1%} slower than "
             f"the fastest on average, {record.worst_regret:.0%} at worst"
         )
-    others = [w for w in winners if not w.first_m <= advice.question.m <= w.last_m]
-    if winners and not others:
-        yield f"no other M up to {winners[-1].last_m} changes the recipe"
+    names = [name for winner in winners for name in (winner.recipe, *winner.equals)]
+    if len(winners) == 1 and first.option.recipe in names:
+        yield f"by prediction, no other M up to {winners[-1].last_m} changes the recipe"
     elif winners:
         has_chances = all(winner.least_probability is not None for winner in winners)
         least = " (and the least probability that it is)" if has_chances else ""
-        yield f"the fastest recipe by M{least}: " + ", ".join(map(_stretch, winners))
+        yield f"by prediction, the fastest recipe by M{least}: " + ", ".join(map(_stretch, winners))
     reasons = list(dict.fromkeys(advice.refused.values()))
     for reason in reasons[:_MOST_REASONS]:
         names = [name for name, why in advice.refused.items() if why == reason]

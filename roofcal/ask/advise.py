@@ -153,6 +153,10 @@ class Adviser:
         self._model, self._sources, self._measured = model, sources, measured
         self._options: dict[tuple[Passes, Weights], list[Option]] = {}
 
+    def without_measurements(self) -> "Adviser":
+        """The same model and sources, which answers by prediction alone."""
+        return Adviser(self._model, self._sources)
+
     def options(self, passes: Passes, weights: Weights) -> list[Option]:
         """What the model can time; raises PredictError where that is nothing."""
         key = passes, weights
@@ -417,14 +421,15 @@ class Winner:
 
 
 def winners_by_m(adviser: Adviser, question: LinearQuestion) -> list[Winner]:
-    """Which recipe is the fastest for other M of the same weights, in stretches of M.
+    """Which recipe is the fastest by prediction for other M of the same weights, in stretches of M.
 
-    M runs over 1, 2, 4, 8 and two steps per doubling from 16 to 131072, and the M of the question.
+    Measurements are of single M, and would split the stretches. M runs over 1, 2, 4, 8 and two
+    steps per doubling from 16 to 131072, and the M of the question.
     """
     grid = {1, 2, 4, 8, question.m, *(16 * round(2 ** (step / 2)) for step in range(27))}
     winners: list[Winner] = []
     questions = [replace(question, m=m) for m in sorted(grid)]
-    for answer in adviser.advise(questions):
+    for answer in adviser.without_measurements().advise(questions):
         first, m = answer.ranked[0], answer.question.m
         group = next((group for group in answer.equals if first in group), [first])
         fastest = [ranked.option.recipe for ranked in group]

@@ -14,7 +14,7 @@ from roofcal.ask.advice_text import (
     as_text,
     measured_evidence,
 )
-from roofcal.ask.advise import Advice, Adviser, LinearQuestion, winners_by_m
+from roofcal.ask.advise import Advice, Adviser, LinearQuestion, Winner, winners_by_m
 from roofcal.ask.measured import choice_record, measured_points
 from roofcal.core.csv_files import CsvError
 from roofcal.core.devices import load_device
@@ -124,6 +124,26 @@ def test_more_tokens_change_the_recipe_and_the_stretches_cover_the_question() ->
     assert own.recipe == advice(300).ranked[0].option.recipe
 
 
+def test_a_measured_shape_splits_no_stretch() -> None:
+    asked = question(16, 3584, 8192)
+    answer, winners = advise_point(MEASURED, asked)
+    assert winners == winners_by_m(ADVISER, asked)
+    text = as_text(answer, EVIDENCE, winners, ORIGIN)
+    assert "by prediction, the fastest recipe by M (and the least probability" in text
+
+
+def test_a_single_stretch_of_another_recipe_than_the_first_is_named() -> None:
+    answer = advice(300)
+    first, other = answer.best_by_recipe[0].option.recipe, answer.best_by_recipe[1].option.recipe
+    for recipe, says in (
+        (first, "by prediction, no other M up to 131072 changes the recipe"),
+        (other, f"by prediction, the fastest recipe by M (and the least probability that it is): "
+         f"{other} 1 to 131072 (0.50)"),
+    ):  # fmt: skip
+        winner = Winner(recipe=recipe, equals=(), first_m=1, last_m=1 << 17, least_probability=0.5)
+        assert says in as_text(answer, EVIDENCE, [winner], ORIGIN)
+
+
 def test_on_measured_linears_the_first_is_hardly_slower_than_the_fastest() -> None:
     record = choice_record(measured_points(PUBLISHED, "linear"), among="recipes")
     assert record is not None
@@ -146,7 +166,7 @@ def test_accuracy_and_the_nearest_measured_points_stand_beside_the_time() -> Non
     for part in (
         "dB",
         "P(fastest)",
-        "the fastest recipe by M (and the least probability that it is): int4",
+        "by prediction, the fastest recipe by M (and the least probability that it is): int4",
         "measured at this shape: the product 16 x ",
     ):
         assert part in text
