@@ -246,8 +246,6 @@ def _outside(sources: Sources, part: Part, sizes: Mapping[str, Array]) -> Array:
     if sources.calibration is not None:
         own = doublings_outside(sources.calibration, op, part.provider, part.recipe, shape)
         outside = outside if own is None else own
-    for axis, multiple in op.size_multiples(part.provider, part.recipe).items():
-        outside = np.where(shape[axis] % multiple, np.inf, outside)
-    for axis, least in op.least_sizes(part.provider, part.recipe).items():
-        outside = np.where(shape[axis] < least, np.inf, outside)
+    for is_refused in op.refused_axes(part.provider, part.recipe, shape).values():
+        outside = np.where(is_refused, np.inf, outside)
     return outside

@@ -12,8 +12,9 @@ from roofcal.ops.spec import OpSpec, Shape
 
 def refusal(op: OpSpec, provider: str, recipe: str, shape: Shape) -> str | None:
     """Why a provider does not run a shape, and the nearest sizes that it runs; None if it does."""
+    is_refused = op.refused_axes(provider, recipe, shape)
     multiples = op.size_multiples(provider, recipe)
-    refused = {axis: size for axis, size in multiples.items() if shape[axis] % size}
+    refused = {axis: size for axis, size in multiples.items() if is_refused[axis, "multiple"]}
     if not refused:
         return too_small(op, provider, recipe, shape)
     required = ", ".join(f"{axis} in multiples of {multiple}" for axis, multiple in refused.items())
@@ -28,8 +29,9 @@ def refusal(op: OpSpec, provider: str, recipe: str, shape: Shape) -> str | None:
 
 def too_small(op: OpSpec, provider: str, recipe: str, shape: Shape) -> str | None:
     """Why a provider for large shapes does not run this one; None if that is no reason."""
+    is_refused = op.refused_axes(provider, recipe, shape)
     for axis, least in op.least_sizes(provider, recipe).items():
-        if shape[axis] < least:
+        if is_refused[axis, "least"]:
             return f"{provider} takes {recipe} with {axis} of {least} and more, got {shape[axis]}"
     return None
 

@@ -88,11 +88,21 @@ class OpSpec:
         except ValueError:
             return False
 
+    def refused_axes(
+        self, provider: str, recipe: str, shape: Mapping[str, Any]
+    ) -> dict[tuple[str, Literal["multiple", "least"]], Any]:
+        """(axis, kind of its limit) -> whether its size breaks it, of every limit of a provider.
+
+        shape: sizes by axis, or vectors of them; then the answers are vectors, too.
+        """
+        multiples, least = (f(provider, recipe) for f in (self.size_multiples, self.least_sizes))
+        return {(a, "multiple"): shape[a] % multiple != 0 for a, multiple in multiples.items()} | {
+            (a, "least"): shape[a] < size for a, size in least.items()
+        }
+
     def takes(self, provider: str, recipe: str, shape: Shape) -> bool:
         """Whether a provider runs a shape, by `size_multiples` and `least_sizes`."""
-        multiples, least = (f(provider, recipe) for f in (self.size_multiples, self.least_sizes))
-        fits = all(shape[axis] % multiple == 0 for axis, multiple in multiples.items())
-        return fits and all(shape[axis] >= size for axis, size in least.items())
+        return not any(self.refused_axes(provider, recipe, shape).values())
 
     @property
     def every_provider(self) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
 """What every op declares fits together."""
 
+import numpy as np
 import pytest
 
 from roofcal.ops import BY_NAME, OPS
@@ -40,3 +41,25 @@ def test_probes_come_first_so_that_a_broken_device_shows_early() -> None:
 def test_products_and_casts_have_the_axes_that_models_of_time_read(op: OpSpec) -> None:
     axes = {"product": ("m", "n", "k"), "cast": ("rows", "cols")}
     assert op.computes is None or op.axes == axes[op.computes]
+
+
+@pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
+def test_shapes_are_refused_alike_one_by_one_and_as_vectors(op: OpSpec) -> None:
+    sizes = (1, 16, 17, 120, 128, 129)
+    for provider in op.every_provider:
+        for recipe in op.recipes:
+            vectors = op.refused_axes(provider, recipe, dict.fromkeys(op.axes, np.array(sizes)))
+            for place, size in enumerate(sizes):
+                shape = dict.fromkeys(op.axes, size)
+                refused = {name: bool(flags[place]) for name, flags in vectors.items()}
+                assert op.refused_axes(provider, recipe, shape) == refused
+                assert op.takes(provider, recipe, shape) == (not any(refused.values()))
+
+
+def test_each_limit_that_a_size_breaks_is_named() -> None:
+    op, recipe = BY_NAME["mixed_gemm"], "int4_groupwise_g128"
+    assert op.refused_axes("triton_specialised", recipe, {"m": 16, "n": 100, "k": 192}) == {
+        ("k", "multiple"): True,
+        ("m", "least"): True,
+    }
+    assert not op.refused_axes("torch_cpu", "bf16", {"m": 1, "n": 1, "k": 1})
