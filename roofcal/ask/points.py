@@ -24,7 +24,13 @@ from roofcal.ask.measured import (
     point_key,
 )
 from roofcal.ask.names import recipe_named
-from roofcal.ask.shape_limits import joined_refusals, memory_refusal, refusals, too_small
+from roofcal.ask.shape_limits import (
+    joined_refusals,
+    memory_refusal,
+    refusals,
+    too_small,
+    whole_providers,
+)
 from roofcal.core.csv_files import Cells, read_rows, size_errors
 from roofcal.core.names import did_you_mean, did_you_mean_or_all
 from roofcal.core.paths import RunFolder
@@ -35,7 +41,6 @@ from roofcal.models.registry import model_named, predict_points
 from roofcal.models.wave import model as wave
 from roofcal.ops import BY_NAME, OPS
 from roofcal.ops.constants import calibrated_providers
-from roofcal.ops.linear.model import is_made_of_linears, parts_of
 from roofcal.ops.parts import load_part
 from roofcal.ops.spec import OpSpec
 from roofcal.ops.time_models import Sources
@@ -142,20 +147,7 @@ def _candidates(point: PlanPoint, op: OpSpec, model: str, sources: Sources) -> S
     own = _calibrated_alone(point, op, sources) if model == calibrated.MODEL else []
     if own:
         return own
-    providers = op.providers_on("cpu" if point.device.startswith("cpu-") else "cuda")
-    whole = [provider for provider in providers if provider not in op.partial]
-    return [provider for provider in whole if _has_parts(op, provider, point.recipe)] or whole
-
-
-def _has_parts(op: OpSpec, provider: str, recipe: str) -> bool:
-    """Whether it is known what a provider's linears consist of in a recipe; True of other ops."""
-    if not is_made_of_linears(op):
-        return True
-    try:
-        parts_of(provider, recipe)
-    except KeyError:  # as fp8 by bf16_compile
-        return False
-    return True
+    return whole_providers(op, point.recipe, point.device)
 
 
 def _calibrated_alone(point: PlanPoint, op: OpSpec, sources: Sources) -> list[str]:

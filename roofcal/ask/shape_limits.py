@@ -7,6 +7,7 @@ from roofcal.core.recipes import nbytes
 from roofcal.core.records import PlanPoint
 from roofcal.core.units import GB
 from roofcal.ops import BY_NAME
+from roofcal.ops.linear.model import is_made_of_linears, parts_of
 from roofcal.ops.spec import OpSpec, Shape
 
 
@@ -34,6 +35,27 @@ def too_small(op: OpSpec, provider: str, recipe: str, shape: Shape) -> str | Non
         if is_refused[axis, "least"]:
             return f"{provider} takes {recipe} with {axis} of {least} and more, got {shape[axis]}"
     return None
+
+
+def whole_providers(op: OpSpec, recipe: str, device: str) -> list[str]:
+    """Providers on a kind of device that have a recipe and do all of an op.
+
+    One of them runs what a model of time predicts that knows no providers.
+    """
+    providers = op.providers_on("cpu" if device.startswith("cpu-") else "cuda")
+    whole = [one for one in providers if one not in op.partial and op.has_pair(one, recipe)]
+    return [one for one in whole if _has_parts(op, one, recipe)] or whole
+
+
+def _has_parts(op: OpSpec, provider: str, recipe: str) -> bool:
+    """Whether it is known what a provider's linears consist of in a recipe; True of other ops."""
+    if not is_made_of_linears(op):
+        return True
+    try:
+        parts_of(provider, recipe)
+    except KeyError:  # as fp8 by bf16_compile
+        return False
+    return True
 
 
 def refusals(op: OpSpec, providers: Iterable[str], recipe: str, shape: Shape) -> Mapping[str, str]:

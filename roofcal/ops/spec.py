@@ -43,6 +43,7 @@ class OpSpec:
     calibrated_on    probes whose constants its model reads, beside those of launches and streams
     shape_problem    why no provider runs a shape, as of sizes that do not fit together; None for a
                      shape of the op
+    has_pair         whether a provider has a recipe, of (provider, recipe)
     size_multiples   axis -> number whose multiples alone a provider takes under a recipe, of
                      (provider, recipe); axes that it leaves out take any size
     least_sizes      axis -> smallest size that a provider takes under a recipe, of the same
@@ -67,6 +68,7 @@ class OpSpec:
     calibrates: str | None = None
     calibrated_on: tuple[str, ...] = ()
     shape_problem: Callable[[Shape], str | None] = lambda _shape: None
+    has_pair: Callable[[str, str], bool] = lambda _provider, _recipe: True
     size_multiples: Callable[[str, str], Mapping[str, int]] = lambda _provider, _recipe: {}
     least_sizes: Callable[[str, str], Mapping[str, int]] = lambda _provider, _recipe: {}
 

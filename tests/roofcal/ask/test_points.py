@@ -485,3 +485,12 @@ def test_what_was_measured_counts_whichever_sweep_measured_it() -> None:
     assert answer.measured.median_s == median(medians)
     key = point_key("gemm", "cublaslt", point.recipe, point.shape)
     assert answer.measured == measured_evidence(PUBLISHED).by_key[key]
+
+
+def test_a_formula_is_refused_by_providers_that_have_the_recipe() -> None:
+    point = PlanPoint(op="mixed_gemm", provider="", recipe="int4_groupwise_g128",
+                      shape={"m": 8, "n": 64, "k": 65}, device="nvidia-h200")  # fmt: skip
+    with pytest.raises(PredictError) as caught:
+        predict_point(point, "datasheet", Sources(spec=SPEC))
+    providers = str(caught.value).partition(" take int4")[0]
+    assert providers == "triton, triton_chained, triton_specialised, tinygemm and gemlite"

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from roofcal.ops import BY_NAME, OPS
-from roofcal.ops.spec import OpSpec
+from roofcal.ops.parts import load_part
+from roofcal.ops.spec import OpSpec, Unsupported
 
 
 @pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
@@ -63,3 +64,16 @@ def test_each_limit_that_a_size_breaks_is_named() -> None:
         ("m", "least"): True,
     }
     assert not op.refused_axes("torch_cpu", "bf16", {"m": 1, "n": 1, "k": 1})
+
+
+@pytest.mark.parametrize("name", ["gemm", "mixed_gemm"])
+def test_a_pair_that_an_op_does_not_have_is_one_that_its_bench_refuses(name: str) -> None:
+    op, shape = BY_NAME[name], {"m": 128, "n": 128, "k": 128}
+    build = load_part(op, "bench").build  # type: ignore[union-attr]
+    pairs = [(one, recipe) for one in op.every_provider for recipe in op.recipes]
+    missing = [pair for pair in pairs if not op.has_pair(*pair)]
+    assert ("triton", "bf16") in missing
+    assert ("triton", "fp8_axiswise" if name == "gemm" else "int4_groupwise_g128") not in missing
+    for provider, recipe in missing:
+        with pytest.raises(Unsupported, match=r"no product of recipe|fp8 products only"):
+            build(provider, recipe, shape)
