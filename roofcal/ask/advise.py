@@ -30,7 +30,7 @@ from roofcal.ask.linear_options import (
     packed_options,
 )
 from roofcal.ask.measured import MeasuredPoint, PointKey, point_key
-from roofcal.ask.shape_limits import memory_refusal, refusal, too_small
+from roofcal.ask.shape_limits import memory_refusal, too_small, why_all_refuse
 from roofcal.core.records import PlanPoint, Prediction
 from roofcal.models import calibrated
 from roofcal.models.errors import PredictError, checked_sizes
@@ -217,7 +217,8 @@ class Adviser:
 
     def _refusal(self, part: Part, shape: Shape) -> str | None:
         """Why a part cannot run: its provider refuses the shape, or the memory is too small."""
-        refused = refusal(BY_NAME[part.op], part.provider, part.recipe, shape)
+        providers = part.providers(self._sources)
+        refused = why_all_refuse(BY_NAME[part.op], providers, part.recipe, shape)
         return refused or memory_refusal(_point(part, shape), self._sources.spec)
 
     def _beyond(self, point: PlanPoint) -> Beyond:
@@ -243,11 +244,7 @@ class Adviser:
             part = missing[0]
             op, shape = BY_NAME[part.op], part.shape(question.shape)
             why = self._refusal(part, shape) or "the model has no answer"
-            of_linear = ", ".join(
-                f"{a} is {s} here" for a, s in zip(op.axes, part.sides, strict=True)
-            )
-            is_output = part.role == "output"
-            refused[option.name] = why if is_output else f"{part.role}: {why} ({of_linear})"
+            refused[option.name] = part.in_linear(why)
             if too_small(op, part.provider, part.recipe, shape) is not None:
                 for_larger.add(option.name)
         if not runnable:

@@ -114,6 +114,15 @@ def test_what_a_provider_refuses_is_said_with_the_nearest_size() -> None:
     assert any("grad_weight" in why for why in backward.refused.values())
 
 
+def test_a_formula_ranks_what_some_provider_runs() -> None:
+    adviser = Adviser(model_named("datasheet"), Sources(spec=load_device(H200)))
+    (answer,) = adviser.advise([question(64, 100, 65)])
+    assert not any(ranked.option.recipe == "fp8_axiswise" for ranked in answer.ranked)
+    reason = answer.refused["fp8_axiswise by any, casts by any"]
+    assert reason.startswith("cublaslt takes fp8_axiswise with n in multiples of 16, k in ")
+    assert "; triton takes fp8_axiswise with k in multiples of 16, got k=65" in reason
+
+
 def test_more_tokens_change_the_recipe_and_the_stretches_cover_the_question() -> None:
     winners = winners_by_m(ADVISER, question(300))
     assert winners[0].first_m == 1

@@ -120,7 +120,7 @@ def test_a_datasheet_answers_without_interval(capsys: pytest.CaptureFixture[str]
     ("arguments", "says"),
     [
         (["breakeven", "--device", "made-up"], "breakeven needs --recipe --k --n"),
-        ([*LINEAR, "--k", "64", "--n", "65"], "--n 65 is not a multiple of 16"),
+        ([*LINEAR, "--k", "65", "--n", "64"], "with k in multiples of 16, got k=65"),
         ([*LINEAR[:4], "fp8_tensorwize", *SIDES], "did you mean 'fp8_tensorwise'"),
         ([*LINEAR, *SIDES, "--model", "wishful"], "unknown model 'wishful'; there are"),
         ([*LINEAR, *SIDES, "--model", "datasheet"], "there is no config/devices/made-up.yaml"),
