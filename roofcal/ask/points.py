@@ -23,7 +23,7 @@ from roofcal.ask.measured import (
     measured_points,
     point_key,
 )
-from roofcal.ask.names import recipe_named
+from roofcal.ask.names import RECIPE_ALIASES, recipe_named
 from roofcal.ask.shape_limits import (
     joined_refusals,
     memory_refusal,
@@ -32,7 +32,7 @@ from roofcal.ask.shape_limits import (
     whole_providers,
 )
 from roofcal.core.csv_files import Cells, read_rows, size_errors
-from roofcal.core.names import did_you_mean, did_you_mean_or_all
+from roofcal.core.names import did_you_mean, did_you_mean_or_all, names_with_part
 from roofcal.core.paths import RunFolder
 from roofcal.core.records import PlanPoint, Prediction
 from roofcal.models import calibrated
@@ -225,12 +225,18 @@ def _recipe_problem(op: OpSpec, recipe: str) -> str | None:
             return str(error)
     problem = f"unknown recipe '{recipe}' of op {op.name}"
     if owners := [f"--op {other.name}" for other in _STUDIED if recipe in other.recipes]:
-        return f"{problem}; {' and '.join(owners)} {'have' if owners[1:] else 'has'} it"
-    for cutoff in (1.0, 0.6):  # names of which it is a part come first: int4 is not a slip of int8
-        for other in (op, *_STUDIED):
-            if hint := did_you_mean(recipe, other.recipes, cutoff=cutoff):
-                where = "" if other is op else f" (with --op {other.name})"
-                return f"{problem}{hint}{where}"
+        words = [alias for alias, meant in RECIPE_ALIASES.items() if meant == recipe]
+        word = next((word for word in words if names_with_part(word, op.recipes)), None)
+        hint = did_you_mean(word, op.recipes) if word else ""
+        more = f" and {len(owners) - 2} more" if owners[2:] else ""
+        others = (", " if more else " and ").join(owners[:2]) + more
+        return f"{problem}{hint}; {others} {'have' if owners[1:] else 'has'} it"
+    ops = (op, *_STUDIED)
+    with_part = [other for other in ops if names_with_part(recipe, other.recipes)]
+    for other in (*with_part, *ops):  # int4 is a part of names, and no slip of int8
+        if hint := did_you_mean(recipe, other.recipes):
+            where = "" if other is op else f" (with --op {other.name})"
+            return f"{problem}{hint}{where}"
     return f"{problem}{did_you_mean_or_all(recipe, op.recipes)}"
 
 

@@ -144,7 +144,13 @@ def test_what_all_rows_share_is_refused_once(
         ("gemm", "int4", r"did you mean 'int4_groupwise_g32' or .* \(with --op mixed_gemm\)"),
         ("gemm", "int4_groupwise_g256", r"did you mean 'int4_groupwise.* \(with --op mixed_gemm\)"),
         ("linear", "int8", "--op gemm has it"),
-        ("mixed_gemm", "mxfp8", "--op linear and --op norm_linear_sigmoid and"),
+        ("mixed_gemm", "mxfp8", "--op linear, --op norm_linear_sigmoid and 1 more have it"),
+        (
+            "cast",
+            "fp8_axiswise",
+            "did you mean 'fp8_rowwise_dim0' or 'fp8_rowwise_dim1' "
+            "or 'fp8_rowwise_both'.; --op gemm, --op mixed_gemm and 4 more have it",
+        ),
     ],
 )
 def test_an_unknown_recipe_names_those_that_may_be_meant_and_their_op(
