@@ -64,6 +64,14 @@ def test_a_person_reads_what_it_is_and_how_far_probes_reach() -> None:
     assert len(sentences(ANSWER | nobody_knows).splitlines()) == 5
 
 
+def test_only_the_fastest_casts_are_those_that_advise_predicts() -> None:
+    said = {
+        casts: "as advise predicts" in sentences(ANSWER | {"casts": casts, "products_by": "triton"})
+        for casts in ("fastest", "none", "triton")
+    }
+    assert said == {"fastest": True, "none": False, "triton": False}
+
+
 def test_a_person_reads_where_the_probes_end() -> None:
     outside = {"extrapolated": True, "best_extrapolated_doublings": 1.5}
     assert sentences(ANSWER | outside).splitlines()[5] == (
