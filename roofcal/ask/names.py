@@ -30,11 +30,6 @@ def _calibrated_ids() -> set[str]:
     return {file.parents[1].name for file in files}
 
 
-def device_named(text: str) -> str:
-    """The device of `device_choice`, without its remark; raises as that."""
-    return device_choice(text)[0]
-
-
 def device_choice(text: str) -> tuple[str, str]:
     """(the id of the device that a person means by all or a part of it, what to say of that).
 
