@@ -348,12 +348,12 @@ def linear_provider(option: Option) -> str:
 
 
 def _chances(options: Sequence[Sequence[_Addend]]) -> list[float | None]:
-    if any(addend.high_s is None for addends in options for addend in addends):
-        return [None] * len(options)
     candidates = []
     for addends in options:
         errors: dict[str, tuple[float, float]] = {}
         for addend in addends:
+            if addend.high_s is None:
+                return [None] * len(options)
             second, error = errors.get(addend.error_name, (0.0, 0.0))
             total = second + addend.total_s
             own = addend.total_s * log_error(addend.total_s, addend.high_s)
