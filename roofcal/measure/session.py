@@ -337,7 +337,7 @@ def _run(
         finally:
             crew.stop()
             throttled = throttled_share(periods)
-            if throttled and crew.environment.vendor == "cpu" and throttled > BUSY_CPU:
+            if crew.environment.vendor == "cpu" and (throttled or 0) > BUSY_CPU:
                 _tell(throttled_text(throttled))
             ended = replace(
                 session,
