@@ -69,9 +69,9 @@ def test_what_was_measured_here_comes_first_and_the_latest_of_it(
     names = [(run["environment"], run["published"]) for run in environments]
     assert names == [("e2", False), ("e1", False), ("e3", True), ("e1", True)]
     for device, first in (("made-up", "e2"), ("other", "e1")):
-        _, folder = device_sources(device, None, "calibrated")
-        assert rows[device]["environments"][0]["folder"] == folder.as_posix()
-        assert api.devices()[device][0] == first == folder.name
+        _, answering = device_sources(device, None, "calibrated")
+        assert rows[device]["environments"][0]["folder"] == answering.as_posix()
+        assert api.devices()[device][0] == first == answering.name
     assert (rows["made-up"]["memory_bytes"], rows["made-up"]["models"]) == (None, ["calibrated"])
 
 

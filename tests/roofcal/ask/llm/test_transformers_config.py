@@ -74,7 +74,7 @@ GPT_OSS = sizes(24, 2880, 64, 8, 201088) | {
 GEMMA = {k: v for k, v in sizes(28, 3072, 16, 16, 256000).items() if "tie_" not in k} | {
     "model_type": "gemma", "head_dim": 256, "intermediate_size": 24576,
 }  # fmt: skip
-VISION = {
+VISION: dict[str, Any] = {
     "model_type": "qwen3_vl", "tie_word_embeddings": True, "vision_config": {"depth": 24},
     "text_config": {k: v for k, v in sizes(36, 2560, 32, 8, 151936).items() if "tie_" not in k}
     | {"model_type": "qwen3_vl_text", "head_dim": 128, "intermediate_size": 9728},
