@@ -25,15 +25,15 @@ from roofcal.ask.measured import (
     ChoiceRecord,
     MeasuredPoint,
     PointKey,
-    by_key,
     choice_record,
     distance,
-    measured_points,
+    measured_by_key,
     nearest,
 )
 from roofcal.core.csv_files import read_shapes
 from roofcal.core.paths import RunFolder
 from roofcal.core.units import format_seconds
+from roofcal.ops import BY_NAME
 from roofcal.ops.linear.model import Passes, Weights
 from roofcal.ops.time_models import Sources
 
@@ -51,16 +51,15 @@ _COLUMNS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredEvidence:
-    """Measured points of the run that advice counts in, by op; empty without tables."""
+    """Measured points of the run that advice counts in; empty without tables.
 
+    by_key: what an Adviser takes in the place of predictions at the very shape of a question;
+    products and linears are of the same points.
+    """
+
+    by_key: Mapping[PointKey, MeasuredPoint]
     products: Sequence[MeasuredPoint]
-    casts: Sequence[MeasuredPoint]
     linears: Sequence[MeasuredPoint]
-
-    @property
-    def by_key(self) -> dict[PointKey, MeasuredPoint]:
-        """What an Adviser takes the place of predictions at the very shape of a question."""
-        return by_key((*self.products, *self.casts, *self.linears))
 
     @property
     def choices(self) -> ChoiceRecord | None:
@@ -70,10 +69,11 @@ class MeasuredEvidence:
     def nearest_to(self, ranked: RankedOption, question: LinearQuestion) -> list[MeasuredPoint]:
         """The nearest measured points of the same recipe and providers.
 
-        Of the linear forward and backward where such a one was measured, else of the product y.
+        Of the linear forward and backward, which casts its weights, where such a one was measured
+        and is asked about, else of the product y.
         """
         option, part = ranked.option, ranked.option.parts[0]
-        if question.passes == "forward_backward":
+        if (question.passes, question.weights) == ("forward_backward", "cast"):
             layer = linear_provider(option)
             points = nearest(self.linears, layer, option.recipe, question.shape, _NEAREST)
             if points:
@@ -98,17 +98,12 @@ class MeasuredEvidence:
 
 def measured_evidence(run: RunFolder | None) -> MeasuredEvidence:
     """The measured points of a run; none without a run."""
-    if run is None:
-        return MeasuredEvidence(products=(), casts=(), linears=())
-    products, casts, linears = (
-        [point for op in ops for point in measured_points(run, op)]
-        for ops in (
-            ("gemm", "probe_math", "mixed_gemm", "probe_mixed_gemm"),
-            ("cast", "probe_cast"),
-            ("linear",),
-        )
+    points = measured_by_key(run)
+    return MeasuredEvidence(
+        by_key=points,
+        products=[one for one in points.values() if BY_NAME[one.op].computes == "product"],
+        linears=[one for one in points.values() if one.op == "linear"],
     )
-    return MeasuredEvidence(products=products, casts=casts, linears=linears)
 
 
 def as_dict(
@@ -287,13 +282,13 @@ def _remarks(
             f"be the fastest was so {record.right} times, and {record.mean_regret:.1%} slower than "
             f"the fastest on average, {record.worst_regret:.0%} at worst"
         )
-    others = [w for w in winners if not w.first_m <= advice.question.m <= w.last_m]
-    if winners and not others:
-        yield f"no other M up to {winners[-1].last_m} changes the recipe"
+    names = [name for winner in winners for name in (winner.recipe, *winner.equals)]
+    if len(winners) == 1 and first.option.recipe in names:
+        yield f"by prediction, no other M up to {winners[-1].last_m} changes the recipe"
     elif winners:
         has_chances = all(winner.least_probability is not None for winner in winners)
         least = " (and the least probability that it is)" if has_chances else ""
-        yield f"the fastest recipe by M{least}: " + ", ".join(map(_stretch, winners))
+        yield f"by prediction, the fastest recipe by M{least}: " + ", ".join(map(_stretch, winners))
     reasons = list(dict.fromkeys(advice.refused.values()))
     for reason in reasons[:_MOST_REASONS]:
         names = [name for name, why in advice.refused.items() if why == reason]

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 # What add_subparsers gives; argparse has no public name for it.
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 
+_OF_EVERY_COMMAND: Final = {"command", "print_completion", "run", "given"}
+
 
 def whole_number(text: str) -> int:
     """A size from the command line; raises ArgumentTypeError unless it is from 1 to 2^30."""
@@ -58,6 +60,8 @@ def check_mode(
         the names of the arguments that it reads. The first that was given counts.
     mode: a key of `modes`, where the options that were given do not tell which it is.
     """
+    arguments = vars(options).keys() - _OF_EVERY_COMMAND
+    assert arguments <= set().union(*modes.values()), "an argument of no mode"
     if mode is None:
         mode = next((option for option in modes if option in options.given.values()), "")
     unread = [name for name in options.given if name not in modes[mode]]
@@ -133,8 +137,9 @@ def fill_axes(options: argparse.Namespace, axes: Sequence[str]) -> None:
         return
     if len(sizes) != len(axes):
         names = " x ".join(axes)
-        raise ValueError(f"{'x'.join(map(str, sizes))} has {len(sizes)} "
-                         f"size{'s'[: len(sizes) != 1]}, and {names} are {len(axes)}")  # fmt: skip
+        count = "1 size" if len(sizes) == 1 else f"{len(sizes)} sizes"
+        written = "x".join(map(str, sizes))
+        raise ValueError(f"{written} has {count}, and {names} are {len(axes)}")
     for axis, size in zip(axes, sizes, strict=True):
         if getattr(options, axis, None) is not None:  # ops have axes without an option too
             raise ValueError(f"{axis} is given twice: by {option_of(axis)} and with all the sizes")

@@ -186,7 +186,8 @@ def _whose(answer: dict[str, Any]) -> str:
         f"{products}{'' if casts == 'none' else f', casts by {casts}'} (M = {m})"
         for m, (products, casts) in at.items()
     )
-    return f"products by whoever is fastest at each M, as advise predicts: {listed}"
+    as_advise = ", as advise predicts" if answer["casts"] == "fastest" else ""
+    return f"products by whoever is fastest at each M{as_advise}: {listed}"
 
 
 def _reservation_lines(answer: dict[str, Any]) -> Iterator[str]:

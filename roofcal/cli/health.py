@@ -24,7 +24,8 @@ FEWEST_CARDS = 5  # before the publication is left: the limits of three or four 
 def add_health(commands: Commands) -> None:
     """Declare `health` and its arguments."""
     parser = commands.add_parser(
-        "health", help="whether this card is slower than its kind or fails: 0 or 1"
+        "health",
+        help="whether this card is slower than its kind or fails: 0, 1, or 2 for unknown",
     )
     parser.add_argument(
         "--out",

@@ -16,6 +16,7 @@ from roofcal.cli.arguments import (
     calibration_file,
     check_mode,
     checked_folder,
+    refuse_given,
     require,
     whole_number,
     write_or_print,
@@ -74,16 +75,17 @@ def _llm(options: argparse.Namespace) -> None:
     """Print an estimate, a curve over batches, a sweep over cuts, or the table of a run."""
     asked = ("model", "device", "environment", "recipe", "by", "prompt", "output", "chunk", "link")
     one_cut = (*asked, "json", "tp", "pp")
-    is_cut = options.tp is not None or options.pp is not None  # else the batch decides the cut
     modes = {
         "--run": MAP_OF_RUN,
         "--by notebook": ("by", "json"),
         "--sweep": (*asked, "json", "sweep", "gpus"),
-        "--curve": (*one_cut, "curve", *(() if is_cut else ("batch",))),
+        "--curve": (*one_cut, "curve", "batch"),
         "": (*one_cut, "batch", *PRICES),
     }
     is_notebook = options.by == "notebook" and not options.folder
     check_mode(options, modes, "--by notebook" if is_notebook else None)
+    if options.curve and (options.tp is not None or options.pp is not None):
+        refuse_given(options, ("batch",), "--curve at a given --tp or --pp")  # else it decides them
     if options.folder:
         _table(options)
         return

@@ -59,7 +59,9 @@ class Parser(argparse.ArgumentParser):
         self._given = {}
         found, extras = super().parse_known_args(words, namespace)
         if extras:
-            self.error(f"does not take {' '.join(extras)[:80]!r}")
+            together = [action for action in self._actions if action.nargs == "*"]
+            forms = [f"; {one.metavar} stand together: {one.help}" for one in together]
+            self.error(f"does not take {' '.join(extras)[:80]!r}{''.join(forms)}")
         if self._subparsers is None:
             found.given = self._given
         return found, extras

@@ -337,8 +337,8 @@ def _run(
         finally:
             crew.stop()
             throttled = throttled_share(periods)
-            if throttled and crew.environment.vendor == "cpu" and throttled > BUSY_CPU:
-                _tell(throttled_text(throttled))
+            if crew.environment.vendor == "cpu" and (share := throttled or 0.0) > BUSY_CPU:
+                _tell(throttled_text(share))
             ended = replace(
                 session,
                 finished_utc=_utc_now(),

@@ -36,7 +36,7 @@ from roofcal.ops.predictions import (
 )
 from roofcal.ops.probe_span import NOTICEABLE, doublings_outside
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.tidy import standard_rows
+from roofcal.report.data.tidy import ok_rows, standard_protocol
 
 _MODELS: Final[Mapping[str, Any]] = {"gemm": gemm, "mixed_gemm": mixed_gemm}
 _DIGITS: Final = 6  # of a measured time
@@ -193,7 +193,7 @@ def _points(analysis: Analysis) -> Iterator[MeasuredPoint]:
         frame = analysis.frames.get(op.name)
         if op.folder not in _MODELS or frame is None:
             continue
-        rows = standard_rows(frame)
+        rows = ok_rows(frame[standard_protocol(frame.assign(repeat=0))])  # sentinels, too
         for row in rows[rows["world_size"] == 1].to_dict("records"):
             predicted_s = row["predicted_s"]
             yield MeasuredPoint(
@@ -201,6 +201,7 @@ def _points(analysis: Analysis) -> Iterator[MeasuredPoint]:
                 provider=row["provider"],
                 recipe=row["recipe"],
                 shape={axis: int(row[axis]) for axis in op.axes},
+                repeat=row["repeat"],
                 median_s=row["median_s"],
                 low_s=row["ci95_low_s"],
                 high_s=row["ci95_high_s"],

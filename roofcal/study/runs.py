@@ -363,7 +363,8 @@ def planned_run(study: Study, folder: Path, environment: Environment, cards: int
     slices = {op: op_slice for op, op_slice in slices.items() if op_slice["sweeps"]}
     cores = measuring_cores(study.file.measuring_cores, environment)
     if environment.cpu_quota_cores and study.devices == "auto":
-        cores = allowed_cores()  # nothing may use up the quota on the others
+        # The quota counts all threads of the container: the whole machine is reserved.
+        cores = allowed_cores()
     return Run(
         folder=folder,
         derived=folder,

@@ -92,6 +92,11 @@ def origin(estimate: Estimate) -> str:
 
 def assumptions(estimate: Estimate) -> list[str]:
     """What the answer assumes, one line each."""
+    return [*_own_lines(estimate), *_extrapolated_lines([estimate]), *_shared_lines(estimate)]
+
+
+def _own_lines(estimate: Estimate) -> list[str]:
+    """What differs between the cuts and batches of a model, but for what is extrapolated."""
     lines = [] if estimate.link is None else [estimate.link]
     if estimate.deployment.gpus > _ONE_HOST:
         lines.append(
@@ -100,39 +105,56 @@ def assumptions(estimate: Estimate) -> list[str]:
         )
     if estimate.products_by != "any":
         lines.append(_products_line(estimate))
-    lines += estimate.assumed
-    lines += _extrapolated_lines(estimate)
-    lines += [f"left out: {line}" for line in estimate.deployment.model.left_out]
-    lines.append(
+    return [*lines, *estimate.assumed]
+
+
+def _shared_lines(estimate: Estimate) -> list[str]:
+    """What holds for every cut and batch of a model."""
+    return [
+        *(f"left out: {line}" for line in estimate.deployment.model.left_out),
         f"{RESERVE:.0%} of the memory kept in reserve; "
-        "kernels in graphs, none fused or overlapped; what a serving engine adds is left out"
-    )
-    return lines
+        "kernels in graphs, none fused or overlapped; what a serving engine adds is left out",
+    ]
 
 
 def assumptions_of_all(answers: Sequence[Estimate]) -> list[str]:
-    """What several answers of one model assume, one line each.
+    """What any of several answers of one model assumes, one line each, links first.
 
-    The answer of most GPUs speaks for all; what others do not say too ends with whose line it is,
-    and links that differ are listed with their cuts.
+    A line that is not true of all ends with the cuts or batches that it holds for. What is
+    extrapolated differs from answer to answer, and is summed up.
     """
-    shown = max(answers, key=lambda answer: answer.deployment.gpus)
-    cuts_by_link: dict[str, dict[str, None]] = {}
+    holding: dict[str, list[Estimate]] = {}
     for answer in answers:
-        if answer.link is not None:
-            cut = f"{answer.deployment.tensor} x {answer.deployment.pipeline}"
-            cuts_by_link.setdefault(answer.link, {})[cut] = None
-    links = [
-        link if len(cuts_by_link) == 1 else f"{link} (tp x pp: {', '.join(cuts)})"
-        for link, cuts in cuts_by_link.items()
+        for line in _own_lines(answer):
+            holding.setdefault(line, []).append(answer)
+    linked = [answer for answer in answers if answer.link is not None]
+    lines = [
+        line + _whose(own, linked if own[0].link == line else answers)
+        for line, own in holding.items()
     ]
-    others = [set(assumptions(answer)) for answer in answers]
-    deployment = shown.deployment
-    whose = f"tp {deployment.tensor}, pp {deployment.pipeline}, batch {deployment.workload.batch}"
-    lines = [line for line in assumptions(shown) if line != shown.link]
-    return links + [
-        line if all(line in other for other in others) else f"{line} ({whose})" for line in lines
-    ]
+    lines.sort(key=lambda line: not line.startswith("link:"))
+    return [*lines, *_extrapolated_lines(answers), *_shared_lines(answers[0])]
+
+
+def _whose(own: Sequence[Estimate], answers: Sequence[Estimate]) -> str:
+    """The cuts or batches of some among several answers, in brackets; "" where it is all."""
+    if len(own) == len(answers):
+        return ""
+    batches, every = _batches_by_cut(own), _batches_by_cut(answers)
+    if all(batches[cut] == every[cut] for cut in batches):
+        return f" (tp x pp: {', '.join(batches)})"
+    listed = {cut: f"batch {', '.join(map(str, of_cut))}" for cut, of_cut in batches.items()}
+    if len(every) == 1:
+        return f" ({', '.join(listed.values())})"
+    return f" (tp x pp: {'; '.join(f'{cut}, {text}' for cut, text in listed.items())})"
+
+
+def _batches_by_cut(answers: Sequence[Estimate]) -> dict[str, list[int]]:
+    batches: dict[str, list[int]] = {}
+    for deployment in (answer.deployment for answer in answers):
+        cut = f"{deployment.tensor} x {deployment.pipeline}"
+        batches.setdefault(cut, []).append(deployment.workload.batch)
+    return batches
 
 
 def _products_line(estimate: Estimate) -> str:
@@ -146,23 +168,32 @@ def _products_line(estimate: Estimate) -> str:
     return f"products of prefill by {by_phase[0]}; of decode by {by_phase[1]}"
 
 
-def _extrapolated_lines(estimate: Estimate) -> Iterator[str]:
-    """Which operators lie beyond the probes of the calibration."""
-    for name, phase in (("prefill", estimate.prefill), ("decode", estimate.decode)):
-        beyond = [operator for operator in phase.operators if operator.doublings]
+def _extrapolated_lines(answers: Sequence[Estimate]) -> Iterator[str]:
+    """Which operators of any answer lie beyond the probes of the calibration."""
+    for name in ("prefill", "decode"):
+        phases = [(answer, getattr(answer, name)) for answer in answers]
+        beyond = [(answer, o) for answer, phase in phases for o in phase.operators if o.doublings]
         if beyond:
-            farthest = max(beyond, key=lambda operator: operator.doublings)
-            share = sum(o.total.value_s for o in beyond) / phase.total.value_s
+            farthest_of, farthest = max(beyond, key=lambda pair: pair[1].doublings)
+            shares = [
+                sum(o.total.value_s for o in phase.operators if o.doublings) / phase.total.value_s
+                for _, phase in phases
+            ]
+            ends = dict.fromkeys(f"{share:.0%}" for share in (min(shares), max(shares)))
             yield (
-                f"extrapolated: {', '.join(operator.name for operator in beyond)} of {name}, "
-                f"{share:.0%} of its time; {farthest.name} lies {farthest.doublings:.1f} doublings "
-                "beyond every probe; their intervals are wider"
+                f"extrapolated: {', '.join(dict.fromkeys(o.name for _, o in beyond))} of {name}, "
+                f"{' to '.join(ends)} of its time; {farthest.name} lies {farthest.doublings:.1f} "
+                f"doublings beyond every probe{_whose([farthest_of], answers)}; their intervals "
+                "are wider"
             )
-        unprobed = [operator.name for operator in phase.operators if operator.is_unprobed]
+        unprobed = [(answer, o) for answer, phase in phases for o in phase.operators
+                    if o.is_unprobed]  # fmt: skip
         if unprobed:
+            own = list({id(answer): answer for answer, _ in unprobed}.values())
             yield (
-                f"no probe is like {', '.join(unprobed)} of {name}; intervals there are the widest "
-                "that such shapes have with any provider"
+                f"no probe is like {', '.join(dict.fromkeys(o.name for _, o in unprobed))} of "
+                f"{name}; intervals there are the widest that such shapes have with any provider"
+                f"{_whose(own, answers)}"
             )
 
 
