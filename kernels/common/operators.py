@@ -32,7 +32,7 @@ _of_fakes: Final = {"by_kernels": False}
 def kernels_on_fakes() -> Iterator[None]:
     """Inside this context the operators run their kernel launches on fake tensors.
 
-    So the ahead-of-time compiler (roofcal.measure.compile_worker) sees them. Outside, operators on
+    So the ahead-of-time compiler (roofcal.measure.compile) sees them. Outside, operators on
     fake tensors return only the shape and type of the result.
     """
     _of_fakes["by_kernels"] = True

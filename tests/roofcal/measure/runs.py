@@ -209,12 +209,8 @@ def workers_here() -> list[psutil.Process]:
 
 
 def scripted(patch: pytest.MonkeyPatch, folder: Path) -> Run:
-    """A run whose worker is stand_ins/scripted_worker.py, and where nothing is compiled."""
-    stand_ins = {
-        "measure__worker": "scripted_worker.py",
-        "measure__compile_worker": "compile_stub.py",
-    }
-    return rig(patch, folder, **stand_ins)
+    """A run whose worker is stand_ins/scripted_worker.py."""
+    return rig(patch, folder, measure__worker="scripted_worker.py")
 
 
 @dataclass(frozen=True)
