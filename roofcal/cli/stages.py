@@ -77,8 +77,8 @@ def _doctor(options: argparse.Namespace) -> int:
 
 
 def _preflight(profile: Path) -> int:
+    from roofcal.study.cluster import cluster_nodes, preflight
     from roofcal.study.config import load_study
-    from roofcal.study.preflight import cluster_nodes, preflight
 
     lines = list(preflight(profile, load_study(paths.CONFIG), cluster_nodes()))
     for line, is_problem in lines:
@@ -235,7 +235,7 @@ def add_join(commands: Commands) -> None:
 
 
 def _join(options: argparse.Namespace) -> None:
-    from roofcal.study.parts import join_measurements
+    from roofcal.study.cluster import join_measurements
 
     join_measurements(options.plan, options.parts, options.out)
 

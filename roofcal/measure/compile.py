@@ -44,8 +44,8 @@ from roofcal.core.jsonl import read_records, read_single_record
 from roofcal.core.machine.locks import HOST_CLOCK, is_locked, wait_for_locks
 from roofcal.core.records import Environment, PlanPoint
 from roofcal.measure.failures import reason_of
-from roofcal.measure.process import describe_exit
 from roofcal.measure.session import matching_gpus
+from roofcal.measure.workers import describe_exit
 from roofcal.ops import BY_NAME
 from roofcal.ops.bench import arranged_inputs, load_bench
 

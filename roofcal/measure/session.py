@@ -23,7 +23,7 @@ from roofcal.core.machine.checkout import checkout_commit, checkout_is_dirty
 from roofcal.core.machine.cores import quota_periods, throttled_share
 from roofcal.core.machine.load import BUSY_CPU, BUSY_HOST, busy_share
 from roofcal.core.machine.locks import HOST_CLOCK, wait_for_locks
-from roofcal.core.machine.nvml import Gpu, visible_gpus
+from roofcal.core.machine.nvml import visible_gpus
 from roofcal.core.records import Environment, Measurement, PlanPoint, Session
 from roofcal.core.visits.disturbances import throttled_text
 from roofcal.core.visits.order import groups_of, shuffled_groups
@@ -67,10 +67,22 @@ def measure(job: Job) -> list[Measurement]:
     measured).
     """
     points, environment = _read_job(job)
-    session = _new_session(points[0].op, environment, job)
+    timing = timing_of(job.timing)
+    session = Session(
+        session_id=uuid.uuid4().hex[:12],
+        environment_id=environment.environment_id,
+        op=points[0].op,
+        host=socket.gethostname(),
+        device_uuid=None,
+        git_commit=checkout_commit(),
+        git_dirty=checkout_is_dirty(),
+        code_hash=job.code_hash_of(points[0].op),
+        command=" ".join(["python -m roofcal", *sys.argv[1:]]),
+        timing=job.timing,
+        started_utc=_utc_now(),
+    )
     is_shared = any(point.world_size > 1 for point in points)
     here = _device_count(environment) if is_shared else 1
-    timing = timing_of(job.timing)
 
     def visits_in(journal: Journal) -> Visits:
         return Visits(points, timing, here, reusable_visits(journal.records, session, job.retry))
@@ -82,7 +94,11 @@ def measure(job: Job) -> list[Measurement]:
         _tell(f"{session.op}: {len(points)} points, {before} of them measured before")
         if to_visit := visits.to_visit():
             crew = Crew(session, environment, _tell)
-            needed = _devices_needed(to_visit, here)
+            fitting = [point.world_size for point in to_visit if point.world_size <= here]
+            if beyond := len(to_visit) - len(fitting):
+                few = f"need more devices than the {here} of the kind here"
+                _tell(f"{session.op}: {beyond} point(s) {few}")
+            needed = max(fitting, default=1)
             is_cpu = environment.vendor == "cpu"
             # On a GPU before this session has processes of its own: they import with all cores.
             busy = None if is_cpu else busy_share()
@@ -139,35 +155,8 @@ def _read_job(job: Job) -> tuple[list[PlanPoint], Environment]:
     return points, environment
 
 
-def _new_session(op: str, environment: Environment, job: Job) -> Session:
-    timing_of(job.timing)
-    return Session(
-        session_id=uuid.uuid4().hex[:12],
-        environment_id=environment.environment_id,
-        op=op,
-        host=socket.gethostname(),
-        device_uuid=None,
-        git_commit=checkout_commit(),
-        git_dirty=checkout_is_dirty(),
-        code_hash=job.code_hash_of(op),
-        command=" ".join(["python -m roofcal", *sys.argv[1:]]),
-        timing=job.timing,
-        started_utc=_utc_now(),
-    )
-
-
 def _utc_now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def _devices_needed(missing: Sequence[PlanPoint], here: int) -> int:
-    """Devices to lock for the missing points; says how many points need more than are here."""
-    fitting = [point.world_size for point in missing if point.world_size <= here]
-    beyond = len(missing) - len(fitting)
-    if beyond:
-        few = f"need more devices than the {here} of the kind here"
-        _tell(f"{missing[0].op}: {beyond} point(s) {few}")
-    return max(fitting, default=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,7 +257,13 @@ def too_few_devices(point: PlanPoint, environment: Environment, here: int) -> st
 def matching_gpus(environment: Environment) -> list[str]:
     """The uuids of the cards the plan is for; raises MeasureError where there is none."""
     gpus = visible_gpus()
-    uuids = [gpu.uuid for gpu in gpus if _is_device(gpu, environment)]
+    alike = ("compute_units", "memory_clock_hz", "memory_bus_bits", "power_limit_w", "driver")
+    uuids = [
+        gpu.uuid
+        for gpu in gpus
+        if gpu.name == environment.device_name
+        and all(getattr(gpu, name) == getattr(environment, name) for name in alike)
+    ]
     if not uuids:
         names_here = ", ".join(sorted({gpu.name for gpu in gpus})) or "no NVIDIA GPU"
         raise MeasureError(
@@ -276,13 +271,6 @@ def matching_gpus(environment: Environment) -> list[str]:
             "run `python -m roofcal doctor` to see what is here, and plan for that"
         )
     return uuids
-
-
-def _is_device(gpu: Gpu, environment: Environment) -> bool:
-    """Whether a card is of the kind the plan is for."""
-    fields = ("compute_units", "memory_clock_hz", "memory_bus_bits", "power_limit_w", "driver")
-    same = all(getattr(gpu, name) == getattr(environment, name) for name in fields)
-    return same and gpu.name == environment.device_name
 
 
 def _run(
@@ -312,13 +300,28 @@ def _run(
         crew.environment.backend,
         _device_count(crew.environment),
     )
-    with tqdm(total=len(visits.missing()), desc=session.op, unit="pt", **_progress()) as bar:
+    is_live = sys.stderr.isatty()  # a log file gets a line every ten seconds
+    with tqdm(
+        total=len(visits.missing()),
+        desc=session.op,
+        unit="pt",
+        mininterval=0.5 if is_live else 10.0,
+        smoothing=0.05,
+        dynamic_ncols=is_live,
+    ) as bar:
         try:
             crew.start(min(to_visit[0].world_size, here))
             seed = int(session.timing.get("seed", 0))
             for members in _groups_in_turn(visits, seed):
                 with _compilers_paused(members[0], crew.environment):
-                    for measurement in _measured(members, crew, here):
+                    if members[0].world_size <= here:
+                        measured = crew.run_group(members)
+                    else:
+                        measured = (
+                            crew.refuse(point, too_few_devices(point, crew.environment, here))
+                            for point in members
+                        )
+                    for measurement in measured:
                         line = visits.add(measurement)
                         journal.append(line)
                         timed += sum(line.latency_samples_s) * line.calls_per_sample
@@ -397,21 +400,6 @@ def _groups_in_turn(visits: Visits, seed: int) -> Iterator[list[PlanPoint]]:
             continue
         break
     yield from groups_of(visits.panel())
-
-
-def _measured(members: list[PlanPoint], crew: Crew, here: int) -> Iterator[Measurement]:
-    """Rows of a group, by the crew or, where there are too few devices for it, at once."""
-    if members[0].world_size <= here:
-        yield from crew.run_group(members)
-        return
-    for point in members:
-        yield crew.refuse(point, too_few_devices(point, crew.environment, here))
-
-
-def _progress() -> dict[str, Any]:
-    """A live bar on a terminal, a line every ten seconds in a log file."""
-    live = sys.stderr.isatty()
-    return {"mininterval": 0.5 if live else 10.0, "smoothing": 0.05, "dynamic_ncols": live}
 
 
 def _tell(text: str) -> None:

@@ -362,14 +362,13 @@ def _listed_environments(names: list[str]) -> dict[Path, Environment]:
     """Run folder -> environment of the runs "<device>/<environment_id>" that a study lists."""
     files = {name: RunFolder.at(RESULTS / name).environment_file for name in names}
     missing = [name for name, file in files.items() if not file.is_file()]
-    if missing or not all(_is_run_name(name) for name in names):
+    are_names = all(
+        is_name(device) and is_name(environment)
+        for device, _, environment in (name.partition("/") for name in names)
+    )
+    if missing or not are_names:
         raise RunsError(_not_taken(missing or names))
     return {RESULTS / name: _listed_environment(RunFolder.at(RESULTS / name)) for name in names}
-
-
-def _is_run_name(name: str) -> bool:
-    device, _, environment = name.partition("/")
-    return is_name(device) and is_name(environment)
 
 
 def _listed_environment(run: RunFolder) -> Environment:

@@ -139,7 +139,7 @@ def _held_by_job(job: str) -> str:
 
 
 def join(a: Any) -> None:
-    from roofcal.study.parts import join_measurements
+    from roofcal.study.cluster import join_measurements
 
     join_measurements(Path(a.plan), list(map(Path, a.parts)), Path(a.out))
 
