@@ -33,7 +33,7 @@ _kernels_run_on_fakes: Final = ContextVar("kernels_run_on_fakes", default=False)
 def kernels_on_fakes() -> Iterator[None]:
     """Inside this context `torch.ops.roofcal` run their kernel launches on fake tensors.
 
-    So the ahead-of-time compiler (roofcal.measure.compile_worker) sees them. Outside, they return
+    So the ahead-of-time compiler (roofcal.measure.compile) sees them. Outside, they return
     fakes of the result. The functions of Python launch their kernels in any case.
     """
     token = _kernels_run_on_fakes.set(True)

@@ -47,6 +47,7 @@ GROUPS: Final = {
     "study this machine, in a checkout": {
         "doctor": stages.add_doctor,
         "plan": stages.add_plan,
+        "compile": stages.add_compile,
         "measure": stages.add_measure,
         "join": stages.add_join,
         "calibrate": stages.add_calibrate,

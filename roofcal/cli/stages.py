@@ -1,4 +1,4 @@
-"""The stages of a study, which Snakemake calls: plan, measure, calibrate, learning, report; doctor.
+"""The stages of a study, which Snakemake calls: plan, compile, measure, calibrate, ...; doctor.
 
 `predict`, `breakeven` and `llm`, which people ask too, have files of their own.
 """
@@ -6,6 +6,8 @@
 import argparse
 import json
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -75,8 +77,8 @@ def _doctor(options: argparse.Namespace) -> int:
 
 
 def _preflight(profile: Path) -> int:
+    from roofcal.study.cluster import cluster_nodes, preflight
     from roofcal.study.config import load_study
-    from roofcal.study.preflight import cluster_nodes, preflight
 
     lines = list(preflight(profile, load_study(paths.CONFIG), cluster_nodes()))
     for line, is_problem in lines:
@@ -136,6 +138,38 @@ def _plan(options: argparse.Namespace) -> None:
             print(f"  {op:14s}{count['points']:6d} points in {count['groups']} groups")
 
 
+def add_compile(commands: Commands) -> None:
+    """Declare `compile` and its arguments."""
+    text = "compile the kernels of a plan for a GPU, before it is measured"
+    parser = commands.add_parser("compile", help=text)
+    for name in ("plan", "environment"):
+        parser.add_argument(f"--{name}", type=Path, required=True)
+    parser.add_argument(
+        "--processes",
+        type=whole_number,
+        metavar="N",
+        help="compilers that run at once (default: one per core)",
+    )
+    parser.add_argument("--out", type=Path, help="write what became of each point here, as JSON")
+    parser.set_defaults(run=_compile)
+
+
+def _compile(options: argparse.Namespace) -> None:
+    """Say which points are not compiled, and why; no failure: they are compiled when timed."""
+    from roofcal.core.files import write_bytes
+    from roofcal.core.machine.cores import usable_cores
+    from roofcal.measure.compile import compile_plan
+
+    processes = options.processes or usable_cores()
+    lines = []
+    for compiled in compile_plan(options.plan, options.environment, processes):
+        lines.append(json.dumps(compiled) + "\n")
+        if compiled["reason"]:
+            print(f"{compiled['point']}: {compiled['reason']}", flush=True)
+    if options.out:
+        write_bytes(options.out, "".join(lines).encode())
+
+
 def add_measure(commands: Commands) -> None:
     """Declare `measure` and its arguments."""
     parser = commands.add_parser("measure", help="measure a plan; goes on where it was interrupted")
@@ -148,6 +182,11 @@ def add_measure(commands: Commands) -> None:
         nargs="+",
         metavar="N",
         help="points that so many devices share, and no others (default: the whole plan)",
+    )
+    parser.add_argument(
+        "--compile-first",
+        action="store_true",
+        help="compile all of the plan with all cores before the GPU is taken (see `compile`)",
     )
     parser.add_argument(
         "--retry",
@@ -167,6 +206,9 @@ def _measure(options: argparse.Namespace) -> None:
     from roofcal.study.staleness import measure_hash
 
     check_environment(read_single_record(options.environment, Environment), paths.DEVICES)
+    if options.compile_first:
+        files = [f"--plan={options.plan}", f"--environment={options.environment}"]
+        subprocess.run([sys.executable, "-m", "roofcal", "compile", *files], check=False)
     # A time limit (timeout, SLURM, Snakemake) ends a session like Ctrl-C: its end is recorded.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     job = Job(
@@ -193,7 +235,7 @@ def add_join(commands: Commands) -> None:
 
 
 def _join(options: argparse.Namespace) -> None:
-    from roofcal.study.parts import join_measurements
+    from roofcal.study.cluster import join_measurements
 
     join_measurements(options.plan, options.parts, options.out)
 

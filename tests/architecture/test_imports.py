@@ -50,7 +50,7 @@ ALLOWED: dict[str, set[str]] = {
     "roofcal.health.comparison": {"numpy", "scipy"},
     "roofcal.core.portable_math": {"numpy"},
     "roofcal.core.times": {"numpy"},
-    "roofcal.study.steadiness": {"numpy"},  # its product
+    "roofcal.study.doctor": {"numpy"},  # its product
     "roofcal.models": {"numpy"},
     "roofcal.ask": {"numpy"},
     "roofcal.models.torchao.symbolic": {"sympy"},  # formulas as expressions
