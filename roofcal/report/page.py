@@ -48,7 +48,6 @@ ORDER: Final = (
     "prediction_errors",
     "constants",
     "learning",
-    "transfer",
     "audit",
     "claims",
     "quality",

@@ -21,7 +21,7 @@ from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.data.loading import load_run
 from roofcal.report.data.tidy import columns_of
 from roofcal.report.page import SECTIONS
-from roofcal.report.sections import energy, learning, llm_sweep, quality, transfer
+from roofcal.report.sections import energy, learning, llm_sweep, quality
 from roofcal.report.sections.claims import claims_table
 from roofcal.report.sections.gathered import overlap
 from roofcal.report.sections.learning import CURVE
@@ -42,7 +42,6 @@ DECLARED: Final = {
     "llm.csv": llm.COLUMNS,
     llm_sweep.FILE: llm_sweep.COLUMNS,
     energy.FILE: energy.COLUMNS,
-    transfer.FILE: transfer.KEYS,
     quality.PANEL_FILE: tuple(c.key for c in quality.PANEL),
     overlap.FILE: tuple(c.key for c in overlap.OVERLAP),
     mixed.ROOFS_FILE: tuple(c.key for c in mixed.ROOF_COLUMNS),
