@@ -47,7 +47,6 @@ ORDER: Final = (
     "moved",
     "prediction_errors",
     "constants",
-    "learning",
     "audit",
     "claims",
     "quality",
