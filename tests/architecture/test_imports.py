@@ -60,7 +60,6 @@ ALLOWED: dict[str, set[str]] = {
     "roofcal.export.frames": {"pandas"},
     "roofcal.export.tables": {"pandas", "yaml"},
     "roofcal.export.inference": {"yaml"},
-    "roofcal.models.wave.notebook.device": {"pydantic"},
     "roofcal.claims.schema": {"pydantic"},
     "roofcal.publish.site.points": {"pandas"},
     "roofcal.publish.site.charts": {"pandas", "altair"},
