@@ -56,7 +56,7 @@ def draw_links(
     best = row_of_largest(rows, "rate")
     return Picture(
         key="links",
-        figure=figure,
+        drawn=figure,
         op=OP,
         alt="Bandwidth of collectives against size, dots measured, lines fitted.",
         facts=f"{count_of(len(rows), 'point')}. Highest: {best['recipe']} by {best['provider']} on "

@@ -63,7 +63,7 @@ def draw_session(
         figure.align_ylabels()
     return Picture(
         key="session",
-        figure=figure,
+        drawn=figure,
         op=max(timed, key=lambda op: len(timed[op])),
         alt="State of the device over the session.",
         facts=" ".join([*_drift_facts(drift), *_reading_facts(timed)]),
@@ -152,7 +152,7 @@ def draw_burst(frame: pd.DataFrame) -> Picture | None:
         styles.legend(figure, styles.colour_patches(recipe_colours(recipes)), 5, 0.8)
     return Picture(
         key="burst_against_settled",
-        figure=figure,
+        drawn=figure,
         op=op,
         alt="How much slower a settled device is than a burst.",
         facts=_burst_facts(rows) + thinning_note(len(drawn), len(rows)),
