@@ -74,13 +74,13 @@ class Axis:
 
     scale   log: ticks with SI prefixes of `unit`; linear: the same, from zero; bytes, count: powers
             of two, '1 MiB' or '1,024'; ratio: logarithmic from the first of `ticks` to the last,
-            rows beyond sit on its ends; names: of cells, in `order` or else sorted numbers; rows:
-            names in the order of their rows
+            rows beyond sit on its ends; percent: of fractions, with their sign; names: of cells, in
+            `order` or else sorted numbers; rows: names in the order of their rows
     """
 
     key: str
     title: str
-    scale: Literal["log", "linear", "bytes", "count", "ratio", "names", "rows"] = "log"
+    scale: Literal["log", "linear", "bytes", "count", "ratio", "percent", "names", "rows"] = "log"
     unit: str = ""
     ticks: Sequence[float] = ()
     order: Sequence[str] | None = None

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final
 
 import pandas as pd
@@ -12,6 +13,7 @@ from matplotlib.ticker import EngFormatter, FixedLocator, LogLocator, MaxNLocato
 
 from roofcal.report.kit import styles
 from roofcal.report.kit.charts import Axis, Chart, Layer, LegendEntry
+from roofcal.report.kit.numbers import percent
 
 _MARGIN_PX: Final = 62  # of a panel above and below its plot: title, ticks, title of the axis
 _LEGEND_PX: Final = 20  # of a line of the legend
@@ -64,7 +66,7 @@ def _within(y: Axis, rows: pd.DataFrame) -> pd.DataFrame:
 
 def _scale(drawn: Any, axis: Axis, most_ticks: int) -> None:
     """Scale and ticks of an axis of Matplotlib; a map of cells places its own."""
-    if axis.scale not in ("linear", "names", "rows"):
+    if axis.scale in ("log", "bytes", "count", "ratio"):
         set_scale = getattr(drawn.axes, f"set_{drawn.axis_name}scale")
         set_scale("log", base=2 if axis.scale in ("bytes", "count") else 10)
         drawn.set_minor_locator(NullLocator())
@@ -77,6 +79,9 @@ def _scale(drawn: Any, axis: Axis, most_ticks: int) -> None:
         case "count":
             drawn.set_major_locator(LogLocator(base=2, numticks=most_ticks))
             styles.show_ticks(drawn, lambda value: f"{value:,g}")
+        case "percent":
+            show = partial(percent, digits=1, signed=True)
+            styles.show_ticks(drawn, show, most_ticks)
         case "ratio":
             set_limits = getattr(drawn.axes, f"set_{drawn.axis_name}lim")
             set_limits(axis.ticks[0] / 1.05, axis.ticks[-1] * 1.05)

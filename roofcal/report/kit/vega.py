@@ -114,6 +114,9 @@ def _channel(channel: Any, axis: Axis) -> Any:
             label, ends = "format(datum.value, '~g')", [axis.ticks[0], axis.ticks[-1]]
             drawn = alt.Axis(title=title, labelExpr=label, values=list(axis.ticks))
             scale = alt.Scale(type="log", domain=ends, clamp=True, nice=False)
+        case "percent":
+            drawn = alt.Axis(title=title, format="+.2~%", tickCount=6)
+            scale = alt.Scale(zero=False, nice=False, padding=8)
         case "rows":
             drawn = alt.Axis(title=None, labelAngle=0)
             return channel(key, type="ordinal", sort=None, axis=drawn)

@@ -11,7 +11,6 @@ from roofcal.report.kit.writer import SectionWriter
 from roofcal.report.section import CsvTable, Section, filled_table
 from roofcal.report.sections.gathered import links, overlap
 from roofcal.report.sections.gathered.figures import draw_hidden, draw_ranks, draw_speedup
-from roofcal.report.sections.gathered.link_figure import draw_links
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +38,7 @@ def _blocks(contents: _Contents, writer: SectionWriter) -> Iterator[Block]:
         yield absence(overlap.NOT_MEASURED)
     constants = links.link_constants(analysis.run.calibration)
     curves = links.link_curves(analysis.frames.get(links.OP))
-    yield from writer.figures(draw_links(curves, constants, analysis.spec))
+    yield from writer.figures(links.draw_links(curves, constants, analysis.spec))
     name = "Links between devices: rate and latency, fitted per collective and world size"
     columns = links.LINK_CONSTANTS
     yield from writer.filled_table("links", name, constants, columns, "constants.csv")

@@ -125,3 +125,11 @@ def test_rows_of_a_panel_are_those_with_a_place_under_its_own_names() -> None:
     one = chart(tables={"points": rows})
     panel = Panel(where={"recipe": "bf16"}, fields={"y": "y3"})
     assert one.rows_of("points", panel)[["x", "y"]].to_numpy().tolist() == [[1, 1]]
+
+
+def test_fractions_are_percents_with_their_sign() -> None:
+    rows = ROWS.assign(y=[-0.05, 0.0, 0.1, 0.2], panel="left")
+    drawn = print_chart(chart(tables={"points": rows}, y=Axis("y", "slower", "percent")))
+    shown = ticks(drawn.axes[0].yaxis)
+    assert "+10.0 %" in shown
+    assert "\N{MINUS SIGN}5.0 %" in shown
