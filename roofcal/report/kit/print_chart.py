@@ -13,7 +13,7 @@ from matplotlib.ticker import EngFormatter, FixedLocator, LogLocator, MaxNLocato
 
 from roofcal.report.kit import styles
 from roofcal.report.kit.charts import Axis, Chart, Layer, LegendEntry
-from roofcal.report.kit.numbers import percent
+from roofcal.report.kit.numbers import binary, percent
 
 _MARGIN_PX: Final = 62  # of a panel above and below its plot: title, ticks, title of the axis
 _LEGEND_PX: Final = 20  # of a line of the legend
@@ -74,11 +74,9 @@ def _scale(drawn: Any, axis: Axis, most_ticks: int) -> None:
         case "linear" | "log":
             space = "\N{NO-BREAK SPACE}" if axis.unit else ""
             drawn.set_major_formatter(EngFormatter(axis.unit, sep=space))
-        case "bytes":
-            styles.byte_axis(drawn, most_ticks)
-        case "count":
+        case "bytes" | "count":
             drawn.set_major_locator(LogLocator(base=2, numticks=most_ticks))
-            styles.show_ticks(drawn, lambda value: f"{value:,g}")
+            styles.show_ticks(drawn, binary if axis.scale == "bytes" else "{:,g}".format)
         case "percent":
             show = partial(percent, digits=1, signed=True)
             styles.show_ticks(drawn, show, most_ticks)
