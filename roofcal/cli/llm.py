@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import runpy
 from typing import TYPE_CHECKING
 
 from roofcal.cli.arguments import (
@@ -128,9 +129,13 @@ def _llm(options: argparse.Namespace) -> None:
 
 
 def _notebook(options: argparse.Namespace) -> None:
-    from roofcal.ask.llm.notebook import as_dict, as_text
-
-    print(json.dumps(as_dict()) if options.json else as_text())
+    """Print what the example prints, which stands in a clone alone."""
+    example = paths.CHECKOUT / "examples/mi300_notebook.py"
+    if not example.is_file():
+        raise ValueError(
+            "--by notebook is for a clone of the repository: `python examples/mi300_notebook.py`"
+        )
+    runpy.run_path(str(example))["main"](["--json"] if options.json else [])
 
 
 def _table(options: argparse.Namespace) -> None:

@@ -4,12 +4,15 @@ Each command calls one function of its stage and imports it only then, so that -
 stay fast. A mistake of the user ends in one message and exit code 2, never in a traceback.
 """
 
+import argparse
 import os
 import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+
+import shtab
 
 import roofcal
 from roofcal.cli import (
@@ -26,7 +29,6 @@ from roofcal.cli import (
     stages,
 )
 from roofcal.cli.arguments import named_device
-from roofcal.cli.completion import PrintCompletion
 from roofcal.cli.parser import Parser
 from roofcal.core.names import printable
 from roofcal.core.paths import BUNDLED, CHECKOUT
@@ -101,7 +103,10 @@ def _run(arguments: Sequence[str] | None) -> int:
     if list(words) == ["--version"]:  # a third of the time: no options of ops
         print(_VERSION)
         return 0
-    options = command_parser().parse_args(words)
+    parser = command_parser()
+    if list(words[:1]) == ["--print-completion"]:
+        _offer_names(parser)
+    options = parser.parse_args(words)
     try:
         if getattr(options, "device", None):
             options.device = named_device(options.device)
@@ -151,10 +156,8 @@ def command_parser() -> Parser:
         groups={heading: tuple(group) for heading, group in GROUPS.items()},
     )
     parser.add_argument("--version", action="version", version=_VERSION)
-    parser.add_argument(
-        "--print-completion",
-        action=PrintCompletion,
-        choices=("bash", "zsh", "tcsh"),
+    shtab.add_argument_to(
+        parser,
         help="print the script that completes commands, options, devices and recipes in a shell",
     )
     commands = parser.add_subparsers(
@@ -163,3 +166,18 @@ def command_parser() -> Parser:
     for add in COMMANDS.values():
         add(commands)
     return parser
+
+
+def _offer_names(parser: Parser) -> None:
+    """Let shells complete names and files too, which are no choices: people may shorten names."""
+    from roofcal.ask.names import device_ids
+    from roofcal.core.recipes import GEMM_RECIPES
+    from roofcal.ops import BY_NAME
+
+    names: dict[str, Any] = {"device": device_ids(), "op": BY_NAME, "recipe": GEMM_RECIPES}
+    (commands,) = (a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
+    for action in (action for command in commands.choices.values() for action in command._actions):
+        action.choices = action.choices or names.get(action.dest)
+        if action.type is Path or action.dest == "folders":
+            action.complete = shtab.FILE
+    parser.prog = "roofcal"  # what the shell completes, however this was started

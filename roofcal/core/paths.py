@@ -35,7 +35,7 @@ REPLAY: Final = RESULTS / "replay"  # what `published: again` derives anew from 
 
 ENVIRONMENT_FILE: Final = "environment.jsonl"
 # CSV files that are derived from the records of a run and its calibration.
-DERIVED_TABLES: Final = ("learning.csv", "breakeven.csv", "llm.csv")
+DERIVED_TABLES: Final = ("breakeven.csv", "llm.csv")
 _SUFFIXES: Final = (".jsonl", ".jsonl.gz")  # publications are packed
 
 
@@ -54,7 +54,7 @@ class RunFolder:
              derived again below REPLAY:
                  calibration.jsonl            constants with intervals
                  predictions/<op>.jsonl       every model on every study point
-                 learning.csv, breakeven.csv, llm.csv
+                 breakeven.csv, llm.csv
                  moved.json                   changes since the environment before
                  tables/*.csv, report.html    of a publication
     """

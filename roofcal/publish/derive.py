@@ -7,7 +7,6 @@ from pathlib import Path
 from roofcal.ask.breakeven_map import run_map
 from roofcal.ask.llm.csv_table import run_table
 from roofcal.calibrate.calibration import calibrate
-from roofcal.calibrate.learning import learning_csv
 from roofcal.core.devices import load_device
 from roofcal.core.environments import origin_environment
 from roofcal.core.files import write_bytes
@@ -76,8 +75,6 @@ def _derived_bytes(name: str, run: RunFolder, place: Path, descriptions: Descrip
             text = run_map(folder, calibration)
         case "llm.csv":
             text = run_table(folder, calibration, spec, load_models(descriptions.models))
-        case "learning.csv":
-            text = learning_csv(folder, spec)
         case _:
             op = Path(name).stem
             also = list(_other_calibrations(run, op, place))

@@ -27,6 +27,9 @@ _NUMBER: Final = re.compile(rb"-?\d+\.?\d*(?:[eE][-+]?\d+)?")
 
 # Files of a publication: what others hold would be hosted with it, a script or a program perhaps.
 _FILES: Final = {ENVIRONMENT_FILE, "calibration.jsonl", "moved.json", *DERIVED_TABLES}
+# What publications of earlier versions hold beside them. Nothing makes these files any more, so
+# that the manifest alone vouches for them; `publish --again` leaves them out.
+_NO_LONGER_MADE: Final = {"learning.csv", "tables/learning.csv", "tables/transfer.csv"}
 _PAGES: Final = {"report.html", "details.html"}
 _SUFFIXES: Final = {
     "plan": (".jsonl", ".jsonl.gz"),
@@ -56,9 +59,9 @@ def verify(folder: Path, descriptions: Descriptions, *, quick: bool = False) -> 
     """Verify one publication, reports/published/<device>/<environment_id>.
 
     quick: hashes, records, and the CSV tables from records and published derived files; else the
-    calibration, predictions, learning curves, break-even map and language models are made again
-    from the records too. A publication from before manifests was derived by a commit that nobody
-    noted: its records are checked all the same, and what is derived otherwise today is a note.
+    calibration, predictions, break-even map and language models are made again from the records
+    too. A publication from before manifests was derived by a commit that nobody noted: its records
+    are checked all the same, and what is derived otherwise today is a note.
     """
     strange = list(folder_problems(folder))
     if strange:  # then nothing of it is read: a link may point to anything
@@ -95,7 +98,7 @@ def verify(folder: Path, descriptions: Descriptions, *, quick: bool = False) -> 
 def _is_file_of_publication(name: str) -> bool:
     folder, _, file = name.partition("/")
     if not file:
-        return name in {*_FILES, *_PAGES, NAME}
+        return name in {*_FILES, *_PAGES, *_NO_LONGER_MADE, NAME}
     return "/" not in file and file.endswith(_SUFFIXES.get(folder, ()))
 
 
@@ -163,8 +166,8 @@ def _made_again(
             yield from derive(run, names, place, descriptions)
     # Verdicts follow from the ledger of the commit that published, which grows on; the manifest
     # has their hash.
-    files = [path for path in (run.folder / "tables").glob("*.csv") if path.name != CLAIMS_FILE]
-    published = {f"tables/{path.name}" for path in files}
+    tables = {f"tables/{path.name}" for path in (run.folder / "tables").glob("*.csv")}
+    published = tables - {f"tables/{CLAIMS_FILE}", *_NO_LONGER_MADE}
     fresh = report_tables(run, descriptions.devices)
     for name in sorted({*published, *fresh}):
         yield name, fresh.get(name, b"")

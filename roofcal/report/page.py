@@ -47,8 +47,6 @@ ORDER: Final = (
     "moved",
     "prediction_errors",
     "constants",
-    "learning",
-    "transfer",
     "audit",
     "claims",
     "quality",

@@ -19,10 +19,10 @@ from roofcal.report.data.op_pages import glossary_ops
 from roofcal.report.data.provenance import calibration_path, commands_anew, outdated_text
 from roofcal.report.data.table_files import as_csv
 from roofcal.report.kit.blocks import Block, FigureBlock, Table
-from roofcal.report.kit.charts import page_charts
 from roofcal.report.kit.packing import packed, packed_json
 from roofcal.report.kit.svg import standalone
 from roofcal.report.kit.templates import FOLDER, render
+from roofcal.report.kit.vega import page_charts
 from roofcal.report.section import CsvTable
 from roofcal.report.shape_box import shape_box_data
 from roofcal.report.summary import device_line, device_table, headlines

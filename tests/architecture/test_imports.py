@@ -55,12 +55,11 @@ ALLOWED: dict[str, set[str]] = {
     "roofcal.ask": {"numpy"},
     "roofcal.models.torchao.symbolic": {"sympy"},  # formulas as expressions
     "roofcal.api": {"pandas"},  # of frames alone
-    "roofcal.cli.completion": {"shtab"},
+    "roofcal.cli.main": {"shtab"},
     "roofcal.cli.exports": {"pandas"},  # for types
     "roofcal.export.frames": {"pandas"},
     "roofcal.export.tables": {"pandas", "yaml"},
     "roofcal.export.inference": {"yaml"},
-    "roofcal.models.wave.notebook.device": {"pydantic"},
     "roofcal.claims.schema": {"pydantic"},
     "roofcal.publish.site.points": {"pandas"},
     "roofcal.publish.site.charts": {"pandas", "altair"},

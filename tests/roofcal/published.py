@@ -7,7 +7,6 @@ import pytest
 
 from roofcal.ask.breakeven_map import run_map
 from roofcal.calibrate.calibration import calibrate
-from roofcal.calibrate.learning import learning_csv
 from roofcal.core.jsonl import write_records
 from roofcal.core.paths import RunFolder
 from roofcal.publish.derive import Descriptions, report_tables
@@ -37,5 +36,4 @@ def publish_made_up(folder: Path) -> Path:
         draw_few_resamples(patch)  # as all tests that derive its files again
         write_records(run / "calibration.jsonl", [calibrate(run)])
         (run / "breakeven.csv").write_text(run_map(run, run / "calibration.jsonl"))
-        (run / "learning.csv").write_text(learning_csv(run))
         return publish(run, folder / "published", DESCRIPTIONS.devices)

@@ -37,10 +37,6 @@ def test_its_constants_are_fitted_on_its_probe(run: Path) -> None:
     assert calibration.probe_errors[NAME]["count"] == 8
 
 
-def test_its_learning_curve_is_there_once_ten_probes_can_judge(run: Path) -> None:
-    assert (run / "learning.csv").read_text(encoding="utf-8").startswith("op,recipe,provider")
-
-
 def test_the_calibrated_model_predicts_it_with_intervals(run: Path) -> None:
     predictions = read_records(run / "predictions/transpose.jsonl", Prediction)
     assert [prediction.model for prediction in predictions] == ["calibrated"] * 3

@@ -37,7 +37,6 @@ def main() -> int:
         "measure": ["plan", "environment", "timing", "journal", "out"],
         "join": ["plan", "out"],
         "calibrate": ["run", "out"],
-        "learning": ["run", "out"],
         "predict": ["run", "calibration", "op", "out"],
         "breakeven": ["run", "calibration", "out"],
         "llm": ["run", "calibration", "out"],
@@ -174,11 +173,6 @@ def predict(a: Any) -> None:
         for point in read_records(_file(a.run, "plan", a.op), PlanPoint)
     ]
     write_records(Path(a.out), predictions)
-
-
-def learning(a: Any) -> None:
-    read_records(Path(a.run) / "environment.jsonl", Environment)
-    write_bytes(Path(a.out), b"op,recipe\n")
 
 
 def compare(a: Any) -> int:

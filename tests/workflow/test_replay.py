@@ -62,11 +62,10 @@ def test_a_published_run_is_calibrated_and_predicted_anew_and_predicts_what_is_m
 
     replayed = {job for job, folders in jobs.items() if any("replay" in f for f in folders)}
     predictions = {"predict gemm", "predict cast"}
-    assert replayed == {"calibrate", "learning", "breakeven", "llm"} | predictions
+    assert replayed == {"calibrate", "breakeven", "llm"} | predictions
     written = {str(file.relative_to(replay)) for file in replay.rglob("*.jsonl")}
     assert written == {"calibration.jsonl", "predictions/gemm.jsonl", "predictions/cast.jsonl"}
     assert {f: f.read_bytes() for f in published.rglob("*") if f.is_file()} == before
-    assert (replay / "learning.csv").is_file()
     assert (replay / "breakeven.csv").is_file()
     assert (replay / "llm.csv").is_file()
     assert published.name in finished.text("results/report/details.html")

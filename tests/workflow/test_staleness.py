@@ -43,7 +43,7 @@ def test_a_fresh_checkout_plans_and_measures_every_op_and_ends_in_one_report(
     jobs = fresh.pending()
 
     assert planned(jobs) == measured(jobs) == set(OPS)
-    derived = {"calibrate", "learning", "predict gemm", "predict cast", "breakeven", "llm"}
+    derived = {"calibrate", "predict gemm", "predict cast", "breakeven", "llm"}
     assert derived | {"report"} <= jobs
     assert "predict probe_math" not in jobs
 
@@ -111,7 +111,6 @@ def test_the_first_run_writes_every_file_of_the_layout(finished: Checkout) -> No
     records = {f"{kind}/{op}.jsonl" for kind in ("plan", "measurements") for op in OPS}
     derived = {"calibration.jsonl", *(f"predictions/{op}.jsonl" for op in STUDIES)}
     assert files == {"environment.jsonl"} | records | derived
-    assert (run / "learning.csv").is_file()
     assert (run / "breakeven.csv").is_file()
     assert (run / "llm.csv").is_file()
     assert (finished.folder / "results/report/report.html").stat().st_size > 0
@@ -220,7 +219,7 @@ def test_a_datasheet_calibrates_and_predicts_again_without_measuring(finished: C
 
     jobs = finished.pending()
 
-    assert {"calibrate", "learning", "predict gemm", "predict cast", "report"} <= jobs
+    assert {"calibrate", "predict gemm", "predict cast", "report"} <= jobs
     assert measured(jobs) == planned(jobs) == set()
 
 

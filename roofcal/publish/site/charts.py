@@ -2,19 +2,10 @@
 
 from typing import Final
 
-import altair as alt
 import pandas as pd
 
-from roofcal.report.kit.chart_parts import (
-    count_axis,
-    dots,
-    layered,
-    lines,
-    movable,
-    quantity,
-    rules,
-)
-from roofcal.report.kit.charts import Chart, LegendEntry, Panel, Tip, page_charts
+from roofcal.report.kit.charts import Axis, Chart, Layer, LegendEntry, Panel, Tip
+from roofcal.report.kit.vega import page_charts
 
 _RECIPE: Final = LegendEntry(field="recipe", value="")
 _SIDE: Final = LegendEntry(field="side", value="")
@@ -28,21 +19,15 @@ def site_charts() -> tuple[str, str]:
 
 def _roofline() -> Chart:
     """Points and roofs of two sides. Colours tell recipes apart, markers and dashes the sides."""
-    legend = (_RECIPE, _SIDE)
-    x = count_axis("intensity", "arithmetic intensity, FLOP per byte")
-    y = quantity(alt.Y, "rate", "FLOP/s")
-    line = alt.Detail("line", type="nominal")
     return Chart(
-        spec=layered(
-            [lines("roofs", legend, x=x, y=y, detail=line), movable(dots(legend, x=x, y=y))], legend
-        ),
+        x=Axis("intensity", "arithmetic intensity, FLOP per byte", "count"),
+        y=Axis("rate", "FLOP/s"),
+        layers=[Layer(mark="line", table="roofs", detail="line"), Layer(mark="dots")],
         tables={
             "points": pd.DataFrame(columns=["intensity", "rate"]),
             "roofs": pd.DataFrame(columns=["intensity", "rate"]),
         },
         panels=[Panel(height=420)],
-        x="intensity",
-        y="rate",
         tips=(
             Tip(key="name", label="side"),
             Tip(key="recipe", label="recipe"),
@@ -51,30 +36,23 @@ def _roofline() -> Chart:
             Tip(key="time", label="time", kind="si", unit="s", low="low", high="high"),
             Tip(key="rate", label="rate", kind="si", unit="FLOP/s"),
         ),
-        legend=legend,
+        legend=(_RECIPE, _SIDE),
         columns=1,
     )
 
 
 def _history() -> Chart:
     """Settled rates of the environments of one device, the oldest first, with intervals."""
-    x = alt.X("environment", type="ordinal", sort=None, axis=alt.Axis(title=None, labelAngle=0))
-    y = quantity(alt.Y, "rate", "settled FLOP/s", linear=True)
-    low = alt.Y("low", type="quantitative")
-    ends = rules("points", (_RECIPE,), x=x, y=low, y2=alt.Y2("high"))
     return Chart(
-        spec=layered(
-            [
-                lines("points", (_RECIPE,), x=x, y=y, detail=alt.Detail("recipe", type="nominal")),
-                ends,
-                dots((_RECIPE,), x=x, y=y),
-            ],
-            (_RECIPE,),
-        ),
+        x=Axis("environment", "", "rows"),
+        y=Axis("rate", "settled FLOP/s", "linear"),
+        layers=[
+            Layer(mark="line", detail="recipe"),
+            Layer(mark="interval", low="low", high="high"),
+            Layer(mark="dots"),
+        ],
         tables={"points": pd.DataFrame(columns=["environment", "rate"])},
         panels=[Panel(height=300)],
-        x="environment",
-        y="rate",
         tips=(
             Tip(key="recipe", label="products"),
             Tip(key="environment", label="environment"),

@@ -9,10 +9,10 @@ from roofcal.publish.site.grid import Grid, make_grid
 from roofcal.publish.site.publications import Publication
 from roofcal.report.data.drawing import recipe_colour
 from roofcal.report.data.roofs import COPY
-from roofcal.report.kit.charts import marker_path
 from roofcal.report.kit.columns import code, fraction, number, text, wide
 from roofcal.report.kit.numbers import binary, scaled
 from roofcal.report.kit.styles import COLOURS
+from roofcal.report.kit.vega import marker_path
 
 LAUNCH: Final = "launch_graph_s"
 _STREAMS: Final = {

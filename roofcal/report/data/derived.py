@@ -22,12 +22,10 @@ class DerivedTable:
 def derived_table(
     run: Run, name: str, labels: Sequence[str], numbers: Sequence[str]
 ) -> DerivedTable:
-    """The file `name` of a run, without what follows from outdated ops; raises as read_derived."""
+    """The file `name` of a run, empty if it follows from outdated ops; raises as read_derived."""
     rows = read_derived(run.derived / name, labels, numbers)
     if is_outdated(run, name):
         rows = rows.iloc[:0]
-    elif run.outdated and "op" in labels:
-        rows = rows[~rows["op"].isin(run.outdated)]
     return DerivedTable(name=name, rows=rows, command=derived_command(run, name))
 
 

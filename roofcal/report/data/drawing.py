@@ -4,13 +4,11 @@ Colours and markers are those of the pages of the ops. A recipe has one colour t
 report, whichever op it is drawn for.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from functools import cache
-from typing import Any, Final
+from typing import Final
 
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.records import Calibration
@@ -19,8 +17,7 @@ from roofcal.report.data.op_pages import page_of
 from roofcal.report.data.roofs import COPY, constants_of
 from roofcal.report.data.tidy import shape_texts, standard_rows
 from roofcal.report.kit import styles
-from roofcal.report.kit.chart_parts import DASH
-from roofcal.report.kit.charts import MOST_ROWS, LegendEntry, Tip, marker_path
+from roofcal.report.kit.charts import DASH, MOST_ROWS, LegendEntry, Tip
 from roofcal.report.kit.numbers import scaled
 from roofcal.report.kit.pictures import thinned
 from roofcal.report.kit.styles import MUTED
@@ -49,13 +46,6 @@ def provider_marker(provider: str) -> str:
     return next(filter(None, reversed(markers)), None) or spare
 
 
-def provider_lines(providers: Iterable[str], dashes: Mapping[str, Any]) -> list[Line2D]:
-    """Handles: a muted line for each provider; providers without `dashes` have solid lines."""
-    return styles.marker_lines(
-        {name: (provider_marker(name), dashes.get(name, "-")) for name in providers}
-    )
-
-
 def op_colour(op: str) -> str:
     """The colour of an op, by its place in the study."""
     return styles.COLOURS[_OP_COLOURS[list(BY_NAME).index(op) % len(_OP_COLOURS)]]
@@ -68,25 +58,6 @@ def in_recipe_order(recipes: Iterable[str], op: str) -> list[str]:
     """
     ranks = {name: rank for rank, name in enumerate(BY_NAME[op].recipes)}
     return sorted(dict.fromkeys(map(str, recipes)), key=lambda name: ranks.get(name, len(ranks)))
-
-
-def draw_bandwidth_levels(
-    panels: Sequence[Axes], calibration: Calibration | None, spec: DeviceSpec | None
-) -> None:
-    """The datasheet's bandwidth and the calibrated copy bandwidth; named in the first panel."""
-    copy = constants_of(calibration).get(COPY)
-    levels = {
-        "datasheet": spec.dram_bytes_per_s if spec else None,
-        "calibrated copy": copy.value if copy else None,
-    }
-    drawn = {name: level for name, level in levels.items() if level is not None}
-    for name, level in drawn.items():
-        of_datasheet = name == "datasheet"
-        text = f"{name} {scaled(level, 'B/s')}"
-        styles.level_line(panels, level, text, dashed=of_datasheet, above=of_datasheet)
-    top = 1.12 * max(drawn.values(), default=0.0)
-    if top > panels[0].get_ylim()[1]:
-        panels[0].set_ylim(top=top)
 
 
 # --- charts: the points of an op ----------------------------------------------------------------
@@ -131,7 +102,7 @@ def styled_points(rows: pd.DataFrame) -> pd.DataFrame:
     shown = rows[list(_POINT_COLUMNS)].assign(shape=shape_texts(rows))
     return shown.assign(
         colour=[recipe_colour(str(name)) for name in rows["recipe"]],
-        marker=[marker_path(provider_marker(str(name))) for name in rows["provider"]],
+        marker=[provider_marker(str(name)) for name in rows["provider"]],
         kernel_names=rows["kernel_names"].str.slice(0, _KERNEL_LETTERS),
     )
 

@@ -36,11 +36,10 @@ _LABELS: Final = {
 _UNITS: Final = {"memory_clock_hz": "Hz", "power_limit_w": "W"}
 # File that a stage derives beside the records -> the arguments that derive it again
 _DERIVED: Final = {
-    "learning.csv": "learning --run {run}",
     "breakeven.csv": "breakeven --run {run} --calibration {calibration}",
     "llm.csv": "llm --run {run} --calibration {calibration}",
 }
-# File -> ops whose constants all its rows follow from. Rows of learning.csv name their op.
+# File -> ops whose constants all its rows follow from.
 _MADE_WITH: Final = {
     "breakeven.csv": ("gemm", "cast"),
     "llm.csv": ("gemm", "cast", "mixed_gemm"),
@@ -139,7 +138,7 @@ def is_outdated(run: Run, name: str) -> bool:
 def outdated_text(run: Run) -> str:
     """What is left out of the report of a run with outdated ops, and that commands follow."""
     dependent = [op for op in run.ops if op in predicted_with(run.outdated)]
-    parts = ["errors on probes", "learning curves"]
+    parts = ["errors on probes"]
     parts += [f"calibrated predictions of {', '.join(dependent)}"] if dependent else []
     parts += [name for name in _MADE_WITH if is_outdated(run, name)]
     return (

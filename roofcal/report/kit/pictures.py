@@ -1,4 +1,4 @@
-"""A drawn figure with all that must stand beside it in words."""
+"""A figure with all that must stand beside it in words."""
 
 from dataclasses import dataclass
 
@@ -6,25 +6,34 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from roofcal.report.kit.charts import Chart
+from roofcal.report.kit.print_chart import print_chart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
-    """A drawn figure.
+    """A figure: a chart that is declared, or one that is drawn by hand.
 
     key    <section folder>/<key>.md says what it shows and how that was measured
     alt    what a reader who cannot see it should know; `facts` follow it
     facts  numbers of this very figure, one or two sentences
     op     the op whose tidy table it was drawn from
-    chart  what a page shows in its place, for readers with a pointer
     """
 
     key: str
-    figure: Figure
+    drawn: Chart | Figure
     alt: str
     facts: str
     op: str
-    chart: Chart | None = None
+
+    @property
+    def chart(self) -> Chart | None:
+        """What a page shows in the place of the figure, for readers with a pointer."""
+        return self.drawn if isinstance(self.drawn, Chart) else None
+
+    @property
+    def figure(self) -> Figure:
+        """The figure on paper; a chart is drawn anew each time."""
+        return print_chart(self.drawn) if isinstance(self.drawn, Chart) else self.drawn
 
 
 def thinned(rows: pd.DataFrame, most: int) -> pd.DataFrame:

@@ -5,7 +5,7 @@ recipes; they are told apart with any colour vision. In the page each colour bel
 variable, so that figures follow a dark colour scheme.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -29,7 +29,7 @@ from matplotlib.ticker import (
 )
 from numpy.typing import NDArray
 
-from roofcal.report.kit.numbers import TIMES, binary, tick_text
+from roofcal.report.kit.numbers import TIMES, tick_text
 
 INK: Final = "#1c2024"
 MUTED: Final = "#67707b"
@@ -64,7 +64,6 @@ COLOURS: Final = {
 SPARE_COLOURS: Final = (PURPLE, ORANGE, SKY, GREY, GREEN, VERMILLION, BLUE)
 SPARE_MARKERS: Final = ("^", "v", "P", "X", "<", ">")
 DASHED: Final = (0, (5, 2))
-DASHED_LEVEL: Final = (0, (5, 2.5))
 DOTTED: Final = (0, (1, 1.6))
 DASH_DOTTED: Final = (0, (5, 1.5, 1, 1.5))
 _MODELS: Final = {"calibrated": BLUE, "torchao": VERMILLION, "wave": GREEN, "datasheet": GREY}
@@ -195,14 +194,6 @@ def colour_patches(colours: dict[str, str]) -> list[Patch]:
     return [Patch(color=colour, label=label) for label, colour in colours.items()]
 
 
-def marker_lines(labels: Mapping[str, tuple[str, Any]]) -> list[Line2D]:
-    """Handles: a muted line of a marker and dashes for each label."""
-    return [
-        Line2D([], [], color=MUTED, marker=marker, linestyle=dashes, label=label)
-        for label, (marker, dashes) in labels.items()
-    ]
-
-
 def marker_dot(label: str, marker: str, colour: str = INK, *, filled: bool = True) -> Line2D:
     """A handle: one marker without a line."""
     return Line2D(
@@ -220,9 +211,9 @@ def marker_dot(label: str, marker: str, colour: str = INK, *, filled: bool = Tru
 # --- axes --------------------------------------------------------------------------------------
 
 
-def log_axis(axis: Any, unit: str, *, base: float = 10) -> None:
+def log_axis(axis: Any, unit: str) -> None:
     """A logarithmic axis labelled in SI prefixes ('10 us', '1 TFLOP/s') at powers of ten."""
-    axis.set_major_locator(LogLocator(base=base, numticks=12))
+    axis.set_major_locator(LogLocator(numticks=12))
     axis.set_minor_locator(NullLocator())
     axis.set_minor_formatter(NullFormatter())
     show_ticks(axis, lambda value: tick_text(value, unit) if value > 0 else "")
@@ -250,31 +241,6 @@ def fixed_ticks(axis: Any, ticks: Sequence[float], suffix: str = "") -> None:
 def ratio_ticks(axis: Any, ticks: Sequence[float]) -> None:
     """Ticks of a logarithmic axis of ratios: '0.5x', '2x'."""
     fixed_ticks(axis, ticks, TIMES)
-
-
-def byte_axis(axis: Any, ticks: int) -> None:
-    """At most so many ticks of an axis of powers of two, labelled as bytes: '1 MiB'."""
-    axis.set_major_locator(LogLocator(base=2, numticks=ticks))
-    axis.set_minor_locator(NullLocator())
-    show_ticks(axis, binary)
-
-
-def level_line(
-    panels: Sequence[Axes], level: float, text: str, *, dashed: bool, above: bool = True
-) -> None:
-    """A level line through every panel, named above or below it in the first one."""
-    for axes in panels:
-        axes.axhline(level, color=MUTED, linewidth=1, linestyle=DASHED_LEVEL if dashed else "-")
-    panels[0].annotate(
-        text,
-        xy=(0, level),
-        xycoords=("axes fraction", "data"),
-        xytext=(4, 3 if above else -3),
-        textcoords="offset points",
-        va="bottom" if above else "top",
-        color=MUTED,
-        fontsize=10,
-    )
 
 
 # --- heat maps ---------------------------------------------------------------------------------

@@ -81,7 +81,7 @@ def test_a_datasheet_answer_imports_no_heavy_package() -> None:
 
 
 def test_a_model_may_be_a_file(capsys: pytest.CaptureFixture[str]) -> None:
-    model = "roofcal/models/wave/notebook/llama-65b.yaml"
+    model = "examples/llama-65b.yaml"
     arguments = ["llm", "--model", model, "--device", "amd-mi300x", "--by", "wave"]
     assert main([*arguments, "--tp", "2", "--pp", "4"]) == 0
     assert "llama-65b (65.3e9 parameters) in bf16 on 8 x amd-mi300x" in capsys.readouterr().out

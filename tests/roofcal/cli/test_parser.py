@@ -107,7 +107,7 @@ def test_the_version_is_that_of_the_package_and_needs_no_ops() -> None:
     assert version.stdout == f"roofcal {roofcal.__version__}\n"
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh"])
+@pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh", "fish"])
 def test_completion_knows_commands_options_and_devices(
     shell: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,11 +11,11 @@ def test_every_derived_file_is_made_again_bit_by_bit_on_another_number_of_cores(
     made: Path, two_cores: None, tmp_path: Path
 ) -> None:
     run = RunFolder.at(made)
-    assert derived_names(run) == ["calibration.jsonl", "learning.csv", "breakeven.csv", "llm.csv"]
+    assert derived_names(run) == ["calibration.jsonl", "breakeven.csv", "llm.csv"]
     published = [name for name in derived_names(run) if (made / name).is_file()]
     derived = dict(derive(run, published, tmp_path / run.name, DESCRIPTIONS))
     assert derived == {name: (made / name).read_bytes() for name in published}
-    assert set(published) == {"calibration.jsonl", "learning.csv", "breakeven.csv"}
+    assert set(published) == {"calibration.jsonl", "breakeven.csv"}
 
 
 def test_the_tables_are_those_that_the_report_wrote(made: Path, two_cores: None) -> None:

@@ -70,13 +70,6 @@ def test_the_break_even_map_is_frozen_where_there_is_one(run: Path, tmp_path: Pa
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_learning_curves_are_frozen_where_there_are_some(run: Path, tmp_path: Path) -> None:
-    curves = "op,recipe,provider,probes,repetition,held_out,mape,median,p95\n"
-    (run / "learning.csv").write_text(curves)
-    assert content(publish(run, tmp_path / "a", DEVICES))["learning.csv"] == curves.encode()
-
-
-@pytest.mark.usefixtures("undrawn")
 def test_the_language_models_are_frozen_where_there_are_any(run: Path, tmp_path: Path) -> None:
     assert "llm.csv" not in content(publish(run, tmp_path / "a", DEVICES))
     header = (",".join((*LABELS, *NUMBERS)) + "\n").encode()

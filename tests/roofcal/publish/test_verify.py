@@ -73,6 +73,18 @@ def test_a_file_that_the_records_do_not_give_is_named_and_another_last_digit_is_
     assert f"{calibration}: other last digits" in outcome.notes[0]
 
 
+def test_the_manifest_alone_vouches_for_files_that_earlier_versions_published(
+    folder: Path,
+) -> None:
+    (folder / "learning.csv").write_text("op,recipe\n")
+    (folder / "tables/learning.csv").write_text("op,recipe\n")
+    write_manifest(folder, "c0ffee")
+    assert quickly(folder).state == "holds"
+    (folder / "learning.csv").write_text("op,recipe\ngemm,bf16\n")
+    (problem,) = quickly(folder).problems
+    assert problem.startswith(f"{folder}/learning.csv: SHA-256 is not that of the manifest")
+
+
 def test_an_op_without_a_row_is_no_whole_record(folder: Path) -> None:
     (folder / NAME).unlink()
     (folder / MATH).write_bytes(gzip.compress(b"", mtime=0))

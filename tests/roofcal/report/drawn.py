@@ -6,6 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
+from roofcal.report.kit.charts import Chart
 from roofcal.report.kit.pictures import Picture
 
 
@@ -13,6 +14,13 @@ def drawn(picture: Picture | None) -> Picture:
     """The picture of a table that has something to draw."""
     assert picture is not None
     return picture
+
+
+def charted(picture: Picture | None) -> Chart:
+    """The chart of a picture that is declared."""
+    chart = drawn(picture).chart
+    assert chart is not None
+    return chart
 
 
 def dots(*panels: Axes) -> NDArray[np.float64]:

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from roofcal.report.kit.blocks import FigureBlock
-from roofcal.report.kit.charts import Tip, page_charts
+from roofcal.report.kit.charts import Tip
 from roofcal.report.kit.templates import FOLDER, _environment
+from roofcal.report.kit.vega import page_charts
 from tests.browser import CHROMIUM, Browser
 from tests.roofcal.report.kit.test_charts import HOSTILE, chart
 

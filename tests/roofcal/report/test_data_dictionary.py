@@ -21,10 +21,9 @@ from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.data.loading import load_run
 from roofcal.report.data.tidy import columns_of
 from roofcal.report.page import SECTIONS
-from roofcal.report.sections import energy, learning, llm_sweep, quality, transfer
+from roofcal.report.sections import energy, llm_sweep, quality
 from roofcal.report.sections.claims import claims_table
 from roofcal.report.sections.gathered import overlap
-from roofcal.report.sections.learning import CURVE
 from roofcal.report.sections.linear_accuracy import tables as linear_accuracy
 from roofcal.report.sections.mixed import tables as mixed
 from tests.paths import ROOT
@@ -37,12 +36,10 @@ LABELS: Final = ("device", "environment_id")  # every table has them: described 
 DECLARED: Final = {
     quality.WAITING_FILE: tuple(c.key for c in quality.WAITING),
     "error_by_regime.csv": prediction_errors.COLUMNS,
-    "learning.csv": (*CURVE, *learning.NUMBERS),
     "breakeven.csv": breakeven_map.COLUMNS,
     "llm.csv": llm.COLUMNS,
     llm_sweep.FILE: llm_sweep.COLUMNS,
     energy.FILE: energy.COLUMNS,
-    transfer.FILE: transfer.KEYS,
     quality.PANEL_FILE: tuple(c.key for c in quality.PANEL),
     overlap.FILE: tuple(c.key for c in overlap.OVERLAP),
     mixed.ROOFS_FILE: tuple(c.key for c in mixed.ROOF_COLUMNS),

@@ -63,7 +63,7 @@ def draw_toy(points: pd.DataFrame) -> Picture:
         figure = new_figure(200)
         figure.subplots().bar(points["op"], points["points"])
     facts = f"{points['points'].sum()} points."
-    return Picture(key="toy_bars", figure=figure, op="gemm", alt="Bars.", facts=facts)
+    return Picture(key="toy_bars", drawn=figure, op="gemm", alt="Bars.", facts=facts)
 ''',
     "toy_bars.md": """# Points of a toy
 

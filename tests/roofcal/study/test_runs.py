@@ -94,7 +94,6 @@ def test_the_files_of_a_run_are_those_of_the_layout() -> None:
     assert run.derivatives() == [
         "x/d/e/calibration.jsonl",
         "x/d/e/predictions/gemm.jsonl",
-        "x/d/e/learning.csv",
         "x/d/e/breakeven.csv",
         "x/d/e/llm.csv",
     ]
@@ -257,7 +256,7 @@ def test_publications_are_derived_again_elsewhere_where_the_study_says_so(
 
     assert run.folder == publication
     assert run.derived == RESULTS / "replay" / "nvidia-h200" / "some-environment"
-    assert {Path(file).name for file in run.derivatives()} >= {"llm.csv", "learning.csv"}
+    assert {Path(file).name for file in run.derivatives()} >= {"llm.csv", "breakeven.csv"}
     assert run in study_runs(study(published="again"))
 
 

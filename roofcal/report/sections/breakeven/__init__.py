@@ -77,7 +77,7 @@ def draw_breakeven(table: pd.DataFrame) -> Picture | None:
         figure = _panels(rows, recipes, passes)
     return Picture(
         key="breakeven",
-        figure=figure,
+        drawn=figure,
         op=headline_op(),
         alt="Maps of the predicted speed-up over bf16 by tokens and weight.",
         facts=_facts(rows, casts),

@@ -9,9 +9,8 @@ from roofcal.report.data.analysis import Analysis
 from roofcal.report.kit.blocks import Block, absence, paragraphs
 from roofcal.report.kit.writer import SectionWriter
 from roofcal.report.section import CsvTable, Section, filled_table
-from roofcal.report.sections.gathered import links, overlap, published
+from roofcal.report.sections.gathered import links, overlap
 from roofcal.report.sections.gathered.figures import draw_hidden, draw_ranks, draw_speedup
-from roofcal.report.sections.gathered.link_figure import draw_links
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +38,7 @@ def _blocks(contents: _Contents, writer: SectionWriter) -> Iterator[Block]:
         yield absence(overlap.NOT_MEASURED)
     constants = links.link_constants(analysis.run.calibration)
     curves = links.link_curves(analysis.frames.get(links.OP))
-    yield from writer.figures(draw_links(curves, constants, analysis.spec))
+    yield from writer.figures(links.draw_links(curves, constants, analysis.spec))
     name = "Links between devices: rate and latency, fitted per collective and world size"
     columns = links.LINK_CONSTANTS
     yield from writer.filled_table("links", name, constants, columns, "constants.csv")
@@ -61,21 +60,9 @@ def _gathers(contents: _Contents, frame: pd.DataFrame, writer: SectionWriter) ->
     yield from writer.figures(draw_speedup(table), draw_hidden(table), source=overlap.FILE)
     name = "All-gather and product: in sequence, fused, and what bounds both"
     yield from writer.filled_table("gathered-points", name, table, overlap.OVERLAP, overlap.FILE)
-    yield from _published(contents, writer)
     yield from writer.figures(draw_ranks(frame))
     name, rows = "Slowest rank over the fastest, less 1", overlap.ranks_table(frame)
     yield from writer.filled_table("gathered-ranks", name, rows, overlap.RANKS)
-
-
-def _published(contents: _Contents, writer: SectionWriter) -> Iterator[Block]:
-    """The table of the source that published one, beside ours."""
-    claims, table = contents.analysis.claims, contents.table
-    beside = published.beside_published(claims, table)
-    if beside.empty or not table["provider"].isin(overlap.FUSED).any():
-        return
-    yield from paragraphs(published.published_sentences(claims, beside, table))
-    name, columns = "A published table beside ours, bf16", published.columns_beside(table)
-    yield writer.table("gathered-published", name, beside, columns, overlap.FILE)
 
 
 def _tables(contents: _Contents) -> Iterable[CsvTable]:

@@ -59,7 +59,7 @@ def draw_speedup(table: pd.DataFrame) -> Picture | None:
     beside = "" if isnan(best_ideal) else f", where the ideal is {times(best_ideal)}"
     return Picture(
         key="gathered_speedup",
-        figure=figure,
+        drawn=figure,
         op=OP,
         alt="Speed-up of fused all-gathers and products by shape, beside the ideal.",
         facts=f"{count_of(len(rows), 'ratio')}; the highest is {times(float(best['speedup']))} by "
@@ -142,7 +142,7 @@ def draw_hidden(table: pd.DataFrame) -> Picture | None:
     shares = [f"{name} {percent(float(median), 0)}" for name, median in medians.items()]
     facts = f"{count_of(len(rows), 'point')}; hidden in the median: {', '.join(shares)}."
     alt = "Share of the shorter of gather and product that is hidden."
-    return Picture(key="gathered_hidden", figure=figure, op=OP, alt=alt, facts=facts)
+    return Picture(key="gathered_hidden", drawn=figure, op=OP, alt=alt, facts=facts)
 
 
 def _efficiencies(axes: Axes, rows: pd.DataFrame) -> None:
@@ -180,7 +180,7 @@ def draw_ranks(frame: pd.DataFrame) -> Picture | None:
     worst = row_of_largest(rows, RANK_SPREAD)
     return Picture(
         key="gathered_ranks",
-        figure=figure,
+        drawn=figure,
         op=OP,
         alt="Slowest against fastest rank by provider and world size.",
         facts=f"{count_of(len(rows), 'point')}; ranks lie "

@@ -1,17 +1,25 @@
 """Links between devices: bandwidth by size as measured, and what was fitted to it."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
+import numpy as np
 import pandas as pd
 
+from roofcal.core.devices import DeviceSpec
 from roofcal.core.records import Calibration
 from roofcal.ops.probe_link.model import COLLECTIVES, share
 from roofcal.ops.probe_link.spec import OP as PROBE
+from roofcal.ops.probe_link.spec import RECIPES
+from roofcal.report.data.drawing import TIME_TIP, provider_legend, provider_marker
 from roofcal.report.data.roofs import constants_of
-from roofcal.report.data.tidy import ok_rows
+from roofcal.report.data.tidy import ok_rows, row_of_largest
+from roofcal.report.kit import styles
+from roofcal.report.kit.charts import DASH, Axis, Chart, Layer, LegendEntry, Panel, Tip
 from roofcal.report.kit.columns import count, number, texts
-from roofcal.report.kit.numbers import MICROSECONDS
+from roofcal.report.kit.numbers import MICROSECONDS, binary, count_of, scaled
+from roofcal.report.kit.pictures import Picture
 
 OP: Final = PROBE.name
 SYMMETRIC: Final = "symm_mem"
@@ -30,6 +38,8 @@ LINK_CONSTANTS: Final = (
 )
 _KINDS: Final = {"bytes_per_s": "rate", "latency_s": "latency"}
 _KEYS: Final = ("collective", "by", "world_size")
+_COLOURS: Final = {2: styles.BLUE, 4: styles.GREEN, 8: styles.VERMILLION}  # of world sizes
+_CORNERS: Final = 60  # of the line of a fit
 
 
 def link_constants(calibration: Calibration | None) -> pd.DataFrame:
@@ -67,6 +77,101 @@ def link_curves(frame: pd.DataFrame | None) -> pd.DataFrame:
     ]
     moved = rows["size_bytes"] * pd.Series(shares, index=rows.index, dtype="float64")
     return rows.assign(moved_bytes=moved, rate=moved / rows["median_s"])
+
+
+def draw_links(
+    rows: pd.DataFrame, constants: pd.DataFrame, spec: DeviceSpec | None
+) -> Picture | None:
+    """Bandwidth against size, measured and fitted, a panel per collective; None without rows.
+
+    Args:
+        rows: those of link_curves.
+        constants: those of link_constants.
+        spec: datasheet of the device.
+    """
+    if rows.empty:
+        return None
+    rows = rows.assign(
+        devices=[_devices(size) for size in rows["world_size"]],
+        colour=rows["world_size"].map(_COLOURS).fillna(styles.GREY),
+        marker=[provider_marker(str(name)) for name in rows["provider"]],
+    )
+    fits = [
+        _fit_line(curve, fit)
+        for (recipe, provider, size), curve in rows.groupby(["recipe", "provider", "world_size"])
+        if (fit := fit_of_curve(constants, str(recipe), str(provider), int(str(size)))) is not None
+    ]
+    sizes = rows.drop_duplicates("devices").sort_values("world_size")
+    legend = [
+        LegendEntry(field="devices", value=row["devices"], colour=row["colour"], marker="swatch")
+        for row in sizes.to_dict("records")
+    ]
+    legend += provider_legend(rows["provider"])
+    rate = spec.link_bytes_per_s if spec else None
+    if rate is not None:
+        label = f"datasheet, one way {scaled(rate, 'B/s')}"
+        entry = LegendEntry(field="devices", value="datasheet", label=label, colour=styles.MUTED)
+        legend.append(replace(entry, dash=DASH))
+    level = {"devices": "datasheet", "rate": rate, "dashed": 1, "colour": styles.MUTED}
+    points = ["recipe", "provider", "devices", "size_bytes", "rate", "median_s", "ci95_low_s"]
+    points += ["ci95_high_s", "point_id", "colour", "marker"]
+    best = row_of_largest(rows, "rate")
+    return Picture(
+        key="links",
+        drawn=Chart(
+            x=Axis("size_bytes", "bytes of the vector", "bytes"),
+            y=Axis("rate", "bytes over a link / time", "linear", "B/s"),
+            layers=[
+                Layer(mark="level", table="levels", hidden=("devices",)),
+                Layer(mark="line", table="fits", detail="series"),
+                Layer(mark="dots"),
+            ],
+            tables={
+                "points": rows[points],
+                "fits": pd.concat(fits) if fits else pd.DataFrame(columns=["series"]),
+                "levels": pd.DataFrame([level] if rate is not None else [], columns=[*level]),
+            },
+            panels=[
+                Panel(title=recipe.replace("_", " "), where={"recipe": recipe}, height=230)
+                for recipe in RECIPES
+                if recipe in set(rows["recipe"])
+            ],
+            tips=(
+                Tip(key="devices", label="on"),
+                Tip(key="provider", label="provider"),
+                Tip(key="size_bytes", label="vector", kind="si", unit="B"),
+                Tip(key="rate", label="over a link", kind="si", unit="B/s"),
+                TIME_TIP,
+            ),
+            legend=legend,
+        ),
+        op=OP,
+        alt="Bandwidth of collectives against size, dots measured, lines fitted.",
+        facts=f"{count_of(len(rows), 'point')}. Highest: {best['recipe']} by {best['provider']} on "
+        f"{best['world_size']} devices at {binary(float(best['size_bytes']))}, "
+        f"{scaled(float(best['rate']), 'B/s')}.",
+    )
+
+
+def _devices(world_size: int) -> str:
+    return f"{world_size} devices"
+
+
+def _fit_line(curve: pd.DataFrame, fit: Mapping[str, float]) -> pd.DataFrame:
+    """Latency plus bytes over rate, over the sizes of a curve; dashed by symmetric memory."""
+    first = curve.iloc[0]
+    ends = (float(curve["size_bytes"].min()), float(curve["size_bytes"].max()))
+    sizes = np.geomspace(*ends, _CORNERS)
+    moved = sizes * share(COLLECTIVES[str(first["recipe"])], int(first["world_size"]))
+    return pd.DataFrame(
+        {
+            **first[["recipe", "provider", "devices", "colour"]],
+            "series": f"{first['provider']} {first['devices']}",
+            "dashed": int(first["provider"] == SYMMETRIC),
+            "size_bytes": sizes,
+            "rate": moved / (fit["latency"] + moved / fit["rate"]),
+        }
+    )
 
 
 def fit_of_curve(

@@ -48,7 +48,7 @@ def draw_matrix(rows: pd.DataFrame) -> Picture | None:
             axes.set_title(kind)
     return Picture(
         key="linear_accuracy",
-        figure=figure,
+        drawn=figure,
         op=OP,
         alt="SQNR in dB by recipe, kind of data and product.",
         facts=_lowest(rows),
@@ -128,7 +128,7 @@ def draw_dots(rows: pd.DataFrame) -> Picture | None:
         figure.legend(handles=handles, loc="outside upper left", ncols=3)
     return Picture(
         key="linear_accuracy_by_shape",
-        figure=figure,
+        drawn=figure,
         op=OP,
         alt="Dots of SQNR by recipe, kind of data and product, one per shape.",
         facts=_widest_spread(rows),
@@ -204,7 +204,7 @@ def draw_speed(table: pd.DataFrame) -> Picture | None:
     best = row_of_largest(table, "speedup")
     return Picture(
         key="linear_accuracy_and_speed",
-        figure=figure,
+        drawn=figure,
         op=OP,
         alt="SQNR of output and gradients against speed-up over bf16.",
         facts=f"{count_of(len(table), 'ratio')} on normal data; the fastest is {best['label']} by "

@@ -4,20 +4,18 @@ from collections.abc import Iterator
 from typing import Final
 
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.ticker import LogLocator
 
 from roofcal.report.data.derived import DerivedTable
-from roofcal.report.data.drawing import recipe_colour
+from roofcal.report.data.drawing import STEP_TIP, recipe_colour
 from roofcal.report.data.tidy import row_of_largest
 from roofcal.report.kit import styles
 from roofcal.report.kit.blocks import Block, absence
+from roofcal.report.kit.charts import Axis, Chart, Layer, LegendEntry, Panel, Tip
 from roofcal.report.kit.columns import count, number, text, texts
 from roofcal.report.kit.numbers import count_of, scaled
 from roofcal.report.kit.pictures import Picture
 from roofcal.report.kit.writer import SectionWriter
 from roofcal.report.section import Answer, Section, derived_contents, derived_file
-from roofcal.report.sections.llm.chart import llm_chart
 
 FILE: Final = "llm.csv"
 LABELS: Final = ("model", "recipe", "fits")
@@ -47,7 +45,6 @@ COLUMNS: Final = (
     number("most_low", "low", "tokens/s", 1, about=_END),
     number("most_high", "high", "tokens/s", 1, about=_END),
 )
-_ACROSS: Final = 3
 _COLOURS: Final = {"int4": styles.PURPLE}  # of a recipe that no op has
 
 
@@ -73,38 +70,56 @@ def _blocks(derived: DerivedTable, writer: SectionWriter) -> Iterator[Block]:
 
 
 def draw_llm(table: pd.DataFrame) -> Picture | None:
-    """Lines over the batches of llm.csv; None if no model fits.
+    """Lines over the batches of llm.csv with their intervals, a panel per model.
 
-    Each model runs on as few GPUs as hold most of its recipes; pipelines stand in the table alone.
+    None if no model fits. Each model runs on as few GPUs as hold most of its recipes; pipelines
+    stand in the table alone.
     """
     rows = _drawn_rows(table)
     if rows.empty:
         return None
-    models = sorted(set(rows["model"]))
-    with styles.look():
-        figure = styles.new_figure(250 * -(-len(models) // _ACROSS) + 30)
-        panels = styles.panel_grid(figure, len(models), _ACROSS)
-        for axes, model in zip(panels, models, strict=True):
-            _panel(axes, rows[rows["model"] == model])
-        handles = {
-            label: handle
-            for axes in panels
-            for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
-        }
-        recipes = [recipe for recipe in dict.fromkeys(table["recipe"]) if recipe in handles]
-        figure.legend(
-            [handles[recipe] for recipe in recipes],
-            recipes,
-            loc="outside upper center",
-            ncols=len(recipes),
-        )
-        figure.supxlabel("time per token of one request", fontsize=11)
-        figure.supylabel("tokens per second of all requests", fontsize=11)
-    alt = "Throughput against time per token, one panel per model."
-    chart = llm_chart(
-        rows, {recipe: _COLOURS.get(recipe) or recipe_colour(recipe) for recipe in recipes}
+    recipes = [name for name in dict.fromkeys(table["recipe"]) if name in set(rows["recipe"])]
+    colours = {recipe: _COLOURS.get(recipe) or recipe_colour(recipe) for recipe in recipes}
+    points = rows.reset_index(drop=True)
+    points = points.assign(
+        colour=points["recipe"].map(colours),
+        marker="o",
+        dashed=0,
+        gpus=points["tensor_parallel"],
     )
-    return Picture(key="llm", figure=figure, alt=alt, facts=_facts(rows), op="llm", chart=chart)
+    gpus = points.groupby("model", sort=True)["tensor_parallel"].first()
+    low, high = _RATES[1:]
+    chart = Chart(
+        x=Axis("decode_step_s", "time per token of one request", unit="s"),
+        y=Axis("decode_tokens_per_s", "tokens/s of all requests"),
+        layers=[
+            Layer(mark="area", detail="recipe", low=low, high=high),
+            Layer(mark="line", detail="recipe"),
+            Layer(mark="dots", size=42),
+        ],
+        tables={"points": points},
+        panels=[
+            Panel(
+                title=f"{model}, {count_of(int(count), 'GPU')}", where={"model": model}, height=230
+            )
+            for model, count in gpus.items()
+        ],
+        tips=(
+            Tip(key="recipe", label="recipe"),
+            Tip(key="batch", label="batch", kind="count"),
+            STEP_TIP,
+            Tip(key="decode_tokens_per_s", label="tokens/s", kind="count", low=low, high=high),
+            Tip(key="first_token_s", label="first token", kind="si", unit="s"),
+            Tip(key="decode_bound_by", label="bound by"),
+        ),
+        legend=[
+            LegendEntry(field="recipe", value=recipe, colour=colour, marker="swatch")
+            for recipe, colour in colours.items()
+        ],
+        columns=3,
+    )
+    alt = "Throughput against time per token, one panel per model."
+    return Picture(key="llm", drawn=chart, alt=alt, facts=_facts(rows), op="llm")
 
 
 def _drawn_rows(table: pd.DataFrame) -> pd.DataFrame:
@@ -123,36 +138,6 @@ def _degree(rows: pd.DataFrame) -> int:
     if fitting.empty:
         return int(rows["tensor_parallel"].min())
     return int(fitting[fitting == fitting.max()].index.min())
-
-
-def _panel(axes: Axes, rows: pd.DataFrame) -> None:
-    for recipe in dict.fromkeys(map(str, rows["recipe"])):
-        line = rows[rows["recipe"] == recipe].sort_values("batch")
-        colour, times = _COLOURS.get(recipe) or recipe_colour(recipe), line["decode_step_s"]
-        axes.plot(
-            times,
-            line["decode_tokens_per_s"],
-            color=colour,
-            marker="o",
-            markersize=3.5,
-            label=recipe,
-        )
-        if len(line) > 1:  # one point has no line to put a band around
-            axes.fill_between(
-                times,
-                line["decode_tokens_per_s_low"],
-                line["decode_tokens_per_s_high"],
-                color=colour,
-                alpha=0.12,
-                linewidth=0,
-            )
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    styles.log_axis(axes.xaxis, "s")
-    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    styles.log_axis(axes.yaxis, "")
-    degree = int(rows["tensor_parallel"].iloc[0])
-    axes.set_title(f"{rows['model'].iloc[0]}, {count_of(degree, 'GPU')}")
 
 
 def _facts(rows: pd.DataFrame) -> str:

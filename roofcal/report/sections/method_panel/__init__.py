@@ -151,7 +151,7 @@ def draw_panel(panel: Panel) -> Picture | None:
         figure.legend(loc="outside upper left", ncols=6)
     return Picture(
         key="method_panel",
-        figure=figure,
+        drawn=figure,
         op=str(rows["op"].iloc[0]),
         alt="The same points timed by every method, as ratios to graph replay.",
         facts=" ".join(

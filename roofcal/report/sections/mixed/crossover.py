@@ -34,7 +34,7 @@ def draw_crossover(table: pd.DataFrame) -> Picture | None:
         figure = _panels(table, modes, kinds)
     return Picture(
         key="mixed_crossover",
-        figure=figure,
+        drawn=figure,
         op=OP,
         alt="Maps of the fastest format of the weights by tokens and shape.",
         facts=_facts(table),

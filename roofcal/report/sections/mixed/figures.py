@@ -15,21 +15,24 @@ from roofcal.core.devices import DeviceSpec
 from roofcal.core.recipes import RECIPES
 from roofcal.core.records import Calibration
 from roofcal.report.data import drawing
+from roofcal.report.data.drawing import (
+    BYTES_TIP,
+    HEAD_TIPS,
+    TAIL_TIPS,
+    TIME_TIP,
+    bandwidth_levels,
+    point_legend,
+    styled_points,
+)
 from roofcal.report.data.tidy import row_of_largest
 from roofcal.report.kit import styles
+from roofcal.report.kit.charts import Axis, Chart, Layer, Panel, Tip
 from roofcal.report.kit.numbers import count_of, scaled, shape_text
 from roofcal.report.kit.pictures import Picture
 from roofcal.report.sections.mixed import tables
-from roofcal.report.sections.mixed.chart import mixed_bandwidth_chart
 
 _MOST_PANELS: Final = 4
-_ACROSS: Final = 2
 _OTHER_RECIPES: Final = ("bf16", "fp8_tensorwise", "fp8_weight_only")  # drawn beside int4
-_DASHES: Final[dict[str, Any]] = {
-    tables.CHAINED: styles.DASHED,
-    "tinygemm": styles.DOTTED,
-    "gemlite": styles.DASH_DOTTED,
-}
 # part -> colour and dashes
 _PARTS: Final[dict[str, tuple[str, Any]]] = {
     "dram": (styles.BLUE, "-"),
@@ -52,19 +55,6 @@ def draw_bandwidth(
     if not weights or recipe is None:
         return None
     rows = rows[rows["recipe"].isin((*_OTHER_RECIPES, recipe))]
-    with styles.look():
-        figure = styles.new_figure(300 * -(-len(weights) // _ACROSS) + 60)
-        panels = styles.panel_grid(figure, len(weights), _ACROSS, sharex=True, sharey=True)
-        for axes, (n, k) in zip(panels, weights, strict=True):
-            _lines(axes, rows[(rows["n"] == n) & (rows["k"] == k)])
-            axes.set_title(shape_text((n, k)))
-        drawing.draw_bandwidth_levels(panels, calibration, spec)
-        across = min(_ACROSS, len(weights))
-        for axes in panels[::across]:
-            axes.set_ylabel("least bytes / time")
-        for axes in panels[-across:]:
-            axes.set_xlabel("m")
-        _legend(figure, rows)
     best = row_of_largest(rows[rows["format"] == "int4"], "achieved_bytes_per_s")
     facts = (
         f"int4 is {recipe}. Its highest: {best['provider']} at m = {best['m']:,}, "
@@ -72,9 +62,54 @@ def draw_bandwidth(
         f"{scaled(float(best['achieved_bytes_per_s']), 'B/s')}."
     )
     alt = "Achieved bandwidth against tokens by recipe and provider."
-    chart = mixed_bandwidth_chart(rows, weights, calibration, spec)
-    return Picture(
-        key="mixed_bandwidth", figure=figure, op=tables.OP, alt=alt, facts=facts, chart=chart
+    chart = _bandwidth_chart(rows, weights, calibration, spec)
+    return Picture(key="mixed_bandwidth", drawn=chart, op=tables.OP, alt=alt, facts=facts)
+
+
+def _bandwidth_chart(
+    rows: pd.DataFrame,
+    weights: Sequence[tuple[int, int]],
+    calibration: Calibration | None,
+    spec: DeviceSpec | None,
+) -> Chart:
+    """Lines of the rows by recipe and provider.
+
+    Args:
+        rows: points of the recipes that are compared.
+        weights: n x k of the panels.
+        calibration: of the run.
+        spec: datasheet of its device.
+    """
+    drawn = rows[[pair in set(weights) for pair in zip(rows["n"], rows["k"], strict=True)]]
+    points = styled_points(drawn).assign(
+        m=drawn["m"],
+        weight=[shape_text(pair) for pair in drawn[["n", "k"]].to_numpy()],
+        series=drawn["recipe"] + " by " + drawn["provider"],
+        relative_error=drawn["relative_error"],
+    )
+    levels, level_entries = bandwidth_levels(calibration, spec)
+    legend = [*point_legend(drawn), *level_entries]
+    return Chart(
+        x=Axis("m", "tokens m", "count"),
+        y=Axis("achieved_bytes_per_s", "B/s", "linear"),
+        layers=[
+            Layer(mark="level", table="levels", hidden=("recipe",)),
+            Layer(mark="line", detail="series", size=1.6, hidden=("recipe",)),
+            Layer(mark="dots"),
+        ],
+        tables={"points": points, "levels": levels},
+        panels=[
+            Panel(title=f"weights {text}", where={"weight": text})
+            for text in map(shape_text, weights)
+        ],
+        tips=(
+            *HEAD_TIPS,
+            BYTES_TIP,
+            TIME_TIP,
+            Tip(key="relative_error", label="error of prediction", kind="percent"),
+            *TAIL_TIPS,
+        ),
+        legend=legend,
     )
 
 
@@ -85,34 +120,10 @@ def _int4_recipe(rows: pd.DataFrame) -> str | None:
     return next(reversed(symmetric or recipes), None)
 
 
-def _lines(axes: Axes, rows: pd.DataFrame) -> None:
-    for (recipe, provider), line in rows.groupby(["recipe", "provider"], sort=False):
-        ordered = line.sort_values("m")
-        axes.plot(
-            ordered["m"],
-            ordered["achieved_bytes_per_s"],
-            color=drawing.recipe_colour(str(recipe)),
-            marker=drawing.provider_marker(str(provider)),
-            markeredgewidth=0,
-            linestyle=_DASHES.get(str(provider), "-"),
-        )
-    _token_axis(axes)
-    axes.set_ylim(bottom=0)
-    styles.unit_axis(axes.yaxis, "B/s")
-
-
 def _token_axis(axes: Axes) -> None:
     axes.set_xscale("log", base=2)
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-
-
-def _legend(figure: Figure, rows: pd.DataFrame) -> None:
-    handles = styles.colour_lines(
-        drawing.recipe_colours(drawing.in_recipe_order(rows["recipe"], tables.OP))
-    )
-    handles += drawing.provider_lines(dict.fromkeys(map(str, rows["provider"])), _DASHES)
-    styles.legend(figure, handles, 5, 2.6)
 
 
 def draw_roofs(frame: pd.DataFrame, calibration: Calibration | None) -> Picture | None:
@@ -139,7 +150,7 @@ def draw_roofs(frame: pd.DataFrame, calibration: Calibration | None) -> Picture 
     ours = [name for name in providers if name in tables.OURS]
     return Picture(
         key="mixed_roofs",
-        figure=figure,
+        drawn=figure,
         op=tables.OP,
         alt="Parts of the calibrated time of int4 products against tokens.",
         facts=f"{recipe}, {count_of(len(dots), 'measured point')} by {', '.join(providers)}; our "

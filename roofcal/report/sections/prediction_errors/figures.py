@@ -1,8 +1,7 @@
 """Measured against predicted: every judged point of every model, and the errors by regime."""
 
 from collections.abc import Mapping, Sequence
-from textwrap import fill
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pandas as pd
@@ -12,21 +11,26 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from roofcal.core.environments import origin_environment
-from roofcal.report.data.drawing import in_recipe_order, recipe_colour, recipe_colours
-from roofcal.report.data.prediction_errors import regime_rank, residuals
+from roofcal.report.data.drawing import (
+    HEAD_TIPS,
+    TAIL_TIPS,
+    TIME_TIP,
+    chart_points,
+    point_legend,
+)
+from roofcal.report.data.prediction_errors import judged, regime_rank, residuals
+from roofcal.report.data.tidy import interval_columns, models_in
 from roofcal.report.kit import styles
+from roofcal.report.kit.charts import MOST_ROWS, Axis, Chart, Layer, Panel, Tip
 from roofcal.report.kit.numbers import count_of, percent
 from roofcal.report.kit.pictures import Picture, thinned, thinning_note
-from roofcal.report.sections.prediction_errors.chart import errors_chart
 
-_MOST_DOTS: Final = 1200  # per panel
 _MOST_STRIP_DOTS: Final = 300  # per regime and model
-_ABREAST: Final = 5  # models side by side
 _LETTERS: Final = 118  # of a line of text, over the whole width
 _BAND: Final = 0.1
 _RATIO_LOW: Final = 0.25
 _RATIO_HIGH: Final = 2.5
-_TICKS: Final = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5)
+_TICKS: Final = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 2.5)  # ratios beyond sit on the edge
 _STRIP_WIDTH: Final = 0.78  # of the boxes of all models beside each other
 
 
@@ -49,7 +53,7 @@ def best_model(errors: pd.DataFrame) -> str:
 def draw_measured_against_predicted(
     frame: pd.DataFrame, labels: Mapping[str, str] | None = None
 ) -> Picture | None:
-    """Two panels per model: both times, and their ratio; None if nothing was predicted.
+    """A panel per model, the most accurate first; None if nothing was predicted.
 
     labels: what people read for a model whose name is long.
     """
@@ -59,78 +63,70 @@ def draw_measured_against_predicted(
     models = models_by_error(errors)
     names = {model: (labels or {}).get(model, model) for model in models}
     op = str(errors["op"].iloc[0])
-    with styles.look():
-        columns, bands = min(len(models), _ABREAST), -(-len(models) // _ABREAST)
-        figure = styles.new_figure(560 * bands)
-        panels = _panels(figure, len(models), columns, bands)
-        span = np.array([errors["median_s"].min() / 1.6, errors["median_s"].max() * 1.6])
-        for column, model in zip(panels, models, strict=True):
-            rows = errors[errors["model"] == model]
-            _times(column[0], rows, span)
-            _ratios(column[1], rows, span)
-            mape, letters = percent(float(rows["error"].abs().mean())), _LETTERS // columns
-            title = f"{names[model]}: MAPE {mape}"
-            if len(title) > letters:
-                title = f"{fill(f'{names[model]}:', letters)}\nMAPE {mape}"
-            column[0].set_title(title)
-            if columns == _ABREAST:
-                styles.log_axis(column[1].xaxis, "s", base=100)
-        for times, ratios in panels[::_ABREAST]:
-            times.set_ylabel("predicted time")
-            ratios.set_ylabel("predicted / measured")
-        recipes = in_recipe_order(errors["recipe"], op)
-        styles.legend(figure, styles.colour_patches(recipe_colours(recipes)), 5, 0.8)
     within_band = (errors["error"].abs() <= _BAND).groupby(errors["model"])
     shares, sizes = within_band.mean(), within_band.size()
     within = [
         f"{names[model]} {percent(float(shares[model]), 0)} of {count_of(sizes[model], 'point')}"
         for model in models
     ]
-    note = thinning_note(min(_MOST_DOTS, max(sizes)), max(sizes))
+    note = thinning_note(min(MOST_ROWS, max(sizes)), max(sizes))
     return Picture(
         key="measured_against_predicted",
-        figure=figure,
+        drawn=_errors_chart(frame, errors, models, names),
         op=op,
         alt=f"Predicted against measured time of {op}, one panel per model.",
         facts=f"Within 10 % of the measured time: {', '.join(within)}.{_providers_text(errors)}"
         f"{note}",
-        chart=errors_chart(frame, errors, models, names),
     )
 
 
-def _panels(figure: Figure, models: int, columns: int, bands: int) -> list[tuple[Axes, Axes]]:
-    """(times, ratios) of each model, in bands of so many columns."""
-    heights = (3, 2) * bands
-    grid = figure.subplots(
-        2 * bands, columns, squeeze=False, sharex=True, sharey="row", height_ratios=heights
+def _errors_chart(
+    frame: pd.DataFrame, errors: pd.DataFrame, models: Sequence[str], names: Mapping[str, str]
+) -> Chart:
+    """Predicted over measured time against measured time.
+
+    Args:
+        frame: tidy frame of the op.
+        errors: residuals of the frame.
+        models: of the residuals, the least accurate first.
+        names: what people read for each model.
+    """
+    rows, columns = judged(frame), models_in(frame)
+    own: dict[str, pd.Series[float]] = {}
+    panels: list[Panel] = []
+    for model in reversed(models):
+        place, seconds = len(panels), rows[columns[model]]
+        low, high = (rows.get(name, seconds * float("nan")) for name in interval_columns(model))
+        ratio = seconds / rows["median_s"]
+        shown = {"predicted": seconds, "low": low, "high": high, "ratio": ratio, "error": ratio - 1}
+        fields = {name: f"{name}{place}" for name in shown}
+        own |= {fields[name]: values for name, values in shown.items() if values.notna().any()}
+        mape = percent(float(errors.loc[errors["model"] == model, "error"].abs().mean()))
+        panels.append(Panel(choice=f"{names[model]}: {mape}", fields=fields, height=340))
+    legend = point_legend(rows)
+    return Chart(
+        x=Axis("median_s", "measured time", unit="s"),
+        y=Axis("ratio", "predicted / measured", "ratio", ticks=_TICKS),
+        layers=[
+            Layer(mark="tolerance", table="band", low="band_low", high="band_high", detail="one"),
+            Layer(mark="dots"),
+        ],
+        tables={
+            "points": chart_points(frame).join(pd.DataFrame(own)),
+            "band": pd.DataFrame({"band_low": [1 - _BAND], "band_high": [1 + _BAND], "one": [1.0]}),
+        },
+        panels=panels,
+        tips=(
+            *HEAD_TIPS,
+            TIME_TIP,
+            Tip(key="predicted", label="predicted", kind="si", unit="s", low="low", high="high"),
+            Tip(key="error", label="error", kind="percent"),
+            Tip(key="bound_by", label="bound by"),
+            *TAIL_TIPS,
+        ),
+        legend=legend,
+        is_shared=True,
     )
-    panels = [(grid[2 * b, c], grid[2 * b + 1, c]) for b in range(bands) for c in range(columns)]
-    for pair in panels[models:]:
-        for axes in pair:
-            axes.remove()
-    for _, ratios in panels[:models]:
-        ratios.tick_params(labelbottom=True)
-    return panels[:models]
-
-
-def _times(axes: Axes, rows: pd.DataFrame, span: Any) -> None:
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.fill_between(span, span * (1 - _BAND), span * (1 + _BAND), color=styles.GRID, linewidth=0)
-    axes.plot(span, span, color=styles.MUTED, linewidth=0.8)
-    _scatter(axes, rows, "model_s")
-    styles.log_axis(axes.yaxis, "s")
-    axes.set_xlim(*span)
-
-
-def _ratios(axes: Axes, rows: pd.DataFrame, span: Any) -> None:
-    axes.set_xscale("log")
-    _perfect_band(axes)
-    _scatter(axes, rows.assign(ratio=_clipped_ratio(rows)), "ratio")
-    _ratio_axis(axes)
-    styles.log_axis(axes.xaxis, "s")
-    axes.set_xlim(*span)
-    axes.set_xlabel("measured time")
 
 
 def _perfect_band(axes: Axes) -> None:
@@ -141,12 +137,6 @@ def _perfect_band(axes: Axes) -> None:
 def _clipped_ratio(errors: pd.DataFrame) -> "pd.Series[float]":
     """Predicted over measured; ratios beyond the axis lie on its edge."""
     return (1 + errors["error"]).clip(_RATIO_LOW, _RATIO_HIGH)
-
-
-def _scatter(axes: Axes, rows: pd.DataFrame, y: str) -> None:
-    for recipe, group in thinned(rows, _MOST_DOTS).groupby("recipe"):
-        colour = recipe_colour(str(recipe))
-        styles.dots(axes, group["median_s"], group[y], colour, 13, edge=0.25)
 
 
 def _ratio_axis(axes: Axes) -> None:
@@ -189,7 +179,7 @@ def draw_error_by_regime(
     edge = f" {count_of(outside, 'ratio')} beyond the axis sit on its edge." if outside else ""
     return Picture(
         key="error_by_regime",
-        figure=figure,
+        drawn=figure,
         op=str(errors["op"].iloc[0]),
         alt="Predicted over measured time by regime and model.",
         facts=_worst_regime(errors, best) + edge,

@@ -8,7 +8,14 @@ import seaborn as sns
 from matplotlib.ticker import MaxNLocator
 
 from roofcal.core.records import Session
-from roofcal.report.data.drawing import in_recipe_order, op_colour, recipe_colour, recipe_colours
+from roofcal.report.data.drawing import (
+    HEAD_TIPS,
+    TAIL_TIPS,
+    TIME_TIP,
+    op_colour,
+    point_legend,
+    styled_points,
+)
 from roofcal.report.data.quality import (
     by_sentinel,
     drift_fraction,
@@ -17,11 +24,11 @@ from roofcal.report.data.quality import (
 )
 from roofcal.report.data.tidy import ok_rows
 from roofcal.report.kit import styles
+from roofcal.report.kit.charts import MOST_ROWS, Axis, Chart, Layer, Panel, Tip
 from roofcal.report.kit.numbers import MICROSECONDS, count_of, percent, scaled
 from roofcal.report.kit.pictures import Picture, thinned, thinning_note
 
 _MOST_READINGS: Final = 500  # per op and panel
-_MOST_DOTS: Final = 1500
 _READINGS: Final = (
     ("sm_clock_hz", "SM clock", "Hz"),
     ("power_w", "power", "W"),
@@ -63,7 +70,7 @@ def draw_session(
         figure.align_ylabels()
     return Picture(
         key="session",
-        figure=figure,
+        drawn=figure,
         op=max(timed, key=lambda op: len(timed[op])),
         alt="State of the device over the session.",
         facts=" ".join([*_drift_facts(drift), *_reading_facts(timed)]),
@@ -135,24 +142,32 @@ def draw_burst(frame: pd.DataFrame) -> Picture | None:
     rows = rows[has_burst]
     if rows.empty:
         return None
-    rows = rows.assign(slower=100 * (rows["median_s"] / rows["burst_median_s"] - 1))
+    rows = rows.assign(slower=rows["median_s"] / rows["burst_median_s"] - 1)
     op = str(rows["op"].iloc[0])
-    drawn = thinned(rows, _MOST_DOTS)
-    recipes = in_recipe_order(rows["recipe"], op)
-    with styles.look():
-        figure = styles.new_figure(320)
-        axes = figure.subplots()
-        axes.set_xscale("log")
-        axes.axhline(0, color=styles.MUTED, linewidth=0.8)
-        for recipe in recipes:
-            points, colour = drawn[drawn["recipe"] == recipe], recipe_colour(recipe)
-            styles.dots(axes, points["median_s"], points["slower"], colour, 16, edge=0.3)
-        styles.log_axis(axes.xaxis, "s")
-        axes.set(xlabel="settled time", ylabel="settled over burst, %")
-        styles.legend(figure, styles.colour_patches(recipe_colours(recipes)), 5, 0.8)
+    drawn = thinned(rows, MOST_ROWS)
+    burst = drawn[["slower", "burst_median_s"]]
+    legend = point_legend(drawn)
     return Picture(
         key="burst_against_settled",
-        figure=figure,
+        drawn=Chart(
+            x=Axis("median_s", "settled time", unit="s"),
+            y=Axis("slower", "settled over burst", "percent"),
+            layers=[Layer(mark="level", table="equal", hidden=()), Layer(mark="dots", size=36)],
+            tables={
+                "points": styled_points(drawn).join(burst),
+                "equal": pd.DataFrame({"slower": [0.0], "dashed": [0], "colour": [styles.MUTED]}),
+            },
+            panels=[Panel()],
+            tips=(
+                *HEAD_TIPS,
+                TIME_TIP,
+                Tip(key="burst_median_s", label="first turn", kind="si", unit="s"),
+                Tip(key="slower", label="settled over burst", kind="percent"),
+                *TAIL_TIPS,
+            ),
+            legend=legend,
+            columns=1,
+        ),
         op=op,
         alt="How much slower a settled device is than a burst.",
         facts=_burst_facts(rows) + thinning_note(len(drawn), len(rows)),
@@ -162,8 +177,8 @@ def draw_burst(frame: pd.DataFrame) -> Picture | None:
 def _burst_facts(rows: pd.DataFrame) -> str:
     long = rows[rows["median_s"] >= 1e-4]
     if long.empty:
-        return f"Median change {percent(float(rows['slower'].median()) / 100, signed=True)}."
-    middle, high = (float(long["slower"].quantile(q)) / 100 for q in (0.5, 0.95))
+        return f"Median change {percent(float(rows['slower'].median()), signed=True)}."
+    middle, high = (float(long["slower"].quantile(q)) for q in (0.5, 0.95))
     return (
         f"Of {count_of(len(long), 'point')} of 100 {MICROSECONDS} and more, the median is "
         f"{percent(middle)} slower once settled, the 95th percentile {percent(high)}."

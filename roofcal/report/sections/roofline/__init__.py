@@ -5,26 +5,35 @@ from typing import Any, Final
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.records import Calibration
 from roofcal.ops import BY_NAME
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.drawing import in_recipe_order, provider_marker, recipe_colour
-from roofcal.report.data.roofs import ceilings, stream_rates
+from roofcal.report.data.drawing import (
+    BYTES_TIP,
+    FLOPS_TIP,
+    HEAD_TIPS,
+    TAIL_TIPS,
+    TIME_TIP,
+    chart_points,
+    point_legend,
+    recipe_colour,
+)
+from roofcal.report.data.roofs import ceilings, constants_of, stream_rates
 from roofcal.report.data.tidy import axes_of, row_of_largest, standard_rows
-from roofcal.report.kit import styles
 from roofcal.report.kit.blocks import Block
-from roofcal.report.kit.numbers import count_of, scaled, shape_text
-from roofcal.report.kit.pictures import Picture, thinned, thinning_note
+from roofcal.report.kit.charts import DASH, MOST_ROWS, Axis, Chart, Layer, LegendEntry, Panel, Tip
+from roofcal.report.kit.numbers import count_of, scaled, shape_text, times
+from roofcal.report.kit.pictures import Picture, thinning_note
+from roofcal.report.kit.styles import MUTED
 from roofcal.report.kit.writer import SectionWriter
 from roofcal.report.section import Answer, Section, whole_run
-from roofcal.report.sections.roofline.chart import above_roof_text, roofline_chart
 from roofcal.report.sections.roofline.settled_rates import settled_sentences
 
-_MOST_DOTS: Final = 1200  # per panel
-_ACROSS: Final = 2
+_DATASHEET: Final = "datasheet"
+_CLOCK: Final = ".sustained_sm_clock_hz"
+_CLEARLY_HIGHER: Final = 1.05  # clocks
 
 
 def _blocks(analysis: Analysis, writer: SectionWriter) -> Iterator[Block]:
@@ -43,25 +52,17 @@ def draw_roofline(
         return None
     op = str(rows["op"].iloc[0])
     rows = rows.assign(math_dtype=_math_dtypes(rows), intensity=rows["flops"] / rows["dram_bytes"])
-    dtypes = [str(d) for d in dict.fromkeys(rows.sort_values("recipe")["math_dtype"])]
-    with styles.look():
-        figure = styles.new_figure(360 * -(-len(dtypes) // _ACROSS) + 20)
-        panels = styles.panel_grid(figure, len(dtypes), _ACROSS, sharex=True, sharey=True)
-        for axes, dtype in zip(panels, dtypes, strict=True):
-            _panel(axes, rows[rows["math_dtype"] == dtype], dtype, calibration, spec)
-        _name_axes(panels, rows)
-    drawn = sum(min(_MOST_DOTS, int((rows["math_dtype"] == dtype).sum())) for dtype in dtypes)
     best = row_of_largest(rows, "achieved_flops_per_s")
     rate = scaled(float(best["achieved_flops_per_s"]), "flop/s")
     shape = shape_text(best[axis] for axis in axes_of(rows))
     return Picture(
         key="roofline",
-        figure=figure,
+        drawn=_roofline_chart(frame, rows, calibration, spec),
         op=op,
         alt=f"Roofline plot of {op}, one panel per number format.",
         facts=f"{count_of(len(rows), 'point')}. The fastest point is {best['recipe']} at {rate} "
-        f"({shape}).{above_roof_text(rows, calibration)}{thinning_note(drawn, len(rows))}",
-        chart=roofline_chart(frame, rows, calibration, spec),
+        f"({shape}).{above_roof_text(rows, calibration)}"
+        f"{thinning_note(min(MOST_ROWS, len(rows)), len(rows))}",
     )
 
 
@@ -76,75 +77,117 @@ def _math_dtypes(rows: pd.DataFrame) -> list[str]:
     return [dtypes[recipe] or "" for recipe in rows["recipe"]]
 
 
-def _panel(
-    axes: Axes,
+def _roofline_chart(
+    frame: pd.DataFrame,
     rows: pd.DataFrame,
-    dtype: str,
     calibration: Calibration | None,
     spec: DeviceSpec | None,
-) -> None:
-    axes.set_xscale("log", base=2)
-    axes.set_yscale("log")
-    span = np.geomspace(rows["intensity"].min() / 2, rows["intensity"].max() * 2, 200)
-    _datasheet_roof(axes, span, dtype, spec)
-    drawn = thinned(rows, _MOST_DOTS)
-    for recipe in in_recipe_order(rows["recipe"], str(rows["op"].iloc[0])):
-        _calibrated_roof(axes, span, recipe, calibration)
-        _points(axes, drawn[drawn["recipe"] == recipe], recipe)
-    axes.set_title(dtype)
-    axes.legend(loc="lower right", handletextpad=0.1)
+) -> Chart:
+    """A panel per number format.
 
-
-def _points(axes: Axes, rows: pd.DataFrame, recipe: str) -> None:
-    several = rows["provider"].nunique() > 1
-    for provider, group in rows.groupby("provider"):
-        styles.dots(
-            axes,
-            group["intensity"],
-            group["achieved_flops_per_s"],
-            recipe_colour(recipe),
-            17,
-            edge=0.3,
-            marker=provider_marker(str(provider)),
-            label=f"{recipe}, {provider}" if several else recipe,
-        )
-
-
-def _datasheet_roof(axes: Axes, span: Any, dtype: str, spec: DeviceSpec | None) -> None:
-    peak = spec.peak_flops_per_s.get(dtype) if spec else None
-    if spec is None or peak is None:
-        return
-    line = np.minimum(peak, span * spec.dram_bytes_per_s)
-    axes.plot(span, line, color=styles.MUTED, linestyle=styles.DASHED_LEVEL, linewidth=1.1)
-    axes.annotate(
-        f"datasheet {scaled(peak, 'flop/s')}, {scaled(spec.dram_bytes_per_s, 'B/s')}",
-        xy=(span[-1], peak),
-        xytext=(-2, 4),
-        textcoords="offset points",
-        ha="right",
-        va="bottom",
-        color=styles.MUTED,
-        fontsize=10,
+    Args:
+        frame: tidy frame of the op.
+        rows: its rows that are drawn, with their columns `math_dtype` and `intensity`.
+        calibration: of the run.
+        spec: datasheet of its device.
+    """
+    factor = factors_above_roof(rows, calibration)
+    above = factor.map(lambda value: f"{times(value)} the fastest probe", na_action="ignore")
+    columns = rows[["math_dtype", "intensity"]].assign(above=above.astype(object))
+    roofs = pd.DataFrame(_roofs(rows, calibration, spec), columns=list(_ROOF_COLUMNS))
+    legend = point_legend(rows)
+    if (roofs["recipe"] == _DATASHEET).any():
+        legend.append(LegendEntry(field="recipe", value=_DATASHEET, colour=MUTED, dash=DASH))
+    return Chart(
+        x=Axis("intensity", "arithmetic intensity, FLOP per byte", "count"),
+        y=Axis("achieved_flops_per_s", "FLOP/s"),
+        layers=[
+            Layer(mark="line", table="roofs", detail="recipe", hidden=("recipe",)),
+            Layer(mark="dots"),
+        ],
+        tables={"points": chart_points(frame).join(columns), "roofs": roofs},
+        panels=[
+            Panel(title=_title(dtype, spec), where={"math_dtype": dtype})
+            for dtype in dict.fromkeys(rows.sort_values("recipe")["math_dtype"])
+        ],
+        tips=(
+            *HEAD_TIPS,
+            TIME_TIP,
+            FLOPS_TIP,
+            BYTES_TIP,
+            Tip(key="above", label="above its roof"),
+            *TAIL_TIPS,
+        ),
+        legend=legend,
+        is_shared=True,
     )
 
 
-def _calibrated_roof(axes: Axes, span: Any, recipe: str, calibration: Calibration | None) -> None:
-    peak = ceilings(calibration).get(recipe)
+def _title(dtype: str, spec: DeviceSpec | None) -> str:
+    peak = spec.peak_flops_per_s.get(dtype) if spec else None
+    return dtype if peak is None else f"{dtype}: datasheet {scaled(peak, 'flop/s')}"
+
+
+_ROOF_COLUMNS: Final = (
+    "math_dtype",
+    "recipe",
+    "colour",
+    "dashed",
+    "intensity",
+    "achieved_flops_per_s",
+)
+
+
+def _roofs(
+    rows: pd.DataFrame, calibration: Calibration | None, spec: DeviceSpec | None
+) -> Iterator[tuple[Any, ...]]:
+    """Corners of the roof of each number format and of each recipe."""
+    low, high = rows["intensity"].min() / 2, rows["intensity"].max() * 2
+    floor = rows["achieved_flops_per_s"].min() / 1.6  # where the axis begins
+
+    def corners(peak: float, slope: float) -> list[tuple[float, float]]:
+        start = min(max(low, floor / slope), high)
+        turn = min(max(peak / slope, start), high)
+        return [(i, min(peak, i * slope)) for i in (start, turn, high)]
+
     slope = max((rate.value for rate in stream_rates(calibration)), default=None)
-    if peak and slope:
-        line = np.minimum(peak, span * slope)
-        axes.plot(span, line, color=recipe_colour(recipe), linewidth=1.3)
+    peaks = ceilings(calibration)
+    for dtype, of_dtype in rows.groupby("math_dtype", sort=False):
+        peak = spec.peak_flops_per_s.get(str(dtype)) if spec else None
+        if spec is not None and peak is not None:
+            for corner in corners(peak, spec.dram_bytes_per_s):
+                yield dtype, _DATASHEET, MUTED, 1, *corner
+        for recipe in dict.fromkeys(map(str, of_dtype["recipe"])):
+            if slope and recipe in peaks:
+                for corner in corners(peaks[recipe], slope):
+                    yield dtype, recipe, recipe_colour(recipe), 0, *corner
 
 
-def _name_axes(panels: list[Axes], rows: pd.DataFrame) -> None:
-    for number, axes in enumerate(panels):
-        styles.log_axis(axes.yaxis, "flop/s")
-        styles.log_axis(axes.xaxis, "", base=4)
-        axes.set_ylim(bottom=rows["achieved_flops_per_s"].min() / 1.6)
-        in_last_line = number // _ACROSS == (len(panels) - 1) // _ACROSS
-        intensity = "arithmetic intensity, FLOP per byte of least traffic"
-        axes.set_xlabel(intensity if in_last_line else "")
-        axes.set_ylabel("achieved rate" if number % _ACROSS == 0 else "")
+def factors_above_roof(rows: pd.DataFrame, calibration: Calibration | None) -> "pd.Series[float]":
+    """Rate over calibrated roof of each point above it; NaN for the others."""
+    slope = max((rate.value for rate in stream_rates(calibration)), default=np.nan)
+    peaks = ceilings(calibration)
+    peak = rows["recipe"].map(lambda name: peaks.get(str(name), np.nan)).astype(float)
+    factor = rows["achieved_flops_per_s"] / np.minimum(peak, rows["intensity"] * slope)
+    above: pd.Series[float] = factor.where(factor > 1)
+    return above
+
+
+def above_roof_text(rows: pd.DataFrame, calibration: Calibration | None) -> str:
+    """A sentence on why points lie above their calibrated roof; "" where none does."""
+    factor = factors_above_roof(rows, calibration).dropna()
+    if factor.empty:
+        return ""
+    clock = float(rows.loc[factor.index, "sm_clock_hz"].median())
+    sustained = [c.value for name, c in constants_of(calibration).items() if name.endswith(_CLOCK)]
+    reason = "the roof is the rate of the fastest probe, and no probe ran at that rate"
+    if sustained and clock > _CLEARLY_HIGHER * max(sustained):
+        reason += (
+            f"; their clock was {scaled(clock, 'Hz')} (median) where probes under full load held "
+            f"{scaled(max(sustained), 'Hz')} at most"
+        )
+    lie = count_of(len(factor), "point lies", "points lie")
+    return f" {lie} above the calibrated roof, by up to {times(float(factor.max()))}: {reason}."
 
 
 def _answer(analysis: Analysis) -> Answer:

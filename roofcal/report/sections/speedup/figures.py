@@ -1,36 +1,48 @@
-"""Speed-up against the baseline recipe as heat maps: by shape, the number in every cell."""
+"""Speed-up against the baseline recipe as maps: by shape, the number in every cell."""
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import pandas as pd
-from matplotlib.figure import Figure
 
-from roofcal.report.data.drawing import in_recipe_order
-from roofcal.report.data.tidy import row_of_largest
+from roofcal.report.data.drawing import (
+    HEAD_TIPS,
+    TAIL_TIPS,
+    TIME_TIP,
+    in_recipe_order,
+    styled_points,
+)
+from roofcal.report.data.tidy import row_of_largest, standard_rows
+from roofcal.report.kit.charts import Axis, Chart, Layer, Panel, Tip
 from roofcal.report.kit.numbers import TIMES, axis_text, count_of, shape_text, times
 from roofcal.report.kit.pictures import Picture
-from roofcal.report.kit.styles import label_edges, look, new_figure, ratio_heat_map
-from roofcal.report.sections.speedup.chart import cube_chart, speedup_chart
 
 _SIZES: Final = ["m", "n", "k"]
+_KEYS: Final = ["provider", "recipe", *_SIZES]
 _MOST_ROWS: Final = 72
 _MOST_COLUMNS: Final = 16
-_ROW_PX: Final = 19
-_WIDE: Final = 7  # more columns than this and a panel takes half the width
 _GRID_FROM: Final = 3  # so many sizes of m, or weights of one m, make a grid
+_FEW_SIZES: Final = 3
+_ROW_PX: Final = 20
+_CELL_PX: Final = 36  # width of a cell
+_RECIPE_PX: Final = 115  # width of a cell above the name of a recipe
+_LABELS_PX: Final = 150
+_TIPS: Final = (
+    *HEAD_TIPS,
+    Tip(key="ratio", label="speed-up", kind="ratio", low="speedup_low", high="speedup_high"),
+    TIME_TIP,
+    Tip(key="baseline_s", label="baseline", kind="si", unit="s"),
+    *TAIL_TIPS,
+)
 
 
-def draw_speedups(
-    table: pd.DataFrame, baseline: str, frame: pd.DataFrame | None = None
-) -> list[Picture]:
-    """Heat maps of `comparisons.speedups` of products, up to four.
+def draw_speedups(table: pd.DataFrame, baseline: str, frame: pd.DataFrame) -> list[Picture]:
+    """Maps of `comparisons.speedups` of products, up to four.
 
     Cubes; weights measured at many m; layers, measured at few m; and shape by shape what fits no
     grid. None of ops on several devices: a cell has no room for a ratio per world size.
 
-    frame: tidy frame of the op, whose points the charts lead to; no charts without it.
+    frame: tidy frame of the op, whose points the cells lead to.
     """
     if table.empty or "world_size" in table or not set(_SIZES) <= set(table.columns):
         return []
@@ -44,48 +56,48 @@ def draw_speedups(
         _cubes(table[is_cube], baseline, frame),
         _grid(rest[has_many_m], baseline, "speedup_by_tokens", frame),
         _grid(few_m[in_layers], baseline, "speedup_by_layer", frame),
-        _shapes(few_m[~in_layers], baseline),
+        _shapes(few_m[~in_layers], baseline, frame),
     ]
     return [picture for picture in pictures if picture is not None]
 
 
-def _cubes(table: pd.DataFrame, baseline: str, frame: pd.DataFrame | None) -> Picture | None:
+def _cubes(table: pd.DataFrame, baseline: str, frame: pd.DataFrame) -> Picture | None:
+    """Recipes down, m across."""
     if table.empty:
         return None
     recipes = _recipes(table)
-    pivot = _pivot(table, "recipe", "m").reindex(index=recipes, columns=_most_common(table["m"]))
-    with look():
-        figure = new_figure(62 + 24 * len(recipes))
-        axes = figure.subplots()
-        _heat_map(axes, pivot, _size_texts(pivot.columns), recipes)
-        axes.set(xlabel="m = n = k", ylabel="")
-    chart = None if frame is None else cube_chart(table, frame, recipes)
-    return replace(_picture("speedup_cubes", figure, table, baseline), chart=chart)
+    x, y = Axis("m", "m = n = k", "names"), Axis("recipe", "", "names", order=recipes)
+    width = _LABELS_PX + _CELL_PX * table["m"].nunique()
+    panel = Panel(height=_ROW_PX * (len(recipes) + 2), width=width)
+    chart = _map(x, y, _cells_of(table, frame), [panel])
+    return _picture("speedup_cubes", chart, table, baseline)
 
 
-def _grid(
-    table: pd.DataFrame, baseline: str, key: str, frame: pd.DataFrame | None
-) -> Picture | None:
-    """One panel per recipe, weights (n x k) down, m across."""
+def _grid(table: pd.DataFrame, baseline: str, key: str, frame: pd.DataFrame) -> Picture | None:
+    """A map per recipe, weights (n x k) down, m across; with few m one per m, recipes across."""
     if table.empty:
         return None
     recipes, tokens = _recipes(table), _most_common(table["m"])
-    weights = _weights(table[table["m"].isin(tokens)])
+    named = table.assign(weight=_weight_texts(table))
+    named = named[named["m"].isin(tokens)]
+    weights = _weights(named)
     kept = _thinned(weights)
-    across = min(len(recipes), 2 if len(tokens) > _WIDE else 4)
-    down = -(-len(recipes) // across)
-    with look():
-        figure = new_figure(down * (75 + _ROW_PX * len(kept)))
-        grid = figure.subplots(down, across, squeeze=False, sharey=True, sharex=True)
-        for axes, recipe in zip(grid.flat, recipes, strict=False):
-            rows = table[table["recipe"] == recipe]
-            pivot = _pivot(rows.assign(weight=_weight_texts(rows)), "weight", "m")
-            _heat_map(axes, pivot.reindex(index=kept, columns=tokens), _size_texts(tokens), kept)
-            axes.set_title(recipe)
-            axes.set(xlabel="", ylabel="")
-        for axes in grid.flat[len(recipes) :]:
-            axes.set_visible(False)
-        label_edges(grid, "m", f"n {TIMES} k")
+    cells = _cells_of(named, frame).join(named["weight"])
+    cells = cells[cells["weight"].isin(kept)]
+    sizes = sorted(set(cells["m"]))
+    by_size = len(sizes) <= _FEW_SIZES
+    x = Axis("recipe", "", "names", order=recipes) if by_size else Axis("m", "m", "names")
+    tab, tabs, cell_px = ("m", sizes, _RECIPE_PX) if by_size else ("recipe", recipes, _CELL_PX)
+    panels = [
+        Panel(
+            choice=f"m = {value:,}" if by_size else str(value),
+            where={tab: value},
+            height=_ROW_PX * (cells.loc[cells[tab] == value, "weight"].nunique() + 2),
+            width=_LABELS_PX + cell_px * cells[x.key].nunique(),
+        )
+        for value in tabs
+    ]
+    chart = _map(x, Axis("weight", f"n {TIMES} k", "names", order=kept), cells, panels)
     weight_count, token_count = len(_weights(table)), table["m"].nunique()
     note = ""
     if (len(kept), len(tokens)) != (weight_count, token_count):
@@ -93,43 +105,59 @@ def _grid(
             f" {len(kept)} of {weight_count} weights and {len(tokens)} of {token_count} sizes m "
             "are drawn."
         )
-    chart = None
-    if frame is not None:
-        named = table.assign(weight=_weight_texts(table))
-        named = named[named["m"].isin(tokens)]
-        chart = speedup_chart(named, frame, recipes, kept, "weight")
-    return replace(_picture(key, figure, table, baseline, note), chart=chart)
+    return _picture(key, chart, table, baseline, note)
 
 
-def _shapes(table: pd.DataFrame, baseline: str) -> Picture | None:
+def _shapes(table: pd.DataFrame, baseline: str, frame: pd.DataFrame) -> Picture | None:
     """Shapes down, recipes across."""
     if table.empty:
         return None
-    recipes = _recipes(table)
-    ordered = table.sort_values(_SIZES)
-    texts = [shape_text(sizes) for sizes in ordered[_SIZES].to_numpy()]
-    shapes = list(dict.fromkeys(texts))
+    recipes, ordered = _recipes(table), table.sort_values(_SIZES)
+    shapes = list(dict.fromkeys(shape_text(sizes) for sizes in ordered[_SIZES].to_numpy()))
     kept = _thinned(shapes)
-    pivot = _pivot(ordered.assign(shape=texts), "shape", "recipe")
-    with look():
-        figure = new_figure(40 + _ROW_PX * len(kept))
-        axes = figure.subplots()
-        _heat_map(axes, pivot.reindex(index=kept, columns=recipes), recipes, kept)
-        axes.xaxis.tick_top()
-        axes.tick_params(length=0)
-        axes.set(xlabel="", ylabel=f"m {TIMES} n {TIMES} k")
+    cells = _cells_of(table, frame)
+    x = Axis("recipe", "", "names", order=recipes)
+    y = Axis("shape", f"m {TIMES} n {TIMES} k", "names", order=kept)
+    height, width = _ROW_PX * (len(kept) + 2), _LABELS_PX + _RECIPE_PX * len(recipes)
+    panel = Panel(height=height, width=width)
+    chart = _map(x, y, cells[cells["shape"].isin(kept)], [panel])
     note = "" if len(kept) == len(shapes) else f" {len(kept)} of {len(shapes)} shapes are drawn."
-    return _picture("speedup_by_shape", figure, table, baseline, note)
+    return _picture("speedup_by_shape", chart, table, baseline, note)
 
 
-def _picture(
-    key: str, figure: Figure, table: pd.DataFrame, baseline: str, note: str = ""
-) -> Picture:
+def _map(x: Axis, y: Axis, cells: pd.DataFrame, panels: Sequence[Panel]) -> Chart:
+    return Chart(
+        x=x,
+        y=y,
+        layers=[Layer(mark="cells")],
+        tables={"points": cells},
+        panels=panels,
+        tips=_TIPS,
+        zooms=False,
+    )
+
+
+def _cells_of(table: pd.DataFrame, frame: pd.DataFrame) -> pd.DataFrame:
+    """The fastest provider of each recipe and shape, with what was measured of its point."""
+    best = table.sort_values("speedup", ascending=False, kind="stable")
+    best = best.drop_duplicates(["recipe", *_SIZES]).sort_index()
+    rows = standard_rows(frame)
+    points = styled_points(rows).assign(**{axis: rows[axis] for axis in _SIZES})
+    measured = points.drop_duplicates(_KEYS).set_index(_KEYS)
+    found = measured.loc[pd.MultiIndex.from_frame(best[_KEYS])].reset_index().set_index(best.index)
+    return found.assign(
+        ratio=best["speedup"],
+        label=[f"{value:.2f}" for value in best["speedup"]],
+        **{name: best[name] for name in ("speedup_low", "speedup_high", "baseline_s")},
+    )
+
+
+def _picture(key: str, chart: Chart, table: pd.DataFrame, baseline: str, note: str = "") -> Picture:
     best = row_of_largest(table, "speedup")
     slower = int((table["speedup_high"] < 1).sum())
     return Picture(
         key=key,
-        figure=figure,
+        drawn=chart,
         op=str(table["op"].iloc[0]),
         alt=f"Heat map of the speed-up against {baseline}.",
         facts=f"{count_of(len(table), 'ratio')} to {baseline}; median "
@@ -162,30 +190,3 @@ def _most_common(values: "pd.Series[int]") -> list[int]:
     """The sizes that most points have, in order."""
     counts = values.value_counts(sort=False).sort_index()
     return sorted(counts.sort_values(ascending=False, kind="stable").index[:_MOST_COLUMNS])
-
-
-def _size_texts(values: Any) -> list[str]:
-    return [f"{size:,}" for size in values]
-
-
-def _pivot(table: pd.DataFrame, index: str, columns: str) -> pd.DataFrame:
-    """A cell that several providers have shows the fastest."""
-    return table.pivot_table(index=index, columns=columns, values="speedup", aggfunc="max")
-
-
-def _heat_map(axes: Any, pivot: pd.DataFrame, columns: Sequence[str], rows: Sequence[str]) -> None:
-    values = pivot.to_numpy(dtype=float)
-    ratio_heat_map(
-        axes,
-        values,
-        annot=values,
-        fmt=".2f",
-        annot_kws={"fontsize": 9.5},
-        xticklabels=columns,
-        yticklabels=rows,
-    )
-    axes.set_yticklabels(rows, rotation=0)
-    if len(columns) > _WIDE:
-        axes.set_xticklabels(columns, rotation=45, ha="right", rotation_mode="anchor")
-    else:
-        axes.set_xticklabels(columns, rotation=0)

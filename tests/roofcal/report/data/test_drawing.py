@@ -1,10 +1,7 @@
 """Colours, markers and orders that the pages of the ops give."""
 
-import numpy as np
 import pytest
-from matplotlib.figure import Figure
 
-from roofcal.core.devices import DeviceSpec
 from roofcal.ops import BY_NAME, FOLDERS
 from roofcal.report.data import drawing
 from roofcal.report.data.op_pages import page_of
@@ -36,13 +33,3 @@ def test_pages_of_ops_agree_on_the_colour_of_a_recipe_and_the_marker_of_a_provid
     for kind in ("colours", "markers"):
         pairs = {pair for op in FOLDERS for pair in getattr(page_of(op), kind).items()}
         assert len(dict(pairs)) == len(pairs)
-
-
-def test_levels_of_bandwidth_are_named_once_and_lie_within_the_panels(h200: DeviceSpec) -> None:
-    panels = list(Figure().subplots(1, 2))
-    drawing.draw_bandwidth_levels(panels, None, h200)
-    assert [len(axes.texts) for axes in panels] == [1, 0]
-    assert all(np.ravel(axes.lines[0].get_ydata())[0] == 4.8e12 for axes in panels)
-    assert panels[0].get_ylim()[1] > 4.8e12
-    drawing.draw_bandwidth_levels(panels, None, None)
-    assert len(panels[0].lines) == 1

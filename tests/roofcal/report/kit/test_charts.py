@@ -4,13 +4,12 @@ import json
 from dataclasses import replace
 from typing import Any
 
-import altair as alt
 import pandas as pd
 import pytest
 
-from roofcal.report.kit.chart_parts import dots, layered, movable, quantity
-from roofcal.report.kit.charts import Chart, LegendEntry, Panel, Tip, page_charts
+from roofcal.report.kit.charts import Axis, Chart, Layer, LegendEntry, Panel, Tip
 from roofcal.report.kit.styles import BLUE
+from roofcal.report.kit.vega import page_charts
 from tests.roofcal.report.pages import unpack
 
 HOSTILE = "</script><img src=x onerror=alert(1)> {expr: datum} =1+1"
@@ -18,22 +17,21 @@ HOSTILE = "</script><img src=x onerror=alert(1)> {expr: datum} =1+1"
 
 def chart(names: tuple[str, ...] = ("bf16", HOSTILE), rows: int = 4) -> Chart:
     legend = [LegendEntry(field="recipe", value=name, colour=BLUE, marker="s") for name in names]
-    x, y = (quantity(c, key, "time", unit="s") for c, key in ((alt.X, "x"), (alt.Y, "y")))
     points = pd.DataFrame(
         {
             "x": [1.23456789e-5 * (n + 1) for n in range(rows)],
             "y": [2.0 + n for n in range(rows)],
             "recipe": [names[n % len(names)] for n in range(rows)],
             "colour": BLUE,
-            "marker": "M-1,-1H1V1H-1Z",
+            "marker": "s",
         }
     )
     return Chart(
-        spec=layered([movable(dots(legend, x=x, y=y))], legend),
+        x=Axis("x", "time", unit="s"),
+        y=Axis("y", "time", unit="s"),
+        layers=[Layer(mark="dots")],
         tables={"points": points},
         panels=[Panel(title="all")],
-        x="x",
-        y="y",
         tips=[Tip(key="x", label="time", kind="si", unit="s")],
         legend=legend,
     )

@@ -32,7 +32,7 @@ def picture(key: str = "dots") -> Picture:
     with look():
         figure = new_figure(100)
         figure.subplots().scatter([1, 2], [1, 2])
-    return Picture(key=key, figure=figure, op="gemm", alt="Two dots.", facts="There are 2.")
+    return Picture(key=key, drawn=figure, op="gemm", alt="Two dots.", facts="There are 2.")
 
 
 def test_a_table_is_named_after_the_chapter(writer: SectionWriter) -> None:
@@ -71,7 +71,7 @@ def test_what_is_absent_is_said_quietly() -> None:
 
 
 def test_a_figure_with_a_chart_is_drawn_for_files_alone(writer: SectionWriter) -> None:
-    both = replace(picture(), chart=chart())
+    both = replace(picture(), drawn=chart())
     drawn, left_out = (
         next(iter(replace(writer, has_files=wanted).figures(both))) for wanted in (True, False)
     )

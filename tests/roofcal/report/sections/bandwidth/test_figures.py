@@ -2,25 +2,27 @@
 
 import itertools
 
-import numpy as np
 import pandas as pd
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.sections.bandwidth import draw_casts, draw_streams
+from tests.roofcal.report.drawn import charted, drawn
 
 
 def test_cold_and_hot_stand_beside_each_other(analysis: Analysis, h200: DeviceSpec) -> None:
     frame, calibration = analysis.frames["probe_copy"], analysis.run.calibration
-    picture = draw_streams(frame, calibration, h200, 60 << 20)
+    chart = charted(draw_streams(frame, calibration, h200, 60 << 20))
 
-    assert picture is not None
-    titles = [axes.get_title(loc="left").split(":")[0] for axes in picture.figure.axes]
-    assert titles == ["cold", "hot"]
-    words = [text.get_text() for text in picture.figure.axes[0].texts]
-    assert "datasheet 4.80\N{NO-BREAK SPACE}TB/s" in words
-    assert "calibrated copy 4.00\N{NO-BREAK SPACE}TB/s" in words
-    assert "cache 60\N{NO-BREAK SPACE}MiB" in words
+    assert [panel.title.split(":")[0] for panel in chart.panels] == ["cold", "hot"]
+    words = {entry.label for entry in chart.legend if entry.label}
+    assert words == {
+        "datasheet 4.80\N{NO-BREAK SPACE}TB/s",
+        "calibrated copy 4.00\N{NO-BREAK SPACE}TB/s",
+        "cache 60\N{NO-BREAK SPACE}MiB (upright)",
+    }
+    assert sorted(chart.tables["levels"]["achieved_bytes_per_s"]) == [4e12, 4.8e12]
+    assert list(chart.tables["cache"]["size"]) == [60 << 20]
 
 
 def test_lines_go_through_the_measured_points(analysis: Analysis) -> None:
@@ -28,20 +30,18 @@ def test_lines_go_through_the_measured_points(analysis: Analysis) -> None:
     picture = draw_streams(frame, None, None, None)
 
     assert picture is not None
-    heights = np.concatenate(
-        [np.asarray(line.get_ydata()) for line in picture.figure.axes[0].lines]
-    )
+    chart = charted(picture)
+    assert [layer.mark for layer in chart.layers if layer.table == "points"] == ["line", "dots"]
+    heights = chart.rows_of("points", chart.panels[0])["achieved_bytes_per_s"]
     cold = frame[frame["cache"] == "cold"]["achieved_bytes_per_s"]
     assert sorted(heights) == sorted(cold)
     assert "Highest: copy by triton" in picture.facts
 
 
 def test_casts_have_a_panel_per_provider(analysis: Analysis) -> None:
-    picture = draw_casts(analysis.frames["cast"], None, None)
-
-    assert picture is not None
-    titles = [axes.get_title(loc="left") for axes in picture.figure.axes]
-    assert titles == ["torch_compile", "torch_eager"]
+    chart = charted(draw_casts(analysis.frames["cast"], None, None))
+    assert [panel.title for panel in chart.panels] == ["torch_compile", "torch_eager"]
+    assert [layer.mark for layer in chart.layers] == ["level", "dots"]
 
 
 def test_many_recipes_and_sizes_stand_apart(analysis: Analysis) -> None:
@@ -56,12 +56,11 @@ def test_many_recipes_and_sizes_stand_apart(analysis: Analysis) -> None:
         for number in range(10)
         for provider in ("torch_compile", "torch_eager", "triton")
     ]
-    picture = draw_casts(pd.concat(parts), None, None)
-    assert picture is not None
-    picture.figure.draw_without_rendering()
-    (legend,) = picture.figure.legends
-    assert legend.get_window_extent().x1 <= picture.figure.bbox.x1
-    for axes in picture.figure.axes:
+    figure = drawn(draw_casts(pd.concat(parts), None, None)).figure
+    figure.draw_without_rendering()
+    (legend,) = figure.legends
+    assert legend.get_window_extent().x1 <= figure.bbox.x1
+    for axes in figure.axes:
         low, high = axes.get_xlim()
         shown = [
             label.get_window_extent()

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from roofcal.claims.ledgers import load_claims
 from roofcal.core.devices import DeviceSpec
 from roofcal.report.chapter import ChapterBuilder
 from roofcal.report.data.analysis import Analysis, analyse
@@ -13,17 +12,13 @@ from roofcal.report.data.loading import load_run
 from roofcal.report.kit.blocks import FigureBlock, Prose, Table
 from roofcal.report.sections.gathered.overlap import NOT_FUSED, NOT_MEASURED
 from tests.roofcal.report.chapters import blocks_of, csv_tables
-from tests.roofcal.report.conftest import DEVICES
 from tests.roofcal.report.gathers import gathered_run, gloo_run
-
-CLAIMS = DEVICES.parent / "claims"
 
 
 @pytest.fixture(scope="module")
 def gathers(tmp_path_factory: pytest.TempPathFactory, h200: DeviceSpec) -> Analysis:
-    """The made-up run of gathers, and the ledger of claims."""
     run = load_run(gathered_run().write(tmp_path_factory.mktemp("gathers")))
-    return analyse(run, h200, claims=load_claims(CLAIMS))
+    return analyse(run, h200)
 
 
 def blocks(analysis: Analysis) -> list[Any]:
@@ -37,8 +32,7 @@ def test_a_gpu_has_every_figure_and_table(gathers: Analysis) -> None:
     names = ("gathered_speedup", "gathered_hidden", "gathered_ranks")
     assert figures == [*(f"{n}-all_gather_matmul" for n in names), "links-probe_link"]
     tables = [b.id.removeprefix("x-") for b in shown if isinstance(b, Table)]
-    gathers_tables = ["gathered-summary", "gathered-points", "gathered-published", "gathered-ranks"]
-    assert tables == [*gathers_tables, "links"]
+    assert tables == ["gathered-summary", "gathered-points", "gathered-ranks", "links"]
     files = set(dict(csv_tables(gathers)))
     sources = {b.source for b in shown if isinstance(b, FigureBlock | Table) and b.source}
     assert sources <= files
@@ -52,11 +46,6 @@ def test_tables_of_several_devices_say_on_how_many(gathers: Analysis) -> None:
     assert "world_size" not in [column.key for column in tables["x-points-gemm"].columns]
     figures = [b.id for s in chapter.sections for b in s.blocks if isinstance(b, FigureBlock)]
     assert not [name for name in figures if "speedup_by" in name]
-
-
-def test_without_a_ledger_there_is_no_table_beside_ours(gathers: Analysis) -> None:
-    bare = analyse(gathers.run, gathers.spec)
-    assert "x-gathered-published" not in [b.id for b in blocks(bare) if isinstance(b, Table)]
 
 
 def test_a_gpu_without_rows_says_what_to_run(analysis: Analysis) -> None:

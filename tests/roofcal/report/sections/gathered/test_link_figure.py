@@ -1,15 +1,13 @@
 """Bandwidth between devices, drawn from a run whose links are known."""
 
-import numpy as np
 import pytest
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.ops.probe_link.spec import RECIPES
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.data.loading import load_run
-from roofcal.report.sections.gathered.link_figure import draw_links
-from roofcal.report.sections.gathered.links import OP, link_constants, link_curves
-from tests.roofcal.report.drawn import dots
+from roofcal.report.sections.gathered.links import OP, draw_links, link_constants, link_curves
+from tests.roofcal.report.drawn import charted, drawn
 from tests.roofcal.report.gathers import DIRECT, SIZES, WORLD_SIZES, gathered_run
 
 
@@ -21,27 +19,29 @@ def linked(tmp_path_factory: pytest.TempPathFactory, h200: DeviceSpec) -> Analys
 def test_a_panel_per_collective_has_dots_on_the_fitted_lines(linked: Analysis) -> None:
     rows, fitted = link_curves(linked.frames[OP]), link_constants(linked.run.calibration)
     picture = draw_links(rows, fitted, linked.spec)
-    assert picture is not None
-    titles = [axes.get_title(loc="left") for axes in picture.figure.axes]
+    chart = charted(picture)
+    titles = [panel.title for panel in chart.panels]
     assert titles == [recipe.replace("_", " ") for recipe in RECIPES]
-    first = picture.figure.axes[0]
-    assert len(dots(first)) == len(WORLD_SIZES) * len(SIZES)
-    fits = [line for line in first.lines if len(np.asarray(line.get_xdata())) > 2]
+    first = chart.panels[0]
+    assert len(chart.rows_of("points", first)) == len(WORLD_SIZES) * len(SIZES)
+    fits = dict(list(chart.rows_of("fits", first).groupby("series")))
     assert len(fits) == len(WORLD_SIZES)
-    last = float(np.asarray(fits[0].get_ydata())[-1])
-    assert last == pytest.approx(SIZES[-1] / (DIRECT[0] + SIZES[-1] / DIRECT[1]))
-    assert "Highest: all_reduce by symm_mem on 8 devices" in picture.facts
-    assert [text.get_text() for text in first.texts] == [
-        "datasheet, one way 450\N{NO-BREAK SPACE}GB/s"
-    ]
+    assert next(iter(fits.values()))["rate"].iloc[-1] == pytest.approx(
+        SIZES[-1] / (DIRECT[0] + SIZES[-1] / DIRECT[1])
+    )
+    assert "Highest: all_reduce by symm_mem on 8 devices" in drawn(picture).facts
+    assert chart.legend[-1].label == "datasheet, one way 450\N{NO-BREAK SPACE}GB/s"
+    assert list(chart.tables["levels"]["rate"]) == [450e9]
 
 
-def test_three_collectives_leave_a_panel_empty(linked: Analysis) -> None:
+def test_dots_stand_alone_where_nothing_was_fitted(linked: Analysis) -> None:
     rows = link_curves(linked.frames[OP])
     picture = draw_links(rows[rows["recipe"] != "copy_engine_peer"], link_constants(None), None)
-    assert picture is not None
-    assert [axes.get_visible() for axes in picture.figure.axes] == [True, True, True, False]
-    assert not [line for axes in picture.figure.axes for line in axes.lines]
+    chart = charted(picture)
+    assert len(chart.panels) == 3
+    assert chart.tables["fits"].empty
+    assert chart.tables["levels"].empty
+    assert [axes.get_visible() for axes in drawn(picture).figure.axes] == [True] * 3 + [False]
 
 
 def test_without_probes_nothing_is_drawn(linked: Analysis) -> None:

@@ -1,11 +1,10 @@
 """Throughput against latency drawn: a panel per model, a line per recipe, on the right GPUs."""
 
-import numpy as np
 import pytest
 
 from roofcal.report.kit.pictures import Picture
 from roofcal.report.sections.llm import draw_llm
-from tests.roofcal.report.drawn import drawn
+from tests.roofcal.report.drawn import charted, drawn
 from tests.roofcal.report.estimates import made_up_estimates
 
 
@@ -15,22 +14,22 @@ def picture() -> Picture:
 
 
 def test_each_model_has_a_panel_on_as_few_gpus_as_hold_its_recipes(picture: Picture) -> None:
-    titles = [axes.get_title(loc="left") for axes in picture.figure.axes if axes.get_visible()]
-    assert titles == ["large, 2 GPUs", "small, 1 GPU"]
+    assert [p.title for p in charted(picture).panels] == ["large, 2 GPUs", "small, 1 GPU"]
 
 
-def test_a_line_goes_through_its_batches(picture: Picture) -> None:
-    small = picture.figure.axes[1]
-    lines = {str(line.get_label()): np.asarray(line.get_xydata()) for line in small.lines}
-    assert set(lines) == {"bf16", "int4"}
-    points = [tuple(map(float, point)) for point in lines["bf16"]]
+def test_a_line_goes_through_its_batches_within_its_interval(picture: Picture) -> None:
+    chart = charted(picture)
+    assert [layer.mark for layer in chart.layers] == ["area", "line", "dots"]
+    small = chart.rows_of("points", chart.panels[1])
+    assert set(small["recipe"]) == {"bf16", "int4"}
+    line = small[small["recipe"] == "bf16"]
+    points = list(zip(line[chart.x.key], line[chart.y.key], strict=True))
     assert points[0] == pytest.approx((1.05e-3, 1 / 1.05e-3))
     assert points[-1] == pytest.approx((2e-3, 20 / 2e-3))
 
 
 def test_every_recipe_is_in_the_legend_once(picture: Picture) -> None:
-    (legend,) = picture.figure.legends
-    assert [text.get_text() for text in legend.get_texts()] == ["bf16", "int4"]
+    assert [entry.value for entry in charted(picture).legend] == ["bf16", "int4"]
 
 
 def test_facts_name_the_fastest(picture: Picture) -> None:
@@ -48,13 +47,6 @@ def test_rates_on_different_numbers_of_gpus_are_compared_per_gpu() -> None:
     table.loc[wide, "decode_tokens_per_s"] = 1.5 * table["decode_tokens_per_s"].max()
     facts = drawn(draw_llm(table)).facts.replace("\N{NO-BREAK SPACE}", " ")
     assert "Most tokens per second and GPU: 20,000 (small in int4 on 1 GPU, batch 20)" in facts
-
-
-def test_a_model_that_fits_one_request_alone_is_a_point() -> None:
-    table = made_up_estimates()
-    alone = table[(table["batch"] == 1) & (table["model"] == "small")]
-    shown = drawn(draw_llm(alone))
-    assert len(shown.figure.axes[0].collections) == 0
 
 
 def test_where_nothing_fits_nothing_is_drawn() -> None:

@@ -9,6 +9,7 @@ from roofcal.core.devices import DeviceSpec
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.data.loading import load_run
 from roofcal.report.sections.mixed.figures import draw_bandwidth, draw_roofs
+from tests.roofcal.report.drawn import charted
 from tests.roofcal.report.narrow import G64, G128, TOKENS, narrow, narrow_run, true_time
 
 SMALL = "3,584 \N{MULTIPLICATION SIGN} 8,192"
@@ -28,12 +29,14 @@ def test_a_line_per_recipe_and_provider_is_bytes_over_time(narrowed: Analysis) -
     frame = narrowed.frames["mixed_gemm"]
     picture = draw_bandwidth(frame, narrowed.run.calibration, narrowed.spec)
     assert picture is not None
-    axes = titled(picture.figure, SMALL)
-    curves = [line for line in axes.lines if list(line.get_xdata()) == list(TOKENS)]
+    chart = charted(picture)
+    (panel,) = [one for one in chart.panels if one.title == f"weights {SMALL}"]
+    curves = dict(list(chart.rows_of("points", panel).groupby("series")))
     assert len(curves) == 3  # bf16, fp8 and the int4 of the largest groups
+    assert all(list(curve["m"]) == list(TOKENS) for curve in curves.values())
     point = narrow(1, 3584, 8192, G128)
     moved = float(frame.loc[frame["point_id"] == point.point_id, "dram_bytes"].iloc[0])
-    firsts = [float(line.get_ydata()[0]) for line in curves]
+    firsts = [float(curve["achieved_bytes_per_s"].iloc[0]) for curve in curves.values()]
     assert moved / true_time(point) in [pytest.approx(first) for first in firsts]
     assert G128 in picture.facts
 

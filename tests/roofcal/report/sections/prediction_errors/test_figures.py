@@ -13,7 +13,7 @@ from roofcal.report.sections.prediction_errors.figures import (
     draw_measured_against_predicted,
     models_by_error,
 )
-from tests.roofcal.report.drawn import dots
+from tests.roofcal.report.drawn import charted, dots
 from tests.roofcal.report.transferred import OTHER_TORCH, transferred_run
 
 
@@ -22,15 +22,21 @@ def test_the_least_accurate_model_comes_first(analysis: Analysis) -> None:
     assert models == ["datasheet", "torchao", "calibrated"]
 
 
-def test_a_column_per_model_with_its_error(analysis: Analysis) -> None:
+def test_a_tab_per_model_with_its_error(analysis: Analysis) -> None:
     picture = draw_measured_against_predicted(analysis.frames["gemm"])
 
     assert picture is not None
-    titles = [axes.get_title(loc="left") for axes in picture.figure.axes[:3]]
-    assert titles[1].replace("\N{NO-BREAK SPACE}", " ") == "torchao: MAPE 30.0 %"
+    tabs = [panel.choice.replace("\N{NO-BREAK SPACE}", " ") for panel in charted(picture).panels]
+    assert tabs[1] == "torchao: 30.0 %"
     assert picture.facts.replace("\N{NO-BREAK SPACE}", " ").startswith(
         "Within 10 % of the measured time: datasheet "
     )
+
+
+def test_every_judged_point_of_a_model_stands_at_its_error(analysis: Analysis) -> None:
+    chart = charted(draw_measured_against_predicted(analysis.frames["gemm"]))
+    points = chart.rows_of("points", chart.panels[1])
+    assert np.isclose(points[chart.y.key], 0.7).sum() == 48  # torchao: 30 % too fast everywhere
 
 
 def test_ratios_beyond_the_axis_are_counted(analysis: Analysis) -> None:
@@ -70,20 +76,9 @@ def test_other_calibrations_are_drawn_under_their_labels(moved: Analysis) -> Non
     picture = draw_measured_against_predicted(moved.frames["gemm"], moved.labels)
 
     assert picture is not None
-    titles = {" ".join(axes.get_title(loc="left").split()) for axes in picture.figure.axes}
-    assert {"calibrated of torch2.0.1: MAPE 2.0 %", "calibrated of driver123.45: MAPE 40.0 %"} <= {
-        title.replace("\N{NO-BREAK SPACE}", " ") for title in titles
-    }
+    tabs = {panel.choice.replace("\N{NO-BREAK SPACE}", " ") for panel in charted(picture).panels}
+    assert {"calibrated of torch2.0.1: 2.0 %", "calibrated of driver123.45: 40.0 %"} <= tabs
     assert "calibrated@" not in picture.facts
-
-
-def test_more_than_five_models_stand_in_two_bands(moved: Analysis) -> None:
-    frame = moved.frames["gemm"].assign(wave_s=1e-6)
-    picture = draw_measured_against_predicted(frame, moved.labels)
-
-    assert picture is not None
-    assert len(picture.figure.axes) == 2 * 6
-    assert picture.figure.get_figheight() * 72 == pytest.approx(2 * 560)
 
 
 def test_another_calibration_is_never_the_best_model(moved: Analysis) -> None:

@@ -8,7 +8,7 @@ import pytest
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.data.loading import load_run
 from roofcal.report.sections.quality.figures import draw_burst, draw_session
-from tests.roofcal.report.drawn import dots
+from tests.roofcal.report.drawn import charted
 
 
 def test_sentinel_clock_power_and_temperature_share_the_time(analysis: Analysis) -> None:
@@ -40,9 +40,9 @@ def test_the_facts_state_how_much_settling_costs_the_made_up_run(analysis: Analy
     picture = draw_burst(analysis.frames["gemm"])
 
     assert picture is not None
-    (axes,) = picture.figure.axes
-    heights = dots(axes)[:, 1]
-    assert heights == pytest.approx(np.full(len(heights), 100 * (1 / 0.9 - 1)))
+    chart = charted(picture)
+    heights = chart.tables["points"][chart.y.key].to_numpy()
+    assert heights == pytest.approx(np.full(len(heights), 1 / 0.9 - 1))
     assert "11.1" in picture.facts
 
 

@@ -2,48 +2,45 @@
 
 from pathlib import Path
 
-import numpy as np
-import pytest
+import pandas as pd
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.loading import load_run
 from roofcal.report.data.tidy import tidy_frame
 from roofcal.report.sections.roofline import draw_roofline
-from tests.roofcal.report.drawn import dots
+from tests.roofcal.report.drawn import charted, drawn
 
 
 def test_a_panel_per_number_format(analysis: Analysis, h200: DeviceSpec) -> None:
     picture = draw_roofline(analysis.frames["gemm"], analysis.run.calibration, h200)
-
-    assert picture is not None
-    titles = [axes.get_title(loc="left") for axes in picture.figure.axes]
+    titles = [panel.title.split(":")[0] for panel in charted(picture).panels]
     assert titles == ["bf16", "fp8"]
-    assert "48 points" in picture.facts
+    assert "48 points" in drawn(picture).facts
 
 
 def test_roofs_level_off_at_datasheet_and_ceiling(analysis: Analysis, h200: DeviceSpec) -> None:
-    picture = draw_roofline(analysis.frames["gemm"], analysis.run.calibration, h200)
-
-    assert picture is not None
-    tops = [float(np.max(line.get_ydata())) for line in picture.figure.axes[0].lines]
-    assert tops == [989.5e12, 600e12]
+    chart = charted(draw_roofline(analysis.frames["gemm"], analysis.run.calibration, h200))
+    roofs = chart.rows_of("roofs", chart.panels[0])
+    tops = roofs.groupby("recipe", sort=False)["achieved_flops_per_s"].max()
+    assert dict(tops) == {"datasheet": 989.5e12, "bf16": 600e12}
+    assert set(roofs.loc[roofs["dashed"] == 1, "recipe"]) == {"datasheet"}
 
 
 def test_every_point_is_drawn_where_it_belongs(analysis: Analysis, h200: DeviceSpec) -> None:
-    picture = draw_roofline(analysis.frames["gemm"], analysis.run.calibration, h200)
-
-    assert picture is not None
-    drawn = dots(*picture.figure.axes)
-    assert len(drawn) == 48
-    highest = analysis.frames["gemm"]["achieved_flops_per_s"].max()
-    assert drawn[:, 1].max() == pytest.approx(highest)
+    frame = analysis.frames["gemm"]
+    chart = charted(draw_roofline(frame, analysis.run.calibration, h200))
+    points = pd.concat([chart.rows_of("points", panel) for panel in chart.panels])
+    assert len(points) == 48
+    assert points["achieved_flops_per_s"].max() == frame["achieved_flops_per_s"].max()
+    intensity = frame["flops"] / frame["dram_bytes"]
+    assert (points["intensity"] == intensity[points.index]).all()
 
 
 def test_without_datasheet_and_calibration_the_points_remain(bare: Path) -> None:
-    picture = draw_roofline(tidy_frame(load_run(bare), "gemm", None), None, None)
-    assert picture is not None
-    assert all(len(axes.lines) == 0 for axes in picture.figure.axes)
+    chart = charted(draw_roofline(tidy_frame(load_run(bare), "gemm", None), None, None))
+    assert chart.tables["roofs"].empty
+    assert len(chart.tables["points"])
 
 
 def test_an_op_that_computes_nothing_has_no_roofline(analysis: Analysis) -> None:

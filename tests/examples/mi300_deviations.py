@@ -6,21 +6,24 @@ docs/models.md has the table that `deviations` yields, with the reason for each 
 from dataclasses import dataclass
 from typing import Final
 
+from examples.mi300_notebook import (
+    DECODED,
+    LLAMA_65B,
+    OUTPUT,
+    PROMPT,
+    SPLIT,
+    WIDTH,
+    NotebookDevice,
+    corrected,
+    gemm_s,
+    layer_seconds,
+    model_seconds,
+    printed,
+)
 from roofcal.models.wave.attention import Attention, flash_attention
 from roofcal.models.wave.collectives import all_reduce
 from roofcal.models.wave.gemm import product
 from roofcal.models.wave.layer import RECIPE, Pass, end_times, layer_times, pass_seconds
-from roofcal.models.wave.notebook import operators
-from roofcal.models.wave.notebook.device import NotebookDevice
-from roofcal.models.wave.notebook.estimate import OUTPUT, corrected, printed
-from roofcal.models.wave.notebook.llama import (
-    DECODED,
-    LLAMA_65B,
-    PROMPT,
-    SPLIT,
-    layer_seconds,
-    model_seconds,
-)
 from roofcal.models.wave.vector_kernels import normalisation
 
 PREFILL: Final = Pass(sequences=1, tokens=PROMPT, context=PROMPT)
@@ -83,10 +86,10 @@ def _product_deviations(device: NotebookDevice) -> list[Deviation]:
         "skinny product": (1, dim, dim),
     }
     products = [
-        _milliseconds(name, operators.gemm_s(device, *mnk), product(device, RECIPE, *mnk).total_s)
+        _milliseconds(name, gemm_s(device, *mnk), product(device, RECIPE, *mnk).total_s)
         for name, mnk in shapes.items()
     ]
-    whole = operators.gemm_s(device, PROMPT, 3 * dim, dim) / 2
+    whole = gemm_s(device, PROMPT, 3 * dim, dim) / 2
     return [_milliseconds("prefill qkv, halved", whole, products[0].notebook / 1e3), *products]
 
 
@@ -105,7 +108,7 @@ def _operator_deviations(device: NotebookDevice) -> list[Deviation]:
         causal=False,
     )
     exchanged = theirs["reduce_scatter_reduction"] + theirs["gather"]
-    all_links = all_reduce(device, PROMPT * dim * operators.WIDTH, device.link_ranks).total_s
+    all_links = all_reduce(device, PROMPT * dim * WIDTH, device.link_ranks).total_s
     return [
         _milliseconds(
             "attention, no mask", theirs["attention"], flash_attention(device, unmasked).total_s
@@ -142,8 +145,16 @@ def _model_deviations(device: NotebookDevice) -> list[Deviation]:
     }
     ends = sum(time.total_s for time in end_times(device, LLAMA_65B, SPLIT, PREFILL).values())
     return [
-        _milliseconds("prefill layer", layer_seconds(device, PROMPT)["total"], layers[PREFILL]),
-        _milliseconds("decode layer", layer_seconds(device, DECODED)["total"], layers[DECODE]),
+        _milliseconds(
+            "prefill layer",
+            layer_seconds(device, PROMPT)["total"],
+            layers[PREFILL],
+        ),
+        _milliseconds(
+            "decode layer",
+            layer_seconds(device, DECODED)["total"],
+            layers[DECODE],
+        ),
         _milliseconds("embedding and logits", 0.0, ends),
         _milliseconds("prefill", theirs["prefill"], prefill),
         _milliseconds("decode of one token", theirs["decode"], decode),
