@@ -6,13 +6,13 @@ from roofcal.core.jsonl import read_plan, read_records
 from roofcal.core.paths import RunFolder
 from roofcal.core.records import Environment, Measurement, PlanPoint, Session
 from roofcal.core.visits.disturbances import drift_texts, largest_drift, load_texts
-from roofcal.core.visits.order import is_sentinel
-from roofcal.fitting.intervals import (
+from roofcal.core.visits.intervals import (
     cards_by_session,
     point_intervals,
     sentinel_medians,
     visit_times,
 )
+from roofcal.core.visits.order import is_sentinel
 from roofcal.fitting.probes import CalibrationError, Probe
 from roofcal.ops import BY_NAME
 from roofcal.ops.plan_points import point_problem, regimes

@@ -17,7 +17,12 @@ from roofcal.core.jsonl import read_plan, read_records, read_single_record
 from roofcal.core.paths import RunFolder
 from roofcal.core.records import Environment, Measurement, PlanPoint, Session, SettledTurns
 from roofcal.core.times import Array
-from roofcal.fitting.intervals import PointInterval, cards_by_session, point_intervals, visit_times
+from roofcal.core.visits.intervals import (
+    PointInterval,
+    cards_by_session,
+    point_intervals,
+    visit_times,
+)
 from roofcal.ops import OPS
 from roofcal.ops.plan_points import point_problem, regimes
 from roofcal.ops.regimes import gemm_regime

@@ -8,7 +8,7 @@ from statistics import fmean, median
 from roofcal.core.jsonl import read_plan, read_records, read_single_record
 from roofcal.core.paths import RunFolder, run_folders
 from roofcal.core.records import Environment, Measurement, PlanPoint, Session
-from roofcal.fitting.intervals import (
+from roofcal.core.visits.intervals import (
     HOLDS,
     PointInterval,
     cards_by_session,
@@ -37,7 +37,7 @@ class Reading:
 
     seconds      median, or the geometric mean of the medians of several visits
     half_width   half the 95 % interval of that, as a fraction of it
-    holds        how far that interval can be trusted, see roofcal.fitting.intervals.HOLDS
+    holds        how far that interval can be trusted, see roofcal.core.visits.intervals.HOLDS
     limited      share of the readings of each throttle reason, e.g. {"power_cap": 0.9}
     clock_hz, power_w, temperature_c  means of settled telemetry; None without any, as on a CPU
     """

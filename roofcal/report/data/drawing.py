@@ -15,8 +15,8 @@ from matplotlib.lines import Line2D
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.records import Calibration
 from roofcal.ops import BY_NAME, FOLDERS
+from roofcal.points.roofs import COPY, constants_of
 from roofcal.report.data.op_pages import page_of
-from roofcal.report.data.roofs import COPY, constants_of
 from roofcal.report.data.tidy import shape_texts, standard_rows
 from roofcal.report.kit import styles
 from roofcal.report.kit.chart_parts import DASH

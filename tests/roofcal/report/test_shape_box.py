@@ -25,9 +25,8 @@ from roofcal.ops.gemm import model as gemm
 from roofcal.ops.gemm.predict import parts_of_family
 from roofcal.ops.mixed_gemm import model as mixed_gemm
 from roofcal.ops.time_models import Sources
+from roofcal.points.run import load_run
 from roofcal.report.data.analysis import Analysis, analyse
-from roofcal.report.data.loading import load_run
-from roofcal.report.data.tidy import tidy_frame
 from roofcal.report.kit.packing import packed_json
 from roofcal.report.kit.templates import FOLDER, render
 from roofcal.report.shape_box import family_record, shape_box_data
@@ -48,7 +47,7 @@ def h200() -> DeviceSpec:
 def published() -> dict[str, Any]:
     """What the page of the published H200 has, of measured points those of its study alone."""
     run = load_run(PUBLISHED)
-    frames = {op: tidy_frame(run, op, None) for op in ("gemm", "mixed_gemm")}
+    frames = {op: run.points(op).table for op in ("gemm", "mixed_gemm")}
     data = shape_box_data(Analysis(run=run, spec=h200(), frames=frames, sessions={}), "h200")
     assert data is not None
     return data

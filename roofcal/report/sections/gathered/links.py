@@ -8,7 +8,7 @@ import pandas as pd
 from roofcal.core.records import Calibration
 from roofcal.ops.probe_link.model import COLLECTIVES, share
 from roofcal.ops.probe_link.spec import OP as PROBE
-from roofcal.report.data.roofs import constants_of
+from roofcal.points.roofs import constants_of
 from roofcal.report.data.tidy import ok_rows
 from roofcal.report.kit.columns import count, number, texts
 from roofcal.report.kit.numbers import MICROSECONDS

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 
 import pandas as pd
 
+from roofcal.points.columns import PEAK_BYTES, VISITS
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.observations import PEAK_BYTES, VISITS
 from roofcal.report.data.quality import half_width, readable_states
 from roofcal.report.data.tidy import axes_of, sqnr_columns, with_protocol
 from roofcal.report.kit.blocks import Block, Column, absence

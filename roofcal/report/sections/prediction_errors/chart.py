@@ -6,6 +6,7 @@ from typing import Final
 import altair as alt
 import pandas as pd
 
+from roofcal.points.columns import interval_columns
 from roofcal.report.data.drawing import (
     HEAD_TIPS,
     TAIL_TIPS,
@@ -14,7 +15,7 @@ from roofcal.report.data.drawing import (
     point_legend,
 )
 from roofcal.report.data.prediction_errors import judged
-from roofcal.report.data.tidy import interval_columns, models_in
+from roofcal.report.data.tidy import models_in
 from roofcal.report.kit.chart_parts import dots, layered, movable, quantity, ratio_axis
 from roofcal.report.kit.charts import Chart, Panel, Tip
 from roofcal.report.kit.numbers import percent

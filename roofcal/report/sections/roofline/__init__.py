@@ -10,9 +10,9 @@ from matplotlib.axes import Axes
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.records import Calibration
 from roofcal.ops import BY_NAME
+from roofcal.points.roofs import ceilings, stream_rates
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.drawing import in_recipe_order, provider_marker, recipe_colour
-from roofcal.report.data.roofs import ceilings, stream_rates
 from roofcal.report.data.tidy import axes_of, row_of_largest, standard_rows
 from roofcal.report.kit import styles
 from roofcal.report.kit.blocks import Block

@@ -9,6 +9,7 @@ import pandas as pd
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.records import Calibration
+from roofcal.points.roofs import ceilings, constants_of, stream_rates
 from roofcal.report.data.drawing import (
     BYTES_TIP,
     FLOPS_TIP,
@@ -19,7 +20,6 @@ from roofcal.report.data.drawing import (
     point_legend,
     recipe_colour,
 )
-from roofcal.report.data.roofs import ceilings, constants_of, stream_rates
 from roofcal.report.kit.chart_parts import DASH, count_axis, dots, layered, lines, movable, quantity
 from roofcal.report.kit.charts import Chart, LegendEntry, Panel, Tip
 from roofcal.report.kit.numbers import count_of, scaled, times

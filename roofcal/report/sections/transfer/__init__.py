@@ -6,9 +6,10 @@ from typing import Any, Final
 import pandas as pd
 
 from roofcal.core.environments import origin_environment, origin_labels, transferred_model
+from roofcal.points.columns import MODEL
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.prediction_errors import residuals
-from roofcal.report.data.tidy import MODEL, models_in
+from roofcal.report.data.tidy import models_in
 from roofcal.report.kit.blocks import Block, Prose
 from roofcal.report.kit.columns import code, count, fraction, text
 from roofcal.report.kit.writer import SectionWriter

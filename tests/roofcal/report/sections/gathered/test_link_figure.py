@@ -5,8 +5,8 @@ import pytest
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.ops.probe_link.spec import RECIPES
+from roofcal.points.run import load_run
 from roofcal.report.data.analysis import Analysis, analyse
-from roofcal.report.data.loading import load_run
 from roofcal.report.sections.gathered.link_figure import draw_links
 from roofcal.report.sections.gathered.links import OP, link_constants, link_curves
 from tests.roofcal.report.drawn import dots

@@ -5,8 +5,8 @@ import pytest
 
 from roofcal.claims.ledgers import load_claims
 from roofcal.core.devices import DeviceSpec
+from roofcal.points.run import load_run
 from roofcal.report.data.analysis import Analysis, analyse
-from roofcal.report.data.loading import load_run
 from roofcal.report.sections.gathered import published as section
 from roofcal.report.sections.gathered.overlap import OP, overlap_table
 from tests.roofcal.report.conftest import DEVICES

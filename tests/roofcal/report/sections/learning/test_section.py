@@ -7,8 +7,7 @@ import pytest
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.derived import read_derived
-from roofcal.report.data.loading import ReportError
+from roofcal.report.data.derived import ReportError, read_derived
 from roofcal.report.data.provenance import commands
 from roofcal.report.sections.learning import COLUMNS, CURVE, FILE, NUMBERS, middle_repetitions
 from tests.roofcal.report.chapters import analysis_with, blocks_of, csv_tables, figure_and_table

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from roofcal.core.devices import DeviceSpec
+from roofcal.points.run import load_run
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.loading import load_run
-from roofcal.report.data.tidy import tidy_frame
 from roofcal.report.sections.roofline import draw_roofline
 from tests.roofcal.report.drawn import dots
 
@@ -41,7 +40,7 @@ def test_every_point_is_drawn_where_it_belongs(analysis: Analysis, h200: DeviceS
 
 
 def test_without_datasheet_and_calibration_the_points_remain(bare: Path) -> None:
-    picture = draw_roofline(tidy_frame(load_run(bare), "gemm", None), None, None)
+    picture = draw_roofline(load_run(bare).points("gemm").table, None, None)
     assert picture is not None
     assert all(len(axes.lines) == 0 for axes in picture.figure.axes)
 

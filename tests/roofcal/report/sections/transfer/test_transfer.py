@@ -7,12 +7,11 @@ import pytest
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.environments import transferred_model
+from roofcal.points.run import load_run
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.data.audit import violations
-from roofcal.report.data.loading import load_run
 from roofcal.report.data.prediction_errors import error_of, model_labels, with_model_labels
 from roofcal.report.data.provenance import commands
-from roofcal.report.data.tidy import tidy_frame
 from roofcal.report.kit.blocks import Table
 from roofcal.report.sections.transfer import COLUMNS, KEYS, SECTION, transfers
 from roofcal.report.summary import device_line, regime_tables
@@ -67,7 +66,7 @@ def test_only_points_that_both_predict_are_compared(tmp_path: Path) -> None:
         made_up.measure(point)
         for model, factor in guesses.items():
             made_up.predict(point, model, factor * true_seconds(point))
-    frame = tidy_frame(load_run(made_up.write(tmp_path)), "gemm", None)
+    frame = load_run(made_up.write(tmp_path)).points("gemm").table
 
     (row,) = transfers(frame).to_dict("records")
 
@@ -80,7 +79,7 @@ def test_calibrations_without_a_shared_point_have_no_row(tmp_path: Path) -> None
     made_up = MadeUpRun()
     made_up.measure(product(64, 64, 64))
     made_up.predict(product(64, 64, 64), TORCH, 1e-6)
-    assert transfers(tidy_frame(load_run(made_up.write(tmp_path)), "gemm", None)).empty
+    assert transfers(load_run(made_up.write(tmp_path)).points("gemm").table).empty
 
 
 def test_people_read_what_differs(moved: Analysis) -> None:
