@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from roofcal.points.reader import SeenPoint
 
 MODEL: Final = CALIBRATED  # the model behind predicted_s; every other has a column <model>_s
+FORMULAS: Final = ("datasheet", "torchao")  # models with a column <model>_s in every table
 PROTOCOL: Final = ["method", "cache", "distribution"]
 INTERVAL_HOLDS: Final = "interval_holds"  # how far an interval of measured times can be trusted
 VISITS: Final = "visits"  # how many visits of a point have a time
@@ -137,12 +138,12 @@ def _predicted(model: str, field: str, point: "SeenPoint") -> Any:
     return point.predicted(model, field)
 
 
-_IDENTITY: Final = (
+IDENTITY: Final = (
     _text("op", lambda p: p.point.op),
     _text("provider", lambda p: p.point.provider, hover="provider"),
     _text("recipe", lambda p: p.point.recipe),
 )
-# Behind _IDENTITY stand the axes of the op, then these.
+# Behind IDENTITY stand the axes of the op, then these.
 COLUMNS: Final = (
     _count("world_size", lambda p: p.point.world_size),
     _text("status", lambda p: p.status),
@@ -233,7 +234,7 @@ ENERGY: Final = (
 def columns_of(op: OpSpec) -> list[Column]:
     """The columns that every table of an op has, in their order."""
     axes = [_count(axis, partial(_size, axis)) for axis in op.axes]
-    return [*_IDENTITY, *axes, *COLUMNS]
+    return [*IDENTITY, *axes, *COLUMNS]
 
 
 def _size(axis: str, point: "SeenPoint") -> int:

@@ -6,26 +6,20 @@ import numpy as np
 import pandas as pd
 
 from roofcal.ops import BY_NAME
-from roofcal.points.columns import MODEL, PROTOCOL, STATES, sqnr_column
+from roofcal.points.columns import COLUMNS, FORMULAS, MODEL, PROTOCOL, RARE, sqnr_column
 from roofcal.report.kit.numbers import shape_text
 
+PANEL_TIME: Final = "panel_s"  # on the scale of the mean card, see quality.on_panel_scale
 _BEHIND_AXES: Final = ("world_size", "method", "repeat")  # one of them follows the axes of an op
 
 
 def models_in(frame: pd.DataFrame) -> dict[str, str]:
     """Model -> its column of seconds, for models with at least one prediction in a tidy frame."""
-    no_models = {
-        "panel_s",
-        STATES,
-        "median_s",
-        "burst_median_s",
-        "calibrated_bound_s",
-        "started_s",
-        "predicted_s",
-    }
+    declared = {column.name for column in (*COLUMNS, *RARE)} - {f"{name}_s" for name in FORMULAS}
     ends = ("_per_s", "_low_s", "_high_s")
     seconds = [c for c in frame.columns if c.endswith("_s") and not c.endswith(ends)]
-    columns = {name.removesuffix("_s"): name for name in seconds if name not in no_models}
+    names = [name for name in seconds if name not in declared and name != PANEL_TIME]
+    columns = {name.removesuffix("_s"): name for name in names}
     columns |= {MODEL: "predicted_s"}
     return {model: name for model, name in columns.items() if frame[name].notna().any()}
 

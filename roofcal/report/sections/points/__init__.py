@@ -1,10 +1,12 @@
 """Every point of every op: the tidy frames."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
 
 import pandas as pd
 
-from roofcal.points.columns import PEAK_BYTES, VISITS
+from roofcal.points.columns import COLUMNS, RARE, VISITS
+from roofcal.points.columns import Column as Declared
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.quality import half_width, readable_states
 from roofcal.report.data.tidy import axes_of, sqnr_columns, with_protocol
@@ -27,12 +29,28 @@ from roofcal.report.kit.columns import (
 from roofcal.report.kit.writer import SectionWriter
 from roofcal.report.section import CsvTable, Section, whole_run
 
+_IN_UNIT: Final[Mapping[str, Callable[[Declared], Column]]] = {
+    "s": lambda c: seconds(c.name, c.label, c.note),
+    "B": lambda c: number(c.name, c.label, "GB", 1e-9, about=c.note),
+    "Hz": lambda c: number(c.name, c.label, "MHz", 1e-6, 4, c.note),
+    "W": lambda c: number(c.name, c.label, "W", 1, about=c.note),
+    "relative": lambda c: _relative(c.name, c.label, c.note),
+}
+
 
 def _relative(key: str, label: str, about: str) -> Column:
     def show(value: float) -> str:
         return f"{value:.1e}"
 
     return Column(key=key, label=label, kind="number", show=show, about=about)
+
+
+def _column_of(declared: Declared) -> Column:
+    """A column of the page, for a quantity that has a label."""
+    if declared.kind != "number":
+        kind = text if declared.kind == "text" else count
+        return kind(declared.name, declared.label, declared.note)
+    return _IN_UNIT.get(declared.unit, lambda c: fraction(c.name, c.label, about=c.note))(declared)
 
 
 def point_columns(axes: Sequence[str], outputs: Sequence[str] = ()) -> list[Column]:
@@ -43,8 +61,7 @@ def point_columns(axes: Sequence[str], outputs: Sequence[str] = ()) -> list[Colu
         outputs: columns of signal to quantisation noise, see tidy.sqnr_columns.
     """
     half_interval = "half the 95 % interval of the median"
-    beyond_inputs = "most device memory that one call held beyond its inputs"
-    format_error = "distance of the product of the stored operands from that of those before"
+    labelled = [declared for declared in (*RARE, *COLUMNS) if declared.label]
     return [
         text("recipe", "recipe"),
         *counts(*axes),
@@ -63,9 +80,7 @@ def point_columns(axes: Sequence[str], outputs: Sequence[str] = ()) -> list[Colu
         seconds("burst_median_s", "burst", about="median of the first turn, before settling"),
         CLOCK,
         POWER,
-        number(PEAK_BYTES, "memory", "GB", 1e-9, about=beyond_inputs),
-        _relative("numeric_error", "numeric error", "distance from the reference, relative"),
-        _relative("quantisation_error", "format error", format_error),
+        *map(_column_of, labelled),
         *(decibels(name) for name in outputs),
         count("samples", "samples"),
         count(VISITS, "visits"),
