@@ -15,7 +15,15 @@ import pandas as pd
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.jsonl import iter_records, read_plan, salvage_records
 from roofcal.core.paths import RunFolder
-from roofcal.core.records import TIMELESS, Measurement, PlanPoint, Prediction, Record, Session
+from roofcal.core.records import (
+    TIMELESS,
+    Measurement,
+    PlanPoint,
+    Prediction,
+    Record,
+    Session,
+    SettledTurns,
+)
 from roofcal.core.statistics import sqnr_db
 from roofcal.core.visits.intervals import (
     VisitTime,
@@ -96,12 +104,17 @@ class SeenPoint:
     @cached_property
     def visit_times(self) -> tuple[VisitTime, ...]:
         """The time of each visit that has one."""
-        return () if self.row is None else visit_times(self.row)
+        return () if self.row is None else visit_times(self.row, self.settled_turns_s)
+
+    @cached_property
+    def settled_turns_s(self) -> SettledTurns:
+        """The samples that count, by visit and turn."""
+        return () if self.row is None else self.row.settled_turns_s
 
     @property
     def samples(self) -> int:
-        """Samples that count."""
-        return 0 if self.row is None else len(self.row.settled_samples_s)
+        """How many samples count."""
+        return sum(len(turn) for turns in self.settled_turns_s for turn in turns)
 
     @property
     def burst_s(self) -> float | None:
@@ -228,6 +241,20 @@ def read_points(
         RecordsError: a file is bad.
     """
     points = read_plan(run, op, point_problem) if run.plan_file(op).is_file() else []
+    records = _measured_records(run, op, is_unfinished=is_unfinished)
+    return points_of_records(op, points, records, columns, known, by_visit=by_visit)
+
+
+def points_of_records(
+    op: str,
+    points: Sequence[PlanPoint],
+    records: Iterable[Record],
+    columns: Sequence[Column] = (),
+    known: Known | None = None,
+    *,
+    by_visit: bool = False,
+) -> Points:
+    """As `read_points`, of a plan and of sessions and measurements that were read."""
     spec, known = BY_NAME[op], known or Known()
     planned = {
         point_id: SeenPoint(point=point, point_id=point_id, op=spec, known=known)
@@ -237,7 +264,7 @@ def read_points(
     sessions: list[Session] = []
     seconds: dict[str, tuple[float, float]] = {}
     rows: dict[str, list[list[Any]]] = {}
-    for place, record in enumerate(_measured_records(run, op, is_unfinished=is_unfinished)):
+    for place, record in enumerate(records):
         if isinstance(record, Session):
             sessions.append(record)
         elif isinstance(record, Measurement):
