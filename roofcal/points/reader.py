@@ -325,7 +325,7 @@ def with_intervals(
         regimes(table[POINT]),
         list(table[SENTINEL_MEDIANS]) if of_sentinels else None,
     )
-    return table.assign(**{INTERVAL: pd.Series(intervals, dtype="object")})
+    return table.assign(**{INTERVAL: pd.Series(intervals, index=table.index, dtype="object")})
 
 
 def with_made(table: pd.DataFrame, columns: Iterable[Column]) -> pd.DataFrame:
@@ -333,7 +333,8 @@ def with_made(table: pd.DataFrame, columns: Iterable[Column]) -> pd.DataFrame:
     made = table.copy(deep=False)
     for column in columns:
         if column.over:
-            made[column.name] = _series(column, list(column.over(made)))
+            values = _series(column, list(column.over(made)))
+            made[column.name] = values.set_axis(made.index)
     return made
 
 
