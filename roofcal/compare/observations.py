@@ -20,7 +20,7 @@ from roofcal.core.times import Array
 from roofcal.core.visits.intervals import PointInterval
 from roofcal.ops import OPS
 from roofcal.ops.regimes import gemm_regime
-from roofcal.points.columns import Column
+from roofcal.points.columns import Column, declared
 from roofcal.points.reader import NOT_REACHED, Points, SeenPoint, read_points, with_intervals
 
 _TRIMMED: Final = 0.1  # of the samples of a turn, at either end
@@ -195,7 +195,7 @@ def _trimmed_log(samples: Sequence[float], cut: float) -> float:
 
 
 COLUMNS: Final = (
-    Column("status", lambda p: p.status, "text"),
+    *declared("status"),
     Column("kernels", lambda p: p.of_row("kernel_names"), "object"),
     Column("scatter", _scatter, "object"),
     Column("clock", _clock, "object"),

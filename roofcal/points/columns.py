@@ -231,6 +231,12 @@ ENERGY: Final = (
 )
 
 
+def declared(*names: str) -> list[Column]:
+    """Columns of COLUMNS by their names."""
+    by_name = {column.name: column for column in COLUMNS}
+    return [by_name[name] for name in names]
+
+
 def columns_of(op: OpSpec) -> list[Column]:
     """The columns that every table of an op has, in their order."""
     axes = [_count(axis, partial(_size, axis)) for axis in op.axes]

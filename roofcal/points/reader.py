@@ -145,10 +145,14 @@ class SeenPoint:
 
     def median_reading(self, sensor: str) -> float | None:
         """The median of a sensor of the card; None where it said nothing."""
-        if self.row is None or not self._readings:
-            return None
+        return median(self.readings(sensor)) if self._readings else None
+
+    def readings(self, sensor: str) -> Sequence[float]:
+        """What a sensor of the card said since the clock settled; all of it if that was earlier."""
+        if self.row is None:
+            return ()
         values: Sequence[float] = getattr(self.row.telemetry, sensor)
-        return median(values[position] for position in self._readings)
+        return [values[position] for position in self._readings]
 
     @cached_property
     def throttle_shares(self) -> Mapping[str, float]:
