@@ -119,11 +119,12 @@ _FRACTIONS: Final = ("fraction", "relative")
 
 
 def _tip(column: Column) -> Tip:
+    named: dict[str, Any] = {"key": column.name, "label": column.hover}
     if column.kind != "number":
-        return Tip(key=column.name, label=column.hover, kind=column.kind)
+        return Tip(**named, kind="count" if column.kind == "count" else "text")
     if column.unit in _FRACTIONS:
-        return Tip(key=column.name, label=column.hover, kind="percent")
-    return Tip(key=column.name, label=column.hover, kind="si", unit=column.unit)
+        return Tip(**named, kind="percent")
+    return Tip(**named, kind="si", unit=column.unit)
 
 
 TAIL_TIPS: Final = tuple(map(_tip, _HOVERED))

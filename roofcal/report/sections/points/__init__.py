@@ -6,7 +6,7 @@ from typing import Final
 import pandas as pd
 
 from roofcal.points.columns import COLUMNS, RARE, VISITS
-from roofcal.points.columns import Column as Declared
+from roofcal.points.columns import Column as Quantity
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.quality import half_width, readable_states
 from roofcal.report.data.tidy import axes_of, sqnr_columns, with_protocol
@@ -29,28 +29,31 @@ from roofcal.report.kit.columns import (
 from roofcal.report.kit.writer import SectionWriter
 from roofcal.report.section import CsvTable, Section, whole_run
 
-_IN_UNIT: Final[Mapping[str, Callable[[Declared], Column]]] = {
-    "s": lambda c: seconds(c.name, c.label, c.note),
-    "B": lambda c: number(c.name, c.label, "GB", 1e-9, about=c.note),
-    "Hz": lambda c: number(c.name, c.label, "MHz", 1e-6, 4, c.note),
-    "W": lambda c: number(c.name, c.label, "W", 1, about=c.note),
-    "relative": lambda c: _relative(c.name, c.label, c.note),
-}
 
-
-def _relative(key: str, label: str, about: str) -> Column:
-    def show(value: float) -> str:
-        return f"{value:.1e}"
-
-    return Column(key=key, label=label, kind="number", show=show, about=about)
-
-
-def _column_of(declared: Declared) -> Column:
+def _column_of(quantity: Quantity) -> Column:
     """A column of the page, for a quantity that has a label."""
-    if declared.kind != "number":
-        kind = text if declared.kind == "text" else count
-        return kind(declared.name, declared.label, declared.note)
-    return _IN_UNIT.get(declared.unit, lambda c: fraction(c.name, c.label, about=c.note))(declared)
+    key, label, about = quantity.name, quantity.label, quantity.note
+    if quantity.kind == "text":
+        return text(key, label, about)
+    if quantity.kind == "count":
+        return count(key, label, about)
+    match quantity.unit:
+        case "s":
+            return seconds(key, label, about)
+        case "B":
+            return number(key, label, "GB", 1e-9, about=about)
+        case "Hz":
+            return number(key, label, "MHz", 1e-6, 4, about)
+        case "relative":
+            return Column(key=key, label=label, kind="number", show=_relative_text, about=about)
+        case "fraction":
+            return fraction(key, label, about=about)
+        case unit:
+            return number(key, label, unit, 1, about=about)
+
+
+def _relative_text(value: float) -> str:
+    return f"{value:.1e}"
 
 
 def point_columns(axes: Sequence[str], outputs: Sequence[str] = ()) -> list[Column]:
@@ -61,7 +64,7 @@ def point_columns(axes: Sequence[str], outputs: Sequence[str] = ()) -> list[Colu
         outputs: columns of signal to quantisation noise, see tidy.sqnr_columns.
     """
     half_interval = "half the 95 % interval of the median"
-    labelled = [declared for declared in (*RARE, *COLUMNS) if declared.label]
+    labelled = [quantity for quantity in (*RARE, *COLUMNS) if quantity.label]
     return [
         text("recipe", "recipe"),
         *counts(*axes),
