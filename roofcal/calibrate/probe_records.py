@@ -13,7 +13,7 @@ from roofcal.ops import BY_NAME
 from roofcal.points.columns import INTERVAL, POINT, VISIT_TIMES, Column
 from roofcal.points.reader import RECORDED, Points, read_points, with_intervals
 
-_ROW: Final = Column("measurement", lambda p: p.row, "object")
+_ROW: Final = Column("measurement", "object", lambda p: p.row)
 
 
 def read_environment(run: Path) -> Environment:

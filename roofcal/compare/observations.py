@@ -149,8 +149,6 @@ def observations(points: Points) -> list[Observation]:
 
 def _clock(point: SeenPoint) -> dict[str, Any]:
     """The mean of the readings of the clock in settled turns, and its standard error."""
-    if point.row is None:
-        return {}
     readings = (point.row.telemetry.sm_clock_hz[i] for i in point.row.settled_readings)
     clocks = [clock for clock in readings if clock > 0]
     if not clocks:
@@ -196,9 +194,9 @@ def _trimmed_log(samples: Sequence[float], cut: float) -> float:
 
 COLUMNS: Final = (
     *declared("status"),
-    Column("kernels", lambda p: p.of_row("kernel_names"), "object"),
-    Column("scatter", _scatter, "object"),
-    Column("clock", _clock, "object"),
+    Column("kernels", "object", lambda p: p.row.kernel_names),
+    Column("scatter", "object", _scatter),
+    Column("clock", "object", _clock),
 )
 
 

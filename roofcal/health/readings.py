@@ -16,8 +16,8 @@ from roofcal.points.reader import NOT_REACHED, read_points, with_intervals
 _STATE: Final = {"clock_hz": "sm_clock_hz", "power_w": "power_w", "temperature_c": "temperature_c"}
 _COLUMNS: Final = (
     *declared("status", "reason"),
-    Column("limited", lambda p: p.throttle_shares, "object"),
-    Column("state", lambda p: {name: _mean(p.readings(s)) for name, s in _STATE.items()}, "object"),
+    Column("limited", "object", lambda p: p.throttle_shares),
+    Column("state", "object", lambda p: {n: _mean(p.readings(s)) for n, s in _STATE.items()}),
 )
 
 

@@ -11,13 +11,15 @@ from its reference is `numeric_error`; what the formats cost beside it is `quant
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from statistics import median
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from roofcal.core.environments import CALIBRATED
-from roofcal.core.records import Prediction
+from roofcal.core.records import TIMELESS, Prediction
 from roofcal.core.visits.states import VisitState, states_of_visits
 from roofcal.ops.spec import OpSpec
+from roofcal.points.power import counted_power, integrated_power
+from roofcal.points.roofs import datasheet_seconds
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,22 +59,14 @@ class Column:
     """
 
     name: str
-    of: OfPoint | None = None
     kind: Kind = "number"
+    of: OfPoint | None = None
     over: OfTable | None = None
     where: str = ""
     unit: str = ""
     label: str = ""
     note: str = ""
     hover: str = ""
-
-
-def _text(name: str, of: OfPoint, **how: Any) -> Column:
-    return Column(name, of, "text", **how)
-
-
-def _count(name: str, of: OfPoint) -> Column:
-    return Column(name, of, "count")
 
 
 def _made(name: str, over: OfTable, **how: Any) -> Column:
@@ -85,6 +79,69 @@ def _of_interval(name: str) -> OfTable:
 
 def _rate(work: str) -> OfTable:
     return lambda table: (table[work] / table["median_s"]).where(table[work] > 0)
+
+
+def _size(axis: str) -> OfPoint:
+    return lambda p: p.point.shape[axis]
+
+
+def _if_measured(name: str) -> OfPoint:
+    return lambda p: getattr(p.row, name) if p.recorded >= 0 else None
+
+
+def _median_reading(sensor: str) -> OfPoint:
+    return lambda p: median(readings) if (readings := p.readings(sensor)) else None
+
+
+def _burst(p: "SeenPoint") -> float | None:
+    """Median of the first turn: samples taken before the card could warm to this work."""
+    row = p.row
+    if row.status != "ok" or not row.warmup_samples:
+        return None
+    second_turn = next((s for s in row.slice_starts if s > 0), len(row.latency_samples_s))
+    return median(row.latency_samples_s[: min(second_turn, row.warmup_samples)])
+
+
+def _kernels(p: "SeenPoint") -> str | None:
+    return "; ".join(dict.fromkeys(p.row.kernel_names)) or None
+
+
+def _rank_spread(p: "SeenPoint") -> float | None:
+    medians = p.row.rank_medians_s
+    return max(medians) / min(medians) - 1 if medians else None
+
+
+def _of_model(model: str, field: str) -> OfPoint:
+    """A field of a model's prediction.
+
+    No model and no roof has a time of a point that was tried and has none.
+    """
+
+    def value(p: "SeenPoint") -> Any:
+        prediction = p.known.predictions.get(model, {}).get(p.row.point_id)
+        is_told = prediction is not None and p.row.status not in TIMELESS
+        return getattr(prediction, field) if is_told else None
+
+    return value
+
+
+def _datasheet(p: "SeenPoint") -> float | None:
+    """Least time by the datasheet, of probes, too, which no model predicts."""
+    own = None if p.row.status in TIMELESS else datasheet_seconds(p.work, p.known.spec)
+    return _of_model("datasheet", "total_s")(p) or own
+
+
+def _calibrated_bound(p: "SeenPoint") -> float | None:
+    own = None if p.row.status in TIMELESS else p.known.roof.seconds(p.point.recipe, p.work)
+    return own or None
+
+
+def _integrated(p: "SeenPoint") -> float | None:
+    """Power integrated over time, where the energy counter was read, too."""
+    if not p.power or not counted_power(p.row):
+        return None
+    power = integrated_power(p.row, p.point.protocol.method, p.known.power_limit_w)
+    return None if power is None else power.watts
 
 
 def sqnr_column(output: str) -> str:
@@ -130,91 +187,95 @@ def columns_of_models(predictions: Mapping[str, Mapping[str, Prediction]]) -> li
             if all(p.low_s is None for p in predictions[model].values()):
                 fields = {}
             for name, field in {f"{model}_s": "total_s", **fields}.items():
-                columns.append(Column(name, partial(_predicted, model, field)))
+                columns.append(Column(name, "number", _of_model(model, field)))
     return columns
 
 
-def _predicted(model: str, field: str, point: "SeenPoint") -> Any:
-    return point.predicted(model, field)
-
-
 IDENTITY: Final = (
-    _text("op", lambda p: p.point.op),
-    _text("provider", lambda p: p.point.provider, hover="provider"),
-    _text("recipe", lambda p: p.point.recipe),
+    Column("op", "text", lambda p: p.point.op),
+    Column("provider", "text", lambda p: p.point.provider, hover="provider"),
+    Column("recipe", "text", lambda p: p.point.recipe),
 )
 # Behind IDENTITY stand the axes of the op, then these.
 COLUMNS: Final = (
-    _count("world_size", lambda p: p.point.world_size),
-    _text("status", lambda p: p.status),
-    _text("reason", lambda p: p.reason),
+    Column("world_size", "count", lambda p: p.point.world_size),
+    Column("status", "text", lambda p: p.row.status),
+    Column("reason", "text", lambda p: p.row.reason),
     _made("median_s", _of_interval("median")),
     _made("ci95_low_s", _of_interval("ci95_low")),
     _made("ci95_high_s", _of_interval("ci95_high")),
     _made("achieved_flops_per_s", _rate("flops")),
     _made("achieved_bytes_per_s", _rate("dram_bytes")),
-    Column("predicted_s", lambda p: p.predicted(MODEL, "total_s")),
+    Column("predicted_s", "number", _of_model(MODEL, "total_s")),
     _made("relative_error", lambda table: table["predicted_s"] / table["median_s"] - 1),
     _made(INTERVAL_HOLDS, _of_interval("holds"), kind="text"),
-    _count(VISITS, lambda p: len(p.visit_times)),
+    Column(VISITS, "count", lambda p: len(p.visit_times)),
     _made(STATES, _states, kind="text"),
-    _text("method", lambda p: p.point.protocol.method),
-    _text("cache", lambda p: p.point.protocol.cache),
-    _text("distribution", lambda p: p.point.protocol.distribution),
-    _count("repeat", lambda p: p.visit_number or p.point.repeat),
-    _text("regime", lambda p: p.op.regime(p.point.shape)),
-    _text("sweeps", lambda p: ";".join(p.point.sweeps)),
-    Column("datasheet_s", lambda p: p.predicted("datasheet", "total_s") or p.datasheet_s),
-    Column("torchao_s", lambda p: p.predicted("torchao", "total_s")),
-    Column("predicted_low_s", lambda p: p.predicted(MODEL, "low_s")),
-    Column("predicted_high_s", lambda p: p.predicted(MODEL, "high_s")),
-    _text("bound_by", lambda p: p.predicted(MODEL, "bound_by")),
-    Column("burst_median_s", lambda p: p.burst_s),
-    Column("sm_clock_hz", lambda p: p.median_reading("sm_clock_hz"), unit="Hz", hover="clock"),
-    Column("power_w", lambda p: p.median_reading("power_w")),
-    Column("temperature_c", lambda p: p.median_reading("temperature_c")),
-    _text("throttle_reasons", lambda p: ";".join(sorted(p.throttle_shares)) or None),
+    Column("method", "text", lambda p: p.point.protocol.method),
+    Column("cache", "text", lambda p: p.point.protocol.cache),
+    Column("distribution", "text", lambda p: p.point.protocol.distribution),
+    Column("repeat", "count", lambda p: p.visit_number or p.point.repeat),
+    Column("regime", "text", lambda p: p.op.regime(p.point.shape)),
+    Column("sweeps", "text", lambda p: ";".join(p.point.sweeps)),
+    Column("datasheet_s", "number", _datasheet),
+    Column("torchao_s", "number", _of_model("torchao", "total_s")),
+    Column("predicted_low_s", "number", _of_model(MODEL, "low_s")),
+    Column("predicted_high_s", "number", _of_model(MODEL, "high_s")),
+    Column("bound_by", "text", _of_model(MODEL, "bound_by")),
+    Column("burst_median_s", "number", _burst),
+    Column("sm_clock_hz", "number", _median_reading("sm_clock_hz"), unit="Hz", hover="clock"),
+    Column("power_w", "number", _median_reading("power_w")),
+    Column("temperature_c", "number", _median_reading("temperature_c")),
+    Column("throttle_reasons", "text", lambda p: ";".join(sorted(p.throttle_shares)) or None),
     Column(
         "numeric_error",
-        lambda p: p.of_row("relative_error"),
+        "number",
+        lambda p: p.row.relative_error,
         unit="relative",
         label="numeric error",
         note="distance from the reference, relative",
     ),
     Column(
         "quantisation_error",
-        lambda p: p.of_row("quantisation_error"),
+        "number",
+        lambda p: p.row.quantisation_error,
         unit="relative",
         label="format error",
         note="distance of the product of the stored operands from that of those before",
     ),
-    _text("kernel_names", lambda p: p.kernel_names, hover="kernel"),
-    _text("point_id", lambda p: p.point_id),
-    _count("samples", lambda p: p.samples),
-    Column("flops", lambda p: p.work.flops),
-    Column("dram_bytes", lambda p: p.work.dram_bytes),
-    Column("calibrated_bound_s", lambda p: p.calibrated_bound_s),
-    Column("rotating_bytes", lambda p: p.of_row("rotating_bytes")),
-    _text("session_id", lambda p: p.of_row("session_id")),
-    Column("started_s", lambda p: p.of_row("started_s")),
+    Column(
+        "kernel_names",
+        "text",
+        lambda p: "; ".join(dict.fromkeys(p.row.kernel_names)) or None,
+        hover="kernel",
+    ),
+    Column("point_id", "text", lambda p: p.row.point_id),
+    Column("samples", "count", lambda p: sum(len(t) for turns in p.settled_turns_s for t in turns)),
+    Column("flops", "number", lambda p: p.work.flops),
+    Column("dram_bytes", "number", lambda p: p.work.dram_bytes),
+    Column("calibrated_bound_s", "number", _calibrated_bound),
+    Column("rotating_bytes", "number", _if_measured("rotating_bytes")),
+    Column("session_id", "text", _if_measured("session_id")),
+    Column("started_s", "number", _if_measured("started_s")),
 )
 # Of tables with a point that has them; behind COLUMNS and the decibels of outputs.
 RARE: Final = (
     Column(
         PEAK_BYTES,
-        lambda p: p.of_row("peak_bytes"),
+        "number",
+        lambda p: p.row.peak_bytes,
         where=PEAK_BYTES,
         unit="B",
         label="memory",
         note="most device memory that one call held beyond its inputs",
     ),
-    Column(RANK_SPREAD, lambda p: p.rank_spread, where=RANK_SPREAD),
-    Column("board_w", lambda p: p.power and p.power.watts, where="board_w"),
-    Column("board_low_w", lambda p: p.power and p.power.low, where="board_w"),
-    Column("board_high_w", lambda p: p.power and p.power.high, where="board_w"),
-    _text("energy_by", lambda p: p.power and p.power.basis, where="board_w"),
-    Column("idle_w", lambda p: p.power and p.power.idle_w, where="board_w"),
-    Column("integrated_w", lambda p: p.integrated_w, where="board_w"),
+    Column(RANK_SPREAD, "number", _rank_spread, where=RANK_SPREAD),
+    Column("board_w", "number", lambda p: p.power and p.power.watts, where="board_w"),
+    Column("board_low_w", "number", lambda p: p.power and p.power.low, where="board_w"),
+    Column("board_high_w", "number", lambda p: p.power and p.power.high, where="board_w"),
+    Column("energy_by", "text", lambda p: p.power and p.power.basis, where="board_w"),
+    Column("idle_w", "number", lambda p: p.power and p.power.idle_w, where="board_w"),
+    Column("integrated_w", "number", _integrated, where="board_w"),
 )
 # Energy of one call, with the ends of power and time together, per FLOP and per token (row of A):
 # of the board by NVML, not at the wall. They stand last.
@@ -239,9 +300,5 @@ def declared(*names: str) -> list[Column]:
 
 def columns_of(op: OpSpec) -> list[Column]:
     """The columns that every table of an op has, in their order."""
-    axes = [_count(axis, partial(_size, axis)) for axis in op.axes]
+    axes = [Column(axis, "count", _size(axis)) for axis in op.axes]
     return [*IDENTITY, *axes, *COLUMNS]
-
-
-def _size(axis: str, point: "SeenPoint") -> int:
-    return point.point.shape[axis]

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, groupby
-from statistics import median
 from typing import Any, Final, NamedTuple
 
 import pandas as pd
@@ -16,7 +15,6 @@ from roofcal.core.devices import DeviceSpec
 from roofcal.core.jsonl import iter_records, read_plan, salvage_records
 from roofcal.core.paths import RunFolder
 from roofcal.core.records import (
-    TIMELESS,
     Measurement,
     PlanPoint,
     Prediction,
@@ -24,7 +22,6 @@ from roofcal.core.records import (
     Session,
     SettledTurns,
 )
-from roofcal.core.statistics import sqnr_db
 from roofcal.core.visits.intervals import (
     VisitTime,
     cards_by_session,
@@ -39,16 +36,15 @@ from roofcal.ops import BY_NAME
 from roofcal.ops.plan_points import point_problem, regimes
 from roofcal.ops.spec import OpSpec
 from roofcal.points.columns import INTERVAL, POINT, SENTINEL_MEDIANS, VISIT_TIMES, Column
-from roofcal.points.power import BoardPower, board_power, counted_power, integrated_power
-from roofcal.points.roofs import CalibratedRoof, datasheet_seconds
+from roofcal.points.power import BoardPower, board_power
+from roofcal.points.roofs import CalibratedRoof
 
 NOT_REACHED: Final = "not_reached"  # the status of a point that is planned and has no row
-_NOT_REACHED_YET: Final = "planned, and not measured yet: the session ended before"
 RECORDED: Final = "recorded"  # the place of a row among those of its file; -1 without one
 _ALWAYS: Final = (
-    Column(POINT, lambda p: p.point, "object"),
-    Column(VISIT_TIMES, lambda p: p.visit_times, "object"),
-    Column(RECORDED, lambda p: p.recorded, "count"),
+    Column(POINT, "object", lambda p: p.point),
+    Column(VISIT_TIMES, "object", lambda p: p.visit_times),
+    Column(RECORDED, "count", lambda p: p.recorded),
 )
 
 
@@ -69,32 +65,43 @@ class Known:
 class SeenPoint:
     """One planned point with its row of measurements: what the values of columns are made of.
 
-    row           None for a point that was not measured
-    recorded      place of the row in its file
+    row           of a point that was not measured, one of status NOT_REACHED
+    recorded      place of the row in its file; -1 for a point that was not measured
     visit_number  of a row that is one visit of a sentinel, from 1; else 0
     """
 
     point: PlanPoint
-    point_id: str
     op: OpSpec
     known: Known
-    row: Measurement | None = None
+    row: Measurement
     recorded: int = -1
     visit_number: int = 0
 
-    @property
-    def status(self) -> str:
-        """That of the row, or NOT_REACHED."""
-        return NOT_REACHED if self.row is None else self.row.status
+    @cached_property
+    def settled_turns_s(self) -> SettledTurns:
+        """The samples that count, by visit and turn."""
+        return self.row.settled_turns_s
 
-    @property
-    def reason(self) -> str | None:
-        """Why it is not ok, or how its visits differ."""
-        return _NOT_REACHED_YET if self.row is None else self.row.reason
+    @cached_property
+    def visit_times(self) -> tuple[VisitTime, ...]:
+        """The time of each visit that has one."""
+        return visit_times(self.row, self.settled_turns_s)
 
-    def of_row(self, name: str) -> Any:
-        """A field of the row; None without a row."""
-        return None if self.row is None else getattr(self.row, name)
+    @cached_property
+    def _readings(self) -> Sequence[int]:
+        return self.row.settled_readings or range(len(self.row.telemetry.sample_index))
+
+    def readings(self, sensor: str) -> Sequence[Any]:
+        """What a sensor of the card said since the clock settled; all of it if that was earlier."""
+        values = getattr(self.row.telemetry, sensor)
+        return [values[position] for position in self._readings]
+
+    @cached_property
+    def throttle_shares(self) -> Mapping[str, float]:
+        """Reason to run slower -> share of the readings that name it."""
+        named = self.readings("throttle_reasons")
+        reasons = sorted({reason for entry in named for reason in entry})
+        return {reason: sum(reason in entry for entry in named) / len(named) for reason in reasons}
 
     @cached_property
     def work(self) -> Work:
@@ -102,113 +109,14 @@ class SeenPoint:
         return self.op.work_of(self.point.provider, self.point.recipe, self.point.shape)
 
     @cached_property
-    def visit_times(self) -> tuple[VisitTime, ...]:
-        """The time of each visit that has one."""
-        return () if self.row is None else visit_times(self.row, self.settled_turns_s)
-
-    @cached_property
-    def settled_turns_s(self) -> SettledTurns:
-        """The samples that count, by visit and turn."""
-        return () if self.row is None else self.row.settled_turns_s
-
-    @property
-    def samples(self) -> int:
-        """How many samples count."""
-        return sum(len(turn) for turns in self.settled_turns_s for turn in turns)
-
-    @property
-    def burst_s(self) -> float | None:
-        """Median of the first turn: samples taken before the card could warm to this work."""
-        row = self.row
-        if row is None or row.status != "ok" or not row.warmup_samples:
-            return None
-        second_turn = next((s for s in row.slice_starts if s > 0), len(row.latency_samples_s))
-        return median(row.latency_samples_s[: min(second_turn, row.warmup_samples)])
-
-    @property
-    def kernel_names(self) -> str | None:
-        """Kernels that ran, each once."""
-        return "; ".join(dict.fromkeys(self.of_row("kernel_names") or ())) or None
-
-    @property
-    def rank_spread(self) -> float | None:
-        """Slowest over fastest rank, minus 1."""
-        medians = self.of_row("rank_medians_s")
-        return max(medians) / min(medians) - 1 if medians else None
-
-    @cached_property
-    def _readings(self) -> Sequence[int]:
-        """Positions of the readings since the clock settled; of all if all are earlier."""
-        if self.row is None:
-            return ()
-        return self.row.settled_readings or range(len(self.row.telemetry.sample_index))
-
-    def median_reading(self, sensor: str) -> float | None:
-        """The median of a sensor of the card; None where it said nothing."""
-        return median(self.readings(sensor)) if self._readings else None
-
-    def readings(self, sensor: str) -> Sequence[float]:
-        """What a sensor of the card said since the clock settled; all of it if that was earlier."""
-        if self.row is None:
-            return ()
-        values: Sequence[float] = getattr(self.row.telemetry, sensor)
-        return [values[position] for position in self._readings]
-
-    @cached_property
-    def throttle_shares(self) -> Mapping[str, float]:
-        """Reason to run slower -> share of the readings that name it."""
-        if self.row is None:
-            return {}
-        named = [self.row.telemetry.throttle_reasons[position] for position in self._readings]
-        reasons = sorted({reason for entry in named for reason in entry})
-        return {reason: sum(reason in entry for entry in named) / len(named) for reason in reasons}
-
-    @cached_property
     def power(self) -> BoardPower | None:
         """The power of the board where a reading is the point's own.
 
         None on several devices, because telemetry is that of the first rank.
         """
-        if self.row is None or self.visit_number or self.point.world_size > 1:
+        if self.visit_number or self.point.world_size > 1:
             return None
         return board_power(self.row, self.point.protocol.method, self.known.power_limit_w)
-
-    @property
-    def integrated_w(self) -> float | None:
-        """Power integrated over time, where the energy counter was read, too."""
-        if self.row is None or not self.power or not counted_power(self.row):
-            return None
-        method = self.point.protocol.method
-        power = integrated_power(self.row, method, self.known.power_limit_w)
-        return None if power is None else power.watts
-
-    def predicted(self, model: str, name: str) -> Any:
-        """A field of a model's prediction, None without one.
-
-        No model and no roof has a time of a point that was tried and has none.
-        """
-        if self.status in TIMELESS:
-            return None
-        prediction = self.known.predictions.get(model, {}).get(self.point_id)
-        return None if prediction is None else getattr(prediction, name)
-
-    @property
-    def datasheet_s(self) -> float | None:
-        """Least time by the datasheet, of probes, too, which no model predicts."""
-        return None if self.status in TIMELESS else datasheet_seconds(self.work, self.known.spec)
-
-    @property
-    def calibrated_bound_s(self) -> float | None:
-        """Least time by the calibrated ceilings."""
-        if self.status in TIMELESS:
-            return None
-        return self.known.roof.seconds(self.point.recipe, self.work) or None
-
-    @property
-    def output_db(self) -> Mapping[str, float]:
-        """Output -> its signal to quantisation noise, of ops that say several."""
-        errors = self.of_row("output_errors") or {}
-        return {name: sqnr_db(error) for name, error in errors.items()}
 
 
 class Points(NamedTuple):
@@ -261,8 +169,8 @@ def points_of_records(
     """As `read_points`, of a plan and of sessions and measurements that were read."""
     spec, known = BY_NAME[op], known or Known()
     planned = {
-        point_id: SeenPoint(point=point, point_id=point_id, op=spec, known=known)
-        for point_id, point in ((point.point_id, point) for point in points)
+        row.point_id: SeenPoint(point=point, op=spec, known=known, row=row)
+        for point, row in ((point, _unmeasured(point)) for point in points)
     }
     wanted = [*_ALWAYS, *(column for column in columns if column.of)]
     sessions: list[Session] = []
@@ -297,6 +205,16 @@ def points_of_records(
     table[SENTINEL_MEDIANS] = pd.Series([medians.get(i, ()) for i in ids], dtype="object")
     ended = [_with_duration(s, *seconds.get(s.session_id, (0, 0))) for s in sessions]
     return Points(table, ended)
+
+
+def _unmeasured(point: PlanPoint) -> Measurement:
+    return Measurement(
+        point_id=point.point_id,
+        environment_id="",
+        session_id="",
+        status=NOT_REACHED,  # type: ignore[arg-type]  # of tables alone, no record has it
+        reason="planned, and not measured yet: the session ended before",
+    )
 
 
 def measured_sessions(run: RunFolder, op: str) -> Iterator[Session]:

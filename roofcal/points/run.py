@@ -6,11 +6,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, Literal, TypeVar
 
+import pandas as pd
+
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.environments import age_key, is_calibrated, origin_environment
 from roofcal.core.jsonl import R, iter_records, read_records
 from roofcal.core.paths import RunFolder
 from roofcal.core.records import Calibration, Environment, Prediction
+from roofcal.core.statistics import sqnr_db
 from roofcal.ops import BY_NAME, OPS
 from roofcal.ops.equations import other_equations, predicted_with
 from roofcal.points.columns import ENERGY, RARE, Column, columns_of, columns_of_models, sqnr_column
@@ -25,7 +28,7 @@ from roofcal.points.reader import (
 from roofcal.points.roofs import CalibratedRoof
 
 V = TypeVar("V")
-OUTPUT_DB: Final = Column("output_db", lambda p: p.output_db, "object")  # by output
+_ERRORS: Final = Column("output_errors", "object", lambda p: p.row.output_errors or {})
 
 
 class RunError(ValueError):
@@ -92,22 +95,22 @@ class Run:
         table, sessions = read_points(
             self.files,
             op,
-            [*declared, *RARE, *others, OUTPUT_DB],
+            [*declared, *RARE, *others, _ERRORS],
             known,
             by_visit=True,
             is_unfinished=True,
         )
         table = with_made(with_intervals(table, sessions, of_sentinels=True), declared)
-        outputs = dict.fromkeys(name for of_point in table[OUTPUT_DB.name] for name in of_point)
-        decibels = {
-            sqnr_column(output): [of_point.get(output) for of_point in table[OUTPUT_DB.name]]
-            for output in outputs
-        }
+        errors = table[_ERRORS.name]
+        outputs = dict.fromkeys(name for of_point in errors for name in of_point)
+        for name in outputs:
+            decibels = [sqnr_db(e[name]) if name in e else None for e in errors]
+            table[sqnr_column(name)] = pd.Series(decibels, dtype="float64")
         rare = [column.name for column in RARE if table[column.where].notna().any()]
         energy = [c for c in ENERGY if c.where in table] if "board_w" in rare else []
-        shown = [c.name for c in declared] + [*decibels, *rare, *(c.name for c in others)]
-        shown += [column.name for column in energy]
-        return Points(with_made(table.assign(**decibels), energy)[shown], sessions)
+        shown = [column.name for column in declared] + [*map(sqnr_column, outputs), *rare]
+        shown += [column.name for column in (*others, *energy)]
+        return Points(with_made(table, energy)[shown], sessions)
 
     def _predictions(self, op: str) -> dict[str, dict[str, Prediction]]:
         """Model -> point_id -> prediction, without those by outdated constants."""

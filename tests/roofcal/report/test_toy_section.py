@@ -80,10 +80,10 @@ count as those with one. Nothing was timed for this figure, so it has no spread.
     "| `op` | what is computed |\n| `points` | points |\n",
 }
 LAST = '    "provenance",\n'
-LAST_QUANTITY = '    Column("integrated_w", lambda p: p.integrated_w, where="board_w"),\n'
+LAST_QUANTITY = '    Column("integrated_w", "number", _integrated, where="board_w"),\n'
 QUANTITY = """\
-    Column("longest_s", lambda p: max(p.of_row("latency_samples_s") or [0.0]), where="longest_s",
-           unit="s", label="longest", note="of all samples", hover="longest sample"),
+    Column("longest_s", "number", lambda p: max(p.row.latency_samples_s, default=None), unit="s",
+           where="longest_s", label="longest", note="of all samples", hover="longest sample"),
 """
 
 

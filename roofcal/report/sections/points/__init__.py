@@ -1,6 +1,6 @@
 """Every point of every op: the tidy frames."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import pandas as pd
@@ -26,8 +26,11 @@ from roofcal.report.kit.columns import (
     seconds,
     text,
 )
+from roofcal.report.kit.numbers import MICROSECONDS
 from roofcal.report.kit.writer import SectionWriter
 from roofcal.report.section import CsvTable, Section, whole_run
+
+_UNITS: Final = {"s": (MICROSECONDS, 1e6, 4), "B": ("GB", 1e-9, 3), "Hz": ("MHz", 1e-6, 4)}
 
 
 def _column_of(quantity: Quantity) -> Column:
@@ -37,19 +40,12 @@ def _column_of(quantity: Quantity) -> Column:
         return text(key, label, about)
     if quantity.kind == "count":
         return count(key, label, about)
-    match quantity.unit:
-        case "s":
-            return seconds(key, label, about)
-        case "B":
-            return number(key, label, "GB", 1e-9, about=about)
-        case "Hz":
-            return number(key, label, "MHz", 1e-6, 4, about)
-        case "relative":
-            return Column(key=key, label=label, kind="number", show=_relative_text, about=about)
-        case "fraction":
-            return fraction(key, label, about=about)
-        case unit:
-            return number(key, label, unit, 1, about=about)
+    if quantity.unit == "relative":
+        return Column(key=key, label=label, kind="number", show=_relative_text, about=about)
+    if quantity.unit == "fraction":
+        return fraction(key, label, about=about)
+    unit, factor, digits = _UNITS.get(quantity.unit, (quantity.unit, 1.0, 3))
+    return number(key, label, unit, factor, digits, about)
 
 
 def _relative_text(value: float) -> str:
