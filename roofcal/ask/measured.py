@@ -9,8 +9,7 @@ from typing import Any, Final, Literal
 from roofcal.core.paths import RunFolder
 from roofcal.ops import BY_NAME
 from roofcal.ops.spec import Shape
-from roofcal.points.columns import sqnr_column
-from roofcal.points.tables import table_rows
+from roofcal.points.tables import sqnr_column, table_rows
 
 _STEADY: Final = {
     "status": "ok",

@@ -66,6 +66,6 @@ def read_probes(run: Path, op: str) -> list[Probe]:
 def disturbances_of(points: Points, op: str, environment: Environment) -> list[str]:
     """What disturbed the sessions of a probe op, by its sentinels and the load of the machine."""
     sentinels = points.table[points.table[POINT].map(is_sentinel).astype(bool)]
-    drift = largest_drift(sentinels[VISIT_TIMES])
+    drift = largest_drift(sentinels[_ROW.name])
     load = load_texts(points.sessions, is_cpu=environment.vendor == "cpu")
     return [*drift_texts(op, drift), *load]

@@ -39,7 +39,6 @@ POINT: Final = "point"  # the planned point
 VISIT_TIMES: Final = "visit_times"  # the VisitTime of every visit with a time
 SENTINEL_MEDIANS: Final = "sentinel_medians"  # of the sentinel that is the same point, in s
 INTERVAL: Final = "interval"  # the PointInterval; None without a time
-_SQNR: Final = "_sqnr_db"
 
 Kind = Literal["number", "text", "count", "object"]
 OfPoint = Callable[["SeenPoint"], Any]
@@ -142,11 +141,6 @@ def _integrated(p: "SeenPoint") -> float | None:
         return None
     power = integrated_power(p.row, p.point.protocol.method, p.known.power_limit_w)
     return None if power is None else power.watts
-
-
-def sqnr_column(output: str) -> str:
-    """The column of an output's signal to quantisation noise."""
-    return f"{output}{_SQNR}"
 
 
 def states_text(states: Iterable[VisitState]) -> str:

@@ -16,7 +16,7 @@ from roofcal.core.records import Calibration, Environment, Prediction
 from roofcal.core.statistics import sqnr_db
 from roofcal.ops import BY_NAME, OPS
 from roofcal.ops.equations import other_equations, predicted_with
-from roofcal.points.columns import ENERGY, RARE, Column, columns_of, columns_of_models, sqnr_column
+from roofcal.points.columns import ENERGY, RARE, Column, columns_of, columns_of_models
 from roofcal.points.reader import (
     Known,
     Points,
@@ -26,6 +26,7 @@ from roofcal.points.reader import (
     with_made,
 )
 from roofcal.points.roofs import CalibratedRoof
+from roofcal.points.tables import sqnr_column
 
 V = TypeVar("V")
 _ERRORS: Final = Column("output_errors", "object", lambda p: p.row.output_errors or {})

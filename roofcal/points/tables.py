@@ -14,6 +14,11 @@ from roofcal.core.paths import RunFolder
 from roofcal.ops import BY_NAME
 
 
+def sqnr_column(output: str) -> str:
+    """The column of an output's signal to quantisation noise."""
+    return f"{output}_sqnr_db"
+
+
 def table_files(run: RunFolder) -> dict[str, Path]:
     """Op, or name of another table -> its file: of a publication, else of the report here."""
     folders = (run.folder / "tables", paths.RESULTS / "report/tables")

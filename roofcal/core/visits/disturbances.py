@@ -1,11 +1,12 @@
 """What shows that a run was disturbed: a sentinel that moves, and work of other processes."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Final
 
 from roofcal.core.machine.load import BUSY_CPU, BUSY_HOST
-from roofcal.core.records import Session
-from roofcal.core.visits.intervals import VisitTime
+from roofcal.core.records import Measurement, Session
+from roofcal.core.statistics import summarise
+from roofcal.core.visits.rows import split_visits
 
 # Of a sentinel within a session, and of half an interval: nothing is known to better than that.
 DISTURBED: Final = 0.1
@@ -53,15 +54,17 @@ def throttled_text(share: float) -> str:
     return f"The CPU quota of the container stopped its threads in {100 * share:.0f} % of periods."
 
 
-def largest_drift(sentinels: Iterable[Sequence[VisitTime]]) -> float:
+def largest_drift(sentinels: Iterable[Measurement]) -> float:
     """Slowest over fastest repetition in one session, minus 1, of the sentinel that moved most.
 
-    sentinels: the visits of each. 0 where none was repeated.
+    sentinels: their rows, with all visits. 0 where none was repeated.
     """
     drifts = [0.0]
-    for visits in sentinels:
+    for row in sentinels:
         medians: dict[str, list[float]] = {}
-        for visit in visits:
-            medians.setdefault(visit.session_id, []).append(visit.median)
+        for visit in split_visits(row):
+            if visit.settled_samples_s:
+                median = summarise(visit.settled_samples_s).median
+                medians.setdefault(visit.session_id, []).append(median)
         drifts += [max(times) / min(times) - 1 for times in medians.values()]
     return max(drifts)

@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 
 from roofcal.ops import BY_NAME
-from roofcal.points.columns import COLUMNS, FORMULAS, MODEL, PROTOCOL, RARE, sqnr_column
+from roofcal.points.columns import COLUMNS, FORMULAS, MODEL, PROTOCOL, RARE
+from roofcal.points.tables import sqnr_column
 from roofcal.report.kit.numbers import shape_text
 
 PANEL_TIME: Final = "panel_s"  # on the scale of the mean card, see quality.on_panel_scale

@@ -16,9 +16,10 @@ from roofcal.ops import BY_NAME
 from roofcal.ops.linear.spec import OUTPUTS
 from roofcal.ops.plan_points import point_problem
 from roofcal.ops.spec import OpSpec
-from roofcal.points.columns import columns_of, interval_columns, read_states, sqnr_column
+from roofcal.points.columns import columns_of, interval_columns, read_states
 from roofcal.points.reader import NOT_REACHED
 from roofcal.points.run import Run, load_run
+from roofcal.points.tables import sqnr_column
 from roofcal.report.data.tidy import (
     models_in,
     ok_rows,
