@@ -5,7 +5,7 @@ Files are read line by line, so that memory holds the samples of one point.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain, groupby
 from typing import Any, Final, NamedTuple
 
@@ -167,11 +167,8 @@ def points_of_records(
     by_visit: bool = False,
 ) -> Points:
     """As `read_points`, of a plan and of sessions and measurements that were read."""
-    spec, known = BY_NAME[op], known or Known()
-    planned = {
-        row.point_id: SeenPoint(point=point, op=spec, known=known, row=row)
-        for point, row in ((point, _unmeasured(point)) for point in points)
-    }
+    planned = {point.point_id: point for point in points}
+    common = partial(SeenPoint, op=BY_NAME[op], known=known or Known())
     wanted = [*_ALWAYS, *(column for column in columns if column.of)]
     sessions: list[Session] = []
     seconds: dict[str, tuple[float, float]] = {}
@@ -182,16 +179,15 @@ def points_of_records(
         elif isinstance(record, Measurement):
             if any(session.wall_s is None for session in sessions):
                 _add_seconds(seconds, record)
-            if (unseen := planned.get(record.point_id)) is not None:
-                whole = replace(unseen, row=record, recorded=place)
-                seen = [whole]
-                if by_visit and record.visits and is_sentinel(whole.point):
+            if (point := planned.get(record.point_id)) is not None:
+                seen = [common(point=point, row=record, recorded=place)]
+                if by_visit and record.visits and is_sentinel(point):
                     visits = enumerate(split_visits(record), start=1)
-                    seen = [replace(whole, row=row, visit_number=number) for number, row in visits]
+                    seen = [replace(seen[0], row=row, visit_number=n) for n, row in visits]
                 rows[record.point_id] = [_values(of_visit, wanted) for of_visit in seen]
-    for point_id, unseen in planned.items():
+    for point_id, point in planned.items():
         if point_id not in rows:
-            rows[point_id] = [_values(unseen, wanted)]
+            rows[point_id] = [_values(common(point=point, row=_unmeasured(point_id)), wanted)]
     every = [row for point_id in planned for row in rows[point_id]]
     columns_of_values = zip(*every, strict=True) if every else [()] * len(wanted)
     table = pd.DataFrame(
@@ -207,9 +203,9 @@ def points_of_records(
     return Points(table, ended)
 
 
-def _unmeasured(point: PlanPoint) -> Measurement:
+def _unmeasured(point_id: str) -> Measurement:
     return Measurement(
-        point_id=point.point_id,
+        point_id=point_id,
         environment_id="",
         session_id="",
         status=NOT_REACHED,  # type: ignore[arg-type]  # of tables alone, no record has it
