@@ -233,7 +233,7 @@ def energy_numbers(folder: Path) -> dict[str, str]:
     from roofcal.core.jsonl import read_records, read_single_record  # noqa: PLC0415
     from roofcal.core.paths import RunFolder  # noqa: PLC0415
     from roofcal.core.records import Environment, Measurement  # noqa: PLC0415
-    from roofcal.report.data.board_power import counted_power, integrated_power  # noqa: PLC0415
+    from roofcal.points.power import counted_power, integrated_power  # noqa: PLC0415
 
     run = RunFolder.at(folder)
     limit_w = read_single_record(run.environment_file, Environment).power_limit_w
@@ -303,7 +303,7 @@ def ratios_that_hold_one(
 
     kinds: the regime of each point.
     """
-    from roofcal.fitting.intervals import (  # noqa: PLC0415
+    from roofcal.core.visits.intervals import (  # noqa: PLC0415
         point_intervals,
         ratio_interval,
         visit_times,

@@ -26,7 +26,7 @@ from roofcal.core.records import Environment, Measurement, PlanPoint
 from roofcal.core.statistics import summarise
 from roofcal.core.visits.order import is_sentinel
 from roofcal.measure.session import Job, measure
-from roofcal.report.data.board_power import counted_power, integrated_power
+from roofcal.points.power import counted_power, integrated_power
 from roofcal.study.config import Study, load_study
 from roofcal.study.discover import discover
 from roofcal.study.plan import plan_op

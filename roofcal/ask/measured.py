@@ -1,23 +1,23 @@
-"""Measured points of a run, from the tables that the report writes of its records.
+"""Measured points of a run as answers use them: what is nearest, and how good choices were."""
 
-The records themselves hold every sample; a table has one row per point and is read in a hundredth
-of the time. A run without tables (before its report) has no measured points here.
-"""
-
-import csv
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from statistics import median
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
-from roofcal.core import paths
 from roofcal.core.paths import RunFolder
 from roofcal.ops import BY_NAME, OPS
 from roofcal.ops.spec import Shape
+from roofcal.points.tables import sqnr_column, table_rows
 
-_STEADY: Final = {"status": "ok", "cache": "cold", "distribution": "normal", "world_size": "1"}
+_STEADY: Final = {
+    "status": "ok",
+    "method": "graph",
+    "cache": "cold",
+    "distribution": "normal",
+    "world_size": "1",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,49 +55,44 @@ def measured_by_key(run: RunFolder | None) -> "dict[PointKey, MeasuredPoint]":
     return by_key(point for op in OPS for point in _points(run, op.name)) if run else {}
 
 
-def table_file(run: RunFolder, op: str) -> Path | None:
-    """The table of an op: of a publication, else of the report of this machine."""
-    name = f"{run.device}_{op}.csv"
-    candidates = (run.folder / "tables" / name, paths.RESULTS / "report/tables" / name)
-    return next((path for path in candidates if path.is_file()), None)
-
-
 def _points(run: RunFolder, op: str) -> Iterator[MeasuredPoint]:
-    path = table_file(run, op)
-    if path is None:
-        return
-    axes = BY_NAME[op].axes
-    with path.open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            if row["environment_id"] != run.environment_id or row["method"] != "graph":
-                continue
-            if any(row[name] != value for name, value in _STEADY.items()):
-                continue
-            burst, predicted = row.get("burst_median_s"), row.get("predicted_s")
-            yield MeasuredPoint(
-                op=op,
-                provider=row["provider"],
-                recipe=row["recipe"],
-                shape={axis: int(row[axis]) for axis in axes},
-                repeat=int(row["repeat"]),
-                median_s=float(row["median_s"]),
-                low_s=float(row["ci95_low_s"]),
-                high_s=float(row["ci95_high_s"]),
-                burst_s=float(burst) if burst else None,
-                predicted_s=float(predicted) if predicted else None,
-                error=_error(row),
-            )
+    return (measured_point(op, row) for row in table_rows(run, op, _STEADY))
 
 
-def _error(row: Mapping[str, str]) -> float | None:
+def measured_point(op: str, row: Mapping[Any, Any]) -> MeasuredPoint:
+    """A row of the table of an op that has a time, of its file or of the records."""
+
+    def number(name: str) -> float | None:
+        cell = row.get(name)
+        return None if cell in (None, "") or math.isnan(float(cell)) else float(cell)
+
+    return MeasuredPoint(
+        op=op,
+        provider=row["provider"],
+        recipe=row["recipe"],
+        shape={axis: int(row[axis]) for axis in BY_NAME[op].axes},
+        repeat=int(row["repeat"]),
+        median_s=float(row["median_s"]),
+        low_s=float(row["ci95_low_s"]),
+        high_s=float(row["ci95_high_s"]),
+        burst_s=number("burst_median_s"),
+        predicted_s=number("predicted_s"),
+        error=_error(
+            [number(name) for name in row if name.endswith(sqnr_column(""))],
+            number("numeric_error"),
+            number("quantisation_error"),
+        ),
+    )
+
+
+def _error(
+    decibels: Sequence[float | None], numeric: float | None, quantised: float | None
+) -> float | None:
     """What the kernel and the format cost together; of several outputs, the worst."""
-    decibels = [float(row[name]) for name in row if name.endswith("_sqnr_db") and row[name]]
-    if decibels:
-        return float(10 ** (-min(decibels) / 20))
-    numeric, quantised = row.get("numeric_error"), row.get("quantisation_error")
-    if not numeric or not quantised:
-        return None
-    return math.hypot(float(numeric), float(quantised))
+    told = [value for value in decibels if value is not None]
+    if told:
+        return float(10 ** (-min(told) / 20))
+    return None if numeric is None or quantised is None else math.hypot(numeric, quantised)
 
 
 PointKey = tuple[str | int, ...]  # what is timed, whose, the recipe, and the sizes

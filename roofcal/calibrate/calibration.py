@@ -8,9 +8,10 @@ from typing import Any, cast
 import numpy as np
 
 from roofcal.calibrate.probe_records import (
-    read_disturbances,
+    disturbances_of,
+    probes_of,
     read_environment,
-    read_probes,
+    read_probe_points,
 )
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.records import Calibration, Environment
@@ -23,6 +24,7 @@ from roofcal.ops.equations import current_equations
 from roofcal.ops.parts import load_part
 from roofcal.ops.probe_span import Span, probe_spans
 from roofcal.ops.spec import OpSpec
+from roofcal.points.reader import Points
 
 
 def calibrate(run: Path, spec: DeviceSpec | None = None, seed: int = 0) -> Calibration:
@@ -44,13 +46,14 @@ def calibrate(run: Path, spec: DeviceSpec | None = None, seed: int = 0) -> Calib
     spans: dict[str, Span] = {}
     disturbances: list[str] = []
     count = 0
-    for op, part, probes in _fits_with_probes(run):
+    for op, part, points in _fits_with_points(run):
+        probes = probes_of(points)
         own = part.fit(probes, replace(device, constants=fitted.constants), generator)
         fitted.constants.update(own.constants)
         fitted.errors.update(own.errors)
         if op.calibrates is not None:
             spans |= probe_spans(op, (probe.point for probe in probes))
-        disturbances += read_disturbances(run, op.name, environment)
+        disturbances += disturbances_of(points, op.name, environment)
         disturbances += width_texts(op.name, _median_half_width(probes))
         count += len(probes)
     if not count:
@@ -77,8 +80,8 @@ def cross_validated_ops(
     streams are. Raises as `calibrate`.
     """
     device = _measured_device(read_environment(run), spec)
-    for op, part, probes in _fits_with_probes(run):
-        method = getattr(part, "METHOD", None)
+    for op, part, points in _fits_with_points(run):
+        probes, method = probes_of(points), getattr(part, "METHOD", None)
         if method is not None:
             yield op, method, device, probes
         else:
@@ -98,12 +101,12 @@ def _median_half_width(probes: Sequence[Probe]) -> float:
     return float(np.median(halves)) if halves else 0.0
 
 
-def _fits_with_probes(run: Path) -> Iterator[tuple[OpSpec, FitPart, list[Probe]]]:
+def _fits_with_points(run: Path) -> Iterator[tuple[OpSpec, FitPart, Points]]:
     """Every probe op that has a fit, in the order of OPS."""
     for op in OPS:
         part = load_part(op, "fit") if op.role == "probe" else None
         if part is not None:
-            yield op, cast(FitPart, part), read_probes(run, op.name)
+            yield op, cast(FitPart, part), read_probe_points(run, op.name)
 
 
 def _measured_device(environment: Environment, spec: DeviceSpec | None) -> Device:

@@ -1,21 +1,19 @@
 """The records of a run folder that a calibration may read: its environment and its probes."""
 
 from pathlib import Path
+from typing import Final
 
-from roofcal.core.jsonl import read_plan, read_records
+from roofcal.core.jsonl import read_records
 from roofcal.core.paths import RunFolder
-from roofcal.core.records import Environment, Measurement, PlanPoint, Session
+from roofcal.core.records import Environment
 from roofcal.core.visits.disturbances import drift_texts, largest_drift, load_texts
 from roofcal.core.visits.order import is_sentinel
-from roofcal.fitting.intervals import (
-    cards_by_session,
-    point_intervals,
-    sentinel_medians,
-    visit_times,
-)
 from roofcal.fitting.probes import CalibrationError, Probe
 from roofcal.ops import BY_NAME
-from roofcal.ops.plan_points import point_problem, regimes
+from roofcal.points.columns import INTERVAL, POINT, VISIT_TIMES, Column
+from roofcal.points.reader import RECORDED, Points, read_points, with_intervals
+
+_ROW: Final = Column("measurement", "object", lambda p: p.row)
 
 
 def read_environment(run: Path) -> Environment:
@@ -33,64 +31,41 @@ def read_environment(run: Path) -> Environment:
     return environments[0]
 
 
-def read_disturbances(run: Path, op: str, environment: Environment) -> list[str]:
-    """What disturbed the sessions of a probe op, by its sentinels and the load of the machine.
-
-    Raises as read_probes.
-    """
-    points, records = _probe_files(run, op)
-    sentinels = [
-        record
-        for record in records
-        if isinstance(record, Measurement)
-        and record.point_id in points
-        and is_sentinel(points[record.point_id])
-    ]
-    sessions = [record for record in records if isinstance(record, Session)]
-    load = load_texts(sessions, is_cpu=environment.vendor == "cpu")
-    return [*drift_texts(op, largest_drift(sentinels)), *load]
-
-
-def read_probes(run: Path, op: str) -> list[Probe]:
-    """Points of a probe op that were measured, [] where the run has none of that op.
-
-    Sentinels are none of them: they have the shapes of study points, on which fits are judged. The
-    interval of a probe that is a sentinel, too, holds its repetitions.
+def read_probe_points(run: Path, op: str) -> Points:
+    """The table of a probe op, without rows where the run has none of it.
 
     Raises CalibrationError for an op that is no probe: a fit that has seen the points it is judged
     on says nothing. Raises RecordsError for a bad file.
     """
-    planned, records = _probe_files(run, op)
-    points = {key: point for key, point in planned.items() if not is_sentinel(point)}
-    rows = [
-        m
-        for m in records
-        if isinstance(m, Measurement)
-        and m.point_id in points
-        and m.status == "ok"
-        and m.settled_samples_s
-    ]
-    visits = {m.point_id: visit_times(m) for m in records if isinstance(m, Measurement)}
-    repeated = sentinel_medians(planned.values(), visits)
-    intervals = point_intervals(
-        [visits[row.point_id] for row in rows],
-        cards_by_session([record for record in records if isinstance(record, Session)]),
-        regimes(points[row.point_id] for row in rows),
-        [repeated.get(row.point_id, ()) for row in rows],
-    )
-    return [
-        Probe(point=points[row.point_id], measurement=row, latency=interval)
-        for row, interval in zip(rows, intervals, strict=True)
-        if interval is not None
-    ]
-
-
-def _probe_files(run: Path, op: str) -> tuple[dict[str, PlanPoint], list[Session | Measurement]]:
-    """(points of a probe op by their ids, its records), both empty where the run has none."""
     if BY_NAME[op].role != "probe":
         raise CalibrationError(f"{op} is no probe op; a calibration is fitted on probes alone")
-    files = RunFolder.at(run)
-    if not files.plan_file(op).is_file() or not files.measurements_file(op).is_file():
-        return {}, []
-    points = {point.point_id: point for point in read_plan(files, op, point_problem)}
-    return points, read_records(files.measurements_file(op), Session, Measurement)
+    return read_points(RunFolder.at(run), op, [_ROW])
+
+
+def probes_of(points: Points) -> list[Probe]:
+    """The points of a probe op that were timed, in the order of their records.
+
+    Sentinels are none of them: they have the shapes of study points, on which fits are judged. The
+    interval of a probe that is a sentinel, too, holds its repetitions.
+    """
+    table = points.table.sort_values(RECORDED)
+    is_probe = table[VISIT_TIMES].map(bool) & ~table[POINT].map(is_sentinel).astype(bool)
+    timed = with_intervals(table[is_probe], points.sessions, of_sentinels=True)
+    columns = (timed[name] for name in (POINT, _ROW.name, INTERVAL))
+    return [
+        Probe(point=point, measurement=row, latency=interval)
+        for point, row, interval in zip(*columns, strict=True)
+    ]
+
+
+def read_probes(run: Path, op: str) -> list[Probe]:
+    """The probes of an op of a run folder; raises as read_probe_points."""
+    return probes_of(read_probe_points(run, op))
+
+
+def disturbances_of(points: Points, op: str, environment: Environment) -> list[str]:
+    """What disturbed the sessions of a probe op, by its sentinels and the load of the machine."""
+    sentinels = points.table[points.table[POINT].map(is_sentinel).astype(bool)]
+    drift = largest_drift(sentinels[_ROW.name])
+    load = load_texts(points.sessions, is_cpu=environment.vendor == "cpu")
+    return [*drift_texts(op, drift), *load]

@@ -103,9 +103,9 @@ def _devices(device: str | None) -> list[str]:
 
 def _verdicts(run: "RunFolder", entries: "list[Entry]") -> "list[Verdict]":
     from roofcal.ask.sources import datasheet
+    from roofcal.points.run import load_run
     from roofcal.report.data.claims import judge
     from roofcal.report.data.evidence import evidence_of_run
-    from roofcal.report.data.loading import load_run
 
     loaded = load_run(run.folder, run.derived)
     return judge(entries, evidence_of_run(loaded, datasheet(loaded.environment.device)))

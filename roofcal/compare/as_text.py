@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from roofcal.core.records import CODE
-from roofcal.fitting.intervals import MEANINGS
+from roofcal.core.visits.intervals import MEANINGS
 
 Row = Mapping[str, Any]
 Rows = Sequence[Row]

@@ -13,7 +13,7 @@ from roofcal.compare.point_changes import (
     same_measurements,
 )
 from roofcal.core.paths import RunFolder
-from roofcal.fitting.intervals import HOLDS
+from roofcal.core.visits.intervals import HOLDS
 
 VERDICTS: Final = ("SLOWER", "FASTER", "SAME", "AMBIGUOUS")
 # What a comparison ends in, with the exit code of the command.

@@ -13,14 +13,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from roofcal.core.jsonl import read_plan, read_records, read_single_record
+from roofcal.core.jsonl import read_single_record
 from roofcal.core.paths import RunFolder
-from roofcal.core.records import Environment, Measurement, PlanPoint, Session, SettledTurns
+from roofcal.core.records import Environment, PlanPoint
 from roofcal.core.times import Array
-from roofcal.fitting.intervals import PointInterval, cards_by_session, point_intervals, visit_times
+from roofcal.core.visits.intervals import PointInterval
 from roofcal.ops import OPS
-from roofcal.ops.plan_points import point_problem, regimes
 from roofcal.ops.regimes import gemm_regime
+from roofcal.points.columns import Column, declared
+from roofcal.points.reader import NOT_REACHED, Points, SeenPoint, read_points, with_intervals
 
 _TRIMMED: Final = 0.1  # of the samples of a turn, at either end
 # Of a CPU: other processes take it away from more than a tenth of the samples of some turns. Two of
@@ -116,21 +117,11 @@ def observe(run: RunFolder) -> ObservedRun:
     points: dict[str, Observation] = {}
     cards: set[str] = set()
     for op in OPS if run.measured_ops() else ():
-        if run.plan_file(op.name).is_file():
-            measured = run.measurements_file(op.name)
-            rows = read_records(measured, Session, Measurement) if measured.is_file() else []
-            sessions = [row for row in rows if isinstance(row, Session)]
-            cards |= {card for session in sessions for card in session.cards}
-            by_id = {row.point_id: row for row in rows if isinstance(row, Measurement)}
-            planned = [(p.point_id, p) for p in read_plan(run, op.name, point_problem)]
-            pairs = [(point, by_id[key]) for key, point in planned if key in by_id]
-            observed = observations(pairs, sessions)
-            observed += [
-                Observation(key=_key(point), point=point, status=NOT_MEASURED)
-                for key, point in planned
-                if key not in by_id
-            ]
-            points |= {observation.key: observation for observation in observed}
+        of_op = read_points(run, op.name, COLUMNS)
+        cards |= {card for session in of_op.sessions for card in session.cards}
+        # measured ones first, because lists of what differs are in the order of points
+        observed = sorted(observations(of_op), key=lambda o: o.status == NOT_MEASURED)
+        points |= {observation.key: observation for observation in observed}
     observed_run = ObservedRun(
         folder=run.folder, environment=environment, points=points, cards=tuple(sorted(cards))
     )
@@ -139,43 +130,33 @@ def observe(run: RunFolder) -> ObservedRun:
     return observed_run
 
 
-def observations(
-    pairs: Sequence[tuple[PlanPoint, Measurement]], sessions: Sequence[Session] = ()
-) -> list[Observation]:
-    """The times and clocks of points of one op by their measurements, made in `sessions`."""
-    turns = [row.settled_turns_s for _, row in pairs]
-    times = [visit_times(row, of_row) for (_, row), of_row in zip(pairs, turns, strict=True)]
-    kinds = regimes(point for point, _ in pairs)
-    intervals = point_intervals(times, cards_by_session(sessions), kinds)
-    return [
-        _observation(*pair, of_row, interval)
-        for pair, of_row, interval in zip(pairs, turns, intervals, strict=True)
-    ]
+def observations(points: Points) -> list[Observation]:
+    """What COLUMNS say of the points of one op; of a point without a time its status alone."""
+    table = with_intervals(points.table, points.sessions, of_sentinels=False)
+    observed = []
+    for row in table.to_dict("records"):
+        timed = {"time": row["interval"], "kernel_names": row["kernels"]}
+        observed.append(
+            Observation(
+                key=_key(row["point"]),
+                point=row["point"],
+                status=NOT_MEASURED if row["status"] == NOT_REACHED else row["status"],
+                **(timed | row["scatter"] | row["clock"] if row["interval"] else {}),
+            )
+        )
+    return observed
 
 
-def _observation(
-    point: PlanPoint, row: Measurement, turns: SettledTurns, time: PointInterval | None
-) -> Observation:
-    key = _key(point)
-    if time is None:
-        return Observation(key=key, point=point, status=row.status)
-    readings = (row.telemetry.sm_clock_hz[position] for position in row.settled_readings)
+def _clock(point: SeenPoint) -> dict[str, Any]:
+    """The mean of the readings of the clock in settled turns, and its standard error."""
+    readings = (point.row.telemetry.sm_clock_hz[i] for i in point.row.settled_readings)
     clocks = [clock for clock in readings if clock > 0]
-    clock = fmean(clocks) if clocks else 0.0
+    if not clocks:
+        return {}
+    clock, count = fmean(clocks), len(clocks)
     squares = sum((reading - clock) ** 2 for reading in clocks)
-    cut = _TRIMMED_OF_CPU if point.device.startswith("cpu-") else _TRIMMED
-    count = len(clocks)
     error = math.sqrt(squares / (count - 1) / count) / clock if count > 1 else 0.0
-    return Observation(
-        key=key,
-        point=point,
-        status=row.status,
-        **_units(turns, cut),
-        log_clock_hz=math.log(clock) if clock else None,
-        clock_error=error,
-        time=time,
-        kernel_names=row.kernel_names,
-    )
+    return {"log_clock_hz": math.log(clock), "clock_error": error}
 
 
 def _key(point: PlanPoint) -> str:
@@ -183,12 +164,14 @@ def _key(point: PlanPoint) -> str:
     return f"{point.group_key},{point.recipe},{point.provider}"
 
 
-def _units(turns_of_visits: SettledTurns, cut: float) -> dict[str, Any]:
-    """The time by visit, or by turn where one visit is all that there is; see Observation.
-
-    cut: share of a turn's samples that does not count, at either end.
-    """
-    visits = [[_trimmed_log(turn, cut) for turn in turns] for turns in turns_of_visits if turns]
+def _scatter(point: SeenPoint) -> dict[str, Any]:
+    """The time by visit, or by turn where one visit is all that there is; see Observation."""
+    if not point.visit_times:
+        return {}
+    cut = _TRIMMED_OF_CPU if point.point.device.startswith("cpu-") else _TRIMMED
+    visits = [
+        [_trimmed_log(turn, cut) for turn in turns] for turns in point.settled_turns_s if turns
+    ]
     if len(visits) == 1:
         return {"log_turns_s": tuple(visits[0])}
     means = [fmean(visit) for visit in visits]
@@ -207,6 +190,14 @@ def _trimmed_log(samples: Sequence[float], cut: float) -> float:
     left_out = int(len(samples) * cut)
     kept: Array = np.log(sorted(samples)[left_out : len(samples) - left_out])
     return float(np.add.reduce(kept) / len(kept))  # mean() takes 5 us more, for 20,000 turns
+
+
+COLUMNS: Final = (
+    *declared("status"),
+    Column("kernels", "object", lambda p: p.row.kernel_names),
+    Column("scatter", "object", _scatter),
+    Column("clock", "object", _clock),
+)
 
 
 def drift_regime(run: ObservedRun, observation: Observation) -> str:

@@ -15,7 +15,7 @@ from roofcal.compare import significance
 from roofcal.compare.observations import Observation, ObservedRun, drift_regime
 from roofcal.compare.significance import Array
 from roofcal.compare.visit_scatter import Scatter, moderated_in_groups
-from roofcal.fitting.intervals import RESOLUTION
+from roofcal.core.visits.intervals import RESOLUTION
 
 THRESHOLD: Final = 0.02
 _LEAST: Final = 20  # points of a group: fewer join the next wider one

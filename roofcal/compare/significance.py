@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 # Student's distribution is stdtr here and not scipy.stats.t, whose import costs half a second.
 from scipy.special import stdtr, stdtrit
 
-from roofcal.fitting.intervals import RESOLUTION
+from roofcal.core.visits.intervals import RESOLUTION
 
 Array = NDArray[np.float64]
 

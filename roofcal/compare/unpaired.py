@@ -7,7 +7,7 @@ from typing import Any
 
 from roofcal.compare.observations import NOT_MEASURED, Observation, ObservedRun
 from roofcal.core.records import PlanPoint
-from roofcal.fitting.intervals import PointInterval, ratio_interval
+from roofcal.core.visits.intervals import PointInterval, ratio_interval
 from roofcal.ops import BY_NAME
 
 _TimedPair = tuple[PlanPoint, PointInterval, PointInterval]  # a point, its time in A and in B

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import polygamma
 
 from roofcal.compare.significance import Array, shrunk_to_mean
-from roofcal.fitting.intervals import (
+from roofcal.core.visits.intervals import (
     RESOLUTION,
     centred_logs,
     prior_degrees,
@@ -36,9 +36,9 @@ def moderated_in_groups(
 ) -> Scatter:
     """The scatter of each point, moderated by that of the points of its group.
 
-    Smyth's empirical Bayes (`moderated` in roofcal/fitting/intervals.py) with two additions. The
-    variance that is expected of a point comes from its turns, with their uncertainty. And how far
-    variances of a group differ, which thirty points with two degrees of freedom tell badly, is
+    Smyth's empirical Bayes (`moderated` in roofcal/core/visits/intervals.py) with two additions.
+    The variance that is expected of a point comes from its turns, with their uncertainty. And how
+    far variances of a group differ, which thirty points with two degrees of freedom tell badly, is
     moved towards that of all groups: groups by themselves found priors of 2 to 2000 degrees of
     freedom for visits that were drawn from one distribution.
 

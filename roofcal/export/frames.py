@@ -7,7 +7,6 @@ from pathlib import Path
 import pandas as pd
 
 from roofcal.ask.sources import datasheet
-from roofcal.core import paths
 from roofcal.core.paths import RunFolder
 from roofcal.core.records import TIMELESS
 from roofcal.export.formats import export
@@ -15,6 +14,7 @@ from roofcal.export.subject import Subject
 from roofcal.models.calibrations import read_calibration
 from roofcal.models.errors import PredictError
 from roofcal.ops import BY_NAME
+from roofcal.points.tables import table_files
 
 
 @dataclass(frozen=True)
@@ -32,16 +32,8 @@ class RunFrames:
 
     @cached_property
     def _files(self) -> dict[str, Path]:
-        """Name of a table, or an op -> its file: of a publication, else of the report here."""
-        folders = (self.run.folder / "tables", paths.RESULTS / "report/tables")
-        files = [file for folder in folders for file in sorted(folder.glob("*.csv"))]
-        named = {file.stem.removeprefix(f"{self.device}_"): file for file in reversed(files)}
-        foreign = tuple(f"_{op}" for op in BY_NAME)  # ops of other devices in the same report
-        return {
-            name: file
-            for name, file in sorted(named.items())
-            if name in BY_NAME or not name.endswith(foreign)
-        }
+        """Name of a table, or an op -> its file."""
+        return table_files(self.run)
 
     @property
     def tables(self) -> list[str]:

@@ -18,8 +18,8 @@ import numpy as np
 
 from roofcal.core import portable_math
 from roofcal.core.times import Array
+from roofcal.core.visits.intervals import HOLDS, chi_square_ends, quantile
 from roofcal.fitting.batched_least_squares import cholesky_solve
-from roofcal.fitting.intervals import HOLDS, chi_square_ends, quantile
 
 _FEWEST: Final = 2  # sessions or cards that can differ
 
@@ -45,7 +45,7 @@ class PanelFactor:
     factor     1.02: 2 % longer; low, high: ends of its 95 % interval, not a number where nothing
                was repeated. Sessions that no more sentinels join than must (two with one) have
                that of repetitions alone: nothing shows how another sentinel would differ
-    holds      how far that can be trusted, see roofcal.fitting.intervals.HOLDS
+    holds      how far that can be trusted, see roofcal.core.visits.intervals.HOLDS
     sentinels  how many it comes from: those that another session has too
     """
 

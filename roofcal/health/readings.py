@@ -1,21 +1,24 @@
 """What the records of a folder say of a card: a time per point, and the card's state behind it."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median
+from typing import Final
 
-from roofcal.core.jsonl import read_plan, read_records, read_single_record
+from roofcal.core.jsonl import read_single_record
 from roofcal.core.paths import RunFolder, run_folders
-from roofcal.core.records import Environment, Measurement, PlanPoint, Session
-from roofcal.fitting.intervals import (
-    HOLDS,
-    PointInterval,
-    cards_by_session,
-    point_intervals,
-    visit_times,
+from roofcal.core.records import Environment, PlanPoint
+from roofcal.core.visits.intervals import HOLDS
+from roofcal.points.columns import INTERVAL, POINT, Column, declared
+from roofcal.points.reader import NOT_REACHED, read_points, with_intervals
+
+_STATE: Final = {"clock_hz": "sm_clock_hz", "power_w": "power_w", "temperature_c": "temperature_c"}
+_COLUMNS: Final = (
+    *declared("status", "reason"),
+    Column("limited", "object", lambda p: p.throttle_shares),
+    Column("state", "object", lambda p: {n: _mean(p.readings(s)) for n, s in _STATE.items()}),
 )
-from roofcal.ops.plan_points import point_problem, regimes
 
 
 class HealthError(ValueError):
@@ -37,9 +40,9 @@ class Reading:
 
     seconds      median, or the geometric mean of the medians of several visits
     half_width   half the 95 % interval of that, as a fraction of it
-    holds        how far that interval can be trusted, see roofcal.fitting.intervals.HOLDS
+    holds        how far that interval can be trusted, see roofcal.core.visits.intervals.HOLDS
     limited      share of the readings of each throttle reason, e.g. {"power_cap": 0.9}
-    clock_hz, power_w, temperature_c  means of settled telemetry; None without any, as on a CPU
+    clock_hz, power_w, temperature_c  means of settled readings; None without any, as on a CPU
     """
 
     card: str
@@ -73,20 +76,25 @@ def read_card(folder: Path, card: str) -> Card:
     readings: list[Reading] = []
     failures: list[Failure] = []
     for op in run.measured_ops():
-        points = {point.point_id: point for point in read_plan(run, op, point_problem)}
-        records = read_records(run.measurements_file(op), Session, Measurement)
-        cards = cards_by_session([record for record in records if isinstance(record, Session)])
-        measured = (record for record in records if isinstance(record, Measurement))
-        rows = [row for row in measured if row.point_id in points]
-        kinds = regimes(points[row.point_id] for row in rows)
-        intervals = point_intervals([visit_times(row) for row in rows], cards, kinds)
-        for row, interval in zip(rows, intervals, strict=True):
-            point = points[row.point_id]
+        table, sessions = read_points(run, op, _COLUMNS)
+        timed = with_intervals(table, sessions, of_sentinels=False)
+        for row in timed.to_dict("records"):
+            name, interval = _name(row[POINT]), row[INTERVAL]
             if interval is not None:
-                readings.append(_reading(card, point, row, interval))
-            elif row.status not in ("ok", "unsupported"):
-                reason = (row.reason or "").partition("\n")[0]
-                failures.append(Failure(point=_name(point), status=row.status, reason=reason))
+                reading = Reading(
+                    card=card,
+                    op=op,
+                    point=name,
+                    seconds=interval.median,
+                    half_width=interval.half_width_fraction,
+                    holds=interval.holds,
+                    limited=row["limited"],
+                    **row["state"],
+                )
+                readings.append(reading)
+            elif row["status"] not in ("ok", "unsupported", NOT_REACHED):
+                reason = (row["reason"] or "").partition("\n")[0]
+                failures.append(Failure(point=name, status=row["status"], reason=reason))
     return Card(name=card, readings=readings, failures=failures)
 
 
@@ -124,41 +132,14 @@ def _name(point: PlanPoint) -> str:
     return " ".join((*names, *protocol))
 
 
-def _reading(card: str, point: PlanPoint, row: Measurement, interval: PointInterval) -> Reading:
-    telemetry = row.telemetry
-    # Before the clock settles, readings are of the card at rest or of another contender.
-    positions = row.settled_readings or range(len(telemetry.sample_index))
-    named = [telemetry.throttle_reasons[position] for position in positions]
-    reasons = sorted({reason for entry in named for reason in entry})
-    return Reading(
-        card=card,
-        op=point.op,
-        point=_name(point),
-        seconds=interval.median,
-        half_width=interval.half_width_fraction,
-        holds=HOLDS[interval.basis],
-        clock_hz=_mean(telemetry.sm_clock_hz[position] for position in positions),
-        power_w=_mean(telemetry.power_w[position] for position in positions),
-        temperature_c=_mean(telemetry.temperature_c[position] for position in positions),
-        limited={
-            reason: sum(reason in entry for entry in named) / len(named) for reason in reasons
-        },
-    )
-
-
-def _mean(values: Iterable[float]) -> float | None:
-    listed = list(values)
-    return fmean(listed) if listed else None
+def _mean(values: Sequence[float]) -> float | None:
+    return fmean(values) if values else None
 
 
 def median_by_card(readings: Iterable[Reading], name: str) -> dict[str, float]:
     """Card -> median of a field of its readings, of the cards that have it."""
-    return {card: median(values) for card, values in _values_by_card(readings, name) if values}
-
-
-def _values_by_card(readings: Iterable[Reading], name: str) -> Iterator[tuple[str, list[float]]]:
     values: dict[str, list[float]] = {}
     for reading in readings:
-        value = getattr(reading, name)
-        values.setdefault(reading.card, []).extend([] if value is None else [value])
-    yield from values.items()
+        if (value := getattr(reading, name)) is not None:
+            values.setdefault(reading.card, []).append(value)
+    return {card: median(of_card) for card, of_card in values.items()}

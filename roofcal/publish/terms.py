@@ -11,9 +11,9 @@ from typing import Final
 from roofcal.core.machine.checkout import MEASURING_CODE, GitError
 from roofcal.core.machine.checkout import changed_files as checkout_changes
 from roofcal.ops import BY_NAME
-from roofcal.report.data.loading import load_run
+from roofcal.points.columns import MODEL
+from roofcal.points.run import load_run
 from roofcal.report.data.prediction_errors import error_by_regime, error_of
-from roofcal.report.data.tidy import MODEL, tidy_frame
 from roofcal.study.schema import Publishing
 
 _DECIDING: Final = ("config", *MEASURING_CODE)  # a file more changes what is derived
@@ -72,7 +72,7 @@ def hold_out_errors(run: Path) -> Iterator[tuple[str, float, int]]:
     for op in loaded.ops:
         if BY_NAME[op].role != "study":
             continue
-        errors = error_by_regime(tidy_frame(loaded, op, None))
+        errors = error_by_regime(loaded.points(op).table)
         row = error_of(errors, MODEL, op=op) if len(errors) else None
         if row is not None:
             yield op, float(row["mape"]), int(row["count"])

@@ -7,17 +7,17 @@ from typing import Final, Literal
 import pandas as pd
 
 from roofcal.core.visits.disturbances import DISTURBED, drift_texts, load_texts, width_texts
+from roofcal.core.visits.intervals import HOLDS, MEANINGS
 from roofcal.core.visits.states import STATE_FACTOR
-from roofcal.fitting.intervals import HOLDS, MEANINGS
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.audit import worst_factor
-from roofcal.report.data.observations import times_by_hold
 from roofcal.report.data.op_pages import headline_op
 from roofcal.report.data.quality import (
     STATES_TABLE,
     STATES_TITLE,
     drift_fraction,
     sentinel_drift,
+    times_by_hold,
 )
 from roofcal.report.data.tidy import ok_rows
 from roofcal.report.kit.numbers import MICROSECONDS, count_of, is_missing, percent, times

@@ -4,14 +4,13 @@ A browser evaluates the equations of roofcal.ops.gemm.model and roofcal.ops.mixe
 (reports/templates/product_model.js); a test holds it to Python at random shapes.
 """
 
-import math
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Final
 
 from roofcal.ask.beyond_probes import FAR
 from roofcal.ask.linear_options import FARTHEST
-from roofcal.ask.measured import MeasuredPoint, by_key
+from roofcal.ask.measured import MeasuredPoint, by_key, measured_point
 from roofcal.core.csv_files import LARGEST_SIZE
 from roofcal.core.recipes import BITS, RECIPES, Operand
 from roofcal.core.records import Calibration
@@ -195,20 +194,7 @@ def _points(analysis: Analysis) -> Iterator[MeasuredPoint]:
             continue
         rows = ok_rows(frame[standard_protocol(frame.assign(repeat=0))])  # sentinels, too
         for row in rows[rows["world_size"] == 1].to_dict("records"):
-            predicted_s = row["predicted_s"]
-            yield MeasuredPoint(
-                op=op.folder,
-                provider=row["provider"],
-                recipe=row["recipe"],
-                shape={axis: int(row[axis]) for axis in op.axes},
-                repeat=row["repeat"],
-                median_s=row["median_s"],
-                low_s=row["ci95_low_s"],
-                high_s=row["ci95_high_s"],
-                burst_s=None,
-                predicted_s=None if math.isnan(predicted_s) else predicted_s,
-                error=None,
-            )
+            yield replace(measured_point(op.name, row), op=op.folder)
 
 
 def _rounded(seconds: float | None) -> float | None:

@@ -8,14 +8,14 @@ import pandas as pd
 
 from roofcal.core.recipes import RECIPES
 from roofcal.ops import BY_NAME
+from roofcal.points.columns import MODEL
+from roofcal.points.roofs import COPY, constants_of
 from roofcal.report.data import comparisons, prediction_errors
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.claims import counts_text
 from roofcal.report.data.op_pages import headline_op, page_of
 from roofcal.report.data.quality import busy_fraction, wall_seconds
 from roofcal.report.data.regime_matrices import error_table, gain_table
-from roofcal.report.data.roofs import COPY, constants_of
-from roofcal.report.data.tidy import MODEL
 from roofcal.report.kit.blocks import Table, make_table
 from roofcal.report.kit.columns import (
     count,

@@ -9,12 +9,13 @@ import pandas as pd
 from roofcal.claims.ledgers import Entry
 from roofcal.core.devices import load_devices
 from roofcal.core.files import write_bytes
-from roofcal.fitting.intervals import MEANINGS
+from roofcal.core.visits.intervals import MEANINGS
 from roofcal.fitting.parallel import parallel_map
+from roofcal.points.run import Run, load_run
 from roofcal.report.chapter import Chapter, ChapterBuilder
 from roofcal.report.checks import disturbances
 from roofcal.report.data.analysis import Analysis, analyse
-from roofcal.report.data.loading import ReportError, Run, load_run
+from roofcal.report.data.derived import ReportError
 from roofcal.report.data.op_pages import glossary_ops
 from roofcal.report.data.provenance import calibration_path, commands_anew, outdated_text
 from roofcal.report.data.table_files import as_csv

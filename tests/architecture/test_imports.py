@@ -41,7 +41,6 @@ ALLOWED: dict[str, set[str]] = {
     "roofcal.ops.*.predict": {"numpy"},
     "roofcal.fitting": {"numpy"},
     "roofcal.fitting.cross_validation": {"numpy", "scipy"},
-    "roofcal.fitting.intervals": {"numpy", "scipy"},
     "roofcal.ops.linear.spec": {"kernels"},  # kernels.linear.recipes alone, see pyproject
     "roofcal.measure": {"torch", "triton", "kernels", "numpy", "tqdm", "cuda"},
     "roofcal.core.machine.nvml": {"pynvml"},
@@ -51,6 +50,8 @@ ALLOWED: dict[str, set[str]] = {
     "roofcal.core.portable_math": {"numpy"},
     "roofcal.core.times": {"numpy"},
     "roofcal.study.doctor": {"numpy"},  # its product
+    "roofcal.core.visits.intervals": {"numpy", "scipy"},
+    "roofcal.points": {"pandas"},
     "roofcal.models": {"numpy"},
     "roofcal.ask": {"numpy"},
     "roofcal.models.torchao.symbolic": {"sympy"},  # formulas as expressions

@@ -5,10 +5,10 @@ from typing import Any, Final
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.recipes import GEMM_RECIPES
+from roofcal.points.roofs import COPY
 from roofcal.publish.site.grid import Grid, make_grid
 from roofcal.publish.site.publications import Publication
 from roofcal.report.data.drawing import recipe_colour
-from roofcal.report.data.roofs import COPY
 from roofcal.report.kit.columns import code, fraction, number, text, wide
 from roofcal.report.kit.numbers import binary, scaled
 from roofcal.report.kit.styles import COLOURS

@@ -9,15 +9,15 @@ from typing import Any
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.paths import RunFolder, run_folders
 from roofcal.core.records import Ceiling
+from roofcal.core.visits.intervals import MEANINGS
 from roofcal.export.formats import FORMATS, export
 from roofcal.export.subject import ExportError, Subject
-from roofcal.fitting.intervals import MEANINGS
+from roofcal.points.roofs import constants_of
+from roofcal.points.run import load_run
 from roofcal.publish.derive import Descriptions
 from roofcal.publish.verify import verify
 from roofcal.report.data.analysis import Analysis, analyse
-from roofcal.report.data.loading import load_run
-from roofcal.report.data.observations import times_by_hold
-from roofcal.report.data.roofs import constants_of
+from roofcal.report.data.quality import times_by_hold
 from roofcal.report.summary import device_line
 from roofcal.report.write import in_page_order
 

@@ -19,12 +19,12 @@ from roofcal.fitting.panel_factors import (
 )
 from roofcal.fitting.parallel import parallel_map
 from roofcal.ops import BY_NAME
+from roofcal.points.run import Run
 from roofcal.report.data.audit import not_ok, violations
 from roofcal.report.data.claims import Verdict, judge
 from roofcal.report.data.comparisons import FastestProduct, fastest_products, speedups
 from roofcal.report.data.constants import constants_table
 from roofcal.report.data.evidence import Evidence
-from roofcal.report.data.loading import Run
 from roofcal.report.data.prediction_errors import error_by_regime, model_labels
 from roofcal.report.data.quality import (
     on_panel_scale,
@@ -32,7 +32,7 @@ from roofcal.report.data.quality import (
     points_with_states,
     quality_row,
 )
-from roofcal.report.data.tidy import frame_of_records, ok_rows, with_shape
+from roofcal.report.data.tidy import ok_rows, with_shape
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,16 +210,12 @@ def analyse(
     Raises:
         RecordsError, ReportError: a file of the run is bad.
     """
-
-    def read(op: str) -> tuple[pd.DataFrame, tuple[Session, ...]]:
-        records = run.read(op)
-        return frame_of_records(records, run.calibration, spec), records.sessions
-
-    tables = dict(zip(run.ops, parallel_map(read, run.ops), strict=True))
-    sessions = {op: of_op for op, (_, of_op) in tables.items()}
-    panel = panel_readings({op: frame for op, (frame, _) in tables.items()}, sessions)
+    points = parallel_map(lambda op: run.points(op, spec), run.ops)
+    tables = {op: of_op.table for op, of_op in zip(run.ops, points, strict=True)}
+    sessions = {op: of_op.sessions for op, of_op in zip(run.ops, points, strict=True)}
+    panel = panel_readings(tables, sessions)
     factors = panel_factors(panel)
-    frames = {op: on_panel_scale(frame, factors) for op, (frame, _) in tables.items()}
+    frames = {op: on_panel_scale(table, factors) for op, table in tables.items()}
     device = run.environment.device
     evidence = Evidence(device=device, frame=frames.get, calibration=run.calibration, spec=spec)
     return Analysis(

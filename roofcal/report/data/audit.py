@@ -11,8 +11,8 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from roofcal.report.data.observations import INTERVAL_HOLDS
-from roofcal.report.data.tidy import PROTOCOL, axes_of, ok_rows
+from roofcal.points.columns import INTERVAL_HOLDS, PROTOCOL
+from roofcal.report.data.tidy import axes_of, ok_rows
 
 VIOLATION_COLUMNS: Final = ("bound", "bound_s", "factor", "cause")
 _TIMER_FACTOR: Final = 1.5  # further beyond a datasheet than any rounding or boost clock reaches

@@ -12,8 +12,8 @@ from typing import Any, Final, Literal
 
 from roofcal.claims.ledgers import Entry
 from roofcal.claims.schema import Expression
+from roofcal.points.columns import INTERVAL_HOLDS
 from roofcal.report.data.evidence import Evidence, OwnNumber, Untestable, own_number
-from roofcal.report.data.observations import INTERVAL_HOLDS
 
 Word = Literal["holds", "does not hold", "cannot be tested"]
 WORDS: Final[tuple[Word, ...]] = ("holds", "does not hold", "cannot be tested")

@@ -15,10 +15,10 @@ import pandas as pd
 from roofcal.core.recipes import BITS, RECIPES
 from roofcal.core.records import Ceiling
 from roofcal.core.times import Array
-from roofcal.fitting.intervals import narrowest_hold, ratio_interval
+from roofcal.core.visits.intervals import narrowest_hold, ratio_interval
 from roofcal.ops import BY_NAME, OPS
 from roofcal.ops.linear.model import serves_linears
-from roofcal.report.data.observations import INTERVAL_HOLDS, PEAK_BYTES
+from roofcal.points.columns import INTERVAL_HOLDS, PEAK_BYTES
 from roofcal.report.data.op_pages import headline_op
 from roofcal.report.data.prediction_errors import regime_rank
 from roofcal.report.data.tidy import axes_of, row_of_largest, shape_texts, standard_rows

@@ -6,8 +6,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from roofcal.report.data.loading import ReportError, Run
+from roofcal.points.run import Run
 from roofcal.report.data.provenance import derived_command, is_outdated
+
+
+class ReportError(ValueError):
+    """A run that cannot be reported; the message names the file and the way out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

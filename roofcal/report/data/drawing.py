@@ -6,15 +6,16 @@ report, whichever op it is drawn for.
 
 from collections.abc import Iterable
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 import pandas as pd
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.records import Calibration
 from roofcal.ops import BY_NAME, FOLDERS
+from roofcal.points.columns import COLUMNS, IDENTITY, RARE, Column
+from roofcal.points.roofs import COPY, constants_of
 from roofcal.report.data.op_pages import page_of
-from roofcal.report.data.roofs import COPY, constants_of
 from roofcal.report.data.tidy import shape_texts, standard_rows
 from roofcal.report.kit import styles
 from roofcal.report.kit.charts import DASH, MOST_ROWS, LegendEntry, Tip
@@ -80,12 +81,24 @@ STEP_TIP: Final = Tip(
     low="decode_step_low_s",
     high="decode_step_high_s",
 )
-# What is said of every measured point, behind its shape, recipe and numbers.
-TAIL_TIPS: Final = (
-    Tip(key="sm_clock_hz", label="clock", kind="si", unit="Hz"),
-    Tip(key="provider", label="provider"),
-    Tip(key="kernel_names", label="kernel"),
+# What is said of every measured point, behind its shape, recipe and numbers: numbers, then words.
+_HOVERED: Final = sorted(
+    (column for column in (*IDENTITY, *COLUMNS, *RARE) if column.hover),
+    key=lambda column: column.kind == "text",
 )
+_FRACTIONS: Final = ("fraction", "relative")
+
+
+def _tip(column: Column) -> Tip:
+    named: dict[str, Any] = {"key": column.name, "label": column.hover}
+    if column.kind != "number":
+        return Tip(**named, kind="count" if column.kind == "count" else "text")
+    if column.unit in _FRACTIONS:
+        return Tip(**named, kind="percent")
+    return Tip(**named, kind="si", unit=column.unit)
+
+
+TAIL_TIPS: Final = tuple(map(_tip, _HOVERED))
 _KERNEL_LETTERS: Final = 90
 
 
@@ -99,7 +112,8 @@ def chart_points(frame: pd.DataFrame) -> pd.DataFrame:
 
 def styled_points(rows: pd.DataFrame) -> pd.DataFrame:
     """What charts say of measured points, with their shape in words, their colour and marker."""
-    shown = rows[list(_POINT_COLUMNS)].assign(shape=shape_texts(rows))
+    names = dict.fromkeys([*_POINT_COLUMNS, *(column.name for column in _HOVERED)])
+    shown = rows[[name for name in names if name in rows]].assign(shape=shape_texts(rows))
     return shown.assign(
         colour=[recipe_colour(str(name)) for name in rows["recipe"]],
         marker=[provider_marker(str(name)) for name in rows["provider"]],

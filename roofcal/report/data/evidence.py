@@ -16,13 +16,13 @@ from roofcal.claims.schema import Expression, Quantity, Where
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.records import Calibration
 from roofcal.core.statistics import summarise
-from roofcal.fitting.intervals import narrowest_hold
+from roofcal.core.visits.intervals import narrowest_hold
 from roofcal.ops import BY_NAME
+from roofcal.points.columns import INTERVAL_HOLDS
+from roofcal.points.roofs import constants_of
+from roofcal.points.run import Run
 from roofcal.report.data.comparisons import ops_of_products, ratio_of_times
-from roofcal.report.data.loading import Run
-from roofcal.report.data.observations import INTERVAL_HOLDS
-from roofcal.report.data.roofs import constants_of
-from roofcal.report.data.tidy import ok_rows, tidy_frame
+from roofcal.report.data.tidy import ok_rows
 
 # The standard protocol: it holds for columns that a claim leaves open.
 PROTOCOL: Final[Where] = {
@@ -50,7 +50,7 @@ class OwnNumber:
     """Our number with its 95 % interval, in the unit of the quantity.
 
     basis  its origin
-    holds  how far the interval can be trusted: see roofcal.fitting.intervals.HOLDS; None for
+    holds  how far the interval can be trusted: see roofcal.core.visits.intervals.HOLDS; None for
            constants, and for intervals over points
     """
 
@@ -86,7 +86,7 @@ def evidence_of_run(run: Run, spec: DeviceSpec | None) -> Evidence:
 
     @cache
     def frame(op: str) -> pd.DataFrame | None:
-        return tidy_frame(run, op, spec) if op in run.ops else None
+        return run.points(op, spec).table if op in run.ops else None
 
     device = run.environment.device
     return Evidence(device=device, frame=frame, calibration=run.calibration, spec=spec)

@@ -16,7 +16,8 @@ from scipy.special import betaincinv
 
 from roofcal.core.environments import origin_labels
 from roofcal.core.portable_math import log
-from roofcal.report.data.tidy import interval_columns, models_in, role_of, standard_rows
+from roofcal.points.columns import interval_columns
+from roofcal.report.data.tidy import models_in, role_of, standard_rows
 
 ALL: Final = "all"
 _MISSED: Final = 0.05  # of points, that a 95 % interval may miss

@@ -9,8 +9,8 @@ from roofcal.core.records import Environment
 from roofcal.core.units import format_bytes
 from roofcal.ops import BY_NAME
 from roofcal.ops.equations import predicted_with
+from roofcal.points.run import Run
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.loading import Run
 from roofcal.report.kit.numbers import scaled
 
 _LABELS: Final = {

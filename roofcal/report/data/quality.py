@@ -4,6 +4,7 @@ Which points have visits in several states, which their one time hides. And on o
 sessions and cards differ, by the sentinels that they share.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -13,11 +14,11 @@ import numpy as np
 import pandas as pd
 
 from roofcal.core.records import Session
-from roofcal.fitting.intervals import HOLDS, cards_by_session
+from roofcal.core.visits.intervals import HOLDS, cards_by_session
 from roofcal.fitting.panel_factors import PanelFactor, PanelReading
 from roofcal.ops import BY_NAME
-from roofcal.report.data.observations import INTERVAL_HOLDS, STATES, read_states
-from roofcal.report.data.tidy import PROTOCOL, axes_of, ok_rows
+from roofcal.points.columns import INTERVAL_HOLDS, PROTOCOL, STATES, read_states
+from roofcal.report.data.tidy import axes_of, ok_rows
 from roofcal.report.kit.numbers import significant
 
 TARGET_INTERVAL: Final = 0.01
@@ -27,6 +28,11 @@ STATES_TABLE: Final = "quality-states"  # id of the table within a chapter: chec
 # in the clock that they hold at a power limit, little in memory, and not at all in the full clock.
 LINK, MEMORY, LAUNCH = "links", "memory", "launches"
 POWER_LIMITED, FULL_CLOCK = "products at the power limit", "products at the full clock"
+
+
+def times_by_hold(frames: Mapping[str, pd.DataFrame]) -> Counter[str]:
+    """How many times of all ops have intervals that hold what: see core.visits.intervals."""
+    return Counter(hold for frame in frames.values() for hold in frame[INTERVAL_HOLDS].dropna())
 
 
 def sentinel_drift(frame: pd.DataFrame) -> pd.DataFrame:

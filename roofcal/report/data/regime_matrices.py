@@ -6,10 +6,10 @@ from typing import Any
 import pandas as pd
 
 from roofcal.ops import BY_NAME
+from roofcal.points.columns import MODEL
 from roofcal.report.data.drawing import in_recipe_order
 from roofcal.report.data.op_pages import page_of
 from roofcal.report.data.prediction_errors import ALL, regime_rank
-from roofcal.report.data.tidy import MODEL
 from roofcal.report.kit.blocks import Column, Table, make_table
 from roofcal.report.kit.columns import count, fraction, ratio, text
 

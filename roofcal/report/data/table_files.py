@@ -12,8 +12,8 @@ import pandas as pd
 from roofcal.core.csv_files import defused
 from roofcal.core.devices import load_devices
 from roofcal.core.names import did_you_mean
-from roofcal.report.data.loading import ReportError, load_run
-from roofcal.report.data.tidy import tidy_frame
+from roofcal.points.run import load_run
+from roofcal.report.data.derived import ReportError
 
 FORMATS: Final = ("csv", "json", "markdown", "latex")
 _COMPARISONS: Final[dict[str, Callable[[Any, Any], Any]]] = {
@@ -97,7 +97,7 @@ def tidy_table(
     if op not in run.ops:
         planned = ", ".join(run.ops) or "none"
         raise ReportError(f"{run_dir} has no plan of op '{op}'; it has: {planned}")
-    return tidy_frame(run, op, load_devices(devices_folder).get(run.environment.device))
+    return run.points(op, load_devices(devices_folder).get(run.environment.device)).table
 
 
 def as_csv(frame: pd.DataFrame) -> str:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from roofcal.ask.measured import table_file
 from roofcal.ask.outside import (
     OutsideEvidence,
     OutsideProduct,
@@ -26,6 +25,7 @@ from roofcal.core.records import PlanPoint
 from roofcal.models.errors import PredictError
 from roofcal.models.registry import model_named
 from roofcal.ops.time_models import Sources
+from roofcal.points.tables import table_files
 from tests.paths import ROOT
 from tests.roofcal.ask.published_run import PUBLISHED, published_sources
 
@@ -35,8 +35,7 @@ HEADER = "recipe,m,n,k,seconds"
 
 def published_rows(column: str) -> Iterator[str]:
     """Products of cuBLASLt as a stranger would publish them, with the time of a column."""
-    path = table_file(PUBLISHED, "gemm")
-    assert path is not None
+    path = table_files(PUBLISHED)["gemm"]
     for row in csv.DictReader(StringIO(path.read_text(encoding="utf-8"))):
         steady = (row["status"], row["method"], row["cache"], row["distribution"])
         if steady == ("ok", "graph", "cold", "normal") and row["provider"] == "cublaslt":

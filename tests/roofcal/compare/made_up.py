@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from roofcal.compare.observations import Observation, ObservedRun, observations
+from roofcal.compare.observations import COLUMNS, Observation, ObservedRun, observations
 from roofcal.core.jsonl import write_records
 from roofcal.core.records import (
     Calibration,
@@ -17,6 +17,7 @@ from roofcal.core.records import (
     PlanPoint,
     Telemetry,
 )
+from roofcal.points.reader import points_of_records
 from tests.roofcal.made_up_records import session
 
 ENVIRONMENT = Environment(
@@ -64,9 +65,16 @@ def measurement(
     )
 
 
+def observations_of(pairs: Sequence[tuple[PlanPoint, Measurement]]) -> list[Observation]:
+    """The observations of points of one op by their measurements."""
+    points = [point for point, _ in pairs]
+    rows = [replace(row, point_id=point.point_id) for point, row in pairs]
+    return observations(points_of_records(points[0].op, points, rows, COLUMNS))
+
+
 def observation(point: PlanPoint, row: Measurement) -> Observation:
     """The observation of one point, whose interval borrows from no other."""
-    return observations([(point, row)])[0]
+    return observations_of([(point, row)])[0]
 
 
 def observed(rows: Sequence[Observation]) -> ObservedRun:
@@ -81,10 +89,12 @@ def many(
     source = np.random.default_rng(seed)
     points = [point(512 + 16 * i) for i in range(count)]
     times = factor * 1e-3 * np.exp(source.normal(0, 1e-3, (count, 5)))
-    return [
-        observation(p, measurement(p, [float(t) for t in row], clock_hz))
-        for p, row in zip(points, times, strict=True)
-    ]
+    return observations_of(
+        [
+            (p, measurement(p, [float(t) for t in row], clock_hz))
+            for p, row in zip(points, times, strict=True)
+        ]
+    )
 
 
 def write_run(

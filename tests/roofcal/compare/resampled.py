@@ -6,7 +6,7 @@ limit a point is then known to about 1 % only, which no method can undo. `drawn_
 has turns drawn anew and an offset of its own, because the published points were visited once.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -15,11 +15,12 @@ from typing import Literal
 import numpy as np
 from scipy.stats import trim_mean
 
-from roofcal.compare.observations import ObservedRun, observations
+from roofcal.compare.observations import ObservedRun
 from roofcal.core.jsonl import read_records
 from roofcal.core.records import Environment, Measurement, PlanPoint, Telemetry
 from roofcal.core.visits.rows import merged_visits
 from tests.paths import ROOT
+from tests.roofcal.compare.made_up import observations_of
 
 Kind = Literal["samples", "turns"]
 Record = tuple[PlanPoint, Measurement]
@@ -55,15 +56,13 @@ def drawn(
     least_devices: leaves out points of fewer.
     """
     source = np.random.default_rng(seed)
-    points = {}
+    pairs: dict[str, list[Record]] = {}
     for point, row in records():
-        if point.world_size < least_devices:
-            continue
-        again = _redrawn(row, kind, source, turns, (factors or {}).get(point.point_id, 1.0))
-        (observed,) = observations([(point, again)])
-        points[observed.key] = observed
-    environment = read_records(published() / "environment.jsonl", Environment)[0]
-    return ObservedRun(folder=published(), environment=environment, points=points)
+        if point.world_size >= least_devices:
+            factor = (factors or {}).get(point.point_id, 1.0)
+            again = _redrawn(row, kind, source, turns, factor)
+            pairs.setdefault(point.op, []).append((point, again))
+    return _observed(pairs)
 
 
 def drawn_visits(
@@ -102,7 +101,11 @@ def drawn_visits(
             for number, (line, shift) in enumerate(zip(made, offsets, strict=True))
         ]
         pairs.setdefault(point.op, []).append((point, merged_visits(lines)))
-    observed = [one for of_op in pairs.values() for one in observations(of_op)]
+    return _observed(pairs)
+
+
+def _observed(pairs: Mapping[str, Sequence[Record]]) -> ObservedRun:
+    observed = [one for of_op in pairs.values() for one in observations_of(of_op)]
     environment = read_records(published() / "environment.jsonl", Environment)[0]
     return ObservedRun(
         folder=published(), environment=environment, points={one.key: one for one in observed}

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofcal.compare import significance
-from roofcal.fitting.intervals import moderated
+from roofcal.core.visits.intervals import moderated
 
 PROBABILITIES = st.lists(st.floats(0, 1), min_size=1, max_size=30).map(np.array)
 

@@ -8,9 +8,9 @@ from typing import Any
 import pandas as pd
 
 from roofcal.core.devices import DeviceSpec
+from roofcal.points.run import load_run
 from roofcal.report.chapter import Chapter, ChapterBuilder, section_writer
 from roofcal.report.data.analysis import Analysis, analyse
-from roofcal.report.data.loading import load_run
 from roofcal.report.kit.blocks import FigureBlock, Table
 from roofcal.report.kit.writer import figure_prefixes
 from roofcal.report.page import SECTIONS

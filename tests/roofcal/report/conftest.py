@@ -7,9 +7,9 @@ import pytest
 
 from roofcal.core.devices import DeviceSpec, load_devices
 from roofcal.core.records import Telemetry
+from roofcal.points.run import Run, load_run
 from roofcal.report.chapter import Chapter
 from roofcal.report.data.analysis import Analysis, analyse
-from roofcal.report.data.loading import Run, load_run
 from roofcal.report.write import write_report
 from tests.made_once import make_once
 from tests.paths import ROOT

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from roofcal.points.run import load_run
 from roofcal.report.chapter import Chapter, ChapterBuilder
 from roofcal.report.data.analysis import analyse
-from roofcal.report.data.loading import load_run
 from roofcal.report.kit.blocks import FigureBlock, Prose, Table
 from roofcal.report.page import QUESTIONS, SECTIONS
 

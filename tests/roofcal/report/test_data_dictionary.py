@@ -16,10 +16,10 @@ from roofcal.ask.llm import csv_table as llm
 from roofcal.claims.ledgers import load_claims
 from roofcal.core.records import Ceiling, EnergyWindow, Protocol, Record, Telemetry
 from roofcal.ops import OPS
+from roofcal.points.columns import columns_of
+from roofcal.points.run import load_run
 from roofcal.report.data import prediction_errors
 from roofcal.report.data.analysis import Analysis, analyse
-from roofcal.report.data.loading import load_run
-from roofcal.report.data.tidy import columns_of
 from roofcal.report.page import SECTIONS
 from roofcal.report.sections import energy, llm_sweep, quality
 from roofcal.report.sections.claims import claims_table
@@ -89,7 +89,7 @@ def test_every_field_of_a_record_is_described(record: Any) -> None:
 def test_the_tidy_frames_are_described_but_for_the_axes_of_the_op() -> None:
     names = described(DOCUMENTED["<device>_<op>.csv"])
     for op in OPS:
-        assert names == [name for name in columns_of(op) if name not in op.axes]
+        assert names == [c.name for c in columns_of(op) if c.name not in op.axes]
 
 
 @pytest.mark.parametrize("table", sorted(TABLES))

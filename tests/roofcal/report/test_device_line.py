@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from roofcal.points.run import load_run
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.data.comparisons import best_gain
-from roofcal.report.data.loading import load_run
 from roofcal.report.summary import device_line
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from roofcal.points.run import load_run
 from roofcal.report.chapter import Chapter
 from roofcal.report.data.analysis import Analysis, analyse
-from roofcal.report.data.loading import load_run
 from roofcal.report.page import QUESTIONS, SECTIONS, PageError, sections_by_question
 from roofcal.report.section import FOLDER
 from tests.roofcal.report.chapters import chapter_of

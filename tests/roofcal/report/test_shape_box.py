@@ -26,9 +26,8 @@ from roofcal.ops.gemm import model as gemm
 from roofcal.ops.gemm.predict import parts_of_family
 from roofcal.ops.mixed_gemm import model as mixed_gemm
 from roofcal.ops.time_models import Sources
+from roofcal.points.run import load_run
 from roofcal.report.data.analysis import Analysis, analyse
-from roofcal.report.data.loading import load_run
-from roofcal.report.data.tidy import tidy_frame
 from roofcal.report.kit.packing import packed_json
 from roofcal.report.kit.templates import FOLDER, render
 from roofcal.report.shape_box import _points, family_record, shape_box_data
@@ -49,7 +48,7 @@ def h200() -> DeviceSpec:
 def published() -> dict[str, Any]:
     """What the page of the published H200 has, of measured points those of its study alone."""
     run = load_run(PUBLISHED)
-    frames = {op: tidy_frame(run, op, None) for op in ("gemm", "mixed_gemm")}
+    frames = {op: run.points(op).table for op in ("gemm", "mixed_gemm")}
     data = shape_box_data(Analysis(run=run, spec=h200(), frames=frames, sessions={}), "h200")
     assert data is not None
     return data
@@ -366,7 +365,7 @@ def test_the_nearest_measured_point_stands_beside_an_answer(
 
 def test_measured_points_are_those_that_predict_and_advise_count_in() -> None:
     run = load_run(PUBLISHED)
-    frames = {op.name: tidy_frame(run, op.name, None) for op in OPS if op.computes == "product"}
+    frames = {op.name: run.points(op.name).table for op in OPS if op.computes == "product"}
     analysis = Analysis(run=run, spec=h200(), frames=frames, sessions={})
     in_box = {
         key: (point.median_s, point.low_s, point.high_s, point.predicted_s)

@@ -9,9 +9,9 @@ import pytest
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.records import Protocol
+from roofcal.points.run import load_run
 from roofcal.report.checks import all_checks, disturbances
 from roofcal.report.data.analysis import Analysis, analyse
-from roofcal.report.data.loading import load_run
 from roofcal.report.summary import (
     device_line,
     fastest_recipes,

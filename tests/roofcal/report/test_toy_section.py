@@ -1,9 +1,11 @@
-"""The trial: a section is one folder and one line in the list, and nothing else.
+"""The trial: a section is one folder and one line in a list, a quantity of a point is one line.
 
-A section is written into a copy of the checkout; its table, figure, caption and CSV file come out
-on the page, under its question.
+Both are written into a copy of the checkout. The section's table, figure, caption and CSV file come
+out on the page, under its question; the quantity in tables, files and what charts say of a point.
 """
 
+import csv
+import re
 import shutil
 import subprocess
 import sys
@@ -11,8 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from roofcal.points.run import load_run
 from roofcal.report.figure_captions import figure_title
 from tests.paths import ROOT
+from tests.roofcal.report.pages import unpack
 
 FILES = {
     "__init__.py": '''"""How many points each op has."""
@@ -76,6 +80,11 @@ count as those with one. Nothing was timed for this figure, so it has no spread.
     "| `op` | what is computed |\n| `points` | points |\n",
 }
 LAST = '    "provenance",\n'
+LAST_QUANTITY = '    Column("integrated_w", "number", _integrated, where="board_w"),\n'
+QUANTITY = """\
+    Column("longest_s", "number", lambda p: max(p.row.latency_samples_s, default=None), unit="s",
+           where="longest_s", label="longest", note="of all samples", hover="longest sample"),
+"""
 
 
 @pytest.fixture(scope="module")
@@ -93,6 +102,10 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     order = page.read_text(encoding="utf-8")
     assert order.count(LAST) == 1
     page.write_text(order.replace(LAST, f'{LAST}    "toy",\n'), encoding="utf-8")
+    columns = copy / "roofcal" / "points" / "columns.py"
+    text = columns.read_text(encoding="utf-8")
+    assert text.count(LAST_QUANTITY) == 1
+    columns.write_text(text.replace(LAST_QUANTITY, LAST_QUANTITY + QUANTITY), encoding="utf-8")
     return copy
 
 
@@ -124,10 +137,24 @@ def test_its_table_figure_caption_and_csv_are_there(report: Path) -> None:
     assert "<p>One bar per op.</p>" in page
     assert '<a class="data" href="tables/toy.csv" download="toy.csv">' in page
     assert 'data-file="toy.csv"' in page
-    csv = (report.parent / "tables" / "toy.csv").read_text()
-    assert csv.splitlines()[0] == "device,environment_id,op,points"
+    table = (report.parent / "tables" / "toy.csv").read_text()
+    assert table.splitlines()[0] == "device,environment_id,op,points"
     figures = report.parent / "figures" / "How_was_this_measured" / "cpu-made-up"
     assert (figures / "toy_bars.gemm.svg").is_file()
+
+
+@pytest.mark.slow
+def test_the_quantity_is_in_tables_files_and_charts(
+    checkout: Path, report: Path, bare: Path
+) -> None:
+    longest = max(load_run(bare).points("gemm").table["median_s"])
+    with (report.parent / "tables" / "cpu-made-up_gemm.csv").open() as file:
+        of_file = [float(row["longest_s"]) for row in csv.DictReader(file)]
+    assert max(of_file) >= longest
+    page = report.with_name("details.html").read_text(encoding="utf-8")
+    assert 'title="of all samples">longest<small>' in page
+    (charts,) = re.findall(r'id="chart-data">(.*?)</script>', page, re.DOTALL)
+    assert "longest sample" in unpack(charts)
 
 
 @pytest.mark.slow

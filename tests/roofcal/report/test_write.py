@@ -10,8 +10,9 @@ import pandas as pd
 import pytest
 
 from roofcal.core.jsonl import write_records
+from roofcal.points.run import RunError, load_run
 from roofcal.report.data.analysis import analyse
-from roofcal.report.data.loading import ReportError, load_run
+from roofcal.report.data.derived import ReportError
 from roofcal.report.figure_captions import caption_files
 from roofcal.report.sections import llm
 from roofcal.report.write import in_page_order, write_report
@@ -327,7 +328,7 @@ def test_a_bad_run_leaves_the_old_page_alone(tmp_path: Path, folder: Path) -> No
     out.write_text("old")
     write_records(tmp_path / "bad" / "environment.jsonl", [])
 
-    with pytest.raises(ReportError):
+    with pytest.raises(RunError):
         write_report([(folder, None), (tmp_path / "bad", None)], out, DEVICES)
 
     assert out.read_text() == "old"

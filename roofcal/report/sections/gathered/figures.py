@@ -10,8 +10,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from roofcal.ops.all_gather_matmul import spec
+from roofcal.points.columns import RANK_SPREAD
 from roofcal.report.data import drawing
-from roofcal.report.data.observations import RANK_SPREAD
 from roofcal.report.data.tidy import row_of_largest
 from roofcal.report.kit import styles
 from roofcal.report.kit.numbers import axis_text, count_of, percent, shape_text, times

@@ -12,8 +12,8 @@ from roofcal.core.records import Calibration
 from roofcal.ops.probe_link.model import COLLECTIVES, share
 from roofcal.ops.probe_link.spec import OP as PROBE
 from roofcal.ops.probe_link.spec import RECIPES
+from roofcal.points.roofs import constants_of
 from roofcal.report.data.drawing import TIME_TIP, provider_legend, provider_marker
-from roofcal.report.data.roofs import constants_of
 from roofcal.report.data.tidy import ok_rows, row_of_largest
 from roofcal.report.kit import styles
 from roofcal.report.kit.charts import DASH, Axis, Chart, Layer, LegendEntry, Panel, Tip

@@ -16,11 +16,11 @@ import numpy as np
 import pandas as pd
 
 from roofcal.core.records import Calibration
-from roofcal.fitting.intervals import narrowest_hold
+from roofcal.core.visits.intervals import narrowest_hold
 from roofcal.ops.all_gather_matmul import spec
+from roofcal.points.columns import INTERVAL_HOLDS, RANK_SPREAD
+from roofcal.points.roofs import constants_of
 from roofcal.report.data.comparisons import SPEEDUP, ratio_of_times
-from roofcal.report.data.observations import INTERVAL_HOLDS, RANK_SPREAD
-from roofcal.report.data.roofs import constants_of
 from roofcal.report.data.tidy import ok_rows
 from roofcal.report.kit.columns import (
     HOLDS_COLUMN,

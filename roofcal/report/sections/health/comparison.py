@@ -15,6 +15,8 @@ import pandas as pd
 from roofcal.core.environments import short_names, version_key
 from roofcal.core.records import TIMELESS
 from roofcal.core.statistics import summarise
+from roofcal.points.columns import INTERVAL_HOLDS
+from roofcal.points.run import Run
 from roofcal.report.data.comparisons import (
     TIME,
     TIME_COLUMNS,
@@ -22,11 +24,9 @@ from roofcal.report.data.comparisons import (
     ratio_of_times,
     times_of,
 )
-from roofcal.report.data.loading import Run
-from roofcal.report.data.observations import INTERVAL_HOLDS
 from roofcal.report.data.op_pages import health_ops
 from roofcal.report.data.quality import sentinel_drift
-from roofcal.report.data.tidy import ok_rows, tidy_frame, with_shape
+from roofcal.report.data.tidy import ok_rows, with_shape
 from roofcal.report.kit.numbers import count_of, percent
 
 # Two healthy H200 of one environment were up to 4.6 % apart at the power limit (`compare`).
@@ -81,7 +81,7 @@ def health_of_run(
     if peer is None:
         return Health(state="cannot be told", answer=_answer_without_publication(run))
     pairs = [
-        (frames[op], tidy_frame(peer, op, None))
+        (frames[op], peer.points(op).table)
         for op in health_ops()
         if op in frames and op in peer.ops and len(frames[op])
     ]

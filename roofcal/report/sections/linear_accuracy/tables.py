@@ -12,8 +12,8 @@ import pandas as pd
 from roofcal.core.records import Distribution
 from roofcal.ops.linear.spec import OP as LINEAR
 from roofcal.ops.linear.spec import OUTPUTS, RECIPES, SUMMED, recipe
+from roofcal.points.tables import sqnr_column
 from roofcal.report.data.drawing import in_recipe_order
-from roofcal.report.data.observations import sqnr_column
 from roofcal.report.kit.columns import SIZES, count, decibels, ratio, text
 
 OP: Final = LINEAR.name

@@ -7,11 +7,10 @@ from typing import Final
 import pandas as pd
 from matplotlib.axes import Axes
 
+from roofcal.points.columns import INTERVAL_HOLDS, PROTOCOL
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.comparisons import TIME_COLUMNS, holds_of_ratios, ratio_of_times, times_of
-from roofcal.report.data.observations import INTERVAL_HOLDS
 from roofcal.report.data.tidy import (
-    PROTOCOL,
     axes_of,
     ok_rows,
     shape_texts,

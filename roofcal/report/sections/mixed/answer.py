@@ -12,7 +12,7 @@ import pandas as pd
 
 from roofcal.core.records import Calibration
 from roofcal.ops import BY_NAME
-from roofcal.report.data.roofs import COPY, constants_of
+from roofcal.points.roofs import COPY, constants_of
 from roofcal.report.kit.numbers import count_of, scaled, times
 from roofcal.report.sections.mixed import tables
 

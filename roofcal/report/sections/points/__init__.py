@@ -1,11 +1,13 @@
 """Every point of every op: the tidy frames."""
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 import pandas as pd
 
+from roofcal.points.columns import COLUMNS, RARE, VISITS
+from roofcal.points.columns import Column as Quantity
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.observations import PEAK_BYTES, VISITS
 from roofcal.report.data.quality import half_width, readable_states
 from roofcal.report.data.tidy import axes_of, sqnr_columns, with_protocol
 from roofcal.report.kit.blocks import Block, Column, absence
@@ -24,15 +26,30 @@ from roofcal.report.kit.columns import (
     seconds,
     text,
 )
+from roofcal.report.kit.numbers import MICROSECONDS
 from roofcal.report.kit.writer import SectionWriter
 from roofcal.report.section import CsvTable, Section, whole_run
 
+_UNITS: Final = {"s": (MICROSECONDS, 1e6, 4), "B": ("GB", 1e-9, 3), "Hz": ("MHz", 1e-6, 4)}
 
-def _relative(key: str, label: str, about: str) -> Column:
-    def show(value: float) -> str:
-        return f"{value:.1e}"
 
-    return Column(key=key, label=label, kind="number", show=show, about=about)
+def _column_of(quantity: Quantity) -> Column:
+    """A column of the page, for a quantity that has a label."""
+    key, label, about = quantity.name, quantity.label, quantity.note
+    if quantity.kind == "text":
+        return text(key, label, about)
+    if quantity.kind == "count":
+        return count(key, label, about)
+    if quantity.unit == "relative":
+        return Column(key=key, label=label, kind="number", show=_relative_text, about=about)
+    if quantity.unit == "fraction":
+        return fraction(key, label, about=about)
+    unit, factor, digits = _UNITS.get(quantity.unit, (quantity.unit, 1.0, 3))
+    return number(key, label, unit, factor, digits, about)
+
+
+def _relative_text(value: float) -> str:
+    return f"{value:.1e}"
 
 
 def point_columns(axes: Sequence[str], outputs: Sequence[str] = ()) -> list[Column]:
@@ -43,8 +60,7 @@ def point_columns(axes: Sequence[str], outputs: Sequence[str] = ()) -> list[Colu
         outputs: columns of signal to quantisation noise, see tidy.sqnr_columns.
     """
     half_interval = "half the 95 % interval of the median"
-    beyond_inputs = "most device memory that one call held beyond its inputs"
-    format_error = "distance of the product of the stored operands from that of those before"
+    labelled = [quantity for quantity in (*RARE, *COLUMNS) if quantity.label]
     return [
         text("recipe", "recipe"),
         *counts(*axes),
@@ -63,9 +79,7 @@ def point_columns(axes: Sequence[str], outputs: Sequence[str] = ()) -> list[Colu
         seconds("burst_median_s", "burst", about="median of the first turn, before settling"),
         CLOCK,
         POWER,
-        number(PEAK_BYTES, "memory", "GB", 1e-9, about=beyond_inputs),
-        _relative("numeric_error", "numeric error", "distance from the reference, relative"),
-        _relative("quantisation_error", "format error", format_error),
+        *map(_column_of, labelled),
         *(decibels(name) for name in outputs),
         count("samples", "samples"),
         count(VISITS, "visits"),

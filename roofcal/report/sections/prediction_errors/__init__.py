@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from roofcal.points.columns import MODEL
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.prediction_errors import error_of, judged, with_model_labels
 from roofcal.report.data.regime_matrices import error_table
-from roofcal.report.data.tidy import MODEL, with_shape
+from roofcal.report.data.tidy import with_shape
 from roofcal.report.kit.blocks import Block, absence
 from roofcal.report.kit.columns import code, count, fraction, ratio, seconds, text, texts
 from roofcal.report.kit.numbers import count_of, percent

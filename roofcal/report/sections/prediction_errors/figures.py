@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from roofcal.core.environments import origin_environment
+from roofcal.points.columns import interval_columns
 from roofcal.report.data.drawing import (
     HEAD_TIPS,
     TAIL_TIPS,
@@ -19,7 +20,7 @@ from roofcal.report.data.drawing import (
     point_legend,
 )
 from roofcal.report.data.prediction_errors import judged, regime_rank, residuals
-from roofcal.report.data.tidy import interval_columns, models_in
+from roofcal.report.data.tidy import models_in
 from roofcal.report.kit import styles
 from roofcal.report.kit.charts import MOST_ROWS, Axis, Chart, Layer, Panel, Tip
 from roofcal.report.kit.numbers import count_of, percent

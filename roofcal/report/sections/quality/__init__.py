@@ -6,15 +6,16 @@ from typing import Final
 
 import pandas as pd
 
+from roofcal.core.visits.intervals import HOLDS
 from roofcal.core.visits.states import STATE_FACTOR
-from roofcal.fitting.intervals import HOLDS
 from roofcal.fitting.panel_factors import PanelFactor
+from roofcal.points.columns import INTERVAL_HOLDS, STATES
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.observations import INTERVAL_HOLDS, STATES, times_by_hold
 from roofcal.report.data.quality import (
     STATES_TABLE,
     STATES_TITLE,
     covered_fraction,
+    times_by_hold,
     waiting_rows,
 )
 from roofcal.report.data.tidy import with_protocol

@@ -9,6 +9,7 @@ import pandas as pd
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.records import Calibration
 from roofcal.ops import BY_NAME
+from roofcal.points.roofs import ceilings, constants_of, stream_rates
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.drawing import (
     BYTES_TIP,
@@ -20,7 +21,6 @@ from roofcal.report.data.drawing import (
     point_legend,
     recipe_colour,
 )
-from roofcal.report.data.roofs import ceilings, constants_of, stream_rates
 from roofcal.report.data.tidy import axes_of, row_of_largest, standard_rows
 from roofcal.report.kit.blocks import Block
 from roofcal.report.kit.charts import DASH, MOST_ROWS, Axis, Chart, Layer, LegendEntry, Panel, Tip

@@ -5,9 +5,9 @@ from typing import Final
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.recipes import GEMM_RECIPES
+from roofcal.points.roofs import COPY
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.comparisons import FastestProduct
-from roofcal.report.data.roofs import COPY
 from roofcal.report.kit.numbers import is_missing, percent, scaled
 
 BURST_RECIPE: Final = "bf16"

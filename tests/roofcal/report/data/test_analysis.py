@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from roofcal.points.run import load_run
 from roofcal.report.data.analysis import Analysis, analyse
-from roofcal.report.data.loading import load_run
 
 
 def test_points_and_sessions_are_counted_over_all_ops(analysis: Analysis) -> None:

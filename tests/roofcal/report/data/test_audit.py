@@ -7,10 +7,9 @@ import pytest
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.records import Protocol
+from roofcal.points.run import load_run
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.audit import not_ok, violations, worst_factor
-from roofcal.report.data.loading import load_run
-from roofcal.report.data.tidy import tidy_frame
 from tests.roofcal.report.synthetic import (
     MadeUpRun,
     add_constants,
@@ -28,7 +27,7 @@ CACHE = 60 << 20
 def audit(tmp_path: Path, spec: DeviceSpec | None, made_up: MadeUpRun) -> pd.DataFrame:
     add_constants(made_up)
     (op,) = made_up.points
-    return violations(tidy_frame(load_run(made_up.write(tmp_path)), op, spec), CACHE)
+    return violations(load_run(made_up.write(tmp_path)).points(op, spec).table, CACHE)
 
 
 def test_nothing_in_the_made_up_world_is_faster_than_the_datasheet(analysis: Analysis) -> None:

@@ -9,6 +9,7 @@ import pytest
 from roofcal.claims.ledgers import Entry, load_claims
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.records import Protocol
+from roofcal.points.run import load_run
 from roofcal.report.data.claims import (
     WORDS,
     Verdict,
@@ -22,8 +23,6 @@ from roofcal.report.data.claims import (
     source_text,
 )
 from roofcal.report.data.evidence import Evidence, OwnNumber, evidence_of_run
-from roofcal.report.data.loading import load_run
-from roofcal.report.data.tidy import tidy_frame
 from tests.paths import ROOT
 from tests.roofcal.claims.ledgers import SPEEDUP, entries
 from tests.roofcal.report.gathers import NINE, gathered, gathered_run, true_time
@@ -43,7 +42,7 @@ def evidence(tmp_path_factory: pytest.TempPathFactory, h200: DeviceSpec) -> Evid
     zeros = Protocol(distribution="zeros")
     made_up.measure(product(2048, 2048, 2048, "fp8_tensorwise", protocol=zeros), 16e-6)
     run = load_run(made_up.write(tmp_path_factory.mktemp("claims")))
-    frame = tidy_frame(run, "gemm", h200)
+    frame = run.points("gemm", h200).table
     return Evidence(
         device="nvidia-h200",
         frame=lambda op: frame if op == "gemm" else None,

@@ -5,10 +5,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from roofcal.points.run import load_run
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.comparisons import best_text, fastest_pair, narrower_recipes, speedups
-from roofcal.report.data.loading import load_run
-from roofcal.report.data.tidy import tidy_frame
 from tests.roofcal.report.synthetic import MadeUpRun, product, true_seconds
 
 
@@ -33,7 +32,7 @@ def test_a_shape_without_the_baseline_has_no_ratio(tmp_path: Path) -> None:
     made_up.measure(product(64, 64, 64, "fp8_tensorwise"))
     made_up.fail(product(64, 64, 64, "bf16"), "failed", "x")
 
-    assert speedups(tidy_frame(load_run(made_up.write(tmp_path)), "gemm", None), "bf16").empty
+    assert speedups(load_run(made_up.write(tmp_path)).points("gemm").table, "bf16").empty
 
 
 @pytest.mark.parametrize(
@@ -51,7 +50,7 @@ def test_a_provider_is_compared_with_itself_or_the_fastest_that_has_the_baseline
         made_up.measure(product(64, 64, 64, "bf16", provider=provider), seconds)
     made_up.measure(product(64, 64, 64, "fp8_tensorwise", provider="triton"), 2e-6)
 
-    table = speedups(tidy_frame(load_run(made_up.write(tmp_path)), "gemm", None), "bf16")
+    table = speedups(load_run(made_up.write(tmp_path)).points("gemm").table, "bf16")
 
     assert list(zip(table["provider"], table["speedup"], strict=True)) == [("triton", speedup)]
 
@@ -62,7 +61,7 @@ def test_peak_memory_is_compared_where_points_know_it(tmp_path: Path) -> None:
     made_up.measure(product(64, 64, 64, "fp8_tensorwise"), 2e-6, peak_bytes=150)
     made_up.measure(product(64, 64, 64, "fp8_axiswise"), 2e-6)
 
-    frame = tidy_frame(load_run(made_up.write(tmp_path)), "gemm", None)
+    frame = load_run(made_up.write(tmp_path)).points("gemm").table
 
     assert frame["peak_bytes"].dropna().tolist() == [200, 150]
     ratios = speedups(frame, "bf16").set_index("recipe")["memory_ratio"]

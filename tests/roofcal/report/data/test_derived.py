@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from roofcal.report.data.derived import derived_table, read_derived
-from roofcal.report.data.loading import ReportError, load_run
+from roofcal.points.run import load_run
+from roofcal.report.data.derived import ReportError, derived_table, read_derived
 from roofcal.report.sections import breakeven, llm
 from tests.roofcal.report.synthetic import outdate, whole_run
 

@@ -9,6 +9,7 @@ import pytest
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.records import Protocol
+from roofcal.points.run import Run, load_run
 from roofcal.report.data.claims import judge
 from roofcal.report.data.evidence import (
     Evidence,
@@ -17,7 +18,6 @@ from roofcal.report.data.evidence import (
     evidence_of_run,
     own_number,
 )
-from roofcal.report.data.loading import Run, load_run
 from tests.roofcal.claims.ledgers import SPEEDUP, entries
 from tests.roofcal.report.synthetic import MadeUpRun, product
 

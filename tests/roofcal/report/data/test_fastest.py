@@ -7,10 +7,10 @@ import pytest
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.statistics import summarise
+from roofcal.points.run import load_run
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.data.comparisons import fastest_products
 from roofcal.report.data.evidence import evidence_of_run, own_number
-from roofcal.report.data.loading import load_run
 from roofcal.report.summary import device_line, headline_numbers
 from tests.roofcal.claims.ledgers import entries
 from tests.roofcal.report.synthetic import MadeUpRun, product, samples_around

@@ -6,9 +6,9 @@ import pytest
 
 from roofcal.ops import BY_NAME, FOLDERS
 from roofcal.ops.page import OpPage
+from roofcal.points.run import load_run
 from roofcal.report.data import op_pages
 from roofcal.report.data.analysis import analyse
-from roofcal.report.data.loading import load_run
 from tests.roofcal.report.chapters import chapter_of
 from tests.roofcal.report.synthetic import MadeUpRun, cast
 

@@ -7,9 +7,9 @@ import pytest
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.environments import transferred_model
+from roofcal.points.run import load_run
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.data.audit import violations
-from roofcal.report.data.loading import load_run
 from roofcal.report.data.prediction_errors import error_of, model_labels, with_model_labels
 from roofcal.report.data.provenance import commands
 from roofcal.report.summary import device_line, regime_tables

@@ -10,8 +10,8 @@ import pytest
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.ops.regimes import REGIMES
+from roofcal.points.run import Run, load_run
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.loading import Run, load_run
 from roofcal.report.data.prediction_errors import (
     ALL,
     COLUMNS,
@@ -23,7 +23,6 @@ from roofcal.report.data.prediction_errors import (
     regime_rank,
     residuals,
 )
-from roofcal.report.data.tidy import tidy_frame
 from tests.paths import ROOT
 from tests.roofcal.report.synthetic import (
     MODEL_ERROR,
@@ -36,7 +35,7 @@ from tests.roofcal.report.synthetic import (
 
 
 def test_judged_points_are_measured_as_the_study_measures(run: Run, h200: DeviceSpec) -> None:
-    rows = judged(tidy_frame(run, "gemm", h200))
+    rows = judged(run.points("gemm", h200).table)
 
     assert len(rows) == len(SHAPES) * len(RECIPES)
     assert set(rows["method"]) == {"graph"}
@@ -44,8 +43,8 @@ def test_judged_points_are_measured_as_the_study_measures(run: Run, h200: Device
 
 
 def test_probes_are_never_judged(run: Run, h200: DeviceSpec) -> None:
-    assert judged(tidy_frame(run, "probe_copy", h200)).empty
-    assert error_by_regime(tidy_frame(run, "probe_copy", h200)).empty
+    assert judged(run.points("probe_copy", h200).table).empty
+    assert error_by_regime(run.points("probe_copy", h200).table).empty
 
 
 @pytest.mark.parametrize("regime", ["decode", "mid", "large", "skinny_k"])
@@ -62,7 +61,7 @@ def test_the_error_of_a_regime_is_that_of_the_made_up_predictions(
 
 
 def test_the_overall_error_weighs_every_point_alike(analysis: Analysis, run: Run) -> None:
-    frame = judged(tidy_frame(run, "gemm", None))
+    frame = judged(run.points("gemm").table)
     expected = [abs(MODEL_ERROR[regime]) for regime in frame["regime"]]
 
     row = error_of(analysis.errors, "calibrated", op="gemm")
@@ -92,7 +91,7 @@ def test_the_95th_percentile_and_the_worst_are_of_the_errors(tmp_path: Path) -> 
         point = product(64 * (step + 1), 4096, 4096)
         made_up.measure(point)
         made_up.predict(point, "calibrated", true_seconds(point) * (1 + error))
-    frame = tidy_frame(load_run(made_up.write(tmp_path)), "gemm", None)
+    frame = load_run(made_up.write(tmp_path)).points("gemm").table
 
     row = error_of(error_by_regime(frame), "calibrated", op="gemm")
 
@@ -111,7 +110,7 @@ def test_points_inside_their_interval_and_those_faster_than_it_are_counted(tmp_p
         guess = true_seconds(point) * (1 + error)
         made_up.predict(point, "calibrated", guess, low_s=0.9 * guess, high_s=1.1 * guess)
         made_up.predict(point, "torchao", guess)
-    errors = error_by_regime(tidy_frame(load_run(made_up.write(tmp_path)), "gemm", None))
+    errors = error_by_regime(load_run(made_up.write(tmp_path)).points("gemm").table)
     calibrated, torchao = (
         error_of(errors, "calibrated", op="gemm"),
         error_of(errors, "torchao", op="gemm"),
@@ -124,7 +123,7 @@ def test_points_inside_their_interval_and_those_faster_than_it_are_counted(tmp_p
 
 
 def test_without_predictions_there_is_an_empty_table(bare: Path) -> None:
-    frame = tidy_frame(load_run(bare), "gemm", None)
+    frame = load_run(bare).points("gemm").table
 
     assert residuals(frame).empty
     table = error_by_regime(frame)
@@ -137,7 +136,7 @@ def test_a_model_is_judged_on_the_points_it_predicts(tmp_path: Path) -> None:
     for n in (64, 128):
         made_up.measure(product(64, n, 64))
     made_up.predict(product(64, 64, 64), "torchao", 2 * true_seconds(product(64, 64, 64)))
-    frame = tidy_frame(load_run(made_up.write(tmp_path)), "gemm", None)
+    frame = load_run(made_up.write(tmp_path)).points("gemm").table
 
     row = error_of(error_by_regime(frame), "torchao", op="gemm")
 
@@ -163,7 +162,7 @@ def test_providers_are_judged_together_and_apart(tmp_path: Path) -> None:
         point = product(64, 4096, 4096, provider=provider)
         made_up.measure(point)
         made_up.predict(point, "calibrated", true_seconds(point) * (1 + error))
-    table = error_by_regime(tidy_frame(load_run(made_up.write(tmp_path)), "gemm", None))
+    table = error_by_regime(load_run(made_up.write(tmp_path)).points("gemm").table)
     mape_by_provider = {
         name: row["mape"]
         for name in (ALL, "cublaslt", "triton")

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+from roofcal.core.paths import RunFolder
 from roofcal.report.data.analysis import Analysis
 from roofcal.report.data.provenance import (
     commands,
@@ -37,7 +38,7 @@ def test_what_is_unknown_is_left_out() -> None:
 def test_folders_are_named_as_in_any_checkout(analysis: Analysis) -> None:
     run = analysis.run
     assert run_path(run) == derived_path(run) == f"results/{RUN}"
-    published = replace(run, origin="published", derived=Path("elsewhere"))
+    published = replace(run, origin="published", files=RunFolder.at(run.folder, Path("elsewhere")))
     assert run_path(published) == f"reports/published/{RUN}"
     assert derived_path(published) == f"results/replay/{RUN}"
 
@@ -53,7 +54,9 @@ def test_the_commands_lead_from_records_to_page(analysis: Analysis) -> None:
 
 
 def test_a_replay_names_where_its_derived_files_go(analysis: Analysis) -> None:
-    run = replace(analysis.run, origin="published", derived=Path("elsewhere"))
+    run = replace(
+        analysis.run, origin="published", files=RunFolder.at(analysis.run.folder, Path("elsewhere"))
+    )
     lines = commands(replace(analysis, run=run))
 
     assert not any(line.startswith("make study") for line in lines)

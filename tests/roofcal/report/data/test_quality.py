@@ -8,8 +8,8 @@ import pytest
 
 from roofcal.core.records import Session
 from roofcal.fitting.panel_factors import panel_factors
+from roofcal.points.run import load_run
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.loading import load_run
 from roofcal.report.data.quality import (
     busy_fraction,
     covered_fraction,
@@ -25,7 +25,7 @@ from roofcal.report.data.quality import (
     waiting_rows,
     wall_seconds,
 )
-from roofcal.report.data.tidy import models_in, tidy_frame
+from roofcal.report.data.tidy import models_in
 from tests.roofcal.report.synthetic import (
     DRIFT,
     MadeUpRun,
@@ -142,19 +142,19 @@ def test_a_wide_interval_is_not_narrow(tmp_path: Path) -> None:
     point = product(64, 64, 64)
     time = true_seconds(point)
     made_up.measure(point, samples=samples_around(time, spread=0.2))
-    frame = tidy_frame(load_run(made_up.write(tmp_path)), "gemm", None)
+    frame = load_run(made_up.write(tmp_path)).points("gemm").table
 
     assert quality_row(frame, [])["narrow_fraction"] == 0.0
     assert 0.05 < half_width(frame).iloc[0] < 0.2
 
 
 def test_without_telemetry_nobody_knows_about_throttling(bare: Path) -> None:
-    frame = tidy_frame(load_run(bare), "gemm", None)
+    frame = load_run(bare).points("gemm").table
     assert quality_row(frame, [])["throttled_fraction"] is None
 
 
 def test_an_op_that_was_never_measured_has_no_quality(bare: Path) -> None:
-    row = quality_row(tidy_frame(load_run(bare), "cast", None), [])
+    row = quality_row(load_run(bare).points("cast").table, [])
     assert row["points"] == row["ok"] == 0
     assert row["half_width_fraction"] is row["busy_fraction"] is None
 
@@ -163,7 +163,7 @@ def test_points_are_placed_in_time_by_session_and_start(tmp_path: Path) -> None:
     made_up = MadeUpRun()
     made_up.measure(product(64, 64, 64), started_s=30.0)
     made_up.measure(product(64, 64, 128), started_s=6.0, session_id="later")
-    frame = tidy_frame(load_run(made_up.write(tmp_path)), "gemm", None)
+    frame = load_run(made_up.write(tmp_path)).points("gemm").table
     later = replace(SESSION, session_id="later", started_utc="2026-11-21T04:10:00+00:00")
 
     assert list(minutes_since_start(frame, [SESSION, later])) == pytest.approx([0.5, 10.1])
@@ -172,7 +172,7 @@ def test_points_are_placed_in_time_by_session_and_start(tmp_path: Path) -> None:
 def test_a_start_that_is_no_time_counts_from_the_first(tmp_path: Path) -> None:
     made_up = MadeUpRun()
     made_up.measure(product(64, 64, 64), started_s=30.0)
-    frame = tidy_frame(load_run(made_up.write(tmp_path)), "gemm", None)
+    frame = load_run(made_up.write(tmp_path)).points("gemm").table
 
     nameless = replace(SESSION, started_utc="")
     assert list(minutes_since_start(frame, [nameless])) == pytest.approx([0.5])

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from roofcal.points.run import load_run
 from roofcal.report.data.analysis import Analysis, analyse
-from roofcal.report.data.loading import load_run
 from roofcal.report.data.regime_matrices import (
     error_matrix,
     error_table,

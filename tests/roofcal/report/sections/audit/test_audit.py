@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from roofcal.core.devices import DeviceSpec
+from roofcal.points.run import load_run
 from roofcal.report.data.analysis import analyse
-from roofcal.report.data.loading import load_run
 from roofcal.report.kit.blocks import Prose, Table
 from roofcal.report.sections.audit import counted_causes
 from tests.roofcal.report.chapters import blocks_of

@@ -9,8 +9,8 @@ import pytest
 
 from roofcal.claims.ledgers import load_claims
 from roofcal.core.devices import DeviceSpec
+from roofcal.points.run import Run
 from roofcal.report.data.analysis import Analysis, analyse
-from roofcal.report.data.loading import Run
 from roofcal.report.kit.blocks import Prose, Table
 from roofcal.report.sections.claims import FILE, claims_table
 from roofcal.report.summary import summary_sentences

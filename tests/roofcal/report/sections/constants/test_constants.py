@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from roofcal.core.devices import DeviceSpec
+from roofcal.points.run import load_run
 from roofcal.report.data.analysis import analyse
 from roofcal.report.data.constants import constants_table
-from roofcal.report.data.loading import load_run
 from roofcal.report.kit.blocks import Prose
 from roofcal.report.kit.numbers import is_missing
 from roofcal.report.sections.constants import probe_errors_table, readable_constants

@@ -5,8 +5,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from roofcal.points.run import load_run
 from roofcal.report.data.analysis import analyse
-from roofcal.report.data.loading import load_run
 from roofcal.report.sections.energy import Energy, _explanation, energy_of_run, recipes_by_energy
 from tests.roofcal.ask.published_run import PUBLISHED
 from tests.roofcal.report.narrow import narrow_run

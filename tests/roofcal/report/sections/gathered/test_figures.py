@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 from roofcal.core.devices import DeviceSpec
+from roofcal.points.run import load_run
 from roofcal.report.data.analysis import Analysis, analyse
-from roofcal.report.data.loading import load_run
 from roofcal.report.sections.gathered.figures import draw_hidden, draw_ranks, draw_speedup
 from roofcal.report.sections.gathered.overlap import FUSED, OP, overlap_table
 from tests.roofcal.report.drawn import dots

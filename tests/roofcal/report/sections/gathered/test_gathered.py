@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from roofcal.core.devices import DeviceSpec
+from roofcal.points.run import load_run
 from roofcal.report.chapter import ChapterBuilder
 from roofcal.report.data.analysis import Analysis, analyse
-from roofcal.report.data.loading import load_run
 from roofcal.report.kit.blocks import FigureBlock, Prose, Table
 from roofcal.report.sections.gathered.overlap import NOT_FUSED, NOT_MEASURED
 from tests.roofcal.report.chapters import blocks_of, csv_tables

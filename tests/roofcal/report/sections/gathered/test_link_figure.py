@@ -4,8 +4,8 @@ import pytest
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.ops.probe_link.spec import RECIPES
+from roofcal.points.run import load_run
 from roofcal.report.data.analysis import Analysis, analyse
-from roofcal.report.data.loading import load_run
 from roofcal.report.sections.gathered.links import OP, draw_links, link_constants, link_curves
 from tests.roofcal.report.drawn import charted, drawn
 from tests.roofcal.report.gathers import DIRECT, SIZES, WORLD_SIZES, gathered_run

@@ -5,8 +5,8 @@ import pytest
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.ops.probe_link.model import COLLECTIVES, share
+from roofcal.points.run import load_run
 from roofcal.report.data.analysis import Analysis, analyse
-from roofcal.report.data.loading import load_run
 from roofcal.report.sections.gathered import links as section
 from tests.roofcal.report.gathers import DIRECT, NCCL, SIZES, WORLD_SIZES, gathered_run, gloo_run
 

@@ -10,8 +10,7 @@ import pytest
 
 from roofcal.core.jsonl import read_records, write_records
 from roofcal.core.records import Environment, Measurement, Session
-from roofcal.report.data.loading import Run, load_run
-from roofcal.report.data.tidy import tidy_frame
+from roofcal.points.run import Run, load_run
 from roofcal.report.sections.health.comparison import (
     FEWEST,
     TOLERANCE,
@@ -49,7 +48,7 @@ def measured_run(root: Path, *, slower: float = 1.0, clock: float = 1.4e9, **cha
 
 
 def health(run: Run, *peers: Run) -> Health:
-    return health_of_run(run, {op: tidy_frame(run, op, None) for op in run.ops}, peers)
+    return health_of_run(run, {op: run.points(op).table for op in run.ops}, peers)
 
 
 @pytest.fixture(scope="module")

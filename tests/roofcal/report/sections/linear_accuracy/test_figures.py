@@ -6,8 +6,8 @@ import pytest
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.ops.linear.spec import OUTPUTS
+from roofcal.points.run import load_run
 from roofcal.report.data.analysis import Analysis, analyse
-from roofcal.report.data.loading import load_run
 from roofcal.report.sections.linear_accuracy.figures import (
     draw_dots,
     draw_matrix,

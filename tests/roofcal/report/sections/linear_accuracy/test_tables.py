@@ -8,8 +8,8 @@ import pytest
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.ops.linear.spec import OUTPUTS
+from roofcal.points.run import load_run
 from roofcal.report.data.analysis import Analysis, analyse
-from roofcal.report.data.loading import load_run
 from roofcal.report.kit.blocks import FigureBlock, Prose, Table
 from roofcal.report.sections.linear_accuracy import tables as section
 from tests.roofcal.report.chapters import blocks_of, csv_tables

@@ -7,8 +7,8 @@ import pytest
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.records import Calibration
+from roofcal.points.run import load_run
 from roofcal.report.data.analysis import Analysis, analyse
-from roofcal.report.data.loading import load_run
 from roofcal.report.kit.blocks import FigureBlock
 from roofcal.report.sections.llm_sweep import FILE, SECTION, Swept
 from roofcal.report.sections.llm_sweep.figures import draw_frontier, draw_map

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from roofcal.core.records import Method, Protocol, Telemetry
+from roofcal.points.run import load_run
 from roofcal.report.data.analysis import Analysis, analyse
-from roofcal.report.data.loading import load_run
 from roofcal.report.kit.numbers import TIMES
 from roofcal.report.sections.method_panel import SECTION, Panel, draw_panel
 from tests.roofcal.report.drawn import drawn, marks

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from roofcal.core.records import Protocol
+from roofcal.points.run import load_run
 from roofcal.report.data.analysis import Analysis, analyse
-from roofcal.report.data.loading import load_run
-from roofcal.report.data.tidy import protocol_name, tidy_frame
+from roofcal.report.data.tidy import protocol_name
 from roofcal.report.kit.blocks import Prose
 from roofcal.report.sections.method_panel import SECTION, method_panel
 from tests.roofcal.report.chapters import blocks_of
@@ -35,7 +35,7 @@ def test_a_panel_point_without_its_standard_time_has_no_ratio(tmp_path: Path) ->
     made_up.measure(product(64, 64, 64, protocol=Protocol(method="wall"), sweeps=("panel_cpu",)))
     made_up.fail(product(64, 64, 64, sweeps=("panel_cpu",)), "failed", "x")
 
-    panel = method_panel(tidy_frame(load_run(made_up.write(tmp_path)), "gemm", None))
+    panel = method_panel(load_run(made_up.write(tmp_path)).points("gemm").table)
 
     assert len(panel) == 1
     assert panel["ratio"].isna().all()

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
+from roofcal.points.run import load_run
 from roofcal.report.data.analysis import Analysis, analyse
 from roofcal.report.data.audit import not_ok
-from roofcal.report.data.loading import load_run
-from roofcal.report.data.tidy import tidy_frame, with_shape
+from roofcal.report.data.tidy import with_shape
 from roofcal.report.kit.blocks import Prose, Table
 from roofcal.report.sections.missing import counted_reasons
 from tests.roofcal.report.chapters import blocks_of
@@ -29,7 +29,7 @@ def test_reasons_that_differ_in_numbers_alone_are_counted_together(tmp_path: Pat
     for n in (17, 555, 1001):
         made_up.fail(product(64, n, 64), "unsupported", f"n={n} is no multiple of 16")
     made_up.fail(product(64, 64, 64), "failed", "out of luck")
-    missing = not_ok(tidy_frame(load_run(made_up.write(tmp_path)), "gemm", None))
+    missing = not_ok(load_run(made_up.write(tmp_path)).points("gemm").table)
 
     counted = counted_reasons(with_shape(missing))
 

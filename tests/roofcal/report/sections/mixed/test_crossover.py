@@ -6,8 +6,8 @@ import pytest
 from matplotlib.collections import LineCollection
 
 from roofcal.core.devices import DeviceSpec
+from roofcal.points.run import load_run
 from roofcal.report.data.analysis import analyse
-from roofcal.report.data.loading import load_run
 from roofcal.report.kit.pictures import Picture
 from roofcal.report.sections.mixed.crossover import draw_crossover
 from roofcal.report.sections.mixed.tables import winners_table

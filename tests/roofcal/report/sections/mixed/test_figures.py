@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from roofcal.core.devices import DeviceSpec
+from roofcal.points.run import load_run
 from roofcal.report.data.analysis import Analysis, analyse
-from roofcal.report.data.loading import load_run
 from roofcal.report.sections.mixed.figures import draw_bandwidth, draw_roofs
 from tests.roofcal.report.drawn import charted
 from tests.roofcal.report.narrow import G64, G128, TOKENS, narrow, narrow_run, true_time

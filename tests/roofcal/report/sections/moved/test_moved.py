@@ -8,8 +8,9 @@ import pytest
 from roofcal.compare.comparison import compare
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.paths import RunFolder
+from roofcal.points.run import load_run
 from roofcal.report.data.analysis import analyse
-from roofcal.report.data.loading import ReportError, load_run
+from roofcal.report.data.derived import ReportError
 from roofcal.report.sections.moved import (
     SECTION,
     comparison_tables,

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from roofcal.core.environments import transferred_model
+from roofcal.points.run import load_run
 from roofcal.report.data.analysis import Analysis, analyse
-from roofcal.report.data.loading import load_run
 from roofcal.report.data.prediction_errors import residuals
 from roofcal.report.sections.prediction_errors.figures import (
     best_model,

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from roofcal.points.run import load_run
 from roofcal.report.data.analysis import Analysis, analyse
-from roofcal.report.data.loading import load_run
 from roofcal.report.sections.quality.figures import draw_burst, draw_session
 from tests.roofcal.report.drawn import charted
 

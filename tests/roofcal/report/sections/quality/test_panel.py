@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from roofcal.fitting.panel_factors import PanelReading
+from roofcal.points.columns import INTERVAL_HOLDS
 from roofcal.report.checks import all_checks
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.observations import INTERVAL_HOLDS
 from roofcal.report.kit.blocks import Prose, Table
 from roofcal.report.sections.quality import PANEL, SECTION, panel_sentence, panel_table
 from tests.roofcal.report.chapters import blocks_of

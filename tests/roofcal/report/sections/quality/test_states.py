@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from roofcal.points.run import load_run
 from roofcal.report.checks import all_checks
 from roofcal.report.data.analysis import Analysis, analyse
-from roofcal.report.data.loading import load_run
 from roofcal.report.data.quality import points_with_states
 from roofcal.report.kit.blocks import Table
 from roofcal.report.sections.points import readable_points

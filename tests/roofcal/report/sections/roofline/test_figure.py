@@ -5,9 +5,8 @@ from pathlib import Path
 import pandas as pd
 
 from roofcal.core.devices import DeviceSpec
+from roofcal.points.run import load_run
 from roofcal.report.data.analysis import Analysis
-from roofcal.report.data.loading import load_run
-from roofcal.report.data.tidy import tidy_frame
 from roofcal.report.sections.roofline import draw_roofline
 from tests.roofcal.report.drawn import charted, drawn
 
@@ -38,7 +37,7 @@ def test_every_point_is_drawn_where_it_belongs(analysis: Analysis, h200: DeviceS
 
 
 def test_without_datasheet_and_calibration_the_points_remain(bare: Path) -> None:
-    chart = charted(draw_roofline(tidy_frame(load_run(bare), "gemm", None), None, None))
+    chart = charted(draw_roofline(load_run(bare).points("gemm").table, None, None))
     assert chart.tables["roofs"].empty
     assert len(chart.tables["points"])
 

@@ -13,8 +13,7 @@ from roofcal.core.jsonl import read_records
 from roofcal.core.paths import RunFolder
 from roofcal.core.records import Measurement, PlanPoint
 from roofcal.core.statistics import summarise
-from roofcal.core.visits.rows import merged_visits, split_visits
-from roofcal.fitting.intervals import (
+from roofcal.core.visits.intervals import (
     HOLDS,
     PointInterval,
     VisitTime,
@@ -24,6 +23,7 @@ from roofcal.fitting.intervals import (
     sentinel_medians,
     visit_times,
 )
+from roofcal.core.visits.rows import merged_visits, split_visits
 from tests.paths import ROOT
 
 

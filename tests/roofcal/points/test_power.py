@@ -7,7 +7,7 @@ import pytest
 
 from roofcal.core.jsonl import decode, encode
 from roofcal.core.records import EnergyWindow, Measurement, Telemetry, Visit
-from roofcal.report.data.board_power import board_power
+from roofcal.points.power import board_power
 
 
 def row(watts: list[float], *reasons: str, every_s: float = 0.5, **changes: Any) -> Measurement:

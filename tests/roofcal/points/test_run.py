@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from roofcal.core.environments import transferred_model
@@ -11,9 +12,10 @@ from roofcal.core.files import write_bytes
 from roofcal.core.jsonl import RecordsError, read_records, write_records
 from roofcal.core.records import Calibration, Measurement, Session
 from roofcal.core.visits.rows import merged_visits
-from roofcal.report.data.loading import ReportError, load_run
+from roofcal.points.reader import NOT_REACHED
+from roofcal.points.run import RunError, load_run
 from roofcal.report.data.quality import sentinel_drift
-from roofcal.report.data.tidy import tidy_frame
+from roofcal.report.data.tidy import models_in
 from tests.roofcal.report.synthetic import CPU, GPU, MadeUpRun, outdate, product, whole_run
 
 
@@ -22,12 +24,11 @@ def test_a_run_knows_its_ops_in_the_order_of_the_study(folder: Path) -> None:
 
 
 def test_records_of_an_op_are_joined_by_point(folder: Path) -> None:
-    records = load_run(folder).read("gemm")
+    table, sessions = load_run(folder).points("gemm")
 
-    measured = {p.point_id for p in records.points} & set(records.observations)
-    assert len(measured) == len(records.points) - 1  # one was planned and not reached
-    assert set(records.predictions) == {"calibrated", "torchao", "datasheet"}
-    assert [session.op for session in records.sessions] == ["gemm"]
+    assert (table["status"] == NOT_REACHED).sum() == 1
+    assert set(models_in(table)) == {"calibrated", "torchao", "datasheet"}
+    assert [session.op for session in sessions] == ["gemm"]
 
 
 def test_compressed_records_make_a_published_run(tmp_path: Path) -> None:
@@ -36,7 +37,8 @@ def test_compressed_records_make_a_published_run(tmp_path: Path) -> None:
 
     assert load_run(plain).origin == "measured"
     assert load_run(packed).origin == "published"
-    assert load_run(packed).read("gemm") == load_run(plain).read("gemm")
+    tables = (load_run(packed).points("gemm").table, load_run(plain).points("gemm").table)
+    pd.testing.assert_frame_equal(*tables, check_exact=True)
 
 
 def test_calibration_and_predictions_come_from_the_derived_folder(tmp_path: Path) -> None:
@@ -49,7 +51,7 @@ def test_calibration_and_predictions_come_from_the_derived_folder(tmp_path: Path
     run = load_run(folder, derived)
 
     assert run.calibration == made_up.calibration()
-    assert run.read("gemm").predictions == {}
+    assert models_in(run.points("gemm").table) == {}
 
 
 def ops_of(names: Iterable[str]) -> set[str]:
@@ -71,8 +73,8 @@ def test_what_follows_from_constants_of_another_equation_is_left_out(tmp_path: P
     assert ops_of(calibration.probe_errors) == ops_of(calibration.probe_spans) == {"gemm", "cast"}
     assert ops_of(run.calibration.probe_errors) == {"cast"}
     assert ops_of(run.calibration.probe_spans) == {"cast"}
-    assert set(run.read("gemm").predictions) == {"torchao", "datasheet"}
-    assert set(run.read("cast").predictions) == {"calibrated"}
+    assert set(models_in(run.points("gemm").table)) == {"torchao", "datasheet"}
+    assert set(models_in(run.points("cast").table)) == {"calibrated"}
     assert run.origins() == ["driver1-torch2-other"]
 
 
@@ -81,7 +83,7 @@ def test_a_run_without_calibration_is_a_run(bare: Path) -> None:
 
 
 def test_an_op_that_was_not_planned_has_no_records(bare: Path) -> None:
-    assert load_run(bare).read("probe_copy").points == ()
+    assert load_run(bare).points("probe_copy").table.empty
 
 
 def test_the_calibration_of_another_environment_is_refused(tmp_path: Path) -> None:
@@ -90,7 +92,7 @@ def test_the_calibration_of_another_environment_is_refused(tmp_path: Path) -> No
     other = replace(theirs, environment_id="driver1-other")
     write_records(folder / "calibration.jsonl", [other])
 
-    with pytest.raises(ReportError, match=r"calibration.jsonl is of nvidia-h200 in driver1-other"):
+    with pytest.raises(RunError, match=r"calibration.jsonl is of nvidia-h200 in driver1-other"):
         load_run(folder)
 
 
@@ -98,7 +100,7 @@ def test_a_folder_without_environment_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RecordsError, match=r"environment\.jsonl: no such records file"):
         load_run(tmp_path)
     write_records(tmp_path / "environment.jsonl", [])
-    with pytest.raises(ReportError, match="no Environment record"):
+    with pytest.raises(RunError, match="no Environment record"):
         load_run(tmp_path)
 
 
@@ -110,7 +112,7 @@ def test_a_damaged_file_is_named_with_its_line(tmp_path: Path) -> None:
     write_bytes(path, path.read_bytes()[:-40])
 
     with pytest.raises(RecordsError, match=r"measurements/gemm\.jsonl:2"):
-        load_run(folder).read("gemm")
+        load_run(folder).points("gemm")
 
 
 def test_the_made_up_device_matches_its_environment() -> None:
@@ -125,14 +127,14 @@ def test_a_study_that_was_interrupted_has_the_visits_of_its_journal(tmp_path: Pa
     again = [replace(row, visit=1) for row in rows[:3] if row.status == "ok"]
     write_records(folder / "journal" / "gemm.jsonl", [*sessions, *rows, *again])
 
-    observations = load_run(folder).read("gemm").observations
+    table = load_run(folder).points("gemm").table.drop_duplicates("point_id")
+    measured = table[table["status"] != NOT_REACHED].set_index("point_id")["samples"].to_dict()
 
-    assert set(observations) == {row.point_id for row in rows}
+    assert set(measured) == {row.point_id for row in rows}
     once = {row.point_id: len(row.settled_samples_s) for row in rows}
     twice = {row.point_id for row in again}
     assert len(twice) >= 2
-    for key, observed in observations.items():
-        assert observed["samples"] == once[key] * (2 if key in twice else 1)
+    assert measured == {key: n * (2 if key in twice else 1) for key, n in once.items()}
 
 
 def test_a_sentinel_has_a_row_for_each_of_its_visits(tmp_path: Path) -> None:
@@ -149,7 +151,7 @@ def test_a_sentinel_has_a_row_for_each_of_its_visits(tmp_path: Path) -> None:
             records.append(guard)
         write_records(path, records)
 
-    frame = tidy_frame(load_run(folder), "gemm", None)
+    frame = load_run(folder).points("gemm").table
 
     rows = frame[frame["point_id"] == guard.point_id]
     assert list(rows["repeat"]) == [1, 2, 3]

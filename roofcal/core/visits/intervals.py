@@ -95,6 +95,11 @@ class PointInterval(Summary):
     basis: Basis
 
     @property
+    def holds(self) -> str:
+        """What it holds, in the words of HOLDS."""
+        return HOLDS[self.basis]
+
+    @property
     def ends(self) -> tuple[float, float, float]:
         """Median, low and high end."""
         return self.median, self.ci95_low, self.ci95_high

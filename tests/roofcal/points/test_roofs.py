@@ -4,7 +4,7 @@ import pytest
 
 from roofcal.core.devices import DeviceSpec
 from roofcal.core.work import Work
-from roofcal.report.data.roofs import CalibratedRoof, datasheet_seconds
+from roofcal.points.roofs import CalibratedRoof, datasheet_seconds
 from tests.roofcal.report.synthetic import MadeUpRun, add_constants
 
 MATH = Work(flops=1e12, math_dtype="bf16", dram_read_bytes=1e6)

@@ -1,0 +1,1 @@
+"""The one table of measured points: its columns, its reader, and what is made of both."""
