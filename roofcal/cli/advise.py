@@ -1,10 +1,8 @@
 """`advise`: which recipe, and whose kernels, for a linear or a CSV of them."""
 
 import argparse
-import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from roofcal.cli.arguments import (
     PRICES,
@@ -14,18 +12,12 @@ from roofcal.cli.arguments import (
     add_passes_and_weights,
     add_prices,
     add_sizes,
-    asked_prices,
-    asked_sources,
     check_mode,
-    csv_as_json,
     fill_axes,
     require,
+    show,
     whole_number,
-    write_or_print,
 )
-
-if TYPE_CHECKING:
-    from roofcal.ask.energy import TokenCost
 
 
 def add_advise(commands: Commands) -> None:
@@ -47,49 +39,44 @@ def add_advise(commands: Commands) -> None:
 
 def _advise(options: argparse.Namespace) -> None:
     """Print the advice on one linear, or write the table of many."""
-    from roofcal.ask.advice_text import (
-        advise_csv,
-        advise_point,
-        as_dict,
-        as_text,
-        cost_by_recipe,
-        costs_text,
-        measured_evidence,
-    )
-    from roofcal.ask.advise import Adviser, LinearQuestion
-    from roofcal.core.paths import RunFolder
-    from roofcal.models.registry import model_named
-    from roofcal.ops.linear.model import usual_weights
-
     asked = ("device", "environment", "passes", "weights", "model", "json")
     one_linear = (*asked, *PRICES, "sizes", *"mnk")
     check_mode(options, {"--shapes": (*asked, "shapes", "out"), "": one_linear})
     fill_axes(options, "mnk")
     require(options, "advise", "device", *(() if options.shapes else ("m", "n", "k")))
-    sources, folder = asked_sources(options, options.model)
-    run = RunFolder.at(folder) if sources.calibration else None
-    weights = options.weights or usual_weights(options.passes)
-    evidence = measured_evidence(run)
-    adviser = Adviser(model_named(options.model), sources, evidence.by_key)
-    prices = asked_prices(options)
     if options.shapes:
-        text = advise_csv(options.shapes, adviser, options.passes, weights, evidence)
-        write_or_print(csv_as_json(text) if options.json else text, options.out)
-        print(f"from: {folder}", file=sys.stderr)
+        _many(options)
         return
-    question = LinearQuestion(
-        m=options.m, n=options.n, k=options.k, passes=options.passes, weights=weights
+    from roofcal import api
+
+    answer = api.advise(
+        options.device,
+        m=options.m,
+        n=options.n,
+        k=options.k,
+        passes=options.passes,
+        weights=options.weights,
+        model=options.model,
+        environment=options.environment,
+        energy=options.energy,
+        price_per_kwh=options.price_per_kwh,
+        price_per_hour=options.price_per_hour,
     )
-    advice, winners = advise_point(adviser, question)
-    environment = sources.calibration.environment_id if sources.calibration else None
-    origin = {"model": options.model, "device": options.device, "environment": environment}
-    costs: dict[str, TokenCost] = {}
-    if prices:
-        costs = cost_by_recipe(advice, sources, prices, options.model)
-    if options.json:
-        energy = {"energy": {name: cost.record() for name, cost in costs.items()}} if costs else {}
-        print(json.dumps(as_dict(advice, evidence, winners, origin) | energy))
-        return
-    print(as_text(advice, evidence, winners, origin))
-    if costs:
-        print(costs_text(costs))
+    show(answer, as_json=options.json)
+
+
+def _many(options: argparse.Namespace) -> None:
+    from roofcal.ask.advice_text import advise_csv, measured_evidence
+    from roofcal.ask.advise import Adviser
+    from roofcal.ask.sources import device_sources
+    from roofcal.core.paths import RunFolder
+    from roofcal.models.registry import model_named
+    from roofcal.ops.linear.model import usual_weights
+
+    sources, folder = device_sources(options.device, options.environment, options.model)
+    evidence = measured_evidence(RunFolder.at(folder) if sources.calibration else None)
+    adviser = Adviser(model_named(options.model), sources, evidence.by_key)
+    weights = options.weights or usual_weights(options.passes)
+    answer = advise_csv(options.shapes, adviser, options.passes, weights, evidence)
+    show(answer, as_json=options.json, out=options.out)
+    print(f"from: {folder}", file=sys.stderr)

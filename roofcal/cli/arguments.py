@@ -1,21 +1,21 @@
 """What several commands share: types of arguments, files of a device, where text goes."""
 
 import argparse
-import csv
 import json
 import math
 import re
+import shutil
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from roofcal.ask.answers import Answer
 from roofcal.cli.parser import Parser
 from roofcal.core.paths import RunFolder
 
 if TYPE_CHECKING:
     from roofcal.ask.energy import Prices
-    from roofcal.ops.time_models import Sources
 
 # What add_subparsers gives; argparse has no public name for it.
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
@@ -92,25 +92,6 @@ def named_device(text: str) -> str:
     return device
 
 
-def asked_sources(options: argparse.Namespace, model: str) -> "tuple[Sources, Path]":
-    """`device_sources` of the device and environment that are asked for; raises as that.
-
-    A line on stderr says so where their calibration comes from a disturbed machine.
-    """
-    from roofcal.ask.sources import device_sources
-
-    sources, folder = device_sources(options.device, options.environment, model)
-    reasons = sources.calibration.disturbances if sources.calibration else ()
-    if reasons:
-        more = f" (and {len(reasons) - 1} more)" if reasons[1:] else ""
-        print(
-            f"warning: {folder} was calibrated on a disturbed machine, measure it again: "
-            f"{reasons[0]}{more}",
-            file=sys.stderr,
-        )
-    return sources, folder
-
-
 def study_axes() -> tuple[str, ...]:
     """The axes of all ops of the study, each once."""
     from roofcal.ops import OPS
@@ -139,21 +120,6 @@ def fill_axes(options: argparse.Namespace, axes: Sequence[str]) -> None:
         if getattr(options, axis, None) is not None:  # ops have axes without an option too
             raise ValueError(f"{axis} is given twice: by {option_of(axis)} and with all the sizes")
         setattr(options, axis, size)
-
-
-def csv_as_json(text: str) -> str:
-    """The rows of a CSV as a JSON list of objects; numbers as numbers, null for an empty cell."""
-
-    def value(cell: str) -> str | float | int | None:
-        for kind in (int, float):
-            try:
-                return kind(cell)
-            except ValueError:
-                continue
-        return cell or None
-
-    rows = csv.DictReader(text.splitlines())
-    return json.dumps([{name: value(cell) for name, cell in row.items()} for row in rows]) + "\n"
 
 
 def json_mapping(text: str) -> dict[str, Any]:
@@ -292,6 +258,12 @@ def calibration_file(options: argparse.Namespace) -> Path:
     """The calibration to use with --run: --calibration, or the one of the run folder."""
     calibration_file: Path | None = options.calibration
     return calibration_file or RunFolder.at(options.folder).calibration_file
+
+
+def show(answer: Answer, *, as_json: bool, out: Path | None = None) -> None:
+    """Print an answer, or write it to a file; sentences end where the terminal does."""
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() and not out else None
+    write_or_print((json.dumps(answer.answer) if as_json else answer.text(width)) + "\n", out)
 
 
 def write_or_print(text: str, out: Path | None) -> None:

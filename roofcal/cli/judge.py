@@ -4,7 +4,7 @@ import argparse
 import json
 from pathlib import Path
 
-from roofcal.cli.arguments import Commands, add_device, add_model, asked_sources, write_or_print
+from roofcal.cli.arguments import Commands, add_device, add_model, write_or_print
 
 
 def add_judge(commands: Commands) -> None:
@@ -32,10 +32,11 @@ def _judge(options: argparse.Namespace) -> None:
     from dataclasses import asdict
 
     from roofcal.ask.outside import as_csv, as_text, errors_by_regime, hold_against
+    from roofcal.ask.sources import device_sources
     from roofcal.core.paths import RunFolder
     from roofcal.models.registry import model_named
 
-    sources, folder = asked_sources(options, options.model)
+    sources, folder = device_sources(options.device, options.environment, options.model)
     run = RunFolder.at(folder) if sources.calibration else None
     model = model_named(options.model)
     evidence = hold_against(options.table, model, sources, run, clock=options.clock)

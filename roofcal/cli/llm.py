@@ -12,7 +12,6 @@ from roofcal.cli.arguments import (
     add_map_of_run,
     add_prices,
     asked_prices,
-    asked_sources,
     calibration_file,
     check_mode,
     checked_folder,
@@ -90,6 +89,8 @@ def _llm(options: argparse.Namespace) -> None:
     if options.by == "notebook":
         _notebook(options)
         return
+    from dataclasses import asdict
+
     from roofcal.ask.llm.csv_table import as_dict
     from roofcal.ask.llm.estimate import cost_by_phase, estimate, estimates_by_batch
     from roofcal.ask.llm.sweep import SWEPT_GPUS, sweep, with_smallest_cut
@@ -117,7 +118,7 @@ def _llm(options: argparse.Namespace) -> None:
     if prices:
         costs = cost_by_phase(answer, sources, prices)
     if options.json:
-        energy = {"energy": {name: cost.record() for name, cost in costs.items()}} if costs else {}
+        energy = {"energy": {name: asdict(cost) for name, cost in costs.items()}} if costs else {}
         print(json.dumps(as_dict(answer) | energy))
         return
     print(estimate_text(answer))
@@ -166,5 +167,7 @@ def _deployment(options: argparse.Namespace) -> "Deployment":
 
 
 def _sources(options: argparse.Namespace) -> "Sources":
-    sources, _ = asked_sources(options, options.by)
+    from roofcal.ask.sources import device_sources
+
+    sources, _ = device_sources(options.device, options.environment, options.by)
     return sources

@@ -7,9 +7,11 @@ stay fast. A mistake of the user ends in one message and exit code 2, never in a
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import roofcal
 from roofcal.cli import (
@@ -30,6 +32,7 @@ from roofcal.cli.completion import PrintCompletion
 from roofcal.cli.parser import Parser
 from roofcal.core.names import printable
 from roofcal.core.paths import BUNDLED, CHECKOUT
+from roofcal.models.errors import CalibrationWarning
 
 GROUPS: Final = {
     "ask, from what is calibrated": {
@@ -104,7 +107,8 @@ def _run(arguments: Sequence[str] | None) -> int:
     try:
         if getattr(options, "device", None):
             options.device = named_device(options.device)
-        code = options.run(options)
+        with _warnings_in_one_line():
+            code = options.run(options)
     except BrokenPipeError:
         raise
     except ModuleNotFoundError as error:
@@ -120,6 +124,23 @@ def _run(arguments: Sequence[str] | None) -> int:
         )
         return INTERRUPTED
     return int(code or 0)
+
+
+@contextmanager
+def _warnings_in_one_line() -> Iterator[None]:
+    """Shows what answers warn of as notes and mistakes are shown; others as Python does."""
+    with warnings.catch_warnings():
+        show = warnings.showwarning
+
+        def show_in_one_line(message: Any, category: Any, *place: Any, **rest: Any) -> None:
+            if category is CalibrationWarning:
+                print(f"warning: {message}", file=sys.stderr)
+            else:
+                show(message, category, *place, **rest)
+
+        warnings.showwarning = show_in_one_line
+        warnings.simplefilter("always", CalibrationWarning)
+        yield
 
 
 def _message(error: Exception) -> str:

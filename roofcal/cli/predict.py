@@ -1,11 +1,9 @@
 """`predict`: seconds of one point, of a CSV of points, or of the plan of a run; formulas."""
 
 import argparse
-import json
 import sys
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from roofcal.cli import symbolic
 from roofcal.cli.arguments import (
@@ -13,24 +11,18 @@ from roofcal.cli.arguments import (
     add_device,
     add_model,
     add_sizes,
-    asked_sources,
     calibration_file,
     check_mode,
     checked_folder,
-    csv_as_json,
     fill_axes,
     option_of,
     refuse_given,
     require,
+    show,
     study_axes,
     whole_number,
-    write_or_print,
 )
 from roofcal.core.paths import RunFolder
-
-if TYPE_CHECKING:
-    from roofcal.ops.time_models import Sources
-
 
 _DEFAULT_RECIPE: Final = "bf16"
 
@@ -90,12 +82,13 @@ def _predict(options: argparse.Namespace) -> None:
         options.recipe = options.recipe or _DEFAULT_RECIPE
         symbolic.print_expression(options)
         return
-    sources, folder = asked_sources(options, options.model)
-    run = RunFolder.at(folder) if sources.calibration else None
     if not options.points:
-        _predict_point(options, sources, run)
+        _predict_point(options)
         return
-    text = predict_csv(
+    from roofcal.ask.sources import device_sources
+
+    sources, folder = device_sources(options.device, options.environment, options.model)
+    answer = predict_csv(
         options.points,
         options.model,
         sources,
@@ -103,7 +96,7 @@ def _predict(options: argparse.Namespace) -> None:
         op=options.op,
         world_size=options.world_size,
     )
-    write_or_print(csv_as_json(text) if options.json else text, options.out)
+    show(answer, as_json=options.json, out=options.out)
     print(f"from: {folder}", file=sys.stderr)
 
 
@@ -135,35 +128,28 @@ def _predict_run(options: argparse.Namespace) -> None:
     write_records(options.out or run.predictions_file(options.op), predictions)
 
 
-def _predict_point(options: argparse.Namespace, sources: "Sources", run: RunFolder | None) -> None:
-    from roofcal.ask.names import recipe_named
-    from roofcal.ask.point_text import as_text
-    from roofcal.ask.points import as_dict, check_point, predict_point
-    from roofcal.core.records import PlanPoint
+def _predict_point(options: argparse.Namespace) -> None:
+    from roofcal import api
+    from roofcal.ask.sources import device_sources
     from roofcal.ops import BY_NAME
 
-    recipes = BY_NAME[options.op].recipes if options.op in BY_NAME else ()
-    if options.recipe is None and recipes and _DEFAULT_RECIPE not in recipes:
-        raise ValueError(f"op {options.op} needs --recipe, one of: {', '.join(recipes)}")
-    point = PlanPoint(
-        op=options.op,
+    op = BY_NAME.get(options.op)
+    if options.recipe is None and op and _DEFAULT_RECIPE not in op.recipes:
+        raise ValueError(f"op {options.op} needs --recipe, one of: {', '.join(op.recipes)}")
+    if op:
+        refuse_given(options, {*study_axes()} - {*op.axes}, f"--op {options.op}")
+        fill_axes(options, op.axes)
+        if any(getattr(options, axis) is None for axis in op.axes):
+            device_sources(options.device, options.environment, options.model)  # its mistake first
+        require(options, f"op {options.op}", *op.axes)
+    answer = api.predict(
+        options.device,
+        options.op,
+        options.recipe or _DEFAULT_RECIPE,
         provider=options.provider,
-        recipe=recipe_named(options.recipe or _DEFAULT_RECIPE, recipes),
-        shape={},
-        device=options.device,
+        model=options.model,
+        environment=options.environment,
         world_size=options.world_size,
+        **{axis: getattr(options, axis) for axis in (op.axes if op else ())},
     )
-    check_point(point)
-    point = replace(point, shape=_shape(options))
-    answer = as_dict(point, predict_point(point, options.model, sources, run), sources)
-    print(json.dumps(answer) if options.json else as_text(answer))
-
-
-def _shape(options: argparse.Namespace) -> dict[str, int]:
-    from roofcal.ops import BY_NAME
-
-    axes = BY_NAME[options.op].axes
-    refuse_given(options, {*study_axes()} - {*axes}, f"--op {options.op}")
-    fill_axes(options, axes)
-    require(options, f"op {options.op}", *axes)
-    return {axis: getattr(options, axis) for axis in axes}
+    show(answer, as_json=options.json)

@@ -54,7 +54,7 @@ ALLOWED: dict[str, set[str]] = {
     "roofcal.models": {"numpy"},
     "roofcal.ask": {"numpy"},
     "roofcal.models.torchao.symbolic": {"sympy"},  # formulas as expressions
-    "roofcal.api": {"pandas"},  # of frames alone
+    "roofcal.ask.answers": {"pandas"},  # of frames alone
     "roofcal.cli.completion": {"shtab"},
     "roofcal.cli.exports": {"pandas"},  # for types
     "roofcal.export.frames": {"pandas"},

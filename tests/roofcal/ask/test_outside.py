@@ -107,8 +107,8 @@ def test_intervals_are_those_of_predict(tmp_path: Path, size: int) -> None:
     shape = {"m": size, "n": size, "k": size}
     point = PlanPoint(op="gemm", provider="cublaslt", recipe="bf16", shape=shape, device="")
     answer = predict_point(point, "calibrated", published_sources(), PUBLISHED)
-    assert product.extrapolated == bool(answer.beyond.doublings) == (size > 100_000)
-    expected = (answer.prediction.low_s, answer.prediction.high_s)
+    assert product.extrapolated == bool(answer.extrapolated_doublings) == (size > 100_000)
+    expected = (answer.low_s, answer.high_s)
     assert (product.low_s, product.high_s) == pytest.approx(expected)
 
 
