@@ -26,9 +26,9 @@ from roofcal.ask.breakeven import breakeven as breakeven_of_linear
 from roofcal.ask.device_list import calibrated_runs
 from roofcal.ask.energy import asked_prices
 from roofcal.ask.llm.architecture import RECIPES
-from roofcal.ask.llm.deployment import Deployment, Workload
-from roofcal.ask.llm.estimate import Estimate, estimate
-from roofcal.ask.llm.sweep import with_smallest_cut
+from roofcal.ask.llm.deployment import CHUNK, Deployment, Workload
+from roofcal.ask.llm.estimate import Estimate, cost_by_phase, estimate, estimates_by_batch
+from roofcal.ask.llm.sweep import SWEPT_GPUS, Curve, Sweep, sweep, with_smallest_cut
 from roofcal.ask.llm.transformers_config import asked_model
 from roofcal.ask.names import device_choice, device_ids, recipe_named
 from roofcal.ask.points import PredictedTime, check_point, predict_point
@@ -39,6 +39,7 @@ from roofcal.core.paths import RunFolder
 from roofcal.core.records import PlanPoint
 from roofcal.models import calibrated
 from roofcal.models.errors import PredictError, checked_sizes
+from roofcal.models.link import Source
 from roofcal.models.registry import model_named
 from roofcal.ops import BY_NAME
 from roofcal.ops.linear.model import (
@@ -208,7 +209,12 @@ def llm(
     batch: int = 1,
     prompt: int = 2048,
     output: int = 256,
+    chunk: int = CHUNK,
+    link: Source = "auto",
     environment: str | None = None,
+    energy: bool = False,
+    price_per_kwh: float | None = None,
+    price_per_hour: float | None = None,
 ) -> Estimate:
     """Prefill, decode and memory of a language model.
 
@@ -219,26 +225,99 @@ def llm(
         tp, pp: tensor-parallel degree and pipeline stages; None for both: the fewest GPUs that fit.
         batch: requests served together.
         prompt, output: tokens of each request.
-        device, recipe, environment: as in `predict`.
+        chunk: most tokens of a prefill pass.
+        link: where the time of collectives comes from: calibrated, datasheet, or auto, which is
+            calibrated where it is.
+        device, recipe, environment, energy, price_per_kwh, price_per_hour: as in `predict` and
+            `advise`.
 
     Raises:
         PredictError: the model of time cannot answer, or the language model does not fit.
         ConfigError: there is no such language model.
     """
-    device = _device(device)
-    sources, _ = _sources(device, environment, by)
-    given = {name: size for name, size in (("tp", tp), ("pp", pp)) if size is not None}
-    degrees = checked_sizes(**given)
-    deployment = Deployment(
+    sources, _ = _sources(_device(device), environment, by)
+    load = checked_sizes(batch=batch, prompt=prompt, output=output, chunk=chunk)
+    deployment = _deployment(model, recipe, link, load, tp, pp)
+    if tp is None and pp is None:
+        deployment = with_smallest_cut(deployment, sources, by)
+    answer = estimate(deployment, sources, by)
+    if prices := asked_prices(energy, price_per_kwh, price_per_hour):
+        answer = replace(answer, costs=cost_by_phase(answer, sources, prices))
+    return answer
+
+
+def llm_curve(
+    device: str,
+    model: str,
+    *,
+    recipe: str = "bf16",
+    by: str = "calibrated",
+    tp: int | None = None,
+    pp: int | None = None,
+    batch: int = 1,
+    prompt: int = 2048,
+    output: int = 256,
+    chunk: int = CHUNK,
+    link: Source = "auto",
+    environment: str | None = None,
+) -> Curve:
+    """Throughput against latency of a language model, from one request to all that fit.
+
+    Args:
+        batch: without tp and pp: the requests for which the fewest GPUs are chosen.
+        device, model, recipe, by, tp, pp, prompt, output, chunk, link, environment: as in `llm`.
+    """
+    sources, _ = _sources(_device(device), environment, by)
+    load = checked_sizes(batch=batch, prompt=prompt, output=output, chunk=chunk)
+    deployment = _deployment(model, recipe, link, load, tp, pp)
+    if tp is None and pp is None:
+        deployment = with_smallest_cut(deployment, sources, by)
+    return Curve(estimates=estimates_by_batch(deployment, sources, by))
+
+
+def llm_sweep(
+    device: str,
+    model: str,
+    *,
+    recipe: str = "bf16",
+    by: str = "calibrated",
+    gpus: int = SWEPT_GPUS,
+    prompt: int = 2048,
+    output: int = 256,
+    chunk: int = CHUNK,
+    link: Source = "auto",
+    environment: str | None = None,
+) -> Sweep:
+    """Every cut of a language model over tensor- and pipeline-parallel GPUs, and batches on each.
+
+    Args:
+        gpus: the most GPUs.
+        device, model, recipe, by, prompt, output, chunk, link, environment: as in `llm`.
+    """
+    sources, _ = _sources(_device(device), environment, by)
+    load = checked_sizes(batch=1, prompt=prompt, output=output, chunk=chunk)
+    deployment = _deployment(model, recipe, link, load)
+    return sweep(deployment, sources, by, **checked_sizes(most_gpus=gpus))
+
+
+def _deployment(
+    model: str,
+    recipe: str,
+    link: Source,
+    load: Mapping[str, int],
+    tp: int | None = None,
+    pp: int | None = None,
+) -> Deployment:
+    """A language model on its GPUs; on one where no degrees are given."""
+    degrees = checked_sizes(tp=1 if tp is None else tp, pp=1 if pp is None else pp)
+    return Deployment(
         model=asked_model(paths.MODELS, model),
         recipe=recipe_named(recipe, RECIPES),
-        tensor=degrees.get("tp", 1),
-        pipeline=degrees.get("pp", 1),
-        workload=Workload(**checked_sizes(batch=batch, prompt=prompt, output=output)),
+        tensor=degrees["tp"],
+        pipeline=degrees["pp"],
+        workload=Workload(**load),
+        link=link,
     )
-    if not degrees:
-        deployment = with_smallest_cut(deployment, sources, by)
-    return estimate(deployment, sources, by)
 
 
 def load(device: str, environment: str | None = None) -> "RunFrames":

@@ -4,6 +4,7 @@ Sentences, and cells of tables, are templates over the names of a record, as tho
 
     "{low_s:time} to {high_s:time}"      8.359 us to 8.449 us
     "{needed_bytes:GB.1f} GB"            141.2 GB
+    "{total_s:ms three} ms"              0.147 ms, three digits
 
 A template of which a value is None is the empty text, and a column without any text is left out.
 """
@@ -137,8 +138,16 @@ class _Formatter(string.Formatter):
             return format_seconds(value)
         for unit, scale in _SCALES.items():
             if format_spec.startswith(unit):
-                return format(value / scale, format_spec.removeprefix(unit))
-        return format(value, format_spec)
+                value, format_spec = value / scale, format_spec.removeprefix(unit)
+        return _three_digits(value) if format_spec == " three" else format(value, format_spec)
+
+
+def _three_digits(number: float) -> str:
+    """Three digits, and no more than three places: 1112, 80.4, 2.15, 0.147, 0.001."""
+    for least, places in ((100, 0), (10, 1), (1, 2)):
+        if number >= least:
+            return f"{number:.{places}f}"
+    return f"{number:.3f}"
 
 
 def filled(template: str, record: Record) -> str:

@@ -8,14 +8,11 @@ import shutil
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from roofcal.ask.answers import Answer
 from roofcal.cli.parser import Parser
 from roofcal.core.paths import RunFolder
-
-if TYPE_CHECKING:
-    from roofcal.ask.energy import Prices
 
 # What add_subparsers gives; argparse has no public name for it.
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
@@ -171,14 +168,6 @@ def add_prices(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--price-per-hour", type=price, help="dollars per hour of one GPU, for dollars per token"
     )
-
-
-def asked_prices(options: argparse.Namespace) -> "Prices | None":
-    """The prices of the command line; None where nobody asked for energy or gave a price."""
-    from roofcal.ask.energy import Prices
-
-    prices = Prices(per_kwh=options.price_per_kwh, per_hour=options.price_per_hour)
-    return prices if options.energy or prices != Prices() else None
 
 
 # what a person may give for an option that is missing

@@ -1,9 +1,8 @@
 """`devices`: which devices can be asked about, and what was measured of each."""
 
 import argparse
-import json
 
-from roofcal.cli.arguments import Commands
+from roofcal.cli.arguments import Commands, show
 
 
 def add_devices(commands: Commands) -> None:
@@ -14,7 +13,6 @@ def add_devices(commands: Commands) -> None:
 
 
 def _devices(options: argparse.Namespace) -> None:
-    from roofcal.ask.device_list import as_text, device_rows
+    from roofcal.ask.device_list import Devices
 
-    rows = device_rows()
-    print(json.dumps(rows) if options.json else as_text(rows))
+    show(Devices(), as_json=options.json)

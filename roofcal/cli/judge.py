@@ -1,10 +1,9 @@
 """`judge`: a model of time held against products that somebody else measured."""
 
 import argparse
-import json
 from pathlib import Path
 
-from roofcal.cli.arguments import Commands, add_device, add_model, write_or_print
+from roofcal.cli.arguments import Commands, add_device, add_model, show
 
 
 def add_judge(commands: Commands) -> None:
@@ -29,9 +28,7 @@ def add_judge(commands: Commands) -> None:
 
 def _judge(options: argparse.Namespace) -> None:
     """Print the page of errors, and write the products where asked to."""
-    from dataclasses import asdict
-
-    from roofcal.ask.outside import as_csv, as_text, errors_by_regime, hold_against
+    from roofcal.ask.outside import hold_against
     from roofcal.ask.sources import device_sources
     from roofcal.core.paths import RunFolder
     from roofcal.models.registry import model_named
@@ -43,14 +40,5 @@ def _judge(options: argparse.Namespace) -> None:
     if not evidence.products:
         raise ValueError(f"{options.table}: no answer: {'; '.join(evidence.unanswered)}")
     if options.out:
-        write_or_print(as_csv(evidence.products), options.out)
-    if options.json:
-        errors = [asdict(group) for group in errors_by_regime(evidence.products)]
-        print(json.dumps({"errors": errors, "unanswered": dict(evidence.unanswered)}))
-        return
-    environment = sources.calibration.environment_id if sources.calibration else "its file"
-    title = (
-        f"{options.table} ({options.clock}) against model {options.model}, products by the "
-        f"library, {options.device}, {environment}"
-    )
-    write_or_print(as_text(evidence, title), None)
+        show(evidence.products_csv(), as_json=False, out=options.out)
+    show(evidence, as_json=options.json)

@@ -2,7 +2,6 @@
 
 import argparse
 import json
-from typing import TYPE_CHECKING
 
 from roofcal.cli.arguments import (
     MAP_OF_RUN,
@@ -11,19 +10,16 @@ from roofcal.cli.arguments import (
     add_device,
     add_map_of_run,
     add_prices,
-    asked_prices,
     calibration_file,
     check_mode,
     checked_folder,
     require,
+    show,
     whole_number,
     write_or_print,
 )
+from roofcal.ask.answers import Answer
 from roofcal.core import paths
-
-if TYPE_CHECKING:
-    from roofcal.ask.llm.deployment import Deployment
-    from roofcal.ops.time_models import Sources
 
 
 def add_llm(commands: Commands) -> None:
@@ -89,41 +85,22 @@ def _llm(options: argparse.Namespace) -> None:
     if options.by == "notebook":
         _notebook(options)
         return
-    from dataclasses import asdict
-
-    from roofcal.ask.llm.csv_table import as_dict
-    from roofcal.ask.llm.estimate import cost_by_phase, estimate, estimates_by_batch
-    from roofcal.ask.llm.sweep import SWEPT_GPUS, sweep, with_smallest_cut
-    from roofcal.ask.llm.sweep_text import sweep_as_dict, sweep_text
-    from roofcal.ask.llm.text_report import batches_text, estimate_text
+    from roofcal import api
 
     require(options, "llm", "model", "device")
     if options.link != "auto" and options.by != "calibrated":
         raise ValueError(f"--link {options.link} is for --by calibrated; {options.by} has its own")
-    prices = asked_prices(options)
-    deployment, sources = _deployment(options), _sources(options)
+    names = ("device", "environment", "model", "link", "recipe", "by", "prompt", "output")
+    given = {name: getattr(options, name) for name in names}
+    if options.chunk:
+        given["chunk"] = options.chunk
     if options.sweep:
-        swept = sweep(deployment, sources, options.by, options.gpus or SWEPT_GPUS)
-        print(json.dumps(sweep_as_dict(swept)) if options.json else sweep_text(swept))
-        return
-    if options.tp is None and options.pp is None:
-        deployment = with_smallest_cut(deployment, sources, options.by)
-    if options.curve:
-        estimates = estimates_by_batch(deployment, sources, options.by)
-        answers = [as_dict(answer, operators=False) for answer in estimates]
-        print(json.dumps({"curve": answers}) if options.json else batches_text(estimates))
-        return
-    answer = estimate(deployment, sources, options.by)
-    costs = {}
-    if prices:
-        costs = cost_by_phase(answer, sources, prices)
-    if options.json:
-        energy = {"energy": {name: asdict(cost) for name, cost in costs.items()}} if costs else {}
-        print(json.dumps(as_dict(answer) | energy))
-        return
-    print(estimate_text(answer))
-    for name, cost in costs.items():
-        print(f"{name}: {cost.text}")
+        answer: Answer = api.llm_sweep(**given, **({"gpus": options.gpus} if options.gpus else {}))
+    else:
+        given |= {name: getattr(options, name) for name in ("tp", "pp", "batch")}
+        prices = {name: getattr(options, name) for name in PRICES}
+        answer = api.llm_curve(**given) if options.curve else api.llm(**given, **prices)
+    show(answer, as_json=options.json)
 
 
 def _notebook(options: argparse.Namespace) -> None:
@@ -142,32 +119,3 @@ def _table(options: argparse.Namespace) -> None:
         checked_folder(options), calibration_file(options), spec, load_models(paths.MODELS)
     )
     write_or_print(text, options.out)
-
-
-def _deployment(options: argparse.Namespace) -> "Deployment":
-    from roofcal.ask.llm.architecture import RECIPES
-    from roofcal.ask.llm.deployment import CHUNK, Deployment, Workload
-    from roofcal.ask.llm.transformers_config import asked_model
-    from roofcal.ask.names import recipe_named
-
-    workload = Workload(
-        batch=options.batch,
-        prompt=options.prompt,
-        output=options.output,
-        chunk=options.chunk or CHUNK,
-    )
-    return Deployment(
-        model=asked_model(paths.MODELS, options.model),
-        recipe=recipe_named(options.recipe, RECIPES),
-        tensor=options.tp or 1,
-        pipeline=options.pp or 1,
-        workload=workload,
-        link=options.link,
-    )
-
-
-def _sources(options: argparse.Namespace) -> "Sources":
-    from roofcal.ask.sources import device_sources
-
-    sources, _ = device_sources(options.device, options.environment, options.by)
-    return sources

@@ -4,21 +4,14 @@ from dataclasses import replace
 
 from roofcal.ask.llm.calibrated_operators import CalibratedOperators
 from roofcal.ask.llm.estimate import estimate, estimates_by_batch
-from roofcal.ask.llm.sweep import sweep
-from roofcal.ask.llm.sweep_text import sweep_text
-from roofcal.ask.llm.text_report import (
-    assumptions,
-    assumptions_of_all,
-    batches_text,
-    estimate_text,
-)
+from roofcal.ask.llm.sweep import Curve, notes_of_all, sweep
 from tests.roofcal.ask.llm.deployments import LINKED, SOURCES, calibrated, deployment
 
 
 def text_of(
     name: str = "llama3-8b", recipe: str = "bf16", *, tp: int = 1, pp: int = 1, **load: int
 ) -> str:
-    return estimate_text(estimate(deployment(name, recipe, tp, pp, **load), SOURCES))
+    return str(estimate(deployment(name, recipe, tp, pp, **load), SOURCES))
 
 
 def test_the_text_starts_with_the_deployment_memory_and_times() -> None:
@@ -55,13 +48,13 @@ def test_a_pipeline_has_a_bubble_and_an_operator_of_prefill_alone() -> None:
 
 
 def test_assumptions_are_listed() -> None:
-    alone = assumptions(estimate(deployment(), SOURCES))
+    alone = estimate(deployment(), SOURCES).notes()
     assert alone[0] == "products by cublaslt"
     assert alone[1].startswith("attention: assumed 0.55 (0.35 to 0.75)")
     assert not any(line.startswith(("link", "int4", "casts")) for line in alone)
-    wide = assumptions(estimate(deployment("llama3-70b", tp=16), SOURCES))
+    wide = estimate(deployment("llama3-70b", tp=16), SOURCES).notes()
     assert wide[1].endswith("as fast between hosts as within one, where 16 GPUs take several hosts")
-    small = assumptions(estimate(deployment("llama3-8b", "int4"), SOURCES))
+    small = estimate(deployment("llama3-8b", "int4"), SOURCES).notes()
     assert any(
         "4.25 bit" in line and "no int4 kernel was calibrated: cublaslt (bf16) is" in line
         for line in small
@@ -70,8 +63,9 @@ def test_assumptions_are_listed() -> None:
 
 
 def test_casts_are_called_calibrated_where_they_were() -> None:
-    assert "casts: not calibrated, their least bytes at the copy bandwidth" in assumptions(
-        estimate(deployment("llama3-8b", "fp8_tensorwise"), SOURCES)
+    assert (
+        "casts: not calibrated, their least bytes at the copy bandwidth"
+        in estimate(deployment("llama3-8b", "fp8_tensorwise"), SOURCES).notes()
     )
     times = CalibratedOperators(calibration=calibrated(), spec=LINKED)
     assert "casts by the fastest provider that was calibrated" in times.assumptions("fp8_axiswise")
@@ -83,7 +77,7 @@ def test_a_sweep_calls_the_link_of_each_cut_what_its_estimate_calls_it() -> None
     constants = {name.removeprefix("link__"): value for name, value in pair.items()}
     linked = replace(SOURCES, calibration=calibrated(**constants))
     swept = sweep(deployment("llama3-8b"), linked, "calibrated", 4)
-    links = [line for line in sweep_text(swept).splitlines() if line.startswith("link: ")]
+    links = [line for line in str(swept).splitlines() if line.startswith("link: ")]
     assert links[0] == "link: calibrated (tp x pp: 2 x 1)"
     assert links[1].startswith("link: not calibrated, assumed 0.7")
     assert links[1].endswith("(tp x pp: 1 x 2, 4 x 1, 2 x 2, 1 x 4)")
@@ -96,16 +90,16 @@ def test_a_sweep_calls_the_link_of_each_cut_what_its_estimate_calls_it() -> None
 
 def test_a_line_that_is_not_true_of_all_batches_says_whose_it_is() -> None:
     answers = estimates_by_batch(deployment("llama3-8b", "int4"), SOURCES)
-    stated, first = assumptions_of_all(answers), assumptions(answers[0])
+    stated, first = notes_of_all(answers), answers[0].notes()
     assert len(stated) == len(first)
     for line, alone in zip(stated, first, strict=True):
-        is_common = all(alone in assumptions(answer) for answer in answers)
+        is_common = all(alone in answer.notes() for answer in answers)
         assert line == alone if is_common else line == f"{alone} (tp 1, pp 1, batch 1)"
 
 
 def test_several_gpus_say_their_rate_per_gpu() -> None:
     both = estimate(deployment(tp=2), SOURCES)
-    (rates,) = [x for x in estimate_text(both).splitlines() if x.startswith("tokens/s")]
+    (rates,) = [x for x in str(both).splitlines() if x.startswith("tokens/s")]
     assert rates.endswith(f"; {both.decode_tokens_per_s.value / 2:.4g} per GPU in decode")
     assert "per GPU in decode" not in text_of()
 
@@ -117,11 +111,11 @@ def test_operators_beyond_the_probes_are_named() -> None:
     spans = {"gemm.cublaslt.bf16": span}
     probed = replace(SOURCES, calibration=replace(calibration, probe_spans=spans))
     answer = estimate(deployment(), probed)
-    (prefill,) = (line for line in assumptions(answer) if "of prefill" in line)
+    (prefill,) = (line for line in answer.notes() if "of prefill" in line)
     assert prefill.startswith("extrapolated: qkv, attention_out, gate_up, down, head of prefill, ")
     assert "head lies 4.0 doublings beyond every probe" in prefill
     assert answer.decode.total.high_s > estimate(deployment(), SOURCES).decode.total.high_s
-    assert not any("extrapolated" in line for line in assumptions(estimate(deployment(), SOURCES)))
+    assert not any("extrapolated" in line for line in estimate(deployment(), SOURCES).notes())
 
 
 def test_numbers_keep_three_digits() -> None:
@@ -132,7 +126,7 @@ def test_numbers_keep_three_digits() -> None:
 
 def test_throughput_against_latency_has_a_line_per_batch() -> None:
     estimates = estimates_by_batch(deployment(prompt=30000), SOURCES)
-    lines = batches_text(estimates).splitlines()
+    lines = str(Curve(estimates=estimates)).splitlines()
     assert lines[1].startswith("batch from 1 to the largest that fits, prompt 30000")
     first = lines.index("") + 2
     rows = lines[first : lines.index("", first)]
