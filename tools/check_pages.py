@@ -37,8 +37,9 @@ def differing_files(published: Path, again: Path) -> Iterator[tuple[Path, list[s
         sides = [folder / name for folder in (published, again)]
         contents = [side.read_bytes() if side.is_file() else None for side in sides]
         if contents[0] != contents[1]:
-            lines = [visible_lines(name, content or b"") for content in contents]
-            yield name, list(difflib.unified_diff(*lines, "published", "now", n=0, lineterm=""))
+            before, now = (visible_lines(name, content or b"") for content in contents)
+            change = difflib.unified_diff(before, now, "published", "now", n=0, lineterm="")
+            yield name, list(change)
 
 
 def visible_lines(name: Path, content: bytes) -> list[str]:
