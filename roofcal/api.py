@@ -11,7 +11,7 @@ out. docs/package.md has a walk through.
 import warnings
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from roofcal.ask.advice_text import (
     Recommendation,
@@ -54,6 +54,8 @@ from roofcal.ops.linear.model import (
 )
 from roofcal.ops.time_models import Sources
 
+OperatorModel = Literal["calibrated", "wave", "torchao", "datasheet"]
+
 if TYPE_CHECKING:
     from roofcal.export.frames import RunFrames
 
@@ -84,15 +86,17 @@ def predict(
     """The time of one point of an op.
 
     Args:
-        device: an id as `nvidia-h200`, or a part of one, as `h200`; where several devices have
-            it, the only one that was measured, with a warning that says so.
+        device: an id as nvidia-h200, or a part of one, as h200; `devices` lists them. Where several
+            have that part: the only one that was measured, with a warning that says so.
         op: gemm, cast, mixed_gemm, linear, norm_linear_sigmoid, transformer_block or
-            all_gather_matmul.
-        recipe: a name of docs/ops.md; rowwise, tensorwise and blockwise are understood.
-        provider: whose kernels; "" is the one that is predicted to be the fastest.
-        model: calibrated, wave, torchao or datasheet.
-        environment: id of a calibrated environment; None is the latest.
-        world_size: devices of the op.
+            all_gather_matmul; default: gemm.
+        recipe: a name of docs/ops.md; rowwise, tensorwise and blockwise are understood; default:
+            bf16.
+        provider: whose kernels; default: the one that is predicted to be the fastest.
+        model: the model of time: calibrated (default), wave, torchao or datasheet; all but the
+            first answer for cards that nobody measured.
+        environment: id of a calibrated environment; default: the latest.
+        world_size: devices of an all_gather_matmul.
         **shape: every axis of the op by name: m, n, k; rows, cols for casts.
 
     Returns:
@@ -139,8 +143,9 @@ def advise(
     Args:
         device, model, environment: as in `predict`.
         m, n, k: tokens, rows of w, columns of w.
-        passes: forward, or forward_backward for a training step.
-        weights: cached (cast beforehand) or cast (each time); None is what is usual for passes.
+        passes: forward: inference (default); forward_backward: a training step.
+        weights: cached (cast beforehand) or cast (each time); default: cached forward, cast with
+            backward.
         energy: joules per token too: board power by NVML, not the wall.
         price_per_kwh, price_per_hour: dollars per kWh of the boards and per hour of one GPU, for
             dollars per token.
@@ -184,7 +189,9 @@ def breakeven(
     fastest there, of bf16 too.
 
     Args:
-        casts: who casts, instead of the fastest; "none" compares the products alone.
+        recipe: the narrow recipe, as fp8_axiswise.
+        casts: who casts, by default whoever is the fastest at each M, as in `advise`; none compares
+            the products alone.
         device, passes, weights, model, environment: as in `advise`.
 
     Raises:
@@ -203,7 +210,7 @@ def llm(
     model: str,
     *,
     recipe: str = "bf16",
-    by: str = "calibrated",
+    by: OperatorModel = "calibrated",
     tp: int | None = None,
     pp: int | None = None,
     batch: int = 1,
@@ -219,17 +226,19 @@ def llm(
     """Prefill, decode and memory of a language model.
 
     Args:
-        model: a file of config/models, as `llama3-70b`, or the path of one like it or of a
+        model: a file of config/models, as llama3-70b, or the path of one like it or of a
             config.json of transformers.
-        by: the model of time: calibrated, wave, torchao or datasheet.
-        tp, pp: tensor-parallel degree and pipeline stages; None for both: the fewest GPUs that fit.
+        recipe: bf16 (default), fp8_tensorwise, fp8_axiswise or int4.
+        tp: tensor-parallel degree; default: the fewest GPUs that fit.
+        pp: pipeline stages; default: as tp.
         batch: requests served together.
-        prompt, output: tokens of each request.
-        chunk: most tokens of a prefill pass.
+        prompt: tokens of each prompt (2048).
+        output: tokens of each answer (256).
+        chunk: most tokens of a prefill pass (8192).
         link: where the time of collectives comes from: calibrated, datasheet, or auto, which is
             calibrated where it is.
-        device, recipe, environment, energy, price_per_kwh, price_per_hour: as in `predict` and
-            `advise`.
+        device, environment, energy, price_per_kwh, price_per_hour: as in `predict` and `advise`; by
+            is the model of time there.
 
     Raises:
         PredictError: the model of time cannot answer, or the language model does not fit.
@@ -237,7 +246,7 @@ def llm(
     """
     sources, _ = _sources(_device(device), environment, by)
     load = checked_sizes(batch=batch, prompt=prompt, output=output, chunk=chunk)
-    deployment = _deployment(model, recipe, link, load, tp, pp)
+    deployment = _deployment(model, recipe, by, link, load, tp, pp)
     if tp is None and pp is None:
         deployment = with_smallest_cut(deployment, sources, by)
     answer = estimate(deployment, sources, by)
@@ -251,7 +260,7 @@ def llm_curve(
     model: str,
     *,
     recipe: str = "bf16",
-    by: str = "calibrated",
+    by: OperatorModel = "calibrated",
     tp: int | None = None,
     pp: int | None = None,
     batch: int = 1,
@@ -269,7 +278,7 @@ def llm_curve(
     """
     sources, _ = _sources(_device(device), environment, by)
     load = checked_sizes(batch=batch, prompt=prompt, output=output, chunk=chunk)
-    deployment = _deployment(model, recipe, link, load, tp, pp)
+    deployment = _deployment(model, recipe, by, link, load, tp, pp)
     if tp is None and pp is None:
         deployment = with_smallest_cut(deployment, sources, by)
     return Curve(estimates=estimates_by_batch(deployment, sources, by))
@@ -280,7 +289,7 @@ def llm_sweep(
     model: str,
     *,
     recipe: str = "bf16",
-    by: str = "calibrated",
+    by: OperatorModel = "calibrated",
     gpus: int = SWEPT_GPUS,
     prompt: int = 2048,
     output: int = 256,
@@ -291,24 +300,27 @@ def llm_sweep(
     """Every cut of a language model over tensor- and pipeline-parallel GPUs, and batches on each.
 
     Args:
-        gpus: the most GPUs.
+        gpus: with --sweep: the most GPUs (8).
         device, model, recipe, by, prompt, output, chunk, link, environment: as in `llm`.
     """
     sources, _ = _sources(_device(device), environment, by)
     load = checked_sizes(batch=1, prompt=prompt, output=output, chunk=chunk)
-    deployment = _deployment(model, recipe, link, load)
+    deployment = _deployment(model, recipe, by, link, load)
     return sweep(deployment, sources, by, **checked_sizes(most_gpus=gpus))
 
 
 def _deployment(
     model: str,
     recipe: str,
+    by: str,
     link: Source,
     load: Mapping[str, int],
     tp: int | None = None,
     pp: int | None = None,
 ) -> Deployment:
     """A language model on its GPUs; on one where no degrees are given."""
+    if link != "auto" and by != calibrated.MODEL:
+        raise PredictError(f"--link {link} is for --by calibrated; {by} has its own")
     degrees = checked_sizes(tp=1 if tp is None else tp, pp=1 if pp is None else pp)
     return Deployment(
         model=asked_model(paths.MODELS, model),

@@ -1,70 +1,81 @@
 """The command line: `python -m roofcal doctor | plan | measure | calibrate | predict | ...`.
 
-Each command calls one function of its stage and imports it only then, so that --help and predict
-stay fast. A mistake of the user ends in one message and exit code 2, never in a traceback.
+The module of a command is imported only when it is asked for, so that --help and predict stay fast.
+A mistake of the user ends in one message and exit code 2, never in a traceback.
 """
 
+import argparse
 import os
 import sys
 import traceback
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+import shtab
 
 import roofcal
-from roofcal.cli import (
-    advise,
-    breakeven,
-    comparisons,
-    devices,
-    exports,
-    health,
-    judge,
-    llm,
-    predict,
-    publications,
-    stages,
-)
-from roofcal.cli.arguments import named_device
-from roofcal.cli.completion import PrintCompletion
 from roofcal.cli.parser import Parser
 from roofcal.core.names import printable
 from roofcal.core.paths import BUNDLED, CHECKOUT
 from roofcal.models.errors import CalibrationWarning
 
+if TYPE_CHECKING:
+    from roofcal.cli.commands import Command
+
+# Heading of --help -> command -> (its module and name there, what it is for).
 GROUPS: Final = {
     "ask, from what is calibrated": {
-        "advise": advise.add_advise,
-        "predict": predict.add_predict,
-        "breakeven": breakeven.add_breakeven,
-        "llm": llm.add_llm,
-        "devices": devices.add_devices,
-        "judge": judge.add_judge,
-        "compare": comparisons.add_compare,
-        "claims": comparisons.add_claims,
-        "table": exports.add_table,
-        "export": exports.add_export,
+        "advise": ("questions.ADVISE", "which recipe, and whose kernels, for a linear"),
+        "predict": ("predict.PREDICT", "seconds of a point, of a CSV, or of a run"),
+        "breakeven": (
+            "questions.BREAKEVEN",
+            "smallest M from which a linear in fp8, casts included, is faster than in bf16",
+        ),
+        "llm": ("questions.LLM", "prefill and decode of a language model"),
+        "devices": ("questions.DEVICES", "the devices there are, and what was measured"),
+        "judge": (
+            "questions.JUDGE",
+            "errors of a model on products that somebody else measured, by regime",
+        ),
+        "compare": (
+            "comparisons.COMPARE",
+            "what moved from run A to run B: 1 where it became slower or broke",
+        ),
+        "claims": ("comparisons.CLAIMS", "whether published claims hold on these records"),
+        "table": ("exports.TABLE", "the tidy frame of an op, one row per point"),
+        "export": ("exports.EXPORT", "calibrated constants for other tools"),
     },
     "study this machine, in a checkout": {
-        "doctor": stages.add_doctor,
-        "plan": stages.add_plan,
-        "measure": stages.add_measure,
-        "join": stages.add_join,
-        "calibrate": stages.add_calibrate,
-        "learning": stages.add_learning,
-        "report": stages.add_report,
-        "health": health.add_health,
-        "fleet": health.add_fleet,
+        "doctor": ("stages.DOCTOR", "what is here, and what a study here can do"),
+        "plan": ("stages.PLAN", "the points of a study: a summary, or one op's file"),
+        "measure": ("stages.MEASURE", "measure a plan; goes on where it was interrupted"),
+        "join": (
+            "stages.JOIN",
+            "what jobs of `measure --world-sizes` measured -> the measurements of their op",
+        ),
+        "calibrate": ("stages.CALIBRATE", "probe measurements of a run -> its constants"),
+        "learning": (
+            "stages.LEARNING",
+            "error of predictions by the number of probes they were fitted on, as CSV",
+        ),
+        "report": ("stages.REPORT", "the HTML page of one or more runs"),
+        "health": (
+            "health.HEALTH",
+            "whether this card is slower than its kind or fails: 0, 1, or 2 for unknown",
+        ),
+        "fleet": ("health.FLEET", "which cards of a cluster are slow, worst first"),
     },
     "publish, in a checkout": {
-        "publish": publications.add_publish,
-        "verify": publications.add_verify,
-        "site": publications.add_site,
+        "publish": ("publications.PUBLISH", "freeze a finished run under reports/published"),
+        "verify": ("publications.VERIFY", "whether publications hold, without a GPU"),
+        "site": ("publications.SITE", "write the pages over all publications"),
     },
 }
-COMMANDS: Final = {name: add for group in GROUPS.values() for name, add in group.items()}
+COMMANDS: Final = {name: about for group in GROUPS.values() for name, about in group.items()}
 # Module -> the extra of pyproject.toml that brings it; all others come with roofcal itself.
 _EXTRAS: Final = {
     **dict.fromkeys(("torch", "triton", "snakemake", "pynvml", "tqdm"), "measure"),
@@ -103,16 +114,21 @@ def _run(arguments: Sequence[str] | None) -> int:
     if list(words) == ["--version"]:  # a third of the time: no options of ops
         print(_VERSION)
         return 0
-    options = command_parser().parse_args(words)
+    if list(words[:1]) == ["--print-completion"]:
+        parser = command_parser(COMMANDS)
+        _offer_names(parser)
+    else:
+        parser = command_parser([word for word in words if word in COMMANDS][:1])
+    given = vars(parser.parse_args(words))
+    command, spelling = given.pop("command"), given.pop("spelling")
+    given.pop("print_completion")
     try:
-        if getattr(options, "device", None):
-            options.device = named_device(options.device)
         with _warnings_in_one_line():
-            code = options.run(options)
+            code = command_named(command).run(command, given, spelling)
     except BrokenPipeError:
         raise
     except ModuleNotFoundError as error:
-        print(f"error: {_missing_module(str(error.name), options.command)}", file=sys.stderr)
+        print(f"error: {_missing_module(str(error.name), command)}", file=sys.stderr)
         return 2
     except (ValueError, OSError) as error:
         print(f"error: {printable(_message(error))}", file=sys.stderr)
@@ -161,8 +177,15 @@ def _missing_module(name: str, command: str) -> str:
     return f"this needs the module {module}: pip install '.{extra}'{where}"
 
 
-def command_parser() -> Parser:
-    """The parser of all commands."""
+def command_named(name: str) -> "Command":
+    """A command, whose module is imported now."""
+    module, _, place = COMMANDS[name][0].partition(".")
+    command: Command = getattr(import_module(f"roofcal.cli.{module}"), place)
+    return command
+
+
+def command_parser(names: Collection[str] = tuple(COMMANDS)) -> Parser:
+    """The parser of all commands; arguments, which import modules, have those of `names` alone."""
     prog = "roofcal" if Path(sys.argv[0]).name == "roofcal" else "python -m roofcal"
     parser = Parser(
         prog=prog,
@@ -171,15 +194,30 @@ def command_parser() -> Parser:
         groups={heading: tuple(group) for heading, group in GROUPS.items()},
     )
     parser.add_argument("--version", action="version", version=_VERSION)
-    parser.add_argument(
-        "--print-completion",
-        action=PrintCompletion,
-        choices=("bash", "zsh", "tcsh"),
+    shtab.add_argument_to(
+        parser,
         help="print the script that completes commands, options, devices and recipes in a shell",
     )
     commands = parser.add_subparsers(
         required=True, metavar="COMMAND", dest="command", parser_class=Parser
     )
-    for add in COMMANDS.values():
-        add(commands)
+    for name, (_, text) in COMMANDS.items():
+        own = commands.add_parser(name, help=text)
+        if name in names:
+            command_named(name).declare(own)
     return parser
+
+
+def _offer_names(parser: Parser) -> None:
+    """Let shells complete names and files too, which are no choices: people may shorten names."""
+    from roofcal.ask.names import device_ids
+    from roofcal.core.recipes import GEMM_RECIPES
+    from roofcal.ops import BY_NAME
+
+    names: dict[str, Any] = {"device": device_ids(), "op": BY_NAME, "recipe": GEMM_RECIPES}
+    (commands,) = (a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
+    for action in (action for command in commands.choices.values() for action in command._actions):
+        action.choices = action.choices or names.get(action.dest)
+        if action.type is Path:
+            action.complete = shtab.FILE
+    parser.prog = "roofcal"  # what the shell completes, however this was started

@@ -55,7 +55,7 @@ ALLOWED: dict[str, set[str]] = {
     "roofcal.ask": {"numpy"},
     "roofcal.models.torchao.symbolic": {"sympy"},  # formulas as expressions
     "roofcal.ask.answers": {"pandas"},  # of frames alone
-    "roofcal.cli.completion": {"shtab"},
+    "roofcal.cli.main": {"shtab"},
     "roofcal.cli.exports": {"pandas"},  # for types
     "roofcal.export.frames": {"pandas"},
     "roofcal.export.tables": {"pandas", "yaml"},

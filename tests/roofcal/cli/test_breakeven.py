@@ -119,7 +119,7 @@ def test_a_datasheet_answers_without_interval(capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["breakeven", "--device", "made-up"], "breakeven needs --recipe --k --n"),
+        (["breakeven", "--device", "made-up"], "breakeven needs --recipe --n --k"),
         ([*LINEAR, "--k", "64", "--n", "65"], "--n 65 is not a multiple of 16"),
         ([*LINEAR[:4], "fp8_tensorwize", *SIDES], "did you mean 'fp8_tensorwise'"),
         ([*LINEAR, *SIDES, "--model", "wishful"], "unknown model 'wishful'; there are"),

@@ -39,6 +39,10 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (["predict", "4096", "x"], "argument MxNxK: '' is not a whole number from 1 to 1073741824"),
         (["table", "--json", "--format", "latex"], "argument --format: not allowed with argument"),
         (["table"], "the following arguments are required: --device, --op"),
+        (
+            ["advise", "8192", *H200, "8192", "8192"],
+            "does not take '8192 8192'; MxNxK stand together: all sizes, as 4096x28672x8192 or",
+        ),
         (["verify", "--quick=x"], "argument --quick: ignored explicit argument 'x'"),
     ],
 )
@@ -103,7 +107,7 @@ def test_the_version_is_that_of_the_package_and_needs_no_ops() -> None:
     assert version.stdout == f"roofcal {roofcal.__version__}\n"
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh"])
+@pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh", "fish"])
 def test_completion_knows_commands_options_and_devices(
     shell: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
